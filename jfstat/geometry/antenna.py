@@ -1,0 +1,58 @@
+"""From sidereal time and sky position to the antenna patterns a(t), b(t)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+
+def harmonics(angle: jax.Array) -> jax.Array:
+    """(1, cos x, sin x, cos 2x, sin 2x) along a new last axis: (..., 5)."""
+    return jnp.stack(
+        [jnp.ones_like(angle), jnp.cos(angle), jnp.sin(angle), jnp.cos(2 * angle), jnp.sin(2 * angle)], axis=-1
+    )
+
+
+def pattern_coefficients(response: jax.Array, alpha: jax.Array, delta: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Coefficients of a and b in the harmonics of sidereal time.
+
+    a and b are the detector tensor contracted with xi xi - eta eta and xi eta + eta xi, where xi = (-sin alpha,
+    cos alpha, 0) and eta = (sin delta cos alpha, sin delta sin alpha, -cos delta) (LALSuite: XLALComputeAMCoeffs;
+    equations 12 and 13 of Jaranowski, Krolak & Schutz 1998). In the frame that turns with the Earth, with the hour
+    angle H = sidereal time - alpha, they are sums of five harmonics of H.
+
+    Parameters
+    ----------
+    response : (3, 3) float64
+        Detector tensor in the Earth-fixed frame.
+    alpha, delta : () float64
+        Sky position, rad.
+
+    Returns
+    -------
+    a, b : (5,) float64
+        So that ``a(t) = a @ harmonics(sidereal_time(t))``.
+    """
+    d = response
+    s, c = jnp.sin(delta), jnp.cos(delta)
+    a = jnp.stack(
+        [
+            (0.5 * (d[0, 0] + d[1, 1]) - d[2, 2]) * c * c,
+            2 * d[0, 2] * s * c,
+            -2 * d[1, 2] * s * c,
+            0.5 * (d[1, 1] - d[0, 0]) * (1 + s * s),
+            d[0, 1] * (1 + s * s),
+        ]
+    )
+    b = jnp.stack(
+        [jnp.zeros_like(s), -2 * d[1, 2] * c, -2 * d[0, 2] * c, 2 * d[0, 1] * s, (d[0, 0] - d[1, 1]) * s]
+    )
+    return _turn(a, alpha), _turn(b, alpha)
+
+
+def _turn(x: jax.Array, alpha: jax.Array) -> jax.Array:
+    """From harmonics of the hour angle to those of sidereal time."""
+    c1, s1, c2, s2 = jnp.cos(alpha), jnp.sin(alpha), jnp.cos(2 * alpha), jnp.sin(2 * alpha)
+    return jnp.stack(
+        [x[0], x[1] * c1 - x[2] * s1, x[1] * s1 + x[2] * c1, x[3] * c2 - x[4] * s2, x[3] * s2 + x[4] * c2]
+    )

@@ -1,0 +1,121 @@
+"""From ephemeris files to the barycentric positions of the Earth and the Sun, as smooth functions of time."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.interpolate import BPoly
+
+
+@dataclass(frozen=True, eq=False)
+class Ephemeris:
+    """Positions of Earth and Sun relative to the solar system's barycentre (SSB).
+
+    Attributes
+    ----------
+    name : str
+        Such as ``"DE405"``, or the names of the files.
+    epoch : int
+        GPS time from which the functions' times count, s.
+    earth, sun : callable
+        Time since `epoch` in s, shape (n,), to the position in light-seconds, shape (n, 3), equatorial J2000 axes.
+    """
+
+    name: str
+    epoch: int
+    earth: BPoly
+    sun: BPoly
+
+
+def ephemeris_files(ephemeris: str | os.PathLike | Sequence[str | os.PathLike]) -> tuple[str, Path, Path]:
+    """Name and the two files (Earth, Sun) of an ephemeris given by name or by its two files.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown or a file does not exist.
+    """
+    if isinstance(ephemeris, str):
+        from solar_system_ephemerides.paths import JPLDE, body_ephemeris_path
+
+        if ephemeris.upper() not in JPLDE:
+            raise ValueError(
+                f"ephemeris {ephemeris!r} is unknown: use one of {', '.join(JPLDE)}, or (earth_file, sun_file)."
+            )
+        name = ephemeris.upper()
+        return name, Path(body_ephemeris_path("earth", name)), Path(body_ephemeris_path("sun", name))
+    try:
+        earth, sun = (Path(os.fspath(p)) for p in ephemeris)  # type: ignore[union-attr]
+    except (TypeError, ValueError):
+        raise ValueError(f"ephemeris must be a name such as 'DE405' or two files, not {ephemeris!r}.") from None
+    for path in (earth, sun):
+        if not path.is_file():
+            raise ValueError(f"ephemeris file {path} does not exist: give (earth_file, sun_file).")
+    return f"{earth.name} {sun.name}", earth, sun
+
+
+def read_body(path: Path, start: float, end: float, epoch: int) -> BPoly:
+    """The track of one body between two GPS times, from a file in LALSuite's format.
+
+    The format is that of XLALInitBarycenter: comment lines with ``#``, a header ``start step count`` and rows
+    ``gps x y z vx vy vz ax ay az`` in light-seconds, per s, per s^2. Between rows the track is the quintic that has
+    both rows' positions, velocities and accelerations. LALSuite goes from the nearest row by a second-order
+    expansion instead, which jumps by up to 6e-8 s half-way between two rows of the Earth's file.
+
+    Raises
+    ------
+    ValueError
+        If the file is malformed or does not cover the times.
+    """
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt") as file:
+            lines = [line for line in file.read().splitlines() if line.strip() and not line.lstrip().startswith("#")]
+        first, step, count = (float(word) for word in lines[0].split())
+        rows = lines[1:]
+        if step <= 0 or len(rows) != int(count):
+            raise ValueError("its header does not fit its rows")
+        low = int(np.floor((start - first) / step))
+        high = int(np.ceil((end - first) / step))
+        covered = low >= 0 and high < len(rows)
+        table = np.array([row.split() for row in rows[low : high + 1]], dtype=float) if covered else np.empty((0, 10))
+        if table.shape[1:] != (10,) or not np.isfinite(table).all():
+            raise ValueError("a row does not hold ten finite numbers")
+    except (OSError, EOFError, ValueError, IndexError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not an ephemeris file in LALSuite's format: {error}.") from None
+    if not covered:
+        raise ValueError(
+            f"the ephemeris {path.name} covers GPS {first:.0f} to {first + (len(rows) - 1) * step:.0f}, not all of "
+            f"{start:.0f} to {end:.0f} that the data need: use another ephemeris or other times."
+        )
+    derivatives = table[:, 1:].reshape(-1, 3, 3)
+    return BPoly.from_derivatives(table[:, 0] - epoch, derivatives)
+
+
+def load_ephemeris(
+    ephemeris: str | os.PathLike | Sequence[str | os.PathLike], start: float, end: float, epoch: int
+) -> Ephemeris:
+    """Load the tracks of Earth and Sun between two GPS times.
+
+    Parameters
+    ----------
+    ephemeris : str or two paths
+        Name known to the package ``solar_system_ephemerides`` (``"DE405"`` is LALSuite's default), or the files of
+        Earth and Sun.
+    start, end : float
+        GPS times to cover, s.
+    epoch : int
+        GPS time from which the tracks count their time, s.
+
+    Raises
+    ------
+    ValueError
+        If the ephemeris is unknown, a file is missing or malformed, or the times are not covered.
+    """
+    name, earth, sun = ephemeris_files(ephemeris)
+    return Ephemeris(name, epoch, read_body(earth, start, end, epoch), read_body(sun, start, end, epoch))

@@ -1,0 +1,91 @@
+"""From GPS times to the rotation of the Earth: sidereal time, precession, nutation and a detector's position.
+
+The model is LALSuite's (lalpulsar/lib/LALBarycenter.c: XLALBarycenterEarth and XLALBarycenter), which takes UTC for
+UT1, precesses and nutates by the leading terms (Explanatory Supplement 3.212 and 3.225-2) and leaves out polar motion.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import numpy as np
+
+from jfstat.geometry.detectors import SPEED_OF_LIGHT, Detector
+
+GPS_OF_2000 = 630720013
+"""GPS time of 2000-01-01 00:00:00 UTC, s."""
+DAY = 86400.0
+DAYS_PER_CENTURY = 36525.0
+ARCSEC = np.pi / 648000.0
+DEGREE = np.pi / 180.0
+OBLIQUITY = 0.40909280422232891
+"""Obliquity of the ecliptic at J2000, rad."""
+
+
+def leap_seconds() -> tuple[np.ndarray, np.ndarray]:
+    """GPS times at which a leap second has just been added, and GPS - UTC from then on, s; both (n,) int64."""
+    import erfa
+
+    table = erfa.leap_seconds.get()
+    table = table[table["year"] >= 1981]
+    gps_minus_utc = table["tai_utc"].astype(int) - 19
+    dates = [datetime(int(y), int(m), 1) for y, m in zip(table["year"], table["month"], strict=True)]
+    days = np.array([(date - datetime(1980, 1, 6)).days for date in dates])
+    return days * 86400 + gps_minus_utc, gps_minus_utc
+
+
+def seconds_since_2000(epoch: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds since 2000-01-01 00:00 on the UTC clock (taken for UT1) and on the GPS clock; both shaped like `t`."""
+    starts, gps_minus_utc = leap_seconds()
+    which = np.searchsorted(starts - epoch, t, side="right") - 1
+    offset = np.where(which >= 0, gps_minus_utc[which], 0)
+    gps = (epoch - GPS_OF_2000) + np.asarray(t, float)
+    return gps - (offset - 13), gps
+
+
+def sidereal_time(epoch: int, t: np.ndarray) -> np.ndarray:
+    """Greenwich mean sidereal time in rad, not reduced modulo 2 pi, shaped like `t` (s since GPS `epoch`)."""
+    ut, _ = seconds_since_2000(epoch, t)
+    day = np.floor(ut / DAY)
+    midnight = (day - 0.5) / DAYS_PER_CENTURY  # centuries since J2000, at the last midnight
+    now = (ut - 43200.0) / (DAY * DAYS_PER_CENTURY)
+    since = (ut - day * DAY) / (DAY * DAYS_PER_CENTURY)
+    at_midnight = 24110.54841 + midnight * (8640184.812866 + midnight * (0.093104 - midnight * 6.2e-6))
+    rate = DAY * DAYS_PER_CENTURY + 8640184.812866 + 0.093104 * (now + midnight)
+    rate = rate - 6.2e-6 * (now * now + now * midnight + midnight * midnight)
+    return (at_midnight + since * rate) * np.pi / 43200.0 + 2 * np.pi * day  # continuous across midnight
+
+
+def detector_offset(detector: Detector, epoch: int, t: np.ndarray) -> np.ndarray:
+    """Position of a detector relative to the Earth's centre, in light-seconds, (n, 3), equatorial J2000 axes.
+
+    LALSuite moves the source against precession and nutation; the same projections, read as those of a vector on the
+    source's direction, give the vector returned here, whatever the source.
+    """
+    x, y, z = np.asarray(detector.location) / SPEED_OF_LIGHT
+    ut, gps = seconds_since_2000(epoch, t)
+    century = (ut - 43200.0) / (DAY * DAYS_PER_CENTURY)
+    zeta = century * (2306.2181 + (0.30188 + 0.017998 * century) * century) * ARCSEC
+    z_a = century * (2306.2181 + (1.09468 + 0.018203 * century) * century) * ARCSEC
+    theta = century * (2004.3109 - (0.42665 + 0.041833 * century) * century) * ARCSEC
+
+    days = (np.floor(gps) - 43200.0) / DAY
+    node, sun = (125.0 - 0.05295 * days) * DEGREE, (200.9 + 1.97129 * days) * DEGREE
+    d_psi = (-0.0048 * np.sin(node) - 4e-4 * np.sin(sun)) * DEGREE
+    d_eps = (0.0026 * np.cos(node) + 2e-4 * np.cos(sun)) * DEGREE
+    sin_eps, cos_eps = np.sin(OBLIQUITY), np.cos(OBLIQUITY)
+
+    longitude, equatorial = np.arctan2(y, x), np.hypot(x, y)
+    nutated = sidereal_time(epoch, t) + d_psi * cos_eps + longitude
+    u, v = equatorial * np.cos(nutated - z_a), equatorial * np.sin(nutated - z_a)
+    u_nut, v_nut = equatorial * np.cos(nutated), equatorial * np.sin(nutated)
+    sin_zeta, cos_zeta, sin_theta, cos_theta = np.sin(zeta), np.cos(zeta), np.sin(theta), np.cos(theta)
+    axial = u * cos_theta + z * sin_theta
+    return np.stack(
+        [
+            axial * cos_zeta + v * sin_zeta + d_psi * (z * sin_eps + v_nut * cos_eps),
+            -axial * sin_zeta + v * cos_zeta - u_nut * d_psi * cos_eps + z * d_eps,
+            -u * sin_theta + z * cos_theta - u_nut * d_psi * sin_eps - v_nut * d_eps,
+        ],
+        axis=-1,
+    )

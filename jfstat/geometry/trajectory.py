@@ -1,0 +1,116 @@
+"""From ephemeris and detector to one smooth table: where a detector is, in the solar system, at any time.
+
+Nothing here depends on the sky: a template costs a dot product with these vectors (see `barycenter`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.geometry.detectors import Detector
+from jfstat.geometry.einstein import einstein_delay
+from jfstat.geometry.ephemeris import Ephemeris
+from jfstat.geometry.rotation import detector_offset, leap_seconds, sidereal_time
+
+SEGMENT = 7200.0
+"""Length of a polynomial piece, s."""
+DEGREE = 7
+"""Of the pieces; 7200 s of the Earth's rotation are then exact to 1e-13 s."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class State:
+    """A detector's state at some times; every field has a leading shape (...).
+
+    Attributes
+    ----------
+    position : (..., 3) float64
+        From the SSB to the detector, light-seconds, equatorial J2000 axes.
+    einstein : (...) float64
+        Einstein delay TDB - TDT, s.
+    sidereal : (...) float64
+        Greenwich mean sidereal time, rad, modulo 2 pi.
+    sun : (..., 3) float64
+        From the Sun to the Earth's centre, light-seconds.
+    """
+
+    position: jax.Array
+    einstein: jax.Array
+    sidereal: jax.Array
+    sun: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Trajectory:
+    """Piecewise polynomials in time for the state of a detector.
+
+    Attributes
+    ----------
+    coefficients : (n_segments, 8, DEGREE + 1) float64
+        Powers of u in [-1, 1] over each segment, of position (3), Einstein delay, sidereal time and Sun-to-Earth (3).
+    start : () float64
+        Start of the first segment, s since `epoch`.
+    epoch : int, static
+        GPS time from which times count, s.
+    """
+
+    coefficients: jax.Array
+    start: jax.Array
+    epoch: int = field(metadata=dict(static=True))
+
+    def __call__(self, t: jax.Array) -> State:
+        """State at times `t` in s since `epoch`, any shape, float64; differentiable in `t`.
+
+        Outside the table the first and last pieces are continued, which serves the first steps of an iteration only.
+        """
+        position = (t - self.start) / SEGMENT
+        piece = jnp.clip(jnp.floor(jax.lax.stop_gradient(position)), 0, self.coefficients.shape[0] - 1)
+        u = (2.0 * (position - piece) - 1.0)[..., None]
+        c = self.coefficients[piece.astype(jnp.int32)]
+        value = c[..., DEGREE]
+        for k in range(DEGREE - 1, -1, -1):
+            value = value * u + c[..., k]
+        return State(value[..., 0:3], value[..., 3], value[..., 4], value[..., 5:8])
+
+
+def detector_trajectory(detector: Detector, ephemeris: Ephemeris, start: float, end: float) -> Trajectory:
+    """Tabulate a detector's state between two times.
+
+    Parameters
+    ----------
+    detector : Detector
+    ephemeris : Ephemeris
+        Must cover ``start - SEGMENT`` to ``end + SEGMENT``.
+    start, end : float
+        s since ``ephemeris.epoch``.
+    """
+    epoch = ephemeris.epoch
+    # UTC, and with it LALSuite's Earth, jumps by a second of rotation at a leap second: put a joint there
+    leaps = leap_seconds()[0] - epoch
+    leaps = leaps[(leaps > start) & (leaps < end)]
+    joint = float(leaps[0]) if len(leaps) else start
+    first = joint - SEGMENT * np.ceil((joint - start) / SEGMENT)
+    n = max(1, int(np.ceil((end - first) / SEGMENT)))
+
+    nodes = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
+    to_powers = np.linalg.inv(np.vander(nodes, increasing=True))
+    centres = first + SEGMENT * (np.arange(n) + 0.5)
+    t = (centres[:, None] + 0.5 * SEGMENT * nodes).ravel()
+    earth, sun = ephemeris.earth(t), ephemeris.sun(t)
+    sidereal = sidereal_time(epoch, t).reshape(n, -1)
+    sidereal -= 2 * np.pi * np.floor(sidereal[:, :1] / (2 * np.pi))
+    columns = [earth + detector_offset(detector, epoch, t), einstein_delay(epoch, t)[:, None], sidereal.reshape(-1, 1)]
+    values = np.concatenate([*columns, earth - sun], axis=1).reshape(n, DEGREE + 1, 8)
+    coefficients = np.einsum("pk,nkc->ncp", to_powers, values)
+    return Trajectory(jnp.asarray(coefficients), jnp.asarray(first), epoch)
+
+
+def stack_trajectories(trajectories: list[Trajectory]) -> Trajectory:
+    """One Trajectory with a leading detector axis, for vmap."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trajectories)

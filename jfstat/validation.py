@@ -1,0 +1,96 @@
+"""From what a user may write (floats, Quantity, Time, SkyCoord) to plain numbers, or one clear ValueError."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def require_x64() -> None:
+    """Raise unless JAX computes in 64 bits.
+
+    Raises
+    ------
+    ValueError
+        If ``jax_enable_x64`` is off: phases of 1e9 cycles do not fit in 32 bits.
+    """
+    if not jax.config.read("jax_enable_x64"):
+        raise ValueError(
+            "jfstat needs JAX in 64-bit mode and it is off: call jax.config.update('jax_enable_x64', True) "
+            "before making arrays, or set JAX_ENABLE_X64=1."
+        )
+
+
+def in_unit(x: Any, name: str, unit: str) -> Any:
+    """Strip the unit of an astropy Quantity or Angle, converting to `unit`; pass anything else through.
+
+    Raises
+    ------
+    ValueError
+        If the quantity cannot be converted.
+    """
+    if not hasattr(x, "to_value"):
+        return x
+    try:
+        return x.to_value(unit)
+    except Exception as error:  # astropy raises its own UnitConversionError, and Time has another to_value
+        raise ValueError(f"{name} must be convertible to {unit}, not {x!r}: give it in {unit}.") from error
+
+
+def as_float64(x: Any, name: str, unit: str = "") -> jax.Array:
+    """A float64 JAX array from numbers, nested lists, arrays, tracers or Quantities.
+
+    Raises
+    ------
+    ValueError
+        If `x` is not numeric, its unit does not fit, or 64-bit mode is off.
+    """
+    require_x64()
+    x = in_unit(x, name, unit) if unit else x
+    try:
+        return jnp.asarray(x, dtype=jnp.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a number or an array of numbers, not {x!r}.") from error
+
+
+def _finite_float(x: Any, name: str, what: str) -> float:
+    try:
+        value = float(np.asarray(x).item())
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be {what}, not {x!r}: give one number.") from error
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be {what}, not {value}: give a finite number.")
+    return value
+
+
+def frequency(x: Any, name: str) -> float:
+    """A frequency in Hz as a float, from a number or a Quantity."""
+    return _finite_float(in_unit(x, name, "Hz"), name, "a frequency in Hz")
+
+
+def seconds(x: Any, name: str) -> float:
+    """A duration in s as a float, from a number or a Quantity."""
+    return _finite_float(in_unit(x, name, "s"), name, "a time in s")
+
+
+def gps_time(x: Any, name: str) -> float:
+    """A GPS time in s as a float, from a number or an astropy Time."""
+    return _finite_float(x.gps if hasattr(x, "gps") else in_unit(x, name, "s"), name, "a GPS time in s")
+
+
+def gps_integer(x: Any, name: str) -> int:
+    """A GPS time in whole s, from a number or an astropy Time.
+
+    Raises
+    ------
+    ValueError
+        If it is not a whole number: reference times are static integers, so that no precision is lost.
+    """
+    value = gps_time(x, name)
+    if value != round(value):
+        raise ValueError(f"{name} must be a whole number of GPS seconds, not {value!r}: round it and move fkdot to it.")
+    return int(value)
