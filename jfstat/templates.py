@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jfstat.validation import as_float64, gps_integer
 
@@ -166,9 +167,9 @@ class Doppler:
             raise ValueError("fkdot must be a sequence [f, f1dot, ...]: put a single frequency in brackets.")
         if orbit is not None and not isinstance(orbit, Orbit):
             raise ValueError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}.")
-        require(self.delta, "delta", lambda x: abs(x) <= jnp.pi / 2 + 1e-12, "within [-pi/2, pi/2]", "give it in rad")
-        require(self.alpha, "alpha", jnp.isfinite, "finite", "give it in rad")
-        require(self.fkdot, "fkdot", jnp.isfinite, "finite", "give Hz, Hz/s, ...")
+        require(self.delta, "delta", lambda x: abs(x) <= np.pi / 2 + 1e-12, "within [-pi/2, pi/2]", "give it in rad")
+        require(self.alpha, "alpha", np.isfinite, "finite", "give it in rad")
+        require(self.fkdot, "fkdot", np.isfinite, "finite", "give Hz, Hz/s, ...")
 
 
 @_register
@@ -243,7 +244,9 @@ def require(value: jax.Array, name: str, condition: Any, what: str, hint: str) -
     """
     if isinstance(value, jax.core.Tracer):
         return
-    good = condition(value)
-    if not bool(jnp.all(good)):
-        offender = float(value[~good].ravel()[0]) if value.ndim else float(value)
+    # NumPy, because under an outer jit even constants would be traced by JAX's functions
+    concrete = np.atleast_1d(np.asarray(value))
+    good = condition(concrete)
+    if not good.all():
+        offender = float(concrete[~good][0])
         raise ValueError(f"{name} must be {what}, not {offender}: {hint}.")

@@ -1,0 +1,10 @@
+"""jfstat: the F-statistic for continuous gravitational waves in JAX."""
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.prepare import prepare
+from jfstat.sfts.container import SFTs
+from jfstat.simulate.simulate import inject, simulate_sfts
+from jfstat.statistic.fstat import Fstat, estimate_amplitude, fstat, predict_twoF, twoF, twoF_band
+from jfstat.templates import Amplitude, Doppler, Orbit
+
+__version__ = "0.1.0"

@@ -1,0 +1,128 @@
+"""From a detector's wide series to the band series that searches use: low-passed, decimated, ready to interpolate."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import factorial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def smooth_length(n: float, factors: tuple[int, ...] = (2, 3, 5, 7)) -> int:
+    """Smallest whole number >= n with no prime factor other than those given: FFTs of such lengths are fast."""
+    best = 2 ** int(np.ceil(np.log2(max(n, 1))))
+    products = [1]
+    for factor in factors:
+        products = [p * factor**k for p in products for k in range(64) if p * factor**k <= best]
+    return min(p for p in products if p >= n)
+
+
+def taper(frequency: np.ndarray, half_pass: float, half_stop: float) -> np.ndarray:
+    """Low-pass response: 1 up to `half_pass`, 0 from `half_stop` on, smooth to all orders between (Planck's taper).
+
+    Parameters
+    ----------
+    frequency : (n,) float64 ndarray
+        Hz.
+    half_pass, half_stop : float
+        Hz.
+    """
+    x = (np.abs(frequency) - half_pass) / (half_stop - half_pass)
+    y = np.clip(x, 1e-3, 1 - 1e-3)  # beyond these the exponential is below 1e-300 or above 1e300
+    return np.where(x <= 0, 1.0, np.where(x >= 1, 0.0, 1.0 / (1.0 + np.exp(np.minimum(1 / (1 - y) - 1 / y, 700.0)))))
+
+
+def interpolation_filter(w: jax.Array, p: int) -> jax.Array:
+    """Coefficient of T_p(2 d) in exp(i w d), for d in [-1/2, 1/2]: eps_p i^p J_p(w/2), eps_0 = 1 and otherwise 2.
+
+    This is the Jacobi-Anger expansion; J_p comes from its power series, which for |w| <= pi is exact to rounding after
+    ten terms.
+
+    Parameters
+    ----------
+    w : (n,) float64
+        Angular frequency, rad per sample.
+    p : int
+        Order.
+
+    Returns
+    -------
+    (n,) complex128.
+    """
+    quarter = 0.25 * w
+    square = -quarter * quarter
+    series = jnp.zeros_like(w)
+    for m in range(10, -1, -1):
+        series = series * square + 1.0 / (factorial(m) * factorial(m + p))
+    return ((1.0 if p == 0 else 2.0) * 1j**p) * quarter**p * series
+
+
+def terms_needed(w_max: float, tolerance: float) -> int:
+    """Number P of terms for which the first one left out, ``2 |J_P(w_max / 2)|``, is below `tolerance`."""
+    edge = jnp.array([w_max])
+    return next(p for p in range(1, 26) if abs(interpolation_filter(edge, p)[0]) < tolerance)
+
+
+def decimated_spectrum(
+    series: np.ndarray, dt: float, offset_bins: int, n_out: int, half_pass: float, half_stop: float
+) -> np.ndarray:
+    """Low-pass the whole series in the frequency domain and keep the bins of the band.
+
+    Parameters
+    ----------
+    series : (n,) complex64 ndarray
+    dt : float
+        s.
+    offset_bins : int
+        Bin of the series' transform, negative for negative frequencies, that becomes zero frequency.
+    n_out : int
+        Number of bins kept, around that one.
+    half_pass, half_stop : float
+        Half widths of pass and stop band, Hz.
+
+    Returns
+    -------
+    (n_out,) complex128 ndarray
+        In FFT order, scaled so that its inverse FFT is the band series, of n_out samples.
+    """
+    spectrum = jnp.fft.fft(jnp.asarray(series, jnp.complex128))
+    bins = np.fft.fftfreq(n_out, 1.0 / n_out).astype(int)
+    kept = np.asarray(spectrum[(bins + offset_bins) % len(series)])
+    response = taper(bins / (len(series) * dt), half_pass, half_stop)
+    return kept * (response * (n_out / len(series)))
+
+
+@partial(jax.jit, static_argnames="terms")
+def interpolation_bank(spectrum: jax.Array, terms: int) -> tuple[jax.Array, jax.Array]:
+    """The band series and its bank of P filtered copies.
+
+    The series at a time d samples away from sample n, |d| <= 1/2, is ``sum_p bank[n, p] T_p(2 d)``; the error is about
+    ``2 |J_P(w/2)|`` of a component at w rad per sample.
+
+    Parameters
+    ----------
+    spectrum : (n,) complex128
+        From `decimated_spectrum`.
+    terms : int
+        P, static.
+
+    Returns
+    -------
+    series : (n,) complex64
+    bank : (n, terms) complex64
+        First and last row zero, so that an index beyond the ends, clipped, reads zero.
+    """
+    n = spectrum.shape[0]
+    w = 2 * jnp.pi * jnp.fft.fftfreq(n)
+
+    # float64 up to the last transform keeps the rounding independent of the length; the transforms themselves are in
+    # single precision, which halves their time and memory
+    def filtered(p: int) -> jax.Array:
+        return jnp.fft.ifft((spectrum * interpolation_filter(w, p)).astype(jnp.complex64))
+
+    bank = jnp.stack([filtered(p) for p in range(terms)], axis=-1)
+    edge = (jnp.arange(n) > 0) & (jnp.arange(n) < n - 1)
+    series = jnp.fft.ifft(spectrum.astype(jnp.complex64))
+    return series, jnp.where(edge[:, None], bank, 0)

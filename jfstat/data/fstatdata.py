@@ -1,0 +1,177 @@
+"""What `prepare` returns and every statistic takes: the band series of all detectors, as one pytree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from jfstat.geometry.trajectory import Trajectory
+
+
+def static(**kwargs: Any) -> Any:
+    """A dataclass field that is part of the pytree's structure: compiled code depends on its value."""
+    return field(metadata=dict(static=True), **kwargs)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Numbers that describe the band series; scalars, so that other data of the same shape compile nothing anew.
+
+    Attributes
+    ----------
+    start : () float64
+        Time of the series' first sample, s since the epoch.
+    dt : () float64
+        Spacing of the series in detector time, s.
+    dtau : () float64
+        Spacing of the source-frame grid, s: ``tspan / n_fft``.
+    heterodyne : () float64
+        Frequency that the series' heterodyne moved to zero, Hz; its phase is zero at the epoch.
+    fmin : () float64
+        Frequency of the first bin of `FstatData.frequencies`, Hz.
+    f_centre : () float64
+        Frequency of the bin that the FFT puts at zero, Hz.
+    pass_low, pass_high : () float64
+        Edges of the flat part of the low-pass, in the detector's frame, Hz.
+    middle : () float64
+        Mid-time of the data, s since the epoch.
+    """
+
+    start: jax.Array
+    dt: jax.Array
+    dtau: jax.Array
+    heterodyne: jax.Array
+    fmin: jax.Array
+    f_centre: jax.Array
+    pass_low: jax.Array
+    pass_high: jax.Array
+    middle: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Sizes, all static.
+
+    Attributes
+    ----------
+    n_fft : int
+        Samples of the source-frame grid that span the data exactly; a 2-3-5-7-smooth number.
+    n_frequencies : int
+        Length of `FstatData.frequencies`.
+    block : int
+        Samples of a block in which an isolated source's timing is a cubic.
+    block_orbit : int
+        The same for templates with an orbit; divides `block`.
+    n_blocks : int
+        Blocks of `block` samples that cover the series in the source frame, whatever the delays.
+    terms : int
+        Length P of the interpolation bank.
+    """
+
+    n_fft: int = static()
+    n_frequencies: int = static()
+    block: int = static()
+    block_orbit: int = static()
+    n_blocks: int = static()
+    terms: int = static()
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class FstatData:
+    """Everything that the F-statistic needs of a data set; made by `jfstat.prepare`.
+
+    A pytree: pass it to jitted functions as an argument, never close over it. D detectors, N samples, P terms.
+
+    Attributes
+    ----------
+    series : tuple of D (N,) complex64
+        Low-passed, decimated, heterodyned and whitened time series times the square root of the noise weight,
+        in 1/sqrt(s); on a common grid, N a multiple of ``layout.block``.
+    bank : tuple of D (N, P) complex64
+        The interpolation bank of each series.
+    trajectory : Trajectory
+        Of the detectors, leading axis D.
+    response : (D, 3, 3) float64
+        Detector tensors.
+    moments : (D, 5, 5) float64
+        Weighted sums over SFTs of the mean products of the five sidereal harmonics: what A, B and C come from.
+    sinv_tsft : () float64
+        Tsft times the mean of 1/S over SFTs and detectors, s Hz/strain^2 (LALSuite's ``Sinv_Tsft``).
+    band : Band
+    layout : Layout
+    detectors : tuple of str, static
+    epoch : int, static
+        GPS time from which all times count, s.
+    reftime : int, static
+        GPS reference time of templates that name none, s.
+    provenance : tuple, static
+        ``(ephemeris, guard asked Hz, guard found below Hz, guard found above Hz, tsft s)``.
+    """
+
+    series: tuple[jax.Array, ...]
+    bank: tuple[jax.Array, ...]
+    trajectory: Trajectory
+    response: jax.Array
+    moments: jax.Array
+    sinv_tsft: jax.Array
+    band: Band
+    layout: Layout
+    detectors: tuple[str, ...] = static()
+    epoch: int = static()
+    reftime: int = static()
+    provenance: tuple[str, float, float, float, float] = static()
+
+    @property
+    def tspan(self) -> float:
+        """From the start of the first SFT to the end of the last, s."""
+        return float(self.band.dtau) * self.layout.n_fft
+
+    @property
+    def frequencies(self) -> np.ndarray:
+        """Frequencies of `twoF_band`, (n_frequencies,) float64, Hz; spacing ``1 / (2 tspan)``."""
+        return float(self.band.fmin) + np.arange(self.layout.n_frequencies) / (2 * self.tspan)
+
+    @property
+    def ephemeris(self) -> str:
+        """Name of the solar-system ephemeris."""
+        return self.provenance[0]
+
+    @property
+    def guard(self) -> float:
+        """Guard band found in the SFTs beyond the searched band and its Doppler shifts, the smaller side, Hz."""
+        return min(self.provenance[2], self.provenance[3])
+
+    @property
+    def expected_loss(self) -> float:
+        """Fraction of rho^2 that the SFTs' cut at the guard costs, about; see `guard_loss`."""
+        return guard_loss(self.guard, self.provenance[4])
+
+    def __repr__(self) -> str:
+        f = self.frequencies
+        return (
+            f"FstatData({', '.join(self.detectors)}; GPS {self.epoch} to {self.epoch + self.tspan:.0f}; "
+            f"{f[0]:.6f} to {f[-1]:.6f} Hz in {len(f)} bins; reftime {self.reftime}; {self.ephemeris}; "
+            f"guard {self.guard:.3g} Hz, expected loss of rho^2 {self.expected_loss:.1e})"
+        )
+
+
+def guard_loss(guard: float, tsft: float) -> float:
+    """Expected fraction of rho^2 lost because SFTs are cut `guard` Hz beyond the searched band.
+
+    A signal between two bins leaves 1/(pi^2 K) of its energy beyond K bins on both sides, averaged over its place
+    between them. The recovered amplitude falls by that fraction, rho^2 by twice.
+
+    Parameters
+    ----------
+    guard : float
+        Hz.
+    tsft : float
+        s.
+    """
+    return min(1.0, 2.0 / (np.pi**2 * max(guard * tsft, 1e-3)))

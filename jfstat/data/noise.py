@@ -1,0 +1,134 @@
+"""From SFTs to their noise floor, and from that to the weights of SFTs and detectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.ndimage import median_filter
+
+from jfstat.sfts.container import SFTSeries
+from jfstat.validation import in_unit
+
+MEDIAN_BINS = 101
+"""Width of the running median, as in ComputeFstatistic_v2."""
+
+
+def median_bias(n: int) -> float:
+    """Median over mean of the median of `n` (odd) exponential variables (LALSuite: XLALRngMedBias)."""
+    k = np.arange(1, n + 1)
+    return float(np.sum((-1.0) ** (k + 1) / k))
+
+
+def running_median_psd(sft: np.ndarray, tsft: float, bins: int = MEDIAN_BINS) -> np.ndarray:
+    """Single-sided noise PSD of one SFT from the running median of its periodogram.
+
+    Values within half a window of either edge copy the nearest full window's (LALSuite: XLALPeriodoToRngmed).
+
+    Parameters
+    ----------
+    sft : (n_bins,) complex64
+    tsft : float
+        s.
+
+    Returns
+    -------
+    (n_bins,) float64 ndarray, strain^2/Hz.
+    """
+    x = sft.astype(np.complex128)
+    median = median_filter(x.real**2 + x.imag**2, bins)
+    half = bins // 2
+    median[:half] = median[half]
+    median[len(median) - half :] = median[len(median) - half - 1]
+    return median * (2.0 / (tsft * median_bias(bins)))
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseFloor:
+    """Noise floor of one detector's SFTs, a row at a time.
+
+    Attributes
+    ----------
+    series : SFTSeries
+    tsft : float
+    sqrt_sx : float or None
+        A given noise floor in 1/sqrt(Hz), or None for the running median.
+    """
+
+    series: SFTSeries
+    tsft: float
+    sqrt_sx: float | None
+
+    def psd(self, row: int) -> np.ndarray | float:
+        """Single-sided PSD of one SFT over its bins, strain^2/Hz: (n_bins,) float64, or one float if given."""
+        if self.sqrt_sx is not None:
+            return self.sqrt_sx**2
+        psd = running_median_psd(self.series.data[row], self.tsft)
+        if not psd.min() > 0:
+            raise ValueError(
+                f"the SFT of {self.series.detector} at GPS {self.series.gps[row]} has all-zero bins and so no noise "
+                "floor: leave it out, or give sqrt_sx."
+            )
+        return psd
+
+    @staticmethod
+    def band_mean(psd: np.ndarray | float) -> float:
+        """Mean over the bins that a full window reaches (LALSuite: XLALComputeMultiNoiseWeights)."""
+        if isinstance(psd, float):
+            return psd
+        half = MEDIAN_BINS // 2
+        return float(np.mean(psd[half : len(psd) - half]))
+
+
+def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> list[float | None]:
+    """One given noise floor (or None) a detector, from a number, a sequence or a mapping of detectors.
+
+    Raises
+    ------
+    ValueError
+        If a value is not positive and finite or the detectors do not match.
+    """
+
+    if sqrt_sx is None:
+        return [None] * len(names)
+    sqrt_sx = in_unit(sqrt_sx, "sqrt_sx", "Hz(-1/2)")
+    if isinstance(sqrt_sx, Mapping):
+        missing = [name for name in names if name not in sqrt_sx]
+        if missing:
+            raise ValueError(f"sqrt_sx lacks the detector {missing[0]}: give a value for each of {', '.join(names)}.")
+        values = [sqrt_sx[name] for name in names]
+    elif isinstance(sqrt_sx, (Sequence, np.ndarray)) and np.ndim(sqrt_sx) > 0:  # type: ignore[arg-type]
+        values = list(sqrt_sx)  # type: ignore[call-overload]
+        if len(values) != len(names):
+            raise ValueError(f"sqrt_sx has {len(values)} values for {len(names)} detectors: give one for each.")
+    else:
+        values = [sqrt_sx] * len(names)
+    try:
+        floats = [float(v) for v in values]  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ValueError(f"sqrt_sx must be a number, a sequence or a mapping, not {sqrt_sx!r}.") from None
+    for name, value in zip(names, floats, strict=True):
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"sqrt_sx of {name} must be positive, not {value}: give the noise floor in 1/sqrt(Hz).")
+    return list(floats)
+
+
+def noise_weights(mean_psd: Sequence[np.ndarray]) -> tuple[list[np.ndarray], float]:
+    """Weights of the SFTs from their band-mean PSDs (LALSuite: XLALComputeMultiNoiseWeights).
+
+    Parameters
+    ----------
+    mean_psd : sequence of (n_sfts,) float64 ndarrays
+        One a detector, single-sided, strain^2/Hz.
+
+    Returns
+    -------
+    weights : list of (n_sfts,) float64 ndarrays
+        Proportional to 1/S; their mean over all SFTs of all detectors is 1.
+    mean_inverse : float
+        Mean of 1/S over all SFTs, Hz/strain^2; times Tsft it is LALSuite's ``Sinv_Tsft``.
+    """
+    inverse = [1.0 / s for s in mean_psd]
+    mean_inverse = float(np.mean(np.concatenate(inverse)))
+    return [x / mean_inverse for x in inverse], mean_inverse

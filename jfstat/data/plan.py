@@ -1,0 +1,175 @@
+"""From a band to be searched and the SFTs at hand to all frequencies and sizes of the series that `prepare` makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.band import smooth_length, terms_needed
+from jfstat.data.fstatdata import Band, Layout
+from jfstat.data.series import Grid
+from jfstat.geometry.orbit import cubic_length, orbit_speed
+from jfstat.sfts.container import SFTs
+from jfstat.templates import Orbit
+
+DOPPLER = 1.06e-4
+"""Largest speed of a detector relative to the SSB in units of c: 1.05 (2 pi AU/yr + Earth's rotation)/c."""
+MAX_DELAY = 510.0
+"""Largest delay between a detector and the SSB, s."""
+TRANSITION = 0.06
+"""Width of the low-pass's transition on each side, relative to its pass band."""
+MIN_TRANSITION = 0.02
+"""The least such width, Hz: it sets how long the filter rings."""
+RINGING = 12.0
+"""Quiet time at both ends of the series in units of 1/transition: the filter's ringing has then died out."""
+BLOCK_SECONDS = 1800.0
+"""Length of a block for isolated sources: the Earth's rotation is then a cubic to 4e-6 cycles at 2 kHz."""
+BLOCK_CYCLES = 2e-6
+"""Phase error in cycles that the cubic of an orbit's block may have."""
+SHORTEST_PERIOD, LARGEST_ECC, LARGEST_ASINI = 7200.0, 0.5, 50.0
+"""Orbits that templates may have if `prepare` is told of none; s, 1, light-seconds."""
+BANK_TOLERANCE = 1e-5
+"""First term of the interpolation bank to be left out, at the edge of the band."""
+
+
+@dataclass(frozen=True)
+class BandPlan:
+    """Frequencies and sizes of the wide and of the band series.
+
+    Attributes
+    ----------
+    bins : slice
+        Columns of the SFTs to read.
+    centre_bin : int
+        Column that the wide series' heterodyne moves to zero.
+    guard_low, guard_high : float
+        Guard found below and above the pass band, Hz.
+    wide : Grid
+        Of the wide series.
+    offset_bins : int
+        Bin of the wide series' transform that becomes the band series' zero frequency.
+    n_band : int
+        Samples of the band series.
+    half_pass, half_stop : float
+        Half widths of the low-pass's pass and stop band, Hz.
+    band : Band
+    layout : Layout
+    """
+
+    bins: slice
+    centre_bin: int
+    guard_low: float
+    guard_high: float
+    wide: Grid
+    offset_bins: int
+    n_band: int
+    half_pass: float
+    half_stop: float
+    band: Band
+    layout: Layout
+
+    @property
+    def n_bins(self) -> int:
+        return self.bins.stop - self.bins.start
+
+
+def plan_band(sfts: SFTs, fmin: float, fmax: float, guard: float, orbit: Orbit | None) -> BandPlan:
+    """Choose the band in the detectors' frame, the sampling, and the lengths of transforms and blocks.
+
+    Parameters
+    ----------
+    sfts : SFTs
+    fmin, fmax : float
+        Band of the search in the SSB, Hz.
+    guard : float
+        Wanted guard, Hz.
+    orbit : Orbit or None
+        Extremes of the templates' orbits.
+
+    Raises
+    ------
+    ValueError
+        If the SFTs do not cover the band with its Doppler shifts.
+    """
+    epoch, tsft = sfts.start, sfts.tsft
+    earliest = float(min(s.gps[0] - epoch + 1e-9 * s.gps_ns[0] for s in sfts))
+    latest = float(max(s.gps[-1] - epoch + 1e-9 * s.gps_ns[-1] for s in sfts)) + tsft
+    tspan = latest - earliest
+
+    speed = 0.0 if orbit is None else float(jnp.max(orbit_speed(orbit)))
+    shift = (DOPPLER + speed * (1 + DOPPLER)) * fmax
+    pass_low, pass_high = fmin - shift, fmax + shift
+    bins = _columns(sfts, pass_low, pass_high, guard)
+    used = sfts.frequencies[bins]
+    half_pass = 0.5 * (pass_high - pass_low)
+    transition = max(2 * half_pass * TRANSITION, MIN_TRANSITION)
+    half_stop = half_pass + transition
+
+    n_fft = smooth_length(2 * half_stop * tspan)
+    dtau = tspan / n_fft
+    dt_wide = tsft / smooth_length(bins.stop - bins.start)
+    n_wide = smooth_length((tspan + 2 * RINGING / transition) / dt_wide)
+    wide = Grid(epoch, earliest - 0.5 * (n_wide * dt_wide - tspan), dt_wide, n_wide)
+    n_band = smooth_length(wide.length / dtau)
+
+    centre = 0.5 * (pass_low + pass_high)
+    centre_bin = round(centre * tsft) - sfts.first_bin
+    f_wide = (sfts.first_bin + centre_bin) / tsft
+    offset_bins = round((centre - f_wide) * wide.length)
+
+    if orbit is None:  # as wild an orbit as the pass band can hold
+        rate = 2 * np.pi / SHORTEST_PERIOD * np.sqrt((1 + LARGEST_ECC) / (1 - LARGEST_ECC))
+        orbit = Orbit(half_pass / (fmax * rate), SHORTEST_PERIOD, 0.0, LARGEST_ECC)
+    block_orbit = int(min(BLOCK_SECONDS, float(jnp.min(cubic_length(orbit, fmax, BLOCK_CYCLES)))) / dtau)
+    block_orbit = max(1, block_orbit)
+    block = block_orbit * max(1, round(BLOCK_SECONDS / dtau / block_orbit))
+    asini = max(LARGEST_ASINI, float(jnp.max(orbit.asini * (1 + orbit.ecc))))
+    # the delay to the SSB and across the orbit stretches the series in the source frame
+    stretch = min(2 * MAX_DELAY, DOPPLER * wide.length) + 2 * asini
+
+    n_frequencies = int((fmax - fmin) * 2 * tspan * (1 + 1e-12)) + 1
+    return BandPlan(
+        bins=bins,
+        centre_bin=centre_bin,
+        guard_low=float(pass_low - used[0]),
+        guard_high=float(used[-1] - pass_high),
+        wide=wide,
+        offset_bins=offset_bins,
+        n_band=n_band,
+        half_pass=half_pass,
+        half_stop=half_stop,
+        band=Band(
+            start=jnp.asarray(wide.start),
+            dt=jnp.asarray(wide.length / n_band),
+            dtau=jnp.asarray(dtau),
+            heterodyne=jnp.asarray(f_wide + offset_bins / wide.length),
+            fmin=jnp.asarray(fmin),
+            f_centre=jnp.asarray(fmin + (n_frequencies // 2) / (2 * tspan)),
+            pass_low=jnp.asarray(pass_low),
+            pass_high=jnp.asarray(pass_high),
+            middle=jnp.asarray(0.5 * (earliest + latest)),
+        ),
+        layout=Layout(
+            n_fft=n_fft,
+            n_frequencies=n_frequencies,
+            block=block,
+            block_orbit=block_orbit,
+            n_blocks=int(np.ceil((wide.length + stretch) / dtau / block)),
+            terms=terms_needed(2 * np.pi * half_pass * wide.length / n_band, BANK_TOLERANCE),
+        ),
+    )
+
+
+def _columns(sfts: SFTs, pass_low: float, pass_high: float, guard: float) -> slice:
+    """Columns of the SFTs that cover the pass band and, as far as they go, the guard on both sides."""
+    f = sfts.frequencies
+    if f[0] > pass_low or f[-1] < pass_high:
+        raise ValueError(
+            f"the SFTs cover {f[0]:.6f} to {f[-1]:.6f} Hz but the band needs {pass_low:.6f} to {pass_high:.6f} Hz with its "
+            "Doppler shifts: read SFTs with a wider band or narrow fmin and fmax."
+        )
+    low = int(np.floor((pass_low - guard) * sfts.tsft)) - sfts.first_bin
+    high = int(np.ceil((pass_high + guard) * sfts.tsft)) - sfts.first_bin
+    return slice(max(0, low), min(sfts.n_bins, high + 1))

@@ -1,0 +1,98 @@
+"""From the SFTs of a detector to one continuous heterodyned time series over their whole band."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import fft
+
+from jfstat.data.noise import NoiseFloor
+
+BATCH = 256
+"""SFTs transformed at once."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Regular times that all detectors share: sample n is at ``start + n * dt``.
+
+    Attributes
+    ----------
+    epoch : int
+        GPS time from which times count, s.
+    start : float
+        Time of sample 0, s since `epoch`.
+    dt : float
+        Spacing, s.
+    n : int
+        Number of samples; the grid is taken as periodic by the filters, so both its ends must be quiet.
+    """
+
+    epoch: int
+    start: float
+    dt: float
+    n: int
+
+    @property
+    def length(self) -> float:
+        """s."""
+        return self.n * self.dt
+
+
+def heterodyned_series(
+    noise: NoiseFloor, first_bin: int, bins: slice, centre: int, grid: Grid
+) -> tuple[np.ndarray, np.ndarray, list[slice]]:
+    """Place the whitened SFTs on a regular grid, gaps zero, one heterodyne phase throughout.
+
+    Within its span an SFT is the trigonometric sum of its bins, evaluated at the grid's times wherever they fall, so
+    that SFTs may start at any time. Whitening divides by sqrt(Tsft S / 2), the bins' standard deviation.
+
+    Parameters
+    ----------
+    noise : NoiseFloor
+        Of the detector's SFTs.
+    first_bin : int
+        Bin of the SFTs' first column: its frequency is ``first_bin / tsft``.
+    bins : slice
+        Columns of the SFTs to use.
+    centre : int
+        The column that becomes zero frequency.
+    grid : Grid
+        Its `dt` must be ``tsft / n`` with integer n, at least the number of bins used.
+
+    Returns
+    -------
+    series : (grid.n,) complex64 ndarray
+        Heterodyned at the column `centre`: the phase removed is 0 at the grid's epoch.
+    mean_psd : (n_sfts,) float64 ndarray
+        Band-mean noise floor of each SFT, strain^2/Hz.
+    places : list of slices
+        Where each SFT lies in the series.
+    """
+    sfts, tsft = noise.series, noise.tsft
+    n_samples = round(tsft / grid.dt)
+    since_start = (sfts.gps - grid.epoch) + 1e-9 * sfts.gps_ns - grid.start
+    first_sample = np.ceil(since_start / grid.dt - 1e-6).astype(int)
+    late = first_sample * grid.dt - since_start  # from the SFT's start to its first sample
+    # whole turns go in integers: the bin times whole seconds is exact
+    cycles = np.fmod(np.float64((first_bin + centre)) * (sfts.gps - grid.epoch), tsft) / tsft
+    cycles = cycles + (first_bin + centre) / tsft * 1e-9 * sfts.gps_ns
+
+    series = np.zeros(grid.n, np.complex64)
+    mean_psd = np.empty(len(sfts))
+    offsets = np.arange(bins.start, bins.stop) - centre
+    for low in range(0, len(sfts), BATCH):
+        rows = range(low, min(low + BATCH, len(sfts)))
+        spectrum = np.zeros((len(rows), n_samples), np.complex128)
+        for i, row in enumerate(rows):
+            psd = noise.psd(row)
+            mean_psd[row] = noise.band_mean(psd)
+            used = psd if isinstance(psd, float) else psd[bins]
+            shift = np.exp(2j * np.pi * (offsets * (late[row] / tsft) - cycles[row]))
+            whitened = sfts.data[row, bins] * shift / np.sqrt(0.5 * tsft * used)
+            spectrum[i, offsets] = whitened  # negative offsets index from the end, as the transform wants them
+        samples = fft.ifft(spectrum, axis=1, overwrite_x=True) * (n_samples / tsft)
+        for i, row in enumerate(rows):
+            series[first_sample[row] : first_sample[row] + n_samples] = samples[i]
+    return series, mean_psd, [slice(f, f + n_samples) for f in first_sample]

@@ -1,0 +1,117 @@
+"""The slow, obvious reference: 2F as a direct float64 sum over samples, every one with its exact time and phase.
+
+Nothing of the fast paths is used here: no blocks, no polynomials, no interpolation, no FFT, no single precision. The
+tests hold `twoF` and `twoF_band` against it.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.geometry.antenna import harmonics
+from jfstat.geometry.barycenter import sky_vector, ssb_delay
+from jfstat.geometry.orbit import emission_time
+from jfstat.templates import Doppler
+
+
+def patterns_by_definition(
+    response: np.ndarray, sidereal: np.ndarray, alpha: float, delta: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """a and b by their definition: the detector tensor, turned with the Earth, contracted with the wave's tensors.
+
+    a contracts with xi xi - eta eta, b with xi eta + eta xi (LALSuite: XLALComputeAMCoeffs).
+
+    Parameters
+    ----------
+    response : (3, 3) float64
+    sidereal : (n,) float64
+        Sidereal time, rad.
+    alpha, delta : float
+        rad.
+
+    Returns
+    -------
+    a, b : (n,) float64 ndarrays.
+    """
+    cos, sin, zero = np.cos(sidereal), np.sin(sidereal), np.zeros_like(sidereal)
+    turn = np.array([[cos, -sin, zero], [sin, cos, zero], [zero, zero, zero + 1]])
+    tensor = np.einsum("ian,ab,jbn->nij", turn, response, turn)
+    xi = np.array([-np.sin(alpha), np.cos(alpha), 0.0])
+    eta = np.array([np.sin(delta) * np.cos(alpha), np.sin(delta) * np.sin(alpha), -np.cos(delta)])
+    a = np.einsum("nij,ij->n", tensor, np.outer(xi, xi) - np.outer(eta, eta))
+    b = np.einsum("nij,ij->n", tensor, np.outer(xi, eta) + np.outer(eta, xi))
+    return a, b
+
+
+def antenna_integrals(data: FstatData, point: Doppler) -> np.ndarray:
+    """A, B, C of each detector from the harmonics' moments, (D, 3) float64.
+
+    The definitions of a and b are evaluated at five sidereal times, which gives their harmonics.
+    """
+    angles = 2 * np.pi * np.arange(5) / 5
+    to_harmonics = np.linalg.inv(np.asarray(harmonics(jnp.asarray(angles))))
+    rows = []
+    for response, moments in zip(np.asarray(data.response), np.asarray(data.moments), strict=True):
+        a, b = patterns_by_definition(response, angles, float(point.alpha), float(point.delta))
+        a, b = to_harmonics @ a, to_harmonics @ b
+        rows.append([a @ moments @ a, b @ moments @ b, a @ moments @ b])
+    return np.array(rows)
+
+
+def direct_fa_fb(data: FstatData, point: Doppler, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Fa and Fb of each detector at frequencies with the template's other parameters, (D, n) complex128 each.
+
+    Fa(f) = sum over samples of x a exp(-2 pi i phase) dt, the paper's equation 3, phase 0 at the reference time.
+    """
+    start, dt, heterodyne = float(data.band.start), float(data.band.dt), float(data.band.heterodyne)
+    reftime = data.reftime if point.reftime is None else point.reftime
+    fkdot = np.asarray(point.fkdot)
+    out_a, out_b = [], []
+    for d, series in enumerate(data.series):
+        x = np.asarray(series, np.complex128)
+        t = start + dt * np.arange(len(x))
+        state = jax.tree.map(lambda leaf, d=d: leaf[d], data.trajectory)(jnp.asarray(t))
+        tau = t + np.asarray(ssb_delay(state, sky_vector(point.alpha, point.delta)))
+        if point.orbit is not None:
+            tau = np.asarray(emission_time(point.orbit, jnp.asarray(tau), point.orbit.tp - data.epoch))
+        since = tau - float(reftime - data.epoch)
+        a, b = patterns_by_definition(
+            np.asarray(data.response[d]), np.asarray(state.sidereal), float(point.alpha), float(point.delta)
+        )
+        spin = np.zeros_like(since)
+        for k in range(len(fkdot) - 1, 0, -1):
+            spin = (spin + fkdot[k]) * since / (k + 1)
+        spin = spin * since
+        fa, fb = [], []
+        for f in frequencies:
+            phase = f * (since - t) + (f - heterodyne) * t + spin
+            demodulated = x * np.exp(-2j * np.pi * (phase - np.round(phase)))
+            fa.append(dt * np.sum(demodulated * a))
+            fb.append(dt * np.sum(demodulated * b))
+        out_a.append(fa)
+        out_b.append(fb)
+    return np.array(out_a), np.array(out_b)
+
+
+def direct_twoF(data: FstatData, point: Doppler, frequencies: np.ndarray) -> np.ndarray:
+    """2F of all detectors at given frequencies, by the direct sum.
+
+    Parameters
+    ----------
+    data : FstatData
+    point : Doppler
+        One template with concrete values; ``fkdot[0]`` is ignored.
+    frequencies : (n,) array
+        Hz.
+
+    Returns
+    -------
+    (n,) float64 ndarray.
+    """
+    fa, fb = (x.sum(axis=0) for x in direct_fa_fb(data, point, np.atleast_1d(frequencies)))
+    A, B, C = antenna_integrals(data, point).sum(axis=0)
+    power = B * np.abs(fa) ** 2 + A * np.abs(fb) ** 2 - 2 * C * np.real(fa * np.conj(fb))
+    return 2 / (A * B - C * C) * power

@@ -1,0 +1,100 @@
+"""From the headers of SFTs to their bins, read in batches, with the checksum and the data checked on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from jfstat.sfts.crc64 import crc64_rows
+from jfstat.sfts.headers import BIN_BYTES, CRC_BYTES, HEADER_BYTES, bad_file, open_file
+
+# what reading needs beside the result; large enough that NumPy's overhead does not show
+BATCH_BYTES = 8 << 20
+
+
+def read_batches(
+    files: list[Path], table: np.ndarray, first_bin: int, last_bin: int, *, check_crc: bool
+) -> Iterator[tuple[np.ndarray, int, np.ndarray]]:
+    """Bins of SFTs, as many equally shaped SFTs at a time as fit in some megabytes.
+
+    Parameters
+    ----------
+    files : list of Path
+    table : (n_sfts,) ndarray of `headers.TABLE`
+        The SFTs to read.
+    first_bin, last_bin : int
+        Wanted band, both ends included.
+    check_crc : bool
+        Whether to read each SFT whole and check its checksum and all its bins, or the wanted bins only.
+
+    Yields
+    ------
+    rows : (n,) int64 ndarray
+        Indices into `table`. From batch to batch the SFTs go up in first bin, then in number of bins.
+    start : int
+        First bin of `values`.
+    values : (n, n_bins) complex64 ndarray
+        Those of the wanted bins that the SFTs have, in native byte order; with `check_crc` there may be none.
+
+    Raises
+    ------
+    ValueError
+        If a checksum does not match, a bin is not finite or a file ends early.
+    """
+    shape = ("first_bin", "n_bins", "comment_bytes", "big_endian")
+    order = np.lexsort([table[column] for column in ("offset", "file", *reversed(shape))])
+    changes = np.any([np.diff(table[column][order]) != 0 for column in shape], axis=0)
+    for alike in np.split(order, 1 + np.flatnonzero(changes)):
+        first, n_bins, comment_bytes, big_endian = (table[column][alike[0]].item() for column in shape)
+        low = min(max(first_bin - first, 0), n_bins)
+        high = max(min(last_bin + 1 - first, n_bins), low)
+        data_offset = HEADER_BYTES + comment_bytes
+        if check_crc:
+            begin, size = 0, data_offset + BIN_BYTES * n_bins
+        else:
+            begin, size = data_offset + BIN_BYTES * low, BIN_BYTES * (high - low)
+        if size == 0:
+            continue
+        n = max(BATCH_BYTES // size, 1)
+        for rows in (alike[i : i + n] for i in range(0, len(alike), n)):
+            raw = _read_bytes(files, table[rows], begin, size)
+            if check_crc:
+                _check_crc(files, table[rows], raw)
+                raw = raw[:, data_offset:]
+            values = raw.view(">c8" if big_endian else "<c8").astype(np.complex64, copy=False)
+            _check_finite(files, table[rows], values)
+            yield rows, first + low, values[:, low:high] if check_crc else values
+
+
+def _read_bytes(files: list[Path], table: np.ndarray, begin: int, size: int) -> np.ndarray:
+    """(n_sfts, size) uint8: `size` bytes of each SFT from `begin` bytes after the start of its header."""
+    raw = np.empty((len(table), size), np.uint8)
+    with ExitStack() as stack:
+        file, opened = None, -1
+        for row, index, offset in zip(raw, table["file"].tolist(), table["offset"].tolist(), strict=True):
+            if file is None or index != opened:
+                stack.close()
+                file, opened = stack.enter_context(open_file(files[index])), index
+            file.seek(offset + begin)
+            if file.readinto(row.data) != size:
+                raise bad_file(files[index], "it became shorter while it was read")
+    return raw
+
+
+def _check_crc(files: list[Path], table: np.ndarray, raw: np.ndarray) -> None:
+    """Raise unless whole SFTs have the checksums of their headers; sets the checksums' bytes in `raw` to zero."""
+    raw[:, CRC_BYTES] = 0
+    wrong = crc64_rows(raw) != table["crc"]
+    if np.any(wrong):
+        bad = table[np.argmax(wrong)]
+        raise bad_file(files[bad["file"]], "the checksum does not match the contents", bad["gps"])
+
+
+def _check_finite(files: list[Path], table: np.ndarray, values: np.ndarray) -> None:
+    finite = np.isfinite(values).all(axis=1)
+    if not np.all(finite):
+        bad = table[np.argmin(finite)]
+        raise bad_file(files[bad["file"]], "a bin is infinite or not a number", bad["gps"])

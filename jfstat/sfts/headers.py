@@ -1,0 +1,175 @@
+"""From an SFT file to a table of the headers of its SFTs, checked.
+
+The format is LIGO-T040164's, versions 2 and 3. Together with the checks of checksum and data in ``blocks.py`` this
+refuses what LALSuite's validator (``SFTReferenceLibrary.c:ValidateSFTFile``) and its reader
+(``SFTcatalog.c:XLALSFTdataFind``) refuse.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from io import FileIO
+from pathlib import Path
+
+import numpy as np
+
+from jfstat.sfts.windows import window_name
+
+# version, GPS s and ns, Tsft, first bin, number of bins, CRC64, detector, window, bytes of comment
+_FIELDS = "diidiiQ2sHi"
+LITTLE_ENDIAN = struct.Struct("<" + _FIELDS)
+_BIG_ENDIAN = struct.Struct(">" + _FIELDS)
+HEADER_BYTES = 48
+CRC_BYTES = slice(32, 40)
+BIN_BYTES = 8
+
+TABLE = np.dtype(
+    [
+        ("version", "f8"),
+        ("gps", "i8"),
+        ("gps_ns", "i8"),
+        ("tsft", "f8"),
+        ("first_bin", "i8"),
+        ("n_bins", "i8"),
+        ("crc", "u8"),
+        ("detector", "S2"),
+        ("window", "i8"),
+        ("comment_bytes", "i8"),
+        ("big_endian", "?"),
+        ("offset", "i8"),  # of the header in its file, bytes
+        ("file", "i8"),  # the file's index in the caller's list
+    ]
+)
+
+# LALSuite's validator knows all of these but I1 (LIGO-India), which LALSuite's reader knows.
+DETECTORS = ("A1", "B1", "E1", "G1", "H1", "H2", "I1", "K1", "L1", "N1", "O1", "P1", "T1", "V1", "V2", "X1")
+
+
+def bad_file(path: Path, problem: str, gps: int | None = None) -> ValueError:
+    """The error to raise for a file that is not as it should be: one sentence with its name and, if known, the time."""
+    when = "" if gps is None else f"at GPS {gps} "
+    return ValueError(f"SFT file {str(path)!r}: {when}{problem}; replace the file or leave it out.")
+
+
+def open_file(path: Path) -> FileIO:
+    """A file opened for reading, unbuffered.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be opened.
+    """
+    try:
+        return open(path, "rb", buffering=0)
+    except OSError as error:
+        raise bad_file(path, f"it cannot be opened ({error.strerror})") from error
+
+
+def scan_file(path: Path, index: int = 0) -> np.ndarray:
+    """Headers of all SFTs in a file; the data are not read.
+
+    Parameters
+    ----------
+    path : Path
+    index : int
+        Value for the column ``file``.
+
+    Returns
+    -------
+    (n_sfts,) ndarray of `TABLE`
+        In the order of the file. Windows of version 2, where the field is padding, are 0 (unknown).
+
+    Raises
+    ------
+    ValueError
+        If the file is not a valid SFT file as far as headers, comments and length tell.
+    """
+    rows = []
+    with open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size == 0:
+            raise bad_file(path, "it is empty")
+        offset = 0
+        while offset < size:
+            header, big_endian = _read_header(file, path, offset, size)
+            rows.append((*header, big_endian, offset, index))
+            *_, n_bins, _, _, _, comment_bytes = header
+            offset += HEADER_BYTES + comment_bytes + BIN_BYTES * n_bins
+    table = np.array(rows, TABLE)
+    problem = header_problem(table)
+    if problem:
+        raise bad_file(path, *problem)
+    table["window"][table["version"] == 2] = 0
+    return table
+
+
+def _read_header(file: FileIO, path: Path, offset: int, size: int) -> tuple[tuple, bool]:
+    """Fields of the header at `offset` and whether they are big-endian; checked as far as finding the next needs."""
+    file.seek(offset)
+    raw = file.read(HEADER_BYTES)
+    if len(raw) < HEADER_BYTES:
+        raise bad_file(path, f"it is truncated or has trailing bytes: byte {offset} starts no complete header")
+    # the version tells the byte order
+    big_endian = LITTLE_ENDIAN.unpack(raw)[0] not in (2.0, 3.0)
+    header = (_BIG_ENDIAN if big_endian else LITTLE_ENDIAN).unpack(raw)
+    version, gps, _, _, _, n_bins, _, _, _, comment_bytes = header
+    if version not in (2.0, 3.0):
+        raise bad_file(path, f"byte {offset} starts no SFT of version 2 or 3")
+    if comment_bytes < 0 or comment_bytes % 8:
+        raise bad_file(path, f"the comment's length {comment_bytes} is not 0 or a positive multiple of 8 bytes", gps)
+    if n_bins <= 0:
+        raise bad_file(path, f"the number of bins {n_bins} is not positive", gps)
+    if offset + HEADER_BYTES + comment_bytes + BIN_BYTES * n_bins > size:
+        raise bad_file(path, "the data are truncated", gps)
+    comment = file.read(comment_bytes)
+    if comment and comment[-1]:
+        raise bad_file(path, "the comment does not end with a null byte", gps)
+    if b"\0" in comment.rstrip(b"\0"):
+        raise bad_file(path, "the comment goes on after a null byte", gps)
+    return header, big_endian
+
+
+def header_problem(table: np.ndarray) -> tuple[str, int] | None:
+    """What is wrong with the headers of one file's SFTs, in words, and the SFT's GPS second; None if they are valid.
+
+    Each header must be valid by itself, and the SFTs must be of one kind and in the order of time.
+    """
+    nanoseconds, tsft = table["gps_ns"], table["tsft"]
+    known_windows = [code for code in np.unique(table["window"]) if _is_window(int(code))]
+    checks = [
+        (table["gps"] < 0, "the start is negative"),
+        ((nanoseconds < 0) | (nanoseconds > 999_999_999), "the nanoseconds are not in 0 to 999999999"),
+        (~((tsft > 0) & np.isfinite(tsft)), "Tsft is not positive"),
+        (table["first_bin"] < 0, "the first bin is negative"),
+        (~np.isin(table["detector"], np.array(DETECTORS, "S2")), f"the detector is none of {', '.join(DETECTORS)}"),
+        # in version 2 this field is padding
+        ((table["version"] == 3) & ~np.isin(table["window"], known_windows), "the window code is unknown"),
+    ]
+    for column, what in (
+        ("version", "version"),
+        ("tsft", "Tsft"),
+        ("first_bin", "first bin"),
+        ("n_bins", "number of bins"),
+        ("detector", "detector"),
+        ("window", "window"),
+    ):
+        checks.append((np.append(False, table[column][1:] != table[column][:-1]), f"the {what} changes"))
+    checks.append((np.append(False, np.diff(start_ns(table)) <= 0), "the start is not after that of the SFT before"))
+    for wrong, problem in checks:
+        if np.any(wrong):
+            return problem, int(table["gps"][np.argmax(wrong)])
+    return None
+
+
+def start_ns(table: np.ndarray) -> np.ndarray:
+    """Start times, (n_sfts,) int64, in GPS nanoseconds."""
+    return table["gps"] * 10**9 + table["gps_ns"]
+
+
+def _is_window(code: int) -> bool:
+    try:
+        window_name(code)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,86 @@
+"""From the ways in which users name files (paths, globs, lists of them) to the list of paths."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+Pattern = str | os.PathLike | Sequence["str | os.PathLike"]
+
+
+def find_files(pattern: Pattern) -> list[Path]:
+    """Paths of all files that a pattern names (compare LALSuite: ``FindFiles.c:XLALFindFiles``).
+
+    Parameters
+    ----------
+    pattern : str, path or sequence of these
+        A file; a directory, for the ``*.sft`` in it; a glob; several of these joined by ``;``; or ``list:<file>``,
+        where the file has a path a line and empty lines or lines starting with ``#`` or ``%`` are skipped.
+
+    Returns
+    -------
+    list of Path
+        In the order of the patterns, sorted by name for each. A file named twice is listed twice.
+
+    Raises
+    ------
+    ValueError
+        If a pattern matches no file or a list cannot be read.
+    """
+    if isinstance(pattern, str):
+        parts = [part.strip() for part in pattern.split(";")]
+        if not any(parts):
+            raise ValueError(f"pattern {pattern!r} is empty: name at least one SFT file.")
+        return [path for part in parts if part for path in _matches(part)]
+    if isinstance(pattern, os.PathLike):
+        return _matches(os.fspath(pattern))
+    try:
+        patterns = list(pattern)
+    except TypeError as error:
+        raise ValueError(f"pattern must be a string, a path or a sequence of these, not {pattern!r}.") from error
+    if not patterns:
+        raise ValueError("pattern is an empty sequence: name at least one SFT file.")
+    for part in patterns:
+        if not isinstance(part, str | os.PathLike):
+            raise ValueError(f"pattern must hold strings or paths, not {part!r}: name SFT files.")
+    return [path for part in patterns for path in find_files(part)]
+
+
+def _matches(part: str) -> list[Path]:
+    if part.startswith("list:"):
+        return _listed(part.removeprefix("list:"))
+    if os.path.isdir(part):
+        found = sorted(Path(part).glob("*.sft"))
+    elif os.path.exists(part):
+        # before globbing: a literal name may contain the characters of globs
+        found = [Path(part)]
+    else:
+        found = sorted(Path(name) for name in glob.glob(part) if not os.path.isdir(name))
+    if not found:
+        raise ValueError(f"no SFT file matches {part!r}: check the path and the pattern.")
+    return found
+
+
+def _listed(name: str) -> list[Path]:
+    try:
+        lines = [line.strip() for line in Path(name).read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"the list of SFT files {name!r} cannot be read: give a text file with a path a line."
+        ) from error
+    paths = [Path(_without_scheme(line)) for line in lines if line and line[0] not in "#%"]
+    if not paths:
+        raise ValueError(f"the list of SFT files {name!r} is empty: write a path a line into it.")
+    for path in paths:
+        if not os.path.isfile(path):
+            raise ValueError(f"the list {name!r} names {str(path)!r}, which is not a file: correct the list.")
+    return paths
+
+
+def _without_scheme(line: str) -> str:
+    """A path without the ``file://localhost`` or ``file://`` that LIGO's data finders put in front."""
+    return (
+        line.removeprefix("file://localhost") if line.startswith("file://localhost/") else line.removeprefix("file://")
+    )

@@ -1,0 +1,158 @@
+"""From `SFTs` to SFT files of version 3 with official names: `write_sfts`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from jfstat.sfts.blocks import BATCH_BYTES
+from jfstat.sfts.container import SFTs, SFTSeries
+from jfstat.sfts.crc64 import crc64_rows
+from jfstat.sfts.headers import BIN_BYTES, CRC_BYTES, HEADER_BYTES, LITTLE_ENDIAN, TABLE, header_problem
+from jfstat.sfts.naming import sft_file_name, span_seconds
+from jfstat.sfts.windows import window_code
+
+_INT32_MAX = 2**31 - 1
+
+
+def write_sfts(
+    sfts: SFTs,
+    directory: str | os.PathLike,
+    merge: bool = True,
+    *,
+    comment: str = "written by jfstat",
+    description: str = "",
+) -> list[Path]:
+    """Write SFT files of version 3, little-endian, that LALSuite reads and its validator accepts.
+
+    Parameters
+    ----------
+    sfts : SFTs
+    directory : str or path
+        Where to write; it is made if it does not exist.
+    merge : bool
+        Whether to write one file a detector or one file an SFT.
+    comment : str
+        Text to store in each SFT.
+    description : str
+        Field for the files' names, ASCII letters and digits; see `naming.sft_file_name`. Names also state the band, so
+        that files of several bands can share a directory.
+
+    Returns
+    -------
+    list of Path
+        The files, by detector and time. Each is written under a temporary name and then renamed, replacing a file of
+        the same name, so that no file is ever incomplete.
+
+    Raises
+    ------
+    ValueError
+        If the SFTs, the comment or the description cannot be stored, or the directory cannot be made; nothing is
+        written then.
+    """
+    if "\0" in comment:
+        raise ValueError(f"comment {comment!r} has a null character, which ends comments in SFT files: remove it.")
+    tables = [_headers(sfts, series) for series in sfts]
+    if len(set(sfts.detectors)) < len(tables) or not tables:
+        raise ValueError(f"sfts must have one entry a detector, not {', '.join(sfts.detectors) or 'none'}: join them.")
+    files = [_file_names(table, merge, description) for table in tables]
+    directory = Path(directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"directory {str(directory)!r} cannot be made ({error.strerror}): choose another.") from error
+    for series, table, names in zip(sfts, tables, files, strict=True):
+        blocks = _blocks(series, table, comment)
+        if merge:
+            with replacing(directory / names[0]) as file:
+                for batch in blocks:
+                    file.write(batch.data)
+        else:
+            for name, block in zip(names, (block for batch in blocks for block in batch), strict=True):
+                with replacing(directory / name) as file:
+                    file.write(block.data)
+    return [directory / name for names in files for name in names]
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that takes the place of `path` when the block ends, or vanishes if the block raises."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _headers(sfts: SFTs, series: SFTSeries) -> np.ndarray:
+    """Headers (n_sfts,) of `headers.TABLE` for the SFTs of one detector, but for checksum and comment; checked."""
+    data, times = np.asarray(series.data), (np.asarray(series.gps), np.asarray(series.gps_ns))
+    fits = data.ndim == 2 and all(t.shape == data.shape[:1] and t.dtype.kind in "iu" for t in times)
+    if not fits or data.size == 0 or data.dtype.kind != "c":
+        raise ValueError(
+            f"the SFTs of {series.detector!r} cannot be written: data must be a complex array (n_sfts, n_bins), gps "
+            "and gps_ns integer arrays (n_sfts,), none of them empty."
+        )
+    table = np.zeros(len(data), TABLE)
+    table["version"], table["tsft"], table["first_bin"], table["n_bins"] = 3, sfts.tsft, sfts.first_bin, data.shape[1]
+    table["gps"], table["gps_ns"], table["window"] = *times, window_code(series.window)
+    table["detector"] = series.detector if len(series.detector) == 2 and series.detector.isascii() else "?"
+    problem = header_problem(table)
+    if problem is None and max(int(times[0].max()), sfts.first_bin, data.shape[1]) > _INT32_MAX:
+        problem = "a time, the first bin or the number of bins does not fit in 32 bits", int(times[0].max())
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(data.astype(np.complex64, copy=False)).all(axis=1)
+    if problem is None and not np.all(finite):
+        problem = "a bin is infinite, not a number or too large for complex64", int(table["gps"][np.argmin(finite)])
+    if problem:
+        raise ValueError(
+            f"the SFTs of {series.detector!r} cannot be written: at GPS {problem[1]} {problem[0]}; correct the SFTs."
+        )
+    return table
+
+
+def _file_names(table: np.ndarray, merge: bool, description: str) -> list[str]:
+    starts = list(zip(table["gps"].tolist(), table["gps_ns"].tolist(), strict=True))
+    detector, tsft = table["detector"][0].decode(), table["tsft"][0].item()
+    band = table["first_bin"][0].item(), table["n_bins"][0].item()
+    spans = [(starts[0], starts[-1])] if merge else [(start, start) for start in starts]
+    return [
+        sft_file_name(
+            detector,
+            len(starts) // len(spans),
+            tsft,
+            first[0],
+            span_seconds(first, last, tsft),
+            description=description,
+            band=band,
+        )
+        for first, last in spans
+    ]
+
+
+def _blocks(series: SFTSeries, table: np.ndarray, comment: str) -> Iterator[np.ndarray]:
+    """The bytes of SFTs, (n, n_bytes) uint8, in batches of some megabytes."""
+    text = comment.encode()
+    # with at least one null byte at the end, to a multiple of 8 bytes; no comment takes no bytes
+    text = text.ljust(len(text) // 8 * 8 + 8, b"\0") if text else b""
+    data_offset = HEADER_BYTES + len(text)
+    data = np.asarray(series.data)
+    n_bytes = data_offset + BIN_BYTES * data.shape[1]
+    columns: list[str] = ["version", "gps", "gps_ns", "tsft", "first_bin", "n_bins", "crc", "detector", "window"]
+    for start in range(0, len(table), max(BATCH_BYTES // n_bytes, 1)):
+        part = slice(start, start + max(BATCH_BYTES // n_bytes, 1))
+        headers = [LITTLE_ENDIAN.pack(*sft, len(text)) + text for sft in table[part][columns].tolist()]
+        blocks = np.empty((len(headers), n_bytes), np.uint8)
+        blocks[:, :data_offset] = np.frombuffer(b"".join(headers), np.uint8).reshape(len(headers), data_offset)
+        blocks[:, data_offset:].view("<c8")[:] = data[part]
+        blocks[:, CRC_BYTES] = crc64_rows(blocks).astype("<u8")[:, np.newaxis].view(np.uint8)
+        yield blocks

@@ -1,0 +1,65 @@
+"""From Fa, Fb to the amplitude parameters h0, cosi, psi, phi0 and their errors."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from jfstat.statistic.combine import AntennaMatrix
+from jfstat.templates import Amplitude
+
+
+def amplitude_vector(
+    fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix, sinv_tsft: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Estimated A^mu, (4,), and their covariance, (4, 4).
+
+    A^mu = 2/sqrt(2 Sinv_Tsft) M^-1 x with x = (Re Fa, Re Fb, -Im Fa, -Im Fb); the covariance is the inverse of the
+    Fisher matrix Sinv_Tsft M.
+    """
+    x = jnp.stack([fa.real, fb.real, -fa.imag, -fb.imag])
+    two = jnp.array([[matrix.A, matrix.C], [matrix.C, matrix.B]])
+    inverse = jnp.kron(jnp.eye(2), jnp.linalg.inv(two))
+    return jnp.sqrt(2 / sinv_tsft) * (inverse @ x), inverse / sinv_tsft
+
+
+def amplitude_from_vector(vector: jax.Array, covariance: jax.Array) -> Amplitude:
+    """From A^mu and their covariance to h0, cosi, psi, phi0 with errors (XLALEstimatePulsarAmplitudeParams)."""
+    a1, a2, a3, a4 = vector
+    # A+ and Ax from two invariants: the sum of squares A+^2 + Ax^2, and the determinant A+ Ax
+    squares = a1**2 + a2**2 + a3**2 + a4**2
+    product = a1 * a4 - a2 * a3
+    root = jnp.sqrt(jnp.maximum(squares**2 - 4 * product**2, 0.0))
+    plus = jnp.sqrt(0.5 * (squares + root))
+    cross = jnp.where(plus > 0, product / jnp.where(plus > 0, plus, 1.0), 0.0)
+    # the complex amplitudes A1 - i A3 and A2 - i A4 are e^{i phi0} times (A+ cos 2psi + i Ax sin 2psi) and
+    # (A+ sin 2psi - i Ax cos 2psi)
+    psi = 0.25 * jnp.arctan2(2 * (a1 * a2 + a3 * a4), a1**2 + a3**2 - a2**2 - a4**2)
+    pa, pb = a1 - 1j * a3, a2 - 1j * a4
+    cos, sin = jnp.cos(2 * psi), jnp.sin(2 * psi)
+    phi0 = jnp.angle(pa * cos + pb * sin)  # this sum is A+ e^{i phi0}
+    root_h = jnp.sqrt(jnp.maximum(plus**2 - cross**2, 0.0))
+    h0 = plus + root_h
+    estimate = _plain(h0, jnp.clip(jnp.where(h0 > 0, cross / jnp.where(h0 > 0, h0, 1.0), 0.0), -1, 1), psi, phi0)
+
+    def canonical(h0: jax.Array, cosi: jax.Array, psi: jax.Array, phi0: jax.Array) -> jax.Array:
+        return _plain(h0, cosi, psi, phi0).canonical
+
+    jacobian = jnp.stack(
+        jax.jacfwd(canonical, argnums=(0, 1, 2, 3))(estimate.h0, estimate.cosi, estimate.psi, estimate.phi0), axis=1
+    )
+    fisher = jacobian.T @ jnp.linalg.solve(covariance, jacobian)
+    # scaled to unit diagonal: h0 is some 1e25 times smaller than the angles
+    scale = jnp.sqrt(jnp.maximum(jnp.diagonal(fisher), jnp.finfo(fisher.dtype).tiny))
+    variance = jnp.diagonal(jnp.linalg.inv(fisher / jnp.outer(scale, scale))) / scale**2
+    errors = jnp.where((variance > 0) & jnp.isfinite(variance), jnp.sqrt(jnp.abs(variance)), jnp.inf)
+    return _plain(estimate.h0, estimate.cosi, estimate.psi, estimate.phi0, _plain(*errors))
+
+
+def _plain(h0, cosi, psi, phi0, errors=None) -> Amplitude:
+    """An Amplitude without the range checks of its constructor, which would refuse an error of cosi above 1."""
+    amplitude = object.__new__(Amplitude)
+    values = dict(h0=h0, cosi=cosi, psi=psi, phi0=jnp.mod(phi0, 2 * jnp.pi), errors=errors)
+    for name, value in values.items():
+        object.__setattr__(amplitude, name, value)
+    return amplitude

@@ -1,0 +1,62 @@
+"""From Fa, Fb and the antenna matrix to 2F."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.geometry.antenna import pattern_coefficients
+from jfstat.templates import Doppler
+
+MAX_CONDITION = 1e4
+"""Condition number of [[A, C], [C, B]] beyond which 2F is given as 4, its mean in noise, as in LALSuite."""
+
+
+class AntennaMatrix(NamedTuple):
+    """A, B and C: weighted means of a^2, b^2, a b, summed over SFTs; each of shape (D,) or ()."""
+
+    A: jax.Array
+    B: jax.Array
+    C: jax.Array
+
+
+def antenna_matrix(data: FstatData, point: Doppler) -> AntennaMatrix:
+    """A, B, C of each detector at a sky position, (D,) float64.
+
+    Sums over SFTs of w a^2, w b^2 and w a b, means over each SFT's span (LALSuite takes the mid-points:
+    XLALWeightMultiAMCoeffs). They need no more than the harmonics' moments: no sum over time is left per template.
+    """
+    a, b = jax.vmap(pattern_coefficients, (0, None, None))(data.response, point.alpha, point.delta)
+    return AntennaMatrix(
+        A=jnp.einsum("di,dij,dj->d", a, data.moments, a),
+        B=jnp.einsum("di,dij,dj->d", b, data.moments, b),
+        C=jnp.einsum("di,dij,dj->d", a, data.moments, b),
+    )
+
+
+def two_f(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
+    """2F = (2/D) [B |Fa|^2 + A |Fb|^2 - 2 C Re(Fa Fb*)], D = A B - C^2.
+
+    The paper's equation 5 in the normalisation of LALSuite's compute_fstat_from_fa_fb, in which 2F has mean 4 in noise.
+
+    Parameters
+    ----------
+    fa, fb : (...) complex
+    matrix : AntennaMatrix
+        Shapes that broadcast with `fa`.
+    """
+    A, B, C = matrix
+    determinant = A * B - C * C
+    trace = A + B
+    root = jnp.sqrt(jnp.maximum(trace * trace - 4 * determinant, 0.0))
+    good = trace + root < MAX_CONDITION * (trace - root)
+    real = fa.real.dtype
+    scale = jnp.where(good, 2.0 / jnp.where(good, determinant, 1.0), 0.0)
+    b, a, c = (scale * B).astype(real), (scale * A).astype(real), (2 * scale * C).astype(real)
+    power_a, power_b = fa.real**2 + fa.imag**2, fb.real**2 + fb.imag**2
+    cross = fa.real * fb.real + fa.imag * fb.imag
+    value = b * power_a + a * power_b - c * cross
+    return jnp.where(good, value, jnp.asarray(4.0, real))

@@ -1,0 +1,205 @@
+"""The statistic as users call it: twoF, fstat, twoF_band, predict_twoF and estimate_amplitude."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
+from jfstat.statistic.check import check_data, check_point
+from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, two_f
+from jfstat.statistic.direct import fa_fb
+from jfstat.statistic.resample import resampled
+from jfstat.statistic.spectrum import band_spectrum
+from jfstat.statistic.timing import reference_offset, spin_phase
+from jfstat.templates import Amplitude, Doppler
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Fstat:
+    """The F-statistic at one template.
+
+    Attributes
+    ----------
+    twoF : () float64
+        2F of all detectors together.
+    Fa, Fb : () complex128
+        The two matched filters, phases referred to the mid-time of the data as in LALSuite.
+    A, B, C : () float64
+        Antenna matrix.
+    twoF_per_detector : (D,) float64
+        2F of each detector alone, in the order of ``data.detectors``.
+    """
+
+    twoF: jax.Array
+    Fa: jax.Array
+    Fb: jax.Array
+    A: jax.Array
+    B: jax.Array
+    C: jax.Array
+    twoF_per_detector: jax.Array
+
+
+def twoF(data: FstatData, point: Doppler) -> jax.Array:
+    """2F at one template, by a direct sum over the band series.
+
+    Pure; works under jit, vmap and grad, and is differentiable in every field of `point` to any order.
+
+    Parameters
+    ----------
+    data : FstatData
+    point : Doppler
+        One template, scalar fields; ``vmap(twoF, (None, 0))`` takes stacks.
+
+    Returns
+    -------
+    () float64. NaN where, under a transformation, the template turns out to lie outside the band.
+
+    Raises
+    ------
+    ValueError
+        If the shapes are wrong, or, for concrete values, the template lies outside the band.
+    """
+    check_data(data)
+    check_point(data, point)
+    return _twoF(data, point)
+
+
+@jax.jit
+def _twoF(data: FstatData, point: Doppler) -> jax.Array:
+    fa, fb = fa_fb(data, point)
+    value = two_f(jnp.sum(fa), jnp.sum(fb), _total(antenna_matrix(data, point)))
+    f = point.fkdot[0]
+    return jnp.where((f >= data.band.pass_low) & (f <= data.band.pass_high), value, jnp.nan)
+
+
+def fstat(data: FstatData, point: Doppler) -> Fstat:
+    """2F at one template with all that belongs to it; see `twoF` for arguments and errors.
+
+    Returns
+    -------
+    Fstat
+    """
+    check_data(data)
+    check_point(data, point)
+    return _fstat(data, point)
+
+
+@jax.jit
+def _fstat(data: FstatData, point: Doppler) -> Fstat:
+    fa, fb = fa_fb(data, point)
+    matrix = antenna_matrix(data, point)
+    total = _total(matrix)
+    since = data.band.middle - reference_offset(data, point)
+    turn = jnp.exp(2j * jnp.pi * jnp.mod(spin_phase(point.fkdot, since), 1.0))
+    sum_a, sum_b = jnp.sum(fa), jnp.sum(fb)
+    return Fstat(
+        twoF=two_f(sum_a, sum_b, total),
+        Fa=sum_a * turn,
+        Fb=sum_b * turn,
+        A=total.A,
+        B=total.B,
+        C=total.C,
+        twoF_per_detector=two_f(fa, fb, matrix),
+    )
+
+
+def twoF_band(data: FstatData, point: Doppler) -> jax.Array:
+    """2F at all frequencies of the band for one sky position, spin-down and orbit, by resampling and FFT.
+
+    Pure; works under jit, vmap, jvp and grad.
+
+    Parameters
+    ----------
+    data : FstatData
+    point : Doppler
+        One template, scalar fields; ``fkdot[0]`` is ignored.
+
+    Returns
+    -------
+    (n_frequencies,) float32
+        2F at ``data.frequencies``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes are wrong, or, for concrete values, the orbit is too tight or too wide for the data.
+    """
+    check_data(data)
+    check_point(data, point, band=True)
+    return _twoF_band(data, point)
+
+
+@jax.jit
+def _twoF_band(data: FstatData, point: Doppler) -> jax.Array:
+    with jax.named_scope("resample"):
+        z = jnp.stack(resampled(data, point))
+    with jax.named_scope("fft"):
+        fa, fb = band_spectrum(z, data.layout)
+    with jax.named_scope("2F"):
+        return two_f(fa, fb, _total(antenna_matrix(data, point)))
+
+
+def predict_twoF(data: FstatData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
+    """Expected 2F at the true template of a signal: 4 + rho^2.
+
+    rho^2 = Sinv_Tsft A^mu M_mu_nu A^nu (LALSuite: XLALComputeOptimalSNR2FromMmunu).
+
+    Parameters
+    ----------
+    data : FstatData
+    doppler : Doppler
+        Only its sky position matters.
+    amplitude : Amplitude
+
+    Returns
+    -------
+    () float64.
+    """
+    check_data(data)
+    A, B, C = _total(antenna_matrix(data, doppler))
+    a1, a2, a3, a4 = amplitude.canonical
+    return 4 + data.sinv_tsft * (A * (a1**2 + a3**2) + B * (a2**2 + a4**2) + 2 * C * (a1 * a2 + a3 * a4))
+
+
+def estimate_amplitude(data: FstatData, point: Doppler) -> Amplitude:
+    """Maximum-likelihood amplitude parameters at one template, with their errors.
+
+    LALSuite: XLALEstimatePulsarAmplitudeParams. The errors are the Cramer-Rao bounds; they are infinite where the
+    parameters degenerate, at |cosi| = 1.
+
+    Parameters
+    ----------
+    data : FstatData
+    point : Doppler
+        One template; phi0 is given at its reference time.
+
+    Returns
+    -------
+    Amplitude
+        With `errors`. psi in [-pi/4, pi/4], phi0 in [0, 2 pi).
+
+    Raises
+    ------
+    ValueError
+        As `twoF`.
+    """
+    check_data(data)
+    check_point(data, point)
+    return _estimate_amplitude(data, point)
+
+
+@jax.jit
+def _estimate_amplitude(data: FstatData, point: Doppler) -> Amplitude:
+    fa, fb = fa_fb(data, point)
+    total = _total(antenna_matrix(data, point))
+    vector, covariance = amplitude_vector(jnp.sum(fa), jnp.sum(fb), total, data.sinv_tsft)
+    return amplitude_from_vector(vector, covariance)
+
+
+def _total(matrix: AntennaMatrix) -> AntennaMatrix:
+    return AntennaMatrix(*(jnp.sum(x, axis=0) for x in matrix))

@@ -1,0 +1,125 @@
+"""From a template to the phase, sample shift and antenna patterns over the series, as cubics per block.
+
+Everything here is float64, once per block and template. What leaves is float32, small numbers: whole cycles and whole
+samples stay behind as integers, so that nothing is lost however long the data.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.geometry.antenna import harmonics, pattern_coefficients
+from jfstat.geometry.barycenter import detector_time, sky_vector, ssb_delay
+from jfstat.geometry.orbit import emission_time, orbit_delay
+from jfstat.geometry.trajectory import Trajectory
+from jfstat.templates import Doppler
+
+SLOPES = 4096
+"""Steps per cycle in which the phase's slope per sample is kept as an integer."""
+NODES = np.cos(np.pi * (np.arange(4) + 0.5) / 4)
+"""Chebyshev nodes at which a block's cubics are fitted, on [-1, 1]."""
+TO_POWERS = np.linalg.inv(np.vander(NODES, increasing=True))
+"""From values at the nodes to the coefficients of 1, u, u^2, u^3."""
+
+
+class PhaseCubic(NamedTuple):
+    """Phase in cycles over blocks of samples j = 0, 1, ...: ``whole + slope j / SLOPES + sum_k rest[k] u^k``.
+
+    Attributes
+    ----------
+    whole : (n_blocks,) float64
+        At the block's centre, whatever is not in the other two, modulo 1.
+    slope : (n_blocks,) int32
+        0 to SLOPES - 1.
+    rest : (n_blocks, 4) float32
+        Small: a remainder of slope and the curvature.
+    """
+
+    whole: jax.Array
+    slope: jax.Array
+    rest: jax.Array
+
+
+def reference_offset(data: FstatData, point: Doppler) -> float:
+    """Reference time of the template minus the data's epoch, s; exact, both are integers."""
+    return float((data.reftime if point.reftime is None else point.reftime) - data.epoch)
+
+
+def spin_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
+    """Taylor series of the phase in cycles, sum_k fkdot[k] tau^(k+1)/(k+1)!.
+
+    Parameters
+    ----------
+    fkdot : (n,) float64
+        Hz, Hz/s, ...
+    tau : (...) float64
+        Source time since the reference time, s.
+    """
+    phase = jnp.zeros_like(tau)
+    for k in range(fkdot.shape[0] - 1, -1, -1):
+        phase = (phase + fkdot[k]) * tau / (k + 1)
+    return phase
+
+
+def source_delay(trajectory: Trajectory, point: Doppler, t: jax.Array) -> jax.Array:
+    """Time at the source (emission) minus time at the detector, s, at detector times `t` since the epoch."""
+    delay = ssb_delay(trajectory(t), sky_vector(point.alpha, point.delta))
+    if point.orbit is None:
+        return delay
+    t_ssb = t + delay
+    return emission_time(point.orbit, t_ssb, point.orbit.tp - trajectory.epoch) - t
+
+
+def time_at_detector(trajectory: Trajectory, point: Doppler, tau: jax.Array) -> jax.Array:
+    """Detector times since the epoch that belong to source times `tau` since the epoch; inverse of `source_delay`."""
+    t_ssb = tau
+    if point.orbit is not None:
+        t_ssb = tau + orbit_delay(point.orbit, tau, point.orbit.tp - trajectory.epoch)
+    return detector_time(trajectory, t_ssb, sky_vector(point.alpha, point.delta))
+
+
+def patterns(trajectory: Trajectory, response: jax.Array, point: Doppler, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Antenna patterns a and b at detector times `t`, same shape, float64."""
+    h = harmonics(trajectory(t).sidereal)
+    a, b = pattern_coefficients(response, point.alpha, point.delta)
+    return h @ a, h @ b
+
+
+def node_times(start: jax.Array, step: jax.Array, block: int, n_blocks: int) -> jax.Array:
+    """Times of the Chebyshev nodes of consecutive blocks, (n_blocks, 4) float64.
+
+    A block's u runs over [-1, 1] such that sample j lies at ``u = (2 j + 1)/block - 1``.
+    """
+    centres = start + step * (block * jnp.arange(n_blocks) + 0.5 * (block - 1))
+    return centres[:, None] + step * (0.5 * block) * NODES
+
+
+def cubic(values: jax.Array) -> jax.Array:
+    """Coefficients of 1, u, u^2, u^3 through values at the nodes: (..., 4) to (..., 4)."""
+    return values @ TO_POWERS.T
+
+
+def phase_cubic(cycles: jax.Array, block: int) -> PhaseCubic:
+    """Split a phase at the nodes into integers and a small float32 remainder.
+
+    Parameters
+    ----------
+    cycles : (n_blocks, 4) float64
+    block : int
+        Samples of a block.
+    """
+    # differences first: the remainder must not inherit the rounding of some 1e9 cycles
+    centre = jax.lax.stop_gradient(jnp.round(jnp.mean(cycles, axis=1, keepdims=True)))
+    c = cubic(cycles - centre)
+    per_sample = c[:, 1] * (2.0 / block)
+    steps = jax.lax.stop_gradient(jnp.round(per_sample * SLOPES))
+    rest = c[:, 1] - steps * (0.5 * block / SLOPES)
+    whole = c[:, 0] - steps * (0.5 * (block - 1) / SLOPES)
+    whole = whole - jax.lax.stop_gradient(jnp.floor(whole))
+    small = jnp.stack([jnp.zeros_like(rest), rest, c[:, 2], c[:, 3]], axis=1)
+    return PhaseCubic(whole, jnp.mod(steps, SLOPES).astype(jnp.int32), small.astype(jnp.float32))
