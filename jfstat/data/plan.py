@@ -25,12 +25,14 @@ MIN_TRANSITION = 0.02
 RINGING = 12.0
 """Quiet time at both ends of the series in units of 1/transition: the filter's ringing has then died out."""
 BLOCK_SECONDS = 1800.0
-"""Length of a block for isolated sources: the Earth's rotation is then a cubic to 4e-6 cycles at 2 kHz."""
-BLOCK_CYCLES = 2e-6
-"""Phase error in cycles that the cubic of an orbit's block may have."""
+"""Longest block: the antenna patterns are then cubics to 2e-6."""
+BLOCK_CYCLES = 1e-6
+"""Phase error in cycles that a block's cubic may have, from the Earth's rotation or from the orbit."""
+EARTH = dict(asini=0.0213, period=86164.1)
+"""The Earth's rotation as an orbit."""
 SHORTEST_PERIOD, LARGEST_ECC, LARGEST_ASINI = 7200.0, 0.5, 50.0
 """Orbits that templates may have if `prepare` is told of none; s, 1, light-seconds."""
-BANK_TOLERANCE = 1e-5
+BANK_TOLERANCE = 1e-4
 """First term of the interpolation bank to be left out, at the edge of the band."""
 
 
@@ -122,9 +124,10 @@ def plan_band(sfts: SFTs, fmin: float, fmax: float, guard: float, orbit: Orbit |
     if orbit is None:  # as wild an orbit as the pass band can hold
         rate = 2 * np.pi / SHORTEST_PERIOD * np.sqrt((1 + LARGEST_ECC) / (1 - LARGEST_ECC))
         orbit = Orbit(half_pass / (fmax * rate), SHORTEST_PERIOD, 0.0, LARGEST_ECC)
-    block_orbit = int(min(BLOCK_SECONDS, float(jnp.min(cubic_length(orbit, fmax, BLOCK_CYCLES)))) / dtau)
-    block_orbit = max(1, block_orbit)
-    block = block_orbit * max(1, round(BLOCK_SECONDS / dtau / block_orbit))
+    turning = Orbit(**EARTH, tp=0.0)
+    seconds = min(BLOCK_SECONDS, float(cubic_length(turning, fmax, BLOCK_CYCLES)))
+    block_orbit = max(1, int(min(seconds, float(jnp.min(cubic_length(orbit, fmax, BLOCK_CYCLES)))) / dtau))
+    block = block_orbit * max(1, int(seconds / dtau / block_orbit))
     asini = max(LARGEST_ASINI, float(jnp.max(orbit.asini * (1 + orbit.ecc))))
     # the delay to the SSB and across the orbit stretches the series in the source frame
     stretch = min(2 * MAX_DELAY, DOPPLER * wide.length) + 2 * asini
