@@ -22,7 +22,9 @@ def run(program, **options):
     path = str(here) if here.exists() else shutil.which(program)
     if path is None:
         pytest.skip(f"{program} is not installed")
-    arguments = [f"--{name}={value!r}" if isinstance(value, float) else f"--{name}={value}" for name, value in options.items()]
+    arguments = [
+        f"--{name}={value!r}" if isinstance(value, float) else f"--{name}={value}" for name, value in options.items()
+    ]
     done = subprocess.run([path, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -72,7 +74,17 @@ def compute_fstatistic(directory, doppler, band, dfreq, method, **options):
     output = Path(directory) / f"fstat-{method}.txt"
     run("ComputeFstatistic_v2", DataFiles=f"{directory}/*.sft", FreqBand=band, dFreq=dfreq, FstatMethod=method,
         outputFstat=output, outputLogfile="/dev/null", **options)  # fmt: skip
-    columns = next(line for line in output.read_text().splitlines() if "columns" in line)
-    names = [name.split(":")[-1] for name in columns.split()[2:]]
-    table = np.atleast_2d(np.loadtxt(output, comments="%%"))
+    names = next(line for line in output.read_text().splitlines() if line.startswith("%% freq")).split()[1:]
+    table = np.atleast_2d(np.loadtxt(output, comments="%"))
     return table[:, [0, names.index("2F")]]
+
+
+def read_values(path):
+    """Numbers that a program wrote as ``name = value;`` lines."""
+    values = {}
+    for line in Path(path).read_text().splitlines():
+        name, equals, value = line.partition("=")
+        if equals and not line.startswith("%") and line.endswith(";"):
+            value = value.strip(" ;").replace(" ", "")
+            values[name.strip()] = complex(value.replace("i", "j")) if value.endswith("i") else float(value)
+    return values

@@ -12,7 +12,7 @@ from jfstat.geometry.antenna import harmonics, pattern_coefficients
 from jfstat.geometry.barycenter import SUN_RADIUS, sky_vector, ssb_delay
 from jfstat.geometry.detectors import DETECTORS, get_detector
 from jfstat.geometry.ephemeris import load_ephemeris
-from jfstat.geometry.orbit import emission_time
+from jfstat.geometry.orbit import emission_time, orbit_speed
 from jfstat.geometry.trajectory import detector_trajectory
 from jfstat.templates import Orbit
 
@@ -21,8 +21,9 @@ FIRST, LAST = 662688018, 1892800000  # 2001 to 2039: the ephemerides' tables cov
 # LALSuite's second-order Taylor expansion from the nearest row of the Earth's table (2 h) errs by up to 3.2e-8 s; its
 # nearest row is the only thing in which it differs from a smooth interpolation
 TAYLOR = 5e-8
-# sums of some 500 s in float64, and GMST, where 1e-13 relative of 1e9 s turns the Earth by 1e-10 light-seconds at most
-ARITHMETIC = 1e-10
+# what float64 leaves of 500 s, and of the sidereal time since 2000 (2e5 rad) times the Earth's radius (0.02 s)
+ARITHMETIC = 1e-11
+SIDEREAL = 1e-10  # rad
 
 
 @cache
@@ -55,7 +56,7 @@ def check_delays(rows):
     delay, without_taylor, sidereal = np.abs(rows).max(axis=0)
     assert delay < TAYLOR
     assert without_taylor < ARITHMETIC
-    assert sidereal < 2e-9
+    assert sidereal < SIDEREAL
 
 
 def compare_delays(name, epoch, prefix, times, skies):
@@ -79,7 +80,7 @@ def compare_delays(name, epoch, prefix, times, skies):
 def test_delays_to_the_ssb_are_lalsuites(name):
     rng = np.random.default_rng([1, *name.encode()])
     rows = []
-    for epoch in rng.integers(FIRST, LAST, 12):
+    for epoch in rng.integers(FIRST, LAST, 8):
         for prefix in GROUND:
             times = [(int(rng.integers(0, 90000)), int(rng.integers(0, 10**9))) for _ in range(4)]
             rows.append(compare_delays(name, int(epoch), prefix, times, [random_sky(rng) for _ in times]))
@@ -108,18 +109,13 @@ def test_shapiro_delay_through_and_around_the_sun_is_lalsuites(gps, impact):
     n /= np.linalg.norm(n)
     direction = (float(np.arctan2(n[1], n[0])), float(np.arcsin(n[2])))
     behind = (float(np.arctan2(-n[1], -n[0])), float(np.arcsin(-n[2])))
-    rows = compare_delays("DE405", gps, "H1", [(50000, 0)] * 2, [direction, behind])
-    assert np.abs(rows[:, 0]).max() < TAYLOR
-    # near the Sun's edge LALSuite's Sun, Taylor-expanded from the nearest of rows 20 h apart, differs a little
-    assert np.abs(rows[:, 1]).max() < 3e-10
+    check_delays(compare_delays("DE405", gps, "H1", [(50000, 0)] * 2, [direction, behind]))
 
 
 def ssb_times(prefix, times, direction, reference):
     """SSBtimes of LALSuite at detector times, without orbit."""
     states = lalpulsar.GetDetectorStates(gps_vector(times), site(prefix), ephemeris(), 0.0)
-    return lalpulsar.GetSSBtimes(
-        states, sky(*direction), lal.LIGOTimeGPS(reference), lalpulsar.SSBPREC_RELATIVISTIC
-    )
+    return lalpulsar.GetSSBtimes(states, sky(*direction), lal.LIGOTimeGPS(reference), lalpulsar.SSBPREC_RELATIVISTIC)
 
 
 @pytest.mark.parametrize("asini", [0.01, 1.44, 40.0])
@@ -142,8 +138,8 @@ def test_emission_times_from_orbits_are_lalsuites(asini, period, ecc):
     t_ssb = np.array(single.DeltaT.data)
     orbit = Orbit(asini, period, tp, ecc, argp)
     ours = emission_time(orbit, jnp.asarray(t_ssb), orbit.tp - reference)
-    # an error of the anomaly times asini, and LALSuite's GPS times in one float64 times the speed asini/(1-e)/period
-    tolerance = 1e-12 * asini + 3e-7 * 2 * np.pi * asini / period / (1 - ecc) + 1e-12
+    # the rounding of 7e5 s, and of LALSuite's GPS times in one float64 (2.4e-7 s) times the speed over c at periapsis
+    tolerance = 2e-10 + 2.4e-7 * float(orbit_speed(orbit))
     np.testing.assert_allclose(ours, binary.DeltaT.data, rtol=0, atol=tolerance)
 
 
@@ -152,7 +148,7 @@ def test_antenna_patterns_are_lalsuites(prefix):
     rng = np.random.default_rng([2, *prefix.encode()])
     detector = get_detector(prefix)
     exact, table = 0.0, 0.0
-    for epoch in rng.integers(FIRST, LAST, 6):
+    for epoch in rng.integers(FIRST, LAST, 4):
         trajectory = detector_trajectory(detector, earth_and_sun("DE405", int(epoch)), -9000.0, 100000.0)
         offsets = rng.integers(0, 86400, 20)
         times = gps_vector([(epoch + s, 0) for s in offsets])

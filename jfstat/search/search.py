@@ -26,8 +26,10 @@ BATCH_BYTES = {"cpu": 256 << 20}
 """Memory that a batch of templates may take, by JAX's name of the platform."""
 BATCH_BYTES_ELSEWHERE = 2 << 30
 """The same on accelerators; FFT plans stay well below the 4 GB at which they once failed (jax#9591)."""
-BYTES_PER_SAMPLE = 24 * 8
-"""Memory of `twoF_band` per sample of the source-frame grid; measured: 20 complex64 values, with some reserve."""
+BYTES_PER_SAMPLE, BYTES_PER_NODE = 96, 5000
+"""Memory of `twoF_band` per template and sample of the source-frame grid, and per node of its timing; measured, on a CPU."""
+CANDIDATES = 64
+"""Candidates at most whose 2F per detector is computed at a time."""
 BLOCK = 64
 """Frequencies whose maximum is taken first when the largest of many values are looked for."""
 
@@ -61,7 +63,8 @@ def search(
 ) -> QTable:
     """Search all frequencies of the data with every template of a bank, and keep the loudest.
 
-    Batches of templates are computed by one jitted, vmapped `twoF_band`; only a batch's loudest values leave the device.
+    Batches of templates are computed by one jitted, vmapped `twoF_band`; only a batch's loudest values leave the
+    device.
 
     Parameters
     ----------
@@ -104,7 +107,8 @@ def search(
         raise ValueError(f"batch_size must be a whole number of at least 1, not {batch_size!r}, or None.")
 
     n_templates = stack.alpha.shape[0]
-    size = int(batch_size or default_batch_size(data, n_templates))
+    most = _templates_in_memory(data, stack, data.layout.n_blocks * data.layout.block)
+    size = int(batch_size or default_batch_size(n_templates, most))
     best = Peaks(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
     with _progress_bar(n_templates, progress) as advance:
         for peaks, n_done in _batch_peaks(data, stack, size, int(top)):
@@ -124,18 +128,19 @@ def search(
     return candidates_table(found, best.twoF, per, meta)
 
 
-def default_batch_size(data: FstatData, n_templates: int) -> int:
-    """Templates of a batch that fits in `BATCH_BYTES`; batches come out equally long, so that little is padded."""
-    layout = data.layout
-    samples = layout.n_blocks * layout.block
-    most = max(1, batch_bytes(data) // (BYTES_PER_SAMPLE * samples))
-    return -(-n_templates // -(-n_templates // most))
+def default_batch_size(n: int, most: int) -> int:
+    """Length of the batches in which to do n things, at most `most` at a time.
+
+    A power of two where one batch holds all: a little padding costs less than to compile for each n anew.
+    """
+    return min(most, 1 << (n - 1).bit_length())
 
 
-def batch_bytes(data: FstatData) -> int:
-    """Memory that a batch may take where the data are."""
+def _templates_in_memory(data: FstatData, stack: Doppler, n_samples: int) -> int:
     platform = next(iter(data.series[0].devices())).platform
-    return BATCH_BYTES.get(platform, BATCH_BYTES_ELSEWHERE)
+    block = data.layout.block if stack.orbit is None else data.layout.block_orbit
+    each = n_samples * (BYTES_PER_SAMPLE + 4 * BYTES_PER_NODE / block)
+    return max(1, int(BATCH_BYTES.get(platform, BATCH_BYTES_ELSEWHERE) / each))
 
 
 def merge_peaks(first: Peaks, second: Peaks, top: int, threshold: float | None) -> Peaks:
@@ -196,7 +201,7 @@ def _batch_peaks(data: FstatData, stack: Doppler, size: int, top: int) -> Iterat
         rows = np.minimum(np.arange(start, start + size), n_templates - 1)
         points = jax.tree.map(lambda x, rows=rows: x[rows], stack)
         # the device works on this batch while the host takes in the one before
-        values, places = _loudest(data, points, n_valid, keep=keep)
+        values, places = largest(_twoF_of_batch(data, points, n_valid), keep)
         if waiting is not None:
             yield _on_host(*waiting, n_frequencies)
         waiting = values, places, start, n_valid
@@ -211,14 +216,14 @@ def _on_host(values: jax.Array, places: jax.Array, start: int, n_valid: int, n_f
     return Peaks(twoF, start + place // n_frequencies, place % n_frequencies), n_valid
 
 
-@partial(jax.jit, static_argnames=("keep",))
-def _loudest(data: FstatData, points: Doppler, n_valid: jax.Array | int, *, keep: int) -> tuple[jax.Array, jax.Array]:
-    """The `keep` largest 2F of the first `n_valid` templates, falling, and their places in (template, frequency)."""
+@jax.jit
+def _twoF_of_batch(data: FstatData, points: Doppler, n_valid: jax.Array | int) -> jax.Array:
+    """2F of a batch, flat in (template, frequency), (n,) float32; -inf from template `n_valid` on."""
     values = jax.vmap(twoF_band, (None, 0))(data, points)
-    values = jnp.where((jnp.arange(values.shape[0]) < n_valid)[:, None], values, -jnp.inf)
-    return largest(values.reshape(-1), keep)
+    return jnp.where((jnp.arange(values.shape[0]) < n_valid)[:, None], values, -jnp.inf).reshape(-1)
 
 
+@partial(jax.jit, static_argnames=("keep",))
 def largest(values: jax.Array, keep: int) -> tuple[jax.Array, jax.Array]:
     """The `keep` largest values, falling, and where they are; of equal ones the first.
 
@@ -256,10 +261,12 @@ def _candidates(data: FstatData, stack: Doppler, peaks: Peaks) -> Doppler:
 def _twoF_per_detector(data: FstatData, found: Doppler, twoF: np.ndarray) -> np.ndarray:
     """2F of each detector alone at each candidate, (k, D) float64, in chunks of one shape."""
     n, n_detectors = len(twoF), len(data.detectors)
+    values = np.empty((n, n_detectors))
+    if n == 0:
+        return values
     if n_detectors == 1:
         return twoF[:, None].astype(np.float64)
-    values = np.empty((n, n_detectors))
-    size = max(1, min(n, batch_bytes(data) // (BYTES_PER_SAMPLE * data.series[0].shape[0])))
+    size = default_batch_size(n, min(CANDIDATES, _templates_in_memory(data, found, data.series[0].shape[0])))
     for start in range(0, n, size):
         rows = np.minimum(np.arange(start, start + size), n - 1)
         chunk = _per_detector(data, jax.tree.map(lambda x, rows=rows: x[rows], found))

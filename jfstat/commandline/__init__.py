@@ -1,0 +1,83 @@
+"""From command lines to files and printed results: the program `jfstat`, one module a subcommand."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from jfstat.commandline import demo, predict, search, simulate
+from jfstat.commandline.options import Parser, UsageError
+
+SUBCOMMANDS = (demo, simulate, search, predict)
+"""Modules with ``add_parser(subparsers)``, whose parser sets ``run`` to a function of the parsed arguments."""
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program; the installed command `jfstat` exits with what this returns.
+
+    JAX is set to 64 bits: the process is the program's own, unlike a library's.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments without the program's name; those of the process if None.
+
+    Returns
+    -------
+    int
+        0, or 1 after one line ``jfstat: error: ...`` on stderr, or 130 if interrupted.
+    """
+    import jax
+
+    try:
+        arguments = _parser().parse_args(_join_negative(sys.argv[1:] if argv is None else argv))
+        jax.config.update("jax_enable_x64", True)
+        arguments.run(arguments)
+        sys.stdout.flush()
+    except SystemExit as request:  # --help and --version
+        return int(request.code or 0)
+    except KeyboardInterrupt:
+        return _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # the reader of a pipe, such as head, has had enough; stop the interpreter from flushing once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except UsageError as error:
+        return _complain(f"{error} (see jfstat {error.command}--help)")
+    except MemoryError:
+        return _complain("there is not enough memory: search a narrower band, or fewer templates at a time.")
+    except (ValueError, OSError) as error:
+        return _complain(str(error))
+    return 0
+
+
+def _complain(message: str, status: int = 1) -> int:
+    print("jfstat: error: " + " ".join(message.split()), file=sys.stderr)
+    return status
+
+
+def _parser() -> Parser:
+    from jfstat import __version__
+
+    parser = Parser(prog="jfstat", description="The F-statistic for continuous gravitational waves, in JAX.")
+    parser.add_argument("--version", action="version", version=f"jfstat {__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="command", required=True)
+    for module in SUBCOMMANDS:
+        module.add_parser(subparsers)
+    return parser
+
+
+def _join_negative(argv: Sequence[str]) -> list[str]:
+    """Write ``--option -1e-10`` and ``--Delta -5:30:00`` with "=": argparse takes such words for options otherwise."""
+    joined: list[Any] = []
+    for word in map(str, argv):
+        if re.match(r"-[.\d]", word) and joined and re.fullmatch(r"--[^=]+", joined[-1]):
+            joined[-1] += "=" + word
+        else:
+            joined.append(word)
+    return joined

@@ -1,0 +1,175 @@
+"""From the words of a command line to numbers in the library's units: options and groups that subcommands share."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+
+
+class UsageError(ValueError):
+    """A command line that argparse refuses.
+
+    Attributes
+    ----------
+    command : str
+        The subcommand with a space behind it, or nothing.
+    """
+
+    def __init__(self, message: str, command: str):
+        super().__init__(message)
+        self.command = command
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser that raises instead of exiting, and wants long options in full."""
+
+    def __init__(self, **kwargs: Any):
+        kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("formatter_class", _Formatter)
+        super().__init__(**kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        command = self.prog.partition(" ")[2]
+        raise UsageError(message, f"{command} " if command else "")
+
+
+class _Formatter(argparse.HelpFormatter):
+    def __init__(self, prog: str):
+        super().__init__(prog, max_help_position=32, width=110)
+
+
+def option_type(meaning: str) -> Callable[[Callable[[str], Any]], Callable[[str], Any]]:
+    """Make a converter of words whose failures argparse reports as ``'word' is not <meaning>``."""
+
+    def decorate(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+        def converted(word: str) -> Any:
+            try:
+                return convert(word.strip())
+            except (ValueError, ArithmeticError, TypeError):
+                raise argparse.ArgumentTypeError(f"{word!r} is not {meaning}") from None
+
+        return converted
+
+    return decorate
+
+
+@option_type("a number")
+def number(word: str) -> float:
+    """A finite number."""
+    if not re.fullmatch(NUMBER, word):
+        raise ValueError
+    return float(word)
+
+
+@option_type("a right ascension: give radians, hours:minutes:seconds or 1h2m3s")
+def right_ascension(word: str) -> float:
+    """Radians from radians or hours:minutes:seconds."""
+    return _angle(word, "hourangle")
+
+
+@option_type("a declination: give radians, degrees:minutes:seconds or 1d2m3s")
+def declination(word: str) -> float:
+    """Radians from radians or degrees:minutes:seconds."""
+    return _angle(word, "deg")
+
+
+def _angle(word: str, sexagesimal_unit: str) -> float:
+    if re.fullmatch(NUMBER, word):
+        return float(word)
+    from astropy.coordinates import Angle
+
+    return float(Angle(word, unit=sexagesimal_unit).rad if ":" in word else Angle(word).rad)
+
+
+@option_type("a time: give GPS seconds, <days>MJD or UTC as 2017-01-03T05:58:06")
+def gps(word: str) -> float:
+    """GPS seconds from GPS seconds, a modified Julian date (TT, as in LALSuite) or ISO UTC."""
+    plain = re.fullmatch(rf"({NUMBER})(GPS)?", word)
+    if plain:
+        return float(plain[1])
+    from astropy.time import Time
+
+    days = re.fullmatch(rf"({NUMBER})MJD", word)
+    if days:
+        whole, _, fraction = days[1].partition(".")
+        return float(Time(float(whole), float(f"0.{fraction or 0}"), format="mjd", scale="tt").gps)
+    time = Time(word.removesuffix("Z"), scale="utc")
+    # GPS times are whole where UTC is; the conversion leaves some 1e-7 s
+    return round(float(time.gps), 6)
+
+
+@option_type("a comma-separated list of numbers")
+def numbers(word: str) -> list[float]:
+    """Numbers from a comma-separated list."""
+    return [number(part) for part in word.split(",")]
+
+
+def words(word: str) -> list[str]:
+    """Words from a comma-separated list."""
+    return [part.strip() for part in word.split(",") if part.strip()]
+
+
+def one_or_list(values: list[float] | None) -> float | list[float] | None:
+    """A list of one value stands for all detectors."""
+    return values[0] if values is not None and len(values) == 1 else values
+
+
+def add_sky(group: Any, required: bool = True) -> None:
+    group.add_argument("--Alpha", "-a", type=right_ascension, metavar="RAD|H:M:S", required=required,
+                       help="right ascension, equatorial J2000: rad, or hours:minutes:seconds")  # fmt: skip
+    group.add_argument("--Delta", "-d", type=declination, metavar="RAD|D:M:S", required=required,
+                       help="declination, equatorial J2000: rad, or degrees:minutes:seconds")  # fmt: skip
+
+
+def add_amplitude(group: Any) -> None:
+    group.add_argument("--h0", type=number, metavar="STRAIN", help="strain amplitude; with --cosi")
+    group.add_argument("--cosi", type=number, metavar="COS", help="cosine of the inclination, -1 to 1; with --h0")
+    group.add_argument("--aPlus", type=number, metavar="STRAIN", help="instead of --h0 and --cosi: plus amplitude")
+    group.add_argument("--aCross", type=number, metavar="STRAIN", help="with --aPlus: cross amplitude")
+    group.add_argument("--psi", type=number, default=0.0, metavar="RAD", help="polarisation angle, rad (default 0)")
+    group.add_argument("--phi0", type=number, default=0.0, metavar="RAD", help="phase at --refTime, rad (default 0)")
+
+
+def add_ephemeris(group: Any) -> None:
+    group.add_argument("--ephemeris", metavar="NAME", help="solar-system ephemeris by name (default DE405)")
+    group.add_argument("--ephemEarth", type=Path, metavar="FILE", help="instead: Earth's file; with --ephemSun")
+    group.add_argument("--ephemSun", type=Path, metavar="FILE", help="instead: the Sun's file; with --ephemEarth")
+
+
+def add_orbit(group: Any) -> None:
+    for option, unit, what in ORBIT_OPTIONS.values():
+        kind = gps if unit == "GPS" else number
+        label = {"GPS": "GPS s (or UTC)", "1": "no unit"}.get(unit, unit)
+        group.add_argument(f"--{option}", type=kind, metavar=unit.upper(), help=f"{what}, {label}")
+
+
+ORBIT_OPTIONS = {
+    "asini": ("orbitasini", "light-s", "binary orbit: projected semi-major axis"),
+    "period": ("orbitPeriod", "s", "binary orbit: period"),
+    "tp": ("orbitTp", "GPS", "binary orbit: time of periapsis in the SSB"),
+    "ecc": ("orbitEcc", "1", "binary orbit: eccentricity (default 0)"),
+    "argp": ("orbitArgp", "rad", "binary orbit: argument of periapsis (default 0)"),
+}
+"""Fields of `Orbit`: ComputeFstatistic_v2's option, unit, meaning."""
+
+
+def ephemeris(arguments: argparse.Namespace) -> str | tuple[Path, Path]:
+    """What `load_ephemeris` takes, from the options of `add_ephemeris`."""
+    files = arguments.ephemEarth, arguments.ephemSun
+    if files == (None, None):
+        return arguments.ephemeris or "DE405"
+    if None in files or arguments.ephemeris is not None:
+        raise ValueError("--ephemEarth and --ephemSun go together and without --ephemeris: give both files, or a name.")
+    return arguments.ephemEarth, arguments.ephemSun
+
+
+def whole_second(time: float | None, option: str) -> int | None:
+    """A reference time, which must be a whole number of seconds."""
+    if time is not None and time != round(time):
+        raise ValueError(f"{option} must be a whole number of GPS seconds, not {time!r}: round it.")
+    return None if time is None else round(time)

@@ -1,0 +1,111 @@
+"""From amplitudes and data, or what data would be like, to the expected 2F: `jfstat predict`."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+from jfstat.commandline.inputs import add_data_files, read_band, read_timestamps
+from jfstat.commandline.options import (
+    add_amplitude,
+    add_ephemeris,
+    add_sky,
+    ephemeris,
+    gps,
+    number,
+    numbers,
+    one_or_list,
+    words,
+)
+from jfstat.commandline.sources import amplitude
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.prepare import prepare
+from jfstat.simulate.simulate import simulate_sfts
+from jfstat.statistic.fstat import predict_twoF
+from jfstat.templates import Doppler
+
+GUARD = 0.1
+"""Hz around --Freq over which the noise floor is estimated: with both sides more bins than the running median has."""
+ANY_FREQUENCY = 10.0
+"""Hz at which times alone are prepared: antenna patterns do not depend on it, and a low one needs few samples."""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "predict",
+        help="expected 2F of a signal",
+        description="Print the expected 2F = 4 + rho^2 of a signal at its true template, and its standard deviation, for "
+        "the SFTs of --DataFiles or for detectors, times and noise floors. Options are named as PredictFstat's.",
+    )
+    source = parser.add_argument_group("signal")
+    add_sky(source)
+    add_amplitude(source)
+    data = parser.add_argument_group("SFT files, or detectors (--IFOs), times (--minStartTime) and --assumeSqrtSX")
+    add_data_files(data, required=False)
+    data.add_argument("--Freq", "-f", type=number, metavar="HZ",
+                      help="with --DataFiles: frequency at which the noise floor is estimated, Hz")  # fmt: skip
+    data.add_argument("--startTime", "-G", dest="minStartTime", type=gps, metavar="GPS",
+                      help="the same as --minStartTime")  # fmt: skip
+    data.add_argument("--duration", type=number, metavar="S", help="without --DataFiles: length, s")
+    data.add_argument("--timestampsFiles", type=words, metavar="FILE,...",
+                      help="without --DataFiles: a file a detector with lines of GPS s and ns")  # fmt: skip
+    data.add_argument("--Tsft", "-t", type=number, default=1800.0, metavar="S",
+                      help="without --DataFiles: length of an SFT, s (default 1800)")  # fmt: skip
+    data.add_argument("--assumeSqrtSX", type=numbers, metavar="X,...",
+                      help="noise floor, 1/sqrt(Hz), one or one a detector (default: estimated from --DataFiles)")  # fmt: skip
+    add_ephemeris(parser.add_argument_group("ephemeris"))
+    parser.add_argument_group("output").add_argument(
+        "--PureSignal", "-P", action="store_true", help="print rho^2, the 2F of the signal without noise")  # fmt: skip
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    source = amplitude(vars(arguments))
+    data = _from_files(arguments) if arguments.DataFiles is not None else _from_times(arguments)
+    expected = float(predict_twoF(data, Doppler(arguments.Alpha, arguments.Delta, [1.0]), source))
+    rho2 = expected - 4
+    if arguments.PureSignal:
+        print(f"rho^2              {rho2:12.4f}")
+        return
+    # 2F is chi^2 with 4 degrees of freedom and non-centrality rho^2
+    print(f"expected 2F        {expected:12.4f}")
+    print(f"standard deviation {math.sqrt(8 + 4 * rho2):12.4f}")
+
+
+def _from_files(arguments: argparse.Namespace) -> FstatData:
+    unused = [o for o in ("duration", "timestampsFiles") if getattr(arguments, o) is not None]
+    if unused:
+        raise ValueError(f"--{unused[0]} does not go with --DataFiles, which have their times: leave it out.")
+    if arguments.Freq is None:
+        raise ValueError("--Freq is missing: say at which frequency, in Hz, to take the noise floor of --DataFiles.")
+    f = arguments.Freq
+    sfts = read_band(arguments, f, f, GUARD)
+    return prepare(sfts, f, f + 0.25 / (sfts.end - sfts.start), sqrt_sx=one_or_list(arguments.assumeSqrtSX),
+                   ephemeris=ephemeris(arguments), guard=GUARD)  # fmt: skip
+
+
+def _from_times(arguments: argparse.Namespace) -> FstatData:
+    times = ("timestampsFiles",) if arguments.timestampsFiles else ("minStartTime", "duration")
+    missing = [option for option in ("IFOs", *times, "assumeSqrtSX") if getattr(arguments, option) is None]
+    if missing:
+        raise ValueError(f"--{missing[0]} is missing: give it, or --DataFiles.")
+    if arguments.maxStartTime is not None:
+        raise ValueError("--maxStartTime goes with --DataFiles only: give --duration instead.")
+    timestamps = arguments.timestampsFiles
+    half = 16 / arguments.Tsft if arguments.Tsft > 0 else 1.0  # some bins beside the Doppler shift
+    empty = simulate_sfts(
+        arguments.IFOs,
+        arguments.minStartTime,
+        arguments.duration,
+        ANY_FREQUENCY - half,
+        ANY_FREQUENCY + half,
+        tsft=arguments.Tsft,
+        sqrt_sx=None,
+        timestamps=None if timestamps is None else read_timestamps(timestamps, arguments.IFOs),
+    )
+    floors = one_or_list(arguments.assumeSqrtSX)
+    if isinstance(floors, list) and len(floors) == len(arguments.IFOs):
+        floors = dict(zip(arguments.IFOs, floors, strict=True))
+    return prepare(empty, ANY_FREQUENCY, ANY_FREQUENCY + 0.25 / (empty.end - empty.start), sqrt_sx=floors,
+                   ephemeris=ephemeris(arguments), guard=0.0)  # fmt: skip

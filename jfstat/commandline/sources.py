@@ -1,0 +1,132 @@
+"""From options and source files to signals: pairs of Doppler and Amplitude."""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from jfstat.commandline.options import ORBIT_OPTIONS, declination, gps, number, right_ascension
+from jfstat.templates import Amplitude, Doppler, Orbit
+
+SPINS = ("f1dot", "f2dot", "f3dot")
+NEEDED = ("Alpha", "Delta", "Freq")
+AMPLITUDES = ("h0", "cosi", "aPlus", "aCross", "psi", "phi0")
+KEYS = (*NEEDED, *SPINS, *AMPLITUDES, "refTime", *(option for option, _, _ in ORBIT_OPTIONS.values()))
+"""What a source may have, spelled as in Makefakedata_v5."""
+
+
+def read_sources(text: str) -> list[tuple[Doppler, Amplitude]]:
+    """Signals from the argument of ``--injectionSources``, Makefakedata_v5's format.
+
+    Parameters
+    ----------
+    text : str
+        Comma-separated: names of files, which may have wildcards, and sources in braces such as
+        ``{Alpha=1; Delta=0.3; Freq=100; refTime=1167458304; h0=1e-24; cosi=0}``. Files have a ``key = value`` a line,
+        comments after ``#`` or ``%``, and a ``[name]`` line before each source if there are several.
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be read or a source is not complete.
+    """
+    signals = []
+    for part in re.findall(r"\{[^}]*\}|[^,{}]+", text):
+        part = part.strip()
+        if part.startswith("{"):
+            signals.append(signal(_pairs(part[1:-1].split(";"), part), part))
+        elif part:
+            names = sorted(glob.glob(part))
+            if not names:
+                raise ValueError(f"--injectionSources: no file matches {part!r}: name files, or sources in braces.")
+            signals += [source for name in names for source in _read_file(Path(name))]
+    if not signals:
+        raise ValueError("--injectionSources names no source: give a file or a source in braces.")
+    return signals
+
+
+def _read_file(path: Path) -> list[tuple[Doppler, Amplitude]]:
+    try:
+        lines = [re.split(r"[#%]", line)[0].strip() for line in path.read_text().splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"--injectionSources: {path} cannot be read ({error}): name a text file.") from None
+    sections: list[list[str]] = [[]]
+    for line in lines:
+        if re.fullmatch(r"\[.*\]", line):
+            sections.append([])
+        else:
+            sections[-1].append(line)
+    return [signal(_pairs(section, str(path)), str(path)) for section in sections if any(section)]
+
+
+def _pairs(lines: list[str], where: str) -> dict[str, str]:
+    pairs = {}
+    for line in filter(None, map(str.strip, lines)):
+        key, equals, value = (word.strip() for word in line.partition("="))
+        if not equals or key not in KEYS:
+            raise ValueError(f"source {where}: {line!r} is not one of {', '.join(KEYS)} with = and a value; correct it.")
+        pairs[key] = value
+    return pairs
+
+
+def signal(values: Mapping[str, str | float | None], where: str) -> tuple[Doppler, Amplitude]:
+    """One signal from its parameters, words or numbers.
+
+    Parameters
+    ----------
+    values : mapping
+        From some of `KEYS`; None counts as absent.
+    where : str
+        For errors.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is missing, malformed or out of range.
+    """
+    kinds = {"Alpha": right_ascension, "Delta": declination, "refTime": gps, "orbitTp": gps}
+    try:
+        given = {}
+        for key, value in values.items():
+            if value is not None:
+                given[key] = kinds.get(key, number)(str(value))
+        missing = [key for key in NEEDED if key not in given]
+        if missing:
+            raise ValueError(f"{', '.join(missing)} must be given")
+        order = max((k for k, name in enumerate(SPINS, 1) if name in given), default=0)
+        fkdot = [given["Freq"], *(given.get(name, 0.0) for name in SPINS[:order])]
+        doppler = Doppler(given["Alpha"], given["Delta"], fkdot, given.get("refTime"), orbit(given))
+        return doppler, amplitude(given)
+    except (ValueError, argparse.ArgumentTypeError) as error:
+        raise ValueError(f"source {where}: {error}") from None
+
+
+def orbit(given: Mapping[str, float | None]) -> Orbit | None:
+    """The orbit among a source's parameters, or None without ``orbitasini``."""
+    fields = {name: given.get(option) for name, (option, _, _) in ORBIT_OPTIONS.items()}
+    fields = {name: value for name, value in fields.items() if value is not None}
+    if not fields:
+        return None
+    missing = [ORBIT_OPTIONS[name][0] for name in ("asini", "period", "tp") if name not in fields]
+    if missing:
+        raise ValueError(f"{', '.join(missing)} must be given for a binary orbit.")
+    return Orbit(**fields)
+
+
+def amplitude(given: Mapping[str, float | None]) -> Amplitude:
+    """The amplitudes among a source's parameters: h0 and cosi, or aPlus and aCross (XLALReadPulsarParams)."""
+    h0, cosi, plus, cross = (given.get(name) for name in AMPLITUDES[:4])
+    angles = {name: given.get(name) or 0.0 for name in ("psi", "phi0")}
+    if h0 is not None and cosi is not None and plus is None and cross is None:
+        return Amplitude(h0, cosi, **angles)
+    if plus is None or cross is None or h0 is not None or cosi is not None:
+        raise ValueError("h0 and cosi, or aPlus and aCross, must be given.")
+    if not 0 <= abs(cross) <= plus:
+        raise ValueError(f"aPlus={plus} and aCross={cross} must have aPlus >= |aCross|.")
+    h0 = plus + float(np.sqrt(plus**2 - cross**2))
+    return Amplitude(h0, cross / h0 if h0 else 0.0, **angles)

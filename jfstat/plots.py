@@ -1,0 +1,131 @@
+"""From values of 2F to pictures: functions that draw on matplotlib axes and return them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BLUE, ORANGE, GREY = "#1f4e79", "#d95f02", "0.55"
+
+
+def plot_band(ax: Axes, frequencies: Any, twoF: Any, *, injected: float | None = None, expected: float | None = None) -> Axes:
+    """Draw 2F over frequency.
+
+    Parameters
+    ----------
+    ax : Axes
+    frequencies : (n,) array
+        Hz.
+    twoF : (n,) array
+        At the frequencies, as from `twoF_band`.
+    injected : float, optional
+        Frequency of a signal to mark, Hz.
+    expected : float, optional
+        Its expected 2F.
+
+    Returns
+    -------
+    Axes
+    """
+    frequencies, twoF = np.asarray(frequencies), np.asarray(twoF)
+    # a line through 1e5 noise peaks is a slab of ink; bin maxima look the same and draw at once
+    ax.plot(*_thinned(frequencies, twoF), color=BLUE, lw=0.7)
+    if injected is not None:
+        ax.axvline(injected, color=ORANGE, lw=1.0, ls="--", zorder=0, label=f"injected: {injected:.6f} Hz")
+    if expected is not None:
+        ax.axhline(expected, color=GREY, lw=0.9, ls=":", zorder=0, label=f"expected 2F: {expected:.1f}")
+    ax.set_xlim(frequencies[0], frequencies[-1])
+    ax.set_ylim(0, 1.35 * max(float(twoF.max()), expected or 0.0))
+    ax.set_xlabel("frequency in the SSB (Hz)")
+    ax.set_ylabel("$2\\mathcal{F}$")
+    ax.ticklabel_format(axis="x", useOffset=False)
+    if injected is not None or expected is not None:
+        ax.legend(loc="upper right", frameon=False, fontsize="small")
+    return ax
+
+
+def plot_peak(ax: Axes, frequencies: Any, twoF: Any, *, found: float, curve: Any = None) -> Axes:
+    """Draw 2F close to a peak, over the offset from its frequency.
+
+    Parameters
+    ----------
+    ax : Axes
+    frequencies : (n,) array
+        Bins around the peak, Hz.
+    twoF : (n,) array
+    found : float
+        Frequency from which offsets count, Hz.
+    curve : pair of (m,) arrays, optional
+        Frequencies in Hz and 2F of a finer curve to draw through the bins.
+
+    Returns
+    -------
+    Axes
+    """
+    micro = 1e6
+    if curve is not None:
+        ax.plot(micro * (np.asarray(curve[0]) - found), curve[1], color=GREY, lw=1.0, label="direct sum")
+    offsets = micro * (np.asarray(frequencies) - found)
+    ax.plot(offsets, twoF, "o", color=BLUE, ms=4, label="searched bins")
+    ax.set_xlim(offsets[0], offsets[-1])
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel(f"frequency $-$ {found:.6f} Hz (µHz)")
+    ax.set_ylabel("$2\\mathcal{F}$")
+    ax.legend(loc="upper right", frameon=False, fontsize="small")
+    return ax
+
+
+def plot_sky(
+    ax: Axes, alpha: Any, delta: Any, twoF: Any, *, injected: Any = None, found: Any = None, label: str = "$2\\mathcal{F}$"
+) -> Axes:
+    """Draw 2F over a rectangular patch of sky, right ascension growing to the left as on the sky.
+
+    Parameters
+    ----------
+    ax : Axes
+    alpha : (n,) array
+        Right ascensions, rad, evenly spaced.
+    delta : (m,) array
+        Declinations, rad, evenly spaced.
+    twoF : (n, m) array
+    injected, found : (alpha, delta), optional
+        Positions to mark, rad.
+    label : str
+        Of the colour bar.
+
+    Returns
+    -------
+    Axes
+    """
+    mesh = ax.pcolormesh(alpha, delta, np.asarray(twoF).T, cmap="magma", shading="nearest", rasterized=True)
+    if injected is not None:
+        ax.plot(*injected, "o", mfc="none", mec="white", ms=13, mew=3.2, alpha=0.9)
+        ax.plot(*injected, "o", mfc="none", mec=ORANGE, ms=13, mew=1.6, label="injected")
+    if found is not None:
+        ax.plot(*found, "+", color="white", ms=13, mew=4.0)
+        ax.plot(*found, "+", color="k", ms=11, mew=1.6, label="found")
+    ax.invert_xaxis()
+    ax.set_xlabel("right ascension (rad)")
+    ax.set_ylabel("declination (rad)")
+    figure = ax.get_figure()
+    if figure is not None:
+        figure.colorbar(mesh, ax=ax, label=label, pad=0.02)
+    if injected is not None or found is not None:
+        ax.legend(loc="lower left", fontsize="small", facecolor="white", framealpha=0.9)
+    return ax
+
+
+def _thinned(x: np.ndarray, y: np.ndarray, pixels: int = 3000) -> tuple[np.ndarray, np.ndarray]:
+    """The least and largest value of each of some thousand runs of samples, which is all that a line plot shows."""
+    run = len(y) // pixels
+    if run < 3:
+        return x, y
+    n = len(y) // run
+    rows = y[: n * run].reshape(n, run)
+    picks = np.sort(np.stack([rows.argmin(axis=1), rows.argmax(axis=1)], axis=1), axis=1) + run * np.arange(n)[:, None]
+    picks = np.append(picks.reshape(-1), np.arange(n * run, len(y)))
+    return x[picks], y[picks]

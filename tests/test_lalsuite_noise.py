@@ -1,0 +1,67 @@
+"""Noise floors and noise weights against LALSuite, on SFT files that both read."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from lalsuite_tools import lalpulsar, load_sfts
+
+from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, noise_weights, running_median_psd
+from jfstat.data.prepare import prepare
+from jfstat.sfts import SFTs, write_sfts
+from jfstat.simulate.simulate import simulate_sfts
+
+START, TSFT = 1000000000, 1800
+SQRT_SX = {"H1": 4e-24, "L1": 9e-24}
+# both compute in float64 from the same complex64 bins: only the order of sums differs
+TOLERANCE = 1e-12
+
+
+@pytest.fixture(scope="module", params=[0.45, 0.4505], ids=["even", "odd"])
+def noise(request, tmp_path_factory):
+    """SFTs whose floors drift by factors in time and rise over the band, and the directory they are in."""
+    times = {"H1": START + TSFT * np.array([0, 1, 2, 5, 6, 9]), "L1": START + 300 + TSFT * np.array([0, 1, 4, 5])}
+    sfts = simulate_sfts(["H1", "L1"], None, None, 60.0, 60.0 + request.param, TSFT, SQRT_SX, timestamps=times, seed=3)
+    rng = np.random.default_rng(4)
+    slope = np.linspace(1, 1.5, sfts.n_bins)
+    drifting = [replace(s, data=(s.data * slope * rng.uniform(0.5, 3, (len(s), 1))).astype(np.complex64)) for s in sfts]
+    sfts = SFTs(tuple(drifting), sfts.tsft, sfts.first_bin)
+    directory = tmp_path_factory.mktemp("noise")
+    write_sfts(sfts, directory)
+    return sfts, directory
+
+
+def lal_psd(directory, assumed=None):
+    """MultiPSDVector and MultiNoiseWeights of LALSuite."""
+    floors = None
+    if assumed:
+        floors = lalpulsar.MultiNoiseFloor()
+        floors.length = len(assumed)
+        floors.sqrtSn = [*assumed.values(), *[0.0] * (len(floors.sqrtSn) - len(assumed))]
+    psd = lalpulsar.NormalizeMultiSFTVect(load_sfts(directory), MEDIAN_BINS, floors)
+    return psd, lalpulsar.ComputeMultiNoiseWeights(psd, MEDIAN_BINS, 0)
+
+
+def test_running_medians_are_lalsuites(noise):
+    sfts, directory = noise
+    for series, theirs in zip(sfts, lal_psd(directory)[0].data, strict=True):
+        for sft, psd in zip(series.data, theirs.data, strict=True):
+            # theirs is Tsft times the double-sided PSD
+            expected = psd.data.data * 2 / sfts.tsft
+            np.testing.assert_allclose(running_median_psd(sft, sfts.tsft), expected, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("assumed", [None, SQRT_SX])
+def test_noise_weights_are_lalsuites(noise, assumed):
+    sfts, directory = noise
+    theirs = lal_psd(directory, assumed)[1]
+    means = []
+    for series in sfts:
+        floor = NoiseFloor(series, sfts.tsft, assumed and assumed[series.detector])
+        means.append(np.array([floor.band_mean(floor.psd(row)) for row in range(len(series))]))
+    weights, mean_inverse = noise_weights(means)
+    for ours, expected in zip(weights, theirs.data, strict=True):
+        np.testing.assert_allclose(ours, expected.data, rtol=TOLERANCE)
+    np.testing.assert_allclose(sfts.tsft * mean_inverse, theirs.Sinv_Tsft, rtol=TOLERANCE)
+    data = prepare(sfts, 60.15, 60.25, sqrt_sx=assumed)
+    np.testing.assert_allclose(data.sinv_tsft, theirs.Sinv_Tsft, rtol=TOLERANCE)
