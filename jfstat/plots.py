@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREY = "#1f4e79", "#d95f02", "0.55"
 
 
-def plot_band(ax: Axes, frequencies: Any, twoF: Any, *, injected: float | None = None, expected: float | None = None) -> Axes:
+def plot_band(
+    ax: Axes, frequencies: Any, twoF: Any, *, injected: float | None = None, expected: float | None = None
+) -> Axes:
     """Draw 2F over frequency.
 
     Parameters
@@ -80,7 +82,14 @@ def plot_peak(ax: Axes, frequencies: Any, twoF: Any, *, found: float, curve: Any
 
 
 def plot_sky(
-    ax: Axes, alpha: Any, delta: Any, twoF: Any, *, injected: Any = None, found: Any = None, label: str = "$2\\mathcal{F}$"
+    ax: Axes,
+    alpha: Any,
+    delta: Any,
+    twoF: Any,
+    *,
+    injected: Any = None,
+    found: Any = None,
+    label: str = "$2\\mathcal{F}$",
 ) -> Axes:
     """Draw 2F over a rectangular patch of sky, right ascension growing to the left as on the sky.
 

@@ -26,7 +26,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def bank(data):
-    return grid((0.1, 2.1, 0.5), [-0.2, 0.4], f1dot=[-1e-9, -6e-10, -2e-10, 2e-10], data=data)
+    return grid((0.1, 2.1, 0.5), [-0.2, 0.4], f1dot=[-3.4e-9, -1.8e-9, -2e-10, 1.4e-9], data=data)
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +44,9 @@ def loudest(everything, top, threshold=-np.inf):
 
 def test_an_injected_signal_is_the_loudest_candidate(data, bank):
     best = search(data, bank, top=5, progress=False)[0]
-    assert best["alpha"] == pytest.approx(1.1 * u.rad)
+    assert best["alpha"].value == pytest.approx(1.1)
     assert best["delta"] == 0.4 * u.rad
-    assert best["f1dot"] == -2e-10 * u.Hz / u.s
+    assert best["f1dot"].value == -2e-10
     assert abs(best["freq"] - 50.0123 * u.Hz) <= 0.5 / (2 * data.tspan) * u.Hz
     expected = float(jfstat.predict_twoF(data, POINT, AMPLITUDE))
     assert expected > 60
@@ -138,15 +138,26 @@ def test_one_template_and_one_detector_will_do():
 def test_a_binary_is_found_with_its_orbit():
     orbit = jfstat.Orbit(0.5, 40000.0, START + 3000, 0.1, 0.3)
     point = jfstat.Doppler(1.1, 0.4, [50.0123], reftime=START, orbit=orbit)
-    sfts = jfstat.simulate_sfts("H1", START, 43200, 49.7, 50.4, sqrt_sx=4e-24, tsft=600,
-                                signals=[(point, jfstat.Amplitude(1e-24, 0.5))])  # fmt: skip
+    sfts = jfstat.simulate_sfts(
+        "H1", START, 43200, 49.7, 50.4, sqrt_sx=4e-24, tsft=600, signals=[(point, jfstat.Amplitude(1e-24, 0.5))]
+    )
     ranges = {"asini": [0.4, 0.5, 0.6], "period": 40000.0, "tp": START + 3000, "ecc": 0.1, "argp": 0.3}
     bank = grid(1.1, 0.4, orbit=ranges)
     data = jfstat.prepare(sfts, 50.0, 50.03, reftime=START, orbit=bank.orbit)
     found = search(data, bank, top=2, progress=False)
     assert found.colnames == [
-        "freq", "f1dot", "alpha", "delta", "asini", "period", "tp", "ecc", "argp", "twoF", "twoF_H1",
-    ]  # fmt: skip
+        "freq",
+        "f1dot",
+        "alpha",
+        "delta",
+        "asini",
+        "period",
+        "tp",
+        "ecc",
+        "argp",
+        "twoF",
+        "twoF_H1",
+    ]
     assert found["asini"][0] == 0.5 * u.s
     assert abs(found["freq"][0].value - 50.0123) <= 0.5 / (2 * data.tspan)
 

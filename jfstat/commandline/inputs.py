@@ -18,8 +18,13 @@ from jfstat.templates import Orbit
 
 
 def add_data_files(group: Any, required: bool = True) -> None:
-    group.add_argument("--DataFiles", "-D", metavar="PATTERN", required=required,
-                       help="SFT files: a name or glob, several joined by ';', or list:FILE")  # fmt: skip
+    group.add_argument(
+        "--DataFiles",
+        "-D",
+        metavar="PATTERN",
+        required=required,
+        help="SFT files: a name or glob, several joined by ';', or list:FILE",
+    )
     group.add_argument("--IFOs", "-I", type=words, metavar="H1,L1", help="detectors; with --DataFiles, all by default")
     group.add_argument("--minStartTime", type=gps, metavar="GPS", help="use SFTs from this time on, GPS s or UTC")
     group.add_argument("--maxStartTime", type=gps, metavar="GPS", help="use SFTs before this time, GPS s or UTC")
@@ -51,8 +56,8 @@ def read_band(arguments: Any, fmin: float, fmax: float, guard: float, orbit: Orb
     high = float(((table["first_bin"] + table["n_bins"]) / table["tsft"]).max())
     if fmin < low or fmax > high:
         raise ValueError(
-            f"--DataFiles cover {low:.10g} to {high:.10g} Hz, not all of {fmin:.10g} to {fmax:.10g} Hz: change --Freq and "
-            "--FreqBand or name other files."
+            f"--DataFiles cover {low:.10g} to {high:.10g} Hz, not all of {fmin:.10g} to {fmax:.10g} Hz: change "
+            "--Freq and --FreqBand or name other files."
         )
     return read_sfts(
         arguments.DataFiles,
@@ -65,7 +70,7 @@ def read_band(arguments: Any, fmin: float, fmax: float, guard: float, orbit: Orb
 
 
 def read_timestamps(files: list[str], detectors: list[str]) -> dict[str, np.ndarray]:
-    """Start times of SFTs by detector, from files with lines ``<seconds> [<nanoseconds>]``, as Makefakedata_v5 has them.
+    """Start times of SFTs by detector, from files with lines ``<seconds> [<nanoseconds>]`` as for Makefakedata_v5.
 
     Raises
     ------
@@ -73,7 +78,9 @@ def read_timestamps(files: list[str], detectors: list[str]) -> dict[str, np.ndar
         If there is not a file for each detector or one is malformed.
     """
     if len(files) != len(detectors):
-        raise ValueError(f"--timestampsFiles names {len(files)} files for {len(detectors)} detectors: give one for each.")
+        raise ValueError(
+            f"--timestampsFiles names {len(files)} files for {len(detectors)} detectors: give one for each."
+        )
     times = {}
     for detector, name in zip(detectors, files, strict=True):
         try:
@@ -81,5 +88,7 @@ def read_timestamps(files: list[str], detectors: list[str]) -> dict[str, np.ndar
             rows = [line for line in lines if line and line[0][0] not in "#%"]
             times[detector] = np.array([float(s) + 1e-9 * float(ns[0] if ns else 0) for s, *ns in rows])
         except (OSError, ValueError) as error:
-            raise ValueError(f"--timestampsFiles: {name} cannot be used ({error}): give lines of GPS s and ns.") from None
+            raise ValueError(
+                f"--timestampsFiles: {name} cannot be used ({error}): give lines of GPS s and ns."
+            ) from None
     return times

@@ -83,7 +83,8 @@ def _angle(word: str, sexagesimal_unit: str) -> float:
         return float(word)
     from astropy.coordinates import Angle
 
-    return float(Angle(word, unit=sexagesimal_unit).rad if ":" in word else Angle(word).rad)
+    angle: Any = Angle(word, unit=sexagesimal_unit) if ":" in word else Angle(word)
+    return float(angle.rad)
 
 
 @option_type("a time: give GPS seconds, <days>MJD or UTC as 2017-01-03T05:58:06")
@@ -97,9 +98,10 @@ def gps(word: str) -> float:
     days = re.fullmatch(rf"({NUMBER})MJD", word)
     if days:
         whole, _, fraction = days[1].partition(".")
-        return float(Time(float(whole), float(f"0.{fraction or 0}"), format="mjd", scale="tt").gps)
-    time = Time(word.removesuffix("Z"), scale="utc")
-    # GPS times are whole where UTC is; the conversion leaves some 1e-7 s
+        time: Any = Time(float(whole), float(f"0.{fraction or 0}"), format="mjd", scale="tt")
+    else:
+        time = Time(word.removesuffix("Z"), scale="utc")
+    # the conversion leaves some 1e-7 s, but GPS times are whole where UTC is
     return round(float(time.gps), 6)
 
 
@@ -120,10 +122,22 @@ def one_or_list(values: list[float] | None) -> float | list[float] | None:
 
 
 def add_sky(group: Any, required: bool = True) -> None:
-    group.add_argument("--Alpha", "-a", type=right_ascension, metavar="RAD|H:M:S", required=required,
-                       help="right ascension, equatorial J2000: rad, or hours:minutes:seconds")  # fmt: skip
-    group.add_argument("--Delta", "-d", type=declination, metavar="RAD|D:M:S", required=required,
-                       help="declination, equatorial J2000: rad, or degrees:minutes:seconds")  # fmt: skip
+    group.add_argument(
+        "--Alpha",
+        "-a",
+        type=right_ascension,
+        metavar="RAD|H:M:S",
+        required=required,
+        help="right ascension, equatorial J2000: rad, or hours:minutes:seconds",
+    )
+    group.add_argument(
+        "--Delta",
+        "-d",
+        type=declination,
+        metavar="RAD|D:M:S",
+        required=required,
+        help="declination, equatorial J2000: rad, or degrees:minutes:seconds",
+    )
 
 
 def add_amplitude(group: Any) -> None:

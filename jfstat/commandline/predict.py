@@ -35,28 +35,49 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "predict",
         help="expected 2F of a signal",
-        description="Print the expected 2F = 4 + rho^2 of a signal at its true template, and its standard deviation, for "
-        "the SFTs of --DataFiles or for detectors, times and noise floors. Options are named as PredictFstat's.",
+        description="Print the expected 2F = 4 + rho^2 of a signal at its true template, and its standard deviation, "
+        "for the SFTs of --DataFiles or for detectors, times and noise floors. Options are named as PredictFstat's.",
     )
     source = parser.add_argument_group("signal")
     add_sky(source)
     add_amplitude(source)
     data = parser.add_argument_group("SFT files, or detectors (--IFOs), times (--minStartTime) and --assumeSqrtSX")
     add_data_files(data, required=False)
-    data.add_argument("--Freq", "-f", type=number, metavar="HZ",
-                      help="with --DataFiles: frequency at which the noise floor is estimated, Hz")  # fmt: skip
-    data.add_argument("--startTime", "-G", dest="minStartTime", type=gps, metavar="GPS",
-                      help="the same as --minStartTime")  # fmt: skip
+    data.add_argument(
+        "--Freq",
+        "-f",
+        type=number,
+        metavar="HZ",
+        help="with --DataFiles: frequency at which the noise floor is estimated, Hz",
+    )
+    data.add_argument(
+        "--startTime", "-G", dest="minStartTime", type=gps, metavar="GPS", help="the same as --minStartTime"
+    )
     data.add_argument("--duration", type=number, metavar="S", help="without --DataFiles: length, s")
-    data.add_argument("--timestampsFiles", type=words, metavar="FILE,...",
-                      help="without --DataFiles: a file a detector with lines of GPS s and ns")  # fmt: skip
-    data.add_argument("--Tsft", "-t", type=number, default=1800.0, metavar="S",
-                      help="without --DataFiles: length of an SFT, s (default 1800)")  # fmt: skip
-    data.add_argument("--assumeSqrtSX", type=numbers, metavar="X,...",
-                      help="noise floor, 1/sqrt(Hz), one or one a detector (default: estimated from --DataFiles)")  # fmt: skip
+    data.add_argument(
+        "--timestampsFiles",
+        type=words,
+        metavar="FILE,...",
+        help="without --DataFiles: a file a detector with lines of GPS s and ns",
+    )
+    data.add_argument(
+        "--Tsft",
+        "-t",
+        type=number,
+        default=1800.0,
+        metavar="S",
+        help="without --DataFiles: length of an SFT, s (default 1800)",
+    )
+    data.add_argument(
+        "--assumeSqrtSX",
+        type=numbers,
+        metavar="X,...",
+        help="noise floor, 1/sqrt(Hz), one or one a detector (default: estimated from --DataFiles)",
+    )
     add_ephemeris(parser.add_argument_group("ephemeris"))
     parser.add_argument_group("output").add_argument(
-        "--PureSignal", "-P", action="store_true", help="print rho^2, the 2F of the signal without noise")  # fmt: skip
+        "--PureSignal", "-P", action="store_true", help="print rho^2, the 2F of the signal without noise"
+    )
     parser.set_defaults(run=run)
 
 
@@ -81,8 +102,14 @@ def _from_files(arguments: argparse.Namespace) -> FstatData:
         raise ValueError("--Freq is missing: say at which frequency, in Hz, to take the noise floor of --DataFiles.")
     f = arguments.Freq
     sfts = read_band(arguments, f, f, GUARD)
-    return prepare(sfts, f, f + 0.25 / (sfts.end - sfts.start), sqrt_sx=one_or_list(arguments.assumeSqrtSX),
-                   ephemeris=ephemeris(arguments), guard=GUARD)  # fmt: skip
+    return prepare(
+        sfts,
+        f,
+        f + 0.25 / (sfts.end - sfts.start),
+        sqrt_sx=one_or_list(arguments.assumeSqrtSX),
+        ephemeris=ephemeris(arguments),
+        guard=GUARD,
+    )
 
 
 def _from_times(arguments: argparse.Namespace) -> FstatData:
@@ -107,5 +134,11 @@ def _from_times(arguments: argparse.Namespace) -> FstatData:
     floors = one_or_list(arguments.assumeSqrtSX)
     if isinstance(floors, list) and len(floors) == len(arguments.IFOs):
         floors = dict(zip(arguments.IFOs, floors, strict=True))
-    return prepare(empty, ANY_FREQUENCY, ANY_FREQUENCY + 0.25 / (empty.end - empty.start), sqrt_sx=floors,
-                   ephemeris=ephemeris(arguments), guard=0.0)  # fmt: skip
+    return prepare(
+        empty,
+        ANY_FREQUENCY,
+        ANY_FREQUENCY + 0.25 / (empty.end - empty.start),
+        sqrt_sx=floors,
+        ephemeris=ephemeris(arguments),
+        guard=0.0,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jfstat.commandline.inputs import add_data_files, read_band
 from jfstat.commandline.options import (
@@ -28,9 +28,6 @@ from jfstat.search.search import search
 from jfstat.search.tables import write_candidates
 from jfstat.templates import Orbit
 
-if TYPE_CHECKING:
-    from astropy.table import QTable
-
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
@@ -42,46 +39,79 @@ def add_parser(subparsers: Any) -> None:
     )
     data = parser.add_argument_group("data")
     add_data_files(data)
-    data.add_argument("--assumeSqrtSX", type=numbers, metavar="X,...",
-                      help="noise floor, 1/sqrt(Hz), one or one a detector in the order of --IFOs, or else of their names "
-                      "(default: estimated)")  # fmt: skip
-    data.add_argument("--guard", type=number, default=1.0, metavar="HZ",
-                      help="how far beyond the band to use the SFTs, Hz, as far as they go (default 1)")  # fmt: skip
+    data.add_argument(
+        "--assumeSqrtSX",
+        type=numbers,
+        metavar="X,...",
+        help="noise floor, 1/sqrt(Hz), one or one a detector in the order of --IFOs, or else of their "
+        "names (default: estimated)",
+    )
+    data.add_argument(
+        "--guard",
+        type=number,
+        default=1.0,
+        metavar="HZ",
+        help="how far beyond the band to use the SFTs, Hz, as far as they go (default 1)",
+    )
     add_ephemeris(data)
     grids = parser.add_argument_group("templates: each parameter from its value to value + band, by a step")
     add_sky(grids)
     for name, kind, unit in (("Alpha", right_ascension, "RAD|H:M:S"), ("Delta", declination, "RAD|D:M:S")):
-        grids.add_argument(f"--{name}Band", type=kind, default=0.0, metavar=unit, help=f"range in {name}, rad (default 0)")
+        grids.add_argument(
+            f"--{name}Band", type=kind, default=0.0, metavar=unit, help=f"range in {name}, rad (default 0)"
+        )
         grids.add_argument(f"--d{name}", type=kind, metavar=unit, help=f"step in {name}, rad; needed with --{name}Band")
     grids.add_argument("--Freq", "-f", type=number, required=True, metavar="HZ", help="lowest frequency, Hz")
-    grids.add_argument("--FreqBand", "-b", type=number, default=0.0, metavar="HZ",
-                       help="frequency band, Hz (default 0: one frequency)")  # fmt: skip
+    grids.add_argument(
+        "--FreqBand", "-b", type=number, default=0.0, metavar="HZ", help="frequency band, Hz (default 0: one frequency)"
+    )
     for k in (1, 2, 3):
         unit = "Hz/s" if k == 1 else f"Hz/s^{k}"
-        grids.add_argument(f"--f{k}dot", type=number, metavar=unit.upper(),
-                           help=f"derivative {k} of the frequency, {unit} (default 0)")  # fmt: skip
-        grids.add_argument(f"--f{k}dotBand", type=number, metavar=unit.upper(), help=f"range in f{k}dot, {unit} (default 0)")
-        grids.add_argument(f"--df{k}dot", type=number, metavar=unit.upper(),
-                           help=f"step in f{k}dot, {unit} (default 1/(2T^{k + 1}))")  # fmt: skip
-    grids.add_argument("--refTime", type=gps, metavar="GPS",
-                       help="reference time of frequency and spin-down in the SSB, GPS s or UTC (default: start of the data)")  # fmt: skip
+        grids.add_argument(
+            f"--f{k}dot", type=number, metavar=unit.upper(), help=f"derivative {k} of the frequency, {unit} (default 0)"
+        )
+        grids.add_argument(
+            f"--f{k}dotBand", type=number, metavar=unit.upper(), help=f"range in f{k}dot, {unit} (default 0)"
+        )
+        grids.add_argument(
+            f"--df{k}dot", type=number, metavar=unit.upper(), help=f"step in f{k}dot, {unit} (default 1/(2T^{k + 1}))"
+        )
+    grids.add_argument(
+        "--refTime",
+        type=gps,
+        metavar="GPS",
+        help="reference time of frequency and spin-down in the SSB, GPS s or UTC (default: data start)",
+    )
     add_orbit(grids)
     for option, unit, _ in ORBIT_OPTIONS.values():
         label = "s" if unit == "GPS" else "no unit" if unit == "1" else unit
-        grids.add_argument(f"--{option}Band", type=number, metavar=unit.upper(), help=f"range in {option}, {label} (default 0)")
+        grids.add_argument(
+            f"--{option}Band", type=number, metavar=unit.upper(), help=f"range in {option}, {label} (default 0)"
+        )
         grids.add_argument(f"--d{option}", type=number, metavar=unit.upper(), help=f"step in {option}, {label}")
     out = parser.add_argument_group("output")
-    out.add_argument("--outputFstat", "-F", metavar="FILE",
-                     help="candidates: .ecsv, .hdf5, or anything else for ComputeFstatistic_v2's text format")  # fmt: skip
-    out.add_argument("--NumCandidatesToKeep", type=int, default=1000, metavar="N",
-                     help="keep at most this many, the loudest (default 1000)")  # fmt: skip
+    out.add_argument(
+        "--outputFstat",
+        "-F",
+        metavar="FILE",
+        help="candidates: .ecsv, .hdf5, or anything else for ComputeFstatistic_v2's text format",
+    )
+    out.add_argument(
+        "--NumCandidatesToKeep",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="keep at most this many, the loudest (default 1000)",
+    )
     out.add_argument("--TwoFthreshold", type=number, metavar="2F", help="keep only 2F at or above this, no unit")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     if arguments.FreqBand < 0:
-        raise ValueError(f"--FreqBand must not be negative, not {arguments.FreqBand:g}: give the width of the band in Hz.")
+        raise ValueError(
+            f"--FreqBand must not be negative, not {arguments.FreqBand:g}: give the width of the band in Hz."
+        )
     if not arguments.Freq > 0:
         raise ValueError(f"--Freq must be positive, not {arguments.Freq:g}: give the lowest frequency in Hz.")
     fmin, fmax = arguments.Freq, arguments.Freq + arguments.FreqBand
@@ -89,14 +119,22 @@ def run(arguments: argparse.Namespace) -> None:
     for name, value in (("Alpha", alpha), ("Delta", delta)):
         if isinstance(value, tuple) and len(value) == 2:
             raise ValueError(f"--d{name} is missing: the sky has no natural step, so give one in rad.")
+    spins = {f"f{k}dot": _range(arguments, f"f{k}dot") for k in (1, 2, 3)}
     stack = _orbits(arguments)
     sfts = read_band(arguments, fmin, fmax, arguments.guard, stack)
     # a band of no width is one frequency, as in ComputeFstatistic_v2: less than a bin wide
     fmax = max(fmax, fmin + 0.25 / (sfts.end - sfts.start))
-    data = prepare(sfts, fmin, fmax, whole_second(arguments.refTime, "--refTime"), _floors(arguments),
-                   ephemeris(arguments), arguments.guard, orbit=stack)  # fmt: skip
+    data = prepare(
+        sfts,
+        fmin,
+        fmax,
+        whole_second(arguments.refTime, "--refTime"),
+        _floors(arguments),
+        ephemeris(arguments),
+        arguments.guard,
+        orbit=stack,
+    )
     del sfts  # prepared data are all that is needed; SFTs may fill the memory
-    spins = {f"f{k}dot": _range(arguments, f"f{k}dot") for k in (1, 2, 3)}
     bank = grid(alpha, delta, spins["f1dot"] or 0.0, spins["f2dot"], spins["f3dot"], orbit=stack, data=data)
     print(data)
     began = time.perf_counter()
@@ -108,7 +146,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")
 
 
-def print_loudest(found: QTable) -> None:
+def print_loudest(found: Any) -> None:
     """Print the loudest candidate, a parameter a line with its unit."""
     if len(found) == 0:
         print("no candidate at or above --TwoFthreshold")
@@ -121,7 +159,7 @@ def print_loudest(found: QTable) -> None:
         print(f"  {name:8s} {float(getattr(value, 'value', value)):{digits}} {unit}".rstrip())
 
 
-def _range(arguments: argparse.Namespace, name: str, value: float | None = None) -> Any:
+def _range(arguments: argparse.Namespace, name: str) -> Any:
     """What `grid` takes, from a value, its band and its step: a number, or (low, high[, step]); None if not given."""
     low, width, step = (getattr(arguments, option) for option in (name, f"{name}Band", f"d{name}"))
     if step is not None and step <= 0:
@@ -135,12 +173,13 @@ def _range(arguments: argparse.Namespace, name: str, value: float | None = None)
 
 
 def _orbits(arguments: argparse.Namespace) -> Orbit | None:
-    ranges = {name: _range(arguments, option) for name, (option, _, _) in ORBIT_OPTIONS.items()}
-    given = {name: value for name, value in ranges.items() if value is not None}
-    for name in given:
-        option = ORBIT_OPTIONS[name][0]
-        if isinstance(given[name], tuple) and len(given[name]) == 2:
+    given = {}
+    for name, (option, _, _) in ORBIT_OPTIONS.items():
+        value = _range(arguments, option)
+        if isinstance(value, tuple) and len(value) == 2:
             raise ValueError(f"--d{option} is missing: orbits have no natural step, so give one.")
+        if value is not None:
+            given[name] = value
     missing = [ORBIT_OPTIONS[name][0] for name in ("asini", "period", "tp") if name not in given]
     if given and missing:
         raise ValueError(f"--{missing[0]} is missing: a binary orbit needs --orbitasini, --orbitPeriod and --orbitTp.")

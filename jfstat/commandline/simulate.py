@@ -38,32 +38,55 @@ def add_parser(subparsers: Any) -> None:
     data.add_argument("--IFOs", "-I", type=words, metavar="H1,L1", help="detectors")
     data.add_argument("--startTime", "-G", type=gps, metavar="GPS", help="start, GPS s or UTC")
     data.add_argument("--duration", type=number, metavar="S", help="length, s")
-    data.add_argument("--timestampsFiles", type=words, metavar="FILE,...",
-                      help="instead of --startTime and --duration: a file a detector with lines of GPS s and ns")  # fmt: skip
+    data.add_argument(
+        "--timestampsFiles",
+        type=words,
+        metavar="FILE,...",
+        help="instead of --startTime and --duration: a file a detector with lines of GPS s and ns",
+    )
     data.add_argument("--fmin", type=number, metavar="HZ", help="lowest frequency, Hz")
     data.add_argument("--Band", type=number, metavar="HZ", help="width of the band, Hz")
-    data.add_argument("--Tsft", "-t", type=number, default=1800.0, metavar="S", help="length of an SFT, s (default 1800)")
-    data.add_argument("--sqrtSX", type=numbers, metavar="X,...",
-                      help="noise floor, 1/sqrt(Hz), one or one a detector of --IFOs (default: no noise)")  # fmt: skip
-    data.add_argument("--SFTWindowType", default="rectangular", metavar="NAME",
-                      help="rectangular, hann or tukey (default rectangular)")  # fmt: skip
-    data.add_argument("--SFTWindowParam", type=number, metavar="BETA", help="tapered fraction of a tukey window, 0 to 1")
+    data.add_argument(
+        "--Tsft", "-t", type=number, default=1800.0, metavar="S", help="length of an SFT, s (default 1800)"
+    )
+    data.add_argument(
+        "--sqrtSX",
+        type=numbers,
+        metavar="X,...",
+        help="noise floor, 1/sqrt(Hz), one or one a detector of --IFOs (default: no noise)",
+    )
+    data.add_argument(
+        "--SFTWindowType",
+        default="rectangular",
+        metavar="NAME",
+        help="rectangular, hann or tukey (default rectangular)",
+    )
+    data.add_argument(
+        "--SFTWindowParam", type=number, metavar="BETA", help="tapered fraction of a tukey window, 0 to 1"
+    )
     data.add_argument("--randSeed", type=int, default=0, metavar="N", help="seed of the noise (default 0, a seed too)")
-    data.add_argument("--noiseSFTs", "-D", metavar="PATTERN",
-                      help="add the signals to these SFTs instead of simulating noise")  # fmt: skip
+    data.add_argument(
+        "--noiseSFTs", "-D", metavar="PATTERN", help="add the signals to these SFTs instead of simulating noise"
+    )
     one = parser.add_argument_group("one signal")
     add_sky(one, required=False)
     one.add_argument("--Freq", "-f", type=number, metavar="HZ", help="frequency at --refTime in the SSB, Hz")
     for k in (1, 2, 3):
         unit = "Hz/s" if k == 1 else f"Hz/s^{k}"
-        one.add_argument(f"--f{k}dot", type=number, metavar=unit.upper(), help=f"derivative {k} of the frequency, {unit}")
-    one.add_argument("--refTime", type=gps, metavar="GPS", help="reference time in the SSB, GPS s or UTC (default: start)")
+        one.add_argument(
+            f"--f{k}dot", type=number, metavar=unit.upper(), help=f"derivative {k} of the frequency, {unit}"
+        )
+    one.add_argument(
+        "--refTime", type=gps, metavar="GPS", help="reference time in the SSB, GPS s or UTC (default: start)"
+    )
     add_amplitude(one)
     add_orbit(one)
     parser.add_argument_group("any number of signals").add_argument(
-        "--injectionSources", metavar="SOURCES",
+        "--injectionSources",
+        metavar="SOURCES",
         help="files, or '{Alpha=1; Delta=0.3; Freq=100; refTime=1167458304; h0=1e-24; cosi=0; ...}', comma-separated; "
-        "keys and units as the options for one signal")  # fmt: skip
+        "keys and units as the options for one signal",
+    )
     add_ephemeris(parser.add_argument_group("ephemeris"))
     parser.set_defaults(run=run)
 
@@ -71,12 +94,17 @@ def add_parser(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     signals = _signals(arguments)
     if arguments.noiseSFTs is not None:
-        unused = [o for o in ("IFOs", "startTime", "duration", "timestampsFiles", "fmin", "Band", "sqrtSX")
-                  if getattr(arguments, o) is not None]  # fmt: skip
+        unused = [
+            o
+            for o in ("IFOs", "startTime", "duration", "timestampsFiles", "fmin", "Band", "sqrtSX")
+            if getattr(arguments, o) is not None
+        ]
         if unused:
             raise ValueError(f"--noiseSFTs already says what --{unused[0]} would: leave --{unused[0]} out.")
         if not signals:
-            raise ValueError("--noiseSFTs needs a signal to add: give --Alpha, --Delta, --Freq, ... or --injectionSources.")
+            raise ValueError(
+                "--noiseSFTs needs a signal to add: give --Alpha, --Delta, --Freq, ... or --injectionSources."
+            )
         sfts = inject(read_sfts(arguments.noiseSFTs), signals, ephemeris(arguments))
     else:
         sfts = _simulated(arguments, signals)
@@ -99,7 +127,9 @@ def _simulated(arguments: argparse.Namespace, signals: list[tuple[Doppler, Ampli
     floors = one_or_list(arguments.sqrtSX)
     if isinstance(floors, list):
         if len(floors) != len(arguments.IFOs):
-            raise ValueError(f"--sqrtSX has {len(floors)} values for {len(arguments.IFOs)} detectors: give one for each.")
+            raise ValueError(
+                f"--sqrtSX has {len(floors)} values for {len(arguments.IFOs)} detectors: give one for each."
+            )
         floors = dict(zip(arguments.IFOs, floors, strict=True))
     timestamps = arguments.timestampsFiles
     return simulate_sfts(

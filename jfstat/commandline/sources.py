@@ -69,7 +69,9 @@ def _pairs(lines: list[str], where: str) -> dict[str, str]:
     for line in filter(None, map(str.strip, lines)):
         key, equals, value = (word.strip() for word in line.partition("="))
         if not equals or key not in KEYS:
-            raise ValueError(f"source {where}: {line!r} is not one of {', '.join(KEYS)} with = and a value; correct it.")
+            raise ValueError(
+                f"source {where}: {line!r} is not one of {', '.join(KEYS)} with = and a value; correct it."
+            )
         pairs[key] = value
     return pairs
 

@@ -90,11 +90,11 @@ class FstatData:
 
     Attributes
     ----------
-    series : tuple of D (N,) complex64
+    series : (D, N) complex64
         Low-passed, decimated, heterodyned and whitened time series times the square root of the noise weight,
         in 1/sqrt(s); on a common grid, N a multiple of ``layout.block``.
     bank : tuple of D (N, P) complex64
-        The interpolation bank of each series.
+        The interpolation bank of each series; a tuple, because stacking would hold the largest array twice.
     trajectory : Trajectory
         Of the detectors, leading axis D.
     response : (D, 3, 3) float64
@@ -114,7 +114,7 @@ class FstatData:
         ``(ephemeris, guard asked Hz, guard found below Hz, guard found above Hz, tsft s)``.
     """
 
-    series: tuple[jax.Array, ...]
+    series: jax.Array
     bank: tuple[jax.Array, ...]
     trajectory: Trajectory
     response: jax.Array

@@ -97,7 +97,7 @@ def prepare(
         bank.append(filtered)
     moments = [_moments(s, w, sfts.tsft, plan.wide.epoch) for s, w in zip(sfts, weights, strict=True)]
     return FstatData(
-        series=tuple(series),
+        series=jnp.stack(series),
         bank=tuple(bank),
         trajectory=trajectory,
         response=response,

@@ -46,7 +46,8 @@ def heterodyned_series(
     """Place the whitened SFTs on a regular grid, gaps zero, one heterodyne phase throughout.
 
     Within its span an SFT is the trigonometric sum of its bins, evaluated at the grid's times wherever they fall, so
-    that SFTs may start at any time. Whitening divides by sqrt(Tsft S / 2), the bins' standard deviation.
+    that SFTs may start at any time. Whitening divides by sqrt(Tsft S / 2), the bins' standard deviation, so that
+    noise has unit power whether S is given or estimated.
 
     Parameters
     ----------
@@ -79,6 +80,7 @@ def heterodyned_series(
     cycles = np.fmod(np.float64((first_bin + centre)) * (sfts.gps - grid.epoch), tsft) / tsft
     cycles = cycles + (first_bin + centre) / tsft * 1e-9 * sfts.gps_ns
 
+    variance = 0.5 * tsft * noise.whitened_power
     series = np.zeros(grid.n, np.complex64)
     mean_psd = np.empty(len(sfts))
     offsets = np.arange(bins.start, bins.stop) - centre
@@ -90,7 +92,7 @@ def heterodyned_series(
             mean_psd[row] = noise.band_mean(psd)
             used = psd if isinstance(psd, float) else psd[bins]
             shift = np.exp(2j * np.pi * (offsets * (late[row] / tsft) - cycles[row]))
-            whitened = sfts.data[row, bins] * shift / np.sqrt(0.5 * tsft * used)
+            whitened = sfts.data[row, bins] * shift / np.sqrt(variance * used)
             spectrum[i, offsets] = whitened  # negative offsets index from the end, as the transform wants them
         samples = fft.ifft(spectrum, axis=1, overwrite_x=True) * (n_samples / tsft)
         for i, row in enumerate(rows):

@@ -80,10 +80,8 @@ def grid(
     for k, (name, value) in enumerate(list(spins.items())[:order], 1):
         step = None if data is None else natural_step(k, data.tspan)
         axes.append(axis(0.0 if value is None else value, name, "Hz / s" if k == 1 else f"Hz / s{k}", step))
-    if freq is not None:
-        f = frequency(freq, "freq")
-    else:
-        f = 0.0 if data is None else float(data.band.f_centre)
+    f = 0.0 if data is None else float(data.band.f_centre)
+    f = f if freq is None else frequency(freq, "freq")
 
     n_orbits = 1 if stack is None else stack.period.shape[0]
     # the fastest index last: sky, orbit, f3dot, f2dot, f1dot

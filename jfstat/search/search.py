@@ -27,7 +27,7 @@ BATCH_BYTES = {"cpu": 256 << 20}
 BATCH_BYTES_ELSEWHERE = 2 << 30
 """The same on accelerators; FFT plans stay well below the 4 GB at which they once failed (jax#9591)."""
 BYTES_PER_SAMPLE, BYTES_PER_NODE = 96, 5000
-"""Memory of `twoF_band` per template and sample of the source-frame grid, and per node of its timing; measured, on a CPU."""
+"""Memory of `twoF_band` per template for each sample and each node of its timing; measured on a CPU."""
 CANDIDATES = 64
 """Candidates at most whose 2F per detector is computed at a time."""
 BLOCK = 64

@@ -145,7 +145,9 @@ def read_candidates(path: str | os.PathLike) -> QTable:
             return QTable.read(path, path=HDF5_PATH, format="hdf5")
         return _from_text(path.read_text(), path)
     except OSError as error:
-        raise ValueError(f"path {str(path)!r} cannot be read ({error.strerror or error}): name another file.") from error
+        raise ValueError(
+            f"path {str(path)!r} cannot be read ({error.strerror or error}): name another file."
+        ) from error
     except (ValueError, KeyError) as error:
         if str(error).startswith("path "):
             raise
@@ -182,7 +184,7 @@ _COMMENTS = {
 }
 
 
-def _plain(table: QTable, name: str) -> np.ndarray:
+def _plain(table: Any, name: str) -> np.ndarray:
     """Column without its unit, float64; zeros where spin-downs are absent."""
     if name not in table.colnames:
         if re.fullmatch(r"f\d+dot", name):
@@ -197,7 +199,7 @@ def _plain(table: QTable, name: str) -> np.ndarray:
         raise ValueError(f"table has a column {name!r} that is not in {unit}: convert it.") from error
 
 
-def _text(table: QTable) -> str:
+def _text(table: Any) -> str:
     detectors = [name for name in table.colnames if name.startswith("twoF_")]
     names = ["freq", "alpha", "delta", "f1dot", "f2dot", "f3dot", "twoF", *detectors]
     if "asini" in table.colnames:

@@ -36,7 +36,7 @@ def signal_bins(
     n_bins: int,
     window: str,
 ) -> np.ndarray:
-    """Bins of a signal's SFTs: the Fourier integral of its strain over each SFT, float64.
+    """Bins of a signal's SFTs: the Fourier integral of its strain over each SFT.
 
     The strain is F+ A+ cos(phase) + Fx Ax sin(phase), phase and antenna patterns taken at every sample, none of them
     constant or linear over an SFT. Its part at negative frequencies, 1/(4 pi f Tsft) of it, is left out.
@@ -110,16 +110,20 @@ def _bins(
     cycles = f * since + (f - centre / tsft) * within + spin_phase(doppler.fkdot.at[0].set(0.0), since + within)
     whole = jnp.round(cycles[..., :1])
     a, b = patterns(trajectory, response, doppler, t)
-    a1, a2, a3, a4 = canonical
+    strength = jnp.maximum(jnp.max(jnp.abs(canonical)), 1e-300)  # strains near 1e-38 would underflow
+    a1, a2, a3, a4 = canonical / strength
     strain = 0.5 * ((a1 - 1j * a3) * a + (a2 - 1j * a4) * b)
 
-    # and from there at every sample, the end of the SFT included
+    # and from there at every sample, the end of the SFT included; once the phase is reduced to one turn, single
+    # precision keeps 1e-7, as the SFTs themselves do
     u = 2.0 * jnp.arange(n // pieces + 1) / (n // pieces) - 1
-    powers = u[:, None] ** jnp.arange(DEGREE + 1)
-    angle = 2 * jnp.pi * ((cycles - whole) @ (powers @ to_powers).T + jnp.mod(whole, 1.0))
-    wave = (strain @ (powers @ to_powers).T) * jnp.exp(1j * angle)
-    x = wave[..., :-1].reshape(len(starts), n) * window
+    powers = (u[:, None] ** jnp.arange(DEGREE + 1)) @ to_powers
+    turns = (cycles - whole) @ powers.T + jnp.mod(whole, 1.0)
+    angle = (2 * jnp.pi) * (turns - jnp.round(turns)).astype(jnp.float32)
+    pattern = strain.astype(jnp.complex64) @ powers.T.astype(jnp.complex64)
+    wave = pattern * jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
+    x = wave[..., :-1].reshape(len(starts), n) * window.astype(jnp.float32)
     # trapezoidal rule: the Fourier kernel is the same at both ends of an SFT
-    x = x.at[:, 0].add(0.5 * (wave[:, -1, -1] * window[-1] - x[:, 0]))
+    x = x.at[:, 0].add(0.5 * (wave[:, -1, -1] * window[-1].astype(jnp.float32) - x[:, 0]))
     bins = jnp.arange(n_bins) - n_bins // 2
-    return jnp.fft.fft(x)[:, bins] * (tsft / n)
+    return jnp.fft.fft(x)[:, bins] * (strength * tsft / n)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
@@ -68,8 +70,5 @@ def detector_sums(
 
 def fa_fb(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]:
     """Fa and Fb of every detector at ``point.fkdot``, (D,) complex128 each."""
-    sums = []
-    for d, series in enumerate(data.series):
-        trajectory = jax.tree.map(lambda x, d=d: x[d], data.trajectory)
-        sums.append(detector_sums(data, point, series, trajectory, data.response[d]))
-    return jnp.stack([s[0] for s in sums]), jnp.stack([s[1] for s in sums])
+    one = partial(detector_sums, data, point)
+    return jax.vmap(one)(data.series, data.trajectory, data.response)

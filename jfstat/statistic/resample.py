@@ -5,13 +5,16 @@ Steps iii to v of the paper's section 3, and the products of step vi, in one pas
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
-from jfstat.data.fstatdata import FstatData
+from jfstat.data.fstatdata import Band, FstatData
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.statistic.timing import (
     SLOPES,
+    PhaseCubic,
     cubic,
     node_times,
     patterns,
@@ -36,16 +39,16 @@ def grid_start(data: FstatData, point: Doppler, n_samples: int) -> jax.Array:
     return middle + jax.lax.stop_gradient(delay) - 0.5 * data.band.dtau * n_samples
 
 
-def interpolate(bank: jax.Array, position: jax.Array) -> jax.Array:
+def interpolate(bank: jax.Array, whole: jax.Array, rest: jax.Array) -> jax.Array:
     """Value of the band series at fractional samples: ``sum_p bank[nearest, p] T_p(2 d)``.
 
     Parameters
     ----------
     bank : (n, P) complex64
         Zero in its first and last row.
-    position : (whole (...) int32, rest (...) float32)
+    whole, rest : (...) int32, (...) float32
+        The position is their sum, samples.
     """
-    whole, rest = position
     nearest = jax.lax.stop_gradient(jnp.round(rest))
     x = 2 * (rest - nearest)
     index = jnp.clip(whole + nearest.astype(jnp.int32), 0, bank.shape[0] - 1)
@@ -58,54 +61,99 @@ def interpolate(bank: jax.Array, position: jax.Array) -> jax.Array:
     return value
 
 
-def demodulate(
-    data: FstatData,
+class BlockCubics(NamedTuple):
+    """What one detector's samples need, as cubics in u of each block; see `block_cubics`.
+
+    Attributes
+    ----------
+    base : (n_blocks,) int32
+        Sample of the band series at which the block starts, about.
+    shift : (n_blocks, 4) float32
+        Position in the band series minus ``base + j``, samples.
+    phase : PhaseCubic
+        To take off, cycles.
+    a, b : (n_blocks, 4) float32
+        Antenna patterns times dt, the detector time that passes during a sample.
+    """
+
+    base: jax.Array
+    shift: jax.Array
+    phase: PhaseCubic
+    a: jax.Array
+    b: jax.Array
+
+
+def block_cubics(
+    band: Band,
     point: Doppler,
-    start: jax.Array,
-    n_blocks: int,
+    reference: float,
+    tau: jax.Array,
     block: int,
-    bank: jax.Array,
     trajectory: Trajectory,
     response: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
+) -> BlockCubics:
+    """Timing and antenna patterns of one detector on the source-frame grid; float64 inside, per block only.
+
+    Parameters
+    ----------
+    band : Band
+    point : Doppler
+    reference : float
+        Reference time since the epoch, s.
+    tau : (n_blocks, 4) float64
+        Source times of the blocks' nodes.
+    block : int
+        Samples of a block.
+    trajectory, response : Trajectory, (3, 3) float64
+        Of the detector.
+    """
+    t, rate = jax.jvp(lambda x: time_at_detector(trajectory, point, x), (tau,), (jnp.ones_like(tau),))
+    # the heterodyne at the detector back on, f_centre and spin-down at the source off: what remains is the frequency's
+    # offset from f_centre, which the FFT takes
+    since = (tau - t) - reference
+    cycles = band.f_centre * since + (band.f_centre - band.heterodyne) * t
+    if point.fkdot.shape[0] > 1:
+        cycles = cycles + spin_phase(point.fkdot.at[0].set(0.0), t + since)
+    sample = (t - band.start) / band.dt
+    base = jax.lax.stop_gradient(jnp.round(jnp.mean(sample, axis=1) - 0.5 * (block - 1)))
+    own = jnp.array([0.5 * (block - 1), 0.5 * block, 0.0, 0.0])  # j as a polynomial of u
+    a, b = patterns(trajectory, response, point, t)
+    scale = rate * band.dtau
+    return BlockCubics(
+        base=base.astype(jnp.int32),
+        shift=(cubic(sample - base[:, None]) - own).astype(jnp.float32),
+        phase=phase_cubic(cycles, block),
+        a=cubic(a * scale).astype(jnp.float32),
+        b=cubic(b * scale).astype(jnp.float32),
+    )
+
+
+def demodulate(bank: jax.Array, cubics: BlockCubics, block: int) -> tuple[jax.Array, jax.Array]:
     """One detector's series times a and b, freed of the template's phase except its frequency offset.
+
+    Parameters
+    ----------
+    bank : (n, P) complex64
+    cubics : BlockCubics
+    block : int
 
     Returns
     -------
     za, zb : (n_blocks, block) complex64
-        At source times ``start + n dtau``; their Fourier transforms at f - f_centre are Fa and Fb.
     """
-    band = data.band
-    tau = node_times(start, band.dtau, block, n_blocks)
-    t, rate = jax.jvp(lambda x: time_at_detector(trajectory, point, x), (tau,), (jnp.ones_like(tau),))
-
-    # phase to take off: heterodyne at the detector back on, f_centre and spin-down at the source off
-    since = (tau - t) - reference_offset(data, point)
-    cycles = band.f_centre * since + (band.f_centre - band.heterodyne) * t
-    if point.fkdot.shape[0] > 1:
-        cycles = cycles + spin_phase(point.fkdot.at[0].set(0.0), t + since)
-    # the frequency offset itself, from the grid's first sample on, is left for the FFT
-    phase = phase_cubic(cycles, block)
-
     j = jnp.arange(block, dtype=jnp.int32)
     u = (2 * j.astype(jnp.float32) + 1) / block - 1
 
     def polynomial(c: jax.Array) -> jax.Array:
-        c = c.astype(jnp.float32)[:, :, None]
+        c = c[:, :, None]
         return c[:, 0] + u * (c[:, 1] + u * (c[:, 2] + u * c[:, 3]))
 
-    sample = (t - band.start) / band.dt
-    base = jax.lax.stop_gradient(jnp.round(jnp.mean(sample, axis=1) - 0.5 * (block - 1)))
-    shift = cubic(sample - base[:, None]) - jnp.array([0.5 * (block - 1), 0.5 * block, 0.0, 0.0])
-    z = interpolate(bank, (base.astype(jnp.int32)[:, None] + j, polynomial(shift)))
-
-    turns = ((phase.slope[:, None] * j) % SLOPES).astype(jnp.float32) / SLOPES
-    turns = turns + polynomial(phase.rest.at[:, 0].set(phase.whole.astype(jnp.float32)))
+    z = interpolate(bank, cubics.base[:, None] + j, polynomial(cubics.shift))
+    turns = ((cubics.phase.slope[:, None] * j) % SLOPES).astype(jnp.float32) / SLOPES
+    turns = turns + polynomial(cubics.phase.rest)
     angle = (-2 * jnp.pi) * (turns - jax.lax.stop_gradient(jnp.round(turns)))
     z = z * jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
-    a, b = patterns(trajectory, response, point, t)
-    scale = rate * band.dtau
-    return z * polynomial(cubic(a * scale)), z * polynomial(cubic(b * scale))
+    return z * polynomial(cubics.a), z * polynomial(cubics.b)
 
 
 def resampled(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]:
@@ -114,15 +162,17 @@ def resampled(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]:
     Returns
     -------
     za, zb : (n_samples,) complex64
-        n_samples is ``layout.n_blocks * layout.block``.
+        At source times ``grid_start + n dtau``, ``layout.n_blocks * layout.block`` of them; their Fourier transforms at
+        f - f_centre are Fa and Fb.
     """
     layout = data.layout
     n_samples = layout.n_blocks * layout.block
     block = layout.block if point.orbit is None else layout.block_orbit
-    start = grid_start(data, point, n_samples)
-    total_a, total_b = jnp.zeros((), jnp.complex64), jnp.zeros((), jnp.complex64)
-    for d, bank in enumerate(data.bank):
-        trajectory = jax.tree.map(lambda x, d=d: x[d], data.trajectory)
-        za, zb = demodulate(data, point, start, n_samples // block, block, bank, trajectory, data.response[d])
-        total_a, total_b = total_a + za, total_b + zb
-    return total_a.reshape(-1), total_b.reshape(-1)
+    tau = node_times(grid_start(data, point, n_samples), data.band.dtau, block, n_samples // block)
+    reference = reference_offset(data, point)
+    cubics = jax.vmap(lambda trajectory, response: block_cubics(
+        data.band, point, reference, tau, block, trajectory, response))(data.trajectory, data.response)  # fmt: skip
+    parts = [
+        demodulate(bank, jax.tree.map(lambda x, d=d: x[d], cubics), block) for d, bank in enumerate(data.bank)
+    ]
+    return sum(p[0] for p in parts).reshape(-1), sum(p[1] for p in parts).reshape(-1)  # type: ignore[union-attr]

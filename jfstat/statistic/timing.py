@@ -28,19 +28,16 @@ TO_POWERS = np.linalg.inv(np.vander(NODES, increasing=True))
 
 
 class PhaseCubic(NamedTuple):
-    """Phase in cycles over blocks of samples j = 0, 1, ...: ``whole + slope j / SLOPES + sum_k rest[k] u^k``.
+    """Phase in cycles over blocks of samples j = 0, 1, ..., modulo 1: ``slope j / SLOPES + sum_k rest[k] u^k``.
 
     Attributes
     ----------
-    whole : (n_blocks,) float64
-        At the block's centre, whatever is not in the other two, modulo 1.
     slope : (n_blocks,) int32
         0 to SLOPES - 1.
     rest : (n_blocks, 4) float32
-        Small: a remainder of slope and the curvature.
+        Below a cycle: phase at the centre modulo 1, a remainder of slope, and the curvature.
     """
 
-    whole: jax.Array
     slope: jax.Array
     rest: jax.Array
 
@@ -121,5 +118,5 @@ def phase_cubic(cycles: jax.Array, block: int) -> PhaseCubic:
     rest = c[:, 1] - steps * (0.5 * block / SLOPES)
     whole = c[:, 0] - steps * (0.5 * (block - 1) / SLOPES)
     whole = whole - jax.lax.stop_gradient(jnp.floor(whole))
-    small = jnp.stack([jnp.zeros_like(rest), rest, c[:, 2], c[:, 3]], axis=1)
-    return PhaseCubic(whole, jnp.mod(steps, SLOPES).astype(jnp.int32), small.astype(jnp.float32))
+    small = jnp.stack([whole, rest, c[:, 2], c[:, 3]], axis=1)
+    return PhaseCubic(jnp.mod(steps, SLOPES).astype(jnp.int32), small.astype(jnp.float32))
