@@ -2,7 +2,7 @@
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.prepare import prepare
-from jfstat.sfts.container import SFTs
+from jfstat.sfts import SFTs, read_sfts, write_sfts
 from jfstat.simulate.simulate import inject, simulate_sfts
 from jfstat.statistic.fstat import Fstat, estimate_amplitude, fstat, predict_twoF, twoF, twoF_band
 from jfstat.templates import Amplitude, Doppler, Orbit

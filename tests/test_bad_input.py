@@ -1,0 +1,189 @@
+"""Users' mistakes: each raises ValueError with one sentence that names what was wrong and what to do."""
+
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import make
+
+import jfstat
+
+START = 1_167_458_304
+
+
+@pytest.fixture(scope="module")
+def sfts():
+    return jfstat.simulate_sfts(["H1", "L1"], START, 4 * 1800, fmin=98.5, fmax=101.5)
+
+
+@pytest.fixture(scope="module")
+def case():
+    return make(100.0, seed=1)
+
+
+def zeroed(sfts, n):
+    data = sfts["H1"].data.copy()
+    data[n] = 0
+    h1 = jfstat.sfts.SFTSeries("H1", sfts["H1"].gps, sfts["H1"].gps_ns, data)
+    return jfstat.SFTs((h1, sfts["L1"]), sfts.tsft, sfts.first_bin)
+
+
+PREPARE = {
+    "fmin above fmax": (dict(fmin=100.5, fmax=100.0), "fmin.*fmax"),
+    "fmin equals fmax": (dict(fmin=100.0, fmax=100.0), "fmin.*fmax"),
+    "negative fmin": (dict(fmin=-1.0, fmax=100.0), "fmin"),
+    "nan": (dict(fmin=np.nan, fmax=100.0), "fmin"),
+    "not a number": (dict(fmin="a", fmax=100.0), "fmin"),
+    "wrong unit": (dict(fmin=1 * __import__("astropy.units").units.m, fmax=100.0), "fmin"),
+    "band below the files": (dict(fmin=98.0, fmax=99.0), "SFTs cover"),
+    "band above the files": (dict(fmin=101.0, fmax=102.0), "SFTs cover"),
+    "no room for Doppler shifts": (dict(fmin=98.5, fmax=101.0), "Doppler"),
+    "negative guard": (dict(fmin=100.0, fmax=100.5, guard=-1), "guard"),
+    "unknown ephemeris": (dict(fmin=100.0, fmax=100.5, ephemeris="DE999"), "ephemeris.*DE999"),
+    "missing ephemeris files": (dict(fmin=100.0, fmax=100.5, ephemeris=("no.dat", "no2.dat")), "does not exist"),
+    "sqrt_sx of the wrong length": (dict(fmin=100.0, fmax=100.5, sqrt_sx=[1e-23]), "sqrt_sx"),
+    "sqrt_sx without a detector": (dict(fmin=100.0, fmax=100.5, sqrt_sx={"H1": 1e-23}), "L1"),
+    "sqrt_sx zero": (dict(fmin=100.0, fmax=100.5, sqrt_sx=0.0), "sqrt_sx"),
+    "broken reference time": (dict(fmin=100.0, fmax=100.5, reftime=START + 0.5), "reftime"),
+}
+
+
+def one_sentence(error):
+    text = str(error.value)
+    assert "\n" not in text
+    assert text.endswith(".")
+    return True
+
+
+@pytest.mark.parametrize("name", PREPARE)
+def test_prepare(sfts, name):
+    arguments, message = PREPARE[name]
+    with pytest.raises(ValueError, match=message) as error:
+        jfstat.prepare(sfts, **arguments)
+    assert one_sentence(error)
+
+
+def test_prepare_refuses_other_things_than_sfts():
+    with pytest.raises(ValueError, match=r"sfts must be SFTs") as error:
+        jfstat.prepare("data/*.sft", 100, 101)
+    assert one_sentence(error)
+
+
+def test_all_zero_sft_has_no_noise_floor(sfts):
+    with pytest.raises(ValueError, match=f"H1 at GPS {START + 3600}") as error:
+        jfstat.prepare(zeroed(sfts, 2), 100.0, 100.5)
+    assert one_sentence(error)
+    jfstat.prepare(zeroed(sfts, 2), 100.0, 100.5, sqrt_sx=4e-24)  # with a given floor it is data like any other
+
+
+def test_too_few_bins_for_the_median():
+    narrow = jfstat.simulate_sfts("H1", START, 3600, fmin=99.98, fmax=100.03)
+    with pytest.raises(ValueError, match="101") as error:
+        jfstat.prepare(narrow, 99.999, 100.001)
+    assert one_sentence(error)
+
+
+@pytest.mark.parametrize("start", [600_000_000, 1_895_000_000])
+def test_times_outside_the_ephemeris(start):
+    sfts = jfstat.simulate_sfts("H1", start, 3600, fmin=98.5, fmax=101.5)
+    with pytest.raises(ValueError, match="ephemeris.*covers GPS") as error:
+        jfstat.prepare(sfts, 100, 100.5)
+    assert one_sentence(error)
+
+
+def test_damaged_ephemeris_file(sfts, tmp_path):
+    bad = tmp_path / "earth.dat"
+    bad.write_text("# comment\n630720013 7200 3\n1 2 3\n")
+    with pytest.raises(ValueError, match=r"earth\.dat is not an ephemeris file") as error:
+        jfstat.prepare(sfts, 100, 100.5, ephemeris=(bad, bad))
+    assert one_sentence(error)
+
+
+DOPPLER = {
+    "no fkdot": (dict(alpha=1.0, delta=0.0), "fkdot"),
+    "scalar fkdot": (dict(alpha=1.0, delta=0.0, fkdot=100.0), "brackets"),
+    "empty fkdot": (dict(alpha=1.0, delta=0.0, fkdot=[]), "fkdot"),
+    "delta beyond the pole": (dict(alpha=1.0, delta=2.0, fkdot=[100.0]), "delta"),
+    "text": (dict(alpha="x", delta=0.0, fkdot=[100.0]), "alpha"),
+    "nan": (dict(alpha=np.nan, delta=0.0, fkdot=[100.0]), "alpha"),
+    "fractional reftime": (dict(alpha=0.0, delta=0.0, fkdot=[1.0], reftime=1.5), "reftime"),
+    "orbit of another kind": (dict(alpha=0.0, delta=0.0, fkdot=[1.0], orbit=3), "orbit"),
+    "both sky and delta": (dict(delta=0.0, sky=1, fkdot=[1.0]), "sky"),
+}
+
+
+@pytest.mark.parametrize("name", DOPPLER)
+def test_doppler(name):
+    arguments, message = DOPPLER[name]
+    with pytest.raises(ValueError, match=message) as error:
+        jfstat.Doppler(**arguments)
+    assert one_sentence(error)
+
+
+@pytest.mark.parametrize(
+    ("make_it", "message"),
+    [
+        (lambda: jfstat.Orbit(1.0, -5.0, 0.0), "period"),
+        (lambda: jfstat.Orbit(-1.0, 5e4, 0.0), "asini"),
+        (lambda: jfstat.Orbit(1.0, 5e4, 0.0, ecc=1.0), "ecc"),
+        (lambda: jfstat.Amplitude(-1e-24, 0.0), "h0"),
+        (lambda: jfstat.Amplitude(1e-24, 1.5), "cosi"),
+        (lambda: jfstat.simulate_sfts(["H1"], START, 3600, fmin=101, fmax=100), "fmin"),
+        (lambda: jfstat.simulate_sfts(["Q9"], START, 3600, fmin=99, fmax=100), "Q9"),
+        (lambda: jfstat.simulate_sfts(["H1", "H1"], START, 3600, fmin=99, fmax=100), "detectors"),
+        (lambda: jfstat.simulate_sfts(["H1"], START, 100, fmin=99, fmax=100), "duration"),
+        (lambda: jfstat.simulate_sfts(["H1"], fmin=99, fmax=100), "start"),
+        (lambda: jfstat.simulate_sfts(["H1"], timestamps=[START, START + 60], fmin=99, fmax=100), "timestamps"),
+        (lambda: jfstat.simulate_sfts(["H1"], timestamps={"L1": [START]}, fmin=99, fmax=100), "timestamps"),
+        (lambda: jfstat.simulate_sfts(["H1"], START, 3600, fmin=99, fmax=100, window="welch"), "window"),
+        (lambda: jfstat.simulate_sfts(["H1"], START, 3600, fmin=99, fmax=100, signals=[1]), "signals"),
+        (
+            lambda: jfstat.simulate_sfts(
+                ["H1"], START, 3600, fmin=99, fmax=100,
+                signals=[(jfstat.Doppler(1.0, 0.5, [150.0]), jfstat.Amplitude(1e-24, 0.3))],
+            ),
+            "150",
+        ),
+    ],
+)  # fmt: skip
+def test_constructors_and_simulation(make_it, message):
+    with pytest.raises(ValueError, match=message) as error:
+        make_it()
+    assert one_sentence(error)
+
+
+def test_templates_that_do_not_fit_the_data(case):
+    p, data = case.doppler, case.data
+    stack = jfstat.Doppler(jnp.ones(3), jnp.ones(3), jnp.ones((3, 1)) * 100)
+    tight = jfstat.Doppler(p.alpha, p.delta, [100.0], orbit=jfstat.Orbit(0.01, 60.0, START))
+    wide = jfstat.Doppler(p.alpha, p.delta, [100.0], orbit=jfstat.Orbit(20.0, 8000.0, START))
+    for arguments, message in [
+        ((data, stack), "vmap"),
+        ((data, 3), "point must be"),
+        (("data", p), "data must be"),
+        ((data, jfstat.Doppler(p.alpha, p.delta, [50.0])), "outside the data's band"),
+        ((data, tight), "turns too fast"),
+        ((data, wide), "leaves the data's band"),
+    ]:
+        for function in (jfstat.twoF, jfstat.fstat, jfstat.twoF_band, jfstat.estimate_amplitude):
+            if function is jfstat.twoF_band and "outside" in message:
+                continue  # the band does not look at the template's own frequency
+            with pytest.raises(ValueError, match=message) as error:
+                function(*arguments)
+            assert one_sentence(error)
+
+
+def test_64_bit_mode_off_is_said_plainly():
+    program = (
+        "import jfstat\n"
+        "for f in (lambda: jfstat.Doppler(1.0, 0.5, [100.0]), lambda: jfstat.prepare(None, 1, 2), "
+        "lambda: jfstat.twoF(None, None)):\n"
+        "    try:\n        f()\n        print('nothing')\n    except ValueError as error:\n        print(error)\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert len(out) == 3
+    assert all("jax_enable_x64" in line for line in out)
