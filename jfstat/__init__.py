@@ -2,9 +2,35 @@
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.prepare import prepare
+from jfstat.searching.grid import grid
+from jfstat.searching.search import search
+from jfstat.searching.tables import read_candidates, write_candidates
 from jfstat.sfts import SFTs, read_sfts, write_sfts
 from jfstat.simulate.simulate import inject, simulate_sfts
 from jfstat.statistic.fstat import Fstat, estimate_amplitude, fstat, predict_twoF, twoF, twoF_band
 from jfstat.templates import Amplitude, Doppler, Orbit
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Amplitude",
+    "Doppler",
+    "Fstat",
+    "FstatData",
+    "Orbit",
+    "SFTs",
+    "estimate_amplitude",
+    "fstat",
+    "grid",
+    "inject",
+    "predict_twoF",
+    "prepare",
+    "read_candidates",
+    "read_sfts",
+    "search",
+    "simulate_sfts",
+    "twoF",
+    "twoF_band",
+    "write_candidates",
+    "write_sfts",
+]

@@ -13,7 +13,13 @@ BLUE, ORANGE, GREY = "#1f4e79", "#d95f02", "0.55"
 
 
 def plot_band(
-    ax: Axes, frequencies: Any, twoF: Any, *, injected: float | None = None, expected: float | None = None
+    ax: Axes,
+    frequencies: Any,
+    twoF: Any,
+    *,
+    found: float | None = None,
+    injected: float | None = None,
+    expected: float | None = None,
 ) -> Axes:
     """Draw 2F over frequency.
 
@@ -24,8 +30,10 @@ def plot_band(
         Hz.
     twoF : (n,) array
         At the frequencies, as from `twoF_band`.
+    found : float, optional
+        Frequency of a candidate to mark with a circle, Hz.
     injected : float, optional
-        Frequency of a signal to mark, Hz.
+        Frequency of a signal to mark with a line, Hz.
     expected : float, optional
         Its expected 2F.
 
@@ -36,6 +44,9 @@ def plot_band(
     frequencies, twoF = np.asarray(frequencies), np.asarray(twoF)
     # a line through 1e5 noise peaks is a slab of ink; bin maxima look the same and draw at once
     ax.plot(*_thinned(frequencies, twoF), color=BLUE, lw=0.7)
+    if found is not None:
+        height = float(twoF[np.argmin(np.abs(frequencies - found))])
+        ax.plot(found, height, "o", mfc="none", mec="k", ms=9, label=f"found: {found:.6f} Hz, {height:.1f}")
     if injected is not None:
         ax.axvline(injected, color=ORANGE, lw=1.0, ls="--", zorder=0, label=f"injected: {injected:.6f} Hz")
     if expected is not None:
@@ -45,7 +56,7 @@ def plot_band(
     ax.set_xlabel("frequency in the SSB (Hz)")
     ax.set_ylabel("$2\\mathcal{F}$")
     ax.ticklabel_format(axis="x", useOffset=False)
-    if injected is not None or expected is not None:
+    if not (found is None and injected is None and expected is None):
         ax.legend(loc="upper right", frameon=False, fontsize="small")
     return ax
 

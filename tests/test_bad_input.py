@@ -88,7 +88,7 @@ def test_too_few_bins_for_the_median():
 @pytest.mark.parametrize("start", [600_000_000, 1_895_000_000])
 def test_times_outside_the_ephemeris(start):
     sfts = jfstat.simulate_sfts("H1", start, 3600, fmin=98.5, fmax=101.5)
-    with pytest.raises(ValueError, match="ephemeris.*covers GPS") as error:
+    with pytest.raises(ValueError, match=r"ephemeris.*covers GPS") as error:
         jfstat.prepare(sfts, 100, 100.5)
     assert one_sentence(error)
 

@@ -11,7 +11,7 @@ import jfstat
 from jfstat.commandline import demo, main
 from jfstat.commandline.options import declination, gps, number, numbers, right_ascension
 from jfstat.commandline.sources import read_sources
-from jfstat.search.tables import read_candidates
+from jfstat.searching.tables import read_candidates
 from jfstat.sfts import read_sfts
 
 START = 1167458304

@@ -32,7 +32,9 @@ def test_gradient_in_every_parameter_against_central_differences(case):
     @jax.jit
     def value(x):
         parts = jnp.split(x, np.cumsum([leaf.size for leaf in leaves])[:-1])
-        return jfstat.twoF(case.data, jax.tree.unflatten(tree, [p.reshape(x.shape) for p, x in zip(parts, leaves)]))
+        return jfstat.twoF(
+            case.data, jax.tree.unflatten(tree, [p.reshape(x.shape) for p, x in zip(parts, leaves, strict=True)])
+        )
 
     gradient, hessian = jax.grad(value)(flat), jax.jit(jax.hessian(value))(flat)
     for k in range(len(flat)):

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jfstat
-from jfstat.search.grid import grid
-from jfstat.search.search import largest, search
+from jfstat.searching.grid import grid
+from jfstat.searching.search import largest, search
 
 START = 1167458304
 POINT = jfstat.Doppler(1.1, 0.4, [50.0123, -2e-10], reftime=START)

@@ -8,7 +8,7 @@ from astropy import units as u
 from astropy.table import QTable
 
 import jfstat
-from jfstat.search.tables import candidates_table, read_candidates, write_candidates
+from jfstat.searching.tables import candidates_table, read_candidates, write_candidates
 
 META = {
     "reftime": 1167458304,

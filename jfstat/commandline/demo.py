@@ -15,9 +15,9 @@ import numpy as np
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.plan import DOPPLER
 from jfstat.data.prepare import prepare
-from jfstat.search.grid import axis, grid, natural_step
-from jfstat.search.search import search
-from jfstat.search.tables import write_candidates
+from jfstat.searching.grid import axis, grid, natural_step
+from jfstat.searching.search import search
+from jfstat.searching.tables import write_candidates
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import read_sfts
 from jfstat.sfts.writing import write_sfts
@@ -159,7 +159,7 @@ def draw(sfts: SFTs, data: FstatData, best: Doppler, expected: float, path: Path
     figure = Figure(figsize=(11, 7.5), layout="constrained")
     axes = figure.subplot_mosaic([["band", "band"], ["peak", "sky"]], height_ratios=[1, 1.25])
     figure.suptitle("jfstat demo: two days of H1 and L1, one signal in noise")
-    plot_band(axes["band"], f, values, injected=F0, expected=expected)
+    plot_band(axes["band"], f, values, found=float(f[peak]), injected=F0, expected=expected)
     axes["band"].set_title("whole band, at the loudest template", fontsize="medium")
     plot_peak(axes["peak"], f[near], values[near], found=float(f[peak]), curve=(fine, curve))
     axes["peak"].set_title("the peak", fontsize="medium")

@@ -23,9 +23,9 @@ from jfstat.commandline.options import (
     whole_second,
 )
 from jfstat.data.prepare import prepare
-from jfstat.search.grid import grid, orbits
-from jfstat.search.search import search
-from jfstat.search.tables import write_candidates
+from jfstat.searching.grid import grid, orbits
+from jfstat.searching.search import search
+from jfstat.searching.tables import write_candidates
 from jfstat.templates import Orbit
 
 
@@ -138,7 +138,9 @@ def run(arguments: argparse.Namespace) -> None:
     bank = grid(alpha, delta, spins["f1dot"] or 0.0, spins["f2dot"], spins["f3dot"], orbit=stack, data=data)
     print(data)
     began = time.perf_counter()
-    found = search(data, bank, arguments.NumCandidatesToKeep, arguments.TwoFthreshold, progress=sys.stderr.isatty())
+    found: Any = search(
+        data, bank, arguments.NumCandidatesToKeep, arguments.TwoFthreshold, progress=sys.stderr.isatty()
+    )
     elapsed = time.perf_counter() - began
     print(f"{found.meta['n_twoF']} values of 2F for {found.meta['n_templates']} template(s) in {elapsed:.1f} s")
     print_loudest(found)

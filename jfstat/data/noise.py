@@ -83,10 +83,16 @@ class NoiseFloor:
         """Mean power of a bin that is divided by its estimated noise floor; 1 for a given floor."""
         return 1.0 if self.sqrt_sx is not None else whitened_power(MEDIAN_BINS)
 
-    def psd(self, row: int) -> np.ndarray | float:
-        """Single-sided PSD of one SFT over its bins, strain^2/Hz: (n_bins,) float64, or one float if given."""
+    def psd(self, row: int) -> np.ndarray:
+        """Single-sided PSD of one SFT over its bins, strain^2/Hz: (n_bins,) float64.
+
+        Raises
+        ------
+        ValueError
+            If the running median vanishes somewhere.
+        """
         if self.sqrt_sx is not None:
-            return self.sqrt_sx**2
+            return np.full(self.series.data.shape[1], self.sqrt_sx**2)
         psd = running_median_psd(self.series.data[row], self.tsft)
         if not psd.min() > 0:
             raise ValueError(
@@ -95,12 +101,9 @@ class NoiseFloor:
             )
         return psd
 
-    @staticmethod
-    def band_mean(psd: np.ndarray | float) -> float:
-        """Mean over the bins that a full window reaches (LALSuite: XLALComputeMultiNoiseWeights)."""
-        if isinstance(psd, float):
-            return psd
-        half = MEDIAN_BINS // 2
+    def band_mean(self, psd: np.ndarray) -> float:
+        """Mean of a PSD over the bins that a full window reaches (LALSuite: XLALComputeMultiNoiseWeights)."""
+        half = 0 if self.sqrt_sx is not None else MEDIAN_BINS // 2
         return float(np.mean(psd[half : len(psd) - half]))
 
 

@@ -121,14 +121,15 @@ def plan_band(sfts: SFTs, fmin: float, fmax: float, guard: float, orbit: Orbit |
     f_wide = (sfts.first_bin + centre_bin) / tsft
     offset_bins = round((centre - f_wide) * wide.length)
 
-    if orbit is None:  # as wild an orbit as the pass band can hold
-        rate = 2 * np.pi / SHORTEST_PERIOD * np.sqrt((1 + LARGEST_ECC) / (1 - LARGEST_ECC))
-        orbit = Orbit(half_pass / (fmax * rate), SHORTEST_PERIOD, 0.0, LARGEST_ECC)
+    # told of none: as wild an orbit as the pass band can hold
+    rate = 2 * np.pi / SHORTEST_PERIOD * np.sqrt((1 + LARGEST_ECC) / (1 - LARGEST_ECC))
+    widest = orbit or Orbit(half_pass / (fmax * rate), SHORTEST_PERIOD, 0.0, LARGEST_ECC)
     turning = Orbit(**EARTH, tp=0.0)
     seconds = min(BLOCK_SECONDS, float(cubic_length(turning, fmax, BLOCK_CYCLES)))
-    block_orbit = max(1, int(min(seconds, float(jnp.min(cubic_length(orbit, fmax, BLOCK_CYCLES)))) / dtau))
+    seconds_orbit = min(seconds, float(jnp.min(cubic_length(widest, fmax, BLOCK_CYCLES))))
+    block_orbit = max(1, int(seconds_orbit / dtau))
     block = block_orbit * max(1, int(seconds / dtau / block_orbit))
-    asini = max(LARGEST_ASINI, float(jnp.max(orbit.asini * (1 + orbit.ecc))))
+    asini = max(LARGEST_ASINI, float(jnp.max(widest.asini * (1 + widest.ecc))))
     # the delay to the SSB and across the orbit stretches the series in the source frame
     stretch = min(2 * MAX_DELAY, DOPPLER * wide.length) + 2 * asini
 
@@ -170,8 +171,8 @@ def _columns(sfts: SFTs, pass_low: float, pass_high: float, guard: float) -> sli
     f = sfts.frequencies
     if f[0] > pass_low or f[-1] < pass_high:
         raise ValueError(
-            f"the SFTs cover {f[0]:.6f} to {f[-1]:.6f} Hz but the band needs {pass_low:.6f} to {pass_high:.6f} Hz with its "
-            "Doppler shifts: read SFTs with a wider band or narrow fmin and fmax."
+            f"the SFTs cover {f[0]:.6f} to {f[-1]:.6f} Hz but the band needs {pass_low:.6f} to {pass_high:.6f} Hz with "
+            "its Doppler shifts: read SFTs with a wider band or narrow fmin and fmax."
         )
     low = int(np.floor((pass_low - guard) * sfts.tsft)) - sfts.first_bin
     high = int(np.ceil((pass_high + guard) * sfts.tsft)) - sfts.first_bin

@@ -82,7 +82,8 @@ def prepare(
     plan = plan_band(sfts, f_low, f_high, guard, orbit)
     if plan.n_bins < MEDIAN_BINS and None in floors:
         raise ValueError(
-            f"the noise floor needs {MEDIAN_BINS} bins and the SFTs hold {plan.n_bins}: widen their band or give sqrt_sx."
+            f"the noise floor needs {MEDIAN_BINS} bins and the SFTs hold {plan.n_bins}: widen their band or give "
+            "sqrt_sx."
         )
     trajectory, response, ephemeris_name = _geometry(sfts, plan, ephemeris)
 

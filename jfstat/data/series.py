@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import fft
 
 from jfstat.data.noise import NoiseFloor
 
@@ -77,7 +76,7 @@ def heterodyned_series(
     first_sample = np.ceil(since_start / grid.dt - 1e-6).astype(int)
     late = first_sample * grid.dt - since_start  # from the SFT's start to its first sample
     # whole turns go in integers: the bin times whole seconds is exact
-    cycles = np.fmod(np.float64((first_bin + centre)) * (sfts.gps - grid.epoch), tsft) / tsft
+    cycles = np.fmod(np.float64(first_bin + centre) * (sfts.gps - grid.epoch), tsft) / tsft
     cycles = cycles + (first_bin + centre) / tsft * 1e-9 * sfts.gps_ns
 
     variance = 0.5 * tsft * noise.whitened_power
@@ -90,11 +89,10 @@ def heterodyned_series(
         for i, row in enumerate(rows):
             psd = noise.psd(row)
             mean_psd[row] = noise.band_mean(psd)
-            used = psd if isinstance(psd, float) else psd[bins]
             shift = np.exp(2j * np.pi * (offsets * (late[row] / tsft) - cycles[row]))
-            whitened = sfts.data[row, bins] * shift / np.sqrt(variance * used)
+            whitened = sfts.data[row, bins] * shift / np.sqrt(variance * psd[bins])
             spectrum[i, offsets] = whitened  # negative offsets index from the end, as the transform wants them
-        samples = fft.ifft(spectrum, axis=1, overwrite_x=True) * (n_samples / tsft)
+        samples = np.fft.ifft(spectrum, axis=1) * (n_samples / tsft)
         for i, row in enumerate(rows):
             series[first_sample[row] : first_sample[row] + n_samples] = samples[i]
     return series, mean_psd, [slice(f, f + n_samples) for f in first_sample]

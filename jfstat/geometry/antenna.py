@@ -44,15 +44,11 @@ def pattern_coefficients(response: jax.Array, alpha: jax.Array, delta: jax.Array
             d[0, 1] * (1 + s * s),
         ]
     )
-    b = jnp.stack(
-        [jnp.zeros_like(s), -2 * d[1, 2] * c, -2 * d[0, 2] * c, 2 * d[0, 1] * s, (d[0, 0] - d[1, 1]) * s]
-    )
+    b = jnp.stack([jnp.zeros_like(s), -2 * d[1, 2] * c, -2 * d[0, 2] * c, 2 * d[0, 1] * s, (d[0, 0] - d[1, 1]) * s])
     return _turn(a, alpha), _turn(b, alpha)
 
 
 def _turn(x: jax.Array, alpha: jax.Array) -> jax.Array:
     """From harmonics of the hour angle to those of sidereal time."""
     c1, s1, c2, s2 = jnp.cos(alpha), jnp.sin(alpha), jnp.cos(2 * alpha), jnp.sin(2 * alpha)
-    return jnp.stack(
-        [x[0], x[1] * c1 - x[2] * s1, x[1] * s1 + x[2] * c1, x[3] * c2 - x[4] * s2, x[3] * s2 + x[4] * c2]
-    )
+    return jnp.stack([x[0], x[1] * c1 - x[2] * s1, x[1] * s1 + x[2] * c1, x[3] * c2 - x[4] * s2, x[3] * s2 + x[4] * c2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jfstat.templates import Orbit
 
@@ -91,11 +92,11 @@ def _bend(orbit: Orbit) -> jax.Array:
     return 1.13 * orbit_speed(orbit) * rate**3
 
 
-def cubic_error(orbit: Orbit, f: jax.Array, seconds: jax.Array) -> jax.Array:
+def cubic_error(orbit: Orbit, f: ArrayLike, seconds: ArrayLike) -> jax.Array:
     """Largest error in cycles of a cubic through Chebyshev's nodes for the phase across blocks of that length."""
-    return f * _bend(orbit) * (0.5 * seconds) ** 4 / 192
+    return _bend(orbit) * f * (0.5 * jnp.asarray(seconds)) ** 4 / 192
 
 
-def cubic_length(orbit: Orbit, f: jax.Array, cycles: float) -> jax.Array:
+def cubic_length(orbit: Orbit, f: ArrayLike, cycles: float) -> jax.Array:
     """Longest block in s whose phase a cubic follows to `cycles`; the inverse of `cubic_error`."""
-    return 2 * (192 * cycles / (f * _bend(orbit))) ** 0.25
+    return 2 * (192 * cycles / (_bend(orbit) * f)) ** 0.25

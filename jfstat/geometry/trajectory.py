@@ -52,8 +52,8 @@ class Trajectory:
 
     Attributes
     ----------
-    coefficients : (n_segments, 8, DEGREE + 1) float64
-        Powers of u in [-1, 1] over each segment, of position (3), Einstein delay, sidereal time and Sun-to-Earth (3).
+    coefficients : (DEGREE + 1, n_segments, 8) float64
+        Of the powers of u in [-1, 1] over each segment: position (3), Einstein delay, sidereal time, Sun to Earth (3).
     start : () float64
         Start of the first segment, s since `epoch`.
     epoch : int, static
@@ -70,12 +70,13 @@ class Trajectory:
         Outside the table the first and last pieces are continued, which serves the first steps of an iteration only.
         """
         position = (t - self.start) / SEGMENT
-        piece = jnp.clip(jnp.floor(jax.lax.stop_gradient(position)), 0, self.coefficients.shape[0] - 1)
+        piece = jnp.clip(jnp.floor(jax.lax.stop_gradient(position)), 0, self.coefficients.shape[1] - 1).astype(
+            jnp.int32
+        )
         u = (2.0 * (position - piece) - 1.0)[..., None]
-        c = self.coefficients[piece.astype(jnp.int32)]
-        value = c[..., DEGREE]
+        value = self.coefficients[DEGREE][piece]
         for k in range(DEGREE - 1, -1, -1):
-            value = value * u + c[..., k]
+            value = value * u + self.coefficients[k][piece]
         return State(value[..., 0:3], value[..., 3], value[..., 4], value[..., 5:8])
 
 
@@ -107,7 +108,7 @@ def detector_trajectory(detector: Detector, ephemeris: Ephemeris, start: float, 
     sidereal -= 2 * np.pi * np.floor(sidereal[:, :1] / (2 * np.pi))
     columns = [earth + detector_offset(detector, epoch, t), einstein_delay(epoch, t)[:, None], sidereal.reshape(-1, 1)]
     values = np.concatenate([*columns, earth - sun], axis=1).reshape(n, DEGREE + 1, 8)
-    coefficients = np.einsum("pk,nkc->ncp", to_powers, values)
+    coefficients = np.einsum("pk,nkc->pnc", to_powers, values)
     return Trajectory(jnp.asarray(coefficients), jnp.asarray(first), epoch)
 
 

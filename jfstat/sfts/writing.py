@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
+from jfstat.atomic import replacing
 from jfstat.sfts.blocks import BATCH_BYTES
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.crc64 import crc64_rows
@@ -78,19 +76,6 @@ def write_sfts(
                 with replacing(directory / name) as file:
                     file.write(block.data)
     return [directory / name for names in files for name in names]
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes the place of `path` when the block ends, or vanishes if the block raises."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _headers(sfts: SFTs, series: SFTSeries) -> np.ndarray:

@@ -190,9 +190,7 @@ def _floors(names: tuple[str, ...], sqrt_sx: Any) -> dict[str, float]:
     return {name: float(x or 0.0) for name, x in zip(names, given_sqrt_sx(names, sqrt_sx), strict=True)}
 
 
-def _noise(
-    rng: np.random.Generator, n_sfts: int, n_bins: int, tsft: float, sqrt_sx: float, window: str
-) -> np.ndarray:
+def _noise(rng: np.random.Generator, n_sfts: int, n_bins: int, tsft: float, sqrt_sx: float, window: str) -> np.ndarray:
     """SFTs of white Gaussian noise, (n_sfts, n_bins) complex64: bins of variance Tsft S / 2."""
     sigma = sqrt_sx * np.sqrt(tsft / 4)
     if window == "rectangular" or sqrt_sx == 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
@@ -20,7 +21,8 @@ def check_data(data: Any) -> None:
     """Raise a ValueError unless `data` is an FstatData and 64-bit mode is on."""
     require_x64()
     if not isinstance(data, FstatData):
-        raise ValueError(f"data must be FstatData from jfstat.prepare, not {type(data).__name__}: prepare the SFTs first.")
+        kind = type(data).__name__
+        raise ValueError(f"data must be FstatData from jfstat.prepare, not {kind}: prepare the SFTs first.")
 
 
 def check_point(data: FstatData, point: Any, band: bool = False) -> None:
@@ -34,7 +36,8 @@ def check_point(data: FstatData, point: Any, band: bool = False) -> None:
         For the whole band: the template's own frequency does not matter.
     """
     if not isinstance(point, Doppler):
-        raise ValueError(f"point must be a jfstat.Doppler, not {type(point).__name__}: build one from alpha, delta, fkdot.")
+        kind = type(point).__name__
+        raise ValueError(f"point must be a jfstat.Doppler, not {kind}: build one from alpha, delta and fkdot.")
     leaves = [("alpha", point.alpha, 0), ("delta", point.delta, 0), ("fkdot", point.fkdot, 1)]
     if point.orbit is not None:
         leaves += [(n, getattr(point.orbit, n), 0) for n in ("asini", "period", "tp", "ecc", "argp")]

@@ -172,7 +172,5 @@ def resampled(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]:
     reference = reference_offset(data, point)
     cubics = jax.vmap(lambda trajectory, response: block_cubics(
         data.band, point, reference, tau, block, trajectory, response))(data.trajectory, data.response)  # fmt: skip
-    parts = [
-        demodulate(bank, jax.tree.map(lambda x, d=d: x[d], cubics), block) for d, bank in enumerate(data.bank)
-    ]
+    parts = [demodulate(bank, jax.tree.map(lambda x, d=d: x[d], cubics), block) for d, bank in enumerate(data.bank)]
     return sum(p[0] for p in parts).reshape(-1), sum(p[1] for p in parts).reshape(-1)  # type: ignore[union-attr]

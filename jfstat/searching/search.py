@@ -13,8 +13,8 @@ import numpy as np
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.orbit import cubic_error, orbit_speed
-from jfstat.search.grid import ORBIT_UNITS
-from jfstat.search.tables import candidates_table
+from jfstat.searching.grid import ORBIT_UNITS
+from jfstat.searching.tables import candidates_table
 from jfstat.statistic.check import check_data, check_point
 from jfstat.statistic.fstat import fstat, twoF_band
 from jfstat.templates import Doppler, Orbit

@@ -1,7 +1,7 @@
 """From banks of templates to tables of candidates, and these to files and back."""
 
-from jfstat.search.grid import grid
-from jfstat.search.search import search
-from jfstat.search.tables import read_candidates, write_candidates
+from jfstat.searching.grid import grid
+from jfstat.searching.search import search
+from jfstat.searching.tables import read_candidates, write_candidates
 
 __all__ = ["grid", "read_candidates", "search", "write_candidates"]

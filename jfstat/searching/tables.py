@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jfstat.sfts.writing import replacing
+from jfstat.atomic import replacing
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
