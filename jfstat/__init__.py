@@ -7,6 +7,7 @@ from jfstat.searching.search import search
 from jfstat.searching.tables import read_candidates, write_candidates
 from jfstat.sfts import SFTs, read_sfts, write_sfts
 from jfstat.simulate.simulate import inject, simulate_sfts
+from jfstat.simulate.strain import sfts_from_strain
 from jfstat.statistic.fstat import Fstat, estimate_amplitude, fstat, predict_twoF, twoF, twoF_band
 from jfstat.templates import Amplitude, Doppler, Orbit
 
@@ -28,6 +29,7 @@ __all__ = [
     "read_candidates",
     "read_sfts",
     "search",
+    "sfts_from_strain",
     "simulate_sfts",
     "twoF",
     "twoF_band",

@@ -7,8 +7,9 @@ from astropy.time import Time
 
 import jfstat
 from jfstat.data.band import interpolation_filter, smooth_length, taper, terms_needed
+from jfstat.data.grid import Grid
 from jfstat.data.noise import NoiseFloor, median_bias, whitened_power
-from jfstat.data.series import Grid, heterodyned_series
+from jfstat.data.series import heterodyned_series
 
 START = 1_167_458_304
 

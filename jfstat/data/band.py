@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.data.grid import Grid
+
 
 def smooth_length(n: float, factors: tuple[int, ...] = (2, 3, 5, 7)) -> int:
     """Smallest whole number >= n with no prime factor other than those given: FFTs of such lengths are fast."""
@@ -66,15 +68,15 @@ def terms_needed(w_max: float, tolerance: float) -> int:
 
 
 def decimated_spectrum(
-    series: np.ndarray, dt: float, offset_bins: int, n_out: int, half_pass: float, half_stop: float
+    series: np.ndarray, grid: Grid, offset_bins: int, n_out: int, half_pass: float, half_stop: float
 ) -> np.ndarray:
     """Low-pass the whole series in the frequency domain and keep the bins of the band.
 
     Parameters
     ----------
     series : (n,) complex64 ndarray
-    dt : float
-        s.
+    grid : Grid
+        Its times.
     offset_bins : int
         Bin of the series' transform, negative for negative frequencies, that becomes zero frequency.
     n_out : int
@@ -85,13 +87,15 @@ def decimated_spectrum(
     Returns
     -------
     (n_out,) complex128 ndarray
-        In FFT order, scaled so that its inverse FFT is the band series, of n_out samples.
+        In FFT order, scaled so that its inverse FFT is the band series, of n_out samples. The phase that the shift by
+        `offset_bins` takes off is zero at the grid's epoch, like that of the series itself.
     """
     spectrum = jnp.fft.fft(jnp.asarray(series, jnp.complex128))
     bins = np.fft.fftfreq(n_out, 1.0 / n_out).astype(int)
     kept = np.asarray(spectrum[(bins + offset_bins) % len(series)])
-    response = taper(bins / (len(series) * dt), half_pass, half_stop)
-    return kept * (response * (n_out / len(series)))
+    response = taper(bins / grid.length, half_pass, half_stop)
+    turn = np.exp(-2j * np.pi * np.fmod(offset_bins * (grid.start / grid.length), 1.0))
+    return kept * (response * (n_out / len(series))) * turn
 
 
 @partial(jax.jit, static_argnames="terms")

@@ -9,7 +9,7 @@ import numpy as np
 
 from jfstat.data.band import smooth_length, terms_needed
 from jfstat.data.fstatdata import Band, Layout
-from jfstat.data.series import Grid
+from jfstat.data.grid import Grid
 from jfstat.geometry.orbit import cubic_length, orbit_speed
 from jfstat.sfts.container import SFTs
 from jfstat.templates import Orbit

@@ -91,7 +91,7 @@ def prepare(
     series, bank = [], []
     while wide:  # popped one by one, so that memory holds one detector's intermediate results only
         spectrum = decimated_spectrum(
-            wide.pop(0), plan.wide.dt, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop
+            wide.pop(0), plan.wide, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop
         )
         samples, filtered = interpolation_bank(jnp.asarray(spectrum), plan.layout.terms)
         series.append(jnp.pad(samples, (0, -plan.n_band % plan.layout.block)))

@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from jfstat.data.grid import Grid
 from jfstat.data.noise import NoiseFloor
 
 BATCH = 256
 """SFTs transformed at once."""
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Regular times that all detectors share: sample n is at ``start + n * dt``.
-
-    Attributes
-    ----------
-    epoch : int
-        GPS time from which times count, s.
-    start : float
-        Time of sample 0, s since `epoch`.
-    dt : float
-        Spacing, s.
-    n : int
-        Number of samples; the grid is taken as periodic by the filters, so both its ends must be quiet.
-    """
-
-    epoch: int
-    start: float
-    dt: float
-    n: int
-
-    @property
-    def length(self) -> float:
-        """s."""
-        return self.n * self.dt
 
 
 def heterodyned_series(

@@ -23,7 +23,10 @@ OBLIQUITY = 0.40909280422232891
 
 
 def leap_seconds() -> tuple[np.ndarray, np.ndarray]:
-    """GPS times at which a leap second has just been added, and GPS - UTC from then on, s; both (n,) int64."""
+    """GPS times at which a leap second starts, and GPS - UTC from then on, s; both (n,) int64.
+
+    LALSuite counts the leap second itself, 23:59:60, with what follows it.
+    """
     import erfa
 
     table = erfa.leap_seconds.get()
@@ -31,7 +34,7 @@ def leap_seconds() -> tuple[np.ndarray, np.ndarray]:
     gps_minus_utc = table["tai_utc"].astype(int) - 19
     dates = [datetime(int(y), int(m), 1) for y, m in zip(table["year"], table["month"], strict=True)]
     days = np.array([(date - datetime(1980, 1, 6)).days for date in dates])
-    return days * 86400 + gps_minus_utc, gps_minus_utc
+    return days * 86400 + gps_minus_utc - 1, gps_minus_utc
 
 
 def seconds_since_2000(epoch: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,32 @@
+"""The regular times that the series of all detectors share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Regular times that all detectors share: sample n is at ``start + n * dt``.
+
+    Attributes
+    ----------
+    epoch : int
+        GPS time from which times count, s.
+    start : float
+        Time of sample 0, s since `epoch`.
+    dt : float
+        Spacing, s.
+    n : int
+        Number of samples; the grid is taken as periodic by the filters, so both its ends must be quiet.
+    """
+
+    epoch: int
+    start: float
+    dt: float
+    n: int
+
+    @property
+    def length(self) -> float:
+        """s."""
+        return self.n * self.dt
