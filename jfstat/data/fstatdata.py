@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -81,6 +81,14 @@ class Layout:
     terms: int = static()
 
 
+class Provenance(NamedTuple):
+    """Where the data come from and how good they are; see the properties of `FstatData`."""
+
+    ephemeris: str
+    guard: float
+    expected_loss: float
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class FstatData:
@@ -110,8 +118,7 @@ class FstatData:
         GPS time from which all times count, s.
     reftime : int, static
         GPS reference time of templates that name none, s.
-    provenance : tuple, static
-        ``(ephemeris, guard asked Hz, guard found below Hz, guard found above Hz, tsft s)``.
+    provenance : Provenance, static
     """
 
     series: jax.Array
@@ -125,7 +132,7 @@ class FstatData:
     detectors: tuple[str, ...] = static()
     epoch: int = static()
     reftime: int = static()
-    provenance: tuple[str, float, float, float, float] = static()
+    provenance: Provenance = static()
 
     @property
     def tspan(self) -> float:
@@ -140,17 +147,17 @@ class FstatData:
     @property
     def ephemeris(self) -> str:
         """Name of the solar-system ephemeris."""
-        return self.provenance[0]
+        return self.provenance.ephemeris
 
     @property
     def guard(self) -> float:
-        """Guard band found in the SFTs beyond the searched band and its Doppler shifts, the smaller side, Hz."""
-        return min(self.provenance[2], self.provenance[3])
+        """SFT bins found beyond the searched band and its Doppler shifts, the smaller side, Hz."""
+        return self.provenance.guard
 
     @property
     def expected_loss(self) -> float:
-        """Fraction of rho^2 that the SFTs' cut at the guard costs, about; see `guard_loss`."""
-        return guard_loss(self.guard, self.provenance[4])
+        """Fraction of rho^2 that the SFTs' cut at the guard, and the low-pass in gappy data, cost, about."""
+        return self.provenance.expected_loss
 
     def __repr__(self) -> str:
         f = self.frequencies
@@ -159,19 +166,3 @@ class FstatData:
             f"{f[0]:.6f} to {f[-1]:.6f} Hz in {len(f)} bins; reftime {self.reftime}; {self.ephemeris}; "
             f"guard {self.guard:.3g} Hz, expected loss of rho^2 {self.expected_loss:.1e})"
         )
-
-
-def guard_loss(guard: float, tsft: float) -> float:
-    """Expected fraction of rho^2 lost because SFTs are cut `guard` Hz beyond the searched band.
-
-    A signal between two bins leaves 1/(pi^2 K) of its energy beyond K bins on both sides, averaged over its place
-    between them. The recovered amplitude falls by that fraction, rho^2 by twice.
-
-    Parameters
-    ----------
-    guard : float
-        Hz.
-    tsft : float
-        s.
-    """
-    return min(1.0, 2.0 / (np.pi**2 * max(guard * tsft, 1e-3)))

@@ -32,6 +32,8 @@ EARTH = dict(asini=0.0213, period=86164.1)
 """The Earth's rotation as an orbit."""
 SHORTEST_PERIOD, LARGEST_ECC, LARGEST_ASINI = 7200.0, 0.5, 50.0
 """Orbits that templates may have if `prepare` is told of none; s, 1, light-seconds."""
+EDGE_LOSS = 2e-4
+"""Fraction of rho^2 that the low-pass may cost by cutting the tails that gaps give a signal."""
 BANK_TOLERANCE = 1e-4
 """First term of the interpolation bank to be left out, at the edge of the band."""
 
@@ -47,7 +49,9 @@ class BandPlan:
     centre_bin : int
         Column that the wide series' heterodyne moves to zero.
     guard_low, guard_high : float
-        Guard found below and above the pass band, Hz.
+        SFT bins found below and above the searched band with its Doppler shifts, Hz.
+    expected_loss : float
+        Fraction of rho^2 that the two cuts in frequency, of the SFTs and of the band series, cost, about.
     wide : Grid
         Of the wide series.
     offset_bins : int
@@ -64,6 +68,7 @@ class BandPlan:
     centre_bin: int
     guard_low: float
     guard_high: float
+    expected_loss: float
     wide: Grid
     offset_bins: int
     n_band: int
@@ -102,9 +107,14 @@ def plan_band(sfts: SFTs, fmin: float, fmax: float, guard: float, orbit: Orbit |
 
     speed = 0.0 if orbit is None else float(jnp.max(orbit_speed(orbit)))
     shift = (DOPPLER + speed * (1 + DOPPLER)) * fmax
-    pass_low, pass_high = fmin - shift, fmax + shift
-    bins = _columns(sfts, pass_low, pass_high, guard)
+    bins = _columns(sfts, fmin - shift, fmax + shift, guard)
     used = sfts.frequencies[bins]
+    guard_low, guard_high = float(fmin - shift - used[0]), float(used[-1] - fmax - shift)
+    pieces, observed = _contiguous(sfts)
+    # the low-pass cuts into the tails that the data's gaps give a signal: for gappy data, pass more than is searched
+    widening = cut_loss(EDGE_LOSS, pieces / observed) - (0.5 * (fmax - fmin) + shift)
+    widening = min(max(0.0, widening), guard_low, guard_high)
+    pass_low, pass_high = fmin - shift - widening, fmax + shift + widening
     half_pass = 0.5 * (pass_high - pass_low)
     transition = max(2 * half_pass * TRANSITION, MIN_TRANSITION)
     half_stop = half_pass + transition
@@ -137,8 +147,9 @@ def plan_band(sfts: SFTs, fmin: float, fmax: float, guard: float, orbit: Orbit |
     return BandPlan(
         bins=bins,
         centre_bin=centre_bin,
-        guard_low=float(pass_low - used[0]),
-        guard_high=float(used[-1] - pass_high),
+        guard_low=guard_low,
+        guard_high=guard_high,
+        expected_loss=cut_loss(min(guard_low, guard_high), 1 / tsft) + cut_loss(half_pass, pieces / observed),
         wide=wide,
         offset_bins=offset_bins,
         n_band=n_band,
@@ -177,3 +188,25 @@ def _columns(sfts: SFTs, pass_low: float, pass_high: float, guard: float) -> sli
     low = int(np.floor((pass_low - guard) * sfts.tsft)) - sfts.first_bin
     high = int(np.ceil((pass_high + guard) * sfts.tsft)) - sfts.first_bin
     return slice(max(0, low), min(sfts.n_bins, high + 1))
+
+
+def cut_loss(cut: float, edges: float) -> float:
+    """Fraction of rho^2 lost by cutting a gated signal's spectrum, about; its own inverse.
+
+    A sinusoid that is switched on and off leaves 1/(pi^2 K) of its energy beyond K bins on both sides, averaged over
+    its place between two bins. The recovered amplitude falls by that fraction, rho^2 by twice.
+
+    Parameters
+    ----------
+    cut : float
+        Frequency beyond which the spectrum is cut, on both sides, Hz; or the loss, to get the cut.
+    edges : float
+        Inverse of the mean length of a piece, 1/s.
+    """
+    return 2 * edges / (np.pi**2 * max(cut, 1e-9))
+
+
+def _contiguous(sfts: SFTs) -> tuple[int, float]:
+    """Number of uninterrupted stretches of SFTs of all detectors, and the time that they cover, s."""
+    pieces = sum(1 + int(np.sum(np.diff(s.gps + 1e-9 * s.gps_ns) > sfts.tsft + 1)) for s in sfts)
+    return pieces, len(sfts) * sfts.tsft

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.band import decimated_spectrum, interpolation_bank
-from jfstat.data.fstatdata import FstatData
+from jfstat.data.fstatdata import FstatData, Provenance
 from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, given_sqrt_sx, noise_weights
 from jfstat.data.plan import MAX_DELAY, BandPlan, plan_band
 from jfstat.data.series import heterodyned_series
@@ -109,7 +109,7 @@ def prepare(
         detectors=sfts.detectors,
         epoch=plan.wide.epoch,
         reftime=reference,
-        provenance=(ephemeris_name, guard, plan.guard_low, plan.guard_high, sfts.tsft),
+        provenance=Provenance(ephemeris_name, min(plan.guard_low, plan.guard_high), plan.expected_loss),
     )
 
 
