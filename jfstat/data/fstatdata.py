@@ -156,7 +156,7 @@ class FstatData:
 
     @property
     def expected_loss(self) -> float:
-        """Fraction of rho^2 that the SFTs' cut at the guard, and the low-pass in gappy data, cost, about."""
+        """Fraction of rho^2 that the SFTs' cut at the guard costs, about; see `jfstat.data.plan.guard_loss`."""
         return self.provenance.expected_loss
 
     def __repr__(self) -> str:

@@ -32,8 +32,6 @@ EARTH = dict(asini=0.0213, period=86164.1)
 """The Earth's rotation as an orbit."""
 SHORTEST_PERIOD, LARGEST_ECC, LARGEST_ASINI = 7200.0, 0.5, 50.0
 """Orbits that templates may have if `prepare` is told of none; s, 1, light-seconds."""
-EDGE_LOSS = 2e-4
-"""Fraction of rho^2 that the low-pass may cost by cutting the tails that gaps give a signal."""
 BANK_TOLERANCE = 1e-4
 """First term of the interpolation bank to be left out, at the edge of the band."""
 
@@ -51,7 +49,7 @@ class BandPlan:
     guard_low, guard_high : float
         SFT bins found below and above the searched band with its Doppler shifts, Hz.
     expected_loss : float
-        Fraction of rho^2 that the two cuts in frequency, of the SFTs and of the band series, cost, about.
+        Fraction of rho^2 that the cut of the SFTs at the guard costs, about.
     wide : Grid
         Of the wide series.
     offset_bins : int
@@ -110,11 +108,7 @@ def plan_band(sfts: SFTs, fmin: float, fmax: float, guard: float, orbit: Orbit |
     bins = _columns(sfts, fmin - shift, fmax + shift, guard)
     used = sfts.frequencies[bins]
     guard_low, guard_high = float(fmin - shift - used[0]), float(used[-1] - fmax - shift)
-    pieces, observed = _contiguous(sfts)
-    # the low-pass cuts into the tails that the data's gaps give a signal: for gappy data, pass more than is searched
-    widening = cut_loss(EDGE_LOSS, pieces / observed) - (0.5 * (fmax - fmin) + shift)
-    widening = min(max(0.0, widening), guard_low, guard_high)
-    pass_low, pass_high = fmin - shift - widening, fmax + shift + widening
+    pass_low, pass_high = fmin - shift, fmax + shift
     half_pass = 0.5 * (pass_high - pass_low)
     transition = max(2 * half_pass * TRANSITION, MIN_TRANSITION)
     half_stop = half_pass + transition
@@ -123,7 +117,10 @@ def plan_band(sfts: SFTs, fmin: float, fmax: float, guard: float, orbit: Orbit |
     dtau = tspan / n_fft
     dt_wide = tsft / smooth_length(bins.stop - bins.start)
     n_wide = smooth_length((tspan + 2 * RINGING / transition) / dt_wide)
-    wide = Grid(epoch, earliest - 0.5 * (n_wide * dt_wide - tspan), dt_wide, n_wide)
+    lead = round(0.5 * (n_wide - tspan / dt_wide))
+    # half a sample off the SFTs' starts: sums over samples are then symmetric about an SFT's middle, as its Fourier
+    # integral is, and the tails of a signal add in phase
+    wide = Grid(epoch, earliest - (lead - 0.5) * dt_wide, dt_wide, n_wide)
     n_band = smooth_length(wide.length / dtau)
 
     centre = 0.5 * (pass_low + pass_high)
@@ -149,7 +146,7 @@ def plan_band(sfts: SFTs, fmin: float, fmax: float, guard: float, orbit: Orbit |
         centre_bin=centre_bin,
         guard_low=guard_low,
         guard_high=guard_high,
-        expected_loss=cut_loss(min(guard_low, guard_high), 1 / tsft) + cut_loss(half_pass, pieces / observed),
+        expected_loss=guard_loss(min(guard_low, guard_high), tsft),
         wide=wide,
         offset_bins=offset_bins,
         n_band=n_band,
@@ -190,23 +187,19 @@ def _columns(sfts: SFTs, pass_low: float, pass_high: float, guard: float) -> sli
     return slice(max(0, low), min(sfts.n_bins, high + 1))
 
 
-def cut_loss(cut: float, edges: float) -> float:
-    """Fraction of rho^2 lost by cutting a gated signal's spectrum, about; its own inverse.
+def guard_loss(guard: float, tsft: float) -> float:
+    """Expected fraction of rho^2 lost because SFTs are cut `guard` Hz beyond the searched band.
 
-    A sinusoid that is switched on and off leaves 1/(pi^2 K) of its energy beyond K bins on both sides, averaged over
-    its place between two bins. The recovered amplitude falls by that fraction, rho^2 by twice.
+    A signal leaves 1/(pi^2 K) of its energy in an SFT beyond K bins on both sides, averaged over its place between two
+    bins. The recovered amplitude falls by that fraction, rho^2 by twice; by once only where SFTs start half a sample
+    before a sample of the series, as those do that follow the first without odd gaps. What the low-pass cuts off costs
+    nothing: templates have no gaps, and so no tails.
 
     Parameters
     ----------
-    cut : float
-        Frequency beyond which the spectrum is cut, on both sides, Hz; or the loss, to get the cut.
-    edges : float
-        Inverse of the mean length of a piece, 1/s.
+    guard : float
+        Hz.
+    tsft : float
+        s.
     """
-    return 2 * edges / (np.pi**2 * max(cut, 1e-9))
-
-
-def _contiguous(sfts: SFTs) -> tuple[int, float]:
-    """Number of uninterrupted stretches of SFTs of all detectors, and the time that they cover, s."""
-    pieces = sum(1 + int(np.sum(np.diff(s.gps + 1e-9 * s.gps_ns) > sfts.tsft + 1)) for s in sfts)
-    return pieces, len(sfts) * sfts.tsft
+    return min(1.0, 2.0 / (np.pi**2 * max(guard * tsft, 1e-3)))
