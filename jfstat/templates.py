@@ -9,8 +9,8 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
+from scipy.constants import speed_of_light
 
-from jfstat.geometry.detectors import SPEED_OF_LIGHT
 from jfstat.validation import as_float64, gps_integer
 
 
@@ -83,7 +83,7 @@ class Orbit:
     def __init__(self, asini: Any, period: Any, tp: Any, ecc: Any = 0.0, argp: Any = 0.0):
         tp = tp.gps if hasattr(tp, "gps") else tp
         if hasattr(asini, "to_value") and asini.unit.physical_type == "length":
-            asini = asini.to_value("m") / SPEED_OF_LIGHT
+            asini = asini.to_value("m") / speed_of_light
         _set(
             self,
             asini=as_float64(asini, "asini", "s"),

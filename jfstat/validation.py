@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -94,3 +95,36 @@ def gps_integer(x: Any, name: str) -> int:
     if value != round(value):
         raise ValueError(f"{name} must be a whole number of GPS seconds, not {value!r}: round it and move fkdot to it.")
     return int(value)
+
+
+def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> list[float | None]:
+    """One given noise floor (or None) a detector, from a number, a sequence or a mapping of detectors.
+
+    Raises
+    ------
+    ValueError
+        If a value is not positive and finite or the detectors do not match.
+    """
+
+    if sqrt_sx is None:
+        return [None] * len(names)
+    sqrt_sx = in_unit(sqrt_sx, "sqrt_sx", "Hz(-1/2)")
+    if isinstance(sqrt_sx, Mapping):
+        missing = [name for name in names if name not in sqrt_sx]
+        if missing:
+            raise ValueError(f"sqrt_sx lacks the detector {missing[0]}: give a value for each of {', '.join(names)}.")
+        values = [sqrt_sx[name] for name in names]
+    elif isinstance(sqrt_sx, (Sequence, np.ndarray)) and np.ndim(sqrt_sx) > 0:  # type: ignore[arg-type]
+        values = list(sqrt_sx)  # type: ignore[call-overload]
+        if len(values) != len(names):
+            raise ValueError(f"sqrt_sx has {len(values)} values for {len(names)} detectors: give one for each.")
+    else:
+        values = [sqrt_sx] * len(names)
+    try:
+        floats = [float(v) for v in values]  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ValueError(f"sqrt_sx must be a number, a sequence or a mapping, not {sqrt_sx!r}.") from None
+    for name, value in zip(names, floats, strict=True):
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"sqrt_sx of {name} must be positive, not {value}: give the noise floor in 1/sqrt(Hz).")
+    return list(floats)

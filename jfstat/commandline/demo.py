@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.plan import DOPPLER
 from jfstat.data.prepare import prepare
+from jfstat.geometry.barycenter import DOPPLER
 from jfstat.searching.grid import axis, grid, natural_step
 from jfstat.searching.search import search
 from jfstat.searching.tables import write_candidates

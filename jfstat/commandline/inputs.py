@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jfstat.commandline.options import gps, words
-from jfstat.data.plan import DOPPLER
+from jfstat.geometry.barycenter import DOPPLER
 from jfstat.geometry.orbit import orbit_speed
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.headers import scan_file

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,6 @@ import numpy as np
 from scipy.ndimage import median_filter
 
 from jfstat.sfts.container import SFTSeries
-from jfstat.validation import in_unit
 
 MEDIAN_BINS = 101
 """Width of the running median, as in ComputeFstatistic_v2."""
@@ -105,39 +104,6 @@ class NoiseFloor:
         """Mean of a PSD over the bins that a full window reaches (LALSuite: XLALComputeMultiNoiseWeights)."""
         half = 0 if self.sqrt_sx is not None else MEDIAN_BINS // 2
         return float(np.mean(psd[half : len(psd) - half]))
-
-
-def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> list[float | None]:
-    """One given noise floor (or None) a detector, from a number, a sequence or a mapping of detectors.
-
-    Raises
-    ------
-    ValueError
-        If a value is not positive and finite or the detectors do not match.
-    """
-
-    if sqrt_sx is None:
-        return [None] * len(names)
-    sqrt_sx = in_unit(sqrt_sx, "sqrt_sx", "Hz(-1/2)")
-    if isinstance(sqrt_sx, Mapping):
-        missing = [name for name in names if name not in sqrt_sx]
-        if missing:
-            raise ValueError(f"sqrt_sx lacks the detector {missing[0]}: give a value for each of {', '.join(names)}.")
-        values = [sqrt_sx[name] for name in names]
-    elif isinstance(sqrt_sx, (Sequence, np.ndarray)) and np.ndim(sqrt_sx) > 0:  # type: ignore[arg-type]
-        values = list(sqrt_sx)  # type: ignore[call-overload]
-        if len(values) != len(names):
-            raise ValueError(f"sqrt_sx has {len(values)} values for {len(names)} detectors: give one for each.")
-    else:
-        values = [sqrt_sx] * len(names)
-    try:
-        floats = [float(v) for v in values]  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise ValueError(f"sqrt_sx must be a number, a sequence or a mapping, not {sqrt_sx!r}.") from None
-    for name, value in zip(names, floats, strict=True):
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"sqrt_sx of {name} must be positive, not {value}: give the noise floor in 1/sqrt(Hz).")
-    return list(floats)
 
 
 def noise_weights(mean_psd: Sequence[np.ndarray]) -> tuple[list[np.ndarray], float]:

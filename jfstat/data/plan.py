@@ -10,14 +10,11 @@ import numpy as np
 from jfstat.data.band import smooth_length, terms_needed
 from jfstat.data.fstatdata import Band, Layout
 from jfstat.data.grid import Grid
+from jfstat.geometry.barycenter import DOPPLER, MAX_DELAY
 from jfstat.geometry.orbit import cubic_length, orbit_speed
 from jfstat.sfts.container import SFTs
 from jfstat.templates import Orbit
 
-DOPPLER = 1.06e-4
-"""Largest speed of a detector relative to the SSB in units of c: 1.05 (2 pi AU/yr + Earth's rotation)/c."""
-MAX_DELAY = 510.0
-"""Largest delay between a detector and the SSB, s."""
 TRANSITION = 0.06
 """Width of the low-pass's transition on each side, relative to its pass band."""
 MIN_TRANSITION = 0.02

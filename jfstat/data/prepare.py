@@ -10,17 +10,18 @@ import numpy as np
 
 from jfstat.data.band import decimated_spectrum, interpolation_bank
 from jfstat.data.fstatdata import FstatData, Provenance
-from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, given_sqrt_sx, noise_weights
-from jfstat.data.plan import MAX_DELAY, BandPlan, plan_band
+from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, noise_weights
+from jfstat.data.plan import BandPlan, plan_band
 from jfstat.data.series import heterodyned_series
 from jfstat.geometry.antenna import harmonics
+from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.detectors import get_detector
 from jfstat.geometry.ephemeris import load_ephemeris
 from jfstat.geometry.rotation import sidereal_time
 from jfstat.geometry.trajectory import SEGMENT, Trajectory, detector_trajectory, stack_trajectories
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.templates import Orbit
-from jfstat.validation import frequency, gps_integer, require_x64
+from jfstat.validation import frequency, given_sqrt_sx, gps_integer, require_x64
 
 
 def prepare(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from scipy.constants import astronomical_unit, speed_of_light
 
-from jfstat.geometry.detectors import SPEED_OF_LIGHT
 from jfstat.geometry.trajectory import State, Trajectory
 
-ASTRONOMICAL_UNIT = 149597870700.0 / SPEED_OF_LIGHT
+ASTRONOMICAL_UNIT = astronomical_unit / speed_of_light
 """Light-seconds."""
 SUN_RADIUS = 2.322
 """Light-seconds, as in LALSuite."""
+DOPPLER = 1.06e-4
+"""Largest speed of a detector relative to the SSB in units of c: 1.05 (2 pi AU/yr + Earth's rotation)/c."""
+MAX_DELAY = 510.0
+"""Largest delay between a detector and the SSB, s."""
 SHAPIRO = 9.852e-6
 """2 G M_sun / c^3, s."""
 

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-SPEED_OF_LIGHT = 299792458.0
-"""m/s."""
-
 
 @dataclass(frozen=True)
 class Detector:

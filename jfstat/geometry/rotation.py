@@ -9,8 +9,9 @@ from __future__ import annotations
 from datetime import datetime
 
 import numpy as np
+from scipy.constants import speed_of_light
 
-from jfstat.geometry.detectors import SPEED_OF_LIGHT, Detector
+from jfstat.geometry.detectors import Detector
 
 GPS_OF_2000 = 630720013
 """GPS time of 2000-01-01 00:00:00 UTC, s."""
@@ -65,7 +66,7 @@ def detector_offset(detector: Detector, epoch: int, t: np.ndarray) -> np.ndarray
     LALSuite moves the source against precession and nutation; the same projections, read as those of a vector on the
     source's direction, give the vector returned here, whatever the source.
     """
-    x, y, z = np.asarray(detector.location) / SPEED_OF_LIGHT
+    x, y, z = np.asarray(detector.location) / speed_of_light
     ut, gps = seconds_since_2000(epoch, t)
     century = (ut - 43200.0) / (DAY * DAYS_PER_CENTURY)
     zeta = century * (2306.2181 + (0.30188 + 0.017998 * century) * century) * ARCSEC

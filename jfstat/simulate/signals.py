@@ -7,11 +7,11 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.fft import next_fast_len
 
-from jfstat.data.band import smooth_length
+from jfstat.geometry.source import patterns, source_delay, spin_phase
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.sfts.windows import window_samples
-from jfstat.statistic.timing import patterns, source_delay, spin_phase
 from jfstat.templates import Amplitude, Doppler
 
 OVERSAMPLING = 8
@@ -69,7 +69,7 @@ def signal_bins(
         orbit = doppler.orbit
         rate = 2 * np.pi / float(orbit.period) * np.sqrt(1 + float(orbit.ecc)) / (1 - float(orbit.ecc)) ** 1.5
         pieces = int(np.ceil(tsft * rate / PIECE_ANGLE))
-    per_piece = smooth_length(max(OVERSAMPLING * n_bins, 256) / pieces)
+    per_piece = next_fast_len(-(-max(OVERSAMPLING * n_bins, 256) // pieces))
     n = pieces * per_piece
     samples = np.ones(n) if window in ("rectangular", "unknown") else window_samples(window, n)
     at_once = max(1, MAX_SAMPLES // n)

@@ -8,8 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.noise import given_sqrt_sx
-from jfstat.data.plan import MAX_DELAY
+from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.detectors import get_detector
 from jfstat.geometry.ephemeris import load_ephemeris
 from jfstat.geometry.trajectory import SEGMENT, detector_trajectory
@@ -17,7 +16,7 @@ from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.windows import window_samples
 from jfstat.simulate.signals import signal_bins
 from jfstat.templates import Amplitude, Doppler
-from jfstat.validation import frequency, gps_time, seconds
+from jfstat.validation import frequency, given_sqrt_sx, gps_time, seconds
 
 
 def simulate_sfts(

@@ -8,14 +8,12 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.geometry.source import patterns, source_delay, spin_phase
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.statistic.timing import (
     cubic,
     node_times,
-    patterns,
     reference_offset,
-    source_delay,
-    spin_phase,
 )
 from jfstat.templates import Doppler
 

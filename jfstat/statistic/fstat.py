@@ -8,13 +8,14 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.geometry.source import spin_phase
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
 from jfstat.statistic.check import check_data, check_point
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, two_f
 from jfstat.statistic.direct import fa_fb
 from jfstat.statistic.resample import resampled
 from jfstat.statistic.spectrum import band_spectrum
-from jfstat.statistic.timing import reference_offset, spin_phase
+from jfstat.statistic.timing import reference_offset
 from jfstat.templates import Amplitude, Doppler
 
 

@@ -11,18 +11,15 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import Band, FstatData
+from jfstat.geometry.source import patterns, source_delay, spin_phase, time_at_detector
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.statistic.timing import (
     SLOPES,
     PhaseCubic,
     cubic,
     node_times,
-    patterns,
     phase_cubic,
     reference_offset,
-    source_delay,
-    spin_phase,
-    time_at_detector,
 )
 from jfstat.templates import Doppler
 

@@ -13,10 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.geometry.antenna import harmonics, pattern_coefficients
-from jfstat.geometry.barycenter import detector_time, sky_vector, ssb_delay
-from jfstat.geometry.orbit import emission_time, orbit_delay
-from jfstat.geometry.trajectory import Trajectory
 from jfstat.templates import Doppler
 
 SLOPES = 4096
@@ -45,46 +41,6 @@ class PhaseCubic(NamedTuple):
 def reference_offset(data: FstatData, point: Doppler) -> float:
     """Reference time of the template minus the data's epoch, s; exact, both are integers."""
     return float((data.reftime if point.reftime is None else point.reftime) - data.epoch)
-
-
-def spin_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
-    """Taylor series of the phase in cycles, sum_k fkdot[k] tau^(k+1)/(k+1)!.
-
-    Parameters
-    ----------
-    fkdot : (n,) float64
-        Hz, Hz/s, ...
-    tau : (...) float64
-        Source time since the reference time, s.
-    """
-    phase = jnp.zeros_like(tau)
-    for k in range(fkdot.shape[0] - 1, -1, -1):
-        phase = (phase + fkdot[k]) * tau / (k + 1)
-    return phase
-
-
-def source_delay(trajectory: Trajectory, point: Doppler, t: jax.Array) -> jax.Array:
-    """Time at the source (emission) minus time at the detector, s, at detector times `t` since the epoch."""
-    delay = ssb_delay(trajectory(t), sky_vector(point.alpha, point.delta))
-    if point.orbit is None:
-        return delay
-    t_ssb = t + delay
-    return emission_time(point.orbit, t_ssb, point.orbit.tp - trajectory.epoch) - t
-
-
-def time_at_detector(trajectory: Trajectory, point: Doppler, tau: jax.Array) -> jax.Array:
-    """Detector times since the epoch that belong to source times `tau` since the epoch; inverse of `source_delay`."""
-    t_ssb = tau
-    if point.orbit is not None:
-        t_ssb = tau + orbit_delay(point.orbit, tau, point.orbit.tp - trajectory.epoch)
-    return detector_time(trajectory, t_ssb, sky_vector(point.alpha, point.delta))
-
-
-def patterns(trajectory: Trajectory, response: jax.Array, point: Doppler, t: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Antenna patterns a and b at detector times `t`, same shape, float64."""
-    h = harmonics(trajectory(t).sidereal)
-    a, b = pattern_coefficients(response, point.alpha, point.delta)
-    return h @ a, h @ b
 
 
 def node_times(start: jax.Array, step: jax.Array, block: int, n_blocks: int) -> jax.Array:

@@ -1,0 +1,60 @@
+"""From a template to the time at the source, the phase there, and the antenna patterns towards it."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from jfstat.geometry.antenna import harmonics, pattern_coefficients
+from jfstat.geometry.barycenter import detector_time, sky_vector, ssb_delay
+from jfstat.geometry.orbit import emission_time, orbit_delay
+from jfstat.geometry.trajectory import Trajectory
+from jfstat.templates import Doppler
+
+
+def spin_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
+    """Taylor series of the phase in cycles, sum_k fkdot[k] tau^(k+1)/(k+1)!.
+
+    Parameters
+    ----------
+    fkdot : (n,) float64
+        Hz, Hz/s, ...
+    tau : (...) float64
+        Source time since the reference time, s.
+    """
+    phase = jnp.zeros_like(tau)
+    for k in range(fkdot.shape[0] - 1, -1, -1):
+        phase = (phase + fkdot[k]) * tau / (k + 1)
+    return phase
+
+
+def spin_drift(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
+    """Frequency at the source minus that at the reference time, sum_(k>0) fkdot[k] tau^k/k!, Hz; see `spin_phase`."""
+    drift = jnp.zeros_like(tau)
+    for k in range(fkdot.shape[0] - 1, 0, -1):
+        drift = (drift + fkdot[k]) * tau / k
+    return drift
+
+
+def source_delay(trajectory: Trajectory, point: Doppler, t: jax.Array) -> jax.Array:
+    """Time at the source (emission) minus time at the detector, s, at detector times `t` since the epoch."""
+    delay = ssb_delay(trajectory(t), sky_vector(point.alpha, point.delta))
+    if point.orbit is None:
+        return delay
+    t_ssb = t + delay
+    return emission_time(point.orbit, t_ssb, point.orbit.tp - trajectory.epoch) - t
+
+
+def time_at_detector(trajectory: Trajectory, point: Doppler, tau: jax.Array) -> jax.Array:
+    """Detector times since the epoch that belong to source times `tau` since the epoch; inverse of `source_delay`."""
+    t_ssb = tau
+    if point.orbit is not None:
+        t_ssb = tau + orbit_delay(point.orbit, tau, point.orbit.tp - trajectory.epoch)
+    return detector_time(trajectory, t_ssb, sky_vector(point.alpha, point.delta))
+
+
+def patterns(trajectory: Trajectory, response: jax.Array, point: Doppler, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Antenna patterns a and b at detector times `t`, same shape, float64."""
+    h = harmonics(trajectory(t).sidereal)
+    a, b = pattern_coefficients(response, point.alpha, point.delta)
+    return h @ a, h @ b
