@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.constants import speed_of_light
 
-from jfstat.validation import as_float64, gps_integer
+from jfstat.validation import as_float64, derivative_unit, gps_integer
 
 
 def _register(cls: Any) -> Any:
@@ -43,6 +43,10 @@ def _set(instance: Any, **values: Any) -> None:
         object.__setattr__(instance, name, value)
 
 
+ORBIT_FIELDS = ("asini", "period", "tp", "ecc", "argp")
+"""Fields of an Orbit, all scalars of a template."""
+
+
 @_register
 @dataclasses.dataclass(frozen=True, init=False, eq=False)
 class Orbit:
@@ -61,7 +65,7 @@ class Orbit:
     argp : float or Angle
         Argument of periapsis, rad.
 
-    Every field may carry leading batch axes, for vmap.
+    Every field may carry leading batch axes, for vmap; they are broadcast against each other.
 
     Notes
     -----
@@ -84,14 +88,14 @@ class Orbit:
         tp = tp.gps if hasattr(tp, "gps") else tp
         if hasattr(asini, "to_value") and asini.unit.physical_type == "length":
             asini = asini.to_value("m") / speed_of_light
-        _set(
-            self,
-            asini=as_float64(asini, "asini", "s"),
-            period=as_float64(period, "period", "s"),
-            tp=as_float64(tp, "tp", "s"),
-            ecc=as_float64(ecc, "ecc"),
-            argp=as_float64(argp, "argp", "rad"),
-        )
+        values = [
+            as_float64(asini, "asini", "s"),
+            as_float64(period, "period", "s"),
+            as_float64(tp, "tp", "s"),
+            as_float64(ecc, "ecc"),
+            as_float64(argp, "argp", "rad"),
+        ]
+        _set(self, **dict(zip(ORBIT_FIELDS, stacked(values, "an Orbit"), strict=True)))
         require(self.period, "period", lambda x: x > 0, "positive", "give it in s")
         require(self.asini, "asini", lambda x: x >= 0, "non-negative", "turn argp by pi instead")
         require(self.ecc, "ecc", lambda x: (x >= 0) & (x < 1), "at least 0 and below 1", "orbits must be bound")
@@ -115,7 +119,7 @@ class Doppler:
     sky : SkyCoord, optional
         Instead of `alpha` and `delta`.
 
-    Every field but `reftime` may carry leading batch axes, for vmap.
+    Every field but `reftime` may carry leading batch axes, for vmap; they are broadcast against each other.
 
     Raises
     ------
@@ -148,25 +152,33 @@ class Doppler:
             if value is None:
                 raise ValueError(f"{name} is missing: a Doppler needs alpha, delta (or sky) and fkdot.")
         if isinstance(fkdot, (list, tuple)):
-            fkdot = [
-                as_float64(f, f"fkdot[{k}]", "Hz" if k == 0 else "Hz / s" if k == 1 else f"Hz / s{k}")
-                for k, f in enumerate(fkdot)
-            ]
+            fkdot = [as_float64(f, f"fkdot[{k}]", derivative_unit(k)) for k, f in enumerate(fkdot)]
             if not fkdot:
                 raise ValueError("fkdot is empty: give at least the frequency, in Hz.")
-            fkdot = jnp.stack(jnp.broadcast_arrays(*fkdot), axis=-1)
-        _set(
-            self,
-            alpha=as_float64(alpha, "alpha", "rad"),
-            delta=as_float64(delta, "delta", "rad"),
-            fkdot=as_float64(fkdot, "fkdot"),
-            reftime=None if reftime is None else gps_integer(reftime, "reftime"),
-            orbit=orbit,
-        )
-        if self.fkdot.ndim == 0 or self.fkdot.shape[-1] == 0:
+            fkdot = jnp.stack(stacked(fkdot, "fkdot"), axis=-1)
+        elif hasattr(fkdot, "to_value"):
+            if np.shape(fkdot)[-1:] != (1,):
+                raise ValueError("fkdot is one Quantity for several units: write [f, f1dot, ...], each with its own.")
+            fkdot = as_float64(fkdot, "fkdot", "Hz")
+        fkdot = as_float64(fkdot, "fkdot")
+        if fkdot.ndim == 0 or fkdot.shape[-1] == 0:
             raise ValueError("fkdot must be a sequence [f, f1dot, ...]: put a single frequency in brackets.")
         if orbit is not None and not isinstance(orbit, Orbit):
             raise ValueError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}.")
+        columns = [fkdot[..., k] for k in range(fkdot.shape[-1])]
+        orbits = [] if orbit is None else [getattr(orbit, name) for name in ORBIT_FIELDS]
+        alpha, delta = as_float64(alpha, "alpha", "rad"), as_float64(delta, "delta", "rad")
+        values = stacked([alpha, delta, *columns, *orbits], "a Doppler")
+        if orbit is not None and values[-1].shape != orbit.argp.shape:
+            orbit = Orbit(*values[-len(ORBIT_FIELDS) :])
+        _set(
+            self,
+            alpha=values[0],
+            delta=values[1],
+            fkdot=fkdot if values[0].shape == fkdot.shape[:-1] else jnp.stack(values[2 : 2 + len(columns)], axis=-1),
+            reftime=None if reftime is None else gps_integer(reftime, "reftime"),
+            orbit=orbit,
+        )
         require(self.delta, "delta", lambda x: abs(x) <= np.pi / 2 + 1e-12, "within [-pi/2, pi/2]", "give it in rad")
         require(self.alpha, "alpha", np.isfinite, "finite", "give it in rad")
         require(self.fkdot, "fkdot", np.isfinite, "finite", "give Hz, Hz/s, ...")
@@ -203,14 +215,14 @@ class Amplitude:
     errors: Amplitude | None
 
     def __init__(self, h0: Any, cosi: Any, psi: Any = 0.0, phi0: Any = 0.0, errors: Amplitude | None = None):
-        _set(
-            self,
-            h0=as_float64(h0, "h0"),
-            cosi=as_float64(cosi, "cosi"),
-            psi=as_float64(psi, "psi", "rad"),
-            phi0=as_float64(phi0, "phi0", "rad"),
-            errors=errors,
-        )
+        values = [
+            as_float64(h0, "h0"),
+            as_float64(cosi, "cosi"),
+            as_float64(psi, "psi", "rad"),
+            as_float64(phi0, "phi0", "rad"),
+        ]
+        h0, cosi, psi, phi0 = stacked(values, "an Amplitude")
+        _set(self, h0=h0, cosi=cosi, psi=psi, phi0=phi0, errors=errors)
         require(self.h0, "h0", lambda x: x >= 0, "non-negative", "shift phi0 by pi instead")
         require(self.cosi, "cosi", lambda x: abs(x) <= 1, "within [-1, 1]", "it is the cosine of an angle")
 
@@ -232,6 +244,24 @@ class Amplitude:
             ],
             axis=-1,
         )
+
+
+def stacked(values: list[jax.Array], what: str) -> list[jax.Array]:
+    """Arrays broadcast to one shape, as leaves of a stack must have; those that have it stay as they are.
+
+    Raises
+    ------
+    ValueError
+        If their shapes do not fit.
+    """
+    try:
+        shape = np.broadcast_shapes(*(x.shape for x in values))
+    except ValueError:
+        shapes = ", ".join(str(x.shape) for x in values)
+        raise ValueError(
+            f"the fields of {what} have shapes {shapes} that do not fit: give one value a template."
+        ) from None
+    return [x if x.shape == shape else jnp.broadcast_to(x, shape) for x in values]
 
 
 def require(value: jax.Array, name: str, condition: Any, what: str, hint: str) -> None:

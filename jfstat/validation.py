@@ -39,7 +39,14 @@ def in_unit(x: Any, name: str, unit: str) -> Any:
     try:
         return x.to_value(unit)
     except Exception as error:  # astropy raises its own UnitConversionError, and Time has another to_value
-        raise ValueError(f"{name} must be convertible to {unit}, not {x!r}: give it in {unit}.") from error
+        raise ValueError(
+            f"{name} must be convertible to {unit or 'a plain number'}, not {x!r}: give it in {unit or 'no unit'}."
+        ) from error
+
+
+def derivative_unit(k: int) -> str:
+    """Unit of the k-th frequency derivative, in astropy's spelling."""
+    return "Hz" if k == 0 else "Hz / s" if k == 1 else f"Hz / s{k}"
 
 
 def as_float64(x: Any, name: str, unit: str = "") -> jax.Array:
@@ -51,7 +58,7 @@ def as_float64(x: Any, name: str, unit: str = "") -> jax.Array:
         If `x` is not numeric, its unit does not fit, or 64-bit mode is off.
     """
     require_x64()
-    x = in_unit(x, name, unit) if unit else x
+    x = in_unit(x, name, unit)
     try:
         return jnp.asarray(x, dtype=jnp.float64)
     except (TypeError, ValueError) as error:

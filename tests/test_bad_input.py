@@ -157,7 +157,7 @@ def test_constructors_and_simulation(make_it, message):
 def test_templates_that_do_not_fit_the_data(case):
     p, data = case.doppler, case.data
     stack = jfstat.Doppler(jnp.ones(3), jnp.ones(3), jnp.ones((3, 1)) * 100)
-    tight = jfstat.Doppler(p.alpha, p.delta, [100.0], orbit=jfstat.Orbit(0.01, 60.0, START))
+    tight = jfstat.Doppler(p.alpha, p.delta, [100.0], orbit=jfstat.Orbit(0.008, 60.0, START))
     wide = jfstat.Doppler(p.alpha, p.delta, [100.0], orbit=jfstat.Orbit(20.0, 8000.0, START))
     for arguments, message in [
         ((data, stack), "vmap"),

@@ -174,7 +174,6 @@ def test_a_template_that_does_not_fit_is_refused_before_the_search(data):
     [
         ({"data": 1}, "data must be FstatData"),
         ({"bank": 1}, "bank must be a jfstat.Doppler"),
-        ({"bank": jfstat.Doppler([1.0, 2.0], [0.1, 0.2, 0.3], [[50.0]])}, "bank has fields of different lengths"),
         ({"bank": jfstat.Doppler(np.empty(0), np.empty(0), np.empty((0, 1)))}, "bank holds no templates"),
         ({"top": 0}, "top must be a whole number"),
         ({"top": 1.5}, "top must be a whole number"),

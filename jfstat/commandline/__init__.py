@@ -38,14 +38,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = _parser().parse_args(_join_negative(sys.argv[1:] if argv is None else argv))
         jax.config.update("jax_enable_x64", True)
         arguments.run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by the caller
+            sys.stdout.flush()
     except SystemExit as request:  # --help and --version
         return int(request.code or 0)
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
     except BrokenPipeError:
         # the reader of a pipe, such as head, has had enough; stop the interpreter from flushing once more
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except UsageError as error:
         return _complain(f"{error} (see jfstat {error.command}--help)")
@@ -53,6 +55,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain("there is not enough memory: search a narrower band, or fewer templates at a time.")
     except (ValueError, OSError) as error:
         return _complain(str(error))
+    except Exception as error:
+        # a user of the program is owed a line, a developer the traceback: JFSTAT_TRACEBACK=1 gives it
+        if os.environ.get("JFSTAT_TRACEBACK"):
+            raise
+        return _complain(f"{type(error).__name__}: {error}")
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jfstat.commandline.options import gps, words
+from jfstat.data.plan import drift_range
 from jfstat.geometry.barycenter import DOPPLER
 from jfstat.geometry.orbit import orbit_speed
 from jfstat.sfts.container import SFTs
@@ -30,7 +31,15 @@ def add_data_files(group: Any, required: bool = True) -> None:
     group.add_argument("--maxStartTime", type=gps, metavar="GPS", help="use SFTs before this time, GPS s or UTC")
 
 
-def read_band(arguments: Any, fmin: float, fmax: float, guard: float, orbit: Orbit | None = None) -> SFTs:
+def read_band(
+    arguments: Any,
+    fmin: float,
+    fmax: float,
+    guard: float,
+    orbit: Orbit | None = None,
+    fdots: list[tuple[float, float]] | None = None,
+    reftime: int | None = None,
+) -> SFTs:
     """Read of the SFT files of `add_data_files` what a search of a band needs, rather than all that they hold.
 
     Parameters
@@ -42,6 +51,8 @@ def read_band(arguments: Any, fmin: float, fmax: float, guard: float, orbit: Orb
         See `jfstat.prepare`, which gets the guard as far as the files go.
     orbit : Orbit, optional
         Widens the band by its Doppler shift.
+    fdots, reftime : optional
+        Ranges of f1dot, f2dot, ... at a GPS time, the files' first if None: widen the band by the drift they cause.
 
     Raises
     ------
@@ -51,6 +62,8 @@ def read_band(arguments: Any, fmin: float, fmax: float, guard: float, orbit: Orb
     files = find_files(arguments.DataFiles)
     table = np.concatenate([scan_file(path) for path in files])
     speed = DOPPLER if orbit is None else DOPPLER + 1.001 * float(np.max(orbit_speed(orbit)))
+    since = reftime or int(table["gps"].min())
+    drift = drift_range(fdots, float(table["gps"].min()) - since, float((table["gps"] + table["tsft"]).max()) - since)
     reach = speed * fmax + max(guard, 0.0) + 4 / float(table["tsft"].min())
     low = float((table["first_bin"] / table["tsft"]).min())
     high = float(((table["first_bin"] + table["n_bins"]) / table["tsft"]).max())
@@ -64,13 +77,15 @@ def read_band(arguments: Any, fmin: float, fmax: float, guard: float, orbit: Orb
         detectors=arguments.IFOs,
         start=arguments.minStartTime,
         end=arguments.maxStartTime,
-        fmin=max(fmin - reach, low),
-        fmax=min(fmax + reach, high),
+        fmin=max(fmin + drift[0] - reach, low),
+        fmax=min(fmax + drift[1] + reach, high),
     )
 
 
 def read_timestamps(files: list[str], detectors: list[str]) -> dict[str, np.ndarray]:
-    """Start times of SFTs by detector, from files with lines ``<seconds> [<nanoseconds>]`` as for Makefakedata_v5.
+    """Start times of SFTs by detector, (n, 2) int64 seconds and nanoseconds.
+
+    From files with lines ``<seconds> [<nanoseconds>]`` as for Makefakedata_v5.
 
     Raises
     ------
@@ -86,7 +101,7 @@ def read_timestamps(files: list[str], detectors: list[str]) -> dict[str, np.ndar
         try:
             lines = [line.split() for line in Path(name).read_text().splitlines()]
             rows = [line for line in lines if line and line[0][0] not in "#%"]
-            times[detector] = np.array([float(s) + 1e-9 * float(ns[0] if ns else 0) for s, *ns in rows])
+            times[detector] = np.array([(int(s), int(ns[0]) if ns else 0) for s, *ns in rows], np.int64)
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"--timestampsFiles: {name} cannot be used ({error}): give lines of GPS s and ns."

@@ -25,7 +25,7 @@ from jfstat.commandline.options import (
 from jfstat.data.prepare import prepare
 from jfstat.searching.grid import grid, orbits
 from jfstat.searching.search import search
-from jfstat.searching.tables import write_candidates
+from jfstat.searching.tables import check_writable, write_candidates
 from jfstat.templates import Orbit
 
 
@@ -121,18 +121,23 @@ def run(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--d{name} is missing: the sky has no natural step, so give one in rad.")
     spins = {f"f{k}dot": _range(arguments, f"f{k}dot") for k in (1, 2, 3)}
     stack = _orbits(arguments)
-    sfts = read_band(arguments, fmin, fmax, arguments.guard, stack)
+    if arguments.outputFstat is not None:
+        check_writable(arguments.outputFstat)  # rather now than after the search
+    fdots = [(x[0], x[1]) if isinstance(x, tuple) else (x or 0.0, x or 0.0) for x in spins.values()]
+    reftime = whole_second(arguments.refTime, "--refTime")
+    sfts = read_band(arguments, fmin, fmax, arguments.guard, stack, fdots, reftime)
     # a band of no width is one frequency, as in ComputeFstatistic_v2: less than a bin wide
     fmax = max(fmax, fmin + 0.25 / (sfts.end - sfts.start))
     data = prepare(
         sfts,
         fmin,
         fmax,
-        whole_second(arguments.refTime, "--refTime"),
+        reftime,
         _floors(arguments),
         ephemeris(arguments),
         arguments.guard,
         orbit=stack,
+        fdots=fdots,
     )
     del sfts  # prepared data are all that is needed; SFTs may fill the memory
     bank = grid(alpha, delta, spins["f1dot"] or 0.0, spins["f2dot"], spins["f3dot"], orbit=stack, data=data)

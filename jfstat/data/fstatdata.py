@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 from jfstat.geometry.trajectory import Trajectory
@@ -37,6 +38,12 @@ class Band:
         Frequency of the bin that the FFT puts at zero, Hz.
     pass_low, pass_high : () float64
         Edges of the flat part of the low-pass, in the detector's frame, Hz.
+    slack : () float64
+        How far beyond those edges a signal may lie, Hz.
+    guard : () float64
+        Guard found, Hz.
+    expected_loss : () float64
+        Fraction of rho^2 that the cut of the SFTs at the guard costs, about.
     middle : () float64
         Mid-time of the data, s since the epoch.
     """
@@ -49,6 +56,9 @@ class Band:
     f_centre: jax.Array
     pass_low: jax.Array
     pass_high: jax.Array
+    slack: jax.Array
+    guard: jax.Array
+    expected_loss: jax.Array
     middle: jax.Array
 
 
@@ -81,14 +91,6 @@ class Layout:
     terms: int = static()
 
 
-class Provenance(NamedTuple):
-    """Where the data come from and how good they are; see the properties of `FstatData`."""
-
-    ephemeris: str
-    guard: float
-    expected_loss: float
-
-
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class FstatData:
@@ -118,7 +120,8 @@ class FstatData:
         GPS time from which all times count, s.
     reftime : int, static
         GPS reference time of templates that name none, s.
-    provenance : Provenance, static
+    ephemeris : str, static
+        Name of the solar-system ephemeris.
     """
 
     series: jax.Array
@@ -132,37 +135,44 @@ class FstatData:
     detectors: tuple[str, ...] = static()
     epoch: int = static()
     reftime: int = static()
-    provenance: Provenance = static()
+    ephemeris: str = static()
 
     @property
-    def tspan(self) -> float:
-        """From the start of the first SFT to the end of the last, s."""
-        return float(self.band.dtau) * self.layout.n_fft
+    def tspan(self) -> Any:
+        """From the start of the first SFT to the end of the last, s; a float, or traced inside a transformation."""
+        return _plain(self.band.dtau) * self.layout.n_fft
 
     @property
-    def frequencies(self) -> np.ndarray:
-        """Frequencies of `twoF_band`, (n_frequencies,) float64, Hz; spacing ``1 / (2 tspan)``."""
-        return float(self.band.fmin) + np.arange(self.layout.n_frequencies) / (2 * self.tspan)
+    def frequencies(self) -> Any:
+        """Frequencies of `twoF_band`, (n_frequencies,) float64, Hz; spacing ``1 / (2 tspan)``.
+
+        A NumPy array, or traced inside a transformation.
+        """
+        return _plain(self.band.fmin) + np.arange(self.layout.n_frequencies) / (2 * self.tspan)
 
     @property
-    def ephemeris(self) -> str:
-        """Name of the solar-system ephemeris."""
-        return self.provenance.ephemeris
-
-    @property
-    def guard(self) -> float:
+    def guard(self) -> Any:
         """SFT bins found beyond the searched band and its Doppler shifts, the smaller side, Hz."""
-        return self.provenance.guard
+        return _plain(self.band.guard)
 
     @property
-    def expected_loss(self) -> float:
+    def expected_loss(self) -> Any:
         """Fraction of rho^2 that the SFTs' cut at the guard costs, about; see `jfstat.data.plan.guard_loss`."""
-        return self.provenance.expected_loss
+        return _plain(self.band.expected_loss)
 
     def __repr__(self) -> str:
+        start = f"FstatData({', '.join(self.detectors)}; GPS {self.epoch}"
+        end = f"in {self.layout.n_frequencies} bins; reftime {self.reftime}; {self.ephemeris}"
+        if not isinstance(self.tspan, float):  # traced, or a tree of shapes or axes
+            return f"{start}; {end})"
         f = self.frequencies
         return (
-            f"FstatData({', '.join(self.detectors)}; GPS {self.epoch} to {self.epoch + self.tspan:.0f}; "
-            f"{f[0]:.6f} to {f[-1]:.6f} Hz in {len(f)} bins; reftime {self.reftime}; {self.ephemeris}; "
-            f"guard {self.guard:.3g} Hz, expected loss of rho^2 {self.expected_loss:.1e})"
+            f"{start} to {self.epoch + self.tspan:.0f}; {f[0]:.6f} to {f[-1]:.6f} Hz {end}; guard {self.guard:.3g} Hz, "
+            f"expected loss of rho^2 {self.expected_loss:.1e})"
         )
+
+
+def _plain(x: Any) -> Any:
+    """A Python float, unless the scalar is traced or no number at all."""
+    concrete = isinstance(x, (jax.Array, np.ndarray, float)) and not isinstance(x, jax.core.Tracer)
+    return float(x) if concrete and np.ndim(x) == 0 else x

@@ -88,8 +88,13 @@ class NoiseFloor:
         Raises
         ------
         ValueError
-            If the running median vanishes somewhere.
+            If a bin is not finite or the running median vanishes somewhere.
         """
+        if not np.isfinite(self.series.data[row]).all():
+            raise ValueError(
+                f"the SFT of {self.series.detector} at GPS {self.series.gps[row]} has bins that are not finite: leave "
+                "it out."
+            )
         if self.sqrt_sx is not None:
             return np.full(self.series.data.shape[1], self.sqrt_sx**2)
         psd = running_median_psd(self.series.data[row], self.tsft)

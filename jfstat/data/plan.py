@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import factorial
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +21,10 @@ TRANSITION = 0.06
 """Width of the low-pass's transition on each side, relative to its pass band."""
 MIN_TRANSITION = 0.02
 """The least such width, Hz: it sets how long the filter rings."""
+USABLE = 0.1
+"""Part of the transition in which the low-pass still passes 0.9998 of the amplitude."""
+USUAL_F1DOT, MAX_USUAL_DRIFT = 1e-9, 0.02
+"""Spin-down that `prepare` allows for if told of none, Hz/s, as long as the frequency drifts less than that, Hz."""
 RINGING = 12.0
 """Quiet time at both ends of the series in units of 1/transition: the filter's ringing has then died out."""
 BLOCK_SECONDS = 1800.0
@@ -43,10 +49,6 @@ class BandPlan:
         Columns of the SFTs to read.
     centre_bin : int
         Column that the wide series' heterodyne moves to zero.
-    guard_low, guard_high : float
-        SFT bins found below and above the searched band with its Doppler shifts, Hz.
-    expected_loss : float
-        Fraction of rho^2 that the cut of the SFTs at the guard costs, about.
     wide : Grid
         Of the wide series.
     offset_bins : int
@@ -61,9 +63,6 @@ class BandPlan:
 
     bins: slice
     centre_bin: int
-    guard_low: float
-    guard_high: float
-    expected_loss: float
     wide: Grid
     offset_bins: int
     n_band: int
@@ -77,7 +76,15 @@ class BandPlan:
         return self.bins.stop - self.bins.start
 
 
-def plan_band(sfts: SFTs, fmin: float, fmax: float, guard: float, orbit: Orbit | None) -> BandPlan:
+def plan_band(
+    sfts: SFTs,
+    fmin: float,
+    fmax: float,
+    guard: float,
+    orbit: Orbit | None,
+    fdots: Sequence[tuple[float, float]] | None,
+    reftime: int,
+) -> BandPlan:
     """Choose the band in the detectors' frame, the sampling, and the lengths of transforms and blocks.
 
     Parameters
@@ -89,6 +96,10 @@ def plan_band(sfts: SFTs, fmin: float, fmax: float, guard: float, orbit: Orbit |
         Wanted guard, Hz.
     orbit : Orbit or None
         Extremes of the templates' orbits.
+    fdots : sequence of (low, high) or None
+        Ranges of the templates' f1dot, f2dot, ..., Hz/s^k.
+    reftime : int
+        GPS time at which the band and `fdots` hold.
 
     Raises
     ------
@@ -102,10 +113,11 @@ def plan_band(sfts: SFTs, fmin: float, fmax: float, guard: float, orbit: Orbit |
 
     speed = 0.0 if orbit is None else float(jnp.max(orbit_speed(orbit)))
     shift = (DOPPLER + speed * (1 + DOPPLER)) * fmax
-    bins = _columns(sfts, fmin - shift, fmax + shift, guard)
+    drift_low, drift_high = drift_range(fdots, earliest + epoch - reftime, latest + epoch - reftime)
+    pass_low, pass_high = fmin + drift_low - shift, fmax + drift_high + shift
+    bins = _columns(sfts, pass_low, pass_high, guard)
     used = sfts.frequencies[bins]
-    guard_low, guard_high = float(fmin - shift - used[0]), float(used[-1] - fmax - shift)
-    pass_low, pass_high = fmin - shift, fmax + shift
+    guard_low, guard_high = float(pass_low - used[0]), float(used[-1] - pass_high)
     half_pass = 0.5 * (pass_high - pass_low)
     transition = max(2 * half_pass * TRANSITION, MIN_TRANSITION)
     half_stop = half_pass + transition
@@ -141,9 +153,6 @@ def plan_band(sfts: SFTs, fmin: float, fmax: float, guard: float, orbit: Orbit |
     return BandPlan(
         bins=bins,
         centre_bin=centre_bin,
-        guard_low=guard_low,
-        guard_high=guard_high,
-        expected_loss=guard_loss(min(guard_low, guard_high), tsft),
         wide=wide,
         offset_bins=offset_bins,
         n_band=n_band,
@@ -158,6 +167,9 @@ def plan_band(sfts: SFTs, fmin: float, fmax: float, guard: float, orbit: Orbit |
             f_centre=jnp.asarray(fmin + (n_frequencies // 2) / (2 * tspan)),
             pass_low=jnp.asarray(pass_low),
             pass_high=jnp.asarray(pass_high),
+            slack=jnp.asarray(USABLE * transition),
+            guard=jnp.asarray(min(guard_low, guard_high)),
+            expected_loss=jnp.asarray(guard_loss(min(guard_low, guard_high), tsft)),
             middle=jnp.asarray(0.5 * (earliest + latest)),
         ),
         layout=Layout(
@@ -200,3 +212,24 @@ def guard_loss(guard: float, tsft: float) -> float:
         s.
     """
     return min(1.0, 2.0 / (np.pi**2 * max(guard * tsft, 1e-3)))
+
+
+def drift_range(fdots: Sequence[tuple[float, float]] | None, first: float, last: float) -> tuple[float, float]:
+    """Lowest and highest drift of the frequency that spin-downs cause during the data, Hz.
+
+    Parameters
+    ----------
+    fdots : sequence of (low, high) or None
+        Ranges of f1dot, f2dot, ..., Hz/s^k; None for the usual one.
+    first, last : float
+        Start and end of the data, s since the reference time.
+    """
+    times = [first, last, min(max(0.0, first), last)]
+    if fdots is None:
+        usual = min(USUAL_F1DOT * max(abs(t) for t in times), MAX_USUAL_DRIFT)
+        return -usual, usual
+    low = high = 0.0
+    for k, extremes in enumerate(fdots, start=1):
+        drifts = [f * t**k / factorial(k) for f in extremes for t in times]
+        low, high = low + min(drifts), high + max(drifts)
+    return min(low, 0.0), max(high, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.band import decimated_spectrum, interpolation_bank
-from jfstat.data.fstatdata import FstatData, Provenance
+from jfstat.data.fstatdata import FstatData
 from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, noise_weights
 from jfstat.data.plan import BandPlan, plan_band
 from jfstat.data.series import heterodyned_series
@@ -21,7 +22,7 @@ from jfstat.geometry.rotation import sidereal_time
 from jfstat.geometry.trajectory import SEGMENT, Trajectory, detector_trajectory, stack_trajectories
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.templates import Orbit
-from jfstat.validation import frequency, given_sqrt_sx, gps_integer, require_x64
+from jfstat.validation import derivative_unit, frequency, given_sqrt_sx, gps_integer, in_unit, require_x64
 
 
 def prepare(
@@ -34,6 +35,7 @@ def prepare(
     guard: Any = 1.0,
     *,
     orbit: Orbit | None = None,
+    fdots: Sequence[tuple[Any, Any]] | None = None,
 ) -> FstatData:
     """Prepare SFTs for computing 2F over a band: the step that is done once, whatever the number of templates.
 
@@ -57,7 +59,13 @@ def prepare(
         recovers more of a signal and costs nothing per template; `FstatData.guard` tells what was found.
     orbit : Orbit, optional
         The tightest and widest orbit that templates will have (stacks allowed: their extremes count). The pass band is
-        widened by its Doppler shift, and the timing blocks suit its acceleration.
+        widened by its Doppler shift, and the timing blocks suit its acceleration. Without it, orbits whose shift stays
+        within the pass band, with periods from 2 h and eccentricities up to 0.5, still work, but their blocks are so
+        short that they cost some fifty times the time and memory.
+    fdots : sequence of (low, high), optional
+        Ranges of f1dot, f2dot, ... that templates will have at `reftime`, Hz/s, Hz/s^2, ...: the band is widened by
+        what they move the frequency during the data. None allows for |f1dot| up to 1e-9 Hz/s as long as that is less
+        than 0.02 Hz.
 
     Returns
     -------
@@ -80,7 +88,9 @@ def prepare(
     reference = sfts.start if reftime is None else gps_integer(reftime, "reftime")
     floors = given_sqrt_sx(sfts.detectors, sqrt_sx)
     # before any long work: a typing error in the name should not cost minutes
-    plan = plan_band(sfts, f_low, f_high, guard, orbit)
+    if orbit is not None and not isinstance(orbit, Orbit):
+        raise ValueError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}: build one from asini, period and tp.")
+    plan = plan_band(sfts, f_low, f_high, guard, orbit, None if fdots is None else _ranges(fdots), reference)
     if plan.n_bins < MEDIAN_BINS and None in floors:
         raise ValueError(
             f"the noise floor needs {MEDIAN_BINS} bins and the SFTs hold {plan.n_bins}: widen their band or give "
@@ -110,8 +120,23 @@ def prepare(
         detectors=sfts.detectors,
         epoch=plan.wide.epoch,
         reftime=reference,
-        provenance=Provenance(ephemeris_name, min(plan.guard_low, plan.guard_high), plan.expected_loss),
+        ephemeris=ephemeris_name,
     )
+
+
+def _ranges(fdots: Sequence[tuple[Any, Any]]) -> list[tuple[float, float]]:
+    """Ranges of frequency derivatives as floats."""
+    try:
+        ranges = [
+            tuple(float(in_unit(x, f"fdots[{k}]", derivative_unit(k + 1))) for x in pair)
+            for k, pair in enumerate(fdots)
+        ]
+    except TypeError:
+        ranges = []
+    good = all(len(pair) == 2 and np.isfinite(pair).all() and pair[0] <= pair[1] for pair in ranges)
+    if not ranges or not good:
+        raise ValueError(f"fdots must be ranges [(low, high), ...] of f1dot, f2dot, ..., low <= high, not {fdots!r}.")
+    return ranges  # type: ignore[return-value]
 
 
 def _weighted_series(

@@ -12,12 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.geometry.orbit import cubic_error, orbit_speed
-from jfstat.searching.grid import ORBIT_UNITS
 from jfstat.searching.tables import candidates_table
-from jfstat.statistic.check import check_data, check_point
+from jfstat.statistic.check import check_data, check_point, fit
 from jfstat.statistic.fstat import fstat, twoF_band
-from jfstat.templates import Doppler, Orbit
+from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -56,8 +54,8 @@ def search(
     bank: Doppler,
     top: int = 1000,
     threshold: float | None = None,
-    progress: bool = True,
     *,
+    progress: bool = True,
     batch_size: int | None = None,
     per_detector: bool = True,
 ) -> QTable:
@@ -137,7 +135,8 @@ def default_batch_size(n: int, most: int) -> int:
 
 
 def _templates_in_memory(data: FstatData, stack: Doppler, n_samples: int) -> int:
-    platform = next(iter(data.series[0].devices())).platform
+    leaf = data.bank[0]
+    platform = next(iter(leaf.devices())).platform if isinstance(leaf, jax.Array) else jax.default_backend()
     block = data.layout.block if stack.orbit is None else data.layout.block_orbit
     each = n_samples * (BYTES_PER_SAMPLE + 4 * BYTES_PER_NODE / block)
     return max(1, int(BATCH_BYTES.get(platform, BATCH_BYTES_ELSEWHERE) / each))
@@ -153,16 +152,10 @@ def merge_peaks(first: Peaks, second: Peaks, top: int, threshold: float | None) 
 
 
 def check_worst_templates(data: FstatData, stack: Doppler) -> None:
-    """Raise a ValueError if any template of a stack cannot belong to the data.
-
-    Only orbits can fail: the one of the largest Doppler shift and the one that turns fastest stand for all.
-    """
-    worst = {0}
-    if stack.orbit is not None:
-        worst.add(int(jnp.argmax(orbit_speed(stack.orbit))))
-        worst.add(int(jnp.argmax(cubic_error(stack.orbit, jnp.asarray(1.0), jnp.asarray(1.0)))))
-    for i in worst:
-        check_point(data, jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), stack), band=True)
+    """Raise a ValueError if any template of a stack cannot belong to the data, for the first that cannot."""
+    beyond = jnp.stack(jax.vmap(fit, (None, 0, None))(data, stack, True))
+    first = int(jnp.argmax(jnp.max(beyond, axis=0) > 0))
+    check_point(data, jax.tree.map(lambda x: jnp.asarray(x[first]), stack), band=True)
 
 
 def _whole(x: Any) -> bool:
@@ -173,18 +166,11 @@ def _stacked(bank: Any) -> Doppler:
     """The bank with NumPy leaves of exactly one leading axis, on the host, where batches are cut."""
     if not isinstance(bank, Doppler):
         raise ValueError(f"bank must be a jfstat.Doppler, one or a stack, not {type(bank).__name__}: see jfstat.grid.")
-    orbit = [] if bank.orbit is None else [getattr(bank.orbit, name) for name in ORBIT_UNITS]
-    scalars = [np.asarray(x) for x in (bank.alpha, bank.delta, *orbit)]
-    fkdot = np.asarray(bank.fkdot)
-    try:
-        shape = np.broadcast_shapes(*(x.shape for x in scalars), fkdot.shape[:-1])
-    except ValueError as error:
-        raise ValueError(f"bank has fields of different lengths: give each one value a template ({error}).") from None
-    alpha, delta, *orbit = (np.broadcast_to(x, shape).reshape(-1) for x in scalars)
-    if alpha.size == 0:
+    if np.size(bank.alpha) == 0:
         raise ValueError("bank holds no templates: give at least one.")
-    fkdot = np.broadcast_to(fkdot, (*shape, fkdot.shape[-1])).reshape(-1, fkdot.shape[-1])
-    return _with_numpy_leaves(Doppler(alpha, delta, fkdot, bank.reftime, Orbit(*orbit) if orbit else None))
+    return jax.tree.map(
+        lambda x: np.asarray(x).reshape(-1, *np.shape(x)[np.ndim(bank.alpha) :]), bank
+    )  # a Doppler's leaves have the same batch axes
 
 
 def _with_numpy_leaves(tree: Any) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +113,26 @@ def write_candidates(table: QTable, path: str | os.PathLike) -> Path:
     except OSError as error:
         raise ValueError(f"path {str(path)!r} cannot be written ({error.strerror}): choose another.") from error
     return path
+
+
+def check_writable(path: str | os.PathLike) -> None:
+    """Raise what `write_candidates` would, before the work that leads to the table is done.
+
+    Raises
+    ------
+    ValueError
+        If the suffix asks for h5py and it is missing, or no file can be written there.
+    """
+    path = Path(path)
+    if path.suffix.lower() in HDF5_SUFFIXES:
+        _require_h5py(path)
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise ValueError(f"path {str(path)!r} cannot be written ({error.strerror}): choose another.") from error
 
 
 def read_candidates(path: str | os.PathLike) -> QTable:

@@ -69,7 +69,7 @@ def signal_bins(
         orbit = doppler.orbit
         rate = 2 * np.pi / float(orbit.period) * np.sqrt(1 + float(orbit.ecc)) / (1 - float(orbit.ecc)) ** 1.5
         pieces = int(np.ceil(tsft * rate / PIECE_ANGLE))
-    per_piece = next_fast_len(-(-max(OVERSAMPLING * n_bins, 256) // pieces))
+    per_piece = int(next_fast_len(-(-max(OVERSAMPLING * n_bins, 256) // pieces)))  # type: ignore[arg-type]
     n = pieces * per_piece
     samples = np.ones(n) if window in ("rectangular", "unknown") else window_samples(window, n)
     at_once = max(1, MAX_SAMPLES // n)

@@ -53,7 +53,7 @@ def simulate_sfts(
         Signals to add. A Doppler without reference time refers to the start of the data.
     timestamps : sequence or mapping, optional
         GPS start times of the SFTs instead of `start` and `duration`, for gaps: a mapping of detectors to times, or one
-        sequence for all detectors.
+        sequence for all detectors. Times are numbers, or pairs (seconds, nanoseconds) where a number is too coarse.
     window : str
         ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``; windowed data are normalised by the window's rms.
     seed : int
@@ -167,18 +167,24 @@ def _start_times(
     elif isinstance(timestamps, Mapping):
         if set(timestamps) != set(names):
             raise ValueError(f"timestamps are of {sorted(timestamps)}, detectors of {list(names)}: give the same ones.")
-        times = {name: np.asarray(timestamps[name], float) for name in names}
+        times = {name: np.asarray(timestamps[name]) for name in names}
     else:
-        times = dict.fromkeys(names, np.asarray(timestamps, float))
-    for name, t in times.items():
-        if t.ndim != 1 or len(t) == 0 or not np.isfinite(t).all():
-            raise ValueError(f"timestamps of {name} must be a sequence of finite GPS times in s.")
-        if np.any(np.diff(t) < tsft - 1e-6):
-            raise ValueError(f"timestamps of {name} must increase by at least tsft={tsft:g} s: SFTs must not overlap.")
+        times = dict.fromkeys(names, np.asarray(timestamps))
     split = {}
     for name, t in times.items():
-        gps = np.floor(t + 5e-10)
-        split[name] = gps.astype(np.int64), np.round(np.maximum(t - gps, 0) * 1e9).astype(np.int64)
+        if t.ndim == 2 and t.shape[1] == 2 and t.dtype.kind in "iu":
+            gps, gps_ns = t[:, 0].astype(np.int64), t[:, 1].astype(np.int64)
+            t = gps + 1e-9 * gps_ns
+            good = np.all((gps_ns >= 0) & (gps_ns < 10**9))
+        else:
+            t = np.asarray(t, float)
+            gps = np.floor(np.nan_to_num(t) + 5e-10).astype(np.int64)
+            gps_ns, good = np.round(np.maximum(np.nan_to_num(t) - gps, 0) * 1e9).astype(np.int64), True
+        if not good or t.ndim != 1 or len(t) == 0 or not np.isfinite(t).all():
+            raise ValueError(f"timestamps of {name} must be a sequence of finite GPS times in s, or of pairs (s, ns).")
+        if np.any(np.diff(t) < tsft - 1e-6):
+            raise ValueError(f"timestamps of {name} must increase by at least tsft={tsft:g} s: SFTs must not overlap.")
+        split[name] = gps, gps_ns
     return split
 
 

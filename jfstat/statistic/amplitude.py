@@ -40,7 +40,9 @@ def amplitude_from_vector(vector: jax.Array, covariance: jax.Array) -> Amplitude
     phi0 = jnp.angle(pa * cos + pb * sin)  # this sum is A+ e^{i phi0}
     root_h = jnp.sqrt(jnp.maximum(plus**2 - cross**2, 0.0))
     h0 = plus + root_h
-    estimate = _plain(h0, jnp.clip(jnp.where(h0 > 0, cross / jnp.where(h0 > 0, h0, 1.0), 0.0), -1, 1), psi, phi0)
+    estimate = _plain(
+        h0, jnp.clip(jnp.where(h0 > 0, cross / jnp.where(h0 > 0, h0, 1.0), 0.0), -1, 1), psi, jnp.mod(phi0, 2 * jnp.pi)
+    )
 
     def canonical(h0: jax.Array, cosi: jax.Array, psi: jax.Array, phi0: jax.Array) -> jax.Array:
         return _plain(h0, cosi, psi, phi0).canonical
@@ -52,14 +54,15 @@ def amplitude_from_vector(vector: jax.Array, covariance: jax.Array) -> Amplitude
     # scaled to unit diagonal: h0 is some 1e25 times smaller than the angles
     scale = jnp.sqrt(jnp.maximum(jnp.diagonal(fisher), jnp.finfo(fisher.dtype).tiny))
     variance = jnp.diagonal(jnp.linalg.inv(fisher / jnp.outer(scale, scale))) / scale**2
-    errors = jnp.where((variance > 0) & jnp.isfinite(variance), jnp.sqrt(jnp.abs(variance)), jnp.inf)
+    good = (variance > 0) & jnp.isfinite(variance)
+    errors = jnp.where(good, jnp.sqrt(jnp.where(good, variance, 1.0)), jnp.inf)
     return _plain(estimate.h0, estimate.cosi, estimate.psi, estimate.phi0, _plain(*errors))
 
 
 def _plain(h0, cosi, psi, phi0, errors=None) -> Amplitude:
     """An Amplitude without the range checks of its constructor, which would refuse an error of cosi above 1."""
     amplitude = object.__new__(Amplitude)
-    values = dict(h0=h0, cosi=cosi, psi=psi, phi0=jnp.mod(phi0, 2 * jnp.pi), errors=errors)
+    values = dict(h0=h0, cosi=cosi, psi=psi, phi0=phi0, errors=errors)
     for name, value in values.items():
         object.__setattr__(amplitude, name, value)
     return amplitude

@@ -1,20 +1,74 @@
-"""Whether a template fits the data: checked on concrete values, before anything is traced."""
+"""Whether a template fits the data: said in a ValueError for concrete values, and by NaN where they are traced."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.geometry.barycenter import DOPPLER
 from jfstat.geometry.orbit import cubic_error, orbit_speed
-from jfstat.templates import Doppler
+from jfstat.geometry.source import spin_drift
+from jfstat.statistic.timing import reference_offset
+from jfstat.templates import ORBIT_FIELDS, Doppler
 from jfstat.validation import require_x64
 
 COARSE = 1e-3
 """Phase error in cycles of an orbit's timing blocks at which a template is refused."""
+
+
+class Fit(NamedTuple):
+    """How a template lies in the data; each () and positive, or at most 0 where it fits.
+
+    Attributes
+    ----------
+    below, above : float64
+        How far the signal goes beyond the low and the high edge of the band at some time of the data, Hz.
+    orbit : float64
+        The same with the orbit's Doppler shift; for a whole band, of its central frequency.
+    coarse : float64
+        Phase error of the orbit's timing blocks beyond what is allowed, cycles.
+    """
+
+    below: jax.Array
+    above: jax.Array
+    orbit: jax.Array
+    coarse: jax.Array
+
+
+@partial(jax.jit, static_argnames="band")
+def fit(data: FstatData, point: Doppler, band: bool) -> Fit:
+    """How a template lies in the data; for the frequency of the template, or for all of the band's.
+
+    Whatever the sky position, the pass band has room for the Earth's Doppler shifts.
+    """
+    numbers = data.band
+    low = numbers.fmin if band else point.fkdot[0]
+    high = low + (data.layout.n_frequencies - 1) / (2 * numbers.dtau * data.layout.n_fft) if band else low
+    half = 0.5 * numbers.dtau * data.layout.n_fft
+    times = jnp.stack([numbers.middle - half, numbers.middle, numbers.middle + half]) - reference_offset(data, point)
+    drift = spin_drift(point.fkdot, times)
+    f_low, f_high = low + jnp.min(drift), high + jnp.max(drift)
+    edge_low, edge_high = numbers.pass_low - numbers.slack, numbers.pass_high + numbers.slack
+    below, above = edge_low - f_low * (1 - DOPPLER), f_high * (1 + DOPPLER) - edge_high
+    if point.orbit is None:
+        return Fit(below, above, jnp.full_like(below, -jnp.inf), jnp.full_like(below, -jnp.inf))
+    speed = orbit_speed(point.orbit)
+    centre = 0.5 * (low + high)
+    first, last = centre + jnp.min(drift), centre + jnp.max(drift)
+    reach = jnp.maximum(edge_low - first * (1 - DOPPLER - speed), last * (1 + DOPPLER + speed) - edge_high)
+    error = cubic_error(point.orbit, high, data.layout.block_orbit * numbers.dtau)
+    return Fit(below, above, reach, error - COARSE)
+
+
+def nan_unless_fit(data: FstatData, point: Doppler, band: bool = False) -> jax.Array:
+    """1, or NaN for a template that does not fit, to multiply results with: their gradients are then NaN as well."""
+    return jnp.where(jnp.max(jnp.stack(fit(data, point, band))) <= 0, 1.0, jnp.nan)
 
 
 def check_data(data: Any) -> None:
@@ -25,8 +79,21 @@ def check_data(data: Any) -> None:
         raise ValueError(f"data must be FstatData from jfstat.prepare, not {kind}: prepare the SFTs first.")
 
 
+def check_scalars(kind: type, name: str, value: Any, fields: dict[str, int]) -> None:
+    """Raise a ValueError unless a template is of its kind and single; `fields` has the dimensions of each."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be a jfstat.{kind.__name__}, not {type(value).__name__}: build one first.")
+    for field, ndim in fields.items():
+        leaf = getattr(value, field)
+        if np.ndim(leaf) != ndim:
+            raise ValueError(
+                f"{name}.{field} has shape {np.shape(leaf)}, but a single template is wanted: "
+                "use jax.vmap(function, (None, 0))(data, points) for a stack."
+            )
+
+
 def check_point(data: FstatData, point: Any, band: bool = False) -> None:
-    """Raise a ValueError if a template cannot belong to the data; tracers are not looked into.
+    """Raise a ValueError if a template cannot belong to the data; traced values are left to `nan_unless_fit`.
 
     Parameters
     ----------
@@ -35,41 +102,29 @@ def check_point(data: FstatData, point: Any, band: bool = False) -> None:
     band : bool
         For the whole band: the template's own frequency does not matter.
     """
-    if not isinstance(point, Doppler):
-        kind = type(point).__name__
-        raise ValueError(f"point must be a jfstat.Doppler, not {kind}: build one from alpha, delta and fkdot.")
-    leaves = [("alpha", point.alpha, 0), ("delta", point.delta, 0), ("fkdot", point.fkdot, 1)]
+    check_scalars(Doppler, "point", point, {"alpha": 0, "delta": 0, "fkdot": 1})
     if point.orbit is not None:
-        leaves += [(n, getattr(point.orbit, n), 0) for n in ("asini", "period", "tp", "ecc", "argp")]
-    for name, leaf, ndim in leaves:
-        if np.ndim(leaf) != ndim:
-            raise ValueError(
-                f"point.{name} has shape {np.shape(leaf)}, but a single template is wanted: "
-                "use jax.vmap(function, (None, 0))(data, points) for a stack."
-            )
+        check_scalars(type(point.orbit), "point.orbit", point.orbit, dict.fromkeys(ORBIT_FIELDS, 0))
     if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.band, point))):
         return
     with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants
-        _check_values(data, point, band)
-
-
-def _check_values(data: FstatData, point: Doppler, band: bool) -> None:
-    low, high = float(data.band.pass_low), float(data.band.pass_high)
-    f = float(data.band.f_centre) if band else float(point.fkdot[0])
-    if not low <= f <= high:
+        below, above, orbit, coarse = (float(x) for x in fit(data, point, band))
+    if max(below, above, orbit, coarse) <= 0:
+        return
+    edges = f"{float(data.band.pass_low):.6f} to {float(data.band.pass_high):.6f} Hz"
+    what = "the band" if band else f"point.fkdot[0]={float(point.fkdot[0])} Hz"
+    if max(below, above) > 0:
         raise ValueError(
-            f"point.fkdot[0]={f} Hz lies outside the data's band of {low:.6f} to {high:.6f} Hz: prepare data around it."
+            f"{what}, with the spin-down during the data and the Earth's Doppler shifts, lies outside the data's band "
+            f"of {edges} by {max(below, above):.3g} Hz: prepare other fmin and fmax, or with fdots=."
         )
-    if point.orbit is not None:
-        reach = f * float(orbit_speed(point.orbit))
-        if f - reach < low or f + reach > high:
-            raise ValueError(
-                f"the orbit's Doppler shift of {reach:.4g} Hz at {f:.6f} Hz leaves the data's band of {low:.6f} to "
-                f"{high:.6f} Hz: prepare with orbit= or a wider fmin and fmax."
-            )
-        seconds = data.layout.block_orbit * float(data.band.dtau)
-        if float(cubic_error(point.orbit, f, seconds)) > COARSE:
-            raise ValueError(
-                f"the orbit of period {float(point.orbit.period):.6g} s turns too fast for the data's timing blocks of "
-                f"{seconds:.3g} s: prepare with orbit= this one."
-            )
+    if orbit > 0:
+        raise ValueError(
+            f"the orbit's Doppler shift leaves the data's band of {edges} by {orbit:.3g} Hz: prepare with orbit= "
+            "or a wider fmin and fmax."
+        )
+    seconds = data.layout.block_orbit * float(data.band.dtau)
+    raise ValueError(
+        f"the orbit turns too fast for the data's timing blocks of {seconds:.3g} s, by {coarse:.2g} cycles: prepare "
+        "with orbit= this one."
+    )

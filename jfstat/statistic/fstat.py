@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.source import spin_phase
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
-from jfstat.statistic.check import check_data, check_point
+from jfstat.statistic.check import check_data, check_point, check_scalars, nan_unless_fit
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, two_f
 from jfstat.statistic.direct import fa_fb
 from jfstat.statistic.resample import resampled
@@ -58,12 +58,14 @@ def twoF(data: FstatData, point: Doppler) -> jax.Array:
 
     Returns
     -------
-    () float64. NaN where, under a transformation, the template turns out to lie outside the band.
+    () float64. Where values are traced and so cannot be checked beforehand, NaN, with NaN gradients, for a template
+    that does not fit the data.
 
     Raises
     ------
     ValueError
-        If the shapes are wrong, or, for concrete values, the template lies outside the band.
+        If the shapes are wrong, or, for concrete values, the template does not fit the data: it lies outside the band,
+        its spin-down or orbit takes it there, or its orbit turns too fast.
     """
     check_data(data)
     check_point(data, point)
@@ -74,8 +76,7 @@ def twoF(data: FstatData, point: Doppler) -> jax.Array:
 def _twoF(data: FstatData, point: Doppler) -> jax.Array:
     fa, fb = fa_fb(data, point)
     value = two_f(jnp.sum(fa), jnp.sum(fb), _total(antenna_matrix(data, point)))
-    f = point.fkdot[0]
-    return jnp.where((f >= data.band.pass_low) & (f <= data.band.pass_high), value, jnp.nan)
+    return value * nan_unless_fit(data, point)
 
 
 def fstat(data: FstatData, point: Doppler) -> Fstat:
@@ -97,6 +98,7 @@ def _fstat(data: FstatData, point: Doppler) -> Fstat:
     total = _total(matrix)
     since = data.band.middle - reference_offset(data, point)
     turn = jnp.exp(2j * jnp.pi * jnp.mod(spin_phase(point.fkdot, since), 1.0))
+    fa, fb = fa * nan_unless_fit(data, point), fb * nan_unless_fit(data, point)
     sum_a, sum_b = jnp.sum(fa), jnp.sum(fb)
     return Fstat(
         twoF=two_f(sum_a, sum_b, total),
@@ -123,12 +125,14 @@ def twoF_band(data: FstatData, point: Doppler) -> jax.Array:
     Returns
     -------
     (n_frequencies,) float32
-        2F at ``data.frequencies``.
+        2F at ``data.frequencies``; all NaN where values are traced and the template does not fit. With an orbit that
+        `prepare` was not told of, bins closer to the band's edge than the orbit's Doppler shift lose what lies outside.
 
     Raises
     ------
     ValueError
-        If the shapes are wrong, or, for concrete values, the orbit is too tight or too wide for the data.
+        If the shapes are wrong, or, for concrete values, the template does not fit the data: its spin-down takes the
+        band's edges, or its orbit the band's centre, out of the prepared band, or its orbit turns too fast.
     """
     check_data(data)
     check_point(data, point, band=True)
@@ -142,7 +146,8 @@ def _twoF_band(data: FstatData, point: Doppler) -> jax.Array:
     with jax.named_scope("fft"):
         fa, fb = band_spectrum(z, data.layout)
     with jax.named_scope("2F"):
-        return two_f(fa, fb, _total(antenna_matrix(data, point)))
+        value = two_f(fa, fb, _total(antenna_matrix(data, point)))
+        return value * nan_unless_fit(data, point, band=True).astype(value.dtype)
 
 
 def predict_twoF(data: FstatData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
@@ -156,12 +161,25 @@ def predict_twoF(data: FstatData, doppler: Doppler, amplitude: Amplitude) -> jax
     doppler : Doppler
         Only its sky position matters.
     amplitude : Amplitude
+        One of each; ``vmap`` takes stacks.
 
     Returns
     -------
     () float64.
+
+    Raises
+    ------
+    ValueError
+        If an argument is of another kind or a stack.
     """
     check_data(data)
+    check_scalars(Doppler, "doppler", doppler, {"alpha": 0, "delta": 0, "fkdot": 1})
+    check_scalars(Amplitude, "amplitude", amplitude, dict.fromkeys(("h0", "cosi", "psi", "phi0"), 0))
+    return _predict_twoF(data, doppler, amplitude)
+
+
+@jax.jit
+def _predict_twoF(data: FstatData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
     A, B, C = _total(antenna_matrix(data, doppler))
     a1, a2, a3, a4 = amplitude.canonical
     return 4 + data.sinv_tsft * (A * (a1**2 + a3**2) + B * (a2**2 + a4**2) + 2 * C * (a1 * a2 + a3 * a4))
@@ -197,6 +215,7 @@ def estimate_amplitude(data: FstatData, point: Doppler) -> Amplitude:
 @jax.jit
 def _estimate_amplitude(data: FstatData, point: Doppler) -> Amplitude:
     fa, fb = fa_fb(data, point)
+    fa, fb = fa * nan_unless_fit(data, point), fb * nan_unless_fit(data, point)
     total = _total(antenna_matrix(data, point))
     vector, covariance = amplitude_vector(jnp.sum(fa), jnp.sum(fb), total, data.sinv_tsft)
     return amplitude_from_vector(vector, covariance)
