@@ -96,9 +96,14 @@ class Orbit:
             as_float64(argp, "argp", "rad"),
         ]
         _set(self, **dict(zip(ORBIT_FIELDS, stacked(values, "an Orbit"), strict=True)))
+        for name in ORBIT_FIELDS:
+            require(getattr(self, name), name, np.isfinite, "finite", "give a number")
         require(self.period, "period", lambda x: x > 0, "positive", "give it in s")
         require(self.asini, "asini", lambda x: x >= 0, "non-negative", "turn argp by pi instead")
         require(self.ecc, "ecc", lambda x: (x >= 0) & (x < 1), "at least 0 and below 1", "orbits must be bound")
+        if not any(isinstance(x, jax.core.Tracer) for x in (self.period, self.asini, self.ecc)):
+            speed = 2 * np.pi * np.asarray(self.asini) / np.asarray(self.period) / (1 - np.asarray(self.ecc))
+            require(speed, "asini", lambda x: x < 1, "an orbit slower than light, v/c", "check asini and period")
 
 
 @_register
@@ -223,6 +228,8 @@ class Amplitude:
         ]
         h0, cosi, psi, phi0 = stacked(values, "an Amplitude")
         _set(self, h0=h0, cosi=cosi, psi=psi, phi0=phi0, errors=errors)
+        for name in ("h0", "cosi", "psi", "phi0"):
+            require(getattr(self, name), name, np.isfinite, "finite", "give a number")
         require(self.h0, "h0", lambda x: x >= 0, "non-negative", "shift phi0 by pi instead")
         require(self.cosi, "cosi", lambda x: abs(x) <= 1, "within [-1, 1]", "it is the cosine of an angle")
 
@@ -264,7 +271,7 @@ def stacked(values: list[jax.Array], what: str) -> list[jax.Array]:
     return [x if x.shape == shape else jnp.broadcast_to(x, shape) for x in values]
 
 
-def require(value: jax.Array, name: str, condition: Any, what: str, hint: str) -> None:
+def require(value: jax.Array | np.ndarray, name: str, condition: Any, what: str, hint: str) -> None:
     """Raise a ValueError unless a concrete array fulfils a condition everywhere; tracers pass.
 
     Raises

@@ -115,21 +115,20 @@ def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> list[float | None]:
 
     if sqrt_sx is None:
         return [None] * len(names)
-    sqrt_sx = in_unit(sqrt_sx, "sqrt_sx", "Hz(-1/2)")
     if isinstance(sqrt_sx, Mapping):
         missing = [name for name in names if name not in sqrt_sx]
         if missing:
             raise ValueError(f"sqrt_sx lacks the detector {missing[0]}: give a value for each of {', '.join(names)}.")
         values = [sqrt_sx[name] for name in names]
-    elif isinstance(sqrt_sx, (Sequence, np.ndarray)) and np.ndim(sqrt_sx) > 0:  # type: ignore[arg-type]
+    elif isinstance(sqrt_sx, Sequence) or getattr(sqrt_sx, "ndim", 0) > 0:
         values = list(sqrt_sx)  # type: ignore[call-overload]
         if len(values) != len(names):
             raise ValueError(f"sqrt_sx has {len(values)} values for {len(names)} detectors: give one for each.")
     else:
         values = [sqrt_sx] * len(names)
     try:
-        floats = [float(v) for v in values]  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+        floats = [float(in_unit(v, "sqrt_sx", "Hz(-1/2)")) for v in values]
+    except TypeError:
         raise ValueError(f"sqrt_sx must be a number, a sequence or a mapping, not {sqrt_sx!r}.") from None
     for name, value in zip(names, floats, strict=True):
         if not (np.isfinite(value) and value > 0):

@@ -148,3 +148,40 @@ def test_jit_agrees_with_numpy_on_known_bad_reduction():
     matrix, rows = rng.normal(size=(5, 5)), rng.normal(size=(16385, 5))
     found = jax.jit(jax.vmap(lambda row: ((matrix @ row) ** 2).sum()))(rows)
     np.testing.assert_allclose(found, ((rows @ matrix.T) ** 2).sum(axis=1), rtol=1e-12)
+
+
+def test_noise_outside_the_searched_band_changes_nothing():
+    """Wide SFTs with a loud wall far from the band give the weights and predictions of the quiet band."""
+    start = 1_100_000_000
+    doppler, amplitude = jfstat.Doppler(1.0, 0.5, [100.0], start), jfstat.Amplitude(2e-25, 0.3)
+    quiet = jfstat.simulate_sfts(["H1", "L1"], start, 86400, fmin=96, fmax=102, signals=[(doppler, amplitude)])
+    loud = quiet["H1"].data.copy()
+    loud[:, :3000] *= 100
+    series = jfstat.sfts.SFTSeries("H1", quiet["H1"].gps, quiet["H1"].gps_ns, loud)
+    walled = jfstat.SFTs((series, quiet["L1"]), quiet.tsft, quiet.first_bin)
+    a, b = (jfstat.prepare(x, 99.95, 100.05) for x in (quiet, walled))
+    np.testing.assert_allclose(a.sinv_tsft, b.sinv_tsft, rtol=1e-12)
+    np.testing.assert_allclose(jfstat.twoF(a, doppler), jfstat.twoF(b, doppler), rtol=1e-5)
+
+
+def test_errors_of_degenerate_amplitudes_are_not_wrapped():
+    case = make(100.0, seed=1)
+    signal = jfstat.Amplitude(1e-24, 0.99999, 0.2, 1.0)
+    start = case.data.epoch
+    sfts = jfstat.simulate_sfts(
+        ["H1"], start, 43200, fmin=98.7, fmax=101.3, sqrt_sx=None, signals=[(case.doppler, signal)]
+    )
+    data = jfstat.prepare(sfts, 99.95, 100.05, sqrt_sx=4e-24)
+    errors = jfstat.estimate_amplitude(data, case.doppler).errors
+    assert errors.phi0 > 2 * np.pi
+    assert errors.psi > np.pi
+
+
+def test_predictions_take_single_templates_only():
+    case = make(100.0, seed=1)
+    stack = jfstat.Amplitude(np.full(4, 1e-25), 0.1)
+    with pytest.raises(ValueError, match="vmap"):
+        jfstat.predict_twoF(case.data, case.doppler, stack)
+    values = jax.vmap(jfstat.predict_twoF, (None, None, 0))(case.data, case.doppler, stack)
+    one = jfstat.predict_twoF(case.data, case.doppler, jfstat.Amplitude(1e-25, 0.1))
+    np.testing.assert_allclose(values, np.full(4, one))

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import astropy.units as u
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ PREPARE = {
     "negative fmin": (dict(fmin=-1.0, fmax=100.0), "fmin"),
     "nan": (dict(fmin=np.nan, fmax=100.0), "fmin"),
     "not a number": (dict(fmin="a", fmax=100.0), "fmin"),
-    "wrong unit": (dict(fmin=1 * __import__("astropy.units").units.m, fmax=100.0), "fmin"),
+    "wrong unit": (dict(fmin=1 * u.m, fmax=100.0), "fmin"),
     "band below the files": (dict(fmin=98.0, fmax=99.0), "SFTs cover"),
     "band above the files": (dict(fmin=101.0, fmax=102.0), "SFTs cover"),
     "no room for Doppler shifts": (dict(fmin=98.5, fmax=101.0), "Doppler"),
@@ -46,6 +47,10 @@ PREPARE = {
     "sqrt_sx of the wrong length": (dict(fmin=100.0, fmax=100.5, sqrt_sx=[1e-23]), "sqrt_sx"),
     "sqrt_sx without a detector": (dict(fmin=100.0, fmax=100.5, sqrt_sx={"H1": 1e-23}), "L1"),
     "sqrt_sx zero": (dict(fmin=100.0, fmax=100.5, sqrt_sx=0.0), "sqrt_sx"),
+    "fdots reversed": (dict(fmin=100.0, fmax=100.5, fdots=[(0.0, -1e-9)]), "fdots"),
+    "fdots without ranges": (dict(fmin=100.0, fmax=100.5, fdots=[-1e-9]), "fdots"),
+    "orbit of another kind": (dict(fmin=100.0, fmax=100.5, orbit=3), "orbit"),
+    "sqrt_sx in another unit": (dict(fmin=100.0, fmax=100.5, sqrt_sx=[1 * u.m] * 2), "sqrt_sx"),
     "broken reference time": (dict(fmin=100.0, fmax=100.5, reftime=START + 0.5), "reftime"),
 }
 
@@ -76,6 +81,18 @@ def test_all_zero_sft_has_no_noise_floor(sfts):
         jfstat.prepare(zeroed(sfts, 2), 100.0, 100.5)
     assert one_sentence(error)
     jfstat.prepare(zeroed(sfts, 2), 100.0, 100.5, sqrt_sx=4e-24)  # with a given floor it is data like any other
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_bins_that_are_not_finite(sfts, value):
+    data = sfts["H1"].data.copy()
+    data[1, 2700] = value
+    h1 = jfstat.sfts.SFTSeries("H1", sfts["H1"].gps, sfts["H1"].gps_ns, data)
+    broken = jfstat.SFTs((h1, sfts["L1"]), sfts.tsft, sfts.first_bin)
+    for sqrt_sx in (None, 4e-24):
+        with pytest.raises(ValueError, match=f"H1 at GPS {START + 1800}.*not finite") as error:
+            jfstat.prepare(broken, 100.0, 100.5, sqrt_sx=sqrt_sx)
+        assert one_sentence(error)
 
 
 def test_too_few_bins_for_the_median():
@@ -128,6 +145,9 @@ def test_doppler(name):
         (lambda: jfstat.Orbit(1.0, -5.0, 0.0), "period"),
         (lambda: jfstat.Orbit(-1.0, 5e4, 0.0), "asini"),
         (lambda: jfstat.Orbit(1.0, 5e4, 0.0, ecc=1.0), "ecc"),
+        (lambda: jfstat.Orbit(1.0, 5e4, np.inf), "tp"),
+        (lambda: jfstat.Orbit(100.0, 500.0, 0.0), "slower than light"),
+        (lambda: jfstat.Amplitude(1e-24, 0.0, psi=np.nan), "psi"),
         (lambda: jfstat.Amplitude(-1e-24, 0.0), "h0"),
         (lambda: jfstat.Amplitude(1e-24, 1.5), "cosi"),
         (lambda: jfstat.simulate_sfts(["H1"], START, 3600, fmin=101, fmax=100), "fmin"),

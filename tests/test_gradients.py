@@ -109,18 +109,56 @@ def test_jvp_through_band_follows_finite_differences(case):
     assert np.linalg.norm(difference - np.asarray(tangent)) < 1e-3 * np.linalg.norm(difference)
 
 
-def test_template_outside_the_band_is_nan_under_transformations_and_an_error_outside(case):
-    f = case.data.frequencies[-1] + 5.0
-    p = case.doppler
-    outside = jfstat.Doppler(p.alpha, p.delta, [f], p.reftime)
-    with pytest.raises(ValueError, match="outside the data's band"):
-        jfstat.twoF(case.data, outside)
-    assert np.isnan(jax.jit(jfstat.twoF)(case.data, outside))
+MISFITS = {
+    "frequency": dict(fkdot=[101.0]),
+    "frequency in the Doppler margin": dict(fkdot=[100.11]),
+    "spin-down": dict(fkdot=[100.0, -3e-6]),
+    "far reference time": dict(fkdot=[100.0, -1e-9], reftime=1_100_000_000 - 20 * 365 * 86400),
+    "wide orbit": dict(fkdot=[100.0], orbit=jfstat.Orbit(20.0, 8000.0, 1.1e9)),
+    "tight orbit": dict(fkdot=[100.0], orbit=jfstat.Orbit(0.008, 60.0, 1.1e9)),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_templates_that_do_not_fit_are_errors_or_nan_with_their_gradients(name):
+    case = make(100.0, seed=1)
+    point = jfstat.Doppler(case.doppler.alpha, case.doppler.delta, **MISFITS[name])
+    value, gradient = jax.jit(jax.value_and_grad(jfstat.twoF, argnums=1))(case.data, point)
+    assert np.isnan(value)
+    assert all(np.isnan(x).all() for x in jax.tree.leaves((gradient.alpha, gradient.delta)))
+    with pytest.raises(ValueError, match="prepare"):
+        jfstat.twoF(case.data, point)
+    assert np.isnan(jax.jit(jfstat.fstat)(case.data, point).twoF)
+    assert np.isnan(jax.jit(jfstat.estimate_amplitude)(case.data, point).h0)
+    if not name.startswith("frequency"):
+        assert np.isnan(np.asarray(jax.jit(jfstat.twoF_band)(case.data, point))).all()
+
+
+def test_spin_down_far_from_the_reference_time_needs_fdots_and_is_then_found():
+    start, f1dot = 1_100_000_000, -5e-9
+    signal = jfstat.Doppler(1.0, 0.5, [100.0, f1dot], start - 182 * 86400)
+    amplitude = jfstat.Amplitude(2e-25, 0.3)
+    now = 100.0 + f1dot * 182 * 86400
+    sfts = jfstat.simulate_sfts(
+        ["H1", "L1"], start, 86400, fmin=now - 1.3, fmax=101.3, sqrt_sx=None, signals=[(signal, amplitude)]
+    )
+    plain = jfstat.prepare(sfts, 99.95, 100.05, signal.reftime, 4e-24)
+    with pytest.raises(ValueError, match="fdots"):
+        jfstat.twoF(plain, signal)
+    with pytest.raises(ValueError, match="fdots"):
+        jfstat.twoF_band(plain, signal)
+    data = jfstat.prepare(sfts, 99.95, 100.05, signal.reftime, 4e-24, fdots=[(-6e-9, 0.0)])
+    rho2 = float(jfstat.predict_twoF(data, signal, amplitude)) - 4
+    assert 0.9995 < float(jfstat.twoF(data, signal)) / rho2 < 1.0003
+    band = np.asarray(jfstat.twoF_band(data, signal))
+    assert abs(data.frequencies[np.argmax(band)] - 100.0) < 1 / data.tspan
 
 
 def test_new_data_and_templates_of_the_same_shape_compile_nothing():
-    # other numbers in every leaf, the same structure
-    case = make(100.0, seed=1)
+    def prepared(seed, fmin):
+        sfts = jfstat.simulate_sfts("H1", 1_100_000_000, 43200, fmin=98.5, fmax=101.5, seed=seed)
+        return jfstat.prepare(sfts, fmin, fmin + 0.1)
+
     traces = []
 
     @jax.jit
@@ -128,12 +166,19 @@ def test_new_data_and_templates_of_the_same_shape_compile_nothing():
         traces.append(1)
         return jfstat.twoF_band(data, point)
 
-    counted(case.data, case.doppler)
-    p = case.doppler
-    other = jax.tree.map(lambda x: x * 0.5, case.data)
-    counted(other, p)
-    counted(case.data, jfstat.Doppler(float(p.alpha) + 1, np.float32(0.3), (100, -1e-10), int(p.reftime)))
+    first, second = prepared(1, 100.0), prepared(2, 99.9)
+    assert not np.array_equal(first.series, second.series)
+    counted(first, jfstat.Doppler(1.0, 0.5, [100.0, -1e-9], 1_100_000_000))
+    counted(second, jfstat.Doppler(np.float32(1.0), 0, (100, -1e-10), np.int64(1_100_000_000)))
     assert len(traces) == 1
+
+
+def test_data_can_be_looked_at_inside_and_outside_of_transformations():
+    data = make(100.0, seed=1).data
+    assert "guard" in repr(data)
+    assert "FstatData" in repr(jax.tree.map(jnp.shape, data))
+    assert "FstatData" in repr(jax.eval_shape(lambda d: d, data))
+    np.testing.assert_allclose(jax.jit(lambda d: d.frequencies)(data), data.frequencies)
 
 
 def test_per_sample_work_of_the_band_is_in_single_precision():

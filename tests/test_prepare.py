@@ -20,7 +20,7 @@ def test_series_is_the_trigonometric_sum_of_the_bins_at_any_start_time():
     h1, tsft = sfts["H1"], 1800.0
     bins, centre = slice(20, 320), 140
     grid = Grid(START, -100.0, tsft / 320, 2100)
-    series, mean_psd, places = heterodyned_series(NoiseFloor(h1, tsft, 1.0), sfts.first_bin, bins, centre, grid)
+    series, mean_psd, places = heterodyned_series(NoiseFloor(h1, tsft, 1.0, bins, bins), sfts.first_bin, centre, grid)
     f = sfts.frequencies[bins]
     f_het = sfts.frequencies[20 + centre - 20]
     for n, (stamp, place) in enumerate(zip(stamps, places, strict=True)):
@@ -39,7 +39,7 @@ def test_series_is_the_trigonometric_sum_of_the_bins_at_any_start_time():
 def test_interpolation_filters_are_the_jacobi_anger_coefficients():
     w = np.linspace(-np.pi, np.pi, 7)
     for d in (-0.5, -0.2, 0.0, 0.37, 0.5):
-        total = sum(interpolation_filter(w, p) * np.cos(p * np.arccos(2 * d)) for p in range(16))
+        total = sum(np.asarray(interpolation_filter(w, p)) * np.cos(p * np.arccos(2 * d)) for p in range(16))
         np.testing.assert_allclose(total, np.exp(1j * w * d), atol=1e-13)
     assert terms_needed(np.pi, 1e-4) > terms_needed(np.pi, 1e-2) > terms_needed(0.5, 1e-2)
 

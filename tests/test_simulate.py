@@ -98,3 +98,23 @@ def test_band_and_times():
     np.testing.assert_array_equal(sfts["H1"].gps_ns, [0, 250_000_000])
     assert len(sfts) == 3
     assert sfts.end == START + 5000.25 + 1800
+
+
+def test_noise_floors_belong_to_the_detectors_as_given():
+    sfts = jfstat.simulate_sfts(["L1", "H1"], START, 7200, fmin=50, fmax=51, sqrt_sx=[1e-23, 1e-24])
+    power = {s.detector: np.mean(np.abs(s.data.astype(complex)) ** 2) for s in sfts}
+    np.testing.assert_allclose([power["L1"] / power["H1"]], [100], rtol=0.1)
+
+
+def test_a_signal_out_of_band_during_the_data_is_refused_wherever_it_is_at_its_reference_time():
+    drifting = jfstat.Doppler(1.0, 0.5, [50.5, -1e-6], START - 1_000_000)
+    with pytest.raises(ValueError, match="during the data"):
+        jfstat.simulate_sfts("H1", START, 7200, fmin=50, fmax=51, signals=[(drifting, AMPLITUDE)])
+    arriving = jfstat.Doppler(1.0, 0.5, [51.5, -1e-6], START - 1_000_000)
+    jfstat.simulate_sfts("H1", START, 7200, fmin=50, fmax=51, signals=[(arriving, AMPLITUDE)])
+
+
+def test_nanoseconds_are_exact():
+    stamps = np.array([[START, 123_456_789], [START + 1800, 123_456_789]])
+    sfts = jfstat.simulate_sfts("H1", timestamps=stamps, fmin=50, fmax=50.1)
+    np.testing.assert_array_equal(sfts["H1"].gps_ns, stamps[:, 1])

@@ -58,3 +58,22 @@ def test_canonical_amplitudes_give_the_strain(seed):
     strain = plus * 0.5 * h0 * (1 + cosi**2) * np.cos(phase + phi0) + cross * h0 * cosi * np.sin(phase + phi0)
     cos, sin = np.cos(phase), np.sin(phase)
     np.testing.assert_allclose(a1 * a * cos + a2 * b * cos + a3 * a * sin + a4 * b * sin, strain, rtol=1e-12)
+
+
+def test_units_of_a_single_quantity_and_of_numbers_without():
+    np.testing.assert_allclose(jfstat.Doppler(1.0, 0.5, [0.1] * u.kHz).fkdot, [100.0])
+    np.testing.assert_allclose(jfstat.Orbit(1.0, 1e5, 0.0, ecc=50 * u.percent).ecc, 0.5)
+    for wrong in ([100.0] * u.day, [100.0, 1e-9] * u.Hz):
+        with pytest.raises(ValueError, match="fkdot"):
+            jfstat.Doppler(1.0, 0.5, wrong)
+
+
+def test_fields_of_stacks_are_broadcast_so_that_vmap_takes_them():
+    orbits = jfstat.Orbit(jnp.array([1.0, 2.0]), 1e5, 1e9)
+    assert orbits.ecc.shape == orbits.tp.shape == (2,)
+    stack = jfstat.Doppler(1.0, jnp.array([0.1, 0.2]), [100.0, -1e-9], orbit=jfstat.Orbit(1.0, 1e5, 1e9))
+    assert stack.alpha.shape == stack.orbit.asini.shape == (2,)
+    assert stack.fkdot.shape == (2, 2)
+    assert jax.vmap(lambda p: p.orbit.asini * p.fkdot[0])(stack).shape == (2,)
+    with pytest.raises(ValueError, match="do not fit"):
+        jfstat.Doppler([1.0, 2.0], [0.1, 0.2, 0.3], [100.0])

@@ -58,7 +58,7 @@ def interpolation_filter(w: jax.Array, p: int) -> jax.Array:
     series = jnp.zeros_like(w)
     for m in range(10, -1, -1):
         series = series * square + 1.0 / (factorial(m) * factorial(m + p))
-    return ((1.0 if p == 0 else 2.0) * 1j**p) * quarter**p * series
+    return ((1.0 if p == 0 else 2.0) * quarter**p * series).astype(jnp.complex128) * 1j**p
 
 
 def terms_needed(w_max: float, tolerance: float) -> int:

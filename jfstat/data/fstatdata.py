@@ -148,7 +148,7 @@ class FstatData:
 
         A NumPy array, or traced inside a transformation.
         """
-        return _plain(self.band.fmin) + np.arange(self.layout.n_frequencies) / (2 * self.tspan)
+        return _plain(self.band.fmin) + np.arange(self.layout.n_frequencies, dtype=float) / (2 * self.tspan)
 
     @property
     def guard(self) -> Any:
@@ -163,7 +163,7 @@ class FstatData:
     def __repr__(self) -> str:
         start = f"FstatData({', '.join(self.detectors)}; GPS {self.epoch}"
         end = f"in {self.layout.n_frequencies} bins; reftime {self.reftime}; {self.ephemeris}"
-        if not isinstance(self.tspan, float):  # traced, or a tree of shapes or axes
+        if not isinstance(_plain(self.band.dtau), float):  # traced, or a tree of shapes or axes
             return f"{start}; {end})"
         f = self.frequencies
         return (

@@ -63,7 +63,7 @@ def running_median_psd(sft: np.ndarray, tsft: float, bins: int = MEDIAN_BINS) ->
 
 @dataclass(frozen=True, eq=False)
 class NoiseFloor:
-    """Noise floor of one detector's SFTs, a row at a time.
+    """Noise floor of one detector's SFTs around the searched band, a row at a time.
 
     Attributes
     ----------
@@ -71,11 +71,17 @@ class NoiseFloor:
     tsft : float
     sqrt_sx : float or None
         A given noise floor in 1/sqrt(Hz), or None for the running median.
+    bins : slice
+        Columns of the SFTs to whiten.
+    band : slice
+        Columns of the searched band, within `bins`: the SFTs' weights follow their noise there.
     """
 
     series: SFTSeries
     tsft: float
     sqrt_sx: float | None
+    bins: slice
+    band: slice
 
     @cached_property
     def whitened_power(self) -> float:
@@ -83,21 +89,23 @@ class NoiseFloor:
         return 1.0 if self.sqrt_sx is not None else whitened_power(MEDIAN_BINS)
 
     def psd(self, row: int) -> np.ndarray:
-        """Single-sided PSD of one SFT over its bins, strain^2/Hz: (n_bins,) float64.
+        """Single-sided PSD of one SFT over `bins`, strain^2/Hz: (n_bins,) float64.
 
         Raises
         ------
         ValueError
             If a bin is not finite or the running median vanishes somewhere.
         """
-        if not np.isfinite(self.series.data[row]).all():
+        half, row_data = MEDIAN_BINS // 2, self.series.data[row]
+        low, high = max(0, self.bins.start - half), min(len(row_data), self.bins.stop + half)
+        if not np.isfinite(row_data[low:high]).all():
             raise ValueError(
                 f"the SFT of {self.series.detector} at GPS {self.series.gps[row]} has bins that are not finite: leave "
                 "it out."
             )
         if self.sqrt_sx is not None:
-            return np.full(self.series.data.shape[1], self.sqrt_sx**2)
-        psd = running_median_psd(self.series.data[row], self.tsft)
+            return np.full(self.bins.stop - self.bins.start, self.sqrt_sx**2)
+        psd = running_median_psd(row_data[low:high], self.tsft)[self.bins.start - low : self.bins.stop - low]
         if not psd.min() > 0:
             raise ValueError(
                 f"the SFT of {self.series.detector} at GPS {self.series.gps[row]} has all-zero bins and so no noise "
@@ -106,9 +114,11 @@ class NoiseFloor:
         return psd
 
     def band_mean(self, psd: np.ndarray) -> float:
-        """Mean of a PSD over the bins that a full window reaches (LALSuite: XLALComputeMultiNoiseWeights)."""
-        half = 0 if self.sqrt_sx is not None else MEDIAN_BINS // 2
-        return float(np.mean(psd[half : len(psd) - half]))
+        """Mean over the searched band of what `psd` gave.
+
+        LALSuite's XLALComputeMultiNoiseWeights takes the mean over all bins that it loaded and a full window reaches.
+        """
+        return float(np.mean(psd[self.band.start - self.bins.start : self.band.stop - self.bins.start]))
 
 
 def noise_weights(mean_psd: Sequence[np.ndarray]) -> tuple[list[np.ndarray], float]:

@@ -47,6 +47,8 @@ class BandPlan:
     ----------
     bins : slice
         Columns of the SFTs to read.
+    searched : slice
+        Those of the pass band.
     centre_bin : int
         Column that the wide series' heterodyne moves to zero.
     wide : Grid
@@ -62,6 +64,7 @@ class BandPlan:
     """
 
     bins: slice
+    searched: slice
     centre_bin: int
     wide: Grid
     offset_bins: int
@@ -152,6 +155,7 @@ def plan_band(
     n_frequencies = int((fmax - fmin) * 2 * tspan * (1 + 1e-12)) + 1
     return BandPlan(
         bins=bins,
+        searched=_columns(sfts, pass_low, pass_high, 0.0),
         centre_bin=centre_bin,
         wide=wide,
         offset_bins=offset_bins,
@@ -197,7 +201,7 @@ def _columns(sfts: SFTs, pass_low: float, pass_high: float, guard: float) -> sli
 
 
 def guard_loss(guard: float, tsft: float) -> float:
-    """Expected fraction of rho^2 lost because SFTs are cut `guard` Hz beyond the searched band.
+    """Expected fraction of rho^2 lost because SFTs are cut `guard` Hz beyond the searched band; at most that.
 
     A signal leaves 1/(pi^2 K) of its energy in an SFT beyond K bins on both sides, averaged over its place between two
     bins. The recovered amplitude falls by that fraction, rho^2 by twice; by once only where SFTs start half a sample

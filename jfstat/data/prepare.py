@@ -51,7 +51,8 @@ def prepare(
     reftime : int or Time, optional
         GPS time of templates that name none; the start of the data if None, as in ComputeFstatistic_v2.
     sqrt_sx : float, sequence or mapping, optional
-        Noise floor in 1/sqrt(Hz), one or one a detector. None estimates it from each SFT by a running median.
+        Noise floor in 1/sqrt(Hz), one or one a detector in the order of ``sfts.detectors``. None estimates it from
+        each SFT by a running median.
     ephemeris : str or two paths
         See `load_ephemeris`.
     guard : float or Quantity
@@ -145,8 +146,8 @@ def _weighted_series(
     """Wide series of all detectors times the roots of their weights, the weights, and the mean of 1/S."""
     wide, means, places = [], [], []
     for series, floor in zip(sfts, floors, strict=True):
-        noise = NoiseFloor(series, sfts.tsft, floor)
-        samples, mean_psd, slices = heterodyned_series(noise, sfts.first_bin, plan.bins, plan.centre_bin, plan.wide)
+        noise = NoiseFloor(series, sfts.tsft, floor, plan.bins, plan.searched)
+        samples, mean_psd, slices = heterodyned_series(noise, sfts.first_bin, plan.centre_bin, plan.wide)
         wide.append(samples)
         means.append(mean_psd)
         places.append(slices)

@@ -12,7 +12,7 @@ BATCH = 256
 
 
 def heterodyned_series(
-    noise: NoiseFloor, first_bin: int, bins: slice, centre: int, grid: Grid
+    noise: NoiseFloor, first_bin: int, centre: int, grid: Grid
 ) -> tuple[np.ndarray, np.ndarray, list[slice]]:
     """Place the whitened SFTs on a regular grid, gaps zero, one heterodyne phase throughout.
 
@@ -23,11 +23,9 @@ def heterodyned_series(
     Parameters
     ----------
     noise : NoiseFloor
-        Of the detector's SFTs.
+        Of the detector's SFTs, with the columns to use.
     first_bin : int
         Bin of the SFTs' first column: its frequency is ``first_bin / tsft``.
-    bins : slice
-        Columns of the SFTs to use.
     centre : int
         The column that becomes zero frequency.
     grid : Grid
@@ -42,7 +40,7 @@ def heterodyned_series(
     places : list of slices
         Where each SFT lies in the series.
     """
-    sfts, tsft = noise.series, noise.tsft
+    sfts, tsft, bins = noise.series, noise.tsft, noise.bins
     n_samples = round(tsft / grid.dt)
     since_start = (sfts.gps - grid.epoch) + 1e-9 * sfts.gps_ns - grid.start
     first_sample = np.ceil(since_start / grid.dt - 1e-6).astype(int)
@@ -62,7 +60,7 @@ def heterodyned_series(
             psd = noise.psd(row)
             mean_psd[row] = noise.band_mean(psd)
             shift = np.exp(2j * np.pi * (offsets * (late[row] / tsft) - cycles[row]))
-            whitened = sfts.data[row, bins] * shift / np.sqrt(variance * psd[bins])
+            whitened = sfts.data[row, bins] * shift / np.sqrt(variance * psd)
             spectrum[i, offsets] = whitened  # negative offsets index from the end, as the transform wants them
         samples = np.fft.ifft(spectrum, axis=1) * (n_samples / tsft)
         for i, row in enumerate(rows):

@@ -40,7 +40,7 @@ def shapiro_delay(sun: jax.Array, n: jax.Array) -> jax.Array:
     impact2 = distance2 - along * along
     inside = (impact2 < SUN_RADIUS**2) & (along < 0)
     # both branches are finite everywhere, so that where() passes no NaN into gradients
-    impact = jnp.sqrt(jnp.where(inside & (impact2 > 0), impact2, 1.0))
+    impact = jnp.where(impact2 > 0, jnp.sqrt(jnp.where(inside & (impact2 > 0), impact2, 1.0)), 0.0)
     graze = along + jnp.sqrt(jnp.where(inside, SUN_RADIUS**2 + along * along, along * along + 1.0))
     through = SHAPIRO * jnp.log(ASTRONOMICAL_UNIT / graze) + 2 * SHAPIRO * (1.0 - impact / SUN_RADIUS)
     around = SHAPIRO * jnp.log(ASTRONOMICAL_UNIT / jnp.where(inside, 1.0, jnp.sqrt(distance2) + along))

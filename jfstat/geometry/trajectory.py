@@ -70,10 +70,9 @@ class Trajectory:
         Outside the table the first and last pieces are continued, which serves the first steps of an iteration only.
         """
         position = (t - self.start) / SEGMENT
-        piece = jnp.clip(jnp.floor(jax.lax.stop_gradient(position)), 0, self.coefficients.shape[1] - 1).astype(
-            jnp.int32
-        )
-        u = (2.0 * (position - piece) - 1.0)[..., None]
+        whole = jnp.clip(jnp.floor(jax.lax.stop_gradient(position)), 0, self.coefficients.shape[1] - 1)
+        u = (2.0 * (position - whole) - 1.0)[..., None]
+        piece = whole.astype(jnp.int32)
         value = self.coefficients[DEGREE][piece]
         for k in range(DEGREE - 1, -1, -1):
             value = value * u + self.coefficients[k][piece]

@@ -68,7 +68,8 @@ def search(
     ----------
     data : FstatData
     bank : Doppler
-        A stack of n templates, as from `grid`, or one template; ``fkdot[..., 0]`` is ignored.
+        A stack of n templates, as from `grid`, or one template; ``fkdot[..., 0]`` is ignored. Orbits should be those
+        that `prepare` was told of: others cost much more, and bins that they take out of the band are left out.
     top : int
         How many candidates to keep at most.
     threshold : float, optional

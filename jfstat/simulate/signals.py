@@ -103,7 +103,7 @@ def _bins(
     to_powers = np.linalg.inv(np.vander(nodes, increasing=True))
 
     # at the nodes of each piece: cycles beyond the central bin's, and the complex amplitude
-    within = tsft / pieces * (jnp.arange(pieces)[:, None] + 0.5 + 0.5 * nodes)
+    within = tsft / pieces * (np.arange(pieces, dtype=float)[:, None] + 0.5 + 0.5 * nodes)
     t = starts[:, None, None] + within
     since = source_delay(trajectory, doppler, t) + (starts[:, None, None] - reference)
     f = doppler.fkdot[0]
@@ -112,18 +112,18 @@ def _bins(
     a, b = patterns(trajectory, response, doppler, t)
     strength = jnp.maximum(jnp.max(jnp.abs(canonical)), 1e-300)  # strains near 1e-38 would underflow
     a1, a2, a3, a4 = canonical / strength
-    strain = 0.5 * ((a1 - 1j * a3) * a + (a2 - 1j * a4) * b)
+    strain = 0.5 * jax.lax.complex(a1 * a + a2 * b, -(a3 * a + a4 * b))
 
     # and from there at every sample, the end of the SFT included; once the phase is reduced to one turn, single
     # precision keeps 1e-7, as the SFTs themselves do
-    u = 2.0 * jnp.arange(n // pieces + 1) / (n // pieces) - 1
-    powers = (u[:, None] ** jnp.arange(DEGREE + 1)) @ to_powers
+    u = np.linspace(-1, 1, n // pieces + 1)
+    powers = np.vander(u, DEGREE + 1, increasing=True) @ to_powers
     turns = (cycles - whole) @ powers.T + jnp.mod(whole, 1.0)
     angle = (2 * jnp.pi) * (turns - jnp.round(turns)).astype(jnp.float32)
-    pattern = strain.astype(jnp.complex64) @ powers.T.astype(jnp.complex64)
+    pattern = strain.astype(jnp.complex64) @ powers.T.astype(np.complex64)
     wave = pattern * jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
-    x = wave[..., :-1].reshape(len(starts), n) * window.astype(jnp.float32)
+    x = wave[..., :-1].reshape(len(starts), n) * window.astype(jnp.complex64)
     # trapezoidal rule: the Fourier kernel is the same at both ends of an SFT
-    x = x.at[:, 0].add(0.5 * (wave[:, -1, -1] * window[-1].astype(jnp.float32) - x[:, 0]))
+    x = x.at[:, 0].add(0.5 * (wave[:, -1, -1] * window[-1].astype(jnp.complex64) - x[:, 0]))
     bins = jnp.arange(n_bins) - n_bins // 2
-    return jnp.fft.fft(x)[:, bins] * (strength * tsft / n)
+    return jnp.fft.fft(x)[:, bins].astype(jnp.complex128) * (strength * tsft / n).astype(jnp.complex128)

@@ -11,6 +11,7 @@ import numpy as np
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.detectors import get_detector
 from jfstat.geometry.ephemeris import load_ephemeris
+from jfstat.geometry.source import spin_drift
 from jfstat.geometry.trajectory import SEGMENT, detector_trajectory
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.windows import window_samples
@@ -48,7 +49,7 @@ def simulate_sfts(
     tsft : float or Quantity
         Length of an SFT, s.
     sqrt_sx : float, sequence, mapping or None
-        Noise floor in 1/sqrt(Hz), one or one a detector; None or 0 for no noise.
+        Noise floor in 1/sqrt(Hz), one or one a detector in the order of `detectors`; None or 0 for no noise.
     signals : sequence of (Doppler, Amplitude)
         Signals to add. A Doppler without reference time refers to the start of the data.
     timestamps : sequence or mapping, optional
@@ -75,6 +76,7 @@ def simulate_sfts(
         raise ValueError(f"detectors must be different prefixes such as ['H1', 'L1'], not {detectors!r}.")
     for name in names:
         get_detector(name)
+    floors = _floors(names, sqrt_sx)  # a sequence is in the order of the detectors as given
     names = tuple(sorted(names))
     length = seconds(tsft, "tsft")
     if length <= 0:
@@ -85,7 +87,6 @@ def simulate_sfts(
     first = int(np.floor(low * length + 1e-6))
     n_bins = int(np.ceil(high * length - 1e-6)) - first
     times = _start_times(names, start, duration, timestamps, length)
-    floors = _floors(names, sqrt_sx)
     series = []
     for name in names:
         gps, gps_ns = times[name]
@@ -117,7 +118,8 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
     Raises
     ------
     ValueError
-        If a signal is not a pair of one Doppler and one Amplitude, or its frequency lies outside the SFTs' band.
+        If a signal is not a pair of one Doppler and one Amplitude, or its frequency, orbit and Earth's motion aside,
+        lies outside the SFTs' band at the start or end of the data.
     """
     signals = list(signals)
     f = sfts.frequencies
@@ -131,10 +133,12 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
             raise ValueError(f"signals must be pairs (Doppler, Amplitude), not {pair!r}: write [(doppler, amplitude)].")
         if doppler.alpha.ndim or amplitude.h0.ndim or doppler.fkdot.ndim != 1:
             raise ValueError("signals must hold single sources: write stacks as a list of pairs.")
-        if not f[0] <= float(doppler.fkdot[0]) <= f[-1]:
+        since = np.array([0.0, sfts.end - sfts.start]) + (sfts.start - (doppler.reftime or sfts.start))
+        during = float(doppler.fkdot[0]) + np.asarray(spin_drift(doppler.fkdot, jnp.asarray(since)))
+        if during.min() < f[0] or during.max() > f[-1]:
             raise ValueError(
-                f"a signal at {float(doppler.fkdot[0])} Hz lies outside the SFTs' band of {f[0]} to {f[-1]} Hz: "
-                "widen the band or move the signal."
+                f"a signal at {during.min()} to {during.max()} Hz during the data lies outside the SFTs' band of "
+                f"{f[0]} to {f[-1]} Hz: widen the band or move the signal."
             )
     epoch, end = sfts.start, sfts.end - sfts.start
     reach = 2 * MAX_DELAY

@@ -35,9 +35,9 @@ def amplitude_from_vector(vector: jax.Array, covariance: jax.Array) -> Amplitude
     # the complex amplitudes A1 - i A3 and A2 - i A4 are e^{i phi0} times (A+ cos 2psi + i Ax sin 2psi) and
     # (A+ sin 2psi - i Ax cos 2psi)
     psi = 0.25 * jnp.arctan2(2 * (a1 * a2 + a3 * a4), a1**2 + a3**2 - a2**2 - a4**2)
-    pa, pb = a1 - 1j * a3, a2 - 1j * a4
     cos, sin = jnp.cos(2 * psi), jnp.sin(2 * psi)
-    phi0 = jnp.angle(pa * cos + pb * sin)  # this sum is A+ e^{i phi0}
+    # cos and sin of 2psi times the two sum to A+ e^{i phi0}
+    phi0 = jnp.arctan2(-(a3 * cos + a4 * sin), a1 * cos + a2 * sin)
     root_h = jnp.sqrt(jnp.maximum(plus**2 - cross**2, 0.0))
     h0 = plus + root_h
     estimate = _plain(

@@ -71,6 +71,21 @@ def nan_unless_fit(data: FstatData, point: Doppler, band: bool = False) -> jax.A
     return jnp.where(jnp.max(jnp.stack(fit(data, point, band))) <= 0, 1.0, jnp.nan)
 
 
+def covered(data: FstatData, point: Doppler) -> jax.Array:
+    """Which bins of the band an orbit's Doppler shift leaves inside the pass band, (n_frequencies,) bool."""
+    numbers = data.band
+    spacing = 0.5 / (numbers.dtau * data.layout.n_fft)
+    speed = 0.0 if point.orbit is None else orbit_speed(point.orbit)
+    low = (numbers.pass_low - numbers.slack) / (1 - DOPPLER - speed)
+    high = (numbers.pass_high + numbers.slack) / (1 + DOPPLER + speed)
+    # bounds as integers: no array of frequencies in float64
+    first, last = jnp.ceil((low - numbers.fmin) / spacing), jnp.floor((high - numbers.fmin) / spacing)
+    bins = jnp.arange(data.layout.n_frequencies, dtype=jnp.int32)
+    limit = data.layout.n_frequencies
+    first, last = (jnp.clip(x, -1, limit).astype(jnp.int32) for x in (first, last))
+    return (bins >= first) & (bins <= last)
+
+
 def check_data(data: Any) -> None:
     """Raise a ValueError unless `data` is an FstatData and 64-bit mode is on."""
     require_x64()
@@ -116,7 +131,7 @@ def check_point(data: FstatData, point: Any, band: bool = False) -> None:
     if max(below, above) > 0:
         raise ValueError(
             f"{what}, with the spin-down during the data and the Earth's Doppler shifts, lies outside the data's band "
-            f"of {edges} by {max(below, above):.3g} Hz: prepare other fmin and fmax, or with fdots=."
+            f"of {edges} by {max(below, above):.3g} Hz: prepare with a wider band, fdots= or this reference time."
         )
     if orbit > 0:
         raise ValueError(

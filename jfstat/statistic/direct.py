@@ -35,13 +35,13 @@ def block_sums(series: jax.Array, phase: jax.Array, a: jax.Array, b: jax.Array) 
     () complex128, twice.
     """
     block = series.shape[1]
-    u = (2.0 * jnp.arange(block) + 1) / block - 1
+    u = (2.0 * jnp.arange(block, dtype=jnp.float64) + 1) / block - 1
     powers = jnp.stack([jnp.ones_like(u), u, u * u, u**3])
     angle = (-2 * jnp.pi) * (phase @ powers)
-    rotated = series * jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
+    rotated = series.astype(jnp.complex128) * jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
     # a and b are cubics as well, so that four moments of each block serve both
     moments = rotated @ powers.T.astype(jnp.complex128)
-    return jnp.sum(moments * a), jnp.sum(moments * b)
+    return jnp.sum(moments * a.astype(moments.dtype)), jnp.sum(moments * b.astype(moments.dtype))
 
 
 def detector_sums(
@@ -63,7 +63,7 @@ def detector_sums(
     a, b = patterns(trajectory, response, point, t)
     whole = jax.lax.stop_gradient(jnp.round(jnp.mean(cycles, axis=1, keepdims=True)))
     sum_a, sum_b = block_sums(blocks, cubic(cycles - whole), cubic(a), cubic(b))
-    return sum_a * band.dt, sum_b * band.dt
+    return sum_a * band.dt.astype(sum_a.dtype), sum_b * band.dt.astype(sum_b.dtype)
 
 
 def fa_fb(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.source import spin_phase
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
-from jfstat.statistic.check import check_data, check_point, check_scalars, nan_unless_fit
+from jfstat.statistic.check import check_data, check_point, check_scalars, covered, nan_unless_fit
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, two_f
 from jfstat.statistic.direct import fa_fb
 from jfstat.statistic.resample import resampled
@@ -97,17 +97,17 @@ def _fstat(data: FstatData, point: Doppler) -> Fstat:
     matrix = antenna_matrix(data, point)
     total = _total(matrix)
     since = data.band.middle - reference_offset(data, point)
-    turn = jnp.exp(2j * jnp.pi * jnp.mod(spin_phase(point.fkdot, since), 1.0))
-    fa, fb = fa * nan_unless_fit(data, point), fb * nan_unless_fit(data, point)
+    angle = 2 * jnp.pi * jnp.mod(spin_phase(point.fkdot, since), 1.0)
+    turn = jax.lax.complex(jnp.cos(angle), jnp.sin(angle)) * _as_complex(nan_unless_fit(data, point))
     sum_a, sum_b = jnp.sum(fa), jnp.sum(fb)
     return Fstat(
-        twoF=two_f(sum_a, sum_b, total),
+        twoF=two_f(sum_a, sum_b, total) * nan_unless_fit(data, point),
         Fa=sum_a * turn,
         Fb=sum_b * turn,
         A=total.A,
         B=total.B,
         C=total.C,
-        twoF_per_detector=two_f(fa, fb, matrix),
+        twoF_per_detector=two_f(fa, fb, matrix) * nan_unless_fit(data, point),
     )
 
 
@@ -125,8 +125,8 @@ def twoF_band(data: FstatData, point: Doppler) -> jax.Array:
     Returns
     -------
     (n_frequencies,) float32
-        2F at ``data.frequencies``; all NaN where values are traced and the template does not fit. With an orbit that
-        `prepare` was not told of, bins closer to the band's edge than the orbit's Doppler shift lose what lies outside.
+        2F at ``data.frequencies``; all NaN where values are traced and the template does not fit. 0 for bins that an
+        orbit takes out of the prepared band, which happens close to its edges if `prepare` was not told of the orbit.
 
     Raises
     ------
@@ -147,13 +147,16 @@ def _twoF_band(data: FstatData, point: Doppler) -> jax.Array:
         fa, fb = band_spectrum(z, data.layout)
     with jax.named_scope("2F"):
         value = two_f(fa, fb, _total(antenna_matrix(data, point)))
+        if point.orbit is not None:
+            value = jnp.where(covered(data, point), value, jnp.zeros_like(value))
         return value * nan_unless_fit(data, point, band=True).astype(value.dtype)
 
 
 def predict_twoF(data: FstatData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
     """Expected 2F at the true template of a signal: 4 + rho^2.
 
-    rho^2 = Sinv_Tsft A^mu M_mu_nu A^nu (LALSuite: XLALComputeOptimalSNR2FromMmunu).
+    rho^2 = Sinv_Tsft A^mu M_mu_nu A^nu (LALSuite: XLALComputeOptimalSNR2FromMmunu). As there, SFTs are taken to have
+    rectangular windows: of a signal in windowed ones mean(w)^2/mean(w^2) of rho^2 is found, 2/3 for Hann.
 
     Parameters
     ----------
@@ -188,8 +191,9 @@ def _predict_twoF(data: FstatData, doppler: Doppler, amplitude: Amplitude) -> ja
 def estimate_amplitude(data: FstatData, point: Doppler) -> Amplitude:
     """Maximum-likelihood amplitude parameters at one template, with their errors.
 
-    LALSuite: XLALEstimatePulsarAmplitudeParams. The errors are the Cramer-Rao bounds; they are infinite where the
-    parameters degenerate, at |cosi| = 1.
+    LALSuite: XLALEstimatePulsarAmplitudeParams, which gives errors of psi and phi0 that are sqrt(2) larger. The errors
+    here are the Cramer-Rao bounds; they grow without limit towards |cosi| = 1, where psi and phi0 degenerate, and are
+    then no guide. Windowed SFTs are taken for rectangular: h0 comes out mean(w)/rms(w) too small.
 
     Parameters
     ----------
@@ -215,10 +219,14 @@ def estimate_amplitude(data: FstatData, point: Doppler) -> Amplitude:
 @jax.jit
 def _estimate_amplitude(data: FstatData, point: Doppler) -> Amplitude:
     fa, fb = fa_fb(data, point)
-    fa, fb = fa * nan_unless_fit(data, point), fb * nan_unless_fit(data, point)
+    fits = _as_complex(nan_unless_fit(data, point))
     total = _total(antenna_matrix(data, point))
-    vector, covariance = amplitude_vector(jnp.sum(fa), jnp.sum(fb), total, data.sinv_tsft)
+    vector, covariance = amplitude_vector(jnp.sum(fa) * fits, jnp.sum(fb) * fits, total, data.sinv_tsft)
     return amplitude_from_vector(vector, covariance)
+
+
+def _as_complex(x: jax.Array) -> jax.Array:
+    return x.astype(jnp.complex128)
 
 
 def _total(matrix: AntennaMatrix) -> AntennaMatrix:

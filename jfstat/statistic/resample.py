@@ -53,7 +53,7 @@ def interpolate(bank: jax.Array, whole: jax.Array, rest: jax.Array) -> jax.Array
     lower, current = jnp.ones_like(x), x
     value = rows[..., 0]
     for p in range(1, bank.shape[1]):
-        value = value + rows[..., p] * current
+        value = value + rows[..., p] * current.astype(rows.dtype)
         lower, current = current, 2 * x * current - lower
     return value
 
@@ -150,7 +150,7 @@ def demodulate(bank: jax.Array, cubics: BlockCubics, block: int) -> tuple[jax.Ar
     turns = turns + polynomial(cubics.phase.rest)
     angle = (-2 * jnp.pi) * (turns - jax.lax.stop_gradient(jnp.round(turns)))
     z = z * jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
-    return z * polynomial(cubics.a), z * polynomial(cubics.b)
+    return z * polynomial(cubics.a).astype(z.dtype), z * polynomial(cubics.b).astype(z.dtype)
 
 
 def resampled(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]:

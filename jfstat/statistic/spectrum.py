@@ -27,7 +27,7 @@ def folded(z: jax.Array, n_fft: int) -> jax.Array:
     n = z.shape[-1]
     turns = -(-n // n_fft)
     z = jnp.pad(z, [(0, 0)] * (z.ndim - 1) + [(0, turns * n_fft - n)]).reshape(*z.shape[:-1], turns, n_fft)
-    signs = (1 - 2 * (jnp.arange(turns) % 2)).astype(z.real.dtype)[:, None]
+    signs = (1 - 2 * (jnp.arange(turns) % 2)).astype(z.dtype)[:, None]
     angle = (-jnp.pi / n_fft) * jnp.arange(n_fft, dtype=z.real.dtype)
     even = jnp.sum(z, axis=-2)
     odd = jnp.sum(z * signs, axis=-2) * jax.lax.complex(jnp.cos(angle), jnp.sin(angle))

@@ -48,7 +48,7 @@ def node_times(start: jax.Array, step: jax.Array, block: int, n_blocks: int) -> 
 
     A block's u runs over [-1, 1] such that sample j lies at ``u = (2 j + 1)/block - 1``.
     """
-    centres = start + step * (block * jnp.arange(n_blocks) + 0.5 * (block - 1))
+    centres = start + step * (block * jnp.arange(n_blocks, dtype=jnp.float64) + 0.5 * (block - 1))
     return centres[:, None] + step * (0.5 * block) * NODES
 
 
