@@ -8,6 +8,8 @@ from math import factorial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from scipy import fft
 
 from jfstat.data.grid import Grid
 
@@ -36,35 +38,43 @@ def taper(frequency: np.ndarray, half_pass: float, half_stop: float) -> np.ndarr
     return np.where(x <= 0, 1.0, np.where(x >= 1, 0.0, 1.0 / (1.0 + np.exp(np.minimum(1 / (1 - y) - 1 / y, 700.0)))))
 
 
-def interpolation_filter(w: jax.Array, p: int) -> jax.Array:
+MAX_TERMS = 26
+"""More than any band needs: 2 J_26(pi/2) is 1e-29."""
+_SERIES = np.array([[1.0 / (factorial(m) * factorial(m + p)) for m in range(11)] for p in range(MAX_TERMS)])
+"""Coefficients 1/(m! (m+p)!) of the power series of J_p; eleven are exact to rounding up to pi/2."""
+_FACTORS = np.array([(1.0 if p == 0 else 2.0) * 1j**p for p in range(MAX_TERMS)])
+"""eps_p i^p."""
+
+
+def interpolation_filter(w: jax.Array, p: ArrayLike) -> jax.Array:
     """Coefficient of T_p(2 d) in exp(i w d), for d in [-1/2, 1/2]: eps_p i^p J_p(w/2), eps_0 = 1 and otherwise 2.
 
-    This is the Jacobi-Anger expansion; J_p comes from its power series, which for |w| <= pi is exact to rounding after
-    ten terms.
+    This is the Jacobi-Anger expansion, with J_p from its power series.
 
     Parameters
     ----------
     w : (n,) float64
-        Angular frequency, rad per sample.
+        Angular frequency, rad per sample, at most pi.
     p : int
-        Order.
+        Order, below MAX_TERMS.
 
     Returns
     -------
     (n,) complex128.
     """
-    quarter = 0.25 * w
+    quarter = 0.25 * jnp.asarray(w)
     square = -quarter * quarter
-    series = jnp.zeros_like(w)
-    for m in range(10, -1, -1):
-        series = series * square + 1.0 / (factorial(m) * factorial(m + p))
-    return ((1.0 if p == 0 else 2.0) * quarter**p * series).astype(jnp.complex128) * 1j**p
+    coefficients = jnp.asarray(_SERIES)[p]
+    series = jnp.zeros_like(quarter)
+    for m in range(_SERIES.shape[1] - 1, -1, -1):
+        series = series * square + coefficients[m]
+    return (jnp.power(quarter, p) * series).astype(jnp.complex128) * jnp.asarray(_FACTORS)[p]
 
 
 def terms_needed(w_max: float, tolerance: float) -> int:
     """Number P of terms for which the first one left out, ``2 |J_P(w_max / 2)|``, is below `tolerance`."""
     edge = jnp.array([w_max])
-    return next(p for p in range(1, 26) if abs(interpolation_filter(edge, p)[0]) < tolerance)
+    return next(p for p in range(1, MAX_TERMS) if abs(interpolation_filter(edge, p)[0]) < tolerance)
 
 
 def decimated_spectrum(
@@ -90,12 +100,25 @@ def decimated_spectrum(
         In FFT order, scaled so that its inverse FFT is the band series, of n_out samples. The phase that the shift by
         `offset_bins` takes off is zero at the grid's epoch, like that of the series itself.
     """
-    spectrum = jnp.fft.fft(jnp.asarray(series, jnp.complex128))
-    bins = np.fft.fftfreq(n_out, 1.0 / n_out).astype(int)
-    kept = np.asarray(spectrum[(bins + offset_bins) % len(series)])
+    # in place, because this is where `prepare` needs most memory
+    spectrum = np.asarray(fft.fft(series.astype(np.complex128), overwrite_x=True))
+    # in FFT order: non-negative frequencies first
+    positive, negative = -(-n_out // 2), n_out // 2
+    kept = np.empty(n_out, np.complex128)
+    kept[:positive] = _slice_around(spectrum, offset_bins, positive)
+    kept[positive:] = _slice_around(spectrum, offset_bins - negative, negative)
+    bins = np.fft.fftfreq(n_out, 1.0 / n_out)
     response = taper(bins / grid.length, half_pass, half_stop)
     turn = np.exp(-2j * np.pi * np.fmod(offset_bins * (grid.start / grid.length), 1.0))
-    return kept * (response * (n_out / len(series))) * turn
+    kept *= response * (n_out / len(series))
+    return kept * turn
+
+
+def _slice_around(spectrum: np.ndarray, start: int, n: int) -> np.ndarray:
+    """Entries ``start`` to ``start + n - 1`` of a spectrum, which continues periodically."""
+    start %= len(spectrum)
+    first = spectrum[start : start + n]
+    return first if len(first) == n else np.concatenate([first, spectrum[: n - len(first)]])
 
 
 @partial(jax.jit, static_argnames="terms")
@@ -121,12 +144,13 @@ def interpolation_bank(spectrum: jax.Array, terms: int) -> tuple[jax.Array, jax.
     n = spectrum.shape[0]
     w = 2 * jnp.pi * jnp.fft.fftfreq(n)
 
-    # float64 up to the last transform keeps the rounding independent of the length; the transforms themselves are in
-    # single precision, which halves their time and memory
-    def filtered(p: int) -> jax.Array:
-        return jnp.fft.ifft((spectrum * interpolation_filter(w, p)).astype(jnp.complex64))
+    edge = ((jnp.arange(n) > 0) & (jnp.arange(n) < n - 1)).astype(jnp.complex64)
 
-    bank = jnp.stack([filtered(p) for p in range(terms)], axis=-1)
-    edge = (jnp.arange(n) > 0) & (jnp.arange(n) < n - 1)
-    series = jnp.fft.ifft(spectrum.astype(jnp.complex64))
-    return series, jnp.where(edge[:, None], bank, 0)
+    # float64 up to the last transform keeps the rounding independent of the length; the transforms themselves are in
+    # single precision, which halves their time. One term after the other, so that memory holds little but the bank.
+    def add_term(p: jax.Array, bank: jax.Array) -> jax.Array:
+        term = jnp.fft.ifft((spectrum * interpolation_filter(w, p)).astype(jnp.complex64))
+        return bank.at[:, p].set(term * edge)
+
+    bank = jax.lax.fori_loop(0, terms, add_term, jnp.zeros((n, terms), jnp.complex64))
+    return jnp.fft.ifft(spectrum.astype(jnp.complex64)), bank
