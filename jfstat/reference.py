@@ -1,7 +1,8 @@
 """The slow, obvious reference: 2F as a direct float64 sum over samples, every one with its exact time and phase.
 
 Nothing of the fast paths is used here: no blocks, no polynomials, no interpolation, no FFT, no single precision. The
-tests hold `twoF` and `twoF_band` against it.
+tests hold `twoF` and `twoF_band` against it. The delays themselves are those of `jfstat.geometry`, whose witness is
+LALSuite.
 """
 
 from __future__ import annotations

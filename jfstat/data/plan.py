@@ -140,18 +140,9 @@ def plan_band(
     f_wide = (sfts.first_bin + centre_bin) / tsft
     offset_bins = round((centre - f_wide) * wide.length)
 
-    # told of none: as wild an orbit as the pass band can hold
-    rate = 2 * np.pi / SHORTEST_PERIOD * np.sqrt((1 + LARGEST_ECC) / (1 - LARGEST_ECC))
-    widest = orbit or Orbit(half_pass / (fmax * rate), SHORTEST_PERIOD, 0.0, LARGEST_ECC)
-    turning = Orbit(**EARTH, tp=0.0)
-    seconds = min(BLOCK_SECONDS, float(cubic_length(turning, fmax, BLOCK_CYCLES)))
-    seconds_orbit = min(seconds, float(jnp.min(cubic_length(widest, fmax, BLOCK_CYCLES))))
-    block_orbit = max(1, int(seconds_orbit / dtau))
-    block = block_orbit * max(1, int(seconds / dtau / block_orbit))
-    asini = max(LARGEST_ASINI, float(jnp.max(widest.asini * (1 + widest.ecc))))
+    block, block_orbit, asini = _blocks(orbit, fmax, half_pass, dtau)
     # the delay to the SSB and across the orbit stretches the series in the source frame
     stretch = min(2 * MAX_DELAY, DOPPLER * wide.length) + 2 * asini
-
     n_frequencies = int((fmax - fmin) * 2 * tspan * (1 + 1e-12)) + 1
     return BandPlan(
         bins=bins,
@@ -185,6 +176,18 @@ def plan_band(
             terms=terms_needed(2 * np.pi * half_pass * wide.length / n_band, BANK_TOLERANCE),
         ),
     )
+
+
+def _blocks(orbit: Orbit | None, fmax: float, half_pass: float, dtau: float) -> tuple[int, int, float]:
+    """Samples of a block, of an orbit's block, and the largest delay across the orbit, s."""
+    # told of none, as wild an orbit as the pass band can hold
+    rate = 2 * np.pi / SHORTEST_PERIOD * np.sqrt((1 + LARGEST_ECC) / (1 - LARGEST_ECC))
+    widest = orbit or Orbit(half_pass / (fmax * rate), SHORTEST_PERIOD, 0.0, LARGEST_ECC)
+    seconds = min(BLOCK_SECONDS, float(cubic_length(Orbit(**EARTH, tp=0.0), fmax, BLOCK_CYCLES)))
+    seconds_orbit = min(seconds, float(jnp.min(cubic_length(widest, fmax, BLOCK_CYCLES))))
+    block_orbit = max(1, int(seconds_orbit / dtau))
+    block = block_orbit * max(1, int(seconds / dtau / block_orbit))
+    return block, block_orbit, max(LARGEST_ASINI, float(jnp.max(widest.asini * (1 + widest.ecc))))
 
 
 def _columns(sfts: SFTs, pass_low: float, pass_high: float, guard: float) -> slice:
