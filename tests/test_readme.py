@@ -1,0 +1,25 @@
+"""The README's Python runs as printed."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+import jfstat
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_the_readmes_example_runs(tmp_path, monkeypatch):
+    (block,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    source = jfstat.Doppler(alpha=2.1, delta=0.47, fkdot=[100.1, -1e-10], reftime=1167458304)
+    sfts = jfstat.simulate_sfts(
+        ["H1", "L1"], 1167458304, 43200, fmin=98.9, fmax=101.7, signals=[(source, jfstat.Amplitude(4e-25, 0.3))]
+    )
+    jfstat.write_sfts(sfts, tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(compile(block, str(README), "exec"), names)
+    assert abs(names["found"]["freq"][0].to_value("Hz") - 100.1) < 2e-3
+    assert names["found"]["twoF"][0] > 50
+    assert np.isfinite(float(jfstat.twoF(names["data"], names["point"])))
