@@ -120,7 +120,7 @@ def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> list[float | None]:
         if missing:
             raise ValueError(f"sqrt_sx lacks the detector {missing[0]}: give a value for each of {', '.join(names)}.")
         values = [sqrt_sx[name] for name in names]
-    elif isinstance(sqrt_sx, Sequence) or getattr(sqrt_sx, "ndim", 0) > 0:
+    elif (isinstance(sqrt_sx, Sequence) and not isinstance(sqrt_sx, str)) or getattr(sqrt_sx, "ndim", 0) > 0:
         values = list(sqrt_sx)  # type: ignore[call-overload]
         if len(values) != len(names):
             raise ValueError(f"sqrt_sx has {len(values)} values for {len(names)} detectors: give one for each.")
@@ -128,7 +128,9 @@ def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> list[float | None]:
         values = [sqrt_sx] * len(names)
     try:
         floats = [float(in_unit(v, "sqrt_sx", "Hz(-1/2)")) for v in values]
-    except TypeError:
+    except (TypeError, ValueError) as error:
+        if isinstance(error, ValueError) and "sqrt_sx" in str(error):
+            raise
         raise ValueError(f"sqrt_sx must be a number, a sequence or a mapping, not {sqrt_sx!r}.") from None
     for name, value in zip(names, floats, strict=True):
         if not (np.isfinite(value) and value > 0):

@@ -1,6 +1,7 @@
 """The program: subcommands from end to end, and its errors, each one line and exit status 1."""
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -381,3 +382,10 @@ def test_demo_finds_its_signal_and_draws_it(tmp_path, capsys):
     assert len(table) == 1000
     assert f"{table['twoF'][0]:.2f}" == lines["2F"][3]
     assert len(list(Path(tmp_path, "sfts").glob("*.sft"))) == 2
+
+
+def test_prediction_from_times_alone(capsys):
+    argv = "predict --Alpha 1 --Delta=-.3 --h0 4e-25 --cosi 0.4 --psi 0.2 --IFOs H1,L1 --startTime 1167458304"
+    assert main([*argv.split(), "--duration", "86400", "--assumeSqrtSX", "4e-24,6e-24"]) == 0
+    expected = float(re.search(r"expected 2F\D*([\d.]+)", capsys.readouterr().out)[1])
+    assert abs(expected - 111.1) < 0.1  # lalpulsar_PredictFstat with these options: 111.1

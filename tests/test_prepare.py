@@ -124,3 +124,32 @@ def test_weights_favour_the_quieter_detector_and_leave_each_alone_unchanged():
     np.testing.assert_allclose(both.sinv_tsft, 1800 * np.mean([1 / floors["H1"] ** 2, 1 / floors["L1"] ** 2]))
     # a signal twice as strong against the noise carries four times the weight
     np.testing.assert_allclose(both.moments[0, 0, 0] / both.moments[1, 0, 0], 4.0)
+
+
+@pytest.mark.parametrize("guard", [0.0, 0.001, 1.0])
+@pytest.mark.parametrize("width", [1e-4, 1e-3, 0.05])
+def test_any_guard_and_width_find_the_signal(guard, width):
+    """Also where the SFTs' bins that are used are narrower than the low-pass and its transition."""
+    doppler, amplitude = jfstat.Doppler(1.0, 0.5, [20.00002], START), jfstat.Amplitude(3e-24, 0.3)
+    sfts = jfstat.simulate_sfts(
+        ["H1"], START, 43200, fmin=18.9, fmax=21.1, sqrt_sx=None, signals=[(doppler, amplitude)]
+    )
+    data = jfstat.prepare(sfts, 20.0, 20.0 + width, sqrt_sx=4e-24, guard=guard)
+    rho2 = float(jfstat.predict_twoF(data, doppler, amplitude)) - 4
+    loss = 1 - float(jfstat.twoF(data, doppler)) / rho2
+    assert -3e-4 < loss < max(3e-4, 1.5 * data.expected_loss)
+    k = np.argmin(abs(data.frequencies - 20.00002))
+    at_bin = jfstat.Doppler(1.0, 0.5, [data.frequencies[k]], START)
+    np.testing.assert_allclose(jfstat.twoF_band(data, doppler)[k], jfstat.twoF(data, at_bin), rtol=1e-4)
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_guard_on_one_side_only(side):
+    doppler, amplitude = jfstat.Doppler(1.0, 0.5, [100.0], START), jfstat.Amplitude(3e-24, 0.3)
+    low, high = (0.07, 1.2) if side > 0 else (1.2, 0.07)
+    sfts = jfstat.simulate_sfts(
+        ["H1"], START, 43200, fmin=100 - low, fmax=100 + high, sqrt_sx=None, signals=[(doppler, amplitude)]
+    )
+    data = jfstat.prepare(sfts, 99.99, 100.01, sqrt_sx=4e-24)
+    rho2 = float(jfstat.predict_twoF(data, doppler, amplitude)) - 4
+    assert -3e-4 < 1 - float(jfstat.twoF(data, doppler)) / rho2 < 1.5 * data.expected_loss

@@ -27,6 +27,8 @@ USUAL_F1DOT, MAX_USUAL_DRIFT = 1e-9, 0.02
 """Spin-down that `prepare` allows for if told of none, Hz/s, as long as the frequency drifts less than that, Hz."""
 RINGING = 12.0
 """Quiet time at both ends of the series in units of 1/transition: the filter's ringing has then died out."""
+HEADROOM = 1.1
+"""Least bandwidth of the wide series relative to the band series', whose length is rounded up to a smooth number."""
 BLOCK_SECONDS = 1800.0
 """Longest block: the antenna patterns are then cubics to 2e-6."""
 BLOCK_CYCLES = 1e-6
@@ -127,7 +129,11 @@ def plan_band(
 
     n_fft = smooth_length(2 * half_stop * tspan)
     dtau = tspan / n_fft
-    dt_wide = tsft / smooth_length(bins.stop - bins.start)
+    centre = 0.5 * (pass_low + pass_high)
+    centre_bin = round(centre * tsft) - sfts.first_bin
+    # the wide series has room for every bin used at its own frequency, and for all of the band series
+    n_around = 2 * max(centre_bin - bins.start, bins.stop - centre_bin)
+    dt_wide = tsft / smooth_length(max(n_around, HEADROOM * tsft / dtau) + 2)
     n_wide = smooth_length((tspan + 2 * RINGING / transition) / dt_wide)
     lead = round(0.5 * (n_wide - tspan / dt_wide))
     # half a sample off the SFTs' starts: sums over samples are then symmetric about an SFT's middle, as its Fourier
@@ -135,8 +141,6 @@ def plan_band(
     wide = Grid(epoch, earliest - (lead - 0.5) * dt_wide, dt_wide, n_wide)
     n_band = smooth_length(wide.length / dtau)
 
-    centre = 0.5 * (pass_low + pass_high)
-    centre_bin = round(centre * tsft) - sfts.first_bin
     f_wide = (sfts.first_bin + centre_bin) / tsft
     offset_bins = round((centre - f_wide) * wide.length)
 

@@ -54,8 +54,10 @@ def search(
     bank: Doppler,
     top: int = 1000,
     threshold: float | None = None,
-    *,
+    checkpoint: None = None,
+    mesh: None = None,
     progress: bool = True,
+    *,
     batch_size: int | None = None,
     per_detector: bool = True,
 ) -> QTable:
@@ -74,6 +76,8 @@ def search(
         How many candidates to keep at most.
     threshold : float, optional
         Keep candidates with 2F at or above this only; with `top`, the loudest `top` of them.
+    checkpoint, mesh : None
+        Reserved: resuming and several devices are not there yet, and anything but None is refused.
     progress : bool
         Whether to show a progress bar, if tqdm is installed.
     batch_size : int, optional
@@ -98,6 +102,9 @@ def search(
     check_data(data)
     stack = _stacked(bank)
     check_worst_templates(data, stack)
+    for name, value in (("checkpoint", checkpoint), ("mesh", mesh)):
+        if value is not None:
+            raise ValueError(f"{name} is not supported yet: leave it None.")
     if not _whole(top) or top < 1:
         raise ValueError(f"top must be a whole number of at least 1, not {top!r}: say how many candidates to keep.")
     if threshold is not None and not (np.ndim(threshold) == 0 and np.isreal(threshold) and np.isfinite(threshold)):

@@ -86,15 +86,20 @@ def simulate_sfts(
         raise ValueError(f"fmin={low} and fmax={high} must be ordered: give 0 <= fmin < fmax in Hz.")
     first = int(np.floor(low * length + 1e-6))
     n_bins = int(np.ceil(high * length - 1e-6)) - first
+    try:
+        seeds = [int(x) for x in np.atleast_1d(np.asarray(seed))]
+        np.random.default_rng(seeds)
+    except (TypeError, ValueError):
+        raise ValueError(f"seed must be a whole number, not negative, or several, not {seed!r}.") from None
     times = _start_times(names, start, duration, timestamps, length)
     series = []
     for name in names:
         gps, gps_ns = times[name]
-        rng = np.random.default_rng([seed, *name.encode()])
+        rng = np.random.default_rng([*seeds, *name.encode()])
         data = _noise(rng, len(gps), n_bins, length, floors[name], window)
         series.append(SFTSeries(name, gps, gps_ns, data, window))
     sfts = SFTs(tuple(series), length, first)
-    signals = list(signals)
+    signals = _listed(signals)
     return inject(sfts, signals, ephemeris) if signals else sfts
 
 
@@ -121,7 +126,7 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
         If a signal is not a pair of one Doppler and one Amplitude, or its frequency, orbit and Earth's motion aside,
         lies outside the SFTs' band at the start or end of the data.
     """
-    signals = list(signals)
+    signals = _listed(signals)
     f = sfts.frequencies
     for pair in signals:
         try:
@@ -155,6 +160,13 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
                                 sfts.tsft, sfts.first_bin, sfts.n_bins, s.window)  # fmt: skip
         series.append(SFTSeries(s.detector, s.gps, s.gps_ns, data.astype(np.complex64), s.window))
     return SFTs(tuple(series), sfts.tsft, sfts.first_bin)
+
+
+def _listed(signals: Any) -> list[Any]:
+    try:
+        return list(signals)
+    except TypeError:
+        raise ValueError(f"signals must be a list of pairs (Doppler, Amplitude), not {signals!r}.") from None
 
 
 def _start_times(

@@ -125,8 +125,9 @@ def twoF_band(data: FstatData, point: Doppler) -> jax.Array:
     Returns
     -------
     (n_frequencies,) float32
-        2F at ``data.frequencies``; all NaN where values are traced and the template does not fit. 0 for bins that an
-        orbit takes out of the prepared band, which happens close to its edges if `prepare` was not told of the orbit.
+        2F at ``data.frequencies``, which are those at the template's reference time; all NaN where values are traced
+        and the template does not fit. 0 for bins that an orbit takes out of the prepared band, which happens close to
+        its edges if `prepare` was not told of the orbit.
 
     Raises
     ------
