@@ -122,7 +122,7 @@ def _slice_around(spectrum: np.ndarray, start: int, n: int) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnames="terms")
-def interpolation_bank(spectrum: jax.Array, terms: int) -> tuple[jax.Array, jax.Array]:
+def interpolation_bank(spectrum: ArrayLike, terms: int) -> tuple[jax.Array, jax.Array]:
     """The band series and its bank of P filtered copies.
 
     The series at a time d samples away from sample n, |d| <= 1/2, is ``sum_p bank[n, p] T_p(2 d)``; the error is about
@@ -141,6 +141,7 @@ def interpolation_bank(spectrum: jax.Array, terms: int) -> tuple[jax.Array, jax.
     bank : (n, terms) complex64
         First and last row zero, so that an index beyond the ends, clipped, reads zero.
     """
+    spectrum = jnp.asarray(spectrum)
     n = spectrum.shape[0]
     w = 2 * jnp.pi * jnp.fft.fftfreq(n)
 
