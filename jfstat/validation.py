@@ -38,7 +38,7 @@ def in_unit(x: Any, name: str, unit: str) -> Any:
         return x
     try:
         return x.to_value(unit)
-    except Exception as error:  # astropy raises its own UnitConversionError, and Time has another to_value
+    except (TypeError, ValueError) as error:  # astropy's UnitConversionError is both
         raise ValueError(
             f"{name} must be convertible to {unit or 'a plain number'}, not {x!r}: give it in {unit or 'no unit'}."
         ) from error

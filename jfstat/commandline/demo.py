@@ -36,6 +36,7 @@ ALPHA_RANGE, DELTA_RANGE, F1DOT_RANGE = (1.86, 2.34, 0.06), (0.18, 0.74, 0.08), 
 
 
 def add_parser(subparsers: Any) -> None:
+    """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "demo",
         help="simulate a signal in noise, search for it and show it",
@@ -55,6 +56,13 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    """Do what the parsed options say.
+
+    Raises
+    ------
+    ValueError
+        If an option does not fit the others or the data.
+    """
     outdir, began = arguments.outdir, time.perf_counter()
     injected = Doppler(ALPHA, DELTA, [F0, F1DOT], reftime=START)
     amplitude = Amplitude(**AMPLITUDE)

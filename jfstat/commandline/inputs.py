@@ -19,6 +19,7 @@ from jfstat.templates import Orbit
 
 
 def add_data_files(group: Any, required: bool = True) -> None:
+    """Add the options that choose SFT files, detectors and times."""
     group.add_argument(
         "--DataFiles",
         "-D",

@@ -122,6 +122,7 @@ def one_or_list(values: list[float] | None) -> float | list[float] | None:
 
 
 def add_sky(group: Any, required: bool = True) -> None:
+    """Add the options for a sky position."""
     group.add_argument(
         "--Alpha",
         "-a",
@@ -141,6 +142,7 @@ def add_sky(group: Any, required: bool = True) -> None:
 
 
 def add_amplitude(group: Any) -> None:
+    """Add the options for the amplitude parameters."""
     group.add_argument("--h0", type=number, metavar="STRAIN", help="strain amplitude; with --cosi")
     group.add_argument("--cosi", type=number, metavar="COS", help="cosine of the inclination, -1 to 1; with --h0")
     group.add_argument("--aPlus", type=number, metavar="STRAIN", help="instead of --h0 and --cosi: plus amplitude")
@@ -150,12 +152,14 @@ def add_amplitude(group: Any) -> None:
 
 
 def add_ephemeris(group: Any) -> None:
+    """Add the options that choose an ephemeris."""
     group.add_argument("--ephemeris", metavar="NAME", help="solar-system ephemeris by name (default DE405)")
     group.add_argument("--ephemEarth", type=Path, metavar="FILE", help="instead: Earth's file; with --ephemSun")
     group.add_argument("--ephemSun", type=Path, metavar="FILE", help="instead: the Sun's file; with --ephemEarth")
 
 
 def add_orbit(group: Any) -> None:
+    """Add the options for a binary orbit."""
     for option, unit, what in ORBIT_OPTIONS.values():
         kind = gps if unit == "GPS" else number
         label = {"GPS": "GPS s (or UTC)", "1": "no unit"}.get(unit, unit)

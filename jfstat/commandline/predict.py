@@ -32,6 +32,7 @@ ANY_FREQUENCY = 10.0
 
 
 def add_parser(subparsers: Any) -> None:
+    """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "predict",
         help="expected 2F of a signal",
@@ -82,6 +83,13 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    """Do what the parsed options say.
+
+    Raises
+    ------
+    ValueError
+        If an option does not fit the others or the data.
+    """
     source = amplitude(vars(arguments))
     data = _from_files(arguments) if arguments.DataFiles is not None else _from_times(arguments)
     expected = float(predict_twoF(data, Doppler(arguments.Alpha, arguments.Delta, [1.0]), source))

@@ -30,6 +30,7 @@ from jfstat.templates import Orbit
 
 
 def add_parser(subparsers: Any) -> None:
+    """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "search",
         help="search SFT files for signals over a band and a flat grid of templates",
@@ -108,6 +109,13 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    """Do what the parsed options say.
+
+    Raises
+    ------
+    ValueError
+        If an option does not fit the others or the data.
+    """
     if arguments.FreqBand < 0:
         raise ValueError(
             f"--FreqBand must not be negative, not {arguments.FreqBand:g}: give the width of the band in Hz."

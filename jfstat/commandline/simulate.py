@@ -26,6 +26,7 @@ from jfstat.templates import Amplitude, Doppler
 
 
 def add_parser(subparsers: Any) -> None:
+    """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "simulate",
         help="simulate SFT files: Gaussian noise and signals",
@@ -92,6 +93,13 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    """Do what the parsed options say.
+
+    Raises
+    ------
+    ValueError
+        If an option does not fit the others or the data.
+    """
     signals = _signals(arguments)
     if arguments.noiseSFTs is not None:
         unused = [

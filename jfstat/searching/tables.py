@@ -217,7 +217,7 @@ def _plain(table: Any, name: str) -> np.ndarray:
         if unit and getattr(column, "unit", None) is not None:
             return np.asarray(column.to_value(unit), np.float64)
         return np.asarray(getattr(column, "value", column), np.float64)
-    except Exception as error:  # astropy raises its own UnitConversionError
+    except (TypeError, ValueError) as error:  # astropy's UnitConversionError is both
         raise ValueError(f"table has a column {name!r} that is not in {unit}: convert it.") from error
 
 
