@@ -104,7 +104,7 @@ def gps_integer(x: Any, name: str) -> int:
     return int(value)
 
 
-def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> list[float | None]:
+def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> Sequence[float | None]:
     """One given noise floor (or None) a detector, from a number, a sequence or a mapping of detectors.
 
     Raises
@@ -112,7 +112,6 @@ def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> list[float | None]:
     ValueError
         If a value is not positive and finite or the detectors do not match.
     """
-
     if sqrt_sx is None:
         return [None] * len(names)
     if isinstance(sqrt_sx, Mapping):
@@ -126,13 +125,12 @@ def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> list[float | None]:
             raise ValueError(f"sqrt_sx has {len(values)} values for {len(names)} detectors: give one for each.")
     else:
         values = [sqrt_sx] * len(names)
+    values = [in_unit(value, "sqrt_sx", "Hz(-1/2)") for value in values]
     try:
-        floats = [float(in_unit(v, "sqrt_sx", "Hz(-1/2)")) for v in values]
-    except (TypeError, ValueError) as error:
-        if isinstance(error, ValueError) and "sqrt_sx" in str(error):
-            raise
+        floats = [float(value) for value in values]
+    except (TypeError, ValueError):
         raise ValueError(f"sqrt_sx must be a number, a sequence or a mapping, not {sqrt_sx!r}.") from None
     for name, value in zip(names, floats, strict=True):
         if not (np.isfinite(value) and value > 0):
             raise ValueError(f"sqrt_sx of {name} must be positive, not {value}: give the noise floor in 1/sqrt(Hz).")
-    return list(floats)
+    return floats

@@ -56,13 +56,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Do what the parsed options say.
-
-    Raises
-    ------
-    ValueError
-        If an option does not fit the others or the data.
-    """
+    """Simulate, write, read, search, and print injected against found."""
     outdir, began = arguments.outdir, time.perf_counter()
     injected = Doppler(ALPHA, DELTA, [F0, F1DOT], reftime=START)
     amplitude = Amplitude(**AMPLITUDE)

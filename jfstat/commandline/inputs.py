@@ -63,7 +63,7 @@ def read_band(
     files = find_files(arguments.DataFiles)
     table = np.concatenate([scan_file(path) for path in files])
     speed = DOPPLER if orbit is None else DOPPLER + 1.001 * float(np.max(orbit_speed(orbit)))
-    since = reftime or int(table["gps"].min())
+    since = int(table["gps"].min()) if reftime is None else reftime
     drift = drift_range(fdots, float(table["gps"].min()) - since, float((table["gps"] + table["tsft"]).max()) - since)
     reach = speed * fmax + max(guard, 0.0) + 4 / float(table["tsft"].min())
     low = float((table["first_bin"] / table["tsft"]).min())

@@ -83,13 +83,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Do what the parsed options say.
-
-    Raises
-    ------
-    ValueError
-        If an option does not fit the others or the data.
-    """
+    """Print the expected 2F and its standard deviation."""
     source = amplitude(vars(arguments))
     data = _from_files(arguments) if arguments.DataFiles is not None else _from_times(arguments)
     expected = float(predict_twoF(data, Doppler(arguments.Alpha, arguments.Delta, [1.0]), source))

@@ -109,13 +109,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Do what the parsed options say.
-
-    Raises
-    ------
-    ValueError
-        If an option does not fit the others or the data.
-    """
+    """Read, prepare and search; print the loudest candidate and write the table."""
     if arguments.FreqBand < 0:
         raise ValueError(
             f"--FreqBand must not be negative, not {arguments.FreqBand:g}: give the width of the band in Hz."

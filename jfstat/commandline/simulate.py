@@ -93,13 +93,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Do what the parsed options say.
-
-    Raises
-    ------
-    ValueError
-        If an option does not fit the others or the data.
-    """
+    """Write SFT files of noise and signals."""
     signals = _signals(arguments)
     if arguments.noiseSFTs is not None:
         unused = [

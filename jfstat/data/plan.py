@@ -112,8 +112,8 @@ def plan_band(
         If the SFTs do not cover the band with its Doppler shifts.
     """
     epoch, tsft = sfts.start, sfts.tsft
-    earliest = float(min(s.gps[0] - epoch + 1e-9 * s.gps_ns[0] for s in sfts))
-    latest = float(max(s.gps[-1] - epoch + 1e-9 * s.gps_ns[-1] for s in sfts)) + tsft
+    earliest = float(min(s.since(epoch)[0] for s in sfts))
+    latest = float(max(s.since(epoch)[-1] for s in sfts)) + tsft
     tspan = latest - earliest
 
     speed = 0.0 if orbit is None else float(jnp.max(orbit_speed(orbit)))

@@ -142,7 +142,7 @@ def _ranges(fdots: Sequence[tuple[Any, Any]]) -> list[tuple[float, float]]:
 
 
 def _weighted_series(
-    sfts: SFTs, plan: BandPlan, floors: list[float | None]
+    sfts: SFTs, plan: BandPlan, floors: Sequence[float | None]
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """Wide series of all detectors times the roots of their weights, the weights, and the mean of 1/S."""
     wide, means, places = [], [], []
@@ -176,7 +176,6 @@ def _moments(series: SFTSeries, weights: np.ndarray, tsft: float, epoch: int) ->
     Three Gauss-Legendre nodes an SFT integrate the products, of up to four turns a day, to 1e-8 for 1800 s.
     """
     nodes, node_weights = np.polynomial.legendre.leggauss(3)
-    starts = (series.gps - epoch) + 1e-9 * series.gps_ns
-    t = starts[:, None] + 0.5 * tsft * (1 + nodes)
+    t = series.since(epoch)[:, None] + 0.5 * tsft * (1 + nodes)
     h = np.asarray(harmonics(jnp.asarray(sidereal_time(epoch, t))))
     return np.einsum("j,q,jqm,jqn->mn", weights, 0.5 * node_weights, h, h)

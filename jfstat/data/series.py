@@ -42,7 +42,7 @@ def heterodyned_series(
     """
     sfts, tsft, bins = noise.series, noise.tsft, noise.bins
     n_samples = round(tsft / grid.dt)
-    since_start = (sfts.gps - grid.epoch) + 1e-9 * sfts.gps_ns - grid.start
+    since_start = sfts.since(grid.epoch) - grid.start
     first_sample = np.ceil(since_start / grid.dt - 1e-6).astype(int)
     late = first_sample * grid.dt - since_start  # from the SFT's start to its first sample
     # whole turns go in integers: the bin times whole seconds is exact

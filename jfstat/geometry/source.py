@@ -28,6 +28,13 @@ def spin_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
     return phase
 
 
+def spin_down_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
+    """What the derivatives add to the phase, `spin_phase` less the frequency's own term, cycles."""
+    if fkdot.shape[0] == 1:
+        return jnp.zeros_like(tau)
+    return spin_phase(fkdot.at[0].set(0.0), tau)
+
+
 def spin_drift(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
     """Frequency at the source minus that at the reference time, sum_(k>0) fkdot[k] tau^k/k!, Hz; see `spin_phase`."""
     drift = jnp.zeros_like(tau)

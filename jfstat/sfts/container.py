@@ -35,6 +35,10 @@ class SFTSeries:
     def __len__(self) -> int:
         return len(self.gps)
 
+    def since(self, epoch: int) -> np.ndarray:
+        """Start times in s since a GPS second, (n_sfts,) float64: whole seconds are subtracted as integers."""
+        return (self.gps - epoch) + 1e-9 * self.gps_ns
+
 
 @dataclass(frozen=True, eq=False)
 class SFTs:

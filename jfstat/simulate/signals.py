@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.fft import next_fast_len
 
-from jfstat.geometry.source import patterns, source_delay, spin_phase
+from jfstat.geometry.source import patterns, source_delay, spin_down_phase
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.sfts.windows import window_samples
 from jfstat.templates import Amplitude, Doppler
@@ -107,7 +107,7 @@ def _bins(
     t = starts[:, None, None] + within
     since = source_delay(trajectory, doppler, t) + (starts[:, None, None] - reference)
     f = doppler.fkdot[0]
-    cycles = f * since + (f - centre / tsft) * within + spin_phase(doppler.fkdot.at[0].set(0.0), since + within)
+    cycles = f * since + (f - centre / tsft) * within + spin_down_phase(doppler.fkdot, since + within)
     whole = jnp.round(cycles[..., :1])
     a, b = patterns(trajectory, response, doppler, t)
     strength = jnp.maximum(jnp.max(jnp.abs(canonical)), 1e-300)  # strains near 1e-38 would underflow

@@ -138,7 +138,7 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
             raise ValueError(f"signals must be pairs (Doppler, Amplitude), not {pair!r}: write [(doppler, amplitude)].")
         if doppler.alpha.ndim or amplitude.h0.ndim or doppler.fkdot.ndim != 1:
             raise ValueError("signals must hold single sources: write stacks as a list of pairs.")
-        since = np.array([0.0, sfts.end - sfts.start]) + (sfts.start - (doppler.reftime or sfts.start))
+        since = np.array([0.0, sfts.end - sfts.start]) - _reference(doppler, sfts.start)
         during = float(doppler.fkdot[0]) + np.asarray(spin_drift(doppler.fkdot, jnp.asarray(since)))
         if during.min() < f[0] or during.max() > f[-1]:
             raise ValueError(
@@ -152,14 +152,18 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
     for s in sfts:
         detector = get_detector(s.detector)
         trajectory = detector_trajectory(detector, tables, -reach, end + reach)
-        starts = (s.gps - epoch) + 1e-9 * s.gps_ns
         data = s.data.astype(np.complex128)
         for doppler, amplitude in signals:
-            reference = 0.0 if doppler.reftime is None else float(doppler.reftime - epoch)
-            data += signal_bins(trajectory, jnp.asarray(detector.response), doppler, amplitude, starts, reference,
-                                sfts.tsft, sfts.first_bin, sfts.n_bins, s.window)  # fmt: skip
+            reference = _reference(doppler, epoch)
+            data += signal_bins(trajectory, jnp.asarray(detector.response), doppler, amplitude, s.since(epoch),
+                                reference, sfts.tsft, sfts.first_bin, sfts.n_bins, s.window)  # fmt: skip
         series.append(SFTSeries(s.detector, s.gps, s.gps_ns, data.astype(np.complex64), s.window))
     return SFTs(tuple(series), sfts.tsft, sfts.first_bin)
+
+
+def _reference(doppler: Doppler, epoch: int) -> float:
+    """Reference time of a signal, s since the epoch; by default the epoch."""
+    return 0.0 if doppler.reftime is None else float(doppler.reftime - epoch)
 
 
 def _listed(signals: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from jfstat.geometry.barycenter import DOPPLER
 from jfstat.geometry.orbit import cubic_error, orbit_speed
 from jfstat.geometry.source import spin_drift
 from jfstat.statistic.timing import reference_offset
-from jfstat.templates import ORBIT_FIELDS, Doppler
+from jfstat.templates import ORBIT_FIELDS, Doppler, Orbit
 from jfstat.validation import require_x64
 
 COARSE = 1e-3
@@ -71,17 +71,17 @@ def nan_unless_fit(data: FstatData, point: Doppler, band: bool = False) -> jax.A
     return jnp.where(jnp.max(jnp.stack(fit(data, point, band))) <= 0, 1.0, jnp.nan)
 
 
-def covered(data: FstatData, point: Doppler) -> jax.Array:
+def covered(data: FstatData, orbit: Orbit) -> jax.Array:
     """Which bins of the band an orbit's Doppler shift leaves inside the pass band, (n_frequencies,) bool."""
     numbers = data.band
     spacing = 0.5 / (numbers.dtau * data.layout.n_fft)
-    speed = 0.0 if point.orbit is None else orbit_speed(point.orbit)
+    speed = orbit_speed(orbit)
     low = (numbers.pass_low - numbers.slack) / (1 - DOPPLER - speed)
     high = (numbers.pass_high + numbers.slack) / (1 + DOPPLER + speed)
     # bounds as integers: no array of frequencies in float64
     first, last = jnp.ceil((low - numbers.fmin) / spacing), jnp.floor((high - numbers.fmin) / spacing)
-    bins = jnp.arange(data.layout.n_frequencies, dtype=jnp.int32)
     limit = data.layout.n_frequencies
+    bins = jnp.arange(limit, dtype=jnp.int32)
     first, last = (jnp.clip(x, -1, limit).astype(jnp.int32) for x in (first, last))
     return (bins >= first) & (bins <= last)
 

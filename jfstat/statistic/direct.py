@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.geometry.source import patterns, source_delay, spin_phase
+from jfstat.geometry.source import patterns, source_delay, spin_down_phase
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.statistic.timing import (
     cubic,
     node_times,
     reference_offset,
+    without_whole_cycles,
 )
 from jfstat.templates import Doppler
 
@@ -58,11 +59,9 @@ def detector_sums(
     since = source_delay(trajectory, point, t) - reference_offset(data, point)
     # the large term, frequency times time, in two parts that are both small enough for float64
     cycles = point.fkdot[0] * since + (point.fkdot[0] - band.heterodyne) * t
-    if point.fkdot.shape[0] > 1:
-        cycles = cycles + spin_phase(point.fkdot.at[0].set(0.0), t + since)
+    cycles = cycles + spin_down_phase(point.fkdot, t + since)
     a, b = patterns(trajectory, response, point, t)
-    whole = jax.lax.stop_gradient(jnp.round(jnp.mean(cycles, axis=1, keepdims=True)))
-    sum_a, sum_b = block_sums(blocks, cubic(cycles - whole), cubic(a), cubic(b))
+    sum_a, sum_b = block_sums(blocks, cubic(without_whole_cycles(cycles)), cubic(a), cubic(b))
     return sum_a * band.dt.astype(sum_a.dtype), sum_b * band.dt.astype(sum_b.dtype)
 
 

@@ -98,16 +98,17 @@ def _fstat(data: FstatData, point: Doppler) -> Fstat:
     total = _total(matrix)
     since = data.band.middle - reference_offset(data, point)
     angle = 2 * jnp.pi * jnp.mod(spin_phase(point.fkdot, since), 1.0)
-    turn = jax.lax.complex(jnp.cos(angle), jnp.sin(angle)) * _as_complex(nan_unless_fit(data, point))
+    fits = nan_unless_fit(data, point)
+    turn = jax.lax.complex(jnp.cos(angle), jnp.sin(angle)) * _as_complex(fits)
     sum_a, sum_b = jnp.sum(fa), jnp.sum(fb)
     return Fstat(
-        twoF=two_f(sum_a, sum_b, total) * nan_unless_fit(data, point),
+        twoF=two_f(sum_a, sum_b, total) * fits,
         Fa=sum_a * turn,
         Fb=sum_b * turn,
         A=total.A,
         B=total.B,
         C=total.C,
-        twoF_per_detector=two_f(fa, fb, matrix) * nan_unless_fit(data, point),
+        twoF_per_detector=two_f(fa, fb, matrix) * fits,
     )
 
 
@@ -149,7 +150,7 @@ def _twoF_band(data: FstatData, point: Doppler) -> jax.Array:
     with jax.named_scope("2F"):
         value = two_f(fa, fb, _total(antenna_matrix(data, point)))
         if point.orbit is not None:
-            value = jnp.where(covered(data, point), value, jnp.zeros_like(value))
+            value = jnp.where(covered(data, point.orbit), value, jnp.zeros_like(value))
         return value * nan_unless_fit(data, point, band=True).astype(value.dtype)
 
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import Band, FstatData
-from jfstat.geometry.source import patterns, source_delay, spin_phase, time_at_detector
+from jfstat.geometry.source import patterns, source_delay, spin_down_phase, time_at_detector
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.statistic.timing import (
     SLOPES,
@@ -109,8 +109,7 @@ def block_cubics(
     # offset from f_centre, which the FFT takes
     since = (tau - t) - reference
     cycles = band.f_centre * since + (band.f_centre - band.heterodyne) * t
-    if point.fkdot.shape[0] > 1:
-        cycles = cycles + spin_phase(point.fkdot.at[0].set(0.0), t + since)
+    cycles = cycles + spin_down_phase(point.fkdot, t + since)
     sample = (t - band.start) / band.dt
     base = jax.lax.stop_gradient(jnp.round(jnp.mean(sample, axis=1) - 0.5 * (block - 1)))
     own = jnp.array([0.5 * (block - 1), 0.5 * block, 0.0, 0.0])  # j as a polynomial of u

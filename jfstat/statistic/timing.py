@@ -57,6 +57,14 @@ def cubic(values: jax.Array) -> jax.Array:
     return values @ TO_POWERS.T
 
 
+def without_whole_cycles(cycles: jax.Array) -> jax.Array:
+    """A phase at blocks' nodes, (n_blocks, 4), less a whole number of cycles a block.
+
+    What is fitted from it must not inherit the rounding of some 1e9 cycles.
+    """
+    return cycles - jax.lax.stop_gradient(jnp.round(jnp.mean(cycles, axis=1, keepdims=True)))
+
+
 def phase_cubic(cycles: jax.Array, block: int) -> PhaseCubic:
     """Split a phase at the nodes into integers and a small float32 remainder.
 
@@ -66,9 +74,7 @@ def phase_cubic(cycles: jax.Array, block: int) -> PhaseCubic:
     block : int
         Samples of a block.
     """
-    # differences first: the remainder must not inherit the rounding of some 1e9 cycles
-    centre = jax.lax.stop_gradient(jnp.round(jnp.mean(cycles, axis=1, keepdims=True)))
-    c = cubic(cycles - centre)
+    c = cubic(without_whole_cycles(cycles))
     per_sample = c[:, 1] * (2.0 / block)
     steps = jax.lax.stop_gradient(jnp.round(per_sample * SLOPES))
     rest = c[:, 1] - steps * (0.5 * block / SLOPES)
