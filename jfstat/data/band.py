@@ -14,15 +14,6 @@ from scipy import fft
 from jfstat.data.grid import Grid
 
 
-def smooth_length(n: float, factors: tuple[int, ...] = (2, 3, 5, 7)) -> int:
-    """Smallest whole number >= n with no prime factor other than those given: FFTs of such lengths are fast."""
-    best = 2 ** int(np.ceil(np.log2(max(n, 1))))
-    products = [1]
-    for factor in factors:
-        products = [p * factor**k for p in products for k in range(64) if p * factor**k <= best]
-    return min(p for p in products if p >= n)
-
-
 def taper(frequency: np.ndarray, half_pass: float, half_stop: float) -> np.ndarray:
     """Low-pass response: 1 up to `half_pass`, 0 from `half_stop` on, smooth to all orders between (Planck's taper).
 
@@ -39,22 +30,22 @@ def taper(frequency: np.ndarray, half_pass: float, half_stop: float) -> np.ndarr
 
 
 MAX_TERMS = 26
-"""More than any band needs: 2 J_26(pi/2) is 1e-29."""
-_SERIES = np.array([[1.0 / (factorial(m) * factorial(m + p)) for m in range(11)] for p in range(MAX_TERMS)])
-"""Coefficients 1/(m! (m+p)!) of the power series of J_p; eleven are exact to rounding up to pi/2."""
+"""More than any band needs: 2 J_26(2) is 1e-26."""
+_SERIES = np.array([[1.0 / (factorial(m) * factorial(m + p)) for m in range(12)] for p in range(MAX_TERMS)])
+"""Coefficients 1/(m! (m+p)!) of the power series of J_p; twelve are exact to rounding up to 2."""
 _FACTORS = np.array([(1.0 if p == 0 else 2.0) * 1j**p for p in range(MAX_TERMS)])
 """eps_p i^p."""
 
 
-def interpolation_filter(w: jax.Array, p: ArrayLike) -> jax.Array:
-    """Coefficient of T_p(2 d) in exp(i w d), for d in [-1/2, 1/2]: eps_p i^p J_p(w/2), eps_0 = 1 and otherwise 2.
+def interpolation_filter(angle: jax.Array, p: ArrayLike) -> jax.Array:
+    """Coefficient of T_p(x) in exp(i angle x), for x in [-1, 1]: eps_p i^p J_p(angle), eps_0 = 1 and otherwise 2.
 
     This is the Jacobi-Anger expansion, with J_p from its power series.
 
     Parameters
     ----------
-    w : (n,) float64
-        Angular frequency, rad per sample, at most pi.
+    angle : (n,) float64
+        Phase between the middle and the end of the interval, rad, at most 2.
     p : int
         Order, below MAX_TERMS.
 
@@ -62,18 +53,18 @@ def interpolation_filter(w: jax.Array, p: ArrayLike) -> jax.Array:
     -------
     (n,) complex128.
     """
-    quarter = 0.25 * jnp.asarray(w)
-    square = -quarter * quarter
+    half = 0.5 * jnp.asarray(angle)
+    square = -half * half
     coefficients = jnp.asarray(_SERIES)[p]
-    series = jnp.zeros_like(quarter)
+    series = jnp.zeros_like(half)
     for m in range(_SERIES.shape[1] - 1, -1, -1):
         series = series * square + coefficients[m]
-    return (jnp.power(quarter, p) * series).astype(jnp.complex128) * jnp.asarray(_FACTORS)[p]
+    return (jnp.power(half, p) * series).astype(jnp.complex128) * jnp.asarray(_FACTORS)[p]
 
 
-def terms_needed(w_max: float, tolerance: float) -> int:
-    """Number P of terms for which the first one left out, ``2 |J_P(w_max / 2)|``, is below `tolerance`."""
-    edge = jnp.array([w_max])
+def terms_needed(angle: float, tolerance: float) -> int:
+    """Number P of terms for which the first one left out, ``2 |J_P(angle)|``, is below `tolerance`."""
+    edge = jnp.array([angle])
     return next(p for p in range(1, MAX_TERMS) if abs(interpolation_filter(edge, p)[0]) < tolerance)
 
 
@@ -121,37 +112,39 @@ def _slice_around(spectrum: np.ndarray, start: int, n: int) -> np.ndarray:
     return first if len(first) == n else np.concatenate([first, spectrum[: n - len(first)]])
 
 
-@partial(jax.jit, static_argnames="terms")
-def interpolation_bank(spectrum: ArrayLike, terms: int) -> tuple[jax.Array, jax.Array]:
+@partial(jax.jit, static_argnames=("terms", "padding"))
+def interpolation_bank(spectrum: ArrayLike, reach: ArrayLike, terms: int, padding: int) -> tuple[jax.Array, jax.Array]:
     """The band series and its bank of P filtered copies.
 
-    The series at a time d samples away from sample n, |d| <= 1/2, is ``sum_p bank[n, p] T_p(2 d)``; the error is about
-    ``2 |J_P(w/2)|`` of a component at w rad per sample.
+    The series at a time d samples away from sample n, |d| <= reach, is ``sum_p bank[p, n] T_p(d / reach)``; the error is
+    about ``2 |J_P(w reach)|`` of a component at w rad per sample.
 
     Parameters
     ----------
     spectrum : (n,) complex128
         From `decimated_spectrum`.
+    reach : () float64
+        Samples.
     terms : int
         P, static.
+    padding : int
+        Zeros before the first and after the last sample, static.
 
     Returns
     -------
     series : (n,) complex64
-    bank : (n, terms) complex64
-        First and last row zero, so that an index beyond the ends, clipped, reads zero.
+    bank : (terms, 2, n + 2 padding) float32
+        Real and imaginary part apart: all that is done with them is real, and vectorises on a CPU.
     """
     spectrum = jnp.asarray(spectrum)
     n = spectrum.shape[0]
     w = 2 * jnp.pi * jnp.fft.fftfreq(n)
 
-    edge = ((jnp.arange(n) > 0) & (jnp.arange(n) < n - 1)).astype(jnp.complex64)
-
     # float64 up to the last transform keeps the rounding independent of the length; the transforms themselves are in
     # single precision, which halves their time. One term after the other, so that memory holds little but the bank.
     def add_term(p: jax.Array, bank: jax.Array) -> jax.Array:
-        term = jnp.fft.ifft((spectrum * interpolation_filter(w, p)).astype(jnp.complex64))
-        return bank.at[:, p].set(term * edge)
+        term = jnp.fft.ifft((spectrum * interpolation_filter(w * reach, p)).astype(jnp.complex64))
+        return bank.at[p, :, padding : padding + n].set(jnp.stack([term.real, term.imag]))
 
-    bank = jax.lax.fori_loop(0, terms, add_term, jnp.zeros((n, terms), jnp.complex64))
+    bank = jax.lax.fori_loop(0, terms, add_term, jnp.zeros((terms, 2, n + 2 * padding), jnp.float32))
     return jnp.fft.ifft(spectrum.astype(jnp.complex64)), bank

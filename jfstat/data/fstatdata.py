@@ -27,7 +27,7 @@ class Band:
     start : () float64
         Time of the series' first sample, s since the epoch.
     dt : () float64
-        Spacing of the series in detector time, s.
+        Spacing of the series in detector time, s; that of `dtau` but for some 1e-5.
     dtau : () float64
         Spacing of the source-frame grid, s: ``tspan / n_fft``.
     heterodyne : () float64
@@ -46,6 +46,9 @@ class Band:
         Fraction of rho^2 that the cut of the SFTs at the guard costs, about.
     middle : () float64
         Mid-time of the data, s since the epoch.
+    reach : () float64
+        How far from a sample of the series the interpolation bank reaches, samples: half, and what the Doppler shift
+        moves in half a run.
     """
 
     start: jax.Array
@@ -60,6 +63,7 @@ class Band:
     guard: jax.Array
     expected_loss: jax.Array
     middle: jax.Array
+    reach: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -70,15 +74,20 @@ class Layout:
     Attributes
     ----------
     n_fft : int
-        Samples of the source-frame grid that span the data exactly; a 2-3-5-7-smooth number.
+        Samples of the source-frame grid that span the data exactly; a multiple of `block`.
     n_frequencies : int
         Length of `FstatData.frequencies`.
     block : int
         Samples of a block in which an isolated source's timing is a cubic.
     block_orbit : int
         The same for templates with an orbit; divides `block`.
+    run, run_orbit : int
+        Consecutive samples, a part of a block and of an orbit's block, that are interpolated from consecutive samples
+        of the band series.
     n_blocks : int
         Blocks of `block` samples that cover the series in the source frame, whatever the delays.
+    padding : int
+        Zeros before and after each series in the bank, at least `run`.
     terms : int
         Length P of the interpolation bank.
     """
@@ -87,7 +96,10 @@ class Layout:
     n_frequencies: int = static()
     block: int = static()
     block_orbit: int = static()
+    run: int = static()
+    run_orbit: int = static()
     n_blocks: int = static()
+    padding: int = static()
     terms: int = static()
 
 
@@ -103,8 +115,9 @@ class FstatData:
     series : (D, N) complex64
         Low-passed, decimated, heterodyned and whitened time series times the square root of the noise weight,
         in 1/sqrt(s); on a common grid, N a multiple of ``layout.block``.
-    bank : tuple of D (N, P) complex64
-        The interpolation bank of each series; a tuple, because stacking would hold the largest array twice.
+    bank : tuple of D (P, 2, N') float32
+        The interpolation bank of each series, real and imaginary parts, with zeros before and after; a tuple, because
+        stacking would hold the largest array twice.
     trajectory : Trajectory
         Of the detectors, leading axis D.
     response : (D, 3, 3) float64

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import factorial
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.band import smooth_length, terms_needed
+from jfstat.data.band import terms_needed
 from jfstat.data.fstatdata import Band, Layout
 from jfstat.data.grid import Grid
+from jfstat.data.lengths import largest_divisor, smooth_length, smooth_lengths, transform_cost, transform_length
 from jfstat.geometry.barycenter import DOPPLER, MAX_DELAY
 from jfstat.geometry.orbit import cubic_length, orbit_speed
 from jfstat.sfts.container import SFTs
 from jfstat.templates import Orbit
 
-TRANSITION = 0.06
+TRANSITION = 0.02
 """Width of the low-pass's transition on each side, relative to its pass band."""
-MIN_TRANSITION = 0.02
+MIN_TRANSITION = 0.01
 """The least such width, Hz: it sets how long the filter rings."""
 USABLE = 0.1
 """Part of the transition in which the low-pass still passes 0.9998 of the amplitude."""
@@ -31,14 +33,18 @@ HEADROOM = 1.1
 """Least bandwidth of the wide series relative to the band series', whose length is rounded up to a smooth number."""
 BLOCK_SECONDS = 1800.0
 """Longest block: the antenna patterns are then cubics to 2e-6."""
+RUN_DRIFT = 0.014
+"""How far, in samples, the position in the band series may drift against the samples of a run in half of it."""
+MISMATCH = 2e-5
+"""Relative difference allowed between the spacings of the band series and of the source-frame grid."""
 BLOCK_CYCLES = 1e-6
 """Phase error in cycles that a block's cubic may have, from the Earth's rotation or from the orbit."""
 EARTH = dict(asini=0.0213, period=86164.1)
 """The Earth's rotation as an orbit."""
 SHORTEST_PERIOD, LARGEST_ECC, LARGEST_ASINI = 7200.0, 0.5, 50.0
 """Orbits that templates may have if `prepare` is told of none; s, 1, light-seconds."""
-BANK_TOLERANCE = 1e-4
-"""First term of the interpolation bank to be left out, at the edge of the band."""
+BANK_TOLERANCE = 5e-5
+"""First term of the interpolation bank to be left out, at the edge of the band and of the bank's reach."""
 
 
 @dataclass(frozen=True)
@@ -125,28 +131,27 @@ def plan_band(
     guard_low, guard_high = float(pass_low - used[0]), float(used[-1] - pass_high)
     half_pass = 0.5 * (pass_high - pass_low)
     transition = max(2 * half_pass * TRANSITION, MIN_TRANSITION)
-    half_stop = half_pass + transition
-
-    n_fft = smooth_length(2 * half_stop * tspan)
+    n_fft = transform_length(2 * (half_pass + transition) * tspan, transform_cost)
     dtau = tspan / n_fft
+    half_stop = 0.5 / dtau  # room that the length leaves is for the transition: the wider, the sooner the filter is quiet
+    transition = half_stop - half_pass
     centre = 0.5 * (pass_low + pass_high)
     centre_bin = round(centre * tsft) - sfts.first_bin
     # the wide series has room for every bin used at its own frequency, and for all of the band series
     n_around = 2 * max(centre_bin - bins.start, bins.stop - centre_bin)
-    dt_wide = tsft / smooth_length(max(n_around, HEADROOM * tsft / dtau) + 2)
-    n_wide = smooth_length((tspan + 2 * RINGING / transition) / dt_wide)
+    least_rate = max(n_around / tsft, HEADROOM / dtau) + 2 / tsft
+    quiet = RINGING / transition
+    dt_wide, n_wide, n_band = _matching_lengths(tsft, least_rate, tspan + 2 * quiet, dtau)
     lead = round(0.5 * (n_wide - tspan / dt_wide))
     # half a sample off the SFTs' starts: sums over samples are then symmetric about an SFT's middle, as its Fourier
     # integral is, and the tails of a signal add in phase
     wide = Grid(epoch, earliest - (lead - 0.5) * dt_wide, dt_wide, n_wide)
-    n_band = smooth_length(wide.length / dtau)
-
     f_wide = (sfts.first_bin + centre_bin) / tsft
     offset_bins = round((centre - f_wide) * wide.length)
 
-    block, block_orbit, asini = _blocks(orbit, fmax, half_pass, dtau)
+    blocks = _blocks(orbit, fmax, half_pass, n_fft, dtau)
     # the delay to the SSB and across the orbit stretches the series in the source frame
-    stretch = min(2 * MAX_DELAY, DOPPLER * wide.length) + 2 * asini
+    stretch = min(2 * MAX_DELAY, DOPPLER * wide.length) + 2 * blocks.asini
     n_frequencies = int((fmax - fmin) * 2 * tspan * (1 + 1e-12)) + 1
     return BandPlan(
         bins=bins,
@@ -170,28 +175,73 @@ def plan_band(
             guard=jnp.asarray(min(guard_low, guard_high)),
             expected_loss=jnp.asarray(guard_loss(min(guard_low, guard_high), tsft)),
             middle=jnp.asarray(0.5 * (earliest + latest)),
+            reach=jnp.asarray(blocks.reach),
         ),
         layout=Layout(
             n_fft=n_fft,
             n_frequencies=n_frequencies,
-            block=block,
-            block_orbit=block_orbit,
-            n_blocks=int(np.ceil((wide.length + stretch) / dtau / block)),
-            terms=terms_needed(2 * np.pi * half_pass * wide.length / n_band, BANK_TOLERANCE),
+            block=blocks.block,
+            block_orbit=blocks.block_orbit,
+            run=blocks.run,
+            run_orbit=blocks.run_orbit,
+            n_blocks=max(n_fft // blocks.block, int(np.ceil((tspan + 2 * quiet + stretch) / dtau / blocks.block))),
+            padding=blocks.run,
+            terms=terms_needed(2 * np.pi * half_pass * wide.length / n_band * blocks.reach, BANK_TOLERANCE),
         ),
     )
 
 
-def _blocks(orbit: Orbit | None, fmax: float, half_pass: float, dtau: float) -> tuple[int, int, float]:
-    """Samples of a block, of an orbit's block, and the largest delay across the orbit, s."""
+def _matching_lengths(tsft: float, least_rate: float, least_length: float, dtau: float) -> tuple[float, int, int]:
+    """Spacing and number of samples of the wide series, and samples of the band series, which has the same length.
+
+    All are made of small primes, and the band series' spacing is `dtau` to `MISMATCH`: samples that follow one another
+    in the source's frame are then interpolated from samples that follow one another in the detector's.
+    """
+    factors = (2, 3, 5, 7, 11)
+    for room in (1.1, 1.5, 4.0):
+        rates = smooth_lengths(least_rate * tsft, room * least_rate * tsft + 2, factors) / tsft
+        wide = [smooth_lengths(least_length * r, room * least_length * r + 2, factors) / r for r in rates]
+        lengths, which = np.concatenate(wide), np.repeat(np.arange(len(rates)), [len(w) for w in wide])
+        order = np.argsort(lengths * rates[which], kind="stable")
+        lengths, which = lengths[order], which[order]
+        band = smooth_lengths(lengths.min() / dtau - 1, lengths.max() / dtau + 1, factors)
+        right = np.clip(np.searchsorted(band, lengths / dtau), 1, len(band) - 1)
+        nearest = np.where(lengths / dtau - band[right - 1] < band[right] - lengths / dtau, band[right - 1], band[right])
+        good = np.flatnonzero(abs(nearest * dtau / lengths - 1) < MISMATCH)
+        if len(good):
+            rate = rates[which[good[0]]]
+            return 1 / rate, round(lengths[good[0]] * rate), int(nearest[good[0]])
+    rate = smooth_length(least_rate * tsft) / tsft
+    n_wide = smooth_length(least_length * rate)
+    return 1 / rate, n_wide, round(n_wide / rate / dtau)
+
+
+class Blocks(NamedTuple):
+    """Lengths of blocks and runs in samples, the bank's reach in samples, the largest delay across the orbit in s."""
+
+    block: int
+    block_orbit: int
+    run: int
+    run_orbit: int
+    reach: float
+    asini: float
+
+
+def _blocks(orbit: Orbit | None, fmax: float, half_pass: float, n_fft: int, dtau: float) -> Blocks:
+    """Blocks that tile the transform's length, short enough for cubics, and the runs that they are made of."""
     # told of none, as wild an orbit as the pass band can hold
     rate = 2 * np.pi / SHORTEST_PERIOD * np.sqrt((1 + LARGEST_ECC) / (1 - LARGEST_ECC))
     widest = orbit or Orbit(half_pass / (fmax * rate), SHORTEST_PERIOD, 0.0, LARGEST_ECC)
+    speed = float(jnp.max(orbit_speed(widest)))
     seconds = min(BLOCK_SECONDS, float(cubic_length(Orbit(**EARTH, tp=0.0), fmax, BLOCK_CYCLES)))
     seconds_orbit = min(seconds, float(jnp.min(cubic_length(widest, fmax, BLOCK_CYCLES))))
-    block_orbit = max(1, int(seconds_orbit / dtau))
-    block = block_orbit * max(1, int(seconds / dtau / block_orbit))
-    return block, block_orbit, max(LARGEST_ASINI, float(jnp.max(widest.asini * (1 + widest.ecc))))
+    block = largest_divisor(n_fft, seconds / dtau)
+    block_orbit = largest_divisor(block, seconds_orbit / dtau)
+    drift, drift_orbit = DOPPLER + MISMATCH, DOPPLER + speed * (1 + DOPPLER) + MISMATCH
+    run = largest_divisor(block, 2 * RUN_DRIFT / drift)
+    run_orbit = largest_divisor(block_orbit, 2 * RUN_DRIFT / drift_orbit)
+    reach = 0.5 + 0.5 * max(run * drift, run_orbit * drift_orbit)
+    return Blocks(block, block_orbit, run, run_orbit, reach, max(LARGEST_ASINI, float(jnp.max(widest.asini * (1 + widest.ecc)))))
 
 
 def _columns(sfts: SFTs, pass_low: float, pass_high: float, guard: float) -> slice:

@@ -105,7 +105,7 @@ def prepare(
         spectrum = decimated_spectrum(
             wide.pop(0), plan.wide, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop
         )
-        samples, filtered = interpolation_bank(spectrum, plan.layout.terms)
+        samples, filtered = interpolation_bank(spectrum, plan.band.reach, plan.layout.terms, plan.layout.padding)
         filtered.block_until_ready()  # or the next detector's work would begin beside this one's
         series.append(jnp.pad(samples, (0, -plan.n_band % plan.layout.block)))
         bank.append(filtered)

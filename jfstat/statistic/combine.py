@@ -37,6 +37,27 @@ def antenna_matrix(data: FstatData, point: Doppler) -> AntennaMatrix:
     )
 
 
+def whitening(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Coefficients (aa, ab, bb) of two filters that carry all of 2F: 2F = |aa Fa + ab Fb|^2 + |bb Fb|^2.
+
+    The Cholesky factor of the quadratic form in `two_f`; zeros where that gives 4.
+    """
+    A, B, C = matrix
+    determinant, good = _determinant(matrix)
+    aa = jnp.sqrt(jnp.where(good, 2.0 * B / jnp.where(good, determinant, 1.0), 0.0))
+    bb = jnp.sqrt(jnp.where(good, 2.0 / jnp.where(good, B, 1.0), 0.0))
+    return aa, -C / jnp.where(good, B, 1.0) * aa, bb
+
+
+def _determinant(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array]:
+    """A B - C^2, and whether the matrix is well conditioned."""
+    A, B, C = matrix
+    determinant = A * B - C * C
+    trace = A + B
+    root = jnp.sqrt(jnp.maximum(trace * trace - 4 * determinant, 0.0))
+    return determinant, trace + root < MAX_CONDITION * (trace - root)
+
+
 def two_f(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
     """2F = (2/D) [B |Fa|^2 + A |Fb|^2 - 2 C Re(Fa Fb*)], D = A B - C^2.
 
@@ -49,10 +70,7 @@ def two_f(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
         Shapes that broadcast with `fa`.
     """
     A, B, C = matrix
-    determinant = A * B - C * C
-    trace = A + B
-    root = jnp.sqrt(jnp.maximum(trace * trace - 4 * determinant, 0.0))
-    good = trace + root < MAX_CONDITION * (trace - root)
+    determinant, good = _determinant(matrix)
     real = fa.real.dtype
     scale = jnp.where(good, 2.0 / jnp.where(good, determinant, 1.0), 0.0)
     b, a, c = (scale * B).astype(real), (scale * A).astype(real), (2 * scale * C).astype(real)

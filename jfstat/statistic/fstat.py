@@ -14,7 +14,7 @@ from jfstat.statistic.check import check_data, check_point, check_scalars, cover
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, two_f
 from jfstat.statistic.direct import fa_fb
 from jfstat.statistic.resample import resampled
-from jfstat.statistic.spectrum import band_spectrum
+from jfstat.statistic.spectrum import in_order, spectra
 from jfstat.statistic.timing import reference_offset
 from jfstat.templates import Amplitude, Doppler
 
@@ -143,12 +143,9 @@ def twoF_band(data: FstatData, point: Doppler) -> jax.Array:
 
 @jax.jit
 def _twoF_band(data: FstatData, point: Doppler) -> jax.Array:
-    with jax.named_scope("resample"):
-        z = jnp.stack(resampled(data, point))
-    with jax.named_scope("fft"):
-        fa, fb = band_spectrum(z, data.layout)
+    fa, fb = spectra(resampled(data, point), data.layout)
     with jax.named_scope("2F"):
-        value = two_f(fa, fb, _total(antenna_matrix(data, point)))
+        value = in_order(two_f(fa, fb, _total(antenna_matrix(data, point))), data.layout)
         if point.orbit is not None:
             value = jnp.where(covered(data, point.orbit), value, jnp.zeros_like(value))
         return value * nan_unless_fit(data, point, band=True).astype(value.dtype)

@@ -1,15 +1,19 @@
-"""From demodulated series to their spectra at the searched frequencies, steps vi and vii of the paper's section 3."""
+"""From resampled series to their spectra at the searched frequencies, steps vi and vii of the paper's section 3."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import Layout
+from jfstat.statistic.resample import Resampled
+from jfstat.statistic.turns import turn
 
 
-def folded(z: jax.Array, n_fft: int) -> jax.Array:
-    """The series whose length-`n_fft` transform gives the even bins, and the one that gives the odd bins.
+def folded(series: Resampled, layout: Layout) -> jax.Array:
+    """The series whose transforms of length `n_fft` give the even bins, and those that give the odd bins.
 
     Bins lie at k/(2 T), T being n_fft samples. The series is longer than T, because delays stretch it and filters
     ring; what lies beyond T is added to what lies one T earlier, with alternating sign for odd k, which is exact at
@@ -17,40 +21,89 @@ def folded(z: jax.Array, n_fft: int) -> jax.Array:
 
     Parameters
     ----------
-    z : (..., n) complex64
-    n_fft : int
+    series : Resampled
+    layout : Layout
 
     Returns
     -------
-    (..., 2, n_fft) complex64.
+    (2, 2, n_fft) complex64
+        Of a and b, even and odd.
     """
-    n = z.shape[-1]
-    turns = -(-n // n_fft)
-    z = jnp.pad(z, [(0, 0)] * (z.ndim - 1) + [(0, turns * n_fft - n)]).reshape(*z.shape[:-1], turns, n_fft)
-    signs = (1 - 2 * (jnp.arange(turns) % 2)).astype(z.dtype)[:, None]
-    angle = (-jnp.pi / n_fft) * jnp.arange(n_fft, dtype=z.real.dtype)
-    even = jnp.sum(z, axis=-2)
-    odd = jnp.sum(z * signs, axis=-2) * jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
-    return jnp.stack([even, odd], axis=-2)
+    n_blocks, runs, run = series.a.shape
+    block = runs * run
+    turn_blocks = layout.n_fft // block
+    n = (
+        jnp.arange(turn_blocks, dtype=jnp.int32)[:, None, None] * block
+        + jnp.arange(runs, dtype=jnp.int32)[:, None] * run
+        + jnp.arange(run, dtype=jnp.int32)
+    )
+    cos, sin = turn(n.astype(jnp.float32) * (-0.5 / layout.n_fft))
+
+    def even(z: jax.Array) -> jax.Array:
+        return z
+
+    def odd(z: jax.Array) -> jax.Array:
+        c, s = cos[: z.shape[0]], sin[: z.shape[0]]
+        return jax.lax.complex(z.real * c - z.imag * s, z.real * s + z.imag * c)
+
+    def one(z: jax.Array, weigh: Callable[[jax.Array], jax.Array], sign: int) -> jax.Array:
+        total = weigh(z[:turn_blocks])
+        for number, start in enumerate(range(turn_blocks, n_blocks, turn_blocks), start=1):
+            beyond = weigh(z[start : start + turn_blocks])
+            m = beyond.shape[0]
+            # joined last: arithmetic on joined pieces would not vectorise in XLA's CPU code
+            head = total[:m] + beyond if sign**number > 0 else total[:m] - beyond
+            total = jnp.concatenate([head, total[m:]])
+        return total
+
+    parts = [one(z, weigh, sign) for z in series for weigh, sign in ((even, 1), (odd, -1))]
+    return jnp.stack(parts).reshape(2, 2, layout.n_fft)
 
 
-def band_spectrum(z: jax.Array, layout: Layout) -> jax.Array:
-    """Fourier transform of a demodulated series at the searched frequencies, in their order.
+def spectra(series: Resampled, layout: Layout) -> jax.Array:
+    """Fourier transforms of a resampled series on the fine grid, in the order in which they fall out.
+
+    Returns
+    -------
+    (2, 2, n_fft) complex64
+        Fa and Fb; even bins and odd bins; entry m belongs to the bin 2 m (+ 1 for odd ones) of 2 n_fft, of which
+        `bin_numbers` gives the place in the band.
+    """
+    with jax.named_scope("folding"):
+        z = folded(series, layout)
+    with jax.named_scope("fft"):
+        return jnp.fft.fft(z)
+
+
+def bin_numbers(layout: Layout, odd: jax.Array | int, m: jax.Array) -> jax.Array:
+    """Place in ``FstatData.frequencies`` of entry m of the even or odd spectrum; negative or too large outside of it.
 
     Parameters
     ----------
-    z : (..., n) complex64
-        From `resampled`; zero frequency belongs to the band's central bin.
+    layout : Layout
+    odd, m : int, int32
+        0 or 1; 0 to n_fft - 1.
+    """
+    signed = jnp.where(m < (layout.n_fft + 1) // 2, m, m - layout.n_fft)
+    return 2 * signed + odd + layout.n_frequencies // 2
+
+
+def in_order(values: jax.Array, layout: Layout) -> jax.Array:
+    """Values at the entries of `spectra` in the order of the band's frequencies.
+
+    Parameters
+    ----------
+    values : (2, n_fft)
+        Even and odd bins.
+    layout : Layout
 
     Returns
     -------
-    (..., n_frequencies) complex64.
+    (n_frequencies,)
     """
-    halves = jnp.fft.fft(folded(z, layout.n_fft))
     low = -(layout.n_frequencies // 2)
-    # bin k of the fine grid is entry k // 2 of the even (k even) or odd (k odd) half
-    first = low // 2
-    entries = jnp.arange(first, first + layout.n_frequencies // 2 + 1)
-    pairs = jnp.take(halves, entries % layout.n_fft, axis=-1)
-    fine = jnp.swapaxes(pairs, -1, -2).reshape(*z.shape[:-1], -1)
-    return jax.lax.dynamic_slice_in_dim(fine, low - 2 * first, layout.n_frequencies, axis=-1)
+    first, count = low // 2, layout.n_frequencies // 2 + 1
+    # bin k of the fine grid is entry k // 2 of the even (k even) or odd (k odd) half; negative ones lie at the end
+    halves = jnp.concatenate([values[:, layout.n_fft + first :], values[:, : count + first]], axis=1)
+    start = low - 2 * first
+    return halves.T.reshape(-1)[start : start + layout.n_frequencies]

@@ -1,0 +1,346 @@
+"""From block cubics and the interpolation bank to maxima of 2F: the Pallas kernels, one pass over the data each.
+
+Templates are taken in groups, whose members lie side by side in memory, in *lanes*: whatever axis of the series a
+kernel transforms, neighbouring threads then read and write neighbouring numbers, and nothing is ever transposed. A
+group has `lanes` templates; its arrays end with axes
+
+- (2 series, lanes) after `interpolate`,
+- (2 series, lanes, 2 parities) after `first`: even and odd bins.
+
+Real and imaginary parts are apart. All arrays are flat; the shapes in the docstrings say how.
+
+Frequencies come out in the order of their digits: with radices r_1, r_2, ... row (q_1, q_2, ...) holds entry
+q_1 + r_1 (q_2 + r_2 (q_3 + ...)) of the transform.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+
+from jfstat.statistic.fused.butterflies import Twiddles, divide, multiply, remainder, transform, unit_root
+from jfstat.statistic.timing import SLOPES
+from jfstat.statistic.turns import turn
+
+THREADS = 128
+"""Threads of a program; each holds one butterfly."""
+TILE = 64
+"""Samples that a program of `interpolate` handles for each template of a group, at most."""
+Planes = tuple[jax.Array, jax.Array]
+"""Real and imaginary parts, flat."""
+
+
+def _call(body: Callable[..., None], programs: int, shapes: Any, name: str, interpret: bool, aliases: Any = None) -> Any:
+    return pl.pallas_call(
+        body,
+        out_shape=shapes,
+        grid=(programs,),
+        name=name,
+        interpret=interpret,
+        input_output_aliases=aliases or {},
+        compiler_params=triton.CompilerParams(num_warps=THREADS // 32, num_stages=1),
+    )
+
+
+def _plane(n: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((n,), jnp.float32)
+
+
+def _rows(length: int) -> tuple[jax.Array, jax.Array]:
+    """This program's threads as (row, place in the row), for rows of `length`; one row a program if it divides."""
+    program = pl.program_id(0)
+    threads = lax.iota(jnp.int32, THREADS)
+    if length % THREADS == 0:
+        programs = length // THREADS
+        return divide(program, programs), remainder(program, programs) * THREADS + threads
+    flat = program * THREADS + threads
+    return divide(flat, length), remainder(flat, length)
+
+
+def interpolate(
+    banks: Sequence[jax.Array],
+    cubics: jax.Array,
+    integers: jax.Array,
+    reach: jax.Array,
+    lanes: int,
+    block: int,
+    n_blocks: int,
+    interpret: bool = False,
+) -> Planes:
+    """Resampled, demodulated series, times two weights each and summed over detectors.
+
+    Parameters
+    ----------
+    banks : D of (P, 2, n) float32
+    cubics : (B, D, n_blocks, 16) float32
+        Coefficients of position, phase and the two weights, four each.
+    integers : (B, D, n_blocks, 2) int32
+        Base and slope.
+    reach : (1,) float32
+        Inverse of the bank's reach.
+    lanes, block, n_blocks : int
+        B is a multiple of `lanes`, a power of two.
+
+    Returns
+    -------
+    two of (B / lanes, n_blocks block, 2, lanes) float32, flat.
+    """
+    n_templates, n_detectors = cubics.shape[:2]
+    n_samples = block * n_blocks
+    tile = math.gcd(block, TILE)
+    tile = tile if tile >= 16 else 16
+    whole_blocks = block % tile == 0
+    n_tiles = -(-n_samples // tile)
+    terms, _, length = banks[0].shape
+
+    def body(*refs: Any) -> None:
+        *bank_refs, cubic_ref, integer_ref, reach_ref, real_ref, imaginary_ref = refs
+        program = pl.program_id(0)
+        group = divide(program, n_tiles)
+        first = remainder(program, n_tiles) * tile
+        n = first + lax.iota(jnp.int32, tile)
+        if whole_blocks:
+            own_block = divide(first, block)
+            j = (first - own_block * block + lax.iota(jnp.int32, tile))[None, :]
+        else:
+            n = jnp.minimum(n, n_samples - 1)  # the last tile repeats its last sample
+            own_block = divide(n, block)[None, :]
+            j = n[None, :] - own_block * block
+        lane = lax.iota(jnp.int32, lanes)[:, None]
+        u = (2 * j.astype(jnp.float32) + 1) * np.float32(1 / block) - 1
+        inverse = reach_ref[0]
+        totals = [None] * 4
+        for d, bank_ref in enumerate(bank_refs):
+            row = ((group * lanes + lane) * n_detectors + d) * n_blocks + own_block
+
+            def polynomial(k: int, row: jax.Array = row) -> jax.Array:
+                c = [cubic_ref[row * 16 + (4 * k + i)] for i in range(4)]
+                return c[0] + u * (c[1] + u * (c[2] + u * c[3]))
+
+            base, slope = integer_ref[row * 2], integer_ref[row * 2 + 1]
+            shift = polynomial(0)
+            whole = jnp.floor(shift + 0.5)
+            x = (shift - whole) * inverse
+            index = jnp.clip(base + j + whole.astype(jnp.int32), 0, length - 1)
+            real, imaginary = bank_ref[index], bank_ref[index + length]
+            lower, current = jnp.ones_like(x), x
+            for p in range(1, terms):
+                real = real + bank_ref[index + 2 * p * length] * current
+                imaginary = imaginary + bank_ref[index + (2 * p + 1) * length] * current
+                lower, current = current, 2 * x * current - lower
+            cycles = remainder(slope * j, SLOPES).astype(jnp.float32) * np.float32(1 / SLOPES) + polynomial(1)
+            cos, sin = turn(jnp.floor(cycles + 0.5) - cycles)
+            z = multiply((real, imaginary), (cos, sin))
+            for s in range(2):
+                weight = polynomial(2 + s)
+                for c in range(2):
+                    term = z[c] * weight
+                    totals[2 * s + c] = term if totals[2 * s + c] is None else totals[2 * s + c] + term
+        out = ((group * n_samples + n[None, :]) * 2) * lanes + lane
+        for s in range(2):
+            real_ref[out + s * lanes] = totals[2 * s]
+            imaginary_ref[out + s * lanes] = totals[2 * s + 1]
+
+    n_groups = n_templates // lanes
+    shape = _plane(n_groups * n_samples * 2 * lanes)
+    run = _call(body, n_groups * n_tiles, (shape, shape), "interpolate", interpret)
+    return run(*(bank.reshape(-1) for bank in banks), cubics.reshape(-1), integers.reshape(-1), reach)
+
+
+def rotate(
+    series: Planes, cubics: jax.Array, slopes: jax.Array, lanes: int, block: int, n_blocks: int, interpret: bool = False
+) -> Planes:
+    """The same series for many templates, each freed of its own spin-down.
+
+    Parameters
+    ----------
+    series : two of (n_blocks block, 2) float32
+        Real and imaginary parts of one sky position's two weighted series.
+    cubics : (B, n_blocks, 4) float32
+        Coefficients of the phase.
+    slopes : (B, n_blocks) int32
+    lanes, block, n_blocks : int
+
+    Returns
+    -------
+    As `interpolate`.
+    """
+    n_templates = cubics.shape[0]
+    n_samples = block * n_blocks
+
+    def body(x_real: Any, x_imaginary: Any, cubic_ref: Any, slope_ref: Any, real_ref: Any, imaginary_ref: Any) -> None:
+        group, place = _rows(n_samples * 2 * lanes)
+        lane, place = remainder(place, lanes), divide(place, lanes)
+        n = divide(place, 2)
+        own_block = divide(n, block)
+        j = n - own_block * block
+        u = (2 * j.astype(jnp.float32) + 1) * np.float32(1 / block) - 1
+        row = (group * lanes + lane) * n_blocks + own_block
+        c = [cubic_ref[row * 4 + i] for i in range(4)]
+        cycles = remainder(slope_ref[row] * j, SLOPES).astype(jnp.float32) * np.float32(1 / SLOPES)
+        cycles = cycles + (c[0] + u * (c[1] + u * (c[2] + u * c[3])))
+        z = multiply((x_real[place], x_imaginary[place]), turn(jnp.floor(cycles + 0.5) - cycles))
+        out = (group * (n_samples * 2) + place) * lanes + lane
+        real_ref[out], imaginary_ref[out] = z
+
+    size = n_templates * n_samples * 2
+    run = _call(body, size // THREADS, (_plane(size), _plane(size)), "rotate", interpret)
+    return run(*series, cubics.reshape(-1), slopes.reshape(-1))
+
+
+def first(x: Planes, lanes: int, n_fft: int, n_samples: int, radix: int, interpret: bool = False) -> Planes:
+    """First radix of the transforms of length n_fft that give the even and the odd bins; what lies beyond is folded in.
+
+    Parameters
+    ----------
+    x : two of (groups, n_samples, 2, lanes) float32
+    lanes, n_fft, n_samples, radix : int
+
+    Returns
+    -------
+    two of (groups, radix, n_fft / radix, 2, lanes, 2) float32.
+    """
+    rest = n_fft // radix
+    width = 4 * lanes
+    beyond = n_samples - n_fft
+
+    def body(x_real: Any, x_imaginary: Any, y_real: Any, y_imaginary: Any) -> None:
+        group, place = _rows(rest * width)
+        m, lane = divide(place, width), remainder(place, width)
+        odd = (lane & 1) != 0
+        base = (group * n_samples + m) * (2 * lanes) + (lane >> 1)
+        sign = jnp.where(odd, np.float32(-1), np.float32(1))
+        values = []
+        for p in range(radix):
+            index = base + np.int32(p * rest * 2 * lanes)
+            value = x_real[index], x_imaginary[index]
+            if p * rest < beyond:
+                inside = m < beyond - p * rest
+                index = jnp.where(inside, index + np.int32(n_fft * 2 * lanes), index)
+                value = tuple(
+                    v + jnp.where(inside, ref[index] * sign, np.float32(0))
+                    for v, ref in zip(value, (x_real, x_imaginary), strict=True)
+                )
+            if p:
+                cos, sin = math.cos(math.pi * p / radix), -math.sin(math.pi * p / radix)
+                value = multiply(value, (jnp.where(odd, np.float32(cos), np.float32(1)), jnp.where(odd, np.float32(sin), np.float32(0))))
+            values.append(value)
+        cos, sin = unit_root(m, 2 * n_fft)
+        half_bin = jnp.where(odd, cos, np.float32(1)), jnp.where(odd, sin, np.float32(0))
+        twiddles = Twiddles(m, n_fft, half_bin)
+        out = (group * n_fft + m) * width + lane
+        for q, value in transform(values):
+            place = out + np.int32(q * rest * width)
+            y_real[place], y_imaginary[place] = twiddles.times(q, value)
+
+    size = x[0].size // n_samples * n_fft * 2
+    return _call(body, size // (THREADS * radix), (_plane(size), _plane(size)), f"first_{radix}", interpret)(*x)
+
+
+def middle(y: Planes, lanes: int, length: int, radix: int, interpret: bool = False) -> Planes:
+    """One radix of transforms of rows of `length`, in place.
+
+    Parameters
+    ----------
+    y : two of (rows, length, 4 lanes) float32
+    lanes, length, radix : int
+
+    Returns
+    -------
+    two of (rows, radix, length / radix, 4 lanes) float32.
+    """
+    rest = length // radix
+    width = 4 * lanes
+
+    def body(x_real: Any, x_imaginary: Any, y_real: Any, y_imaginary: Any) -> None:
+        row, place = _rows(rest * width)
+        base = row * (length * width) + place
+        places = [base + np.int32(p * rest * width) for p in range(radix)]
+        twiddles = Twiddles(divide(place, width), length)
+        for q, value in transform([(x_real[i], x_imaginary[i]) for i in places]):
+            y_real[places[q]], y_imaginary[places[q]] = twiddles.times(q, value)
+
+    size = y[0].size
+    shapes = (_plane(size), _plane(size))
+    return _call(body, size // (THREADS * radix), shapes, f"middle_{radix}", interpret, {0: 0, 1: 1})(*y)
+
+
+def last(
+    y: Planes, bins: jax.Array, lanes: int, n_fft: int, radices: Sequence[int], n_frequencies: int, interpret: bool = False
+) -> jax.Array:
+    """Last radix, 2F, and its maximum over the bins that a thread holds.
+
+    Parameters
+    ----------
+    y : two of (groups, n_fft / radix, radix, 2, lanes, 2) float32
+    bins : (2, B) int32
+        First and last bin of the band that count, of each template.
+    lanes, n_fft, n_frequencies : int
+    radices : sequence of int
+        All of them; the last is this kernel's.
+
+    Returns
+    -------
+    (groups, n_fft / radix, lanes, 2) float32
+        -1 where no bin counts. Largest of the bins ``bin_of(row, q)``, q = 0, 1, ..., of that parity.
+    """
+    radix = radices[-1]
+    rows = n_fft // radix
+    width = 2 * lanes
+    n_templates = bins.shape[1]
+
+    def body(y_real: Any, y_imaginary: Any, bins_ref: Any, out_ref: Any) -> None:
+        row, lane = _rows(width)
+        base = row * (radix * 2 * width) + lane
+        power: dict[int, Any] = {}
+        for s in range(2):
+            values = []
+            for p in range(radix):
+                index = base + np.int32((2 * p + s) * width)
+                values.append((y_real[index], y_imaginary[index]))
+            for q, (real, imaginary) in transform(values):
+                square = real * real + imaginary * imaginary
+                power[q] = power[q] + square if s else square
+        group = divide(row, rows)
+        template = group * lanes + (lane >> 1)
+        low, high = bins_ref[template], bins_ref[template + n_templates]
+        entry = entry_of(row - group * rows, radices)
+        best = jnp.full((THREADS,), -1, jnp.float32)
+        for q, value in power.items():
+            if _never(q * rows, (q + 1) * rows, n_fft, n_frequencies):
+                continue
+            number = bin_of(entry + np.int32(q * rows), lane & 1, n_fft, n_frequencies)
+            best = jnp.maximum(best, jnp.where((number >= low) & (number <= high), value, np.float32(-1)))
+        out_ref[row * width + lane] = best
+
+    size = y[0].size // (2 * radix)
+    return _call(body, size // THREADS, _plane(size), f"last_{radix}", interpret)(*y, bins.reshape(-1))
+
+
+def entry_of(row: jax.Array, radices: Sequence[int]) -> jax.Array:
+    """First of the transform's entries that a row of `last` holds: the row's digits in reverse order."""
+    entry = jnp.zeros_like(row)
+    for i in reversed(range(len(radices) - 1)):
+        entry = entry + remainder(row, radices[i]) * np.int32(math.prod(radices[:i]))
+        row = divide(row, radices[i])
+    return entry
+
+
+def bin_of(entry: jax.Array, odd: jax.Array, n_fft: int, n_frequencies: int) -> jax.Array:
+    """Bin of the band that an entry of the even or odd transform is; see `spectrum.bin_numbers`."""
+    signed = jnp.where(entry < (n_fft + 1) // 2, entry, entry - n_fft)
+    return 2 * signed + odd + n_frequencies // 2
+
+
+def _never(start: int, stop: int, n_fft: int, n_frequencies: int) -> bool:
+    """Whether no entry from `start` to `stop` - 1 is in the band, neither as positive nor as negative frequency."""
+    half = n_frequencies // 2
+    return 2 * start + half >= n_frequencies and 2 * (stop - 1 - n_fft) + 1 + half < 0

