@@ -8,7 +8,7 @@ from jfstat.searching.tables import read_candidates, write_candidates
 from jfstat.sfts import SFTs, read_sfts, write_sfts
 from jfstat.simulate.simulate import inject, simulate_sfts
 from jfstat.simulate.strain import sfts_from_strain
-from jfstat.statistic.fstat import Fstat, estimate_amplitude, fstat, predict_twoF, twoF, twoF_band
+from jfstat.statistic.fstat import Fstat, estimate_amplitude, fstat, predict_twoF, resample, twoF, twoF_band
 from jfstat.templates import Amplitude, Doppler, Orbit
 
 __version__ = "0.1.0"
@@ -28,6 +28,7 @@ __all__ = [
     "prepare",
     "read_candidates",
     "read_sfts",
+    "resample",
     "search",
     "sfts_from_strain",
     "simulate_sfts",

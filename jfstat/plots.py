@@ -139,6 +139,36 @@ def plot_sky(
     return ax
 
 
+def plot_timing(ax: Axes, x: Any, tau: Any, lal_tau: Any = None, *, xlabel: str, label: str = "jfstat") -> Axes:
+    """Draw the time per frequency bin, template and detector over a property of the data, both logarithmic.
+
+    Parameters
+    ----------
+    ax : Axes
+    x : (n,) array
+        Such as the data's length, d.
+    tau : (n,) array
+        jfstat's times, s.
+    lal_tau : (n,) sequence, optional
+        LALSuite's times on one core, s; None where there is none.
+    xlabel, label : str
+        What x is, with its unit; what was timed.
+
+    Returns
+    -------
+    Axes
+    """
+    ax.loglog(x, tau, "o-", color=BLUE, ms=5, lw=1.0, label=label)
+    pairs = [(a, b) for a, b in zip(x, lal_tau if lal_tau is not None else [], strict=False) if b is not None]
+    if pairs:
+        ax.loglog(*np.transpose(pairs), "s--", color=ORANGE, ms=5, lw=1.0, label="LALSuite ResampGeneric, one CPU core")
+    ax.set_xlabel(xlabel)
+    ax.set_ylabel("time per bin, template and detector (s)")
+    ax.grid(alpha=0.3)
+    ax.legend(loc="best", frameon=False, fontsize="small")
+    return ax
+
+
 def _thinned(x: np.ndarray, y: np.ndarray, pixels: int = 3000) -> tuple[np.ndarray, np.ndarray]:
     """The least and largest value of each of some thousand runs of samples, which is all that a line plot shows."""
     run = len(y) // pixels

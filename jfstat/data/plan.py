@@ -13,7 +13,7 @@ import numpy as np
 from jfstat.data.band import terms_needed
 from jfstat.data.fstatdata import Band, Layout
 from jfstat.data.grid import Grid
-from jfstat.data.lengths import largest_divisor, smooth_length, smooth_lengths, transform_cost, transform_length
+from jfstat.data.lengths import GRANULE, largest_divisor, smooth_length, smooth_lengths, transform_cost, transform_length
 from jfstat.geometry.barycenter import DOPPLER, MAX_DELAY
 from jfstat.geometry.orbit import cubic_length, orbit_speed
 from jfstat.sfts.container import SFTs
@@ -43,7 +43,7 @@ EARTH = dict(asini=0.0213, period=86164.1)
 """The Earth's rotation as an orbit."""
 SHORTEST_PERIOD, LARGEST_ECC, LARGEST_ASINI = 7200.0, 0.5, 50.0
 """Orbits that templates may have if `prepare` is told of none; s, 1, light-seconds."""
-BANK_TOLERANCE = 5e-5
+BANK_TOLERANCE = 7e-5
 """First term of the interpolation bank to be left out, at the edge of the band and of the bank's reach."""
 
 
@@ -235,7 +235,9 @@ def _blocks(orbit: Orbit | None, fmax: float, half_pass: float, n_fft: int, dtau
     speed = float(jnp.max(orbit_speed(widest)))
     seconds = min(BLOCK_SECONDS, float(cubic_length(Orbit(**EARTH, tp=0.0), fmax, BLOCK_CYCLES)))
     seconds_orbit = min(seconds, float(jnp.min(cubic_length(widest, fmax, BLOCK_CYCLES))))
-    block = largest_divisor(n_fft, seconds / dtau)
+    # whole granules, if there are any: vectors and tiles of samples then never straddle blocks
+    granule = GRANULE if n_fft % GRANULE == 0 and seconds / dtau >= GRANULE else 1
+    block = granule * largest_divisor(n_fft // granule, seconds / dtau / granule)
     block_orbit = largest_divisor(block, seconds_orbit / dtau)
     drift, drift_orbit = DOPPLER + MISMATCH, DOPPLER + speed * (1 + DOPPLER) + MISMATCH
     run = largest_divisor(block, 2 * RUN_DRIFT / drift)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -12,24 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.searching.loudest import Loudest, Path, loudest, path_for
+from jfstat.searching.memory import bytes_per_template, data_bytes, largest_batch
 from jfstat.searching.tables import candidates_table
 from jfstat.statistic.check import check_data, check_point, fit
-from jfstat.statistic.fstat import fstat, twoF_band
+from jfstat.statistic.fstat import fstat
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-BATCH_BYTES = {"cpu": 256 << 20}
-"""Memory that a batch of templates may take, by JAX's name of the platform."""
-BATCH_BYTES_ELSEWHERE = 2 << 30
-"""The same on accelerators; FFT plans stay well below the 4 GB at which they once failed (jax#9591)."""
-BYTES_PER_SAMPLE, BYTES_PER_NODE = 96, 5000
-"""Memory of `twoF_band` per template for each sample and each node of its timing; measured on a CPU."""
 CANDIDATES = 64
 """Candidates at most whose 2F per detector is computed at a time."""
-BLOCK = 64
-"""Frequencies whose maximum is taken first when the largest of many values are looked for."""
+SPIN_DOWNS = 4
+"""Spin-downs a sky position, in the mean, from which on it pays to resample once for all of them."""
 
 
 class Peaks(NamedTuple):
@@ -63,8 +58,9 @@ def search(
 ) -> QTable:
     """Search all frequencies of the data with every template of a bank, and keep the loudest.
 
-    Batches of templates are computed by one jitted, vmapped `twoF_band`; only a batch's loudest values leave the
-    device.
+    Batches of templates are computed on the device, and only a batch's loudest values leave it: the values are those of
+    `twoF_band`. Templates that follow one another and differ in spin-down only share one resampled series, so banks
+    should be ordered by sky position, as those of `grid` are.
 
     Parameters
     ----------
@@ -81,7 +77,8 @@ def search(
     progress : bool
         Whether to show a progress bar, if tqdm is installed.
     batch_size : int, optional
-        Templates computed at a time; by default as many as need some 256 MB on a CPU, 2 GB on an accelerator.
+        Templates computed at a time; by default few on a CPU, whose caches they should not leave, and on an accelerator
+        as many as fit into most of the free memory.
     per_detector : bool
         Whether to add each detector's own 2F, which costs a direct sum over the data for each candidate.
 
@@ -92,7 +89,8 @@ def search(
         candidates too. Columns ``freq`` (Hz), ``f1dot`` (Hz/s), ... at the time ``meta["reftime"]``, ``alpha``,
         ``delta`` (rad), with orbits ``asini``, ``period``, ``tp`` (s), ``ecc``, ``argp`` (rad), then ``twoF`` from
         `twoF_band` and ``twoF_H1``, ... from `fstat`. Meta: version, reftime, detectors, ephemeris, start (GPS s),
-        tspan (s), n_templates, and n_twoF, the number of values of 2F computed.
+        tspan (s), n_templates, n_twoF, the number of values of 2F computed, batch_size, and
+        device_bytes, the memory allowed for on the device.
 
     Raises
     ------
@@ -113,11 +111,12 @@ def search(
         raise ValueError(f"batch_size must be a whole number of at least 1, not {batch_size!r}, or None.")
 
     n_templates = stack.alpha.shape[0]
-    most = _templates_in_memory(data, stack, data.layout.n_blocks * data.layout.block)
-    size = int(batch_size or default_batch_size(n_templates, most))
+    path = path_for(data, stack)
+    most = largest_batch(data, stack, path)
+    parts = _parts(stack, int(batch_size or most), exact=batch_size is not None)
     best = Peaks(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
     with _progress_bar(n_templates, progress) as advance:
-        for peaks, n_done in _batch_peaks(data, stack, size, int(top)):
+        for peaks, n_done in _batch_peaks(data, stack, parts, int(top), path):
             best = merge_peaks(best, peaks, int(top), threshold)
             advance(n_done)
     found = _candidates(data, stack, best)
@@ -130,6 +129,8 @@ def search(
         "tspan": data.tspan,
         "n_templates": n_templates,
         "n_twoF": n_templates * data.layout.n_frequencies,
+        "batch_size": parts.size,
+        "device_bytes": memory_needed(data, stack, parts.size, path),
     }
     return candidates_table(found, best.twoF, per, meta)
 
@@ -142,12 +143,53 @@ def default_batch_size(n: int, most: int) -> int:
     return min(most, 1 << (n - 1).bit_length())
 
 
-def _templates_in_memory(data: FstatData, stack: Doppler, n_samples: int) -> int:
-    leaf = data.bank[0]
-    platform = next(iter(leaf.devices())).platform if isinstance(leaf, jax.Array) else jax.default_backend()
-    block = data.layout.block if stack.orbit is None else data.layout.block_orbit
-    each = n_samples * (BYTES_PER_SAMPLE + 4 * BYTES_PER_NODE / block)
-    return max(1, int(BATCH_BYTES.get(platform, BATCH_BYTES_ELSEWHERE) / each))
+def memory_needed(data: FstatData, bank: Doppler, batch_size: int | None = None, path: Path | None = None) -> int:
+    """Bytes of device memory that a search will take, data included; nothing is run.
+
+    Parameters
+    ----------
+    data : FstatData
+    bank : Doppler
+        Its templates, or one like them.
+    batch_size : int, optional
+        As for `search`.
+    path : Path, optional
+        How 2F is computed; None as `search` would.
+    """
+    path = path or path_for(data, bank)
+    size = batch_size or largest_batch(data, bank, path)
+    each = bytes_per_template(data.layout, path, len(data.detectors), bank.orbit is not None)
+    return data_bytes(data) + size * each
+
+
+class Parts(NamedTuple):
+    """How a bank is cut into batches.
+
+    Attributes
+    ----------
+    size : int
+        Templates of a batch; the last of a group is padded.
+    groups : list of (int, int)
+        Ranges of templates that batches do not straddle.
+    same_source : bool
+        Whether all templates of a group have one sky position and orbit.
+    """
+
+    size: int
+    groups: list[tuple[int, int]]
+    same_source: bool
+
+
+def _parts(stack: Doppler, most: int, exact: bool) -> Parts:
+    """Batches of at most `most` templates; of exactly that size if wanted."""
+    n = len(stack.alpha)
+    source = np.stack([stack.alpha, stack.delta, *(() if stack.orbit is None else jax.tree.leaves(stack.orbit))])
+    starts = np.flatnonzero(np.r_[True, (source[:, 1:] != source[:, :-1]).any(axis=0)])
+    same_source = n >= SPIN_DOWNS * len(starts) and stack.fkdot.shape[1] > 1
+    edges = np.r_[starts, n] if same_source else np.array([0, n])
+    groups = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+    size = most if exact else default_batch_size(int(np.diff(edges).max()), most)
+    return Parts(size, groups, same_source)
 
 
 def merge_peaks(first: Peaks, second: Peaks, top: int, threshold: float | None) -> Peaks:
@@ -185,64 +227,29 @@ def _with_numpy_leaves(tree: Any) -> Any:
     return jax.tree.map(np.asarray, tree)
 
 
-def _batch_peaks(data: FstatData, stack: Doppler, size: int, top: int) -> Iterator[tuple[Peaks, int]]:
+def _batch_peaks(data: FstatData, stack: Doppler, parts: Parts, top: int, path: Path) -> Iterator[tuple[Peaks, int]]:
     """Loudest values of each batch and the batch's number of templates."""
-    n_templates, n_frequencies = stack.alpha.shape[0], data.layout.n_frequencies
-    keep = min(top, size * n_frequencies)
+    keep = min(top, parts.size * data.layout.n_frequencies)
     waiting = None
-    for start in range(0, n_templates, size):
-        n_valid = min(size, n_templates - start)
-        rows = np.minimum(np.arange(start, start + size), n_templates - 1)
-        points = jax.tree.map(lambda x, rows=rows: x[rows], stack)
-        # the device works on this batch while the host takes in the one before
-        values, places = largest(_twoF_of_batch(data, points, n_valid), keep)
-        if waiting is not None:
-            yield _on_host(*waiting, n_frequencies)
-        waiting = values, places, start, n_valid
+    for first, stop in parts.groups:
+        for start in range(first, stop, parts.size):
+            n_valid = min(parts.size, stop - start)
+            rows = np.minimum(np.arange(start, start + parts.size), stop - 1)
+            points = jax.tree.map(lambda x, rows=rows: x[rows], stack)
+            # the device works on this batch while the host takes in the one before
+            found = loudest(data, points, n_valid, keep, path, parts.same_source)
+            if waiting is not None:
+                yield _on_host(*waiting)
+            waiting = found, start, n_valid
     if waiting is not None:
-        yield _on_host(*waiting, n_frequencies)
+        yield _on_host(*waiting)
 
 
-def _on_host(values: jax.Array, places: jax.Array, start: int, n_valid: int, n_frequencies: int) -> tuple[Peaks, int]:
-    twoF, place = np.asarray(values), np.asarray(places, np.int64)
-    real = twoF > -np.inf  # neither padding of the batch nor of the blocks
-    twoF, place = twoF[real], place[real]
-    return Peaks(twoF, start + place // n_frequencies, place % n_frequencies), n_valid
-
-
-@jax.jit
-def _twoF_of_batch(data: FstatData, points: Doppler, n_valid: jax.Array | int) -> jax.Array:
-    """2F of a batch, flat in (template, frequency), (n,) float32; -inf from template `n_valid` on."""
-    values = jax.vmap(twoF_band, (None, 0))(data, points)
-    return jnp.where((jnp.arange(values.shape[0]) < n_valid)[:, None], values, -jnp.inf).reshape(-1)
-
-
-@partial(jax.jit, static_argnames=("keep",))
-def largest(values: jax.Array, keep: int) -> tuple[jax.Array, jax.Array]:
-    """The `keep` largest values, falling, and where they are; of equal ones the first.
-
-    The same as ``jax.lax.top_k``, but sorting fewer: the largest `keep` lie in the `keep` blocks of largest maximum.
-
-    Parameters
-    ----------
-    values : (n,) float32
-    keep : int
-        At most n.
-
-    Returns
-    -------
-    values : (keep,) float32
-    places : (keep,) int
-    """
-    n = values.shape[0]
-    n_blocks = -(-n // BLOCK)
-    blocks = jnp.pad(values, (0, n_blocks * BLOCK - n), constant_values=-jnp.inf).reshape(n_blocks, BLOCK)
-    if keep >= n_blocks:
-        return jax.lax.top_k(values, keep)
-    _, chosen = jax.lax.top_k(jnp.max(blocks, axis=1), keep)
-    chosen = jnp.sort(chosen)  # so that of equal values the first still comes first
-    top, within = jax.lax.top_k(blocks[chosen].reshape(-1), keep)
-    return top, chosen[within // BLOCK] * BLOCK + within % BLOCK
+def _on_host(found: Loudest, start: int, n_valid: int) -> tuple[Peaks, int]:
+    twoF = np.asarray(found.twoF)
+    real = twoF > -np.inf  # neither padding of the batch nor beyond the band
+    template, frequency = np.asarray(found.template, np.int64)[real], np.asarray(found.frequency, np.int64)[real]
+    return Peaks(twoF[real], start + template, frequency), n_valid
 
 
 def _candidates(data: FstatData, stack: Doppler, peaks: Peaks) -> Doppler:
@@ -260,7 +267,7 @@ def _twoF_per_detector(data: FstatData, found: Doppler, twoF: np.ndarray) -> np.
         return values
     if n_detectors == 1:
         return twoF[:, None].astype(np.float64)
-    size = default_batch_size(n, min(CANDIDATES, _templates_in_memory(data, found, data.series[0].shape[0])))
+    size = default_batch_size(n, min(CANDIDATES, largest_batch(data, found, Path.LIBRARY)))
     for start in range(0, n, size):
         rows = np.minimum(np.arange(start, start + size), n - 1)
         chunk = _per_detector(data, jax.tree.map(lambda x, rows=rows: x[rows], found))

@@ -15,7 +15,7 @@ from jfstat.geometry.barycenter import DOPPLER
 from jfstat.geometry.orbit import cubic_error, orbit_speed
 from jfstat.geometry.source import spin_drift
 from jfstat.statistic.timing import reference_offset
-from jfstat.templates import ORBIT_FIELDS, Doppler, Orbit
+from jfstat.templates import ORBIT_FIELDS, Doppler
 from jfstat.validation import require_x64
 
 COARSE = 1e-3
@@ -71,19 +71,18 @@ def nan_unless_fit(data: FstatData, point: Doppler, band: bool = False) -> jax.A
     return jnp.where(jnp.max(jnp.stack(fit(data, point, band))) <= 0, 1.0, jnp.nan)
 
 
-def covered(data: FstatData, orbit: Orbit) -> jax.Array:
-    """Which bins of the band an orbit's Doppler shift leaves inside the pass band, (n_frequencies,) bool."""
+def covered_bins(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]:
+    """First and last bin of the band that a template leaves inside the pass band, () int32; all without an orbit."""
+    last_bin = data.layout.n_frequencies - 1
+    if point.orbit is None:
+        return jnp.asarray(0, jnp.int32), jnp.asarray(last_bin, jnp.int32)
     numbers = data.band
     spacing = 0.5 / (numbers.dtau * data.layout.n_fft)
-    speed = orbit_speed(orbit)
+    speed = orbit_speed(point.orbit)
     low = (numbers.pass_low - numbers.slack) / (1 - DOPPLER - speed)
     high = (numbers.pass_high + numbers.slack) / (1 + DOPPLER + speed)
-    # bounds as integers: no array of frequencies in float64
     first, last = jnp.ceil((low - numbers.fmin) / spacing), jnp.floor((high - numbers.fmin) / spacing)
-    limit = data.layout.n_frequencies
-    bins = jnp.arange(limit, dtype=jnp.int32)
-    first, last = (jnp.clip(x, -1, limit).astype(jnp.int32) for x in (first, last))
-    return (bins >= first) & (bins <= last)
+    return jnp.clip(first, 0, last_bin + 1).astype(jnp.int32), jnp.clip(last, -1, last_bin).astype(jnp.int32)
 
 
 def check_data(data: Any) -> None:

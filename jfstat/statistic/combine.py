@@ -37,6 +37,11 @@ def antenna_matrix(data: FstatData, point: Doppler) -> AntennaMatrix:
     )
 
 
+def total_matrix(matrix: AntennaMatrix) -> AntennaMatrix:
+    """Sum over detectors."""
+    return AntennaMatrix(*(jnp.sum(x, axis=0) for x in matrix))
+
+
 def whitening(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Coefficients (aa, ab, bb) of two filters that carry all of 2F: 2F = |aa Fa + ab Fb|^2 + |bb Fb|^2.
 

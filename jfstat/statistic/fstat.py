@@ -10,10 +10,10 @@ import jax.numpy as jnp
 from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.source import spin_phase
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
-from jfstat.statistic.check import check_data, check_point, check_scalars, covered, nan_unless_fit
-from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, two_f
+from jfstat.statistic.check import check_data, check_point, check_scalars, covered_bins, nan_unless_fit
+from jfstat.statistic.combine import antenna_matrix, total_matrix, two_f
 from jfstat.statistic.direct import fa_fb
-from jfstat.statistic.resample import resampled
+from jfstat.statistic.resample import Resampled, resampled, spun_down, without_spin_down
 from jfstat.statistic.spectrum import in_order, spectra
 from jfstat.statistic.timing import reference_offset
 from jfstat.templates import Amplitude, Doppler
@@ -75,7 +75,7 @@ def twoF(data: FstatData, point: Doppler) -> jax.Array:
 @jax.jit
 def _twoF(data: FstatData, point: Doppler) -> jax.Array:
     fa, fb = fa_fb(data, point)
-    value = two_f(jnp.sum(fa), jnp.sum(fb), _total(antenna_matrix(data, point)))
+    value = two_f(jnp.sum(fa), jnp.sum(fb), total_matrix(antenna_matrix(data, point)))
     return value * nan_unless_fit(data, point)
 
 
@@ -95,7 +95,7 @@ def fstat(data: FstatData, point: Doppler) -> Fstat:
 def _fstat(data: FstatData, point: Doppler) -> Fstat:
     fa, fb = fa_fb(data, point)
     matrix = antenna_matrix(data, point)
-    total = _total(matrix)
+    total = total_matrix(matrix)
     since = data.band.middle - reference_offset(data, point)
     angle = 2 * jnp.pi * jnp.mod(spin_phase(point.fkdot, since), 1.0)
     fits = nan_unless_fit(data, point)
@@ -112,7 +112,44 @@ def _fstat(data: FstatData, point: Doppler) -> Fstat:
     )
 
 
-def twoF_band(data: FstatData, point: Doppler) -> jax.Array:
+def resample(data: FstatData, point: Doppler) -> Resampled:
+    """The data as they look from the source: resampled and demodulated for a sky position and orbit, no spin-down.
+
+    ``twoF_band(data, point, series=resample(data, point))`` equals ``twoF_band(data, point)``; many spin-downs at one
+    sky position can share the series:
+
+        series = jfstat.resample(data, point)
+        jax.vmap(lambda p: jfstat.twoF_band(data, p, series=series))(points)
+
+    Pure; works under jit, vmap, jvp and grad. The paper's section 3, steps iii to v.
+
+    Parameters
+    ----------
+    data : FstatData
+    point : Doppler
+        One template, scalar fields; ``fkdot`` is ignored.
+
+    Returns
+    -------
+    Resampled
+        A pytree of two series, times the antenna patterns a and b.
+
+    Raises
+    ------
+    ValueError
+        If the shapes are wrong.
+    """
+    check_data(data)
+    check_scalars(Doppler, "point", point, {"alpha": 0, "delta": 0, "fkdot": 1})
+    return _resample(data, point)
+
+
+@jax.jit
+def _resample(data: FstatData, point: Doppler) -> Resampled:
+    return resampled(data, without_spin_down(point))
+
+
+def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = None) -> jax.Array:
     """2F at all frequencies of the band for one sky position, spin-down and orbit, by resampling and FFT.
 
     Pure; works under jit, vmap, jvp and grad.
@@ -122,6 +159,9 @@ def twoF_band(data: FstatData, point: Doppler) -> jax.Array:
     data : FstatData
     point : Doppler
         One template, scalar fields; ``fkdot[0]`` is ignored.
+    series : Resampled, optional
+        From `resample` at the template's sky position, orbit and reference time, whatever the spin-down: saves
+        resampling again.
 
     Returns
     -------
@@ -138,16 +178,19 @@ def twoF_band(data: FstatData, point: Doppler) -> jax.Array:
     """
     check_data(data)
     check_point(data, point, band=True)
-    return _twoF_band(data, point)
+    return _twoF_band(data, point, series)
 
 
 @jax.jit
-def _twoF_band(data: FstatData, point: Doppler) -> jax.Array:
-    fa, fb = spectra(resampled(data, point), data.layout)
+def _twoF_band(data: FstatData, point: Doppler, series: Resampled | None) -> jax.Array:
+    own = resampled(data, point) if series is None else spun_down(data, point, series)
+    fa, fb = spectra(own, data.layout)
     with jax.named_scope("2F"):
-        value = in_order(two_f(fa, fb, _total(antenna_matrix(data, point))), data.layout)
+        value = in_order(two_f(fa, fb, total_matrix(antenna_matrix(data, point))), data.layout)
         if point.orbit is not None:
-            value = jnp.where(covered(data, point.orbit), value, jnp.zeros_like(value))
+            first, last = covered_bins(data, point)
+            bins = jnp.arange(data.layout.n_frequencies, dtype=jnp.int32)
+            value = jnp.where((bins >= first) & (bins <= last), value, jnp.zeros_like(value))
         return value * nan_unless_fit(data, point, band=True).astype(value.dtype)
 
 
@@ -182,7 +225,7 @@ def predict_twoF(data: FstatData, doppler: Doppler, amplitude: Amplitude) -> jax
 
 @jax.jit
 def _predict_twoF(data: FstatData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
-    A, B, C = _total(antenna_matrix(data, doppler))
+    A, B, C = total_matrix(antenna_matrix(data, doppler))
     a1, a2, a3, a4 = amplitude.canonical
     return 4 + data.sinv_tsft * (A * (a1**2 + a3**2) + B * (a2**2 + a4**2) + 2 * C * (a1 * a2 + a3 * a4))
 
@@ -219,7 +262,7 @@ def estimate_amplitude(data: FstatData, point: Doppler) -> Amplitude:
 def _estimate_amplitude(data: FstatData, point: Doppler) -> Amplitude:
     fa, fb = fa_fb(data, point)
     fits = _as_complex(nan_unless_fit(data, point))
-    total = _total(antenna_matrix(data, point))
+    total = total_matrix(antenna_matrix(data, point))
     vector, covariance = amplitude_vector(jnp.sum(fa) * fits, jnp.sum(fb) * fits, total, data.sinv_tsft)
     return amplitude_from_vector(vector, covariance)
 
@@ -227,6 +270,3 @@ def _estimate_amplitude(data: FstatData, point: Doppler) -> Amplitude:
 def _as_complex(x: jax.Array) -> jax.Array:
     return x.astype(jnp.complex128)
 
-
-def _total(matrix: AntennaMatrix) -> AntennaMatrix:
-    return AntennaMatrix(*(jnp.sum(x, axis=0) for x in matrix))

@@ -237,6 +237,11 @@ def resampled(data: FstatData, point: Doppler) -> Resampled:
         return interpolated(data, point, cubics)
 
 
+def without_spin_down(point: Doppler) -> Doppler:
+    """The template with the derivatives of its frequency zero."""
+    return Doppler(point.alpha, point.delta, point.fkdot.at[1:].set(0.0), point.reftime, point.orbit)
+
+
 def spin_down_cubic(data: FstatData, point: Doppler) -> PhaseCubic:
     """What the spin-down adds to the phase on a template's source-frame grid."""
     n_samples = data.layout.n_blocks * data.layout.block

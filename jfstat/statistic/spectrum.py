@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 
@@ -39,24 +37,27 @@ def folded(series: Resampled, layout: Layout) -> jax.Array:
     )
     cos, sin = turn(n.astype(jnp.float32) * (-0.5 / layout.n_fft))
 
-    def even(z: jax.Array) -> jax.Array:
-        return z
+    def part(z: jax.Array, odd: bool) -> jax.Array:
+        # taken apart before anything else and joined last: XLA's CPU code then keeps the interpolated series in memory
+        # instead of interpolating again for each of the four results, and vectorises
+        real, imaginary = z.real, z.imag
 
-    def odd(z: jax.Array) -> jax.Array:
-        c, s = cos[: z.shape[0]], sin[: z.shape[0]]
-        return jax.lax.complex(z.real * c - z.imag * s, z.real * s + z.imag * c)
+        def turned(start: int) -> jax.Array:
+            re, im = real[start : start + turn_blocks], imaginary[start : start + turn_blocks]
+            if not odd:
+                return jax.lax.complex(re, im)
+            c, s = cos[: re.shape[0]], sin[: re.shape[0]]
+            return jax.lax.complex(re * c - im * s, re * s + im * c)
 
-    def one(z: jax.Array, weigh: Callable[[jax.Array], jax.Array], sign: int) -> jax.Array:
-        total = weigh(z[:turn_blocks])
+        total = turned(0)
         for number, start in enumerate(range(turn_blocks, n_blocks, turn_blocks), start=1):
-            beyond = weigh(z[start : start + turn_blocks])
+            beyond = turned(start)
             m = beyond.shape[0]
-            # joined last: arithmetic on joined pieces would not vectorise in XLA's CPU code
-            head = total[:m] + beyond if sign**number > 0 else total[:m] - beyond
+            head = total[:m] - beyond if odd and number % 2 else total[:m] + beyond
             total = jnp.concatenate([head, total[m:]])
         return total
 
-    parts = [one(z, weigh, sign) for z in series for weigh, sign in ((even, 1), (odd, -1))]
+    parts = [part(z, odd) for z in series for odd in (False, True)]
     return jnp.stack(parts).reshape(2, 2, layout.n_fft)
 
 

@@ -3,45 +3,21 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jfstat.data.fstatdata import FstatData, Layout
-from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, whitening
+from jfstat.data.lengths import radices_for
+from jfstat.statistic.combine import antenna_matrix, total_matrix, whitening
 from jfstat.statistic.fused import passes
 from jfstat.statistic.fused.butterflies import unit_root
-from jfstat.statistic.resample import Resampled, block_and_run, spin_down_cubic, timing
+from jfstat.statistic.resample import block_and_run, spin_down_cubic, timing
 from jfstat.templates import Doppler
 
-RADICES = (4, 6, 8, 9, 12, 16, 18, 24, 27, 32, 36, 48, 54, 64, 72, 96)
-"""Lengths of a kernel's butterflies, at most; twice that many registers hold one."""
-LARGEST_LAST = 64
-"""Largest of the last kernel, which holds powers as well."""
 LANES = 8
 """Templates of a group: eight neighbouring floats fill a sector of memory."""
-
-
-@lru_cache
-def radices_for(n_fft: int) -> tuple[int, ...] | None:
-    """Radices whose product is n_fft: as few as possible and then of similar size; None if there are none.
-
-    The last is the smallest, since its kernel needs the most registers.
-    """
-
-    def factorisations(n: int, count: int, largest: int) -> list[tuple[int, ...]]:
-        if count == 1:
-            return [(n,)] if n in RADICES and n <= largest else []
-        return [(r, *rest) for r in RADICES if r <= largest and n % r == 0 for rest in factorisations(n // r, count - 1, r)]
-
-    for count in range(3, 7):
-        found = [f for f in factorisations(n_fft, count, RADICES[-1]) if f[-1] <= LARGEST_LAST]
-        if found:
-            return min(found, key=lambda f: (sum(f), f))
-    return None
 
 
 def usable(layout: Layout, n_blocks: int, block: int) -> bool:
@@ -61,17 +37,19 @@ class Maxima(NamedTuple):
         What the last kernel transformed, from which `values_of` finds all bins of a row.
     bins : (2, B) int32
         First and last bin that count.
+    degenerate : (B,) bool
+        Whether A, B and C allow no 2F, which is then 4, as in `combine.two_f`.
     """
 
     value: jax.Array
     series: passes.Planes
     bins: jax.Array
+    degenerate: jax.Array
 
 
 def weights(data: FstatData, point: Doppler, a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Antenna patterns' cubics combined such that 2F is the sum of the two filters' squares; see `combine.whitening`."""
-    total = AntennaMatrix(*(jnp.sum(x, axis=0) for x in antenna_matrix(data, point)))
-    aa, ab, bb = (x.astype(a.dtype) for x in whitening(total))
+    aa, ab, bb = (x.astype(a.dtype) for x in whitening(total_matrix(antenna_matrix(data, point))))
     return aa * a + ab * b, bb * b
 
 
@@ -97,10 +75,14 @@ def spun_down(data: FstatData, points: Doppler, series: passes.Planes, lanes: in
     """The same for templates that differ in spin-down only, from one resampled without: (1, n_samples, 2, 1)."""
     block, n_blocks = blocks_of(data.layout, points)
     phase = jax.vmap(spin_down_cubic, (None, 0))(data, points)
-    return passes.rotate(series, phase.rest, phase.slope, lanes, block, n_blocks, interpret)
+    # templates last, as in the series' lanes
+    cubics, slopes = jnp.moveaxis(phase.rest, 0, -1), jnp.moveaxis(phase.slope, 0, -1)
+    return passes.rotate(series, cubics, slopes, lanes, block, n_blocks, interpret)
 
 
-def maxima(data: FstatData, series: passes.Planes, bins: jax.Array, lanes: int, interpret: bool = False) -> Maxima:
+def maxima(
+    data: FstatData, points: Doppler, series: passes.Planes, bins: jax.Array, lanes: int, interpret: bool = False
+) -> Maxima:
     """Transforms of weighted series, 2F, and its maxima over rows of bins."""
     layout = data.layout
     radices = radices_for(layout.n_fft)
@@ -115,7 +97,10 @@ def maxima(data: FstatData, series: passes.Planes, bins: jax.Array, lanes: int, 
             length //= radix
     with jax.named_scope("2F"):
         value = passes.last(y, bins, lanes, layout.n_fft, radices, layout.n_frequencies, interpret)
-    return Maxima(value.reshape(n_groups, -1, lanes, 2), y, bins)
+    degenerate = jax.vmap(lambda point: whitening(total_matrix(antenna_matrix(data, point)))[0] == 0)(points)
+    value = value.reshape(n_groups, -1, lanes, 2)
+    four = degenerate.reshape(n_groups, 1, lanes, 1) & (value >= 0)
+    return Maxima(jnp.where(four, 4.0, value), y, bins, degenerate)
 
 
 def values_of(data: FstatData, found: Maxima, rows: jax.Array, lanes: int) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -152,6 +137,7 @@ def values_of(data: FstatData, found: Maxima, rows: jax.Array, lanes: int) -> tu
     number = passes.bin_of(entry, odd[:, None], layout.n_fft, layout.n_frequencies)
     template = jnp.broadcast_to((group * lanes + lane)[:, None], number.shape)
     counts = (number >= found.bins[0][template]) & (number <= found.bins[1][template])
+    value = jnp.where(found.degenerate[template], 4.0, value)
     return jnp.where(counts, value, -1.0), template, number
 
 
@@ -161,14 +147,6 @@ def blocks_of(layout: Layout, points: Doppler) -> tuple[int, int]:
     return block, layout.n_blocks * layout.block // block
 
 
-def bytes_per_template(layout: Layout, n_samples: int) -> int:
-    """Device memory that the kernels' arrays take for each template of a batch."""
-    return 16 * n_samples + 32 * layout.n_fft
-
-
 def lanes_for(n_templates: int) -> int:
     """Templates of a group for a batch of this size."""
-    return min(LANES, 1 << (int(np.gcd(n_templates, LANES)).bit_length() - 1)) if n_templates else 1
-
-
-__all__ = ["Maxima", "Resampled", "interpolated", "maxima", "radices_for", "spun_down", "usable", "values_of"]
+    return math.gcd(n_templates, LANES)

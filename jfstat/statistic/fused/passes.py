@@ -32,7 +32,7 @@ from jfstat.statistic.turns import turn
 
 THREADS = 128
 """Threads of a program; each holds one butterfly."""
-TILE = 64
+TILE = 128
 """Samples that a program of `interpolate` handles for each template of a group, at most."""
 Planes = tuple[jax.Array, jax.Array]
 """Real and imaginary parts, flat."""
@@ -98,14 +98,15 @@ def interpolate(
     tile = math.gcd(block, TILE)
     tile = tile if tile >= 16 else 16
     whole_blocks = block % tile == 0
-    n_tiles = -(-n_samples // tile)
+    n_tiles, n_groups = -(-n_samples // tile), n_templates // lanes
     terms, _, length = banks[0].shape
 
     def body(*refs: Any) -> None:
         *bank_refs, cubic_ref, integer_ref, reach_ref, real_ref, imaginary_ref = refs
         program = pl.program_id(0)
-        group = divide(program, n_tiles)
-        first = remainder(program, n_tiles) * tile
+        # one tile of all groups after the other: the bank's samples are then still in the cache
+        group = remainder(program, n_groups)
+        first = divide(program, n_groups) * tile
         n = first + lax.iota(jnp.int32, tile)
         if whole_blocks:
             own_block = divide(first, block)
@@ -149,7 +150,6 @@ def interpolate(
             real_ref[out + s * lanes] = totals[2 * s]
             imaginary_ref[out + s * lanes] = totals[2 * s + 1]
 
-    n_groups = n_templates // lanes
     shape = _plane(n_groups * n_samples * 2 * lanes)
     run = _call(body, n_groups * n_tiles, (shape, shape), "interpolate", interpret)
     return run(*(bank.reshape(-1) for bank in banks), cubics.reshape(-1), integers.reshape(-1), reach)
@@ -164,35 +164,37 @@ def rotate(
     ----------
     series : two of (n_blocks block, 2) float32
         Real and imaginary parts of one sky position's two weighted series.
-    cubics : (B, n_blocks, 4) float32
+    cubics : (n_blocks, 4, B) float32
         Coefficients of the phase.
-    slopes : (B, n_blocks) int32
+    slopes : (n_blocks, B) int32
     lanes, block, n_blocks : int
 
     Returns
     -------
     As `interpolate`.
     """
-    n_templates = cubics.shape[0]
+    n_templates = slopes.shape[1]
     n_samples = block * n_blocks
 
     def body(x_real: Any, x_imaginary: Any, cubic_ref: Any, slope_ref: Any, real_ref: Any, imaginary_ref: Any) -> None:
-        group, place = _rows(n_samples * 2 * lanes)
-        lane, place = remainder(place, lanes), divide(place, lanes)
-        n = divide(place, 2)
+        group, place = _rows(n_samples * lanes)
+        n, lane = divide(place, lanes), remainder(place, lanes)
         own_block = divide(n, block)
         j = n - own_block * block
         u = (2 * j.astype(jnp.float32) + 1) * np.float32(1 / block) - 1
-        row = (group * lanes + lane) * n_blocks + own_block
-        c = [cubic_ref[row * 4 + i] for i in range(4)]
-        cycles = remainder(slope_ref[row] * j, SLOPES).astype(jnp.float32) * np.float32(1 / SLOPES)
+        template = group * lanes + lane
+        c = [cubic_ref[(own_block * 4 + i) * n_templates + template] for i in range(4)]
+        slope = slope_ref[own_block * n_templates + template]
+        cycles = remainder(slope * j, SLOPES).astype(jnp.float32) * np.float32(1 / SLOPES)
         cycles = cycles + (c[0] + u * (c[1] + u * (c[2] + u * c[3])))
-        z = multiply((x_real[place], x_imaginary[place]), turn(jnp.floor(cycles + 0.5) - cycles))
-        out = (group * (n_samples * 2) + place) * lanes + lane
-        real_ref[out], imaginary_ref[out] = z
+        phasor = turn(jnp.floor(cycles + 0.5) - cycles)
+        for s in range(2):
+            z = multiply((x_real[2 * n + s], x_imaginary[2 * n + s]), phasor)
+            out = ((group * n_samples + n) * 2 + s) * lanes + lane
+            real_ref[out], imaginary_ref[out] = z
 
-    size = n_templates * n_samples * 2
-    run = _call(body, size // THREADS, (_plane(size), _plane(size)), "rotate", interpret)
+    size = n_templates * n_samples
+    run = _call(body, size // THREADS, (_plane(2 * size), _plane(2 * size)), "rotate", interpret)
     return run(*series, cubics.reshape(-1), slopes.reshape(-1))
 
 

@@ -1,0 +1,73 @@
+"""From jitted functions and their arguments to seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+LEAST_SECONDS = 0.03
+"""A time is taken over as many calls as need about this: one call's would include the clock's and the host's jitter."""
+MOST_CALLS = 64
+COPY_BYTES = {"cpu": 64 << 20}
+COPY_BYTES_ELSEWHERE = 1 << 30
+
+
+def compiled(function: Any, *arguments: Any) -> tuple[Any, float]:
+    """A jitted function compiled for its arguments, and the seconds that took."""
+    began = time.perf_counter()
+    program = function.lower(*arguments).compile()
+    return program, time.perf_counter() - began
+
+
+def seconds_per_call(function: Callable[..., Any], calls: Sequence[tuple]) -> tuple[float, list[Any]]:
+    """Seconds per call of calls that are made one after the other and waited for, and their results.
+
+    Parameters
+    ----------
+    function : callable
+        Compiled.
+    calls : sequence of tuples
+        Arguments of each call, ready on the device.
+    """
+    began = time.perf_counter()
+    results = jax.block_until_ready([function(*arguments) for arguments in calls])
+    return (time.perf_counter() - began) / len(calls), results
+
+
+def seconds_repeating(function: Callable[..., Any], arguments: tuple, calls: int) -> tuple[float, Any]:
+    """Seconds per call of the same call made again and again, and the last result: for results that fill memory."""
+    result = None
+    began = time.perf_counter()
+    for _ in range(calls):
+        result = None
+        result = function(*arguments)
+    jax.block_until_ready(result)
+    return (time.perf_counter() - began) / calls, result
+
+
+def calls_per_time(seconds: float) -> int:
+    """How many calls of these seconds to time together."""
+    return int(np.clip(np.ceil(LEAST_SECONDS / seconds), 1, MOST_CALLS))
+
+
+def copy_bandwidth(platform: str, seed: int, repeats: int = 7) -> float:
+    """Bytes per second, read and written, of ``x + 1`` on a large float32 array."""
+    size = COPY_BYTES.get(platform, COPY_BYTES_ELSEWHERE)
+    x = jax.random.uniform(jax.random.key(seed), (size // 4,), jnp.float32)
+    program, _ = compiled(jax.jit(lambda x: x + jnp.float32(1)), x)
+    jax.block_until_ready(program(x))
+    times = [seconds_per_call(program, [(x,)])[0] for _ in range(repeats)]
+    return 2 * size / float(np.median(times))
+
+
+def memory_bytes(program: Any) -> dict[str, int]:
+    """Bytes of a compiled function's arguments, results and temporary arrays; empty where JAX cannot tell."""
+    analysis = program.memory_analysis()
+    if analysis is None:
+        return {}
+    return {kind: int(getattr(analysis, f"{kind}_size_in_bytes")) for kind in ("argument", "output", "temp")}

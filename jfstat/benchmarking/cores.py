@@ -1,0 +1,30 @@
+"""Which cores a process has, and child processes on some of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_MMAP_MAX_": "0", "MALLOC_TOP_PAD_": str(64 << 20)}
+"""Environment in which glibc keeps large arrays' memory: else each call pays for its pages anew. jfstat's processes on
+a CPU and LALSuite's all run in it."""
+
+
+def available() -> list[int]:
+    """Numbers of the cores that this thread may use; none where the system does not say."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+@contextmanager
+def pinned(cores: Sequence[int]) -> Iterator[None]:
+    """Restrict this thread, and with it the processes it starts, to some cores; with none, to nothing."""
+    before = available()
+    if not before or not cores:
+        yield
+        return
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

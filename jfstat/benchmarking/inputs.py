@@ -1,0 +1,57 @@
+"""From a setting to what is timed with: prepared random data, and stacks of random templates, both on the device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jfstat.benchmarking.settings import Setting
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.plan import drift_range
+from jfstat.data.prepare import prepare
+from jfstat.geometry.barycenter import DOPPLER
+from jfstat.simulate.simulate import simulate_sfts
+from jfstat.templates import Doppler
+
+START, TSFT, SQRT_SX, GUARD = 1167458304, 1800, 4e-24, 1.0
+"""GPS s, s, 1/sqrt(Hz), Hz."""
+F1DOT = 1e-9
+"""Templates have spin-downs from minus that to 0, Hz/s."""
+BATCH_SAMPLES = {"cpu": 1 << 17}
+"""Samples of a batch's transforms, by JAX's name of the platform; on a CPU few, to stay in its caches."""
+BATCH_SAMPLES_ELSEWHERE = 1 << 26
+"""The same on accelerators, which small batches leave idle."""
+LEAST_AT_POSITION, MOST_TEMPLATES = 8, 256
+
+
+def prepared(setting: Setting, seed: int, ephemeris: Any) -> FstatData:
+    """Simulate Gaussian noise around a setting's band and prepare it."""
+    fmin, fmax = setting.frequency, setting.frequency + setting.bandwidth
+    duration = TSFT * max(1, round(setting.days * 86400 / TSFT))
+    fdots = [(-F1DOT, 0.0)]
+    margin = GUARD + DOPPLER * fmax - drift_range(fdots, 0.0, duration)[0] + 4 / TSFT
+    if fmin < margin:
+        raise ValueError(f"--frequency must be at least {margin:.3g} Hz, not {fmin:g}: the data reach so far below it.")
+    sfts = simulate_sfts(
+        setting.detectors, START, duration, fmin - margin, fmax + margin, TSFT, SQRT_SX, seed=seed, ephemeris=ephemeris
+    )
+    data = prepare(sfts, fmin, fmax, START, SQRT_SX, ephemeris, GUARD, fdots=fdots)
+    return jax.block_until_ready(jax.device_put(data, jax.devices()[0]))
+
+
+def random_points(rng: np.random.Generator, data: FstatData, n: int, one_position: bool) -> Doppler:
+    """A stack of n random templates, on the device; isotropic positions, or a single one for all."""
+    n_sky = 1 if one_position else n
+    alpha, sin_delta = rng.uniform(0, 2 * np.pi, n_sky), rng.uniform(-1, 1, n_sky)
+    fkdot = np.stack([np.full(n, data.frequencies[0]), rng.uniform(-F1DOT, 0, n)], axis=1)
+    points = Doppler(np.broadcast_to(alpha, n), np.broadcast_to(np.arcsin(sin_delta), n), fkdot, data.reftime)
+    return jax.block_until_ready(jax.device_put(points, jax.devices()[0]))
+
+
+def default_batch(setting: Setting, n_fft: int, platform: str) -> int:
+    """Templates of a batch, a power of two; at least some where they share what is done for a sky position."""
+    samples = BATCH_SAMPLES.get(platform, BATCH_SAMPLES_ELSEWHERE)
+    least = LEAST_AT_POSITION if setting.one_position else 1
+    return int(np.clip(2 ** round(np.log2(samples / n_fft)), least, MOST_TEMPLATES))

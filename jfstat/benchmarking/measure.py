@@ -1,0 +1,285 @@
+"""From a setting to its times in this process: the whole computation, its stages, and LALSuite in between."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from jfstat.benchmarking import cores, lalsuite
+from jfstat.benchmarking.clock import (
+    calls_per_time,
+    compiled,
+    copy_bandwidth,
+    memory_bytes,
+    seconds_per_call,
+    seconds_repeating,
+)
+from jfstat.benchmarking.inputs import default_batch, prepared, random_points
+from jfstat.benchmarking.settings import Setting
+from jfstat.benchmarking.stages import PATHS, Path
+from jfstat.data.fstatdata import FstatData
+from jfstat.statistic.fstat import twoF_band
+from jfstat.templates import Doppler
+
+TOLERANCE = 1e-4
+"""Relative difference allowed between the timed maximum and that of `twoF_band`."""
+ROUNDS = 3
+"""Times that jfstat and LALSuite take turns where both run on a core."""
+PASS_BYTES = 16
+"""Of a complex64 read and written."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure.
+
+    Attributes
+    ----------
+    setting : Setting
+    batch : int or None
+        Templates of a batch; None chooses by platform and length.
+    repeats : int
+    seed : int
+    ephemeris : str or two paths
+    lalsuite : str or None
+        Path of LALSuite's benchmark, to be run as well.
+    path : str
+        Of `PATHS`.
+    """
+
+    setting: Setting
+    batch: int | None = None
+    repeats: int = 7
+    seed: int = 0
+    ephemeris: Any = "DE405"
+    lalsuite: str | None = None
+    path: str = "plain"
+
+    def without_lalsuite(self) -> Request:
+        return dataclasses.replace(self, lalsuite=None)
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """Time of one stage: seconds a batch and of all repeats, share of tau in s, passes over memory and the least."""
+
+    name: str
+    seconds: float
+    repeats: list[float]
+    tau: float
+    passes: float
+    least_passes: float
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Times of one setting; see the command's description for `tau` and passes.
+
+    Attributes
+    ----------
+    platform, device : str
+    cores : int or None
+        On which this process may run; None where the system does not say.
+    path : str
+    batch, n_fft, n_frequencies : int
+    calls : int
+        Over which one time is taken.
+    tau : float
+        Median, s.
+    seconds : list of float
+        Per batch, each repeat.
+    compile_seconds : float
+    memory : dict
+        Bytes of the compiled function's arguments, results and temporary arrays.
+    copy_bandwidth : float
+        Bytes/s.
+    stages : list of StageTime
+    check : dict
+        Maximum of 2F of one template: as timed, and of `twoF_band`.
+    lal_tau : float or None
+        Median of LALSuite's trials, s.
+    lal_trials : list of dict
+    lal_command : list of str
+    environment : dict
+        Variables that change how memory is kept.
+    """
+
+    platform: str
+    device: str
+    cores: int | None
+    path: str
+    batch: int
+    n_fft: int
+    n_frequencies: int
+    calls: int
+    tau: float
+    seconds: list[float]
+    compile_seconds: float
+    memory: dict[str, int]
+    copy_bandwidth: float
+    stages: list[StageTime]
+    check: dict[str, float]
+    lal_tau: float | None = None
+    lal_trials: list[dict[str, float]] = field(default_factory=list)
+    lal_command: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Measurement:
+        """The inverse of `dataclasses.asdict`."""
+        stages = [StageTime(**stage) for stage in values["stages"]]
+        return dataclasses.replace(cls(**values), stages=stages)
+
+
+def measure(request: Request) -> Measurement:
+    """Time a setting on the default device of this process.
+
+    Raises
+    ------
+    ValueError
+        If the data cannot be made, a result is not finite and positive, or differs from `twoF_band`.
+    """
+    setting, rng = request.setting, np.random.default_rng(request.seed)
+    device = jax.devices()[0]
+    data = prepared(setting, request.seed, request.ephemeris)
+    n_fft = data.layout.n_fft
+    batch = request.batch or default_batch(setting, n_fft, device.platform)
+
+    def draw() -> Doppler:
+        return random_points(rng, data, batch, setting.one_position)
+
+    points = draw()
+    path = PATHS[request.path][setting.one_position](data, points)
+    program, compile_seconds = compiled(path.whole, data, points)
+    check = checked(setting, data, points, np.asarray(program(data, points)), int(rng.integers(batch)))
+    calls = calls_per_time(seconds_per_call(program, [(data, draw())])[0])
+
+    seconds: list[float] = []
+    lal_trials: list[dict[str, float]] = []
+    options = [] if request.lalsuite is None else lalsuite.arguments(setting, data, request.seed, request.ephemeris)
+    rounds = ROUNDS if request.lalsuite is not None and device.platform == "cpu" else 1
+    for share in np.array_split(np.arange(request.repeats), rounds):
+        seconds += [whole_seconds(setting, program, data, draw, calls) for _ in share]
+        if request.lalsuite is not None:
+            lal_trials += lalsuite.trials(request.lalsuite, options)
+
+    stage_times = stage_seconds(setting, path, program, data, draw, request.repeats)
+    per_bin = data.layout.n_frequencies * batch * len(data.detectors)
+    bandwidth = copy_bandwidth(device.platform, request.seed)
+    one_pass = PASS_BYTES * n_fft * batch / bandwidth
+    return Measurement(
+        platform=device.platform,
+        device=device.device_kind,
+        cores=len(cores.available()) or None,
+        path=path.name,
+        batch=batch,
+        n_fft=n_fft,
+        n_frequencies=data.layout.n_frequencies,
+        calls=calls,
+        tau=float(np.median(seconds)) / per_bin,
+        seconds=seconds,
+        compile_seconds=compile_seconds,
+        memory=memory_bytes(program),
+        copy_bandwidth=bandwidth,
+        stages=[
+            StageTime(
+                name=stage.name,
+                seconds=(median := float(np.median(times))),
+                repeats=times,
+                tau=median / per_bin,
+                passes=median / one_pass,
+                least_passes=stage.least_bytes / bandwidth / one_pass,
+            )
+            for stage, times in zip(path.stages, stage_times, strict=True)
+        ],
+        check=check,
+        lal_tau=_lal_tau(setting, lal_trials),
+        lal_trials=lal_trials,
+        lal_command=[] if request.lalsuite is None else [request.lalsuite, *options],
+        environment={name: os.environ[name] for name in cores.MALLOC if name in os.environ},
+    )
+
+
+def whole_seconds(setting: Setting, program: Any, data: FstatData, draw: Callable[[], Doppler], calls: int) -> float:
+    """Seconds per batch of the whole computation, each call with templates of its own."""
+    seconds, results = seconds_per_call(program, [(data, draw()) for _ in range(calls)])
+    require_sound(setting, np.asarray(results))
+    return seconds
+
+
+def stage_seconds(
+    setting: Setting, path: Path, program: Any, data: FstatData, draw: Callable[[], Doppler], repeats: int
+) -> list[list[float]]:
+    """Seconds per batch of each stage, for each repeat; a stage's input is what the one before it gave.
+
+    Raises
+    ------
+    ValueError
+        If the last stage does not give what the whole computation does.
+    """
+    x, points, calls = None, draw(), []
+    for stage in path.stages:
+        jax.block_until_ready(stage.run(data, points, x))  # compiles
+        seconds, x = seconds_repeating(stage.run, (data, points, x), 1)
+        calls.append(calls_per_time(seconds))
+    if not np.allclose(np.asarray(x), np.asarray(program(data, points)), rtol=TOLERANCE, atol=0.0):
+        raise ValueError(f"row {setting.name}: the stages give other maxima of 2F than the whole: report this.")
+    times: list[list[float]] = [[] for _ in path.stages]
+    for _ in range(repeats):
+        x, points = None, draw()
+        for stage, own, n in zip(path.stages, times, calls, strict=True):
+            seconds, x = seconds_repeating(stage.run, (data, points, x), n)
+            own.append(seconds)
+    return times
+
+
+def checked(setting: Setting, data: FstatData, points: Doppler, maxima: np.ndarray, which: int) -> dict[str, float]:
+    """Compare the timed maximum of one template of a batch with that of `twoF_band`.
+
+    Raises
+    ------
+    ValueError
+        If they differ, or a maximum is not finite and positive.
+    """
+    require_sound(setting, maxima)
+    one = jax.tree.map(lambda x: x[which], points)
+    timed, expected = float(maxima[which]), float(np.max(np.asarray(twoF_band(data, one))))
+    if not abs(timed - expected) <= TOLERANCE * expected:
+        raise ValueError(
+            f"row {setting.name}: the timed computation's largest 2F is {timed:.6g}, but {expected:.6g} by twoF_band: "
+            "its time means nothing; report this."
+        )
+    return {"timed": timed, "twoF_band": expected}
+
+
+def require_sound(setting: Setting, maxima: np.ndarray) -> None:
+    """Raise a ValueError unless all maxima of 2F are finite and positive."""
+    if not (np.isfinite(maxima).all() and (maxima > 0).all()):
+        raise ValueError(f"row {setting.name}: a largest 2F is not finite and positive: report this.")
+
+
+def _lal_tau(setting: Setting, trials: list[dict[str, float]]) -> float | None:
+    """Median over trials; without barycentring where the templates share it."""
+    column = "tauF_core" if setting.one_position else "tauF_eff"
+    return float(np.median([trial[column] for trial in trials])) if trials else None
+
+
+def as_json(request: Request) -> dict[str, Any]:
+    """A request as plain values."""
+    values = dataclasses.asdict(request)
+    if not isinstance(request.ephemeris, str):
+        values["ephemeris"] = [str(path) for path in request.ephemeris]
+    return values
+
+
+def from_json(values: dict[str, Any]) -> Request:
+    """The inverse of `as_json`."""
+    setting = values.pop("setting")
+    detectors = tuple(setting.pop("detectors"))
+    return Request(Setting(**setting, detectors=detectors), **values)

@@ -1,0 +1,67 @@
+"""What is timed: settings by name, and the series of them over length and bandwidth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Data and kind of templates of one measurement.
+
+    Attributes
+    ----------
+    name : str
+    days : float
+        Length of the data, d.
+    bandwidth : float
+        Searched band, Hz.
+    frequency : float
+        Its lower edge, Hz.
+    detectors : tuple of str
+        Prefixes.
+    one_position : bool
+        Whether the templates of a batch share their sky position, and differ in f1dot alone.
+    """
+
+    name: str
+    days: float
+    bandwidth: float = 0.606
+    frequency: float = 100.0
+    detectors: tuple[str, ...] = ("H1",)
+    one_position: bool = False
+
+    def __post_init__(self):
+        for what, value, unit in (("days", self.days, "d"), ("bandwidth", self.bandwidth, "Hz"),
+                                  ("frequency", self.frequency, "Hz")):  # fmt: skip
+            if not (value > 0 and np.isfinite(value)):
+                raise ValueError(f"--{what} must be positive, not {value:g}: give it in {unit}.")
+
+
+ROWS = {
+    row.name: row
+    for row in (
+        Setting("1d", 1),
+        Setting("5d", 5),
+        Setting("10d", 10),
+        Setting("10d-narrow", 10, bandwidth=0.1),
+        Setting("10d-wide", 10, bandwidth=5.0),
+        Setting("100d", 100),
+        Setting("100d-two", 100, bandwidth=1.0, frequency=437.0, detectors=("H1", "L1")),
+        Setting("10d-spindown", 10, one_position=True),
+    )
+}
+"""Settings by name; lengths and bandwidths are those that the paper and its pilot search have."""
+CPU_ROWS = ("1d", "5d", "10d")
+"""Those timed on a CPU unless others are asked for."""
+SCAN_DAYS = (1, 2, 5, 10, 20, 50, 100)
+SCAN_BANDWIDTHS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+def scan() -> list[Setting]:
+    """Settings along the axes of the paper's timing figure: length at 0.606 Hz, and bandwidth at 10 d."""
+    base = ROWS["10d"]
+    lengths = [replace(base, name=f"{days}d", days=days) for days in SCAN_DAYS]
+    return lengths + [replace(base, name=f"10d-{width:g}Hz", bandwidth=width) for width in SCAN_BANDWIDTHS]

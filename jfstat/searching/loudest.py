@@ -1,0 +1,213 @@
+"""From prepared data and a batch of templates to the batch's loudest values, all on the device.
+
+2F itself is not stored: a first pass reduces it to the maxima of short rows of bins as it is computed, and only the rows
+with the largest maxima are then computed again.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.lengths import largest_divisor
+from jfstat.statistic.check import covered_bins
+from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
+from jfstat.statistic.fused import chain
+from jfstat.statistic.resample import Resampled, resampled, spun_down, without_spin_down
+from jfstat.statistic.spectrum import bin_numbers, spectra
+from jfstat.templates import Doppler
+
+ROW = 64
+"""Entries of the spectrum whose maximum is kept first."""
+
+
+class Path(Enum):
+    """How the statistic is computed; results agree to rounding."""
+
+    LIBRARY = "library"
+    """By XLA and the platform's FFT library, on any platform."""
+    FUSED = "fused"
+    """By the fused kernels of `jfstat.statistic.fused`, on NVIDIA GPUs."""
+    INTERPRETED = "interpreted"
+    """The same, interpreted; for tests on a CPU."""
+
+
+class Loudest(NamedTuple):
+    """Largest values of a batch, falling.
+
+    Attributes
+    ----------
+    twoF : (keep,) float32
+        -inf where there are fewer.
+    template : (keep,) int32
+        Place in the batch.
+    frequency : (keep,) int32
+        Index into ``data.frequencies``.
+    """
+
+    twoF: jax.Array
+    template: jax.Array
+    frequency: jax.Array
+
+
+def path_for(data: FstatData, points: Doppler) -> Path:
+    """The fastest path for this kind of template where the data lie."""
+    leaf = data.bank[0]
+    platform = next(iter(leaf.devices())).platform if isinstance(leaf, jax.Array) else jax.default_backend()
+    block, n_blocks = chain.blocks_of(data.layout, points)
+    nvidia = platform in ("gpu", "cuda") and "nvidia" in next(iter(jax.devices(platform))).device_kind.lower()
+    return Path.FUSED if nvidia and chain.usable(data.layout, n_blocks, block) else Path.LIBRARY
+
+
+@partial(jax.jit, static_argnames=("keep", "path", "same_source"))
+def loudest(
+    data: FstatData, points: Doppler, n_valid: jax.Array | int, keep: int, path: Path, same_source: bool = False
+) -> Loudest:
+    """The `keep` largest values of 2F of a batch of templates, exactly.
+
+    Parameters
+    ----------
+    data : FstatData
+    points : Doppler
+        A stack of B templates that fit the data.
+    n_valid : int
+        Templates from this one on are padding and do not count.
+    keep : int
+        Static.
+    path : Path
+        Static.
+    same_source : bool
+        Static. Whether all templates have the sky position, orbit and reference time of the first: the series is then
+        resampled once, and only the spin-down taken off for each.
+    """
+    if path is Path.LIBRARY:
+        return _by_library(data, points, n_valid, keep, same_source)
+    return _by_fused(data, points, n_valid, keep, same_source, path is Path.INTERPRETED)
+
+
+def maxima(data: FstatData, points: Doppler, path: Path, same_source: bool = False) -> jax.Array:
+    """Largest 2F over the band of each template of a stack, (B,) float32; arguments as for `loudest`."""
+    n = points.alpha.shape[0]
+    if path is Path.LIBRARY:
+        spectrum = _spectra(data, points, same_source)
+        return jnp.max(_two_f_of_entries(data, points, spectrum, n), axis=(1, 2))
+    return jnp.max(_fused_maxima(data, points, n, same_source, path is Path.INTERPRETED).value, axis=(1, 3)).reshape(-1)
+
+
+def _first(points: Doppler) -> Doppler:
+    """The first template of a stack, without its spin-down."""
+    return without_spin_down(jax.tree.map(lambda x: jnp.asarray(x)[0], points))
+
+
+def _series(data: FstatData, points: Doppler) -> Resampled:
+    return jax.vmap(spun_down, (None, 0, None))(data, points, resampled(data, _first(points)))
+
+
+def _spectra(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
+    """Fa and Fb of a batch, (B, 2, 2, n_fft) complex64."""
+    series = _series(data, points) if same_source else jax.vmap(resampled, (None, 0))(data, points)
+    return jax.vmap(lambda s: spectra(s, data.layout))(series)
+
+
+def _matrices(data: FstatData, points: Doppler) -> AntennaMatrix:
+    return jax.vmap(lambda point: total_matrix(antenna_matrix(data, point)))(points)
+
+
+def _two_f_of_entries(
+    data: FstatData, points: Doppler, spectrum: jax.Array, n_valid: jax.Array | int
+) -> jax.Array:
+    """2F at the entries of spectra, (B, 2, n_fft); -inf for those that do not count."""
+    entries = jnp.arange(data.layout.n_fft, dtype=jnp.int32)
+    number = bin_numbers(data.layout, jnp.arange(2, dtype=jnp.int32)[:, None], entries)
+    first, last = (x[:, None, None] for x in jax.vmap(covered_bins, (None, 0))(data, points))
+    values = jax.vmap(lambda s, m: two_f(s[0], s[1], m))(spectrum, _matrices(data, points))
+    valid = (jnp.arange(values.shape[0]) < n_valid)[:, None, None]
+    return jnp.where((number >= first) & (number <= last) & valid, values, -jnp.inf)
+
+
+def _by_library(data: FstatData, points: Doppler, n_valid: jax.Array | int, keep: int, same_source: bool) -> Loudest:
+    layout = data.layout
+    n, row = points.alpha.shape[0], largest_divisor(layout.n_fft, ROW)
+    n_rows = layout.n_fft // row
+    spectrum = _spectra(data, points, same_source)
+    tops = jnp.max(_two_f_of_entries(data, points, spectrum, n_valid).reshape(n, 2, n_rows, row), axis=-1)
+
+    _, chosen = largest(tops.reshape(-1), min(keep, tops.size))
+    chosen = chosen.astype(jnp.int32)
+    template, odd, place = chosen // (2 * n_rows), chosen // n_rows % 2, chosen % n_rows
+    entries = place[:, None] * row + jnp.arange(row, dtype=jnp.int32)
+    fa, fb = (spectrum[template[:, None], i, odd[:, None], entries] for i in range(2))
+    own = AntennaMatrix(*(x[template][:, None] for x in _matrices(data, points)))
+    number = bin_numbers(layout, odd[:, None], entries)
+    first, last = jax.vmap(covered_bins, (None, 0))(data, points)
+    counts = (number >= first[template][:, None]) & (number <= last[template][:, None])
+    counts = counts & (template < n_valid)[:, None]
+    return _best(jnp.where(counts, two_f(fa, fb, own), -jnp.inf), template[:, None], number, keep)
+
+
+def _fused_maxima(
+    data: FstatData, points: Doppler, n_valid: jax.Array | int, same_source: bool, interpret: bool
+) -> chain.Maxima:
+    n = points.alpha.shape[0]
+    lanes = chain.lanes_for(n)
+    first, last = jax.vmap(covered_bins, (None, 0))(data, points)
+    last = jnp.where(jnp.arange(n) < n_valid, last, -1)
+    if same_source:
+        one = jax.tree.map(lambda x: x[None], _first(points))
+        series = chain.spun_down(data, points, chain.interpolated(data, one, 1, interpret), lanes, interpret)
+    else:
+        series = chain.interpolated(data, points, lanes, interpret)
+    return chain.maxima(data, points, series, jnp.stack([first, last]), lanes, interpret)
+
+
+def _by_fused(
+    data: FstatData, points: Doppler, n_valid: jax.Array | int, keep: int, same_source: bool, interpret: bool
+) -> Loudest:
+    found = _fused_maxima(data, points, n_valid, same_source, interpret)
+    flat = found.value.reshape(-1)
+    _, rows = largest(flat, min(keep, flat.size))
+    value, template, number = chain.values_of(data, found, rows.astype(jnp.int32), chain.lanes_for(points.alpha.shape[0]))
+    return _best(jnp.where(value < 0, -jnp.inf, value), template, number, keep)
+
+
+def _best(value: jax.Array, template: jax.Array, number: jax.Array, keep: int) -> Loudest:
+    """The largest of the chosen rows' values, with their places."""
+    top, place = jax.lax.top_k(value.reshape(-1), min(keep, value.size))
+    return Loudest(
+        twoF=top,
+        template=jnp.broadcast_to(template, value.shape).reshape(-1)[place],
+        frequency=number.reshape(-1)[place],
+    )
+
+
+@partial(jax.jit, static_argnames=("keep",))
+def largest(values: jax.Array, keep: int) -> tuple[jax.Array, jax.Array]:
+    """The `keep` largest values, falling, and where they are; of equal ones the first.
+
+    The same as ``jax.lax.top_k``, but sorting fewer: the largest `keep` lie in the `keep` rows of largest maximum.
+
+    Parameters
+    ----------
+    values : (n,) float32
+    keep : int
+        At most n.
+
+    Returns
+    -------
+    values : (keep,) float32
+    places : (keep,) int
+    """
+    n = values.shape[0]
+    n_rows = -(-n // ROW)
+    rows = jnp.pad(values, (0, n_rows * ROW - n), constant_values=-jnp.inf).reshape(n_rows, ROW)
+    if keep >= n_rows:
+        return jax.lax.top_k(values, keep)
+    _, chosen = jax.lax.top_k(jnp.max(rows, axis=1), keep)
+    chosen = jnp.sort(chosen)  # so that of equal values the first still comes first
+    top, within = jax.lax.top_k(rows[chosen].reshape(-1), keep)
+    return top, chosen[within // ROW] * ROW + within % ROW

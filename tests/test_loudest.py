@@ -1,0 +1,136 @@
+"""The reductions that searches use, by both paths, against 2F of every template and bin."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jfstat
+from jfstat.data.lengths import RADICES, largest_divisor, radices_for, smooth_lengths, transform_cost, transform_length
+from jfstat.searching import memory
+from jfstat.searching.loudest import Path, loudest, maxima
+from jfstat.statistic.fused.butterflies import in_order, unit_root
+
+START = 1167458304
+
+
+@pytest.fixture(scope="module")
+def data():
+    gaps = {"H1": START + 1800 * np.array([0, 1, 3]), "L1": START + 1800 * np.array([1, 2, 3])}
+    sfts = jfstat.simulate_sfts(["H1", "L1"], fmin=98.5, fmax=101.5, timestamps=gaps, seed=3)
+    return jfstat.prepare(sfts, 99.9, 100.1, sqrt_sx=4e-24)
+
+
+def bank(n, same_source=False, seed=0, orbit=None):
+    rng = np.random.default_rng(seed)
+    alpha, delta = rng.uniform(0, 2 * np.pi, n), np.arcsin(rng.uniform(-1, 1, n))
+    if same_source:
+        alpha[:], delta[:] = alpha[0], delta[0]
+    return jfstat.Doppler(alpha, delta, np.stack([np.full(n, 100.0), rng.uniform(-1e-8, 0, n)], 1), START, orbit)
+
+
+PATHS = [Path.LIBRARY, Path.INTERPRETED]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("same_source", [False, True])
+def test_maxima_are_those_of_every_template(data, path, same_source):
+    points = bank(4, same_source)
+    expected = np.asarray(jax.vmap(jfstat.twoF_band, (None, 0))(data, points)).max(axis=1)
+    np.testing.assert_allclose(maxima(data, points, path, same_source), expected, rtol=3e-6)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(("keep", "n_valid"), [(1, 4), (50, 3)])
+def test_loudest_are_the_largest_with_their_places(data, path, keep, n_valid):
+    points = bank(4, seed=1)
+    values = np.asarray(jax.vmap(jfstat.twoF_band, (None, 0))(data, points))
+    found = loudest(data, points, n_valid, keep, path)
+    np.testing.assert_allclose(found.twoF, np.sort(values[:n_valid].ravel())[::-1][:keep], rtol=3e-6)
+    np.testing.assert_allclose(found.twoF, values[found.template, found.frequency], rtol=3e-6)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_bins_that_an_orbit_takes_out_of_the_band_do_not_count(data, path):
+    orbit = jfstat.Orbit(np.full(2, 0.15), np.full(2, 7200.0), np.full(2, START + 0.0))
+    points = bank(2, orbit=orbit)
+    values = np.asarray(jax.vmap(jfstat.twoF_band, (None, 0))(data, points))
+    assert (values == 0).any()
+    found = loudest(data, points, 2, values.size, path)
+    n = np.sum(values > 0)
+    assert np.isfinite(found.twoF[:n]).all()
+    assert not np.isfinite(found.twoF[n:]).any()
+    np.testing.assert_allclose(found.twoF[:n], np.sort(values[values > 0])[::-1], rtol=1e-5, atol=1e-5)
+
+
+def test_spin_downs_share_a_resampled_series(data):
+    points = bank(3, same_source=True)
+    point = jax.tree.map(lambda x: x[1], points)
+    series = jfstat.resample(data, point)
+    own = jfstat.twoF_band(data, point)
+    np.testing.assert_allclose(jfstat.twoF_band(data, point, series=series), own, rtol=2e-6, atol=1e-5)
+    # and the spin-down matters
+    other = jfstat.Doppler(point.alpha, point.delta, [100.0, 0.0], START)
+    assert abs(np.asarray(jfstat.twoF_band(data, other, series=series)) - own).max() > 1
+    slope = jax.grad(lambda f1dot: jfstat.twoF_band(
+        data, jfstat.Doppler(point.alpha, point.delta, jnp.stack([jnp.asarray(100.0), f1dot]), START), series=series
+    )[700].astype(float))  # fmt: skip
+    direct = jax.grad(lambda f1dot: jfstat.twoF_band(
+        data, jfstat.Doppler(point.alpha, point.delta, jnp.stack([jnp.asarray(100.0), f1dot]), START)
+    )[700].astype(float))  # fmt: skip
+    np.testing.assert_allclose(slope(point.fkdot[1]), direct(point.fkdot[1]), rtol=1e-4)
+
+
+def test_a_bank_ordered_by_sky_gives_the_same_candidates(data):
+    sky = bank(2)
+    rows = [(a, d, f1) for a, d in zip(sky.alpha, sky.delta, strict=True) for f1 in np.linspace(-1e-8, 0, 6)]
+    alpha, delta, f1dot = np.array(rows).T
+    ordered = jfstat.Doppler(alpha, delta, np.stack([0 * f1dot, f1dot], 1), START)
+    mixed = jax.tree.map(lambda x: np.asarray(x)[np.arange(12).reshape(2, 6).T.ravel()], ordered)
+    a = jfstat.search(data, ordered, top=20, progress=False)
+    b = jfstat.search(data, mixed, top=20, progress=False)
+    np.testing.assert_allclose(a["twoF"], b["twoF"], rtol=3e-6)
+    np.testing.assert_allclose(sorted(a["f1dot"].value), sorted(b["f1dot"].value))
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 9, 16, 20, 27, 30, 36])
+def test_butterflies_are_fourier_transforms(n):
+    rng = np.random.default_rng(n)
+    x = rng.normal(size=(n, 2, 5))
+    got = np.array([re + 1j * im for re, im in in_order([(a[0], a[1]) for a in x])])
+    np.testing.assert_allclose(got, np.fft.fft(x[:, 0] + 1j * x[:, 1], axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [7, 576, 2 * 10616832])
+def test_unit_roots(n):
+    t = np.unique(np.random.default_rng(0).integers(0, n, 1000)).astype(np.int32)
+    cos, sin = unit_root(jnp.asarray(t), n)
+    np.testing.assert_allclose(np.asarray(cos) + 1j * np.asarray(sin), np.exp(-2j * np.pi * t / n), atol=2e-7)
+
+
+@pytest.mark.parametrize("n", [900.5, 57000, 563000.2, 1e7])
+def test_transform_lengths(n):
+    length = transform_length(n, transform_cost)
+    assert n <= length < 1.3 * n + 128
+    radices = radices_for(length)
+    assert radices is not None
+    assert np.prod(radices) == length
+    assert set(radices) <= set(RADICES)
+
+
+def test_divisors_and_smooth_numbers():
+    assert largest_divisor(1152, 200) == 192
+    assert largest_divisor(7, 0.3) == 1
+    assert smooth_lengths(1, 12, (2, 3)).tolist() == [1, 2, 3, 4, 6, 8, 9, 12]
+
+
+def test_a_template_too_large_for_the_device_is_refused(data, monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 1000)
+    with pytest.raises(ValueError, match="one template needs"):
+        jfstat.search(data, bank(1), progress=False)
+
+
+def test_batches_fill_the_free_memory(data, monkeypatch):
+    each = memory.bytes_per_template(data.layout, Path.LIBRARY, 2, orbit=False)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 10 * each)
+    assert memory.largest_batch(data, bank(1), Path.LIBRARY) == 8
