@@ -32,7 +32,7 @@ def data():
 
 def measurement(tau, lal_tau=None):
     stage = StageTime("all", 1.0, [1.0], tau, 8.0, 4.0)
-    return Measurement("gpu", "a GPU", None, "plain", 4, 100, 90, 1, tau, [1.0], 2.0, {"temp": 10}, 1e12, [stage],
+    return Measurement("gpu", "a GPU", None, "library", 4, 100, 90, 1, tau, [1.0], 2.0, {"temp": 10}, 1e12, [stage],
                        {"timed": 20.0, "twoF_band": 20.0}, lal_tau)  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def test_maxima_of_templates_that_share_a_position_are_those_of_twoF_band(data):
     assert np.ptp(np.asarray(points.alpha)) == 0 and np.ptp(np.asarray(points.fkdot[:, 1])) > 0.01 * F1DOT
     singles = [jax.tree.map(lambda x, k=k: x[k], points) for k in range(3)]
     expected = [float(np.max(np.asarray(jfstat.twoF_band(data, point)))) for point in singles]
-    maxima = np.asarray(PATHS["plain"][True](data, points).whole(data, points))
+    maxima = np.asarray(PATHS["library"](data, points, True).whole(data, points))
     np.testing.assert_allclose(maxima, expected, rtol=2e-5)
     assert checked(TINY, data, points, maxima, 2)["timed"] == pytest.approx(expected[2], rel=2e-5)
     with pytest.raises(ValueError, match="its time means nothing"):

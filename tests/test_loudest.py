@@ -8,7 +8,7 @@ import pytest
 import jfstat
 from jfstat.data.lengths import RADICES, largest_divisor, radices_for, smooth_lengths, transform_cost, transform_length
 from jfstat.searching import memory
-from jfstat.searching.loudest import Path, loudest, maxima
+from jfstat.searching.loudest import Method, loudest, maxima
 from jfstat.statistic.fused.butterflies import in_order, unit_root
 
 START = 1167458304
@@ -29,34 +29,34 @@ def bank(n, same_source=False, seed=0, orbit=None):
     return jfstat.Doppler(alpha, delta, np.stack([np.full(n, 100.0), rng.uniform(-1e-8, 0, n)], 1), START, orbit)
 
 
-PATHS = [Path.LIBRARY, Path.INTERPRETED]
+METHODS = [Method.LIBRARY, Method.INTERPRETED]
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("same_source", [False, True])
-def test_maxima_are_those_of_every_template(data, path, same_source):
+def test_maxima_are_those_of_every_template(data, method, same_source):
     points = bank(4, same_source)
     expected = np.asarray(jax.vmap(jfstat.twoF_band, (None, 0))(data, points)).max(axis=1)
-    np.testing.assert_allclose(maxima(data, points, path, same_source), expected, rtol=3e-6)
+    np.testing.assert_allclose(maxima(data, points, method, same_source), expected, rtol=3e-6)
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("keep", "n_valid"), [(1, 4), (50, 3)])
-def test_loudest_are_the_largest_with_their_places(data, path, keep, n_valid):
+def test_loudest_are_the_largest_with_their_places(data, method, keep, n_valid):
     points = bank(4, seed=1)
     values = np.asarray(jax.vmap(jfstat.twoF_band, (None, 0))(data, points))
-    found = loudest(data, points, n_valid, keep, path)
+    found = loudest(data, points, n_valid, keep, method)
     np.testing.assert_allclose(found.twoF, np.sort(values[:n_valid].ravel())[::-1][:keep], rtol=3e-6)
     np.testing.assert_allclose(found.twoF, values[found.template, found.frequency], rtol=3e-6)
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_bins_that_an_orbit_takes_out_of_the_band_do_not_count(data, path):
+@pytest.mark.parametrize("method", METHODS)
+def test_bins_that_an_orbit_takes_out_of_the_band_do_not_count(data, method):
     orbit = jfstat.Orbit(np.full(2, 0.15), np.full(2, 7200.0), np.full(2, START + 0.0))
     points = bank(2, orbit=orbit)
     values = np.asarray(jax.vmap(jfstat.twoF_band, (None, 0))(data, points))
     assert (values == 0).any()
-    found = loudest(data, points, 2, values.size, path)
+    found = loudest(data, points, 2, values.size, method)
     n = np.sum(values > 0)
     assert np.isfinite(found.twoF[:n]).all()
     assert not np.isfinite(found.twoF[n:]).any()
@@ -131,6 +131,6 @@ def test_a_template_too_large_for_the_device_is_refused(data, monkeypatch):
 
 
 def test_batches_fill_the_free_memory(data, monkeypatch):
-    each = memory.bytes_per_template(data.layout, Path.LIBRARY, 2, orbit=False)
+    each = memory.bytes_per_template(data.layout, Method.LIBRARY, 2, orbit=False)
     monkeypatch.setattr(memory, "free_bytes", lambda device: 10 * each)
-    assert memory.largest_batch(data, bank(1), Path.LIBRARY) == 8
+    assert memory.largest_batch(data, bank(1), Method.LIBRARY) == 8

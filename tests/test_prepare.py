@@ -7,8 +7,8 @@ from astropy.time import Time
 
 import jfstat
 from jfstat.data.band import interpolation_filter, taper, terms_needed
-from jfstat.data.lengths import smooth_length
 from jfstat.data.grid import Grid
+from jfstat.data.lengths import smooth_length
 from jfstat.data.noise import NoiseFloor, median_bias, whitened_power
 from jfstat.data.series import heterodyned_series
 
@@ -41,7 +41,9 @@ def test_interpolation_filters_are_the_jacobi_anger_coefficients():
     w = np.linspace(-np.pi, np.pi, 7)
     reach = 0.53
     for d in (-0.53, -0.2, 0.0, 0.37, 0.5):
-        total = sum(np.asarray(interpolation_filter(w * reach, p)) * np.cos(p * np.arccos(d / reach)) for p in range(17))
+        total = sum(
+            np.asarray(interpolation_filter(w * reach, p)) * np.cos(p * np.arccos(d / reach)) for p in range(17)
+        )
         np.testing.assert_allclose(total, np.exp(1j * w * d), atol=1e-13)
     assert terms_needed(np.pi, 1e-4) > terms_needed(np.pi, 1e-2) > terms_needed(0.5, 1e-2)
 

@@ -12,6 +12,8 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.plan import drift_range
 from jfstat.data.prepare import prepare
 from jfstat.geometry.barycenter import DOPPLER
+from jfstat.searching.loudest import Method
+from jfstat.searching.memory import device_of, largest_batch
 from jfstat.simulate.simulate import simulate_sfts
 from jfstat.templates import Doppler
 
@@ -19,11 +21,9 @@ START, TSFT, SQRT_SX, GUARD = 1167458304, 1800, 4e-24, 1.0
 """GPS s, s, 1/sqrt(Hz), Hz."""
 F1DOT = 1e-9
 """Templates have spin-downs from minus that to 0, Hz/s."""
-BATCH_SAMPLES = {"cpu": 1 << 17}
-"""Samples of a batch's transforms, by JAX's name of the platform; on a CPU few, to stay in its caches."""
-BATCH_SAMPLES_ELSEWHERE = 1 << 26
-"""The same on accelerators, which small batches leave idle."""
-LEAST_AT_POSITION, MOST_TEMPLATES = 8, 256
+CPU_SAMPLES = 1 << 17
+"""Samples of a batch's transforms on a CPU: few, to stay in its caches."""
+LEAST_AT_POSITION, MOST_TEMPLATES = 8, 512
 
 
 def prepared(setting: Setting, seed: int, ephemeris: Any) -> FstatData:
@@ -50,8 +50,11 @@ def random_points(rng: np.random.Generator, data: FstatData, n: int, one_positio
     return jax.block_until_ready(jax.device_put(points, jax.devices()[0]))
 
 
-def default_batch(setting: Setting, n_fft: int, platform: str) -> int:
+def default_batch(setting: Setting, data: FstatData, method: Method) -> int:
     """Templates of a batch, a power of two; at least some where they share what is done for a sky position."""
-    samples = BATCH_SAMPLES.get(platform, BATCH_SAMPLES_ELSEWHERE)
+    if device_of(data).platform == "cpu":
+        most = CPU_SAMPLES / data.layout.n_fft
+    else:
+        most = largest_batch(data, random_points(np.random.default_rng(0), data, 1, False), method)
     least = LEAST_AT_POSITION if setting.one_position else 1
-    return int(np.clip(2 ** round(np.log2(samples / n_fft)), least, MOST_TEMPLATES))
+    return int(np.clip(2 ** np.floor(np.log2(most)), least, MOST_TEMPLATES))

@@ -24,6 +24,7 @@ from jfstat.benchmarking.inputs import default_batch, prepared, random_points
 from jfstat.benchmarking.settings import Setting
 from jfstat.benchmarking.stages import PATHS, Path
 from jfstat.data.fstatdata import FstatData
+from jfstat.searching.loudest import Method, method_for
 from jfstat.statistic.fstat import twoF_band
 from jfstat.templates import Doppler
 
@@ -49,8 +50,8 @@ class Request:
     ephemeris : str or two paths
     lalsuite : str or None
         Path of LALSuite's benchmark, to be run as well.
-    path : str
-        Of `PATHS`.
+    path : str or None
+        Of `PATHS`; None as `search` would choose.
     """
 
     setting: Setting
@@ -59,7 +60,7 @@ class Request:
     seed: int = 0
     ephemeris: Any = "DE405"
     lalsuite: str | None = None
-    path: str = "plain"
+    path: str | None = None
 
     def without_lalsuite(self) -> Request:
         return dataclasses.replace(self, lalsuite=None)
@@ -149,13 +150,14 @@ def measure(request: Request) -> Measurement:
     device = jax.devices()[0]
     data = prepared(setting, request.seed, request.ephemeris)
     n_fft = data.layout.n_fft
-    batch = request.batch or default_batch(setting, n_fft, device.platform)
+    name = request.path or method_for(data, random_points(rng, data, 1, False)).value
+    batch = request.batch or default_batch(setting, data, Method(name))
 
     def draw() -> Doppler:
         return random_points(rng, data, batch, setting.one_position)
 
     points = draw()
-    path = PATHS[request.path][setting.one_position](data, points)
+    path = PATHS[name](data, points, setting.one_position)
     program, compile_seconds = compiled(path.whole, data, points)
     check = checked(setting, data, points, np.asarray(program(data, points)), int(rng.integers(batch)))
     calls = calls_per_time(seconds_per_call(program, [(data, draw())])[0])

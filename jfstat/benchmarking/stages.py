@@ -1,7 +1,7 @@
 """From prepared data and a batch of templates to their largest 2F: as a whole, and one stage at a time.
 
-A `Path` is one way of computing it. To time another, write the two functions from (data, points) that return one, for
-templates of different and of the same sky position, and add them to `PATHS`; nothing else needs to know.
+A `Path` is one way of computing it. To time another, write a function from (data, points, same_source) that returns one
+and add it to `PATHS`; nothing else needs to know.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, two_f
-from jfstat.statistic.resample import interpolated, resampled, spun_down, timing
-from jfstat.statistic.spectrum import bin_numbers, folded, spectra
+from jfstat.data.lengths import radices_for
+from jfstat.searching.loudest import Method, maxima
+from jfstat.statistic.combine import antenna_matrix, total_matrix, two_f
+from jfstat.statistic.fused import chain
+from jfstat.statistic.resample import interpolated, spun_down, timing, without_spin_down
+from jfstat.statistic.spectrum import bin_numbers, folded
 from jfstat.templates import Doppler
 
 COMPLEX = 8
@@ -59,55 +62,98 @@ class Path:
     stages: tuple[Stage, ...]
 
 
-def plain(data: FstatData, points: Doppler) -> Path:
-    """Each template resampled on its own, in plain JAX.
+def library(data: FstatData, points: Doppler, same_source: bool) -> Path:
+    """By XLA and the platform's FFT library.
 
     Parameters
     ----------
     data : FstatData
     points : Doppler
         A stack of templates; only its length matters here.
+    same_source : bool
+        Whether they share a sky position: the data are then resampled once, without spin-down.
     """
     batch, size = points.alpha.shape[0], _Sizes(data)
-    return Path(
-        "plain",
-        _plain,
-        (
-            Stage("geometry", _geometry, batch * size.cubics),
-            Stage("interpolation", _interpolation, size.bank + batch * (size.cubics + size.series)),
-            Stage("folding", _folding, batch * (size.series + size.transforms)),
-            Stage("fft", _fft, batch * 2 * size.transforms),
-            Stage("2F and maxima", _maxima, batch * size.searched),
-        ),
-    )
-
-
-def plain_one_position(data: FstatData, points: Doppler) -> Path:
-    """One sky position: resampled once without spin-down, which is then taken off for each template.
-
-    Parameters
-    ----------
-    data : FstatData
-    points : Doppler
-        A stack of templates of the same sky position.
-    """
-    batch, size = points.alpha.shape[0], _Sizes(data)
-    return Path(
-        "plain",
-        _plain_one_position,
+    resampling = (
         (
             Stage("geometry", _geometry_once, size.cubics),
             Stage("interpolation", _interpolation_once, size.bank + size.cubics + size.series),
             Stage("spin-down", _spin_down, (1 + batch) * size.series),
-            Stage("folding", _folding, batch * (size.series + size.transforms)),
-            Stage("fft", _fft, batch * 2 * size.transforms),
-            Stage("2F and maxima", _maxima, batch * size.searched),
-        ),
+        )
+        if same_source
+        else (
+            Stage("geometry", _geometry, batch * size.cubics),
+            Stage("interpolation", _interpolation, size.bank + batch * (size.cubics + size.series)),
+        )
     )
+    rest = (
+        Stage("folding", _folding, batch * (size.series + size.transforms)),
+        Stage("fft", _fft, batch * 2 * size.transforms),
+        Stage("2F and maxima", _maxima, batch * size.searched),
+    )
+    return Path("library", _whole(Method.LIBRARY, same_source), resampling + rest)
 
 
-PATHS = {"plain": (plain, plain_one_position)}
-"""By name: functions from (data, points) to a Path, for templates of different and of the same sky position."""
+def fused(data: FstatData, points: Doppler, same_source: bool, method: Method = Method.FUSED) -> Path:
+    """By the fused kernels; arguments as for `library`."""
+    batch, size = points.alpha.shape[0], _Sizes(data)
+    lanes, interpret = chain.lanes_for(batch), method is Method.INTERPRETED
+    radices = radices_for(data.layout.n_fft)
+    if radices is None:
+        raise ValueError(f"transforms of length {data.layout.n_fft} have no fused kernels: use --path library.")
+
+    @jax.jit
+    def geometry(data: FstatData, points: Doppler, _: None) -> Any:
+        return jax.vmap(chain.packed_timing, (None, 0))(data, points)
+
+    @jax.jit
+    def interpolation(data: FstatData, points: Doppler, packed: Any) -> Any:
+        return chain.interpolated_from(data, points, packed, lanes, interpret)
+
+    @jax.jit
+    def once(data: FstatData, points: Doppler, _: None) -> Any:
+        one = jax.tree.map(lambda x: x[None], without_spin_down(jax.tree.map(lambda x: x[0], points)))
+        return chain.interpolated(data, one, 1, interpret)
+
+    @jax.jit
+    def spin_down(data: FstatData, points: Doppler, series: Any) -> Any:
+        return chain.spun_down(data, points, series, lanes, interpret)
+
+    @jax.jit
+    def transforms(data: FstatData, points: Doppler, series: Any) -> Any:
+        return chain.transformed(data.layout, series, points.alpha.shape[0], lanes, interpret)
+
+    @jax.jit
+    def two_f_and_maxima(data: FstatData, points: Doppler, y: Any) -> jax.Array:
+        n = points.alpha.shape[0]
+        bins = jnp.stack([jnp.zeros(n, jnp.int32), jnp.full(n, data.layout.n_frequencies - 1, jnp.int32)])
+        return jnp.max(chain.maxima_of(data, points, y, bins, lanes, interpret).value, axis=(1, 3)).reshape(-1)
+
+    resampling = (
+        (
+            Stage("geometry, interpolation", once, size.bank + size.cubics + size.series),
+            Stage("spin-down", spin_down, (1 + batch) * size.series),
+        )
+        if same_source
+        else (
+            Stage("geometry", geometry, batch * size.cubics),
+            Stage("interpolation", interpolation, size.bank + batch * (size.cubics + size.series)),
+        )
+    )
+    rest = (
+        Stage("fft", transforms, batch * (size.series + (2 * len(radices) - 3) * size.transforms)),
+        Stage("2F and maxima", two_f_and_maxima, batch * size.transforms),
+    )
+    return Path(method.value, _whole(method, same_source), resampling + rest)
+
+
+PATHS: dict[str, Callable[[FstatData, Doppler, bool], Path]] = {"library": library, "fused": fused}
+"""By name: functions from (data, points, same_source) to a Path."""
+
+
+def _whole(method: Method, same_source: bool) -> Any:
+    """What `jfstat.search` does up to the largest 2F of each template."""
+    return jax.jit(lambda data, points: maxima(data, points, method, same_source))
 
 
 class _Sizes:
@@ -124,35 +170,16 @@ class _Sizes:
 
 def largest_two_f(data: FstatData, point: Doppler, spectrum: jax.Array) -> jax.Array:
     """Largest 2F over the band of one template, () float32, from its `spectra`."""
-    matrix = AntennaMatrix(*(jnp.sum(x, axis=0) for x in antenna_matrix(data, point)))
+    matrix = total_matrix(antenna_matrix(data, point))
     value = two_f(spectrum[0], spectrum[1], matrix)
     odd, m = jnp.arange(2, dtype=jnp.int32)[:, None], jnp.arange(data.layout.n_fft, dtype=jnp.int32)
     number = bin_numbers(data.layout, odd, m)
     return jnp.max(jnp.where((number >= 0) & (number < data.layout.n_frequencies), value, 0.0))
 
 
-def without_spin_down(points: Doppler) -> Doppler:
+def _first(points: Doppler) -> Doppler:
     """The first of a stack of templates, its spin-down set to zero."""
-    alpha, delta, fkdot = points.alpha[0], points.delta[0], points.fkdot[0]
-    return Doppler(alpha, delta, fkdot.at[1:].set(0.0), points.reftime)
-
-
-@jax.jit
-def _plain(data: FstatData, points: Doppler) -> jax.Array:
-    def one(point: Doppler) -> jax.Array:
-        return largest_two_f(data, point, spectra(resampled(data, point), data.layout))
-
-    return jax.vmap(one)(points)
-
-
-@jax.jit
-def _plain_one_position(data: FstatData, points: Doppler) -> jax.Array:
-    series = resampled(data, without_spin_down(points))
-
-    def one(point: Doppler) -> jax.Array:
-        return largest_two_f(data, point, spectra(spun_down(data, point, series), data.layout))
-
-    return jax.vmap(one)(points)
+    return without_spin_down(jax.tree.map(lambda x: x[0], points))
 
 
 @jax.jit
@@ -167,12 +194,12 @@ def _interpolation(data: FstatData, points: Doppler, cubics: Any) -> Any:
 
 @jax.jit
 def _geometry_once(data: FstatData, points: Doppler, _: None) -> Any:
-    return timing(data, without_spin_down(points))
+    return timing(data, _first(points))
 
 
 @jax.jit
 def _interpolation_once(data: FstatData, points: Doppler, cubics: Any) -> Any:
-    return interpolated(data, without_spin_down(points), cubics)
+    return interpolated(data, _first(points), cubics)
 
 
 @jax.jit

@@ -71,7 +71,7 @@ def add_parser(subparsers: Any) -> None:
     rows.add_argument("--frequency", type=number, metavar="HZ", help="its lowest frequency, Hz (default 100)")
     rows.add_argument("--detectors", type=words, metavar="H1,L1", help="its detectors (default H1)")
     how = parser.add_argument_group("how")
-    how.add_argument("--path", choices=PATHS, default="plain", help="way of computing (default plain)")
+    how.add_argument("--path", choices=PATHS, help="way of computing (default: as jfstat.search would)")
     how.add_argument("--batch", type=count, metavar="N", help="templates computed together (default: by length)")
     how.add_argument("--repeats", type=count, default=7, metavar="N", help="times measured of each (default 7)")
     how.add_argument(

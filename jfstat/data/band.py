@@ -116,8 +116,8 @@ def _slice_around(spectrum: np.ndarray, start: int, n: int) -> np.ndarray:
 def interpolation_bank(spectrum: ArrayLike, reach: ArrayLike, terms: int, padding: int) -> tuple[jax.Array, jax.Array]:
     """The band series and its bank of P filtered copies.
 
-    The series at a time d samples away from sample n, |d| <= reach, is ``sum_p bank[p, n] T_p(d / reach)``; the error is
-    about ``2 |J_P(w reach)|`` of a component at w rad per sample.
+    The series at a time d samples away from sample n, |d| <= reach, is ``sum_p bank[p, n] T_p(d / reach)``; the error
+    is about ``2 |J_P(w reach)|`` of a component at w rad per sample.
 
     Parameters
     ----------

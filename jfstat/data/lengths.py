@@ -65,10 +65,7 @@ def radices_for(n_fft: int) -> tuple[int, ...] | None:
         if count == 1:
             return [(n,)] if n in RADICES and n <= largest else []
         return [
-            (r, *rest)
-            for r in RADICES
-            if r <= largest and n % r == 0
-            for rest in factorisations(n // r, count - 1, r)
+            (r, *rest) for r in RADICES if r <= largest and n % r == 0 for rest in factorisations(n // r, count - 1, r)
         ]
 
     for count in range(3, 7):

@@ -13,7 +13,14 @@ import numpy as np
 from jfstat.data.band import terms_needed
 from jfstat.data.fstatdata import Band, Layout
 from jfstat.data.grid import Grid
-from jfstat.data.lengths import GRANULE, largest_divisor, smooth_length, smooth_lengths, transform_cost, transform_length
+from jfstat.data.lengths import (
+    GRANULE,
+    largest_divisor,
+    smooth_length,
+    smooth_lengths,
+    transform_cost,
+    transform_length,
+)
 from jfstat.geometry.barycenter import DOPPLER, MAX_DELAY
 from jfstat.geometry.orbit import cubic_length, orbit_speed
 from jfstat.sfts.container import SFTs
@@ -133,7 +140,9 @@ def plan_band(
     transition = max(2 * half_pass * TRANSITION, MIN_TRANSITION)
     n_fft = transform_length(2 * (half_pass + transition) * tspan, transform_cost)
     dtau = tspan / n_fft
-    half_stop = 0.5 / dtau  # room that the length leaves is for the transition: the wider, the sooner the filter is quiet
+    half_stop = (
+        0.5 / dtau
+    )  # room that the length leaves is for the transition: the wider, the sooner the filter is quiet
     transition = half_stop - half_pass
     centre = 0.5 * (pass_low + pass_high)
     centre_bin = round(centre * tsft) - sfts.first_bin
@@ -206,7 +215,9 @@ def _matching_lengths(tsft: float, least_rate: float, least_length: float, dtau:
         lengths, which = lengths[order], which[order]
         band = smooth_lengths(lengths.min() / dtau - 1, lengths.max() / dtau + 1, factors)
         right = np.clip(np.searchsorted(band, lengths / dtau), 1, len(band) - 1)
-        nearest = np.where(lengths / dtau - band[right - 1] < band[right] - lengths / dtau, band[right - 1], band[right])
+        nearest = np.where(
+            lengths / dtau - band[right - 1] < band[right] - lengths / dtau, band[right - 1], band[right]
+        )
         good = np.flatnonzero(abs(nearest * dtau / lengths - 1) < MISMATCH)
         if len(good):
             rate = rates[which[good[0]]]
@@ -243,7 +254,9 @@ def _blocks(orbit: Orbit | None, fmax: float, half_pass: float, n_fft: int, dtau
     run = largest_divisor(block, 2 * RUN_DRIFT / drift)
     run_orbit = largest_divisor(block_orbit, 2 * RUN_DRIFT / drift_orbit)
     reach = 0.5 + 0.5 * max(run * drift, run_orbit * drift_orbit)
-    return Blocks(block, block_orbit, run, run_orbit, reach, max(LARGEST_ASINI, float(jnp.max(widest.asini * (1 + widest.ecc)))))
+    return Blocks(
+        block, block_orbit, run, run_orbit, reach, max(LARGEST_ASINI, float(jnp.max(widest.asini * (1 + widest.ecc))))
+    )
 
 
 def _columns(sfts: SFTs, pass_low: float, pass_high: float, guard: float) -> slice:

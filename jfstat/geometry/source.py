@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jfstat.geometry.antenna import harmonics, pattern_coefficients
-from jfstat.geometry.barycenter import detector_time, sky_vector, ssb_delay
+from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
+from jfstat.geometry.barycenter import detector_clock, sky_vector, ssb_delay
 from jfstat.geometry.orbit import emission_time, orbit_delay
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.templates import Doppler
@@ -52,16 +52,26 @@ def source_delay(trajectory: Trajectory, point: Doppler, t: jax.Array) -> jax.Ar
     return emission_time(point.orbit, t_ssb, point.orbit.tp - trajectory.epoch) - t
 
 
+def clock_at_detector(trajectory: Trajectory, point: Doppler, tau: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Detector times t that belong to source times `tau`, both in s since the epoch, and the rate dt/dtau."""
+    n = sky_vector(point.alpha, point.delta)
+    orbit = point.orbit
+    if orbit is None:
+        return detector_clock(trajectory, tau, n)
+    delay, slope = jax.jvp(
+        lambda tau: orbit_delay(orbit, tau, orbit.tp - trajectory.epoch), (tau,), (jnp.ones_like(tau),)
+    )
+    t, rate = detector_clock(trajectory, tau + delay, n)
+    return t, rate * (1.0 + slope)
+
+
 def time_at_detector(trajectory: Trajectory, point: Doppler, tau: jax.Array) -> jax.Array:
     """Detector times since the epoch that belong to source times `tau` since the epoch; inverse of `source_delay`."""
-    t_ssb = tau
-    if point.orbit is not None:
-        t_ssb = tau + orbit_delay(point.orbit, tau, point.orbit.tp - trajectory.epoch)
-    return detector_time(trajectory, t_ssb, sky_vector(point.alpha, point.delta))
+    return clock_at_detector(trajectory, point, tau)[0]
 
 
 def patterns(trajectory: Trajectory, response: jax.Array, point: Doppler, t: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Antenna patterns a and b at detector times `t`, same shape, float64."""
-    h = harmonics(trajectory(t).sidereal)
+    angle = trajectory.sidereal(t)
     a, b = pattern_coefficients(response, point.alpha, point.delta)
-    return h @ a, h @ b
+    return harmonic_sum(a, angle), harmonic_sum(b, angle)

@@ -1,7 +1,7 @@
 """From prepared data and a batch of templates to the batch's loudest values, all on the device.
 
-2F itself is not stored: a first pass reduces it to the maxima of short rows of bins as it is computed, and only the rows
-with the largest maxima are then computed again.
+2F itself is not stored: a first pass reduces it to the maxima of short rows of bins as it is computed, and only the
+rows with the largest maxima are then computed again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROW = 64
 """Entries of the spectrum whose maximum is kept first."""
 
 
-class Path(Enum):
+class Method(Enum):
     """How the statistic is computed; results agree to rounding."""
 
     LIBRARY = "library"
@@ -55,18 +55,18 @@ class Loudest(NamedTuple):
     frequency: jax.Array
 
 
-def path_for(data: FstatData, points: Doppler) -> Path:
-    """The fastest path for this kind of template where the data lie."""
+def method_for(data: FstatData, points: Doppler) -> Method:
+    """The fastest method for this kind of template where the data lie."""
     leaf = data.bank[0]
     platform = next(iter(leaf.devices())).platform if isinstance(leaf, jax.Array) else jax.default_backend()
     block, n_blocks = chain.blocks_of(data.layout, points)
     nvidia = platform in ("gpu", "cuda") and "nvidia" in next(iter(jax.devices(platform))).device_kind.lower()
-    return Path.FUSED if nvidia and chain.usable(data.layout, n_blocks, block) else Path.LIBRARY
+    return Method.FUSED if nvidia and chain.usable(data.layout, n_blocks, block) else Method.LIBRARY
 
 
-@partial(jax.jit, static_argnames=("keep", "path", "same_source"))
+@partial(jax.jit, static_argnames=("keep", "method", "same_source"))
 def loudest(
-    data: FstatData, points: Doppler, n_valid: jax.Array | int, keep: int, path: Path, same_source: bool = False
+    data: FstatData, points: Doppler, n_valid: jax.Array | int, keep: int, method: Method, same_source: bool = False
 ) -> Loudest:
     """The `keep` largest values of 2F of a batch of templates, exactly.
 
@@ -79,24 +79,26 @@ def loudest(
         Templates from this one on are padding and do not count.
     keep : int
         Static.
-    path : Path
+    method : Method
         Static.
     same_source : bool
         Static. Whether all templates have the sky position, orbit and reference time of the first: the series is then
         resampled once, and only the spin-down taken off for each.
     """
-    if path is Path.LIBRARY:
+    if method is Method.LIBRARY:
         return _by_library(data, points, n_valid, keep, same_source)
-    return _by_fused(data, points, n_valid, keep, same_source, path is Path.INTERPRETED)
+    return _by_fused(data, points, n_valid, keep, same_source, method is Method.INTERPRETED)
 
 
-def maxima(data: FstatData, points: Doppler, path: Path, same_source: bool = False) -> jax.Array:
+def maxima(data: FstatData, points: Doppler, method: Method, same_source: bool = False) -> jax.Array:
     """Largest 2F over the band of each template of a stack, (B,) float32; arguments as for `loudest`."""
     n = points.alpha.shape[0]
-    if path is Path.LIBRARY:
+    if method is Method.LIBRARY:
         spectrum = _spectra(data, points, same_source)
         return jnp.max(_two_f_of_entries(data, points, spectrum, n), axis=(1, 2))
-    return jnp.max(_fused_maxima(data, points, n, same_source, path is Path.INTERPRETED).value, axis=(1, 3)).reshape(-1)
+    return jnp.max(
+        _fused_maxima(data, points, n, same_source, method is Method.INTERPRETED).value, axis=(1, 3)
+    ).reshape(-1)
 
 
 def _first(points: Doppler) -> Doppler:
@@ -118,9 +120,7 @@ def _matrices(data: FstatData, points: Doppler) -> AntennaMatrix:
     return jax.vmap(lambda point: total_matrix(antenna_matrix(data, point)))(points)
 
 
-def _two_f_of_entries(
-    data: FstatData, points: Doppler, spectrum: jax.Array, n_valid: jax.Array | int
-) -> jax.Array:
+def _two_f_of_entries(data: FstatData, points: Doppler, spectrum: jax.Array, n_valid: jax.Array | int) -> jax.Array:
     """2F at the entries of spectra, (B, 2, n_fft); -inf for those that do not count."""
     entries = jnp.arange(data.layout.n_fft, dtype=jnp.int32)
     number = bin_numbers(data.layout, jnp.arange(2, dtype=jnp.int32)[:, None], entries)
@@ -162,7 +162,8 @@ def _fused_maxima(
         series = chain.spun_down(data, points, chain.interpolated(data, one, 1, interpret), lanes, interpret)
     else:
         series = chain.interpolated(data, points, lanes, interpret)
-    return chain.maxima(data, points, series, jnp.stack([first, last]), lanes, interpret)
+    y = chain.transformed(data.layout, series, n, lanes, interpret)
+    return chain.maxima_of(data, points, y, jnp.stack([first, last]), lanes, interpret)
 
 
 def _by_fused(
@@ -171,7 +172,9 @@ def _by_fused(
     found = _fused_maxima(data, points, n_valid, same_source, interpret)
     flat = found.value.reshape(-1)
     _, rows = largest(flat, min(keep, flat.size))
-    value, template, number = chain.values_of(data, found, rows.astype(jnp.int32), chain.lanes_for(points.alpha.shape[0]))
+    value, template, number = chain.values_of(
+        data, found, rows.astype(jnp.int32), chain.lanes_for(points.alpha.shape[0])
+    )
     return _best(jnp.where(value < 0, -jnp.inf, value), template, number, keep)
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.searching.loudest import Loudest, Path, loudest, path_for
+from jfstat.searching.loudest import Loudest, Method, loudest, method_for
 from jfstat.searching.memory import bytes_per_template, data_bytes, largest_batch
 from jfstat.searching.tables import candidates_table
 from jfstat.statistic.check import check_data, check_point, fit
@@ -111,12 +111,12 @@ def search(
         raise ValueError(f"batch_size must be a whole number of at least 1, not {batch_size!r}, or None.")
 
     n_templates = stack.alpha.shape[0]
-    path = path_for(data, stack)
-    most = largest_batch(data, stack, path)
+    method = method_for(data, stack)
+    most = largest_batch(data, stack, method)
     parts = _parts(stack, int(batch_size or most), exact=batch_size is not None)
     best = Peaks(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
     with _progress_bar(n_templates, progress) as advance:
-        for peaks, n_done in _batch_peaks(data, stack, parts, int(top), path):
+        for peaks, n_done in _batch_peaks(data, stack, parts, int(top), method):
             best = merge_peaks(best, peaks, int(top), threshold)
             advance(n_done)
     found = _candidates(data, stack, best)
@@ -130,7 +130,7 @@ def search(
         "n_templates": n_templates,
         "n_twoF": n_templates * data.layout.n_frequencies,
         "batch_size": parts.size,
-        "device_bytes": memory_needed(data, stack, parts.size, path),
+        "device_bytes": memory_needed(data, stack, parts.size, method),
     }
     return candidates_table(found, best.twoF, per, meta)
 
@@ -143,7 +143,7 @@ def default_batch_size(n: int, most: int) -> int:
     return min(most, 1 << (n - 1).bit_length())
 
 
-def memory_needed(data: FstatData, bank: Doppler, batch_size: int | None = None, path: Path | None = None) -> int:
+def memory_needed(data: FstatData, bank: Doppler, batch_size: int | None = None, method: Method | None = None) -> int:
     """Bytes of device memory that a search will take, data included; nothing is run.
 
     Parameters
@@ -153,12 +153,12 @@ def memory_needed(data: FstatData, bank: Doppler, batch_size: int | None = None,
         Its templates, or one like them.
     batch_size : int, optional
         As for `search`.
-    path : Path, optional
+    method : Method, optional
         How 2F is computed; None as `search` would.
     """
-    path = path or path_for(data, bank)
-    size = batch_size or largest_batch(data, bank, path)
-    each = bytes_per_template(data.layout, path, len(data.detectors), bank.orbit is not None)
+    method = method or method_for(data, bank)
+    size = batch_size or largest_batch(data, bank, method)
+    each = bytes_per_template(data.layout, method, len(data.detectors), bank.orbit is not None)
     return data_bytes(data) + size * each
 
 
@@ -227,7 +227,9 @@ def _with_numpy_leaves(tree: Any) -> Any:
     return jax.tree.map(np.asarray, tree)
 
 
-def _batch_peaks(data: FstatData, stack: Doppler, parts: Parts, top: int, path: Path) -> Iterator[tuple[Peaks, int]]:
+def _batch_peaks(
+    data: FstatData, stack: Doppler, parts: Parts, top: int, method: Method
+) -> Iterator[tuple[Peaks, int]]:
     """Loudest values of each batch and the batch's number of templates."""
     keep = min(top, parts.size * data.layout.n_frequencies)
     waiting = None
@@ -237,7 +239,7 @@ def _batch_peaks(data: FstatData, stack: Doppler, parts: Parts, top: int, path: 
             rows = np.minimum(np.arange(start, start + parts.size), stop - 1)
             points = jax.tree.map(lambda x, rows=rows: x[rows], stack)
             # the device works on this batch while the host takes in the one before
-            found = loudest(data, points, n_valid, keep, path, parts.same_source)
+            found = loudest(data, points, n_valid, keep, method, parts.same_source)
             if waiting is not None:
                 yield _on_host(*waiting)
             waiting = found, start, n_valid
@@ -267,7 +269,7 @@ def _twoF_per_detector(data: FstatData, found: Doppler, twoF: np.ndarray) -> np.
         return values
     if n_detectors == 1:
         return twoF[:, None].astype(np.float64)
-    size = default_batch_size(n, min(CANDIDATES, largest_batch(data, found, Path.LIBRARY)))
+    size = default_batch_size(n, min(CANDIDATES, largest_batch(data, found, Method.LIBRARY)))
     for start in range(0, n, size):
         rows = np.minimum(np.arange(start, start + size), n - 1)
         chunk = _per_detector(data, jax.tree.map(lambda x, rows=rows: x[rows], found))

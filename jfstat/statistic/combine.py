@@ -47,7 +47,7 @@ def whitening(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array, jax.Array]:
 
     The Cholesky factor of the quadratic form in `two_f`; zeros where that gives 4.
     """
-    A, B, C = matrix
+    _, B, C = matrix
     determinant, good = _determinant(matrix)
     aa = jnp.sqrt(jnp.where(good, 2.0 * B / jnp.where(good, determinant, 1.0), 0.0))
     bb = jnp.sqrt(jnp.where(good, 2.0 / jnp.where(good, B, 1.0), 0.0))

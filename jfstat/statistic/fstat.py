@@ -269,4 +269,3 @@ def _estimate_amplitude(data: FstatData, point: Doppler) -> Amplitude:
 
 def _as_complex(x: jax.Array) -> jax.Array:
     return x.astype(jnp.complex128)
-

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import Band, FstatData, Layout
-from jfstat.geometry.source import patterns, source_delay, spin_down_phase, time_at_detector
+from jfstat.geometry.source import clock_at_detector, patterns, source_delay, spin_down_phase
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.statistic.timing import (
     SLOPES,
@@ -83,7 +83,7 @@ def block_cubics(
     trajectory, response : Trajectory, (3, 3) float64
         Of the detector.
     """
-    t, rate = jax.jvp(lambda x: time_at_detector(trajectory, point, x), (tau,), (jnp.ones_like(tau),))
+    t, rate = clock_at_detector(trajectory, point, tau)
     # the heterodyne at the detector back on, f_centre and spin-down at the source off: what remains is the frequency's
     # offset from f_centre, which the FFT takes
     since = (tau - t) - reference

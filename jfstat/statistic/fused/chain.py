@@ -22,8 +22,7 @@ LANES = 8
 
 def usable(layout: Layout, n_blocks: int, block: int) -> bool:
     """Whether the fused kernels can compute this layout."""
-    radices = radices_for(layout.n_fft)
-    return radices is not None and layout.n_fft // radices[0] % 4 == 0 and n_blocks * block <= 2 * layout.n_fft
+    return radices_for(layout.n_fft) is not None and n_blocks * block <= 2 * layout.n_fft
 
 
 class Maxima(NamedTuple):
@@ -48,7 +47,7 @@ class Maxima(NamedTuple):
 
 
 def weights(data: FstatData, point: Doppler, a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Antenna patterns' cubics combined such that 2F is the sum of the two filters' squares; see `combine.whitening`."""
+    """Antenna patterns' cubics, combined such that 2F is the sum of two squares; see `combine.whitening`."""
     aa, ab, bb = (x.astype(a.dtype) for x in whitening(total_matrix(antenna_matrix(data, point))))
     return aa * a + ab * b, bb * b
 
@@ -63,15 +62,24 @@ def packed_timing(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array
 
 def interpolated(data: FstatData, points: Doppler, lanes: int, interpret: bool = False) -> passes.Planes:
     """Weighted resampled series of a batch, (B / lanes, n_samples, 2, lanes) each."""
-    block, n_blocks = blocks_of(data.layout, points)
     with jax.named_scope("geometry"):
-        floats, integers = jax.vmap(packed_timing, (None, 0))(data, points)
+        packed = jax.vmap(packed_timing, (None, 0))(data, points)
+    return interpolated_from(data, points, packed, lanes, interpret)
+
+
+def interpolated_from(
+    data: FstatData, points: Doppler, packed: tuple[jax.Array, jax.Array], lanes: int, interpret: bool = False
+) -> passes.Planes:
+    """The same from the templates' `packed_timing`."""
+    block, n_blocks = blocks_of(data.layout, points)
+    reach = (1 / data.band.reach).astype(jnp.float32)[None]
     with jax.named_scope("interpolation"):
-        reach = (1 / data.band.reach).astype(jnp.float32)[None]
-        return passes.interpolate(data.bank, floats, integers, reach, lanes, block, n_blocks, interpret)
+        return passes.interpolate(data.bank, *packed, reach, lanes, block, n_blocks, interpret)
 
 
-def spun_down(data: FstatData, points: Doppler, series: passes.Planes, lanes: int, interpret: bool = False) -> passes.Planes:
+def spun_down(
+    data: FstatData, points: Doppler, series: passes.Planes, lanes: int, interpret: bool = False
+) -> passes.Planes:
     """The same for templates that differ in spin-down only, from one resampled without: (1, n_samples, 2, 1)."""
     block, n_blocks = blocks_of(data.layout, points)
     phase = jax.vmap(spin_down_cubic, (None, 0))(data, points)
@@ -80,27 +88,40 @@ def spun_down(data: FstatData, points: Doppler, series: passes.Planes, lanes: in
     return passes.rotate(series, cubics, slopes, lanes, block, n_blocks, interpret)
 
 
-def maxima(
-    data: FstatData, points: Doppler, series: passes.Planes, bins: jax.Array, lanes: int, interpret: bool = False
-) -> Maxima:
-    """Transforms of weighted series, 2F, and its maxima over rows of bins."""
-    layout = data.layout
-    radices = radices_for(layout.n_fft)
-    assert radices is not None  # callers ask `usable`
-    n_groups = bins.shape[1] // lanes
-    n_samples = series[0].size // (2 * bins.shape[1])
+def transformed(
+    layout: Layout, series: passes.Planes, n_templates: int, lanes: int, interpret: bool = False
+) -> passes.Planes:
+    """All radices but the last of the transforms of weighted series."""
+    *radices, _ = radices_of(layout)
+    n_samples = series[0].size // (2 * n_templates)
     with jax.named_scope("fft"):
         y = passes.first(series, lanes, layout.n_fft, n_samples, radices[0], interpret)
         length = layout.n_fft // radices[0]
-        for radix in radices[1:-1]:
+        for radix in radices[1:]:
             y = passes.middle(y, lanes, length, radix, interpret)
             length //= radix
+    return y
+
+
+def maxima_of(
+    data: FstatData, points: Doppler, y: passes.Planes, bins: jax.Array, lanes: int, interpret: bool = False
+) -> Maxima:
+    """The last radix, 2F, and its maxima over rows of bins."""
+    layout = data.layout
     with jax.named_scope("2F"):
-        value = passes.last(y, bins, lanes, layout.n_fft, radices, layout.n_frequencies, interpret)
+        value = passes.last(y, bins, lanes, layout.n_fft, radices_of(layout), layout.n_frequencies, interpret)
     degenerate = jax.vmap(lambda point: whitening(total_matrix(antenna_matrix(data, point)))[0] == 0)(points)
-    value = value.reshape(n_groups, -1, lanes, 2)
-    four = degenerate.reshape(n_groups, 1, lanes, 1) & (value >= 0)
+    value = value.reshape(bins.shape[1] // lanes, -1, lanes, 2)
+    four = degenerate.reshape(-1, 1, lanes, 1) & (value >= 0)
     return Maxima(jnp.where(four, 4.0, value), y, bins, degenerate)
+
+
+def radices_of(layout: Layout) -> tuple[int, ...]:
+    """Radices of a layout that is `usable`."""
+    radices = radices_for(layout.n_fft)
+    if radices is None:
+        raise ValueError(f"the transform's length {layout.n_fft} has no fused kernels: use the library's transform.")
+    return radices
 
 
 def values_of(data: FstatData, found: Maxima, rows: jax.Array, lanes: int) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -121,8 +142,7 @@ def values_of(data: FstatData, found: Maxima, rows: jax.Array, lanes: int) -> tu
     template, bin : (k, radix) int32
     """
     layout = data.layout
-    radices = radices_for(layout.n_fft)
-    assert radices is not None
+    radices = radices_of(layout)
     radix, n_rows = radices[-1], layout.n_fft // radices[-1]
     odd, lane, place = rows % 2, rows // 2 % lanes, rows // (2 * lanes)
     group, row = place // n_rows, place % n_rows

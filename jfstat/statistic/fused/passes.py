@@ -31,14 +31,22 @@ from jfstat.statistic.timing import SLOPES
 from jfstat.statistic.turns import turn
 
 THREADS = 128
-"""Threads of a program; each holds one butterfly."""
+"""Threads of a program, at most; each holds one butterfly."""
 TILE = 128
 """Samples that a program of `interpolate` handles for each template of a group, at most."""
 Planes = tuple[jax.Array, jax.Array]
 """Real and imaginary parts, flat."""
 
 
-def _call(body: Callable[..., None], programs: int, shapes: Any, name: str, interpret: bool, aliases: Any = None) -> Any:
+def _call(
+    body: Callable[..., None],
+    programs: int,
+    shapes: Any,
+    name: str,
+    interpret: bool,
+    threads: int = THREADS,
+    aliases: Any = None,
+) -> Any:
     return pl.pallas_call(
         body,
         out_shape=shapes,
@@ -46,7 +54,7 @@ def _call(body: Callable[..., None], programs: int, shapes: Any, name: str, inte
         name=name,
         interpret=interpret,
         input_output_aliases=aliases or {},
-        compiler_params=triton.CompilerParams(num_warps=THREADS // 32, num_stages=1),
+        compiler_params=triton.CompilerParams(num_warps=max(1, threads // 32), num_stages=1),
     )
 
 
@@ -54,14 +62,19 @@ def _plane(n: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((n,), jnp.float32)
 
 
-def _rows(length: int) -> tuple[jax.Array, jax.Array]:
+def _threads(butterflies: int) -> int:
+    """Threads of a program, a power of two, such that programs hold all butterflies and nothing else."""
+    return math.gcd(butterflies, THREADS)
+
+
+def _rows(length: int, threads: int) -> tuple[jax.Array, jax.Array]:
     """This program's threads as (row, place in the row), for rows of `length`; one row a program if it divides."""
     program = pl.program_id(0)
-    threads = lax.iota(jnp.int32, THREADS)
-    if length % THREADS == 0:
-        programs = length // THREADS
-        return divide(program, programs), remainder(program, programs) * THREADS + threads
-    flat = program * THREADS + threads
+    thread = lax.iota(jnp.int32, threads)
+    if length % threads == 0:
+        programs = length // threads
+        return divide(program, programs), remainder(program, programs) * threads + thread
+    flat = program * threads + thread
     return divide(flat, length), remainder(flat, length)
 
 
@@ -175,9 +188,11 @@ def rotate(
     """
     n_templates = slopes.shape[1]
     n_samples = block * n_blocks
+    size = n_templates * n_samples
+    threads = _threads(size)
 
     def body(x_real: Any, x_imaginary: Any, cubic_ref: Any, slope_ref: Any, real_ref: Any, imaginary_ref: Any) -> None:
-        group, place = _rows(n_samples * lanes)
+        group, place = _rows(n_samples * lanes, threads)
         n, lane = divide(place, lanes), remainder(place, lanes)
         own_block = divide(n, block)
         j = n - own_block * block
@@ -193,8 +208,7 @@ def rotate(
             out = ((group * n_samples + n) * 2 + s) * lanes + lane
             real_ref[out], imaginary_ref[out] = z
 
-    size = n_templates * n_samples
-    run = _call(body, size // THREADS, (_plane(2 * size), _plane(2 * size)), "rotate", interpret)
+    run = _call(body, size // threads, (_plane(2 * size), _plane(2 * size)), "rotate", interpret, threads)
     return run(*series, cubics.reshape(-1), slopes.reshape(-1))
 
 
@@ -213,9 +227,11 @@ def first(x: Planes, lanes: int, n_fft: int, n_samples: int, radix: int, interpr
     rest = n_fft // radix
     width = 4 * lanes
     beyond = n_samples - n_fft
+    size = x[0].size // n_samples * n_fft * 2
+    threads = _threads(size // radix)
 
     def body(x_real: Any, x_imaginary: Any, y_real: Any, y_imaginary: Any) -> None:
-        group, place = _rows(rest * width)
+        group, place = _rows(rest * width, threads)
         m, lane = divide(place, width), remainder(place, width)
         odd = (lane & 1) != 0
         base = (group * n_samples + m) * (2 * lanes) + (lane >> 1)
@@ -232,8 +248,8 @@ def first(x: Planes, lanes: int, n_fft: int, n_samples: int, radix: int, interpr
                     for v, ref in zip(value, (x_real, x_imaginary), strict=True)
                 )
             if p:
-                cos, sin = math.cos(math.pi * p / radix), -math.sin(math.pi * p / radix)
-                value = multiply(value, (jnp.where(odd, np.float32(cos), np.float32(1)), jnp.where(odd, np.float32(sin), np.float32(0))))
+                cos, sin = np.float32(math.cos(math.pi * p / radix)), np.float32(-math.sin(math.pi * p / radix))
+                value = multiply(value, (jnp.where(odd, cos, np.float32(1)), jnp.where(odd, sin, np.float32(0))))
             values.append(value)
         cos, sin = unit_root(m, 2 * n_fft)
         half_bin = jnp.where(odd, cos, np.float32(1)), jnp.where(odd, sin, np.float32(0))
@@ -243,8 +259,8 @@ def first(x: Planes, lanes: int, n_fft: int, n_samples: int, radix: int, interpr
             place = out + np.int32(q * rest * width)
             y_real[place], y_imaginary[place] = twiddles.times(q, value)
 
-    size = x[0].size // n_samples * n_fft * 2
-    return _call(body, size // (THREADS * radix), (_plane(size), _plane(size)), f"first_{radix}", interpret)(*x)
+    shapes = (_plane(size), _plane(size))
+    return _call(body, size // (threads * radix), shapes, f"first_{radix}", interpret, threads)(*x)
 
 
 def middle(y: Planes, lanes: int, length: int, radix: int, interpret: bool = False) -> Planes:
@@ -261,22 +277,30 @@ def middle(y: Planes, lanes: int, length: int, radix: int, interpret: bool = Fal
     """
     rest = length // radix
     width = 4 * lanes
+    size = y[0].size
+    threads = _threads(size // radix)
 
     def body(x_real: Any, x_imaginary: Any, y_real: Any, y_imaginary: Any) -> None:
-        row, place = _rows(rest * width)
+        row, place = _rows(rest * width, threads)
         base = row * (length * width) + place
         places = [base + np.int32(p * rest * width) for p in range(radix)]
         twiddles = Twiddles(divide(place, width), length)
         for q, value in transform([(x_real[i], x_imaginary[i]) for i in places]):
             y_real[places[q]], y_imaginary[places[q]] = twiddles.times(q, value)
 
-    size = y[0].size
     shapes = (_plane(size), _plane(size))
-    return _call(body, size // (THREADS * radix), shapes, f"middle_{radix}", interpret, {0: 0, 1: 1})(*y)
+    run = _call(body, size // (threads * radix), shapes, f"middle_{radix}", interpret, threads, {0: 0, 1: 1})
+    return run(*y)
 
 
 def last(
-    y: Planes, bins: jax.Array, lanes: int, n_fft: int, radices: Sequence[int], n_frequencies: int, interpret: bool = False
+    y: Planes,
+    bins: jax.Array,
+    lanes: int,
+    n_fft: int,
+    radices: Sequence[int],
+    n_frequencies: int,
+    interpret: bool = False,
 ) -> jax.Array:
     """Last radix, 2F, and its maximum over the bins that a thread holds.
 
@@ -298,9 +322,11 @@ def last(
     rows = n_fft // radix
     width = 2 * lanes
     n_templates = bins.shape[1]
+    size = y[0].size // (2 * radix)
+    threads = _threads(size)
 
     def body(y_real: Any, y_imaginary: Any, bins_ref: Any, out_ref: Any) -> None:
-        row, lane = _rows(width)
+        row, lane = _rows(width, threads)
         base = row * (radix * 2 * width) + lane
         power: dict[int, Any] = {}
         for s in range(2):
@@ -315,7 +341,7 @@ def last(
         template = group * lanes + (lane >> 1)
         low, high = bins_ref[template], bins_ref[template + n_templates]
         entry = entry_of(row - group * rows, radices)
-        best = jnp.full((THREADS,), -1, jnp.float32)
+        best = jnp.full((threads,), -1, jnp.float32)
         for q, value in power.items():
             if _never(q * rows, (q + 1) * rows, n_fft, n_frequencies):
                 continue
@@ -323,8 +349,7 @@ def last(
             best = jnp.maximum(best, jnp.where((number >= low) & (number <= high), value, np.float32(-1)))
         out_ref[row * width + lane] = best
 
-    size = y[0].size // (2 * radix)
-    return _call(body, size // THREADS, _plane(size), f"last_{radix}", interpret)(*y, bins.reshape(-1))
+    return _call(body, size // threads, _plane(size), f"last_{radix}", interpret, threads)(*y, bins.reshape(-1))
 
 
 def entry_of(row: jax.Array, radices: Sequence[int]) -> jax.Array:
