@@ -1,5 +1,7 @@
 """The reductions that searches use, by both paths, against 2F of every template and bin."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,8 +9,10 @@ import pytest
 
 import jfstat
 from jfstat.data.lengths import RADICES, largest_divisor, radices_for, smooth_lengths, transform_cost, transform_length
+from jfstat.data.memory import data_bytes
 from jfstat.searching import memory
 from jfstat.searching.loudest import Method, loudest, maxima
+from jfstat.searching.search import search_plan
 from jfstat.statistic.fused.butterflies import in_order, unit_root
 
 START = 1167458304
@@ -29,7 +33,7 @@ def bank(n, same_source=False, seed=0, orbit=None):
     return jfstat.Doppler(alpha, delta, np.stack([np.full(n, 100.0), rng.uniform(-1e-8, 0, n)], 1), START, orbit)
 
 
-METHODS = [Method.LIBRARY, Method.INTERPRETED]
+METHODS = [Method.LIBRARY, pytest.param(Method.INTERPRETED, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -40,8 +44,8 @@ def test_maxima_are_those_of_every_template(data, method, same_source):
     np.testing.assert_allclose(maxima(data, points, method, same_source), expected, rtol=3e-6)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(("keep", "n_valid"), [(1, 4), (50, 3)])
+@pytest.mark.parametrize("method", [Method.LIBRARY, Method.INTERPRETED])
+@pytest.mark.parametrize(("keep", "n_valid"), [(50, 3)])
 def test_loudest_are_the_largest_with_their_places(data, method, keep, n_valid):
     points = bank(4, seed=1)
     values = np.asarray(jax.vmap(jfstat.twoF_band, (None, 0))(data, points))
@@ -124,13 +128,34 @@ def test_divisors_and_smooth_numbers():
     assert smooth_lengths(1, 12, (2, 3)).tolist() == [1, 2, 3, 4, 6, 8, 9, 12]
 
 
-def test_a_template_too_large_for_the_device_is_refused(data, monkeypatch):
+def test_a_search_too_large_for_the_device_is_refused(data, monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda device: 1000)
-    with pytest.raises(ValueError, match="one template needs"):
+    with pytest.raises(ValueError, match="the search needs"):
         jfstat.search(data, bank(1), progress=False)
 
 
 def test_batches_fill_the_free_memory(data, monkeypatch):
     each = memory.bytes_per_template(data.layout, Method.LIBRARY, 2, orbit=False)
-    monkeypatch.setattr(memory, "free_bytes", lambda device: 10 * each)
-    assert memory.largest_batch(data, bank(1), Method.LIBRARY) == 8
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 50 * each)
+    assert memory.most_templates(data, bank(1), Method.LIBRARY) == 40
+    plan = search_plan(data, bank(100))
+    assert plan.batch_size == 40
+    assert plan.bands == [(0, data.layout.n_frequencies)]
+    assert 40 * each < plan.device_bytes < 41 * each + data_bytes(data)
+
+
+def test_a_band_too_wide_for_the_device_is_searched_in_parts(data, monkeypatch):
+    points = bank(3)
+    expected = jfstat.search(data, points, top=30, progress=False)
+    small = dataclasses.replace(data, bank=())
+    with pytest.raises(ValueError, match="interpolation bank"):
+        jfstat.twoF_band(small, jax.tree.map(lambda x: x[0], points))
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 1_000_000)
+    plan = search_plan(small, points)
+    assert len(plan.bands) > 1
+    assert plan.device_bytes < 1_000_000
+    found = jfstat.search(small, points, top=30, progress=False)
+    np.testing.assert_allclose(found["freq"].value, expected["freq"].value)
+    # parts have low-passes of their own: the same to what the filters and the bank leave
+    np.testing.assert_allclose(found["twoF"], expected["twoF"], rtol=3e-4)
+    np.testing.assert_allclose(found["twoF_H1"], expected["twoF_H1"], rtol=1e-9)

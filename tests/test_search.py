@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import jfstat
 from jfstat.searching.grid import grid
 from jfstat.searching.loudest import largest
-from jfstat.searching.search import memory_needed, search
+from jfstat.searching.search import search, search_plan
 
 START = 1167458304
 POINT = jfstat.Doppler(1.1, 0.4, [50.0123, -2e-10], reftime=START)
@@ -107,7 +107,7 @@ def test_columns_units_and_meta(data, bank):
         "n_templates": 40,
         "n_twoF": 40 * len(data.frequencies),
         "batch_size": found.meta["batch_size"],
-        "device_bytes": memory_needed(data, bank, found.meta["batch_size"]),
+        "device_bytes": search_plan(data, bank).device_bytes,
     }
 
 

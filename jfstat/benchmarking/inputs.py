@@ -9,11 +9,12 @@ import numpy as np
 
 from jfstat.benchmarking.settings import Setting
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import device_of
 from jfstat.data.plan import drift_range
 from jfstat.data.prepare import prepare
 from jfstat.geometry.barycenter import DOPPLER
 from jfstat.searching.loudest import Method
-from jfstat.searching.memory import device_of, largest_batch
+from jfstat.searching.memory import most_templates
 from jfstat.simulate.simulate import simulate_sfts
 from jfstat.templates import Doppler
 
@@ -55,6 +56,6 @@ def default_batch(setting: Setting, data: FstatData, method: Method) -> int:
     if device_of(data).platform == "cpu":
         most = CPU_SAMPLES / data.layout.n_fft
     else:
-        most = largest_batch(data, random_points(np.random.default_rng(0), data, 1, False), method)
+        most = most_templates(data, random_points(np.random.default_rng(0), data, 1, False), method)
     least = LEAST_AT_POSITION if setting.one_position else 1
     return int(np.clip(2 ** np.floor(np.log2(most)), least, MOST_TEMPLATES))

@@ -88,6 +88,8 @@ class Layout:
         Blocks of `block` samples that cover the series in the source frame, whatever the delays.
     padding : int
         Zeros before and after each series in the bank, at least `run`.
+    n_band : int
+        Samples of the band series, N without what rounds it up to whole blocks.
     terms : int
         Length P of the interpolation bank.
     """
@@ -100,6 +102,7 @@ class Layout:
     run_orbit: int = static()
     n_blocks: int = static()
     padding: int = static()
+    n_band: int = static()
     terms: int = static()
 
 
@@ -117,7 +120,8 @@ class FstatData:
         in 1/sqrt(s); on a common grid, N a multiple of ``layout.block``.
     bank : tuple of D (P, 2, N') float32
         The interpolation bank of each series, real and imaginary parts, with zeros before and after; a tuple, because
-        stacking would hold the largest array twice.
+        stacking would hold the largest array twice. Empty if it would take too much of the device's memory: `search`
+        then takes the band in parts.
     trajectory : Trajectory
         Of the detectors, leading axis D.
     response : (D, 3, 3) float64

@@ -137,7 +137,7 @@ def plan_band(
     used = sfts.frequencies[bins]
     guard_low, guard_high = float(pass_low - used[0]), float(used[-1] - pass_high)
     half_pass = 0.5 * (pass_high - pass_low)
-    transition = max(2 * half_pass * TRANSITION, MIN_TRANSITION)
+    transition = least_transition(half_pass)
     n_fft = transform_length(2 * (half_pass + transition) * tspan, transform_cost)
     dtau = tspan / n_fft
     half_stop = (
@@ -195,9 +195,15 @@ def plan_band(
             run_orbit=blocks.run_orbit,
             n_blocks=max(n_fft // blocks.block, int(np.ceil((tspan + 2 * quiet + stretch) / dtau / blocks.block))),
             padding=blocks.run,
+            n_band=n_band,
             terms=terms_needed(2 * np.pi * half_pass * wide.length / n_band * blocks.reach, BANK_TOLERANCE),
         ),
     )
+
+
+def least_transition(half_pass: float) -> float:
+    """Least width of the low-pass's transition on each side, Hz."""
+    return max(2 * half_pass * TRANSITION, MIN_TRANSITION)
 
 
 def _matching_lengths(tsft: float, least_rate: float, least_length: float, dtau: float) -> tuple[float, int, int]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from jfstat.data.band import decimated_spectrum, interpolation_bank
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import bank_bytes, free_bytes
 from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, noise_weights
 from jfstat.data.plan import BandPlan, plan_band
 from jfstat.data.series import heterodyned_series
@@ -23,6 +24,9 @@ from jfstat.geometry.trajectory import SEGMENT, Trajectory, detector_trajectory,
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.templates import Orbit
 from jfstat.validation import derivative_unit, frequency, given_sqrt_sx, gps_integer, in_unit, require_x64
+
+BANK_SHARE = 0.3
+"""Part of a device's free memory that the interpolation bank may take; beyond, it is made for parts of the band."""
 
 
 def prepare(
@@ -101,14 +105,18 @@ def prepare(
 
     wide, weights, mean_inverse = _weighted_series(sfts, plan, floors)
     series, bank = [], []
+    free = free_bytes(jax.devices()[0])
+    with_bank = free is None or bank_bytes(plan.layout, len(sfts)) < BANK_SHARE * free
     while wide:  # popped one by one, so that memory holds one detector's intermediate results only
         spectrum = decimated_spectrum(
             wide.pop(0), plan.wide, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop
         )
-        samples, filtered = interpolation_bank(spectrum, plan.band.reach, plan.layout.terms, plan.layout.padding)
-        filtered.block_until_ready()  # or the next detector's work would begin beside this one's
+        if with_bank:
+            samples, filtered = interpolation_bank(spectrum, plan.band.reach, plan.layout.terms, plan.layout.padding)
+            bank.append(filtered.block_until_ready())  # or the next detector's work would begin beside this one's
+        else:
+            samples = jnp.fft.ifft(spectrum.astype(np.complex64))
         series.append(jnp.pad(samples, (0, -plan.n_band % plan.layout.block)))
-        bank.append(filtered)
     moments = [_moments(s, w, sfts.tsft, plan.wide.epoch) for s, w in zip(sfts, weights, strict=True)]
     return FstatData(
         series=jnp.stack(series),

@@ -55,15 +55,15 @@ def ssb_delay(state: State, n: jax.Array) -> jax.Array:
 
 
 class SkyDelay(NamedTuple):
-    """A trajectory as seen along one direction: polynomials over its pieces, the power in front.
+    """`ssb_delay` along one direction, as polynomials in u over the pieces of a trajectory.
 
-    Made once per template, it spares every time the projection, and the gather of all the columns of a state.
+    Made once per template: every time then needs the coefficients of one column, not of all the state's.
 
     Attributes
     ----------
-    geometric : (DEGREE + 1, n_segments) float64
-        Roemer + Einstein, s.
-    along, distance2 : (SUN_DEGREE + 1, n_segments) float64
+    geometric : (DEGREE + 1, ...) float64
+        Roemer + Einstein delay, s.
+    along, distance2 : (SUN_DEGREE + 1, ...) float64
         What `shapiro_delay` takes.
     """
 
@@ -71,9 +71,13 @@ class SkyDelay(NamedTuple):
     along: jax.Array
     distance2: jax.Array
 
+    def __call__(self, u: jax.Array) -> jax.Array:
+        """Delay in s at places `u` in the pieces, shaped like a coefficient."""
+        return polynomial(self.geometric, u) - shapiro_delay(polynomial(self.along, u), polynomial(self.distance2, u))
+
 
 def sky_delay(trajectory: Trajectory, n: jax.Array) -> SkyDelay:
-    """Project the trajectory's polynomials on the direction `n`, (3,) float64."""
+    """Project all pieces of a trajectory, (n_segments), on the direction `n`, (3,) float64."""
     c = trajectory.coefficients
     sun = c[: SUN_DEGREE + 1, :, 5:8]
     square = [sum(jnp.sum(sun[i] * sun[k - i], axis=-1) for i in range(k + 1)) for k in range(SUN_DEGREE + 1)]
@@ -82,11 +86,11 @@ def sky_delay(trajectory: Trajectory, n: jax.Array) -> SkyDelay:
 
 @jax.custom_jvp
 def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, n: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Detector times that belong to SSB times, and the rate at which they pass.
+    """Detector times t that belong to SSB times, and the rate dt/dt_ssb at which they pass.
 
-    By Newton's method: as the delay's second derivative stays below 1.5e-10 1/s, a step from a time that is wrong by x
-    leaves 8e-11 x^2 1/s. Straight lines for the pieces give the time to 4e-3 s, and one step from there all that
-    float64 holds. The derivatives are those of the implicit function, exact to all orders.
+    Newton's method: as the delay's second derivative stays below 1.4e-10 1/s, a step leaves 7e-11 x^2 1/s of a time
+    that is wrong by x. Straight lines for the pieces give the time to 2e-3 s, hence one step from there all that
+    float64 holds. Derivatives are those of the implicit function, exact to all orders.
 
     Parameters
     ----------
@@ -98,47 +102,39 @@ def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, n: jax.Array) -> tu
 
     Returns
     -------
-    t, rate : (...) float64
-        s since the trajectory's epoch, and dt/dt_ssb to 1e-12.
+    t : (...) float64
+        s since the trajectory's epoch.
+    rate : (...) float64
+        To 1e-12.
     """
-    sky = sky_delay(trajectory, n)
+    table = sky_delay(trajectory, n)
 
     piece = trajectory.piece(t_ssb)
-    delay, slope = at_pieces(sky.geometric[:2], piece)
-    delay = delay + slope * trajectory.within(t_ssb, piece)
-    t = t_ssb - delay / (1.0 + slope * (2.0 / SEGMENT))
+    value, slope = at_pieces(table.geometric[:2], piece)
+    value = value + slope * trajectory.within(t_ssb, piece)
+    t = t_ssb - value / (1.0 + slope * (2.0 / SEGMENT))
 
     piece = trajectory.piece(t)
-    geometric, along, distance2 = (at_pieces(c, piece) for c in sky)
-
-    def delay_at(t: jax.Array) -> jax.Array:
-        u = trajectory.within(t, piece)
-        return polynomial(geometric, u) - shapiro_delay(polynomial(along, u), polynomial(distance2, u))
-
-    delay, slope = jax.jvp(delay_at, (t,), (jnp.ones_like(t),))
+    delay = jax.tree.map(lambda c: at_pieces(c, piece), table)
+    value, slope = jax.jvp(lambda t: delay(trajectory.within(t, piece)), (t,), (jnp.ones_like(t),))
     rate = 1.0 / (1.0 + slope)
-    # t - (t + delay - t_ssb) rate, rounded once only
-    return t_ssb - rate * (delay + slope * (t_ssb - t)), rate
+    return t_ssb - rate * (value + slope * (t_ssb - t)), rate  # t - (t + value - t_ssb) rate, but rounded once
 
 
 @detector_clock.defjvp
 def _detector_clock_jvp(primals, tangents):
-    """From `ssb_delay` itself: t + delay(t) = t_ssb."""
+    """From t + delay(t) = t_ssb with `ssb_delay` itself: backwards, the table above would add up slowly in scatters."""
     trajectory, t_ssb, n = primals
     d_trajectory, d_ssb, d_n = tangents
     t, rate = detector_clock(trajectory, t_ssb, n)
 
-    def slope_and_delay(trajectory, t, n):
-        delay, slope = jax.jvp(lambda t: ssb_delay(trajectory(t), n), (t,), (jnp.ones_like(t),))
-        return slope, delay
+    def delay_and_slope(trajectory, t, n):
+        return jax.jvp(lambda t: ssb_delay(trajectory(t), n), (t,), (jnp.ones_like(t),))
 
-    def slope_at(trajectory, t, n):
-        return slope_and_delay(trajectory, t, n)[0]
-
-    (slope, _), (_, change) = jax.jvp(slope_and_delay, (trajectory, t, n), (d_trajectory, jnp.zeros_like(t), d_n))
-    d_t = (d_ssb - change) / (1.0 + slope)
-    _, bend = jax.jvp(slope_at, (trajectory, t, n), (d_trajectory, d_t, d_n))
-    return (t, rate), (d_t, -bend / (1.0 + slope) ** 2)
+    _, (change, _) = jax.jvp(delay_and_slope, (trajectory, t, n), (d_trajectory, jnp.zeros_like(t), d_n))
+    d_t = (d_ssb - change) * rate
+    _, (_, bend) = jax.jvp(delay_and_slope, (trajectory, t, n), (d_trajectory, d_t, d_n))
+    return (t, rate), (d_t, -bend * rate * rate)
 
 
 def detector_time(trajectory: Trajectory, t_ssb: jax.Array, n: jax.Array) -> jax.Array:

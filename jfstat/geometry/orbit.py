@@ -8,8 +8,8 @@ from jax.typing import ArrayLike
 
 from jfstat.templates import Orbit
 
-NEWTON_STEPS = 10
-"""Newton's method doubles its digits each step; ten suffice up to an eccentricity of 0.99."""
+STEPS = 5
+"""Each step of `kepler` multiplies the digits by four, near the solution; five suffice up to an eccentricity of 0.99."""
 
 
 @jax.custom_jvp
@@ -24,11 +24,16 @@ def kepler(phase: jax.Array, ecc: jax.Array, p: jax.Array, q: jax.Array) -> jax.
     phase = phase - 2 * jnp.pi * turns  # so that the start below is near
     anomaly = phase + 0.85 * ecc * jnp.sign(jnp.sin(phase))  # Danby (1987)
 
-    for _ in range(NEWTON_STEPS):
+    # Danby's method: Newton's, with the second and third derivatives as well; sines and cosines are what a step costs
+    for _ in range(STEPS):
         sin, cos = jnp.sin(anomaly), jnp.cos(anomaly)
         residual = anomaly - ecc * sin + p * (cos - ecc) + q * sin - phase
         slope = 1 - ecc * cos - p * sin + q * cos
-        anomaly = anomaly - residual / slope
+        bend = ecc * sin - p * cos - q * sin
+        change = -residual / slope
+        change = -residual / (slope + change * bend / 2)
+        change = -residual / (slope + change * (bend / 2 + change * (1 - slope) / 6))
+        anomaly = anomaly + change
     return anomaly + 2 * jnp.pi * turns
 
 

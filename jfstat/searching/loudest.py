@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.lengths import largest_divisor
+from jfstat.data.memory import device_of
 from jfstat.statistic.check import covered_bins
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
 from jfstat.statistic.fused import chain
@@ -57,10 +58,9 @@ class Loudest(NamedTuple):
 
 def method_for(data: FstatData, points: Doppler) -> Method:
     """The fastest method for this kind of template where the data lie."""
-    leaf = data.bank[0]
-    platform = next(iter(leaf.devices())).platform if isinstance(leaf, jax.Array) else jax.default_backend()
+    device = device_of(data)
     block, n_blocks = chain.blocks_of(data.layout, points)
-    nvidia = platform in ("gpu", "cuda") and "nvidia" in next(iter(jax.devices(platform))).device_kind.lower()
+    nvidia = device.platform in ("gpu", "cuda") and "nvidia" in device.device_kind.lower()
     return Method.FUSED if nvidia and chain.usable(data.layout, n_blocks, block) else Method.LIBRARY
 
 

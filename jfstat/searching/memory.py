@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import jax
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData, Layout
+from jfstat.data.memory import bank_bytes, data_bytes, device_of, free_bytes
 from jfstat.searching.loudest import Method
+from jfstat.statistic.fused import chain
 from jfstat.templates import Doppler
 
 CPU_BYTES = 32 << 20
@@ -16,7 +15,13 @@ CPU_BYTES = 32 << 20
 MOST_BYTES = 16 << 30
 """The same on accelerators, however much is free."""
 USABLE = 0.8
-"""Part of a device's free memory that a batch may take; the rest is for fragments and the library's work space."""
+"""Part of a device's free memory that a search may take; the rest is for fragments and the library's work space."""
+LEAST_BATCH, MOST_PARTS = 2, 256
+"""Templates computed at a time, at the least, where the band is cut into parts; and how many parts at most."""
+MAKING = 80
+"""Bytes for each sample while a part's bank is made, in double precision."""
+MARGIN = 1.2
+"""By how much the Doppler margins make parts wider than their share."""
 NODE_BYTES = {Method.LIBRARY: 5000, Method.FUSED: 3000, Method.INTERPRETED: 3000}
 """For each node of the timing, measured."""
 
@@ -35,39 +40,50 @@ def bytes_per_template(layout: Layout, method: Method, n_detectors: int, orbit: 
     )
 
 
-def data_bytes(data: FstatData) -> int:
-    """Device memory that the prepared data take."""
-    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(data))
+def most_templates(data: FstatData, points: Doppler, method: Method, n_parts: int = 1) -> int:
+    """Templates that fit into the device's free memory at a time, 1 at the least; eights, if there are so many."""
+    each = _each(data, points, method, n_parts)
+    free = free_bytes(device_of(data))
+    if free is None:
+        most = CPU_BYTES // each
+    else:
+        if n_parts > 1:
+            free -= bank_bytes(data.layout, len(data.detectors)) * MARGIN / n_parts
+        most = int(min(USABLE * free, MOST_BYTES) // each)
+    return max(1, most - most % chain.LANES if most > chain.LANES else most)
 
 
-def device_of(data: FstatData) -> Any:
-    """The device on which the data lie, or else the default one."""
-    leaf = data.bank[0]
-    return next(iter(leaf.devices())) if isinstance(leaf, jax.Array) else jax.devices()[0]
-
-
-def free_bytes(device: Any) -> int | None:
-    """Memory that a device has free; None where it does not say, as on a CPU."""
-    stats = device.memory_stats() if device.platform != "cpu" else None
-    return None if not stats or "bytes_limit" not in stats else stats["bytes_limit"] - stats.get("bytes_in_use", 0)
-
-
-def largest_batch(data: FstatData, points: Doppler, method: Method) -> int:
-    """Templates that fit into the device's free memory at a time.
+def parts_needed(data: FstatData, points: Doppler, method: Method) -> int:
+    """Parts of the band to be searched one after the other so that one part fits into the device's memory.
 
     Raises
     ------
     ValueError
-        If not even one does.
+        If that would be more than `MOST_PARTS`.
     """
-    device = device_of(data)
-    each = bytes_per_template(data.layout, method, len(data.detectors), points.orbit is not None)
-    free = free_bytes(device)
-    if free is None:
-        return max(1, CPU_BYTES // each)
-    if each > USABLE * free:
+    free = free_bytes(device_of(data))
+    if free is None or (data.bank and _each(data, points, method, 1) <= USABLE * free):
+        return 1
+    layout = data.layout
+    whole = MARGIN * (
+        bank_bytes(layout, len(data.detectors))
+        + max(LEAST_BATCH * _each(data, points, method, 1), MAKING * layout.n_band)
+    )
+    parts = int(np.ceil(whole / (USABLE * free)))
+    if parts > MOST_PARTS:
         raise ValueError(
-            f"one template needs {each / 1e9:.2f} GB and {device} has {free / 1e9:.2f} GB free: prepare a narrower "
-            "band and search its parts one after the other."
+            f"the search needs {whole / 1e9:.1f} GB and the device has {free / 1e9:.3f} GB free: free some memory or "
+            "prepare a narrower band."
         )
-    return int(np.clip(USABLE * free, each, max(each, MOST_BYTES)) // each)
+    return parts
+
+
+def needed_bytes(data: FstatData, points: Doppler, method: Method, n_parts: int, batch_size: int) -> int:
+    """Device memory that a search takes, data included."""
+    banks = 0 if n_parts == 1 else int(MARGIN * bank_bytes(data.layout, len(data.detectors)) / n_parts)
+    return data_bytes(data) + banks + batch_size * _each(data, points, method, n_parts)
+
+
+def _each(data: FstatData, points: Doppler, method: Method, n_parts: int) -> int:
+    whole = bytes_per_template(data.layout, method, len(data.detectors), points.orbit is not None)
+    return whole if n_parts == 1 else int(MARGIN * whole / n_parts)

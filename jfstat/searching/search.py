@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -11,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrow import narrowed
 from jfstat.searching.loudest import Loudest, Method, loudest, method_for
-from jfstat.searching.memory import bytes_per_template, data_bytes, largest_batch
+from jfstat.searching.memory import most_templates, needed_bytes, parts_needed
 from jfstat.searching.tables import candidates_table
 from jfstat.statistic.check import check_data, check_point, fit
 from jfstat.statistic.fstat import fstat
@@ -58,9 +60,10 @@ def search(
 ) -> QTable:
     """Search all frequencies of the data with every template of a bank, and keep the loudest.
 
-    Batches of templates are computed on the device, and only a batch's loudest values leave it: the values are those of
-    `twoF_band`. Templates that follow one another and differ in spin-down only share one resampled series, so banks
-    should be ordered by sky position, as those of `grid` are.
+    Batches of templates are computed on the device, and only a batch's loudest values leave it: the values are those
+    of `twoF_band`. A band that is too wide for the device's memory is searched in parts, one after the other.
+    Templates that follow one another and differ in spin-down only share one resampled series, so banks should be
+    ordered by sky position, as those of `grid` are.
 
     Parameters
     ----------
@@ -89,8 +92,8 @@ def search(
         candidates too. Columns ``freq`` (Hz), ``f1dot`` (Hz/s), ... at the time ``meta["reftime"]``, ``alpha``,
         ``delta`` (rad), with orbits ``asini``, ``period``, ``tp`` (s), ``ecc``, ``argp`` (rad), then ``twoF`` from
         `twoF_band` and ``twoF_H1``, ... from `fstat`. Meta: version, reftime, detectors, ephemeris, start (GPS s),
-        tspan (s), n_templates, n_twoF, the number of values of 2F computed, batch_size, and
-        device_bytes, the memory allowed for on the device.
+        tspan (s), n_templates, n_twoF, the number of values of 2F computed, batch_size, and device_bytes, the memory
+        allowed for on the device; see `search_plan`.
 
     Raises
     ------
@@ -111,14 +114,15 @@ def search(
         raise ValueError(f"batch_size must be a whole number of at least 1, not {batch_size!r}, or None.")
 
     n_templates = stack.alpha.shape[0]
-    method = method_for(data, stack)
-    most = largest_batch(data, stack, method)
-    parts = _parts(stack, int(batch_size or most), exact=batch_size is not None)
+    plan = search_plan(data, stack, batch_size)
     best = Peaks(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
-    with _progress_bar(n_templates, progress) as advance:
-        for peaks, n_done in _batch_peaks(data, stack, parts, int(top), method):
-            best = merge_peaks(best, peaks, int(top), threshold)
-            advance(n_done)
+    with _progress_bar(n_templates * len(plan.bands), progress) as advance:
+        for first, n_frequencies in plan.bands:
+            part = data if len(plan.bands) == 1 else narrowed(data, first, n_frequencies)
+            for peaks, n_done in _batch_peaks(part, stack, plan, int(top)):
+                shifted = peaks._replace(frequency=peaks.frequency + first)
+                best = merge_peaks(best, shifted, int(top), threshold)
+                advance(n_done)
     found = _candidates(data, stack, best)
     per = _twoF_per_detector(data, found, best.twoF) if per_detector else None
     meta = {
@@ -129,8 +133,8 @@ def search(
         "tspan": data.tspan,
         "n_templates": n_templates,
         "n_twoF": n_templates * data.layout.n_frequencies,
-        "batch_size": parts.size,
-        "device_bytes": memory_needed(data, stack, parts.size, method),
+        "batch_size": plan.batch_size,
+        "device_bytes": plan.device_bytes,
     }
     return candidates_table(found, best.twoF, per, meta)
 
@@ -143,53 +147,63 @@ def default_batch_size(n: int, most: int) -> int:
     return min(most, 1 << (n - 1).bit_length())
 
 
-def memory_needed(data: FstatData, bank: Doppler, batch_size: int | None = None, method: Method | None = None) -> int:
-    """Bytes of device memory that a search will take, data included; nothing is run.
+class SearchPlan(NamedTuple):
+    """How a search is cut up, known before anything is computed.
+
+    Attributes
+    ----------
+    method : Method
+    batch_size : int
+        Templates computed at a time; the last batch of a group is padded.
+    groups : list of (int, int)
+        Ranges of templates that batches do not straddle.
+    same_source : bool
+        Whether all templates of a group have one sky position and orbit, and share a resampled series.
+    bands : list of (int, int)
+        First frequency and number of frequencies of the parts of the band.
+    device_bytes : int
+        Memory that it takes on the device, about, data included.
+    """
+
+    method: Method
+    batch_size: int
+    groups: list[tuple[int, int]]
+    same_source: bool
+    bands: list[tuple[int, int]]
+    device_bytes: int
+
+
+def search_plan(data: FstatData, bank: Doppler, batch_size: int | None = None) -> SearchPlan:
+    """How `search` would cut up a search, and the memory that it would take; nothing is run.
 
     Parameters
     ----------
     data : FstatData
     bank : Doppler
-        Its templates, or one like them.
+        A stack of templates.
     batch_size : int, optional
         As for `search`.
-    method : Method, optional
-        How 2F is computed; None as `search` would.
+
+    Raises
+    ------
+    ValueError
+        If the device's memory suffices for no part of the band.
     """
-    method = method or method_for(data, bank)
-    size = batch_size or largest_batch(data, bank, method)
-    each = bytes_per_template(data.layout, method, len(data.detectors), bank.orbit is not None)
-    return data_bytes(data) + size * each
+    stack = _stacked(bank)
+    method = method_for(data, stack)
+    n_parts = parts_needed(data, stack, method)
+    edges = np.linspace(0, data.layout.n_frequencies, n_parts + 1).astype(int).tolist()
+    bands = [(first, stop - first) for first, stop in pairwise(edges)]
 
-
-class Parts(NamedTuple):
-    """How a bank is cut into batches.
-
-    Attributes
-    ----------
-    size : int
-        Templates of a batch; the last of a group is padded.
-    groups : list of (int, int)
-        Ranges of templates that batches do not straddle.
-    same_source : bool
-        Whether all templates of a group have one sky position and orbit.
-    """
-
-    size: int
-    groups: list[tuple[int, int]]
-    same_source: bool
-
-
-def _parts(stack: Doppler, most: int, exact: bool) -> Parts:
-    """Batches of at most `most` templates; of exactly that size if wanted."""
     n = len(stack.alpha)
     source = np.stack([stack.alpha, stack.delta, *(() if stack.orbit is None else jax.tree.leaves(stack.orbit))])
-    starts = np.flatnonzero(np.r_[True, (source[:, 1:] != source[:, :-1]).any(axis=0)])
+    starts = np.flatnonzero(np.r_[True, (source[:, 1:] != source[:, :-1]).any(axis=0)]).tolist()
     same_source = n >= SPIN_DOWNS * len(starts) and stack.fkdot.shape[1] > 1
-    edges = np.r_[starts, n] if same_source else np.array([0, n])
-    groups = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
-    size = most if exact else default_batch_size(int(np.diff(edges).max()), most)
-    return Parts(size, groups, same_source)
+    groups = list(pairwise([*starts, n] if same_source else [0, n]))
+
+    most = most_templates(data, stack, method, n_parts)
+    size = int(batch_size or default_batch_size(max(stop - start for start, stop in groups), most))
+    return SearchPlan(method, size, groups, same_source, bands, needed_bytes(data, stack, method, n_parts, size))
 
 
 def merge_peaks(first: Peaks, second: Peaks, top: int, threshold: float | None) -> Peaks:
@@ -227,19 +241,18 @@ def _with_numpy_leaves(tree: Any) -> Any:
     return jax.tree.map(np.asarray, tree)
 
 
-def _batch_peaks(
-    data: FstatData, stack: Doppler, parts: Parts, top: int, method: Method
-) -> Iterator[tuple[Peaks, int]]:
+def _batch_peaks(data: FstatData, stack: Doppler, plan: SearchPlan, top: int) -> Iterator[tuple[Peaks, int]]:
     """Loudest values of each batch and the batch's number of templates."""
-    keep = min(top, parts.size * data.layout.n_frequencies)
+    size = plan.batch_size
+    keep = min(top, size * data.layout.n_frequencies)
     waiting = None
-    for first, stop in parts.groups:
-        for start in range(first, stop, parts.size):
-            n_valid = min(parts.size, stop - start)
-            rows = np.minimum(np.arange(start, start + parts.size), stop - 1)
+    for first, stop in plan.groups:
+        for start in range(first, stop, size):
+            n_valid = min(size, stop - start)
+            rows = np.minimum(np.arange(start, start + size), stop - 1)
             points = jax.tree.map(lambda x, rows=rows: x[rows], stack)
             # the device works on this batch while the host takes in the one before
-            found = loudest(data, points, n_valid, keep, method, parts.same_source)
+            found = loudest(data, points, n_valid, keep, plan.method, plan.same_source)
             if waiting is not None:
                 yield _on_host(*waiting)
             waiting = found, start, n_valid
@@ -269,7 +282,7 @@ def _twoF_per_detector(data: FstatData, found: Doppler, twoF: np.ndarray) -> np.
         return values
     if n_detectors == 1:
         return twoF[:, None].astype(np.float64)
-    size = default_batch_size(n, min(CANDIDATES, largest_batch(data, found, Method.LIBRARY)))
+    size = default_batch_size(n, min(CANDIDATES, most_templates(data, found, Method.LIBRARY, 1)))
     for start in range(0, n, size):
         rows = np.minimum(np.arange(start, start + size), n - 1)
         chunk = _per_detector(data, jax.tree.map(lambda x, rows=rows: x[rows], found))

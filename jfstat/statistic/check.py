@@ -93,6 +93,15 @@ def check_data(data: Any) -> None:
         raise ValueError(f"data must be FstatData from jfstat.prepare, not {kind}: prepare the SFTs first.")
 
 
+def check_bank(data: FstatData) -> None:
+    """Raise a ValueError unless the data hold the interpolation bank that resampling needs."""
+    if not data.bank:
+        raise ValueError(
+            "data holds no interpolation bank, which would not fit into the device's memory: use jfstat.search, which "
+            "takes the band in parts, or prepare a narrower band."
+        )
+
+
 def check_scalars(kind: type, name: str, value: Any, fields: dict[str, int]) -> None:
     """Raise a ValueError unless a template is of its kind and single; `fields` has the dimensions of each."""
     if not isinstance(value, kind):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.source import spin_phase
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
-from jfstat.statistic.check import check_data, check_point, check_scalars, covered_bins, nan_unless_fit
+from jfstat.statistic.check import check_bank, check_data, check_point, check_scalars, covered_bins, nan_unless_fit
 from jfstat.statistic.combine import antenna_matrix, total_matrix, two_f
 from jfstat.statistic.direct import fa_fb
 from jfstat.statistic.resample import Resampled, resampled, spun_down, without_spin_down
@@ -140,6 +140,7 @@ def resample(data: FstatData, point: Doppler) -> Resampled:
         If the shapes are wrong.
     """
     check_data(data)
+    check_bank(data)
     check_scalars(Doppler, "point", point, {"alpha": 0, "delta": 0, "fkdot": 1})
     return _resample(data, point)
 
@@ -177,6 +178,7 @@ def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = Non
         band's edges, or its orbit the band's centre, out of the prepared band, or its orbit turns too fast.
     """
     check_data(data)
+    check_bank(data)
     check_point(data, point, band=True)
     return _twoF_band(data, point, series)
 

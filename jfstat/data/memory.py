@@ -1,0 +1,34 @@
+"""How much memory prepared data take on a device, and how much it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from jfstat.data.fstatdata import FstatData, Layout
+
+FLOAT32 = 4
+"""Bytes."""
+
+
+def bank_bytes(layout: Layout, n_detectors: int) -> int:
+    """Memory of the interpolation banks."""
+    return n_detectors * layout.terms * 2 * FLOAT32 * (layout.n_band + 2 * layout.padding)
+
+
+def data_bytes(data: FstatData) -> int:
+    """Device memory that prepared data take."""
+    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(data))
+
+
+def device_of(data: FstatData) -> Any:
+    """The device on which the data lie, or else the default one."""
+    leaf = data.series
+    return next(iter(leaf.devices())) if isinstance(leaf, jax.Array) else jax.devices()[0]
+
+
+def free_bytes(device: Any) -> int | None:
+    """Memory that a device has free; None where it does not say, as on a CPU."""
+    stats = device.memory_stats() if device.platform != "cpu" else None
+    return None if not stats or "bytes_limit" not in stats else stats["bytes_limit"] - stats.get("bytes_in_use", 0)

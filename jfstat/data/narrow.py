@@ -1,0 +1,95 @@
+"""From prepared data to prepared data of a part of their band: what a device with little memory can search."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.band import decimated_spectrum, interpolation_bank, terms_needed
+from jfstat.data.fstatdata import FstatData, Layout
+from jfstat.data.grid import Grid
+from jfstat.data.lengths import GRANULE, largest_divisor, transform_cost, transform_length
+from jfstat.data.plan import BANK_TOLERANCE, RINGING, USABLE, least_transition
+
+
+def narrowed(data: FstatData, first: int, n_frequencies: int) -> FstatData:
+    """The same data for a part of the band, with the same margins: fewer samples, and a bank of their own.
+
+    Parameters
+    ----------
+    data : FstatData
+        With or without a bank.
+    first, n_frequencies : int
+        The part's frequencies are ``data.frequencies[first : first + n_frequencies]``.
+
+    Returns
+    -------
+    FstatData
+    """
+    band, layout = data.band, data.layout
+    tspan, seconds = float(band.dtau) * layout.n_fft, float(band.dtau)
+
+    spacing = 0.5 / tspan
+    fmin = float(band.fmin) + first * spacing
+    cut_below = first * spacing
+    cut_above = (layout.n_frequencies - first - n_frequencies) * spacing
+    pass_low, pass_high = float(band.pass_low) + cut_below, float(band.pass_high) - cut_above
+    half_pass = 0.5 * (pass_high - pass_low)
+    transition = least_transition(half_pass)
+    n_fft = transform_length(2 * (half_pass + transition) * tspan, transform_cost)
+    dtau = tspan / n_fft
+    half_stop = 0.5 / dtau
+    # a narrower filter rings for longer: room for it on both sides
+    quiet = RINGING / (half_stop - half_pass)
+    room = int(np.ceil(quiet / float(band.dt)))
+    grid = Grid(data.epoch, float(band.start) - room * float(band.dt), float(band.dt), layout.n_band + 2 * room)
+    # any whole number will do here, if not the fastest: of so many samples, one is far below `plan.MISMATCH`
+    n_band = round(grid.length / dtau)
+    offset = round((0.5 * (pass_low + pass_high) - float(band.heterodyne)) * grid.length)
+
+    granule = GRANULE if n_fft % GRANULE == 0 and layout.block * seconds / dtau >= GRANULE else 1
+    block = granule * largest_divisor(n_fft // granule, layout.block * seconds / dtau / granule)
+    block_orbit = largest_divisor(block, layout.block_orbit * seconds / dtau)
+    run = largest_divisor(block, layout.run)
+    reach = float(band.reach)
+    new = Layout(
+        n_fft=n_fft,
+        n_frequencies=n_frequencies,
+        block=block,
+        block_orbit=block_orbit,
+        run=run,
+        run_orbit=largest_divisor(block_orbit, layout.run_orbit),
+        n_blocks=max(
+            n_fft // block, int(np.ceil((layout.n_blocks * layout.block * seconds + 2 * quiet) / dtau / block))
+        ),
+        padding=run,
+        n_band=n_band,
+        terms=terms_needed(2 * np.pi * half_pass * grid.length / n_band * reach, BANK_TOLERANCE),
+    )
+    series, bank = [], []
+    for wide in np.asarray(data.series):
+        spectrum = decimated_spectrum(np.pad(wide[: layout.n_band], room), grid, offset, n_band, half_pass, half_stop)
+        samples, filtered = interpolation_bank(spectrum, reach, new.terms, new.padding)
+        series.append(jnp.pad(samples, (0, -n_band % block)))
+        bank.append(jax.block_until_ready(filtered))
+    return dataclasses.replace(
+        data,
+        series=jnp.stack(series),
+        bank=tuple(bank),
+        band=dataclasses.replace(
+            band,
+            start=jnp.asarray(grid.start),
+            dt=jnp.asarray(grid.length / n_band),
+            dtau=jnp.asarray(dtau),
+            heterodyne=band.heterodyne + offset / grid.length,
+            fmin=jnp.asarray(fmin),
+            f_centre=jnp.asarray(fmin + (n_frequencies // 2) * spacing),
+            pass_low=jnp.asarray(pass_low),
+            pass_high=jnp.asarray(pass_high),
+            slack=jnp.asarray(USABLE * (half_stop - half_pass)),
+        ),
+        layout=new,
+    )
