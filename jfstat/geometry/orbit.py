@@ -9,7 +9,7 @@ from jax.typing import ArrayLike
 from jfstat.templates import Orbit
 
 STEPS = 5
-"""Each step of `kepler` multiplies the digits by four, near the solution; five suffice up to an eccentricity of 0.99."""
+"""Each step of `kepler` multiplies the digits by four, near the solution; five do up to an eccentricity of 0.99."""
 
 
 @jax.custom_jvp

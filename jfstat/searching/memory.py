@@ -16,6 +16,8 @@ MOST_BYTES = 16 << 30
 """The same on accelerators, however much is free."""
 USABLE = 0.8
 """Part of a device's free memory that a search may take; the rest is for fragments and the library's work space."""
+USABLE_IN_PARTS = 0.5
+"""The same where the band is cut into parts, whose arrays come and go and leave the memory in fragments."""
 LEAST_BATCH, MOST_PARTS = 2, 256
 """Templates computed at a time, at the least, where the band is cut into parts; and how many parts at most."""
 MAKING = 80
@@ -47,10 +49,12 @@ def most_templates(data: FstatData, points: Doppler, method: Method, n_parts: in
     if free is None:
         most = CPU_BYTES // each
     else:
+        room = USABLE * free
         if n_parts > 1:
-            free -= bank_bytes(data.layout, len(data.detectors)) * MARGIN / n_parts
-        most = int(min(USABLE * free, MOST_BYTES) // each)
-    return max(1, most - most % chain.LANES if most > chain.LANES else most)
+            room = USABLE_IN_PARTS * free - bank_bytes(data.layout, len(data.detectors)) * MARGIN / n_parts
+        most = int(min(room, MOST_BYTES) // each)
+    # groups of templates lie side by side in powers of two
+    return max(1, most - most % chain.LANES if most > chain.LANES else 1 << max(0, most.bit_length() - 1))
 
 
 def parts_needed(data: FstatData, points: Doppler, method: Method) -> int:
@@ -69,7 +73,7 @@ def parts_needed(data: FstatData, points: Doppler, method: Method) -> int:
         bank_bytes(layout, len(data.detectors))
         + max(LEAST_BATCH * _each(data, points, method, 1), MAKING * layout.n_band)
     )
-    parts = int(np.ceil(whole / (USABLE * free)))
+    parts = int(np.ceil(whole / (USABLE_IN_PARTS * free)))
     if parts > MOST_PARTS:
         raise ValueError(
             f"the search needs {whole / 1e9:.1f} GB and the device has {free / 1e9:.3f} GB free: free some memory or "

@@ -46,6 +46,9 @@ class Peaks(NamedTuple):
     frequency: np.ndarray
 
 
+NO_PEAKS = Peaks(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
+
+
 def search(
     data: FstatData,
     bank: Doppler,
@@ -115,14 +118,11 @@ def search(
 
     n_templates = stack.alpha.shape[0]
     plan = search_plan(data, stack, batch_size)
-    best = Peaks(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
+    best = NO_PEAKS
     with _progress_bar(n_templates * len(plan.bands), progress) as advance:
-        for first, n_frequencies in plan.bands:
-            part = data if len(plan.bands) == 1 else narrowed(data, first, n_frequencies)
-            for peaks, n_done in _batch_peaks(part, stack, plan, int(top)):
-                shifted = peaks._replace(frequency=peaks.frequency + first)
-                best = merge_peaks(best, shifted, int(top), threshold)
-                advance(n_done)
+        for band in plan.bands:
+            part, plan = _search_band(data, stack, plan, band, int(top), threshold, batch_size is None, advance)
+            best = merge_peaks(best, part, int(top), threshold)
     found = _candidates(data, stack, best)
     per = _twoF_per_detector(data, found, best.twoF) if per_detector else None
     meta = {
@@ -239,6 +239,40 @@ def _stacked(bank: Any) -> Doppler:
 
 def _with_numpy_leaves(tree: Any) -> Any:
     return jax.tree.map(np.asarray, tree)
+
+
+def _search_band(
+    data: FstatData,
+    stack: Doppler,
+    plan: SearchPlan,
+    band: tuple[int, int],
+    top: int,
+    threshold: float | None,
+    may_shrink: bool,
+    advance: Any,
+) -> tuple[Peaks, SearchPlan]:
+    """Loudest values of a part of the band, and the plan with batches that fitted into the device's memory."""
+    first, n_frequencies = band
+    part = data if len(plan.bands) == 1 else narrowed(data, first, n_frequencies)
+    while True:
+        best, done = NO_PEAKS, 0
+        try:
+            for peaks, n_done in _batch_peaks(part, stack, plan, top):
+                best = merge_peaks(best, peaks._replace(frequency=peaks.frequency + first), top, threshold)
+                done += n_done
+                advance(n_done)
+            return best, plan
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error) or not may_shrink:
+                raise
+            if plan.batch_size == 1:
+                raise ValueError(
+                    "a single template exhausts the device's memory, of which something else may hold a part: free some "
+                    "or prepare a narrower band."
+                ) from error
+        # others may use the device too: half as many templates at a time, from the start of this part
+        advance(-done)
+        plan = plan._replace(batch_size=plan.batch_size // 2)
 
 
 def _batch_peaks(data: FstatData, stack: Doppler, plan: SearchPlan, top: int) -> Iterator[tuple[Peaks, int]]:
