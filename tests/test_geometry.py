@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jfstat
-from jfstat.geometry.antenna import harmonics, pattern_coefficients
-from jfstat.geometry.barycenter import detector_time, shapiro_delay, sky_vector, ssb_delay
+from jfstat.geometry.antenna import harmonic_sum, harmonics, pattern_coefficients
+from jfstat.geometry.barycenter import detector_clock, detector_time, shapiro_delay, sky_vector, ssb_delay
 from jfstat.geometry.detectors import DETECTORS, get_detector
 from jfstat.geometry.ephemeris import load_ephemeris
 from jfstat.geometry.orbit import cubic_error, cubic_length, emission_time, kepler, orbit_delay, orbit_speed
 from jfstat.geometry.rotation import sidereal_time
-from jfstat.geometry.trajectory import detector_trajectory
+from jfstat.geometry.source import clock_at_detector, source_delay
+from jfstat.geometry.trajectory import SEGMENT, detector_trajectory
 from jfstat.reference import patterns_by_definition
 
 EPOCH = 1_200_000_000
@@ -29,8 +30,9 @@ def trajectory():
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.floats(-20, 20), st.floats(0, 0.95), st.floats(-0.02, 0.02), st.floats(-0.02, 0.02))
+@given(st.floats(-20, 20), st.floats(0, 0.99), st.floats(-1, 1), st.floats(-1, 1))
 def test_kepler_solves_its_equation(phase, ecc, p, q):
+    p, q = np.array([p, q]) * min(0.02, 0.4 * (1 - ecc))
     anomaly = float(kepler(jnp.float64(phase), jnp.float64(ecc), jnp.float64(p), jnp.float64(q)))
     residual = anomaly - ecc * np.sin(anomaly) + p * (np.cos(anomaly) - ecc) + q * np.sin(anomaly) - phase
     assert abs(residual) < 1e-12 * max(1, abs(phase))
@@ -97,40 +99,86 @@ def test_patterns_follow_their_definition(alpha, delta, sidereal, name):
     h = harmonics(jnp.array([sidereal]))
     truth = patterns_by_definition(response, np.array([sidereal]), alpha, delta)
     np.testing.assert_allclose([(h @ a)[0], (h @ b)[0]], np.array(truth)[:, 0], atol=1e-14)
+    sums = [harmonic_sum(x, jnp.float64(sidereal)) for x in (a, b)]
+    np.testing.assert_allclose(sums, np.array(truth)[:, 0], atol=1e-14)
 
 
-def test_detector_time_inverts_the_delay_with_its_derivatives(trajectory):
-    rng = np.random.default_rng(0)
-    t = jnp.asarray(rng.uniform(2000, 190000, 50))
-    for alpha, delta in [(0.1, 0.2), (4.0, -1.2), (2.0, 1.5)]:
-        n = sky_vector(jnp.float64(alpha), jnp.float64(delta))
-        arrival = t + ssb_delay(trajectory(t), n)
-        np.testing.assert_allclose(detector_time(trajectory, arrival, n), t, atol=2e-10)
+def skies(trajectory):
+    """Unit vectors to the source: anywhere, and about the Sun as it stands at 1e5 s, on its disk and at its limb."""
+    sun = -np.asarray(trajectory(jnp.float64(1e5)).sun)
+    alpha, delta = np.arctan2(sun[1], sun[0]), np.arcsin(sun[2] / np.linalg.norm(sun))
+    limb = 2.322 / np.linalg.norm(sun)
+    pairs = [(0.1, 0.2), (4.0, -1.2), (2.0, 1.5), (alpha, delta), (alpha, delta + limb), (alpha, delta + 2 * limb)]
+    return [sky_vector(*jnp.asarray(pair)) for pair in pairs]
 
-    def back(alpha, tau):
-        return detector_time(trajectory, tau, sky_vector(alpha, jnp.float64(0.3)))
 
-    for k, h in ((0, 1e-4), (1, 50.0)):
-        x = [jnp.float64(4.0), jnp.float64(50000.0)]
-        up, down = list(x), list(x)
-        up[k], down[k] = x[k] + h, x[k] - h
-        slope = jax.grad(back, argnums=k)
-        np.testing.assert_allclose(slope(*x), (back(*up) - back(*down)) / (2 * h), rtol=1e-6)
-        second = (slope(*up) - slope(*down)) / (2 * h)
-        np.testing.assert_allclose(jax.grad(slope, argnums=k)(*x), second, rtol=1e-4)
+def detector_times(trajectory):
+    """Times over the whole table, on both sides of the joints of its pieces too, where a wrong piece would serve."""
+    joints = float(trajectory.start) + SEGMENT * np.arange(1, 27)
+    near = (joints[:, None] + [-600, -0.1, -1e-4, 1e-4, 0.1, 600]).ravel()
+    return jnp.asarray(np.concatenate([near, np.random.default_rng(0).uniform(0, 200000, 200), [0.0, 200000.0]]))
+
+
+def test_detector_clock_inverts_the_delay_to_rounding(trajectory):
+    t = detector_times(trajectory)
+    for n in skies(trajectory):
+        delay, slope = jax.jvp(lambda t, n=n: ssb_delay(trajectory(t), n), (t,), (jnp.ones_like(t),))
+        back, rate = jax.jit(detector_clock)(trajectory, t + delay, n)
+        # arrival and result are rounded to 1.5e-11 each, above 131072 s
+        np.testing.assert_allclose(back, t, rtol=0, atol=4e-11)
+        np.testing.assert_allclose(rate, 1 / (1 + slope), rtol=0, atol=2e-12)
+        early = np.asarray(t) < 4000
+        np.testing.assert_allclose(back[early], t[early], rtol=0, atol=2e-12)
+    np.testing.assert_allclose(detector_time(trajectory, t + delay, n), t, rtol=0, atol=4e-11)
+
+
+@pytest.mark.parametrize("orbit", [None, jfstat.Orbit(1.2, 40000.0, EPOCH + 1000.25, 0.3, 0.7)])
+def test_clock_at_detector_inverts_the_source_delay_and_gives_its_slope(trajectory, orbit):
+    point = jfstat.Doppler(4.0, -0.3, 100.0, orbit=orbit)
+    t = jnp.linspace(1000, 190000, 50)
+    delay, slope = jax.jvp(lambda t: source_delay(trajectory, point, t), (t,), (jnp.ones_like(t),))
+    back, rate = clock_at_detector(trajectory, point, t + delay)
+    np.testing.assert_allclose(back, t, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(rate, 1 / (1 + slope), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [4.0, 0.1])
+def test_derivatives_of_the_detector_clock_to_second_order(trajectory, alpha):
+    def clock(x):
+        return jnp.stack(detector_clock(trajectory, 1e5 + x[2], sky_vector(x[0], x[1])))
+
+    x = jnp.array([alpha, 0.3, -50000.0])
+    first, second = jax.jit(jax.jacrev(clock)), jax.jit(jax.jacfwd(jax.jacrev(clock)))
+
+    def differences(f, k):
+        d = jnp.zeros(3).at[k].set(200.0 if k == 2 else 1e-3)
+        near, far = (f(x + d) - f(x - d)) / (2 * d[k]), (f(x + 2 * d) - f(x - 2 * d)) / (4 * d[k])
+        return (4 * near - far) / 3
+
+    for k in range(3):
+        # the rate, 1 + 1e-4, keeps 12 digits of what changes in it
+        np.testing.assert_allclose(first(x)[0, k], differences(clock, k)[0], rtol=1e-8)
+        np.testing.assert_allclose(first(x)[1, k], differences(clock, k)[1], rtol=1e-6, atol=1e-15)
+        np.testing.assert_allclose(second(x)[..., k], differences(first, k), rtol=1e-7, atol=1e-21)
+        np.testing.assert_allclose(jax.jacfwd(clock)(x)[..., k], first(x)[..., k], rtol=1e-12)
+
+
+def test_sidereal_time_of_a_trajectory_is_the_states(trajectory):
+    t = detector_times(trajectory)
+    np.testing.assert_allclose(trajectory.sidereal(t), trajectory(t).sidereal, rtol=0, atol=5e-10)
 
 
 def test_shapiro_delay_and_its_gradient_are_finite_and_continuous_everywhere():
     sun = jnp.array([499.0, 0.0, 0.0])  # Sun to Earth: the Sun is seen towards -x
+
+    def delay(theta):
+        n = jnp.array([-jnp.cos(theta), jnp.sin(theta), 0.0])
+        return shapiro_delay(sun @ n, sun @ sun)
+
     for impact in (0.0, 1e-6, 1.0, 2.3219, 2.3221, 50.0):
-        theta = np.arcsin(impact / 499.0)
-        n = jnp.array([-np.cos(theta), np.sin(theta), 0.0])
-        assert np.isfinite(shapiro_delay(sun, n))
-        assert np.all(np.isfinite(jax.grad(shapiro_delay, argnums=1)(sun, n)))
-    inside, outside = (
-        shapiro_delay(sun, jnp.array([-np.cos(x), np.sin(x), 0.0]))
-        for x in np.arcsin(np.array([2.32199, 2.32201]) / 499)
-    )
+        assert np.isfinite(delay(np.arcsin(impact / 499.0)))
+        assert np.isfinite(jax.grad(delay)(np.arcsin(impact / 499.0)))
+    inside, outside = (delay(x) for x in np.arcsin(np.array([2.32199, 2.32201]) / 499))
     assert abs(float(inside - outside)) < 1e-9
 
 

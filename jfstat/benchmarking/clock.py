@@ -60,8 +60,8 @@ def copy_bandwidth(platform: str, seed: int, repeats: int = 7) -> float:
     size = COPY_BYTES.get(platform, COPY_BYTES_ELSEWHERE)
     x = jax.random.uniform(jax.random.key(seed), (size // 4,), jnp.float32)
     program, _ = compiled(jax.jit(lambda x: x + jnp.float32(1)), x)
-    jax.block_until_ready(program(x))
-    times = [seconds_per_call(program, [(x,)])[0] for _ in range(repeats)]
+    calls = calls_per_time(seconds_repeating(program, (x,), 2)[0])
+    times = [seconds_repeating(program, (x,), calls)[0] for _ in range(repeats)]
     return 2 * size / float(np.median(times))
 
 

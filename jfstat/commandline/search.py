@@ -24,7 +24,7 @@ from jfstat.commandline.options import (
 )
 from jfstat.data.prepare import prepare
 from jfstat.searching.grid import grid, orbits
-from jfstat.searching.search import search
+from jfstat.searching.search import search, search_plan
 from jfstat.searching.tables import check_writable, write_candidates
 from jfstat.templates import Orbit
 
@@ -144,6 +144,9 @@ def run(arguments: argparse.Namespace) -> None:
     del sfts  # prepared data are all that is needed; SFTs may fill the memory
     bank = grid(alpha, delta, spins["f1dot"] or 0.0, spins["f2dot"], spins["f3dot"], orbit=stack, data=data)
     print(data)
+    plan = search_plan(data, bank)
+    parts = "" if len(plan.bands) == 1 else f", the band in {len(plan.bands)} parts"
+    print(f"needs {plan.device_bytes / 1e9:.2f} GB of memory, {plan.batch_size} template(s) at a time{parts}")
     began = time.perf_counter()
     found: Any = search(
         data, bank, arguments.NumCandidatesToKeep, arguments.TwoFthreshold, progress=sys.stderr.isatty()

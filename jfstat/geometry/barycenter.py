@@ -90,7 +90,8 @@ def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, n: jax.Array) -> tu
 
     Newton's method: as the delay's second derivative stays below 1.4e-10 1/s, a step leaves 7e-11 x^2 1/s of a time
     that is wrong by x. Straight lines for the pieces give the time to 2e-3 s, hence one step from there all that
-    float64 holds. Derivatives are those of the implicit function, exact to all orders.
+    float64 holds. The derivatives, in `t_ssb` and `n`, are those of the implicit function, exact to all orders; the
+    trajectory is taken as constant.
 
     Parameters
     ----------
@@ -123,18 +124,19 @@ def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, n: jax.Array) -> tu
 
 @detector_clock.defjvp
 def _detector_clock_jvp(primals, tangents):
-    """From t + delay(t) = t_ssb with `ssb_delay` itself: backwards, the table above would add up slowly in scatters."""
+    """From t + delay(t, n) = t_ssb and `ssb_delay` itself: backwards, the projected table would end in slow scatters."""
     trajectory, t_ssb, n = primals
-    d_trajectory, d_ssb, d_n = tangents
+    _, d_ssb, d_n = tangents
     t, rate = detector_clock(trajectory, t_ssb, n)
 
-    def delay_and_slope(trajectory, t, n):
+    def delay_and_slope(t, n):
         return jax.jvp(lambda t: ssb_delay(trajectory(t), n), (t,), (jnp.ones_like(t),))
 
-    _, (change, _) = jax.jvp(delay_and_slope, (trajectory, t, n), (d_trajectory, jnp.zeros_like(t), d_n))
-    d_t = (d_ssb - change) * rate
-    _, (_, bend) = jax.jvp(delay_and_slope, (trajectory, t, n), (d_trajectory, d_t, d_n))
-    return (t, rate), (d_t, -bend * rate * rate)
+    (_, slope), (_, curvature) = jax.jvp(lambda t: delay_and_slope(t, n), (t,), (jnp.ones_like(t),))
+    _, (d_delay, d_slope) = jax.jvp(lambda n: delay_and_slope(t, n), (n,), (d_n,))
+    own = 1.0 / (1.0 + slope)  # the rate again: with `rate` here, XLA's CPU code would solve for it once more
+    d_t = (d_ssb - d_delay) * own
+    return (t, rate), (d_t, -(d_slope + curvature * d_t) * own**2)
 
 
 def detector_time(trajectory: Trajectory, t_ssb: jax.Array, n: jax.Array) -> jax.Array:
