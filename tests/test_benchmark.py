@@ -2,19 +2,21 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
 
 import jfstat
-from jfstat.benchmarking import lalsuite, report
+from jfstat.benchmarking import inputs, lalsuite, report
 from jfstat.benchmarking.clock import calls_per_time, seconds_per_call
 from jfstat.benchmarking.inputs import F1DOT, default_batch, prepared, random_points
 from jfstat.benchmarking.measure import Measurement, Request, StageTime, as_json, checked, from_json
 from jfstat.benchmarking.settings import ROWS, Setting, scan
 from jfstat.benchmarking.stages import PATHS
 from jfstat.commandline import main
+from jfstat.searching.loudest import Method
 
 TINY = Setting("tiny", 0.05, 0.05)
 LAL_TABLE = """%% cmdline: lalpulsar_ComputeFstatBenchmark
@@ -161,8 +163,12 @@ def test_times_are_per_call():
     assert calls_per_time(10.0) == 1 and calls_per_time(1e-9) == 64
 
 
-def test_batches_fill_the_device():
-    assert default_batch(ROWS["10d"], 1 << 20, "gpu") == 64
-    assert default_batch(ROWS["10d"], 1 << 20, "cpu") == 1
-    assert default_batch(ROWS["10d-spindown"], 1 << 20, "cpu") == 8
-    assert default_batch(TINY, 384, "gpu") == 256
+def test_batches_are_small_on_a_cpu_and_fill_other_devices(monkeypatch):
+    data = prepared(TINY, 0, "DE405")
+    assert default_batch(TINY, data, Method.LIBRARY) == 256
+    longer = dataclasses.replace(data, layout=dataclasses.replace(data.layout, n_fft=1 << 20))
+    assert default_batch(ROWS["10d"], longer, Method.LIBRARY) == 1
+    assert default_batch(ROWS["10d-spindown"], longer, Method.LIBRARY) == 8
+    monkeypatch.setattr(inputs, "device_of", lambda data: SimpleNamespace(platform="gpu"))
+    monkeypatch.setattr(inputs, "most_templates", lambda *arguments: 100)
+    assert default_batch(ROWS["10d"], longer, Method.FUSED) == 64

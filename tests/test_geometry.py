@@ -134,7 +134,7 @@ def test_detector_clock_inverts_the_delay_to_rounding(trajectory):
 
 @pytest.mark.parametrize("orbit", [None, jfstat.Orbit(1.2, 40000.0, EPOCH + 1000.25, 0.3, 0.7)])
 def test_clock_at_detector_inverts_the_source_delay_and_gives_its_slope(trajectory, orbit):
-    point = jfstat.Doppler(4.0, -0.3, 100.0, orbit=orbit)
+    point = jfstat.Doppler(4.0, -0.3, [100.0], orbit=orbit)
     t = jnp.linspace(1000, 190000, 50)
     delay, slope = jax.jvp(lambda t: source_delay(trajectory, point, t), (t,), (jnp.ones_like(t),))
     back, rate = clock_at_detector(trajectory, point, t + delay)
@@ -159,7 +159,8 @@ def test_derivatives_of_the_detector_clock_to_second_order(trajectory, alpha):
         # the rate, 1 + 1e-4, keeps 12 digits of what changes in it
         np.testing.assert_allclose(first(x)[0, k], differences(clock, k)[0], rtol=1e-8)
         np.testing.assert_allclose(first(x)[1, k], differences(clock, k)[1], rtol=1e-6, atol=1e-15)
-        np.testing.assert_allclose(second(x)[..., k], differences(first, k), rtol=1e-7, atol=1e-21)
+        np.testing.assert_allclose(second(x)[0, :, k], differences(first, k)[0], rtol=1e-7)
+        np.testing.assert_allclose(second(x)[1, :, k], differences(first, k)[1], rtol=1e-5)
         np.testing.assert_allclose(jax.jacfwd(clock)(x)[..., k], first(x)[..., k], rtol=1e-12)
 
 

@@ -12,7 +12,8 @@ from jfstat.data.lengths import RADICES, largest_divisor, radices_for, smooth_le
 from jfstat.data.memory import data_bytes
 from jfstat.searching import memory
 from jfstat.searching.loudest import Method, loudest, maxima
-from jfstat.searching.search import search_plan
+from jfstat.searching.search import Peaks, merge_peaks, search_plan
+from jfstat.statistic.fused import chain
 from jfstat.statistic.fused.butterflies import in_order, unit_root
 
 START = 1167458304
@@ -76,6 +77,10 @@ def test_spin_downs_share_a_resampled_series(data):
     # and the spin-down matters
     other = jfstat.Doppler(point.alpha, point.delta, [100.0, 0.0], START)
     assert abs(np.asarray(jfstat.twoF_band(data, other, series=series)) - own).max() > 1
+    with pytest.raises(ValueError, match="series must come from"):
+        jfstat.twoF_band(data, point, series=(series.a, series.b))
+    with pytest.raises(ValueError, match="series has shape"):
+        jfstat.twoF_band(data, point, series=series._replace(a=series.a[1:], b=series.b[1:]))
     slope = jax.grad(lambda f1dot: jfstat.twoF_band(
         data, jfstat.Doppler(point.alpha, point.delta, jnp.stack([jnp.asarray(100.0), f1dot]), START), series=series
     )[700].astype(float))  # fmt: skip
@@ -159,3 +164,43 @@ def test_a_band_too_wide_for_the_device_is_searched_in_parts(data, monkeypatch):
     # parts have low-passes of their own: the same to what the filters and the bank leave
     np.testing.assert_allclose(found["twoF"], expected["twoF"], rtol=3e-4)
     np.testing.assert_allclose(found["twoF_H1"], expected["twoF_H1"], rtol=1e-9)
+
+
+def test_parts_of_a_band_lose_no_bins_to_orbits(data, monkeypatch):
+    orbit = jfstat.Orbit(np.full(1, 0.05), np.full(1, 7200.0), np.full(1, START + 0.0))
+    points = bank(1, orbit=orbit)
+    expected = np.asarray(jfstat.twoF_band(data, jax.tree.map(lambda x: x[0], points)))
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 4_000_000)
+    small = dataclasses.replace(data, bank=())
+    assert len(search_plan(small, points).bands) > 1
+    found = jfstat.search(small, points, top=10**6, progress=False, per_detector=False)
+    assert len(found) == np.sum(expected > 0)
+    bins = np.rint((found["freq"].value - data.frequencies[0]) * 2 * data.tspan).astype(int)
+    np.testing.assert_allclose(found["twoF"], expected[bins], atol=0.02)
+
+
+def test_merging_counts_overlaps_once():
+    a = Peaks(np.float32([9, 7]), np.array([0, 1]), np.array([5, 5]))
+    b = Peaks(np.float32([8, 7.00001, 6]), np.array([2, 1, 0]), np.array([5, 5, 1]))
+    merged = merge_peaks(a, b, 3, None)
+    assert merged.template.tolist() == [0, 2, 1]
+    assert merge_peaks(a, b, 9, 6.5).frequency.tolist() == [5, 5, 5]
+
+
+def test_kernels_are_left_alone_where_32_bits_do_not_suffice(data):
+    layout = data.layout
+    assert chain.usable(layout)
+    assert not chain.usable(dataclasses.replace(layout, n_band=2**28))
+    assert not chain.usable(dataclasses.replace(layout, n_fft=2**28))
+    assert chain.largest_batch(layout) * 4 * layout.n_fft < 2**31
+
+
+def test_uneven_groups_of_spin_downs_share_nothing(data):
+    one, many = bank(1), bank(40, same_source=True)
+    points = jax.tree.map(
+        lambda *x: np.concatenate([np.asarray(y) for y in x]), many, *[bank(1, seed=k) for k in range(2, 12)]
+    )
+    plan = search_plan(data, points, batch_size=40)
+    assert not plan.same_source
+    assert search_plan(data, many, batch_size=20).same_source
+    assert not search_plan(data, one).same_source

@@ -14,7 +14,7 @@ LEAST_SECONDS = 0.03
 """A time is taken over as many calls as need about this: one call's would include the clock's and the host's jitter."""
 MOST_CALLS = 64
 COPY_BYTES = {"cpu": 64 << 20}
-COPY_BYTES_ELSEWHERE = 1 << 30
+COPY_BYTES_ELSEWHERE = 1 << 28
 
 
 def compiled(function: Any, *arguments: Any) -> tuple[Any, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -146,11 +147,12 @@ def measure(request: Request) -> Measurement:
     ValueError
         If the data cannot be made, a result is not finite and positive, or differs from `twoF_band`.
     """
+    gc.collect()  # arrays of the row before, which cycles may still hold
     setting, rng = request.setting, np.random.default_rng(request.seed)
     device = jax.devices()[0]
     data = prepared(setting, request.seed, request.ephemeris)
     n_fft = data.layout.n_fft
-    name = request.path or method_for(data, random_points(rng, data, 1, False)).value
+    name = request.path or method_for(data).value
     batch = request.batch or default_batch(setting, data, Method(name))
 
     def draw() -> Doppler:

@@ -20,7 +20,7 @@ def static(**kwargs: Any) -> Any:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Numbers that describe the band series; scalars, so that other data of the same shape compile nothing anew.
+    """Numbers that describe the band series; scalars, so that other data of the same times compile nothing anew.
 
     Attributes
     ----------

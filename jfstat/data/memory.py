@@ -28,6 +28,12 @@ def device_of(data: FstatData) -> Any:
     return next(iter(leaf.devices())) if isinstance(leaf, jax.Array) else jax.devices()[0]
 
 
+def total_bytes(device: Any) -> int | None:
+    """Memory that JAX may use on a device; None where it does not say, as on a CPU."""
+    stats = device.memory_stats() if device.platform != "cpu" else None
+    return (stats or {}).get("bytes_limit")
+
+
 def free_bytes(device: Any) -> int | None:
     """Memory that a device has free; None where it does not say, as on a CPU."""
     stats = device.memory_stats() if device.platform != "cpu" else None

@@ -12,11 +12,11 @@ from jfstat.data.band import decimated_spectrum, interpolation_bank, terms_neede
 from jfstat.data.fstatdata import FstatData, Layout
 from jfstat.data.grid import Grid
 from jfstat.data.lengths import GRANULE, largest_divisor, transform_cost, transform_length
-from jfstat.data.plan import BANK_TOLERANCE, RINGING, USABLE, least_transition
+from jfstat.data.plan import BANK_TOLERANCE, RINGING, least_transition
 
 
-def narrowed(data: FstatData, first: int, n_frequencies: int) -> FstatData:
-    """The same data for a part of the band, with the same margins: fewer samples, and a bank of their own.
+def narrowed(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0) -> FstatData:
+    """The same data for a part of the band: fewer samples, and a bank of their own.
 
     Parameters
     ----------
@@ -24,6 +24,8 @@ def narrowed(data: FstatData, first: int, n_frequencies: int) -> FstatData:
         With or without a bank.
     first, n_frequencies : int
         The part's frequencies are ``data.frequencies[first : first + n_frequencies]``.
+    margin : float
+        How much more room than the data have around their band, Hz, as far as they reach.
 
     Returns
     -------
@@ -36,7 +38,9 @@ def narrowed(data: FstatData, first: int, n_frequencies: int) -> FstatData:
     fmin = float(band.fmin) + first * spacing
     cut_below = first * spacing
     cut_above = (layout.n_frequencies - first - n_frequencies) * spacing
-    pass_low, pass_high = float(band.pass_low) + cut_below, float(band.pass_high) - cut_above
+    # the slack that templates may use becomes part of the flat band
+    pass_low = float(band.pass_low - band.slack) + max(0.0, cut_below - margin)
+    pass_high = float(band.pass_high + band.slack) - max(0.0, cut_above - margin)
     half_pass = 0.5 * (pass_high - pass_low)
     transition = least_transition(half_pass)
     n_fft = transform_length(2 * (half_pass + transition) * tspan, transform_cost)
@@ -89,7 +93,7 @@ def narrowed(data: FstatData, first: int, n_frequencies: int) -> FstatData:
             f_centre=jnp.asarray(fmin + (n_frequencies // 2) * spacing),
             pass_low=jnp.asarray(pass_low),
             pass_high=jnp.asarray(pass_high),
-            slack=jnp.asarray(USABLE * (half_stop - half_pass)),
+            slack=jnp.zeros_like(band.slack),
         ),
         layout=new,
     )

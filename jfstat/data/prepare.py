@@ -11,7 +11,7 @@ import numpy as np
 
 from jfstat.data.band import decimated_spectrum, interpolation_bank
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.memory import bank_bytes, free_bytes
+from jfstat.data.memory import bank_bytes, total_bytes
 from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, noise_weights
 from jfstat.data.plan import BandPlan, plan_band
 from jfstat.data.series import heterodyned_series
@@ -26,7 +26,7 @@ from jfstat.templates import Orbit
 from jfstat.validation import derivative_unit, frequency, given_sqrt_sx, gps_integer, in_unit, require_x64
 
 BANK_SHARE = 0.3
-"""Part of a device's free memory that the interpolation bank may take; beyond, it is made for parts of the band."""
+"""Part of a device's memory that the interpolation bank may take; beyond, it is made for parts of the band."""
 
 
 def prepare(
@@ -105,8 +105,8 @@ def prepare(
 
     wide, weights, mean_inverse = _weighted_series(sfts, plan, floors)
     series, bank = [], []
-    free = free_bytes(jax.devices()[0])
-    with_bank = free is None or bank_bytes(plan.layout, len(sfts)) < BANK_SHARE * free
+    memory = total_bytes(jax.devices()[0])
+    with_bank = memory is None or bank_bytes(plan.layout, len(sfts)) < BANK_SHARE * memory
     while wide:  # popped one by one, so that memory holds one detector's intermediate results only
         spectrum = decimated_spectrum(
             wide.pop(0), plan.wide, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop

@@ -124,7 +124,7 @@ def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, n: jax.Array) -> tu
 
 @detector_clock.defjvp
 def _detector_clock_jvp(primals, tangents):
-    """From t + delay(t, n) = t_ssb and `ssb_delay` itself: backwards, the projected table would end in slow scatters."""
+    """From t + delay(t, n) = t_ssb and `ssb_delay` itself: backwards, a projected table would end in slow scatters."""
     trajectory, t_ssb, n = primals
     _, d_ssb, d_n = tangents
     t, rate = detector_clock(trajectory, t_ssb, n)

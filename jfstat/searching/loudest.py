@@ -44,7 +44,7 @@ class Loudest(NamedTuple):
     Attributes
     ----------
     twoF : (keep,) float32
-        -inf where there are fewer.
+        -inf where there are fewer; fewer numbers if the batch has fewer.
     template : (keep,) int32
         Place in the batch.
     frequency : (keep,) int32
@@ -56,12 +56,13 @@ class Loudest(NamedTuple):
     frequency: jax.Array
 
 
-def method_for(data: FstatData, points: Doppler) -> Method:
-    """The fastest method for this kind of template where the data lie."""
+def method_for(data: FstatData) -> Method:
+    """The fastest method where the data lie."""
     device = device_of(data)
-    block, n_blocks = chain.blocks_of(data.layout, points)
     nvidia = device.platform in ("gpu", "cuda") and "nvidia" in device.device_kind.lower()
-    return Method.FUSED if nvidia and chain.usable(data.layout, n_blocks, block) else Method.LIBRARY
+    # Pallas' Triton needs Ampere or later
+    recent = nvidia and float(getattr(device, "compute_capability", 0)) >= 8
+    return Method.FUSED if recent and chain.usable(data.layout) else Method.LIBRARY
 
 
 @partial(jax.jit, static_argnames=("keep", "method", "same_source"))

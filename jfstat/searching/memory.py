@@ -53,6 +53,8 @@ def most_templates(data: FstatData, points: Doppler, method: Method, n_parts: in
         if n_parts > 1:
             room = USABLE_IN_PARTS * free - bank_bytes(data.layout, len(data.detectors)) * MARGIN / n_parts
         most = int(min(room, MOST_BYTES) // each)
+        if method is not Method.LIBRARY:
+            most = min(most, n_parts * chain.largest_batch(data.layout))
     # groups of templates lie side by side in powers of two
     return max(1, most - most % chain.LANES if most > chain.LANES else 1 << max(0, most.bit_length() - 1))
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrowed
+from jfstat.geometry.orbit import orbit_speed
 from jfstat.searching.loudest import Loudest, Method, loudest, method_for
 from jfstat.searching.memory import most_templates, needed_bytes, parts_needed
 from jfstat.searching.tables import candidates_table
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 CANDIDATES = 64
 """Candidates at most whose 2F per detector is computed at a time."""
+PADDED = 1.5
+"""Templates computed for each one asked for, at most, for that to pay."""
 SPIN_DOWNS = 4
 """Spin-downs a sky position, in the mean, from which on it pays to resample once for all of them."""
 
@@ -190,29 +193,40 @@ def search_plan(data: FstatData, bank: Doppler, batch_size: int | None = None) -
         If the device's memory suffices for no part of the band.
     """
     stack = _stacked(bank)
-    method = method_for(data, stack)
+    method = method_for(data)
     n_parts = parts_needed(data, stack, method)
-    edges = np.linspace(0, data.layout.n_frequencies, n_parts + 1).astype(int).tolist()
-    bands = [(first, stop - first) for first, stop in pairwise(edges)]
+    # all of one width, so that one compilation serves them; the last overlaps with the one before
+    width = -(-data.layout.n_frequencies // n_parts)
+    bands = [(min(i * width, data.layout.n_frequencies - width), width) for i in range(n_parts)]
 
     n = len(stack.alpha)
     source = np.stack([stack.alpha, stack.delta, *(() if stack.orbit is None else jax.tree.leaves(stack.orbit))])
     starts = np.flatnonzero(np.r_[True, (source[:, 1:] != source[:, :-1]).any(axis=0)]).tolist()
-    same_source = n >= SPIN_DOWNS * len(starts) and stack.fkdot.shape[1] > 1
-    groups = list(pairwise([*starts, n] if same_source else [0, n]))
-
     most = most_templates(data, stack, method, n_parts)
-    size = int(batch_size or default_batch_size(max(stop - start for start, stop in groups), most))
+    groups = list(pairwise([*starts, n]))
+    lengths = np.diff([*starts, n])
+    size = int(batch_size or default_batch_size(int(lengths.max()), most))
+    # worth it where positions have several spin-downs each and little is padded
+    same_source = (
+        n >= SPIN_DOWNS * len(starts) and stack.fkdot.shape[1] > 1 and np.sum(-(-lengths // size)) * size <= PADDED * n
+    )
+    if not same_source:
+        groups, size = [(0, n)], int(batch_size or default_batch_size(n, most))
     return SearchPlan(method, size, groups, same_source, bands, needed_bytes(data, stack, method, n_parts, size))
 
 
 def merge_peaks(first: Peaks, second: Peaks, top: int, threshold: float | None) -> Peaks:
-    """The loudest `top` of two sets at or above a threshold; equal values in the order of template and frequency."""
+    """The loudest `top` of two sets at or above a threshold; equal values in the order of template and frequency.
+
+    What is in both counts once: parts of a band may overlap.
+    """
     both = Peaks(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
     if threshold is not None:
         both = Peaks(*(x[both.twoF >= threshold] for x in both))
-    order = np.lexsort((both.frequency, both.template, -both.twoF))[:top]
-    return Peaks(*(x[order] for x in both))
+    order = np.lexsort((both.frequency, both.template, -both.twoF))
+    _, once = np.unique((both.template << 32) + both.frequency, return_index=True)
+    order = order[np.isin(order, once)] if len(once) < len(order) else order
+    return Peaks(*(x[order[:top]] for x in both))
 
 
 def check_worst_templates(data: FstatData, stack: Doppler) -> None:
@@ -253,7 +267,8 @@ def _search_band(
 ) -> tuple[Peaks, SearchPlan]:
     """Loudest values of a part of the band, and the plan with batches that fitted into the device's memory."""
     first, n_frequencies = band
-    part = data if len(plan.bands) == 1 else narrowed(data, first, n_frequencies)
+    whole = len(plan.bands) == 1 and bool(data.bank)
+    part = data if whole else narrowed(data, first, n_frequencies, _margin(data, stack))
     while True:
         best, done = NO_PEAKS, 0
         try:
@@ -263,16 +278,21 @@ def _search_band(
                 advance(n_done)
             return best, plan
         except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error) or not may_shrink:
+            if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
-            if plan.batch_size == 1:
+            if not may_shrink or plan.batch_size == 1:
                 raise ValueError(
-                    "a single template exhausts the device's memory, of which something else may hold a part: free some "
-                    "or prepare a narrower band."
+                    f"{plan.batch_size} template(s) at a time exhaust the device's memory, of which others may hold a "
+                    "part: free some, leave out batch_size or prepare a narrower band."
                 ) from error
         # others may use the device too: half as many templates at a time, from the start of this part
         advance(-done)
         plan = plan._replace(batch_size=plan.batch_size // 2)
+
+
+def _margin(data: FstatData, stack: Doppler) -> float:
+    """How far orbits may move a signal, Hz: room that parts of a band need, whether `prepare` was told of them or not."""
+    return 0.0 if stack.orbit is None else float(np.max(orbit_speed(stack.orbit)) * data.frequencies[-1])
 
 
 def _batch_peaks(data: FstatData, stack: Doppler, plan: SearchPlan, top: int) -> Iterator[tuple[Peaks, int]]:

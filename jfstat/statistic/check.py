@@ -14,6 +14,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.barycenter import DOPPLER
 from jfstat.geometry.orbit import cubic_error, orbit_speed
 from jfstat.geometry.source import spin_drift
+from jfstat.statistic.resample import Resampled, block_and_run
 from jfstat.statistic.timing import reference_offset
 from jfstat.templates import ORBIT_FIELDS, Doppler
 from jfstat.validation import require_x64
@@ -99,6 +100,19 @@ def check_bank(data: FstatData) -> None:
         raise ValueError(
             "data holds no interpolation bank, which would not fit into the device's memory: use jfstat.search, which "
             "takes the band in parts, or prepare a narrower band."
+        )
+
+
+def check_series(data: FstatData, point: Doppler, series: Any) -> None:
+    """Raise a ValueError unless a resampled series is of this data and this kind of template."""
+    if not isinstance(series, Resampled):
+        raise ValueError(f"series must come from jfstat.resample, not {type(series).__name__}.")
+    block, run = block_and_run(data.layout, point)
+    shape = (data.layout.n_blocks * data.layout.block // block, block // run, run)
+    if any(np.shape(x) != shape for x in series):
+        raise ValueError(
+            f"series has shape {np.shape(series.a)}, but this template needs {shape}: resample the same data at the "
+            "same sky position and orbit."
         )
 
 

@@ -10,7 +10,15 @@ import jax.numpy as jnp
 from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.source import spin_phase
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
-from jfstat.statistic.check import check_bank, check_data, check_point, check_scalars, covered_bins, nan_unless_fit
+from jfstat.statistic.check import (
+    check_bank,
+    check_data,
+    check_point,
+    check_scalars,
+    check_series,
+    covered_bins,
+    nan_unless_fit,
+)
 from jfstat.statistic.combine import antenna_matrix, total_matrix, two_f
 from jfstat.statistic.direct import fa_fb
 from jfstat.statistic.resample import Resampled, resampled, spun_down, without_spin_down
@@ -180,6 +188,8 @@ def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = Non
     check_data(data)
     check_bank(data)
     check_point(data, point, band=True)
+    if series is not None:
+        check_series(data, point, series)
     return _twoF_band(data, point, series)
 
 

@@ -16,13 +16,27 @@ from jfstat.statistic.fused.butterflies import unit_root
 from jfstat.statistic.resample import block_and_run, spin_down_cubic, timing
 from jfstat.templates import Doppler
 
+INDICES, LONGEST = 2**31, 200_000_000
+"""Numbers of int32, and the longest transform whose twiddles `butterflies.unit_root` can take."""
 LANES = 8
 """Templates of a group: eight neighbouring floats fill a sector of memory."""
 
 
-def usable(layout: Layout, n_blocks: int, block: int) -> bool:
-    """Whether the fused kernels can compute this layout."""
-    return radices_for(layout.n_fft) is not None and n_blocks * block <= 2 * layout.n_fft
+def usable(layout: Layout) -> bool:
+    """Whether the fused kernels can compute this layout: as radices, unfolded once, and indexed by 32 bits."""
+    n_samples = layout.n_blocks * layout.block
+    return (
+        radices_for(layout.n_fft) is not None
+        and n_samples <= 2 * layout.n_fft
+        and 2 * layout.terms * (layout.n_band + 2 * layout.padding) < INDICES
+        and layout.n_fft < LONGEST
+        and largest_batch(layout) > 0
+    )
+
+
+def largest_batch(layout: Layout) -> int:
+    """Templates whose series 32 bits can index."""
+    return (INDICES - 1) // (4 * max(layout.n_fft, layout.n_blocks * layout.block))
 
 
 class Maxima(NamedTuple):
