@@ -38,6 +38,16 @@ def test_kepler_solves_its_equation(phase, ecc, p, q):
     assert abs(residual) < 1e-12 * max(1, abs(phase))
 
 
+@pytest.mark.parametrize("ecc", [0.0, 0.3, 0.9, 0.99])
+def test_kepler_converges_at_every_phase(ecc):
+    small = 10.0 ** np.linspace(-12, 0, 200)  # near periapsis, where an eccentric orbit is hardest
+    phase = np.concatenate([small, -small, 2 * np.pi - small, np.linspace(-np.pi, np.pi, 400)])
+    for p, q in np.array([(0, 0), (1, 0), (-1, 1), (0, -1)]) * min(0.02, 0.2 * (1 - ecc)):
+        anomaly = np.asarray(jax.jit(kepler)(phase, ecc, p, q))
+        residual = anomaly - ecc * np.sin(anomaly) + p * (np.cos(anomaly) - ecc) + q * np.sin(anomaly) - phase
+        np.testing.assert_allclose(residual, 0, atol=3e-15)
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.floats(-3, 3), st.floats(0.0, 0.8), st.floats(-0.01, 0.01), st.floats(-0.01, 0.01))
 def test_kepler_derivatives_to_second_order(phase, ecc, p, q):

@@ -9,7 +9,7 @@ import pytest
 
 import jfstat
 from jfstat.data.lengths import RADICES, largest_divisor, radices_for, smooth_lengths, transform_cost, transform_length
-from jfstat.data.memory import data_bytes
+from jfstat.data.memory import bank_bytes, data_bytes
 from jfstat.searching import memory
 from jfstat.searching.loudest import Method, loudest, maxima
 from jfstat.searching.search import Peaks, merge_peaks, search_plan
@@ -204,3 +204,11 @@ def test_uneven_groups_of_spin_downs_share_nothing(data):
     assert not plan.same_source
     assert search_plan(data, many, batch_size=20).same_source
     assert not search_plan(data, one).same_source
+
+
+def test_prepare_makes_the_bank_unless_it_fills_the_device(data, monkeypatch):
+    sfts = jfstat.simulate_sfts(["H1", "L1"], START, 4 * 3600, 98.5, 101.5, seed=4)
+    size = bank_bytes(data.layout, 2)
+    for share, n in ((4.0, 2), (1.0, 0)):
+        monkeypatch.setattr("jfstat.data.prepare.total_bytes", lambda device, share=share: share * 2 * size)
+        assert len(jfstat.prepare(sfts, 99.9, 100.1, sqrt_sx=4e-24).bank) == n

@@ -106,7 +106,7 @@ def prepare(
     wide, weights, mean_inverse = _weighted_series(sfts, plan, floors)
     series, bank = [], []
     memory = total_bytes(jax.devices()[0])
-    with_bank = memory is None or bank_bytes(plan.layout, len(sfts)) < BANK_SHARE * memory
+    with_bank = memory is None or bank_bytes(plan.layout, len(sfts.detectors)) < BANK_SHARE * memory
     while wide:  # popped one by one, so that memory holds one detector's intermediate results only
         spectrum = decimated_spectrum(
             wide.pop(0), plan.wide, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop

@@ -291,7 +291,7 @@ def _search_band(
 
 
 def _margin(data: FstatData, stack: Doppler) -> float:
-    """How far orbits may move a signal, Hz: room that parts of a band need, whether `prepare` was told of them or not."""
+    """How far orbits may move a signal, Hz: room for it in each part, whether `prepare` was told of them or not."""
     return 0.0 if stack.orbit is None else float(np.max(orbit_speed(stack.orbit)) * data.frequencies[-1])
 
 
