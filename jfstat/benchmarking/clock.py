@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.searching.workers import in_order, workers_for
+
 LEAST_SECONDS = 0.03
 """A time is taken over as many calls as need about this: one call's would include the clock's and the host's jitter."""
 MOST_CALLS = 64
@@ -25,7 +27,7 @@ def compiled(function: Any, *arguments: Any) -> tuple[Any, float]:
 
 
 def seconds_per_call(function: Callable[..., Any], calls: Sequence[tuple]) -> tuple[float, list[Any]]:
-    """Seconds per call of calls that are made one after the other and waited for, and their results.
+    """Seconds per call of calls that are made as `search` makes them, several under way, and their results.
 
     Parameters
     ----------
@@ -34,8 +36,9 @@ def seconds_per_call(function: Callable[..., Any], calls: Sequence[tuple]) -> tu
     calls : sequence of tuples
         Arguments of each call, ready on the device.
     """
+    workers = min(len(calls), workers_for(jax.devices()[0]))
     began = time.perf_counter()
-    results = jax.block_until_ready([function(*arguments) for arguments in calls])
+    results = list(in_order(lambda arguments: jax.block_until_ready(function(*arguments)), calls, workers))
     return (time.perf_counter() - began) / len(calls), results
 
 

@@ -6,7 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_MMAP_MAX_": "0", "MALLOC_TOP_PAD_": str(64 << 20)}
+MALLOC = {
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TOP_PAD_": str(256 << 20),
+    "MALLOC_ARENA_MAX": "1",
+}
 """Environment in which glibc keeps large arrays' memory: else each call pays for its pages anew. jfstat's processes on
 a CPU and LALSuite's all run in it."""
 

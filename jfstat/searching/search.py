@@ -12,11 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import device_of
 from jfstat.data.narrow import narrowed
 from jfstat.geometry.orbit import orbit_speed
-from jfstat.searching.loudest import Loudest, Method, loudest, method_for
+from jfstat.searching.loudest import Method, loudest, method_for
 from jfstat.searching.memory import most_templates, needed_bytes, parts_needed
 from jfstat.searching.tables import candidates_table
+from jfstat.searching.workers import in_order, workers_for
 from jfstat.statistic.check import check_data, check_point, fit
 from jfstat.statistic.fstat import fstat
 from jfstat.templates import Doppler
@@ -299,26 +301,19 @@ def _batch_peaks(data: FstatData, stack: Doppler, plan: SearchPlan, top: int) ->
     """Loudest values of each batch and the batch's number of templates."""
     size = plan.batch_size
     keep = min(top, size * data.layout.n_frequencies)
-    waiting = None
-    for first, stop in plan.groups:
-        for start in range(first, stop, size):
-            n_valid = min(size, stop - start)
-            rows = np.minimum(np.arange(start, start + size), stop - 1)
-            points = jax.tree.map(lambda x, rows=rows: x[rows], stack)
-            # the device works on this batch while the host takes in the one before
-            found = loudest(data, points, n_valid, keep, plan.method, plan.same_source)
-            if waiting is not None:
-                yield _on_host(*waiting)
-            waiting = found, start, n_valid
-    if waiting is not None:
-        yield _on_host(*waiting)
 
+    def peaks_of(batch: tuple[int, int]) -> tuple[Peaks, int]:
+        start, n_valid = batch
+        rows = np.minimum(np.arange(start, start + size), start + n_valid - 1)
+        points = jax.tree.map(lambda x: x[rows], stack)
+        found = loudest(data, points, n_valid, keep, plan.method, plan.same_source)
+        twoF = np.asarray(found.twoF)
+        real = twoF > -np.inf  # neither padding of the batch nor beyond the band
+        template, frequency = np.asarray(found.template, np.int64)[real], np.asarray(found.frequency, np.int64)[real]
+        return Peaks(twoF[real], start + template, frequency), n_valid
 
-def _on_host(found: Loudest, start: int, n_valid: int) -> tuple[Peaks, int]:
-    twoF = np.asarray(found.twoF)
-    real = twoF > -np.inf  # neither padding of the batch nor beyond the band
-    template, frequency = np.asarray(found.template, np.int64)[real], np.asarray(found.frequency, np.int64)[real]
-    return Peaks(twoF[real], start + template, frequency), n_valid
+    batches = [(start, min(size, stop - start)) for first, stop in plan.groups for start in range(first, stop, size)]
+    yield from in_order(peaks_of, batches, min(len(batches), workers_for(device_of(data))))
 
 
 def _candidates(data: FstatData, stack: Doppler, peaks: Peaks) -> Doppler:

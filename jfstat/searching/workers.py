@@ -1,0 +1,43 @@
+"""From a function and a sequence of jobs to the results in order, several jobs under way at a time."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+Job, Result = TypeVar("Job"), TypeVar("Result")
+MOST = 16
+"""Jobs under way at a time, at most."""
+
+
+def workers_for(device: Any) -> int:
+    """How many computations a device should have under way.
+
+    On a CPU as many as there are cores for this process, since XLA computes most of a template on one core; elsewhere
+    two, so that the device works on one while the host takes in the other.
+    """
+    if device.platform != "cpu":
+        return 2
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MOST)
+
+
+def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: int) -> Iterator[Result]:
+    """Results of `function` for all jobs, in their order, computed by `workers` threads; JAX computes outside of
+    Python's lock.
+    """
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Any] = deque()
+        try:
+            for job in jobs:
+                waiting.append(pool.submit(function, job))
+                if len(waiting) > workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:  # after an error, or when no more results are wanted
+                future.cancel()
