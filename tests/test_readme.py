@@ -11,7 +11,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def test_the_readmes_example_runs(tmp_path, monkeypatch):
-    (block,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    block, reuse = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
     source = jfstat.Doppler(alpha=2.1, delta=0.47, fkdot=[100.1, -1e-10], reftime=1167458304)
     sfts = jfstat.simulate_sfts(
         ["H1", "L1"], 1167458304, 43200, fmin=98.9, fmax=101.7, signals=[(source, jfstat.Amplitude(4e-25, 0.3))]
@@ -23,3 +23,9 @@ def test_the_readmes_example_runs(tmp_path, monkeypatch):
     assert abs(names["found"]["freq"][0].to_value("Hz") - 100.1) < 2e-3
     assert names["found"]["twoF"][0] > 50
     assert np.isfinite(float(jfstat.twoF(names["data"], names["point"])))
+
+    point = names["point"]
+    fkdot = np.stack([np.array(point.fkdot), np.array(point.fkdot) - [0, 1e-10]])
+    names["points"] = jfstat.Doppler(np.full(2, point.alpha), np.full(2, point.delta), fkdot, point.reftime)
+    exec(compile(reuse, str(README), "exec"), names)
+    np.testing.assert_allclose(names["values"][0], jfstat.twoF_band(names["data"], point), rtol=1e-5, atol=1e-4)

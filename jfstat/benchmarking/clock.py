@@ -12,7 +12,7 @@ import numpy as np
 
 from jfstat.searching.workers import in_order, workers_for
 
-LEAST_SECONDS = 0.03
+LEAST_SECONDS = 0.2
 """A time is taken over as many calls as need about this: one call's would include the clock's and the host's jitter."""
 MOST_CALLS = 64
 COPY_BYTES = {"cpu": 64 << 20}

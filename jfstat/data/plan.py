@@ -226,8 +226,8 @@ def _matching_lengths(tsft: float, least_rate: float, least_length: float, dtau:
         )
         good = np.flatnonzero(abs(nearest * dtau / lengths - 1) < MISMATCH)
         if len(good):
-            rate = rates[which[good[0]]]
-            return 1 / rate, round(lengths[good[0]] * rate), int(nearest[good[0]])
+            rate, length = float(rates[which[good[0]]]), float(lengths[good[0]])
+            return 1 / rate, round(length * rate), int(nearest[good[0]])
     rate = smooth_length(least_rate * tsft) / tsft
     n_wide = smooth_length(least_length * rate)
     return 1 / rate, n_wide, round(n_wide / rate / dtau)

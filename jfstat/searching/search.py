@@ -209,7 +209,7 @@ def search_plan(data: FstatData, bank: Doppler, batch_size: int | None = None) -
     lengths = np.diff([*starts, n])
     size = int(batch_size or default_batch_size(int(lengths.max()), most))
     # worth it where positions have several spin-downs each and little is padded
-    same_source = (
+    same_source = bool(
         n >= SPIN_DOWNS * len(starts) and stack.fkdot.shape[1] > 1 and np.sum(-(-lengths // size)) * size <= PADDED * n
     )
     if not same_source:

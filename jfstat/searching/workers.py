@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-Job, Result = TypeVar("Job"), TypeVar("Result")
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 MOST = 16
 """Jobs under way at a time, at most."""
 
