@@ -17,13 +17,13 @@ MOST = 16
 def workers_for(device: Any) -> int:
     """How many computations a device should have under way.
 
-    On a CPU as many as there are cores for this process, since XLA computes most of a template on one core; elsewhere
-    two, so that the device works on one while the host takes in the other.
+    On a CPU as many as there are cores for this process, since XLA computes most of a template on one core, and one
+    more to be at hand when one ends; elsewhere two, so that the device works on one while the host takes in the other.
     """
     if device.platform != "cpu":
         return 2
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MOST)
+    return min(cores + 1, MOST) if cores > 1 else 1
 
 
 def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: int) -> Iterator[Result]:
