@@ -15,11 +15,10 @@ import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.lengths import radices_for
-from jfstat.searching.loudest import Method, maxima
-from jfstat.statistic.combine import antenna_matrix, total_matrix, two_f
+from jfstat.searching.loudest import Method, first_without_spin_down, maxima, two_f_of_entries
 from jfstat.statistic.fused import chain
-from jfstat.statistic.resample import interpolated, spun_down, timing, without_spin_down
-from jfstat.statistic.spectrum import bin_numbers, folded
+from jfstat.statistic.resample import interpolated, spun_down, timing
+from jfstat.statistic.spectrum import folded
 from jfstat.templates import Doppler
 
 COMPLEX = 8
@@ -112,7 +111,7 @@ def fused(data: FstatData, points: Doppler, same_source: bool, method: Method = 
 
     @jax.jit
     def once(data: FstatData, points: Doppler, _: None) -> Any:
-        one = jax.tree.map(lambda x: x[None], without_spin_down(jax.tree.map(lambda x: x[0], points)))
+        one = jax.tree.map(lambda x: x[None], first_without_spin_down(points))
         return chain.interpolated(data, one, 1, interpret)
 
     @jax.jit
@@ -168,20 +167,6 @@ class _Sizes:
         self.searched = 2 * COMPLEX * layout.n_frequencies
 
 
-def largest_two_f(data: FstatData, point: Doppler, spectrum: jax.Array) -> jax.Array:
-    """Largest 2F over the band of one template, () float32, from its `spectra`."""
-    matrix = total_matrix(antenna_matrix(data, point))
-    value = two_f(spectrum[0], spectrum[1], matrix)
-    odd, m = jnp.arange(2, dtype=jnp.int32)[:, None], jnp.arange(data.layout.n_fft, dtype=jnp.int32)
-    number = bin_numbers(data.layout, odd, m)
-    return jnp.max(jnp.where((number >= 0) & (number < data.layout.n_frequencies), value, 0.0))
-
-
-def _first(points: Doppler) -> Doppler:
-    """The first of a stack of templates, its spin-down set to zero."""
-    return without_spin_down(jax.tree.map(lambda x: x[0], points))
-
-
 @jax.jit
 def _geometry(data: FstatData, points: Doppler, _: None) -> Any:
     return jax.vmap(timing, (None, 0))(data, points)
@@ -194,12 +179,12 @@ def _interpolation(data: FstatData, points: Doppler, cubics: Any) -> Any:
 
 @jax.jit
 def _geometry_once(data: FstatData, points: Doppler, _: None) -> Any:
-    return timing(data, _first(points))
+    return timing(data, first_without_spin_down(points))
 
 
 @jax.jit
 def _interpolation_once(data: FstatData, points: Doppler, cubics: Any) -> Any:
-    return interpolated(data, _first(points), cubics)
+    return interpolated(data, first_without_spin_down(points), cubics)
 
 
 @jax.jit
@@ -219,4 +204,4 @@ def _fft(data: FstatData, points: Doppler, z: jax.Array) -> jax.Array:
 
 @jax.jit
 def _maxima(data: FstatData, points: Doppler, spectrum: jax.Array) -> jax.Array:
-    return jax.vmap(largest_two_f, (None, 0, 0))(data, points, spectrum)
+    return jnp.max(two_f_of_entries(data, points, spectrum, points.alpha.shape[0]), axis=(1, 2))

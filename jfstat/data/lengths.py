@@ -54,6 +54,15 @@ LIBRARY_PASSES = 36.0
 """Passes over memory of the whole path with the library's transform, measured on an H200; see docs/performance.md."""
 
 
+def block_length(n_fft: int, limit: float) -> int:
+    """Longest block of at most `limit` samples that tiles n_fft; whole granules, if there are any.
+
+    Vectors and tiles of samples then never straddle blocks.
+    """
+    granule = GRANULE if n_fft % GRANULE == 0 and limit >= GRANULE else 1
+    return granule * largest_divisor(n_fft // granule, limit / granule)
+
+
 @lru_cache(maxsize=4096)
 def radices_for(n_fft: int) -> tuple[int, ...] | None:
     """Radices whose product is n_fft, as few and then as small as possible; None if there are none.

@@ -30,11 +30,14 @@ def device_of(data: FstatData) -> Any:
 
 def total_bytes(device: Any) -> int | None:
     """Memory that JAX may use on a device; None where it does not say, as on a CPU."""
-    stats = device.memory_stats() if device.platform != "cpu" else None
-    return (stats or {}).get("bytes_limit")
+    return _statistics(device).get("bytes_limit")
 
 
 def free_bytes(device: Any) -> int | None:
     """Memory that a device has free; None where it does not say, as on a CPU."""
-    stats = device.memory_stats() if device.platform != "cpu" else None
-    return None if not stats or "bytes_limit" not in stats else stats["bytes_limit"] - stats.get("bytes_in_use", 0)
+    total = total_bytes(device)
+    return None if total is None else total - _statistics(device).get("bytes_in_use", 0)
+
+
+def _statistics(device: Any) -> dict[str, int]:
+    return {} if device.platform == "cpu" else device.memory_stats() or {}

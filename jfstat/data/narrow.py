@@ -11,7 +11,7 @@ import numpy as np
 from jfstat.data.band import decimated_spectrum, interpolation_bank, terms_needed
 from jfstat.data.fstatdata import FstatData, Layout
 from jfstat.data.grid import Grid
-from jfstat.data.lengths import GRANULE, largest_divisor, transform_cost, transform_length
+from jfstat.data.lengths import block_length, largest_divisor, transform_cost, transform_length
 from jfstat.data.plan import BANK_TOLERANCE, RINGING, least_transition
 
 
@@ -54,8 +54,7 @@ def narrowed(data: FstatData, first: int, n_frequencies: int, margin: float = 0.
     n_band = round(grid.length / dtau)
     offset = round((0.5 * (pass_low + pass_high) - float(band.heterodyne)) * grid.length)
 
-    granule = GRANULE if n_fft % GRANULE == 0 and layout.block * seconds / dtau >= GRANULE else 1
-    block = granule * largest_divisor(n_fft // granule, layout.block * seconds / dtau / granule)
+    block = block_length(n_fft, layout.block * seconds / dtau)
     block_orbit = largest_divisor(block, layout.block_orbit * seconds / dtau)
     run = largest_divisor(block, layout.run)
     reach = float(band.reach)

@@ -14,7 +14,7 @@ from jfstat.data.band import terms_needed
 from jfstat.data.fstatdata import Band, Layout
 from jfstat.data.grid import Grid
 from jfstat.data.lengths import (
-    GRANULE,
+    block_length,
     largest_divisor,
     smooth_length,
     smooth_lengths,
@@ -252,9 +252,7 @@ def _blocks(orbit: Orbit | None, fmax: float, half_pass: float, n_fft: int, dtau
     speed = float(jnp.max(orbit_speed(widest)))
     seconds = min(BLOCK_SECONDS, float(cubic_length(Orbit(**EARTH, tp=0.0), fmax, BLOCK_CYCLES)))
     seconds_orbit = min(seconds, float(jnp.min(cubic_length(widest, fmax, BLOCK_CYCLES))))
-    # whole granules, if there are any: vectors and tiles of samples then never straddle blocks
-    granule = GRANULE if n_fft % GRANULE == 0 and seconds / dtau >= GRANULE else 1
-    block = granule * largest_divisor(n_fft // granule, seconds / dtau / granule)
+    block = block_length(n_fft, seconds / dtau)
     block_orbit = largest_divisor(block, seconds_orbit / dtau)
     drift, drift_orbit = DOPPLER + MISMATCH, DOPPLER + speed * (1 + DOPPLER) + MISMATCH
     run = largest_divisor(block, 2 * RUN_DRIFT / drift)

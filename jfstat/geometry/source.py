@@ -65,11 +65,6 @@ def clock_at_detector(trajectory: Trajectory, point: Doppler, tau: jax.Array) ->
     return t, rate * (1.0 + slope)
 
 
-def time_at_detector(trajectory: Trajectory, point: Doppler, tau: jax.Array) -> jax.Array:
-    """Detector times since the epoch that belong to source times `tau` since the epoch; inverse of `source_delay`."""
-    return clock_at_detector(trajectory, point, tau)[0]
-
-
 def patterns(trajectory: Trajectory, response: jax.Array, point: Doppler, t: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Antenna patterns a and b at detector times `t`, same shape, float64."""
     angle = trajectory.sidereal(t)

@@ -96,19 +96,19 @@ def maxima(data: FstatData, points: Doppler, method: Method, same_source: bool =
     n = points.alpha.shape[0]
     if method is Method.LIBRARY:
         spectrum = _spectra(data, points, same_source)
-        return jnp.max(_two_f_of_entries(data, points, spectrum, n), axis=(1, 2))
+        return jnp.max(two_f_of_entries(data, points, spectrum, n), axis=(1, 2))
     return jnp.max(
         _fused_maxima(data, points, n, same_source, method is Method.INTERPRETED).value, axis=(1, 3)
     ).reshape(-1)
 
 
-def _first(points: Doppler) -> Doppler:
+def first_without_spin_down(points: Doppler) -> Doppler:
     """The first template of a stack, without its spin-down."""
     return without_spin_down(jax.tree.map(lambda x: jnp.asarray(x)[0], points))
 
 
 def _series(data: FstatData, points: Doppler) -> Resampled:
-    return jax.vmap(spun_down, (None, 0, None))(data, points, resampled(data, _first(points)))
+    return jax.vmap(spun_down, (None, 0, None))(data, points, resampled(data, first_without_spin_down(points)))
 
 
 def _spectra(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
@@ -121,7 +121,7 @@ def _matrices(data: FstatData, points: Doppler) -> AntennaMatrix:
     return jax.vmap(lambda point: total_matrix(antenna_matrix(data, point)))(points)
 
 
-def _two_f_of_entries(data: FstatData, points: Doppler, spectrum: jax.Array, n_valid: jax.Array | int) -> jax.Array:
+def two_f_of_entries(data: FstatData, points: Doppler, spectrum: jax.Array, n_valid: jax.Array | int) -> jax.Array:
     """2F at the entries of spectra, (B, 2, n_fft); -inf for those that do not count."""
     entries = jnp.arange(data.layout.n_fft, dtype=jnp.int32)
     number = bin_numbers(data.layout, jnp.arange(2, dtype=jnp.int32)[:, None], entries)
@@ -136,7 +136,7 @@ def _by_library(data: FstatData, points: Doppler, n_valid: jax.Array | int, keep
     n, row = points.alpha.shape[0], largest_divisor(layout.n_fft, ROW)
     n_rows = layout.n_fft // row
     spectrum = _spectra(data, points, same_source)
-    tops = jnp.max(_two_f_of_entries(data, points, spectrum, n_valid).reshape(n, 2, n_rows, row), axis=-1)
+    tops = jnp.max(two_f_of_entries(data, points, spectrum, n_valid).reshape(n, 2, n_rows, row), axis=-1)
 
     _, chosen = largest(tops.reshape(-1), min(keep, tops.size))
     chosen = chosen.astype(jnp.int32)
@@ -159,7 +159,7 @@ def _fused_maxima(
     first, last = jax.vmap(covered_bins, (None, 0))(data, points)
     last = jnp.where(jnp.arange(n) < n_valid, last, -1)
     if same_source:
-        one = jax.tree.map(lambda x: x[None], _first(points))
+        one = jax.tree.map(lambda x: x[None], first_without_spin_down(points))
         series = chain.spun_down(data, points, chain.interpolated(data, one, 1, interpret), lanes, interpret)
     else:
         series = chain.interpolated(data, points, lanes, interpret)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import Layout
-from jfstat.statistic.resample import Resampled
+from jfstat.statistic.resample import Resampled, within_blocks
 from jfstat.statistic.turns import turn
 
 
@@ -30,11 +30,7 @@ def folded(series: Resampled, layout: Layout) -> jax.Array:
     n_blocks, runs, run = series.a.shape
     block = runs * run
     turn_blocks = layout.n_fft // block
-    n = (
-        jnp.arange(turn_blocks, dtype=jnp.int32)[:, None, None] * block
-        + jnp.arange(runs, dtype=jnp.int32)[:, None] * run
-        + jnp.arange(run, dtype=jnp.int32)
-    )
+    n = jnp.arange(turn_blocks, dtype=jnp.int32)[:, None, None] * block + within_blocks(block, run)[0]
     cos, sin = turn(n.astype(jnp.float32) * (-0.5 / layout.n_fft))
 
     def part(z: jax.Array, odd: bool) -> jax.Array:

@@ -14,6 +14,7 @@ from jfstat.statistic.combine import antenna_matrix, total_matrix, whitening
 from jfstat.statistic.fused import passes
 from jfstat.statistic.fused.butterflies import unit_root
 from jfstat.statistic.resample import block_and_run, spin_down_cubic, timing
+from jfstat.statistic.spectrum import bin_numbers
 from jfstat.templates import Doppler
 
 INDICES, LONGEST = 2**31, 200_000_000
@@ -123,7 +124,7 @@ def maxima_of(
     """The last radix, 2F, and its maxima over rows of bins."""
     layout = data.layout
     with jax.named_scope("2F"):
-        value = passes.last(y, bins, lanes, layout.n_fft, radices_of(layout), layout.n_frequencies, interpret)
+        value = passes.last(y, bins, lanes, layout, radices_of(layout), interpret)
     degenerate = jax.vmap(lambda point: whitening(total_matrix(antenna_matrix(data, point)))[0] == 0)(points)
     value = value.reshape(bins.shape[1] // lanes, -1, lanes, 2)
     four = degenerate.reshape(-1, 1, lanes, 1) & (value >= 0)
@@ -168,7 +169,7 @@ def values_of(data: FstatData, found: Maxima, rows: jax.Array, lanes: int) -> tu
     spectrum = jnp.einsum("ksp,pq->ksq", x, matrix, precision="highest")
     value = jnp.sum(spectrum.real**2 + spectrum.imag**2, axis=1)
     entry = passes.entry_of(row, radices)[:, None] + step * n_rows
-    number = passes.bin_of(entry, odd[:, None], layout.n_fft, layout.n_frequencies)
+    number = bin_numbers(layout, odd[:, None], entry)
     template = jnp.broadcast_to((group * lanes + lane)[:, None], number.shape)
     counts = (number >= found.bins[0][template]) & (number <= found.bins[1][template])
     value = jnp.where(found.degenerate[template], 4.0, value)

@@ -26,7 +26,9 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
+from jfstat.data.fstatdata import Layout
 from jfstat.statistic.fused.butterflies import Twiddles, divide, multiply, remainder, transform, unit_root
+from jfstat.statistic.spectrum import bin_numbers
 from jfstat.statistic.timing import SLOPES
 from jfstat.statistic.turns import turn
 
@@ -297,9 +299,8 @@ def last(
     y: Planes,
     bins: jax.Array,
     lanes: int,
-    n_fft: int,
+    layout: Layout,
     radices: Sequence[int],
-    n_frequencies: int,
     interpret: bool = False,
 ) -> jax.Array:
     """Last radix, 2F, and its maximum over the bins that a thread holds.
@@ -309,16 +310,17 @@ def last(
     y : two of (groups, n_fft / radix, radix, 2, lanes, 2) float32
     bins : (2, B) int32
         First and last bin of the band that count, of each template.
-    lanes, n_fft, n_frequencies : int
+    lanes : int
+    layout : Layout
     radices : sequence of int
         All of them; the last is this kernel's.
 
     Returns
     -------
     (groups, n_fft / radix, lanes, 2) float32
-        -1 where no bin counts. Largest of the bins ``bin_of(row, q)``, q = 0, 1, ..., of that parity.
+        -1 where no bin counts. Largest of the bins that `entry_of` and `spectrum.bin_numbers` give for the row.
     """
-    radix = radices[-1]
+    radix, n_fft, n_frequencies = radices[-1], layout.n_fft, layout.n_frequencies
     rows = n_fft // radix
     width = 2 * lanes
     n_templates = bins.shape[1]
@@ -345,7 +347,7 @@ def last(
         for q, value in power.items():
             if _never(q * rows, (q + 1) * rows, n_fft, n_frequencies):
                 continue
-            number = bin_of(entry + np.int32(q * rows), lane & 1, n_fft, n_frequencies)
+            number = bin_numbers(layout, lane & 1, entry + np.int32(q * rows))
             best = jnp.maximum(best, jnp.where((number >= low) & (number <= high), value, np.float32(-1)))
         out_ref[row * width + lane] = best
 
@@ -359,12 +361,6 @@ def entry_of(row: jax.Array, radices: Sequence[int]) -> jax.Array:
         entry = entry + remainder(row, radices[i]) * np.int32(math.prod(radices[:i]))
         row = divide(row, radices[i])
     return entry
-
-
-def bin_of(entry: jax.Array, odd: jax.Array, n_fft: int, n_frequencies: int) -> jax.Array:
-    """Bin of the band that an entry of the even or odd transform is; see `spectrum.bin_numbers`."""
-    signed = jnp.where(entry < (n_fft + 1) // 2, entry, entry - n_fft)
-    return 2 * signed + odd + n_frequencies // 2
 
 
 def _never(start: int, stop: int, n_fft: int, n_frequencies: int) -> bool:
