@@ -1,6 +1,7 @@
 """jfstat: the F-statistic for continuous gravitational waves in JAX."""
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrowdata import NarrowData
 from jfstat.data.prepare import prepare
 from jfstat.searching.grid import grid
 from jfstat.searching.search import search
@@ -9,6 +10,8 @@ from jfstat.sfts import SFTs, read_sfts, write_sfts
 from jfstat.simulate.simulate import inject, simulate_sfts
 from jfstat.simulate.strain import sfts_from_strain
 from jfstat.statistic.fstat import Fstat, estimate_amplitude, fstat, predict_twoF, resample, twoF, twoF_band
+from jfstat.statistic.narrow import narrow
+from jfstat.statistic.nearby import covers
 from jfstat.templates import Amplitude, Doppler, Orbit
 
 __version__ = "0.1.0"
@@ -18,12 +21,15 @@ __all__ = [
     "Doppler",
     "Fstat",
     "FstatData",
+    "NarrowData",
     "Orbit",
     "SFTs",
+    "covers",
     "estimate_amplitude",
     "fstat",
     "grid",
     "inject",
+    "narrow",
     "predict_twoF",
     "prepare",
     "read_candidates",

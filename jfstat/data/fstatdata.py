@@ -108,6 +108,26 @@ class Layout:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
+class Coverage:
+    """When there are data, and how much they weigh: D detectors, S SFTs of the one that has most.
+
+    Attributes
+    ----------
+    start : (D, S) float64
+        Starts of the SFTs, s since the epoch; the last one's repeated where a detector has fewer.
+    weight : (D, S) float64
+        Noise weights, whose mean over SFTs is 1; zero where a detector has fewer.
+    tsft : () float64
+        Length of an SFT, s.
+    """
+
+    start: jax.Array
+    weight: jax.Array
+    tsft: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
 class FstatData:
     """Everything that the F-statistic needs of a data set; made by `jfstat.prepare`.
 
@@ -128,6 +148,8 @@ class FstatData:
         Detector tensors.
     moments : (D, 5, 5) float64
         Weighted sums over SFTs of the mean products of the five sidereal harmonics: what A, B and C come from.
+    coverage : Coverage
+        Times and weights of the SFTs.
     sinv_tsft : () float64
         Tsft times the mean of 1/S over SFTs and detectors, s Hz/strain^2 (LALSuite's ``Sinv_Tsft``).
     band : Band
@@ -146,6 +168,7 @@ class FstatData:
     trajectory: Trajectory
     response: jax.Array
     moments: jax.Array
+    coverage: Coverage
     sinv_tsft: jax.Array
     band: Band
     layout: Layout

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.band import decimated_spectrum, interpolation_bank
-from jfstat.data.fstatdata import FstatData
+from jfstat.data.fstatdata import Coverage, FstatData
 from jfstat.data.memory import bank_bytes, total_bytes
 from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, noise_weights
 from jfstat.data.plan import BandPlan, plan_band
@@ -124,6 +124,7 @@ def prepare(
         trajectory=trajectory,
         response=response,
         moments=jnp.asarray(np.stack(moments)),
+        coverage=_coverage(sfts, weights, plan.wide.epoch),
         sinv_tsft=jnp.asarray(sfts.tsft * mean_inverse),
         band=plan.band,
         layout=plan.layout,
@@ -176,6 +177,13 @@ def _geometry(sfts: SFTs, plan: BandPlan, ephemeris: Any) -> tuple[Trajectory, j
     detectors = [get_detector(name) for name in sfts.detectors]
     trajectory = stack_trajectories([detector_trajectory(d, tables, start, end) for d in detectors])
     return trajectory, jnp.asarray(np.stack([d.response for d in detectors])), tables.name
+
+
+def _coverage(sfts: SFTs, weights: list[np.ndarray], epoch: int) -> Coverage:
+    most = max(len(w) for w in weights)
+    start = [np.pad(s.since(epoch), (0, most - len(s)), mode="edge") for s in sfts]
+    weight = [np.pad(w, (0, most - len(w))) for w in weights]
+    return Coverage(jnp.asarray(np.stack(start)), jnp.asarray(np.stack(weight)), jnp.asarray(sfts.tsft))
 
 
 def _moments(series: SFTSeries, weights: np.ndarray, tsft: float, epoch: int) -> np.ndarray:

@@ -74,12 +74,17 @@ def orbit_delay(orbit: Orbit, t_emission: jax.Array, t_periapsis: jax.Array) -> 
     return p * (jnp.cos(anomaly) - orbit.ecc) + q * jnp.sin(anomaly)
 
 
-def emission_time(orbit: Orbit, t_ssb: jax.Array, t_periapsis: jax.Array) -> jax.Array:
-    """Times of emission that belong to SSB times, same clock and shape; the inverse of `orbit_delay`."""
+def orbit_delay_at_arrival(orbit: Orbit, t_ssb: jax.Array, t_periapsis: jax.Array) -> jax.Array:
+    """SSB time minus time of emission in s, at SSB times; arguments as for `orbit_delay`."""
     p, q = _amplitudes(orbit)
     rate = 2 * jnp.pi / orbit.period
     anomaly = kepler(rate * (t_ssb - t_periapsis), orbit.ecc, rate * p, rate * q)
-    return t_ssb - p * (jnp.cos(anomaly) - orbit.ecc) - q * jnp.sin(anomaly)
+    return p * (jnp.cos(anomaly) - orbit.ecc) + q * jnp.sin(anomaly)
+
+
+def emission_time(orbit: Orbit, t_ssb: jax.Array, t_periapsis: jax.Array) -> jax.Array:
+    """Times of emission that belong to SSB times, same clock and shape."""
+    return t_ssb - orbit_delay_at_arrival(orbit, t_ssb, t_periapsis)
 
 
 def orbit_speed(orbit: Orbit) -> jax.Array:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
 from jfstat.geometry.barycenter import detector_clock, sky_vector, ssb_delay
-from jfstat.geometry.orbit import emission_time, orbit_delay
+from jfstat.geometry.orbit import orbit_delay, orbit_delay_at_arrival
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.templates import Doppler
 
@@ -48,8 +48,7 @@ def source_delay(trajectory: Trajectory, point: Doppler, t: jax.Array) -> jax.Ar
     delay = ssb_delay(trajectory(t), sky_vector(point.alpha, point.delta))
     if point.orbit is None:
         return delay
-    t_ssb = t + delay
-    return emission_time(point.orbit, t_ssb, point.orbit.tp - trajectory.epoch) - t
+    return delay - orbit_delay_at_arrival(point.orbit, t + delay, point.orbit.tp - trajectory.epoch)
 
 
 def clock_at_detector(trajectory: Trajectory, point: Doppler, tau: jax.Array) -> tuple[jax.Array, jax.Array]:

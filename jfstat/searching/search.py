@@ -13,7 +13,7 @@ import numpy as np
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
-from jfstat.data.narrow import narrowed
+from jfstat.data.subband import subband
 from jfstat.geometry.orbit import orbit_speed
 from jfstat.searching.loudest import Method, loudest, method_for
 from jfstat.searching.memory import most_templates, needed_bytes, parts_needed
@@ -270,7 +270,7 @@ def _search_band(
     """Loudest values of a part of the band, and the plan with batches that fitted into the device's memory."""
     first, n_frequencies = band
     whole = len(plan.bands) == 1 and bool(data.bank)
-    part = data if whole else narrowed(data, first, n_frequencies, _margin(data, stack))
+    part = data if whole else subband(data, first, n_frequencies, _margin(data, stack))
     while True:
         best, done = NO_PEAKS, 0
         try:

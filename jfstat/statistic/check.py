@@ -11,9 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrowdata import NarrowData
 from jfstat.geometry.barycenter import DOPPLER
 from jfstat.geometry.orbit import cubic_error, orbit_speed
 from jfstat.geometry.source import spin_drift
+from jfstat.statistic.nearby import covers
 from jfstat.statistic.resample import Resampled, block_and_run
 from jfstat.statistic.timing import reference_offset
 from jfstat.templates import ORBIT_FIELDS, Doppler
@@ -67,8 +69,10 @@ def fit(data: FstatData, point: Doppler, band: bool) -> Fit:
     return Fit(below, above, reach, error - COARSE)
 
 
-def nan_unless_fit(data: FstatData, point: Doppler, band: bool = False) -> jax.Array:
+def nan_unless_fit(data: FstatData | NarrowData, point: Doppler, band: bool = False) -> jax.Array:
     """1, or NaN for a template that does not fit, to multiply results with: their gradients are then NaN as well."""
+    if isinstance(data, NarrowData):
+        return jnp.where(covers(data, point), 1.0, jnp.nan)
     return jnp.where(jnp.max(jnp.stack(fit(data, point, band))) <= 0, 1.0, jnp.nan)
 
 
@@ -86,9 +90,11 @@ def covered_bins(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]
     return jnp.clip(first, 0, last_bin + 1).astype(jnp.int32), jnp.clip(last, -1, last_bin).astype(jnp.int32)
 
 
-def check_data(data: Any) -> None:
-    """Raise a ValueError unless `data` is an FstatData and 64-bit mode is on."""
+def check_data(data: Any, or_narrow: bool = False) -> None:
+    """Raise a ValueError unless `data` is an FstatData, or NarrowData where they will do, and 64-bit mode is on."""
     require_x64()
+    if or_narrow and isinstance(data, NarrowData):
+        return
     if not isinstance(data, FstatData):
         kind = type(data).__name__
         raise ValueError(f"data must be FstatData from jfstat.prepare, not {kind}: prepare the SFTs first.")
@@ -129,12 +135,12 @@ def check_scalars(kind: type, name: str, value: Any, fields: dict[str, int]) -> 
             )
 
 
-def check_point(data: FstatData, point: Any, band: bool = False) -> None:
+def check_point(data: FstatData | NarrowData, point: Any, band: bool = False) -> None:
     """Raise a ValueError if a template cannot belong to the data; traced values are left to `nan_unless_fit`.
 
     Parameters
     ----------
-    data : FstatData
+    data : FstatData or NarrowData
     point : Doppler
     band : bool
         For the whole band: the template's own frequency does not matter.
@@ -142,6 +148,9 @@ def check_point(data: FstatData, point: Any, band: bool = False) -> None:
     check_scalars(Doppler, "point", point, {"alpha": 0, "delta": 0, "fkdot": 1})
     if point.orbit is not None:
         check_scalars(type(point.orbit), "point.orbit", point.orbit, dict.fromkeys(ORBIT_FIELDS, 0))
+    if isinstance(data, NarrowData):
+        _check_reach(data, point)
+        return
     if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.band, point))):
         return
     with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants
@@ -165,3 +174,18 @@ def check_point(data: FstatData, point: Any, band: bool = False) -> None:
         f"the orbit turns too fast for the data's timing blocks of {seconds:.3g} s, by {coarse:.2g} cycles: prepare "
         "with orbit= this one."
     )
+
+
+def _check_reach(data: NarrowData, point: Doppler) -> None:
+    """Raise a ValueError if a template cannot belong to narrow data."""
+    if (point.orbit is None) != (data.centre.orbit is None):
+        raise ValueError("point and the centre of the narrow data must both have an orbit, or none: make others.")
+    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data, point))):
+        return
+    with jax.ensure_compile_time_eval():
+        covered = bool(covers(data, point))
+    if not covered:
+        raise ValueError(
+            f"point lies out of reach of the narrow data: its frequency leaves the centre's by more than some "
+            f"{float(data.reach):.3g} Hz; call jfstat.narrow around it, or with a larger reach."
+        )

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrowdata import NarrowData
 from jfstat.geometry.antenna import pattern_coefficients
 from jfstat.templates import Doppler
 
@@ -23,7 +24,7 @@ class AntennaMatrix(NamedTuple):
     C: jax.Array
 
 
-def antenna_matrix(data: FstatData, point: Doppler) -> AntennaMatrix:
+def antenna_matrix(data: FstatData | NarrowData, point: Doppler) -> AntennaMatrix:
     """A, B, C of each detector at a sky position, (D,) float64.
 
     Sums over SFTs of w a^2, w b^2 and w a b, means over each SFT's span (LALSuite takes the mid-points:

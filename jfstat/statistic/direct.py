@@ -8,15 +8,14 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.lengths import largest_divisor
 from jfstat.geometry.source import patterns, source_delay, spin_down_phase
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.statistic.timing import (
-    cubic,
-    node_times,
-    reference_offset,
-    without_whole_cycles,
-)
+from jfstat.statistic.timing import cubic, node_times, reference_offset, without_whole_cycles
 from jfstat.templates import Doppler
+
+FINER = 64
+"""Samples of a block from which on the direct sum takes shorter ones."""
 
 
 def block_sums(series: jax.Array, phase: jax.Array, a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -45,6 +44,14 @@ def block_sums(series: jax.Array, phase: jax.Array, a: jax.Array, b: jax.Array) 
     return jnp.sum(moments * a.astype(moments.dtype)), jnp.sum(moments * b.astype(moments.dtype))
 
 
+def heterodyned_cycles(data: FstatData, point: Doppler, trajectory: Trajectory, t: jax.Array) -> jax.Array:
+    """Phase of a template less that of the series' heterodyne at detector times, cycles; float64, shaped like `t`."""
+    since = source_delay(trajectory, point, t) - reference_offset(data, point)
+    # the large term, frequency times time, in two parts that are both small enough for float64
+    cycles = point.fkdot[0] * since + (point.fkdot[0] - data.band.heterodyne) * t
+    return cycles + spin_down_phase(point.fkdot, t + since)
+
+
 def detector_sums(
     data: FstatData, point: Doppler, series: jax.Array, trajectory: Trajectory, response: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
@@ -54,12 +61,11 @@ def detector_sums(
     """
     band, layout = data.band, data.layout
     block = layout.block if point.orbit is None else layout.block_orbit
+    if block >= FINER:  # a sixteenth of the searches' error, for little
+        block = largest_divisor(block, block / 2)
     blocks = series.reshape(-1, block)
     t = node_times(band.start, band.dt, block, blocks.shape[0])
-    since = source_delay(trajectory, point, t) - reference_offset(data, point)
-    # the large term, frequency times time, in two parts that are both small enough for float64
-    cycles = point.fkdot[0] * since + (point.fkdot[0] - band.heterodyne) * t
-    cycles = cycles + spin_down_phase(point.fkdot, t + since)
+    cycles = heterodyned_cycles(data, point, trajectory, t)
     a, b = patterns(trajectory, response, point, t)
     sum_a, sum_b = block_sums(blocks, cubic(without_whole_cycles(cycles)), cubic(a), cubic(b))
     return sum_a * band.dt.astype(sum_a.dtype), sum_b * band.dt.astype(sum_b.dtype)

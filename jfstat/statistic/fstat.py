@@ -8,7 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrowdata import NarrowData
 from jfstat.geometry.source import spin_phase
+from jfstat.statistic import direct, nearby
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
 from jfstat.statistic.check import (
     check_bank,
@@ -20,7 +22,6 @@ from jfstat.statistic.check import (
     nan_unless_fit,
 )
 from jfstat.statistic.combine import antenna_matrix, total_matrix, two_f
-from jfstat.statistic.direct import fa_fb
 from jfstat.statistic.resample import Resampled, resampled, spun_down, without_spin_down
 from jfstat.statistic.spectrum import in_order, spectra
 from jfstat.statistic.timing import reference_offset
@@ -53,14 +54,14 @@ class Fstat:
     twoF_per_detector: jax.Array
 
 
-def twoF(data: FstatData, point: Doppler) -> jax.Array:
-    """2F at one template, by a direct sum over the band series.
+def twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
+    """2F at one template, by a direct sum over the band series, or over narrow data.
 
     Pure; works under jit, vmap and grad, and is differentiable in every field of `point` to any order.
 
     Parameters
     ----------
-    data : FstatData
+    data : FstatData or NarrowData
     point : Doppler
         One template, scalar fields; ``vmap(twoF, (None, 0))`` takes stacks.
 
@@ -73,38 +74,43 @@ def twoF(data: FstatData, point: Doppler) -> jax.Array:
     ------
     ValueError
         If the shapes are wrong, or, for concrete values, the template does not fit the data: it lies outside the band,
-        its spin-down or orbit takes it there, or its orbit turns too fast.
+        its spin-down or orbit takes it there, its orbit turns too fast, or it is out of reach of the narrow data.
     """
-    check_data(data)
+    check_data(data, or_narrow=True)
     check_point(data, point)
     return _twoF(data, point)
 
 
+def _fa_fb(data: FstatData | NarrowData, point: Doppler) -> tuple[jax.Array, jax.Array]:
+    return nearby.fa_fb(data, point) if isinstance(data, NarrowData) else direct.fa_fb(data, point)
+
+
 @jax.jit
-def _twoF(data: FstatData, point: Doppler) -> jax.Array:
-    fa, fb = fa_fb(data, point)
+def _twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
+    fa, fb = _fa_fb(data, point)
     value = two_f(jnp.sum(fa), jnp.sum(fb), total_matrix(antenna_matrix(data, point)))
     return value * nan_unless_fit(data, point)
 
 
-def fstat(data: FstatData, point: Doppler) -> Fstat:
+def fstat(data: FstatData | NarrowData, point: Doppler) -> Fstat:
     """2F at one template with all that belongs to it; see `twoF` for arguments and errors.
 
     Returns
     -------
     Fstat
     """
-    check_data(data)
+    check_data(data, or_narrow=True)
     check_point(data, point)
     return _fstat(data, point)
 
 
 @jax.jit
-def _fstat(data: FstatData, point: Doppler) -> Fstat:
-    fa, fb = fa_fb(data, point)
+def _fstat(data: FstatData | NarrowData, point: Doppler) -> Fstat:
+    fa, fb = _fa_fb(data, point)
     matrix = antenna_matrix(data, point)
     total = total_matrix(matrix)
-    since = data.band.middle - reference_offset(data, point)
+    middle = data.middle if isinstance(data, NarrowData) else data.band.middle
+    since = middle - reference_offset(data, point)
     angle = 2 * jnp.pi * jnp.mod(spin_phase(point.fkdot, since), 1.0)
     fits = nan_unless_fit(data, point)
     turn = jax.lax.complex(jnp.cos(angle), jnp.sin(angle)) * _as_complex(fits)
@@ -206,7 +212,7 @@ def _twoF_band(data: FstatData, point: Doppler, series: Resampled | None) -> jax
         return value * nan_unless_fit(data, point, band=True).astype(value.dtype)
 
 
-def predict_twoF(data: FstatData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
+def predict_twoF(data: FstatData | NarrowData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
     """Expected 2F at the true template of a signal: 4 + rho^2.
 
     rho^2 = Sinv_Tsft A^mu M_mu_nu A^nu (LALSuite: XLALComputeOptimalSNR2FromMmunu). As there, SFTs are taken to have
@@ -229,20 +235,20 @@ def predict_twoF(data: FstatData, doppler: Doppler, amplitude: Amplitude) -> jax
     ValueError
         If an argument is of another kind or a stack.
     """
-    check_data(data)
+    check_data(data, or_narrow=True)
     check_scalars(Doppler, "doppler", doppler, {"alpha": 0, "delta": 0, "fkdot": 1})
     check_scalars(Amplitude, "amplitude", amplitude, dict.fromkeys(("h0", "cosi", "psi", "phi0"), 0))
     return _predict_twoF(data, doppler, amplitude)
 
 
 @jax.jit
-def _predict_twoF(data: FstatData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
+def _predict_twoF(data: FstatData | NarrowData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
     A, B, C = total_matrix(antenna_matrix(data, doppler))
     a1, a2, a3, a4 = amplitude.canonical
     return 4 + data.sinv_tsft * (A * (a1**2 + a3**2) + B * (a2**2 + a4**2) + 2 * C * (a1 * a2 + a3 * a4))
 
 
-def estimate_amplitude(data: FstatData, point: Doppler) -> Amplitude:
+def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitude:
     """Maximum-likelihood amplitude parameters at one template, with their errors.
 
     LALSuite: XLALEstimatePulsarAmplitudeParams, which gives errors of psi and phi0 that are sqrt(2) larger. The errors
@@ -265,14 +271,14 @@ def estimate_amplitude(data: FstatData, point: Doppler) -> Amplitude:
     ValueError
         As `twoF`.
     """
-    check_data(data)
+    check_data(data, or_narrow=True)
     check_point(data, point)
     return _estimate_amplitude(data, point)
 
 
 @jax.jit
-def _estimate_amplitude(data: FstatData, point: Doppler) -> Amplitude:
-    fa, fb = fa_fb(data, point)
+def _estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitude:
+    fa, fb = _fa_fb(data, point)
     fits = _as_complex(nan_unless_fit(data, point))
     total = total_matrix(antenna_matrix(data, point))
     vector, covariance = amplitude_vector(jnp.sum(fa) * fits, jnp.sum(fb) * fits, total, data.sinv_tsft)

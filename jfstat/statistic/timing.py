@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrowdata import NarrowData
 from jfstat.templates import Doppler
 
 SLOPES = 4096
@@ -38,7 +39,7 @@ class PhaseCubic(NamedTuple):
     rest: jax.Array
 
 
-def reference_offset(data: FstatData, point: Doppler) -> float:
+def reference_offset(data: FstatData | NarrowData, point: Doppler) -> float:
     """Reference time of the template minus the data's epoch, s; exact, both are integers."""
     return float((data.reftime if point.reftime is None else point.reftime) - data.epoch)
 

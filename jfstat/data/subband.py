@@ -15,7 +15,7 @@ from jfstat.data.lengths import block_length, largest_divisor, transform_cost, t
 from jfstat.data.plan import BANK_TOLERANCE, RINGING, least_transition
 
 
-def narrowed(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0) -> FstatData:
+def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0) -> FstatData:
     """The same data for a part of the band: fewer samples, and a bank of their own.
 
     Parameters

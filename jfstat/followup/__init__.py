@@ -1,0 +1,1 @@
+"""From candidates to refined candidates: metric, coordinates, trust-region Newton, error bars, posterior."""

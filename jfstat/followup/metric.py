@@ -1,0 +1,163 @@
+"""From the times of the data and one template to the parameter-space metric there, by automatic differentiation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.followup.parameters import all_parameters, check_parameters, replaced, values
+from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
+from jfstat.geometry.nearby import phase_difference, sites
+from jfstat.geometry.trajectory import Trajectory
+from jfstat.statistic.check import check_data, check_scalars
+from jfstat.statistic.timing import reference_offset
+from jfstat.templates import ORBIT_FIELDS, Amplitude, Doppler
+
+
+def metric(
+    data: FstatData,
+    point: Doppler,
+    parameters: Sequence[str] | None = None,
+    *,
+    amplitude: Amplitude | None = None,
+    phase_only: bool = False,
+) -> jax.Array:
+    """The parameter-space metric: g such that an offset d from a signal's template loses d g d of its rho^2.
+
+    To second order in the offset, with the real times of the data, gaps, noise weights and antenna patterns.
+
+    Pure; works under jit, vmap and grad.
+
+    Parameters
+    ----------
+    data : FstatData
+    point : Doppler
+        One template, scalar fields: where the signal is.
+    parameters : sequence of str, optional
+        Which rows and columns to give, others being held fixed: names of a table's columns, ``freq``, ``f1dot``, ...,
+        ``alpha``, ``delta``, ``asini``, ``period``, ``tp``, ``ecc``, ``argp``. All that the template has by default, in
+        that order. At ecc = 0 the metric is singular in ``tp`` and ``argp`` together.
+    amplitude : Amplitude, optional
+        Of the signal: its cosi and psi count. None averages over the space of the four amplitudes, which is the mean of
+        the F-metric in Prix (2007), Phys. Rev. D 75, 023004, equation 62, and of LALSuite's ``gFav_ij``.
+    phase_only : bool
+        Neglect the antenna patterns but for the noise weights: Prix (2007), equation 90, LALSuite's ``g_ij``; right for
+        data longer than some days.
+
+    Returns
+    -------
+    (p, p) float64
+        Units: those of the parameters' product, inverted; Hz, Hz/s, ..., rad, s.
+
+    Raises
+    ------
+    ValueError
+        If an argument is of another kind, a stack, or a name is unknown.
+
+    Notes
+    -----
+    For a signal v(t) = (alpha a + beta b) exp(2 pi i phase), where alpha and beta hold the amplitudes, g_ij is the real
+    part of <P dv/di, P dv/dj> / <v, v>: P takes off what a and b can make up for, <> is the weighted mean over the
+    data. LALSuite leaves the derivatives of a and b out; here they count.
+    """
+    check_data(data)
+    check_scalars(Doppler, "point", point, {"alpha": 0, "delta": 0, "fkdot": 1})
+    if point.orbit is not None:
+        check_scalars(type(point.orbit), "point.orbit", point.orbit, dict.fromkeys(ORBIT_FIELDS, 0))
+    if amplitude is not None:
+        check_scalars(Amplitude, "amplitude", amplitude, dict.fromkeys(("h0", "cosi", "psi", "phi0"), 0))
+    names = all_parameters(point) if parameters is None else check_parameters(point, parameters)
+    return _metric(data, point, amplitude, names, bool(phase_only))
+
+
+@partial(jax.jit, static_argnames=("names", "phase_only"))
+def _metric(
+    data: FstatData, point: Doppler, amplitude: Amplitude | None, names: tuple[str, ...], phase_only: bool
+) -> jax.Array:
+    return metric_along(data, point, partial(replaced, point, names), values(point, names), amplitude, phase_only)
+
+
+def metric_along(
+    data: FstatData,
+    point: Doppler,
+    move: Callable[[jax.Array], Doppler],
+    x: jax.Array,
+    amplitude: Amplitude | None = None,
+    phase_only: bool = False,
+    n_nodes: int = 3,
+) -> jax.Array:
+    """The metric in any coordinates: `move` goes from them, (p,) float64, to templates, and from `x` to `point`."""
+    time, weight = quadrature(data, n_nodes)
+    derivatives = jax.vmap(partial(_derivatives, data, point, move, x))(time, data.trajectory, data.response)
+    slope, a, b, a_slope, b_slope = derivatives  # (D, n, p), (D, n)
+    slope = 2 * jnp.pi * slope
+    if phase_only:
+        weight = weight / jnp.sum(weight)
+        spread = slope - jnp.einsum("dn,dni->i", weight, slope)
+        return jnp.einsum("dn,dni,dnj->ij", weight, spread, spread)
+    patterns = jnp.stack([a, b])
+    # the phase's part is imaginary, the patterns' real
+    turned = jnp.einsum("cdn,dni->icdn", patterns, slope)
+    grown = jnp.einsum("cdni->icdn", jnp.stack([a_slope, b_slope]))
+    weighted = weight * patterns
+    matrix = jnp.einsum("cdn,edn->ce", weighted, patterns)
+    inverse = jnp.linalg.inv(matrix)
+    found_turned, found_grown = (jnp.einsum("icdn,edn->ice", x, weighted) for x in (turned, grown))
+    # <P u_ic, P u_je>, real part and imaginary part
+    real = sum(
+        jnp.einsum("icdn,dn,jedn->icje", x, weight, x) - jnp.einsum("icg,gh,jeh->icje", y, inverse, y)
+        for x, y in ((turned, found_turned), (grown, found_grown))
+    )
+    if amplitude is None:
+        return 0.5 * jnp.einsum("icje,ce->ij", real, inverse)
+    cross = jnp.einsum("icdn,dn,jedn->icje", grown, weight, turned)
+    cross = cross - jnp.einsum("icg,gh,jeh->icje", found_grown, inverse, found_turned)
+    imag = cross - jnp.einsum("icje->jeic", cross)
+    a1, a2, a3, a4 = amplitude.canonical
+    re, im = jnp.stack([a1, a2]), -jnp.stack([a3, a4])
+    symmetric = jnp.outer(re, re) + jnp.outer(im, im)
+    skew = jnp.outer(re, im) - jnp.outer(im, re)  # Im(conj(c_c) c_e)
+    total = jnp.einsum("icje,ce->ij", real, symmetric) - jnp.einsum("icje,ce->ij", imag, skew)
+    return total / jnp.sum(symmetric * matrix)
+
+
+def quadrature(data: FstatData, n_nodes: int) -> tuple[jax.Array, jax.Array]:
+    """Times over the data's real spans, s since the epoch, and their noise weights: (D, n) float64 each.
+
+    Gauss and Legendre's rule with `n_nodes` times an SFT.
+    """
+    nodes, node_weights = np.polynomial.legendre.leggauss(n_nodes)
+    time = data.coverage.start[..., None] + 0.5 * data.coverage.tsft * (1 + jnp.asarray(nodes))
+    weight = data.coverage.weight[..., None] * jnp.asarray(0.5 * node_weights)
+    shape = (time.shape[0], -1)
+    return time.reshape(shape), weight.reshape(shape)
+
+
+def _derivatives(
+    data: FstatData,
+    point: Doppler,
+    move: Callable[[jax.Array], Doppler],
+    x: jax.Array,
+    time: jax.Array,
+    trajectory: Trajectory,
+    response: jax.Array,
+) -> Any:
+    """Of one detector at times (n,): phase slopes (n, p) in cycles, a and b (n,), their slopes (n, p)."""
+    here = sites(trajectory, point, time)
+    reference = reference_offset(data, point)
+
+    def signal(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        moved = move(x)
+        cycles = phase_difference(here, point, moved, reference, reference, data.epoch)
+        a, b = (harmonic_sum(c, here.sidereal) for c in pattern_coefficients(response, moved.alpha, moved.delta))
+        return cycles, a, b
+
+    _, a, b = signal(x)
+    slope, a_slope, b_slope = jax.jacfwd(signal)(x)
+    return slope, a, b, a_slope, b_slope

@@ -1,0 +1,65 @@
+"""From narrow data and a template in their reach to Fa and Fb, by a sum over some hundred samples."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.narrowdata import NarrowData
+from jfstat.geometry.antenna import pattern_coefficients
+from jfstat.geometry.nearby import phase_difference
+from jfstat.statistic.timing import reference_offset
+from jfstat.statistic.turns import turn64
+from jfstat.templates import Doppler
+
+NODES = 16
+"""Chebyshev nodes of a block, K."""
+TAIL = 3e-5
+"""Size of a phase factor's last two Chebyshev coefficients in a block beyond which a template is out of reach; those
+left out are then some thirty times smaller."""
+
+
+def chebyshev_nodes(n: int) -> np.ndarray:
+    """The n Chebyshev nodes on [-1, 1], rising."""
+    return -np.cos(np.pi * (np.arange(n) + 0.5) / n)
+
+
+_COEFFICIENTS = (2.0 / NODES) * np.cos(np.arange(NODES)[:, None] * np.arccos(chebyshev_nodes(NODES)))
+"""From values at the nodes to Chebyshev coefficients; the first would need half of it."""
+
+
+def phase_factor(data: NarrowData, point: Doppler) -> tuple[jax.Array, jax.Array]:
+    """Real and imaginary part of exp(2 pi i (phase of `point` - phase of the centre)) at the nodes, (D, B, K) each."""
+    reference, central = reference_offset(data, point), reference_offset(data, data.centre)
+    return turn64(phase_difference(data.sites, data.centre, point, reference, central, data.epoch))
+
+
+def fa_fb(data: NarrowData, point: Doppler) -> tuple[jax.Array, jax.Array]:
+    """Fa and Fb of every detector at ``point.fkdot``, (D,) complex128 each; right within the data's reach."""
+    cos, sin = phase_factor(data, point)
+    sums = jnp.einsum("dhbk,dbk->dh", data.samples, jax.lax.complex(cos, -sin))
+    a, b = jax.vmap(pattern_coefficients, (0, None, None))(data.response, point.alpha, point.delta)
+    return jnp.sum(a.astype(sums.dtype) * sums, axis=1), jnp.sum(b.astype(sums.dtype) * sums, axis=1)
+
+
+@jax.jit
+def covers(data: NarrowData, point: Doppler) -> jax.Array:
+    """Whether a template lies within the reach of narrow data.
+
+    It does if the blocks' polynomials follow its phase relative to the centre's, whatever makes it differ; `reach` says
+    which differences in frequency they are made for.
+
+    Parameters
+    ----------
+    data : NarrowData
+    point : Doppler
+        One template, scalar fields.
+
+    Returns
+    -------
+    () bool.
+    """
+    cos, sin = (jax.lax.stop_gradient(x) for x in phase_factor(data, point))
+    last = jnp.asarray(_COEFFICIENTS[-2:].T)
+    return jnp.max(jnp.abs(cos @ last) + jnp.abs(sin @ last)) <= TAIL
