@@ -3,6 +3,9 @@
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.prepare import prepare
+from jfstat.followup.coordinates import Coordinates, whiten
+from jfstat.followup.metric import metric
+from jfstat.followup.refine import refine
 from jfstat.searching.grid import grid
 from jfstat.searching.search import search
 from jfstat.searching.tables import read_candidates, write_candidates
@@ -18,6 +21,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Amplitude",
+    "Coordinates",
     "Doppler",
     "Fstat",
     "FstatData",
@@ -29,17 +33,20 @@ __all__ = [
     "fstat",
     "grid",
     "inject",
+    "metric",
     "narrow",
     "predict_twoF",
     "prepare",
     "read_candidates",
     "read_sfts",
+    "refine",
     "resample",
     "search",
     "sfts_from_strain",
     "simulate_sfts",
     "twoF",
     "twoF_band",
+    "whiten",
     "write_candidates",
     "write_sfts",
 ]

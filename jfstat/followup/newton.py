@@ -1,7 +1,7 @@
 """From a function and a start to a maximum close by: a trust-region Newton method, traceable and made for vmap.
 
 Why not a library's: optax has no second-order method, and a peak of 2F in whitened coordinates has two to nine
-parameters and an exact Hessian that costs little more than its value; see docs/followup.md for the comparison.
+parameters and a Hessian that costs little more than its value. docs/followup.md has the comparison.
 """
 
 from __future__ import annotations
@@ -20,9 +20,25 @@ GAIN = 1e-7
 """Predicted gain of a full Newton step at which the search ends, relative to 1 + |value|."""
 BISECTIONS = 40
 """Steps in which the multiplier that keeps a step inside its region is found; each halves its error."""
+AT_LIMIT = 1e-9
+"""Distance from a limit, relative to the room between both, from which on it is reached."""
 RUNNING, CONVERGED, STALLED, OUT_OF_STEPS, LEFT, NOWHERE = range(6)
-"""How a search ended: at a maximum; no gain in any step; too many steps; held up where the function is not defined;
-not defined at the start."""
+"""How a search ended: at a maximum; no step gains; too many steps; held up where the function is not defined; the start
+was there already."""
+
+
+class Limits(NamedTuple):
+    """Limits ``low <= matrix @ x <= high`` on linear combinations of the parameters, m of them.
+
+    Attributes
+    ----------
+    matrix : (m, p) float64
+    low, high : (m,) float64
+    """
+
+    matrix: jax.Array
+    low: jax.Array
+    high: jax.Array
 
 
 class Maximum(NamedTuple):
@@ -54,17 +70,22 @@ class _State(NamedTuple):
     undefined: jax.Array
 
 
-def maximise(function: Callable[[jax.Array], jax.Array], start: jax.Array, max_steps: int = 60) -> Maximum:
+def maximise(
+    function: Callable[[jax.Array], jax.Array], start: jax.Array, limits: Limits | None = None, max_steps: int = 60
+) -> Maximum:
     """Climb from `start` to a maximum of a smooth function, by Newton steps within a region of trust.
 
     More and Sorensen (1983), SIAM J. Sci. Stat. Comput. 4, 553, with the spectrum of the Hessian at hand; the radius
-    follows Nocedal and Wright, Numerical Optimization (2006), algorithm 4.1.
+    follows Nocedal and Wright, Numerical Optimization (2006), algorithm 4.1. Limits that are reached and pushed against
+    become equations for a step, and a step ends at the first other limit.
 
     Parameters
     ----------
     function : callable
         From (p,) to () float64; NaN where it is not defined.
     start : (p,) float64
+        Within the limits.
+    limits : Limits, optional
     max_steps : int
 
     Returns
@@ -75,7 +96,7 @@ def maximise(function: Callable[[jax.Array], jax.Array], start: jax.Array, max_s
     def climb(state: _State) -> _State:
         at = state.best
         first = at.steps == 0
-        step, gain = trusted_step(at.gradient, at.hessian, state.radius)
+        step, gain = limited_step(at, state.radius, limits)
         tried = evaluated(function, at.x + step)
         ratio = (tried.value - at.value) / gain
         defined = jnp.isfinite(tried.value)
@@ -87,7 +108,7 @@ def maximise(function: Callable[[jax.Array], jax.Array], start: jax.Array, max_s
         new: Maximum = jax.tree.map(lambda a, b: jnp.where(better, a, b), tried, at)
         undefined = ~better & (~defined | state.undefined)
         stuck = jnp.where(undefined, LEFT, STALLED)
-        status = jnp.where(at_maximum(new), CONVERGED, jnp.where(radius < LEAST_RADIUS, stuck, RUNNING))
+        status = jnp.where(at_maximum(new, limits), CONVERGED, jnp.where(radius < LEAST_RADIUS, stuck, RUNNING))
         status = jnp.where(first & ~defined, NOWHERE, status)
         new = new._replace(steps=at.steps + 1, status=status.astype(jnp.int32))
         return _State(new, radius, undefined)
@@ -113,12 +134,52 @@ def evaluated(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> Maxim
     return Maximum(x, value, gradient, 0.5 * (hessian + hessian.T), zero, zero)
 
 
-def at_maximum(at: Maximum) -> jax.Array:
-    """Whether the Hessian is negative definite and a Newton step would gain next to nothing, () bool."""
-    size, axes = jnp.linalg.eigh(at.hessian)
-    along = axes.T @ at.gradient
+def at_maximum(at: Maximum, limits: Limits | None) -> jax.Array:
+    """Whether no step within the limits gains anything to speak of: () bool."""
+    if limits is None:
+        return _is_top(at.gradient, at.hessian, at.value)
+    pushed = pushed_limits(at, limits, at.gradient)
+    return _is_top(*held(at.gradient, at.hessian, limits.matrix, pushed), at.value)
+
+
+def _is_top(gradient: jax.Array, hessian: jax.Array, value: jax.Array) -> jax.Array:
+    """Whether the Hessian is negative definite and a Newton step would gain next to nothing."""
+    size, axes = jnp.linalg.eigh(hessian)
+    along = axes.T @ gradient
     gain = -0.5 * jnp.sum(along * along / jnp.where(size < 0, size, -1.0))
-    return jnp.all(size < 0) & (gain < GAIN * (1 + jnp.abs(at.value)))
+    return jnp.all(size < 0) & (gain < GAIN * (1 + jnp.abs(value)))
+
+
+def pushed_limits(at: Maximum, limits: Limits, direction: jax.Array) -> jax.Array:
+    """Which limits are reached and would be passed along a direction: (m,) bool."""
+    place, along = limits.matrix @ at.x, limits.matrix @ direction
+    near = AT_LIMIT * (limits.high - limits.low)
+    return ((place >= limits.high - near) & (along > 0)) | ((place <= limits.low + near) & (along < 0))
+
+
+def held(gradient: jax.Array, hessian: jax.Array, matrix: jax.Array, which: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Gradient and Hessian for steps that leave some linear combinations as they are, rows of `matrix`."""
+    rows = jnp.where(which[:, None], matrix / jnp.linalg.norm(matrix, axis=1, keepdims=True), 0.0)
+    gone = rows.T @ jnp.linalg.pinv(rows @ rows.T, rtol=1e-10) @ rows
+    kept = jnp.eye(len(gradient)) - gone
+    stiff = 1.0 + jnp.sqrt(jnp.sum(hessian * hessian))
+    return kept @ gradient, kept @ hessian @ kept - stiff * gone
+
+
+def limited_step(at: Maximum, radius: jax.Array, limits: Limits | None) -> tuple[jax.Array, jax.Array]:
+    """The best step within the region of trust and the limits, (p,), and what it should gain, ()."""
+    if limits is None:
+        return trusted_step(at.gradient, at.hessian, radius)
+    pushed = pushed_limits(at, limits, at.gradient)
+    step = jnp.zeros_like(at.x)
+    for _ in range(limits.matrix.shape[0] + 1):  # each round may hold one more
+        step, _ = trusted_step(*held(at.gradient, at.hessian, limits.matrix, pushed), radius)
+        pushed = pushed | pushed_limits(at, limits, step)
+    place, along = limits.matrix @ at.x, limits.matrix @ step
+    moving = jnp.abs(along) > 1e-12 * (limits.high - limits.low)
+    room = jnp.where(along > 0, limits.high - place, limits.low - place) / jnp.where(moving, along, 1.0)
+    step = step * jnp.clip(jnp.min(jnp.where(moving & ~pushed, room, jnp.inf)), 0.0, 1.0)
+    return step, at.gradient @ step + 0.5 * step @ at.hessian @ step
 
 
 def trusted_step(gradient: jax.Array, hessian: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +16,7 @@ from jfstat.data.subband import subband
 from jfstat.geometry.orbit import orbit_speed
 from jfstat.searching.loudest import Method, loudest, method_for
 from jfstat.searching.memory import most_templates, needed_bytes, parts_needed
+from jfstat.searching.progress import progress_bar
 from jfstat.searching.tables import candidates_table
 from jfstat.searching.workers import in_order, workers_for
 from jfstat.statistic.check import check_data, check_point, fit
@@ -124,7 +124,7 @@ def search(
     n_templates = stack.alpha.shape[0]
     plan = search_plan(data, stack, batch_size)
     best = NO_PEAKS
-    with _progress_bar(n_templates * len(plan.bands), progress) as advance:
+    with progress_bar(n_templates * len(plan.bands), progress, "search", "templates") as advance:
         for band in plan.bands:
             part, plan = _search_band(data, stack, plan, band, int(top), threshold, batch_size is None, advance)
             best = merge_peaks(best, part, int(top), threshold)
@@ -342,17 +342,3 @@ def _twoF_per_detector(data: FstatData, found: Doppler, twoF: np.ndarray) -> np.
 @jax.jit
 def _per_detector(data: FstatData, points: Doppler) -> jax.Array:
     return jax.vmap(lambda point: fstat(data, point).twoF_per_detector)(points)
-
-
-@contextmanager
-def _progress_bar(total: int, show: bool) -> Iterator[Any]:
-    """A function to be told how many templates were done."""
-    tqdm = None
-    if show:
-        with suppress(ImportError):
-            from tqdm.auto import tqdm
-    if tqdm is None:
-        yield lambda n: None
-    else:
-        with tqdm(total=total, desc="search", unit=" templates") as bar:
-            yield bar.update

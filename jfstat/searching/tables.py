@@ -29,7 +29,8 @@ HDF5_SUFFIXES = (".hdf5", ".h5")
 
 
 def column_unit(name: str) -> str:
-    """Unit of a column of candidates, as astropy spells it; "" for none."""
+    """Unit of a column of candidates or of their errors, as astropy spells it; "" for none."""
+    name = name.removesuffix("_error")
     if name == "freq":
         return "Hz"
     derivative = re.fullmatch(r"f(\d+)dot", name)
@@ -65,10 +66,11 @@ def candidates_table(
     columns["twoF"] = np.asarray(twoF, np.float64)
     if twoF_per_detector is not None:
         columns |= {f"twoF_{name}": twoF_per_detector[:, d] for d, name in enumerate(meta["detectors"])}
-    return _with_units(columns, {"version": __version__} | meta)
+    return in_units(columns, {"version": __version__} | meta)
 
 
-def _with_units(columns: dict[str, np.ndarray], meta: dict[str, Any]) -> QTable:
+def in_units(columns: dict[str, np.ndarray], meta: dict[str, Any]) -> QTable:
+    """A table of columns with the units of their names; see `column_unit`."""
     from astropy.table import QTable
     from astropy.units import Quantity
 
@@ -206,14 +208,16 @@ _COMMENTS = {
 }
 
 
-def _plain(table: Any, name: str) -> np.ndarray:
-    """Column without its unit, float64; zeros where spin-downs are absent."""
+def plain_column(table: Any, name: str) -> np.ndarray:
+    """Column without its unit, float64; zeros where spin-downs are absent, NaN for masked values."""
     if name not in table.colnames:
         if re.fullmatch(r"f\d+dot", name):
             return np.zeros(len(table))
-        raise ValueError(f"table lacks the column {name!r}, which the text format needs: add it or use .ecsv.")
+        raise ValueError(f"table lacks the column {name!r}: add it, or, to write it, use .ecsv.")
     column, unit = table[name], column_unit(name)
     try:
+        if getattr(column, "mask", None) is not None:
+            column = column.astype(np.float64).filled(np.nan)
         if unit and getattr(column, "unit", None) is not None:
             return np.asarray(column.to_value(unit), np.float64)
         return np.asarray(getattr(column, "value", column), np.float64)
@@ -227,9 +231,9 @@ def _text(table: Any) -> str:
     if "asini" in table.colnames:
         names += TEXT_ORBIT_COLUMNS
     beyond = [name for name in table.colnames if re.fullmatch(r"f([4-9]|\d\d+)dot", name)]
-    if beyond and np.any(_plain(table, beyond[0])):
+    if beyond and np.any(plain_column(table, beyond[0])):
         raise ValueError(f"table has the column {beyond[0]!r}, which the text format cannot hold: use .ecsv.")
-    columns = [_plain(table, name) for name in names]
+    columns = [plain_column(table, name) for name in names]
     meta = dict(table.meta)
     lines = [f"%% {label} = {meta[key]}" for key, (label, _) in _COMMENTS.items() if meta.get(key) is not None]
     if meta.get("detectors"):
@@ -250,7 +254,7 @@ def _from_text(text: str, path: Path) -> QTable:
     rows = [line.split() for line in lines if line.strip() and not line.startswith("%")]
     values = np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
     columns = {re.sub(r"^2F", "twoF", name): values[:, i].copy() for i, name in enumerate(names)}
-    return _with_units(columns, _meta_from_comments(comments))
+    return in_units(columns, _meta_from_comments(comments))
 
 
 def _meta_from_comments(comments: list[str]) -> dict[str, Any]:

@@ -1,0 +1,149 @@
+"""From a table of candidates, or templates, to one Doppler a row and what is wrong with the rows that are none."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.followup.parameters import all_parameters, spin_name, spin_order, values
+from jfstat.searching.tables import ORBIT_COLUMNS, plain_column
+from jfstat.statistic.check import fit
+from jfstat.templates import ORBIT_FIELDS, Doppler, Orbit
+from jfstat.validation import gps_integer
+
+HARMLESS = {"alpha": 0.0, "delta": 0.0, "asini": 0.0, "period": 1e6, "tp": 0.0, "ecc": 0.0, "argp": 0.0}
+"""Values that stand for those of bad rows, which are not computed."""
+
+
+class Candidates(NamedTuple):
+    """The rows of a table; n of them.
+
+    Attributes
+    ----------
+    points : Doppler
+        A stack, NumPy leaves; harmless values in bad rows.
+    given : dict of (n,) float64 ndarrays
+        The parameters as they were, by name.
+    problems : list of n str
+        What is wrong with a row; empty where it is good.
+    """
+
+    points: Doppler
+    given: dict[str, np.ndarray]
+    problems: list[str]
+
+
+def read_rows(data: FstatData, found: Any) -> Candidates:
+    """Candidates from what a user has.
+
+    Parameters
+    ----------
+    data : FstatData
+    found : table, Doppler
+        As `refine` takes.
+
+    Raises
+    ------
+    ValueError
+        If it is no table, lacks a column, or one has a wrong unit.
+    """
+    if isinstance(found, Doppler):
+        names = all_parameters(found)
+        stack = np.atleast_2d(np.asarray(values(found, names)).reshape(-1, len(names)))
+        given, reftime = {name: stack[:, i] for i, name in enumerate(names)}, found.reftime
+    else:
+        if not hasattr(found, "colnames"):
+            raise ValueError(
+                f"found must be a table of candidates, as from jfstat.search, or a Doppler, not {type(found).__name__}."
+            )
+        given = _columns(found)
+        reftime = found.meta.get("reftime")
+    reftime = data.reftime if reftime is None else gps_integer(reftime, "reftime")
+    problems = _impossible(given)
+    good = np.array([not problem for problem in problems], bool)
+    points = _doppler({name: np.where(good, x, _harmless(data, name)) for name, x in given.items()}, reftime)
+    for row, misfit in enumerate(_misfits(data, points)):
+        problems[row] = problems[row] or misfit
+    good = np.array([not problem for problem in problems], bool)
+    points = _doppler({name: np.where(good, x, _harmless(data, name)) for name, x in given.items()}, reftime)
+    return Candidates(points, given, problems)
+
+
+def _columns(found: Any) -> dict[str, np.ndarray]:
+    """The parameters' columns, without units."""
+    names = set(found.colnames)
+    missing = [name for name in ("freq", "alpha", "delta") if name not in names]
+    orbital = [name for name in ORBIT_COLUMNS if name in names]
+    if orbital:
+        missing += [name for name in ("asini", "period", "tp") if name not in names]
+    if missing:
+        raise ValueError(
+            f"found lacks the column {missing[0]!r}: candidates need freq, alpha, delta, and asini, period "
+            "and tp if they have an orbit."
+        )
+    order = max(k for k in (spin_order(name) for name in names) if k is not None)
+    columns = {spin_name(k): plain_column(found, spin_name(k)) for k in range(order + 1)}
+    # text files have columns of derivatives that no template had
+    while order > 1 and not np.any(columns[spin_name(order)]):
+        del columns[spin_name(order)]
+        order -= 1
+    columns |= {name: plain_column(found, name) for name in ("alpha", "delta")}
+    if orbital:
+        zero = np.zeros(len(found))
+        orbit = {name: plain_column(found, name) if name in names else zero for name in ORBIT_COLUMNS}
+        if np.any(orbit["asini"] != 0):  # as a column of zeros it is no orbit
+            columns |= orbit
+    return columns
+
+
+def _harmless(data: FstatData, name: str) -> float:
+    k = spin_order(name)
+    return HARMLESS.get(name, float(data.band.f_centre) if k == 0 else 0.0)
+
+
+def _impossible(given: dict[str, np.ndarray]) -> list[str]:
+    """For each row what makes it no template at all."""
+    problems = [""] * len(given["freq"])
+    rules = {
+        "freq": (lambda x: x > 0, "is not positive"),
+        "delta": (lambda x: abs(x) <= np.pi / 2 + 1e-12, "is beyond a pole"),
+        "asini": (lambda x: x >= 0, "is negative"),
+        "period": (lambda x: x > 0, "is not positive"),
+        "ecc": (lambda x: (x >= 0) & (x < 1), "is not within [0, 1)"),
+    }
+    for name, x in given.items():
+        rule, complaint = rules.get(name, (np.isfinite, ""))
+        finite = np.isfinite(x)
+        bad = ~finite | ~rule(np.where(finite, x, HARMLESS.get(name, 1.0)))
+        for row in np.flatnonzero(bad):
+            problems[row] = problems[row] or f"not refined: {name} {complaint if finite[row] else 'is not a number'}"
+    if "asini" in given:
+        with np.errstate(all="ignore"):
+            speed = 2 * np.pi * given["asini"] / given["period"] / (1 - given["ecc"])
+        for row in np.flatnonzero(speed >= 1):
+            problems[row] = problems[row] or "not refined: the orbit is faster than light"
+    return problems
+
+
+def _doppler(columns: dict[str, np.ndarray], reftime: int) -> Doppler:
+    order = max(k for k in (spin_order(name) for name in columns) if k is not None)
+    fkdot = np.stack([columns[spin_name(k)] for k in range(order + 1)], axis=-1)
+    orbit = Orbit(*(columns[name] for name in ORBIT_FIELDS)) if "asini" in columns else None
+    return jax.tree.map(np.asarray, Doppler(columns["alpha"], columns["delta"], fkdot, reftime, orbit))
+
+
+def _misfits(data: FstatData, points: Doppler) -> list[str]:
+    """For each of a stack of templates why it does not fit the data; empty if it does."""
+    below, above, orbit, coarse = (np.asarray(x) for x in jax.vmap(lambda point: fit(data, point, False))(points))
+    beyond = np.maximum(np.maximum(below, above), orbit)
+    return [
+        f"not refined: outside the data's band by {outside:.3g} Hz at some time"
+        if outside > 0
+        else "not refined: the orbit turns too fast for data prepared without orbit="
+        if error > 0
+        else ""
+        for outside, error in zip(beyond, coarse, strict=True)
+    ]

@@ -1,0 +1,185 @@
+"""From prepared data and a batch of candidates to their peaks: narrow, whiten, try, climb; one compiled function."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrowdata import NarrowData
+from jfstat.followup.coordinates import Coordinates, whitened
+from jfstat.followup.newton import CONVERGED, Limits, Maximum, held, maximise, pushed_limits
+from jfstat.followup.parameters import values
+from jfstat.statistic.fstat import fstat, twoF
+from jfstat.statistic.narrow import NarrowPlan, narrowed
+from jfstat.templates import Doppler
+
+
+class Peak(NamedTuple):
+    """Where a candidate ended; p parameters, D detectors.
+
+    Attributes
+    ----------
+    point : Doppler
+    twoF, start_twoF : () float64
+        There and at the start.
+    twoF_per_detector : (D,) float64
+    covariance : (p, p) float64
+        Of the fitted parameters; NaN where 2F has no maximum, and for those at their limits.
+    steps, status : () int32
+        See `Maximum`; steps of all climbs together.
+    at_limit : (m,) bool
+        Which limits hold it back.
+    tried : () int32
+        Trial points within the data's reach, and the climbs' starts.
+    """
+
+    point: Doppler
+    twoF: jax.Array
+    start_twoF: jax.Array
+    twoF_per_detector: jax.Array
+    covariance: jax.Array
+    steps: jax.Array
+    status: jax.Array
+    at_limit: jax.Array
+    tried: jax.Array
+
+
+@partial(jax.jit, static_argnames=("names", "bounded", "plan", "n_climbs", "at_once"))
+def follow(
+    data: FstatData,
+    points: Doppler,
+    low: jax.Array,
+    high: jax.Array,
+    reach: float,
+    trials: jax.Array,
+    names: tuple[str, ...],
+    bounded: tuple[str, ...],
+    plan: NarrowPlan,
+    n_climbs: int,
+    at_once: int,
+) -> Peak:
+    """Follow up a stack of candidates.
+
+    Parameters
+    ----------
+    data : FstatData
+    points : Doppler
+        Stack of n templates that fit the data.
+    low, high : (m,) float64
+        Limits of the parameters `bounded`.
+    reach : float
+        Of the narrow data, Hz.
+    trials : (t, p) float64
+        Whitened coordinates of points to try; the first should be the origin.
+    names, bounded : tuples of str, static
+        Parameters to fit, and which of them have limits.
+    plan : NarrowPlan, static
+    n_climbs : int, static
+        From how many of the trial points to climb.
+    at_once : int, static
+        Candidates whose climbs are computed together; divides n.
+
+    Returns
+    -------
+    Peak
+        Leading axis n.
+    """
+
+    def narrow_one(point: Doppler) -> tuple[NarrowData, Coordinates]:
+        return narrowed(data, point, reach, plan), whitened(data, point, names, bounded)
+
+    # narrow data of one candidate keep a device busy; their climbs do so only together
+    narrow = jax.lax.map(narrow_one, points)
+    n = points.alpha.shape[0]
+    groups = jax.tree.map(lambda x: x.reshape(n // at_once, at_once, *x.shape[1:]), narrow)
+    peaks = jax.lax.map(
+        jax.vmap(lambda x: climb(x[0], x[1], low, high, trials, bounded, n_climbs)),
+        groups,
+    )
+    return jax.tree.map(lambda x: x.reshape(n, *x.shape[2:]), peaks)
+
+
+def climb(
+    near: NarrowData,
+    coordinates: Coordinates,
+    low: jax.Array,
+    high: jax.Array,
+    trials: jax.Array,
+    bounded: tuple[str, ...],
+    n_climbs: int,
+) -> Peak:
+    """Climb from the best trial points around one candidate; see `follow`."""
+
+    def value(x: jax.Array) -> jax.Array:
+        return twoF(near, coordinates.point(x))
+
+    limits = parameter_limits(coordinates, bounded, low, high)
+    heights = jax.vmap(value)(trials)
+    allowed = jnp.isfinite(heights)
+    if limits is not None:
+        place = trials @ limits.matrix.T
+        allowed = allowed & jnp.all((place >= limits.low) & (place <= limits.high), axis=1)
+    start_twoF = heights[0]
+    heights = jnp.where(allowed, heights, -jnp.inf)
+    if n_climbs < trials.shape[0]:
+        _, best = jax.lax.top_k(heights, n_climbs)
+        starts = trials[best]
+    else:
+        starts = trials
+    climbs: Maximum = jax.vmap(lambda start: maximise(value, start, limits))(starts)
+    ends = jnp.where(jnp.isfinite(climbs.value), climbs.value, -jnp.inf)
+    highest = jnp.argmax(ends + jnp.where(climbs.status == CONVERGED, 1e-6, 0.0))
+    end: Maximum = jax.tree.map(lambda x: x[highest], climbs)
+
+    at_limit = jnp.zeros(len(bounded), bool)
+    hessian = end.hessian
+    if limits is not None:
+        at_limit = pushed_limits(end, limits, end.gradient)
+        _, hessian = held(end.gradient, end.hessian, limits.matrix, at_limit)
+    point = coordinates.point(end.x)
+    found = fstat(near, point)
+    return Peak(
+        point=point,
+        twoF=found.twoF,
+        start_twoF=start_twoF,
+        twoF_per_detector=found.twoF_per_detector,
+        covariance=covariance(coordinates, end.x, hessian, bounded, at_limit),
+        steps=jnp.sum(climbs.steps),
+        status=end.status,
+        at_limit=at_limit,
+        tried=jnp.sum(allowed),
+    )
+
+
+def parameter_limits(
+    coordinates: Coordinates, bounded: tuple[str, ...], low: jax.Array, high: jax.Array
+) -> Limits | None:
+    """Limits of parameters as limits of whitened coordinates, in which they are linear; None without any."""
+    if not bounded:
+        return None
+    rows = jnp.array([coordinates.names.index(name) for name in bounded])
+    centre = values(coordinates.centre, bounded)
+    return Limits(coordinates.matrix[rows], low - centre, high - centre)
+
+
+def covariance(
+    coordinates: Coordinates, x: jax.Array, hessian: jax.Array, bounded: tuple[str, ...], at_limit: jax.Array
+) -> jax.Array:
+    """Covariance of the parameters at a maximum of 2F, (p, p) float64: 2F is twice the log-likelihood ratio.
+
+    NaN where the Hessian is not negative definite, and for parameters at their limits, which the others' is conditional
+    on.
+    """
+    slope = jax.jacfwd(coordinates.values)(x)
+    size, axes = jnp.linalg.eigh(-0.5 * hessian)
+    turned = slope @ axes
+    matrix = (turned / jnp.where(size > 0, size, jnp.nan)) @ turned.T
+    for i, name in enumerate(bounded):
+        k = coordinates.names.index(name)
+        hidden = jnp.where(at_limit[i], jnp.nan, 0.0)
+        matrix = matrix.at[k].add(hidden).at[:, k].add(hidden)
+    return matrix
