@@ -5,6 +5,7 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.data.prepare import prepare
 from jfstat.followup.coordinates import Coordinates, whiten
 from jfstat.followup.metric import metric
+from jfstat.followup.posterior import log_posterior
 from jfstat.followup.refine import refine
 from jfstat.searching.grid import grid
 from jfstat.searching.search import search
@@ -33,6 +34,7 @@ __all__ = [
     "fstat",
     "grid",
     "inject",
+    "log_posterior",
     "metric",
     "narrow",
     "predict_twoF",

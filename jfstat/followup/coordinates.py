@@ -101,11 +101,10 @@ class Coordinates:
         Volume is flat in frequency, its derivatives and the orbit, and isotropic on the sky: the prior that `posterior`
         takes.
         """
-        if not self.flat_sky:
-            return jnp.log(jnp.cos(self.point(x).delta)) if "delta" in self.names else jnp.zeros(())
-        step = self.matrix @ x
-        square = sum(step[self.names.index(name)] ** 2 for name in SKY)
-        return jnp.log(_sinc(jnp.asarray(square)))
+        if self.flat_sky:
+            step = self.matrix @ x
+            return -1.5 * jnp.log1p(sum(step[self.names.index(name)] ** 2 for name in SKY))
+        return jnp.log(jnp.cos(self.point(x).delta)) if "delta" in self.names else jnp.zeros(())
 
 
 def whiten(
@@ -198,22 +197,12 @@ def _taylor(later: jax.Array, q: int) -> jax.Array:
 
 
 def _turned(centre: Doppler, step: jax.Array) -> jax.Array:
-    """Change of the unit vector to the source, (3,), after a step of (east, north) rad along a great circle."""
+    """Change of the unit vector to the source, (3,), after a step (east, north) on the sphere's tangent plane."""
     sin_a, cos_a = jnp.sin(centre.alpha), jnp.cos(centre.alpha)
     sin_d, cos_d = jnp.sin(centre.delta), jnp.cos(centre.delta)
     east = jnp.stack([-sin_a, cos_a, jnp.zeros_like(sin_a)])
     north = jnp.stack([-sin_d * cos_a, -sin_d * sin_a, cos_d])
     square = jnp.sum(step * step)
-    back = 0.5 * square * _sinc(0.25 * square) ** 2  # 1 - cos r
-    return _sinc(square) * (step[0] * east + step[1] * north) - back * sky_vector(centre.alpha, centre.delta)
-
-
-def _sinc(square: jax.Array) -> jax.Array:
-    """sin(r)/r as a function of r^2, smooth at 0."""
-    small = square < 0.5
-    tiny = jnp.where(small, square, 0.0)
-    series = jnp.ones_like(square)
-    for k in range(9, 0, -1):
-        series = 1 - series * tiny / (2 * k * (2 * k + 1))
-    r = jnp.sqrt(jnp.where(small, 1.0, square))
-    return jnp.where(small, series, jnp.sin(r) / r)
+    long = jnp.sqrt(1 + square)
+    sideways = (step[0] * east + step[1] * north) / long
+    return sideways - (square / (long * (1 + long))) * sky_vector(centre.alpha, centre.delta)

@@ -1,4 +1,4 @@
-"""From prepared data and a batch of candidates to their peaks: narrow, whiten, try, climb; one compiled function."""
+"""From prepared data and a batch of candidates to their peaks: narrow and whiten, then try and climb."""
 
 from __future__ import annotations
 
@@ -48,36 +48,46 @@ class Peak(NamedTuple):
     tried: jax.Array
 
 
-@partial(jax.jit, static_argnames=("names", "bounded", "plan", "n_climbs", "at_once"))
-def follow(
+@partial(jax.jit, static_argnames=("names", "bounded"))
+def focus(
     data: FstatData,
     points: Doppler,
-    low: jax.Array,
-    high: jax.Array,
     reach: float,
-    trials: jax.Array,
+    plan: NarrowPlan,
     names: tuple[str, ...],
     bounded: tuple[str, ...],
-    plan: NarrowPlan,
+) -> tuple[NarrowData, Coordinates]:
+    """Narrow data and whitened coordinates around each of a stack of templates that fit the data; stacked.
+
+    One template after the other: the data around one keep a device busy.
+    """
+    return jax.lax.map(
+        lambda point: (narrowed(data, point, reach, plan), whitened(data, point, names, bounded)), points
+    )
+
+
+@partial(jax.jit, static_argnames=("bounded", "n_climbs", "at_once"))
+def follow(
+    near: NarrowData,
+    coordinates: Coordinates,
+    low: jax.Array,
+    high: jax.Array,
+    trials: jax.Array,
+    bounded: tuple[str, ...],
     n_climbs: int,
     at_once: int,
 ) -> Peak:
-    """Follow up a stack of candidates.
+    """Climb from a stack of candidates, n of them.
 
     Parameters
     ----------
-    data : FstatData
-    points : Doppler
-        Stack of n templates that fit the data.
+    near, coordinates : NarrowData, Coordinates
+        From `focus`.
     low, high : (m,) float64
         Limits of the parameters `bounded`.
-    reach : float
-        Of the narrow data, Hz.
     trials : (t, p) float64
         Whitened coordinates of points to try; the first should be the origin.
-    names, bounded : tuples of str, static
-        Parameters to fit, and which of them have limits.
-    plan : NarrowPlan, static
+    bounded : tuple of str, static
     n_climbs : int, static
         From how many of the trial points to climb.
     at_once : int, static
@@ -88,19 +98,10 @@ def follow(
     Peak
         Leading axis n.
     """
-
-    def narrow_one(point: Doppler) -> tuple[NarrowData, Coordinates]:
-        return narrowed(data, point, reach, plan), whitened(data, point, names, bounded)
-
-    # narrow data of one candidate keep a device busy; their climbs do so only together
-    narrow = jax.lax.map(narrow_one, points)
-    n = points.alpha.shape[0]
-    groups = jax.tree.map(lambda x: x.reshape(n // at_once, at_once, *x.shape[1:]), narrow)
-    peaks = jax.lax.map(
-        jax.vmap(lambda x: climb(x[0], x[1], low, high, trials, bounded, n_climbs)),
-        groups,
-    )
-    return jax.tree.map(lambda x: x.reshape(n, *x.shape[2:]), peaks)
+    n = near.samples.shape[0]
+    groups = jax.tree.map(lambda x: x.reshape(n // at_once, at_once, *x.shape[1:]), (near, coordinates))
+    together = jax.vmap(lambda x: climb(x[0], x[1], low, high, trials, bounded, n_climbs))
+    return jax.tree.map(lambda x: x.reshape(n, *x.shape[2:]), jax.lax.map(together, groups))
 
 
 def climb(

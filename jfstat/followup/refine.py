@@ -13,7 +13,7 @@ from scipy.stats import chi2
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.followup.candidates import Candidates, read_rows
-from jfstat.followup.follow import Peak, follow
+from jfstat.followup.follow import Peak, focus, follow
 from jfstat.followup.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
 from jfstat.followup.parameters import all_parameters, check_parameters, usual_parameters, values, with_fields
 from jfstat.followup.starts import trial_points
@@ -237,22 +237,10 @@ def _follow_rows(
     n = len(rows)
     padded = rows[np.minimum(np.arange(1 << (n - 1).bit_length()), n - 1)]  # few sizes, few compilations
     points = jax.tree.map(lambda x: x[padded], results.points)
-    peaks: Peak = jax.tree.map(
-        lambda x: np.asarray(x)[:n],
-        follow(
-            data,
-            points,
-            low,
-            high,
-            reach,
-            trials,
-            names,
-            bounded,
-            narrow_plan(data, points, reach),
-            min(CLIMBS, len(trials)),
-            min(AT_ONCE, len(padded)) if on_cpu else len(padded),
-        ),
-    )
+    near, coordinates = focus(data, points, reach, narrow_plan(data, points, reach), names, bounded)
+    at_once = min(AT_ONCE, len(padded)) if on_cpu else len(padded)
+    ends = follow(near, coordinates, low, high, trials, bounded, min(CLIMBS, len(trials)), at_once)
+    peaks: Peak = jax.tree.map(lambda x: np.asarray(x)[:n], ends)
     first = results.steps[rows] == 0
     results.start_twoF[rows[first]] = peaks.start_twoF[first]
     results.steps[rows] += peaks.steps

@@ -71,8 +71,8 @@ def fit(data: FstatData, point: Doppler, band: bool) -> Fit:
 
 def nan_unless_fit(data: FstatData | NarrowData, point: Doppler, band: bool = False) -> jax.Array:
     """1, or NaN for a template that does not fit, to multiply results with: their gradients are then NaN as well."""
-    if isinstance(data, NarrowData):
-        return jnp.where(covers(data, point), 1.0, jnp.nan)
+    if isinstance(data, NarrowData):  # whose Fa and Fb are NaN themselves
+        return jnp.ones(())
     return jnp.where(jnp.max(jnp.stack(fit(data, point, band))) <= 0, 1.0, jnp.nan)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.fstatdata import FstatData
+from jfstat.data.fstatdata import FstatData, static
 from jfstat.data.lengths import largest_divisor
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.plan import BLOCK_CYCLES, RINGING
@@ -40,26 +40,28 @@ FINE_NODES, FINE_TURNS = 6, 0.085
 """The same for the blocks in which samples are first summed: to 2e-8."""
 
 
-class NarrowPlan(NamedTuple):
-    """Sizes of narrow data, all static.
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class NarrowPlan:
+    """Sizes of narrow data; the same for other data of such sizes compile nothing anew.
 
     Attributes
     ----------
-    fine : int
-        Samples of the blocks that are summed first.
-    per_block : int
-        Such blocks in each block of the narrow data.
-    first : tuple of int
+    first : (B,) int32
         For each block that holds data, the first of its fine blocks. The series' last block ends where the series does
         and so overlaps with the one before, which keeps the data of both.
-    overlap : int
+    overlap : () int32
         Fine blocks of the last one, if it is there, that belong to the one before.
+    fine : int, static
+        Samples of the blocks that are summed first.
+    per_block : int, static
+        Such blocks in each block of the narrow data.
     """
 
-    fine: int
-    per_block: int
-    first: tuple[int, ...]
-    overlap: int
+    first: np.ndarray
+    overlap: np.ndarray
+    fine: int = static()
+    per_block: int = static()
 
 
 def usual_reach(data: FstatData, point: Doppler) -> float:
@@ -97,7 +99,8 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float) -> NarrowPlan:
     np.add.at(used, np.clip(last, 0, n_blocks - 1) + 1, -1)
     kept = np.flatnonzero(np.cumsum(used)[:n_blocks] > 0)
     first = np.minimum(kept * per_block, n_fine - per_block)
-    return NarrowPlan(fine, per_block, tuple(first.tolist()), int(kept[-1] * per_block - first[-1]))
+    overlap = kept[-1] * per_block - first[-1]
+    return NarrowPlan(first.astype(np.int32), np.asarray(overlap, np.int32), fine, per_block)
 
 
 def narrow(data: FstatData, point: Doppler, *, reach: Any = None) -> NarrowData:
@@ -143,11 +146,11 @@ def narrow(data: FstatData, point: Doppler, *, reach: Any = None) -> NarrowData:
     return narrowed(data, point, reach, narrow_plan(data, point, reach))
 
 
-@partial(jax.jit, static_argnames="plan")
+@jax.jit
 def narrowed(data: FstatData, point: Doppler, reach: float, plan: NarrowPlan) -> NarrowData:
     """`narrow` after all decisions; for one template, and traceable."""
     size = plan.fine * plan.per_block
-    start = data.band.start + data.band.dt * (plan.fine * jnp.asarray(plan.first, jnp.float64) - 0.5)
+    start = data.band.start + data.band.dt * (plan.fine * jnp.asarray(plan.first).astype(jnp.float64) - 0.5)
     time = start[:, None] + data.band.dt * (0.5 * size) * (1 + jnp.asarray(chebyshev_nodes(NODES)))
     samples = jax.lax.map(lambda x: compressed(data, point, plan, *x), (data.series, data.trajectory))
     return NarrowData(
@@ -194,11 +197,11 @@ def compressed(
     centres = band.start + band.dt * (fine * jnp.arange(n_fine, dtype=jnp.float64) + 0.5 * (fine - 1))
     inner = centres[:, None] + band.dt * (0.5 * fine) * jnp.asarray(chebyshev_nodes(FINE_NODES))
     turned = at_nodes[..., None] * harmonics(trajectory.sidereal(inner)).astype(at_nodes.dtype)  # (n_fine, M, 5)
-    members = np.asarray(plan.first)[:, None] + np.arange(plan.per_block)
-    own = np.ones(members.shape, bool)
-    own[-1, : plan.overlap] = False
-    grouped = jnp.where(jnp.asarray(own)[..., None, None], turned[jnp.asarray(members)], 0)
-    grouped = grouped.reshape(len(plan.first), -1, 5)
+    n_blocks = plan.first.shape[0]
+    place = jnp.arange(plan.per_block, dtype=jnp.int32)
+    own = (jnp.arange(n_blocks)[:, None] < n_blocks - 1) | (place >= plan.overlap)
+    grouped = jnp.where(own[..., None, None], turned[jnp.asarray(plan.first)[:, None] + place], 0)
+    grouped = grouped.reshape(n_blocks, -1, 5)
     places = (np.arange(plan.per_block)[:, None] + 0.5 * (1 + chebyshev_nodes(FINE_NODES))) * (2 / plan.per_block) - 1
     spread = jnp.asarray(lagrange(NODES, places.ravel()))
     return jnp.einsum("bqh,qk->hbk", grouped, spread.astype(grouped.dtype)) * band.dt.astype(grouped.dtype)

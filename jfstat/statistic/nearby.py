@@ -36,9 +36,10 @@ def phase_factor(data: NarrowData, point: Doppler) -> tuple[jax.Array, jax.Array
 
 
 def fa_fb(data: NarrowData, point: Doppler) -> tuple[jax.Array, jax.Array]:
-    """Fa and Fb of every detector at ``point.fkdot``, (D,) complex128 each; right within the data's reach."""
+    """Fa and Fb of every detector at ``point.fkdot``, (D,) complex128 each; NaN beyond the data's reach."""
     cos, sin = phase_factor(data, point)
-    sums = jnp.einsum("dhbk,dbk->dh", data.samples, jax.lax.complex(cos, -sin))
+    inside = jnp.where(_followed(cos, sin), 1.0, jnp.nan)
+    sums = jnp.einsum("dhbk,dbk->dh", data.samples, jax.lax.complex(cos, -sin)) * inside.astype(jnp.complex128)
     a, b = jax.vmap(pattern_coefficients, (0, None, None))(data.response, point.alpha, point.delta)
     return jnp.sum(a.astype(sums.dtype) * sums, axis=1), jnp.sum(b.astype(sums.dtype) * sums, axis=1)
 
@@ -60,6 +61,11 @@ def covers(data: NarrowData, point: Doppler) -> jax.Array:
     -------
     () bool.
     """
-    cos, sin = (jax.lax.stop_gradient(x) for x in phase_factor(data, point))
+    return _followed(*phase_factor(data, point))
+
+
+def _followed(cos: jax.Array, sin: jax.Array) -> jax.Array:
+    """Whether the last Chebyshev coefficients of a phase factor are small in every block, () bool."""
     last = jnp.asarray(_COEFFICIENTS[-2:].T)
-    return jnp.max(jnp.abs(cos @ last) + jnp.abs(sin @ last)) <= TAIL
+    size = jnp.abs(jax.lax.stop_gradient(cos) @ last) + jnp.abs(jax.lax.stop_gradient(sin) @ last)
+    return jnp.max(size) <= TAIL
