@@ -79,10 +79,10 @@ ACCURACY = {
     "30 days": (300.0, dict(days=30, duty=0.6, h0=1e-25)),
     "30 days, orbit": (150.0, dict(days=30, duty=0.6, h0=1e-25, orbit=ORBIT, reach=0.1)),
 }
-SLOW = ("30 days", "30 days, orbit", "1900 Hz, circular orbit")
+FAST = ("100 Hz, f2dot", "long orbit")
 
 
-@pytest.mark.parametrize("name", [pytest.param(k, marks=pytest.mark.slow) if k in SLOW else k for k in ACCURACY])
+@pytest.mark.parametrize("name", [k if k in FAST else pytest.param(k, marks=pytest.mark.slow) for k in ACCURACY])
 def test_two_f_within_reach_is_that_of_the_data(name):
     f0, options = ACCURACY[name]
     case = make(f0, seed=len(name), noise=True, **SMALL, **(dict(h0=6e-25) | options))
@@ -95,7 +95,7 @@ def test_two_f_within_reach_is_that_of_the_data(name):
     assert worst_error(case.data, narrow, points, case.doppler) < 1e-6
 
 
-@pytest.fixture(scope="module", params=["isolated", "binary"])
+@pytest.fixture(scope="module", params=["binary", pytest.param("isolated", marks=pytest.mark.slow)])
 def case(request):
     orbit = ORBIT if request.param == "binary" else None
     made = make(
@@ -115,7 +115,7 @@ def shifted(point, seconds):
     return jfstat.Doppler(point.alpha, point.delta, fkdot, point.reftime + seconds, point.orbit)
 
 
-@pytest.mark.parametrize("where", ["centre", "beside", "other reference time"])
+@pytest.mark.parametrize("where", [pytest.param("centre", marks=pytest.mark.slow), "beside", "other reference time"])
 def test_everything_at_a_template_is_that_of_the_data(case, where):
     point = dict(centre=case.centre, beside=case.beside).get(where) or shifted(case.beside, 45_000)
     found, truth = jfstat.fstat(case.narrow, point), jfstat.fstat(case.data, point)
@@ -146,44 +146,53 @@ def test_centre_without_a_reference_time_takes_that_of_the_data(case):
     assert float(jfstat.twoF(narrow, dated)) == float(jfstat.twoF(narrow, plain))
 
 
-def test_gradient_and_hessian_are_those_of_finite_differences_and_of_the_data(case):
+@pytest.fixture(scope="module")
+def around(case):
+    """2F as a function of steps from a template beside the peak that each, alone, change it by a part."""
     names = all_parameters(case.beside)
     x = values(case.beside, names)
-    steps = np.array([reaching_steps(case.data, case.beside, 0.3 / case.data.tspan)[name] for name in names])
+    steps = 0.3 / np.sqrt(np.diagonal(jfstat.metric(case.data, case.beside, phase_only=True)))
 
-    def value(data, y):  # in steps that each change 2F by a good part
+    def value(data, y):
         return jfstat.twoF(data, replaced(case.beside, names, x + y * steps))
 
-    gradient_of, hessian_of = jax.jit(jax.grad(value, argnums=1)), jax.jit(jax.hessian(value, argnums=1))
     zero = jnp.zeros(len(names))
-    gradient, hessian = np.asarray(gradient_of(case.narrow, zero)), np.asarray(hessian_of(case.narrow, zero))
-    size = np.sqrt(np.diagonal(hessian) ** 2 + gradient**2)
-    assert (size > 1e-3 * float(value(case.narrow, zero))).sum() >= len(names) - 1
-    np.testing.assert_allclose(hessian, hessian.T, atol=1e-9 * size.max())
+    gradient, hessian = jax.jit(jax.value_and_grad(value, argnums=1)), jax.jit(jax.hessian(value, argnums=1))
+    found, first = gradient(case.narrow, zero)
+    second = np.asarray(hessian(case.narrow, zero))
+    scale = np.maximum(np.sqrt(np.diagonal(second) ** 2 + np.asarray(first) ** 2), 1e-2 * float(found))
+    return SimpleNamespace(x=x, steps=steps, value=value, first=np.asarray(first), second=second, scale=scale,
+                           gradient=gradient, hessian=hessian, names=names)  # fmt: skip
 
-    truth = np.asarray(gradient_of(case.data, zero)), np.asarray(hessian_of(case.data, zero))
-    assert np.all(abs(gradient - truth[0]) < 1e-5 * size)
-    assert np.all(abs(hessian - truth[1]) < 1e-5 * np.sqrt(np.outer(size, size)))
 
-    @jax.jit
-    def slopes(towards):
-        """Of 2F and of its gradient along a direction, by central differences of fourth order."""
-        h = 0.01
-        at = [x + k * h * towards * steps for k in (-2, -1, 1, 2)]
-        actual = [jnp.dot((y - x) / steps, towards) / jnp.dot(towards, towards) for y in at]  # what float64 makes of it
-        near, far = actual[2] - actual[1], actual[3] - actual[0]
-        moved = [(y - x) / steps for y in at]
-        results = []
-        for function in (value, jax.grad(value, argnums=1)):
-            f = [function(case.narrow, y) for y in moved]
-            results.append((4 * (f[2] - f[1]) / near - (f[3] - f[0]) / far * 1) / 3)
-        return results
+def test_gradient_is_that_of_the_data(case, around):
+    _, truth = around.gradient(case.data, jnp.zeros(len(around.names)))
+    assert np.all(abs(around.first - truth) < 1e-5 * around.scale)
+    # each of some consequence, or nothing would be shown
+    assert np.mean(around.scale > 0.02 * float(jfstat.twoF(case.data, case.beside))) > 0.6
 
-    for k in range(len(names)):
-        direction = zero.at[k].set(1.0)
-        first, second = slopes(direction)
-        assert abs(float(first) - gradient[k]) < 1e-5 * size[k], names[k]
-        assert np.all(abs(np.asarray(second) - hessian[k]) < 1e-5 * np.sqrt(size[k] * size) + 1e-9), names[k]
+
+@pytest.mark.slow
+def test_hessian_is_that_of_the_data(case, around):
+    truth = np.asarray(around.hessian(case.data, jnp.zeros(len(around.names))))
+    assert np.all(abs(around.second - truth) < 1e-5 * np.sqrt(np.outer(around.scale, around.scale)))
+
+
+def test_gradient_and_hessian_are_those_of_finite_differences(case, around):
+    """Central differences of fourth order, at the steps that float64 makes of those asked for."""
+    p, h = len(around.names), 0.02
+    asked = h * np.array([-2.0, -1.0, 1.0, 2.0])[:, None, None] * np.eye(p)  # (4, p, p)
+    x = np.asarray(around.x)
+    actual = ((x + asked * around.steps) - x) / around.steps
+    f, df = (np.asarray(z) for z in jax.vmap(jax.vmap(around.gradient, (None, 0)), (None, 0))(case.narrow, actual))
+    along = np.einsum("kii->ki", actual)
+
+    def slope(y, width):
+        return (4 * (y[2] - y[1]) / (width[2] - width[1]) - (y[3] - y[0]) / (width[3] - width[0])) / 3
+
+    first, second = slope(f, along), slope(df, along[..., None])
+    assert np.all(abs(first - around.first) < 1e-5 * around.scale)
+    assert np.all(abs(second - around.second) < 1e-5 * np.sqrt(np.outer(around.scale, around.scale)))
 
 
 def outside(case, times=30.0):
@@ -246,7 +255,7 @@ def test_wider_reach_covers_more_and_stays_right(case):
     assert jfstat.covers(wide, point) and not jfstat.covers(case.narrow, point)
     rng = np.random.default_rng(4)
     points = random_templates(case.data, case.centre, float(wide.reach), 300, rng)
-    assert worst_error(case.data, wide, points, case.centre) < 1e-6
+    assert worst_error(case.data, wide, points, case.centre) < 2e-6
 
 
 def test_orbits_that_one_side_lacks_are_errors(case):
@@ -277,28 +286,31 @@ def test_arguments_that_make_no_sense_are_errors(case):
         jfstat.twoF_band(case.narrow, case.centre)
 
 
+def template(stack, k):
+    """The k-th of a stack."""
+    return jax.tree.map(lambda leaf: leaf[k], stack)
+
+
 def test_stacked_narrow_data_work_under_vmap_and_jit(case):
     rng = np.random.default_rng(5)
     steps = reaching_steps(case.data, case.centre, 2 / case.data.tspan)
     x = np.asarray(values(case.centre, ("freq", "alpha")))
     offsets = np.array([[0.0, 0.0], *(rng.uniform(-1, 1, (3, 2)) * [steps["freq"], steps["alpha"]])])
     centres = moved_stack(case.centre, ("freq", "alpha"), x + offsets)
-    singles = [jfstat.narrow(case.data, jax.tree.map(lambda leaf, k=k: leaf[k], centres)) for k in range(4)]
+    singles = [jfstat.narrow(case.data, template(centres, k)) for k in range(4)]
     stack = jax.tree.map(lambda *leaves: jnp.stack(leaves), *singles)
     assert "blocks" in repr(stack)
 
     beside = jax.jit(jax.vmap(jfstat.twoF, (0, None)))(stack, case.beside)
     truth = float(jfstat.twoF(case.data, case.beside))
     np.testing.assert_allclose(beside, np.full(4, truth), rtol=1e-6)
-    at_centres, gradients = jax.jit(jax.vmap(jax.value_and_grad(jfstat.twoF, argnums=1)))(stack, centres)
-    np.testing.assert_allclose(at_centres, stacked_two_f(case.data, centres), rtol=1e-6)
-    one = jax.grad(jfstat.twoF, argnums=1)(singles[2], jax.tree.map(lambda leaf: leaf[2], centres))
-    np.testing.assert_allclose(gradients.fkdot[2], one.fkdot, rtol=1e-6)
+    parts = jax.jit(jax.vmap(jfstat.fstat))(stack, centres)
+    np.testing.assert_allclose(parts.twoF, stacked_two_f(case.data, centres), rtol=1e-6)
+    np.testing.assert_allclose(parts.Fa[2], jfstat.fstat(singles[2], template(centres, 2)).Fa, rtol=1e-9)
     assert np.asarray(jax.vmap(jfstat.covers)(stack, centres)).all()
-    parts = jax.vmap(jfstat.fstat)(stack, centres)
-    np.testing.assert_allclose(parts.twoF, at_centres, rtol=1e-9)
-    found = jax.vmap(jfstat.estimate_amplitude)(stack, centres)
-    assert found.h0.shape == (4,) and np.isfinite(found.h0).all()
+    gradients = jax.vmap(jax.grad(jfstat.twoF, argnums=1))(stack, centres)
+    one = jax.grad(jfstat.twoF, argnums=1)(singles[2], template(centres, 2))
+    np.testing.assert_allclose(gradients.fkdot[2], one.fkdot, rtol=1e-6)
 
 
 def test_pole_and_long_gaps():

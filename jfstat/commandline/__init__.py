@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from jfstat.commandline import benchmark, demo, predict, search, simulate
+from jfstat.commandline import benchmark, demo, predict, refine, search, simulate
 from jfstat.commandline.options import Parser, UsageError
 
-SUBCOMMANDS = (demo, simulate, search, predict, benchmark)
+SUBCOMMANDS = (demo, simulate, search, refine, predict, benchmark)
 """Modules with ``add_parser(subparsers)``, whose parser sets ``run`` to a function of the parsed arguments."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""

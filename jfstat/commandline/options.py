@@ -121,6 +121,33 @@ def one_or_list(values: list[float] | None) -> float | list[float] | None:
     return values[0] if values is not None and len(values) == 1 else values
 
 
+def noise_floors(arguments: argparse.Namespace) -> Any:
+    """What `prepare` takes, from ``--assumeSqrtSX``: values are in the order of ``--IFOs``, if that was given."""
+    floors = one_or_list(arguments.assumeSqrtSX)
+    if isinstance(floors, list) and arguments.IFOs is not None and len(floors) == len(arguments.IFOs):
+        return dict(zip(arguments.IFOs, floors, strict=True))
+    return floors
+
+
+def add_preparation(group: Any) -> None:
+    """Add the options for what `prepare` makes of SFTs: noise floor, guard, ephemeris."""
+    group.add_argument(
+        "--assumeSqrtSX",
+        type=numbers,
+        metavar="X,...",
+        help="noise floor, 1/sqrt(Hz), one or one a detector in the order of --IFOs, or else of their "
+        "names (default: estimated)",
+    )
+    group.add_argument(
+        "--guard",
+        type=number,
+        default=1.0,
+        metavar="HZ",
+        help="how far beyond the band to use the SFTs, Hz, as far as they go (default 1)",
+    )
+    add_ephemeris(group)
+
+
 def add_sky(group: Any, required: bool = True) -> None:
     """Add the options for a sky position."""
     group.add_argument(

@@ -13,9 +13,9 @@ from jfstat.commandline.options import (
     add_sky,
     ephemeris,
     gps,
+    noise_floors,
     number,
     numbers,
-    one_or_list,
     words,
 )
 from jfstat.commandline.sources import amplitude
@@ -108,7 +108,7 @@ def _from_files(arguments: argparse.Namespace) -> FstatData:
         sfts,
         f,
         f + 0.25 / (sfts.end - sfts.start),
-        sqrt_sx=one_or_list(arguments.assumeSqrtSX),
+        sqrt_sx=noise_floors(arguments),
         ephemeris=ephemeris(arguments),
         guard=GUARD,
     )
@@ -133,14 +133,11 @@ def _from_times(arguments: argparse.Namespace) -> FstatData:
         sqrt_sx=None,
         timestamps=None if timestamps is None else read_timestamps(timestamps, arguments.IFOs),
     )
-    floors = one_or_list(arguments.assumeSqrtSX)
-    if isinstance(floors, list) and len(floors) == len(arguments.IFOs):
-        floors = dict(zip(arguments.IFOs, floors, strict=True))
     return prepare(
         empty,
         ANY_FREQUENCY,
         ANY_FREQUENCY + 0.25 / (empty.end - empty.start),
-        sqrt_sx=floors,
+        sqrt_sx=noise_floors(arguments),
         ephemeris=ephemeris(arguments),
         guard=0.0,
     )

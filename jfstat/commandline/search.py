@@ -10,15 +10,14 @@ from typing import Any
 from jfstat.commandline.inputs import add_data_files, read_band
 from jfstat.commandline.options import (
     ORBIT_OPTIONS,
-    add_ephemeris,
     add_orbit,
+    add_preparation,
     add_sky,
     declination,
     ephemeris,
     gps,
+    noise_floors,
     number,
-    numbers,
-    one_or_list,
     right_ascension,
     whole_second,
 )
@@ -40,21 +39,7 @@ def add_parser(subparsers: Any) -> None:
     )
     data = parser.add_argument_group("data")
     add_data_files(data)
-    data.add_argument(
-        "--assumeSqrtSX",
-        type=numbers,
-        metavar="X,...",
-        help="noise floor, 1/sqrt(Hz), one or one a detector in the order of --IFOs, or else of their "
-        "names (default: estimated)",
-    )
-    data.add_argument(
-        "--guard",
-        type=number,
-        default=1.0,
-        metavar="HZ",
-        help="how far beyond the band to use the SFTs, Hz, as far as they go (default 1)",
-    )
-    add_ephemeris(data)
+    add_preparation(data)
     grids = parser.add_argument_group("templates: each parameter from its value to value + band, by a step")
     add_sky(grids)
     for name, kind, unit in (("Alpha", right_ascension, "RAD|H:M:S"), ("Delta", declination, "RAD|D:M:S")):
@@ -135,7 +120,7 @@ def run(arguments: argparse.Namespace) -> None:
         fmin,
         fmax,
         reftime,
-        _floors(arguments),
+        noise_floors(arguments),
         ephemeris(arguments),
         arguments.guard,
         orbit=stack,
@@ -196,10 +181,3 @@ def _orbits(arguments: argparse.Namespace) -> Orbit | None:
     if given and missing:
         raise ValueError(f"--{missing[0]} is missing: a binary orbit needs --orbitasini, --orbitPeriod and --orbitTp.")
     return orbits(given) if given else None
-
-
-def _floors(arguments: argparse.Namespace) -> Any:
-    floors = one_or_list(arguments.assumeSqrtSX)
-    if isinstance(floors, list) and arguments.IFOs is not None and len(floors) == len(arguments.IFOs):
-        return dict(zip(arguments.IFOs, floors, strict=True))
-    return floors

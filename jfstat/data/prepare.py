@@ -40,6 +40,7 @@ def prepare(
     *,
     orbit: Orbit | None = None,
     fdots: Sequence[tuple[Any, Any]] | None = None,
+    bank: bool = True,
 ) -> FstatData:
     """Prepare SFTs for computing 2F over a band: the step that is done once, whatever the number of templates.
 
@@ -71,6 +72,9 @@ def prepare(
         Ranges of f1dot, f2dot, ... that templates will have at `reftime`, Hz/s, Hz/s^2, ...: the band is widened by
         what they move the frequency during the data. None allows for |f1dot| up to 1e-9 Hz/s as long as that is less
         than 0.02 Hz.
+    bank : bool
+        Whether to make the interpolation bank that `resample`, `twoF_band` and `search` need; it is most of the memory.
+        `twoF`, `narrow` and `refine` do without.
 
     Returns
     -------
@@ -104,23 +108,23 @@ def prepare(
     trajectory, response, ephemeris_name = _geometry(sfts, plan, ephemeris)
 
     wide, weights, mean_inverse = _weighted_series(sfts, plan, floors)
-    series, bank = [], []
+    series, filters = [], []
     memory = total_bytes(jax.devices()[0])
-    with_bank = memory is None or bank_bytes(plan.layout, len(sfts.detectors)) < BANK_SHARE * memory
+    with_bank = bank and (memory is None or bank_bytes(plan.layout, len(sfts.detectors)) < BANK_SHARE * memory)
     while wide:  # popped one by one, so that memory holds one detector's intermediate results only
         spectrum = decimated_spectrum(
             wide.pop(0), plan.wide, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop
         )
         if with_bank:
             samples, filtered = interpolation_bank(spectrum, plan.band.reach, plan.layout.terms, plan.layout.padding)
-            bank.append(filtered.block_until_ready())  # or the next detector's work would begin beside this one's
+            filters.append(filtered.block_until_ready())  # or the next detector's work would begin beside this one's
         else:
             samples = jnp.fft.ifft(spectrum.astype(np.complex64))
         series.append(jnp.pad(samples, (0, -plan.n_band % plan.layout.block)))
     moments = [_moments(s, w, sfts.tsft, plan.wide.epoch) for s, w in zip(sfts, weights, strict=True)]
     return FstatData(
         series=jnp.stack(series),
-        bank=tuple(bank),
+        bank=tuple(filters),
         trajectory=trajectory,
         response=response,
         moments=jnp.asarray(np.stack(moments)),

@@ -59,10 +59,10 @@ def read_rows(data: FstatData, found: Any) -> Candidates:
             raise ValueError(
                 f"found must be a table of candidates, as from jfstat.search, or a Doppler, not {type(found).__name__}."
             )
-        given = _columns(found)
+        given = columns_of(found)
         reftime = found.meta.get("reftime")
     reftime = data.reftime if reftime is None else gps_integer(reftime, "reftime")
-    problems = _impossible(given)
+    problems = impossible(given)
     good = np.array([not problem for problem in problems], bool)
     points = _doppler({name: np.where(good, x, _harmless(data, name)) for name, x in given.items()}, reftime)
     for row, misfit in enumerate(_misfits(data, points)):
@@ -72,8 +72,15 @@ def read_rows(data: FstatData, found: Any) -> Candidates:
     return Candidates(points, given, problems)
 
 
-def _columns(found: Any) -> dict[str, np.ndarray]:
-    """The parameters' columns, without units."""
+def columns_of(found: Any) -> dict[str, np.ndarray]:
+    """The parameters' columns, without units, and without those that a text file has of derivatives and orbits that
+    no candidate has.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or has a wrong unit.
+    """
     names = set(found.colnames)
     missing = [name for name in ("freq", "alpha", "delta") if name not in names]
     orbital = [name for name in ORBIT_COLUMNS if name in names]
@@ -104,7 +111,7 @@ def _harmless(data: FstatData, name: str) -> float:
     return HARMLESS.get(name, float(data.band.f_centre) if k == 0 else 0.0)
 
 
-def _impossible(given: dict[str, np.ndarray]) -> list[str]:
+def impossible(given: dict[str, np.ndarray]) -> list[str]:
     """For each row what makes it no template at all."""
     problems = [""] * len(given["freq"])
     rules = {

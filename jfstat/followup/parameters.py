@@ -28,6 +28,11 @@ def spin_name(k: int) -> str:
     return "freq" if k == 0 else f"f{k}dot"
 
 
+def is_parameter(name: str) -> bool:
+    """Whether a column holds a parameter of templates."""
+    return spin_order(name) is not None or name in SKY or name in ORBIT_FIELDS
+
+
 def all_parameters(point: Doppler) -> tuple[str, ...]:
     """Every parameter of a template, in the order of a table's columns."""
     spins = tuple(spin_name(k) for k in range(point.fkdot.shape[-1]))

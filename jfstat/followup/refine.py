@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 CLIMBS = 3
 """Trial points from which to climb."""
-AT_ONCE = 16
-"""Candidates whose climbs a CPU computes together; accelerators take whole batches."""
-BATCH, DEVICE_BATCH = 32, 256
-"""Candidates in one call of compiled code, on a CPU and on an accelerator."""
+SIZES, DEVICE_SIZES = (1, 8, 32), (1, 16, 256)
+"""Candidates in one call of compiled code, on a CPU and on an accelerator: few sizes, few compilations."""
+AT_ONCE = 8
+"""Candidates whose climbs a CPU computes together, for its caches; accelerators take whole batches."""
 ROUNDS = 4
 """How often to begin anew at the edge of the narrow data's reach."""
 NOISE = 0.01
@@ -206,12 +206,22 @@ def _refuse_outside(
             results.open[row] = False
 
 
+def on_cpu(data: FstatData) -> bool:
+    """Whether the data lie on a CPU."""
+    return device_of(data).platform == "cpu"
+
+
+def batch_sizes(data: FstatData) -> tuple[int, ...]:
+    """Numbers of candidates to compute at a time, rising."""
+    return SIZES if on_cpu(data) else DEVICE_SIZES
+
+
 def _alike(data: FstatData, results: Results) -> Iterator[tuple[np.ndarray, float]]:
     """Open rows in batches that one reach serves well, with that reach, Hz."""
     rows = np.flatnonzero(results.open)
     if len(rows) == 0:
         return
-    size = BATCH if device_of(data).platform == "cpu" else DEVICE_BATCH
+    size = batch_sizes(data)[-1]
     least = usual_reach(data, with_fields(results.points, orbit=None))
     reaches = np.array([usual_reach(data, jax.tree.map(lambda x, row=row: x[row], results.points)) for row in rows])
     octaves = np.ceil(np.log2(reaches / least) - 1e-9).astype(int)
@@ -233,12 +243,12 @@ def _follow_rows(
     trials: np.ndarray,
 ) -> None:
     """Follow up a batch and write down how its rows ended; those that left the narrow data's reach stay open."""
-    on_cpu = device_of(data).platform == "cpu"
     n = len(rows)
-    padded = rows[np.minimum(np.arange(1 << (n - 1).bit_length()), n - 1)]  # few sizes, few compilations
+    size = next(size for size in batch_sizes(data) if size >= n)
+    padded = rows[np.minimum(np.arange(size), n - 1)]
     points = jax.tree.map(lambda x: x[padded], results.points)
     near, coordinates = focus(data, points, reach, narrow_plan(data, points, reach), names, bounded)
-    at_once = min(AT_ONCE, len(padded)) if on_cpu else len(padded)
+    at_once = min(AT_ONCE, size) if on_cpu(data) else size
     ends = follow(near, coordinates, low, high, trials, bounded, min(CLIMBS, len(trials)), at_once)
     peaks: Peak = jax.tree.map(lambda x: np.asarray(x)[:n], ends)
     first = results.steps[rows] == 0
@@ -302,7 +312,7 @@ def _table(data: FstatData, found: Any, candidates: Candidates, results: Results
     errors = np.sqrt(np.diagonal(results.covariance, axis1=1, axis2=2))
     for i, name in enumerate(everything):
         x = np.where(bad, candidates.given[name], refined[:, i])
-        columns[name] = np.mod(x, 2 * np.pi) if name == "alpha" else x
+        columns[name] = np.where(bad, x, np.mod(np.where(bad, 0.0, x), 2 * np.pi)) if name == "alpha" else x
     columns |= {f"{name}_error": errors[:, i] for i, name in enumerate(names)}
     columns["twoF"] = results.twoF
     columns |= {f"twoF_{name}": results.twoF_per_detector[:, d] for d, name in enumerate(data.detectors)}

@@ -43,21 +43,18 @@ def pattern_coefficients(response: jax.Array, alpha: jax.Array, delta: jax.Array
         So that ``a(t) = a @ harmonics(sidereal_time(t))``.
     """
     d = response
+    zero = jnp.zeros_like(d[0, 0])
+    own_a = [0.5 * (d[0, 0] + d[1, 1]) - d[2, 2], 2 * d[0, 2], -2 * d[1, 2], 0.5 * (d[1, 1] - d[0, 0]), d[0, 1]]
+    own_b = [zero, -2 * d[1, 2], -2 * d[0, 2], 2 * d[0, 1], d[0, 0] - d[1, 1]]
     s, c = jnp.sin(delta), jnp.cos(delta)
-    a = jnp.stack(
-        [
-            (0.5 * (d[0, 0] + d[1, 1]) - d[2, 2]) * c * c,
-            2 * d[0, 2] * s * c,
-            -2 * d[1, 2] * s * c,
-            0.5 * (d[1, 1] - d[0, 0]) * (1 + s * s),
-            d[0, 1] * (1 + s * s),
-        ]
-    )
-    b = jnp.stack([jnp.zeros_like(s), -2 * d[1, 2] * c, -2 * d[0, 2] * c, 2 * d[0, 1] * s, (d[0, 0] - d[1, 1]) * s])
-    return _turn(a, alpha), _turn(b, alpha)
+    sky_a = jnp.stack([c * c, s * c, s * c, 1 + s * s, 1 + s * s])
+    sky_b = jnp.stack([jnp.zeros_like(s), c, c, s, s])
+    # from harmonics of the hour angle to those of sidereal time: cosine and sine of a pair turn together
+    turn = jnp.array([0.0, 1.0, 1.0, 2.0, 2.0]) * alpha
+    cos, sin = jnp.cos(turn), jnp.sin(turn)
 
+    def turned(own: list[jax.Array], sky: jax.Array) -> jax.Array:
+        across = jnp.stack([zero, -own[2], own[1], -own[4], own[3]])
+        return sky * (jnp.stack(own) * cos + across * sin)
 
-def _turn(x: jax.Array, alpha: jax.Array) -> jax.Array:
-    """From harmonics of the hour angle to those of sidereal time."""
-    c1, s1, c2, s2 = jnp.cos(alpha), jnp.sin(alpha), jnp.cos(2 * alpha), jnp.sin(2 * alpha)
-    return jnp.stack([x[0], x[1] * c1 - x[2] * s1, x[1] * s1 + x[2] * c1, x[3] * c2 - x[4] * s2, x[3] * s2 + x[4] * c2])
+    return turned(own_a, sky_a), turned(own_b, sky_b)

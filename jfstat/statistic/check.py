@@ -104,8 +104,8 @@ def check_bank(data: FstatData) -> None:
     """Raise a ValueError unless the data hold the interpolation bank that resampling needs."""
     if not data.bank:
         raise ValueError(
-            "data holds no interpolation bank, which would not fit into the device's memory: use jfstat.search, which "
-            "takes the band in parts, or prepare a narrower band."
+            "data holds no interpolation bank, left out or too large for the device's memory: use jfstat.search, which "
+            "takes the band in parts, or prepare with one, or a narrower band."
         )
 
 

@@ -1,0 +1,224 @@
+"""From SFT files and a file of candidates to a file of refined candidates: `jfstat refine`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from jfstat.commandline.inputs import add_data_files, read_band
+from jfstat.commandline.options import add_preparation, ephemeris, noise_floors, words
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.plan import drift_range
+from jfstat.data.prepare import prepare
+from jfstat.followup.candidates import columns_of, impossible
+from jfstat.followup.parameters import is_parameter, spin_order
+from jfstat.followup.refine import refine
+from jfstat.geometry.barycenter import DOPPLER
+from jfstat.geometry.orbit import orbit_speed
+from jfstat.searching.tables import ORBIT_COLUMNS, check_writable, column_unit, read_candidates, write_candidates
+from jfstat.templates import Orbit
+
+WIDEST = 1.0
+"""Candidates whose frequencies span less than this are refined from one set of prepared data, Hz."""
+MARGIN_HZ, MARGIN_SKY, MARGIN_BINS = 0.01, 1e-4, 20.0
+"""Room around candidates: in frequency, Hz; relative to it, which a wrong sky position may cost in short data; and for
+the k-th derivative in units of 1/T^(k+1)."""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the subcommand and its options to the program."""
+    parser = subparsers.add_parser(
+        "refine",
+        help="refine candidates of a search by gradients, with error bars",
+        description="Climb from each candidate of a file to the peak of 2F next to it and write parameters, errors and "
+        "how it ended. Candidates may lie anywhere in the band of the SFT files.",
+    )
+    data = parser.add_argument_group("data")
+    add_data_files(data)
+    add_preparation(data)
+    fit = parser.add_argument_group("candidates and what to fit")
+    fit.add_argument(
+        "--candidates",
+        "-c",
+        required=True,
+        metavar="FILE",
+        help="what jfstat search wrote, .ecsv, .hdf5, or ComputeFstatistic_v2's text format",
+    )
+    fit.add_argument(
+        "--NumCandidatesToKeep",
+        type=int,
+        metavar="N",
+        help="refine the first N, the loudest of a search (default: all)",
+    )
+    fit.add_argument(
+        "--parameters",
+        type=words,
+        metavar="freq,...",
+        help="columns to refine, others stay fixed (default: all but ecc and argp)",
+    )
+    fit.add_argument(
+        "--bounds",
+        type=words,
+        action="append",
+        default=[],
+        metavar="NAME=LOW:HIGH",
+        help="limits of a parameter, Hz, Hz/s, ..., rad, s; may be repeated",
+    )
+    fit.add_argument(
+        "--starts",
+        type=int,
+        metavar="N",
+        help="trial points around each candidate, a power of two (default 2^(p+3) for p parameters)",
+    )
+    out = parser.add_argument_group("output")
+    out.add_argument(
+        "--outputFstat",
+        "-F",
+        metavar="FILE",
+        help="refined candidates: .ecsv or .hdf5 with errors and messages, or anything else for ComputeFstatistic_v2's "
+        "text format, without",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, refine band by band, print and write."""
+    if arguments.NumCandidatesToKeep is not None and arguments.NumCandidatesToKeep < 1:
+        raise ValueError(f"--NumCandidatesToKeep must be at least 1, not {arguments.NumCandidatesToKeep}.")
+    found = read_candidates(arguments.candidates)[: arguments.NumCandidatesToKeep]
+    if len(found) == 0:
+        raise ValueError(f"--candidates {arguments.candidates} holds no candidates: nothing is to be refined.")
+    if arguments.outputFstat is not None:
+        check_writable(arguments.outputFstat)
+    options = {"parameters": arguments.parameters, "bounds": bounds(arguments.bounds), "starts": arguments.starts}
+    began = time.perf_counter()
+    refined = refine_by_bands(arguments, found, options)
+    elapsed = time.perf_counter() - began
+    print(f"{int(np.sum(refined['converged']))} of {len(refined)} candidate(s) refined in {elapsed:.1f} s")
+    for message, count in Counter(re.sub(r"\d[-+.e\d]*", "...", m) for m in refined["message"]).most_common():
+        print(f"  {count:6d} {message}")
+    print_candidate(refined[int(np.argmax(np.nan_to_num(refined["twoF"])))], refined.meta)
+    if arguments.outputFstat is not None:
+        print(f"wrote {len(refined)} candidates to {write_candidates(refined, arguments.outputFstat)}")
+
+
+def print_candidate(row: Any, meta: dict[str, Any]) -> None:
+    """Print a refined candidate, a parameter a line with its error and unit."""
+    print(f"loudest, at reference time GPS {meta['reftime']}:")
+    for name in row.colnames:
+        if name == "twoF" or name.startswith("twoF_"):
+            print(f"  {name:8s} {float(row[name]):.4f}")
+        elif is_parameter(name):
+            value, error = (float(getattr(x, "value", x)) for x in (row[name], row_error(row, name)))
+            unit = column_unit(name)
+            print(f"  {name:8s} {value:.16g} +- {error:.2g} {unit}".rstrip())
+    print(f"  {row['message']}")
+
+
+def row_error(row: Any, name: str) -> Any:
+    """Error of a parameter, 0 if it was fixed."""
+    return row[f"{name}_error"] if f"{name}_error" in row.colnames else 0.0
+
+
+def refine_by_bands(arguments: argparse.Namespace, found: Any, options: dict[str, Any]) -> Any:
+    """The table of all candidates, refined from data prepared for one narrow band after the other.
+
+    Candidates in bands that the files do not hold get a message only; unless that is so for all.
+    """
+    from astropy.table import vstack
+
+    columns = columns_of(found)
+    found = found[[name for name in found.colnames if name in columns or not is_parameter(name)]]
+    sound = np.array([not problem for problem in impossible(columns)])
+    tables, rows, left = [], [], [np.flatnonzero(~sound)]
+    data, problem = None, ValueError(f"--candidates {arguments.candidates} holds no sound candidate: see its columns.")
+    for members in alike(columns["freq"], sound):
+        try:
+            data = prepared(arguments, {name: x[members] for name, x in columns.items()}, found.meta.get("reftime"))
+        except ValueError as error:
+            problem = error
+            left.append(members)
+            continue
+        tables.append(refine(data, found[members], progress=sys.stderr.isatty(), **options))
+        rows.append(members)
+    if data is None:
+        raise problem
+    rest = np.concatenate(left)
+    if len(rest):  # they fit no data: any will say so
+        tables.append(refine(data, found[rest], progress=False, **options))
+        rows.append(rest)
+    return vstack(tables, metadata_conflicts="silent")[np.argsort(np.concatenate(rows))]
+
+
+def prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], reftime: Any) -> FstatData:
+    """Data of the band around some candidates, with room on both sides as far as the files go.
+
+    Parameters
+    ----------
+    arguments : Namespace
+    columns : dict of (n,) float64 ndarrays
+        From `columns_of`, sound rows only.
+    reftime : int or None
+        GPS time at which they hold.
+    """
+    low, high = float(columns["freq"].min()), float(columns["freq"].max())
+    orbit = Orbit(*(columns[name] for name in ORBIT_COLUMNS)) if "asini" in columns else None
+    spins = [columns[name] for name in columns if (spin_order(name) or 0) > 0]
+    fdots = [(float(x.min()), float(x.max())) for x in spins]
+    margin = MARGIN_HZ + MARGIN_SKY * high
+    sfts = read_band(arguments, low, high, arguments.guard + margin, orbit, fdots, reftime)
+    span = sfts.end - sfts.start
+    fdots = [
+        (first - MARGIN_BINS / span ** (k + 1), last + MARGIN_BINS / span ** (k + 1))
+        for k, (first, last) in enumerate(fdots, 1)
+    ]
+    reftime = sfts.start if reftime is None else reftime
+    drift_low, drift_high = drift_range(fdots, sfts.start - reftime, sfts.end - reftime)
+    speed = 0.0 if orbit is None else float(np.max(orbit_speed(orbit)))
+    shift = (DOPPLER + speed * (1 + DOPPLER)) * (high + margin)
+    first, last = float(sfts.frequencies[0]), float(sfts.frequencies[-1])
+    return prepare(
+        sfts,
+        min(low, max(low - margin, first + shift - drift_low)),
+        max(high + 0.25 / span, min(high + margin, last - shift - drift_high)),
+        reftime,
+        noise_floors(arguments),
+        ephemeris(arguments),
+        arguments.guard,
+        orbit=orbit,
+        fdots=fdots or None,
+        bank=False,
+    )
+
+
+def alike(frequencies: np.ndarray, sound: np.ndarray) -> list[np.ndarray]:
+    """Sound rows in groups that span less than `WIDEST` in frequency."""
+    groups: list[list[int]] = []
+    for row in np.argsort(frequencies, kind="stable"):
+        if not sound[row]:
+            continue
+        if groups and frequencies[row] - frequencies[groups[-1][0]] < WIDEST:
+            groups[-1].append(int(row))
+        else:
+            groups.append([int(row)])
+    return [np.array(group) for group in groups]
+
+
+def bounds(texts: list[list[str]]) -> dict[str, tuple[float, float]]:
+    """Limits of parameters, from words such as ``f1dot=-1e-9:0``."""
+    limits = {}
+    for text in (word for given in texts for word in given):
+        found = re.fullmatch(r"(\w+)=([^=]+?):([^:=]+)", text)
+        try:
+            if found is None:
+                raise ValueError
+            limits[found[1]] = float(found[2]), float(found[3])
+        except ValueError:
+            raise ValueError(f"--bounds must be NAME=LOW:HIGH with two numbers, not {text!r}.") from None
+    return limits

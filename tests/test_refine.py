@@ -1,0 +1,300 @@
+"""`refine`: candidates off their peak come back at it, with honest errors, whatever else is in the table."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from astropy import units as u
+from astropy.table import QTable, Table
+from cases import make
+
+import jfstat
+from jfstat.followup.newton import CONVERGED, LEFT, NOWHERE, STALLED, Limits, maximise, trusted_step
+from jfstat.followup.refine import ending
+from jfstat.followup.starts import trial_points
+
+NAMES = ("freq", "f1dot", "alpha", "delta")
+
+
+@pytest.fixture(scope="module")
+def case():
+    """Two days of two detectors with gaps, a signal of 2F about 250 in noise."""
+    return make(150.0, seed=23, days=2.0, noise=True, h0=3.2e-25, half_band=0.05, guard=0.3)
+
+
+def table_of(points, **columns):
+    """A table of candidates with units, from a stack of templates."""
+    fkdot = np.asarray(points.fkdot)
+    table = QTable(
+        {
+            "freq": fkdot[:, 0] * u.Hz,
+            "f1dot": fkdot[:, 1] * u.Hz / u.s,
+            "alpha": np.asarray(points.alpha) * u.rad,
+            "delta": np.asarray(points.delta) * u.rad,
+            **columns,
+        },
+        meta={"reftime": points.reftime},
+    )
+    return table
+
+
+def around(case, n, low=0.4, high=0.85, seed=0):
+    """n templates in random directions where the given shares of 2F are left, about."""
+    coordinates = jfstat.whiten(case.data, case.doppler)
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 4))
+    x *= np.sqrt(1 - rng.uniform(low, high, n))[:, None] / np.linalg.norm(x, axis=1)[:, None]
+    return jax.vmap(coordinates.point)(jnp.asarray(x))
+
+
+def plain(column):
+    return np.asarray(getattr(column, "value", column))
+
+
+def at(table, row, reftime):
+    """Template of a row."""
+    freq, f1dot, alpha, delta = (float(plain(table[name])[row]) for name in NAMES)
+    return jfstat.Doppler(alpha, delta, [freq, f1dot], reftime)
+
+
+@pytest.fixture(scope="module")
+def refined(case):
+    """Six good candidates and all kinds of bad ones, in one table."""
+    good = table_of(around(case, 6), name=["a", "b", "c", "d", "e", "f"])
+    rows = [good[0] for _ in range(7)]
+    bad = QTable(rows=rows, names=good.colnames)
+    bad["freq"][0] = np.nan * u.Hz
+    bad["freq"][1] = 170 * u.Hz
+    bad["delta"][2] = 2.0 * u.rad
+    bad["alpha"][3] = np.inf * u.rad
+    bad["freq"][4] += 0.03 * u.Hz  # in noise
+    bad["freq"][5] = -5 * u.Hz
+    bad["f1dot"][6] = 1e-4 * u.Hz / u.s
+    from astropy.table import vstack
+
+    return jfstat.refine(case.data, vstack([good, bad], metadata_conflicts="silent"), progress=False)
+
+
+def test_candidates_reach_the_same_peak_above_the_true_point(case, refined):
+    true = float(jfstat.twoF(case.data, case.doppler))
+    for row in range(6):
+        assert refined["converged"][row]
+        assert refined["message"][row] == "converged"
+        there = float(jfstat.twoF(case.data, at(refined, row, refined.meta["reftime"])))
+        assert there == pytest.approx(refined["twoF"][row], rel=1e-6)
+        assert there > true - 0.02
+        assert there < true + 25  # four parameters gain 4 in the mean
+        assert refined["start_twoF"][row] < there
+        assert refined["steps"][row] > 3
+    assert np.ptp(plain(refined["twoF"])[:6]) < 1e-3
+    assert np.ptp(plain(refined["freq"])[:6]) < 0.02 * plain(refined["freq_error"])[0]
+
+
+def test_errors_are_the_hessians_and_pulls_are_small(case, refined):
+    point = at(refined, 0, refined.meta["reftime"])
+    flat = jnp.array([point.fkdot[0], point.fkdot[1], point.alpha, point.delta])
+
+    def log_likelihood(x):
+        return 0.5 * jfstat.twoF(case.data, jfstat.Doppler(x[2], x[3], x[:2], point.reftime))
+
+    scale = jnp.asarray([plain(refined[f"{name}_error"])[0] for name in NAMES])
+    hessian = jax.hessian(lambda y: log_likelihood(flat + y * scale))(jnp.zeros(4))
+    covariance = np.linalg.inv(-np.asarray(hessian)) * np.outer(scale, scale)
+    own = refined["covariance"][0]
+    np.testing.assert_allclose(own / np.outer(scale, scale), covariance / np.outer(scale, scale), atol=2e-3)
+    np.testing.assert_allclose(np.sqrt(np.diag(own)), scale, rtol=1e-12)
+    truth = np.array([*case.doppler.fkdot[:2], case.doppler.alpha, case.doppler.delta])
+    pulls = (np.array(flat) - truth) / np.array(scale)
+    assert np.all(abs(pulls) < 4.5)
+
+
+def test_bad_rows_say_what_happened_and_spoil_none(case, refined):
+    messages = [str(m) for m in refined["message"][6:]]
+    assert messages[0] == "not refined: freq is not a number"
+    assert messages[1].startswith("not refined: outside the data's band by")
+    assert messages[2] == "not refined: delta is beyond a pole"
+    assert messages[3] == "not refined: alpha is not a number"
+    assert messages[5] == "not refined: freq is not positive"
+    assert messages[6].startswith("not refined: outside the data's band by")
+    for row in (6, 7, 8, 9, 11, 12):
+        assert not refined["converged"][row]
+        assert np.isnan(refined["twoF"][row])
+        assert np.isnan(plain(refined["freq_error"])[row])
+        assert refined["steps"][row] == 0
+    assert np.isnan(plain(refined["freq"])[6]) and plain(refined["freq"])[7] == 170  # as they were given
+    # a maximum of noise is a maximum; the row says what it is worth
+    assert refined["converged"][10] and "noise alone reaches this 2F" in messages[4]
+
+
+def test_the_table_has_units_meta_and_the_users_columns(case, refined):
+    assert refined["freq"].unit == u.Hz and refined["f1dot_error"].unit == u.Hz / u.s
+    assert list(refined["name"][:6]) == ["a", "b", "c", "d", "e", "f"]
+    assert refined.meta["parameters"] == list(NAMES)
+    assert refined.meta["reftime"] == case.doppler.reftime
+    assert refined.meta["detectors"] == list(case.data.detectors)
+    per = [name for name in refined.colnames if name.startswith("twoF_")]
+    assert per == [f"twoF_{d}" for d in case.data.detectors]
+
+
+@pytest.mark.parametrize("suffix", [".ecsv", ".hdf5", ".txt"])
+def test_refined_tables_survive_files(refined, tmp_path, suffix):
+    path = jfstat.write_candidates(refined[:6], tmp_path / f"refined{suffix}")
+    back = jfstat.read_candidates(path)
+    np.testing.assert_array_equal(plain(back["freq"]), plain(refined["freq"])[:6])
+    if suffix != ".txt":
+        np.testing.assert_array_equal(back["covariance"], refined["covariance"][:6])
+        assert [str(m) for m in back["message"]] == ["converged"] * 6
+
+
+def test_tables_without_units_masked_or_with_few_columns(case, refined):
+    points = around(case, 6)
+    bare = Table({"freq": np.asarray(points.fkdot[:, 0]), "alpha": points.alpha, "delta": points.delta}, masked=True)
+    bare["f1dot"] = np.asarray(points.fkdot[:, 1])
+    bare["f2dot"] = 0.0  # as text files have it
+    bare["asini"] = bare["period"] = bare["tp"] = 0.0
+    bare["freq"].mask[1] = True
+    bare.meta["reftime"] = case.doppler.reftime
+    again = jfstat.refine(case.data, bare, progress=False)
+    assert "f2dot" not in again.meta["parameters"]
+    assert "not a number" in again["message"][1]
+    np.testing.assert_allclose(again["twoF"][[0, 2, 3, 4, 5]], plain(refined["twoF"])[0], rtol=1e-5)
+
+
+def test_fixed_parameters_stay_and_templates_do_for_a_table(case):
+    points = around(case, 3)
+    fixed = jfstat.refine(case.data, points, parameters=["freq", "f1dot"], starts=1, progress=False)
+    np.testing.assert_array_equal(plain(fixed["alpha"]), np.mod(points.alpha, 2 * np.pi))
+    np.testing.assert_array_equal(plain(fixed["delta"]), points.delta)
+    assert fixed["covariance"].shape == (3, 2, 2)
+    assert "alpha_error" not in fixed.colnames
+    assert np.all(fixed["twoF"] > fixed["start_twoF"])
+
+
+def test_bounds_hold_and_are_named(case):
+    points = around(case, 3)
+    f = float(case.doppler.fkdot[0])
+    peak = jfstat.refine(case.data, points, parameters=["freq", "f1dot"], starts=1, progress=False)
+    best = plain(peak["freq"])
+    low, high = f - 1e-4, float(best.min()) - 2e-7
+    inside = jfstat.Doppler(
+        points.alpha, points.delta, points.fkdot.at[:, 0].set(high - jnp.array([1e-6, 0.0, -1e-3])), points.reftime
+    )
+    bounded = jfstat.refine(
+        case.data, inside, parameters=["freq", "f1dot"], bounds={"freq": (low * u.Hz, high)}, progress=False
+    )
+    for row in (0, 1):  # the second starts on the bound
+        assert bounded["converged"][row]
+        assert bounded["message"][row] == "converged, with freq at the bound"
+        assert plain(bounded["freq"])[row] == pytest.approx(high, abs=1e-12)
+        assert np.isnan(plain(bounded["freq_error"])[row]) and np.isfinite(plain(bounded["f1dot_error"])[row])
+    assert bounded["message"][2] == "not refined: freq starts outside its bounds"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(parameters=["freq", "spin"]), "parameters has 'spin'"),
+        (dict(parameters=[]), "parameters is empty"),
+        (dict(bounds={"delta": (0.3, 0.1)}), "bounds of delta must be finite and low < high"),
+        (dict(bounds={"asini": (0, 1)}), "bounds has 'asini'"),
+        (dict(bounds={"freq": 3.0}), "bounds of freq must be"),
+        (dict(bounds={"freq": (1 * u.s, 2 * u.s)}), "bounds of freq"),
+        (dict(starts=3), "starts must be a power of two"),
+    ],
+)
+def test_mistakes_are_one_sentence(case, options, message):
+    with pytest.raises(ValueError, match=message) as error:
+        jfstat.refine(case.data, case.doppler, progress=False, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_no_table_is_refused(case):
+    with pytest.raises(ValueError, match="found must be a table"):
+        jfstat.refine(case.data, [1, 2, 3])
+    with pytest.raises(ValueError, match="found lacks the column 'delta'"):
+        jfstat.refine(case.data, Table({"freq": [1.0], "alpha": [1.0]}))
+    with pytest.raises(ValueError, match="not in Hz"):
+        jfstat.refine(case.data, QTable({"freq": [1.0] * u.s, "alpha": [1.0], "delta": [0.0]}))
+    assert len(jfstat.refine(case.data, table_of(around(case, 2))[:0], progress=False)) == 0
+
+
+# the optimiser alone
+
+
+def test_newton_climbs_hills_and_says_how_it_ended():
+    def hill(x):
+        return 50 * jnp.exp(-jnp.sum(x**2) - 0.3 * x[0] * x[1])
+
+    top = maximise(hill, jnp.array([0.9, -0.8]))
+    assert top.status == CONVERGED and abs(top.value - 50) < 1e-6 and jnp.all(abs(top.x) < 1e-4)
+    # beyond the inflection the Hessian is not negative: the region of trust leads on
+    assert maximise(hill, jnp.array([1.9, 0.0])).status == CONVERGED
+    assert maximise(lambda x: hill(x) * jnp.nan, jnp.zeros(2)).status == NOWHERE
+    # a slope into where it is not defined
+    assert maximise(lambda x: jnp.where(x[0] < 0.5, 10 * x[0], jnp.nan) + 0 * x[1], jnp.zeros(2)).status == LEFT
+    assert maximise(lambda x: -jnp.sqrt(jnp.sum(x**2) + 1e-30), jnp.array([0.3, 0.2])).status in (CONVERGED, STALLED)
+
+
+def test_newton_keeps_within_limits_and_finds_the_best_there():
+    def hill(x):
+        return -jnp.sum((x - jnp.array([1.0, 2.0])) ** 2) - (x[0] - 1) * (x[1] - 2)
+
+    limits = Limits(jnp.array([[1.0, 0.0], [0.0, 1.0]]), jnp.array([-1.0, -1.0]), jnp.array([0.5, 5.0]))
+    top = maximise(hill, jnp.array([-0.5, -0.5]), limits)
+    assert top.status == CONVERGED
+    np.testing.assert_allclose(top.x, [0.5, 2.25], atol=1e-6)  # d/dx1 = 0 on the line x0 = 1/2
+    corner = Limits(limits.matrix, limits.low, jnp.array([0.5, 1.0]))
+    np.testing.assert_allclose(maximise(hill, jnp.array([0.0, 0.0]), corner).x, [0.5, 1.0], atol=1e-9)
+    np.testing.assert_allclose(maximise(hill, jnp.array([0.5, 1.0]), corner).x, [0.5, 1.0], atol=1e-9)
+
+
+def test_a_trusted_step_is_the_best_in_its_ball():
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        matrix = rng.normal(size=(3, 3))
+        gradient, hessian = jnp.asarray(rng.normal(size=3)), jnp.asarray(matrix + matrix.T)
+        step, gain = trusted_step(gradient, hessian, jnp.asarray(0.7))
+        assert jnp.linalg.norm(step) <= 0.7 * (1 + 1e-6)
+        tries = rng.normal(size=(4000, 3))
+        tries *= 0.7 * rng.uniform(size=(4000, 1)) ** (1 / 3) / np.linalg.norm(tries, axis=1, keepdims=True)
+        others = tries @ gradient + 0.5 * np.einsum("ni,ij,nj->n", tries, hessian, tries)
+        assert gain >= others.max() - 1e-9
+
+
+def test_trial_points_fill_the_ball_from_its_centre():
+    points = trial_points(4, 128)
+    assert points.shape == (128, 4) and not points[0].any()
+    r = np.linalg.norm(points[1:], axis=1)
+    assert r.max() < 1.6 and abs(np.median(r) - 1.6 * 0.5**0.25) < 0.05
+    assert abs(points.mean(axis=0)).max() < 0.1
+
+
+def test_endings_are_sentences():
+    sure = np.eye(2)
+    assert ending(CONVERGED, 60.0, sure, [], 128) == "converged"
+    assert "noise alone reaches this 2F with a chance of" in ending(CONVERGED, 12.0, sure, [], 128)
+    assert "too flat" in ending(CONVERGED, 60.0, sure * np.nan, [], 128)
+    assert ending(LEFT, 60.0, sure, [], 128).startswith("not converged")
+
+
+BINARY = jfstat.Orbit(asini=0.8, period=30000.0, tp=1.1e9 + 1000.0, ecc=0.1, argp=0.6)
+
+
+@pytest.mark.slow
+def test_binary_candidates_reach_their_peak():
+    case = make(200.0, seed=31, days=2.0, noise=True, h0=4e-25, orbit=BINARY, reach=0.2, half_band=0.05)
+    coordinates = jfstat.whiten(case.data, case.doppler)
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(8, 7))
+    x *= 0.7 / np.linalg.norm(x, axis=1)[:, None]
+    found = jfstat.refine(case.data, jax.vmap(coordinates.point)(jnp.asarray(x)), progress=False)
+    true = float(jfstat.twoF(case.data, case.doppler))
+    assert found.meta["parameters"] == ["freq", "f1dot", "alpha", "delta", "asini", "period", "tp"]
+    assert np.all(found["converged"])
+    assert np.all(found["twoF"] > true - 0.02)
+    for name in ("asini", "period", "tp"):
+        pull = (plain(found[name]) - float(getattr(case.doppler.orbit, name))) / plain(found[f"{name}_error"])
+        assert np.all(abs(pull) < 4.5)
+    np.testing.assert_array_equal(plain(found["ecc"]), 0.1)
