@@ -3,8 +3,8 @@
     python examples/refine_against_pyfstat.py --output examples/refine_against_pyfstat.json --plot refine.png
 
 Signals in noise of two detectors, each written to SFT files of its own and started where 40 to 85 % of its 2F is left.
-PyFstat computes 2F 40,000 times, its walkers starting around that candidate (`--spread 0`: anywhere in a box that holds
-the signal); jfstat refines it alone and as one of 256; `twoF` on the full data judges both. Reading files, preparing
+PyFstat computes 2F 40,000 times, its walkers starting around that candidate, spread by jfstat's metric (`--walkers` has
+worse); jfstat refines it alone and as one of 256; `twoF` on the full data judges both. Reading files, preparing
 data and compiling are timed apart. Needs PyFstat, and matplotlib for the picture; about two minutes a candidate.
 """
 
@@ -45,19 +45,33 @@ HALF, GUARD, FILES = 0.05, 0.4, 0.5
 """Hz either side of the signal: jfstat's band, its guard, and what the files hold (and the Doppler shift, 1.2e-4)."""
 SHARES = (0.40, 0.85)
 """Part of 2F left at the start."""
-WALKERS, EVALUATIONS = 100, 40_000
+WALKERS = 100
 REPEATS = 3
 """How often to time jfstat on a candidate; the median counts."""
-SPREAD = 1.0
-"""Of PyFstat's walkers: over its whole prior, too few would land near the peak to find it."""
+SPREAD = 0.5
+"""Of PyFstat's walkers at first, in units of mismatch 1."""
+WALKERS_START = {
+    "metric": f"normally spread by {SPREAD} in jfstat's whitened coordinates around the candidate",
+    "axes": f"normally spread by {SPREAD} / sqrt(diag(metric)) around the candidate",
+    "box": "anywhere in the prior",
+}
+FILE = ("output", "plot")
 EQUAL = 0.01
 """Difference in 2F that does not count."""
 
 
 class Search(pyfstat.MCMCSearch):
-    """PyFstat's, which also tells how long it took to load the SFTs, and how often it computed 2F."""
+    """PyFstat's, which also tells how long it took to load the SFTs, and how often it computed 2F.
 
-    evaluations, load_s = 0, 0.0
+    Its walkers can start at given points, (walkers, p) in the order of `theta_keys`.
+    """
+
+    evaluations, load_s, first = 0, 0.0, None
+
+    def _generate_initial_p0(self) -> Any:
+        if self.first is None:
+            return super()._generate_initial_p0()
+        return np.array([self.first] * self.ntemps)
 
     def _initiate_search_object(self) -> None:
         self.load_s, _ = timed(super()._initiate_search_object)
@@ -73,12 +87,8 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=10, help="length of the data")
     parser.add_argument("--batch", type=int, default=256, help="candidates that jfstat refines in one call")
     parser.add_argument("--width", type=float, default=3.0, help="half of PyFstat's box, in units of the metric's ball")
-    parser.add_argument(
-        "--spread",
-        type=float,
-        default=SPREAD,
-        help="of PyFstat's walkers about the candidate at first, in 1/sqrt(diagonal of the metric); 0: over the box",
-    )
+    parser.add_argument("--walkers", choices=list(WALKERS_START), default="metric", help="where PyFstat's start")
+    parser.add_argument("--evaluations", type=int, default=40_000, help="of 2F by PyFstat")
     parser.add_argument("--temperatures", type=int, default=1, help="of PyFstat's sampler")
     parser.add_argument("--seed", type=int, default=1, help="of all but PyFstat's sampler, which takes none")
     parser.add_argument("--output", type=Path, help="JSON file")
@@ -94,8 +104,7 @@ def main() -> None:
         "2F at the final points by jfstat.twoF on the full data",
         "command": "python examples/refine_against_pyfstat.py "
         + " ".join(
-            f"--{name} {getattr(options, name):g}"
-            for name in ("candidates", "days", "batch", "width", "spread", "temperatures", "seed")
+            f"--{k} {v:g}" if k != "walkers" else f"--{k} {v}" for k, v in vars(options).items() if k not in FILE
         ),
         "cpu": processor(),
         "cores": len(os.sched_getaffinity(0)),
@@ -107,7 +116,7 @@ def main() -> None:
             "PyFstat": f"MCMCSearch.run() without loading SFTs, plots and files; {WALKERS} walkers, {steps(options)} "
             f"steps of burn-in and as many after, ntemps={options.temperatures}; uniform priors of +-{options.width:g} "
             "sqrt(diag(inv(metric))) around the candidate; walkers start "
-            + (f"normally spread by {options.spread:g} / sqrt(diag(metric))" if options.spread else "from the prior"),
+            f"{WALKERS_START[options.walkers]}",
             "jfstat": f"refine with its defaults; median of {REPEATS} calls, after one with another candidate; a batch "
             f"of {options.batch} such candidates of the same signal, its second call",
         },
@@ -250,11 +259,6 @@ def sample(
         theirs: {"type": "unif", "lower": float(a), "upper": float(b)}
         for theirs, a, b in zip(NAMES.values(), low, high, strict=True)
     }
-    spread = options.spread / np.sqrt(np.diagonal(jfstat.metric(data, candidate, list(NAMES))))
-    initial = {
-        theirs: {"type": "norm", "loc": float(a), "scale": float(b)}
-        for theirs, a, b in zip(NAMES.values(), centre, spread, strict=True)
-    }
     search_s, search = timed(
         lambda: Search(
             theta_prior=prior | {"F2": 0.0},
@@ -264,11 +268,11 @@ def sample(
             sftfilepattern=f"{directory}/*.sft",
             nsteps=[steps(options)] * 2,
             nwalkers=WALKERS,
-            theta_initial=initial if options.spread else None,
             ntemps=options.temperatures,
             assumeSqrtSX=[SQRT_SX] * len(DETECTORS),
         )
     )
+    search.first = walkers(data, candidate, options)
     run_s, _ = timed(
         lambda: search.run(save_pickle=False, export_samples=False, save_loudest=False, plot_walkers=False)
     )
@@ -285,6 +289,17 @@ def sample(
     }
 
 
+def walkers(data: jfstat.FstatData, candidate: jfstat.Doppler, options: argparse.Namespace) -> np.ndarray | None:
+    """Where PyFstat's walkers start, (walkers, p) in the order of `NAMES`; None where its prior says."""
+    x = SPREAD * np.random.default_rng(options.seed).normal(size=(WALKERS, len(NAMES)))
+    if options.walkers == "box":
+        return None
+    if options.walkers == "axes":
+        return vector(candidate) + x / np.sqrt(np.diagonal(jfstat.metric(data, candidate, list(NAMES))))
+    points = jax.vmap(jfstat.whiten(data, candidate).point)(jnp.asarray(x))
+    return np.column_stack([points.fkdot, points.alpha, points.delta])
+
+
 def extent(data: jfstat.FstatData, point: jfstat.Doppler) -> np.ndarray:
     """Half the sides of the box around the metric's ellipsoid of mismatch 1: Hz, Hz/s, rad, rad."""
     g = np.asarray(jfstat.metric(data, point, list(NAMES)))
@@ -295,7 +310,7 @@ def extent(data: jfstat.FstatData, point: jfstat.Doppler) -> np.ndarray:
 
 def steps(options: argparse.Namespace) -> int:
     """Of burn-in, and again of production."""
-    return EVALUATIONS // (2 * WALKERS * options.temperatures)
+    return options.evaluations // (2 * WALKERS * options.temperatures)
 
 
 def vector(point: jfstat.Doppler) -> np.ndarray:
@@ -382,7 +397,7 @@ def draw(rows: list[dict], options: argparse.Namespace) -> None:
     left, right = figure.subplots(1, 2)
     f = [row["frequency"] for row in rows]
     for label, key, what, colour, mark in (
-        (f"PyFstat MCMC, {EVALUATIONS} evaluations", "pyfstat", "run_s", ORANGE, "s"),
+        (f"PyFstat MCMC, {options.evaluations} evaluations", "pyfstat", "run_s", ORANGE, "s"),
         ("jfstat.refine, one by one", "jfstat", "refine_s", BLUE, "o"),
         (f"jfstat.refine, {options.batch} at once", "batch", "refine_s", BLUE, "^"),
     ):

@@ -48,7 +48,8 @@ def test_the_follow_up_notebook_runs():
 def test_the_errors_are_those_of_the_posterior(tmp_path):
     pytest.importorskip("blackjax")
     output = tmp_path / "rows.json"
-    command = [sys.executable, str(ROOT / "examples" / "posterior_nuts.py"), "--candidates", "1", "--output", str(output)]
+    program = ROOT / "examples" / "posterior_nuts.py"
+    command = [sys.executable, str(program), "--candidates", "1", "--output", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=tmp_path, timeout=600)
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(output.read_text())["rows"]

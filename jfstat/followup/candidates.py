@@ -10,7 +10,7 @@ import numpy as np
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.parameters import all_parameters, spin_name, spin_order, values
 from jfstat.searching.tables import ORBIT_COLUMNS, plain_column
-from jfstat.statistic.check import fit
+from jfstat.statistic.check import Fit, fit
 from jfstat.templates import ORBIT_FIELDS, Doppler, Orbit
 from jfstat.validation import gps_integer
 
@@ -144,7 +144,7 @@ def _doppler(columns: dict[str, np.ndarray], reftime: int) -> Doppler:
 
 def _misfits(data: FstatData, points: Doppler) -> list[str]:
     """For each of a stack of templates why it does not fit the data; empty if it does."""
-    below, above, orbit, coarse = (np.asarray(x) for x in jax.vmap(lambda point: fit(data, point, False))(points))
+    below, above, orbit, coarse = (np.asarray(x) for x in _fits(data, points))
     beyond = np.maximum(np.maximum(below, above), orbit)
     return [
         f"not refined: outside the data's band by {outside:.3g} Hz at some time"
@@ -154,3 +154,8 @@ def _misfits(data: FstatData, points: Doppler) -> list[str]:
         else ""
         for outside, error in zip(beyond, coarse, strict=True)
     ]
+
+
+@jax.jit
+def _fits(data: FstatData, points: Doppler) -> Fit:
+    return jax.vmap(lambda point: fit(data, point, False))(points)

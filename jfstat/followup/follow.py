@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +49,7 @@ class Peak(NamedTuple):
     tried: jax.Array
 
 
-@partial(jax.jit, static_argnames=("names", "bounded"))
+@partial(jax.jit, static_argnames=("names", "bounded", "at_once"))
 def focus(
     data: FstatData,
     points: Doppler,
@@ -56,14 +57,35 @@ def focus(
     plan: NarrowPlan,
     names: tuple[str, ...],
     bounded: tuple[str, ...],
+    at_once: int,
 ) -> tuple[NarrowData, Coordinates]:
     """Narrow data and whitened coordinates around each of a stack of templates that fit the data; stacked.
 
-    One template after the other: the data around one keep a device busy.
+    Parameters
+    ----------
+    data : FstatData
+    points : Doppler
+        Stack of n templates.
+    reach : float
+        Hz.
+    plan : NarrowPlan
+    names, bounded : tuples of str, static
+        Parameters to fit, and which of them have limits.
+    at_once : int, static
+        Templates whose data are compressed together; divides n.
     """
-    return jax.lax.map(
-        lambda point: (narrowed(data, point, reach, plan), whitened(data, point, names, bounded)), points
-    )
+
+    def one(point: Doppler) -> tuple[NarrowData, Coordinates]:
+        return narrowed(data, point, reach, plan), whitened(data, point, names, bounded)
+
+    return in_groups(one, points, at_once)
+
+
+def in_groups(function: Callable[[Any], Any], stack: Any, at_once: int) -> Any:
+    """A function of each element of a stack of n, for `at_once` of them together, which divides n."""
+    n = jax.tree.leaves(stack)[0].shape[0]
+    groups = jax.tree.map(lambda x: x.reshape(n // at_once, at_once, *x.shape[1:]), stack)
+    return jax.tree.map(lambda x: x.reshape(n, *x.shape[2:]), jax.lax.map(jax.vmap(function), groups))
 
 
 @partial(jax.jit, static_argnames=("bounded", "n_climbs", "at_once"))
@@ -98,10 +120,11 @@ def follow(
     Peak
         Leading axis n.
     """
-    n = near.samples.shape[0]
-    groups = jax.tree.map(lambda x: x.reshape(n // at_once, at_once, *x.shape[1:]), (near, coordinates))
-    together = jax.vmap(lambda x: climb(x[0], x[1], low, high, trials, bounded, n_climbs))
-    return jax.tree.map(lambda x: x.reshape(n, *x.shape[2:]), jax.lax.map(together, groups))
+
+    def one(pair: tuple[NarrowData, Coordinates]) -> Peak:
+        return climb(pair[0], pair[1], low, high, trials, bounded, n_climbs)
+
+    return in_groups(one, (near, coordinates), at_once)
 
 
 def climb(

@@ -16,7 +16,7 @@ FIRST_RADIUS, LARGEST_RADIUS, LEAST_RADIUS = 0.3, 1.0, 1e-7
 """Radii of the region in which the quadratic is trusted; in whitened coordinates a peak's is about 1."""
 LITTLE, ENOUGH, GOOD = 1e-4, 0.25, 0.75
 """Gain over the predicted one from which a step is taken, below which the radius shrinks, above which it grows."""
-GAIN = 1e-7
+GAIN = 1e-9
 """Predicted gain of a full Newton step at which the search ends, relative to 1 + |value|."""
 BISECTIONS = 40
 """Steps in which the multiplier that keeps a step inside its region is found; each halves its error."""

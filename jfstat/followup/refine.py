@@ -33,6 +33,8 @@ SIZES, DEVICE_SIZES = (1, 8, 32), (1, 16, 256)
 """Candidates in one call of compiled code, on a CPU and on an accelerator: few sizes, few compilations."""
 AT_ONCE = 8
 """Candidates whose climbs a CPU computes together, for its caches; accelerators take whole batches."""
+DEVICE_SAMPLES = 1 << 24
+"""Samples of the data that an accelerator compresses together, for several candidates if one has fewer."""
 ROUNDS = 4
 """How often to begin anew at the edge of the narrow data's reach."""
 NOISE = 0.01
@@ -216,6 +218,14 @@ def batch_sizes(data: FstatData) -> tuple[int, ...]:
     return SIZES if on_cpu(data) else DEVICE_SIZES
 
 
+def at_a_time(data: FstatData, size: int) -> tuple[int, int]:
+    """Of a batch of `size`, how many to compress and how many to climb together; divisors of it, powers of two."""
+    if on_cpu(data):
+        return 1, min(AT_ONCE, size)
+    fits = max(1, DEVICE_SAMPLES // data.series.size)
+    return min(size, 1 << (fits.bit_length() - 1)), size
+
+
 def _alike(data: FstatData, results: Results) -> Iterator[tuple[np.ndarray, float]]:
     """Open rows in batches that one reach serves well, with that reach, Hz."""
     rows = np.flatnonzero(results.open)
@@ -247,8 +257,8 @@ def _follow_rows(
     size = next(size for size in batch_sizes(data) if size >= n)
     padded = rows[np.minimum(np.arange(size), n - 1)]
     points = jax.tree.map(lambda x: x[padded], results.points)
-    near, coordinates = focus(data, points, reach, narrow_plan(data, points, reach), names, bounded)
-    at_once = min(AT_ONCE, size) if on_cpu(data) else size
+    together, at_once = at_a_time(data, size)
+    near, coordinates = focus(data, points, reach, narrow_plan(data, points, reach), names, bounded, together)
     ends = follow(near, coordinates, low, high, trials, bounded, min(CLIMBS, len(trials)), at_once)
     peaks: Peak = jax.tree.map(lambda x: np.asarray(x)[:n], ends)
     first = results.steps[rows] == 0
