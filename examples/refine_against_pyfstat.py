@@ -3,9 +3,10 @@
     python examples/refine_against_pyfstat.py --output examples/refine_against_pyfstat.json --plot refine.png
 
 Signals in noise of two detectors, each written to SFT files of its own and started where 40 to 85 % of its 2F is left.
-PyFstat computes 2F 40,000 times, its walkers starting around that candidate, spread by jfstat's metric (`--walkers` has
-worse); jfstat refines it alone and as one of 256; `twoF` on the full data judges both. Reading files, preparing
-data and compiling are timed apart. Needs PyFstat, and matplotlib for the picture; about two minutes a candidate.
+PyFstat computes 2F some 40,000 times, its walkers starting around that candidate, spread by jfstat's metric
+(`--walkers` starts them otherwise); jfstat refines it alone and as one of 256; `twoF` on the full data judges both.
+Reading files, preparing data and compiling are timed apart. Needs PyFstat, and matplotlib for the picture; about a
+minute a candidate.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ WALKERS_START = {
     "box": "anywhere in the prior",
 }
 FILE = ("output", "plot")
+"""Options that the results do not depend on."""
 EQUAL = 0.01
 """Difference in 2F that does not count."""
 

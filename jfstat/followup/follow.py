@@ -88,7 +88,7 @@ def in_groups(function: Callable[[Any], Any], stack: Any, at_once: int) -> Any:
     return jax.tree.map(lambda x: x.reshape(n, *x.shape[2:]), jax.lax.map(jax.vmap(function), groups))
 
 
-@partial(jax.jit, static_argnames=("bounded", "n_climbs", "at_once"))
+@partial(jax.jit, static_argnames=("bounded", "n_climbs", "at_once", "tried_at_once"))
 def follow(
     near: NarrowData,
     coordinates: Coordinates,
@@ -98,6 +98,7 @@ def follow(
     bounded: tuple[str, ...],
     n_climbs: int,
     at_once: int,
+    tried_at_once: int,
 ) -> Peak:
     """Climb from a stack of candidates, n of them.
 
@@ -114,6 +115,8 @@ def follow(
         From how many of the trial points to climb.
     at_once : int, static
         Candidates whose climbs are computed together; divides n.
+    tried_at_once : int, static
+        Trial points of each of those that are computed together; divides t.
 
     Returns
     -------
@@ -122,7 +125,7 @@ def follow(
     """
 
     def one(pair: tuple[NarrowData, Coordinates]) -> Peak:
-        return climb(pair[0], pair[1], low, high, trials, bounded, n_climbs)
+        return climb(pair[0], pair[1], low, high, trials, bounded, n_climbs, tried_at_once)
 
     return in_groups(one, (near, coordinates), at_once)
 
@@ -135,6 +138,7 @@ def climb(
     trials: jax.Array,
     bounded: tuple[str, ...],
     n_climbs: int,
+    tried_at_once: int,
 ) -> Peak:
     """Climb from the best trial points around one candidate; see `follow`."""
 
@@ -142,7 +146,7 @@ def climb(
         return twoF(near, coordinates.point(x))
 
     limits = parameter_limits(coordinates, bounded, low, high)
-    heights = jax.vmap(value)(trials)
+    heights = in_groups(value, trials, tried_at_once)
     allowed = jnp.isfinite(heights)
     if limits is not None:
         place = trials @ limits.matrix.T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -21,6 +21,7 @@ from jfstat.searching.progress import progress_bar
 from jfstat.searching.tables import column_unit, in_units
 from jfstat.statistic.check import check_data
 from jfstat.statistic.narrow import narrow_plan, usual_reach
+from jfstat.statistic.nearby import NODES
 from jfstat.templates import Doppler
 from jfstat.validation import in_unit
 
@@ -31,8 +32,9 @@ CLIMBS = 3
 """Trial points from which to climb."""
 SIZES, DEVICE_SIZES = (1, 8, 32), (1, 16, 256)
 """Candidates in one call of compiled code, on a CPU and on an accelerator: few sizes, few compilations."""
-AT_ONCE = 8
-"""Candidates whose climbs a CPU computes together, for its caches; accelerators take whole batches."""
+LANES, DEVICE_LANES = 1 << 16, 1 << 23
+"""Values of a phase computed at a time, over candidates, climbs or trial points and nodes: on a CPU as its caches hold,
+on an accelerator as its memory does, where each takes some 3 kB of a Hessian of seven parameters."""
 DEVICE_SAMPLES = 1 << 24
 """Samples of the data that an accelerator compresses together, for several candidates if one has fewer."""
 ROUNDS = 4
@@ -218,12 +220,35 @@ def batch_sizes(data: FstatData) -> tuple[int, ...]:
     return SIZES if on_cpu(data) else DEVICE_SIZES
 
 
-def at_a_time(data: FstatData, size: int) -> tuple[int, int]:
-    """Of a batch of `size`, how many to compress and how many to climb together; divisors of it, powers of two."""
-    if on_cpu(data):
-        return 1, min(AT_ONCE, size)
-    fits = max(1, DEVICE_SAMPLES // data.series.size)
-    return min(size, 1 << (fits.bit_length() - 1)), size
+class GroupSizes(NamedTuple):
+    """How much of a batch is computed at a time; powers of two.
+
+    Attributes
+    ----------
+    compressed, climbing : int
+        Candidates.
+    tried : int
+        Trial points of each of those.
+    """
+
+    compressed: int
+    climbing: int
+    tried: int
+
+
+def group_sizes(data: FstatData, size: int, n_blocks: int, n_climbs: int, n_trials: int) -> GroupSizes:
+    """What caches or memory hold of a batch of `size` candidates whose narrow data have `n_blocks` blocks of time."""
+    nodes = len(data.detectors) * n_blocks * NODES
+    lanes = LANES if on_cpu(data) else DEVICE_LANES
+    # the slowest climb of a group keeps the others waiting, which a CPU can avoid
+    climbing = min(size, batch_sizes(data)[1 if on_cpu(data) else -1], _power_of_two(lanes // (n_climbs * nodes)))
+    compressed = 1 if on_cpu(data) else min(size, _power_of_two(DEVICE_SAMPLES // data.series.size))
+    return GroupSizes(compressed, climbing, min(n_trials, _power_of_two(lanes // (climbing * nodes))))
+
+
+def _power_of_two(n: int) -> int:
+    """The largest power of two up to n; 1 at least."""
+    return 1 << (max(n, 1).bit_length() - 1)
 
 
 def _alike(data: FstatData, results: Results) -> Iterator[tuple[np.ndarray, float]]:
@@ -257,9 +282,11 @@ def _follow_rows(
     size = next(size for size in batch_sizes(data) if size >= n)
     padded = rows[np.minimum(np.arange(size), n - 1)]
     points = jax.tree.map(lambda x: x[padded], results.points)
-    together, at_once = at_a_time(data, size)
-    near, coordinates = focus(data, points, reach, narrow_plan(data, points, reach), names, bounded, together)
-    ends = follow(near, coordinates, low, high, trials, bounded, min(CLIMBS, len(trials)), at_once)
+    plan = narrow_plan(data, points, reach)
+    n_climbs = min(CLIMBS, len(trials))
+    groups = group_sizes(data, size, len(plan.first), n_climbs, len(trials))
+    near, coordinates = focus(data, points, reach, plan, names, bounded, groups.compressed)
+    ends = follow(near, coordinates, low, high, trials, bounded, n_climbs, groups.climbing, groups.tried)
     peaks: Peak = jax.tree.map(lambda x: np.asarray(x)[:n], ends)
     first = results.steps[rows] == 0
     results.start_twoF[rows[first]] = peaks.start_twoF[first]
