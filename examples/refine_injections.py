@@ -183,11 +183,17 @@ def main() -> None:
             print(f"{row['f']:8.2f} Hz {row['days']:3d} d 2F {row['true_twoF']:6.1f} gain", *gains, flush=True)
             rows.append(row)
         jax.clear_caches()  # every data set has shapes of its own
+        write(rows, arguments.output)
+    print(json.dumps(write(rows, arguments.output)["summary"], indent=1))
+
+
+def write(rows: list[dict], path: Path | None) -> dict:
+    """Summary and rows so far, written to a JSON file if there is to be one."""
     result = {"version": jfstat.__version__, "summary": summary(rows), "rows": rows}
-    print(json.dumps(result["summary"], indent=1))
-    if arguments.output:
-        with replacing(arguments.output) as file:
+    if path:
+        with replacing(path) as file:
             file.write(json.dumps(result, indent=1).encode())
+    return result
 
 
 if __name__ == "__main__":

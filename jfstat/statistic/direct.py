@@ -14,7 +14,7 @@ from jfstat.geometry.trajectory import Trajectory
 from jfstat.statistic.timing import cubic, node_times, reference_offset, without_whole_cycles
 from jfstat.templates import Doppler
 
-FINER = 64
+FINER = 8
 """Samples of a block from which on the direct sum takes shorter ones."""
 
 

@@ -27,14 +27,14 @@ from jfstat.validation import frequency
 
 DAY = 86164.1
 """Of the Earth's rotation, s."""
-USUAL_BINS = 9.0
+USUAL_BINS = 7.5
 """Least reach in units of 1/T."""
-HARMONICS, HARMONIC_DAYS, MOST_HARMONICS = 1.0, 20.0, 5.0
+HARMONICS, HARMONIC_DAYS, MOST_HARMONICS = 0.8, 16.0, 4.0
 """Least reach in turns a day: one for long data; in some days, the Earth's rotation is what tells sky positions apart,
 and templates on a candidate's peak differ by a phase that swings by a good part of a cycle every day."""
-ORBIT_HARMONICS = 4.0
+ORBIT_HARMONICS = 3.2
 """Reach in units of the orbit's rate at periapsis."""
-COARSE_TURNS = 1.5
+COARSE_TURNS = 1.2
 """Turns of a phase factor, at the edge of the reach, over a block: `NODES` Chebyshev polynomials follow it to 1e-7."""
 FINE_NODES, FINE_TURNS = 6, 0.085
 """The same for the blocks in which samples are first summed: to 2e-8."""
@@ -81,7 +81,7 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float) -> NarrowPlan:
     dt = float(band.dt)
     seconds = FINE_TURNS / (reach + 2 / DAY)  # the patterns turn as well, twice a day
     if point.orbit is not None:
-        length = cubic_length(point.orbit, point.fkdot[..., 0], BLOCK_CYCLES)
+        length = cubic_length(point.orbit, point.fkdot[..., 0], BLOCK_CYCLES / 16)  # as good as the direct sum
         seconds = min(seconds, float(jnp.min(length)))
     fine = largest_divisor(layout.block, seconds / dt)
     n_fine = data.series.shape[1] // fine
@@ -118,8 +118,8 @@ def narrow(data: FstatData, point: Doppler, *, reach: Any = None) -> NarrowData:
     point : Doppler
         One template, scalar fields: the centre.
     reach : float or Quantity, optional
-        Hz. By default six bins of 1/T or one turn a day, whichever is more, and with an orbit two turns more an orbit
-        at periapsis: that holds a candidate's peak and its nearest neighbours.
+        Hz. By default 7.5/T or 0.8 + 16 d/T (4 at most) turns a day, whichever is more, and with an orbit 3.2 turns an
+        orbit at periapsis besides: that holds a candidate's peak and its nearest neighbours.
 
     Returns
     -------
