@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 
 from jfstat.commandline.inputs import add_data_files, read_band
-from jfstat.commandline.options import add_preparation, ephemeris, noise_floors, words
+from jfstat.commandline.options import add_preparation, ephemeris, gps, noise_floors, whole_second, words
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.plan import drift_range
 from jfstat.data.prepare import prepare
-from jfstat.followup.candidates import columns_of, impossible
+from jfstat.followup.candidates import columns_of, impossible, usual_names
 from jfstat.followup.parameters import is_parameter, spin_order
 from jfstat.followup.refine import refine
 from jfstat.geometry.barycenter import DOPPLER
 from jfstat.geometry.orbit import orbit_speed
-from jfstat.searching.tables import ORBIT_COLUMNS, check_writable, column_unit, read_candidates, write_candidates
-from jfstat.templates import Orbit
+from jfstat.searching.tables import check_writable, column_unit, read_candidates, write_candidates
+from jfstat.templates import ORBIT_FIELDS, Orbit
 
 WIDEST = 1.0
 """Candidates whose frequencies span less than this are refined from one set of prepared data, Hz."""
@@ -71,6 +71,12 @@ def add_parser(subparsers: Any) -> None:
         help="limits of a parameter, Hz, Hz/s, ..., rad, s; may be repeated",
     )
     fit.add_argument(
+        "--refTime",
+        type=gps,
+        metavar="GPS",
+        help="reference time of the candidates if their file does not name it, GPS s or UTC (default: data start)",
+    )
+    fit.add_argument(
         "--starts",
         type=int,
         metavar="N",
@@ -96,14 +102,27 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--candidates {arguments.candidates} holds no candidates: nothing is to be refined.")
     if arguments.outputFstat is not None:
         check_writable(arguments.outputFstat)
-    options = {"parameters": arguments.parameters, "bounds": bounds(arguments.bounds), "starts": arguments.starts}
+    reftime = whole_second(arguments.refTime, "--refTime")
+    reftime = found.meta.get("reftime", reftime)
+    if reftime is None and any((spin_order(name) or 0) > 0 and np.any(found[name] != 0) for name in found.colnames):
+        raise ValueError(f"--refTime is missing: {arguments.candidates} does not say when its frequencies hold.")
+    options = {
+        "parameters": arguments.parameters,
+        "bounds": bounds(arguments.bounds),
+        "starts": arguments.starts,
+        "reftime": reftime,
+    }
     began = time.perf_counter()
     refined = refine_by_bands(arguments, found, options)
     elapsed = time.perf_counter() - began
-    print(f"{int(np.sum(refined['converged']))} of {len(refined)} candidate(s) refined in {elapsed:.1f} s")
-    for message, count in Counter(re.sub(r"\d[-+.e\d]*", "...", m) for m in refined["message"]).most_common():
+    converged = np.asarray(refined["converged"])
+    print(f"{int(np.sum(converged))} of {len(refined)} candidate(s) converged in {elapsed:.1f} s")
+    numberless = [re.sub(r"(?<![\w-])-?\d[-+.e\d]*(?!F)", "...", message) for message in refined["message"]]
+    for message, count in Counter(numberless).most_common():
         print(f"  {count:6d} {message}")
-    print_candidate(refined[int(np.argmax(np.nan_to_num(refined["twoF"])))], refined.meta)
+    if np.any(converged):
+        loudest = int(np.argmax(np.where(converged, refined["twoF"], -np.inf)))
+        print_candidate(refined[loudest], refined.meta)
     if arguments.outputFstat is not None:
         print(f"wrote {len(refined)} candidates to {write_candidates(refined, arguments.outputFstat)}")
 
@@ -115,15 +134,21 @@ def print_candidate(row: Any, meta: dict[str, Any]) -> None:
         if name == "twoF" or name.startswith("twoF_"):
             print(f"  {name:8s} {float(row[name]):.4f}")
         elif is_parameter(name):
-            value, error = (float(getattr(x, "value", x)) for x in (row[name], row_error(row, name)))
-            unit = column_unit(name)
-            print(f"  {name:8s} {value:.16g} +- {error:.2g} {unit}".rstrip())
+            print(f"  {name:8s} {plain(row[name]):.16g} {error_of(row, name)} {column_unit(name)}".rstrip())
     print(f"  {row['message']}")
 
 
-def row_error(row: Any, name: str) -> Any:
-    """Error of a parameter, 0 if it was fixed."""
-    return row[f"{name}_error"] if f"{name}_error" in row.colnames else 0.0
+def plain(x: Any) -> float:
+    """A number without its unit."""
+    return float(getattr(x, "value", x))
+
+
+def error_of(row: Any, name: str) -> str:
+    """Error of a parameter in words."""
+    if f"{name}_error" not in row.colnames:
+        return "(fixed)"
+    error = plain(row[f"{name}_error"])
+    return f"+- {error:.2g}" if np.isfinite(error) else "(no error)"
 
 
 def refine_by_bands(arguments: argparse.Namespace, found: Any, options: dict[str, Any]) -> Any:
@@ -134,24 +159,33 @@ def refine_by_bands(arguments: argparse.Namespace, found: Any, options: dict[str
     from astropy.table import vstack
 
     columns = columns_of(found)
-    found = found[[name for name in found.colnames if name in columns or not is_parameter(name)]]
-    sound = np.array([not problem for problem in impossible(columns)])
-    tables, rows, left = [], [], [np.flatnonzero(~sound)]
-    data, problem = None, ValueError(f"--candidates {arguments.candidates} holds no sound candidate: see its columns.")
-    for members in alike(columns["freq"], sound):
+    if options["parameters"] is None:  # the same for all bands
+        options = {**options, "parameters": usual_names(columns)}
+    problems = impossible(columns)
+    sound = np.array([not problem for problem in problems])
+    waiting = alike(columns["freq"], sound)
+    tables, rows = [], []
+    data, error = None, ValueError(f"--candidates {arguments.candidates} holds no sound candidate: see its columns.")
+    while waiting:
+        members = waiting.pop(0)
         try:
-            data = prepared(arguments, {name: x[members] for name, x in columns.items()}, found.meta.get("reftime"))
-        except ValueError as error:
-            problem = error
-            left.append(members)
+            data = prepared(arguments, {name: x[members] for name, x in columns.items()}, options["reftime"])
+        except ValueError as problem:
+            error = problem
+            if len(members) == 1:
+                problems[members[0]] = f"not refined: {problem}"
+            else:  # one may spoil the others
+                waiting[:0] = np.array_split(members, 2)
             continue
         tables.append(refine(data, found[members], progress=sys.stderr.isatty(), **options))
         rows.append(members)
     if data is None:
-        raise problem
-    rest = np.concatenate(left)
-    if len(rest):  # they fit no data: any will say so
-        tables.append(refine(data, found[rest], progress=False, **options))
+        raise error
+    rest = np.array([row for row, problem in enumerate(problems) if problem], int)
+    if len(rest):  # they fit no data: with any, they get a row
+        table = refine(data, found[rest], progress=False, **options)
+        table["message"] = [problems[row] for row in rest]
+        tables.append(table)
         rows.append(rest)
     return vstack(tables, metadata_conflicts="silent")[np.argsort(np.concatenate(rows))]
 
@@ -168,7 +202,7 @@ def prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], reft
         GPS time at which they hold.
     """
     low, high = float(columns["freq"].min()), float(columns["freq"].max())
-    orbit = Orbit(*(columns[name] for name in ORBIT_COLUMNS)) if "asini" in columns else None
+    orbit = Orbit(*(columns[name] for name in ORBIT_FIELDS)) if "asini" in columns else None
     spins = [columns[name] for name in columns if (spin_order(name) or 0) > 0]
     fdots = [(float(x.min()), float(x.max())) for x in spins]
     margin = MARGIN_HZ + MARGIN_SKY * high

@@ -28,7 +28,7 @@ class NarrowData:
     sites : Sites
         Of the nodes, (D, B, K).
     centre : Doppler
-        With the reference time filled in.
+        The template that they were made around.
     response : (D, 3, 3) float64
         Detector tensors.
     moments : (D, 5, 5) float64

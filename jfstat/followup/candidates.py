@@ -9,7 +9,7 @@ import numpy as np
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.parameters import all_parameters, spin_name, spin_order, values
-from jfstat.searching.tables import ORBIT_COLUMNS, plain_column
+from jfstat.searching.tables import plain_column
 from jfstat.statistic.check import Fit, fit
 from jfstat.templates import ORBIT_FIELDS, Doppler, Orbit
 from jfstat.validation import gps_integer
@@ -36,13 +36,13 @@ class Candidates(NamedTuple):
     problems: list[str]
 
 
-def read_rows(data: FstatData, found: Any) -> Candidates:
+def read_rows(data: FstatData, found: Any, reftime: Any = None) -> Candidates:
     """Candidates from what a user has.
 
     Parameters
     ----------
     data : FstatData
-    found : table, Doppler
+    found, reftime : table or Doppler, int or None
         As `refine` takes.
 
     Raises
@@ -53,28 +53,28 @@ def read_rows(data: FstatData, found: Any) -> Candidates:
     if isinstance(found, Doppler):
         names = all_parameters(found)
         stack = np.atleast_2d(np.asarray(values(found, names)).reshape(-1, len(names)))
-        given, reftime = {name: stack[:, i] for i, name in enumerate(names)}, found.reftime
+        given = {name: stack[:, i] for i, name in enumerate(names)}
+        reftime = reftime if found.reftime is None else found.reftime
     else:
         if not hasattr(found, "colnames"):
             raise ValueError(
                 f"found must be a table of candidates, as from jfstat.search, or a Doppler, not {type(found).__name__}."
             )
         given = columns_of(found)
-        reftime = found.meta.get("reftime")
+        reftime = found.meta.get("reftime", reftime)
     reftime = data.reftime if reftime is None else gps_integer(reftime, "reftime")
     problems = impossible(given)
     good = np.array([not problem for problem in problems], bool)
-    points = _doppler({name: np.where(good, x, _harmless(data, name)) for name, x in given.items()}, reftime)
-    for row, misfit in enumerate(_misfits(data, points)):
+    points = _doppler(_sound(data, given, good), reftime)
+    for row, misfit in enumerate(misfits(data, points)):
         problems[row] = problems[row] or misfit
     good = np.array([not problem for problem in problems], bool)
-    points = _doppler({name: np.where(good, x, _harmless(data, name)) for name, x in given.items()}, reftime)
+    points = _doppler(_sound(data, given, good), reftime)
     return Candidates(points, given, problems)
 
 
 def columns_of(found: Any) -> dict[str, np.ndarray]:
-    """The parameters' columns, without units, and without those that a text file has of derivatives and orbits that
-    no candidate has.
+    """The parameters' columns, without units.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def columns_of(found: Any) -> dict[str, np.ndarray]:
     """
     names = set(found.colnames)
     missing = [name for name in ("freq", "alpha", "delta") if name not in names]
-    orbital = [name for name in ORBIT_COLUMNS if name in names]
+    orbital = [name for name in ORBIT_FIELDS if name in names]
     if orbital:
         missing += [name for name in ("asini", "period", "tp") if name not in names]
     if missing:
@@ -93,27 +93,39 @@ def columns_of(found: Any) -> dict[str, np.ndarray]:
         )
     order = max(k for k in (spin_order(name) for name in names) if k is not None)
     columns = {spin_name(k): plain_column(found, spin_name(k)) for k in range(order + 1)}
-    # text files have columns of derivatives that no template had
-    while order > 1 and not np.any(columns[spin_name(order)]):
-        del columns[spin_name(order)]
-        order -= 1
     columns |= {name: plain_column(found, name) for name in ("alpha", "delta")}
     if orbital:
         zero = np.zeros(len(found))
-        orbit = {name: plain_column(found, name) if name in names else zero for name in ORBIT_COLUMNS}
-        if np.any(orbit["asini"] != 0):  # as a column of zeros it is no orbit
-            columns |= orbit
+        columns |= {name: plain_column(found, name) if name in names else zero for name in ORBIT_FIELDS}
     return columns
 
 
-def _harmless(data: FstatData, name: str) -> float:
-    k = spin_order(name)
-    return HARMLESS.get(name, float(data.band.f_centre) if k == 0 else 0.0)
+def usual_names(columns: dict[str, np.ndarray]) -> tuple[str, ...]:
+    """Parameters to fit if told nothing: all but ecc and argp, and without what no candidate has.
+
+    Text files have columns of derivatives and orbits that are all zero.
+    """
+    names = [name for name in columns if name not in ("ecc", "argp")]
+    if "asini" in columns and not np.any(columns["asini"]):
+        names = [name for name in names if name not in ORBIT_FIELDS]
+    highest = max(k for k in map(spin_order, names) if k is not None and (k < 2 or np.any(columns[spin_name(k)])))
+    return tuple(name for name in names if (spin_order(name) or 0) <= highest)
+
+
+def _sound(data: FstatData, given: dict[str, np.ndarray], good: np.ndarray) -> dict[str, np.ndarray]:
+    """The parameters with harmless values in bad rows, and for the orbits of isolated candidates."""
+    sound = {}
+    for name, x in given.items():
+        harmless = HARMLESS.get(name, float(data.band.f_centre) if name == "freq" else 0.0)
+        usable = good & (given["asini"] != 0) if name in ORBIT_FIELDS else good
+        sound[name] = np.where(usable, x, harmless)
+    return sound
 
 
 def impossible(given: dict[str, np.ndarray]) -> list[str]:
     """For each row what makes it no template at all."""
     problems = [""] * len(given["freq"])
+    isolated = given.get("asini", np.ones(len(problems))) == 0  # whatever else is said of the orbit
     rules = {
         "freq": (lambda x: x > 0, "is not positive"),
         "delta": (lambda x: abs(x) <= np.pi / 2 + 1e-12, "is beyond a pole"),
@@ -125,6 +137,8 @@ def impossible(given: dict[str, np.ndarray]) -> list[str]:
         rule, complaint = rules.get(name, (np.isfinite, ""))
         finite = np.isfinite(x)
         bad = ~finite | ~rule(np.where(finite, x, HARMLESS.get(name, 1.0)))
+        if name in ORBIT_FIELDS:
+            bad &= ~isolated
         for row in np.flatnonzero(bad):
             problems[row] = problems[row] or f"not refined: {name} {complaint if finite[row] else 'is not a number'}"
     if "asini" in given:
@@ -142,7 +156,7 @@ def _doppler(columns: dict[str, np.ndarray], reftime: int) -> Doppler:
     return jax.tree.map(np.asarray, Doppler(columns["alpha"], columns["delta"], fkdot, reftime, orbit))
 
 
-def _misfits(data: FstatData, points: Doppler) -> list[str]:
+def misfits(data: FstatData, points: Doppler) -> list[str]:
     """For each of a stack of templates why it does not fit the data; empty if it does."""
     below, above, orbit, coarse = (np.asarray(x) for x in _fits(data, points))
     beyond = np.maximum(np.maximum(below, above), orbit)

@@ -47,7 +47,9 @@ class Coordinates:
     centre : Doppler
         Where x = 0.
     matrix : (p, p) float64
-        From x to steps in the parameters' own units.
+        From x to steps: Hz, Hz/s, ..., at the data's mid-time and in the detectors' frame where frequencies are free;
+        rad east and north on the plane of the sky; an orbit's parameters as they are. For errors of the parameters
+        themselves use ``jax.jacfwd(coordinates.values)(x)``.
     drift : (q, 3) float64
         What a change of the unit vector to the source does to frequency and derivatives at the data's mid-time, per Hz.
     shift : (q, q) float64
@@ -74,7 +76,7 @@ class Coordinates:
         return values(self.point(x), self.names)
 
     def stepped(self, step: jax.Array) -> Doppler:
-        """The template after steps in the parameters' own units, (p,): Hz, Hz/s, ..., rad, s."""
+        """The template after the steps of `matrix`, (p,): Hz, Hz/s, ..., rad, s."""
         names, centre = self.names, self.centre
         plain = [i for i, name in enumerate(names) if spin_order(name) is None and not (self.flat_sky and name in SKY)]
         spins = [i for i, name in enumerate(names) if spin_order(name) is not None]
@@ -98,8 +100,8 @@ class Coordinates:
     def log_volume(self, x: jax.Array) -> jax.Array:
         """Log of the volume of parameters per volume of coordinates, but for a constant; () float64.
 
-        Volume is flat in frequency, its derivatives and the orbit, and isotropic on the sky: the prior that `posterior`
-        takes.
+        Volume is flat in frequency, its derivatives and the orbit, and isotropic on the sky: the prior that
+        `log_posterior` takes.
         """
         if self.flat_sky:
             step = self.matrix @ x
@@ -121,7 +123,8 @@ def whiten(
         The parameters that vary, as for `metric`; all of the template's by default, but for an orbit's ``ecc`` and
         ``argp``.
     bounded : sequence of str, optional
-        Parameters that shall be linear in x, because someone means to bound them.
+        Parameters that shall be linear in x, because someone means to bound them. If a frequency or a sky position is
+        among them, neither is straightened, and long peaks are less round.
 
     Returns
     -------
@@ -135,7 +138,10 @@ def whiten(
     check_data(data)
     check_point(data, point)
     names = usual_parameters(point) if parameters is None else check_parameters(point, parameters)
-    return whitened(data, point, names, tuple(bounded))
+    limited = check_parameters(point, bounded) if len(bounded) else ()
+    if not set(limited) <= set(names):
+        raise ValueError(f"bounded must be among the parameters that vary, {', '.join(names)}, not {bounded!r}.")
+    return whitened(data, point, names, limited)
 
 
 @partial(jax.jit, static_argnames=("names", "bounded"))

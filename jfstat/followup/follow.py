@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.followup.coordinates import Coordinates, whitened
-from jfstat.followup.newton import CONVERGED, Limits, Maximum, held, maximise, pushed_limits
-from jfstat.followup.parameters import values
+from jfstat.followup.newton import CONVERGED, Limits, Maximum, free_steps, held, maximise, pushed_limits
+from jfstat.followup.parameters import physical, values
 from jfstat.statistic.fstat import fstat, twoF
 from jfstat.statistic.narrow import NarrowPlan, narrowed
 from jfstat.templates import Doppler
@@ -30,12 +30,14 @@ class Peak(NamedTuple):
     twoF_per_detector : (D,) float64
     covariance : (p, p) float64
         Of the fitted parameters; NaN where 2F has no maximum, and for those at their limits.
+    moved : () float64
+        Distance from the start in whitened coordinates.
     steps, status : () int32
         See `Maximum`; steps of all climbs together.
     at_limit : (m,) bool
         Which limits hold it back.
     tried : () int32
-        Trial points within the data's reach, and the climbs' starts.
+        Trial points within the data's reach and the limits.
     """
 
     point: Doppler
@@ -43,6 +45,7 @@ class Peak(NamedTuple):
     start_twoF: jax.Array
     twoF_per_detector: jax.Array
     covariance: jax.Array
+    moved: jax.Array
     steps: jax.Array
     status: jax.Array
     at_limit: jax.Array
@@ -143,7 +146,8 @@ def climb(
     """Climb from the best trial points around one candidate; see `follow`."""
 
     def value(x: jax.Array) -> jax.Array:
-        return twoF(near, coordinates.point(x))
+        point = coordinates.point(x)
+        return jnp.where(physical(point), twoF(near, point), jnp.nan)
 
     limits = parameter_limits(coordinates, bounded, low, high)
     heights = in_groups(value, trials, tried_at_once)
@@ -155,18 +159,19 @@ def climb(
     heights = jnp.where(allowed, heights, -jnp.inf)
     if n_climbs < trials.shape[0]:
         _, best = jax.lax.top_k(heights, n_climbs)
-        starts = trials[best]
+        starts = jnp.where(allowed[best][:, None], trials[best], trials[0])
     else:
-        starts = trials
+        starts = jnp.where(allowed[:, None], trials, trials[0])
     climbs: Maximum = jax.vmap(lambda start: maximise(value, start, limits))(starts)
     ends = jnp.where(jnp.isfinite(climbs.value), climbs.value, -jnp.inf)
     highest = jnp.argmax(ends + jnp.where(climbs.status == CONVERGED, 1e-6, 0.0))
     end: Maximum = jax.tree.map(lambda x: x[highest], climbs)
 
     at_limit = jnp.zeros(len(bounded), bool)
-    hessian = end.hessian
+    kept, hessian = jnp.eye(len(end.x)), end.hessian
     if limits is not None:
         at_limit = pushed_limits(end, limits, end.gradient)
+        kept = free_steps(limits.matrix, at_limit)
         _, hessian = held(end.gradient, end.hessian, limits.matrix, at_limit)
     point = coordinates.point(end.x)
     found = fstat(near, point)
@@ -175,7 +180,8 @@ def climb(
         twoF=found.twoF,
         start_twoF=start_twoF,
         twoF_per_detector=found.twoF_per_detector,
-        covariance=covariance(coordinates, end.x, hessian, bounded, at_limit),
+        covariance=covariance(coordinates, end.x, hessian, kept, bounded, at_limit),
+        moved=jnp.sqrt(jnp.sum(end.x**2)),
         steps=jnp.sum(climbs.steps),
         status=end.status,
         at_limit=at_limit,
@@ -195,17 +201,38 @@ def parameter_limits(
 
 
 def covariance(
-    coordinates: Coordinates, x: jax.Array, hessian: jax.Array, bounded: tuple[str, ...], at_limit: jax.Array
+    coordinates: Coordinates,
+    x: jax.Array,
+    hessian: jax.Array,
+    kept: jax.Array,
+    bounded: tuple[str, ...],
+    at_limit: jax.Array,
 ) -> jax.Array:
     """Covariance of the parameters at a maximum of 2F, (p, p) float64: 2F is twice the log-likelihood ratio.
 
-    NaN where the Hessian is not negative definite, and for parameters at their limits, which the others' is conditional
-    on.
+    The likelihood is taken for a Gaussian in whitened coordinates, where it is close to one, and carried over to the
+    parameters to second order: where they are bent (short data, or a source near the ecliptic, whose frequency depends
+    on the square of its latitude), the first order alone is too small by multiples. NaN where the Hessian is not
+    negative definite, and for parameters at their limits, which the others' is conditional on.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+    x : (p,) float64
+        The maximum.
+    hessian : (p, p) float64
+        Of 2F there, for steps within the limits.
+    kept : (p, p) float64
+        Projection on such steps.
+    bounded : tuple of str
+    at_limit : (m,) bool
+        Which of those are at their limits.
     """
-    slope = jax.jacfwd(coordinates.values)(x)
     size, axes = jnp.linalg.eigh(-0.5 * hessian)
-    turned = slope @ axes
-    matrix = (turned / jnp.where(size > 0, size, jnp.nan)) @ turned.T
+    spread = kept @ axes / jnp.sqrt(jnp.where(size > 0, size, jnp.nan))  # (p, p), its columns of one sigma
+    slope = jax.jacfwd(coordinates.values)(x) @ spread
+    bend = jnp.einsum("iab,aj,bk->ijk", jax.jacfwd(jax.jacfwd(coordinates.values))(x), spread, spread)
+    matrix = slope @ slope.T + 0.5 * jnp.einsum("ijk,ljk->il", bend, bend)
     for i, name in enumerate(bounded):
         k = coordinates.names.index(name)
         hidden = jnp.where(at_limit[i], jnp.nan, 0.0)

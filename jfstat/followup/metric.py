@@ -16,6 +16,7 @@ from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.statistic.check import check_data, check_scalars
+from jfstat.statistic.combine import MAX_CONDITION
 from jfstat.statistic.timing import reference_offset
 from jfstat.templates import ORBIT_FIELDS, Amplitude, Doppler
 
@@ -44,11 +45,11 @@ def metric(
         ``alpha``, ``delta``, ``asini``, ``period``, ``tp``, ``ecc``, ``argp``. All that the template has by default, in
         that order. At ecc = 0 the metric is singular in ``tp`` and ``argp`` together.
     amplitude : Amplitude, optional
-        Of the signal: its cosi and psi count. None averages over the space of the four amplitudes, which is the mean of
-        the F-metric in Prix (2007), Phys. Rev. D 75, 023004, equation 62, and of LALSuite's ``gFav_ij``.
+        Of the signal: its cosi and psi count. None averages over the space of the four amplitudes, as LALSuite's
+        ``gFav_ij`` does (Prix 2007, Phys. Rev. D 75, 023004, erratum 75, 069901; equation 93 there, says LALSuite).
     phase_only : bool
-        Neglect the antenna patterns but for the noise weights: Prix (2007), equation 90, LALSuite's ``g_ij``; right for
-        data longer than some days.
+        Neglect the antenna patterns but for the noise weights, as LALSuite's ``g_ij`` does; right for data longer than
+        some days.
 
     Returns
     -------
@@ -107,7 +108,7 @@ def metric_along(
     grown = jnp.einsum("cdni->icdn", jnp.stack([a_slope, b_slope]))
     weighted = weight * patterns
     matrix = jnp.einsum("cdn,edn->ce", weighted, patterns)
-    inverse = jnp.linalg.inv(matrix)
+    inverse = jnp.linalg.pinv(matrix, rtol=1.0 / MAX_CONDITION, hermitian=True)  # one SFT has one pattern only
     found_turned, found_grown = (jnp.einsum("icdn,edn->ice", x, weighted) for x in (turned, grown))
     # <P u_ic, P u_je>, real part and imaginary part
     real = sum(

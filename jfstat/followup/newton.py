@@ -159,11 +159,15 @@ def pushed_limits(at: Maximum, limits: Limits, direction: jax.Array) -> jax.Arra
 
 def held(gradient: jax.Array, hessian: jax.Array, matrix: jax.Array, which: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Gradient and Hessian for steps that leave some linear combinations as they are, rows of `matrix`."""
-    rows = jnp.where(which[:, None], matrix / jnp.linalg.norm(matrix, axis=1, keepdims=True), 0.0)
-    gone = rows.T @ jnp.linalg.pinv(rows @ rows.T, rtol=1e-10) @ rows
-    kept = jnp.eye(len(gradient)) - gone
+    kept = free_steps(matrix, which)
     stiff = 1.0 + jnp.sqrt(jnp.sum(hessian * hessian))
-    return kept @ gradient, kept @ hessian @ kept - stiff * gone
+    return kept @ gradient, kept @ hessian @ kept - stiff * (jnp.eye(len(gradient)) - kept)
+
+
+def free_steps(matrix: jax.Array, which: jax.Array) -> jax.Array:
+    """Projection, (p, p), on steps that leave those linear combinations as they are."""
+    rows = jnp.where(which[:, None], matrix / jnp.linalg.norm(matrix, axis=1, keepdims=True), 0.0)
+    return jnp.eye(matrix.shape[1]) - rows.T @ jnp.linalg.pinv(rows @ rows.T, rtol=1e-10) @ rows
 
 
 def limited_step(at: Maximum, radius: jax.Array, limits: Limits | None) -> tuple[jax.Array, jax.Array]:

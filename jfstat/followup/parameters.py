@@ -45,7 +45,7 @@ def usual_parameters(point: Doppler) -> tuple[str, ...]:
 
 
 def check_parameters(point: Doppler, parameters: Any) -> tuple[str, ...]:
-    """A tuple of names that a template has.
+    """A tuple of names that a template has, in the order of `all_parameters`.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def check_parameters(point: Doppler, parameters: Any) -> tuple[str, ...]:
     if strange or not names or len(set(names)) != len(names):
         problem = f"has {strange[0]!r}" if strange else "is empty" if not names else "names one twice"
         raise ValueError(f"parameters {problem}: choose from {', '.join(known)}, which this template has.")
-    return names
+    return tuple(name for name in known if name in names)
 
 
 def values(point: Doppler, names: Sequence[str]) -> jax.Array:
@@ -88,6 +88,16 @@ def replaced(point: Doppler, names: Sequence[str], x: jax.Array) -> Doppler:
         elif orbit is not None:
             orbit[name] = x[..., i]
     return with_fields(point, orbit=None if orbit is None else with_fields(point.orbit, **orbit), **fields)
+
+
+def physical(point: Doppler) -> jax.Array:
+    """Whether a template lies on the sphere and its orbit, if any, is a bound one slower than light: () bool."""
+    possible = jnp.abs(point.delta) <= 0.5 * jnp.pi + 1e-12
+    if point.orbit is None:
+        return possible
+    o = point.orbit
+    possible = possible & (o.asini >= 0) & (o.period > 0) & (o.ecc >= 0) & (o.ecc < 1)
+    return possible & (2 * jnp.pi * o.asini < o.period * (1 - o.ecc))
 
 
 def with_fields(tree: Any, **fields: Any) -> Any:

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.followup.coordinates import Coordinates
-from jfstat.statistic.check import check_data
+from jfstat.followup.parameters import physical
+from jfstat.statistic.check import check_data, fit
 from jfstat.statistic.fstat import twoF
 from jfstat.statistic.nearby import covers
 
@@ -34,7 +35,8 @@ def log_posterior(data: FstatData | NarrowData, coordinates: Coordinates, x: jax
 
     Returns
     -------
-    () float64. -inf, with no slope, out of reach of the narrow data.
+    () float64. -inf, with no slope, for templates that are none (an eccentricity of 1, say), do not fit the data or are
+    out of reach of the narrow data, which thus limits the prior; the coordinates' sky is one hemisphere at most.
 
     Raises
     ------
@@ -49,7 +51,9 @@ def log_posterior(data: FstatData | NarrowData, coordinates: Coordinates, x: jax
 
 @jax.jit
 def _log_posterior(data: FstatData | NarrowData, coordinates: Coordinates, x: jax.Array) -> jax.Array:
-    inside = covers(data, coordinates.point(x)) if isinstance(data, NarrowData) else jnp.asarray(True)
+    point = coordinates.point(x)
+    inside = covers(data, point) if isinstance(data, NarrowData) else jnp.max(jnp.stack(fit(data, point, False))) <= 0
+    inside = inside & physical(point)
     safe = jnp.where(inside, x, jnp.zeros_like(x))  # or the NaN beyond would spoil gradients
     value = 0.5 * twoF(data, coordinates.point(safe)) + coordinates.log_volume(safe)
     return jnp.where(inside, value, -jnp.inf)

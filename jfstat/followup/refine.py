@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from scipy.stats import chi2
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.memory import device_of
-from jfstat.followup.candidates import Candidates, read_rows
+from jfstat.followup.batches import Batch, batches, group_sizes, reaches, too_many_nodes
+from jfstat.followup.candidates import Candidates, misfits, read_rows, usual_names
 from jfstat.followup.follow import Peak, focus, follow
-from jfstat.followup.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
-from jfstat.followup.parameters import all_parameters, check_parameters, usual_parameters, values, with_fields
+from jfstat.followup.newton import CONVERGED, LEFT, NOWHERE
+from jfstat.followup.parameters import check_parameters, with_fields
+from jfstat.followup.results import CELLS, ENDINGS, Results, ending, noise_chance, results_table
 from jfstat.followup.starts import trial_points
 from jfstat.searching.progress import progress_bar
-from jfstat.searching.tables import column_unit, in_units
+from jfstat.searching.tables import column_unit
 from jfstat.statistic.check import check_data
-from jfstat.statistic.narrow import narrow_plan, usual_reach
-from jfstat.statistic.nearby import NODES
-from jfstat.templates import Doppler
+from jfstat.statistic.narrow import narrow_plan
+from jfstat.templates import ORBIT_FIELDS, Doppler
 from jfstat.validation import in_unit
 
 if TYPE_CHECKING:
@@ -30,25 +28,10 @@ if TYPE_CHECKING:
 
 CLIMBS = 3
 """Trial points from which to climb."""
-SIZES, DEVICE_SIZES = (1, 8, 32), (1, 16, 256)
-"""Candidates in one call of compiled code, on a CPU and on an accelerator: few sizes, few compilations."""
-LANES, DEVICE_LANES = 1 << 16, 1 << 23
-"""Values of a phase computed at a time, over candidates, climbs or trial points and nodes: on a CPU as its caches hold,
-on an accelerator as its memory does, where each takes some 3 kB of a Hessian of seven parameters."""
-DEVICE_SAMPLES = 1 << 24
-"""Samples of the data that an accelerator compresses together, for several candidates if one has fewer."""
 ROUNDS = 4
 """How often to begin anew at the edge of the narrow data's reach."""
-NOISE = 0.01
-"""Chance that noise gives as much anywhere among the templates tried, above which a row says so."""
-DEGREES = 4
-"""Of freedom of 2F's chi-squared distribution in noise."""
-ENDINGS = {
-    STALLED: "not converged: no step gains any more, though the slope is not zero",
-    OUT_OF_STEPS: "not converged: too many steps",
-    LEFT: "not converged: wandered off for too long without meeting a maximum",
-    NOWHERE: "not refined: 2F is not defined at the start",
-}
+MOST_TRIALS = 1024
+"""Trial points at most by default."""
 
 
 def refine(
@@ -58,6 +41,7 @@ def refine(
     parameters: Sequence[str] | None = None,
     bounds: Mapping[str, tuple[Any, Any]] | None = None,
     starts: int | None = None,
+    reftime: Any = None,
     progress: bool = True,
 ) -> QTable:
     """Refine candidates by gradients: climb to the peak of 2F next to each, and give error bars.
@@ -74,17 +58,21 @@ def refine(
     found : QTable, Table or Doppler
         Candidates: columns ``freq``, ``alpha``, ``delta``, any of ``f1dot``, ``f2dot``, ..., and ``asini``, ``period``,
         ``tp``, ``ecc``, ``argp`` together or not at all (the last two may be missing), with or without units, as
-        `search` and `read_candidates` return. Frequencies hold at ``meta["reftime"]``, or else the data's. Or a
+        `search` and `read_candidates` return; asini = 0 is no orbit. Frequencies hold at ``meta["reftime"]``. Or a
         template or a stack of templates.
     parameters : sequence of str, optional
-        Columns to refine, the others being fixed. By default all there are but ``ecc`` and ``argp``; derivatives of the
-        frequency from the second on only if one is not zero, since text files always hold them.
+        Columns to refine, the others being fixed, and errors conditional on them. By default all there are but ``ecc``
+        and ``argp``; derivatives of the frequency from the second on only if one is not zero, since text files always
+        hold them.
     bounds : mapping of str to (low, high), optional
         Limits of parameters, in Hz, Hz/s, ..., rad, s, or as Quantities, the same for all candidates. Those of
-        ``alpha`` count from -pi to 3 pi as the candidate's own value does.
+        ``alpha`` are compared with the candidate's own value, however it counts. Bounds on a frequency or on the sky
+        keep it from being straightened (`whiten`): long peaks are then found less surely.
     starts : int, optional
         Trial points around a candidate, a power of two; more find peaks farther away, in the region where a fifth
         of 2F or more is left. 1 climbs from the candidate alone. By default 2^(p+3) for p parameters, and 1024 at most.
+    reftime : int or Time, optional
+        GPS time at which frequencies hold if `found` does not say; the data's if None.
     progress : bool
         Whether to show a progress bar, if tqdm is installed.
 
@@ -93,10 +81,12 @@ def refine(
     QTable
         A row for each candidate, in their order: the parameters, refined; ``<name>_error`` of those that were fitted,
         one sigma, NaN where there is none; ``twoF`` and ``twoF_H1``, ... there (`fstat` on narrow data: right to 1e-6);
-        ``start_twoF``; ``steps``, the number of gradients and Hessians computed; ``converged``; ``message``, a sentence
-        on how it ended; ``covariance``, (p, p) in the order of ``meta["parameters"]`` and the columns' units; and the
-        columns of `found` that are none of these. Meta: version, reftime, detectors, ephemeris, start, tspan,
-        parameters.
+        ``start_twoF``; ``noise_chance``, that Gaussian noise gives as much in as many independent templates as were
+        tried, times those of the search if the table's ``meta["n_twoF"]`` has them; ``moved``, the distance from the
+        start in whitened coordinates, where 1 is about a peak's radius; ``steps``, the number of gradients and Hessians
+        computed; ``converged``; ``message``, a sentence on how it ended; ``covariance``, (p, p) in the order of
+        ``meta["parameters"]`` and the columns' units; and the columns of `found` that are none of these. Meta: version,
+        reftime, detectors, ephemeris, start, tspan, parameters.
 
     Raises
     ------
@@ -105,77 +95,34 @@ def refine(
 
     Notes
     -----
-    Errors are those of the likelihood's quadratic at its peak: Cramer and Rao's bound with the observed curvature. They
-    are no guide where they exceed the scale on which parameters act linearly, as for sky positions from a day or less.
+    Errors come from the observed curvature of 2F at the peak, in whitened coordinates, carried over to the parameters to
+    second order. Where parameters are strongly bent (data of a day or less), the covariance is right for errors and
+    correlations, but the posterior is no ellipsoid: see `log_posterior`.
     """
     check_data(data)
-    candidates = read_rows(data, found)
-    names = _fitted(candidates.points, parameters)
+    candidates = read_rows(data, found, reftime)
+    names = usual_names(candidates.given) if parameters is None else check_parameters(candidates.points, parameters)
     bounded, low, high = _bounds(names, bounds)
-    n_trials = min(1024, 2 ** (len(names) + 3)) if starts is None else starts
+    n_trials = min(MOST_TRIALS, default_trials(len(names))) if starts is None else starts
     if not (isinstance(n_trials, (int, np.integer)) and n_trials >= 1 and n_trials & (n_trials - 1) == 0):
         raise ValueError(f"starts must be a power of two, not {starts!r}: 1 climbs from the candidate alone.")
-    results = Results.blank(candidates, names, len(data.detectors))
-    _refuse_outside(results, candidates, bounded, low, high)
-    trials = trial_points(len(names), int(n_trials))
+    searched = float(getattr(found, "meta", {}).get("n_twoF") or 1)
+    results = Results.blank(candidates, len(names), len(data.detectors))
+    _refuse(data, results, candidates, bounded, low, high)
     with progress_bar(int(np.sum(results.open)), progress, "refine", "candidates") as advance:
         for _ in range(ROUNDS):
-            before = int(np.sum(results.open))
-            for rows, reach in _alike(data, results):
-                _follow_rows(data, results, rows, reach, names, bounded, low, high, trials)
-            advance(before - int(np.sum(results.open)))
+            for batch in batches(data, results.points, np.flatnonzero(results.open)):
+                _follow_batch(data, results, batch, names, bounded, low, high, int(n_trials), searched)
+                advance(int(np.sum(~results.open[batch.rows])))
+        advance(int(np.sum(results.open)))
     for row in np.flatnonzero(results.open):
-        results.messages[row] = ENDINGS[LEFT]
-    return _table(data, found, candidates, results, names)
+        results.close(row, ENDINGS[LEFT])
+    return results_table(data, found, candidates, results, names)
 
 
-@dataclass
-class Results:
-    """What is known of n candidates, filled in as they are followed up; NumPy arrays.
-
-    Attributes
-    ----------
-    points : Doppler
-        Stack; as given, then refined.
-    open : (n,) bool
-        Whether there is more to do.
-    messages : list of n str
-    covariance : (n, p, p) float64
-    twoF, start_twoF : (n,) float64
-    twoF_per_detector : (n, D) float64
-    steps : (n,) int64
-    converged : (n,) bool
-    """
-
-    points: Doppler
-    open: np.ndarray
-    messages: list[str]
-    covariance: np.ndarray
-    twoF: np.ndarray
-    start_twoF: np.ndarray
-    twoF_per_detector: np.ndarray
-    steps: np.ndarray
-    converged: np.ndarray
-
-    @classmethod
-    def blank(cls, candidates: Candidates, names: tuple[str, ...], n_detectors: int) -> Results:
-        """Before anything was done; rows with problems are closed."""
-        n, p = len(candidates.problems), len(names)
-        return cls(
-            points=candidates.points,
-            open=np.array([not problem for problem in candidates.problems], bool),
-            messages=list(candidates.problems),
-            covariance=np.full((n, p, p), np.nan),
-            twoF=np.full(n, np.nan),
-            start_twoF=np.full(n, np.nan),
-            twoF_per_detector=np.full((n, n_detectors), np.nan),
-            steps=np.zeros(n, int),
-            converged=np.zeros(n, bool),
-        )
-
-
-def _fitted(points: Doppler, parameters: Sequence[str] | None) -> tuple[str, ...]:
-    return usual_parameters(points) if parameters is None else check_parameters(points, parameters)
+def default_trials(p: int) -> int:
+    """Trial points for p parameters."""
+    return 2 ** (p + 3)
 
 
 def _bounds(
@@ -188,10 +135,9 @@ def _bounds(
     for name, pair in (bounds or {}).items():
         if name not in names:
             raise ValueError(f"bounds has {name!r}, which is not refined: choose from {', '.join(names)}.")
-        try:
-            low, high = (float(in_unit(x, f"bounds of {name}", column_unit(name))) for x in pair)
-        except TypeError:
-            raise ValueError(f"bounds of {name} must be (low, high), not {pair!r}.") from None
+        if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+            raise ValueError(f"bounds of {name} must be (low, high), not {pair!r}.")
+        low, high = (float(in_unit(x, f"bounds of {name}", column_unit(name))) for x in pair)
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
             raise ValueError(f"bounds of {name} must be finite and low < high, not {low} and {high}: fix it instead.")
         limits.append((low, high))
@@ -199,95 +145,56 @@ def _bounds(
     return tuple(bounds or ()), pairs[:, 0], pairs[:, 1]
 
 
-def _refuse_outside(
-    results: Results, candidates: Candidates, bounded: tuple[str, ...], low: np.ndarray, high: np.ndarray
+def _refuse(
+    data: FstatData,
+    results: Results,
+    candidates: Candidates,
+    bounded: tuple[str, ...],
+    low: np.ndarray,
+    high: np.ndarray,
 ) -> None:
-    """Close rows that start beyond the bounds."""
+    """Close rows that start beyond the bounds, or whose orbit is beyond what can be computed."""
     for name, lower, upper in zip(bounded, low, high, strict=True):
         x = candidates.given[name]
         for row in np.flatnonzero(results.open & ~((x >= lower) & (x <= upper))):
-            results.messages[row] = f"not refined: {name} starts outside its bounds"
-            results.open[row] = False
+            results.close(row, f"not refined: {name} starts outside its bounds")
+    for row in np.flatnonzero(results.open & too_many_nodes(data, reaches(data, results.points))):
+        results.close(row, "not refined: the orbit turns too often during the data")
 
 
-def on_cpu(data: FstatData) -> bool:
-    """Whether the data lie on a CPU."""
-    return device_of(data).platform == "cpu"
-
-
-def batch_sizes(data: FstatData) -> tuple[int, ...]:
-    """Numbers of candidates to compute at a time, rising."""
-    return SIZES if on_cpu(data) else DEVICE_SIZES
-
-
-class GroupSizes(NamedTuple):
-    """How much of a batch is computed at a time; powers of two.
-
-    Attributes
-    ----------
-    compressed, climbing : int
-        Candidates.
-    tried : int
-        Trial points of each of those.
-    """
-
-    compressed: int
-    climbing: int
-    tried: int
-
-
-def group_sizes(data: FstatData, size: int, n_blocks: int, n_climbs: int, n_trials: int) -> GroupSizes:
-    """What caches or memory hold of a batch of `size` candidates whose narrow data have `n_blocks` blocks of time."""
-    nodes = len(data.detectors) * n_blocks * NODES
-    lanes = LANES if on_cpu(data) else DEVICE_LANES
-    # the slowest climb of a group keeps the others waiting, which a CPU can avoid
-    climbing = min(size, batch_sizes(data)[1 if on_cpu(data) else -1], _power_of_two(lanes // (n_climbs * nodes)))
-    compressed = 1 if on_cpu(data) else min(size, _power_of_two(DEVICE_SAMPLES // data.series.size))
-    return GroupSizes(compressed, climbing, min(n_trials, _power_of_two(lanes // (climbing * nodes))))
-
-
-def _power_of_two(n: int) -> int:
-    """The largest power of two up to n; 1 at least."""
-    return 1 << (max(n, 1).bit_length() - 1)
-
-
-def _alike(data: FstatData, results: Results) -> Iterator[tuple[np.ndarray, float]]:
-    """Open rows in batches that one reach serves well, with that reach, Hz."""
-    rows = np.flatnonzero(results.open)
-    if len(rows) == 0:
-        return
-    size = batch_sizes(data)[-1]
-    least = usual_reach(data, with_fields(results.points, orbit=None))
-    reaches = np.array([usual_reach(data, jax.tree.map(lambda x, row=row: x[row], results.points)) for row in rows])
-    octaves = np.ceil(np.log2(reaches / least) - 1e-9).astype(int)
-    for octave in np.unique(octaves):
-        members = rows[octaves == octave]
-        for start in range(0, len(members), size):
-            yield members[start : start + size], least * 2.0**octave
-
-
-def _follow_rows(
+def _follow_batch(
     data: FstatData,
     results: Results,
-    rows: np.ndarray,
-    reach: float,
+    batch: Batch,
     names: tuple[str, ...],
     bounded: tuple[str, ...],
     low: np.ndarray,
     high: np.ndarray,
-    trials: np.ndarray,
+    n_trials: int,
+    searched: float,
 ) -> None:
     """Follow up a batch and write down how its rows ended; those that left the narrow data's reach stay open."""
-    n = len(rows)
-    size = next(size for size in batch_sizes(data) if size >= n)
-    padded = rows[np.minimum(np.arange(size), n - 1)]
-    points = jax.tree.map(lambda x: x[padded], results.points)
-    plan = narrow_plan(data, points, reach)
+    rows, points = batch.rows, batch.points
+    if points.orbit is None:  # an isolated candidate among binaries
+        names, all_names = tuple(name for name in names if name not in ORBIT_FIELDS), names
+        used = np.array([name in names for name in bounded], bool)
+        bounded, low, high = tuple(name for name in bounded if name in names), low[used], high[used]
+        if not names:
+            for row in rows:
+                results.close(row, "not refined: it has none of the parameters that are to be refined")
+            return
+        places = np.array([all_names.index(name) for name in names])
+    else:
+        places = np.arange(len(names))
+    trials = trial_points(len(names), n_trials)
+    plan = narrow_plan(data, points, batch.reach)
     n_climbs = min(CLIMBS, len(trials))
-    groups = group_sizes(data, size, len(plan.first), n_climbs, len(trials))
-    near, coordinates = focus(data, points, reach, plan, names, bounded, groups.compressed)
+    groups = group_sizes(data, len(points.alpha), len(plan.first), n_climbs, len(trials))
+    near, coordinates = focus(data, points, batch.reach, plan, names, bounded, groups.compressed)
     ends = follow(near, coordinates, low, high, trials, bounded, n_climbs, groups.climbing, groups.tried)
-    peaks: Peak = jax.tree.map(lambda x: np.asarray(x)[:n], ends)
+    lost = misfits(data, ends.point)
+    peaks: Peak = jax.tree.map(lambda x: np.asarray(x)[: len(rows)], ends)
+
     first = results.steps[rows] == 0
     results.start_twoF[rows[first]] = peaks.start_twoF[first]
     results.steps[rows] += peaks.steps
@@ -295,77 +202,33 @@ def _follow_rows(
     kept = rows[known]
     results.twoF[kept] = peaks.twoF[known]
     results.twoF_per_detector[kept] = peaks.twoF_per_detector[known]
-    results.covariance[kept] = peaks.covariance[known]
-    results.points = jax.tree.map(lambda old, new: _with_rows(old, kept, new[known]), results.points, peaks.point)
-    results.converged[rows] = peaks.status == CONVERGED
-    results.open[rows] = peaks.status == LEFT
+    results.covariance[np.ix_(kept, places, places)] = peaks.covariance[known]
+    results.moved[kept] += peaks.moved[known]
+    results.points = _moved(results.points, kept, peaks.point, known)
+    # a climb from one start tries what is around it as well
+    templates = CELLS * np.maximum(peaks.tried, default_trials(len(names))) * searched
     for i, row in enumerate(rows):
+        status = int(peaks.status[i])
+        if lost[i] and known[i]:
+            results.close(row, "not converged: left the data's band, or what they were prepared for")
+            continue
+        results.converged[row] = status == CONVERGED
+        results.open[row] = status == LEFT
+        results.noise_chance[row] = noise_chance(float(peaks.twoF[i]), float(templates[i])) if known[i] else np.nan
         held = [name for name, at in zip(bounded, peaks.at_limit[i], strict=True) if at]
-        results.messages[row] = ending(
-            int(peaks.status[i]), float(peaks.twoF[i]), np.asarray(peaks.covariance[i]), held, int(peaks.tried[i])
-        )
+        has_errors = bool(held) or bool(np.isfinite(np.asarray(peaks.covariance[i])).all())
+        results.messages[row] = ending(status, float(results.noise_chance[row]), has_errors, held)
 
 
-def _with_rows(old: np.ndarray, rows: np.ndarray, new: np.ndarray) -> np.ndarray:
-    copy = np.array(old)
-    copy[rows] = new
-    return copy
+def _moved(points: Doppler, rows: np.ndarray, ends: Doppler, known: np.ndarray) -> Doppler:
+    """A stack with other templates in some rows; those of isolated candidates leave the orbits as they are."""
 
+    def with_rows(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+        copy = np.array(old)
+        copy[rows] = new[known]
+        return copy
 
-def ending(status: int, twoF: float, covariance: np.ndarray, held: Sequence[str], tried: int) -> str:
-    """A sentence on how a candidate ended.
-
-    Parameters
-    ----------
-    status : int
-        See `Maximum`.
-    twoF : float
-    covariance : (p, p) float64 ndarray
-    held : sequence of str
-        Parameters at their bounds.
-    tried : int
-        Templates tried.
-    """
-    if status != CONVERGED:
-        return ENDINGS[status]
-    sentence = "converged"
-    if held:
-        sentence += f", with {' and '.join(held)} at the bound"
-    chance = -np.expm1(tried * np.log1p(-chi2.sf(twoF, DEGREES)))
-    if chance > NOISE:
-        sentence += f"; but noise alone reaches this 2F with a chance of {chance:.2g}"
-    elif not held and not np.isfinite(covariance).all():
-        sentence += "; but 2F is too flat for error bars"
-    return sentence
-
-
-def _table(data: FstatData, found: Any, candidates: Candidates, results: Results, names: tuple[str, ...]) -> QTable:
-    from jfstat import __version__
-
-    columns: dict[str, Any] = {}
-    bad = np.array([bool(problem) for problem in candidates.problems], bool)
-    everything = all_parameters(results.points)
-    refined = np.asarray(values(results.points, everything))
-    errors = np.sqrt(np.diagonal(results.covariance, axis1=1, axis2=2))
-    for i, name in enumerate(everything):
-        x = np.where(bad, candidates.given[name], refined[:, i])
-        columns[name] = np.where(bad, x, np.mod(np.where(bad, 0.0, x), 2 * np.pi)) if name == "alpha" else x
-    columns |= {f"{name}_error": errors[:, i] for i, name in enumerate(names)}
-    columns["twoF"] = results.twoF
-    columns |= {f"twoF_{name}": results.twoF_per_detector[:, d] for d, name in enumerate(data.detectors)}
-    columns |= {"start_twoF": results.start_twoF, "steps": results.steps, "converged": results.converged}
-    columns |= {"message": np.array(results.messages, dtype=str), "covariance": results.covariance}
-    meta = {
-        "version": __version__,
-        "reftime": results.points.reftime,
-        "detectors": list(data.detectors),
-        "ephemeris": data.ephemeris,
-        "start": data.epoch,
-        "tspan": data.tspan,
-        "parameters": list(names),
-    }
-    table = in_units(columns, meta)
-    for name in getattr(found, "colnames", ()):
-        if name not in table.colnames and not name.startswith("twoF"):
-            table[name] = found[name]
-    return table
+    if ends.orbit is None and points.orbit is not None:
+        alone = jax.tree.map(with_rows, with_fields(points, orbit=None), ends)
+        return with_fields(alone, orbit=points.orbit)
+    return jax.tree.map(with_rows, points, ends)

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jfstat.atomic import replacing
-from jfstat.templates import Doppler
+from jfstat.templates import ORBIT_FIELDS, Doppler
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
 UNITS = {"alpha": "rad", "delta": "rad", "asini": "s", "period": "s", "tp": "s", "argp": "rad"}
 """Units of the columns that have one, but for the frequency and its derivatives."""
-ORBIT_COLUMNS = ("asini", "period", "tp", "ecc", "argp")
 TEXT_ORBIT_COLUMNS = ("asini", "period", "tp", "argp", "ecc")
 """The order in which ComputeFstatistic_v2 writes orbits."""
 HDF5_PATH = "candidates"
@@ -62,7 +61,7 @@ def candidates_table(
     columns |= {f"f{k}dot": fkdot[:, k] for k in range(1, fkdot.shape[1])}
     columns |= {"alpha": np.asarray(found.alpha), "delta": np.asarray(found.delta)}
     if found.orbit is not None:
-        columns |= {name: np.asarray(getattr(found.orbit, name)) for name in ORBIT_COLUMNS}
+        columns |= {name: np.asarray(getattr(found.orbit, name)) for name in ORBIT_FIELDS}
     columns["twoF"] = np.asarray(twoF, np.float64)
     if twoF_per_detector is not None:
         columns |= {f"twoF_{name}": twoF_per_detector[:, d] for d, name in enumerate(meta["detectors"])}

@@ -220,7 +220,7 @@ def predict_twoF(data: FstatData | NarrowData, doppler: Doppler, amplitude: Ampl
 
     Parameters
     ----------
-    data : FstatData
+    data : FstatData or NarrowData
     doppler : Doppler
         Only its sky position matters.
     amplitude : Amplitude
@@ -257,7 +257,7 @@ def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitud
 
     Parameters
     ----------
-    data : FstatData
+    data : FstatData or NarrowData
     point : Doppler
         One template; phi0 is given at its reference time.
 

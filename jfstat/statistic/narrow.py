@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -25,8 +26,8 @@ from jfstat.statistic.timing import node_times, phase_cubic
 from jfstat.templates import Doppler
 from jfstat.validation import frequency
 
-DAY = 86164.1
-"""Of the Earth's rotation, s."""
+SIDEREAL_DAY = 86164.1
+"""s."""
 USUAL_BINS = 7.5
 """Least reach in units of 1/T."""
 HARMONICS, HARMONIC_DAYS, MOST_HARMONICS = 0.8, 16.0, 4.0
@@ -41,7 +42,7 @@ FINE_NODES, FINE_TURNS = 6, 0.085
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NarrowPlan:
     """Sizes of narrow data; the same for other data of such sizes compile nothing anew.
 
@@ -66,8 +67,8 @@ class NarrowPlan:
 
 def usual_reach(data: FstatData, point: Doppler) -> float:
     """Reach that suffices for a candidate's peak and its surroundings, Hz; for a stack, the largest."""
-    days = float(data.tspan) / DAY
-    reach = max(USUAL_BINS / days, min(HARMONICS + HARMONIC_DAYS / days, MOST_HARMONICS)) / DAY
+    days = float(data.tspan) / SIDEREAL_DAY
+    reach = max(USUAL_BINS / days, min(HARMONICS + HARMONIC_DAYS / days, MOST_HARMONICS)) / SIDEREAL_DAY
     if point.orbit is None:
         return reach
     ecc = np.asarray(point.orbit.ecc)
@@ -79,10 +80,11 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float) -> NarrowPlan:
     """Blocks for a template, or for a stack of them; done before tracing."""
     band, layout = data.band, data.layout
     dt = float(band.dt)
-    seconds = FINE_TURNS / (reach + 2 / DAY)  # the patterns turn as well, twice a day
+    seconds = FINE_TURNS / (reach + 2 / SIDEREAL_DAY)  # the patterns turn as well, twice a day
     if point.orbit is not None:
         length = cubic_length(point.orbit, point.fkdot[..., 0], BLOCK_CYCLES / 16)  # as good as the direct sum
-        seconds = min(seconds, float(jnp.min(length)))
+        # whole powers of two: candidates with other orbits then share compiled code
+        seconds = min(seconds, 2.0 ** np.floor(np.log2(float(jnp.min(length)))))
     fine = largest_divisor(layout.block, seconds / dt)
     n_fine = data.series.shape[1] // fine
     per_block = min(n_fine, max(1, int(COARSE_TURNS / reach / (fine * dt))))
@@ -138,6 +140,8 @@ def narrow(data: FstatData, point: Doppler, *, reach: Any = None) -> NarrowData:
     """
     check_data(data)
     check_point(data, point)
+    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.band, point.orbit))):
+        raise ValueError("narrow chooses sizes by the data and the orbit, which must not be traced: call it outside.")
     if reach is not None:
         reach = frequency(reach, "reach")
         if not reach > 0:

@@ -44,7 +44,6 @@ def fa_fb(data: NarrowData, point: Doppler) -> tuple[jax.Array, jax.Array]:
     return jnp.sum(a.astype(sums.dtype) * sums, axis=1), jnp.sum(b.astype(sums.dtype) * sums, axis=1)
 
 
-@jax.jit
 def covers(data: NarrowData, point: Doppler) -> jax.Array:
     """Whether a template lies within the reach of narrow data.
 
@@ -60,7 +59,20 @@ def covers(data: NarrowData, point: Doppler) -> jax.Array:
     Returns
     -------
     () bool.
+
+    Raises
+    ------
+    ValueError
+        If `data` or `point` is of another kind.
     """
+    if not (isinstance(data, NarrowData) and isinstance(point, Doppler)):
+        kinds = f"{type(data).__name__} and {type(point).__name__}"
+        raise ValueError(f"covers takes NarrowData from jfstat.narrow and a Doppler, not {kinds}.")
+    return _covers(data, point)
+
+
+@jax.jit
+def _covers(data: NarrowData, point: Doppler) -> jax.Array:
     return _followed(*phase_factor(data, point))
 
 

@@ -1,0 +1,161 @@
+"""From what became of candidates to the table that `refine` returns, a sentence a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import chi2
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.followup.candidates import Candidates
+from jfstat.followup.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
+from jfstat.followup.parameters import all_parameters, values
+from jfstat.searching.tables import in_units
+from jfstat.templates import Doppler
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+NOISE = 0.01
+"""Chance that noise gives as much anywhere among the templates tried, above which a row says so."""
+CELLS = 8
+"""Independent templates for each one tried: what a climb to the next maximum gains. In pure noise, a per cent of
+candidates or less then end without a warning (tests/test_refine.py)."""
+DEGREES = 4
+"""Of freedom of 2F's chi-squared distribution in noise."""
+ENDINGS = {
+    STALLED: "not converged: no step gains any more, though the slope is not zero",
+    OUT_OF_STEPS: "not converged: too many steps",
+    LEFT: "not converged: wandered off without meeting a maximum, or to where there are no templates",
+    NOWHERE: "not refined: 2F is not defined at the start",
+}
+
+
+@dataclass
+class Results:
+    """What is known of n candidates, filled in as they are followed up; NumPy arrays.
+
+    Attributes
+    ----------
+    points : Doppler
+        Stack; as given, then refined.
+    open : (n,) bool
+        Whether there is more to do.
+    messages : list of n str
+    covariance : (n, p, p) float64
+    twoF, start_twoF, noise_chance, moved : (n,) float64
+    twoF_per_detector : (n, D) float64
+    steps : (n,) int64
+    converged : (n,) bool
+    """
+
+    points: Doppler
+    open: np.ndarray
+    messages: list[str]
+    covariance: np.ndarray
+    twoF: np.ndarray
+    start_twoF: np.ndarray
+    noise_chance: np.ndarray
+    moved: np.ndarray
+    twoF_per_detector: np.ndarray
+    steps: np.ndarray
+    converged: np.ndarray
+
+    @classmethod
+    def blank(cls, candidates: Candidates, p: int, n_detectors: int) -> Results:
+        """Before anything was done; rows with problems are closed."""
+        n = len(candidates.problems)
+        return cls(
+            points=candidates.points,
+            open=np.array([not problem for problem in candidates.problems], bool),
+            messages=list(candidates.problems),
+            covariance=np.full((n, p, p), np.nan),
+            twoF=np.full(n, np.nan),
+            start_twoF=np.full(n, np.nan),
+            noise_chance=np.full(n, np.nan),
+            moved=np.zeros(n),
+            twoF_per_detector=np.full((n, n_detectors), np.nan),
+            steps=np.zeros(n, int),
+            converged=np.zeros(n, bool),
+        )
+
+    def close(self, row: int, message: str) -> None:
+        """Nothing more is to be done with a row."""
+        self.open[row] = False
+        self.messages[row] = message
+
+
+def noise_chance(twoF: float, templates: float) -> float:
+    """Chance that Gaussian noise gives a 2F as large in any of so many independent templates (Wette 2009, eq. 5)."""
+    tail = min(float(chi2.sf(twoF, DEGREES)), 1 - 1e-16)
+    return float(-np.expm1(templates * np.log1p(-tail)))
+
+
+def ending(status: int, chance: float, has_errors: bool, held: Sequence[str]) -> str:
+    """A sentence on how a candidate ended.
+
+    Parameters
+    ----------
+    status : int
+        See `Maximum`.
+    chance : float
+        From `noise_chance`.
+    has_errors : bool
+    held : sequence of str
+        Parameters at their bounds.
+    """
+    if status != CONVERGED:
+        return ENDINGS[status]
+    sentence = "converged"
+    if held:
+        sentence += f", with {' and '.join(held)} at the bound"
+    if chance > NOISE:
+        sentence += f"; but noise alone reaches this 2F with a chance of {chance:.2g}"
+    elif not has_errors:
+        sentence += "; but 2F is too flat for error bars"
+    return sentence
+
+
+def results_table(
+    data: FstatData, found: Any, candidates: Candidates, results: Results, names: tuple[str, ...]
+) -> QTable:
+    """The table of `refine`, with the columns of `found` that are none of its own."""
+    from jfstat import __version__
+
+    columns: dict[str, Any] = {}
+    kept = np.isnan(results.twoF)  # nothing was found: as they were given
+    everything = all_parameters(results.points)
+    refined = np.asarray(values(results.points, everything))
+    errors = np.sqrt(np.diagonal(results.covariance, axis1=1, axis2=2))
+    for i, name in enumerate(everything):
+        x = np.where(kept | _irrelevant(results, name), candidates.given[name], refined[:, i])
+        columns[name] = np.where(kept, x, np.mod(np.where(kept, 0.0, x), 2 * np.pi)) if name == "alpha" else x
+    columns |= {f"{name}_error": errors[:, i] for i, name in enumerate(names)}
+    columns["twoF"] = results.twoF
+    columns |= {f"twoF_{name}": results.twoF_per_detector[:, d] for d, name in enumerate(data.detectors)}
+    columns |= {"start_twoF": results.start_twoF, "noise_chance": results.noise_chance, "moved": results.moved}
+    columns |= {"steps": results.steps, "converged": results.converged}
+    columns |= {"message": np.array(results.messages, dtype=str), "covariance": results.covariance}
+    meta = {
+        "version": __version__,
+        "reftime": results.points.reftime,
+        "detectors": list(data.detectors),
+        "ephemeris": data.ephemeris,
+        "start": data.epoch,
+        "tspan": data.tspan,
+        "parameters": list(names),
+    }
+    table = in_units(columns, meta)
+    for name in getattr(found, "colnames", ()):
+        if name not in table.colnames and not name.startswith("twoF") and not name.endswith("_error"):
+            table[name] = found[name]
+    return table
+
+
+def _irrelevant(results: Results, name: str) -> np.ndarray | bool:
+    """Where a column describes the orbit of an isolated candidate."""
+    orbit = results.points.orbit
+    return orbit.asini == 0 if orbit is not None and hasattr(orbit, name) else False
