@@ -9,10 +9,11 @@ import pytest
 from astropy import units as u
 from astropy.table import QTable, Table
 from cases import make
+from scipy.stats import chi2
 
 import jfstat
-from jfstat.followup.newton import CONVERGED, LEFT, NOWHERE, STALLED, Limits, maximise, trusted_step
-from jfstat.followup.refine import ending
+from jfstat.followup.newton import CONVERGED, LEFT, NOWHERE, STALLED, Limits, free_steps, held, maximise, trusted_step
+from jfstat.followup.results import ending, noise_chance
 from jfstat.followup.starts import trial_points
 
 NAMES = ("freq", "f1dot", "alpha", "delta")
@@ -74,6 +75,7 @@ def refined(case):
     bad["f1dot"][6] = 1e-4 * u.Hz / u.s
     from astropy.table import vstack
 
+    good["freq_error"] = 1 * u.Hz  # what an earlier run wrote
     return jfstat.refine(case.data, vstack([good, bad], metadata_conflicts="silent"), progress=False)
 
 
@@ -129,7 +131,42 @@ def test_bad_rows_say_what_happened_and_spoil_none(case, refined):
     assert refined["converged"][10] and "noise alone reaches this 2F" in messages[4]
 
 
+def test_parameters_stay_within_what_templates_can_have(case):
+    """A plain declination could climb over the pole, a candidate at the band's edge out of the band."""
+    pole = jfstat.Doppler(1.0, np.pi / 2 - 1e-3, case.doppler.fkdot, case.doppler.reftime)
+    table = jfstat.refine(case.data, pole, parameters=["delta"], progress=False)
+    assert abs(plain(table["delta"])[0]) <= np.pi / 2
+    edge = float(case.data.band.pass_high + case.data.band.slack) / (1 + 1.06e-4)
+    found = jfstat.Doppler(1.0, 0.5, [edge - 1e-7, 0.0], case.doppler.reftime)
+    table = jfstat.refine(case.data, found, progress=False)
+    if table["converged"][0]:
+        jfstat.twoF(case.data, at(table, 0, table.meta["reftime"]))  # or it would raise
+    else:
+        assert "left the data's band" in table["message"][0]
+
+
+def test_bounds_narrower_than_any_trial_step(case):
+    f = float(case.doppler.fkdot[0])
+    fkdot = case.doppler.fkdot + jnp.array([2e-6, 0.0])
+    off = jfstat.Doppler(case.doppler.alpha, case.doppler.delta, fkdot, case.doppler.reftime)
+    limits = (f + 2e-6 - 2e-10, f + 2e-6 + 2e-10)
+    table = jfstat.refine(case.data, off, parameters=["freq", "f1dot"], bounds={"freq": limits}, progress=False)
+    assert limits[0] - 1e-12 <= plain(table["freq"])[0] <= limits[1] + 1e-12
+
+
+def test_errors_at_a_bound_are_conditional():
+    """Two correlated parameters, one at its bound: the other's error is the conditional one."""
+    correlated = np.array([[1.0, 0.95], [0.95, 1.0]]) * 0.07**2
+    precision = jnp.asarray(np.linalg.inv(correlated))
+    matrix, which = jnp.eye(2), jnp.array([True, False])
+    kept, (_, hessian) = free_steps(matrix, which), held(jnp.zeros(2), -2 * precision, matrix, which)
+    size, axes = jnp.linalg.eigh(-0.5 * hessian)
+    spread = kept @ axes / jnp.sqrt(size)
+    np.testing.assert_allclose((spread @ spread.T)[1, 1], 1 / precision[1, 1], rtol=1e-9)
+
+
 def test_the_table_has_units_meta_and_the_users_columns(case, refined):
+    assert plain(refined["freq_error"])[0] < 1e-3  # its own, not the one that was there
     assert refined["freq"].unit == u.Hz and refined["f1dot_error"].unit == u.Hz / u.s
     assert list(refined["name"][:6]) == ["a", "b", "c", "d", "e", "f"]
     assert refined.meta["parameters"] == list(NAMES)
@@ -154,11 +191,13 @@ def test_tables_without_units_masked_or_with_few_columns(case, refined):
     bare = Table({"freq": np.asarray(points.fkdot[:, 0]), "alpha": points.alpha, "delta": points.delta}, masked=True)
     bare["f1dot"] = np.asarray(points.fkdot[:, 1])
     bare["f2dot"] = 0.0  # as text files have it
-    bare["asini"] = bare["period"] = bare["tp"] = 0.0
+    bare["asini"] = 0.0  # no orbit, whatever the period
+    bare["period"] = bare["tp"] = 0.0
     bare["freq"].mask[1] = True
     bare.meta["reftime"] = case.doppler.reftime
     again = jfstat.refine(case.data, bare, progress=False)
-    assert "f2dot" not in again.meta["parameters"]
+    assert again.meta["parameters"] == list(NAMES)
+    assert plain(again["period"])[0] == 0.0
     assert "not a number" in again["message"][1]
     np.testing.assert_allclose(again["twoF"][[0, 2, 3, 4, 5]], plain(refined["twoF"])[0], rtol=1e-5)
 
@@ -270,11 +309,13 @@ def test_trial_points_fill_the_ball_from_its_centre():
 
 
 def test_endings_are_sentences():
-    sure = np.eye(2)
-    assert ending(CONVERGED, 60.0, sure, [], 128) == "converged"
-    assert "noise alone reaches this 2F with a chance of" in ending(CONVERGED, 12.0, sure, [], 128)
-    assert "too flat" in ending(CONVERGED, 60.0, sure * np.nan, [], 128)
-    assert ending(LEFT, 60.0, sure, [], 128).startswith("not converged")
+    assert ending(CONVERGED, 1e-9, True, []) == "converged"
+    assert "noise alone reaches this 2F with a chance of 0.3" in ending(CONVERGED, 0.3, True, [])
+    assert "too flat" in ending(CONVERGED, 1e-9, False, [])
+    assert "with delta at the bound" in ending(CONVERGED, 1e-9, False, ["delta"])
+    assert ending(LEFT, np.nan, False, []).startswith("not converged")
+    assert noise_chance(0.0, 3) == 1.0
+    assert noise_chance(60.0, 1e6) == pytest.approx(1e6 * chi2.sf(60, 4), rel=1e-3)
 
 
 BINARY = jfstat.Orbit(asini=0.8, period=30000.0, tp=1.1e9 + 1000.0, ecc=0.1, argp=0.6)
@@ -296,3 +337,33 @@ def test_binary_candidates_reach_their_peak():
         pull = (plain(found[name]) - float(getattr(case.doppler.orbit, name))) / plain(found[f"{name}_error"])
         assert np.all(abs(pull) < 4.5)
     np.testing.assert_array_equal(plain(found["ecc"]), 0.1)
+
+
+@pytest.mark.slow
+def test_isolated_candidates_among_binaries():
+    case = make(200.0, seed=31, days=1.0, noise=True, h0=4e-25, orbit=BINARY, reach=0.2, half_band=0.05)
+    table = table_of(jax.tree.map(lambda x: jnp.stack([x, x]), case.doppler))
+    table["asini"], table["period"], table["tp"] = [0.8, 0.0] * u.s, [30000.0, 0.0] * u.s, [1.1e9 + 1000, 0.0] * u.s
+    table["ecc"], table["argp"] = [0.1, 0.0], [0.6, 0.0] * u.rad
+    found = jfstat.refine(case.data, table, progress=False)
+    assert found["converged"][0] and np.isfinite(plain(found["asini_error"])[0])
+    assert found["converged"][1] and np.isnan(plain(found["asini_error"])[1]) and plain(found["asini"])[1] == 0
+    assert np.isfinite(plain(found["freq_error"])[1])
+    assert found["twoF"][0] > found["twoF"][1] + 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("starts", [1, None])
+def test_refined_noise_says_so(starts):
+    case = make(150.0, seed=41, days=1.0, noise=True, h0=0.0, half_band=0.05, guard=0.3)
+    rng = np.random.default_rng(8)
+    n = 128
+    points = jfstat.Doppler(
+        rng.uniform(0, 6.28, n),
+        np.arcsin(rng.uniform(-1, 1, n)),
+        np.stack([150 + rng.uniform(-0.04, 0.04, n), np.full(n, -1e-9)], axis=1),
+        case.doppler.reftime,
+    )
+    found = jfstat.refine(case.data, points, starts=starts, progress=False)
+    quiet = np.array([message == "converged" for message in found["message"]])
+    assert np.mean(quiet) <= 0.03

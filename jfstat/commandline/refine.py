@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, refine band by band, print and write."""
     if arguments.NumCandidatesToKeep is not None and arguments.NumCandidatesToKeep < 1:
         raise ValueError(f"--NumCandidatesToKeep must be at least 1, not {arguments.NumCandidatesToKeep}.")
-    found = read_candidates(arguments.candidates)[: arguments.NumCandidatesToKeep]
+    found: Any = read_candidates(arguments.candidates)[: arguments.NumCandidatesToKeep]
     if len(found) == 0:
         raise ValueError(f"--candidates {arguments.candidates} holds no candidates: nothing is to be refined.")
     if arguments.outputFstat is not None:

@@ -95,8 +95,8 @@ def refine(
 
     Notes
     -----
-    Errors come from the observed curvature of 2F at the peak, in whitened coordinates, carried over to the parameters to
-    second order. Where parameters are strongly bent (data of a day or less), the covariance is right for errors and
+    Errors come from the observed curvature of 2F at the peak, in whitened coordinates, carried over to the parameters
+    to second order. Where parameters are strongly bent (data of a day or less), the covariance is right for errors and
     correlations, but the posterior is no ellipsoid: see `log_posterior`.
     """
     check_data(data)
@@ -204,7 +204,7 @@ def _follow_batch(
     results.twoF_per_detector[kept] = peaks.twoF_per_detector[known]
     results.covariance[np.ix_(kept, places, places)] = peaks.covariance[known]
     results.moved[kept] += peaks.moved[known]
-    results.points = _moved(results.points, kept, peaks.point, known)
+    results.points = _moved(results.points, kept, peaks.point, np.asarray(known))
     # a climb from one start tries what is around it as well
     templates = CELLS * np.maximum(peaks.tried, default_trials(len(names))) * searched
     for i, row in enumerate(rows):

@@ -82,14 +82,14 @@ class Results:
             converged=np.zeros(n, bool),
         )
 
-    def close(self, row: int, message: str) -> None:
+    def close(self, row: int | np.integer, message: str) -> None:
         """Nothing more is to be done with a row."""
         self.open[row] = False
         self.messages[row] = message
 
 
 def noise_chance(twoF: float, templates: float) -> float:
-    """Chance that Gaussian noise gives a 2F as large in any of so many independent templates (Wette 2009, eq. 5)."""
+    """Chance that Gaussian noise gives a 2F as large in any of so many independent templates."""
     tail = min(float(chi2.sf(twoF, DEGREES)), 1 - 1e-16)
     return float(-np.expm1(templates * np.log1p(-tail)))
 
