@@ -190,7 +190,8 @@ def write_signal(rng: np.random.Generator, days: int, directory: str) -> tuple[j
     """SFT files of a random signal in noise; its template, and the 2F to expect."""
     f = float(np.exp(rng.uniform(np.log(50), np.log(1000))))
     reftime = START + days * 43200  # in the middle, where frequency and f1dot are least correlated
-    sky = rng.uniform(0, 2 * np.pi), np.arcsin(rng.uniform(-1, 1))
+    # LALSuite refuses right ascensions beyond 2 pi, to which walkers may wander
+    sky = rng.uniform(0.5, 5.8), np.arcsin(rng.uniform(-1, 1))
     point = jfstat.Doppler(*sky, [f, rng.uniform(-1e-9, 1e-9)], reftime)
     edge = FILES + 1.2e-4 * f
     times = dict.fromkeys(DETECTORS, START + TSFT * np.arange(days * 86400 // TSFT))

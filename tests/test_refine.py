@@ -12,7 +12,19 @@ from cases import make
 from scipy.stats import chi2
 
 import jfstat
-from jfstat.followup.newton import CONVERGED, LEFT, NOWHERE, STALLED, Limits, free_steps, held, maximise, trusted_step
+from jfstat.followup.follow import peak_shares
+from jfstat.followup.newton import (
+    CONVERGED,
+    LEFT,
+    NOWHERE,
+    STALLED,
+    Limits,
+    Maximum,
+    free_steps,
+    held,
+    maximise,
+    trusted_step,
+)
 from jfstat.followup.results import ending, noise_chance
 from jfstat.followup.starts import trial_points
 
@@ -287,6 +299,20 @@ def test_newton_keeps_within_limits_and_finds_the_best_there():
     np.testing.assert_allclose(maximise(hill, jnp.array([0.5, 1.0]), corner).x, [0.5, 1.0], atol=1e-9)
 
 
+def test_two_peaks_share_the_probability_by_height_and_width():
+    """Two Gaussians of equal weight: a half each, and second moments that span both."""
+    values_, x = jnp.array([60.0, 60.0, 60.0]), jnp.array([[0.0, 0.0], [0.5, 0.0], [1e-5, 0.0]])
+    hessian = -2 * 60 * jnp.stack([jnp.eye(2)] * 3)
+    flat = jnp.zeros(3, jnp.int32)
+    climbs = Maximum(x, values_, jnp.zeros((3, 2)), hessian, flat, flat + CONVERGED)
+    shares = peak_shares(climbs)
+    np.testing.assert_allclose(shares, [0.5, 0.5, 0.0], atol=1e-12)  # the third is the first once more
+    lower = peak_shares(climbs._replace(value=values_ - jnp.array([0.0, 4.0, 0.0])))
+    np.testing.assert_allclose(lower[1] / lower[0], np.exp(-2), rtol=1e-9)
+    wider = peak_shares(climbs._replace(hessian=hessian.at[0].mul(4.0)))
+    np.testing.assert_allclose(wider[:2], [0.5, 0.5])  # a wider one that is lower than none gets no more than the first
+
+
 def test_a_trusted_step_is_the_best_in_its_ball():
     rng = np.random.default_rng(5)
     for _ in range(20):
@@ -309,11 +335,12 @@ def test_trial_points_fill_the_ball_from_its_centre():
 
 
 def test_endings_are_sentences():
-    assert ending(CONVERGED, 1e-9, True, []) == "converged"
-    assert "noise alone reaches this 2F with a chance of 0.3" in ending(CONVERGED, 0.3, True, [])
-    assert "too flat" in ending(CONVERGED, 1e-9, False, [])
-    assert "with delta at the bound" in ending(CONVERGED, 1e-9, False, ["delta"])
-    assert ending(LEFT, np.nan, False, []).startswith("not converged")
+    assert ending(CONVERGED, 1e-9, True, 1.0, []) == "converged"
+    assert "noise alone reaches this 2F with a chance of 0.3" in ending(CONVERGED, 0.3, True, 1.0, [])
+    assert "too flat" in ending(CONVERGED, 1e-9, False, 1.0, [])
+    assert "with delta at the bound" in ending(CONVERGED, 1e-9, False, 1.0, ["delta"])
+    assert "other peaks nearby hold 0.3 of" in ending(CONVERGED, 1e-9, True, 0.7, [])
+    assert ending(LEFT, np.nan, False, 1.0, []).startswith("not converged")
     assert noise_chance(0.0, 3) == 1.0
     assert noise_chance(60.0, 1e6) == pytest.approx(1e6 * chi2.sf(60, 4), rel=1e-3)
 

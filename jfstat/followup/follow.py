@@ -18,6 +18,11 @@ from jfstat.statistic.fstat import fstat, twoF
 from jfstat.statistic.narrow import NarrowPlan, narrowed
 from jfstat.templates import Doppler
 
+APART = 0.4
+"""Distance between starts of climbs in whitened coordinates, in which a peak's radius is about 1."""
+SAME = 0.5
+"""Square of the distance between maxima, in units of a peak's width, up to which they are one."""
+
 
 class Peak(NamedTuple):
     """Where a candidate ended; p parameters, D detectors.
@@ -30,6 +35,8 @@ class Peak(NamedTuple):
     twoF_per_detector : (D,) float64
     covariance : (p, p) float64
         Of the fitted parameters; NaN where 2F has no maximum, and for those at their limits.
+    share : () float64
+        Part of the probability that lies on this peak rather than on others that were climbed.
     moved : () float64
         Distance from the start in whitened coordinates.
     steps, status : () int32
@@ -45,6 +52,7 @@ class Peak(NamedTuple):
     start_twoF: jax.Array
     twoF_per_detector: jax.Array
     covariance: jax.Array
+    share: jax.Array
     moved: jax.Array
     steps: jax.Array
     status: jax.Array
@@ -157,22 +165,18 @@ def climb(
         allowed = allowed & jnp.all((place >= limits.low) & (place <= limits.high), axis=1)
     start_twoF = heights[0]
     heights = jnp.where(allowed, heights, -jnp.inf)
-    if n_climbs < trials.shape[0]:
-        _, best = jax.lax.top_k(heights, n_climbs)
-        starts = jnp.where(allowed[best][:, None], trials[best], trials[0])
-    else:
-        starts = jnp.where(allowed[:, None], trials, trials[0])
+    starts = spread_starts(trials, heights, n_climbs)
     climbs: Maximum = jax.vmap(lambda start: maximise(value, start, limits))(starts)
-    ends = jnp.where(jnp.isfinite(climbs.value), climbs.value, -jnp.inf)
-    highest = jnp.argmax(ends + jnp.where(climbs.status == CONVERGED, 1e-6, 0.0))
-    end: Maximum = jax.tree.map(lambda x: x[highest], climbs)
+    # at equal height, one that converged
+    heights = jnp.where(jnp.isfinite(climbs.value), climbs.value, -jnp.inf) + 1e-6 * (climbs.status == CONVERGED)
+    climbs = jax.tree.map(lambda x: x[jnp.argsort(-heights)], climbs)
+    end: Maximum = jax.tree.map(lambda x: x[0], climbs)
 
-    at_limit = jnp.zeros(len(bounded), bool)
-    kept, hessian = jnp.eye(len(end.x)), end.hessian
-    if limits is not None:
-        at_limit = pushed_limits(end, limits, end.gradient)
-        kept = free_steps(limits.matrix, at_limit)
-        _, hessian = held(end.gradient, end.hessian, limits.matrix, at_limit)
+    def at_limits(at: Maximum) -> jax.Array:
+        return jnp.zeros(0, bool) if limits is None else pushed_limits(at, limits, at.gradient)
+
+    covariances = jax.vmap(lambda at: peak_covariance(coordinates, at, limits, at_limits(at)))(climbs)
+    shares = peak_shares(climbs)
     point = coordinates.point(end.x)
     found = fstat(near, point)
     return Peak(
@@ -180,11 +184,12 @@ def climb(
         twoF=found.twoF,
         start_twoF=start_twoF,
         twoF_per_detector=found.twoF_per_detector,
-        covariance=covariance(coordinates, end.x, hessian, kept, bounded, at_limit),
+        covariance=together(coordinates, climbs, covariances, shares, bounded, at_limits(end)),
+        share=shares[0],
         moved=jnp.sqrt(jnp.sum(end.x**2)),
         steps=jnp.sum(climbs.steps),
         status=end.status,
-        at_limit=at_limit,
+        at_limit=at_limits(end),
         tried=jnp.sum(allowed),
     )
 
@@ -200,41 +205,81 @@ def parameter_limits(
     return Limits(coordinates.matrix[rows], low - centre, high - centre)
 
 
-def covariance(
+def spread_starts(trials: jax.Array, heights: jax.Array, n: int) -> jax.Array:
+    """The highest of some trial points, (t, p), of which any two are some way apart: (n, p).
+
+    The first one stands in where there are no others; -inf marks points that are not to be chosen.
+    """
+    chosen = []
+    for _ in range(n):
+        best = jnp.argmax(heights)
+        chosen.append(jnp.where(jnp.isfinite(heights[best]), trials[best], trials[0]))
+        near = jnp.sum((trials - chosen[-1]) ** 2, axis=1) < APART**2
+        heights = jnp.where(near, -jnp.inf, heights)
+    return jnp.stack(chosen)
+
+
+def peak_shares(climbs: Maximum) -> jax.Array:
+    """Parts of the probability on each of some peaks, highest first, (n,) float64: Laplace's approximation of each.
+
+    Peaks that were climbed twice count once, and none for more than the first. All is the first one's if it is no
+    maximum.
+    """
+    n = climbs.value.shape[0]
+    _, log_volume = jnp.linalg.slogdet(-0.5 * climbs.hessian)
+    apart = jnp.sum((climbs.x[:, None] - climbs.x[None]) ** 2, axis=-1) * climbs.value[0] > SAME
+    again = jnp.any(~apart & (jnp.arange(n)[None] < jnp.arange(n)[:, None]), axis=1)
+    log_share = 0.5 * (climbs.value - climbs.value[0]) - 0.5 * (log_volume - log_volume[0])
+    usable = (climbs.status == CONVERGED) & ~again & jnp.isfinite(log_share)
+    shares = jnp.where(usable, jnp.exp(jnp.minimum(log_share, 0.0)), 0.0).at[0].set(1.0)
+    shares = jnp.where(climbs.status[0] == CONVERGED, shares, jnp.zeros(n).at[0].set(1.0))
+    return shares / jnp.sum(shares)
+
+
+def together(
     coordinates: Coordinates,
-    x: jax.Array,
-    hessian: jax.Array,
-    kept: jax.Array,
+    climbs: Maximum,
+    covariances: jax.Array,
+    shares: jax.Array,
     bounded: tuple[str, ...],
     at_limit: jax.Array,
 ) -> jax.Array:
-    """Covariance of the parameters at a maximum of 2F, (p, p) float64: 2F is twice the log-likelihood ratio.
+    """Second moments of the parameters about the highest peak, over all peaks that were climbed, (p, p) float64.
 
-    The likelihood is taken for a Gaussian in whitened coordinates, where it is close to one, and carried over to the
-    parameters to second order: where they are bent (short data, or a source near the ecliptic, whose frequency depends
-    on the square of its latitude), the first order alone is too small by multiples. NaN where the Hessian is not
-    negative definite, and for parameters at their limits, which the others' is conditional on.
-
-    Parameters
-    ----------
-    coordinates : Coordinates
-    x : (p,) float64
-        The maximum.
-    hessian : (p, p) float64
-        Of 2F there, for steps within the limits.
-    kept : (p, p) float64
-        Projection on such steps.
-    bounded : tuple of str
-    at_limit : (m,) bool
-        Which of those are at their limits.
+    NaN for parameters at their limits, which the others' errors are conditional on.
     """
-    size, axes = jnp.linalg.eigh(-0.5 * hessian)
-    spread = kept @ axes / jnp.sqrt(jnp.where(size > 0, size, jnp.nan))  # (p, p), its columns of one sigma
-    slope = jax.jacfwd(coordinates.values)(x) @ spread
-    bend = jnp.einsum("iab,aj,bk->ijk", jax.jacfwd(jax.jacfwd(coordinates.values))(x), spread, spread)
-    matrix = slope @ slope.T + 0.5 * jnp.einsum("ijk,ljk->il", bend, bend)
+    places = jax.vmap(coordinates.values)(climbs.x)
+    off = places - places[0]
+    each = covariances + off[:, :, None] * off[:, None, :]
+    matrix = jnp.sum(jnp.where((shares > 0)[:, None, None], shares[:, None, None] * each, 0.0), axis=0)
     for i, name in enumerate(bounded):
         k = coordinates.names.index(name)
         hidden = jnp.where(at_limit[i], jnp.nan, 0.0)
         matrix = matrix.at[k].add(hidden).at[:, k].add(hidden)
     return matrix
+
+
+def peak_covariance(coordinates: Coordinates, at: Maximum, limits: Limits | None, at_limit: jax.Array) -> jax.Array:
+    """Covariance of the parameters on a peak of 2F, (p, p) float64: 2F is twice the log-likelihood ratio.
+
+    The likelihood is taken for a Gaussian in whitened coordinates, where it is close to one, and carried over to the
+    parameters to second order, since they are bent where data are short. NaN where the Hessian is not negative
+    definite.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+    at : Maximum
+    limits : Limits or None
+    at_limit : (m,) bool
+        Which limits hold it back; no step then goes across them.
+    """
+    kept, hessian = jnp.eye(len(at.x)), at.hessian
+    if limits is not None:
+        kept = free_steps(limits.matrix, at_limit)
+        _, hessian = held(at.gradient, at.hessian, limits.matrix, at_limit)
+    size, axes = jnp.linalg.eigh(-0.5 * hessian)
+    spread = kept @ axes / jnp.sqrt(jnp.where(size > 0, size, jnp.nan))  # (p, p), its columns of one sigma
+    slope = jax.jacfwd(coordinates.values)(at.x) @ spread
+    bend = jnp.einsum("iab,aj,bk->ijk", jax.jacfwd(jax.jacfwd(coordinates.values))(at.x), spread, spread)
+    return slope @ slope.T + 0.5 * jnp.einsum("ijk,ljk->il", bend, bend)

@@ -96,8 +96,9 @@ def refine(
     Notes
     -----
     Errors come from the observed curvature of 2F at the peak, in whitened coordinates, carried over to the parameters
-    to second order. Where parameters are strongly bent (data of a day or less), the covariance is right for errors and
-    correlations, but the posterior is no ellipsoid: see `log_posterior`.
+    to second order; other peaks that were climbed and are nearly as high count in them, by Laplace's approximation.
+    Where parameters are strongly bent (data of a day or less), the covariance is right for errors and correlations, but
+    the posterior is no ellipsoid: see `log_posterior`.
     """
     check_data(data)
     candidates = read_rows(data, found, reftime)
@@ -217,7 +218,9 @@ def _follow_batch(
         results.noise_chance[row] = noise_chance(float(peaks.twoF[i]), float(templates[i])) if known[i] else np.nan
         held = [name for name, at in zip(bounded, peaks.at_limit[i], strict=True) if at]
         has_errors = bool(held) or bool(np.isfinite(np.asarray(peaks.covariance[i])).all())
-        results.messages[row] = ending(status, float(results.noise_chance[row]), has_errors, held)
+        results.messages[row] = ending(
+            status, float(results.noise_chance[row]), has_errors, float(peaks.share[i]), held
+        )
 
 
 def _moved(points: Doppler, rows: np.ndarray, ends: Doppler, known: np.ndarray) -> Doppler:

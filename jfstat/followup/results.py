@@ -24,6 +24,8 @@ NOISE = 0.01
 CELLS = 8
 """Independent templates for each one tried: what a climb to the next maximum gains. In pure noise, a per cent of
 candidates or less then end without a warning (tests/test_refine.py)."""
+CERTAIN = 0.95
+"""Part of the probability on a peak below which a row speaks of others."""
 DEGREES = 4
 """Of freedom of 2F's chi-squared distribution in noise."""
 ENDINGS = {
@@ -94,7 +96,7 @@ def noise_chance(twoF: float, templates: float) -> float:
     return float(-np.expm1(templates * np.log1p(-tail)))
 
 
-def ending(status: int, chance: float, has_errors: bool, held: Sequence[str]) -> str:
+def ending(status: int, chance: float, has_errors: bool, share: float, held: Sequence[str]) -> str:
     """A sentence on how a candidate ended.
 
     Parameters
@@ -104,6 +106,8 @@ def ending(status: int, chance: float, has_errors: bool, held: Sequence[str]) ->
     chance : float
         From `noise_chance`.
     has_errors : bool
+    share : float
+        See `Peak`.
     held : sequence of str
         Parameters at their bounds.
     """
@@ -112,6 +116,8 @@ def ending(status: int, chance: float, has_errors: bool, held: Sequence[str]) ->
     sentence = "converged"
     if held:
         sentence += f", with {' and '.join(held)} at the bound"
+    if share < CERTAIN:
+        sentence += f"; other peaks nearby hold {1 - share:.2g} of the probability, and the errors reach them"
     if chance > NOISE:
         sentence += f"; but noise alone reaches this 2F with a chance of {chance:.2g}"
     elif not has_errors:
