@@ -12,6 +12,7 @@ from cases import make
 from scipy.stats import chi2
 
 import jfstat
+from jfstat.followup.candidates import usual_names
 from jfstat.followup.follow import peak_shares
 from jfstat.followup.newton import (
     CONVERGED,
@@ -27,6 +28,7 @@ from jfstat.followup.newton import (
 )
 from jfstat.followup.results import ending, noise_chance
 from jfstat.followup.starts import trial_points
+from jfstat.templates import ORBIT_FIELDS
 
 NAMES = ("freq", "f1dot", "alpha", "delta")
 
@@ -143,6 +145,7 @@ def test_bad_rows_say_what_happened_and_spoil_none(case, refined):
     assert refined["converged"][10] and "noise alone reaches this 2F" in messages[4]
 
 
+@pytest.mark.slow  # compiles for other parameters
 def test_parameters_stay_within_what_templates_can_have(case):
     """A plain declination could climb over the pole, a candidate at the band's edge out of the band."""
     pole = jfstat.Doppler(1.0, np.pi / 2 - 1e-3, case.doppler.fkdot, case.doppler.reftime)
@@ -157,6 +160,7 @@ def test_parameters_stay_within_what_templates_can_have(case):
         assert "left the data's band" in table["message"][0]
 
 
+@pytest.mark.slow  # compiles for other parameters
 def test_bounds_narrower_than_any_trial_step(case):
     f = float(case.doppler.fkdot[0])
     fkdot = case.doppler.fkdot + jnp.array([2e-6, 0.0])
@@ -202,7 +206,6 @@ def test_tables_without_units_masked_or_with_few_columns(case, refined):
     points = around(case, 6)
     bare = Table({"freq": np.asarray(points.fkdot[:, 0]), "alpha": points.alpha, "delta": points.delta}, masked=True)
     bare["f1dot"] = np.asarray(points.fkdot[:, 1])
-    bare["f2dot"] = 0.0  # as text files have it
     bare["asini"] = 0.0  # no orbit, whatever the period
     bare["period"] = bare["tp"] = 0.0
     bare["freq"].mask[1] = True
@@ -214,6 +217,7 @@ def test_tables_without_units_masked_or_with_few_columns(case, refined):
     np.testing.assert_allclose(again["twoF"][[0, 2, 3, 4, 5]], plain(refined["twoF"])[0], rtol=1e-5)
 
 
+@pytest.mark.slow  # compiles for other parameters
 def test_fixed_parameters_stay_and_templates_do_for_a_table(case):
     points = around(case, 3)
     fixed = jfstat.refine(case.data, points, parameters=["freq", "f1dot"], starts=1, progress=False)
@@ -332,6 +336,14 @@ def test_trial_points_fill_the_ball_from_its_centre():
     r = np.linalg.norm(points[1:], axis=1)
     assert r.max() < 1.6 and abs(np.median(r) - 1.6 * 0.5**0.25) < 0.05
     assert abs(points.mean(axis=0)).max() < 0.1
+
+
+def test_columns_of_zeros_are_not_fitted():
+    columns = {name: np.zeros(2) for name in ("freq", "f1dot", "f2dot", "f3dot", "alpha", "delta", *ORBIT_FIELDS)}
+    assert usual_names(columns) == NAMES
+    columns["f2dot"] = np.array([0.0, 1e-18])
+    columns["asini"] = np.array([0.0, 1.0])
+    assert usual_names(columns) == ("freq", "f1dot", "f2dot", "alpha", "delta", "asini", "period", "tp")
 
 
 def test_endings_are_sentences():
