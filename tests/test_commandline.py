@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from astropy.table import Table
 
 import jfstat
 from jfstat.commandline import demo, main
@@ -158,6 +159,38 @@ def test_search_finds_the_signal_and_writes_it(directory, tmp_path, capsys):
     assert found.meta["reftime"] == START
 
 
+def test_refine_climbs_from_a_search_and_writes_it(directory, tmp_path, capsys):
+    """Candidates on and off the signal, beyond the files' band, and one that is none: each gets its row, in order."""
+    table = Table(
+        {
+            "freq": [50.0123, 49.7, 70.0, np.nan, 50.01232],
+            "f1dot": [-2e-10, 0.0, 0.0, 0.0, -2e-10],
+            "f2dot": np.zeros(5),
+            "alpha": [1.11, 2.0, 1.0, 1.0, 1.09],
+            "delta": [0.41, 0.1, 0.0, 0.0, 0.39],
+        }
+    )
+    table["asini"] = table["period"] = table["tp"] = 0.0
+    table.meta["reftime"] = START
+    found, out = tmp_path / "found.ecsv", tmp_path / "refined.ecsv"
+    jfstat.write_candidates(table, found)
+    files = f"--DataFiles={directory / '*.sft'}"
+    assert main(["refine", files, f"--candidates={found}", f"--outputFstat={out}", "--starts=16"]) == 0
+    printed = capsys.readouterr().out
+    assert "of 5 candidate(s) converged" in printed
+    assert re.search(r"alpha +1\.\d+ \+- 0\.\d+ rad", printed)
+    refined = read_candidates(out)
+    assert refined.meta["parameters"] == ["freq", "f1dot", "alpha", "delta"]
+    assert list(refined["message"][[0, 4]]) == ["converged"] * 2
+    assert refined["twoF"][0] == pytest.approx(refined["twoF"][4], abs=0.01)
+    pull = (refined["freq"][0].value - 50.0123) / refined["freq_error"][0].value
+    assert abs(pull) < 5
+    assert refined["message"][2].startswith("not refined: --DataFiles cover")
+    assert refined["message"][3] == "not refined: freq is not a number"
+    assert refined["freq"][2].value == 70
+    assert not refined["converged"][2:4].any()
+
+
 def test_search_of_one_frequency_and_some_of_the_data(directory, tmp_path, capsys):
     out = tmp_path / "one.ecsv"
     assert (
@@ -286,6 +319,9 @@ PREDICT = ["predict", *SKY, "--h0=1e-24", "--cosi=0"]
         (["search", "--DataFiles=x", "--Freq=100", "--f1dotBand=-1e-9", *SKY], "--f1dotBand must not be negative"),
         (["search", "--DataFiles=x", "--Freq=100", "--df1dot=0", *SKY], "--df1dot must be positive"),
         (["search", "--DataFiles=x", "--Freq=100", "--orbitasini=1", *SKY], "--orbitPeriod is missing"),
+        (["refine", "--DataFiles=x"], "--candidates"),
+        (["refine", "--DataFiles=x", "--candidates=/nowhere/x.ecsv"], "cannot be read"),
+        (["refine", "--DataFiles=x", "--candidates=y", "--NumCandidatesToKeep=0"], "must be at least 1"),
         ([*SIMULATE, "--Band=0"], "--Band must be positive"),
         ([*SIMULATE], "--Band is missing"),
         ([*SIMULATE, "--Band=0.1", "--Alpha=1"], "source on the command line: Delta, Freq must be given"),

@@ -70,8 +70,8 @@ def read_band(
     high = float(((table["first_bin"] + table["n_bins"]) / table["tsft"]).max())
     if fmin < low or fmax > high:
         raise ValueError(
-            f"--DataFiles cover {low:.10g} to {high:.10g} Hz, not all of {fmin:.10g} to {fmax:.10g} Hz: change "
-            "--Freq and --FreqBand or name other files."
+            f"--DataFiles cover {low:.10g} to {high:.10g} Hz, not all of {fmin:.10g} to {fmax:.10g} Hz: choose other "
+            "frequencies or name other files."
         )
     return read_sfts(
         arguments.DataFiles,

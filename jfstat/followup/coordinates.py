@@ -28,6 +28,8 @@ from jfstat.templates import Doppler
 
 SKY_CURVATURE = 0.3
 """Metric added for the sky, 1/rad^2: keeps a unit of a coordinate below 2 rad where short data hardly see the sky."""
+ENOUGH_SFTS = 1000
+"""SFTs a detector from which the metric is good enough to whiten by: each 2 h of 100 d."""
 RELATIVE_CURVATURE = 1e-3
 """The same for an orbit's parameters, in units of their own size."""
 
@@ -158,7 +160,9 @@ def whitened(data: FstatData, point: Doppler, names: tuple[str, ...], bounded: t
         shift = _taylor(reference_offset(data, point) - data.band.middle, q)
     own = Coordinates(point, jnp.eye(len(names)), drift, shift, names, flat_sky)
     zero = jnp.zeros(len(names))
-    g = metric_along(data, point, own.stepped, zero, n_nodes=1)
+    # the Earth turns slowly enough for a part of the SFTs to do; orbits may not
+    every = max(1, data.coverage.start.shape[1] // ENOUGH_SFTS) if point.orbit is None else 1
+    g = metric_along(data, point, own.stepped, zero, n_nodes=1, every=every)
     size = jnp.abs(values(point, names))
     for i, name in enumerate(names):
         extra = 0.0

@@ -168,7 +168,9 @@ def climb(
     starts = spread_starts(trials, heights, n_climbs)
     climbs: Maximum = jax.vmap(lambda start: maximise(value, start, limits))(starts)
     # at equal height, one that converged
-    heights = jnp.where(jnp.isfinite(climbs.value), climbs.value, -jnp.inf) + 1e-6 * (climbs.status == CONVERGED)
+    heights = jnp.where(jnp.isfinite(climbs.value), climbs.value, -jnp.inf) + jnp.where(
+        climbs.status == CONVERGED, 1e-6, 0.0
+    )
     climbs = jax.tree.map(lambda x: x[jnp.argsort(-heights)], climbs)
     end: Maximum = jax.tree.map(lambda x: x[0], climbs)
 

@@ -92,9 +92,13 @@ def metric_along(
     amplitude: Amplitude | None = None,
     phase_only: bool = False,
     n_nodes: int = 3,
+    every: int = 1,
 ) -> jax.Array:
-    """The metric in any coordinates: `move` goes from them, (p,) float64, to templates, and from `x` to `point`."""
-    time, weight = quadrature(data, n_nodes)
+    """The metric in any coordinates: `move` goes from them, (p,) float64, to templates, and from `x` to `point`.
+
+    From `n_nodes` times in each SFT, or in every second, third, ... one.
+    """
+    time, weight = quadrature(data, n_nodes, every)
     derivatives = jax.vmap(partial(_derivatives, data, point, move, x))(time, data.trajectory, data.response)
     slope, a, b, a_slope, b_slope = derivatives  # (D, n, p), (D, n)
     slope = 2 * jnp.pi * slope
@@ -128,14 +132,14 @@ def metric_along(
     return total / jnp.sum(symmetric * matrix)
 
 
-def quadrature(data: FstatData, n_nodes: int) -> tuple[jax.Array, jax.Array]:
+def quadrature(data: FstatData, n_nodes: int, every: int = 1) -> tuple[jax.Array, jax.Array]:
     """Times over the data's real spans, s since the epoch, and their noise weights: (D, n) float64 each.
 
-    Gauss and Legendre's rule with `n_nodes` times an SFT.
+    Gauss and Legendre's rule with `n_nodes` times in an SFT, or in every second, third, ... one.
     """
     nodes, node_weights = np.polynomial.legendre.leggauss(n_nodes)
-    time = data.coverage.start[..., None] + 0.5 * data.coverage.tsft * (1 + jnp.asarray(nodes))
-    weight = data.coverage.weight[..., None] * jnp.asarray(0.5 * node_weights)
+    time = data.coverage.start[:, ::every, None] + 0.5 * data.coverage.tsft * (1 + jnp.asarray(nodes))
+    weight = data.coverage.weight[:, ::every, None] * jnp.asarray(0.5 * node_weights)
     shape = (time.shape[0], -1)
     return time.reshape(shape), weight.reshape(shape)
 
