@@ -202,7 +202,8 @@ def prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], reft
         GPS time at which they hold.
     """
     low, high = float(columns["freq"].min()), float(columns["freq"].max())
-    orbit = Orbit(*(columns[name] for name in ORBIT_FIELDS)) if "asini" in columns else None
+    binaries = np.flatnonzero(columns.get("asini", np.zeros(1)))  # asini = 0 is no orbit
+    orbit = Orbit(*(columns[name][binaries] for name in ORBIT_FIELDS)) if len(binaries) else None
     spins = [columns[name] for name in columns if (spin_order(name) or 0) > 0]
     fdots = [(float(x.min()), float(x.max())) for x in spins]
     margin = MARGIN_HZ + MARGIN_SKY * high

@@ -15,6 +15,7 @@ from jfstat.followup.metric import metric_along, quadrature
 from jfstat.followup.parameters import (
     SKY,
     check_parameters,
+    in_usual_order,
     replaced,
     spin_order,
     usual_parameters,
@@ -122,7 +123,7 @@ def whiten(
     point : Doppler
         One template, scalar fields: x = 0.
     parameters : sequence of str, optional
-        The parameters that vary, as for `metric`; all of the template's by default, but for an orbit's ``ecc`` and
+        The parameters that vary, in any order; all of the template's by default, but for an orbit's ``ecc`` and
         ``argp``.
     bounded : sequence of str, optional
         Parameters that shall be linear in x, because someone means to bound them. If a frequency or a sky position is
@@ -143,7 +144,7 @@ def whiten(
     limited = check_parameters(point, bounded) if len(bounded) else ()
     if not set(limited) <= set(names):
         raise ValueError(f"bounded must be among the parameters that vary, {', '.join(names)}, not {bounded!r}.")
-    return whitened(data, point, names, limited)
+    return whitened(data, point, in_usual_order(point, names), limited)
 
 
 @partial(jax.jit, static_argnames=("names", "bounded"))

@@ -45,7 +45,7 @@ def usual_parameters(point: Doppler) -> tuple[str, ...]:
 
 
 def check_parameters(point: Doppler, parameters: Any) -> tuple[str, ...]:
-    """A tuple of names that a template has, in the order of `all_parameters`.
+    """A tuple of names that a template has.
 
     Raises
     ------
@@ -58,7 +58,12 @@ def check_parameters(point: Doppler, parameters: Any) -> tuple[str, ...]:
     if strange or not names or len(set(names)) != len(names):
         problem = f"has {strange[0]!r}" if strange else "is empty" if not names else "names one twice"
         raise ValueError(f"parameters {problem}: choose from {', '.join(known)}, which this template has.")
-    return tuple(name for name in known if name in names)
+    return names
+
+
+def in_usual_order(point: Doppler, names: Sequence[str]) -> tuple[str, ...]:
+    """Names in the order of `all_parameters`."""
+    return tuple(name for name in all_parameters(point) if name in names)
 
 
 def values(point: Doppler, names: Sequence[str]) -> jax.Array:

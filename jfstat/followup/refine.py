@@ -13,7 +13,7 @@ from jfstat.followup.batches import Batch, batches, group_sizes, reaches, too_ma
 from jfstat.followup.candidates import Candidates, misfits, read_rows, usual_names
 from jfstat.followup.follow import Peak, focus, follow
 from jfstat.followup.newton import CONVERGED, LEFT, NOWHERE
-from jfstat.followup.parameters import check_parameters, with_fields
+from jfstat.followup.parameters import check_parameters, in_usual_order, with_fields
 from jfstat.followup.results import CELLS, ENDINGS, Results, ending, noise_chance, results_table
 from jfstat.followup.starts import trial_points
 from jfstat.searching.progress import progress_bar
@@ -102,7 +102,8 @@ def refine(
     """
     check_data(data)
     candidates = read_rows(data, found, reftime)
-    names = usual_names(candidates.given) if parameters is None else check_parameters(candidates.points, parameters)
+    given = usual_names(candidates.given) if parameters is None else check_parameters(candidates.points, parameters)
+    names = in_usual_order(candidates.points, given)
     bounded, low, high = _bounds(names, bounds)
     n_trials = min(MOST_TRIALS, default_trials(len(names))) if starts is None else starts
     if not (isinstance(n_trials, (int, np.integer)) and n_trials >= 1 and n_trials & (n_trials - 1) == 0):
