@@ -187,7 +187,12 @@ def refine_by_bands(arguments: argparse.Namespace, found: Any, options: dict[str
         table["message"] = [problems[row] for row in rest]
         tables.append(table)
         rows.append(rest)
-    return vstack(tables, metadata_conflicts="silent")[np.argsort(np.concatenate(rows))]
+    meta = tables[0].meta
+    for table in tables:  # the same for all, but vstack would append lists to each other
+        table.meta = {}
+    refined = vstack(tables)[np.argsort(np.concatenate(rows))]
+    refined.meta = meta
+    return refined
 
 
 def prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], reftime: Any) -> FstatData:
