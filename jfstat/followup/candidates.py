@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.followup.parameters import all_parameters, spin_name, spin_order, values
+from jfstat.followup.parameters import USUALLY_FIXED, all_parameters, spin_name, spin_order, values
 from jfstat.searching.tables import plain_column
 from jfstat.statistic.check import Fit, fit
 from jfstat.templates import ORBIT_FIELDS, Doppler, Orbit
@@ -105,7 +105,7 @@ def usual_names(columns: dict[str, np.ndarray]) -> tuple[str, ...]:
 
     Text files have columns of derivatives and orbits that are all zero.
     """
-    names = [name for name in columns if name not in ("ecc", "argp")]
+    names = [name for name in columns if name not in USUALLY_FIXED]
     if "asini" in columns and not np.any(columns["asini"]):
         names = [name for name in names if name not in ORBIT_FIELDS]
     highest = max(k for k in map(spin_order, names) if k is not None and (k < 2 or np.any(columns[spin_name(k)])))

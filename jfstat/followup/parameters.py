@@ -13,6 +13,8 @@ import jax.numpy as jnp
 from jfstat.templates import ORBIT_FIELDS, Doppler
 
 SKY = ("alpha", "delta")
+USUALLY_FIXED = ("ecc", "argp")
+"""What a follow-up fits only if told so: at small eccentricities they degenerate with ``tp``."""
 
 
 def spin_order(name: str) -> int | None:
@@ -41,7 +43,7 @@ def all_parameters(point: Doppler) -> tuple[str, ...]:
 
 def usual_parameters(point: Doppler) -> tuple[str, ...]:
     """Those that a follow-up fits if told nothing: all but an orbit's ``ecc`` and ``argp``."""
-    return tuple(name for name in all_parameters(point) if name not in ("ecc", "argp"))
+    return tuple(name for name in all_parameters(point) if name not in USUALLY_FIXED)
 
 
 def check_parameters(point: Doppler, parameters: Any) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from jfstat.geometry.orbit import cubic_length
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.statistic.check import check_data, check_point
 from jfstat.statistic.direct import heterodyned_cycles
-from jfstat.statistic.nearby import NODES, chebyshev_nodes
+from jfstat.statistic.nearby import NODES, chebyshev_coefficients, chebyshev_nodes
 from jfstat.statistic.resample import phasor
 from jfstat.statistic.timing import node_times, phase_cubic
 from jfstat.templates import Doppler
@@ -213,7 +213,4 @@ def compressed(
 
 def lagrange(n: int, x: np.ndarray) -> np.ndarray:
     """Lagrange's polynomials of n Chebyshev nodes at places x in [-1, 1]: (len(x), n) float64."""
-    nodes = chebyshev_nodes(n)
-    to_series = (2.0 / n) * np.cos(np.arange(n)[:, None] * np.arccos(nodes))
-    to_series[0] *= 0.5
-    return np.polynomial.chebyshev.chebvander(x, n - 1) @ to_series
+    return np.polynomial.chebyshev.chebvander(x, n - 1) @ chebyshev_coefficients(n)

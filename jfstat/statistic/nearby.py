@@ -25,8 +25,11 @@ def chebyshev_nodes(n: int) -> np.ndarray:
     return -np.cos(np.pi * (np.arange(n) + 0.5) / n)
 
 
-_COEFFICIENTS = (2.0 / NODES) * np.cos(np.arange(NODES)[:, None] * np.arccos(chebyshev_nodes(NODES)))
-"""From values at the nodes to Chebyshev coefficients; the first would need half of it."""
+def chebyshev_coefficients(n: int) -> np.ndarray:
+    """From values at the n nodes to the coefficients of the Chebyshev series through them, (n, n) float64."""
+    matrix = (2.0 / n) * np.cos(np.arange(n)[:, None] * np.arccos(chebyshev_nodes(n)))
+    matrix[0] *= 0.5
+    return matrix
 
 
 def phase_factor(data: NarrowData, point: Doppler) -> tuple[jax.Array, jax.Array]:
@@ -78,6 +81,6 @@ def _covers(data: NarrowData, point: Doppler) -> jax.Array:
 
 def _followed(cos: jax.Array, sin: jax.Array) -> jax.Array:
     """Whether the last Chebyshev coefficients of a phase factor are small in every block, () bool."""
-    last = jnp.asarray(_COEFFICIENTS[-2:].T)
+    last = jnp.asarray(chebyshev_coefficients(NODES)[-2:].T)
     size = jnp.abs(jax.lax.stop_gradient(cos) @ last) + jnp.abs(jax.lax.stop_gradient(sin) @ last)
     return jnp.max(size) <= TAIL
