@@ -5,6 +5,7 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.data.prepare import prepare
 from jfstat.followup.coordinates import Coordinates, whiten
 from jfstat.followup.metric import metric
+from jfstat.followup.mismatch import mismatch
 from jfstat.followup.posterior import log_posterior
 from jfstat.followup.refine import refine
 from jfstat.searching.grid import grid
@@ -36,6 +37,7 @@ __all__ = [
     "inject",
     "log_posterior",
     "metric",
+    "mismatch",
     "narrow",
     "predict_twoF",
     "prepare",

@@ -61,6 +61,10 @@ def metric(
     ValueError
         If an argument is of another kind, a stack, or a name is unknown.
 
+    See Also
+    --------
+    mismatch : the loss between two templates at any distance; to be preferred beyond a few per cent of loss.
+
     Notes
     -----
     For a signal v(t) = (alpha a + beta b) exp(2 pi i phase), where alpha and beta hold the amplitudes, g_ij is the real
