@@ -26,8 +26,9 @@ from jfstat.followup.newton import (
     maximise,
     trusted_step,
 )
-from jfstat.followup.results import ending, noise_chance
+from jfstat.followup.results import ending
 from jfstat.followup.starts import trial_points
+from jfstat.searching.falsealarm import false_alarm
 from jfstat.templates import ORBIT_FIELDS
 
 NAMES = ("freq", "f1dot", "alpha", "delta")
@@ -353,8 +354,8 @@ def test_endings_are_sentences():
     assert "with delta at the bound" in ending(CONVERGED, 1e-9, False, 1.0, ["delta"])
     assert "other peaks nearby hold 0.3 of" in ending(CONVERGED, 1e-9, True, 0.7, [])
     assert ending(LEFT, np.nan, False, 1.0, []).startswith("not converged")
-    assert noise_chance(0.0, 3) == 1.0
-    assert noise_chance(60.0, 1e6) == pytest.approx(1e6 * chi2.sf(60, 4), rel=1e-3)
+    assert false_alarm(0.0, 3) == 1.0
+    assert false_alarm(60.0, 1e6) == pytest.approx(1e6 * chi2.sf(60, 4), rel=1e-3)
 
 
 BINARY = jfstat.Orbit(asini=0.8, period=30000.0, tp=1.1e9 + 1000.0, ecc=0.1, argp=0.6)

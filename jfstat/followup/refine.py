@@ -14,8 +14,9 @@ from jfstat.followup.candidates import Candidates, misfits, read_rows, usual_nam
 from jfstat.followup.follow import Peak, focus, follow
 from jfstat.followup.newton import CONVERGED, LEFT, NOWHERE
 from jfstat.followup.parameters import check_parameters, in_usual_order, with_fields
-from jfstat.followup.results import CELLS, ENDINGS, Results, ending, noise_chance, results_table
+from jfstat.followup.results import CELLS, ENDINGS, Results, ending, results_table
 from jfstat.followup.starts import trial_points
+from jfstat.searching.falsealarm import false_alarm
 from jfstat.searching.progress import progress_bar
 from jfstat.searching.tables import column_unit
 from jfstat.statistic.check import check_data
@@ -216,7 +217,7 @@ def _follow_batch(
             continue
         results.converged[row] = status == CONVERGED
         results.open[row] = status == LEFT
-        results.noise_chance[row] = noise_chance(float(peaks.twoF[i]), float(templates[i])) if known[i] else np.nan
+        results.noise_chance[row] = false_alarm(peaks.twoF[i], templates[i]) if known[i] else np.nan
         held = [name for name, at in zip(bounded, peaks.at_limit[i], strict=True) if at]
         has_errors = bool(held) or bool(np.isfinite(np.asarray(peaks.covariance[i])).all())
         results.messages[row] = ending(

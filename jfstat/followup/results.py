@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import chi2
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.candidates import Candidates
@@ -26,8 +25,6 @@ CELLS = 8
 candidates or less then end without a warning (tests/test_refine.py)."""
 CERTAIN = 0.95
 """Part of the probability on a peak below which a row speaks of others."""
-DEGREES = 4
-"""Of freedom of 2F's chi-squared distribution in noise."""
 ENDINGS = {
     STALLED: "not converged: no step gains any more, though the slope is not zero",
     OUT_OF_STEPS: "not converged: too many steps",
@@ -90,12 +87,6 @@ class Results:
         self.messages[row] = message
 
 
-def noise_chance(twoF: float, templates: float) -> float:
-    """Chance that Gaussian noise gives a 2F as large in any of so many independent templates."""
-    tail = min(float(chi2.sf(twoF, DEGREES)), 1 - 1e-16)
-    return float(-np.expm1(templates * np.log1p(-tail)))
-
-
 def ending(status: int, chance: float, has_errors: bool, share: float, held: Sequence[str]) -> str:
     """A sentence on how a candidate ended.
 
@@ -104,7 +95,7 @@ def ending(status: int, chance: float, has_errors: bool, share: float, held: Seq
     status : int
         See `Maximum`.
     chance : float
-        From `noise_chance`.
+        From `jfstat.searching.falsealarm.false_alarm`.
     has_errors : bool
     share : float
         See `Peak`.

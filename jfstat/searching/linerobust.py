@@ -1,0 +1,61 @@
+"""From 2F of all detectors and of each alone to the line-robust statistic, which disturbances of one do not raise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+
+def log10_bsgl(twoF: Any, twoF_per_detector: Any, fstar0: float = -np.inf, olgx: Any = None) -> np.ndarray:
+    """log10 of the odds of a signal against Gaussian noise or a line in one of the detectors.
+
+    ln B = F - ln(exp(C) + sum_X p_X exp(F_X)), F = 2F/2, C = F*_0 - ln(1 + o), p_X = o_X/(1 + o), o = sum of the o_X
+    (Keitel, Prix, Papa, Leaci & Siddiqi 2014, Phys. Rev. D 89, 064023, equation 36; LALSuite:
+    XLALCreateBSGLSetup and XLALComputeBSGL with the logarithmic correction, for one segment).
+
+    Parameters
+    ----------
+    twoF : (...) array_like
+        Of all detectors.
+    twoF_per_detector : (..., D) array_like
+        Of each alone; two detectors at least, as in LALSuite: a line in the only one looks like a signal.
+    fstar0 : float
+        Transition scale F*_0: below it B compares with Gaussian noise, above it with lines. -inf leaves Gaussian noise
+        out.
+    olgx : (D,) array_like, optional
+        Prior odds o_X of a line in each detector against Gaussian noise; 1/D each by default, as in LALSuite.
+
+    Returns
+    -------
+    (...) float64
+        NaN where a value of 2F is NaN.
+
+    Raises
+    ------
+    ValueError
+        If there is one detector only, the shapes do not fit, `fstar0` is NaN or +inf, odds are negative or not finite,
+        or both `fstar0` and the odds leave nothing to compare with.
+    """
+    total, each = np.asarray(twoF, np.float64), np.asarray(twoF_per_detector, np.float64)
+    if each.ndim == 0 or each.shape[:-1] != total.shape:
+        raise ValueError(
+            f"twoF_per_detector has shape {each.shape}, but {(*total.shape, 'D')} is wanted: give each detector's."
+        )
+    n_detectors = each.shape[-1]
+    if n_detectors < 2:
+        raise ValueError(
+            f"twoF_per_detector is of {n_detectors} detector(s), in which a line looks like a signal: give two or more."
+        )
+    odds = np.full(n_detectors, 1 / n_detectors) if olgx is None else np.asarray(olgx, np.float64)
+    if odds.shape != (n_detectors,) or not np.all((odds >= 0) & np.isfinite(odds)):
+        raise ValueError(f"olgx must be {n_detectors} finite odds of at least 0, one a detector, not {olgx!r}.")
+    if np.isnan(fstar0) or fstar0 == np.inf:
+        raise ValueError(f"fstar0 must be a number or -inf, not {fstar0!r}: give the scale at which lines take over.")
+    if fstar0 == -np.inf and not odds.any():
+        raise ValueError("olgx are all 0 and fstar0 is -inf, which leaves no alternative to a signal: raise one.")
+    line = 0.5 * each + np.log(odds, where=odds > 0, out=np.full(n_detectors, -np.inf))
+    noise = np.full((*total.shape, 1), fstar0)
+    others = logsumexp(np.concatenate([noise, line], axis=-1), axis=-1) - np.log1p(odds.sum())
+    return (0.5 * total - others) / np.log(10)

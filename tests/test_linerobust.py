@@ -1,0 +1,68 @@
+"""The line-robust statistic against LALSuite's, and its limits."""
+
+import numpy as np
+import pytest
+
+from jfstat.searching.linerobust import log10_bsgl
+
+
+def values(k, n_detectors, seed=0):
+    """Values of 2F from noise to loud lines and signals."""
+    rng = np.random.default_rng(seed)
+    each = rng.chisquare(4, (k, n_detectors)) * 10 ** rng.uniform(0, 2, (k, n_detectors))
+    return rng.uniform(0.5, 1.2, k) * each.sum(axis=1), each
+
+
+@pytest.mark.parametrize("n_detectors", [2, 3, 4])
+@pytest.mark.parametrize("fstar0", [-np.inf, 0.0, 20.0, 500.0])
+@pytest.mark.parametrize("odds", ["default", "given", "one is 0"])
+def test_is_that_of_lalsuite(n_detectors, fstar0, odds):
+    lalpulsar = pytest.importorskip("lalpulsar")
+    lal = pytest.importorskip("lal")
+    olgx = {
+        "default": np.full(n_detectors, 1 / n_detectors),
+        "given": np.geomspace(0.01, 5, n_detectors),
+        "one is 0": np.arange(n_detectors) / 2,
+    }[odds]
+    total, each = values(40, n_detectors)
+    padded = np.zeros(10, np.float32)  # PULSAR_MAX_DETECTORS
+    padded[:n_detectors] = olgx
+    scale = -lal.REAL4_MAX if fstar0 == -np.inf else fstar0
+    setup = lalpulsar.CreateBSGLSetup(n_detectors, scale, padded, True, 1)
+    theirs = []
+    for one, row in zip(total, each, strict=True):
+        padded[:n_detectors] = row
+        theirs.append(lalpulsar.ComputeBSGL(one, padded, setup))
+    ours = log10_bsgl(total, each, fstar0, None if odds == "default" else olgx)
+    assert ours.shape == (40,) and ours.dtype == np.float64
+    # theirs is a difference of float32 numbers as large as F
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5 * max(1, total.max() / 100))
+    np.testing.assert_allclose(log10_bsgl(total[0], each[0], fstar0, olgx), ours[0], rtol=1e-12)
+
+
+def test_limits():
+    """A signal in both detectors beats a line of the same 2F in one; below the transition, B is F but for constants."""
+    assert log10_bsgl(200.0, [100.0, 100.0]) > 20 > 1 > log10_bsgl(200.0, [200.0, 4.0])
+    total, each = values(20, 2)
+    quiet = log10_bsgl(total, each, fstar0=1e6)
+    np.testing.assert_allclose(quiet, (0.5 * total - 1e6 + np.log(2)) / np.log(10), rtol=1e-12)
+    loud = log10_bsgl([3000.0, np.nan], [[1500.0, 4.0], [1.0, 2.0]])
+    np.testing.assert_allclose(loud, [(750 + np.log(4)) / np.log(10), np.nan])
+    assert log10_bsgl(np.empty(0), np.empty((0, 2))).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ((np.ones(3), np.ones((3, 1))), "two or more"),
+        ((np.ones(3), np.ones((2, 2))), "shape"),
+        ((1.0, 2.0), "shape"),
+        ((np.ones(3), np.ones((3, 2)), np.nan), "fstar0"),
+        ((np.ones(3), np.ones((3, 2)), 0.0, [1.0]), "olgx"),
+        ((np.ones(3), np.ones((3, 2)), 0.0, [1.0, -1.0]), "olgx"),
+        ((np.ones(3), np.ones((3, 2)), -np.inf, [0.0, 0.0]), "olgx"),
+    ],
+)
+def test_bad_arguments(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        log10_bsgl(*arguments)
