@@ -1,5 +1,6 @@
 """jfstat: the F-statistic for continuous gravitational waves in JAX."""
 
+from jfstat.banks.grid import grid
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.prepare import prepare
@@ -8,9 +9,10 @@ from jfstat.followup.metric import metric
 from jfstat.followup.mismatch import mismatch
 from jfstat.followup.posterior import log_posterior
 from jfstat.followup.refine import refine
-from jfstat.searching.grid import grid
 from jfstat.searching.search import search
+from jfstat.searching.stop import SearchStopped
 from jfstat.searching.tables import read_candidates, write_candidates
+from jfstat.searching.units import merge
 from jfstat.sfts import SFTs, read_sfts, write_sfts
 from jfstat.simulate.simulate import inject, simulate_sfts
 from jfstat.simulate.strain import sfts_from_strain
@@ -30,12 +32,14 @@ __all__ = [
     "NarrowData",
     "Orbit",
     "SFTs",
+    "SearchStopped",
     "covers",
     "estimate_amplitude",
     "fstat",
     "grid",
     "inject",
     "log_posterior",
+    "merge",
     "metric",
     "mismatch",
     "narrow",

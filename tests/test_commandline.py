@@ -159,6 +159,46 @@ def test_search_finds_the_signal_and_writes_it(directory, tmp_path, capsys):
     assert found.meta["reftime"] == START
 
 
+REGION = ["--metricMismatch=0.1", "--skyRegion=(0.2,-0.5),(2.0,-0.5),(7:30:00,1.0),(0.2,1.0)"]
+REGION += ["--f1dot=-3e-10", "--f1dotBand=2e-10"]
+
+
+def test_search_of_a_region_by_a_lattice_in_units(directory, tmp_path, capsys):
+    common = ["search", f"--DataFiles={directory}/*.sft", "--Freq=50", "--FreqBand=0.03", f"--refTime={START}"]
+    common += ["--assumeSqrtSX=4e-24", "--NumCandidatesToKeep=40", "--batchSize=4", "--cluster=1"]
+    assert main([*common, *REGION, "--countTemplates"]) == 0
+    said = capsys.readouterr().out
+    n = int(re.search(r"(\d+) template\(s\)", said)[1])
+    assert n > 4
+    assert re.search(r"would take [\d.e-]+ s \([\d.e-]+ h\) on one cpu device", said)
+    assert main([*common, *REGION, f"--outputFstat={tmp_path}/whole.ecsv", f"--checkpoint={tmp_path}/c"]) == 0
+    assert "false-alarm probability" in capsys.readouterr().out
+    files = [f"{tmp_path}/{i}.ecsv" for i in (1, 2)]
+    for i, file in enumerate(files, 1):
+        assert main([*common, *REGION, f"--unit={i}/2", f"--outputFstat={file}"]) == 0
+    assert main(["merge", *files, f"--outputFstat={tmp_path}/merged.ecsv"]) == 0
+    assert (tmp_path / "merged.ecsv").read_bytes() == (tmp_path / "whole.ecsv").read_bytes()
+    found = read_candidates(tmp_path / "whole.ecsv")
+    assert found.meta["n_templates"] == n
+    assert "n_members" in found.colnames
+    point = jfstat.Doppler(1.1, 0.4, [50.0123, -2e-10], reftime=START)
+    data = jfstat.prepare(read_sfts(f"{directory}/*.sft"), 50.0, 50.03, START, 4e-24)
+    best = [float(found[name][0].value) for name in ("alpha", "delta", "freq", "f1dot")]
+    other = jfstat.Doppler(best[0], best[1], best[2:], reftime=START)
+    assert float(jfstat.mismatch(data, point, other)) < 0.1 + 0.19 + 0.1
+    # the candidates' templates are a bank too
+    capsys.readouterr()
+    again = [*common, f"--gridFile={tmp_path}/whole.ecsv", f"--outputFstat={tmp_path}/again.txt"]
+    assert main(again) == 0
+    assert f"{len(found)} template(s)" in capsys.readouterr().out
+    assert (
+        main([*common, "--Alpha=1.1", "--Delta=0.4", "--skyRadius=0.1", "--metricMismatch=0.3", "--countTemplates"])
+        == 0
+    )
+    assert main(["merge", files[0], f"--outputFstat={tmp_path}/m.ecsv"]) == 1
+    assert "tables lack 1 of 2 units" in capsys.readouterr().err
+
+
 def test_refine_climbs_from_a_search_and_writes_it(directory, tmp_path, capsys):
     """Candidates on and off the signal, beyond the files' band, and one that is none: each gets its row, in order."""
     table = Table(
@@ -301,6 +341,7 @@ def test_words_that_are_no_numbers_say_so(convert, word):
 
 SIMULATE = ["simulate", "--IFOs=H1", "--startTime=1167458304", "--duration=3600", "--fmin=50", "--outSFTdir=nowhere"]
 SKY = ["--Alpha=1", "--Delta=0.3"]
+SEARCH = ["search", "--DataFiles=x", "--Freq=100"]
 PREDICT = ["predict", *SKY, "--h0=1e-24", "--cosi=0"]
 
 
@@ -319,6 +360,18 @@ PREDICT = ["predict", *SKY, "--h0=1e-24", "--cosi=0"]
         (["search", "--DataFiles=x", "--Freq=100", "--f1dotBand=-1e-9", *SKY], "--f1dotBand must not be negative"),
         (["search", "--DataFiles=x", "--Freq=100", "--df1dot=0", *SKY], "--df1dot must be positive"),
         (["search", "--DataFiles=x", "--Freq=100", "--orbitasini=1", *SKY], "--orbitPeriod is missing"),
+        ([*SEARCH], "--Alpha is missing"),
+        ([*SEARCH, "--skyRegion=allsky"], "--skyRegion and --skyRadius need --metricMismatch"),
+        ([*SEARCH, "--skyRegion=(1,2),(3,4)"], "is not a sky region"),
+        ([*SEARCH, *SKY, "--skyRegion=allsky", "--metricMismatch=0.1"], "--skyRegion stands instead of --Alpha"),
+        ([*SEARCH, "--skyRegion=allsky", "--metricMismatch=0.1", "--skyRadius=1"], "--skyRadius goes with --Alpha"),
+        ([*SEARCH, *SKY, "--gridFile=x.ecsv"], "--Alpha and --gridFile exclude each other"),
+        ([*SEARCH, *SKY, "--unit=0/4"], "'0/4' is not a unit of work"),
+        ([*SEARCH, *SKY, "--unit=1/4"], "--unit needs --outputFstat"),
+        ([*SEARCH, *SKY, "--devices=99"], "--devices must be 0 to"),
+        ([*SEARCH, *SKY, "--numProcesses=2"], "--numProcesses goes with --distributed"),
+        (["merge", "x.ecsv"], "--outputFstat"),
+        (["merge", "/nowhere/x.ecsv", "--outputFstat=y.ecsv"], "cannot be read"),
         (["refine", "--DataFiles=x"], "--candidates"),
         (["refine", "--DataFiles=x", "--candidates=/nowhere/x.ecsv"], "cannot be read"),
         (["refine", "--DataFiles=x", "--candidates=y", "--NumCandidatesToKeep=0"], "must be at least 1"),
@@ -360,7 +413,7 @@ def test_a_band_that_the_files_lack_is_named(directory, capsys):
 def test_help_states_units_and_version_is_the_librarys(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"jfstat {jfstat.__version__}\n"
-    for command in ("demo", "simulate", "search", "predict"):
+    for command in ("demo", "simulate", "search", "merge", "predict"):
         assert main([command, "--help"]) == 0
         text = capsys.readouterr().out
         assert f"usage: jfstat {command}" in text

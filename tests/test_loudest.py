@@ -12,7 +12,8 @@ from jfstat.data.lengths import RADICES, largest_divisor, radices_for, smooth_le
 from jfstat.data.memory import bank_bytes, data_bytes
 from jfstat.searching import memory
 from jfstat.searching.loudest import Method, loudest, maxima
-from jfstat.searching.search import Peaks, merge_peaks, search_plan
+from jfstat.searching.plan import search_plan
+from jfstat.searching.state import Peaks, merge_peaks
 from jfstat.statistic.fused import chain
 from jfstat.statistic.fused.butterflies import in_order, unit_root
 

@@ -10,11 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jfstat
-from jfstat.searching.grid import grid
+from jfstat.banks.grid import grid
 from jfstat.searching.loudest import largest
-from jfstat.searching.search import search, search_plan
+from jfstat.searching.plan import search_plan
+from jfstat.searching.search import search
 
 START = 1167458304
+AMPLITUDES = ["h0", "cosi", "psi", "phi0", "h0_error", "cosi_error", "psi_error", "phi0_error"]
+KEPT = ["twoF_H1", "twoF_L1", "log10BSGL", *AMPLITUDES, "template"]
 POINT = jfstat.Doppler(1.1, 0.4, [50.0123, -2e-10], reftime=START)
 AMPLITUDE = jfstat.Amplitude(1.2e-24, 0.3, 0.2, 1.0)
 
@@ -89,14 +92,18 @@ def test_top_and_threshold_together(data, bank, everything):
 def test_none_above_threshold_is_an_empty_table_with_all_columns(data, bank):
     found = search(data, bank, threshold=1e6, progress=False)
     assert len(found) == 0
-    assert found.colnames == ["freq", "f1dot", "alpha", "delta", "twoF", "twoF_H1", "twoF_L1"]
+    assert found.colnames == ["freq", "f1dot", "alpha", "delta", "twoF", *KEPT]
     assert found["freq"].unit == u.Hz
 
 
 def test_columns_units_and_meta(data, bank):
     found = search(data, bank, top=3, progress=False)
-    assert found.colnames == ["freq", "f1dot", "alpha", "delta", "twoF", "twoF_H1", "twoF_L1"]
+    assert found.colnames == ["freq", "f1dot", "alpha", "delta", "twoF", *KEPT]
     assert [found[n].unit for n in ("freq", "f1dot", "alpha", "delta")] == [u.Hz, u.Hz / u.s, u.rad, u.rad]
+    tallies = {name: found.meta.pop(name) for name in ("twoF_edges", "twoF_histogram", "loudest_per_subband")}
+    assert sum(tallies["twoF_histogram"]) == 40 * len(data.frequencies)
+    assert max(tallies["loudest_per_subband"]["twoF"]) == found["twoF"][0]
+    assert 0 <= found.meta.pop("false_alarm") < 1e-6
     assert found.meta == {
         "version": jfstat.__version__,
         "reftime": START,
@@ -131,7 +138,7 @@ def test_one_template_and_one_detector_will_do():
     sfts = jfstat.simulate_sfts("L1", START, 18000, 49.9, 50.2, sqrt_sx=1e-24)
     data = jfstat.prepare(sfts, 50.0, 50.02, sqrt_sx=1e-24)
     found = search(data, jfstat.Doppler(1.0, 0.5, [50.01]), top=4, progress=False)
-    assert found.colnames == ["freq", "alpha", "delta", "twoF", "twoF_L1"]
+    assert found.colnames == ["freq", "alpha", "delta", "twoF", "twoF_L1", *AMPLITUDES, "template"]
     np.testing.assert_array_equal(found["twoF"], found["twoF_L1"])
     values = np.asarray(jfstat.twoF_band(data, jfstat.Doppler(1.0, 0.5, [50.01])))
     np.testing.assert_allclose(found["twoF"], np.sort(values)[:-5:-1], rtol=1e-4)
@@ -147,7 +154,7 @@ def test_a_binary_is_found_with_its_orbit():
     ranges = {"asini": [0.4, 0.5, 0.6], "period": 40000.0, "tp": START + 3000, "ecc": 0.1, "argp": 0.3}
     bank = grid(1.1, 0.4, orbit=ranges)
     data = jfstat.prepare(sfts, 50.0, 50.03, reftime=START, orbit=bank.orbit)
-    found = search(data, bank, top=2, progress=False)
+    found = search(data, bank, top=2, progress=False, amplitudes=False)
     assert found.colnames == [
         "freq",
         "f1dot",
@@ -160,6 +167,7 @@ def test_a_binary_is_found_with_its_orbit():
         "argp",
         "twoF",
         "twoF_H1",
+        "template",
     ]
     assert found["asini"][0] == 0.5 * u.s
     assert abs(found["freq"][0].value - 50.0123) <= 0.5 / (2 * data.tspan)
@@ -177,6 +185,13 @@ def test_a_template_that_does_not_fit_is_refused_before_the_search(data):
     [
         ({"data": 1}, "data must be FstatData"),
         ({"bank": 1}, "bank must be a jfstat.Doppler"),
+        ({"top": None}, "top and threshold are both None"),
+        ({"unit": (0, 4)}, "unit must be"),
+        ({"unit": (5, 4)}, "unit must be"),
+        ({"unit": 3}, "unit must be"),
+        ({"cluster": -1.0}, "cluster must be a positive number"),
+        ({"mesh": 2}, "mesh must be a jax.sharding.Mesh"),
+        ({"checkpoint": 7}, "checkpoint must be the name of a file"),
         ({"bank": jfstat.Doppler(np.empty(0), np.empty(0), np.empty((0, 1)))}, "bank holds no templates"),
         ({"top": 0}, "top must be a whole number"),
         ({"top": 1.5}, "top must be a whole number"),

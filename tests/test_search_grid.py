@@ -8,7 +8,7 @@ from astropy.coordinates import Angle, SkyCoord
 from astropy.time import Time
 
 import jfstat
-from jfstat.searching.grid import axis, grid, natural_step, orbits
+from jfstat.banks.grid import axis, grid, natural_step, orbits
 
 START = 1167458304
 

@@ -8,7 +8,7 @@ from astropy import units as u
 from astropy.table import QTable
 
 import jfstat
-from jfstat.searching.tables import candidates_table, read_candidates, write_candidates
+from jfstat.searching.tables import candidate_columns, in_units, read_candidates, write_candidates
 
 META = {
     "reftime": 1167458304,
@@ -26,7 +26,10 @@ def table(orbit=False, order=1):
     fkdot = np.column_stack([100 + rng.random(5), *(rng.normal(size=5) * 1e-9**k for k in range(1, order + 1))])
     orbits = jfstat.Orbit(rng.random(5), 1e4 * (1 + rng.random(5)), 1e9 + rng.random(5), rng.random(5), rng.random(5))
     found = jfstat.Doppler(rng.random(5), rng.random(5), fkdot, META["reftime"], orbits if orbit else None)
-    return candidates_table(found, rng.random(5).astype(np.float32), rng.random((5, 2)), META)
+    columns = (
+        candidate_columns(found) | {"twoF": rng.random(5)} | {f"twoF_{name}": rng.random(5) for name in ("H1", "L1")}
+    )
+    return in_units(columns, META)
 
 
 def assert_same(a, b):

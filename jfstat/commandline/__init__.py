@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from jfstat.commandline import benchmark, demo, predict, refine, search, simulate
+from jfstat.commandline import benchmark, demo, merge, predict, refine, search, simulate
 from jfstat.commandline.options import Parser, UsageError
 
-SUBCOMMANDS = (demo, simulate, search, refine, predict, benchmark)
+SUBCOMMANDS = (demo, simulate, search, merge, refine, predict, benchmark)
 """Modules with ``add_parser(subparsers)``, whose parser sets ``run`` to a function of the parsed arguments."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
@@ -30,9 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 1 after one line ``jfstat: error: ...`` on stderr, or 130 if interrupted.
+        0, or 1 after one line ``jfstat: error: ...`` on stderr, or 130 if interrupted, or 128 + signal after a search
+        that stopped at a checkpoint.
     """
     import jax
+
+    from jfstat.searching.stop import SearchStopped
 
     try:
         arguments = _parser().parse_args(_join_negative(sys.argv[1:] if argv is None else argv))
@@ -42,6 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except SystemExit as request:  # --help and --version
         return int(request.code or 0)
+    except SearchStopped as stopped:
+        print(f"jfstat: {stopped}", file=sys.stderr)
+        return 128 + stopped.signal
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
     except BrokenPipeError:

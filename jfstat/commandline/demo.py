@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.banks.grid import axis, grid, natural_step
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.prepare import prepare
 from jfstat.geometry.barycenter import DOPPLER
-from jfstat.searching.grid import axis, grid, natural_step
 from jfstat.searching.search import search
 from jfstat.searching.tables import write_candidates
 from jfstat.sfts.container import SFTs

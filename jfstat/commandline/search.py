@@ -3,78 +3,68 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from typing import Any
 
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from jfstat.commandline.banks import add_templates, templates_of
 from jfstat.commandline.inputs import add_data_files, read_band
 from jfstat.commandline.options import (
-    ORBIT_OPTIONS,
-    add_orbit,
     add_preparation,
-    add_sky,
-    declination,
     ephemeris,
     gps,
     noise_floors,
     number,
-    right_ascension,
+    option_type,
     whole_second,
 )
 from jfstat.data.prepare import prepare
-from jfstat.searching.grid import grid, orbits
-from jfstat.searching.search import search, search_plan
+from jfstat.searching.cost import estimated_seconds
+from jfstat.searching.plan import search_plan, share
+from jfstat.searching.processes import is_first
+from jfstat.searching.search import search
 from jfstat.searching.tables import check_writable, write_candidates
-from jfstat.templates import Orbit
+
+
+@option_type("a unit of work: give 3/64 for the third of 64")
+def unit(word: str) -> tuple[int, int]:
+    """(i, n) from i/n."""
+    found = re.fullmatch(r"(\d+)/(\d+)", word)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise ValueError
+    return int(found[1]), int(found[2])
 
 
 def add_parser(subparsers: Any) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "search",
-        help="search SFT files for signals over a band and a flat grid of templates",
-        description="Search SFT files over a frequency band and a flat grid of templates; print and write the loudest "
-        "candidates. Options are named as ComputeFstatistic_v2's. Frequencies are spaced by 1/(2T), T being the data's "
-        "span; spin-downs by 1/(2T^2), 1/(2T^3), ... unless a step is given.",
+        help="search SFT files for signals over a band and a bank of templates",
+        description="Search SFT files over a frequency band and a bank of templates: a flat grid, a metric lattice or "
+        "a table; print and write the loudest candidates. Options are named as ComputeFstatistic_v2's. Frequencies are "
+        "spaced by 1/(2T), T being the data's span; spin-downs of flat grids by 1/(2T^2), 1/(2T^3), ... unless a step "
+        "is given.",
     )
     data = parser.add_argument_group("data")
     add_data_files(data)
     add_preparation(data)
-    grids = parser.add_argument_group("templates: each parameter from its value to value + band, by a step")
-    add_sky(grids)
-    for name, kind, unit in (("Alpha", right_ascension, "RAD|H:M:S"), ("Delta", declination, "RAD|D:M:S")):
-        grids.add_argument(
-            f"--{name}Band", type=kind, default=0.0, metavar=unit, help=f"range in {name}, rad (default 0)"
-        )
-        grids.add_argument(f"--d{name}", type=kind, metavar=unit, help=f"step in {name}, rad; needed with --{name}Band")
-    grids.add_argument("--Freq", "-f", type=number, required=True, metavar="HZ", help="lowest frequency, Hz")
-    grids.add_argument(
+    bank = parser.add_argument_group("templates: each parameter from its value to value + band")
+    bank.add_argument("--Freq", "-f", type=number, required=True, metavar="HZ", help="lowest frequency, Hz")
+    bank.add_argument(
         "--FreqBand", "-b", type=number, default=0.0, metavar="HZ", help="frequency band, Hz (default 0: one frequency)"
     )
-    for k in (1, 2, 3):
-        unit = "Hz/s" if k == 1 else f"Hz/s^{k}"
-        grids.add_argument(
-            f"--f{k}dot", type=number, metavar=unit.upper(), help=f"derivative {k} of the frequency, {unit} (default 0)"
-        )
-        grids.add_argument(
-            f"--f{k}dotBand", type=number, metavar=unit.upper(), help=f"range in f{k}dot, {unit} (default 0)"
-        )
-        grids.add_argument(
-            f"--df{k}dot", type=number, metavar=unit.upper(), help=f"step in f{k}dot, {unit} (default 1/(2T^{k + 1}))"
-        )
-    grids.add_argument(
+    bank.add_argument(
         "--refTime",
         type=gps,
         metavar="GPS",
         help="reference time of frequency and spin-down in the SSB, GPS s or UTC (default: data start)",
     )
-    add_orbit(grids)
-    for option, unit, _ in ORBIT_OPTIONS.values():
-        label = "s" if unit == "GPS" else "no unit" if unit == "1" else unit
-        grids.add_argument(
-            f"--{option}Band", type=number, metavar=unit.upper(), help=f"range in {option}, {label} (default 0)"
-        )
-        grids.add_argument(f"--d{option}", type=number, metavar=unit.upper(), help=f"step in {option}, {label}")
+    add_templates(bank)
     out = parser.add_argument_group("output")
     out.add_argument(
         "--outputFstat",
@@ -85,11 +75,44 @@ def add_parser(subparsers: Any) -> None:
     out.add_argument(
         "--NumCandidatesToKeep",
         type=int,
-        default=1000,
         metavar="N",
-        help="keep at most this many, the loudest (default 1000)",
+        help="keep at most this many, the loudest (default 1000, or all above --TwoFthreshold)",
     )
     out.add_argument("--TwoFthreshold", type=number, metavar="2F", help="keep only 2F at or above this, no unit")
+    out.add_argument(
+        "--cluster",
+        type=number,
+        metavar="M",
+        help="keep only the loudest of candidates within this mismatch of it by the metric, no unit, such as 1",
+    )
+    work = parser.add_argument_group("the work and its division")
+    work.add_argument(
+        "--countTemplates",
+        action="store_true",
+        help="count the templates, time some of them, print what the search would cost, and stop",
+    )
+    work.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="keep the state of the search here after each batch, and go on from it if it is there; Ctrl-C and SIGTERM "
+        "then stop after the batch, with exit status 128 + signal",
+    )
+    work.add_argument(
+        "--unit", type=unit, metavar="I/N", help="do the I-th of N parts of the work; jfstat merge joins their files"
+    )
+    work.add_argument("--batchSize", type=int, metavar="N", help="templates at a time on a device (default: by memory)")
+    work.add_argument(
+        "--devices", type=int, metavar="N", help="divide the work among the first N devices of this machine; 0: all"
+    )
+    work.add_argument(
+        "--distributed",
+        action="store_true",
+        help="divide it among the devices of all processes, which run this same command: as found by JAX under Slurm "
+        "and MPI, or as told by the next three",
+    )
+    work.add_argument("--coordinator", metavar="HOST:PORT", help="address of the first process")
+    work.add_argument("--numProcesses", type=int, metavar="N", help="number of processes")
+    work.add_argument("--processId", type=int, metavar="I", help="which of them this is, from 0")
     parser.set_defaults(run=run)
 
 
@@ -101,18 +124,20 @@ def run(arguments: argparse.Namespace) -> None:
         )
     if not arguments.Freq > 0:
         raise ValueError(f"--Freq must be positive, not {arguments.Freq:g}: give the lowest frequency in Hz.")
+    if arguments.unit is not None and not str(arguments.outputFstat).endswith((".ecsv", ".hdf5", ".h5")):
+        raise ValueError("--unit needs --outputFstat with .ecsv or .hdf5: jfstat merge reads these.")
+    if arguments.unit is not None and arguments.distributed:
+        raise ValueError("--unit and --distributed are two ways to divide the work: give one.")
     fmin, fmax = arguments.Freq, arguments.Freq + arguments.FreqBand
-    alpha, delta = (_range(arguments, name) for name in ("Alpha", "Delta"))
-    for name, value in (("Alpha", alpha), ("Delta", delta)):
-        if isinstance(value, tuple) and len(value) == 2:
-            raise ValueError(f"--d{name} is missing: the sky has no natural step, so give one in rad.")
-    spins = {f"f{k}dot": _range(arguments, f"f{k}dot") for k in (1, 2, 3)}
-    stack = _orbits(arguments)
+    templates = templates_of(arguments)
     if arguments.outputFstat is not None:
         check_writable(arguments.outputFstat)  # rather now than after the search
-    fdots = [(x[0], x[1]) if isinstance(x, tuple) else (x or 0.0, x or 0.0) for x in spins.values()]
+    mesh = _mesh(arguments)
+    say = print if is_first() else lambda *words: None
     reftime = whole_second(arguments.refTime, "--refTime")
-    sfts = read_band(arguments, fmin, fmax, arguments.guard, stack, fdots, reftime)
+    if templates.table is not None:
+        reftime = reftime if templates.table.reftime is None else templates.table.reftime
+    sfts = read_band(arguments, fmin, fmax, arguments.guard, templates.orbit, templates.fdots, reftime)
     # a band of no width is one frequency, as in ComputeFstatistic_v2: less than a bin wide
     fmax = max(fmax, fmin + 0.25 / (sfts.end - sfts.start))
     data = prepare(
@@ -123,19 +148,39 @@ def run(arguments: argparse.Namespace) -> None:
         noise_floors(arguments),
         ephemeris(arguments),
         arguments.guard,
-        orbit=stack,
-        fdots=fdots,
+        orbit=templates.orbit,
+        fdots=templates.fdots,
     )
     del sfts  # prepared data are all that is needed; SFTs may fill the memory
-    bank = grid(alpha, delta, spins["f1dot"] or 0.0, spins["f2dot"], spins["f3dot"], orbit=stack, data=data)
-    print(data)
-    plan = search_plan(data, bank)
+    bank = templates.bank(data)
+    say(data)
+    plan = search_plan(data, bank, arguments.batchSize)
     parts = "" if len(plan.bands) == 1 else f", the band in {len(plan.bands)} parts"
-    print(f"needs {plan.device_bytes / 1e9:.2f} GB of memory, {plan.batch_size} template(s) at a time{parts}")
+    n = len(np.asarray(bank.alpha))
+    say(f"{n} template(s), {n * data.layout.n_frequencies:.3e} values of 2F")
+    say(f"needs {plan.device_bytes / 1e9:.2f} GB of memory, {plan.batch_size} template(s) at a time{parts}")
+    if arguments.countTemplates:
+        seconds = estimated_seconds(data, bank, plan)
+        begin, end = share(len(plan.batches) * len(plan.bands), arguments.unit)
+        seconds *= (end - begin) / (len(plan.batches) * len(plan.bands))
+        say(f"would take {seconds:.3g} s ({seconds / 3600:.3g} h) on one {jax.devices()[0].device_kind} device")
+        return
+    top, threshold = arguments.NumCandidatesToKeep, arguments.TwoFthreshold
     began = time.perf_counter()
     found: Any = search(
-        data, bank, arguments.NumCandidatesToKeep, arguments.TwoFthreshold, progress=sys.stderr.isatty()
+        data,
+        bank,
+        1000 if top is None and threshold is None else top,
+        threshold,
+        arguments.checkpoint,
+        mesh,
+        sys.stderr.isatty(),
+        batch_size=arguments.batchSize,
+        cluster=arguments.cluster,
+        unit=arguments.unit,
     )
+    if not is_first():
+        return
     elapsed = time.perf_counter() - began
     print(f"{found.meta['n_twoF']} values of 2F for {found.meta['n_templates']} template(s) in {elapsed:.1f} s")
     print_loudest(found)
@@ -144,7 +189,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def print_loudest(found: Any) -> None:
-    """Print the loudest candidate, a parameter a line with its unit."""
+    """Print the loudest candidate, a parameter a line with its unit, and how likely noise is as loud."""
     if len(found) == 0:
         print("no candidate at or above --TwoFthreshold")
         return
@@ -154,30 +199,21 @@ def print_loudest(found: Any) -> None:
         unit = getattr(value, "unit", "")
         digits = ".4f" if name.startswith("twoF") else ".16g"
         print(f"  {name:8s} {float(getattr(value, 'value', value)):{digits}} {unit}".rstrip())
+    if "false_alarm" in found.meta:
+        print(f"  false-alarm probability in Gaussian noise {found.meta['false_alarm']:.3g}")
 
 
-def _range(arguments: argparse.Namespace, name: str) -> Any:
-    """What `grid` takes, from a value, its band and its step: a number, or (low, high[, step]); None if not given."""
-    low, width, step = (getattr(arguments, option) for option in (name, f"{name}Band", f"d{name}"))
-    if step is not None and step <= 0:
-        raise ValueError(f"--d{name} must be positive, not {step:g}: give the step of the grid.")
-    if width is not None and width < 0:
-        raise ValueError(f"--{name}Band must not be negative, not {width:g}: the range starts at --{name}.")
-    if not width:
-        return low
-    low = 0.0 if low is None else low
-    return (low, low + width) if step is None else (low, low + width, step)
-
-
-def _orbits(arguments: argparse.Namespace) -> Orbit | None:
-    given = {}
-    for name, (option, _, _) in ORBIT_OPTIONS.items():
-        value = _range(arguments, option)
-        if isinstance(value, tuple) and len(value) == 2:
-            raise ValueError(f"--d{option} is missing: orbits have no natural step, so give one.")
-        if value is not None:
-            given[name] = value
-    missing = [ORBIT_OPTIONS[name][0] for name in ("asini", "period", "tp") if name not in given]
-    if given and missing:
-        raise ValueError(f"--{missing[0]} is missing: a binary orbit needs --orbitasini, --orbitPeriod and --orbitTp.")
-    return orbits(given) if given else None
+def _mesh(arguments: argparse.Namespace) -> Mesh | None:
+    """All devices to divide the work among; None for one alone."""
+    if arguments.distributed:
+        jax.distributed.initialize(arguments.coordinator, arguments.numProcesses, arguments.processId)
+        return Mesh(np.array(jax.devices()), ("templates",))
+    for name in ("coordinator", "numProcesses", "processId"):
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"--{name} goes with --distributed: give both.")
+    if arguments.devices is None:
+        return None
+    devices = jax.local_devices()
+    if not 0 <= arguments.devices <= len(devices):
+        raise ValueError(f"--devices must be 0 to {len(devices)}, not {arguments.devices}: that many are here.")
+    return Mesh(np.array(devices[: arguments.devices or None]), ("templates",))

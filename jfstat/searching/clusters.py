@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.spatial import KDTree
 
 from jfstat.templates import ORBIT_FIELDS
 
@@ -84,6 +83,8 @@ def _whitened(points: np.ndarray, metric: np.ndarray) -> np.ndarray:
 
 def _led(points: np.ndarray, radius: float) -> np.ndarray:
     """The greedy clusters of points (k, p) in their order, with balls of a radius: the leaders' indices, (k,) int64."""
+    from scipy.spatial import KDTree  # takes 0.2 s to import
+
     tree = KDTree(points)
     leader = np.full(len(points), -1, np.int64)
     for i, point in enumerate(points):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 DEGREES = 4
 """Of freedom of 2F's chi-squared distribution in noise."""
@@ -38,5 +38,5 @@ def false_alarm(twoF: Any, n_twoF: Any) -> np.ndarray:
     if np.any(n < 0):
         raise ValueError(f"n_twoF must not be negative, but {n.min()} is among it: give a number of templates.")
     # a tail of 1, at 2F = 0, has no logarithm; this is the next float64 below
-    tail = np.minimum(chi2.sf(twoF, DEGREES), np.nextafter(1.0, 0.0))
+    tail = np.minimum(chdtrc(DEGREES, twoF), np.nextafter(1.0, 0.0))
     return -np.expm1(n * np.log1p(-tail))

@@ -1,7 +1,7 @@
 """From prepared data and a batch of templates to the batch's loudest values, all on the device.
 
 2F itself is not stored: a first pass reduces it to the maxima of short rows of bins as it is computed, and only the
-rows with the largest maxima are then computed again.
+rows with the largest maxima are then computed again. The same pass takes a histogram and the maxima of sub-bands.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.lengths import largest_divisor
 from jfstat.data.memory import device_of
+from jfstat.searching.tally import histogram_of, tops_of_entries, tops_of_parts
 from jfstat.statistic.check import covered_bins
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
 from jfstat.statistic.fused import chain
@@ -39,7 +40,7 @@ class Method(Enum):
 
 
 class Loudest(NamedTuple):
-    """Largest values of a batch, falling.
+    """Largest values of a batch, falling, and tallies of all its values.
 
     Attributes
     ----------
@@ -49,11 +50,17 @@ class Loudest(NamedTuple):
         Place in the batch.
     frequency : (keep,) int32
         Index into ``data.frequencies``.
+    histogram : (len(tally.HISTOGRAM_EDGES),) int32
+        How many values lie in each bin of `tally.HISTOGRAM_EDGES`.
+    subbands : (S,) float32
+        Largest value in each sub-band of `tally.subband_edges`; -inf where no bin counts.
     """
 
     twoF: jax.Array
     template: jax.Array
     frequency: jax.Array
+    histogram: jax.Array
+    subbands: jax.Array
 
 
 def method_for(data: FstatData) -> Method:
@@ -67,9 +74,15 @@ def method_for(data: FstatData) -> Method:
 
 @partial(jax.jit, static_argnames=("keep", "method", "same_source"))
 def loudest(
-    data: FstatData, points: Doppler, n_valid: jax.Array | int, keep: int, method: Method, same_source: bool = False
+    data: FstatData,
+    points: Doppler,
+    n_valid: jax.Array | int,
+    keep: int,
+    method: Method,
+    same_source: bool = False,
+    first_bin: jax.Array | int = 0,
 ) -> Loudest:
-    """The `keep` largest values of 2F of a batch of templates, exactly.
+    """The `keep` largest values of 2F of a batch of templates, exactly, and tallies of all.
 
     Parameters
     ----------
@@ -85,10 +98,22 @@ def loudest(
     same_source : bool
         Static. Whether all templates have the sky position, orbit and reference time of the first: the series is then
         resampled once, and only the spin-down taken off for each.
+    first_bin : int
+        Bins of the band before this one do not count.
     """
+    bins = bins_that_count(data, points, n_valid, first_bin)
     if method is Method.LIBRARY:
-        return _by_library(data, points, n_valid, keep, same_source)
-    return _by_fused(data, points, n_valid, keep, same_source, method is Method.INTERPRETED)
+        return _by_library(data, points, bins, keep, same_source)
+    return _by_fused(data, points, bins, keep, same_source, method is Method.INTERPRETED)
+
+
+def bins_that_count(
+    data: FstatData, points: Doppler, n_valid: jax.Array | int, first_bin: jax.Array | int = 0
+) -> jax.Array:
+    """First and last bin that count of each template, (2, B) int32; arguments as for `loudest`."""
+    first, last = jax.vmap(covered_bins, (None, 0))(data, points)
+    last = jnp.where(jnp.arange(points.alpha.shape[0]) < n_valid, last, -1)
+    return jnp.stack([jnp.maximum(first, first_bin).astype(jnp.int32), last])
 
 
 def maxima(data: FstatData, points: Doppler, method: Method, same_source: bool = False) -> jax.Array:
@@ -97,9 +122,9 @@ def maxima(data: FstatData, points: Doppler, method: Method, same_source: bool =
     if method is Method.LIBRARY:
         spectrum = _spectra(data, points, same_source)
         return jnp.max(two_f_of_entries(data, points, spectrum, n), axis=(1, 2))
-    return jnp.max(
-        _fused_maxima(data, points, n, same_source, method is Method.INTERPRETED).value, axis=(1, 3)
-    ).reshape(-1)
+    bins = bins_that_count(data, points, n)
+    found = _fused_maxima(data, points, bins, same_source, method is Method.INTERPRETED)
+    return jnp.max(found.value, axis=(1, 3)).reshape(-1)
 
 
 def first_without_spin_down(points: Doppler) -> Doppler:
@@ -123,20 +148,25 @@ def _matrices(data: FstatData, points: Doppler) -> AntennaMatrix:
 
 def two_f_of_entries(data: FstatData, points: Doppler, spectrum: jax.Array, n_valid: jax.Array | int) -> jax.Array:
     """2F at the entries of spectra, (B, 2, n_fft); -inf for those that do not count."""
+    return _entries_in(data, points, spectrum, bins_that_count(data, points, n_valid))
+
+
+def _entries_in(data: FstatData, points: Doppler, spectrum: jax.Array, bins: jax.Array) -> jax.Array:
+    """The same for given `bins_that_count`."""
     entries = jnp.arange(data.layout.n_fft, dtype=jnp.int32)
     number = bin_numbers(data.layout, jnp.arange(2, dtype=jnp.int32)[:, None], entries)
-    first, last = (x[:, None, None] for x in jax.vmap(covered_bins, (None, 0))(data, points))
+    first, last = bins[:, :, None, None]
     values = jax.vmap(lambda s, m: two_f(s[0], s[1], m))(spectrum, _matrices(data, points))
-    valid = (jnp.arange(values.shape[0]) < n_valid)[:, None, None]
-    return jnp.where((number >= first) & (number <= last) & valid, values, -jnp.inf)
+    return jnp.where((number >= first) & (number <= last), values, -jnp.inf)
 
 
-def _by_library(data: FstatData, points: Doppler, n_valid: jax.Array | int, keep: int, same_source: bool) -> Loudest:
+def _by_library(data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
     layout = data.layout
     n, row = points.alpha.shape[0], largest_divisor(layout.n_fft, ROW)
     n_rows = layout.n_fft // row
     spectrum = _spectra(data, points, same_source)
-    tops = jnp.max(two_f_of_entries(data, points, spectrum, n_valid).reshape(n, 2, n_rows, row), axis=-1)
+    values = _entries_in(data, points, spectrum, bins)
+    tops = jnp.max(values.reshape(n, 2, n_rows, row), axis=-1)
 
     _, chosen = largest(tops.reshape(-1), min(keep, tops.size))
     chosen = chosen.astype(jnp.int32)
@@ -145,48 +175,45 @@ def _by_library(data: FstatData, points: Doppler, n_valid: jax.Array | int, keep
     fa, fb = (spectrum[template[:, None], i, odd[:, None], entries] for i in range(2))
     own = AntennaMatrix(*(x[template][:, None] for x in _matrices(data, points)))
     number = bin_numbers(layout, odd[:, None], entries)
-    first, last = jax.vmap(covered_bins, (None, 0))(data, points)
-    counts = (number >= first[template][:, None]) & (number <= last[template][:, None])
-    counts = counts & (template < n_valid)[:, None]
-    return _best(jnp.where(counts, two_f(fa, fb, own), -jnp.inf), template[:, None], number, keep)
+    first, last = bins[:, template, None]
+    counts = (number >= first) & (number <= last)
+    best = _best(jnp.where(counts, two_f(fa, fb, own), -jnp.inf), template[:, None], number, keep)
+    return Loudest(*best, histogram_of(values.reshape(-1, row)), tops_of_entries(layout, values))
 
 
 def _fused_maxima(
-    data: FstatData, points: Doppler, n_valid: jax.Array | int, same_source: bool, interpret: bool
+    data: FstatData, points: Doppler, bins: jax.Array, same_source: bool, interpret: bool
 ) -> chain.Maxima:
     n = points.alpha.shape[0]
     lanes = chain.lanes_for(n)
-    first, last = jax.vmap(covered_bins, (None, 0))(data, points)
-    last = jnp.where(jnp.arange(n) < n_valid, last, -1)
     if same_source:
         one = jax.tree.map(lambda x: x[None], first_without_spin_down(points))
         series = chain.spun_down(data, points, chain.interpolated(data, one, 1, interpret), lanes, interpret)
     else:
         series = chain.interpolated(data, points, lanes, interpret)
     y = chain.transformed(data.layout, series, n, lanes, interpret)
-    return chain.maxima_of(data, points, y, jnp.stack([first, last]), lanes, interpret)
+    return chain.maxima_of(data, points, y, bins, lanes, interpret)
 
 
 def _by_fused(
-    data: FstatData, points: Doppler, n_valid: jax.Array | int, keep: int, same_source: bool, interpret: bool
+    data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool, interpret: bool
 ) -> Loudest:
-    found = _fused_maxima(data, points, n_valid, same_source, interpret)
+    found = _fused_maxima(data, points, bins, same_source, interpret)
     flat = found.value.reshape(-1)
     _, rows = largest(flat, min(keep, flat.size))
     value, template, number = chain.values_of(
         data, found, rows.astype(jnp.int32), chain.lanes_for(points.alpha.shape[0])
     )
-    return _best(jnp.where(value < 0, -jnp.inf, value), template, number, keep)
+    best = _best(jnp.where(value < 0, -jnp.inf, value), template, number, keep)
+    return Loudest(*best, found.histogram, tops_of_parts(data.layout, found.parts))
 
 
-def _best(value: jax.Array, template: jax.Array, number: jax.Array, keep: int) -> Loudest:
-    """The largest of the chosen rows' values, with their places."""
+def _best(
+    value: jax.Array, template: jax.Array, number: jax.Array, keep: int
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The largest of the chosen rows' values, with their places: templates and bins."""
     top, place = jax.lax.top_k(value.reshape(-1), min(keep, value.size))
-    return Loudest(
-        twoF=top,
-        template=jnp.broadcast_to(template, value.shape).reshape(-1)[place],
-        frequency=number.reshape(-1)[place],
-    )
+    return top, jnp.broadcast_to(template, value.shape).reshape(-1)[place], number.reshape(-1)[place]
 
 
 @partial(jax.jit, static_argnames=("keep",))

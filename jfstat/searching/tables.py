@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jfstat.atomic import replacing
-from jfstat.templates import ORBIT_FIELDS, Doppler
+from jfstat.templates import ORBIT_FIELDS, Doppler, Orbit
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-UNITS = {"alpha": "rad", "delta": "rad", "asini": "s", "period": "s", "tp": "s", "argp": "rad"}
+UNITS = {name: "rad" for name in ("alpha", "delta", "argp", "psi", "phi0")} | dict.fromkeys(
+    ("asini", "period", "tp"), "s"
+)
 """Units of the columns that have one, but for the frequency and its derivatives."""
 TEXT_ORBIT_COLUMNS = ("asini", "period", "tp", "argp", "ecc")
 """The order in which ComputeFstatistic_v2 writes orbits."""
@@ -39,33 +41,37 @@ def column_unit(name: str) -> str:
     return UNITS.get(name, "")
 
 
-def candidates_table(
-    found: Doppler, twoF: np.ndarray, twoF_per_detector: np.ndarray | None, meta: dict[str, Any]
-) -> QTable:
-    """A table of candidates as `search` returns it.
-
-    Parameters
-    ----------
-    found : Doppler
-        Stack of k candidates.
-    twoF : (k,) ndarray
-    twoF_per_detector : (k, D) ndarray or None
-        In the order of ``meta["detectors"]``; None leaves the columns out.
-    meta : dict
-        Goes into the table's meta after jfstat's version.
-    """
-    from jfstat import __version__
-
+def candidate_columns(found: Doppler) -> dict[str, np.ndarray]:
+    """Columns of a stack of templates, (k,) float64: ``freq``, ``f1dot``, ..., ``alpha``, ``delta``, an orbit's."""
     fkdot = np.asarray(found.fkdot)
     columns = {"freq": fkdot[:, 0]}
     columns |= {f"f{k}dot": fkdot[:, k] for k in range(1, fkdot.shape[1])}
     columns |= {"alpha": np.asarray(found.alpha), "delta": np.asarray(found.delta)}
     if found.orbit is not None:
         columns |= {name: np.asarray(getattr(found.orbit, name)) for name in ORBIT_FIELDS}
-    columns["twoF"] = np.asarray(twoF, np.float64)
-    if twoF_per_detector is not None:
-        columns |= {f"twoF_{name}": twoF_per_detector[:, d] for d, name in enumerate(meta["detectors"])}
-    return in_units(columns, {"version": __version__} | meta)
+    return columns
+
+
+def bank_from_table(table: Any) -> Doppler:
+    """A stack of templates from a table with columns ``alpha``, ``delta``, and any of ``f1dot``, ..., and an orbit's.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, or has another unit or values that no template has.
+    """
+    orders = [int(found[1]) for found in (re.fullmatch(r"f(\d+)dot", name) for name in table.colnames) if found]
+    spins = [plain_column(table, f"f{k}dot") for k in range(1, max(orders, default=0) + 1)]
+    freq = plain_column(table, "freq") if "freq" in table.colnames else np.zeros(len(table))
+    orbit = None
+    if "asini" in table.colnames:
+        given = {name: plain_column(table, name) for name in ORBIT_FIELDS if name in table.colnames}
+        missing = [name for name in ("period", "tp") if name not in given]
+        if missing:
+            raise ValueError(f"table lacks the column {missing[0]!r} of its orbits: add it.")
+        orbit = Orbit(**given)
+    alpha, delta = plain_column(table, "alpha"), plain_column(table, "delta")
+    return Doppler(alpha, delta, np.stack([freq, *spins], axis=-1), table.meta.get("reftime"), orbit)
 
 
 def in_units(columns: dict[str, np.ndarray], meta: dict[str, Any]) -> QTable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -13,6 +14,8 @@ from jfstat.data.lengths import radices_for
 from jfstat.statistic.combine import antenna_matrix, total_matrix, whitening
 from jfstat.statistic.fused import passes
 from jfstat.statistic.fused.butterflies import unit_root
+from jfstat.statistic.fused.counters import unpacked
+from jfstat.statistic.fused.stripes import parts_of_stripe
 from jfstat.statistic.resample import block_and_run, spin_down_cubic, timing
 from jfstat.statistic.spectrum import bin_numbers
 from jfstat.templates import Doppler
@@ -49,6 +52,10 @@ class Maxima(NamedTuple):
         Maximum of 2F over the `radix` bins that a row holds for a template and parity; negative where none counts.
     series : two of (groups, rows, radix, 2, lanes, 2) float32
         What the last kernel transformed, from which `values_of` finds all bins of a row.
+    histogram : (BINS,) int32
+        Values that count in each bin of `counters`.
+    parts : (P,) float32
+        Largest 2F in each part of the spectrum, as of `searching.tally.part_numbers`; -inf where none counts.
     bins : (2, B) int32
         First and last bin that count.
     degenerate : (B,) bool
@@ -57,6 +64,8 @@ class Maxima(NamedTuple):
 
     value: jax.Array
     series: passes.Planes
+    histogram: jax.Array
+    parts: jax.Array
     bins: jax.Array
     degenerate: jax.Array
 
@@ -121,14 +130,29 @@ def transformed(
 def maxima_of(
     data: FstatData, points: Doppler, y: passes.Planes, bins: jax.Array, lanes: int, interpret: bool = False
 ) -> Maxima:
-    """The last radix, 2F, and its maxima over rows of bins."""
+    """The last radix, 2F, its maxima over rows of bins and over parts of the spectrum, and its histogram."""
     layout = data.layout
-    with jax.named_scope("2F"):
-        value = passes.last(y, bins, lanes, layout, radices_of(layout), interpret)
+    radices = radices_of(layout)
     degenerate = jax.vmap(lambda point: whitening(total_matrix(antenna_matrix(data, point)))[0] == 0)(points)
-    value = value.reshape(bins.shape[1] // lanes, -1, lanes, 2)
-    four = degenerate.reshape(-1, 1, lanes, 1) & (value >= 0)
-    return Maxima(jnp.where(four, 4.0, value), y, bins, degenerate)
+    with jax.named_scope("2F"):
+        # a degenerate template's series are zero
+        found = passes.last(y, bins, jnp.where(degenerate, 4, 0).astype(jnp.float32), lanes, layout, radices, interpret)
+    value = found.rows.reshape(bins.shape[1] // lanes, -1, lanes, 2)
+    parts = largest_of_parts(found.stripes, radices, value.shape[0] * value.shape[1])
+    return Maxima(value, y, unpacked(found.counts), parts, bins, degenerate)
+
+
+def largest_of_parts(tops: jax.Array, radices: Sequence[int], n_rows: int) -> jax.Array:
+    """Largest values of a batch in each part of each stripe, (P,) float32, from `passes.Reduced.stripes`.
+
+    Of the `n_rows` rows that the programs went through, those of a part follow one another for a share of each turn of
+    the last digit but one.
+    """
+    n_stripes = tops.shape[1]
+    n_parts = parts_of_stripe(radices)
+    turns = n_rows // radices[-2] if n_parts > 1 else 1
+    tops = jnp.max(tops.reshape(turns, n_parts, -1, n_stripes), axis=(0, 2)).T.reshape(-1)
+    return jnp.where(tops < 0, -jnp.inf, tops)
 
 
 def radices_of(layout: Layout) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,12 +28,16 @@ from jax.experimental.pallas import triton
 
 from jfstat.data.fstatdata import Layout
 from jfstat.statistic.fused.butterflies import Twiddles, divide, multiply, remainder, transform, unit_root
+from jfstat.statistic.fused.counters import SUMS, Counters
+from jfstat.statistic.fused.stripes import rows_together
 from jfstat.statistic.spectrum import bin_numbers
 from jfstat.statistic.timing import SLOPES
 from jfstat.statistic.turns import turn
 
 THREADS = 128
 """Threads of a program, at most; each holds one butterfly."""
+WARP = 32
+"""Threads that add up numbers without waiting for others."""
 TILE = 128
 """Samples that a program of `interpolate` handles for each template of a group, at most."""
 Planes = tuple[jax.Array, jax.Array]
@@ -295,63 +299,109 @@ def middle(y: Planes, lanes: int, length: int, radix: int, interpret: bool = Fal
     return run(*y)
 
 
+class Reduced(NamedTuple):
+    """What `last` leaves of 2F.
+
+    Attributes
+    ----------
+    rows : (groups, n_fft / radix, lanes, 2) float32, flat
+        Largest of the bins that `entry_of` and `spectrum.bin_numbers` give for the row; -1 where no bin counts.
+    stripes : (programs, radix) or, if radix is odd, (programs, radix + 1) float32
+        Largest in each stripe of `n_fft / radix` entries; of a middle one, of its positive and of its negative
+        frequencies. Programs go through the rows in order.
+    counts : (programs, SUMS) int32
+        As of `counters.Counters.sums`.
+    """
+
+    rows: jax.Array
+    stripes: jax.Array
+    counts: jax.Array
+
+
 def last(
     y: Planes,
     bins: jax.Array,
+    offset: jax.Array,
     lanes: int,
     layout: Layout,
     radices: Sequence[int],
     interpret: bool = False,
-) -> jax.Array:
-    """Last radix, 2F, and its maximum over the bins that a thread holds.
+) -> Reduced:
+    """Last radix, 2F, its maximum over the bins that a thread holds, and what sub-bands and the histogram need.
 
     Parameters
     ----------
     y : two of (groups, n_fft / radix, radix, 2, lanes, 2) float32
     bins : (2, B) int32
         First and last bin of the band that count, of each template.
+    offset : (B,) float32
+        To be added to 2F.
     lanes : int
     layout : Layout
     radices : sequence of int
         All of them; the last is this kernel's.
-
-    Returns
-    -------
-    (groups, n_fft / radix, lanes, 2) float32
-        -1 where no bin counts. Largest of the bins that `entry_of` and `spectrum.bin_numbers` give for the row.
     """
     radix, n_fft, n_frequencies = radices[-1], layout.n_fft, layout.n_frequencies
     rows = n_fft // radix
     width = 2 * lanes
     n_templates = bins.shape[1]
     size = y[0].size // (2 * radix)
-    threads = _threads(size)
+    threads = math.gcd(size, THREADS if interpret else WARP, width * rows_together(radices))
+    n_stripes = radix + radix % 2
 
-    def body(y_real: Any, y_imaginary: Any, bins_ref: Any, out_ref: Any) -> None:
+    def body(y_real: Any, y_imaginary: Any, bins_ref: Any, offset_ref: Any, out: Any, top: Any, count: Any) -> None:
         row, lane = _rows(width, threads)
         base = row * (radix * 2 * width) + lane
+        group = divide(row, rows)
+        template = group * lanes + (lane >> 1)
         power: dict[int, Any] = {}
         for s in range(2):
             values = []
             for p in range(radix):
                 index = base + np.int32((2 * p + s) * width)
                 values.append((y_real[index], y_imaginary[index]))
+            start = None if s else offset_ref[template]
             for q, (real, imaginary) in transform(values):
-                square = real * real + imaginary * imaginary
-                power[q] = power[q] + square if s else square
-        group = divide(row, rows)
-        template = group * lanes + (lane >> 1)
+                square = imaginary * imaginary + (power[q] if s else start)
+                power[q] = real * real + square
         low, high = bins_ref[template], bins_ref[template + n_templates]
         entry = entry_of(row - group * rows, radices)
-        best = jnp.full((threads,), -1, jnp.float32)
+        tops = [jnp.full((threads,), -1, jnp.float32)] * n_stripes
+        counters = Counters((threads,))
         for q, value in power.items():
             if _never(q * rows, (q + 1) * rows, n_fft, n_frequencies):
                 continue
             number = bin_numbers(layout, lane & 1, entry + np.int32(q * rows))
-            best = jnp.maximum(best, jnp.where((number >= low) & (number <= high), value, np.float32(-1)))
-        out_ref[row * width + lane] = best
+            counts = (number >= low) & (number <= high)
+            counters.add(value, counts)
+            value = jnp.where(counts, value, np.float32(-1))
+            if 2 * q + 1 == radix:
+                positive = number >= n_frequencies // 2
+                tops[q] = jnp.where(positive, value, np.float32(-1))
+                tops[q + 1] = jnp.where(positive, np.float32(-1), value)
+            else:
+                tops[q + (2 * q > radix and n_stripes > radix)] = value
+        best = tops[0]
+        for value in tops[1:]:
+            best = jnp.maximum(best, value)
+        out[row * width + lane] = best
+        program = pl.program_id(0)
+        for q, value in enumerate(tops):
+            top[program * n_stripes + q] = _largest(value)
+        for i, total in enumerate(counters.sums()):
+            count[program * SUMS + i] = total
 
-    return _call(body, size // threads, _plane(size), f"last_{radix}", interpret, threads)(*y, bins.reshape(-1))
+    programs = size // threads
+    shapes = (_plane(size), _plane(programs * n_stripes), jax.ShapeDtypeStruct((programs * SUMS,), jnp.int32))
+    found = _call(body, programs, shapes, f"last_{radix}", interpret, threads)(*y, bins.reshape(-1), offset)
+    return Reduced(found[0], found[1].reshape(programs, n_stripes), found[2].reshape(programs, SUMS))
+
+
+def _largest(values: jax.Array) -> jax.Array:
+    """Largest of a program's values, each -1 or at least 0: their bits then have the same order, and GPUs a reduction
+    of whole numbers.
+    """
+    return lax.bitcast_convert_type(jnp.max(lax.bitcast_convert_type(values, jnp.int32)), jnp.float32)
 
 
 def entry_of(row: jax.Array, radices: Sequence[int]) -> jax.Array:

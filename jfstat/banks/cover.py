@@ -1,0 +1,567 @@
+"""From a region of the sky, ranges of spin-down and a mismatch to templates: lattices laid by the phase metric.
+
+The sky is cut into facets small enough that one flat lattice serves each; Wette 2014 (Phys. Rev. D 90, 122010) has the
+idea of lattices in the supersky metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, pairwise, product
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from jfstat.banks.facets import RIM, Brim, Dome, Facet, around, icosahedron
+from jfstat.banks.lattice import covering_lattice, flipped, integers_between
+from jfstat.banks.phasemetric import drift, restricted
+from jfstat.banks.regions import Belt, Region, angles
+from jfstat.banks.spinlattice import SpinBox, spin_points
+
+SKY_FLOOR = 1 / 0.12
+"""Metric added for the sky, in mismatches per rad^2: no template covers more than 0.35 rad, however short the data."""
+ONE_FACET = np.deg2rad(20)
+"""Regions in a cap of this radius are one facet to begin with, rad."""
+DEEPEST = 5
+"""How often facets are divided."""
+NEAR_ENOUGH = 1.3
+"""Templates of a facet over the fewest there can be, below which it is not divided."""
+BELTS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
+"""Heights of belts to try, see `_ways_to_cut`."""
+WORTH_DIVIDING = 4
+"""Templates found over the fewest there can be, above which facets are tried and divided."""
+CHUNK = 1_000_000
+"""Candidates for lattice points that are looked at together."""
+MAX_TEMPLATES = 200_000_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be covered, apart from the sky.
+
+    Attributes
+    ----------
+    factor : (1 + s + 3, 1 + s + 3) float64
+        Of the phase metric, see `jfstat.banks.phasemetric.factor`.
+    low, high : (s,) float64
+        Ranges of f1dot, ..., Hz/s^k.
+    mismatch : float
+    """
+
+    factor: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    mismatch: float
+
+    @property
+    def centre(self) -> np.ndarray:
+        """Middle of the ranges, (s,)."""
+        return 0.5 * (self.low + self.high)
+
+    @property
+    def sky_columns(self) -> list[int]:
+        """Of `factor`."""
+        s = len(self.low)
+        return [s + 1, s + 2, s + 3]
+
+    def choices(self) -> Iterator[tuple[list[int], list[int]]]:
+        """Ways to divide the spin-downs that vary into those with a lattice dimension and those held; few first."""
+        varying = [k for k, wide in enumerate(self.high > self.low, 1) if wide]
+        for n in range(len(varying) + 1):
+            for kept in combinations(varying, n):
+                yield list(kept), [k for k in varying if k not in kept]
+
+    def corners(self, held: list[int]) -> np.ndarray:
+        """Corners of the box of the spin-downs held, relative to its centre: (2^n, n)."""
+        half = 0.5 * (self.high - self.low)[[k - 1 for k in held]]
+        return np.array(list(product(*((-x, x) for x in half)))).reshape(2 ** len(held), len(held))
+
+    def spin_box(self, kept: list[int], factor: np.ndarray, radius: float, pad: np.ndarray) -> SpinBox:
+        """The box of the spin-downs with a dimension, highest first; factor is upper triangular in the usual order."""
+        index = [k - 1 for k in kept[::-1]]
+        return SpinBox(self.low[index] - pad[::-1], self.high[index] + pad[::-1], flipped(factor), radius)
+
+    def filled(self, points: np.ndarray, kept: list[int]) -> np.ndarray:
+        """All spin-downs (n, s) from those with a dimension, (n, k), highest first."""
+        spins = np.tile(self.centre, (len(points), 1))
+        spins[:, [k - 1 for k in kept[::-1]]] = points
+        return spins
+
+
+class Templates(NamedTuple):
+    """Of n templates: right ascension and declination in rad, (n,) each, and spin-downs (n, s)."""
+
+    alpha: np.ndarray
+    delta: np.ndarray
+    spins: np.ndarray
+
+
+class SpinPlan(NamedTuple):
+    """Templates of one sky position that stands for all of a small region, or for itself.
+
+    Attributes
+    ----------
+    kept : list of int
+        Orders of the spin-downs with a lattice dimension.
+    box : SpinBox
+    expected : float
+        Number of templates, about.
+    """
+
+    kept: list[int]
+    box: SpinBox
+    expected: float
+
+
+def spin_plan(wanted: Wanted, around_it: np.ndarray) -> SpinPlan | None:
+    """The plan of fewest templates for one position; None if it cannot stand for all the positions `around_it`.
+
+    Parameters
+    ----------
+    wanted : Wanted
+    around_it : (n, 3) float64
+        Positions to cover less the template's.
+    """
+    plans = []
+    for kept, held in wanted.choices():
+        k = len(kept)
+        upper = restricted(wanted.factor, [0, *kept, *wanted.sky_columns, *held])
+        corners = wanted.corners(held)
+        offsets = np.concatenate(
+            [np.repeat(around_it, len(corners), axis=0), np.tile(corners, (len(around_it), 1))], axis=1
+        )
+        left = wanted.mismatch - np.max(np.sum((offsets @ upper[1 + k :, 1 + k :].T) ** 2, axis=1))
+        if left <= 0:
+            continue
+        shift = offsets @ drift(upper, 1 + k)[1:].T
+        box = wanted.spin_box(kept, upper[1 : 1 + k, 1 : 1 + k], float(np.sqrt(left)), np.max(np.abs(shift), axis=0))
+        plans.append(SpinPlan(kept, box, _expected(box, k, np.sum(np.log(np.diag(box.factor))))))
+    return min(plans, key=lambda plan: plan.expected, default=None)
+
+
+def spin_templates(wanted: Wanted, plan: SpinPlan) -> np.ndarray:
+    """Spin-downs (n, s) of a plan for one position."""
+    k = len(plan.kept)
+    if not k:
+        return wanted.centre[None]
+    generator = _generator(plan.box.factor, plan.box.radius * covering_lattice(k))
+    _, points = spin_points(plan.box, generator, 0.5 * (plan.box.low + plan.box.high)[None])
+    return wanted.filled(points, plan.kept)
+
+
+def _generator(factor: np.ndarray, lattice: np.ndarray) -> np.ndarray:
+    """What takes integers to parameters whose metric is factor^T factor; lower triangular, as its arguments."""
+    size = 1.0 / np.diag(factor)
+    return size[:, None] * solve_triangular(factor * size, lattice, lower=True)
+
+
+def _expected(box: SpinBox, n: int, log_density: float, sky_area: float = 1.0) -> float:
+    """Points of an n-dimensional lattice in a volume of the sky and a box, from the metric's root of determinant."""
+    cell = n * np.log(box.radius) + np.sum(np.log(np.diag(covering_lattice(n)))) if n else 0.0
+    return float(sky_area * np.exp(min(box.log_volume + log_density - cell, 700.0)))
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a facet has of a region."""
+
+    region: Region
+    facet: Facet | Dome
+
+    @cached_property
+    def spacing(self) -> float:
+        """Of points on sides and boundaries, rad."""
+        return self.facet.size / 48
+
+    @cached_property
+    def interior(self) -> tuple[np.ndarray, np.ndarray]:
+        """Points inside, (k, 3), and their areas, sr."""
+        points, area = self.facet.samples
+        inside = self.region.contains(points)
+        return points[inside], area[inside]
+
+    @cached_property
+    def rim(self) -> tuple[np.ndarray, np.ndarray]:
+        """Middles and vectors of short pieces, (k, 3) each, of the outline."""
+        middles, pieces = [np.empty((0, 3))], [np.empty((0, 3))]
+        lines: list[tuple[np.ndarray, Any]] = [(line, self.facet) for line in self.region.boundary(self.spacing)]
+        for line, inside in [*lines, (self.facet.sides(self.spacing), self.region)]:
+            middle = 0.5 * (line[1:] + line[:-1])
+            middle /= np.linalg.norm(middle, axis=-1, keepdims=True)
+            chosen = inside.contains(middle)
+            middles.append(middle[chosen])
+            pieces.append((line[1:] - line[:-1])[chosen])
+        return np.concatenate(middles), np.concatenate(pieces)
+
+    @cached_property
+    def points(self) -> np.ndarray:
+        """Points of interior and outline, (k, 3); none if the facet has nothing of the region."""
+        return np.concatenate([self.interior[0], self.rim[0]])
+
+    @cached_property
+    def children(self) -> list[Part]:
+        """Of the four smaller facets."""
+        parts = [Part(self.region, facet) for facet in self.facet.split()]
+        return [part for part in parts if len(part.points)]
+
+
+class Chart(NamedTuple):
+    """The lattice of one facet: coordinates y of its map, and of the spin-downs q = f^(k) + drift . n, highest first.
+
+    Attributes
+    ----------
+    part : Part
+    kept : list of int
+        Orders of the spin-downs with a dimension.
+    sky : (2, 2) float64
+        Lower triangular factor of the metric in y, frequency and the spin-downs kept maximised over; stretched by what
+        the map is steeper elsewhere.
+    spins : (k, k) float64
+        Lower triangular factor of the metric in q, frequency maximised over.
+    drift : (k, 3) float64
+    box : SpinBox
+    pad : float
+        How far beyond the region spin-downs held push the templates, in mismatch's root.
+    expected : float
+        Number of templates, about.
+    least : float
+        The same for a map without stretch and a region without an edge.
+    """
+
+    part: Part
+    kept: list[int]
+    sky: np.ndarray
+    spins: np.ndarray
+    drift: np.ndarray
+    box: SpinBox
+    pad: float
+    expected: float
+    least: float
+
+
+def chart(wanted: Wanted, part: Part, kept: list[int], held: list[int]) -> Chart | None:
+    """The lattice of a facet; None if the spin-downs held cost more than the mismatch."""
+    facet, k = part.facet, len(kept)
+    upper = restricted(wanted.factor, [0, *kept, *wanted.sky_columns])
+    floor = np.sqrt(SKY_FLOOR * wanted.mismatch)
+    sky3 = np.linalg.qr(np.concatenate([upper[1 + k :, 1 + k :], floor * np.eye(3)]))[1]
+    sky = flipped(restricted(sky3 @ facet.axes.T, [1, 0]))
+    more, along_up = np.zeros((2, 2)), 0.0
+    if isinstance(facet, Brim):
+        along_up = float(np.sum((sky3 @ facet.up) ** 2)) * facet.top**2
+    else:
+        more = _stretch(facet, part.points, sky3, sky, wanted.mismatch)
+    sky = flipped(restricted(np.concatenate([sky, more]), [1, 0]))
+
+    corners = wanted.corners(held)
+    first, y_columns, last = list(range(1 + k)), [1 + k, 2 + k], list(range(3 + k, 3 + k + len(held)))
+    cost, pad, spin_pad, near = 0.0, 0.0, np.zeros(k), np.empty((0, k, k))
+    for local in _local_factors(wanted, part, kept, held, sky):
+        ordered = restricted(local, [*first, *y_columns, *last])
+        cost = max(cost, float(np.max(np.sum((corners @ ordered[3 + k :, 3 + k :].T) ** 2, axis=1))))
+        shift = corners @ drift(ordered, 3 + k).T
+        pad = max(pad, float(np.max(np.linalg.norm(shift[:, 1 + k :] @ sky.T, axis=1))))
+        spin_pad = np.maximum(spin_pad, np.max(np.abs(shift[:, 1 : 1 + k]), axis=0))
+        near = np.concatenate([near, restricted(local, [0, *y_columns, *first[1:]])[None, 3:, 3:]])
+    left = wanted.mismatch - cost
+    q_drift = drift(upper, 1 + k)[1:]
+    if isinstance(facet, Brim):
+        # the sky cannot be relied upon to make up for what is held, and the two distances may point the same way
+        alone = restricted(wanted.factor, [0, *kept, *held])[1 + k :, 1 + k :]
+        cost = float(np.max(np.linalg.norm(corners @ alone.T, axis=1)))
+        left = max(0.0, float(np.sqrt(wanted.mismatch)) - cost) ** 2
+        spin_pad = spin_pad + np.abs(q_drift @ facet.up) * facet.top
+    left -= along_up
+    if left <= 0:
+        return None
+    radius = float(np.sqrt(left))
+    box = wanted.spin_box(kept, _smaller(near), radius, spin_pad)
+    spins = flipped(upper[1 : 1 + k, 1 : 1 + k])
+
+    points, area = part.interior
+    wide = radius + pad
+    size = float(np.prod(np.diag(sky)) * np.sum(area * (points @ facet.up)))
+    outline = float(np.sum(np.linalg.norm(facet.flat(part.rim[1]) @ sky.T, axis=1)))
+    # the area element at n of a metric in three dimensions is the root of n . adj(g) n
+    ideal = abs(np.prod(np.diag(sky3))) * np.linalg.norm(np.linalg.solve(sky3.T, points.T), axis=0) @ area
+    expected, least = (
+        _expected(box, 2 + k, np.sum(np.log(np.diag(spins))), x)
+        for x in (size + outline * wide + np.pi * wide**2, ideal)
+    )
+    return Chart(part, kept, sky, spins, q_drift[::-1], box, pad, expected, least)
+
+
+def _local_factors(
+    wanted: Wanted, part: Part, kept: list[int], held: list[int], sky: np.ndarray
+) -> Iterator[np.ndarray]:
+    """Factors of the metric at some points of a facet, in frequency, the spin-downs kept, y and those held.
+
+    With what makes them the lattice's own in y, which is nowhere smaller.
+    """
+    k, facet = len(kept), part.facet
+    upper = restricted(wanted.factor, [0, *kept, *wanted.sky_columns, *held])
+    slopes = facet.axes.T[None]
+    if (kept or held) and not isinstance(facet, Brim):
+        y = facet.flat(part.points[:: max(1, len(part.points) // 8)])
+        axis, size, _ = np.linalg.svd(np.linalg.inv(sky))
+        half = 0.5 * np.sqrt(wanted.mismatch) * size[0] * axis[:, 0]
+        y = np.concatenate([y, y + half, y - half])
+        slopes = facet.jacobian(y * np.minimum(RIM / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-12), 1.0))
+    for slope in slopes:
+        local = np.concatenate([upper[:, : 1 + k], upper[:, 1 + k : 4 + k] @ slope, upper[:, 4 + k :]], axis=1)
+        g = upper[1 + k : 4 + k, 1 + k : 4 + k] @ slope
+        size, axes = np.linalg.eigh(sky.T @ sky - g.T @ g)
+        extra = np.zeros((2, local.shape[1]))
+        extra[:, 1 + k : 3 + k] = np.sqrt(np.maximum(size, 0.0))[:, None] * axes.T
+        yield np.concatenate([local, extra])
+
+
+def _smaller(factors: np.ndarray) -> np.ndarray:
+    """A factor, (k, k), whose metric exceeds those of none of the factors (n, k, k), upper triangular."""
+    first = factors[0]
+    if not first.size:
+        return first
+    size = 1.0 / np.diag(first)
+    ratio = (factors * size) @ np.linalg.inv(first * size)
+    return first * float(np.min(np.linalg.svd(ratio, compute_uv=False)))
+
+
+def _stretch(facet: Facet | Dome, points: np.ndarray, sky3: np.ndarray, sky: np.ndarray, mismatch: float) -> np.ndarray:
+    """Rows, (2, 2), to add to the factor `sky` of the map's metric so that the sphere's nowhere exceeds it.
+
+    The sphere's metric is that of the factor `sky3`, (3, 3). What is added is either in proportion to the map's metric
+    or the same in all directions, whichever costs fewer templates.
+    """
+    # a template and what it covers lie up to a radius apart: the slope between them is that half-way
+    axis, size, _ = np.linalg.svd(np.linalg.inv(sky))
+    half = 0.5 * np.sqrt(mismatch) * size[0] * axis[:, 0]
+    y = facet.flat(points)
+    y = np.concatenate([y, y + half, y - half])
+    y = y * np.minimum(RIM / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-12), 1.0)
+    local = sky3 @ facet.jacobian(y)
+    flat = sky.T @ sky
+    factor = np.sqrt(max(0.0, _largest(local @ np.linalg.inv(sky), np.eye(2)))) * sky
+    same = np.sqrt(max(0.0, _largest(local, flat))) * np.eye(2)
+    return min(factor, same, key=lambda more: float(np.linalg.det(flat + more.T @ more)))
+
+
+def _largest(local: np.ndarray, less: np.ndarray) -> float:
+    """Largest eigenvalue of local^T local - less, for any of the (n, 3, 2) matrices."""
+    g = np.einsum("nij,nik->jkn", local, local) - less[:, :, None]
+    return float(np.max(0.5 * (g[0, 0] + g[1, 1]) + np.hypot(0.5 * (g[0, 0] - g[1, 1]), g[0, 1])))
+
+
+def sky_charts(wanted: Wanted, region: Region) -> list[Chart]:
+    """The lattices of all facets, with the facets and the choice of spin-downs that need fewest templates."""
+    best: list[Chart] = []
+    for kept, held in wanted.choices():
+        for parts in _ways_to_cut(wanted, region, kept):
+            charts = _complete([chart(wanted, part, kept, held) for part in parts])
+            total = _total(best) if best else np.inf
+            # what is hopeless, good already or refused anyway is not worth dividing
+            if charts is None or sum(x.least for x in charts) > total:
+                continue
+            if max(WORTH_DIVIDING * sum(x.least for x in charts), 1.0) < min(total, MAX_TEMPLATES):
+                charts = [fine for x in charts for fine in _divided(wanted, x, held, 0)]
+            if _total(charts) < total:
+                best = charts
+    return best
+
+
+def _ways_to_cut(wanted: Wanted, region: Region, kept: list[int]) -> Iterator[list[Part]]:
+    """Sets of facets that hold the region.
+
+    Seen from where the metric sees least, a map has hardly any stretch up to near its horizon (Wette & Prix 2013): two
+    domes, or zones of them, serve most of the sky, their brims the belt between them.
+    """
+    upper = restricted(wanted.factor, [0, *kept, *wanted.sky_columns])[1 + len(kept) :, 1 + len(kept) :]
+    pole = np.linalg.svd(upper)[2][-1]
+    centre, radius = region.cap
+    if radius < ONE_FACET:
+        pole = pole * np.sign(pole @ centre)
+        yield _parts(region, around(centre, radius))
+        if pole @ centre > np.sin(1.5 * radius) + 0.25:
+            yield _parts(region, around(centre, radius, pole))
+        return
+    for height, zones in product(BELTS, (False, True)):
+        edges = [height, *(x for x in BELTS if zones and x > height), 1.0]
+        parts = []
+        for up, (low, high) in product((pole, -pole), pairwise(edges)):
+            parts += _parts(Belt(region, pole, high), [Dome(up, low)])
+        belt = Belt(region, pole, height)
+        yield [*parts, *_parts(belt, [Brim(pole, 0.0, height), Brim(-pole, 0.0, height)])]
+    yield _parts(region, icosahedron())
+
+
+def _parts(region: Region, facets: Iterable[Facet | Dome]) -> list[Part]:
+    """Of a region, in facets that have something of it."""
+    return [part for part in (Part(region, facet) for facet in facets) if len(part.points)]
+
+
+def _complete(charts: list[Chart | None]) -> list[Chart] | None:
+    """The charts, if none is missing."""
+    there = [x for x in charts if x is not None]
+    return there if len(there) == len(charts) else None
+
+
+def _total(charts: list[Chart]) -> float:
+    return sum(x.expected for x in charts)
+
+
+def _divided(wanted: Wanted, coarse: Chart, held: list[int], depth: int) -> list[Chart]:
+    """A facet's chart, or those of the facets that it is divided into if they need fewer templates."""
+    if depth == DEEPEST or coarse.expected < NEAR_ENOUGH * coarse.least or isinstance(coarse.part.facet, Dome):
+        return [coarse]
+    smaller = _complete([chart(wanted, part, coarse.kept, held) for part in coarse.part.children])
+    if smaller is None or _total(smaller) >= 0.98 * coarse.expected:
+        return [coarse]
+    return [fine for x in smaller for fine in _divided(wanted, x, held, depth + 1)]
+
+
+def chart_templates(wanted: Wanted, chart: Chart) -> Iterator[Templates]:
+    """The templates of a facet, in pieces; those of one sky position follow one another."""
+    facet, k, box = chart.part.facet, len(chart.kept), chart.box
+    lattice = box.radius * covering_lattice(2 + k)
+    to_y = _generator(chart.sky, lattice[:2, :2])
+    to_q = _generator(chart.spins, lattice[2:]) if k else np.empty((0, 2))
+    needed = Needed(chart)
+    low, high = needed.bounds
+    columns = np.arange(np.ceil(low[0] / to_y[0, 0]), np.floor(high[0] / to_y[0, 0]) + 1)
+    per_position = int(np.prod((box.high - box.low + 2 * box.reach) / np.diag(to_q[:, 2:]) + 1))
+    per_column = max(1.0, (high[1] - low[1]) / to_y[1, 1])
+    for some in np.array_split(columns, max(1, int(len(columns) * per_column / CHUNK))):
+        start = some * to_y[1, 0]
+        which, second = integers_between((low[1] - start) / to_y[1, 1], (high[1] - start) / to_y[1, 1])
+        integers = np.stack([some[which], second.astype(float)], axis=-1)
+        y = integers @ to_y.T
+        keep = needed(y)
+        y, integers = y[keep], integers[keep]
+        y = facet.pulled(y, chart.sky)
+        for rows in np.array_split(np.arange(len(y)), 1 + len(y) * per_position // CHUNK):
+            n = facet.lifted(y[rows])
+            offset = wanted.centre[[i - 1 for i in chart.kept[::-1]]] + integers[rows] @ to_q[:, :2].T
+            offset = offset - (n - facet.up) @ chart.drift.T
+            which, points = spin_points(box, to_q[:, 2:], offset)
+            alpha, delta = angles(n)
+            yield Templates(alpha[which], delta[which], wanted.filled(points, chart.kept))
+
+
+class Needed:
+    """Whether the balls of lattice points touch a facet's part of the region; made once a chart.
+
+    Attributes
+    ----------
+    bounds : (2,), (2,) float64
+        Lowest and highest y that can be.
+    """
+
+    def __init__(self, chart: Chart):
+        from scipy.spatial import KDTree  # takes 0.2 s to import
+
+        self.chart = chart
+        part = chart.part
+        self.reach = chart.box.radius + chart.pad
+        self.inverse = np.linalg.inv(chart.sky)
+        y = part.facet.flat(part.points)
+        extent = self.reach * np.linalg.norm(self.inverse, axis=1) + 2 * part.spacing
+        self.bounds = np.min(y, axis=0) - extent, np.max(y, axis=0) + extent
+        # fine enough that a distance to the nearest point is one to the line
+        step = float(0.1 * self.reach / np.linalg.norm(chart.sky, ord=2))
+        lines = part.region.boundary(step)
+        if isinstance(part.facet, Brim):
+            lines.append(part.facet.sides(step))
+        rim = np.concatenate(lines) if lines else np.empty((0, 3))
+        y = part.facet.flat(rim[rim @ part.facet.up > -1e-9])
+        low, high = self.bounds
+        y = y[np.all((y >= low - extent) & (y <= high + extent), axis=1)]
+        self.rim = KDTree(y @ chart.sky.T) if len(y) else None
+
+    def __call__(self, y: np.ndarray) -> np.ndarray:
+        """For points (n, 2) of the map: (n,) bool."""
+        facet = self.chart.part.facet
+        square = np.sum(y * y, axis=1)
+        beyond = square > facet.edge**2
+        keep = np.ones(len(y), dtype=bool)
+        if not isinstance(facet, Brim):
+            on = np.flatnonzero(~beyond)
+            support = np.einsum("nij,iw->njw", facet.jacobian(y[on]) @ self.inverse, facet.walls.T)
+            room = facet.heights - self.reach * np.linalg.norm(support, axis=1)
+            keep[on] = np.all(facet.lifted(y[on]) @ facet.walls.T >= room, axis=1)
+        index = np.flatnonzero(keep)
+        outside = index[~self.chart.part.region.contains(facet.lifted(y[index])) | beyond[index]]
+        if len(outside):
+            keep[outside] = False
+            if self.rim is not None:
+                far, _ = self.rim.query(y[outside] @ self.chart.sky.T, distance_upper_bound=1.01 * self.reach)
+                keep[outside] = np.isfinite(far)
+        return keep
+
+
+@dataclass(frozen=True)
+class Cover:
+    """How a region is to be covered: by one sky position or by charts.
+
+    Attributes
+    ----------
+    wanted : Wanted
+    positions : (n, 3) float64
+        Sky positions that have all spin-downs of `plan`; none if there are charts.
+    plan : SpinPlan or None
+    charts : list of Chart
+    """
+
+    wanted: Wanted
+    positions: np.ndarray
+    plan: SpinPlan | None
+    charts: list[Chart]
+
+    @property
+    def expected_size(self) -> float:
+        """Number of templates, about."""
+        if self.plan is not None:
+            return len(self.positions) * self.plan.expected
+        return sum(chart.expected for chart in self.charts)
+
+    def templates(self) -> Templates:
+        """All of them.
+
+        Raises
+        ------
+        ValueError
+            If there would be more than `MAX_TEMPLATES`.
+        """
+        if self.expected_size > MAX_TEMPLATES:
+            raise ValueError(
+                f"mismatch must be larger, not {self.wanted.mismatch:g}: the bank would have about "
+                f"{self.expected_size:.2g} templates and the most is {MAX_TEMPLATES:.0g}; or narrow the ranges."
+            )
+        if self.plan is None:
+            return joined(piece for chart in self.charts for piece in chart_templates(self.wanted, chart))
+        spins = spin_templates(self.wanted, self.plan)
+        alpha, delta = (np.repeat(x, len(spins)) for x in angles(self.positions))
+        return Templates(alpha, delta, np.tile(spins, (len(self.positions), 1)))
+
+
+def cover_positions(wanted: Wanted, positions: np.ndarray) -> Cover:
+    """Spin-downs at each of the positions, (n, 3) unit vectors."""
+    return Cover(wanted, positions, spin_plan(wanted, np.zeros((1, 3))), [])
+
+
+def cover_region(wanted: Wanted, region: Region) -> Cover:
+    """A region of the sky and spin-downs."""
+    charts = sky_charts(wanted, region)
+    centre, radius = region.cap
+    if radius < ONE_FACET:
+        plan = spin_plan(wanted, charts[0].part.points - centre)
+        if plan is not None and plan.expected < sum(chart.expected for chart in charts):
+            return Cover(wanted, centre[None], plan, [])
+    return Cover(wanted, np.empty((0, 3)), None, charts)
+
+
+def joined(pieces: Iterable[Templates]) -> Templates:
+    """All templates of several pieces, in their order."""
+    alpha, delta, spins = zip(*pieces, strict=True)
+    return Templates(np.concatenate(alpha), np.concatenate(delta), np.concatenate(spins))

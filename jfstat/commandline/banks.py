@@ -1,0 +1,212 @@
+"""From options to a bank of templates: flat grids, metric lattices, tables; for `jfstat search`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jfstat.banks.grid import grid, orbits
+from jfstat.commandline.options import (
+    ORBIT_OPTIONS,
+    add_orbit,
+    add_sky,
+    declination,
+    number,
+    option_type,
+    right_ascension,
+)
+from jfstat.data.fstatdata import FstatData
+from jfstat.searching.tables import bank_from_table, read_candidates
+from jfstat.templates import Doppler, Orbit
+
+ALL_SKY = "allsky"
+
+
+@option_type("a sky region: give allsky or at least three vertices (alpha,delta),(alpha,delta),...")
+def sky_region(word: str) -> Any:
+    """``allsky``, or vertices of a polygon as LALSuite's SkyRegion: radians or sexagesimal."""
+    if word.lower() == ALL_SKY:
+        return "all"
+    from astropy.coordinates import SkyCoord
+
+    vertices = re.findall(r"\(([^,()]+),([^,()]+)\)", word)
+    if len(vertices) < 3 or re.sub(r"\([^()]*\)", "", word).strip(" ,"):
+        raise ValueError
+    alpha, delta = [right_ascension(a) for a, _ in vertices], [declination(d) for _, d in vertices]
+    return SkyCoord(alpha, delta, unit="rad")
+
+
+class Templates(NamedTuple):
+    """What the options ask for, before the data are there.
+
+    Attributes
+    ----------
+    alpha, delta, region : see `grid`
+    spins : dict
+        ``f1dot``, ``f2dot``, ``f3dot`` as for `grid`; None if not given.
+    orbit : Orbit or None
+        A stack.
+    mismatch : float or None
+    table : Doppler or None
+        Templates from a file, instead of all these.
+    """
+
+    alpha: Any
+    delta: Any
+    region: Any
+    spins: dict[str, Any]
+    orbit: Orbit | None
+    mismatch: float | None
+    table: Doppler | None
+
+    @property
+    def fdots(self) -> list[tuple[float, float]]:
+        """Ranges of the frequency's derivatives, for `prepare`."""
+        if self.table is not None:
+            return [(float(x.min()), float(x.max())) for x in np.asarray(self.table.fkdot)[:, 1:].T]
+        return [(x[0], x[1]) if isinstance(x, tuple) else (x or 0.0, x or 0.0) for x in self.spins.values()]
+
+    def bank(self, data: FstatData) -> Doppler:
+        """The templates."""
+        if self.table is not None:
+            return self.table
+        f1dot, *others = self.spins.values()
+        return grid(
+            self.alpha,
+            self.delta,
+            0.0 if f1dot is None else f1dot,
+            *others,
+            orbit=self.orbit,
+            data=data,
+            mismatch=self.mismatch,
+            region=self.region,
+        )
+
+
+def add_templates(group: Any) -> None:
+    """Add the options that say which templates to search."""
+    add_sky(group, required=False)
+    for name, kind, unit in (("Alpha", right_ascension, "RAD|H:M:S"), ("Delta", declination, "RAD|D:M:S")):
+        group.add_argument(
+            f"--{name}Band", type=kind, default=0.0, metavar=unit, help=f"range in {name}, rad (default 0)"
+        )
+        group.add_argument(
+            f"--d{name}", type=kind, metavar=unit, help=f"step in {name}, rad; a flat grid needs it with --{name}Band"
+        )
+    group.add_argument(
+        "--skyRegion",
+        type=sky_region,
+        metavar="allsky|(A,D),...",
+        help="with --metricMismatch, instead of --Alpha and --Delta: the whole sky, or a polygon's vertices, rad or "
+        "sexagesimal",
+    )
+    group.add_argument(
+        "--skyRadius", type=number, metavar="RAD", help="with --metricMismatch: a disc about --Alpha, --Delta, rad"
+    )
+    for k in (1, 2, 3):
+        unit = "Hz/s" if k == 1 else f"Hz/s^{k}"
+        group.add_argument(
+            f"--f{k}dot", type=number, metavar=unit.upper(), help=f"derivative {k} of the frequency, {unit} (default 0)"
+        )
+        group.add_argument(
+            f"--f{k}dotBand", type=number, metavar=unit.upper(), help=f"range in f{k}dot, {unit} (default 0)"
+        )
+        group.add_argument(
+            f"--df{k}dot",
+            type=number,
+            metavar=unit.upper(),
+            help=f"step in f{k}dot of a flat grid, {unit} (default 1/(2T^{k + 1}))",
+        )
+    group.add_argument(
+        "--metricMismatch",
+        "-X",
+        type=number,
+        metavar="M",
+        help="place templates of sky and spin-down on a lattice with at most this mismatch, by the metric of the data, "
+        "no unit; the frequency's bins cost 0.07 more in the mean (default: a flat grid)",
+    )
+    add_orbit(group)
+    for option, unit, _ in ORBIT_OPTIONS.values():
+        label = "s" if unit == "GPS" else "no unit" if unit == "1" else unit
+        group.add_argument(
+            f"--{option}Band", type=number, metavar=unit.upper(), help=f"range in {option}, {label} (default 0)"
+        )
+        group.add_argument(f"--d{option}", type=number, metavar=unit.upper(), help=f"step in {option}, {label}")
+    group.add_argument(
+        "--gridFile",
+        metavar="FILE",
+        help="instead of all these: a table of templates, .ecsv or .hdf5, with columns alpha, delta, f1dot, ...",
+    )
+
+
+def templates_of(arguments: argparse.Namespace) -> Templates:
+    """What the options ask for.
+
+    Raises
+    ------
+    ValueError
+        If they contradict one another or leave something out.
+    """
+    orders = ("f1dot", "f2dot", "f3dot")
+    if arguments.gridFile is not None:
+        others = ["Alpha", "Delta", "skyRegion", "skyRadius", "metricMismatch", *orders]
+        given = [name for name in others if getattr(arguments, name) is not None]
+        if given:
+            raise ValueError(f"--{given[0]} and --gridFile exclude each other: the file holds the templates.")
+        table = bank_from_table(read_candidates(arguments.gridFile))
+        return Templates(None, None, None, dict.fromkeys(orders), table.orbit, None, table)
+    lattice = arguments.metricMismatch is not None
+    region = arguments.skyRegion
+    if not lattice and (region is not None or arguments.skyRadius is not None):
+        raise ValueError("--skyRegion and --skyRadius need --metricMismatch: they have no natural steps.")
+    if region is not None and (arguments.Alpha is not None or arguments.Delta is not None):
+        raise ValueError("--skyRegion stands instead of --Alpha and --Delta: leave these out.")
+    missing = [name for name in ("Alpha", "Delta") if getattr(arguments, name) is None]
+    if region is None and missing:
+        raise ValueError(f"--{missing[0]} is missing: give the sky position, or --skyRegion, or --gridFile.")
+    alpha, delta = (None, None) if region is not None else (_range(arguments, name) for name in ("Alpha", "Delta"))
+    if arguments.skyRadius is not None:
+        if region is not None or arguments.AlphaBand or arguments.DeltaBand:
+            raise ValueError("--skyRadius goes with --Alpha and --Delta alone: leave out bands and --skyRegion.")
+        from astropy import units
+        from astropy.coordinates import SkyCoord
+
+        region = (SkyCoord(alpha, delta, unit="rad"), arguments.skyRadius * units.rad)
+        alpha = delta = None
+    for name, value in (("Alpha", alpha), ("Delta", delta)):
+        if isinstance(value, tuple) and len(value) == 2 and not lattice:
+            raise ValueError(f"--d{name} is missing: the sky has no natural step, so give one, or --metricMismatch.")
+    if lattice and (isinstance(alpha, tuple) or isinstance(delta, tuple)):  # a box, even if flat in one direction
+        alpha, delta = (x if isinstance(x, tuple) else (x, x) for x in (alpha, delta))
+    spins = {name: _range(arguments, name) for name in orders}
+    return Templates(alpha, delta, region, spins, _orbits(arguments), arguments.metricMismatch, None)
+
+
+def _range(arguments: argparse.Namespace, name: str) -> Any:
+    """What `grid` takes, from a value, its band and its step: a number, or (low, high[, step]); None if not given."""
+    low, width, step = (getattr(arguments, option) for option in (name, f"{name}Band", f"d{name}"))
+    if step is not None and step <= 0:
+        raise ValueError(f"--d{name} must be positive, not {step:g}: give the step of the grid.")
+    if width is not None and width < 0:
+        raise ValueError(f"--{name}Band must not be negative, not {width:g}: the range starts at --{name}.")
+    if not width:
+        return low
+    low = 0.0 if low is None else low
+    return (low, low + width) if step is None else (low, low + width, step)
+
+
+def _orbits(arguments: argparse.Namespace) -> Orbit | None:
+    given = {}
+    for name, (option, _, _) in ORBIT_OPTIONS.items():
+        value = _range(arguments, option)
+        if isinstance(value, tuple) and len(value) == 2:
+            raise ValueError(f"--d{option} is missing: orbits have no natural step, so give one.")
+        if value is not None:
+            given[name] = value
+    missing = [ORBIT_OPTIONS[name][0] for name in ("asini", "period", "tp") if name not in given]
+    if given and missing:
+        raise ValueError(f"--{missing[0]} is missing: a binary orbit needs --orbitasini, --orbitPeriod and --orbitTp.")
+    return orbits(given) if given else None

@@ -1,0 +1,38 @@
+"""From the files of all units of a search to the file of the whole: `jfstat merge`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from jfstat.commandline.search import print_loudest
+from jfstat.searching.tables import check_writable, read_candidates, write_candidates
+from jfstat.searching.units import merge
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the subcommand and its options to the program."""
+    parser = subparsers.add_parser(
+        "merge",
+        help="join the files of a search that was done in units",
+        description="Join the files that jfstat search --unit 1/N to N/N wrote to the file that an undivided search "
+        "writes, the same to the last digit.",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files of all units, .ecsv or .hdf5, in any order")
+    parser.add_argument(
+        "--outputFstat",
+        "-F",
+        required=True,
+        metavar="FILE",
+        help="candidates: .ecsv, .hdf5, or anything else for ComputeFstatistic_v2's text format",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, join, print the loudest and write."""
+    check_writable(arguments.outputFstat)
+    found: Any = merge([read_candidates(file) for file in arguments.files])
+    print(f"{found.meta['n_twoF']} values of 2F for {found.meta['n_templates']} template(s)")
+    print_loudest(found)
+    print(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")

@@ -1,0 +1,120 @@
+"""From the end state of a search to its table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from jfstat.banks.phasemetric import flat_metric
+from jfstat.data.fstatdata import FstatData
+from jfstat.searching.clusters import clustered
+from jfstat.searching.falsealarm import false_alarm
+from jfstat.searching.kept import kept_columns
+from jfstat.searching.linerobust import log10_bsgl
+from jfstat.searching.plan import SearchPlan
+from jfstat.searching.state import Peaks, State
+from jfstat.searching.tables import candidate_columns, in_units
+from jfstat.searching.tally import HISTOGRAM_EDGES
+from jfstat.templates import Doppler
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+SUBBAND_KEYS = ("start", "stop", "twoF")
+"""Of ``meta["loudest_per_subband"]``: first frequency and end of each sub-band, Hz, and its loudest 2F."""
+OWN_KEYS = ("unit", "identity", "top", "cluster", "metric")
+"""What a unit's meta holds for `merge` and the table of the whole does not."""
+
+
+def result_table(
+    data: FstatData,
+    stack: Doppler,
+    plan: SearchPlan,
+    state: State,
+    top: int | None,
+    per_detector: bool,
+    amplitudes: bool,
+    cluster: float | None,
+    unit: tuple[int, int] | None,
+    own: dict[str, Any],
+) -> QTable:
+    """The table that `search` returns."""
+    from jfstat import __version__
+
+    peaks = state.peaks
+    found = _candidates(data, stack, peaks)
+    columns = candidate_columns(found) | {"twoF": peaks.twoF.astype(np.float64)}
+    if per_detector or amplitudes:
+        kept = kept_columns(data, found, amplitudes)
+        each = {name: x for name, x in kept.items() if name.startswith("twoF_")}
+        if len(data.detectors) == 1:
+            each = {f"twoF_{data.detectors[0]}": columns["twoF"].copy()}
+        if per_detector:
+            columns |= each
+            if len(data.detectors) > 1:
+                columns["log10BSGL"] = log10_bsgl(columns["twoF"], np.stack(list(each.values()), axis=-1))
+        columns |= {name: x for name, x in kept.items() if not name.startswith("twoF_")}
+    columns["template"] = peaks.template
+    reftime = data.reftime if stack.reftime is None else stack.reftime
+    n_spins = stack.fkdot.shape[1] - 1
+    fmax = float(_frequencies(data, np.array(data.layout.n_frequencies)))
+    meta = {
+        "version": __version__,
+        "reftime": reftime,
+        "detectors": list(data.detectors),
+        "ephemeris": data.ephemeris,
+        "start": data.epoch,
+        "tspan": float(data.tspan),
+        "n_templates": len(stack.alpha),
+        "n_twoF": state.n_twoF,
+        "batch_size": plan.batch_size,
+        "device_bytes": plan.device_bytes,
+        "twoF_edges": HISTOGRAM_EDGES.tolist(),
+        "twoF_histogram": state.histogram.tolist(),
+        "loudest_per_subband": _subbands(data, plan, state),
+        "unit": None if unit is None else list(unit),
+        "identity": own,
+        "top": top,
+        "cluster": cluster,
+        "metric": flat_metric(data, n_spins, reftime, fmax).tolist(),
+    }
+    return finished(columns, meta) if unit is None else in_units(columns, meta)
+
+
+def _candidates(data: FstatData, stack: Doppler, peaks: Peaks) -> Doppler:
+    """Templates of the peaks, with their frequencies; NumPy leaves (k, ...)."""
+    found = jax.tree.map(lambda x: x[peaks.template], stack)
+    fkdot = np.concatenate([_frequencies(data, peaks.frequency)[:, None], found.fkdot[:, 1:]], axis=1)
+    found = Doppler(found.alpha, found.delta, fkdot, found.reftime, found.orbit)
+    return jax.tree.map(np.asarray, found)
+
+
+def _frequencies(data: FstatData, index: np.ndarray) -> np.ndarray:
+    """Some of ``data.frequencies``, of which there may be 1e8, to the last bit."""
+    return float(data.band.fmin) + index.astype(float) / (2 * data.tspan)
+
+
+def _subbands(data: FstatData, plan: SearchPlan, state: State) -> dict[str, list[float]]:
+    """Of all sub-bands in which something was computed, those of the parts of the band one after the other."""
+    rows = []
+    for part, (first, _) in enumerate(plan.bands):
+        edges = _frequencies(data, np.maximum(first + state.edges, plan.first_new(part))).tolist()
+        rows += zip(edges[:-1], edges[1:], state.subbands[part].tolist(), strict=True)
+    rows = [row for row in rows if row[2] > -np.inf]
+    return {k: [row[i] for row in rows] for i, k in enumerate(SUBBAND_KEYS)}
+
+
+def finished(columns: dict[str, np.ndarray], meta: dict[str, Any]) -> QTable:
+    """The table of a whole search: clustered if wanted, with the loudest one's false-alarm probability."""
+    twoF = columns["twoF"]
+    if meta["cluster"] is not None:
+        leader = clustered(columns, np.array(meta["metric"]), meta["cluster"])
+        own = np.arange(len(twoF))
+        members = np.bincount(leader, minlength=len(twoF))
+        columns = {name: x[leader == own] for name, x in columns.items()}
+        columns["n_members"] = members[leader == own]
+    alarm = float(false_alarm(twoF[0], meta["n_twoF"])) if len(twoF) else 1.0
+    meta = {name: x for name, x in meta.items() if name not in OWN_KEYS} | {"false_alarm": alarm}
+    return in_units(columns, meta)

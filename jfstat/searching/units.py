@@ -1,0 +1,98 @@
+"""From the tables of all units of a search to the table of the whole: `merge`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jfstat.searching.checkpoint import differences
+from jfstat.searching.result import SUBBAND_KEYS, finished
+from jfstat.searching.tables import plain_column
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+MAY_DIFFER = ("unit", "platform", "jax")
+"""Of the identities of units: machines of a pool differ."""
+
+
+def merge(tables: Sequence[QTable]) -> QTable:
+    """The table of a whole search from those of all its units, the same as if it had not been divided.
+
+    Parameters
+    ----------
+    tables : sequence of QTable
+        From ``search(..., unit=(i, n))`` for i = 1 to n, in any order, or read from such tables' .ecsv or .hdf5 files.
+
+    Returns
+    -------
+    QTable
+        As from `search`.
+
+    Raises
+    ------
+    ValueError
+        If a unit is missing or there twice, a table is no unit's, or they are of different searches.
+    """
+    tables = list(tables)
+    n = _check_same_search(tables)
+    tables = _all_in_order(tables, n)
+    columns = {name: np.concatenate([_values(table, name) for table in tables]) for name in tables[0].colnames}
+    metas: list[dict[str, Any]] = [dict(table.meta) for table in tables]
+    order = np.lexsort((columns["freq"], columns["template"], -columns["twoF"]))[: metas[0]["top"]]
+    columns = {name: x[order] for name, x in columns.items()}
+    loudest: dict[tuple[float, float], float] = {}
+    for meta in metas:
+        for start, stop, twoF in zip(*(meta["loudest_per_subband"][k] for k in SUBBAND_KEYS), strict=True):
+            loudest[start, stop] = max(twoF, loudest.get((start, stop), -np.inf))
+    rows = sorted((start, stop, twoF) for (start, stop), twoF in loudest.items())
+    meta = metas[0] | {
+        "n_twoF": sum(meta["n_twoF"] for meta in metas),
+        "device_bytes": max(meta["device_bytes"] for meta in metas),
+        "twoF_histogram": np.sum([meta["twoF_histogram"] for meta in metas], axis=0).tolist(),
+        "loudest_per_subband": {k: [row[i] for row in rows] for i, k in enumerate(SUBBAND_KEYS)},
+    }
+    return finished(columns, meta)
+
+
+def _check_same_search(tables: Sequence[Any]) -> int:
+    """The number of units that the search has; a ValueError unless all tables are of units of one search."""
+    if not tables:
+        raise ValueError("tables is empty: give the tables of all units.")
+    for i, table in enumerate(tables):
+        if not table.meta.get("unit"):
+            raise ValueError(f"tables[{i}] is not of a unit of a search: give what search(..., unit=(i, n)) returned.")
+    first = tables[0].meta
+    for i, table in enumerate(tables):
+        meta = table.meta
+        found = [differences(first["identity"], meta["identity"], MAY_DIFFER)]
+        found += [
+            f"{name} ({first[name]}, {meta[name]})" for name in ("cluster", "batch_size") if meta[name] != first[name]
+        ]
+        if meta["unit"][1] != first["unit"][1]:
+            found = [f"the number of units ({first['unit'][1]}, {meta['unit'][1]})"]
+        if table.colnames != tables[0].colnames:
+            found.append("the columns")
+        if any(found):
+            listed = ", ".join(filter(None, found))
+            raise ValueError(f"tables[0] and tables[{i}] are of different searches: what differs is {listed}.")
+    return first["unit"][1]
+
+
+def _all_in_order(tables: Sequence[Any], n: int) -> list[Any]:
+    """Units 1 to n; a ValueError unless each is there once."""
+    numbers = [table.meta["unit"][0] for table in tables]
+    missing = sorted(set(range(1, n + 1)) - set(numbers))
+    if missing:
+        listed = ", ".join(map(str, missing[:10])) + (", ..." if len(missing) > 10 else "")
+        raise ValueError(f"tables lack {len(missing)} of {n} units, {listed}: do them first.")
+    if len(numbers) > n:
+        twice = next(i for i in numbers if numbers.count(i) > 1)
+        raise ValueError(f"tables hold unit {twice} twice: give each once.")
+    return [tables[i] for i in np.argsort(numbers)]
+
+
+def _values(table: Any, name: str) -> np.ndarray:
+    return np.asarray(table[name]) if name == "template" else plain_column(table, name)

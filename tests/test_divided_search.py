@@ -1,0 +1,299 @@
+"""A search cut up in whatever way gives the same table: stopped and resumed, in units, on many devices."""
+
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import jfstat
+from jfstat.searching import checkpoint as checkpoints
+from jfstat.searching.plan import search_plan, share
+from jfstat.searching.stop import SearchStopped, stop_requests
+
+SEARCH = sys.modules["jfstat.searching.search"]  # the package's attribute of this name is the function
+START = 1167458304
+OPTIONS = dict(top=60, batch_size=4, progress=False)
+
+
+@pytest.fixture(scope="module")
+def data():
+    point = jfstat.Doppler(1.1, 0.4, [50.0123, -2e-10], reftime=START)
+    signals = [(point, jfstat.Amplitude(1e-24, 0.3, 0.2, 1.0))]
+    sfts = jfstat.simulate_sfts(["H1", "L1"], START, 43200, 49.0, 51.1, sqrt_sx=4e-24, signals=signals)
+    return jfstat.prepare(sfts, 50.0, 50.03, reftime=START)
+
+
+@pytest.fixture(scope="module")
+def bank(data):
+    """33 sky positions and no common factor with anything."""
+    return jfstat.grid((0.1, 2.1, 0.2), [-0.2, 0.1, 0.4], f1dot=-2e-10, data=data)
+
+
+@pytest.fixture(scope="module")
+def plain(data, bank):
+    return as_bytes(jfstat.search(data, bank, **OPTIONS))
+
+
+def as_bytes(table):
+    out = io.StringIO()
+    table.write(out, format="ascii.ecsv")
+    return out.getvalue()
+
+
+class Killed(Exception):
+    pass
+
+
+def killed_after(monkeypatch, n):
+    """Let the n-th write of a checkpoint be the last thing that happens."""
+    write, count = checkpoints.write_checkpoint, [0]
+
+    def dying(*arguments):
+        write(*arguments)
+        count[0] += 1
+        if count[0] == n:
+            raise Killed
+
+    monkeypatch.setattr(SEARCH, "write_checkpoint", dying)
+
+
+@pytest.mark.parametrize("moments", [[1], [3, 1, 2], [8]])
+def test_killed_and_resumed(data, bank, plain, tmp_path, monkeypatch, moments):
+    path = tmp_path / "search.checkpoint"
+    monkeypatch.setattr("jfstat.searching.pace.Pace.due", lambda self: True)
+    for n in moments:
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            killed_after(patch, n)
+            jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+    state, plan, _ = checkpoints.read_checkpoint(path.read_bytes(), path, bank)
+    assert state.done == sum(moments)
+    assert len(plan.batches) == 9
+    assert as_bytes(jfstat.search(data, bank, checkpoint=path, **OPTIONS)) == plain
+    # the search is over: its table comes again without computing
+    monkeypatch.setattr("jfstat.searching.batches.loudest", None)
+    assert as_bytes(jfstat.search(data, bank, checkpoint=path, **OPTIONS)) == plain
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_stop_after_the_batch(data, bank, plain, tmp_path, monkeypatch, number):
+    path = tmp_path / "search.checkpoint"
+    write, sent = checkpoints.write_checkpoint, []
+
+    def interrupting(*arguments):
+        write(*arguments)
+        if not sent:
+            sent.append(number)
+            os.kill(os.getpid(), number)
+
+    handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with monkeypatch.context() as patch:
+        patch.setattr(SEARCH, "write_checkpoint", interrupting)
+        with pytest.raises(SearchStopped, match="the same call goes on from there") as stopped:
+            jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+    assert stopped.value.signal == number
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == handlers
+    state, _, _ = checkpoints.read_checkpoint(path.read_bytes(), path, bank)
+    assert 1 <= state.done < 9
+    assert as_bytes(jfstat.search(data, bank, checkpoint=path, **OPTIONS)) == plain
+
+
+def test_a_second_signal_interrupts_at_once():
+    with pytest.raises(KeyboardInterrupt), stop_requests(True) as request:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert request.signal == signal.SIGINT
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d, b: dict(top=61), r"top \(60 there, 61 here\)"),
+        (lambda d, b: dict(threshold=20.0), r"threshold \(None there, 20.0 here\)"),
+        (lambda d, b: dict(batch_size=5), r"batch_size \(4 there, 5 here\)"),
+        (lambda d, b: dict(unit=(1, 2)), r"unit"),
+        (lambda d, b: dict(bank=jax.tree.map(lambda x: x[:-1], b)), r"n_templates \(33 there, 32 here\)"),
+        (lambda d, b: dict(bank=jfstat.Doppler(b.alpha + 1e-6, b.delta, b.fkdot)), "the bank's templates"),
+        (lambda d, b: dict(bank=jax.tree.map(lambda x: x[::-1], b)), "the bank's templates"),
+    ],
+)
+def test_a_checkpoint_of_another_search_is_refused(data, bank, tmp_path, change, message):
+    path = tmp_path / "search.checkpoint"
+    jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=f"of another search: what differs is .*{message}"):
+        jfstat.search(**(dict(data=data, bank=bank, checkpoint=path) | OPTIONS | change(data, bank)))
+    assert path.read_bytes() == before
+
+
+def test_a_checkpoint_of_other_data_or_another_version_is_refused(data, bank, tmp_path, monkeypatch):
+    path = tmp_path / "search.checkpoint"
+    jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+    other = jfstat.simulate_sfts(["H1", "L1"], START, 43200, 49.0, 51.1, sqrt_sx=4e-24, seed=1)
+    other = jfstat.prepare(other, 50.0, 50.03, reftime=START)
+    with pytest.raises(ValueError, match="the data's samples"):
+        jfstat.search(other, bank, checkpoint=path, **OPTIONS)
+    monkeypatch.setattr("jfstat.__version__", "99")
+    with pytest.raises(ValueError, match=r"jfstat \(.* there, 99 here\)"):
+        jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+
+
+def test_what_is_no_checkpoint_is_refused(data, bank, tmp_path):
+    path = tmp_path / "search.checkpoint"
+    for content in (b"", b"text", b"PK\x03\x04 cut off"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="is no checkpoint of a search"):
+            jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+        assert path.read_bytes() == content
+    with pytest.raises(ValueError, match=r"checkpoint .* cannot be written"):
+        jfstat.search(data, bank, checkpoint=tmp_path / "nowhere" / "x", **OPTIONS)
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(data, bank, plain, tmp_path, monkeypatch):
+    path = tmp_path / "search.checkpoint"
+    monkeypatch.setattr("jfstat.searching.pace.Pace.due", lambda self: True)
+    savez, count = np.savez, [0]
+
+    def full(*arguments, **arrays):
+        count[0] += 1
+        if count[0] == 4:
+            arguments[0].write(b"half")
+            raise OSError(28, "No space left on device")
+        savez(*arguments, **arrays)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez", full)
+        with pytest.raises(ValueError, match=r"cannot be written .No space left on device.: what it held is kept"):
+            jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+    assert [file.name for file in tmp_path.iterdir()] == ["search.checkpoint"]
+    assert checkpoints.read_checkpoint(path.read_bytes(), path, bank)[0].done == 3
+    assert as_bytes(jfstat.search(data, bank, checkpoint=path, **OPTIONS)) == plain
+
+
+@pytest.mark.parametrize("n_units", [1, 2, 8, 12])
+def test_units_merge_to_the_table_of_the_whole(data, bank, plain, tmp_path, n_units):
+    files = []
+    for i in range(1, n_units + 1):  # more units than batches leave some with nothing to do
+        table = jfstat.search(data, bank, unit=(i, n_units), **OPTIONS)
+        files.append(jfstat.write_candidates(table, tmp_path / f"{i}.ecsv"))
+    tables = [jfstat.read_candidates(file) for file in reversed(files)]
+    assert as_bytes(jfstat.merge(tables)) == plain
+
+
+def test_what_does_not_belong_together_is_not_merged(data, bank):
+    first, second = (jfstat.search(data, bank, unit=(i, 2), per_detector=False, **OPTIONS) for i in (1, 2))
+    for tables, message in (
+        ([], "tables is empty"),
+        ([first], "tables lack 1 of 2 units, 2"),
+        ([first, second, second], "tables hold unit 2 twice"),
+        ([first, jfstat.search(data, bank, **OPTIONS)], r"tables\[1\] is not of a unit"),
+        ([first, jfstat.search(data, bank, unit=(2, 3), **OPTIONS)], "the number of units"),
+        ([first, jfstat.search(data, bank, unit=(2, 2), **(OPTIONS | dict(top=5)))], r"top \(60 there, 5 here\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            jfstat.merge(tables)
+
+
+def test_shares_are_whole_and_disjoint():
+    for n_jobs, n in ((0, 3), (1, 3), (64, 64), (1000, 7)):
+        ranges = [share(n_jobs, (i, n)) for i in range(1, n + 1)]
+        assert [start for start, _ in ranges[1:]] == [stop for _, stop in ranges[:-1]]
+        assert (ranges[0][0], ranges[-1][1]) == (0, n_jobs)
+
+
+def test_a_threshold_alone_keeps_all_above_it(data, bank, monkeypatch):
+    monkeypatch.setattr("jfstat.searching.batches.FIRST_KEPT", 16)
+    many = jfstat.search(data, bank, top=5000, batch_size=4, progress=False, per_detector=False, amplitudes=False)
+    threshold = float(many["twoF"][3000])
+    found = jfstat.search(
+        data, bank, top=None, threshold=threshold, batch_size=4, progress=False, per_detector=False, amplitudes=False
+    )
+    assert len(found) == np.sum(many["twoF"] >= threshold)
+    np.testing.assert_array_equal(found["template"], many["template"][: len(found)])
+
+
+def test_clustering_keeps_the_loudest_of_each_neighbourhood(data, bank):
+    options = dict(top=200, progress=False, per_detector=False, amplitudes=False)
+    every = jfstat.search(data, bank, **options)
+    found = jfstat.search(data, bank, cluster=1.0, **options)
+    assert found["twoF"][0] == every["twoF"][0]
+    assert np.sum(found["n_members"]) == 200
+    assert found["n_members"][0] > 5  # the signal's neighbours
+    assert len(found) < 150
+    units = [jfstat.search(data, bank, cluster=1.0, unit=(i, 3), **options) for i in (1, 2, 3)]
+    undivided = jfstat.search(data, bank, cluster=1.0, **options)
+    assert as_bytes(jfstat.merge(units)) == as_bytes(undivided)
+
+
+def test_a_table_can_be_the_bank(data, bank):
+    table = jfstat.search(data, bank, **OPTIONS)
+    again = jfstat.search(data, table[:5], top=3, progress=False)
+    assert again["twoF"][0] == pytest.approx(table["twoF"][0], rel=1e-5)
+    assert again.meta["reftime"] == table.meta["reftime"]
+
+
+SCRIPT = """
+import sys
+import jax
+jax.config.update("jax_enable_x64", True)
+how, out = sys.argv[1:3]
+if how == "devices":
+    jax.config.update("jax_num_cpu_devices", 4)
+elif how == "processes":
+    jax.distributed.initialize(sys.argv[3], 2, int(sys.argv[4]))
+import numpy as np
+import jfstat
+from jax.sharding import Mesh
+data_file, = sys.argv[5:]
+sfts = jfstat.read_sfts(data_file)
+data = jfstat.prepare(sfts, 50.0, 50.03, reftime=1167458304)
+bank = jfstat.grid((0.1, 2.1, 0.2), [-0.2, 0.1, 0.4], f1dot=-2e-10, data=data)
+mesh = None if how == "plain" else Mesh(np.array(jax.devices()).reshape(2, -1), ("a", "b"))
+assert mesh is None or mesh.size == (4 if how == "devices" else 2)
+checkpoint = out + ".checkpoint" if how == "processes" else None
+found = jfstat.search(data, bank, top=60, batch_size=4, progress=False, mesh=mesh, checkpoint=checkpoint)
+jfstat.write_candidates(found, out)
+"""
+
+
+def started(*arguments):
+    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *map(str, arguments)], env=environment, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finished(*processes):
+    for process in processes:
+        _, error = process.communicate(timeout=300)
+        assert process.returncode == 0, error
+
+
+def test_devices_and_processes_do_not_change_the_table(tmp_path):
+    """One device, four virtual ones, and two processes under jax.distributed, of which each gets the whole table."""
+    point = jfstat.Doppler(1.1, 0.4, [50.0123, -2e-10], reftime=START)
+    signals = [(point, jfstat.Amplitude(1e-24, 0.3, 0.2, 1.0))]
+    sfts = jfstat.simulate_sfts(["H1", "L1"], START, 43200, 49.0, 51.1, sqrt_sx=4e-24, signals=signals)
+    pattern = ";".join(map(str, jfstat.write_sfts(sfts, tmp_path)))
+    finished(started("plain", tmp_path / "plain.ecsv", "", "", pattern))
+    finished(started("devices", tmp_path / "devices.ecsv", "", "", pattern))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    finished(*(started("processes", tmp_path / f"process{i}.ecsv", address, i, pattern) for i in (0, 1)))
+    plain = (tmp_path / "plain.ecsv").read_text()
+    for name in ("devices", "process0", "process1"):
+        assert (tmp_path / f"{name}.ecsv").read_text() == plain
+
+
+def test_the_plan_names_every_template_once(data, bank):
+    plan = search_plan(data, bank, batch_size=5)
+    batches = plan.batches
+    np.testing.assert_array_equal(np.concatenate([np.arange(a, a + n) for a, n in batches]), np.arange(33))
