@@ -1,0 +1,44 @@
+"""The submit files in examples/cluster: their command lines are ones that the program takes."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jfstat.commandline import _join_negative, _parser
+
+FOLDER = Path(__file__).parents[1] / "examples" / "cluster"
+
+
+def command_line(text: str) -> list[str]:
+    """Arguments of the file's ``jfstat search``, for unit 3."""
+    joined = text.replace("\\\n", " ")
+    line = next(line for line in joined.splitlines() if "jfstat search --" in line)
+    line = line[line.index("jfstat search") :].rstrip("& ")
+    line = line.removesuffix('"') if line.count('"') % 2 else line  # HTCondor's arguments stand in quotes
+    line = line.replace("$(Unit)", "3").replace("$unit", "3")
+    return shlex.split(line)[1:]
+
+
+@pytest.mark.parametrize("name", ["htcondor.sub", "slurm_units.sh", "slurm_distributed.sh"])
+def test_the_command_line_is_understood(name):
+    arguments = _parser().parse_args(_join_negative(command_line((FOLDER / name).read_text())))
+    assert arguments.metricMismatch == 0.1
+    assert arguments.FreqBand == 1
+    assert arguments.distributed == ("distributed" in name)
+    if "distributed" not in name:
+        assert arguments.unit == (3, 64)
+        assert arguments.outputFstat == "units/3.ecsv"
+
+
+@pytest.mark.parametrize("name", ["slurm_units.sh", "slurm_distributed.sh"])
+def test_the_scripts_are_bash(name):
+    assert subprocess.run(["bash", "-n", FOLDER / name], check=False).returncode == 0
+
+
+def test_as_many_units_are_queued_as_the_command_says():
+    condor, slurm = ((FOLDER / name).read_text() for name in ("htcondor.sub", "slurm_units.sh"))
+    assert re.search(r"queue Unit from seq 1 (\d+)", condor)[1] == re.search(r"--unit \$\(Unit\)/(\d+)", condor)[1]
+    assert re.search(r"--array=1-(\d+)", slurm)[1] == re.search(r'--unit "\$unit/(\d+)"', slurm)[1]

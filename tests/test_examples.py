@@ -1,0 +1,32 @@
+"""The examples that a laptop can run in a minute."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_the_pilot_search_scaled_down(tmp_path):
+    command = [sys.executable, EXAMPLES / "omega_centauri.py", "--small", "--outdir", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert list(summary["bands"]) == ["A1", "C1"]
+    for name, band in summary["bands"].items():
+        expected = band["injection"]["expected_twoF"]
+        assert expected > 80
+        # found where it is: the bank's mismatch and the frequency's bins
+        assert band["mismatch_of_loudest"] < 0.1 + 0.19 + 0.1
+        assert abs(band["loudest_twoF"] - expected) < 5 * (4 * expected) ** 0.5
+        assert band["mismatch_of_refined"] < band["mismatch_of_loudest"] + 0.05
+        assert band["noise"]["false_alarm"] > 1e-3
+        assert band["sky_positions"] > 20 or name == "A1"
+    assert (tmp_path / "loudest_per_subband.png").stat().st_size > 10_000
+    # done bands are not done again
+    again = subprocess.run(
+        [*command[:2], "search", *command[2:]], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == ""
