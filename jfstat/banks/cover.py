@@ -13,13 +13,12 @@ from itertools import combinations, pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from jfstat.banks.facets import RIM, Brim, Dome, Facet, around, icosahedron
-from jfstat.banks.lattice import covering_lattice, flipped, integers_between
+from jfstat.banks.lattice import back_substituted, covering_lattice, distance_to_box, flipped, integers_between, lower_factor
 from jfstat.banks.phasemetric import drift, restricted
 from jfstat.banks.regions import Belt, Region, angles
-from jfstat.banks.spinlattice import SpinBox, spin_points
+from jfstat.banks.spinlattice import PaddedBox, spin_points
 
 SKY_FLOOR = 1 / 0.12
 """Metric added for the sky, in mismatches per rad^2: no template covers more than 0.35 rad, however short the data."""
@@ -31,6 +30,8 @@ NEAR_ENOUGH = 1.3
 """Templates of a facet over the fewest there can be, below which it is not divided."""
 BELTS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
 """Heights of belts to try, see `_ways_to_cut`."""
+WORTH_JOINING = 0.8
+"""Templates expected with a `JointBox` over those without, below which it is used."""
 WORTH_DIVIDING = 4
 """Templates found over the fewest there can be, above which facets are tried and divided."""
 CHUNK = 1_000_000
@@ -79,10 +80,10 @@ class Wanted:
         half = 0.5 * (self.high - self.low)[[k - 1 for k in held]]
         return np.array(list(product(*((-x, x) for x in half)))).reshape(2 ** len(held), len(held))
 
-    def spin_box(self, kept: list[int], factor: np.ndarray, radius: float, pad: np.ndarray) -> SpinBox:
+    def spin_box(self, kept: list[int], factor: np.ndarray, radius: float, pad: np.ndarray) -> PaddedBox:
         """The box of the spin-downs with a dimension, highest first; factor is upper triangular in the usual order."""
         index = [k - 1 for k in kept[::-1]]
-        return SpinBox(self.low[index] - pad[::-1], self.high[index] + pad[::-1], flipped(factor), radius)
+        return PaddedBox(self.low[index] - pad[::-1], self.high[index] + pad[::-1], flipped(factor), radius)
 
     def filled(self, points: np.ndarray, kept: list[int]) -> np.ndarray:
         """All spin-downs (n, s) from those with a dimension, (n, k), highest first."""
@@ -106,13 +107,13 @@ class SpinPlan(NamedTuple):
     ----------
     kept : list of int
         Orders of the spin-downs with a lattice dimension.
-    box : SpinBox
+    box : PaddedBox
     expected : float
         Number of templates, about.
     """
 
     kept: list[int]
-    box: SpinBox
+    box: PaddedBox
     expected: float
 
 
@@ -155,10 +156,10 @@ def spin_templates(wanted: Wanted, plan: SpinPlan) -> np.ndarray:
 def _generator(factor: np.ndarray, lattice: np.ndarray) -> np.ndarray:
     """What takes integers to parameters whose metric is factor^T factor; lower triangular, as its arguments."""
     size = 1.0 / np.diag(factor)
-    return size[:, None] * solve_triangular(factor * size, lattice, lower=True)
+    return size[:, None] * flipped(back_substituted(flipped(factor * size), flipped(lattice)))
 
 
-def _expected(box: SpinBox, n: int, log_density: float, sky_area: float = 1.0) -> float:
+def _expected(box: PaddedBox, n: int, log_density: float, sky_area: float = 1.0) -> float:
     """Points of an n-dimensional lattice in a volume of the sky and a box, from the metric's root of determinant."""
     cell = n * np.log(box.radius) + np.sum(np.log(np.diag(covering_lattice(n)))) if n else 0.0
     return float(sky_area * np.exp(min(box.log_volume + log_density - cell, 700.0)))
@@ -222,9 +223,11 @@ class Chart(NamedTuple):
     spins : (k, k) float64
         Lower triangular factor of the metric in q, frequency maximised over.
     drift : (k, 3) float64
-    box : SpinBox
+    box : PaddedBox
     pad : float
         How far beyond the region spin-downs held push the templates, in mismatch's root.
+    joint : JointBox or None
+        If it spares templates.
     expected : float
         Number of templates, about.
     least : float
@@ -236,10 +239,66 @@ class Chart(NamedTuple):
     sky: np.ndarray
     spins: np.ndarray
     drift: np.ndarray
-    box: SpinBox
+    box: PaddedBox
     pad: float
+    joint: JointBox | None
     expected: float
     least: float
+
+
+class JointBox(NamedTuple):
+    """A box around what a facet has of the region and of the spin-downs, both at once.
+
+    Where the sky is narrower than a template's ball, it bounds how far spin-downs can be made up for by the sky.
+
+    Attributes
+    ----------
+    box : PaddedBox
+        Of u = `turned` y, and of the spin-downs plus what the map's height above its plane adds, highest first.
+    turned : (2, 2) float64
+    lift : (k,) float64
+        drift . up
+    """
+
+    box: PaddedBox
+    turned: np.ndarray
+    lift: np.ndarray
+
+    def touched(self, facet: Facet | Dome, n: np.ndarray, spins: np.ndarray) -> np.ndarray:
+        """Whether the balls of templates at positions (n, 3) with spin-downs (n, k), highest first, touch it: bool."""
+        height = (n @ facet.up - 1)[:, None] * self.lift
+        x = np.concatenate([facet.flat(n) @ self.turned.T, spins + height], axis=1)
+        box = self.box
+        return distance_to_box(x, box.low, box.high, box.factor) <= box.radius**2 * (1 + 1e-9)
+
+
+def joint_box(
+    part: Part, sky: np.ndarray, spins: np.ndarray, q_drift: np.ndarray, box: PaddedBox, pad: float
+) -> JointBox:
+    """The box of a facet's part of the region; arguments as `Chart` has them."""
+    facet = part.facet
+    y = facet.flat(part.points)
+    slack = part.spacing  # what lies between the points
+    white = y @ sky.T
+    best, turned, ends = np.inf, sky, np.empty((2, 2))
+    for angle in np.deg2rad(np.arange(0, 90, 5)):
+        turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+        u = white @ turn.T
+        extra = pad + 0.5 * slack * np.linalg.norm(turn @ sky, axis=1)
+        low, high = np.min(u, axis=0) - extra, np.max(u, axis=0) + extra
+        size = float(np.prod(high - low + 2 * box.radius))
+        if size < best:
+            best, turned, ends = size, turn @ sky, np.stack([low, high])
+    lift = q_drift @ facet.up
+    height = part.points @ facet.up - 1
+    more = slack * (float(np.max(np.linalg.norm(y, axis=1))) + slack)
+    rise = np.sort(np.outer([np.min(height) - more, min(0.0, np.max(height) + more)], lift), axis=0)
+    k = len(lift)
+    matrix = np.eye(2 + k)
+    matrix[2:, :2] = spins @ q_drift @ facet.axes.T @ np.linalg.inv(turned)
+    matrix[2:, 2:] = spins
+    low, high = (np.append(ends[i], x + rise[i]) for i, x in enumerate((box.low, box.high)))
+    return JointBox(PaddedBox(low, high, matrix, box.radius), turned, lift)
 
 
 def chart(wanted: Wanted, part: Part, kept: list[int], held: list[int]) -> Chart | None:
@@ -249,12 +308,11 @@ def chart(wanted: Wanted, part: Part, kept: list[int], held: list[int]) -> Chart
     floor = np.sqrt(SKY_FLOOR * wanted.mismatch)
     sky3 = np.linalg.qr(np.concatenate([upper[1 + k :, 1 + k :], floor * np.eye(3)]))[1]
     sky = flipped(restricted(sky3 @ facet.axes.T, [1, 0]))
-    more, along_up = np.zeros((2, 2)), 0.0
+    along_up = 0.0
     if isinstance(facet, Brim):
         along_up = float(np.sum((sky3 @ facet.up) ** 2)) * facet.top**2
     else:
-        more = _stretch(facet, part.points, sky3, sky, wanted.mismatch)
-    sky = flipped(restricted(np.concatenate([sky, more]), [1, 0]))
+        sky = _stretched(part, sky3, sky, wanted.mismatch)
 
     corners = wanted.corners(held)
     first, y_columns, last = list(range(1 + k)), [1 + k, 2 + k], list(range(3 + k, 3 + k + len(held)))
@@ -291,7 +349,15 @@ def chart(wanted: Wanted, part: Part, kept: list[int], held: list[int]) -> Chart
         _expected(box, 2 + k, np.sum(np.log(np.diag(spins))), x)
         for x in (size + outline * wide + np.pi * wide**2, ideal)
     )
-    return Chart(part, kept, sky, spins, q_drift[::-1], box, pad, expected, least)
+    joint = None
+    if k and not isinstance(facet, Dome):
+        joint = joint_box(part, sky, spins, q_drift[::-1], box, pad)
+        joint_expected = _expected(joint.box, 2 + k, np.sum(np.log(np.diag(joint.box.factor))))
+        if joint_expected < WORTH_JOINING * expected:
+            expected = max(joint_expected, least)
+        else:
+            joint = None
+    return Chart(part, kept, sky, spins, q_drift[::-1], box, pad, joint, expected, least)
 
 
 def _local_factors(
@@ -329,23 +395,50 @@ def _smaller(factors: np.ndarray) -> np.ndarray:
     return first * float(np.min(np.linalg.svd(ratio, compute_uv=False)))
 
 
-def _stretch(facet: Facet | Dome, points: np.ndarray, sky3: np.ndarray, sky: np.ndarray, mismatch: float) -> np.ndarray:
-    """Rows, (2, 2), to add to the factor `sky` of the map's metric so that the sphere's nowhere exceeds it.
+def _stretched(part: Part, sky3: np.ndarray, sky: np.ndarray, mismatch: float) -> np.ndarray:
+    """A factor for the map, (2, 2) lower triangular, whose metric that of the sphere nowhere exceeds.
 
-    The sphere's metric is that of the factor `sky3`, (3, 3). What is added is either in proportion to the map's metric
-    or the same in all directions, whichever costs fewer templates.
+    The sphere's metric is that of the factor `sky3`, (3, 3), the map's in its middle that of `sky`, (2, 2). What is
+    added is in proportion to the map's metric or the same in all directions, or its mean over the region is enlarged,
+    whichever costs fewer templates.
     """
-    # a template and what it covers lie up to a radius apart: the slope between them is that half-way
-    axis, size, _ = np.linalg.svd(np.linalg.inv(sky))
-    half = 0.5 * np.sqrt(mismatch) * size[0] * axis[:, 0]
-    y = facet.flat(points)
-    y = np.concatenate([y, y + half, y - half])
-    y = y * np.minimum(RIM / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-12), 1.0)
-    local = sky3 @ facet.jacobian(y)
+    facet, root = part.facet, np.sqrt(mismatch)
+    y, rim = facet.flat(part.points), facet.flat(part.rim[1])
+    size = float(np.sum(part.interior[1] * (part.interior[0] @ facet.up)))
+
+    def cost(g: np.ndarray) -> float:
+        outline = float(np.sum(np.sqrt(np.maximum(np.einsum("ni,ij,nj->n", rim, g, rim), 0.0))))
+        return size * float(np.sqrt(np.linalg.det(g))) + outline * root + np.pi * mismatch
+
     flat = sky.T @ sky
-    factor = np.sqrt(max(0.0, _largest(local @ np.linalg.inv(sky), np.eye(2)))) * sky
-    same = np.sqrt(max(0.0, _largest(local, flat))) * np.eye(2)
-    return min(factor, same, key=lambda more: float(np.linalg.det(flat + more.T @ more)))
+    g, length = flat, 0.5 * root / np.sqrt(np.linalg.eigvalsh(flat)[0])
+    best, least = flat, np.inf
+    # a template and what it covers lie up to a radius apart: the slope between them is that half-way. What is added
+    # makes radii shorter: lengths are tried that bear themselves out
+    for _ in range(6):
+        half = length * np.linalg.eigh(g)[1].T
+        there = np.concatenate([y, *(y + x for x in (*half, *-half))])
+        there = there * np.minimum(RIM / np.maximum(np.linalg.norm(there, axis=1, keepdims=True), 1e-12), 1.0)
+        local = sky3 @ facet.jacobian(there)
+        each = np.einsum("nij,nik->njk", local, local)
+        mean = np.mean(each, axis=0)
+        options = [
+            (1 + max(0.0, _largest(local @ np.linalg.inv(sky), np.eye(2)))) * flat,
+            flat + max(0.0, _largest(local, flat)) * np.eye(2),
+            mean * (1 + _largest(local @ np.linalg.inv(np.linalg.cholesky(mean).T), np.eye(2))),
+        ]
+        own = [0.5 * root / np.sqrt(np.linalg.eigvalsh(x)[0]) for x in options]
+        borne = [x for x, y_own in zip(options, own, strict=True) if y_own <= length * (1 + 1e-9)]
+        better = [x for x in borne if cost(x) < least]
+        if not better:
+            break
+        best = min(better, key=cost)
+        least = cost(best)
+        shortest = 0.5 * root / np.sqrt(np.linalg.eigvalsh(best)[0])
+        if shortest > 0.9 * length:
+            break
+        length = np.sqrt(shortest * length)
+    return lower_factor(best)
 
 
 def _largest(local: np.ndarray, less: np.ndarray) -> float:
@@ -445,6 +538,9 @@ def chart_templates(wanted: Wanted, chart: Chart) -> Iterator[Templates]:
             offset = wanted.centre[[i - 1 for i in chart.kept[::-1]]] + integers[rows] @ to_q[:, :2].T
             offset = offset - (n - facet.up) @ chart.drift.T
             which, points = spin_points(box, to_q[:, 2:], offset)
+            if chart.joint is not None:
+                near = chart.joint.touched(facet, n[which], points)
+                which, points = which[near], points[near]
             alpha, delta = angles(n)
             yield Templates(alpha[which], delta[which], wanted.filled(points, chart.kept))
 

@@ -44,6 +44,17 @@ def flipped(matrix: np.ndarray) -> np.ndarray:
     return matrix[::-1, ::-1]
 
 
+def back_substituted(upper: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The x with upper @ x = b, for an upper triangular (n, n) and (n, k) float64.
+
+    Row by row, for matrices so small that a linear algebra library's threads would take a thousand times as long.
+    """
+    x = np.empty(b.shape)
+    for i in reversed(range(len(b))):
+        x[i] = (b[i] - upper[i, i + 1 :] @ x[i + 1 :]) / upper[i, i]
+    return x
+
+
 def integers_between(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All integers from low[i] to high[i], for every i: which i, and the integer, (total,) int64 each.
 

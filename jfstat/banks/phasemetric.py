@@ -10,8 +10,8 @@ import math
 
 import jax
 import numpy as np
-from scipy.linalg import solve_triangular
 
+from jfstat.banks.lattice import back_substituted
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.metric import quadrature
 
@@ -102,4 +102,4 @@ def drift(r: np.ndarray, n_first: int) -> np.ndarray:
     (n_first, n - n_first) float64
     """
     scale = 1.0 / np.diag(r)[:n_first]
-    return scale[:, None] * solve_triangular(r[:n_first, :n_first] * scale, r[:n_first, n_first:])
+    return scale[:, None] * back_substituted(r[:n_first, :n_first] * scale, r[:n_first, n_first:])

@@ -11,8 +11,8 @@ import numpy as np
 from jfstat.banks.lattice import distance_to_box, integers_between
 
 
-class SpinBox(NamedTuple):
-    """The spin-downs that a lattice has to cover, k of them in the order of enumeration: the highest first.
+class PaddedBox(NamedTuple):
+    """The ranges that a lattice has to cover, of k spin-downs in the order of enumeration: the highest first.
 
     Attributes
     ----------
@@ -50,12 +50,12 @@ class SpinBox(NamedTuple):
         return float(np.log(total) - np.sum(np.log(np.abs(np.diag(self.factor)))))
 
 
-def spin_points(box: SpinBox, generator: np.ndarray, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def spin_points(box: PaddedBox, generator: np.ndarray, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The points offset[i] + generator @ integers within a radius of the box, for each i.
 
     Parameters
     ----------
-    box : SpinBox
+    box : PaddedBox
     generator : (k, k) float64
         Lower triangular, positive diagonal.
     offset : (n, k) float64

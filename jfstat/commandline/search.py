@@ -85,6 +85,11 @@ def add_parser(subparsers: Any) -> None:
         metavar="M",
         help="keep only the loudest of candidates within this mismatch of it by the metric, no unit, such as 1",
     )
+    out.add_argument(
+        "--noDetails",
+        action="store_true",
+        help="leave out what is computed for each candidate apart: each detector's own 2F, log10BSGL, amplitudes",
+    )
     work = parser.add_argument_group("the work and its division")
     work.add_argument(
         "--countTemplates",
@@ -176,6 +181,8 @@ def run(arguments: argparse.Namespace) -> None:
         mesh,
         sys.stderr.isatty(),
         batch_size=arguments.batchSize,
+        per_detector=not arguments.noDetails,
+        amplitudes=not arguments.noDetails,
         cluster=arguments.cluster,
         unit=arguments.unit,
     )

@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.statistic.check import nan_unless_fit
 from jfstat.statistic.fstat import estimate_amplitude, fstat
+from jfstat.statistic.narrow import NarrowPlan, narrow_plan, narrowed, usual_reach
 from jfstat.templates import Doppler
 
 AMPLITUDE_FIELDS = ("h0", "cosi", "psi", "phi0")
@@ -19,7 +21,7 @@ UNDER_WAY = 16
 
 
 def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str, np.ndarray]:
-    """Columns for a table of candidates, by a direct sum over the data for each.
+    """Columns for a table of candidates, from the data narrowed around each.
 
     A candidate's values are the same to the last bit whatever others are in the table and wherever it stands, so that
     the parts of a divided search add up to the same table: one compiled program computes one candidate at a time.
@@ -49,18 +51,27 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
     for start in range(0, k, UNDER_WAY):
         rows = range(start, min(start + UNDER_WAY, k))
         # all are started before the first is waited for
-        each = [_values(data, jax.tree.map(lambda x, row=row: x[row], found), amplitudes) for row in rows]
+        each = [_values(data, *_focus(data, found, row), amplitudes) for row in rows]
         values[rows.start : rows.stop] = jax.device_get(each)
     return {name: values[:, i].copy() for i, name in enumerate(names)}
 
 
+def _focus(data: FstatData, found: Doppler, row: int) -> tuple[Doppler, float, NarrowPlan]:
+    """A candidate, and how to narrow the data around it, whatever the others are."""
+    point = jax.tree.map(lambda x: x[row], found)
+    reach = usual_reach(data, point)
+    return point, reach, narrow_plan(data, point, reach)
+
+
 @partial(jax.jit, static_argnames="amplitudes")
-def _values(data: FstatData, point: Doppler, amplitudes: bool) -> jax.Array:
+def _values(data: FstatData, point: Doppler, reach: float, plan: NarrowPlan, amplitudes: bool) -> jax.Array:
     """The columns' values for one candidate, (n_columns,) float64."""
-    per_detector = fstat(data, point).twoF_per_detector
+    own = narrowed(data, point, reach, plan)
+    # a template that does not fit the data has no values, as in `twoF`
+    per_detector = fstat(own, point).twoF_per_detector * nan_unless_fit(data, point)
     if not amplitudes:
         return per_detector
     # the same sums over the data: compiled together, they are computed once
-    amplitude = estimate_amplitude(data, point)
+    amplitude = estimate_amplitude(own, point)
     both = [getattr(part, name) for part in (amplitude, amplitude.errors) for name in AMPLITUDE_FIELDS]
     return jnp.concatenate([per_detector, jnp.stack(both)])
