@@ -170,7 +170,7 @@ def bank_for(band: Band, setting: Setting, data: jfstat.FstatData) -> jfstat.Dop
 def search(band: Band, setting: Setting, outdir: Path, mesh: Any = None) -> None:
     """Search a band, or go on with it, and write its candidates and what it took."""
     out = outdir / f"{band.name}.ecsv"
-    if out.exists():
+    if (outdir / f"{band.name}-result.json").exists():
         return
     began = time.perf_counter()
     sfts = jfstat.read_sfts(str(outdir / band.name / "*.sft"))

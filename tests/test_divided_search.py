@@ -136,10 +136,13 @@ def test_a_checkpoint_of_another_search_is_refused(data, bank, tmp_path, change,
 def test_a_checkpoint_of_other_data_or_another_version_is_refused(data, bank, tmp_path, monkeypatch):
     path = tmp_path / "search.checkpoint"
     jfstat.search(data, bank, checkpoint=path, **OPTIONS)
-    other = jfstat.simulate_sfts(["H1", "L1"], START, 43200, 49.0, 51.1, sqrt_sx=4e-24, seed=1)
-    other = jfstat.prepare(other, 50.0, 50.03, reftime=START)
-    with pytest.raises(ValueError, match="the data's samples"):
-        jfstat.search(other, bank, checkpoint=path, **OPTIONS)
+    # other noise, and the same noise with another signal
+    weak = [(jfstat.Doppler(1.1, 0.4, [50.02], reftime=START), jfstat.Amplitude(1e-25, 0.3))]
+    for options in (dict(seed=1), dict(signals=weak)):
+        other = jfstat.simulate_sfts(["H1", "L1"], START, 43200, 49.0, 51.1, sqrt_sx=4e-24, **options)
+        other = jfstat.prepare(other, 50.0, 50.03, reftime=START)
+        with pytest.raises(ValueError, match="the data's samples"):
+            jfstat.search(other, bank, checkpoint=path, **OPTIONS)
     monkeypatch.setattr("jfstat.__version__", "99")
     with pytest.raises(ValueError, match=r"jfstat \(.* there, 99 here\)"):
         jfstat.search(data, bank, checkpoint=path, **OPTIONS)
@@ -232,6 +235,63 @@ def test_clustering_keeps_the_loudest_of_each_neighbourhood(data, bank):
     assert as_bytes(jfstat.merge(units)) == as_bytes(undivided)
 
 
+def test_parts_of_a_band_with_orbits_keep_all_subbands(data, monkeypatch, tmp_path):
+    """Parts at the band's edges have other layouts than those between, because orbits need room."""
+    orbit = jfstat.Orbit(0.02, 40000.0, START, 0.1, 0.3)
+    prepared = jfstat.simulate_sfts("H1", START, 43200, 48.5, 51.6, sqrt_sx=4e-24)
+    prepared = jfstat.prepare(prepared, 50.0, 50.1, reftime=START, orbit=orbit)
+    bank = jfstat.grid([1.0, 1.1, 1.2], 0.4, orbit=orbit)
+    options = dict(top=5, progress=False, amplitudes=False, batch_size=1)
+    whole = jfstat.search(prepared, bank, **options)
+    monkeypatch.setattr("jfstat.searching.plan.parts_needed", lambda *arguments: 4)
+    plan = search_plan(prepared, bank, 1)
+    assert len(plan.bands) == 4
+    path = tmp_path / "checkpoint"
+    divided = jfstat.search(prepared, bank, checkpoint=path, **options)
+    subbands = divided.meta["loudest_per_subband"]
+    assert subbands["start"][0] == pytest.approx(50.0)
+    assert subbands["stop"][-1] == pytest.approx(50.1, abs=2e-5)
+    np.testing.assert_array_equal(subbands["start"][1:], subbands["stop"][:-1])
+    assert max(subbands["twoF"]) == divided["twoF"][0]
+    assert divided.meta["n_twoF"] == whole.meta["n_twoF"]
+    np.testing.assert_allclose(divided["twoF"], whole["twoF"], rtol=1e-4)
+    assert as_bytes(jfstat.search(prepared, bank, checkpoint=path, **options)) == as_bytes(divided)
+    units = [jfstat.search(prepared, bank, unit=(i, 5), **options) for i in range(1, 6)]
+    assert as_bytes(jfstat.merge(units)) == as_bytes(divided)
+    monkeypatch.setattr("jfstat.searching.plan.parts_needed", lambda *arguments: 3)
+    other = jfstat.search(prepared, bank, unit=(1, 5), **options)
+    with pytest.raises(ValueError, match="of different searches: what differs is parts"):
+        jfstat.merge([other, *units[1:]])
+
+
+def test_exhausted_memory_does_not_cost_what_was_done(data, bank, plain, tmp_path, monkeypatch):
+    path = tmp_path / "search.checkpoint"
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr("jfstat.searching.pace.Pace.due", lambda self: True)
+        killed_after(patch, 3)
+        jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+    before = path.read_bytes()
+
+    def full(*arguments):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jfstat.searching.batches.loudest", full)
+        options = OPTIONS | dict(batch_size=None)
+        with pytest.raises(ValueError, match="3 batches are kept in"):
+            jfstat.search(data, bank, checkpoint=path, **options)
+    assert path.read_bytes() == before
+    assert as_bytes(jfstat.search(data, bank, checkpoint=path, **options)) == plain
+
+
+def test_numbers_of_any_kind_will_do(data, bank, plain, tmp_path):
+    options = dict(top=np.int32(60), batch_size=np.int64(4), progress=False, cluster=np.float32(1.0))
+    found = jfstat.search(data, bank, checkpoint=tmp_path / "c", threshold=np.float32(5.0), **options)
+    unit = jfstat.search(data, bank, unit=(np.int64(1), np.int64(1)), threshold=np.float64(5), **options)
+    jfstat.write_candidates(unit, tmp_path / "unit.ecsv")
+    assert as_bytes(jfstat.merge([jfstat.read_candidates(tmp_path / "unit.ecsv")])) == as_bytes(found)
+
+
 def test_a_table_can_be_the_bank(data, bank):
     table = jfstat.search(data, bank, **OPTIONS)
     again = jfstat.search(data, table[:5], top=3, progress=False)
@@ -260,6 +320,26 @@ assert mesh is None or mesh.size == (4 if how == "devices" else 2)
 checkpoint = out + ".checkpoint" if how == "processes" else None
 found = jfstat.search(data, bank, top=60, batch_size=4, progress=False, mesh=mesh, checkpoint=checkpoint)
 jfstat.write_candidates(found, out)
+if how == "processes":
+    # memories differ, the plan must not
+    from jfstat.searching import memory
+    first = jax.process_index() == 0
+    memory.CPU_BYTES = 1 << (22 if first else 24)
+    found = jfstat.search(data, bank, top=60, progress=False, mesh=mesh)
+    jfstat.write_candidates(found, out + ".agreed.ecsv")
+    # what one process cannot do, the others hear of
+    messages = []
+    for checkpoint in ("/nowhere/checkpoint" if first else out + ".own", out + ".other"):
+        module = sys.modules["jfstat.searching.search"]
+        if first:
+            def refuse(*arguments):
+                raise ValueError("checkpoint cannot be written: the disk is full.")
+            module.write_checkpoint = refuse
+        try:
+            jfstat.search(data, bank, top=60, batch_size=4, progress=False, mesh=mesh, checkpoint=checkpoint)
+        except ValueError as error:
+            messages.append(str(error))
+    open(out + ".messages", "w").write("\\n".join(messages))
 """
 
 
@@ -291,6 +371,16 @@ def test_devices_and_processes_do_not_change_the_table(tmp_path):
     plain = (tmp_path / "plain.ecsv").read_text()
     for name in ("devices", "process0", "process1"):
         assert (tmp_path / f"{name}.ecsv").read_text() == plain
+    agreed = [(tmp_path / f"process{i}.ecsv.agreed.ecsv").read_text() for i in (0, 1)]
+    assert agreed[0] == agreed[1]
+    table, expected = (jfstat.read_candidates(tmp_path / name) for name in ("process0.ecsv.agreed.ecsv", "plain.ecsv"))
+    np.testing.assert_allclose(table["twoF"], expected["twoF"], rtol=1e-5)
+    assert table.meta["n_twoF"] == expected.meta["n_twoF"]
+    said = [(tmp_path / f"process{i}.ecsv.messages").read_text().splitlines() for i in (0, 1)]
+    assert said[0][0] == said[1][0]
+    assert "/nowhere/checkpoint" in said[0][0]
+    assert "the disk is full" in said[0][1]
+    assert "another process could not write" in said[1][1]
 
 
 def test_the_plan_names_every_template_once(data, bank):

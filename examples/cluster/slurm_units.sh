@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A search in 64 units under Slurm: sbatch examples/cluster/slurm_units.sh
+# A search in 64 units under Slurm: mkdir -p units; sbatch examples/cluster/slurm_units.sh
 # Afterwards: jfstat merge units/*.ecsv --outputFstat found.ecsv
 #
 # Two minutes before its time is up a unit is told to stop (SIGTERM), keeps its checkpoint and queues itself again.
@@ -12,10 +12,10 @@
 #SBATCH --requeue
 #SBATCH --open-mode=append
 #SBATCH --output=units/%a.out
+# (Slurm opens this file before the script runs: units/ must be there)
 # for a GPU each: #SBATCH --gpus=1
 
 set -u
-mkdir -p units
 unit=$SLURM_ARRAY_TASK_ID
 
 jfstat search --DataFiles 'sfts/*.sft' --Freq 100 --FreqBand 1 \

@@ -26,7 +26,7 @@ from jfstat.commandline.options import (
 from jfstat.data.prepare import prepare
 from jfstat.searching.cost import estimated_seconds
 from jfstat.searching.plan import search_plan, share
-from jfstat.searching.processes import is_first
+from jfstat.searching.processes import first_does, is_first
 from jfstat.searching.search import search
 from jfstat.searching.tables import check_writable, write_candidates
 
@@ -133,11 +133,11 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError("--unit needs --outputFstat with .ecsv or .hdf5: jfstat merge reads these.")
     if arguments.unit is not None and arguments.distributed:
         raise ValueError("--unit and --distributed are two ways to divide the work: give one.")
+    mesh = _mesh(arguments)  # before JAX computes anything
     fmin, fmax = arguments.Freq, arguments.Freq + arguments.FreqBand
     templates = templates_of(arguments)
-    if arguments.outputFstat is not None:
-        check_writable(arguments.outputFstat)  # rather now than after the search
-    mesh = _mesh(arguments)
+    # rather now than after the search
+    first_does(lambda: arguments.outputFstat and check_writable(arguments.outputFstat), arguments.distributed)
     say = print if is_first() else lambda *words: None
     reftime = whole_second(arguments.refTime, "--refTime")
     if templates.table is not None:

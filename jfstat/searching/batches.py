@@ -19,6 +19,7 @@ from jfstat.searching.loudest import Loudest, Method, loudest
 from jfstat.searching.plan import SearchPlan
 from jfstat.searching.state import Peaks
 from jfstat.searching.stop import StopRequest
+from jfstat.searching.tally import subband_edges
 from jfstat.searching.workers import in_order, workers_for
 from jfstat.templates import Doppler
 
@@ -93,20 +94,28 @@ class Found(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Batches done together, in their order, and the stop asked for by then, on any process; 0 is none."""
+    """Batches done together, in order, the sub-bands' edges, and the stop asked for on any process; 0 is none."""
 
     found: list[Found]
+    edges: np.ndarray
     stop: int
 
 
 def check_mesh(mesh: Any) -> None:
-    """Raise a ValueError unless `mesh` is None or a mesh of devices of one kind."""
+    """Raise a ValueError unless `mesh` is None or a mesh of devices of one kind, of this process or of all."""
     if mesh is None:
         return
     if not isinstance(mesh, Mesh):
         raise ValueError(f"mesh must be a jax.sharding.Mesh or None, not {type(mesh).__name__}: see jax.make_mesh.")
-    if mesh.devices.size == 0:
+    devices = list(mesh.devices.flat)
+    if not devices:
         raise ValueError("mesh holds no devices: give at least one.")
+    kinds = sorted({device.device_kind for device in devices})
+    if len(kinds) > 1:
+        raise ValueError(f"mesh must hold devices of one kind, not of {', '.join(kinds)}: results would depend on it.")
+    processes = {device.process_index for device in devices}
+    if processes not in ({jax.process_index()}, set(range(jax.process_count()))):
+        raise ValueError("mesh must hold devices of this process or of all processes, not of some: see jax.devices().")
 
 
 def run(task: Task, batches: np.ndarray, mesh: Mesh | None, request: StopRequest) -> Iterator[Step]:
@@ -123,7 +132,7 @@ def replicated(data: FstatData, mesh: Mesh | None) -> FstatData:
 
 def spans_processes(mesh: Mesh | None) -> bool:
     """Whether devices of other processes belong to the mesh."""
-    return mesh is not None and any(device.process_index != jax.process_index() for device in mesh.devices.flat)
+    return mesh is not None and len({device.process_index for device in mesh.devices.flat}) > 1
 
 
 def _on_one(task: Task, batches: np.ndarray, request: StopRequest) -> Iterator[Step]:
@@ -145,14 +154,16 @@ def _on_one(task: Task, batches: np.ndarray, request: StopRequest) -> Iterator[S
             keep = min(4 * keep, task.most)
 
     workers = min(len(batches), workers_for(device_of(task.data)))
+    edges = subband_edges(task.data.layout)
     for found in in_order(found_in, batches, workers):
-        yield Step([found], request.signal)
+        yield Step([found], edges, request.signal)
 
 
 def _on_mesh(task: Task, batches: np.ndarray, mesh: Mesh, request: StopRequest) -> Iterator[Step]:
     """Each device does a batch a step; what they find is gathered on all, so that all processes know all."""
     n = mesh.devices.size
     split = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+    edges = subband_edges(task.data.layout)
 
     def begin(jobs: np.ndarray, keep: int) -> Any:
         padded = np.concatenate([jobs, np.tile(jobs[-1:] * [1, 0], (n - len(jobs), 1))])
@@ -174,7 +185,7 @@ def _on_mesh(task: Task, batches: np.ndarray, mesh: Mesh, request: StopRequest) 
             _taken(task, int(start), int(n_valid), jax.tree.map(lambda x, i=i: x[i], found))
             for i, (start, n_valid) in enumerate(jobs)
         ]
-        return Step(taken, int(stop))
+        return Step(taken, edges, int(stop))
 
     waiting: deque[Any] = deque()
     for place in range(0, len(batches), n):

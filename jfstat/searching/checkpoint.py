@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
-import os
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,15 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.searching.loudest import Method
 from jfstat.searching.plan import SearchPlan, source_groups
-from jfstat.searching.state import Peaks, State
+from jfstat.searching.state import Peaks, State, Subbands
 from jfstat.templates import Doppler
 
 PIECES = 8
-"""Pieces of the data whose sums and powers tell one data set from another."""
-SAME_DATA, SAME_BANK = 1e-3, 1e-9
+"""Pieces of the data whose sums tell one data set from another."""
+BROKEN = (ValueError, KeyError, TypeError, AttributeError, IndexError, NotImplementedError, OSError)
+BROKEN += (EOFError, zipfile.BadZipFile, zlib.error, struct.error)
+"""What reading of a file that is none, or damaged, may raise."""
+SAME_DATA, SAME_BANK = 1e-5, 1e-9
 """How far sums over equal data and equal banks may differ, relatively: processors round otherwise."""
 
 
@@ -32,11 +37,12 @@ def identity(
     """What makes a search the one that it is; JSON-able, for `differences`."""
     from jfstat import __version__
 
+    # random signs: what is added to the data, a signal as well, then changes the sums by its root of power
     series = np.asarray(data.series)
-    pieces = [np.array_split(x, PIECES) for x in series]
-    sums = [[x.sum(dtype=np.complex128) for x in detector] for detector in pieces]
-    powers = [[np.vdot(x, x).real for x in detector] for detector in pieces]
-    numbers = np.concatenate([np.real(sums).ravel(), np.imag(sums).ravel(), np.ravel(powers) ** 0.5])
+    signs = 2 * np.random.default_rng(0).integers(0, 2, series.shape[1], np.int8) - 1
+    sums = [[x.sum(dtype=np.complex128) for x in np.array_split(detector * signs, PIECES)] for detector in series]
+    numbers = np.stack([np.real(sums), np.imag(sums)]).ravel()
+    times = np.stack([data.coverage.start, np.asarray(data.coverage.weight) > 0])
     return {
         "jfstat": __version__,
         "jax": jax.__version__,
@@ -48,7 +54,8 @@ def identity(
         "n_frequencies": data.layout.n_frequencies,
         "ephemeris": data.ephemeris,
         "reftime": data.reftime if stack.reftime is None else stack.reftime,
-        "data": [float(f"{x:.6g}") for x in numbers],
+        "times": hashlib.sha256(times.tobytes()).hexdigest()[:16],
+        "data": [float(f"{x:.8g}") for x in numbers],
         "n_templates": len(stack.alpha),
         "bank": _sums(stack),
         "top": top,
@@ -64,9 +71,17 @@ def differences(first: dict[str, Any], second: dict[str, Any], ignore: tuple[str
         if name in ignore:
             continue
         one, other = first.get(name), second[name]
-        if name in ("data", "bank"):
-            if not _close(one, other, SAME_DATA if name == "data" else SAME_BANK):
-                found.append({"data": "the data's samples", "bank": "the bank's templates"}[name])
+        if name == "data":
+            scale = np.sqrt(np.mean(np.square(other)))
+            if not _close(one, other, SAME_DATA * scale):
+                found.append("the data's samples")
+        elif name == "bank":
+            # each column has its own scale, the sum of its sizes
+            if not _close(one, other, SAME_BANK * np.repeat(np.abs(other[2::3]), 3)):
+                found.append("the bank's templates")
+        elif name == "times":
+            if one != other:
+                found.append("the times of the SFTs")
         elif one != other:
             found.append(f"{name} ({one} there, {other} here)")
     return ", ".join(found)
@@ -90,6 +105,7 @@ def write_checkpoint(path: Path, state: State, plan: SearchPlan, own: dict[str, 
             "device_bytes": plan.device_bytes,
         },
         "done": state.done,
+        "n_subbands": [len(part.twoF) for part in state.subbands],
     }
     try:
         with replacing(path) as file:
@@ -97,8 +113,8 @@ def write_checkpoint(path: Path, state: State, plan: SearchPlan, own: dict[str, 
                 file,
                 header=np.frombuffer(json.dumps(header).encode(), np.uint8),
                 histogram=state.histogram,
-                subbands=state.subbands,
-                edges=state.edges,
+                edges=np.concatenate([part.edges for part in state.subbands]),
+                subbands=np.concatenate([part.twoF for part in state.subbands]),
                 **state.peaks._asdict(),
             )
     except OSError as error:
@@ -109,17 +125,24 @@ def write_checkpoint(path: Path, state: State, plan: SearchPlan, own: dict[str, 
 
 
 def checkpoint_bytes(path: Path) -> bytes | None:
-    """What the file holds; None if there is none.
+    """What the file holds, after making sure that it can be replaced; None if there is none.
 
     Raises
     ------
     ValueError
-        If it cannot be read.
+        If it cannot be read, or nothing can be written there.
     """
+    from jfstat.searching.tables import check_writable
+
     try:
+        check_writable(path)
+        for leftover in path.parent.glob(f".{path.name}.*.part"):  # of a process killed while it wrote
+            leftover.unlink(missing_ok=True)
         return path.read_bytes()
     except FileNotFoundError:
         return None
+    except ValueError as error:
+        raise ValueError(str(error).replace("path", "checkpoint", 1)) from None
     except OSError as error:
         raise ValueError(f"checkpoint {str(path)!r} cannot be read ({error.strerror}): name another file.") from error
 
@@ -136,7 +159,8 @@ def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, 
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             header = json.loads(arrays["header"].tobytes())
             peaks = Peaks(*(arrays[name] for name in Peaks._fields))
-            state = State(header["done"], peaks, arrays["histogram"], arrays["subbands"], arrays["edges"])
+            subbands = _split(header["n_subbands"], arrays["edges"], arrays["subbands"])
+            state = State(header["done"], peaks, arrays["histogram"], subbands)
         stored, own = header["plan"], header["identity"]
         same_source = stored["same_source"]
         plan = SearchPlan(
@@ -147,30 +171,17 @@ def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, 
             bands=[(first, width) for first, width in stored["bands"]],
             device_bytes=stored["device_bytes"],
         )
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    except BROKEN as error:
         raise ValueError(f"checkpoint {str(path)!r} is no checkpoint of a search: name another file.") from error
     return state, plan, own
 
 
-def check_checkpoint(path: str | os.PathLike) -> Path:
-    """The path, after making sure that something can be written beside it.
-
-    Raises
-    ------
-    ValueError
-        If not.
-    """
-    from jfstat.searching.tables import check_writable
-
+def checkpoint_path(path: Any) -> Path:
+    """The path of a checkpoint; a ValueError if it is none."""
     try:
-        path = Path(path)
+        return Path(path)
     except TypeError:
         raise ValueError(f"checkpoint must be the name of a file, not {path!r}: leave it None for none.") from None
-    try:
-        check_writable(path)
-    except ValueError as error:
-        raise ValueError(str(error).replace("path", "checkpoint", 1)) from None
-    return path
 
 
 def _sums(stack: Doppler) -> list[float]:
@@ -184,12 +195,15 @@ def _sums(stack: Doppler) -> list[float]:
     return numbers
 
 
-def _close(first: Any, second: list[float], tolerance: float) -> bool:
+def _close(first: Any, second: list[float], tolerance: Any) -> bool:
     one, other = np.asarray(first, np.float64), np.asarray(second)
-    if one.shape != other.shape:
-        return False
-    if tolerance == SAME_BANK:  # each column has its own scale, the sum of its sizes
-        scale = np.repeat(np.abs(other[2::3]), 3)
-    else:
-        scale = np.full(other.shape, np.sqrt(np.mean(other**2)) if other.size else 0.0)
-    return bool(np.all(np.abs(one - other) <= tolerance * scale))
+    return one.shape == other.shape and bool(np.all(np.abs(one - other) <= tolerance))
+
+
+def _split(counts: list[int], edges: np.ndarray, twoF: np.ndarray) -> tuple[Subbands, ...]:
+    """Of each part of the band, from all parts' arrays one behind the other."""
+    n_edges = [n + 1 if n else 0 for n in counts]
+    if sum(n_edges) != len(edges) or sum(counts) != len(twoF):
+        raise ValueError("the sub-bands' arrays do not fit")
+    parts = zip(np.split(edges, np.cumsum(n_edges)[:-1]), np.split(twoF, np.cumsum(counts)[:-1]), strict=True)
+    return tuple(Subbands(*part) for part in parts)

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 SHARE = 0.05
 """Part of the time that writing may take: after batches shorter than 20 writes, not each is written."""
+LONGEST = 10.0
+"""Seconds of work that are at risk for that reason, at most, however slow the disk was."""
 
 
 class Pace:
@@ -24,7 +26,10 @@ class Pace:
         self._ready = self._began
 
     def due(self) -> bool:
-        """Whether to write: after every batch, unless the last write took more than `SHARE` of the time since."""
+        """Whether to write: after every batch, unless the last write took more than `SHARE` of the time since.
+
+        `LONGEST` seconds after a write it is time in any case.
+        """
         return time.monotonic() >= self._ready
 
     @contextmanager
@@ -33,7 +38,7 @@ class Pace:
         began = time.monotonic()
         yield
         now = time.monotonic()
-        self._ready = now + (now - began) / SHARE
+        self._ready = now + min((now - began) / SHARE, LONGEST)
 
     def rate(self, n_twoF: int) -> float:
         """Values of 2F a second since this run began."""

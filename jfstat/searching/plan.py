@@ -61,7 +61,9 @@ class SearchPlan(NamedTuple):
         return first if part == 0 else max(first, sum(self.bands[part - 1]))
 
 
-def search_plan(data: FstatData, bank: Doppler, batch_size: int | None = None) -> SearchPlan:
+def search_plan(
+    data: FstatData, bank: Doppler, batch_size: int | None = None, *, n_parts: int | None = None
+) -> SearchPlan:
     """How `search` would cut up a search, and the memory that it would take; nothing is run.
 
     Parameters
@@ -71,6 +73,8 @@ def search_plan(data: FstatData, bank: Doppler, batch_size: int | None = None) -
         A stack of templates.
     batch_size : int, optional
         As for `search`.
+    n_parts : int, optional
+        Parts of the band, instead of as many as the memory needs.
 
     Raises
     ------
@@ -79,7 +83,7 @@ def search_plan(data: FstatData, bank: Doppler, batch_size: int | None = None) -
     """
     stack = stacked_bank(bank)
     method = method_for(data)
-    n_parts = parts_needed(data, stack, method)
+    n_parts = parts_needed(data, stack, method) if n_parts is None else n_parts
     # all of one width, so that one compilation serves them; the last overlaps with the one before
     width = -(-data.layout.n_frequencies // n_parts)
     bands = [(min(i * width, data.layout.n_frequencies - width), width) for i in range(n_parts)]

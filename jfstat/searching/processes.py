@@ -1,24 +1,74 @@
-"""Several processes that search together: the first reads and writes files, the others learn from it."""
+"""Several processes that search together: the first reads and writes files, and all decide alike."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import jax
 import numpy as np
 
+from jfstat.data.fstatdata import FstatData
+from jfstat.searching.plan import SearchPlan, search_plan
+from jfstat.templates import Doppler
+
+NOTHING, CONTENT, ERROR = 0, 1, 2
+"""Kinds of what the first process sends."""
+
 
 def is_first() -> bool:
-    """Whether this process is the one to write files and to show progress."""
+    """Whether this process is the first of those that jax.distributed joined, or alone."""
     return jax.process_index() == 0
 
 
-def from_first(content: bytes | None) -> bytes | None:
-    """What the first process has, on all of them, which must all call this."""
-    if jax.process_count() == 1:
-        return content
+def first_does(work: Callable[[], bytes | None], together: bool) -> bytes | None:
+    """What `work` returns, or the ValueError it raises, on the first process; the same on all, which all call this.
+
+    Parameters
+    ----------
+    work : callable
+    together : bool
+        Whether the processes work together at all; each does its own if not.
+    """
+    if not together or jax.process_count() == 1:
+        return work()
     from jax.experimental.multihost_utils import broadcast_one_to_all
 
-    size = int(broadcast_one_to_all(np.int64(-1 if content is None else len(content))))
-    if size < 0:
+    kind, content = NOTHING, b""
+    if is_first():
+        try:
+            found = work()
+            kind, content = (NOTHING, b"") if found is None else (CONTENT, found)
+        except ValueError as error:
+            kind, content = ERROR, str(error).encode()
+    kind, size = (int(x) for x in broadcast_one_to_all(np.array([kind, len(content)], np.int64)))
+    if kind == NOTHING:
         return None
-    own = np.zeros(size, np.uint8) if content is None or len(content) != size else np.frombuffer(content, np.uint8)
-    return np.asarray(broadcast_one_to_all(own), np.uint8).tobytes()
+    own = np.frombuffer(content, np.uint8) if is_first() else np.zeros(size, np.uint8)
+    content = np.asarray(broadcast_one_to_all(own), np.uint8).tobytes()
+    if kind == ERROR:
+        raise ValueError(content.decode())
+    return content
+
+
+def agreed_plan(data: FstatData, stack: Doppler, plan: SearchPlan, together: bool) -> SearchPlan:
+    """A plan that suits the memory of all processes, the same on all.
+
+    Raises
+    ------
+    ValueError
+        If they search different data or banks.
+    """
+    if not together:
+        return plan
+    from jax.experimental.multihost_utils import process_allgather
+
+    layout = data.layout
+    same = [len(stack.alpha), layout.n_frequencies, layout.n_fft, data.epoch, float(np.sum(stack.alpha))]
+    each = np.asarray(process_allgather(np.array([plan.batch_size, len(plan.bands), *same], np.float64)))
+    each = each.reshape(-1, 2 + len(same))
+    if np.any(np.abs(each[:, 2:] - each[0, 2:]) > 1e-9 * np.abs(each[0, 2:])):
+        raise ValueError("data and bank must be the same in all processes: prepare the same files everywhere.")
+    size, n_parts = int(each[:, 0].min()), int(each[:, 1].max())
+    if np.all(each[:, 0] == size) and np.all(each[:, 1] == n_parts):
+        return plan
+    return search_plan(data, stack, size, n_parts=n_parts)

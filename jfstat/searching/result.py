@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SUBBAND_KEYS = ("start", "stop", "twoF")
 """Of ``meta["loudest_per_subband"]``: first frequency and end of each sub-band, Hz, and its loudest 2F."""
-OWN_KEYS = ("unit", "identity", "top", "cluster", "metric")
+OWN_KEYS = ("unit", "identity", "top", "parts", "cluster", "metric")
 """What a unit's meta holds for `merge` and the table of the whole does not."""
 
 
@@ -77,6 +77,7 @@ def result_table(
         "unit": None if unit is None else list(unit),
         "identity": own,
         "top": top,
+        "parts": {"bands": [list(band) for band in plan.bands], "same_source": plan.same_source},
         "cluster": cluster,
         "metric": flat_metric(data, n_spins, reftime, fmax).tolist(),
     }
@@ -99,9 +100,9 @@ def _frequencies(data: FstatData, index: np.ndarray) -> np.ndarray:
 def _subbands(data: FstatData, plan: SearchPlan, state: State) -> dict[str, list[float]]:
     """Of all sub-bands in which something was computed, those of the parts of the band one after the other."""
     rows = []
-    for part, (first, _) in enumerate(plan.bands):
-        edges = _frequencies(data, np.maximum(first + state.edges, plan.first_new(part))).tolist()
-        rows += zip(edges[:-1], edges[1:], state.subbands[part].tolist(), strict=True)
+    for part, ((first, _), found) in enumerate(zip(plan.bands, state.subbands, strict=True)):
+        edges = _frequencies(data, np.maximum(first + found.edges, plan.first_new(part))).tolist()
+        rows += zip(edges[:-1], edges[1:], found.twoF.tolist(), strict=True)
     rows = [row for row in rows if row[2] > -np.inf]
     return {k: [row[i] for row in rows] for i, k in enumerate(SUBBAND_KEYS)}
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +13,10 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.searching.batches import Found, check_mesh, run, spans_processes, task_for
+from jfstat.searching.batches import Step, check_mesh, run, spans_processes, task_for
 from jfstat.searching.checkpoint import (
-    check_checkpoint,
     checkpoint_bytes,
+    checkpoint_path,
     differences,
     identity,
     read_checkpoint,
@@ -23,21 +24,20 @@ from jfstat.searching.checkpoint import (
 )
 from jfstat.searching.pace import Pace
 from jfstat.searching.plan import SearchPlan, search_plan, share, stacked_bank
-from jfstat.searching.processes import from_first, is_first
+from jfstat.searching.processes import agreed_plan, first_does, is_first
 from jfstat.searching.progress import progress_bar
 from jfstat.searching.result import result_table
 from jfstat.searching.state import State, initial_state, merge_peaks
-from jfstat.searching.stop import SearchStopped, stop_requests
+from jfstat.searching.stop import SearchStopped, StopRequest, stop_requests
 from jfstat.searching.tables import bank_from_table
-from jfstat.searching.tally import subband_edges
 from jfstat.statistic.check import check_data, check_point, fit
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-FAILED = -1
-"""Stop request of a process that cannot go on, whose number no signal has."""
+FAILED = 1 << 16
+"""Stop request of a process that cannot go on: larger than any signal's number, since the largest is told to all."""
 
 
 def search(
@@ -89,7 +89,7 @@ def search(
         on an accelerator as many as fit into most of the free memory.
     per_detector : bool
         Whether to add each detector's own 2F, and with several detectors the line-robust ``log10BSGL`` (see
-        `linerobust.log10_bsgl`), which costs a direct sum over the data for each candidate.
+        `linerobust.log10_bsgl`), for which the data are narrowed around each candidate.
     amplitudes : bool
         Whether to add estimates of the amplitude parameters and their errors; with `per_detector`, they cost nothing.
     cluster : float, optional
@@ -106,7 +106,7 @@ def search(
         One row a candidate, a pair of template and frequency, loudest first; neighbours of a loud candidate are
         candidates too, unless clustered. Columns ``freq`` (Hz), ``f1dot`` (Hz/s), ... at the time ``meta["reftime"]``,
         ``alpha``, ``delta`` (rad), with orbits ``asini``, ``period``, ``tp`` (s), ``ecc``, ``argp`` (rad), then
-        ``twoF`` from `twoF_band`; as asked for, ``twoF_H1``, ... from `fstat`, ``log10BSGL``, ``h0``, ``cosi``,
+        ``twoF`` from `twoF_band`; as asked for, ``twoF_H1``, ... as from `fstat`, ``log10BSGL``, ``h0``, ``cosi``,
         ``psi``, ``phi0`` and their ``_error``; and ``template``, the index into the bank. Meta: version, reftime,
         detectors, ephemeris, start (GPS s), tspan (s), n_templates, n_twoF, the number of values of 2F computed,
         batch_size, device_bytes, the memory allowed for on the device (see `search_plan`), false_alarm, the
@@ -128,27 +128,69 @@ def search(
     check_worst_templates(data, stack)
     check_mesh(mesh)
     _check_options(top, threshold, batch_size, unit, cluster)
-    top = None if top is None else int(top)
-    path = None if checkpoint is None else check_checkpoint(checkpoint)
-    own = {} if path is None and unit is None else identity(data, stack, top, threshold, unit)
-    state, plan = (None, None) if path is None else _resumed(path, stack, own, batch_size)
-    plan = search_plan(data, stack, batch_size) if plan is None else plan
-    may_shrink = batch_size is None and mesh is None
+    path = None if checkpoint is None else checkpoint_path(checkpoint)
+    # plain numbers, which JSON can hold
+    asked = Asked(
+        data,
+        stack,
+        None if top is None else int(top),
+        None if threshold is None else float(threshold),
+        None if unit is None else (int(unit[0]), int(unit[1])),
+        path,
+        mesh,
+        bool(progress),
+    )
+    own = {} if path is None and unit is None else identity(data, stack, asked.top, asked.threshold, asked.unit)
+    batch_size = None if batch_size is None else int(batch_size)
+    state, plan = (None, None) if path is None else _resumed(asked, own, batch_size)
+    if plan is None:
+        plan = agreed_plan(data, stack, search_plan(data, stack, batch_size), asked.together)
     while True:
         try:
-            state = _searched(data, stack, plan, state, top, threshold, path, mesh, progress, unit, own)
+            state = _searched(asked, plan, state, own)
             break
-        except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error):
-                raise
-            if not may_shrink or plan.batch_size == 1:
+        except DeviceFull as full:
+            if batch_size is not None or mesh is not None or plan.batch_size == 1 or (path and full.done):
+                kept = f" {full.done} batches are kept in {str(path)!r};" if path else ""
                 raise ValueError(
                     f"{plan.batch_size} template(s) at a time exhaust the device's memory, of which others may hold a "
-                    "part: free some, give a smaller batch_size or prepare a narrower band."
-                ) from error
+                    f"part:{kept} free some, give a smaller batch_size or prepare a narrower band."
+                ) from full
         # others may use the device too: half as many templates at a time, from the start, since batches shape results
         state, plan = None, plan._replace(batch_size=plan.batch_size // 2)
-    return result_table(data, stack, plan, state, top, per_detector, amplitudes, cluster, unit, own)
+    cluster = None if cluster is None else float(cluster)
+    return result_table(data, stack, plan, state, asked.top, per_detector, amplitudes, cluster, asked.unit, own)
+
+
+class Asked(NamedTuple):
+    """What `search` was asked for, checked: its arguments, with the bank as a stack on the host."""
+
+    data: FstatData
+    stack: Doppler
+    top: int | None
+    threshold: float | None
+    unit: tuple[int, int] | None
+    path: Path | None
+    mesh: Mesh | None
+    progress: bool
+
+    @property
+    def together(self) -> bool:
+        """Whether several processes work on it."""
+        return spans_processes(self.mesh)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process is the one of them to write files and to show progress."""
+        return not self.together or is_first()
+
+
+class DeviceFull(Exception):
+    """The device's memory is exhausted, after so many batches."""
+
+    def __init__(self, done: int):
+        super().__init__(done)
+        self.done = done
 
 
 def check_worst_templates(data: FstatData, stack: Doppler) -> None:
@@ -167,9 +209,7 @@ def _check_options(top: Any, threshold: Any, batch_size: Any, unit: Any, cluster
         raise ValueError(f"threshold must be a finite number or None, not {threshold!r}: give a value of 2F.")
     if batch_size is not None and (not _whole(batch_size) or batch_size < 1):
         raise ValueError(f"batch_size must be a whole number of at least 1, not {batch_size!r}, or None.")
-    if cluster is not None and not (
-        np.ndim(cluster) == 0 and np.isreal(cluster) and np.isfinite(cluster) and cluster > 0
-    ):
+    if cluster is not None and not (np.ndim(cluster) == 0 and np.isreal(cluster) and 0 < cluster < np.inf):
         raise ValueError(f"cluster must be a positive number or None, not {cluster!r}: give a mismatch, such as 1.")
     if unit is not None:
         pair = isinstance(unit, tuple) and len(unit) == 2 and all(map(_whole, unit))
@@ -181,20 +221,21 @@ def _whole(x: Any) -> bool:
     return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
 
 
-def _resumed(
-    path: Path, stack: Doppler, own: dict[str, Any], batch_size: int | None
-) -> tuple[State | None, SearchPlan | None]:
+def _resumed(asked: Asked, own: dict[str, Any], batch_size: int | None) -> tuple[State | None, SearchPlan | None]:
     """State and plan of the search that stopped; None each if there was none.
 
     Raises
     ------
     ValueError
-        If the checkpoint is of another search.
+        If the checkpoint cannot be written or read, or is of another search.
     """
-    content = from_first(checkpoint_bytes(path))
+    path = asked.path
+    if path is None:
+        return None, None
+    content = first_does(lambda: checkpoint_bytes(path), asked.together)
     if content is None:
         return None, None
-    state, plan, theirs = read_checkpoint(content, path, stack)
+    state, plan, theirs = read_checkpoint(content, path, asked.stack)
     differing = differences(theirs, own)
     if batch_size is not None and batch_size != plan.batch_size:
         differing = ", ".join(filter(None, [differing, f"batch_size ({plan.batch_size} there, {batch_size} here)"]))
@@ -205,66 +246,73 @@ def _resumed(
     return state, plan
 
 
-def _searched(
-    data: FstatData,
-    stack: Doppler,
-    plan: SearchPlan,
-    state: State | None,
-    top: int | None,
-    threshold: float | None,
-    path: Path | None,
-    mesh: Mesh | None,
-    progress: bool,
-    unit: tuple[int, int] | None,
-    own: dict[str, Any],
-) -> State:
-    """All batches of the plan, or of a unit of it, from a state on to the last."""
-    batches = plan.batches
-    first_job, last_job = share(len(batches) * len(plan.bands), unit)
-    state = initial_state(len(plan.bands)) if state is None else state
-    writes = path is not None and is_first()
+def _searched(asked: Asked, plan: SearchPlan, state: State | None, own: dict[str, Any]) -> State:
+    """All batches of the plan, or of a unit of it, from a state on to the last.
+
+    Raises
+    ------
+    DeviceFull
+        If the device's memory does not suffice.
+    """
+    batches, n_parts = plan.batches, len(plan.bands)
+    first_job, last_job = share(len(batches) * n_parts, asked.unit)
+    state = initial_state(n_parts) if state is None else state
+    templates = np.tile(batches[:, 1], n_parts)[first_job:last_job]
+    begun, show = int(templates[: state.done].sum()), asked.progress and asked.is_first
+    bar = progress_bar(int(templates.sum()), show, "search", "templates", begun)
     pace, failure = Pace(state.n_twoF), None
-
-    def templates(jobs: slice) -> int:
-        return int(np.tile(batches[:, 1], len(plan.bands))[jobs].sum())
-
-    total, begun = templates(slice(first_job, last_job)), templates(slice(first_job, first_job + state.done))
-    show = progress and is_first()
-    with stop_requests(path is not None) as request, progress_bar(total, show, "search", "templates", begun) as advance:
-        for part in range(len(plan.bands)):
+    with stop_requests(asked.path is not None) as request, bar as advance:
+        for part in range(n_parts):
             begin = max(first_job + state.done - part * len(batches), 0)
             end = min(last_job - part * len(batches), len(batches))
             if begin >= end:
                 continue
-            task = task_for(data, stack, plan, part, top, threshold, mesh)
-            state = state.with_edges(subband_edges(task.data.layout))
-            for step in run(task, batches[begin:end], mesh, request):
-                state = _taken_in(state, part, step.found, top, threshold)
+            # nothing here holds the last part's data while the next are made
+            for step in _steps(asked, plan, part, batches[begin:end], request, state.done):
+                state = _taken_in(state, part, step, asked)
                 advance(sum(found.n_templates for found in step.found), _note(state, pace))
                 ended = state.done == last_job - first_job
-                if writes and path is not None and failure is None and (ended or step.stop or pace.due()):
+                due = failure is None and (ended or step.stop or pace.due())
+                if asked.path is not None and asked.is_first and due:
                     try:
                         with pace.writing():
-                            write_checkpoint(path, state, plan, own)
+                            write_checkpoint(asked.path, state, plan, own)
                     except ValueError as error:
-                        if not spans_processes(mesh):
+                        if not asked.together:
                             raise
                         # the others wait in the next step, whose stop request tells them
                         request.signal, failure = FAILED, error
                 if step.stop and not ended:
-                    raise failure or _stopped(step.stop, state.done, last_job - first_job, path)
+                    raise failure or _stopped(step.stop, state.done, last_job - first_job, asked.path)
     if failure is not None:
         raise failure
     return state
 
 
-def _taken_in(state: State, part: int, found: list[Found], top: int | None, threshold: float | None) -> State:
-    peaks, histogram, subbands = state.peaks, state.histogram, state.subbands.copy()
-    for batch in found:
-        peaks = merge_peaks(peaks, batch.peaks, top, threshold)
+def _steps(
+    asked: Asked, plan: SearchPlan, part: int, batches: np.ndarray, request: StopRequest, done: int
+) -> Iterator[Step]:
+    """Batches of a part of the band; `done` were done before."""
+    try:
+        task = task_for(asked.data, asked.stack, plan, part, asked.top, asked.threshold, asked.mesh)
+        for step in run(task, batches, asked.mesh, request):
+            yield step
+            done += len(step.found)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise DeviceFull(done) from error
+
+
+def _taken_in(state: State, part: int, step: Step, asked: Asked) -> State:
+    peaks, histogram, subbands = state.peaks, state.histogram, list(state.subbands)
+    own = subbands[part].with_edges(step.edges)
+    for batch in step.found:
+        peaks = merge_peaks(peaks, batch.peaks, asked.top, asked.threshold)
         histogram = histogram + batch.histogram
-        subbands[part] = np.maximum(subbands[part], batch.subbands)
-    return state._replace(done=state.done + len(found), peaks=peaks, histogram=histogram, subbands=subbands)
+        own = own._replace(twoF=np.maximum(own.twoF, batch.subbands))
+    subbands[part] = own
+    return State(state.done + len(step.found), peaks, histogram, tuple(subbands))
 
 
 def _stopped(number: int, done: int, total: int, path: Path | None) -> BaseException:

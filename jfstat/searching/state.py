@@ -29,6 +29,28 @@ class Peaks(NamedTuple):
 NO_PEAKS = Peaks(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
 
 
+class Subbands(NamedTuple):
+    """The loudest of each sub-band of a part of the band; empty until the part was begun.
+
+    Attributes
+    ----------
+    edges : (S + 1,) int64
+        First frequency of each, counted from the part's first, and the end of the last.
+    twoF : (S,) float32
+        -inf where nothing was computed yet.
+    """
+
+    edges: np.ndarray
+    twoF: np.ndarray
+
+    def with_edges(self, edges: np.ndarray) -> Subbands:
+        """The same, or, of a part just begun, with room for what will be found."""
+        return self if len(self.edges) else Subbands(edges, np.full(len(edges) - 1, -np.inf, np.float32))
+
+
+NO_SUBBANDS = Subbands(np.empty(0, np.int64), np.empty(0, np.float32))
+
+
 class State(NamedTuple):
     """Where a search stands; whatever order or division its batches were done in, the end is the same.
 
@@ -39,35 +61,25 @@ class State(NamedTuple):
     peaks : Peaks
     histogram : (H,) int64
         Values of 2F in each bin of `tally.HISTOGRAM_EDGES`.
-    subbands : (P, S) float32
-        Largest 2F in each sub-band of each part of the band; -inf where there is none yet.
-    edges : (S + 1,) int64
-        First frequency of each sub-band, counted from its part's first, and the end of the last.
+    subbands : tuple of Subbands
+        Of each part of the band.
     """
 
     done: int
     peaks: Peaks
     histogram: np.ndarray
-    subbands: np.ndarray
-    edges: np.ndarray
+    subbands: tuple[Subbands, ...]
 
     @property
     def n_twoF(self) -> int:
         """Values of 2F computed."""
         return int(self.histogram.sum())
 
-    def with_edges(self, edges: np.ndarray) -> State:
-        """The same with room for the sub-bands, which are known once a part of the band is there."""
-        if len(self.edges) == len(edges):
-            return self
-        shape = (len(self.subbands), len(edges) - 1)
-        return self._replace(subbands=np.full(shape, -np.inf, np.float32), edges=edges)
-
 
 def initial_state(n_parts: int) -> State:
     """Nothing done, nothing found."""
     histogram = np.zeros(len(HISTOGRAM_EDGES), np.int64)
-    return State(0, NO_PEAKS, histogram, np.empty((n_parts, 0), np.float32), np.empty(0, np.int64))
+    return State(0, NO_PEAKS, histogram, (NO_SUBBANDS,) * n_parts)
 
 
 def merge_peaks(first: Peaks, second: Peaks, top: int | None, threshold: float | None) -> Peaks:

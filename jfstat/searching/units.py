@@ -14,6 +14,8 @@ from jfstat.searching.tables import plain_column
 if TYPE_CHECKING:
     from astropy.table import QTable
 
+DECIDE = ("cluster", "batch_size", "parts")
+"""Of the meta of units: how the whole work was cut up, which must be one way for all."""
 MAY_DIFFER = ("unit", "platform", "jax")
 """Of the identities of units: machines of a pool differ."""
 
@@ -68,9 +70,7 @@ def _check_same_search(tables: Sequence[Any]) -> int:
     for i, table in enumerate(tables):
         meta = table.meta
         found = [differences(first["identity"], meta["identity"], MAY_DIFFER)]
-        found += [
-            f"{name} ({first[name]}, {meta[name]})" for name in ("cluster", "batch_size") if meta[name] != first[name]
-        ]
+        found += [f"{name} ({first[name]}, {meta[name]})" for name in DECIDE if meta[name] != first[name]]
         if meta["unit"][1] != first["unit"][1]:
             found = [f"the number of units ({first['unit'][1]}, {meta['unit'][1]})"]
         if table.colnames != tables[0].colnames:
