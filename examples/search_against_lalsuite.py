@@ -142,8 +142,9 @@ def compare_banks() -> dict[str, Any]:
     rows = {}
     for band in pilot.BANDS:
         top = band.fmin + pilot.WHOLE.width
+        width = 0.05 + 1.1e-4 * top  # LALSuite's Doppler shifts and running median
         narrow = jfstat.simulate_sfts(
-            ["H1", "L1"], timestamps=pilot.timestamps(100), fmin=top - 0.05, fmax=top + 0.05, sqrt_sx=pilot.SQRT_SX
+            ["H1", "L1"], timestamps=pilot.timestamps(100), fmin=top - width, fmax=top + width, sqrt_sx=pilot.SQRT_SX
         )
         data = jfstat.prepare(narrow, top - 0.001, top, START, pilot.SQRT_SX, guard=0.02, bank=False)
         bank = pilot.bank_for(band, pilot.WHOLE, data)
@@ -165,13 +166,13 @@ def compare_banks() -> dict[str, Any]:
                 command = [lal_program("lalpulsar_ComputeFstatistic_v2"), *options, f"--metricType={number}"]
                 done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
                 found = re.search(r"[Nn]umber of templates:?\s*=?\s*([\d.e+]+)", done.stdout + done.stderr)
-                row[f"lalsuite_{kind}"] = float(found[1]) if found else None
-                if not found:
-                    print(done.stdout[-500:], done.stderr[-500:])
+                if done.returncode or not found:
+                    raise SystemExit(f"{command[0]} failed: {done.stderr[-2000:]}")
+                row[f"lalsuite_{kind}"] = int(float(found[1]))
         rows[band.name] = row
         print(band.name, row, flush=True)
     names = list(rows["A1"])
-    return {"bands": rows, "total": {k: sum(row[k] or 0 for row in rows.values()) for k in names}}
+    return {"bands": rows, "total": {k: sum(row[k] for row in rows.values()) for k in names}}
 
 
 def main() -> None:

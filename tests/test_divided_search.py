@@ -350,6 +350,12 @@ def started(*arguments):
     )
 
 
+def free_address():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
 def finished(*processes):
     for process in processes:
         _, error = process.communicate(timeout=300)
@@ -364,9 +370,7 @@ def test_devices_and_processes_do_not_change_the_table(tmp_path):
     pattern = ";".join(map(str, jfstat.write_sfts(sfts, tmp_path)))
     finished(started("plain", tmp_path / "plain.ecsv", "", "", pattern))
     finished(started("devices", tmp_path / "devices.ecsv", "", "", pattern))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = free_address()
     finished(*(started("processes", tmp_path / f"process{i}.ecsv", address, i, pattern) for i in (0, 1)))
     plain = (tmp_path / "plain.ecsv").read_text()
     for name in ("devices", "process0", "process1"):
@@ -381,6 +385,32 @@ def test_devices_and_processes_do_not_change_the_table(tmp_path):
     assert "/nowhere/checkpoint" in said[0][0]
     assert "the disk is full" in said[0][1]
     assert "another process could not write" in said[1][1]
+
+
+@pytest.mark.slow
+def test_the_program_under_jax_distributed_with_orbits(tmp_path):
+    """JAX must join the processes before anything is computed, orbits of options as well."""
+    sfts = jfstat.simulate_sfts("H1", START, 43200, 48.9, 51.2, sqrt_sx=4e-24)
+    pattern = ";".join(map(str, jfstat.write_sfts(sfts, tmp_path)))
+    command = [sys.executable, "-m", "jfstat", "search", f"--DataFiles={pattern}", "--Freq=50", "--FreqBand=0.02"]
+    command += ["--Alpha=1", "--Delta=0.4", "--assumeSqrtSX=4e-24", "--orbitasini=0.01", "--orbitPeriod=40000"]
+    command += [f"--orbitTp={START}", "--distributed", f"--coordinator={free_address()}", "--numProcesses=2"]
+    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+    processes = [
+        subprocess.Popen(
+            [*command, f"--processId={i}", f"--outputFstat={tmp_path}/found.ecsv"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for i in (0, 1)
+    ]
+    said = [process.communicate(timeout=300) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    assert "loudest of 1000 candidates" in said[0][0]
+    assert "candidates" not in said[1][0]
+    assert len(jfstat.read_candidates(tmp_path / "found.ecsv")) == 1000
 
 
 def test_the_plan_names_every_template_once(data, bank):

@@ -105,6 +105,16 @@ def test_columns_units_and_meta(data, bank):
     assert max(tallies["loudest_per_subband"]["twoF"]) == found["twoF"][0]
     assert 0 <= found.meta.pop("false_alarm") < 1e-6
     assert found.meta == {
+        "fmin": data.frequencies[0],
+        "fmax": data.frequencies[-1],
+        "dfreq": pytest.approx(1 / 86400),
+        "tsft": 1800,
+        "n_sfts": [24, 24],
+        "top": 3,
+        "threshold": None,
+        "cluster": None,
+        "Fstar0": 0.0,
+        "oLGX": None,
         "version": jfstat.__version__,
         "reftime": START,
         "detectors": ["H1", "L1"],

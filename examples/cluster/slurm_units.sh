@@ -19,7 +19,7 @@ set -u
 unit=$SLURM_ARRAY_TASK_ID
 
 jfstat search --DataFiles 'sfts/*.sft' --Freq 100 --FreqBand 1 \
-    --Alpha 3.5197 --AlphaBand 0.006 --Delta -0.8307 --DeltaBand 0.004 \
+    --Alpha 3.5170 --AlphaBand 0.006 --Delta -0.8310 --DeltaBand 0.004 \
     --f1dot -3e-14 --f1dotBand 3.5e-14 --metricMismatch 0.1 --NumCandidatesToKeep 1000 \
     --unit "$unit/64" --checkpoint "units/$unit.checkpoint" --outputFstat "units/$unit.ecsv" &
 search=$!

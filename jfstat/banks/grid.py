@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from jfstat.banks.cover import Templates, Wanted, cover_positions, cover_region
+from jfstat.banks.cover import cover_positions, cover_region
 from jfstat.banks.phasemetric import factor
 from jfstat.banks.regions import Box, Disc, Polygon, Region, WholeSky, unit_vector
+from jfstat.banks.wanted import Templates, Wanted
 from jfstat.data.fstatdata import FstatData
 from jfstat.templates import Doppler, Orbit
 from jfstat.validation import derivative_unit, frequency, gps_integer, gps_time, in_unit
@@ -91,8 +92,11 @@ def grid(
     -----
     The lattices are A_n* (see `jfstat.banks.lattice`) in the metric of the phase, averaged neither over antenna
     patterns nor amplitudes (see `metric` with ``phase_only=True``), at the highest frequency of `data`: for days of
-    data and more that is the loss of 2F, to second order; for less than about a day antenna patterns matter too. A
-    spin-down whose range costs less than the mismatch has the middle of its range in all templates.
+    data and more that is the loss of 2F, to second order: of 500 to 2000 random signals a bank none lost more than
+    `mismatch` in 1 to 100 d of data (examples/bank_coverage.py). The shorter the data, the more the change of the
+    antenna patterns between templates comes on top: in 6 h, whole sky, and at a mismatch of 0.1, 0.05 % of signals lose
+    up to 1.14 times that. A spin-down whose range costs less than the mismatch has the middle of its range in all
+    templates.
     """
     if data is not None and not isinstance(data, FstatData):
         raise ValueError(f"data must be FstatData from jfstat.prepare or None, not {type(data).__name__}.")

@@ -126,7 +126,7 @@ def add_templates(group: Any) -> None:
         type=number,
         metavar="M",
         help="place templates of sky and spin-down on a lattice with at most this mismatch, by the metric of the data, "
-        "no unit; the frequency's bins cost 0.07 more in the mean (default: a flat grid)",
+        "at the best frequency; its bins cost 0.07 more in the mean (default: a flat grid)",
     )
     add_orbit(group)
     for option, unit, _ in ORBIT_OPTIONS.values():
@@ -138,7 +138,8 @@ def add_templates(group: Any) -> None:
     group.add_argument(
         "--gridFile",
         metavar="FILE",
-        help="instead of all these: a table of templates, .ecsv or .hdf5, with columns alpha, delta, f1dot, ...",
+        help="instead of all these: a table of templates, .ecsv or .hdf5, with columns alpha, delta, f1dot, ... and an "
+        "orbit's (LALSuite's own grid files are not read)",
     )
 
 
@@ -152,8 +153,11 @@ def templates_of(arguments: argparse.Namespace) -> Templates:
     """
     orders = ("f1dot", "f2dot", "f3dot")
     if arguments.gridFile is not None:
-        others = ["Alpha", "Delta", "skyRegion", "skyRadius", "metricMismatch", *orders]
-        given = [name for name in others if getattr(arguments, name) is not None]
+        singles = ["Alpha", "Delta", *orders, *(option for option, _, _ in ORBIT_OPTIONS.values())]
+        others = [
+            f"{prefix}{name}{suffix}" for name in singles for prefix, suffix in (("", ""), ("", "Band"), ("d", ""))
+        ]
+        given = [name for name in [*others, "skyRegion", "skyRadius", "metricMismatch"] if getattr(arguments, name)]
         if given:
             raise ValueError(f"--{given[0]} and --gridFile exclude each other: the file holds the templates.")
         table = bank_from_table(read_candidates(arguments.gridFile))

@@ -21,7 +21,6 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of all units, .ecsv or .hdf5, in any order")
     parser.add_argument(
         "--outputFstat",
-        "-F",
         required=True,
         metavar="FILE",
         help="candidates: .ecsv, .hdf5, or anything else for ComputeFstatistic_v2's text format",

@@ -85,7 +85,6 @@ def add_parser(subparsers: Any) -> None:
     out = parser.add_argument_group("output")
     out.add_argument(
         "--outputFstat",
-        "-F",
         metavar="FILE",
         help="refined candidates: .ecsv or .hdf5 with errors and messages, or anything else for ComputeFstatistic_v2's "
         "text format, without",

@@ -20,15 +20,18 @@ from jfstat.commandline.options import (
     gps,
     noise_floors,
     number,
+    numbers,
     option_type,
     whole_second,
 )
+from jfstat.data.fstatdata import FstatData
 from jfstat.data.prepare import prepare
 from jfstat.searching.cost import estimated_seconds
 from jfstat.searching.plan import search_plan, share
 from jfstat.searching.processes import first_does, is_first
-from jfstat.searching.search import search
+from jfstat.searching.search import all_fit, search
 from jfstat.searching.tables import check_writable, write_candidates
+from jfstat.sfts.container import SFTs
 
 
 @option_type("a unit of work: give 3/64 for the third of 64")
@@ -68,7 +71,6 @@ def add_parser(subparsers: Any) -> None:
     out = parser.add_argument_group("output")
     out.add_argument(
         "--outputFstat",
-        "-F",
         metavar="FILE",
         help="candidates: .ecsv, .hdf5, or anything else for ComputeFstatistic_v2's text format",
     )
@@ -78,12 +80,18 @@ def add_parser(subparsers: Any) -> None:
         metavar="N",
         help="keep at most this many, the loudest (default 1000, or all above --TwoFthreshold)",
     )
-    out.add_argument("--TwoFthreshold", type=number, metavar="2F", help="keep only 2F at or above this, no unit")
+    out.add_argument("--TwoFthreshold", "-F", type=number, metavar="2F", help="keep only 2F at or above this, no unit")
     out.add_argument(
         "--cluster",
         type=number,
         metavar="M",
         help="keep only the loudest of candidates within this mismatch of it by the metric, no unit, such as 1",
+    )
+    out.add_argument(
+        "--Fstar0", type=number, default=0.0, metavar="F", help="log10BSGL: the transition scale, no unit (default 0)"
+    )
+    out.add_argument(
+        "--oLGX", type=numbers, metavar="X,...", help="log10BSGL: prior line odds of each detector (default: equal)"
     )
     out.add_argument(
         "--noDetails",
@@ -140,24 +148,24 @@ def run(arguments: argparse.Namespace) -> None:
     first_does(lambda: arguments.outputFstat and check_writable(arguments.outputFstat), arguments.distributed)
     say = print if is_first() else lambda *words: None
     reftime = whole_second(arguments.refTime, "--refTime")
-    if templates.table is not None:
-        reftime = reftime if templates.table.reftime is None else templates.table.reftime
+    if templates.table is not None and templates.table.reftime is not None:
+        if reftime not in (None, templates.table.reftime):
+            raise ValueError(f"--refTime is {reftime} and --gridFile's {templates.table.reftime}: leave --refTime out.")
+        reftime = templates.table.reftime
     sfts = read_band(arguments, fmin, fmax, arguments.guard, templates.orbit, templates.fdots, reftime)
     # a band of no width is one frequency, as in ComputeFstatistic_v2: less than a bin wide
     fmax = max(fmax, fmin + 0.25 / (sfts.end - sfts.start))
-    data = prepare(
-        sfts,
-        fmin,
-        fmax,
-        reftime,
-        noise_floors(arguments),
-        ephemeris(arguments),
-        arguments.guard,
-        orbit=templates.orbit,
-        fdots=templates.fdots,
-    )
-    del sfts  # prepared data are all that is needed; SFTs may fill the memory
+
+    def prepared(sfts: SFTs, fdots: list[tuple[float, float]]) -> FstatData:
+        floors, tables = noise_floors(arguments), ephemeris(arguments)
+        return prepare(sfts, fmin, fmax, reftime, floors, tables, arguments.guard, orbit=templates.orbit, fdots=fdots)
+
+    data = prepared(sfts, templates.fdots)
     bank = templates.bank(data)
+    if templates.mismatch is not None and not all_fit(data, bank):
+        # a lattice reaches beyond its ranges by up to a cell, which far from the reference time is a drift to allow for
+        data = prepared(sfts, [(float(x.min()), float(x.max())) for x in np.asarray(bank.fkdot)[:, 1:].T])
+    del sfts  # prepared data are all that is needed; SFTs may fill the memory
     say(data)
     plan = search_plan(data, bank, arguments.batchSize)
     parts = "" if len(plan.bands) == 1 else f", the band in {len(plan.bands)} parts"
@@ -183,6 +191,8 @@ def run(arguments: argparse.Namespace) -> None:
         batch_size=arguments.batchSize,
         per_detector=not arguments.noDetails,
         amplitudes=not arguments.noDetails,
+        fstar0=arguments.Fstar0,
+        olgx=arguments.oLGX,
         cluster=arguments.cluster,
         unit=arguments.unit,
     )

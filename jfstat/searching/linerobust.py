@@ -12,8 +12,8 @@ def log10_bsgl(twoF: Any, twoF_per_detector: Any, fstar0: float = -np.inf, olgx:
     """log10 of the odds of a signal against Gaussian noise or a line in one of the detectors.
 
     ln B = F - ln(exp(C) + sum_X p_X exp(F_X)), F = 2F/2, C = F*_0 - ln(1 + o), p_X = o_X/(1 + o), o = sum of the o_X
-    (Keitel, Prix, Papa, Leaci & Siddiqi 2014, Phys. Rev. D 89, 064023, equation 36; LALSuite:
-    XLALCreateBSGLSetup and XLALComputeBSGL with the logarithmic correction, for one segment).
+    (Keitel, Prix, Papa, Leaci & Siddiqi 2014, Phys. Rev. D 89, 064023; LALSuite: XLALCreateBSGLSetup and
+    XLALComputeBSGL with the logarithmic correction, for one segment).
 
     Parameters
     ----------

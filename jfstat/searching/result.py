@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -24,8 +24,24 @@ if TYPE_CHECKING:
 
 SUBBAND_KEYS = ("start", "stop", "twoF")
 """Of ``meta["loudest_per_subband"]``: first frequency and end of each sub-band, Hz, and its loudest 2F."""
-OWN_KEYS = ("unit", "identity", "top", "parts", "cluster", "metric")
+OWN_KEYS = ("unit", "identity", "parts", "metric")
 """What a unit's meta holds for `merge` and the table of the whole does not."""
+
+
+class Lines(NamedTuple):
+    """Of the line-robust statistic: F*0, and the odds of a line in each detector; see `linerobust.log10_bsgl`."""
+
+    fstar0: float
+    olgx: tuple[float, ...] | None
+
+
+class Extras(NamedTuple):
+    """What to tell of candidates besides where they are and how loud; as for `search`."""
+
+    per_detector: bool
+    amplitudes: bool
+    lines: Lines
+    cluster: float | None
 
 
 def result_table(
@@ -34,9 +50,8 @@ def result_table(
     plan: SearchPlan,
     state: State,
     top: int | None,
-    per_detector: bool,
-    amplitudes: bool,
-    cluster: float | None,
+    threshold: float | None,
+    extras: Extras,
     unit: tuple[int, int] | None,
     own: dict[str, Any],
 ) -> QTable:
@@ -46,15 +61,17 @@ def result_table(
     peaks = state.peaks
     found = _candidates(data, stack, peaks)
     columns = candidate_columns(found) | {"twoF": peaks.twoF.astype(np.float64)}
-    if per_detector or amplitudes:
-        kept = kept_columns(data, found, amplitudes)
+    if extras.per_detector or extras.amplitudes:
+        kept = kept_columns(data, found, extras.amplitudes)
         each = {name: x for name, x in kept.items() if name.startswith("twoF_")}
         if len(data.detectors) == 1:
             each = {f"twoF_{data.detectors[0]}": columns["twoF"].copy()}
-        if per_detector:
+        if extras.per_detector:
             columns |= each
             if len(data.detectors) > 1:
-                columns["log10BSGL"] = log10_bsgl(columns["twoF"], np.stack(list(each.values()), axis=-1))
+                columns["log10BSGL"] = log10_bsgl(
+                    columns["twoF"], np.stack(list(each.values()), axis=-1), *extras.lines
+                )
         columns |= {name: x for name, x in kept.items() if not name.startswith("twoF_")}
     columns["template"] = peaks.template
     reftime = data.reftime if stack.reftime is None else stack.reftime
@@ -76,9 +93,17 @@ def result_table(
         "loudest_per_subband": _subbands(data, plan, state),
         "unit": None if unit is None else list(unit),
         "identity": own,
+        "fmin": float(data.band.fmin),
+        "fmax": float(_frequencies(data, np.array(data.layout.n_frequencies - 1))),
+        "dfreq": 1 / (2 * float(data.tspan)),
+        "tsft": float(data.coverage.tsft),
+        "n_sfts": np.sum(np.asarray(data.coverage.weight) > 0, axis=1).tolist(),
         "top": top,
+        "threshold": threshold,
+        "Fstar0": extras.lines.fstar0,
+        "oLGX": None if extras.lines.olgx is None else list(extras.lines.olgx),
         "parts": {"bands": [list(band) for band in plan.bands], "same_source": plan.same_source},
-        "cluster": cluster,
+        "cluster": extras.cluster,
         "metric": flat_metric(data, n_spins, reftime, fmax).tolist(),
     }
     return finished(columns, meta) if unit is None else in_units(columns, meta)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,11 +22,12 @@ from jfstat.searching.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from jfstat.searching.linerobust import log10_bsgl
 from jfstat.searching.pace import Pace
 from jfstat.searching.plan import SearchPlan, search_plan, share, stacked_bank
 from jfstat.searching.processes import agreed_plan, first_does, is_first
 from jfstat.searching.progress import progress_bar
-from jfstat.searching.result import result_table
+from jfstat.searching.result import Extras, Lines, result_table
 from jfstat.searching.state import State, initial_state, merge_peaks
 from jfstat.searching.stop import SearchStopped, StopRequest, stop_requests
 from jfstat.searching.tables import bank_from_table
@@ -52,6 +53,8 @@ def search(
     batch_size: int | None = None,
     per_detector: bool = True,
     amplitudes: bool = True,
+    fstar0: float = 0.0,
+    olgx: Sequence[float] | None = None,
     cluster: float | None = None,
     unit: tuple[int, int] | None = None,
 ) -> QTable:
@@ -92,6 +95,11 @@ def search(
         `linerobust.log10_bsgl`), for which the data are narrowed around each candidate.
     amplitudes : bool
         Whether to add estimates of the amplitude parameters and their errors; with `per_detector`, they cost nothing.
+    fstar0 : float
+        Of ``log10BSGL``: the transition scale F*0, as ComputeFstatistic_v2's ``--Fstar0``; -inf compares a signal with
+        lines alone.
+    olgx : sequence of float, optional
+        Of ``log10BSGL``: prior odds of a line in each detector, in the order of ``data.detectors``; equal by default.
     cluster : float, optional
         Keep, of candidates that the metric puts within this mismatch of a louder one, only the loudest: 1 joins what
         one strong signal makes loud in its neighbourhood; see `clusters.clustered`. They count in ``n_members``.
@@ -109,9 +117,10 @@ def search(
         ``twoF`` from `twoF_band`; as asked for, ``twoF_H1``, ... as from `fstat`, ``log10BSGL``, ``h0``, ``cosi``,
         ``psi``, ``phi0`` and their ``_error``; and ``template``, the index into the bank. Meta: version, reftime,
         detectors, ephemeris, start (GPS s), tspan (s), n_templates, n_twoF, the number of values of 2F computed,
-        batch_size, device_bytes, the memory allowed for on the device (see `search_plan`), false_alarm, the
-        probability that noise alone has so loud a loudest candidate, twoF_histogram, the numbers of values in bins of
-        2F that start at twoF_edges, and loudest_per_subband.
+        batch_size, device_bytes, the memory allowed for on the device (see `search_plan`), fmin, fmax, dfreq (Hz), tsft
+        (s), n_sfts of each detector, top, threshold, cluster, Fstar0, oLGX, false_alarm, the probability that noise
+        alone has so loud a loudest candidate (an upper bound, as values are correlated), twoF_histogram, the numbers of
+        values in bins of 2F that start at twoF_edges, the last open above, and loudest_per_subband.
 
     Raises
     ------
@@ -128,6 +137,9 @@ def search(
     check_worst_templates(data, stack)
     check_mesh(mesh)
     _check_options(top, threshold, batch_size, unit, cluster)
+    lines = Lines(float(fstar0), None if olgx is None else tuple(float(x) for x in olgx))
+    if per_detector and len(data.detectors) > 1:
+        log10_bsgl(np.empty(0), np.empty((0, len(data.detectors))), *lines)  # refuses what is wrong before the search
     path = None if checkpoint is None else checkpoint_path(checkpoint)
     # plain numbers, which JSON can hold
     asked = Asked(
@@ -159,7 +171,8 @@ def search(
         # others may use the device too: half as many templates at a time, from the start, since batches shape results
         state, plan = None, plan._replace(batch_size=plan.batch_size // 2)
     cluster = None if cluster is None else float(cluster)
-    return result_table(data, stack, plan, state, asked.top, per_detector, amplitudes, cluster, asked.unit, own)
+    extras = Extras(bool(per_detector), bool(amplitudes), lines, cluster)
+    return result_table(data, stack, plan, state, asked.top, asked.threshold, extras, asked.unit, own)
 
 
 class Asked(NamedTuple):
@@ -193,10 +206,19 @@ class DeviceFull(Exception):
         self.done = done
 
 
+def all_fit(data: FstatData, stack: Doppler) -> bool:
+    """Whether all templates of a stack can belong to the data."""
+    return bool(jnp.all(_beyond(data, stack) <= 0))
+
+
+def _beyond(data: FstatData, stack: Doppler) -> jax.Array:
+    """What of each template does not fit, (n,), positive if something does not; see `fit`."""
+    return jnp.max(jnp.stack(jax.vmap(fit, (None, 0, None))(data, stack, True)), axis=0)
+
+
 def check_worst_templates(data: FstatData, stack: Doppler) -> None:
     """Raise a ValueError if any template of a stack cannot belong to the data, for the first that cannot."""
-    beyond = jnp.stack(jax.vmap(fit, (None, 0, None))(data, stack, True))
-    first = int(jnp.argmax(jnp.max(beyond, axis=0) > 0))
+    first = int(jnp.argmax(_beyond(data, stack) > 0))
     check_point(data, jax.tree.map(lambda x: jnp.asarray(x[first]), stack), band=True)
 
 

@@ -93,7 +93,7 @@ def write_candidates(table: QTable, path: str | os.PathLike) -> Path:
     path : str or path
         ``.ecsv``: astropy's text format, which keeps everything. ``.hdf5`` or ``.h5``: the same in HDF5, if h5py is
         installed. Anything else: the text format of ComputeFstatistic_v2, columns ``freq alpha delta f1dot f2dot f3dot
-        2F [2F_H1 ...] [asini period tp argp ecc]``, comment lines with ``%%``, last line ``%DONE``.
+        2F [log10BSGL] [2F_H1 ...] [asini period tp argp ecc]``, comment lines with ``%%``, last line ``%DONE``.
 
     Returns
     -------
@@ -232,7 +232,8 @@ def plain_column(table: Any, name: str) -> np.ndarray:
 
 def _text(table: Any) -> str:
     detectors = [name for name in table.colnames if name.startswith("twoF_")]
-    names = ["freq", "alpha", "delta", "f1dot", "f2dot", "f3dot", "twoF", *detectors]
+    robust = ["log10BSGL"] if "log10BSGL" in table.colnames else []
+    names = ["freq", "alpha", "delta", "f1dot", "f2dot", "f3dot", "twoF", *robust, *detectors]
     if "asini" in table.colnames:
         names += TEXT_ORBIT_COLUMNS
     beyond = [name for name in table.colnames if re.fullmatch(r"f([4-9]|\d\d+)dot", name)]

@@ -14,7 +14,7 @@ from jfstat.searching.tables import plain_column
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-DECIDE = ("cluster", "batch_size", "parts")
+DECIDE = ("cluster", "batch_size", "parts", "Fstar0", "oLGX")
 """Of the meta of units: how the whole work was cut up, which must be one way for all."""
 MAY_DIFFER = ("unit", "platform", "jax")
 """Of the identities of units: machines of a pool differ."""
