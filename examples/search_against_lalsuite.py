@@ -6,7 +6,8 @@
 ``search``: 5 days of H1 and L1 with gaps, three signals, 0.5 Hz, the same grid of sky positions and spin-downs and the
 same frequencies for both, whole programs from SFT files to the file of candidates, in turns, each pinned to one core.
 ``banks``: templates for table 2 of Dunn et al. (2022) at a mismatch of 0.1: jfstat's lattice, and what LALSuite counts
-for the same regions with its metric sky grid (``--gridType=2 --countTemplates``).
+for the same regions with its metric sky grid (``--gridType=2 --metricType=1 --countTemplates``); the 14' of the patch's
+width once as an angle on the sky, once as a difference in right ascension.
 """
 
 from __future__ import annotations
@@ -147,28 +148,32 @@ def compare_banks() -> dict[str, Any]:
             ["H1", "L1"], timestamps=pilot.timestamps(100), fmin=top - width, fmax=top + width, sqrt_sx=pilot.SQRT_SX
         )
         data = jfstat.prepare(narrow, top - 0.001, top, START, pilot.SQRT_SX, guard=0.02, bank=False)
-        bank = pilot.bank_for(band, pilot.WHOLE, data)
-        row = {"templates": len(np.asarray(bank.alpha))}
-        row["sky_positions"] = len(np.unique(np.stack([bank.alpha, bank.delta]), axis=1).T)
+        row = {}
         with tempfile.TemporaryDirectory() as name:
             jfstat.write_sfts(narrow, name)
-            options = [f"--DataFiles={name}/*.sft", f"--refTime={START}", f"--Freq={top}", "--FreqBand=0"]
+            options = [f"--DataFiles={name}/*.sft", f"--refTime={START}", f"--Freq={top}", "--FreqBand=0", "--dFreq=1"]
             options += [f"--f1dot={band.f1dot[0]}", f"--f1dotBand={band.f1dot[1] - band.f1dot[0]}"]
-            if band.known:
-                options += [f"--Alpha={pilot.PULSAR_A.ra.rad}", f"--Delta={pilot.PULSAR_A.dec.rad}"]
-            else:
-                alpha, delta = pilot.patch(pilot.WHOLE)
-                options += [f"--Alpha={alpha[0]}", f"--AlphaBand={alpha[1] - alpha[0]}"]
-                options += [f"--Delta={delta[0]}", f"--DeltaBand={delta[1] - delta[0]}"]
-            options += ["--gridType=2", f"--metricMismatch={pilot.MISMATCH}", "--countTemplates"]
-            options += ["--outputLogfile=/dev/null", "--dFreq=1"]
-            for kind, number in (("analytic", 1), ("numeric", 2)):
-                command = [lal_program("lalpulsar_ComputeFstatistic_v2"), *options, f"--metricType={number}"]
+            options += ["--gridType=2", "--metricType=1", f"--metricMismatch={pilot.MISMATCH}", "--countTemplates"]
+            options += ["--outputLogfile=/dev/null"]
+            for reading, stretch in (("on_the_sky", 1.0), ("in_right_ascension", np.cos(pilot.POINTING.dec.rad))):
+                (west, east), (south, north) = pilot.patch(pilot.WHOLE)
+                west, east = (pilot.POINTING.ra.rad + stretch * (x - pilot.POINTING.ra.rad) for x in (west, east))
+                if band.known:
+                    sky = [f"--Alpha={pilot.PULSAR_A.ra.rad}", f"--Delta={pilot.PULSAR_A.dec.rad}"]
+                    bank = pilot.bank_for(band, pilot.WHOLE, data)
+                else:
+                    sky = [f"--Alpha={west}", f"--AlphaBand={east - west}", f"--Delta={south}"]
+                    sky += [f"--DeltaBand={north - south}"]
+                    bank = jfstat.grid(
+                        (west, east), (south, north), f1dot=band.f1dot, mismatch=pilot.MISMATCH, data=data
+                    )
+                command = [lal_program("lalpulsar_ComputeFstatistic_v2"), *options, *sky]
                 done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
-                found = re.search(r"[Nn]umber of templates:?\s*=?\s*([\d.e+]+)", done.stdout + done.stderr)
+                found = re.search(r"Number of templates:\s*([\d.e+]+)", done.stdout + done.stderr)
                 if done.returncode or not found:
                     raise SystemExit(f"{command[0]} failed: {done.stderr[-2000:]}")
-                row[f"lalsuite_{kind}"] = int(float(found[1]))
+                row[f"jfstat_{reading}"] = len(np.asarray(bank.alpha))
+                row[f"lalsuite_{reading}"] = int(float(found[1]))
         rows[band.name] = row
         print(band.name, row, flush=True)
     names = list(rows["A1"])
