@@ -35,7 +35,7 @@ from jfstat.atomic import replacing  # noqa: E402
 from jfstat.benchmarking.cores import available, pinned  # noqa: E402
 
 START, DAYS, FMIN, WIDTH, SQRT_SX = 1167458304, 5, 100.0, 0.5, 8e-24
-ALPHA, DELTA, F1DOT = (3.2, 3.7, 0.05), (-1.0, -0.5, 0.05), (-2.4e-10, 0.0, 0.4e-10)
+ALPHA, DELTA, F1DOT = (3.2, 3.7, 0.05), (-1.0, -0.5, 0.05), (-2.4e-10, 0.0, 0.8e-10)
 """Ranges and steps, rad and Hz/s."""
 SIGNALS = ((100.12345, -0.8e-10, 3.4, -0.8), (100.25, -1.5e-10, 3.52, -0.63), (100.4321, 0.0, 3.6, -0.9))
 """Frequency, f1dot, alpha, delta."""

@@ -37,7 +37,7 @@ from jfstat.benchmarking.settings import ROWS, Setting  # noqa: E402
 from jfstat.searching.loudest import loudest  # noqa: E402
 from jfstat.searching.plan import search_plan  # noqa: E402
 
-OPTIONS: dict[str, Any] = dict(top=1000, progress=False, per_detector=False, amplitudes=False)
+OPTIONS: dict[str, Any] = dict(top=1000, progress=False, per_detector=False)
 TEMPLATES = {"10d": 16384, "100d-two": 1024}
 """For ``overhead``, on an accelerator; a hundredth of them on a CPU."""
 BARE_BATCH = {"10d": 64, "100d-two": 8}

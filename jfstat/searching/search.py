@@ -52,7 +52,7 @@ def search(
     *,
     batch_size: int | None = None,
     per_detector: bool = True,
-    amplitudes: bool = True,
+    amplitudes: bool | None = None,
     fstar0: float = 0.0,
     olgx: Sequence[float] | None = None,
     cluster: float | None = None,
@@ -93,8 +93,9 @@ def search(
     per_detector : bool
         Whether to add each detector's own 2F, and with several detectors the line-robust ``log10BSGL`` (see
         `linerobust.log10_bsgl`), for which the data are narrowed around each candidate.
-    amplitudes : bool
-        Whether to add estimates of the amplitude parameters and their errors; with `per_detector`, they cost nothing.
+    amplitudes : bool, optional
+        Whether to add estimates of the amplitude parameters and their errors, which with `per_detector` cost nothing;
+        as `per_detector` if None.
     fstar0 : float
         Of ``log10BSGL``: the transition scale F*0, as ComputeFstatistic_v2's ``--Fstar0``; -inf compares a signal with
         lines alone.
@@ -171,6 +172,7 @@ def search(
         # others may use the device too: half as many templates at a time, from the start, since batches shape results
         state, plan = None, plan._replace(batch_size=plan.batch_size // 2)
     cluster = None if cluster is None else float(cluster)
+    amplitudes = per_detector if amplitudes is None else amplitudes
     extras = Extras(bool(per_detector), bool(amplitudes), lines, cluster)
     return result_table(data, stack, plan, state, asked.top, asked.threshold, extras, asked.unit, own)
 
