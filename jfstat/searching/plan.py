@@ -17,6 +17,8 @@ PADDED = 1.5
 """Templates computed for each one asked for, at most, for that to pay."""
 SPIN_DOWNS = 4
 """Spin-downs a sky position, in the mean, from which on it pays to resample once for all of them."""
+LEAST_SHARED = 8
+"""Templates of a batch from which on it pays: smaller ones, as on a CPU, would resample as often as before."""
 
 
 class SearchPlan(NamedTuple):
@@ -95,7 +97,10 @@ def search_plan(
     size = int(batch_size or default_batch_size(int(lengths.max()), most))
     # worth it where positions have several spin-downs each and little is padded
     same_source = bool(
-        n >= SPIN_DOWNS * len(groups) and stack.fkdot.shape[1] > 1 and np.sum(-(-lengths // size)) * size <= PADDED * n
+        size >= LEAST_SHARED
+        and n >= SPIN_DOWNS * len(groups)
+        and stack.fkdot.shape[1] > 1
+        and np.sum(-(-lengths // size)) * size <= PADDED * n
     )
     if not same_source:
         groups, size = [(0, n)], int(batch_size or default_batch_size(n, most))
