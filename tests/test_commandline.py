@@ -199,6 +199,14 @@ def test_search_of_a_region_by_a_lattice_in_units(directory, tmp_path, capsys):
     assert "tables lack 1 of 2 units" in capsys.readouterr().err
 
 
+def test_a_lattice_with_a_reference_time_far_away(directory, capsys):
+    """Its templates reach beyond the range of f1dot by a cell, which years later is a drift that data must have room for."""
+    common = ["search", f"--DataFiles={directory}/*.sft", "--Freq=50", "--FreqBand=0.01", "--assumeSqrtSX=4e-24"]
+    common += ["--Alpha=1.1", "--Delta=0.4", "--f1dot=-1e-8", "--f1dotBand=1e-8", "--metricMismatch=0.2", "--noDetails"]
+    assert main([*common, f"--refTime={START - 2 * 365 * 86400}"]) == 0
+    assert "loudest of 1000 candidates" in capsys.readouterr().out
+
+
 def test_refine_climbs_from_a_search_and_writes_it(directory, tmp_path, capsys):
     """Candidates on and off the signal, beyond the files' band, and one that is none: each gets its row, in order."""
     table = Table(
