@@ -6,10 +6,11 @@
     python examples/omega_centauri.py report --outdir pilot     # table, JSON and picture
 
 Table 2 of the paper: 1 Hz about the pulse frequency and twice it for each of PSR J1326-4728A, C, D, E, spin-downs as
-there, 14' x 14' on the sky for those without a known position, mismatch 0.1, GPS 1167458304 and 100 days, duty factors of
-0.74 (H1) and 0.66 (L1). The noise is Gaussian and stationary with the floors of O2 at these frequencies, about, which
-`prepare` is told; each band holds one random signal, loud enough to be found. Unlike the paper, which kept all with
-2F > 70, the loudest 1000 of each band are kept, and the loudest of each sub-band. ``search`` writes a checkpoint after each batch, so that a band may be done in several calls.
+there, 14' x 14' on the sky for those without a known position, mismatch 0.1, GPS 1167458304 and 100 days, duty factors
+of 0.74 (H1) and 0.66 (L1). The noise is Gaussian and stationary with the floors of O2 at these frequencies, about,
+which `prepare` is told; each band holds one random signal, loud enough to be found. Unlike the paper, which kept all
+with 2F > 70, the loudest 1000 of each band are kept, and the loudest of each sub-band. ``search`` writes a checkpoint
+after each batch, so that a band may be done in several calls.
 
 With ``--small``: 4 days, 0.02 Hz, two bands, and a patch of some degrees, so that there are several sky positions.
 """

@@ -200,7 +200,7 @@ def test_search_of_a_region_by_a_lattice_in_units(directory, tmp_path, capsys):
 
 
 def test_a_lattice_with_a_reference_time_far_away(directory, capsys):
-    """Its templates reach beyond the range of f1dot by a cell, which years later is a drift that data must have room for."""
+    """Its templates reach beyond the range of f1dot by a cell: years later a drift that data must have room for."""
     common = ["search", f"--DataFiles={directory}/*.sft", "--Freq=50", "--FreqBand=0.01", "--assumeSqrtSX=4e-24"]
     common += ["--Alpha=1.1", "--Delta=0.4", "--f1dot=-1e-8", "--f1dotBand=1e-8", "--metricMismatch=0.2", "--noDetails"]
     assert main([*common, f"--refTime={START - 2 * 365 * 86400}"]) == 0
