@@ -61,7 +61,9 @@ def grid(
         One orbit or a stack of them, or a mapping from the names of `Orbit`'s fields to parameters as above, whose
         product is taken.
     reftime : int or Time, optional
-        GPS time in the SSB at which the spin-downs hold, a whole number of s; the data's if None.
+        GPS time in the SSB at which the spin-downs hold, a whole number of s; the data's if None. A lattice reaches
+        beyond its ranges by up to a cell: far from the data, that is a drift for which `prepare` must have left room,
+        by ``fdots=`` of the bank's own range.
     data : FstatData, optional
         What is to be searched; for natural steps and the frequency.
     freq : float or Quantity, optional

@@ -76,7 +76,7 @@ def result_table(
     columns["template"] = peaks.template
     reftime = data.reftime if stack.reftime is None else stack.reftime
     n_spins = stack.fkdot.shape[1] - 1
-    fmax = float(_frequencies(data, np.array(data.layout.n_frequencies)))
+    fmax = float(_frequencies(data, np.array(data.layout.n_frequencies - 1)))
     meta = {
         "version": __version__,
         "reftime": reftime,
@@ -94,7 +94,7 @@ def result_table(
         "unit": None if unit is None else list(unit),
         "identity": own,
         "fmin": float(data.band.fmin),
-        "fmax": float(_frequencies(data, np.array(data.layout.n_frequencies - 1))),
+        "fmax": fmax,
         "dfreq": 1 / (2 * float(data.tspan)),
         "tsft": float(data.coverage.tsft),
         "n_sfts": np.sum(np.asarray(data.coverage.weight) > 0, axis=1).tolist(),
@@ -141,6 +141,6 @@ def finished(columns: dict[str, np.ndarray], meta: dict[str, Any]) -> QTable:
         members = np.bincount(leader, minlength=len(twoF))
         columns = {name: x[leader == own] for name, x in columns.items()}
         columns["n_members"] = members[leader == own]
-    alarm = float(false_alarm(twoF[0], meta["n_twoF"])) if len(twoF) else 1.0
+    alarm = float(false_alarm(twoF[0], meta["n_twoF"])) if len(twoF) else None  # the loudest is not known
     meta = {name: x for name, x in meta.items() if name not in OWN_KEYS} | {"false_alarm": alarm}
     return in_units(columns, meta)
