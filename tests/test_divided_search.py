@@ -298,6 +298,7 @@ def test_numbers_of_any_kind_will_do(data, bank, plain, tmp_path):
     assert as_bytes(jfstat.merge([jfstat.read_candidates(tmp_path / "unit.ecsv")])) == as_bytes(found)
 
 
+@pytest.mark.slow
 def test_a_table_can_be_the_bank(data, bank):
     table = jfstat.search(data, bank, **OPTIONS)
     again = jfstat.search(data, table[:5], top=3, progress=False)

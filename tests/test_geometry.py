@@ -48,6 +48,7 @@ def test_kepler_converges_at_every_phase(ecc):
         np.testing.assert_allclose(residual, 0, atol=3e-15)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.floats(-3, 3), st.floats(0.0, 0.8), st.floats(-0.01, 0.01), st.floats(-0.01, 0.01))
 def test_kepler_derivatives_to_second_order(phase, ecc, p, q):
@@ -152,6 +153,7 @@ def test_clock_at_detector_inverts_the_source_delay_and_gives_its_slope(trajecto
     np.testing.assert_allclose(rate, 1 / (1 + slope), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [4.0, 0.1])
 def test_derivatives_of_the_detector_clock_to_second_order(trajectory, alpha):
     def clock(x):

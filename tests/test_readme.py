@@ -13,7 +13,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def test_the_readmes_example_runs(tmp_path, monkeypatch):
-    block, reuse, loop = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    block, reuse, lattice, loop = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
     source = jfstat.Doppler(alpha=2.1, delta=0.47, fkdot=[100.1, -1e-10], reftime=1167458304)
     sfts = jfstat.simulate_sfts(
         ["H1", "L1"], 1167458304, 43200, fmin=98.9, fmax=101.7, signals=[(source, jfstat.Amplitude(4e-25, 0.3))]
@@ -31,6 +31,10 @@ def test_the_readmes_example_runs(tmp_path, monkeypatch):
     names["points"] = jfstat.Doppler(np.full(2, point.alpha), np.full(2, point.delta), fkdot, point.reftime)
     exec(compile(reuse, str(README), "exec"), names)
     np.testing.assert_allclose(names["values"][0], jfstat.twoF_band(names["data"], point), rtol=1e-5, atol=1e-4)
+
+    exec(compile(lattice, str(README), "exec"), names)
+    assert len(names["found"]) == 1000
+    assert (tmp_path / "search.checkpoint").exists()
 
     # from a template off the source to the peak that refine finds; optax mixes precisions as users do
     coordinates = jfstat.whiten(names["data"], source)

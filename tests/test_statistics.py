@@ -31,6 +31,7 @@ def test_noise_is_chi_squared(sqrt_sx):
     np.testing.assert_allclose(np.var(independent), 8, rtol=0.05)
 
 
+@pytest.mark.slow
 def test_mean_of_injections_is_four_plus_rho_squared():
     rng = np.random.default_rng(3)
     excess = []
