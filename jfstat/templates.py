@@ -43,6 +43,8 @@ def _set(instance: Any, **values: Any) -> None:
         object.__setattr__(instance, name, value)
 
 
+AMPLITUDE_FIELDS = ("h0", "cosi", "psi", "phi0")
+"""Fields of an Amplitude but for its errors, all scalars of a signal."""
 ORBIT_FIELDS = ("asini", "period", "tp", "ecc", "argp")
 """Fields of an Orbit, all scalars of a template."""
 
@@ -228,7 +230,7 @@ class Amplitude:
         ]
         h0, cosi, psi, phi0 = stacked(values, "an Amplitude")
         _set(self, h0=h0, cosi=cosi, psi=psi, phi0=phi0, errors=errors)
-        for name in ("h0", "cosi", "psi", "phi0"):
+        for name in AMPLITUDE_FIELDS:
             require(getattr(self, name), name, np.isfinite, "finite", "give a number")
         require(self.h0, "h0", lambda x: x >= 0, "non-negative", "shift phi0 by pi instead")
         require(self.cosi, "cosi", lambda x: abs(x) <= 1, "within [-1, 1]", "it is the cosine of an angle")

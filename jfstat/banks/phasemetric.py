@@ -13,7 +13,7 @@ import numpy as np
 
 from jfstat.banks.lattice import back_substituted
 from jfstat.data.fstatdata import FstatData
-from jfstat.followup.metric import quadrature
+from jfstat.data.quadrature import quadrature
 
 
 def flat_metric(data: FstatData, n_spins: int, reftime: int, frequency: float) -> np.ndarray:

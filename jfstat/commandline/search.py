@@ -190,7 +190,6 @@ def run(arguments: argparse.Namespace) -> None:
         sys.stderr.isatty(),
         batch_size=arguments.batchSize,
         per_detector=not arguments.noDetails,
-        amplitudes=not arguments.noDetails,
         fstar0=arguments.Fstar0,
         olgx=arguments.oLGX,
         cluster=arguments.cluster,

@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData, static
-from jfstat.followup.metric import metric_along, quadrature
+from jfstat.data.quadrature import quadrature
+from jfstat.followup.metric import metric_along
 from jfstat.followup.parameters import (
     SKY,
     check_parameters,

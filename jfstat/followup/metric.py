@@ -8,17 +8,17 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.quadrature import quadrature
 from jfstat.followup.parameters import all_parameters, check_parameters, replaced, values
 from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.statistic.check import check_data, check_scalars
+from jfstat.statistic.check import check_amplitude, check_data, check_template
 from jfstat.statistic.combine import MAX_CONDITION
 from jfstat.statistic.timing import reference_offset
-from jfstat.templates import ORBIT_FIELDS, Amplitude, Doppler
+from jfstat.templates import Amplitude, Doppler
 
 
 def metric(
@@ -72,11 +72,9 @@ def metric(
     data. LALSuite leaves the derivatives of a and b out; here they count.
     """
     check_data(data)
-    check_scalars(Doppler, "point", point, {"alpha": 0, "delta": 0, "fkdot": 1})
-    if point.orbit is not None:
-        check_scalars(type(point.orbit), "point.orbit", point.orbit, dict.fromkeys(ORBIT_FIELDS, 0))
+    check_template("point", point)
     if amplitude is not None:
-        check_scalars(Amplitude, "amplitude", amplitude, dict.fromkeys(("h0", "cosi", "psi", "phi0"), 0))
+        check_amplitude(amplitude)
     names = all_parameters(point) if parameters is None else check_parameters(point, parameters)
     return _metric(data, point, amplitude, names, bool(phase_only))
 
@@ -116,7 +114,7 @@ def metric_along(
     grown = jnp.einsum("cdni->icdn", jnp.stack([a_slope, b_slope]))
     weighted = weight * patterns
     matrix = jnp.einsum("cdn,edn->ce", weighted, patterns)
-    inverse = jnp.linalg.pinv(matrix, rtol=1.0 / MAX_CONDITION, hermitian=True)  # one SFT has one pattern only
+    inverse = inverse_of(matrix)
     found_turned, found_grown = (jnp.einsum("icdn,edn->ice", x, weighted) for x in (turned, grown))
     # <P u_ic, P u_je>, real part and imaginary part
     real = sum(
@@ -128,24 +126,21 @@ def metric_along(
     cross = jnp.einsum("icdn,dn,jedn->icje", grown, weight, turned)
     cross = cross - jnp.einsum("icg,gh,jeh->icje", found_grown, inverse, found_turned)
     imag = cross - jnp.einsum("icje->jeic", cross)
-    a1, a2, a3, a4 = amplitude.canonical
-    re, im = jnp.stack([a1, a2]), -jnp.stack([a3, a4])
-    symmetric = jnp.outer(re, re) + jnp.outer(im, im)
-    skew = jnp.outer(re, im) - jnp.outer(im, re)  # Im(conj(c_c) c_e)
+    symmetric, skew = amplitude_products(amplitude)
     total = jnp.einsum("icje,ce->ij", real, symmetric) - jnp.einsum("icje,ce->ij", imag, skew)
     return total / jnp.sum(symmetric * matrix)
 
 
-def quadrature(data: FstatData, n_nodes: int, every: int = 1) -> tuple[jax.Array, jax.Array]:
-    """Times over the data's real spans, s since the epoch, and their noise weights: (D, n) float64 each.
+def amplitude_products(amplitude: Amplitude) -> tuple[jax.Array, jax.Array]:
+    """Real and imaginary part of conj(c_c) c_e, (2, 2) each, for a signal (c . (a, b)) exp(2 pi i phase)."""
+    a1, a2, a3, a4 = amplitude.canonical
+    re, im = jnp.stack([a1, a2]), -jnp.stack([a3, a4])
+    return jnp.outer(re, re) + jnp.outer(im, im), jnp.outer(re, im) - jnp.outer(im, re)
 
-    Gauss and Legendre's rule with `n_nodes` times in an SFT, or in every second, third, ... one.
-    """
-    nodes, node_weights = np.polynomial.legendre.leggauss(n_nodes)
-    time = data.coverage.start[:, ::every, None] + 0.5 * data.coverage.tsft * (1 + jnp.asarray(nodes))
-    weight = data.coverage.weight[:, ::every, None] * jnp.asarray(0.5 * node_weights)
-    shape = (time.shape[0], -1)
-    return time.reshape(shape), weight.reshape(shape)
+
+def inverse_of(matrix: jax.Array) -> jax.Array:
+    """Of a 2x2 antenna matrix, as far as it has one: what one SFT sees has one pattern only."""
+    return jnp.linalg.pinv(matrix, rtol=1.0 / MAX_CONDITION, hermitian=True)
 
 
 def _derivatives(

@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.followup.metric import quadrature
+from jfstat.data.quadrature import quadrature
+from jfstat.followup.metric import amplitude_products, inverse_of
 from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.statistic.check import check_data, check_scalars
-from jfstat.statistic.combine import MAX_CONDITION
+from jfstat.statistic.check import check_amplitude, check_data, check_template
 from jfstat.statistic.timing import reference_offset
-from jfstat.templates import ORBIT_FIELDS, Amplitude, Doppler
+from jfstat.templates import Amplitude, Doppler
 
 NODES = 6
 """Times in an SFT: enough for a phase that one template gains on the other by a cycle in it, to 1e-6."""
@@ -72,13 +72,11 @@ def mismatch(
     """
     check_data(data)
     for name, value in (("point", point), ("other", other)):
-        check_scalars(Doppler, name, value, {"alpha": 0, "delta": 0, "fkdot": 1})
-        if value.orbit is not None:
-            check_scalars(type(value.orbit), f"{name}.orbit", value.orbit, dict.fromkeys(ORBIT_FIELDS, 0))
+        check_template(name, value)
     if (point.orbit is None) != (other.orbit is None):
         raise ValueError("point and other must both have an orbit, or none: give the isolated one an orbit, asini=0.")
     if amplitude is not None:
-        check_scalars(Amplitude, "amplitude", amplitude, dict.fromkeys(("h0", "cosi", "psi", "phi0"), 0))
+        check_amplitude(amplitude)
     return _mismatch(data, point, other, amplitude, bool(phase_only))
 
 
@@ -95,18 +93,15 @@ def _mismatch(
         return 1 - jnp.sum(weight * cos) ** 2 - jnp.sum(weight * sin) ** 2
     weighted = weight[:, None] * here
     matrix = jnp.einsum("dcn,den->ce", weighted, here)
-    other_inverse = _inverse(jnp.einsum("dcn,dn,den->ce", there, weight, there))
+    other_inverse = inverse_of(jnp.einsum("dcn,dn,den->ce", there, weight, there))
     real, imag = (jnp.einsum("dcn,dn,den->ce", weighted, x, there) for x in (cos, sin))
     # X M'^-1 X^H is Hermitian: a symmetric real part and a skew imaginary one
     found = real @ other_inverse @ real.T + imag @ other_inverse @ imag.T
     if amplitude is None:
-        inverse = _inverse(matrix)
+        inverse = inverse_of(matrix)
         return 1 - jnp.sum(inverse * found) / jnp.sum(inverse * matrix)
     skew = imag @ other_inverse @ real.T - real @ other_inverse @ imag.T
-    a1, a2, a3, a4 = amplitude.canonical
-    re, im = jnp.stack([a1, a2]), -jnp.stack([a3, a4])
-    symmetric = jnp.outer(re, re) + jnp.outer(im, im)
-    turned = jnp.outer(re, im) - jnp.outer(im, re)  # Im(conj(c_c) c_e)
+    symmetric, turned = amplitude_products(amplitude)
     return 1 - (jnp.sum(found * symmetric) - jnp.sum(skew * turned)) / jnp.sum(symmetric * matrix)
 
 
@@ -122,8 +117,3 @@ def _compared(
         for p in (point, other)
     )
     return cycles, *patterns
-
-
-def _inverse(matrix: jax.Array) -> jax.Array:
-    """Of a 2x2 antenna matrix; what one SFT sees has one pattern only."""
-    return jnp.linalg.pinv(matrix, rtol=1.0 / MAX_CONDITION, hermitian=True)

@@ -12,10 +12,8 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.statistic.check import nan_unless_fit
 from jfstat.statistic.fstat import estimate_amplitude, fstat
 from jfstat.statistic.narrow import NarrowPlan, narrow_plan, narrowed, usual_reach
-from jfstat.templates import Doppler
+from jfstat.templates import AMPLITUDE_FIELDS, Doppler
 
-AMPLITUDE_FIELDS = ("h0", "cosi", "psi", "phi0")
-"""Fields of an Amplitude."""
 UNDER_WAY = 16
 """Candidates handed to the device before the first one's values are waited for."""
 

@@ -155,7 +155,7 @@ def search(
     )
     own = {} if path is None and unit is None else identity(data, stack, asked.top, asked.threshold, asked.unit)
     batch_size = None if batch_size is None else int(batch_size)
-    state, plan = (None, None) if path is None else _resumed(asked, own, batch_size)
+    state, plan = _resumed(asked, own, batch_size)
     if plan is None:
         plan = agreed_plan(data, stack, search_plan(data, stack, batch_size), asked.together)
     while True:

@@ -18,7 +18,7 @@ from jfstat.geometry.source import spin_drift
 from jfstat.statistic.nearby import covers
 from jfstat.statistic.resample import Resampled, block_and_run
 from jfstat.statistic.timing import reference_offset
-from jfstat.templates import ORBIT_FIELDS, Doppler
+from jfstat.templates import AMPLITUDE_FIELDS, ORBIT_FIELDS, Amplitude, Doppler
 from jfstat.validation import require_x64
 
 COARSE = 1e-3
@@ -135,6 +135,18 @@ def check_scalars(kind: type, name: str, value: Any, fields: dict[str, int]) -> 
             )
 
 
+def check_template(name: str, value: Any) -> None:
+    """Raise a ValueError unless a value is one template, with scalar fields."""
+    check_scalars(Doppler, name, value, {"alpha": 0, "delta": 0, "fkdot": 1})
+    if value.orbit is not None:
+        check_scalars(type(value.orbit), f"{name}.orbit", value.orbit, dict.fromkeys(ORBIT_FIELDS, 0))
+
+
+def check_amplitude(value: Any) -> None:
+    """Raise a ValueError unless a value is one signal's amplitude, with scalar fields."""
+    check_scalars(Amplitude, "amplitude", value, dict.fromkeys(AMPLITUDE_FIELDS, 0))
+
+
 def check_point(data: FstatData | NarrowData, point: Any, band: bool = False) -> None:
     """Raise a ValueError if a template cannot belong to the data; traced values are left to `nan_unless_fit`.
 
@@ -145,9 +157,7 @@ def check_point(data: FstatData | NarrowData, point: Any, band: bool = False) ->
     band : bool
         For the whole band: the template's own frequency does not matter.
     """
-    check_scalars(Doppler, "point", point, {"alpha": 0, "delta": 0, "fkdot": 1})
-    if point.orbit is not None:
-        check_scalars(type(point.orbit), "point.orbit", point.orbit, dict.fromkeys(ORBIT_FIELDS, 0))
+    check_template("point", point)
     if isinstance(data, NarrowData):
         _check_reach(data, point)
         return

@@ -13,6 +13,7 @@ from jfstat.geometry.source import spin_phase
 from jfstat.statistic import direct, nearby
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
 from jfstat.statistic.check import (
+    check_amplitude,
     check_bank,
     check_data,
     check_point,
@@ -237,7 +238,7 @@ def predict_twoF(data: FstatData | NarrowData, doppler: Doppler, amplitude: Ampl
     """
     check_data(data, or_narrow=True)
     check_scalars(Doppler, "doppler", doppler, {"alpha": 0, "delta": 0, "fkdot": 1})
-    check_scalars(Amplitude, "amplitude", amplitude, dict.fromkeys(("h0", "cosi", "psi", "phi0"), 0))
+    check_amplitude(amplitude)
     return _predict_twoF(data, doppler, amplitude)
 
 
