@@ -350,8 +350,9 @@ if how == "processes":
 """
 
 
-def started(*arguments):
-    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+def started(*arguments, threads):
+    """XLA takes its number of threads from NPROC; it must not matter."""
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "NPROC": str(threads)}
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, *map(str, arguments)], env=environment, stderr=subprocess.PIPE, text=True
     )
@@ -370,15 +371,18 @@ def finished(*processes):
 
 
 def test_devices_and_processes_do_not_change_the_table(tmp_path):
-    """One device, four virtual ones, and two processes under jax.distributed, of which each gets the whole table."""
+    """One device, four virtual ones, and two processes under jax.distributed, of which each gets the whole table; on
+    any number of threads."""
     point = jfstat.Doppler(1.1, 0.4, [50.0123, -2e-10], reftime=START)
     signals = [(point, jfstat.Amplitude(1e-24, 0.3, 0.2, 1.0))]
     sfts = jfstat.simulate_sfts(["H1", "L1"], START, 43200, 49.0, 51.1, sqrt_sx=4e-24, signals=signals)
     pattern = ";".join(map(str, jfstat.write_sfts(sfts, tmp_path)))
-    finished(started("plain", tmp_path / "plain.ecsv", "", "", pattern))
-    finished(started("devices", tmp_path / "devices.ecsv", "", "", pattern))
+    finished(
+        started("plain", tmp_path / "plain.ecsv", "", "", pattern, threads=1),
+        started("devices", tmp_path / "devices.ecsv", "", "", pattern, threads=8),
+    )
     address = free_address()
-    finished(*(started("processes", tmp_path / f"process{i}.ecsv", address, i, pattern) for i in (0, 1)))
+    finished(*(started("processes", tmp_path / f"process{i}.ecsv", address, i, pattern, threads=8 + i) for i in (0, 1)))
     plain = (tmp_path / "plain.ecsv").read_text()
     for name in ("devices", "process0", "process1"):
         assert (tmp_path / f"{name}.ecsv").read_text() == plain

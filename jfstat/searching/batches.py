@@ -15,12 +15,12 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.subband import subband
 from jfstat.geometry.orbit import orbit_speed
-from jfstat.searching.loudest import Loudest, Method, loudest
+from jfstat.searching.loudest import Loudest, Method, loudest, loudest_within
 from jfstat.searching.plan import SearchPlan
 from jfstat.searching.state import Peaks
 from jfstat.searching.stop import StopRequest
 from jfstat.searching.tally import subband_edges
-from jfstat.searching.workers import in_order, workers_for
+from jfstat.searching.workers import ONE_THREAD, in_order, workers_for
 from jfstat.templates import Doppler
 
 FIRST_KEPT = 1024
@@ -197,7 +197,7 @@ def _on_mesh(task: Task, batches: np.ndarray, mesh: Mesh, request: StopRequest) 
         yield finish(*waiting.popleft())
 
 
-@partial(jax.jit, static_argnames=("mesh", "keep", "method", "same_source"))
+@partial(jax.jit, static_argnames=("mesh", "keep", "method", "same_source"), compiler_options=ONE_THREAD)
 def _step(
     data: FstatData,
     points: Doppler,
@@ -215,7 +215,7 @@ def _step(
     def batch(
         data: FstatData, points: Doppler, n_valid: jax.Array, stop: jax.Array, first_bin: jax.Array
     ) -> tuple[Loudest, jax.Array]:
-        found = loudest(data, points, n_valid[0], keep, method, same_source, first_bin)
+        found = loudest_within(data, points, n_valid[0], keep, method, same_source, first_bin)
         return jax.tree.map(lambda x: jax.lax.all_gather(x, axes), found), jax.lax.pmax(stop[0], axes)
 
     one, each = PartitionSpec(), PartitionSpec(axes)

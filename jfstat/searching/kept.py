@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.searching.workers import ONE_THREAD
 from jfstat.statistic.check import nan_unless_fit
 from jfstat.statistic.fstat import estimate_amplitude, fstat
 from jfstat.statistic.narrow import NarrowPlan, narrow_plan, narrowed, usual_reach
@@ -61,7 +62,7 @@ def _focus(data: FstatData, found: Doppler, row: int) -> tuple[Doppler, float, N
     return point, reach, narrow_plan(data, point, reach)
 
 
-@partial(jax.jit, static_argnames="amplitudes")
+@partial(jax.jit, static_argnames="amplitudes", compiler_options=ONE_THREAD)
 def _values(data: FstatData, point: Doppler, reach: float, plan: NarrowPlan, amplitudes: bool) -> jax.Array:
     """The columns' values for one candidate, (n_columns,) float64."""
     own = narrowed(data, point, reach, plan)

@@ -17,6 +17,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.lengths import largest_divisor
 from jfstat.data.memory import device_of
 from jfstat.searching.tally import histogram_of, tops_of_entries, tops_of_parts
+from jfstat.searching.workers import ONE_THREAD
 from jfstat.statistic.check import covered_bins
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
 from jfstat.statistic.fused import chain
@@ -72,7 +73,7 @@ def method_for(data: FstatData) -> Method:
     return Method.FUSED if recent and chain.usable(data.layout) else Method.LIBRARY
 
 
-@partial(jax.jit, static_argnames=("keep", "method", "same_source"))
+@partial(jax.jit, static_argnames=("keep", "method", "same_source"), compiler_options=ONE_THREAD)
 def loudest(
     data: FstatData,
     points: Doppler,
@@ -101,6 +102,19 @@ def loudest(
     first_bin : int
         Bins of the band before this one do not count.
     """
+    return loudest_within(data, points, n_valid, keep, method, same_source, first_bin)
+
+
+def loudest_within(
+    data: FstatData,
+    points: Doppler,
+    n_valid: jax.Array | int,
+    keep: int,
+    method: Method,
+    same_source: bool,
+    first_bin: jax.Array | int,
+) -> Loudest:
+    """The same within a larger program, which is to be compiled with `workers.ONE_THREAD`."""
     bins = bins_that_count(data, points, n_valid, first_bin)
     if method is Method.LIBRARY:
         return _by_library(data, points, bins, keep, same_source)

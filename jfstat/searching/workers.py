@@ -12,6 +12,12 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 MOST = 16
 """Jobs under way at a time, at most."""
+ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
+"""Compiler options under which a computation on a CPU gives the same bits every time and on any number of cores.
+
+On several threads XLA's FFT groups its transforms by the threads that happen to be free, and matrix products are cut
+up by how many there are; both round differently each way. `in_order` keeps the cores busy all the same.
+"""
 
 
 def workers_for(device: Any) -> int:
