@@ -9,10 +9,10 @@ import jfstat
 from jfstat.reference import antenna_integrals, direct_fa_fb, direct_twoF
 
 CASES = [
-    (20.0, 1, ("H1",), 1.0),
-    (100.0, 2, ("H1", "L1"), 0.6),
+    pytest.param(20.0, 1, ("H1",), 1.0, marks=pytest.mark.slow),
+    pytest.param(100.0, 2, ("H1", "L1"), 0.6, marks=pytest.mark.slow),
     (437.0, 1, ("V1", "K1"), 0.7),
-    (1000.0, 1, ("H1",), 0.8),
+    pytest.param(1000.0, 1, ("H1",), 0.8, marks=pytest.mark.slow),
     (1900.0, 2, ("H1", "L1"), 0.65),
 ]
 
@@ -44,6 +44,7 @@ def test_recovered_signal_power_over_ten_days(f0, detectors, duty):
     assert 0.9995 < float(jfstat.twoF(case.data, case.doppler)) / case.rho2 < 1.0003
 
 
+@pytest.mark.slow
 def test_wider_guard_recovers_more_as_expected():
     cases = [make(100.0, 5, guard=guard) for guard in (0.1, 0.5, 2.0)]
     loss = [1 - float(jfstat.twoF(c.data, c.doppler)) / c.rho2 for c in cases]
@@ -54,10 +55,10 @@ def test_wider_guard_recovers_more_as_expected():
 
 
 ORBITS = [
-    (100.0, jfstat.Orbit(10.0, 7200.0, 1.1e9, 0.5, 1.0), True),
-    (1900.0, jfstat.Orbit(0.3, 9000.0, 1.1e9 + 77, 0.3, 4.0), False),
+    pytest.param(100.0, jfstat.Orbit(10.0, 7200.0, 1.1e9, 0.5, 1.0), True, marks=pytest.mark.slow),
+    pytest.param(1900.0, jfstat.Orbit(0.3, 9000.0, 1.1e9 + 77, 0.3, 4.0), False, marks=pytest.mark.slow),
     (437.0, jfstat.Orbit(6.0, 20 * 86400.0, 1.1e9, 0.49, 2.5), True),
-    (20.0, jfstat.Orbit(1.4, 68000.0, 1.1e9, 0.0, 0.0), False),
+    pytest.param(20.0, jfstat.Orbit(1.4, 68000.0, 1.1e9, 0.0, 0.0), False, marks=pytest.mark.slow),
 ]
 
 
@@ -117,7 +118,7 @@ def test_windowed_sfts_keep_their_normalisation():
 
 
 def test_amplitudes_recovered_without_noise():
-    for seed in range(3):
+    for seed in range(2):
         case = make(100.0, seed=20 + seed)
         found, true = jfstat.estimate_amplitude(case.data, case.doppler), case.amplitude
         assert abs(float(found.h0 / true.h0) - 1) < 1e-3
@@ -126,6 +127,7 @@ def test_amplitudes_recovered_without_noise():
         np.testing.assert_allclose(np.asarray(found.canonical), np.asarray(true.canonical), atol=1e-3 * float(true.h0))
 
 
+@pytest.mark.slow
 def test_amplitude_errors_match_scatter():
     """Pulls of the estimated amplitudes over independent noise have unit spread."""
     true = jfstat.Amplitude(h0=5e-25, cosi=0.2, psi=0.3, phi0=2.0)

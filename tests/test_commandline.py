@@ -159,13 +159,13 @@ def test_search_finds_the_signal_and_writes_it(directory, tmp_path, capsys):
     assert found.meta["reftime"] == START
 
 
-REGION = ["--metricMismatch=0.1", "--skyRegion=(0.2,-0.5),(2.0,-0.5),(7:30:00,1.0),(0.2,1.0)"]
+REGION = ["--metricMismatch=0.1", "--skyRegion=(0.8,0.1),(1.4,0.1),(5:30:00,0.7)"]
 REGION += ["--f1dot=-3e-10", "--f1dotBand=2e-10"]
 
 
 def test_search_of_a_region_by_a_lattice_in_units(directory, tmp_path, capsys):
     common = ["search", f"--DataFiles={directory}/*.sft", "--Freq=50", "--FreqBand=0.03", f"--refTime={START}"]
-    common += ["--assumeSqrtSX=4e-24", "--NumCandidatesToKeep=40", "--batchSize=4", "--cluster=1"]
+    common += ["--assumeSqrtSX=4e-24", "--NumCandidatesToKeep=12", "--batchSize=4", "--cluster=1"]
     assert main([*common, *REGION, "--countTemplates"]) == 0
     said = capsys.readouterr().out
     n = int(re.search(r"(\d+) template\(s\)", said)[1])

@@ -313,7 +313,7 @@ jax.config.update("jax_enable_x64", True)
 how, out = sys.argv[1:3]
 if how == "devices":
     jax.config.update("jax_num_cpu_devices", 4)
-elif how == "processes":
+elif how != "plain":
     jax.distributed.initialize(sys.argv[3], 2, int(sys.argv[4]))
 import numpy as np
 import jfstat
@@ -324,16 +324,17 @@ data = jfstat.prepare(sfts, 50.0, 50.03, reftime=1167458304)
 bank = jfstat.grid((0.1, 2.1, 0.2), [-0.2, 0.1, 0.4], f1dot=-2e-10, data=data)
 mesh = None if how == "plain" else Mesh(np.array(jax.devices()).reshape(2, -1), ("a", "b"))
 assert mesh is None or mesh.size == (4 if how == "devices" else 2)
-checkpoint = out + ".checkpoint" if how == "processes" else None
-found = jfstat.search(data, bank, top=60, batch_size=4, progress=False, mesh=mesh, checkpoint=checkpoint)
-jfstat.write_candidates(found, out)
-if how == "processes":
+if how != "disagreeing":
+    checkpoint = out + ".checkpoint" if how == "processes" else None
+    found = jfstat.search(data, bank, top=60, batch_size=4, progress=False, mesh=mesh, checkpoint=checkpoint)
+    jfstat.write_candidates(found, out)
+else:
     # memories differ, the plan must not
     from jfstat.searching import memory
     first = jax.process_index() == 0
     memory.CPU_BYTES = 1 << (22 if first else 24)
     found = jfstat.search(data, bank, top=60, progress=False, mesh=mesh)
-    jfstat.write_candidates(found, out + ".agreed.ecsv")
+    jfstat.write_candidates(found, out)
     # what one process cannot do, the others hear of
     messages = []
     for checkpoint in ("/nowhere/checkpoint" if first else out + ".own", out + ".other"):
@@ -370,13 +371,18 @@ def finished(*processes):
         assert process.returncode == 0, error
 
 
-def test_devices_and_processes_do_not_change_the_table(tmp_path):
-    """One device, four virtual ones, and two processes under jax.distributed, of which each gets the whole table; on
-    any number of threads."""
+@pytest.fixture
+def pattern(tmp_path):
+    """Files with a signal, for programs to read."""
     point = jfstat.Doppler(1.1, 0.4, [50.0123, -2e-10], reftime=START)
     signals = [(point, jfstat.Amplitude(1e-24, 0.3, 0.2, 1.0))]
     sfts = jfstat.simulate_sfts(["H1", "L1"], START, 43200, 49.0, 51.1, sqrt_sx=4e-24, signals=signals)
-    pattern = ";".join(map(str, jfstat.write_sfts(sfts, tmp_path)))
+    return ";".join(map(str, jfstat.write_sfts(sfts, tmp_path)))
+
+
+def test_devices_and_processes_do_not_change_the_table(tmp_path, pattern):
+    """One device, four virtual ones, and two processes under jax.distributed, of which each gets the whole table; on
+    any number of threads."""
     finished(
         started("plain", tmp_path / "plain.ecsv", "", "", pattern, threads=1),
         started("devices", tmp_path / "devices.ecsv", "", "", pattern, threads=8),
@@ -386,9 +392,15 @@ def test_devices_and_processes_do_not_change_the_table(tmp_path):
     plain = (tmp_path / "plain.ecsv").read_text()
     for name in ("devices", "process0", "process1"):
         assert (tmp_path / f"{name}.ecsv").read_text() == plain
-    agreed = [(tmp_path / f"process{i}.ecsv.agreed.ecsv").read_text() for i in (0, 1)]
-    assert agreed[0] == agreed[1]
-    table, expected = (jfstat.read_candidates(tmp_path / name) for name in ("process0.ecsv.agreed.ecsv", "plain.ecsv"))
+
+
+@pytest.mark.slow
+def test_processes_agree_on_one_plan_and_hear_of_each_others_errors(data, bank, tmp_path, pattern):
+    address = free_address()
+    finished(*(started("disagreeing", tmp_path / f"process{i}.ecsv", address, i, pattern, threads=2) for i in (0, 1)))
+    found = [(tmp_path / f"process{i}.ecsv").read_text() for i in (0, 1)]
+    assert found[0] == found[1]
+    table, expected = jfstat.read_candidates(tmp_path / "process0.ecsv"), jfstat.search(data, bank, **OPTIONS)
     np.testing.assert_allclose(table["twoF"], expected["twoF"], rtol=1e-5)
     assert table.meta["n_twoF"] == expected.meta["n_twoF"]
     said = [(tmp_path / f"process{i}.ecsv.messages").read_text().splitlines() for i in (0, 1)]

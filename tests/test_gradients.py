@@ -18,7 +18,7 @@ def off_peak(case):
     return jfstat.Doppler(p.alpha, p.delta, fkdot, p.reftime, p.orbit)
 
 
-@pytest.fixture(scope="module", params=["isolated", "binary"])
+@pytest.fixture(scope="module", params=["binary", pytest.param("isolated", marks=pytest.mark.slow)])
 def case(request):
     orbit = ORBIT if request.param == "binary" else None
     return make(437.0, seed=17, days=1, noise=True, h0=6e-25, orbit=orbit, reach=0.2, fkdot=(-1e-9, 1e-17))
@@ -68,6 +68,7 @@ def test_transformations_compose(case):
     assert jnp.isfinite(jax.grad(lambda p: jax.jit(jfstat.twoF)(case.data, p))(point).alpha)
 
 
+@pytest.mark.slow
 def test_jvp_through_band_equals_gradient_of_the_direct_sum(case):
     point = case.doppler
     zero = jax.tree.map(jnp.zeros_like, point)
@@ -119,19 +120,34 @@ MISFITS = {
 }
 
 
-@pytest.mark.parametrize("name", MISFITS)
-def test_templates_that_do_not_fit_are_errors_or_nan_with_their_gradients(name):
-    case = make(100.0, seed=1)
-    point = jfstat.Doppler(case.doppler.alpha, case.doppler.delta, **MISFITS[name])
-    value, gradient = jax.jit(jax.value_and_grad(jfstat.twoF, argnums=1))(case.data, point)
+SLOW_MISFITS = ("far reference time", "spin-down")
+JITTED = {
+    "gradient": jax.jit(jax.value_and_grad(jfstat.twoF, argnums=1)),
+    "fstat": jax.jit(jfstat.fstat),
+    "amplitude": jax.jit(jfstat.estimate_amplitude),
+    "band": jax.jit(jfstat.twoF_band),
+}
+"""Shared, so that templates of one shape compile once."""
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return make(100.0, seed=1)
+
+
+@pytest.mark.parametrize("name", [pytest.param(k, marks=pytest.mark.slow) if k in SLOW_MISFITS else k for k in MISFITS])
+def test_templates_that_do_not_fit_are_errors_or_nan_with_their_gradients(plain, name):
+    data = plain.data
+    point = jfstat.Doppler(plain.doppler.alpha, plain.doppler.delta, **MISFITS[name])
+    value, gradient = JITTED["gradient"](data, point)
     assert np.isnan(value)
     assert all(np.isnan(x).all() for x in jax.tree.leaves((gradient.alpha, gradient.delta)))
     with pytest.raises(ValueError, match="prepare"):
-        jfstat.twoF(case.data, point)
-    assert np.isnan(jax.jit(jfstat.fstat)(case.data, point).twoF)
-    assert np.isnan(jax.jit(jfstat.estimate_amplitude)(case.data, point).h0)
+        jfstat.twoF(data, point)
+    assert np.isnan(JITTED["fstat"](data, point).twoF)
+    assert np.isnan(JITTED["amplitude"](data, point).h0)
     if not name.startswith("frequency"):
-        assert np.isnan(np.asarray(jax.jit(jfstat.twoF_band)(case.data, point))).all()
+        assert np.isnan(np.asarray(JITTED["band"](data, point))).all()
 
 
 def test_spin_down_far_from_the_reference_time_needs_fdots_and_is_then_found():

@@ -17,7 +17,10 @@ CASES = {
 K = 2 * UNDER_WAY + 5
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(
+    scope="module",
+    params=["two detectors", *(pytest.param(k, marks=pytest.mark.slow) for k in ("one detector", "binary"))],
+)
 def case(request):
     return make(100.0, seed=len(request.param), half_band=0.02, noise=True, h0=2e-24, **CASES[request.param])
 

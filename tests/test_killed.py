@@ -68,7 +68,7 @@ def test_killed_at_twenty_random_moments(tmp_path):
     assert not list(tmp_path.glob(".search.checkpoint.*.part"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_the_program_stops_at_a_signal_and_says_so(tmp_path, number):
     sfts = jfstat.simulate_sfts(["H1", "L1"], START, 86400, 48.9, 51.2, sqrt_sx=4e-24)
     files = ";".join(map(str, jfstat.write_sfts(sfts, tmp_path)))

@@ -55,7 +55,9 @@ def rescaled(directions, g, mismatch):
     return directions * np.sqrt(mismatch / np.einsum("ni,ij,nj->n", directions, g, directions))[:, None]
 
 
-@pytest.mark.parametrize(("mismatch", "tolerance"), [(0.003, 0.01), (0.01, 0.03), (0.1, 0.1)])
+@pytest.mark.parametrize(
+    ("mismatch", "tolerance"), [(0.003, 0.01), pytest.param(0.01, 0.03, marks=pytest.mark.slow), (0.1, 0.1)]
+)
 def test_predicted_mismatch_is_the_measured_loss(case, mismatch, tolerance):
     """Along each parameter of the phase's own, and along random mixtures of them."""
     names = tuple(n for n in all_parameters(case.doppler) if n not in ("alpha", "delta"))
@@ -68,6 +70,7 @@ def test_predicted_mismatch_is_the_measured_loss(case, mismatch, tolerance):
     np.testing.assert_allclose(found, mismatch, rtol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mismatch", "tolerance"), [(0.003, 0.03), (0.03, 0.1)])
 def test_predicted_mismatch_with_the_sky_in_whitened_coordinates(case, mismatch, tolerance):
     """The sky too: the metric along the curves of whitened coordinates, on which frequencies follow the sky."""
@@ -88,6 +91,7 @@ def test_predicted_mismatch_with_the_sky_in_whitened_coordinates(case, mismatch,
     np.testing.assert_allclose(loss, mismatch, rtol=tolerance)
 
 
+@pytest.mark.slow
 def test_average_over_amplitudes_is_round_in_whitened_coordinates(case):
     coordinates = jfstat.whiten(case.data, case.doppler)
     slope = np.asarray(jax.jacfwd(coordinates.values)(jnp.zeros(len(coordinates.names))))

@@ -54,7 +54,7 @@ def stacked_two_f(data, points):
     return jax.vmap(jfstat.twoF, (None, 0))(data, points)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["phase", *(pytest.param(k, marks=pytest.mark.slow) for k in KINDS[:2])])
 def test_second_order_is_the_metric(case, kind):
     extra = options(case, kind)
     names = all_parameters(case.doppler)
@@ -72,7 +72,7 @@ def test_second_order_is_the_metric(case, kind):
     np.testing.assert_allclose(np.asarray(jax.jit(jax.jacfwd(loss))(x)) / size, 0.0, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["binary", *(pytest.param(k, marks=pytest.mark.slow) for k in CASES if k != "binary")])
 def test_is_the_measured_loss(name):
     """With sky offsets, at losses of 1 % to 60 % and more."""
     case = made(name)

@@ -130,7 +130,7 @@ def test_weights_favour_the_quieter_detector_and_leave_each_alone_unchanged():
     np.testing.assert_allclose(both.moments[0, 0, 0] / both.moments[1, 0, 0], 4.0)
 
 
-@pytest.mark.parametrize("guard", [0.0, 0.001, 1.0])
+@pytest.mark.parametrize("guard", [0.0, pytest.param(0.001, marks=pytest.mark.slow), 1.0])
 @pytest.mark.parametrize("width", [1e-4, 1e-3, 0.05])
 def test_any_guard_and_width_find_the_signal(guard, width):
     """Also where the SFTs' bins that are used are narrower than the low-pass and its transition."""

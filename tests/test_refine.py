@@ -229,6 +229,7 @@ def test_fixed_parameters_stay_and_templates_do_for_a_table(case):
     assert np.all(fixed["twoF"] > fixed["start_twoF"])
 
 
+@pytest.mark.slow
 def test_bounds_hold_and_are_named(case):
     one = jax.tree.map(lambda x: x[:1], around(case, 3))
     names = ["freq", "f1dot"]

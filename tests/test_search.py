@@ -139,11 +139,12 @@ def test_rows_are_what_the_statistic_gives_there(data, bank):
 def test_candidates_refer_to_the_reference_time_of_the_bank(data):
     later = START + 20000
     bank = grid(1.1, 0.4, f1dot=-2e-10, reftime=later, data=data)
-    found = search(data, bank, top=1, progress=False)
+    found = search(data, bank, top=1, progress=False, per_detector=False)
     assert found.meta["reftime"] == later
     assert found["freq"][0].value == pytest.approx(50.0123 - 2e-10 * 20000, abs=0.5 / (2 * data.tspan))
 
 
+@pytest.mark.slow
 def test_one_template_and_one_detector_will_do():
     sfts = jfstat.simulate_sfts("L1", START, 18000, 49.9, 50.2, sqrt_sx=1e-24)
     data = jfstat.prepare(sfts, 50.0, 50.02, sqrt_sx=1e-24)

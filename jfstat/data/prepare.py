@@ -197,5 +197,5 @@ def _moments(series: SFTSeries, weights: np.ndarray, tsft: float, epoch: int) ->
     """
     nodes, node_weights = np.polynomial.legendre.leggauss(3)
     t = series.since(epoch)[:, None] + 0.5 * tsft * (1 + nodes)
-    h = np.asarray(harmonics(jnp.asarray(sidereal_time(epoch, t))))
+    h = np.asarray(jax.jit(harmonics)(sidereal_time(epoch, t)))
     return np.einsum("j,q,jqm,jqn->mn", weights, 0.5 * node_weights, h, h)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,10 +73,10 @@ def read_body(path: Path, start: float, end: float, epoch: int) -> BPoly:
     ValueError
         If the file is malformed or does not cover the times.
     """
-    opener = gzip.open if path.suffix == ".gz" else open
     try:
-        with opener(path, "rt") as file:
-            lines = [line for line in file.read().splitlines() if line.strip() and not line.lstrip().startswith("#")]
+        content = path.read_bytes()
+        content = gzip.decompress(content) if path.suffix == ".gz" else content
+        lines = [line for line in content.splitlines() if line.strip() and not line.lstrip().startswith(b"#")]
         first, step, count = (float(word) for word in lines[0].split())
         rows = lines[1:]
         if step <= 0 or len(rows) != int(count):
@@ -86,7 +87,7 @@ def read_body(path: Path, start: float, end: float, epoch: int) -> BPoly:
         table = np.array([row.split() for row in rows[low : high + 1]], dtype=float) if covered else np.empty((0, 10))
         if table.shape[1:] != (10,) or not np.isfinite(table).all():
             raise ValueError("a row does not hold ten finite numbers")
-    except (OSError, EOFError, ValueError, IndexError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, ValueError, IndexError, zlib.error) as error:
         raise ValueError(f"{path} is not an ephemeris file in LALSuite's format: {error}.") from None
     if not covered:
         raise ValueError(
