@@ -285,18 +285,19 @@ def main() -> None:
     parser.add_argument("--cases", nargs="*", help="only those with such names (default: all)")
     parser.add_argument("--points", type=int, default=2000, help="random points a bank")
     parser.add_argument("--signals", type=int, default=8, help="signals a bank that are simulated")
-    parser.add_argument("--merge", type=Path, nargs="*", default=[], help="results of other cases to add")
+    parser.add_argument("--merge", type=Path, nargs="*", default=[], help="results of earlier runs, to add to")
     parser.add_argument("--output", type=Path, help="JSON file")
     arguments = parser.parse_args()
     print(f"{'bank':24s}    m templates  time   " + "   ".join(f"{x:>20s}" for x in (*KINDS, "metric")) + "   twoF")
     print(" " * 46 + "   mean   max    above" * 4)
-    rows = [row for path in arguments.merge for row in json.loads(path.read_text())["banks"]]
+    earlier = [row for path in arguments.merge for row in json.loads(path.read_text())["banks"]]
+    rows = {(row["case"], row["mismatch"]): row for row in earlier}
     for case in [x for x in CASES if arguments.cases is None or x.name in arguments.cases]:
         times, data = prepared_case(case)
         for mismatch in case.mismatches:
             began = time.perf_counter()
             row = measure(case, mismatch, times, data, arguments.points, arguments.signals)
-            rows.append(row)
+            rows[case.name, mismatch] = row
             print(
                 f"{case.name:24s} {mismatch:4.2f} {row['templates']:9d} {row['seconds']:5.1f}",
                 *(
@@ -308,7 +309,8 @@ def main() -> None:
             )
             if arguments.output:
                 with replacing(arguments.output) as file:
-                    result = {"version": jfstat.__version__, "banks": rows}
+                    banks = [rows[x.name, m] for x in CASES for m in x.mismatches if (x.name, m) in rows]
+                    result = {"version": jfstat.__version__, "banks": banks}
                     file.write(json.dumps(result, indent=1).encode())
         jax.clear_caches()  # every case has shapes of its own
 
