@@ -7,7 +7,7 @@ Per bank 2000 signals at random sky positions and spin-downs, of random inclinat
 nearest templates the best counts, at its best frequency, by `jfstat.mismatch`, which is what `twoF` of noise-free
 data loses: 8 signals a bank are simulated to see it. For comparison with where the metric holds, the same
 averaged over amplitudes and of the phase alone, and the distance by the metric. Of 30 days of data and more, 500 of
-the points are measured. Some ten minutes on two cores.
+the points are measured. Half an hour on two cores.
 """
 
 from __future__ import annotations
