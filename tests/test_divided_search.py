@@ -23,10 +23,14 @@ OPTIONS = dict(top=60, batch_size=4, progress=False)
 
 
 @pytest.fixture(scope="module")
-def data():
+def sfts():
     point = jfstat.Doppler(1.1, 0.4, [50.0123, -2e-10], reftime=START)
     signals = [(point, jfstat.Amplitude(1e-24, 0.3, 0.2, 1.0))]
-    sfts = jfstat.simulate_sfts(["H1", "L1"], START, 43200, 49.0, 51.1, sqrt_sx=4e-24, signals=signals)
+    return jfstat.simulate_sfts(["H1", "L1"], START, 43200, 49.0, 51.1, sqrt_sx=4e-24, signals=signals)
+
+
+@pytest.fixture(scope="module")
+def data(sfts):
     return jfstat.prepare(sfts, 50.0, 50.03, reftime=START)
 
 
@@ -372,11 +376,8 @@ def finished(*processes):
 
 
 @pytest.fixture
-def pattern(tmp_path):
-    """Files with a signal, for programs to read."""
-    point = jfstat.Doppler(1.1, 0.4, [50.0123, -2e-10], reftime=START)
-    signals = [(point, jfstat.Amplitude(1e-24, 0.3, 0.2, 1.0))]
-    sfts = jfstat.simulate_sfts(["H1", "L1"], START, 43200, 49.0, 51.1, sqrt_sx=4e-24, signals=signals)
+def pattern(sfts, tmp_path):
+    """The same data as files, for programs to read."""
     return ";".join(map(str, jfstat.write_sfts(sfts, tmp_path)))
 
 
