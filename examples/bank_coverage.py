@@ -32,8 +32,8 @@ from scipy.spatial import KDTree  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.atomic import replacing  # noqa: E402
-from jfstat.banks.phasemetric import drift, factor  # noqa: E402
 from jfstat.banks.regions import Box, Disc, Polygon, Region, WholeSky, angles, unit_vector  # noqa: E402
+from jfstat.metrics.phasemetric import drift, factor  # noqa: E402
 
 START, TSFT, YEAR = 1167458304, 1800, 365 * 86400
 PILOT = next(band for band in BANDS if band.name == "C1")

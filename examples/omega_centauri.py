@@ -33,7 +33,7 @@ from astropy.coordinates import SkyCoord  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.atomic import replacing  # noqa: E402
-from jfstat.searching.falsealarm import false_alarm  # noqa: E402
+from jfstat.candidates.falsealarm import false_alarm  # noqa: E402
 
 START, TSFT = 1167458304, 1800
 DUTY = {"H1": 0.74, "L1": 0.66}

@@ -34,8 +34,8 @@ import jfstat  # noqa: E402
 from jfstat.atomic import replacing  # noqa: E402
 from jfstat.benchmarking.inputs import prepared, random_points  # noqa: E402
 from jfstat.benchmarking.settings import ROWS, Setting  # noqa: E402
-from jfstat.searching.loudest import loudest  # noqa: E402
-from jfstat.searching.plan import search_plan  # noqa: E402
+from jfstat.searching.driver.plan import search_plan  # noqa: E402
+from jfstat.statistic.backends.loudest import loudest  # noqa: E402
 
 OPTIONS: dict[str, Any] = dict(top=1000, progress=False, per_detector=False)
 TEMPLATES = {"10d": 16384, "100d-two": 1024}

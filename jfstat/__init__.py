@@ -1,24 +1,24 @@
 """jfstat: the F-statistic for continuous gravitational waves in JAX."""
 
 from jfstat.banks.grid import grid
+from jfstat.candidates.tables import read_candidates, write_candidates
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrow import narrow
 from jfstat.data.narrowdata import NarrowData
+from jfstat.data.nearby import covers
 from jfstat.data.prepare import prepare
-from jfstat.followup.coordinates import Coordinates, whiten
-from jfstat.followup.metric import metric
-from jfstat.followup.mismatch import mismatch
 from jfstat.followup.posterior import log_posterior
 from jfstat.followup.refine import refine
+from jfstat.metrics.coordinates import Coordinates, whiten
+from jfstat.metrics.metric import metric
+from jfstat.metrics.mismatch import mismatch
 from jfstat.searching.search import search
-from jfstat.searching.stop import SearchStopped
-from jfstat.searching.tables import read_candidates, write_candidates
-from jfstat.searching.units import merge
+from jfstat.searching.session.stop import SearchStopped
+from jfstat.searching.session.units import merge
 from jfstat.sfts import SFTs, read_sfts, write_sfts
 from jfstat.simulate.simulate import inject, simulate_sfts
 from jfstat.simulate.strain import sfts_from_strain
 from jfstat.statistic.fstat import Fstat, estimate_amplitude, fstat, predict_twoF, resample, twoF, twoF_band
-from jfstat.statistic.narrow import narrow
-from jfstat.statistic.nearby import covers
 from jfstat.templates import Amplitude, Doppler, Orbit
 
 __version__ = "0.1.0"

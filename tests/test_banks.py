@@ -11,9 +11,9 @@ from scipy.spatial import KDTree
 
 import jfstat
 from jfstat.banks.facets import around, icosahedron
-from jfstat.banks.lattice import covering_lattice, distance_to_box, integers_between, lower_factor
-from jfstat.banks.phasemetric import drift, factor, flat_metric, restricted
 from jfstat.banks.regions import Box, Disc, Polygon, WholeSky, angles, unit_vector
+from jfstat.maths.lattices import covering_lattice, distance_to_box, integers_between, lower_factor
+from jfstat.metrics.phasemetric import drift, factor, flat_metric, restricted
 
 START = 1167458304
 YEAR = 365 * 86400

@@ -16,7 +16,7 @@ from jfstat.benchmarking.measure import Measurement, Request, StageTime, as_json
 from jfstat.benchmarking.settings import ROWS, Setting, scan
 from jfstat.benchmarking.stages import PATHS
 from jfstat.commandline import main
-from jfstat.searching.loudest import Method
+from jfstat.statistic.backends.loudest import Method
 
 TINY = Setting("tiny", 0.05, 0.05)
 LAL_TABLE = """%% cmdline: lalpulsar_ComputeFstatBenchmark

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jfstat.searching.clusters import clustered
+from jfstat.candidates.clusters import clustered
 
 T = 20 * 86400.0
 

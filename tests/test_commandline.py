@@ -10,10 +10,10 @@ import pytest
 from astropy.table import Table
 
 import jfstat
+from jfstat.candidates.tables import read_candidates
 from jfstat.commandline import demo, main
 from jfstat.commandline.options import declination, gps, number, numbers, right_ascension
 from jfstat.commandline.sources import read_sources
-from jfstat.searching.tables import read_candidates
 from jfstat.sfts import read_sfts
 
 START = 1167458304

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import jfstat
-from jfstat.searching import checkpoint as checkpoints
-from jfstat.searching.plan import search_plan, share
-from jfstat.searching.stop import SearchStopped, stop_requests
+from jfstat.searching.driver.plan import search_plan, share
+from jfstat.searching.session import checkpoint as checkpoints
+from jfstat.searching.session.stop import SearchStopped, stop_requests
 
-SEARCH = sys.modules["jfstat.searching.search"]  # the package's attribute of this name is the function
+SEARCH = sys.modules["jfstat.searching.search"]
 START = 1167458304
 OPTIONS = dict(top=60, batch_size=4, progress=False)
 
@@ -71,7 +71,7 @@ def killed_after(monkeypatch, n):
 @pytest.mark.parametrize("moments", [[1], [3, 1, 2], [8]])
 def test_killed_and_resumed(data, bank, plain, tmp_path, monkeypatch, moments):
     path = tmp_path / "search.checkpoint"
-    monkeypatch.setattr("jfstat.searching.pace.Pace.due", lambda self: True)
+    monkeypatch.setattr("jfstat.searching.session.pace.Pace.due", lambda self: True)
     for n in moments:
         with monkeypatch.context() as patch, pytest.raises(Killed):
             killed_after(patch, n)
@@ -81,7 +81,7 @@ def test_killed_and_resumed(data, bank, plain, tmp_path, monkeypatch, moments):
     assert len(plan.batches) == 9
     assert as_bytes(jfstat.search(data, bank, checkpoint=path, **OPTIONS)) == plain
     # the search is over: its table comes again without computing
-    monkeypatch.setattr("jfstat.searching.batches.loudest", None)
+    monkeypatch.setattr("jfstat.searching.driver.batches.loudest", None)
     assert as_bytes(jfstat.search(data, bank, checkpoint=path, **OPTIONS)) == plain
 
 
@@ -169,7 +169,7 @@ def test_what_is_no_checkpoint_is_refused(data, bank, tmp_path):
 
 def test_a_full_disk_leaves_the_last_checkpoint(data, bank, plain, tmp_path, monkeypatch):
     path = tmp_path / "search.checkpoint"
-    monkeypatch.setattr("jfstat.searching.pace.Pace.due", lambda self: True)
+    monkeypatch.setattr("jfstat.searching.session.pace.Pace.due", lambda self: True)
     savez, count = np.savez, [0]
 
     def full(*arguments, **arrays):
@@ -221,7 +221,7 @@ def test_shares_are_whole_and_disjoint():
 
 def test_a_threshold_alone_keeps_all_above_it(data, bank, monkeypatch):
     """However many of a batch cross it: more than are asked for at first."""
-    monkeypatch.setattr("jfstat.searching.batches.FIRST_KEPT", 16)
+    monkeypatch.setattr("jfstat.searching.driver.batches.FIRST_KEPT", 16)
     options = dict(batch_size=4, progress=False, per_detector=False)
     many = jfstat.search(data, bank, top=400, **options)
     threshold = float(many["twoF"][300])
@@ -253,7 +253,7 @@ def test_parts_of_a_band_with_orbits_keep_all_subbands(data, monkeypatch, tmp_pa
     bank = jfstat.grid([1.0, 1.1, 1.2], 0.4, orbit=orbit)
     options = dict(top=5, progress=False, amplitudes=False, batch_size=1)
     whole = jfstat.search(prepared, bank, **options)
-    monkeypatch.setattr("jfstat.searching.plan.parts_needed", lambda *arguments: 4)
+    monkeypatch.setattr("jfstat.searching.driver.plan.parts_needed", lambda *arguments: 4)
     plan = search_plan(prepared, bank, 1)
     assert len(plan.bands) == 4
     path = tmp_path / "checkpoint"
@@ -268,7 +268,7 @@ def test_parts_of_a_band_with_orbits_keep_all_subbands(data, monkeypatch, tmp_pa
     assert as_bytes(jfstat.search(prepared, bank, checkpoint=path, **options)) == as_bytes(divided)
     units = [jfstat.search(prepared, bank, unit=(i, 5), **options) for i in range(1, 6)]
     assert as_bytes(jfstat.merge(units)) == as_bytes(divided)
-    monkeypatch.setattr("jfstat.searching.plan.parts_needed", lambda *arguments: 3)
+    monkeypatch.setattr("jfstat.searching.driver.plan.parts_needed", lambda *arguments: 3)
     other = jfstat.search(prepared, bank, unit=(1, 5), **options)
     with pytest.raises(ValueError, match="of different searches: what differs is parts"):
         jfstat.merge([other, *units[1:]])
@@ -277,7 +277,7 @@ def test_parts_of_a_band_with_orbits_keep_all_subbands(data, monkeypatch, tmp_pa
 def test_exhausted_memory_does_not_cost_what_was_done(data, bank, plain, tmp_path, monkeypatch):
     path = tmp_path / "search.checkpoint"
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr("jfstat.searching.pace.Pace.due", lambda self: True)
+        patch.setattr("jfstat.searching.session.pace.Pace.due", lambda self: True)
         killed_after(patch, 3)
         jfstat.search(data, bank, checkpoint=path, **OPTIONS)
     before = path.read_bytes()
@@ -286,7 +286,7 @@ def test_exhausted_memory_does_not_cost_what_was_done(data, bank, plain, tmp_pat
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr("jfstat.searching.batches.loudest", full)
+        patch.setattr("jfstat.searching.driver.batches.loudest", full)
         options = OPTIONS | dict(batch_size=None)
         with pytest.raises(ValueError, match="3 batches are kept in"):
             jfstat.search(data, bank, checkpoint=path, **options)
@@ -334,7 +334,7 @@ if how != "disagreeing":
     jfstat.write_candidates(found, out)
 else:
     # memories differ, the plan must not
-    from jfstat.searching import memory
+    from jfstat.searching.driver import memory
     first = jax.process_index() == 0
     memory.CPU_BYTES = 1 << (22 if first else 24)
     found = jfstat.search(data, bank, top=60, progress=False, mesh=mesh)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from jfstat.searching.falsealarm import false_alarm
+from jfstat.candidates.falsealarm import false_alarm
 
 
 def test_the_papers_threshold():

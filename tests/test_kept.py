@@ -6,7 +6,7 @@ import pytest
 from cases import make
 
 import jfstat
-from jfstat.searching.kept import UNDER_WAY, kept_columns
+from jfstat.candidates.details import UNDER_WAY, kept_columns
 
 ORBIT = jfstat.Orbit(asini=1.2, period=40000.0, tp=1.2e9 + 0.25, ecc=0.3, argp=0.7)
 CASES = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jfstat.searching.linerobust import log10_bsgl
+from jfstat.candidates.linerobust import log10_bsgl
 
 
 def values(k, n_detectors, seed=0):

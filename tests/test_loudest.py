@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import jfstat
-from jfstat.data.lengths import RADICES, largest_divisor, radices_for, smooth_lengths, transform_cost, transform_length
 from jfstat.data.memory import bank_bytes, data_bytes
-from jfstat.searching import memory
-from jfstat.searching.loudest import Method, loudest, maxima
-from jfstat.searching.plan import search_plan
-from jfstat.searching.state import Peaks, merge_peaks
-from jfstat.statistic.fused import chain
-from jfstat.statistic.fused.butterflies import in_order, unit_root
+from jfstat.maths.lengths import RADICES, largest_divisor, radices_for, smooth_lengths, transform_cost, transform_length
+from jfstat.searching.driver import memory
+from jfstat.searching.driver.plan import search_plan
+from jfstat.searching.reduce.state import Peaks, merge_peaks
+from jfstat.statistic.backends.loudest import Method, loudest, maxima
+from jfstat.statistic.backends.triton import chain
+from jfstat.statistic.backends.triton.butterflies import in_order, unit_root
 
 START = 1167458304
 

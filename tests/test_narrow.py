@@ -10,7 +10,7 @@ import pytest
 from cases import make
 
 import jfstat
-from jfstat.followup.parameters import all_parameters, replaced, values
+from jfstat.parameters import all_parameters, replaced, values
 
 ORBIT = jfstat.Orbit(asini=1.2, period=40000.0, tp=1.1e9 + 0.25, ecc=0.3, argp=0.7)
 SMALL = dict(half_band=0.02, guard=0.5)

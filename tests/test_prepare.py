@@ -8,9 +8,9 @@ from astropy.time import Time
 import jfstat
 from jfstat.data.band import interpolation_filter, taper, terms_needed
 from jfstat.data.grid import Grid
-from jfstat.data.lengths import smooth_length
 from jfstat.data.noise import NoiseFloor, median_bias, whitened_power
 from jfstat.data.series import heterodyned_series
+from jfstat.maths.lengths import smooth_length
 
 START = 1_167_458_304
 

@@ -12,9 +12,12 @@ from cases import make
 from scipy.stats import chi2
 
 import jfstat
+from jfstat.candidates.falsealarm import false_alarm
 from jfstat.followup.candidates import usual_names
 from jfstat.followup.follow import peak_shares
-from jfstat.followup.newton import (
+from jfstat.followup.results import ending
+from jfstat.followup.starts import trial_points
+from jfstat.maths.newton import (
     CONVERGED,
     LEFT,
     NOWHERE,
@@ -26,9 +29,6 @@ from jfstat.followup.newton import (
     maximise,
     trusted_step,
 )
-from jfstat.followup.results import ending
-from jfstat.followup.starts import trial_points
-from jfstat.searching.falsealarm import false_alarm
 from jfstat.templates import ORBIT_FIELDS
 
 NAMES = ("freq", "f1dot", "alpha", "delta")

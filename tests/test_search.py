@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import jfstat
 from jfstat.banks.grid import grid
-from jfstat.searching.loudest import largest
-from jfstat.searching.plan import search_plan
+from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.search import search
+from jfstat.statistic.backends.loudest import largest
 
 START = 1167458304
 AMPLITUDES = ["h0", "cosi", "psi", "phi0", "h0_error", "cosi_error", "psi_error", "phi0_error"]

@@ -8,7 +8,7 @@ from astropy import units as u
 from astropy.table import QTable
 
 import jfstat
-from jfstat.searching.tables import candidate_columns, in_units, read_candidates, write_candidates
+from jfstat.candidates.tables import candidate_columns, in_units, read_candidates, write_candidates
 
 META = {
     "reftime": 1167458304,

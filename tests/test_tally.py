@@ -9,8 +9,7 @@ import pytest
 
 import jfstat
 from jfstat.data.fstatdata import Layout
-from jfstat.searching.loudest import Method, loudest
-from jfstat.searching.tally import (
+from jfstat.searching.reduce.tally import (
     HISTOGRAM_EDGES,
     histogram_of,
     part_numbers,
@@ -18,7 +17,8 @@ from jfstat.searching.tally import (
     subband_edges,
     tops_of_entries,
 )
-from jfstat.statistic.fused import passes
+from jfstat.statistic.backends.loudest import Method, loudest
+from jfstat.statistic.backends.triton import passes
 from jfstat.statistic.spectrum import bin_numbers
 
 START = 1167458304

@@ -8,10 +8,10 @@ import numpy as np
 
 from jfstat.banks.charts import Chart
 from jfstat.banks.facets import Brim
-from jfstat.banks.lattice import covering_lattice, integers_between
 from jfstat.banks.regions import angles
 from jfstat.banks.spinlattice import spin_points
 from jfstat.banks.wanted import Templates, Wanted, generator_of
+from jfstat.maths.lattices import covering_lattice, integers_between
 
 CHUNK = 1_000_000
 """Candidates for lattice points that are looked at together."""

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jfstat.banks.facets import RIM, Brim, Dome, Facet, around, icosahedron
-from jfstat.banks.lattice import distance_to_box, flipped, lower_factor
-from jfstat.banks.phasemetric import drift, restricted
 from jfstat.banks.regions import Belt, Region
 from jfstat.banks.spinlattice import PaddedBox
 from jfstat.banks.wanted import Wanted, expected_points
+from jfstat.maths.lattices import distance_to_box, flipped, lower_factor
+from jfstat.metrics.phasemetric import drift, restricted
 
 SKY_FLOOR = 1 / 0.12
 """Metric added for the sky, in mismatches per rad^2: no template covers more than 0.35 rad, however short the data."""

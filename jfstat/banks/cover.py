@@ -10,11 +10,11 @@ import numpy as np
 
 from jfstat.banks.chartpoints import chart_templates
 from jfstat.banks.charts import MAX_TEMPLATES, ONE_FACET, Chart, sky_charts
-from jfstat.banks.lattice import covering_lattice
-from jfstat.banks.phasemetric import drift, restricted
 from jfstat.banks.regions import Region, angles
 from jfstat.banks.spinlattice import PaddedBox, spin_points
 from jfstat.banks.wanted import Templates, Wanted, expected_points, generator_of
+from jfstat.maths.lattices import covering_lattice
+from jfstat.metrics.phasemetric import drift, restricted
 
 
 class SpinPlan(NamedTuple):

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from jfstat.banks.cover import cover_positions, cover_region
-from jfstat.banks.phasemetric import factor
 from jfstat.banks.regions import Box, Disc, Polygon, Region, WholeSky, unit_vector
 from jfstat.banks.wanted import Templates, Wanted
 from jfstat.data.fstatdata import FstatData
+from jfstat.metrics.phasemetric import factor
 from jfstat.templates import Doppler, Orbit
 from jfstat.validation import derivative_unit, frequency, gps_integer, gps_time, in_unit
 
@@ -92,7 +92,7 @@ def grid(
 
     Notes
     -----
-    The lattices are A_n* (see `jfstat.banks.lattice`) in the metric of the phase, averaged neither over antenna
+    The lattices are A_n* (see `jfstat.maths.lattices`) in the metric of the phase, averaged neither over antenna
     patterns nor amplitudes (see `metric` with ``phase_only=True``), at the highest frequency of `data`: for days of
     data and more that is the loss of 2F, to second order: of 500 to 2000 random signals a bank none lost more than
     `mismatch` in 1 to 100 d of data (examples/bank_coverage.py). The shorter the data, the more the change of the

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jfstat.banks.lattice import distance_to_box, integers_between
+from jfstat.maths.lattices import distance_to_box, integers_between
 
 
 class PaddedBox(NamedTuple):

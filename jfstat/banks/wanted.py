@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jfstat.banks.lattice import back_substituted, covering_lattice, flipped
 from jfstat.banks.spinlattice import PaddedBox
+from jfstat.maths.lattices import back_substituted, covering_lattice, flipped
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Wanted:
     Attributes
     ----------
     factor : (1 + s + 3, 1 + s + 3) float64
-        Of the phase metric, see `jfstat.banks.phasemetric.factor`.
+        Of the phase metric, see `jfstat.metrics.phasemetric.factor`.
     low, high : (s,) float64
         Ranges of f1dot, ..., Hz/s^k.
     mismatch : float

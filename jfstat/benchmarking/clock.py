@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.searching.workers import in_order, workers_for
+from jfstat.searching.driver.workers import in_order, workers_for
 
 LEAST_SECONDS = 0.2
 """A time is taken over as many calls as need about this: one call's would include the clock's and the host's jitter."""

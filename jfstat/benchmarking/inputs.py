@@ -13,9 +13,9 @@ from jfstat.data.memory import device_of
 from jfstat.data.plan import drift_range
 from jfstat.data.prepare import prepare
 from jfstat.geometry.barycenter import DOPPLER
-from jfstat.searching.loudest import Method
-from jfstat.searching.memory import most_templates
+from jfstat.searching.driver.memory import most_templates
 from jfstat.simulate.simulate import simulate_sfts
+from jfstat.statistic.backends.loudest import Method
 from jfstat.templates import Doppler
 
 START, TSFT, SQRT_SX, GUARD = 1167458304, 1800, 4e-24, 1.0

@@ -25,7 +25,7 @@ from jfstat.benchmarking.inputs import default_batch, prepared, random_points
 from jfstat.benchmarking.settings import Setting
 from jfstat.benchmarking.stages import PATHS, Path
 from jfstat.data.fstatdata import FstatData
-from jfstat.searching.loudest import Method, method_for
+from jfstat.statistic.backends.loudest import Method, method_for
 from jfstat.statistic.fstat import twoF_band
 from jfstat.templates import Doppler
 

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.lengths import radices_for
-from jfstat.searching.loudest import Method, first_without_spin_down, maxima, two_f_of_entries
-from jfstat.statistic.fused import chain
+from jfstat.maths.lengths import radices_for
+from jfstat.statistic.backends.loudest import Method, first_without_spin_down, maxima, two_f_of_entries
+from jfstat.statistic.backends.triton import chain
 from jfstat.statistic.resample import interpolated, spun_down, timing
 from jfstat.statistic.spectrum import folded
 from jfstat.templates import Doppler

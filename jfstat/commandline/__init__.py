@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     import jax
 
-    from jfstat.searching.stop import SearchStopped
+    from jfstat.searching.session.stop import SearchStopped
 
     try:
         arguments = _parser().parse_args(_join_negative(sys.argv[1:] if argv is None else argv))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jfstat.banks.grid import grid, orbits
+from jfstat.candidates.tables import bank_from_table, read_candidates
 from jfstat.commandline.options import (
     ORBIT_OPTIONS,
     add_orbit,
@@ -19,7 +20,6 @@ from jfstat.commandline.options import (
     right_ascension,
 )
 from jfstat.data.fstatdata import FstatData
-from jfstat.searching.tables import bank_from_table, read_candidates
 from jfstat.templates import Doppler, Orbit
 
 ALL_SKY = "allsky"

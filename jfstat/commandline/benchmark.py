@@ -16,10 +16,10 @@ from jfstat.benchmarking.report import Row, as_dict, device_name, draw, main_tab
 from jfstat.benchmarking.settings import CPU_ROWS, ROWS, Setting, scan
 from jfstat.benchmarking.stages import PATHS
 from jfstat.benchmarking.worker import measure_on
+from jfstat.candidates.tables import check_writable
 from jfstat.commandline.options import add_ephemeris, ephemeris, number, option_type, words
 from jfstat.geometry.detectors import get_detector
 from jfstat.geometry.ephemeris import ephemeris_files
-from jfstat.searching.tables import check_writable
 
 
 @option_type("a whole number of at least 1")

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.banks.grid import axis, grid, natural_step
+from jfstat.candidates.tables import write_candidates
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.prepare import prepare
 from jfstat.geometry.barycenter import DOPPLER
 from jfstat.searching.search import search
-from jfstat.searching.tables import write_candidates
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import read_sfts
 from jfstat.sfts.writing import write_sfts

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from jfstat.candidates.tables import check_writable, read_candidates, write_candidates
 from jfstat.commandline.search import print_loudest
-from jfstat.searching.tables import check_writable, read_candidates, write_candidates
-from jfstat.searching.units import merge
+from jfstat.searching.session.units import merge
 
 
 def add_parser(subparsers: Any) -> None:

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from jfstat.candidates.tables import check_writable, column_unit, read_candidates, write_candidates
 from jfstat.commandline.inputs import add_data_files, read_band
 from jfstat.commandline.options import add_preparation, ephemeris, gps, noise_floors, whole_second, words
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.plan import drift_range
 from jfstat.data.prepare import prepare
 from jfstat.followup.candidates import columns_of, impossible, usual_names
-from jfstat.followup.parameters import is_parameter, spin_order
 from jfstat.followup.refine import refine
 from jfstat.geometry.barycenter import DOPPLER
 from jfstat.geometry.orbit import orbit_speed
-from jfstat.searching.tables import check_writable, column_unit, read_candidates, write_candidates
+from jfstat.parameters import is_parameter, spin_order
 from jfstat.templates import ORBIT_FIELDS, Orbit
 
 WIDEST = 1.0

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from jfstat.candidates.tables import check_writable, write_candidates
 from jfstat.commandline.banks import add_templates, templates_of
 from jfstat.commandline.inputs import add_data_files, read_band
 from jfstat.commandline.options import (
@@ -26,11 +27,10 @@ from jfstat.commandline.options import (
 )
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.prepare import prepare
-from jfstat.searching.cost import estimated_seconds
-from jfstat.searching.plan import search_plan, share
-from jfstat.searching.processes import first_does, is_first
+from jfstat.searching.driver.cost import estimated_seconds
+from jfstat.searching.driver.plan import search_plan, share
 from jfstat.searching.search import all_fit, search
-from jfstat.searching.tables import check_writable, write_candidates
+from jfstat.searching.session.processes import first_does, is_first
 from jfstat.sfts.container import SFTs
 
 

@@ -13,7 +13,9 @@ import numpy as np
 from jfstat.data.band import terms_needed
 from jfstat.data.fstatdata import Band, Layout
 from jfstat.data.grid import Grid
-from jfstat.data.lengths import (
+from jfstat.geometry.barycenter import DOPPLER, MAX_DELAY
+from jfstat.geometry.orbit import cubic_length, orbit_speed
+from jfstat.maths.lengths import (
     block_length,
     largest_divisor,
     smooth_length,
@@ -21,8 +23,6 @@ from jfstat.data.lengths import (
     transform_cost,
     transform_length,
 )
-from jfstat.geometry.barycenter import DOPPLER, MAX_DELAY
-from jfstat.geometry.orbit import cubic_length, orbit_speed
 from jfstat.sfts.container import SFTs
 from jfstat.templates import Orbit
 

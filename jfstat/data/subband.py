@@ -11,8 +11,8 @@ import numpy as np
 from jfstat.data.band import decimated_spectrum, interpolation_bank, terms_needed
 from jfstat.data.fstatdata import FstatData, Layout
 from jfstat.data.grid import Grid
-from jfstat.data.lengths import block_length, largest_divisor, transform_cost, transform_length
 from jfstat.data.plan import BANK_TOLERANCE, RINGING, least_transition
+from jfstat.maths.lengths import block_length, largest_divisor, transform_cost, transform_length
 
 
 def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0) -> FstatData:

@@ -10,9 +10,9 @@ import numpy as np
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
-from jfstat.followup.parameters import with_fields
-from jfstat.statistic.narrow import COARSE_TURNS, usual_reach
-from jfstat.statistic.nearby import NODES
+from jfstat.data.narrow import COARSE_TURNS, usual_reach
+from jfstat.data.nearby import NODES
+from jfstat.parameters import with_fields
 from jfstat.templates import Doppler
 
 SIZES, DEVICE_SIZES = (1, 8, 32), (1, 16, 256)

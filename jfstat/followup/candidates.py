@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jfstat.candidates.tables import plain_column
 from jfstat.data.fstatdata import FstatData
-from jfstat.followup.parameters import USUALLY_FIXED, all_parameters, spin_name, spin_order, values
-from jfstat.searching.tables import plain_column
+from jfstat.parameters import USUALLY_FIXED, all_parameters, spin_name, spin_order, values
 from jfstat.statistic.check import Fit, fit
 from jfstat.templates import ORBIT_FIELDS, Doppler, Orbit
 from jfstat.validation import gps_integer

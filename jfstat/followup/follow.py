@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrow import NarrowPlan, narrowed
 from jfstat.data.narrowdata import NarrowData
-from jfstat.followup.coordinates import Coordinates, whitened
-from jfstat.followup.newton import CONVERGED, Limits, Maximum, free_steps, held, maximise, pushed_limits
-from jfstat.followup.parameters import physical, values
+from jfstat.maths.newton import CONVERGED, Limits, Maximum, free_steps, held, maximise, pushed_limits
+from jfstat.metrics.coordinates import Coordinates, whitened
+from jfstat.parameters import physical, values
 from jfstat.statistic.fstat import fstat, twoF
-from jfstat.statistic.narrow import NarrowPlan, narrowed
 from jfstat.templates import Doppler
 
 APART = 0.4

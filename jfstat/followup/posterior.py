@@ -7,11 +7,11 @@ import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
-from jfstat.followup.coordinates import Coordinates
-from jfstat.followup.parameters import physical
+from jfstat.data.nearby import covers
+from jfstat.metrics.coordinates import Coordinates
+from jfstat.parameters import physical
 from jfstat.statistic.check import check_data, fit
 from jfstat.statistic.fstat import twoF
-from jfstat.statistic.nearby import covers
 
 
 def log_posterior(data: FstatData | NarrowData, coordinates: Coordinates, x: jax.Array) -> jax.Array:

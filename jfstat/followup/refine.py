@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from jfstat.candidates.falsealarm import false_alarm
+from jfstat.candidates.tables import column_unit
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrow import narrow_plan
 from jfstat.followup.batches import Batch, batches, group_sizes, reaches, too_many_nodes
 from jfstat.followup.candidates import Candidates, misfits, read_rows, usual_names
 from jfstat.followup.follow import Peak, focus, follow
-from jfstat.followup.newton import CONVERGED, LEFT, NOWHERE
-from jfstat.followup.parameters import check_parameters, in_usual_order, with_fields
 from jfstat.followup.results import CELLS, ENDINGS, Results, ending, results_table
 from jfstat.followup.starts import trial_points
-from jfstat.searching.falsealarm import false_alarm
-from jfstat.searching.progress import progress_bar
-from jfstat.searching.tables import column_unit
+from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
+from jfstat.parameters import check_parameters, in_usual_order, with_fields
+from jfstat.searching.session.progress import progress_bar
 from jfstat.statistic.check import check_data
-from jfstat.statistic.narrow import narrow_plan
 from jfstat.templates import ORBIT_FIELDS, Doppler
 from jfstat.validation import in_unit
 

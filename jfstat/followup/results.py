@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jfstat.candidates.tables import in_units
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.candidates import Candidates
-from jfstat.followup.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
-from jfstat.followup.parameters import all_parameters, values
-from jfstat.searching.tables import in_units
+from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
+from jfstat.parameters import all_parameters, values
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def ending(status: int, chance: float, has_errors: bool, share: float, held: Seq
     status : int
         See `Maximum`.
     chance : float
-        From `jfstat.searching.falsealarm.false_alarm`.
+        From `jfstat.candidates.falsealarm.false_alarm`.
     has_errors : bool
     share : float
         See `Peak`.

@@ -12,9 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.tables import bank_from_table
 from jfstat.data.fstatdata import FstatData
-from jfstat.searching.batches import Step, check_mesh, run, spans_processes, task_for
-from jfstat.searching.checkpoint import (
+from jfstat.searching.driver.batches import Step, check_mesh, run, spans_processes, task_for
+from jfstat.searching.driver.plan import SearchPlan, search_plan, share, stacked_bank
+from jfstat.searching.reduce.result import Extras, Lines, result_table
+from jfstat.searching.reduce.state import State, initial_state, merge_peaks
+from jfstat.searching.session.checkpoint import (
     checkpoint_bytes,
     checkpoint_path,
     differences,
@@ -22,15 +27,10 @@ from jfstat.searching.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from jfstat.searching.linerobust import log10_bsgl
-from jfstat.searching.pace import Pace
-from jfstat.searching.plan import SearchPlan, search_plan, share, stacked_bank
-from jfstat.searching.processes import agreed_plan, first_does, is_first
-from jfstat.searching.progress import progress_bar
-from jfstat.searching.result import Extras, Lines, result_table
-from jfstat.searching.state import State, initial_state, merge_peaks
-from jfstat.searching.stop import SearchStopped, StopRequest, stop_requests
-from jfstat.searching.tables import bank_from_table
+from jfstat.searching.session.pace import Pace
+from jfstat.searching.session.processes import agreed_plan, first_does, is_first
+from jfstat.searching.session.progress import progress_bar
+from jfstat.searching.session.stop import SearchStopped, StopRequest, stop_requests
 from jfstat.statistic.check import check_data, check_point, fit
 from jfstat.templates import Doppler
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
+from jfstat.data.nearby import covers
+from jfstat.data.timing import reference_offset
 from jfstat.geometry.barycenter import DOPPLER
 from jfstat.geometry.orbit import cubic_error, orbit_speed
 from jfstat.geometry.source import spin_drift
-from jfstat.statistic.nearby import covers
 from jfstat.statistic.resample import Resampled, block_and_run
-from jfstat.statistic.timing import reference_offset
 from jfstat.templates import AMPLITUDE_FIELDS, ORBIT_FIELDS, Amplitude, Doppler
 from jfstat.validation import require_x64
 

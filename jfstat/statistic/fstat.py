@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from jfstat.data import direct, nearby
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
+from jfstat.data.timing import reference_offset
 from jfstat.geometry.source import spin_phase
-from jfstat.statistic import direct, nearby
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
 from jfstat.statistic.check import (
     check_amplitude,
@@ -25,7 +26,6 @@ from jfstat.statistic.check import (
 from jfstat.statistic.combine import antenna_matrix, total_matrix, two_f
 from jfstat.statistic.resample import Resampled, resampled, spun_down, without_spin_down
 from jfstat.statistic.spectrum import in_order, spectra
-from jfstat.statistic.timing import reference_offset
 from jfstat.templates import Amplitude, Doppler
 
 

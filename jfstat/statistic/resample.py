@@ -11,9 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import Band, FstatData, Layout
-from jfstat.geometry.source import clock_at_detector, patterns, source_delay, spin_down_phase
-from jfstat.geometry.trajectory import Trajectory
-from jfstat.statistic.timing import (
+from jfstat.data.timing import (
     SLOPES,
     PhaseCubic,
     cubic,
@@ -21,7 +19,9 @@ from jfstat.statistic.timing import (
     phase_cubic,
     reference_offset,
 )
-from jfstat.statistic.turns import turn
+from jfstat.geometry.source import clock_at_detector, patterns, source_delay, spin_down_phase
+from jfstat.geometry.trajectory import Trajectory
+from jfstat.maths.turns import turn
 from jfstat.templates import Doppler
 
 

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import Layout
+from jfstat.maths.turns import turn
 from jfstat.statistic.resample import Resampled, within_blocks
-from jfstat.statistic.turns import turn
 
 
 def folded(series: Resampled, layout: Layout) -> jax.Array:

@@ -14,13 +14,13 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.lengths import largest_divisor
 from jfstat.data.memory import device_of
-from jfstat.searching.tally import histogram_of, tops_of_entries, tops_of_parts
-from jfstat.searching.workers import ONE_THREAD
+from jfstat.maths.lengths import largest_divisor
+from jfstat.searching.driver.workers import ONE_THREAD
+from jfstat.searching.reduce.tally import histogram_of, tops_of_entries, tops_of_parts
+from jfstat.statistic.backends.triton import chain
 from jfstat.statistic.check import covered_bins
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
-from jfstat.statistic.fused import chain
 from jfstat.statistic.resample import Resampled, resampled, spun_down, without_spin_down
 from jfstat.statistic.spectrum import bin_numbers, spectra
 from jfstat.templates import Doppler
@@ -35,7 +35,7 @@ class Method(Enum):
     LIBRARY = "library"
     """By XLA and the platform's FFT library, on any platform."""
     FUSED = "fused"
-    """By the fused kernels of `jfstat.statistic.fused`, on NVIDIA GPUs."""
+    """By the fused kernels of `jfstat.statistic.backends.triton`, on NVIDIA GPUs."""
     INTERPRETED = "interpreted"
     """The same, interpreted; for tests on a CPU."""
 

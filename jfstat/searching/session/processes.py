@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.searching.plan import SearchPlan, search_plan
+from jfstat.searching.driver.plan import SearchPlan, search_plan
 from jfstat.templates import Doppler
 
 NOTHING, CONTENT, ERROR = 0, 1, 2

@@ -15,12 +15,12 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.subband import subband
 from jfstat.geometry.orbit import orbit_speed
-from jfstat.searching.loudest import Loudest, Method, loudest, loudest_within
-from jfstat.searching.plan import SearchPlan
-from jfstat.searching.state import Peaks
-from jfstat.searching.stop import StopRequest
-from jfstat.searching.tally import subband_edges
-from jfstat.searching.workers import ONE_THREAD, in_order, workers_for
+from jfstat.searching.driver.plan import SearchPlan
+from jfstat.searching.driver.workers import ONE_THREAD, in_order, workers_for
+from jfstat.searching.reduce.state import Peaks
+from jfstat.searching.reduce.tally import subband_edges
+from jfstat.searching.session.stop import StopRequest
+from jfstat.statistic.backends.loudest import Loudest, Method, loudest, loudest_within
 from jfstat.templates import Doppler
 
 FIRST_KEPT = 1024

@@ -6,10 +6,10 @@ import time
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
-from jfstat.searching.batches import run, task_for
-from jfstat.searching.plan import SearchPlan, stacked_bank
-from jfstat.searching.stop import StopRequest
-from jfstat.searching.workers import workers_for
+from jfstat.searching.driver.batches import run, task_for
+from jfstat.searching.driver.plan import SearchPlan, stacked_bank
+from jfstat.searching.driver.workers import workers_for
+from jfstat.searching.session.stop import StopRequest
 from jfstat.templates import Doppler
 
 ROUNDS = 3

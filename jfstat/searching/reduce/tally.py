@@ -1,7 +1,6 @@
 """From 2F of a batch to its tallies: a histogram of all values, and the largest value of each sub-band.
 
-Sub-bands are what the last kernel of `statistic.fused` gets for nothing: the outputs of the last radix of the transform
-are that many stripes of its entries, and the digit of the radix before cuts each stripe into a few parts. The other
+Sub-bands are what the last kernel of `statistic.backends.triton` gets for nothing: the outputs of the last radix are that many stripes of its entries, and the digit of the radix before cuts each stripe into a few parts. The other
 methods cut the band in the same places.
 """
 
@@ -12,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import Layout
-from jfstat.data.lengths import largest_divisor, radices_for
-from jfstat.statistic.fused.counters import BINS, WIDTH
-from jfstat.statistic.fused.stripes import MOST, parts_of_stripe
+from jfstat.maths.lengths import largest_divisor, radices_for
+from jfstat.statistic.backends.triton.counters import BINS, WIDTH
+from jfstat.statistic.backends.triton.stripes import MOST, parts_of_stripe
 
 HISTOGRAM_EDGES = WIDTH * np.arange(BINS)
 """Lower edges of the histogram's bins of 2F; the last is open above, and rounding below 0 counts in the first."""

@@ -6,8 +6,8 @@ import numpy as np
 
 from jfstat.data.fstatdata import FstatData, Layout
 from jfstat.data.memory import bank_bytes, data_bytes, device_of, free_bytes
-from jfstat.searching.loudest import Method
-from jfstat.statistic.fused import chain
+from jfstat.statistic.backends.loudest import Method
+from jfstat.statistic.backends.triton import chain
 from jfstat.templates import Doppler
 
 CPU_BYTES = 32 << 20

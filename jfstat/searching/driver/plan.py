@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.searching.loudest import Method, method_for
-from jfstat.searching.memory import most_templates, needed_bytes, parts_needed
+from jfstat.searching.driver.memory import most_templates, needed_bytes, parts_needed
+from jfstat.statistic.backends.loudest import Method, method_for
 from jfstat.templates import Doppler
 
 PADDED = 1.5

@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData, Layout
-from jfstat.data.lengths import radices_for
+from jfstat.maths.lengths import radices_for
+from jfstat.statistic.backends.triton import passes
+from jfstat.statistic.backends.triton.butterflies import unit_root
+from jfstat.statistic.backends.triton.counters import unpacked
+from jfstat.statistic.backends.triton.stripes import parts_of_stripe
 from jfstat.statistic.combine import antenna_matrix, total_matrix, whitening
-from jfstat.statistic.fused import passes
-from jfstat.statistic.fused.butterflies import unit_root
-from jfstat.statistic.fused.counters import unpacked
-from jfstat.statistic.fused.stripes import parts_of_stripe
 from jfstat.statistic.resample import block_and_run, spin_down_cubic, timing
 from jfstat.statistic.spectrum import bin_numbers
 from jfstat.templates import Doppler

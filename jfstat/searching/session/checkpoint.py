@@ -17,9 +17,9 @@ import numpy as np
 from jfstat.atomic import replacing
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
-from jfstat.searching.loudest import Method
-from jfstat.searching.plan import SearchPlan, source_groups
-from jfstat.searching.state import Peaks, State, Subbands
+from jfstat.searching.driver.plan import SearchPlan, source_groups
+from jfstat.searching.reduce.state import Peaks, State, Subbands
+from jfstat.statistic.backends.loudest import Method
 from jfstat.templates import Doppler
 
 PIECES = 8
@@ -132,7 +132,7 @@ def checkpoint_bytes(path: Path) -> bytes | None:
     ValueError
         If it cannot be read, or nothing can be written there.
     """
-    from jfstat.searching.tables import check_writable
+    from jfstat.candidates.tables import check_writable
 
     try:
         check_writable(path)

@@ -10,19 +10,19 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.data.direct import heterodyned_cycles
 from jfstat.data.fstatdata import FstatData, static
-from jfstat.data.lengths import largest_divisor
 from jfstat.data.narrowdata import NarrowData
+from jfstat.data.nearby import NODES, chebyshev_coefficients, chebyshev_nodes
 from jfstat.data.plan import BLOCK_CYCLES, RINGING
+from jfstat.data.timing import node_times, phase_cubic
 from jfstat.geometry.antenna import harmonics
 from jfstat.geometry.nearby import sites
 from jfstat.geometry.orbit import cubic_length
 from jfstat.geometry.trajectory import Trajectory
+from jfstat.maths.lengths import largest_divisor
 from jfstat.statistic.check import check_data, check_point
-from jfstat.statistic.direct import heterodyned_cycles
-from jfstat.statistic.nearby import NODES, chebyshev_coefficients, chebyshev_nodes
 from jfstat.statistic.resample import phasor
-from jfstat.statistic.timing import node_times, phase_cubic
 from jfstat.templates import Doppler
 from jfstat.validation import frequency
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from jfstat.banks.phasemetric import flat_metric
+from jfstat.candidates.clusters import clustered
+from jfstat.candidates.details import kept_columns
+from jfstat.candidates.falsealarm import false_alarm
+from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.tables import candidate_columns, in_units
 from jfstat.data.fstatdata import FstatData
-from jfstat.searching.clusters import clustered
-from jfstat.searching.falsealarm import false_alarm
-from jfstat.searching.kept import kept_columns
-from jfstat.searching.linerobust import log10_bsgl
-from jfstat.searching.plan import SearchPlan
-from jfstat.searching.state import Peaks, State
-from jfstat.searching.tables import candidate_columns, in_units
-from jfstat.searching.tally import HISTOGRAM_EDGES
+from jfstat.metrics.phasemetric import flat_metric
+from jfstat.searching.driver.plan import SearchPlan
+from jfstat.searching.reduce.state import Peaks, State
+from jfstat.searching.reduce.tally import HISTOGRAM_EDGES
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:

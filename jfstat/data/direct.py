@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.lengths import largest_divisor
+from jfstat.data.timing import cubic, node_times, reference_offset, without_whole_cycles
 from jfstat.geometry.source import patterns, source_delay, spin_down_phase
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.statistic.timing import cubic, node_times, reference_offset, without_whole_cycles
+from jfstat.maths.lengths import largest_divisor
 from jfstat.templates import Doppler
 
 FINER = 8

@@ -90,8 +90,8 @@ def radices_for(n_fft: int) -> tuple[int, ...] | None:
 def transform_cost(lengths: np.ndarray) -> np.ndarray:
     """Relative cost of a template for transforms of these lengths: length times passes over memory on a GPU.
 
-    The fused path writes and reads a template's four series once between two radices (`statistic.fused`); a CPU's FFT
-    costs nearly the same for all smooth lengths.
+    The kernels of `statistic.backends.triton` write and read a template's four series once between two radices; a CPU's
+    FFT costs nearly the same for all smooth lengths.
     """
     passes = []
     for n in lengths.tolist():

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jfstat.searching.tally import HISTOGRAM_EDGES
+from jfstat.searching.reduce.tally import HISTOGRAM_EDGES
 
 
 class Peaks(NamedTuple):

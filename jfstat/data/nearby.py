@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.narrowdata import NarrowData
+from jfstat.data.timing import reference_offset
 from jfstat.geometry.antenna import pattern_coefficients
 from jfstat.geometry.nearby import phase_difference
-from jfstat.statistic.timing import reference_offset
-from jfstat.statistic.turns import turn64
+from jfstat.maths.turns import turn64
 from jfstat.templates import Doppler
 
 NODES = 16

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jfstat.searching.checkpoint import differences
-from jfstat.searching.result import SUBBAND_KEYS, finished
-from jfstat.searching.tables import plain_column
+from jfstat.candidates.tables import plain_column
+from jfstat.searching.reduce.result import SUBBAND_KEYS, finished
+from jfstat.searching.session.checkpoint import differences
 
 if TYPE_CHECKING:
     from astropy.table import QTable

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.searching.workers import ONE_THREAD
+from jfstat.data.narrow import NarrowPlan, narrow_plan, narrowed, usual_reach
+from jfstat.searching.driver.workers import ONE_THREAD
 from jfstat.statistic.check import nan_unless_fit
 from jfstat.statistic.fstat import estimate_amplitude, fstat
-from jfstat.statistic.narrow import NarrowPlan, narrow_plan, narrowed, usual_reach
 from jfstat.templates import AMPLITUDE_FIELDS, Doppler
 
 UNDER_WAY = 16

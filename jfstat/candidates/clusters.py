@@ -24,9 +24,9 @@ def clustered(columns: Mapping[str, np.ndarray], metric: np.ndarray, radius: flo
         of ``asini``, ``period``, ``tp``, ``ecc``, ``argp`` that there are, at one reference time, the metric's. Others
         are ignored.
     metric : (1 + s + 3, 1 + s + 3) ndarray
-        In frequency, s derivatives and the equatorial unit vector to the source, from
-        `jfstat.banks.phasemetric.flat_metric`: with the unit vector's three components as coordinates it is the same on
-        all of the sky. Positions that the phase cannot tell apart, mirrored at the ecliptic in short data, are close.
+        In frequency, s derivatives and the equatorial unit vector to the source, from `flat_metric`: with the unit
+        vector's three components as coordinates it is the same on all of the sky. Positions that the phase cannot tell
+        apart, mirrored at the ecliptic in short data, are close.
     radius : float
         The largest distance from a cluster's leader, above 0.
 
@@ -54,7 +54,7 @@ def clustered(columns: Mapping[str, np.ndarray], metric: np.ndarray, radius: flo
     if metric.shape != (len(spins) + 4,) * 2 or not np.isfinite(metric).all():
         raise ValueError(
             f"metric must be finite and of shape {(len(spins) + 4,) * 2}, for frequency, {len(spins)} derivative(s) "
-            f"and the unit vector to the source, not {metric.shape}: make it by jfstat.banks.phasemetric.flat_metric."
+            f"and the unit vector to the source, not {metric.shape}: make it by jfstat.metrics.phasemetric.flat_metric."
         )
     if not (np.ndim(radius) == 0 and np.isfinite(radius) and radius > 0):
         raise ValueError(f"radius must be a positive number, not {radius!r}: 1 is where all of rho^2 is lost.")

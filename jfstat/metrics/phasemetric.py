@@ -11,9 +11,9 @@ import math
 import jax
 import numpy as np
 
-from jfstat.banks.lattice import back_substituted
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.quadrature import quadrature
+from jfstat.maths.lattices import back_substituted
+from jfstat.metrics.quadrature import quadrature
 
 
 def flat_metric(data: FstatData, n_spins: int, reftime: int, frequency: float) -> np.ndarray:

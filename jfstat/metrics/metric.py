@@ -10,14 +10,14 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.quadrature import quadrature
-from jfstat.followup.parameters import all_parameters, check_parameters, replaced, values
+from jfstat.data.timing import reference_offset
 from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
+from jfstat.metrics.quadrature import quadrature
+from jfstat.parameters import all_parameters, check_parameters, replaced, values
 from jfstat.statistic.check import check_amplitude, check_data, check_template
 from jfstat.statistic.combine import MAX_CONDITION
-from jfstat.statistic.timing import reference_offset
 from jfstat.templates import Amplitude, Doppler
 
 

@@ -11,9 +11,11 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData, static
-from jfstat.data.quadrature import quadrature
-from jfstat.followup.metric import metric_along
-from jfstat.followup.parameters import (
+from jfstat.data.timing import reference_offset
+from jfstat.geometry.barycenter import sky_vector
+from jfstat.metrics.metric import metric_along
+from jfstat.metrics.quadrature import quadrature
+from jfstat.parameters import (
     SKY,
     check_parameters,
     in_usual_order,
@@ -23,9 +25,7 @@ from jfstat.followup.parameters import (
     values,
     with_fields,
 )
-from jfstat.geometry.barycenter import sky_vector
 from jfstat.statistic.check import check_data, check_point
-from jfstat.statistic.timing import reference_offset
 from jfstat.templates import Doppler
 
 SKY_CURVATURE = 0.3

@@ -27,12 +27,12 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from jfstat.data.fstatdata import Layout
-from jfstat.statistic.fused.butterflies import Twiddles, divide, multiply, remainder, transform, unit_root
-from jfstat.statistic.fused.counters import SUMS, Counters
-from jfstat.statistic.fused.stripes import rows_together
+from jfstat.data.timing import SLOPES
+from jfstat.maths.turns import turn
+from jfstat.statistic.backends.triton.butterflies import Twiddles, divide, multiply, remainder, transform, unit_root
+from jfstat.statistic.backends.triton.counters import SUMS, Counters
+from jfstat.statistic.backends.triton.stripes import rows_together
 from jfstat.statistic.spectrum import bin_numbers
-from jfstat.statistic.timing import SLOPES
-from jfstat.statistic.turns import turn
 
 THREADS = 128
 """Threads of a program, at most; each holds one butterfly."""

@@ -1,0 +1,1 @@
+"""Tables of candidates, and what is known about each candidate."""

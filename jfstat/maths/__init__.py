@@ -1,0 +1,1 @@
+"""Mathematics without physics: nothing here knows about detectors, sources or files."""

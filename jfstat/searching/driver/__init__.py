@@ -1,0 +1,1 @@
+"""How a search is cut up and computed: parts of the band, batches of templates, devices."""

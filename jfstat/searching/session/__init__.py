@@ -1,0 +1,1 @@
+"""What surrounds a search: checkpoints, stopping, units of work, several processes, progress."""
