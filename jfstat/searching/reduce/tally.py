@@ -1,7 +1,8 @@
-"""From 2F of a batch to its tallies: a histogram of all values, and the largest value of each sub-band.
+"""Tallies of a batch of 2F: a histogram of all values, and the largest value of each sub-band.
 
-Sub-bands are what the last kernel of `statistic.backends.triton` gets for nothing: the outputs of the last radix are that many stripes of its entries, and the digit of the radix before cuts each stripe into a few parts. The other
-methods cut the band in the same places.
+Sub-bands are what the last kernel of `statistic.backends.triton` gets for nothing: the outputs of the last radix are
+that many stripes of the entries, and the digit of the radix before cuts each stripe into a few parts. The other methods
+cut the band in the same places.
 """
 
 from __future__ import annotations
