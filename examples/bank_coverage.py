@@ -1,4 +1,4 @@
-"""Whether the banks of `jfstat.grid` keep their promise: the loss of 2F at random points of the region they cover.
+"""How much of 2F random signals lose in the banks of `jfstat.template_bank`, compared with the mismatch asked for.
 
     python examples/bank_coverage.py --output examples/bank_coverage.json
     python examples/bank_coverage.py --cases "patch 30 d" "box 5 d" --points 500 --signals 0
@@ -32,7 +32,8 @@ from scipy.spatial import KDTree  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.atomic import replacing  # noqa: E402
-from jfstat.banks.regions import Box, Disc, Polygon, Region, WholeSky, angles, unit_vector  # noqa: E402
+from jfstat.banks.regions import Box, Disc, Polygon, Region, WholeSky  # noqa: E402
+from jfstat.maths.vectors import angles, tangents, unit_vector  # noqa: E402
 from jfstat.metrics.phasemetric import drift, factor  # noqa: E402
 
 START, TSFT, YEAR = 1167458304, 1800, 365 * 86400
@@ -64,24 +65,24 @@ class Case(NamedTuple):
 
 
 def disc(alpha: float, delta: float, degrees: float) -> tuple[dict[str, Any], Region]:
-    """A disc for `grid`, and the same as a region."""
+    """A disc for `template_bank`, and the same as a region."""
     radius = float(np.deg2rad(degrees))
     return {"region": (SkyCoord(alpha, delta, unit="rad"), radius)}, Disc(unit_vector(alpha, delta), radius)
 
 
 def box(alpha: tuple[float, float], delta: tuple[float, float]) -> tuple[dict[str, Any], Region]:
-    """A box for `grid`, and the same as a region."""
+    """A box for `template_bank`, and the same as a region."""
     return {"alpha": alpha, "delta": delta}, Box(alpha[0], alpha[1] - alpha[0], *delta)
 
 
 def polygon(alpha: list[float], delta: list[float]) -> tuple[dict[str, Any], Region]:
-    """A polygon for `grid`, and the same as a region."""
+    """A polygon for `template_bank`, and the same as a region."""
     sky = SkyCoord(alpha, delta, unit="rad")
     return {"region": sky}, Polygon(unit_vector(np.array(alpha), np.array(delta)))
 
 
 def position(alpha: float, delta: float) -> tuple[dict[str, Any], Region]:
-    """A single position for `grid`, and the same as a region."""
+    """A single position for `template_bank`, and the same as a region."""
     return {"alpha": alpha, "delta": delta}, Disc(unit_vector(alpha, delta), 0.0)
 
 
@@ -121,7 +122,7 @@ def prepared(case: Case, times: dict[str, np.ndarray], signals: list[Any]) -> jf
     sfts = jfstat.simulate_sfts(
         list(times), timestamps=times, fmin=case.f - reach, fmax=case.f + reach, sqrt_sx=None, signals=signals
     )
-    return jfstat.prepare(sfts, case.f - 0.01, case.f, START, sqrt_sx=1e-23, guard=0.2, bank=False)
+    return jfstat.prepare(sfts, case.f - 0.01, case.f, START, sqrt_sx=1e-23, guard=0.2, filters=False)
 
 
 def random_sky(region: Region, rng: np.random.Generator, n: int) -> np.ndarray:
@@ -129,9 +130,7 @@ def random_sky(region: Region, rng: np.random.Generator, n: int) -> np.ndarray:
     centre, radius = region.cap
     if radius == 0:
         return np.tile(centre, (n, 1))
-    first = np.cross(centre, np.eye(3)[np.argmin(abs(centre))])
-    first /= np.linalg.norm(first)
-    axes = np.stack([first, np.cross(centre, first)])
+    axes = tangents(centre)
     found = np.empty((0, 3))
     while len(found) < n:
         polar = 2 * np.arcsin(np.sin(0.5 * radius) * np.sqrt(rng.uniform(size=(4 * n, 1))))
@@ -201,7 +200,7 @@ def measure(
     names = dict(zip(("f1dot", "f2dot"), case.spins, strict=False))
     reftime, s = START - case.away, len(case.spins)
     began = time.perf_counter()
-    bank = jfstat.grid(**case.where, **names, mismatch=mismatch, data=data, reftime=reftime)
+    bank = jfstat.template_bank(**case.where, **names, mismatch=mismatch, data=data, reftime=reftime)
     planned = time.perf_counter() - began
     fkdot = np.asarray(bank.fkdot)[:, : 1 + s]
     sky = np.stack([bank.alpha, bank.delta], axis=-1)

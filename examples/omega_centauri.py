@@ -136,7 +136,7 @@ def simulate(band: Band, setting: Setting, outdir: Path) -> None:
     # the expected 2F follows from times and floors; any narrow data know them
     blank = jfstat.simulate_sfts(["H1", "L1"], fmin=f - 0.1, fmax=f + 0.1, seed=0, **options)
     amplitude = amplitude_for(
-        jfstat.prepare(blank, f - 0.001, f + 0.001, START, SQRT_SX, guard=0.05, bank=False), point, expected, u
+        jfstat.prepare(blank, f - 0.001, f + 0.001, START, SQRT_SX, guard=0.05, filters=False), point, expected, u
     )
     sfts = jfstat.simulate_sfts(
         ["H1", "L1"],
@@ -164,9 +164,9 @@ def simulate(band: Band, setting: Setting, outdir: Path) -> None:
 def bank_for(band: Band, setting: Setting, data: jfstat.FstatData) -> jfstat.Doppler:
     """Templates of the band at the paper's mismatch."""
     if band.known:
-        return jfstat.grid(sky=PULSAR_A, f1dot=band.f1dot, mismatch=MISMATCH, data=data)
+        return jfstat.template_bank(sky=PULSAR_A, f1dot=band.f1dot, mismatch=MISMATCH, data=data)
     alpha, delta = patch(setting)
-    return jfstat.grid(alpha, delta, f1dot=band.f1dot, mismatch=MISMATCH, data=data)
+    return jfstat.template_bank(alpha, delta, f1dot=band.f1dot, mismatch=MISMATCH, data=data)
 
 
 def search(band: Band, setting: Setting, outdir: Path, mesh: Any = None) -> None:

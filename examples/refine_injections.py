@@ -57,7 +57,7 @@ def data_set(seed: int, binary: bool) -> tuple[jfstat.FstatData, list[jfstat.Dop
     noise = jfstat.simulate_sfts(
         detectors, timestamps=times, fmin=f - edge, fmax=f + edge, sqrt_sx=4e-24, seed=int(rng.integers(2**31))
     )
-    prepared = dict(fmin=f - half, fmax=f + half, sqrt_sx=4e-24, guard=GUARD, orbit=widest, bank=False)
+    prepared = dict(fmin=f - half, fmax=f + half, sqrt_sx=4e-24, guard=GUARD, orbit=widest, filters=False)
     data = jfstat.prepare(noise, **prepared)
     points, signals, about = [], [], []
     for k in range(PER_SET):

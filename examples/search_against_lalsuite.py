@@ -147,7 +147,7 @@ def compare_banks() -> dict[str, Any]:
         narrow = jfstat.simulate_sfts(
             ["H1", "L1"], timestamps=pilot.timestamps(100), fmin=top - width, fmax=top + width, sqrt_sx=pilot.SQRT_SX
         )
-        data = jfstat.prepare(narrow, top - 0.001, top, START, pilot.SQRT_SX, guard=0.02, bank=False)
+        data = jfstat.prepare(narrow, top - 0.001, top, START, pilot.SQRT_SX, guard=0.02, filters=False)
         row = {}
         with tempfile.TemporaryDirectory() as name:
             jfstat.write_sfts(narrow, name)
@@ -164,7 +164,7 @@ def compare_banks() -> dict[str, Any]:
                 else:
                     sky = [f"--Alpha={west}", f"--AlphaBand={east - west}", f"--Delta={south}"]
                     sky += [f"--DeltaBand={north - south}"]
-                    bank = jfstat.grid(
+                    bank = jfstat.template_bank(
                         (west, east), (south, north), f1dot=band.f1dot, mismatch=pilot.MISMATCH, data=data
                     )
                 command = [lal_program("lalpulsar_ComputeFstatistic_v2"), *options, *sky]

@@ -6,7 +6,7 @@
 On random data and new random sky positions for every template, medians of several runs in turns, compilation apart:
 
 - ``overhead``: `search` with and without a checkpoint, beside a bare loop over ``jax.vmap(twoF_band)`` and one over the
-  batches' kernels (`searching.loudest`), for 10 d and for 100 d of two detectors;
+  batches' kernels (`searching.reduce.loudest`), for 10 d and for 100 d of two detectors;
 - ``memory``: that of the process and of the device while a search does 10,000 batches;
 - ``devices``: the same search on one, two, four, ... devices, and whether the tables are the same.
 """
@@ -35,7 +35,8 @@ from jfstat.atomic import replacing  # noqa: E402
 from jfstat.benchmarking.inputs import prepared, random_points  # noqa: E402
 from jfstat.benchmarking.settings import ROWS, Setting  # noqa: E402
 from jfstat.searching.driver.plan import search_plan  # noqa: E402
-from jfstat.statistic.backends.loudest import loudest  # noqa: E402
+from jfstat.searching.reduce.loudest import loudest  # noqa: E402
+from jfstat.statistic.backends.choice import backend_named  # noqa: E402
 
 OPTIONS: dict[str, Any] = dict(top=1000, progress=False, per_detector=False)
 TEMPLATES = {"10d": 16384, "100d-two": 1024}
@@ -67,7 +68,7 @@ def overhead(name: str, n: int) -> dict[str, Any]:
         under_way: list[Any] = []
         for i in range(0, n, size):
             batch = rows(points, min(i, n - size), size)
-            under_way.append(loudest(data, batch, min(size, n - i), 1000, plan.method, False, 0))
+            under_way.append(loudest(data, batch, min(size, n - i), 1000, backend_named(plan.backend), False, 0))
             if len(under_way) > 2:
                 np.asarray(under_way.pop(0).twoF)
         jax.block_until_ready(under_way)

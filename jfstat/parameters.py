@@ -1,20 +1,78 @@
-"""Names of a template's parameters, as in candidates' tables, and their values in a Doppler."""
+"""Names, order, units and limits of the parameters of a signal, and their values in a template."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jfstat.templates import ORBIT_FIELDS, Doppler
+if TYPE_CHECKING:
+    from jfstat.templates import Amplitude, Doppler, Orbit
+
+Number = TypeVar("Number", float, np.ndarray, jax.Array)
+Template = TypeVar("Template", bound="Doppler | Orbit | Amplitude")
 
 SKY = ("alpha", "delta")
+ORBIT_FIELDS = ("asini", "period", "tp", "ecc", "argp")
+"""Fields of an Orbit, all scalars of a template."""
+ORBIT_REQUIRED = ("asini", "period", "tp")
+"""Fields that every orbit must be given; the others are zero by default."""
+AMPLITUDE_FIELDS = ("h0", "cosi", "psi", "phi0")
+"""Fields of an Amplitude apart from its errors, all scalars of a signal."""
 USUALLY_FIXED = ("ecc", "argp")
-"""What a follow-up fits only if told so: at small eccentricities they degenerate with ``tp``."""
+"""Parameters that a follow-up fits only on request: at small eccentricities they are degenerate with ``tp``."""
+UNITS = {"alpha": "rad", "delta": "rad", "asini": "s", "period": "s", "tp": "s", "argp": "rad"}
+UNITS |= {"psi": "rad", "phi0": "rad"}
+"""Units of the parameters that have one, apart from the frequency and its derivatives; see `unit`."""
+
+
+class Limit(NamedTuple):
+    """The condition that the values of a parameter must fulfil.
+
+    Attributes
+    ----------
+    holds : callable
+        The condition, elementwise, for NumPy or JAX arrays; False for NaN.
+    must_be, hint : str
+        For the error that refuses an argument.
+    otherwise : str
+        What is wrong with a value that does not fulfil it, such as "is negative".
+    """
+
+    holds: Callable[[jax.Array | np.ndarray], jax.Array | np.ndarray]
+    must_be: str
+    hint: str
+    otherwise: str
+
+
+LIMITS = {
+    "delta": Limit(lambda x: abs(x) <= np.pi / 2 + 1e-12, "within [-pi/2, pi/2]", "give it in rad", "is beyond a pole"),
+    "asini": Limit(lambda x: x >= 0, "non-negative", "turn argp by pi instead", "is negative"),
+    "period": Limit(lambda x: x > 0, "positive", "give it in s", "is not positive"),
+    "ecc": Limit(
+        lambda x: (x >= 0) & (x < 1), "at least 0 and below 1", "orbits must be bound", "is not within [0, 1)"
+    ),
+    "h0": Limit(lambda x: x >= 0, "non-negative", "shift phi0 by pi instead", "is negative"),
+    "cosi": Limit(lambda x: abs(x) <= 1, "within [-1, 1]", "it is the cosine of an angle", "is not within [-1, 1]"),
+}
+"""Limits of single parameters, all of which must be finite too. An orbit's `speed_bound` must be below 1."""
+
+
+def speed_bound(asini: Number, period: Number, ecc: Number) -> Number:
+    """Upper bound on the speed of an orbit, 2 pi a/(P (1 - e)), in units of the speed of light."""
+    return 2 * np.pi * asini / period / (1 - ecc)
+
+
+def unit(name: str) -> str:
+    """Unit of a parameter or of its error (``h0_error``), in astropy's spelling; "" for names without one."""
+    name = name.removesuffix("_error")
+    k = spin_order(name)
+    return UNITS.get(name, "") if k is None else ("Hz" if k == 0 else "Hz / s" if k == 1 else f"Hz / s{k}")
 
 
 def spin_order(name: str) -> int | None:
@@ -30,6 +88,11 @@ def spin_name(k: int) -> str:
     return "freq" if k == 0 else f"f{k}dot"
 
 
+def spin_names(names: Sequence[str]) -> list[str]:
+    """``freq`` and all derivatives up to the highest among some names."""
+    return [spin_name(k) for k in range(1 + max((spin_order(name) or 0 for name in names), default=0))]
+
+
 def is_parameter(name: str) -> bool:
     """Whether a column holds a parameter of templates."""
     return spin_order(name) is not None or name in SKY or name in ORBIT_FIELDS
@@ -42,12 +105,12 @@ def all_parameters(point: Doppler) -> tuple[str, ...]:
 
 
 def usual_parameters(point: Doppler) -> tuple[str, ...]:
-    """Those that a follow-up fits if told nothing: all but an orbit's ``ecc`` and ``argp``."""
+    """The parameters that a follow-up fits by default: all except an orbit's ``ecc`` and ``argp``."""
     return tuple(name for name in all_parameters(point) if name not in USUALLY_FIXED)
 
 
-def check_parameters(point: Doppler, parameters: Any) -> tuple[str, ...]:
-    """A tuple of names that a template has.
+def check_parameters(point: Doppler, parameters: str | Iterable[str]) -> tuple[str, ...]:
+    """Names of parameters as a tuple, checked against those that a template has.
 
     Raises
     ------
@@ -68,48 +131,51 @@ def in_usual_order(point: Doppler, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in all_parameters(point) if name in names)
 
 
+def value(point: Doppler, name: str) -> jax.Array:
+    """Value of one parameter, (...) float64, of a template or a stack."""
+    k = spin_order(name)
+    if k is not None:
+        return point.fkdot[..., k]
+    return getattr(point if name in SKY else point.orbit, name)
+
+
 def values(point: Doppler, names: Sequence[str]) -> jax.Array:
     """Values of the parameters, (..., p) float64, for a template or a stack."""
-    columns = []
-    for name in names:
-        k = spin_order(name)
-        if k is not None:
-            columns.append(point.fkdot[..., k])
-        elif name in SKY:
-            columns.append(getattr(point, name))
-        else:
-            columns.append(getattr(point.orbit, name))
-    return jnp.stack(columns, axis=-1)
+    return jnp.stack([value(point, name) for name in names], axis=-1)
+
+
+def columns(points: Doppler) -> dict[str, np.ndarray]:
+    """All parameters of a stack of templates by name, each (n,) float64, in the order of a table's columns."""
+    return {name: np.asarray(value(points, name)) for name in all_parameters(points)}
 
 
 def replaced(point: Doppler, names: Sequence[str], x: jax.Array) -> Doppler:
-    """The template with other values of some parameters, (p,); traceable, so nothing is checked."""
+    """The template with new values, (..., p), of some parameters; traceable, so nothing is checked."""
     fields: dict[str, Any] = {"alpha": point.alpha, "delta": point.delta, "fkdot": point.fkdot}
-    orbit = None if point.orbit is None else {name: getattr(point.orbit, name) for name in ORBIT_FIELDS}
+    orbit: dict[str, jax.Array] = {}
     for i, name in enumerate(names):
         k = spin_order(name)
         if k is not None:
             fields["fkdot"] = fields["fkdot"].at[..., k].set(x[..., i])
         elif name in SKY:
             fields[name] = x[..., i]
-        elif orbit is not None:
+        else:
             orbit[name] = x[..., i]
-    return with_fields(point, orbit=None if orbit is None else with_fields(point.orbit, **orbit), **fields)
+    return with_fields(point, orbit=None if point.orbit is None else with_fields(point.orbit, **orbit), **fields)
 
 
 def physical(point: Doppler) -> jax.Array:
-    """Whether a template lies on the sphere and its orbit, if any, is a bound one slower than light: () bool."""
-    possible = jnp.abs(point.delta) <= 0.5 * jnp.pi + 1e-12
+    """Whether a template lies on the sphere and its orbit, if any, is bound and slower than light: () bool."""
+    limited = [name for name in all_parameters(point) if name in LIMITS]
+    possible = jnp.all(jnp.stack([LIMITS[name].holds(value(point, name)) for name in limited]), axis=0)
     if point.orbit is None:
         return possible
-    o = point.orbit
-    possible = possible & (o.asini >= 0) & (o.period > 0) & (o.ecc >= 0) & (o.ecc < 1)
-    return possible & (2 * jnp.pi * o.asini < o.period * (1 - o.ecc))
+    return possible & (speed_bound(point.orbit.asini, point.orbit.period, point.orbit.ecc) < 1)
 
 
-def with_fields(tree: Any, **fields: Any) -> Any:
-    """A copy of a Doppler or an Orbit with other leaves, without the checks of users' arguments."""
+def with_fields(tree: Template, **fields: object) -> Template:
+    """A copy of a template with some fields replaced, without the checks of its constructor."""
     copy = object.__new__(type(tree))
     for field in dataclasses.fields(tree):
-        object.__setattr__(copy, field.name, fields.get(field.name, getattr(tree, field.name)))
+        object.__setattr__(copy, field.name, fields[field.name] if field.name in fields else getattr(tree, field.name))
     return copy

@@ -1,21 +1,23 @@
-"""From values of 2F to pictures: functions that draw on matplotlib axes and return them."""
+"""Pictures of 2F and of timings, drawn on matplotlib axes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
 
 BLUE, ORANGE, GREY = "#1f4e79", "#d95f02", "0.55"
 
 
 def plot_band(
     ax: Axes,
-    frequencies: Any,
-    twoF: Any,
+    frequencies: ArrayLike,
+    twoF: ArrayLike,
     *,
     found: float | None = None,
     injected: float | None = None,
@@ -42,7 +44,7 @@ def plot_band(
     Axes
     """
     frequencies, twoF = np.asarray(frequencies), np.asarray(twoF)
-    # a line through 1e5 noise peaks is a slab of ink; bin maxima look the same and draw at once
+    # a line through 1e5 noise peaks takes long to draw; the extremes of runs of bins look the same
     ax.plot(*_thinned(frequencies, twoF), color=BLUE, lw=0.7)
     if found is not None:
         height = float(twoF[np.argmin(np.abs(frequencies - found))])
@@ -61,7 +63,9 @@ def plot_band(
     return ax
 
 
-def plot_peak(ax: Axes, frequencies: Any, twoF: Any, *, found: float, curve: Any = None) -> Axes:
+def plot_peak(
+    ax: Axes, frequencies: ArrayLike, twoF: ArrayLike, *, found: float, curve: tuple[ArrayLike, ArrayLike] | None = None
+) -> Axes:
     """Draw 2F close to a peak, over the offset from its frequency.
 
     Parameters
@@ -71,7 +75,7 @@ def plot_peak(ax: Axes, frequencies: Any, twoF: Any, *, found: float, curve: Any
         Bins around the peak, Hz.
     twoF : (n,) array
     found : float
-        Frequency from which offsets count, Hz.
+        Frequency that offsets refer to, Hz.
     curve : pair of (m,) arrays, optional
         Frequencies in Hz and 2F of a finer curve to draw through the bins.
 
@@ -94,12 +98,12 @@ def plot_peak(ax: Axes, frequencies: Any, twoF: Any, *, found: float, curve: Any
 
 def plot_sky(
     ax: Axes,
-    alpha: Any,
-    delta: Any,
-    twoF: Any,
+    alpha: ArrayLike,
+    delta: ArrayLike,
+    twoF: ArrayLike,
     *,
-    injected: Any = None,
-    found: Any = None,
+    injected: tuple[float, float] | None = None,
+    found: tuple[float, float] | None = None,
     label: str = "$2\\mathcal{F}$",
 ) -> Axes:
     """Draw 2F over a rectangular patch of sky, right ascension growing to the left as on the sky.
@@ -139,20 +143,28 @@ def plot_sky(
     return ax
 
 
-def plot_timing(ax: Axes, x: Any, tau: Any, lal_tau: Any = None, *, xlabel: str, label: str = "jfstat") -> Axes:
+def plot_timing(
+    ax: Axes,
+    x: Sequence[float] | np.ndarray,
+    tau: ArrayLike,
+    lal_tau: Sequence[float | None] | None = None,
+    *,
+    xlabel: str,
+    label: str = "jfstat",
+) -> Axes:
     """Draw the time per frequency bin, template and detector over a property of the data, both logarithmic.
 
     Parameters
     ----------
     ax : Axes
     x : (n,) array
-        Such as the data's length, d.
+        For example the length of the data, d.
     tau : (n,) array
         jfstat's times, s.
     lal_tau : (n,) sequence, optional
-        LALSuite's times on one core, s; None where there is none.
+        LALSuite's times on one core, s; None where it was not run.
     xlabel, label : str
-        What x is, with its unit; what was timed.
+        Name of x with its unit, and of what was timed.
 
     Returns
     -------
@@ -170,7 +182,7 @@ def plot_timing(ax: Axes, x: Any, tau: Any, lal_tau: Any = None, *, xlabel: str,
 
 
 def _thinned(x: np.ndarray, y: np.ndarray, pixels: int = 3000) -> tuple[np.ndarray, np.ndarray]:
-    """The least and largest value of each of some thousand runs of samples, which is all that a line plot shows."""
+    """The smallest and the largest value of each of a few thousand runs of samples: a line plot shows no more."""
     run = len(y) // pixels
     if run < 3:
         return x, y

@@ -1,8 +1,7 @@
-"""The slow, obvious reference: 2F as a direct float64 sum over samples, every one with its exact time and phase.
+"""A slow and simple reference: 2F as a direct float64 sum over samples, each with its exact time and phase.
 
-Nothing of the fast paths is used here: no blocks, no polynomials, no interpolation, no FFT, no single precision. The
-tests hold `twoF` and `twoF_band` against it. The delays themselves are those of `jfstat.geometry`, whose witness is
-LALSuite.
+It uses nothing of the fast paths: no blocks, polynomials, interpolation, FFT or single precision. The tests compare
+`twoF` and `twoF_band` with it. Its delays are those of `jfstat.geometry`, which are tested against LALSuite.
 """
 
 from __future__ import annotations
@@ -13,15 +12,17 @@ import numpy as np
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.antenna import harmonics
-from jfstat.geometry.barycenter import sky_vector, ssb_delay
+from jfstat.geometry.barycenter import ssb_delay
 from jfstat.geometry.orbit import emission_time
+from jfstat.maths.vectors import unit_vector
+from jfstat.parameters import with_fields
 from jfstat.templates import Doppler
 
 
 def patterns_by_definition(
     response: np.ndarray, sidereal: np.ndarray, alpha: float, delta: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """a and b by their definition: the detector tensor, turned with the Earth, contracted with the wave's tensors.
+    """a and b by their definition: the detector tensor, rotating with the Earth, contracted with the wave's tensors.
 
     a contracts with xi xi - eta eta, b with xi eta + eta xi (LALSuite: XLALComputeAMCoeffs).
 
@@ -50,12 +51,14 @@ def patterns_by_definition(
 def antenna_integrals(data: FstatData, point: Doppler) -> np.ndarray:
     """A, B, C of each detector from the harmonics' moments, (D, 3) float64.
 
-    The definitions of a and b are evaluated at five sidereal times, which gives their harmonics.
+    The harmonics of a and b come from their definitions at five sidereal times.
     """
     angles = 2 * np.pi * np.arange(5) / 5
     to_harmonics = np.linalg.inv(np.asarray(harmonics(jnp.asarray(angles))))
     rows = []
-    for response, moments in zip(np.asarray(data.response), np.asarray(data.moments), strict=True):
+    for response, moments in zip(
+        np.asarray(data.observation.response), np.asarray(data.observation.moments), strict=True
+    ):
         a, b = patterns_by_definition(response, angles, float(point.alpha), float(point.delta))
         a, b = to_harmonics @ a, to_harmonics @ b
         rows.append([a @ moments @ a, b @ moments @ b, a @ moments @ b])
@@ -63,24 +66,26 @@ def antenna_integrals(data: FstatData, point: Doppler) -> np.ndarray:
 
 
 def direct_fa_fb(data: FstatData, point: Doppler, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fa and Fb of each detector at frequencies with the template's other parameters, (D, n) complex128 each.
+    """Fa and Fb of each detector at given frequencies and the template's other parameters, (D, n) complex128 each.
 
     Fa(f) = sum over samples of x a exp(-2 pi i phase) dt, the paper's equation 3, phase 0 at the reference time.
     """
     start, dt, heterodyne = float(data.band.start), float(data.band.dt), float(data.band.heterodyne)
-    reftime = data.reftime if point.reftime is None else point.reftime
+    observation = data.observation
+    epoch, reference = int(observation.epoch), float(observation.reference(point))
     fkdot = np.asarray(point.fkdot)
     out_a, out_b = [], []
     for d, series in enumerate(data.series):
         x = np.asarray(series, np.complex128)
         t = start + dt * np.arange(len(x))
-        state = jax.tree.map(lambda leaf, d=d: leaf[d], data.trajectory)(jnp.asarray(t))
-        tau = t + np.asarray(ssb_delay(state, sky_vector(point.alpha, point.delta)))
+        state = jax.tree.map(lambda leaf, d=d: leaf[d], observation.trajectory)(jnp.asarray(t))
+        tau = t + np.asarray(ssb_delay(state, unit_vector(point.alpha, point.delta)))
         if point.orbit is not None:
-            tau = np.asarray(emission_time(point.orbit, jnp.asarray(tau), point.orbit.tp - data.epoch))
-        since = tau - float(reftime - data.epoch)
+            orbit = with_fields(point.orbit, tp=point.orbit.tp - epoch)
+            tau = np.asarray(emission_time(orbit, jnp.asarray(tau)))
+        since = tau - reference
         a, b = patterns_by_definition(
-            np.asarray(data.response[d]), np.asarray(state.sidereal), float(point.alpha), float(point.delta)
+            np.asarray(observation.response[d]), np.asarray(state.sidereal), float(point.alpha), float(point.delta)
         )
         spin = np.zeros_like(since)
         for k in range(len(fkdot) - 1, 0, -1):

@@ -1,9 +1,10 @@
-"""Signal parameters as pytrees: where the source is and how it turns (Doppler, Orbit), and its Amplitude."""
+"""The parameters of a signal as pytrees: Doppler for its phase, with an Orbit in a binary, and Amplitude."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.core
@@ -11,13 +12,23 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.constants import speed_of_light
 
-from jfstat.validation import as_float64, derivative_unit, gps_integer
+from jfstat.parameters import AMPLITUDE_FIELDS, LIMITS, ORBIT_FIELDS, speed_bound, spin_name, unit
+from jfstat.times import GPSTime, TimeLike, gps_time
+from jfstat.validation import AngleLike, DurationLike, FrequencyLike, NumberLike, as_float64
+
+if TYPE_CHECKING:
+    from astropy.coordinates import SkyCoord
+    from astropy.time import Time
+
+Class = TypeVar("Class", bound=type)
+SpinsLike = NumberLike | Sequence[FrequencyLike]
+"""A frequency and its derivatives: Hz, Hz/s, Hz/s^2, ..., or each a Quantity."""
 
 
-def _register(cls: Any) -> Any:
+def _register(cls: Class) -> Class:
     """Register a frozen dataclass as a pytree whose unflattening skips __init__.
 
-    JAX puts placeholders of its own into the leaves, which the conversion of users' arguments must not see.
+    JAX replaces leaves by placeholders, which the checks of users' arguments would refuse.
     """
     names = [f.name for f in dataclasses.fields(cls) if not f.metadata.get("static")]
     static = [f.name for f in dataclasses.fields(cls) if f.metadata.get("static")]
@@ -38,15 +49,9 @@ def _register(cls: Any) -> Any:
     return cls
 
 
-def _set(instance: Any, **values: Any) -> None:
+def _set(instance: object, **values: object) -> None:
     for name, value in values.items():
         object.__setattr__(instance, name, value)
-
-
-AMPLITUDE_FIELDS = ("h0", "cosi", "psi", "phi0")
-"""Fields of an Amplitude but for its errors, all scalars of a signal."""
-ORBIT_FIELDS = ("asini", "period", "tp", "ecc", "argp")
-"""Fields of an Orbit, all scalars of a template."""
 
 
 @_register
@@ -71,8 +76,8 @@ class Orbit:
 
     Notes
     -----
-    ``tp`` is kept as float64 GPS seconds, whose step of 1.2e-7 s is 1e-7 of the shortest orbit's radian: far below
-    what any search resolves. Differences from the data's epoch are formed before anything else.
+    ``tp`` is a float64 GPS time, rounded to 1.2e-7 s. That is far below what any search resolves. The data's epoch is
+    subtracted from it before any other arithmetic.
 
     Raises
     ------
@@ -86,26 +91,27 @@ class Orbit:
     ecc: jax.Array
     argp: jax.Array
 
-    def __init__(self, asini: Any, period: Any, tp: Any, ecc: Any = 0.0, argp: Any = 0.0):
-        tp = tp.gps if hasattr(tp, "gps") else tp
-        if hasattr(asini, "to_value") and asini.unit.physical_type == "length":
-            asini = asini.to_value("m") / speed_of_light
+    def __init__(
+        self,
+        asini: NumberLike,
+        period: DurationLike,
+        tp: NumberLike | Time,
+        ecc: NumberLike = 0.0,
+        argp: AngleLike = 0.0,
+    ):
         values = [
-            as_float64(asini, "asini", "s"),
+            as_float64(_light_seconds(asini), "asini", "s"),
             as_float64(period, "period", "s"),
-            as_float64(tp, "tp", "s"),
+            as_float64(getattr(tp, "gps", tp), "tp", "s"),
             as_float64(ecc, "ecc"),
             as_float64(argp, "argp", "rad"),
         ]
         _set(self, **dict(zip(ORBIT_FIELDS, stacked(values, "an Orbit"), strict=True)))
         for name in ORBIT_FIELDS:
-            require(getattr(self, name), name, np.isfinite, "finite", "give a number")
-        require(self.period, "period", lambda x: x > 0, "positive", "give it in s")
-        require(self.asini, "asini", lambda x: x >= 0, "non-negative", "turn argp by pi instead")
-        require(self.ecc, "ecc", lambda x: (x >= 0) & (x < 1), "at least 0 and below 1", "orbits must be bound")
+            _require_possible(getattr(self, name), name)
         if not any(isinstance(x, jax.core.Tracer) for x in (self.period, self.asini, self.ecc)):
-            speed = 2 * np.pi * np.asarray(self.asini) / np.asarray(self.period) / (1 - np.asarray(self.ecc))
-            require(speed, "asini", lambda x: x < 1, "an orbit slower than light, v/c", "check asini and period")
+            speed = speed_bound(*map(np.asarray, (self.asini, self.period, self.ecc)))
+            _require(speed, "asini", lambda x: x < 1, "an orbit slower than light, v/c", "check asini and period")
 
 
 @_register
@@ -116,17 +122,17 @@ class Doppler:
     Parameters
     ----------
     alpha, delta : float, Quantity or Angle
-        Right ascension and declination, equatorial J2000, rad. A SkyCoord may stand as `alpha`, or as `sky`.
+        Right ascension and declination, equatorial J2000, rad. A SkyCoord may be given as `alpha` or as `sky`.
     fkdot : sequence of float or Quantity
         Frequency and its derivatives at `reftime` in the SSB: Hz, Hz/s, Hz/s^2, ...; shape (..., n), n >= 1.
-    reftime : int or Time, optional
-        GPS time in the SSB at which `fkdot` holds, a whole number of s, static. None means the data's.
+    reftime : float, str, Time or GPSTime, optional
+        GPS time in the SSB at which `fkdot` holds, s; kept to the nanosecond. None means the data's.
     orbit : Orbit, optional
         For a source in a binary.
     sky : SkyCoord, optional
         Instead of `alpha` and `delta`.
 
-    Every field but `reftime` may carry leading batch axes, for vmap; they are broadcast against each other.
+    Every field may carry leading batch axes, for vmap; they are broadcast against each other.
 
     Raises
     ------
@@ -137,45 +143,36 @@ class Doppler:
     alpha: jax.Array
     delta: jax.Array
     fkdot: jax.Array
-    reftime: int | None = dataclasses.field(metadata=dict(static=True))
+    reftime: GPSTime | None
     orbit: Orbit | None
 
     def __init__(
         self,
-        alpha: Any = None,
-        delta: Any = None,
-        fkdot: Any = None,
-        reftime: Any = None,
+        alpha: AngleLike | SkyCoord | None = None,
+        delta: AngleLike | None = None,
+        fkdot: SpinsLike | None = None,
+        reftime: TimeLike | None = None,
         orbit: Orbit | None = None,
         *,
-        sky: Any = None,
+        sky: SkyCoord | None = None,
     ):
-        sky = alpha if hasattr(alpha, "icrs") else sky
-        if sky is not None:
-            if delta is not None or not hasattr(sky, "icrs"):
+        position: Any = alpha if hasattr(alpha, "icrs") else sky
+        if position is not None:
+            if delta is not None or not hasattr(position, "icrs"):
                 raise ValueError("sky must be an astropy SkyCoord and stand alone: give it, or alpha and delta in rad.")
-            alpha, delta = sky.icrs.ra.rad, sky.icrs.dec.rad
+            alpha, delta = position.icrs.ra.rad, position.icrs.dec.rad
         for name, value in (("alpha", alpha), ("delta", delta), ("fkdot", fkdot)):
             if value is None:
                 raise ValueError(f"{name} is missing: a Doppler needs alpha, delta (or sky) and fkdot.")
-        if isinstance(fkdot, (list, tuple)):
-            fkdot = [as_float64(f, f"fkdot[{k}]", derivative_unit(k)) for k, f in enumerate(fkdot)]
-            if not fkdot:
-                raise ValueError("fkdot is empty: give at least the frequency, in Hz.")
-            fkdot = jnp.stack(stacked(fkdot, "fkdot"), axis=-1)
-        elif hasattr(fkdot, "to_value"):
-            if np.shape(fkdot)[-1:] != (1,):
-                raise ValueError("fkdot is one Quantity for several units: write [f, f1dot, ...], each with its own.")
-            fkdot = as_float64(fkdot, "fkdot", "Hz")
-        fkdot = as_float64(fkdot, "fkdot")
-        if fkdot.ndim == 0 or fkdot.shape[-1] == 0:
-            raise ValueError("fkdot must be a sequence [f, f1dot, ...]: put a single frequency in brackets.")
+        fkdot = _spins(fkdot)
         if orbit is not None and not isinstance(orbit, Orbit):
             raise ValueError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}.")
         columns = [fkdot[..., k] for k in range(fkdot.shape[-1])]
         orbits = [] if orbit is None else [getattr(orbit, name) for name in ORBIT_FIELDS]
         alpha, delta = as_float64(alpha, "alpha", "rad"), as_float64(delta, "delta", "rad")
-        values = stacked([alpha, delta, *columns, *orbits], "a Doppler")
+        reftime = None if reftime is None else gps_time(reftime, "reftime")
+        times = [] if reftime is None else [reftime.seconds, reftime.nanoseconds]
+        values = stacked([alpha, delta, *columns, *times, *orbits], "a Doppler")
         if orbit is not None and values[-1].shape != orbit.argp.shape:
             orbit = Orbit(*values[-len(ORBIT_FIELDS) :])
         _set(
@@ -183,18 +180,18 @@ class Doppler:
             alpha=values[0],
             delta=values[1],
             fkdot=fkdot if values[0].shape == fkdot.shape[:-1] else jnp.stack(values[2 : 2 + len(columns)], axis=-1),
-            reftime=None if reftime is None else gps_integer(reftime, "reftime"),
+            reftime=None if reftime is None else GPSTime(*values[2 + len(columns) : 4 + len(columns)]),
             orbit=orbit,
         )
-        require(self.delta, "delta", lambda x: abs(x) <= np.pi / 2 + 1e-12, "within [-pi/2, pi/2]", "give it in rad")
-        require(self.alpha, "alpha", np.isfinite, "finite", "give it in rad")
-        require(self.fkdot, "fkdot", np.isfinite, "finite", "give Hz, Hz/s, ...")
+        _require_possible(self.delta, "delta")
+        _require(self.alpha, "alpha", np.isfinite, "finite", "give it in rad")
+        _require(self.fkdot, "fkdot", np.isfinite, "finite", "give Hz, Hz/s, ...")
 
 
 @_register
 @dataclasses.dataclass(frozen=True, init=False, eq=False)
 class Amplitude:
-    """The amplitude parameters of a signal, and their errors where they were estimated.
+    """The amplitude parameters of a signal.
 
     Parameters
     ----------
@@ -206,8 +203,6 @@ class Amplitude:
         Polarisation angle, rad.
     phi0 : float or Angle
         Phase at the reference time, rad.
-    errors : Amplitude, optional
-        One-sigma errors of the four, as `estimate_amplitude` gives them.
 
     Raises
     ------
@@ -219,9 +214,8 @@ class Amplitude:
     cosi: jax.Array
     psi: jax.Array
     phi0: jax.Array
-    errors: Amplitude | None
 
-    def __init__(self, h0: Any, cosi: Any, psi: Any = 0.0, phi0: Any = 0.0, errors: Amplitude | None = None):
+    def __init__(self, h0: NumberLike, cosi: NumberLike, psi: AngleLike = 0.0, phi0: AngleLike = 0.0):
         values = [
             as_float64(h0, "h0"),
             as_float64(cosi, "cosi"),
@@ -229,11 +223,9 @@ class Amplitude:
             as_float64(phi0, "phi0", "rad"),
         ]
         h0, cosi, psi, phi0 = stacked(values, "an Amplitude")
-        _set(self, h0=h0, cosi=cosi, psi=psi, phi0=phi0, errors=errors)
+        _set(self, h0=h0, cosi=cosi, psi=psi, phi0=phi0)
         for name in AMPLITUDE_FIELDS:
-            require(getattr(self, name), name, np.isfinite, "finite", "give a number")
-        require(self.h0, "h0", lambda x: x >= 0, "non-negative", "shift phi0 by pi instead")
-        require(self.cosi, "cosi", lambda x: abs(x) <= 1, "within [-1, 1]", "it is the cosine of an angle")
+            _require_possible(getattr(self, name), name)
 
     @property
     def canonical(self) -> jax.Array:
@@ -255,8 +247,32 @@ class Amplitude:
         )
 
 
+def _light_seconds(asini: Any) -> Any:
+    """A length in light-seconds; anything but a Quantity that is a length is returned unchanged."""
+    if hasattr(asini, "to_value") and asini.unit.physical_type == "length":
+        return asini.to_value("m") / speed_of_light
+    return asini
+
+
+def _spins(fkdot: Any) -> jax.Array:
+    """The frequency and its derivatives, (..., n) float64, from what a user gave."""
+    if isinstance(fkdot, (list, tuple)):
+        fkdot = [as_float64(f, f"fkdot[{k}]", unit(spin_name(k))) for k, f in enumerate(fkdot)]
+        if not fkdot:
+            raise ValueError("fkdot is empty: give at least the frequency, in Hz.")
+        fkdot = jnp.stack(stacked(fkdot, "fkdot"), axis=-1)
+    elif hasattr(fkdot, "to_value"):
+        if np.shape(fkdot)[-1:] != (1,):
+            raise ValueError("fkdot is one Quantity for several units: write [f, f1dot, ...], each with its own.")
+        fkdot = as_float64(fkdot, "fkdot", "Hz")
+    fkdot = as_float64(fkdot, "fkdot")
+    if fkdot.ndim == 0 or fkdot.shape[-1] == 0:
+        raise ValueError("fkdot must be a sequence [f, f1dot, ...]: put a single frequency in brackets.")
+    return fkdot
+
+
 def stacked(values: list[jax.Array], what: str) -> list[jax.Array]:
-    """Arrays broadcast to one shape, as leaves of a stack must have; those that have it stay as they are.
+    """Arrays broadcast to their common shape, which the leaves of a stack must have.
 
     Raises
     ------
@@ -268,18 +284,24 @@ def stacked(values: list[jax.Array], what: str) -> list[jax.Array]:
     except ValueError:
         shapes = ", ".join(str(x.shape) for x in values)
         raise ValueError(
-            f"the fields of {what} have shapes {shapes} that do not fit: give one value a template."
+            f"the fields of {what} have shapes {shapes} that do not fit: give one value per template."
         ) from None
     return [x if x.shape == shape else jnp.broadcast_to(x, shape) for x in values]
 
 
-def require(value: jax.Array | np.ndarray, name: str, condition: Any, what: str, hint: str) -> None:
-    """Raise a ValueError unless a concrete array fulfils a condition everywhere; tracers pass.
+def _require(
+    value: jax.Array | np.ndarray,
+    name: str,
+    condition: Callable[[np.ndarray], jax.Array | np.ndarray],
+    what: str,
+    hint: str,
+) -> None:
+    """Check that a concrete array fulfils a condition everywhere; traced values are not checked.
 
     Raises
     ------
     ValueError
-        Names the argument, the first offending value and what to do.
+        Otherwise. It names the argument, the first value that fails, and what to do.
     """
     if isinstance(value, jax.core.Tracer):
         return
@@ -289,3 +311,11 @@ def require(value: jax.Array | np.ndarray, name: str, condition: Any, what: str,
     if not good.all():
         offender = float(concrete[~good][0])
         raise ValueError(f"{name} must be {what}, not {offender}: {hint}.")
+
+
+def _require_possible(value: jax.Array | np.ndarray, name: str) -> None:
+    """Raise a ValueError unless a parameter is finite and within its limits; traced values are not checked."""
+    _require(value, name, np.isfinite, "finite", "give a number")
+    if name in LIMITS:
+        limit = LIMITS[name]
+        _require(value, name, limit.holds, limit.must_be, limit.hint)

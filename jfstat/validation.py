@@ -1,14 +1,28 @@
-"""From what a user may write (floats, Quantity, Time, SkyCoord) to plain numbers, or one clear ValueError."""
+"""Checks users' numbers, with or without units, and converts them to floats and arrays; the types they may have."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+if TYPE_CHECKING:
+    from astropy.units import Quantity
+
+NumberLike = Union[float, "np.number[Any]", np.ndarray, jax.Array, "Quantity"]
+"""A real number, or an array of numbers where several are allowed; an astropy Quantity or Angle is converted."""
+FrequencyLike = NumberLike
+"""A frequency in Hz, or a Quantity."""
+AngleLike = NumberLike
+"""An angle in rad, or a Quantity or Angle."""
+DurationLike = NumberLike
+"""A duration in s, or a Quantity."""
+NoiseLike = NumberLike | Sequence[NumberLike] | Mapping[str, NumberLike]
+"""A noise floor in 1/sqrt(Hz): one for all detectors, or one for each in their order or by their names."""
 
 
 def require_x64() -> None:
@@ -26,30 +40,26 @@ def require_x64() -> None:
         )
 
 
-def in_unit(x: Any, name: str, unit: str) -> Any:
-    """Strip the unit of an astropy Quantity or Angle, converting to `unit`; pass anything else through.
+def in_unit(x: object, name: str, unit: str) -> NumberLike:
+    """The value of an astropy Quantity or Angle in `unit`; anything else is returned unchanged.
 
     Raises
     ------
     ValueError
         If the quantity cannot be converted.
     """
-    if not hasattr(x, "to_value"):
-        return x
+    converted = getattr(x, "to_value", None)
+    if converted is None:
+        return x  # type: ignore[return-value]
     try:
-        return x.to_value(unit)
+        return converted(unit)
     except (TypeError, ValueError) as error:  # astropy's UnitConversionError is both
         raise ValueError(
             f"{name} must be convertible to {unit or 'a plain number'}, not {x!r}: give it in {unit or 'no unit'}."
         ) from error
 
 
-def derivative_unit(k: int) -> str:
-    """Unit of the k-th frequency derivative, in astropy's spelling."""
-    return "Hz" if k == 0 else "Hz / s" if k == 1 else f"Hz / s{k}"
-
-
-def as_float64(x: Any, name: str, unit: str = "") -> jax.Array:
+def as_float64(x: object, name: str, unit: str = "") -> jax.Array:
     """A float64 JAX array from numbers, nested lists, arrays, tracers or Quantities.
 
     Raises
@@ -65,7 +75,7 @@ def as_float64(x: Any, name: str, unit: str = "") -> jax.Array:
         raise ValueError(f"{name} must be a number or an array of numbers, not {x!r}.") from error
 
 
-def _finite_float(x: Any, name: str, what: str) -> float:
+def _finite_float(x: object, name: str, what: str) -> float:
     try:
         value = float(np.asarray(x).item())
     except (TypeError, ValueError) as error:
@@ -75,37 +85,67 @@ def _finite_float(x: Any, name: str, what: str) -> float:
     return value
 
 
-def frequency(x: Any, name: str) -> float:
+def frequency(x: object, name: str) -> float:
     """A frequency in Hz as a float, from a number or a Quantity."""
     return _finite_float(in_unit(x, name, "Hz"), name, "a frequency in Hz")
 
 
-def seconds(x: Any, name: str) -> float:
+def seconds(x: object, name: str) -> float:
     """A duration in s as a float, from a number or a Quantity."""
     return _finite_float(in_unit(x, name, "s"), name, "a time in s")
 
 
-def gps_time(x: Any, name: str) -> float:
+def positive_seconds(x: object, name: str) -> float:
+    """A positive duration in s as a float, from a number or a Quantity."""
+    value = seconds(x, name)
+    if not value > 0:
+        raise ValueError(f"{name} must be positive, not {value}: give it in s.")
+    return value
+
+
+def gps_seconds(x: object, name: str) -> float:
     """A GPS time in s as a float, from a number or an astropy Time."""
-    return _finite_float(x.gps if hasattr(x, "gps") else in_unit(x, name, "s"), name, "a GPS time in s")
+    gps = getattr(x, "gps", None)
+    return _finite_float(in_unit(x, name, "s") if gps is None else gps, name, "a GPS time in s")
 
 
-def gps_integer(x: Any, name: str) -> int:
-    """A GPS time in whole s, from a number or an astropy Time.
+def gps_integer(x: object, name: str) -> int:
+    """A GPS time in whole s, from a number or an astropy Time."""
+    value = gps_seconds(x, name)
+    if value != round(value):
+        raise ValueError(f"{name} must be whole GPS seconds, not {value!r}: round to whole seconds.")
+    return int(value)
+
+
+def detector_names(detectors: str | Iterable[str]) -> tuple[str, ...]:
+    """Names of detectors from one name or several.
 
     Raises
     ------
     ValueError
-        If it is not a whole number: reference times are static integers, so that no precision is lost.
+        If there are none, one is no name, or one is given twice.
     """
-    value = gps_time(x, name)
-    if value != round(value):
-        raise ValueError(f"{name} must be a whole number of GPS seconds, not {value!r}: round it and move fkdot to it.")
-    return int(value)
+    try:
+        names = (detectors,) if isinstance(detectors, str) else tuple(detectors)
+    except TypeError:
+        names = ()
+    if not names or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"detectors must be different prefixes such as ['H1', 'L1'], not {detectors!r}.")
+    return names
+
+
+def is_whole(x: object) -> bool:
+    """Whether a value is an integer of any kind other than bool."""
+    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
+
+
+def is_number(x: object) -> bool:
+    """Whether a value is one finite real number of any kind."""
+    return bool(np.ndim(x) == 0 and np.isreal(x) and np.isfinite(x))  # type: ignore[call-overload]
 
 
 def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> Sequence[float | None]:
-    """One given noise floor (or None) a detector, from a number, a sequence or a mapping of detectors.
+    """The given noise floor of each detector, or None, from a number, a sequence or a mapping of detectors.
 
     Raises
     ------

@@ -1,4 +1,20 @@
-"""x64 on for every test, and strict promotion: silent mixing of precisions is how accuracy is lost."""
+"""What all tests share: x64, strict promotion (silent mixing of precisions is how accuracy is lost), compiled programs.
+
+Most of the suite's time is compilation, and many tests compile the same programs: JAX keeps them in a directory that
+the workers of a run share with each other and with the programs that tests start. It is made anew for each run, because
+a program compiled on one processor may not run on another; set JAX_COMPILATION_CACHE_DIR to keep it between runs.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # workers find it set
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="jfstat-tests-")
+    atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # or XLA writes a page about each program that it loads
 
 import jax
 

@@ -31,9 +31,8 @@ def test_against_theory_and_direct_sum(f0, days, detectors, duty):
     truth = direct_twoF(case.data, case.doppler, f[bins])
     band = np.asarray(jfstat.twoF_band(case.data, case.doppler))[bins]
     single = [float(jfstat.twoF(case.data, at_frequency(case.doppler, x))) for x in f[bins]]
-    assert relative_l2(band, truth) < 1e-5
-    assert relative_l2(single, truth) < 3e-6
-    assert relative_l2(band, single) < 1e-5
+    assert relative_l2(band, truth) < 5e-6
+    assert relative_l2(single, truth) < 1e-6
 
 
 @pytest.mark.slow
@@ -82,8 +81,8 @@ def test_hundred_days_equal_direct_sum(f0):
     bins = np.unique([np.argmin(abs(f - f0)), *np.random.default_rng(1).integers(0, len(f), 15)])
     truth = direct_twoF(case.data, case.doppler, f[bins])
     band = np.asarray(jfstat.twoF_band(case.data, case.doppler))[bins]
-    assert relative_l2(band, truth) < 2e-5
-    assert relative_l2([float(jfstat.twoF(case.data, at_frequency(case.doppler, x))) for x in f[bins]], truth) < 2e-5
+    assert relative_l2(band, truth) < 1e-5
+    assert relative_l2([float(jfstat.twoF(case.data, at_frequency(case.doppler, x))) for x in f[bins]], truth) < 1e-6
 
 
 def test_fstat_agrees_with_reference_in_every_part():
@@ -120,7 +119,7 @@ def test_windowed_sfts_keep_their_normalisation():
 def test_amplitudes_recovered_without_noise():
     for seed in range(2):
         case = make(100.0, seed=20 + seed)
-        found, true = jfstat.estimate_amplitude(case.data, case.doppler), case.amplitude
+        found, true = jfstat.estimate_amplitude(case.data, case.doppler).amplitude, case.amplitude
         assert abs(float(found.h0 / true.h0) - 1) < 1e-3
         assert abs(float(found.cosi - true.cosi)) < 2e-3
         # psi and phi0 are defined up to (psi + pi/2, phi0 + pi) only, and degenerate towards |cosi| = 1
@@ -140,7 +139,7 @@ def test_amplitude_errors_match_scatter():
     for doppler, _ in signals:
         found = jfstat.estimate_amplitude(data, doppler)
         for name in ("h0", "cosi"):
-            pulls.append((getattr(found, name) - getattr(true, name)) / getattr(found.errors, name))
+            pulls.append((getattr(found.amplitude, name) - getattr(true, name)) / getattr(found.errors, name))
     assert 0.7 < np.std(pulls) < 1.35
 
 
@@ -162,14 +161,14 @@ def test_noise_outside_the_searched_band_changes_nothing():
     series = jfstat.sfts.SFTSeries("H1", quiet["H1"].gps, quiet["H1"].gps_ns, loud)
     walled = jfstat.SFTs((series, quiet["L1"]), quiet.tsft, quiet.first_bin)
     a, b = (jfstat.prepare(x, 99.95, 100.05) for x in (quiet, walled))
-    np.testing.assert_allclose(a.sinv_tsft, b.sinv_tsft, rtol=1e-12)
+    np.testing.assert_allclose(a.observation.sinv_tsft, b.observation.sinv_tsft, rtol=1e-12)
     np.testing.assert_allclose(jfstat.twoF(a, doppler), jfstat.twoF(b, doppler), rtol=1e-5)
 
 
 def test_errors_of_degenerate_amplitudes_are_not_wrapped():
     case = make(100.0, seed=1)
     signal = jfstat.Amplitude(1e-24, 0.99999, 0.2, 1.0)
-    start = case.data.epoch
+    start = int(case.data.observation.epoch)
     sfts = jfstat.simulate_sfts(
         ["H1"], start, 43200, fmin=98.7, fmax=101.3, sqrt_sx=None, signals=[(case.doppler, signal)]
     )

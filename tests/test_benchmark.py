@@ -14,9 +14,8 @@ from jfstat.benchmarking.clock import calls_per_time, seconds_per_call
 from jfstat.benchmarking.inputs import F1DOT, default_batch, prepared, random_points
 from jfstat.benchmarking.measure import Measurement, Request, StageTime, as_json, checked, from_json
 from jfstat.benchmarking.settings import ROWS, Setting, scan
-from jfstat.benchmarking.stages import PATHS
 from jfstat.commandline import main
-from jfstat.statistic.backends.loudest import Method
+from jfstat.statistic.backends.library import Library
 
 TINY = Setting("tiny", 0.05, 0.05)
 LAL_TABLE = """%% cmdline: lalpulsar_ComputeFstatBenchmark
@@ -43,7 +42,7 @@ def test_maxima_of_templates_that_share_a_position_are_those_of_twoF_band(data):
     assert np.ptp(np.asarray(points.alpha)) == 0 and np.ptp(np.asarray(points.fkdot[:, 1])) > 0.01 * F1DOT
     singles = [jax.tree.map(lambda x, k=k: x[k], points) for k in range(3)]
     expected = [float(np.max(np.asarray(jfstat.twoF_band(data, point)))) for point in singles]
-    maxima = np.asarray(PATHS["library"](data, points, True).whole(data, points))
+    maxima = np.asarray(jax.jit(Library().maxima, static_argnums=2)(data, points, True))
     np.testing.assert_allclose(maxima, expected, rtol=2e-5)
     assert checked(TINY, data, points, maxima, 2)["timed"] == pytest.approx(expected[2], rel=2e-5)
     with pytest.raises(ValueError, match="its time means nothing"):
@@ -165,10 +164,10 @@ def test_times_are_per_call():
 
 def test_batches_are_small_on_a_cpu_and_fill_other_devices(monkeypatch):
     data = prepared(TINY, 0, "DE405")
-    assert default_batch(TINY, data, Method.LIBRARY) == 256
+    assert default_batch(TINY, data, Library()) == 256
     longer = dataclasses.replace(data, layout=dataclasses.replace(data.layout, n_fft=1 << 20))
-    assert default_batch(ROWS["10d"], longer, Method.LIBRARY) == 1
-    assert default_batch(ROWS["10d-spindown"], longer, Method.LIBRARY) == 8
+    assert default_batch(ROWS["10d"], longer, Library()) == 1
+    assert default_batch(ROWS["10d-spindown"], longer, Library()) == 8
     monkeypatch.setattr(inputs, "device_of", lambda data: SimpleNamespace(platform="gpu"))
     monkeypatch.setattr(inputs, "most_templates", lambda *arguments: 100)
-    assert default_batch(ROWS["10d"], longer, Method.FUSED) == 64
+    assert default_batch(ROWS["10d"], longer, Library()) == 64

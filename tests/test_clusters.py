@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 
 from jfstat.candidates.clusters import clustered
+from jfstat.maths.vectors import unit_vector
 
 T = 20 * 86400.0
-
-
-def sky_vector(alpha, delta):
-    return np.array([np.cos(delta) * np.cos(alpha), np.cos(delta) * np.sin(alpha), np.sin(delta)])
 
 
 def flat(n_spins, tilt=0.0):
@@ -37,8 +34,7 @@ def candidates(k, n_spins, seed, spread=1.5):
 def by_definition(columns, g, radius, orbit=()):
     """One at a time, in plain parameters."""
     names = [name for name in columns if name.startswith("f") and name != "f"]
-    vectors = sky_vector(columns["alpha"], columns["delta"])
-    x = np.stack([*(columns[name] for name in names), *vectors], axis=-1)
+    x = np.column_stack([*(columns[name] for name in names), unit_vector(columns["alpha"], columns["delta"])])
     orbits = np.stack([np.zeros(len(x)), *(columns[name] for name in orbit)], axis=-1)
     leader = np.full(len(x), -1)
     for i in range(len(x)):

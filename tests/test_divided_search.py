@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 import jfstat
-from jfstat.searching.driver.plan import search_plan, share
+from jfstat.searching.driver.plan import search_plan
+from jfstat.searching.driver.work import Share
+from jfstat.searching.reduce.keep import NO_PEAKS, Keep, Peaks
 from jfstat.searching.session import checkpoint as checkpoints
 from jfstat.searching.session.stop import SearchStopped, stop_requests
 
-SEARCH = sys.modules["jfstat.searching.search"]
 START = 1167458304
 OPTIONS = dict(top=60, batch_size=4, progress=False)
 
@@ -37,7 +38,7 @@ def data(sfts):
 @pytest.fixture(scope="module")
 def bank(data):
     """33 sky positions and no common factor with anything."""
-    return jfstat.grid((0.1, 2.1, 0.2), [-0.2, 0.1, 0.4], f1dot=-2e-10, data=data)
+    return jfstat.template_bank((0.1, 2.1, 0.2), [-0.2, 0.1, 0.4], f1dot=-2e-10, data=data)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def killed_after(monkeypatch, n):
         if count[0] == n:
             raise Killed
 
-    monkeypatch.setattr(SEARCH, "write_checkpoint", dying)
+    monkeypatch.setattr(checkpoints, "write_checkpoint", dying)
 
 
 @pytest.mark.parametrize("moments", [[1], [3, 1, 2], [8]])
@@ -98,7 +99,7 @@ def test_signals_stop_after_the_batch(data, bank, plain, tmp_path, monkeypatch, 
 
     handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with monkeypatch.context() as patch:
-        patch.setattr(SEARCH, "write_checkpoint", interrupting)
+        patch.setattr(checkpoints, "write_checkpoint", interrupting)
         with pytest.raises(SearchStopped, match="the same call goes on from there") as stopped:
             jfstat.search(data, bank, checkpoint=path, **OPTIONS)
     assert stopped.value.signal == number
@@ -151,7 +152,7 @@ def test_a_checkpoint_of_other_data_or_another_version_is_refused(data, bank, tm
         other = jfstat.prepare(other, 50.0, 50.03, reftime=START)
         with pytest.raises(ValueError, match="the data's samples"):
             jfstat.search(other, bank, checkpoint=path, **OPTIONS)
-    monkeypatch.setattr("jfstat.__version__", "99")
+    monkeypatch.setattr("jfstat.version.__version__", "99")
     with pytest.raises(ValueError, match=r"jfstat \(.* there, 99 here\)"):
         jfstat.search(data, bank, checkpoint=path, **OPTIONS)
 
@@ -214,14 +215,30 @@ def test_what_does_not_belong_together_is_not_merged(data, bank):
 
 def test_shares_are_whole_and_disjoint():
     for n_jobs, n in ((0, 3), (1, 3), (64, 64), (1000, 7)):
-        ranges = [share(n_jobs, (i, n)) for i in range(1, n + 1)]
+        ranges = [Share(i, n).range(n_jobs) for i in range(1, n + 1)]
         assert [start for start, _ in ranges[1:]] == [stop for _, stop in ranges[:-1]]
         assert (ranges[0][0], ranges[-1][1]) == (0, n_jobs)
 
 
+def test_keeping_does_not_depend_on_the_order_of_merging():
+    rng = np.random.default_rng(0)
+    twoF = rng.integers(0, 8, 60).astype(np.float32)  # many equal values
+    every = Peaks(twoF, rng.permutation(60).astype(np.int64), rng.integers(0, 9, 60).astype(np.int64))
+    for keep in (Keep(20, None), Keep(None, 3.0), Keep(20, 6.0)):
+        results = []
+        for order in (rng.permutation(60) for _ in range(5)):
+            found = NO_PEAKS
+            for rows in np.split(order, [7, 30, 31]):
+                found = keep.merged(found, Peaks(*(x[rows] for x in every)))
+            results.append(found)
+        assert all(x.tobytes() == y.tobytes() for found in results for x, y in zip(found, results[0], strict=True))
+        assert len(results[0].twoF) <= (keep.top or 60)
+        assert keep.threshold is None or results[0].twoF.min() >= keep.threshold
+
+
 def test_a_threshold_alone_keeps_all_above_it(data, bank, monkeypatch):
     """However many of a batch cross it: more than are asked for at first."""
-    monkeypatch.setattr("jfstat.searching.driver.batches.FIRST_KEPT", 16)
+    monkeypatch.setattr("jfstat.searching.reduce.keep.FIRST_KEPT", 16)
     options = dict(batch_size=4, progress=False, per_detector=False)
     many = jfstat.search(data, bank, top=400, **options)
     threshold = float(many["twoF"][300])
@@ -250,7 +267,7 @@ def test_parts_of_a_band_with_orbits_keep_all_subbands(data, monkeypatch, tmp_pa
     orbit = jfstat.Orbit(0.02, 40000.0, START, 0.1, 0.3)
     prepared = jfstat.simulate_sfts("H1", START, 43200, 48.5, 51.6, sqrt_sx=4e-24)
     prepared = jfstat.prepare(prepared, 50.0, 50.1, reftime=START, orbit=orbit)
-    bank = jfstat.grid([1.0, 1.1, 1.2], 0.4, orbit=orbit)
+    bank = jfstat.template_bank([1.0, 1.1, 1.2], 0.4, orbit=orbit)
     options = dict(top=5, progress=False, amplitudes=False, batch_size=1)
     whole = jfstat.search(prepared, bank, **options)
     monkeypatch.setattr("jfstat.searching.driver.plan.parts_needed", lambda *arguments: 4)
@@ -325,7 +342,7 @@ from jax.sharding import Mesh
 data_file, = sys.argv[5:]
 sfts = jfstat.read_sfts(data_file)
 data = jfstat.prepare(sfts, 50.0, 50.03, reftime=1167458304)
-bank = jfstat.grid((0.1, 2.1, 0.2), [-0.2, 0.1, 0.4], f1dot=-2e-10, data=data)
+bank = jfstat.template_bank((0.1, 2.1, 0.2), [-0.2, 0.1, 0.4], f1dot=-2e-10, data=data)
 mesh = None if how == "plain" else Mesh(np.array(jax.devices()).reshape(2, -1), ("a", "b"))
 assert mesh is None or mesh.size == (4 if how == "devices" else 2)
 if how != "disagreeing":
@@ -335,6 +352,7 @@ if how != "disagreeing":
 else:
     # memories differ, the plan must not
     from jfstat.searching.driver import memory
+    from jfstat.searching.session import checkpoint as checkpoints
     first = jax.process_index() == 0
     memory.CPU_BYTES = 1 << (22 if first else 24)
     found = jfstat.search(data, bank, top=60, progress=False, mesh=mesh)
@@ -342,11 +360,10 @@ else:
     # what one process cannot do, the others hear of
     messages = []
     for checkpoint in ("/nowhere/checkpoint" if first else out + ".own", out + ".other"):
-        module = sys.modules["jfstat.searching.search"]
         if first:
             def refuse(*arguments):
                 raise ValueError("checkpoint cannot be written: the disk is full.")
-            module.write_checkpoint = refuse
+            checkpoints.write_checkpoint = refuse
         try:
             jfstat.search(data, bank, top=60, batch_size=4, progress=False, mesh=mesh, checkpoint=checkpoint)
         except ValueError as error:
@@ -356,8 +373,11 @@ else:
 
 
 def started(*arguments, threads):
-    """XLA takes its number of threads from NPROC; it must not matter."""
-    environment = os.environ | {"JAX_PLATFORMS": "cpu", "NPROC": str(threads)}
+    """XLA takes its number of threads from NPROC; it must not matter.
+
+    Programs are compiled for that number, which JAX's cache does not know: each process has to compile its own.
+    """
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_COMPILATION_CACHE": "false", "NPROC": str(threads)}
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, *map(str, arguments)], env=environment, stderr=subprocess.PIPE, text=True
     )

@@ -18,6 +18,7 @@ COMMAND += ["--NumCandidatesToKeep=100"]
 
 
 def started(sfts, out, *more):
+    """With a cache of compiled programs of its own: killed, it may leave half a program there."""
     arguments = [*COMMAND, "--DataFiles", str(sfts), "--outputFstat", str(out), *map(str, more)]
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_COMPILATION_CACHE_DIR": str(out.parent / "cache")}
     return subprocess.Popen(
@@ -78,7 +79,7 @@ def test_the_program_stops_at_a_signal_and_says_so(tmp_path, number):
         time.sleep(0.01)
     process.send_signal(number)
     _, error = process.communicate(timeout=300)
-    assert process.returncode == 128 + number
+    assert process.returncode == 128 + number, error.decode()
     lines = error.decode().strip().splitlines()
     assert lines[-1].startswith("jfstat: search stopped after ")
     assert "Traceback" not in error.decode()

@@ -108,7 +108,7 @@ def test_all_that_belongs_to_a_point_is_that_of_compute_fstatistic(case):
     # part that turns four times a day, which mostly averages out
     matrix = [float(x) for x in (ours.A, ours.B, ours.C)]
     np.testing.assert_allclose(matrix, [theirs[k] for k in ("Ad", "Bd", "Cd")], rtol=0, atol=1e-3 * max(matrix))
-    assert float(case.data.sinv_tsft) == pytest.approx(theirs["Sinv_Tsft"], rel=1e-5)
+    assert float(case.data.observation.sinv_tsft) == pytest.approx(theirs["Sinv_Tsft"], rel=1e-5)
     assert float(ours.twoF) == pytest.approx(theirs["twoF"], rel=0.02)
     np.testing.assert_allclose(ours.twoF_per_detector, [theirs["twoF0"], theirs["twoF1"]], rtol=0.03)
     # the phases too: both refer to the mid-time of the data
@@ -116,7 +116,7 @@ def test_all_that_belongs_to_a_point_is_that_of_compute_fstatistic(case):
         assert abs(complex(getattr(ours, name)) - theirs[name]) < 0.03 * max(abs(ours.Fa), abs(ours.Fb))
     estimate = estimate_amplitude(case.data, case.doppler)
     for name in ("h0", "cosi", "psi", "phi0"):
-        difference = float(getattr(estimate, name)) - theirs[name]
+        difference = float(getattr(estimate.amplitude, name)) - theirs[name]
         if name == "phi0":
             difference = (difference + np.pi) % (2 * np.pi) - np.pi
         assert abs(difference) < 0.2 * float(getattr(estimate.errors, name))
@@ -198,9 +198,9 @@ def test_makefakedatas_signal_is_recovered(injection):
     assert theirs == pytest.approx(found, rel=0.01)
     estimate = estimate_amplitude(data, injection.doppler)
     truth = injection.amplitude
-    assert float(estimate.h0) == pytest.approx(float(truth.h0), rel=1e-2)
+    assert float(estimate.amplitude.h0) == pytest.approx(float(truth.h0), rel=1e-2)
     for name in ("cosi", "psi", "phi0"):
-        assert float(getattr(estimate, name)) == pytest.approx(float(getattr(truth, name)), abs=0.02)
+        assert float(getattr(estimate.amplitude, name)) == pytest.approx(float(getattr(truth, name)), abs=0.02)
 
 
 @pytest.mark.slow

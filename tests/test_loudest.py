@@ -1,4 +1,4 @@
-"""The reductions that searches use, by both paths, against 2F of every template and bin."""
+"""The reductions that searches use, by both backends, against 2F of every template and bin."""
 
 import dataclasses
 
@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 import jfstat
-from jfstat.data.memory import bank_bytes, data_bytes
-from jfstat.maths.lengths import RADICES, largest_divisor, radices_for, smooth_lengths, transform_cost, transform_length
+from jfstat.data.memory import data_bytes, filter_bytes
+from jfstat.maths.lengths import fewest_factors, largest_divisor, smooth_lengths
 from jfstat.searching.driver import memory
 from jfstat.searching.driver.plan import search_plan
-from jfstat.searching.reduce.state import Peaks, merge_peaks
-from jfstat.statistic.backends.loudest import Method, loudest, maxima
+from jfstat.searching.reduce.keep import Keep, Peaks
+from jfstat.searching.reduce.loudest import loudest
+from jfstat.statistic.backends.library import Library
 from jfstat.statistic.backends.triton import chain
+from jfstat.statistic.backends.triton.backend import Triton
 from jfstat.statistic.backends.triton.butterflies import in_order, unit_root
+from jfstat.transforms import TRITON_RADICES, transform_length, triton_radices
 
 START = 1167458304
 
@@ -36,36 +39,35 @@ def bank(n, same_source=False, seed=0, orbit=None):
 
 
 two_f = jax.jit(jax.vmap(jfstat.twoF_band, (None, 0)))
-METHODS = [Method.LIBRARY, pytest.param(Method.INTERPRETED, marks=pytest.mark.slow)]
+BACKENDS = [Library(), pytest.param(Triton(interpret=True), marks=pytest.mark.slow)]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("same_source", [False, True])
-def test_maxima_are_those_of_every_template(data, method, same_source):
+def test_maxima_are_those_of_every_template(data, backend, same_source):
     points = bank(4, same_source)
     expected = np.asarray(two_f(data, points)).max(axis=1)
-    np.testing.assert_allclose(
-        jax.jit(maxima, static_argnums=(2, 3))(data, points, method, same_source), expected, rtol=3e-6
-    )
+    maxima = jax.jit(backend.maxima, static_argnums=2)(data, points, same_source)
+    np.testing.assert_allclose(maxima, expected, rtol=3e-6)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("keep", "n_valid"), [(50, 3)])
-def test_loudest_are_the_largest_with_their_places(data, method, keep, n_valid):
+def test_loudest_are_the_largest_with_their_places(data, backend, keep, n_valid):
     points = bank(4, seed=1)
     values = np.asarray(two_f(data, points))
-    found = loudest(data, points, n_valid, keep, method)
+    found = loudest(data, points, n_valid, keep, backend)
     np.testing.assert_allclose(found.twoF, np.sort(values[:n_valid].ravel())[::-1][:keep], rtol=3e-6)
     np.testing.assert_allclose(found.twoF, values[found.template, found.frequency], rtol=3e-6)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_bins_that_an_orbit_takes_out_of_the_band_do_not_count(data, method):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_bins_that_an_orbit_takes_out_of_the_band_do_not_count(data, backend):
     orbit = jfstat.Orbit(np.full(2, 0.15), np.full(2, 7200.0), np.full(2, START + 0.0))
     points = bank(2, orbit=orbit)
     values = np.asarray(two_f(data, points))
-    assert (values == 0).any()
-    found = loudest(data, points, 2, values.size, method)
+    assert np.isnan(values).any()
+    found = loudest(data, points, 2, values.size, backend)
     n = np.sum(values > 0)
     assert np.isfinite(found.twoF[:n]).all()
     assert not np.isfinite(found.twoF[n:]).any()
@@ -124,18 +126,25 @@ def test_unit_roots(n):
 
 @pytest.mark.parametrize("n", [900.5, 57000, 563000.2, 1e7])
 def test_transform_lengths(n):
-    length = transform_length(n, transform_cost)
+    length = transform_length(n)
     assert n <= length < 1.3 * n + 128
-    radices = radices_for(length)
+    radices = triton_radices(length)
     assert radices is not None
     assert np.prod(radices) == length
-    assert set(radices) <= set(RADICES)
+    assert set(radices) <= set(TRITON_RADICES)
 
 
 def test_divisors_and_smooth_numbers():
     assert largest_divisor(1152, 200) == 192
     assert largest_divisor(7, 0.3) == 1
     assert smooth_lengths(1, 12, (2, 3)).tolist() == [1, 2, 3, 4, 6, 8, 9, 12]
+
+
+def test_fewest_factors():
+    assert fewest_factors(24, (2, 3, 4, 6, 8, 12), 12, range(2, 4)) == (6, 4)
+    assert fewest_factors(24, (2, 3, 4, 6, 8, 12), 3, range(2, 4)) == (8, 3)
+    assert fewest_factors(24, (4, 6), 4, range(3, 4)) is None
+    assert fewest_factors(22, (2, 4), 4, range(1, 4)) is None
 
 
 def test_a_search_too_large_for_the_device_is_refused(data, monkeypatch):
@@ -145,9 +154,9 @@ def test_a_search_too_large_for_the_device_is_refused(data, monkeypatch):
 
 
 def test_batches_fill_the_free_memory(data, monkeypatch):
-    each = memory.bytes_per_template(data.layout, Method.LIBRARY, 2, orbit=False)
+    each = Library().template_bytes(data.layout, 2, orbit=False)
     monkeypatch.setattr(memory, "free_bytes", lambda device: 50 * each)
-    assert memory.most_templates(data, bank(1), Method.LIBRARY) == 40
+    assert memory.most_templates(data, bank(1), Library()) == 40
     plan = search_plan(data, bank(100))
     assert plan.batch_size == 40
     assert plan.bands == [(0, data.layout.n_frequencies)]
@@ -157,8 +166,8 @@ def test_batches_fill_the_free_memory(data, monkeypatch):
 def test_a_band_too_wide_for_the_device_is_searched_in_parts(data, monkeypatch):
     points = bank(3)
     expected = jfstat.search(data, points, top=30, progress=False, amplitudes=False)
-    small = dataclasses.replace(data, bank=())
-    with pytest.raises(ValueError, match="interpolation bank"):
+    small = dataclasses.replace(data, filters=())
+    with pytest.raises(ValueError, match="interpolation filters"):
         jfstat.twoF_band(small, jax.tree.map(lambda x: x[0], points))
     monkeypatch.setattr(memory, "free_bytes", lambda device: 1_000_000)
     plan = search_plan(small, points)
@@ -177,7 +186,7 @@ def test_parts_of_a_band_lose_no_bins_to_orbits(data, monkeypatch):
     points = bank(1, orbit=orbit)
     expected = np.asarray(jfstat.twoF_band(data, jax.tree.map(lambda x: x[0], points)))
     monkeypatch.setattr(memory, "free_bytes", lambda device: 4_000_000)
-    small = dataclasses.replace(data, bank=())
+    small = dataclasses.replace(data, filters=())
     assert len(search_plan(small, points).bands) > 1
     found = jfstat.search(small, points, top=10**6, progress=False, per_detector=False)
     assert len(found) == np.sum(expected > 0)
@@ -188,9 +197,9 @@ def test_parts_of_a_band_lose_no_bins_to_orbits(data, monkeypatch):
 def test_merging_counts_overlaps_once():
     a = Peaks(np.float32([9, 7]), np.array([0, 1]), np.array([5, 5]))
     b = Peaks(np.float32([8, 7.00001, 6]), np.array([2, 1, 0]), np.array([5, 5, 1]))
-    merged = merge_peaks(a, b, 3, None)
+    merged = Keep(3, None).merged(a, b)
     assert merged.template.tolist() == [0, 2, 1]
-    assert merge_peaks(a, b, 9, 6.5).frequency.tolist() == [5, 5, 5]
+    assert Keep(9, 6.5).merged(a, b).frequency.tolist() == [5, 5, 5]
 
 
 def test_kernels_are_left_alone_where_32_bits_do_not_suffice(data):
@@ -214,7 +223,7 @@ def test_uneven_groups_of_spin_downs_share_nothing(data):
 
 def test_prepare_makes_the_bank_unless_it_fills_the_device(data, monkeypatch):
     sfts = jfstat.simulate_sfts(["H1", "L1"], START, 4 * 3600, 98.5, 101.5, seed=4)
-    size = bank_bytes(data.layout, 2)
+    size = filter_bytes(data.layout, 2)
     for share, n in ((4.0, 2), (1.0, 0)):
         monkeypatch.setattr("jfstat.data.prepare.total_bytes", lambda device, share=share: share * 2 * size)
-        assert len(jfstat.prepare(sfts, 99.9, 100.1, sqrt_sx=4e-24).bank) == n
+        assert len(jfstat.prepare(sfts, 99.9, 100.1, sqrt_sx=4e-24).filters) == n

@@ -192,7 +192,7 @@ def test_scales_as_theory_says():
     """Even times without gaps: pi^2 T^2 / 3 in frequency and pi^2 T^4 / 180 in its derivative."""
     case = make(20.0, seed=3, days=1, detectors=("H1",), duty=1.0, **SMALL)
     p = case.doppler
-    middle = case.data.epoch + round(case.data.tspan / 2)
+    middle = int(case.data.observation.epoch) + round(case.data.tspan / 2)
     point = jfstat.Doppler(p.alpha, p.delta, p.fkdot, middle)
     g, t = np.asarray(jfstat.metric(case.data, point, ("freq", "f1dot"), phase_only=True)), case.data.tspan
     np.testing.assert_allclose(np.diagonal(g), [np.pi**2 * t**2 / 3, np.pi**2 * t**4 / 180], rtol=1e-3)
@@ -228,7 +228,7 @@ def test_arguments_of_other_kinds_are_errors(case):
     with pytest.raises(ValueError, match="Doppler"):
         jfstat.metric(case.data, (1.0, 0.5))
     with pytest.raises(ValueError, match="prepare"):
-        jfstat.metric(jfstat.narrow(case.data, case.doppler), case.doppler)
+        jfstat.metric(case.data.series, case.doppler)
 
 
 def lal_metrics(tmp_path, point, names, detectors, start, seconds, amplitude):
@@ -267,9 +267,9 @@ def test_metrics_are_those_of_lalsuite(tmp_path, detectors, days, f0):
     pytest.importorskip("lalpulsar")
     case = make(f0, seed=int(f0), days=days, detectors=detectors, duty=1.0, **SMALL)
     p, seconds = case.doppler, case.data.tspan
-    point = jfstat.Doppler(p.alpha, p.delta, p.fkdot, case.data.epoch + round(seconds / 2))
+    point = jfstat.Doppler(p.alpha, p.delta, p.fkdot, int(case.data.observation.epoch) + round(seconds / 2))
     phase, one, average = lal_metrics(
-        tmp_path, point, SPIN_AND_SKY, detectors, case.data.epoch, seconds, case.amplitude
+        tmp_path, point, SPIN_AND_SKY, detectors, int(case.data.observation.epoch), seconds, case.amplitude
     )
     ours = partial(jfstat.metric, case.data, point, SPIN_AND_SKY)
     for found, theirs, tolerance in (
@@ -290,7 +290,7 @@ def test_metric_of_a_binary_is_that_of_lalsuite(tmp_path):
     orbit = jfstat.Orbit(2.0, period, middle, ecc, argp)
     case = make(100.0, seed=9, days=2, detectors=("H1",), duty=1.0, orbit=orbit, reach=0.1, **SMALL)
     p, seconds = case.doppler, case.data.tspan
-    middle = case.data.epoch + round(seconds / 2)
+    middle = int(case.data.observation.epoch) + round(seconds / 2)
     point = jfstat.Doppler(p.alpha, p.delta, p.fkdot, middle, jfstat.Orbit(2.0, period, middle + 5000.0, ecc, argp))
     # they see the orbit at the detector's time, not in the SSB
     later = float(roemer(case.data, point, middle))
@@ -298,7 +298,9 @@ def test_metric_of_a_binary_is_that_of_lalsuite(tmp_path):
         p.alpha, p.delta, p.fkdot, middle, jfstat.Orbit(2.0, period, middle + 5000.0 - later, ecc, argp)
     )
     names = ("freq", "f1dot", "asini", "porb", "tasc", "kappa", "eta")
-    phase, _, average = lal_metrics(tmp_path, seen, names, ("H1",), case.data.epoch, seconds, case.amplitude)
+    phase, _, average = lal_metrics(
+        tmp_path, seen, names, ("H1",), int(case.data.observation.epoch), seconds, case.amplitude
+    )
 
     def theirs(x):
         """Their parameters from ours."""
@@ -323,5 +325,7 @@ def roemer(data, point, gps):
     """SSB time minus detector time at a GPS time of the first detector."""
     from jfstat.geometry.nearby import sites
 
-    trajectory = jax.tree.map(lambda leaf: leaf[0], data.trajectory)
-    return sites(trajectory, point, jnp.array([float(gps - data.epoch)])).to_ssb[0]
+    trajectory = jax.tree.map(lambda leaf: leaf[0], data.observation.trajectory)
+    return sites(
+        trajectory, data.observation.source(point), jnp.array([float(gps - int(data.observation.epoch))])
+    ).to_ssb[0]

@@ -10,7 +10,7 @@ import pytest
 from cases import make
 
 import jfstat
-from jfstat.parameters import all_parameters, replaced, values
+from jfstat.parameters import all_parameters, replaced, values, with_fields
 
 SMALL = dict(half_band=0.02, guard=1.0)
 ORBIT = jfstat.Orbit(asini=1.2, period=40000.0, tp=1.2e9 + 0.25, ecc=0.3, argp=0.7)
@@ -82,8 +82,8 @@ def test_is_the_measured_loss(name):
     predicted = jax.vmap(lambda p: jfstat.mismatch(case.data, case.doppler, p, amplitude=case.amplitude))(points)
     wanted = (found > 0.01) & (found < 0.6)
     assert wanted.sum() > 50 and found.max() > 0.6
-    np.testing.assert_allclose(predicted[wanted], found[wanted], rtol=1e-3)
-    np.testing.assert_allclose(predicted, found, atol=1e-4)
+    np.testing.assert_allclose(predicted[wanted], found[wanted], rtol=5e-4)
+    np.testing.assert_allclose(predicted, found, rtol=0, atol=4.2e-5)
 
 
 def test_average_is_that_over_amplitudes(case):
@@ -126,7 +126,8 @@ def test_under_jit_vmap_and_grad(case, kind):
     for k in range(3):
         np.testing.assert_allclose(loss(jax.tree.map(lambda leaf, k=k: leaf[k], points)), stack[k], rtol=1e-9)
     slopes = jax.vmap(jax.grad(loss))(points)
-    assert all(np.isfinite(leaf).all() and np.any(leaf != 0) for leaf in jax.tree.leaves(slopes))
+    moving = jax.tree.leaves(with_fields(slopes, reftime=None))
+    assert all(np.isfinite(leaf).all() and np.any(leaf != 0) for leaf in moving)
     # from 5e-4 of a frequency resolution aside
     step = 5e-4 / case.data.tspan
     ends = [jfstat.Doppler(points.alpha, points.delta, points.fkdot + jnp.array([s, 0.0]), points.reftime, points.orbit)
@@ -139,9 +140,9 @@ def test_under_jit_vmap_and_grad(case, kind):
 
 def test_one_sft_has_one_pattern(case):
     """Where the antenna matrix cannot be inverted, nothing is lost to itself, and half is not lost either."""
-    first = case.data.coverage.weight.at[:, 1:].set(0.0)
-    coverage = type(case.data.coverage)(case.data.coverage.start, first.at[1:].set(0.0), case.data.coverage.tsft)
-    data = dataclasses.replace(case.data, coverage=coverage)
+    first = case.data.observation.weight.at[:, 1:].set(0.0)
+    observation = dataclasses.replace(case.data.observation, weight=first.at[1:].set(0.0))
+    data = dataclasses.replace(case.data, observation=observation)
     np.testing.assert_allclose(jfstat.mismatch(data, case.doppler, case.doppler), 0.0, atol=1e-6)
 
 
@@ -159,4 +160,4 @@ def test_arguments_of_other_kinds_are_errors(case):
     with pytest.raises(ValueError, match="other must be"):
         jfstat.mismatch(case.data, p, (1.0, 0.5))
     with pytest.raises(ValueError, match="prepare"):
-        jfstat.mismatch(jfstat.narrow(case.data, p), p, p)
+        jfstat.mismatch(case.data.series, p, p)

@@ -10,7 +10,7 @@ import pytest
 from cases import make
 
 import jfstat
-from jfstat.parameters import all_parameters, replaced, values
+from jfstat.parameters import all_parameters, replaced, values, with_fields
 
 ORBIT = jfstat.Orbit(asini=1.2, period=40000.0, tp=1.1e9 + 0.25, ecc=0.3, argp=0.7)
 SMALL = dict(half_band=0.02, guard=0.5)
@@ -35,7 +35,7 @@ def stacked_covers(data, points):
 def reaching_steps(data, point, reach):
     """For each parameter the step, alone, that moves the frequency at a detector by about `reach` at some time."""
     f, reftime = float(point.fkdot[0]), data.reftime if point.reftime is None else point.reftime
-    middle = float(data.band.middle) + data.epoch
+    middle = float(data.observation.middle) + int(data.observation.epoch)
     away = abs(middle - reftime) + 0.5 * data.tspan
     steps = dict(freq=reach, f1dot=reach / away, f2dot=2 * reach / away**2)
     steps |= dict.fromkeys(("alpha", "delta"), min(0.3, reach / (1.05e-4 * f)))
@@ -135,7 +135,7 @@ def test_everything_at_a_template_is_that_of_the_data(case, where):
     # phases of 1e8 cycles in float64 leave 1e-6 or so of the absolute phase, which 2F does not know
     np.testing.assert_allclose([found.Fa, found.Fb], [truth.Fa, truth.Fb], rtol=0, atol=2e-6 * size)
     ours, theirs = jfstat.estimate_amplitude(case.narrow, point), jfstat.estimate_amplitude(case.data, point)
-    scale = float(theirs.h0)
+    scale = float(theirs.amplitude.h0)
     np.testing.assert_allclose(ours.canonical, theirs.canonical, rtol=0, atol=3e-6 * scale)
     for name in ("h0", "cosi", "psi", "phi0"):
         np.testing.assert_allclose(getattr(ours.errors, name), getattr(theirs.errors, name), rtol=1e-4)
@@ -219,10 +219,10 @@ def test_templates_out_of_reach_are_errors_or_nan_with_their_gradients(case):
         assert str(error.value).count("\n") == 0 and len(str(error.value)) < 250
     value, gradient = jax.jit(jax.value_and_grad(jfstat.twoF, argnums=1))(case.narrow, point)
     assert np.isnan(value)
-    assert all(np.isnan(x).all() for x in jax.tree.leaves(gradient))
+    assert all(np.isnan(x).all() for x in jax.tree.leaves(with_fields(gradient, reftime=None)))
     traced = jax.jit(jfstat.fstat)(case.narrow, point)
     assert np.isnan(traced.twoF) and np.isnan(traced.Fa) and np.isnan(traced.twoF_per_detector).all()
-    assert np.isnan(jax.jit(jfstat.estimate_amplitude)(case.narrow, point).h0)
+    assert np.isnan(jax.jit(jfstat.estimate_amplitude)(case.narrow, point).amplitude.h0)
     # concrete, though inside another function's trace
     with pytest.raises(ValueError, match="reach"):
         jax.jit(lambda x: x * jfstat.twoF(case.narrow, point))(1.0)
@@ -252,7 +252,7 @@ def test_what_is_covered_is_right_up_to_the_edge(case):
     np.testing.assert_array_equal(np.isnan(found), ~covered)
     both = covered & np.isfinite(truth)
     peak = float(jfstat.twoF(case.data, case.centre))
-    assert np.max(abs(found - truth)[both] / np.maximum(truth[both], 1e-2 * peak)) < 3e-6
+    assert np.max(abs(found - truth)[both] / np.maximum(truth[both], 1e-2 * peak)) < 1e-6
 
 
 @pytest.mark.slow
@@ -264,7 +264,7 @@ def test_wider_reach_covers_more_and_stays_right(case):
     assert jfstat.covers(wide, point) and not jfstat.covers(case.narrow, point)
     rng = np.random.default_rng(4)
     points = random_templates(case.data, case.centre, 0.8 * float(wide.reach), 300, rng)
-    assert worst_error(case.data, wide, points, case.centre) < 2e-6
+    assert worst_error(case.data, wide, points, case.centre) < 1e-6
 
 
 def test_orbits_that_one_side_lacks_are_errors(case):
@@ -338,7 +338,7 @@ def test_pole_and_long_gaps():
     narrow = jfstat.narrow(data, doppler)
     time, width = np.asarray(narrow.sites.time), 1.5 / float(narrow.reach)
     assert narrow.samples.shape[2] < 0.6 * data.tspan / width
-    covered = data.epoch + time[0].ravel()
+    covered = int(data.observation.epoch) + time[0].ravel()
     assert not ((covered > start + 8 * hours + width) & (covered < start + 3 * 86400 - width)).any()
     points = random_templates(data, doppler, 0.8 * float(narrow.reach), 300, np.random.default_rng(0))
     assert worst_error(data, narrow, points, doppler) < 1e-6

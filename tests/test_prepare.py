@@ -125,9 +125,11 @@ def test_weights_favour_the_quieter_detector_and_leave_each_alone_unchanged():
     np.testing.assert_allclose(
         jfstat.fstat(both, point).twoF_per_detector[0], jfstat.fstat(alone, point).twoF, rtol=1e-6
     )
-    np.testing.assert_allclose(both.sinv_tsft, 1800 * np.mean([1 / floors["H1"] ** 2, 1 / floors["L1"] ** 2]))
+    np.testing.assert_allclose(
+        both.observation.sinv_tsft, 1800 * np.mean([1 / floors["H1"] ** 2, 1 / floors["L1"] ** 2])
+    )
     # a signal twice as strong against the noise carries four times the weight
-    np.testing.assert_allclose(both.moments[0, 0, 0] / both.moments[1, 0, 0], 4.0)
+    np.testing.assert_allclose(both.observation.moments[0, 0, 0] / both.observation.moments[1, 0, 0], 4.0)
 
 
 @pytest.mark.parametrize("guard", [0.0, pytest.param(0.001, marks=pytest.mark.slow), 1.0])

@@ -1,11 +1,13 @@
-"""The README's Python runs as printed."""
+"""The README's Python runs as printed, and its tables are the committed results of the programs that it names."""
 
+import json
 import re
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jfstat
 
@@ -13,7 +15,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def test_the_readmes_example_runs(tmp_path, monkeypatch):
-    block, reuse, lattice, loop = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    block, cut, reuse, lattice, loop = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
     source = jfstat.Doppler(alpha=2.1, delta=0.47, fkdot=[100.1, -1e-10], reftime=1167458304)
     sfts = jfstat.simulate_sfts(
         ["H1", "L1"], 1167458304, 43200, fmin=98.9, fmax=101.7, signals=[(source, jfstat.Amplitude(4e-25, 0.3))]
@@ -25,6 +27,10 @@ def test_the_readmes_example_runs(tmp_path, monkeypatch):
     assert abs(names["found"]["freq"][0].to_value("Hz") - 100.1) < 2e-3
     assert names["found"]["twoF"][0] > 50
     assert np.isfinite(float(jfstat.twoF(names["data"], names["point"])))
+
+    exec(compile(cut, str(README), "exec"), names)
+    assert names["segments"].n_segments == 10
+    assert float(names["seen"].tspan) == 864000
 
     point = names["point"]
     fkdot = np.stack([np.array(point.fkdot), np.array(point.fkdot) - [0, 1e-10]])
@@ -42,3 +48,50 @@ def test_the_readmes_example_runs(tmp_path, monkeypatch):
     with jax.numpy_dtype_promotion("standard"):
         exec(compile(loop, str(README), "exec"), names)
     assert float(jfstat.twoF(names["data"], names["peak"])) > float(jfstat.twoF(names["data"], source)) - 0.02
+
+
+def committed(name):
+    return json.loads((README.parent / name).read_text())
+
+
+def table(first):
+    """Cells of the README's table whose first column has the given heading, without the headings."""
+    lines = README.read_text().split(f"\n| {first} |")[1].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
+
+
+def test_recovered_power_is_as_committed():
+    rows = committed("examples/accuracy_against_lalsuite.json")["rows"]
+    methods = ("jfstat twoF", "jfstat twoF_band", "LAL Resamp", "LAL Demod")
+    expected = [
+        [f"{row['frequency']:.0f}", *(f"{row[m]['median']:.5f} ({row[m]['worst']:.5f})" for m in methods)]
+        for row in rows
+    ]
+    assert table("f / Hz") == expected
+
+
+def test_speeds_are_as_committed():
+    gpu, cpu = table("data")[:7], README.read_text().split("| LALSuite's time over jfstat's")[1]
+    names = ("1d", "10d", "10d-narrow", "10d-wide", "100d", "100d-two", "10d-spindown")
+    runs = {row["setting"]["name"]: row["runs"][0] for row in committed("docs/benchmark_h200.json")["rows"]}
+    assert [row[1] for row in gpu] == [f"{runs[name]['tau']:.1e}" for name in names]
+    for row in committed("docs/benchmark_cpu.json")["rows"]:
+        one, two = row["runs"]
+        cells = f"| {row['lal_over_jfstat']:.1f} | {one['tau'] / two['tau']:.2f} |"
+        assert f"| {row['setting']['days']} d, 0.606 Hz, H1 {cells}" in cpu
+
+
+def test_refined_injections_are_as_committed():
+    isolated, binary = (committed(f"examples/refine_{name}.json")["summary"] for name in ("injections", "binaries"))
+    for (_, found, gain, theory), summary in zip(
+        table("start"), (isolated["near"], isolated["far"], binary["half"]), strict=True
+    ):
+        share, _, n = found.partition(" % of ")
+        assert float(share) == pytest.approx(100 * summary["found"], abs=0.06)
+        assert n == str(isolated["injections"] if theory == "4" else binary["injections"])
+        assert float(gain) == pytest.approx(summary["mean_gain"], abs=0.0051)
+    pulls = [x["standard_deviation"] for x in isolated["pulls"].values()]
+    said = re.search(
+        r"deviations of (.*?) \(freq\), (.*?) \(f1dot\), (.*?) \(alpha\) and (.*?) \(delta", README.read_text()
+    )
+    np.testing.assert_allclose([float(x) for x in said.groups()], pulls, atol=0.0051)

@@ -29,7 +29,7 @@ from jfstat.maths.newton import (
     maximise,
     trusted_step,
 )
-from jfstat.templates import ORBIT_FIELDS
+from jfstat.parameters import ORBIT_FIELDS
 
 NAMES = ("freq", "f1dot", "alpha", "delta")
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jfstat
-from jfstat.banks.grid import grid
+from jfstat.banks.template_bank import template_bank
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.search import search
-from jfstat.statistic.backends.loudest import largest
+from jfstat.statistic.backends.reduction import largest
 
 START = 1167458304
 AMPLITUDES = ["h0", "cosi", "psi", "phi0", "h0_error", "cosi_error", "psi_error", "phi0_error"]
@@ -30,7 +30,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def bank(data):
-    return grid((0.1, 2.1, 0.5), [-0.2, 0.4], f1dot=[-3.4e-9, -1.8e-9, -2e-10, 1.4e-9], data=data)
+    return template_bank((0.1, 2.1, 0.5), [-0.2, 0.4], f1dot=[-3.4e-9, -1.8e-9, -2e-10, 1.4e-9], data=data)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_top_and_threshold_together(data, bank, everything):
     few = search(data, bank, top=7, threshold=threshold, progress=False, per_detector=False)
     np.testing.assert_allclose(few["twoF"], flat[:7], rtol=1e-4)
     # more than there are: everything comes back, padding of batches does not
-    few = grid(1.1, [0.2, 0.4, 0.6], data=data)
+    few = template_bank(1.1, [0.2, 0.4, 0.6], data=data)
     found = search(data, few, top=10**7, progress=False, batch_size=7, per_detector=False)
     assert len(found) == 3 * len(data.frequencies)
 
@@ -123,6 +123,7 @@ def test_columns_units_and_meta(data, bank):
         "tspan": pytest.approx(43200),
         "n_templates": 40,
         "n_twoF": 40 * len(data.frequencies),
+        "backend": "library",
         "batch_size": found.meta["batch_size"],
         "device_bytes": search_plan(data, bank).device_bytes,
     }
@@ -138,7 +139,7 @@ def test_rows_are_what_the_statistic_gives_there(data, bank):
 
 def test_candidates_refer_to_the_reference_time_of_the_bank(data):
     later = START + 20000
-    bank = grid(1.1, 0.4, f1dot=-2e-10, reftime=later, data=data)
+    bank = template_bank(1.1, 0.4, f1dot=-2e-10, reftime=later, data=data)
     found = search(data, bank, top=1, progress=False, per_detector=False)
     assert found.meta["reftime"] == later
     assert found["freq"][0].value == pytest.approx(50.0123 - 2e-10 * 20000, abs=0.5 / (2 * data.tspan))
@@ -163,7 +164,7 @@ def test_a_binary_is_found_with_its_orbit():
         "H1", START, 43200, 49.7, 50.4, sqrt_sx=4e-24, tsft=600, signals=[(point, jfstat.Amplitude(1e-24, 0.5))]
     )
     ranges = {"asini": [0.4, 0.5, 0.6], "period": 40000.0, "tp": START + 3000, "ecc": 0.1, "argp": 0.3}
-    bank = grid(1.1, 0.4, orbit=ranges)
+    bank = template_bank(1.1, 0.4, orbit=ranges)
     data = jfstat.prepare(sfts, 50.0, 50.03, reftime=START, orbit=bank.orbit)
     found = search(data, bank, top=2, progress=False, amplitudes=False)
     assert found.colnames == [
@@ -216,7 +217,7 @@ def test_mistakes_are_named(data, bank, change, message):
 
 
 def test_progress_needs_no_tqdm(data, monkeypatch, capsys):
-    bank = grid(1.1, [0.2, 0.4, 0.6], data=data)
+    bank = template_bank(1.1, [0.2, 0.4, 0.6], data=data)
     search(data, bank, top=1, batch_size=7, per_detector=False)
     assert "3/3" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "tqdm", None)

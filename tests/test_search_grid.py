@@ -8,7 +8,8 @@ from astropy.coordinates import Angle, SkyCoord
 from astropy.time import Time
 
 import jfstat
-from jfstat.banks.grid import axis, grid, natural_step, orbits
+from jfstat.banks.ranges import axis, natural_step, orbits
+from jfstat.banks.template_bank import template_bank
 
 START = 1167458304
 
@@ -40,7 +41,9 @@ def test_a_parameter_is_a_number_a_range_or_values(value, expected):
 
 
 def test_spin_down_varies_fastest_and_alpha_slowest():
-    bank = grid([1.0, 2.0], [0.1, 0.2, 0.3], f1dot=(-1e-9, 0.0, 0.5e-9), f2dot=[0.0, 1e-18], freq=50.0, reftime=START)
+    bank = template_bank(
+        [1.0, 2.0], [0.1, 0.2, 0.3], f1dot=(-1e-9, 0.0, 0.5e-9), f2dot=[0.0, 1e-18], freq=50.0, reftime=START
+    )
     assert bank.alpha.shape == (2 * 3 * 2 * 3,)
     assert bank.fkdot.shape == (36, 3)
     assert bank.reftime == START
@@ -54,15 +57,15 @@ def test_spin_down_varies_fastest_and_alpha_slowest():
 
 def test_a_list_of_positions_is_not_multiplied_out():
     sky = SkyCoord([10, 20, 30], [-5, 0, 5], unit="deg")
-    bank = grid(sky=sky, f1dot=[0.0, -1e-10])
+    bank = template_bank(sky=sky, f1dot=[0.0, -1e-10])
     np.testing.assert_allclose(np.rad2deg(bank.alpha), [10, 10, 20, 20, 30, 30])
     np.testing.assert_allclose(np.rad2deg(bank.delta), [-5, -5, 0, 0, 5, 5], atol=1e-13)
-    assert grid(SkyCoord(10, 20, unit="deg")).alpha.shape == (1,)
+    assert template_bank(SkyCoord(10, 20, unit="deg")).alpha.shape == (1,)
 
 
 def test_orbits_multiply_out_and_stay_together():
     ranges = {"asini": (1.0, 2.0, 0.5), "period": 2 * u.day, "tp": Time(START, format="gps"), "argp": [0.0, 1.0]}
-    bank = grid(1.0, 0.5, f1dot=[0.0, 1e-10], orbit=ranges)
+    bank = template_bank(1.0, 0.5, f1dot=[0.0, 1e-10], orbit=ranges)
     assert bank.orbit is not None
     np.testing.assert_array_equal(bank.orbit.asini, np.repeat([1.0, 1.5, 2.0], 4))
     np.testing.assert_array_equal(bank.orbit.argp, np.tile([0.0, 0.0, 1.0, 1.0], 3))
@@ -77,7 +80,7 @@ def test_orbits_multiply_out_and_stay_together():
 def test_natural_steps_come_from_the_span_of_the_data(data):
     step = natural_step(1, data.tspan)
     assert step == pytest.approx(1 / (2 * 36000**2))
-    bank = grid(1.0, 0.5, f1dot=(-3.2 * step, 0.0), f2dot=(0.0, 1.0 / 36000**3), data=data)
+    bank = template_bank(1.0, 0.5, f1dot=(-3.2 * step, 0.0), f2dot=(0.0, 1.0 / 36000**3), data=data)
     assert bank.alpha.shape == (4 * 3,)
     np.testing.assert_allclose(np.diff(bank.fkdot[:4, 1]), step)
     np.testing.assert_allclose(bank.fkdot[::4, 2], natural_step(2, data.tspan) * np.arange(3))
@@ -86,7 +89,7 @@ def test_natural_steps_come_from_the_span_of_the_data(data):
 
 
 def test_a_grid_is_ready_for_vmap(data):
-    bank = grid(1.0, [0.4, 0.5], data=data)
+    bank = template_bank(1.0, [0.4, 0.5], data=data)
     values = jax.vmap(jfstat.twoF_band, (None, 0))(data, bank)
     assert values.shape == (2, len(data.frequencies))
 
@@ -109,10 +112,10 @@ def test_a_grid_is_ready_for_vmap(data):
         ({"alpha": 1.0, "delta": 0.0, "orbit": {"asini": 1.0}}, "orbit lacks period, tp"),
         ({"alpha": 1.0, "delta": 0.0, "orbit": {"assini": 1.0}}, "orbit has an unknown field 'assini'"),
         ({"alpha": 1.0, "delta": 0.0, "orbit": {"asini": 1, "period": -1, "tp": 0}}, "period must be positive"),
-        ({"alpha": 1.0, "delta": 0.0, "data": "H1.sft"}, "data must be FstatData"),
+        ({"alpha": 1.0, "delta": 0.0, "data": "H1.sft"}, "data must be an Observation"),
         ({"alpha": 1.0, "delta": 0.0, "sky": SkyCoord(1, 2, unit="deg")}, "sky must be an astropy SkyCoord and stand"),
     ],
 )
 def test_mistakes_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
-        grid(**arguments)
+        template_bank(**arguments)

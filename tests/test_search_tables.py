@@ -8,7 +8,8 @@ from astropy import units as u
 from astropy.table import QTable
 
 import jfstat
-from jfstat.candidates.tables import candidate_columns, in_units, read_candidates, write_candidates
+from jfstat import parameters
+from jfstat.candidates.tables import in_units, read_candidates, write_candidates
 
 META = {
     "reftime": 1167458304,
@@ -27,7 +28,7 @@ def table(orbit=False, order=1):
     orbits = jfstat.Orbit(rng.random(5), 1e4 * (1 + rng.random(5)), 1e9 + rng.random(5), rng.random(5), rng.random(5))
     found = jfstat.Doppler(rng.random(5), rng.random(5), fkdot, META["reftime"], orbits if orbit else None)
     columns = (
-        candidate_columns(found) | {"twoF": rng.random(5)} | {f"twoF_{name}": rng.random(5) for name in ("H1", "L1")}
+        parameters.columns(found) | {"twoF": rng.random(5)} | {f"twoF_{name}": rng.random(5) for name in ("H1", "L1")}
     )
     return in_units(columns, META)
 

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 import jfstat
-from jfstat.geometry.barycenter import sky_vector, ssb_delay
+from jfstat.geometry.barycenter import ssb_delay
 from jfstat.geometry.detectors import get_detector
 from jfstat.geometry.ephemeris import load_ephemeris
 from jfstat.geometry.orbit import emission_time
 from jfstat.geometry.trajectory import detector_trajectory
+from jfstat.maths.vectors import unit_vector
+from jfstat.parameters import with_fields
 from jfstat.reference import patterns_by_definition
 
 START = 1_167_458_304
@@ -38,9 +40,9 @@ def test_bins_equal_the_fourier_integral_of_the_strain(orbit, window):
     trajectory = detector_trajectory(get_detector("L1"), tables, -1000.0, 2000.0)
     t = np.arange(tsft * rate) / rate
     state = trajectory(t)
-    tau = t + np.asarray(ssb_delay(state, sky_vector(doppler.alpha, doppler.delta)))
+    tau = t + np.asarray(ssb_delay(state, unit_vector(doppler.alpha, doppler.delta)))
     if orbit is not None:
-        tau = np.asarray(emission_time(orbit, tau, orbit.tp - epoch))
+        tau = np.asarray(emission_time(with_fields(orbit, tp=orbit.tp - epoch), tau))
     since = tau + epoch - doppler.reftime
     f, f1, f2 = DOPPLER["fkdot"]
     phase = f * since + f1 * since**2 / 2 + f2 * since**3 / 6

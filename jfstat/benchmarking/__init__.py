@@ -1,1 +1,1 @@
-"""From settings to times: what 2F takes per frequency bin, template and detector, by stage, beside LALSuite."""
+"""Measuring how long 2F takes per frequency bin, template and detector, in each stage, compared with LALSuite."""

@@ -1,10 +1,10 @@
-"""From jitted functions and their arguments to seconds."""
+"""Timing jitted functions, and measuring the memory and bandwidth that they use."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -12,22 +12,23 @@ import numpy as np
 
 from jfstat.searching.driver.workers import in_order, workers_for
 
+Result = TypeVar("Result")
 LEAST_SECONDS = 0.2
-"""A time is taken over as many calls as need about this: one call's would include the clock's and the host's jitter."""
+"""A time is taken over so many calls that they last about this long: a single call's time jitters too much."""
 MOST_CALLS = 64
 COPY_BYTES = {"cpu": 64 << 20}
 COPY_BYTES_ELSEWHERE = 1 << 28
 
 
-def compiled(function: Any, *arguments: Any) -> tuple[Any, float]:
-    """A jitted function compiled for its arguments, and the seconds that took."""
+def compiled(function: jax.stages.Wrapped, *arguments: object) -> tuple[jax.stages.Compiled, float]:
+    """A jitted function compiled for its arguments, and how many seconds that took."""
     began = time.perf_counter()
     program = function.lower(*arguments).compile()
     return program, time.perf_counter() - began
 
 
-def seconds_per_call(function: Callable[..., Any], calls: Sequence[tuple]) -> tuple[float, list[Any]]:
-    """Seconds per call of calls that are made as `search` makes them, several under way, and their results.
+def seconds_per_call(function: Callable[..., Result], calls: Sequence[tuple]) -> tuple[float, list[Result]]:
+    """Seconds per call, with several calls running at a time as in `search`, and the results.
 
     Parameters
     ----------
@@ -42,8 +43,8 @@ def seconds_per_call(function: Callable[..., Any], calls: Sequence[tuple]) -> tu
     return (time.perf_counter() - began) / len(calls), results
 
 
-def seconds_repeating(function: Callable[..., Any], arguments: tuple, calls: int) -> tuple[float, Any]:
-    """Seconds per call of the same call made again and again, and the last result: for results that fill memory."""
+def seconds_repeating(function: Callable[..., Result], arguments: tuple, calls: int) -> tuple[float, Result | None]:
+    """Seconds per call when the same call is repeated, and the last result; holds a single result at a time."""
     result = None
     began = time.perf_counter()
     for _ in range(calls):
@@ -54,7 +55,7 @@ def seconds_repeating(function: Callable[..., Any], arguments: tuple, calls: int
 
 
 def calls_per_time(seconds: float) -> int:
-    """How many calls of these seconds to time together."""
+    """How many calls to time together if one takes so many seconds."""
     return int(np.clip(np.ceil(LEAST_SECONDS / seconds), 1, MOST_CALLS))
 
 
@@ -68,7 +69,7 @@ def copy_bandwidth(platform: str, seed: int, repeats: int = 7) -> float:
     return 2 * size / float(np.median(times))
 
 
-def memory_bytes(program: Any) -> dict[str, int]:
+def memory_bytes(program: jax.stages.Compiled) -> dict[str, int]:
     """Bytes of a compiled function's arguments, results and temporary arrays; empty where JAX cannot tell."""
     analysis = program.memory_analysis()
     if analysis is None:

@@ -12,18 +12,18 @@ MALLOC = {
     "MALLOC_TOP_PAD_": str(256 << 20),
     "MALLOC_ARENA_MAX": "1",
 }
-"""Environment in which glibc keeps large arrays' memory: else each call pays for its pages anew. jfstat's processes on
-a CPU and LALSuite's all run in it."""
+"""Environment in which glibc keeps the memory of large arrays instead of requesting its pages again in each call. All
+processes on a CPU run in it, jfstat's and LALSuite's."""
 
 
 def available() -> list[int]:
-    """Numbers of the cores that this thread may use; none where the system does not say."""
+    """Numbers of the cores that this thread may use; empty if the system does not tell."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 @contextmanager
 def pinned(cores: Sequence[int]) -> Iterator[None]:
-    """Restrict this thread, and with it the processes it starts, to some cores; with none, to nothing."""
+    """Restrict this thread, and the processes that it starts, to some cores; no restriction if none are given."""
     before = available()
     if not before or not cores:
         yield

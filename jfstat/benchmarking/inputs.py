@@ -1,8 +1,6 @@
-"""From a setting to what is timed with: prepared random data, and stacks of random templates, both on the device."""
+"""Inputs of the benchmark: prepared random data and stacks of random templates, both on the device."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import numpy as np
@@ -10,29 +8,29 @@ import numpy as np
 from jfstat.benchmarking.settings import Setting
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
-from jfstat.data.plan import drift_range
 from jfstat.data.prepare import prepare
-from jfstat.geometry.barycenter import DOPPLER
+from jfstat.geometry.doppler import EARTH_SPEED, drift_range
+from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.searching.driver.memory import most_templates
 from jfstat.simulate.simulate import simulate_sfts
-from jfstat.statistic.backends.loudest import Method
+from jfstat.statistic.backends.backend import Backend
 from jfstat.templates import Doppler
 
 START, TSFT, SQRT_SX, GUARD = 1167458304, 1800, 4e-24, 1.0
 """GPS s, s, 1/sqrt(Hz), Hz."""
 F1DOT = 1e-9
-"""Templates have spin-downs from minus that to 0, Hz/s."""
+"""Templates have f1dot from minus this to 0, Hz/s."""
 CPU_SAMPLES = 1 << 17
-"""Samples of a batch's transforms on a CPU: few, to stay in its caches."""
+"""Samples in the transforms of a batch on a CPU: few, so that they stay in its caches."""
 LEAST_AT_POSITION, MOST_TEMPLATES = 8, 512
 
 
-def prepared(setting: Setting, seed: int, ephemeris: Any) -> FstatData:
+def prepared(setting: Setting, seed: int, ephemeris: EphemerisLike) -> FstatData:
     """Simulate Gaussian noise around a setting's band and prepare it."""
     fmin, fmax = setting.frequency, setting.frequency + setting.bandwidth
     duration = TSFT * max(1, round(setting.days * 86400 / TSFT))
     fdots = [(-F1DOT, 0.0)]
-    margin = GUARD + DOPPLER * fmax - drift_range(fdots, 0.0, duration)[0] + 4 / TSFT
+    margin = GUARD + EARTH_SPEED * fmax - drift_range(fdots, 0.0, duration)[0] + 4 / TSFT
     if fmin < margin:
         raise ValueError(f"--frequency must be at least {margin:.3g} Hz, not {fmin:g}: the data reach so far below it.")
     sfts = simulate_sfts(
@@ -43,7 +41,7 @@ def prepared(setting: Setting, seed: int, ephemeris: Any) -> FstatData:
 
 
 def random_points(rng: np.random.Generator, data: FstatData, n: int, one_position: bool) -> Doppler:
-    """A stack of n random templates, on the device; isotropic positions, or a single one for all."""
+    """A stack of n random templates, on the device, at isotropic positions or all at the same one."""
     n_sky = 1 if one_position else n
     alpha, sin_delta = rng.uniform(0, 2 * np.pi, n_sky), rng.uniform(-1, 1, n_sky)
     fkdot = np.stack([np.full(n, data.frequencies[0]), rng.uniform(-F1DOT, 0, n)], axis=1)
@@ -51,11 +49,11 @@ def random_points(rng: np.random.Generator, data: FstatData, n: int, one_positio
     return jax.block_until_ready(jax.device_put(points, jax.devices()[0]))
 
 
-def default_batch(setting: Setting, data: FstatData, method: Method) -> int:
-    """Templates of a batch, a power of two; at least some where they share what is done for a sky position."""
+def default_batch(setting: Setting, data: FstatData, backend: Backend) -> int:
+    """Number of templates of a batch, a power of two; at least `LEAST_AT_POSITION` if they share a sky position."""
     if device_of(data).platform == "cpu":
         most = CPU_SAMPLES / data.layout.n_fft
     else:
-        most = most_templates(data, random_points(np.random.default_rng(0), data, 1, False), method)
+        most = most_templates(data, random_points(np.random.default_rng(0), data, 1, False), backend)
     least = LEAST_AT_POSITION if setting.one_position else 1
     return int(np.clip(2 ** np.floor(np.log2(most)), least, MOST_TEMPLATES))

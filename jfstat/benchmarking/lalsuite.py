@@ -1,4 +1,4 @@
-"""From a setting to LALSuite's time for it: lalpulsar_ComputeFstatBenchmark with ResampGeneric on one core."""
+"""LALSuite's time for a setting: lalpulsar_ComputeFstatBenchmark with ResampGeneric on one core."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from jfstat.benchmarking.cores import MALLOC, available, pinned
 from jfstat.benchmarking.inputs import F1DOT, START, TSFT
 from jfstat.benchmarking.settings import Setting
 from jfstat.data.fstatdata import FstatData
-from jfstat.geometry.ephemeris import ephemeris_files
+from jfstat.geometry.ephemeris import EphemerisLike, ephemeris_files
 
 PROGRAM = "lalpulsar_ComputeFstatBenchmark"
 TRIALS = 3
-"""Trials of a run, of which the first, in which memory is new, does not count."""
+"""Trials of a run. The first does not count, because it allocates memory."""
 
 
 def find_program() -> str | None:
@@ -27,7 +26,7 @@ def find_program() -> str | None:
     return str(beside) if beside.exists() else shutil.which(PROGRAM)
 
 
-def arguments(setting: Setting, data: FstatData, seed: int, ephemeris: Any) -> list[str]:
+def arguments(setting: Setting, data: FstatData, seed: int, ephemeris: EphemerisLike) -> list[str]:
     """Options for the same data, band, spacing and detectors; each trial draws a sky position and f1dot."""
     _, earth, sun = ephemeris_files(ephemeris)
     options = {
@@ -51,7 +50,7 @@ def arguments(setting: Setting, data: FstatData, seed: int, ephemeris: Any) -> l
 
 
 def trials(program: str, options: list[str]) -> list[dict[str, float]]:
-    """Run LALSuite's benchmark on one core; a dictionary of its numbers for each trial that counts.
+    """Numbers of each trial that counts, by name, from a run of LALSuite's benchmark on one core.
 
     Raises
     ------

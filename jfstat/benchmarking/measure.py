@@ -1,13 +1,12 @@
-"""From a setting to its times in this process: the whole computation, its stages, and LALSuite in between."""
+"""Measuring a setting in this process: the whole computation, its stages, and LALSuite in turns with it."""
 
 from __future__ import annotations
 
 import dataclasses
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import numpy as np
@@ -22,19 +21,20 @@ from jfstat.benchmarking.clock import (
     seconds_repeating,
 )
 from jfstat.benchmarking.inputs import default_batch, prepared, random_points
-from jfstat.benchmarking.settings import Setting
-from jfstat.benchmarking.stages import PATHS, Path
+from jfstat.benchmarking.settings import Plain, Setting
 from jfstat.data.fstatdata import FstatData
-from jfstat.statistic.backends.loudest import Method, method_for
+from jfstat.geometry.ephemeris import EphemerisLike
+from jfstat.statistic.backends.backend import Stage
+from jfstat.statistic.backends.choice import backend_for
 from jfstat.statistic.fstat import twoF_band
 from jfstat.templates import Doppler
 
 TOLERANCE = 1e-4
 """Relative difference allowed between the timed maximum and that of `twoF_band`."""
 ROUNDS = 3
-"""Times that jfstat and LALSuite take turns where both run on a core."""
+"""How often jfstat and LALSuite take turns if both run on one core."""
 PASS_BYTES = 16
-"""Of a complex64 read and written."""
+"""Bytes of reading and writing a complex64."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class Request:
     lalsuite : str or None
         Path of LALSuite's benchmark, to be run as well.
     path : str or None
-        Of `PATHS`; None as `search` would choose.
+        Name of a backend; None as `search` would choose.
     """
 
     setting: Setting
     batch: int | None = None
     repeats: int = 7
     seed: int = 0
-    ephemeris: Any = "DE405"
+    ephemeris: EphemerisLike = "DE405"
     lalsuite: str | None = None
     path: str | None = None
 
@@ -69,7 +69,8 @@ class Request:
 
 @dataclass(frozen=True)
 class StageTime:
-    """Time of one stage: seconds a batch and of all repeats, share of tau in s, passes over memory and the least."""
+    """Time of one stage: seconds per batch, the median and all repeats; its part of tau, s; passes over memory, and the
+    fewest passes possible."""
 
     name: str
     seconds: float
@@ -87,11 +88,12 @@ class Measurement:
     ----------
     platform, device : str
     cores : int or None
-        On which this process may run; None where the system does not say.
+        Number of cores that this process may use; None if the system does not tell.
     path : str
+        Name of the backend.
     batch, n_fft, n_frequencies : int
     calls : int
-        Over which one time is taken.
+        Calls over which one time is taken.
     tau : float
         Median, s.
     seconds : list of float
@@ -109,7 +111,7 @@ class Measurement:
     lal_trials : list of dict
     lal_command : list of str
     environment : dict
-        Variables that change how memory is kept.
+        Variables that control how memory is kept.
     """
 
     platform: str
@@ -133,7 +135,7 @@ class Measurement:
     environment: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Measurement:
+    def from_dict(cls, values: Plain) -> Measurement:
         """The inverse of `dataclasses.asdict`."""
         stages = [StageTime(**stage) for stage in values["stages"]]
         return dataclasses.replace(cls(**values), stages=stages)
@@ -147,20 +149,21 @@ def measure(request: Request) -> Measurement:
     ValueError
         If the data cannot be made, a result is not finite and positive, or differs from `twoF_band`.
     """
-    gc.collect()  # arrays of the row before, which cycles may still hold
+    gc.collect()  # frees arrays of the previous row that reference cycles may still hold
     setting, rng = request.setting, np.random.default_rng(request.seed)
     device = jax.devices()[0]
     data = prepared(setting, request.seed, request.ephemeris)
     n_fft = data.layout.n_fft
-    name = request.path or method_for(data).value
-    batch = request.batch or default_batch(setting, data, Method(name))
+    backend = backend_for(data, request.path)
+    batch = request.batch or default_batch(setting, data, backend)
 
     def draw() -> Doppler:
         return random_points(rng, data, batch, setting.one_position)
 
     points = draw()
-    path = PATHS[name](data, points, setting.one_position)
-    program, compile_seconds = compiled(path.whole, data, points)
+    whole = jax.jit(lambda data, points: backend.maxima(data, points, setting.one_position))
+    stages = backend.stages(data, points, setting.one_position)
+    program, compile_seconds = compiled(whole, data, points)
     check = checked(setting, data, points, np.asarray(program(data, points)), int(rng.integers(batch)))
     calls = calls_per_time(seconds_per_call(program, [(data, draw())])[0])
 
@@ -169,11 +172,11 @@ def measure(request: Request) -> Measurement:
     options = [] if request.lalsuite is None else lalsuite.arguments(setting, data, request.seed, request.ephemeris)
     rounds = ROUNDS if request.lalsuite is not None and device.platform == "cpu" else 1
     for share in np.array_split(np.arange(request.repeats), rounds):
-        seconds += [whole_seconds(setting, program, data, draw, calls) for _ in share]
+        seconds += [_whole_seconds(setting, program, data, draw, calls) for _ in share]
         if request.lalsuite is not None:
             lal_trials += lalsuite.trials(request.lalsuite, options)
 
-    stage_times = stage_seconds(setting, path, program, data, draw, request.repeats)
+    stage_times = _stage_seconds(setting, stages, program, data, draw, request.repeats)
     per_bin = data.layout.n_frequencies * batch * len(data.detectors)
     bandwidth = copy_bandwidth(device.platform, request.seed)
     one_pass = PASS_BYTES * n_fft * batch / bandwidth
@@ -181,7 +184,7 @@ def measure(request: Request) -> Measurement:
         platform=device.platform,
         device=device.device_kind,
         cores=len(cores.available()) or None,
-        path=path.name,
+        path=backend.name,
         batch=batch,
         n_fft=n_fft,
         n_frequencies=data.layout.n_frequencies,
@@ -200,7 +203,7 @@ def measure(request: Request) -> Measurement:
                 passes=median / one_pass,
                 least_passes=stage.least_bytes / bandwidth / one_pass,
             )
-            for stage, times in zip(path.stages, stage_times, strict=True)
+            for stage, times in zip(stages, stage_times, strict=True)
         ],
         check=check,
         lal_tau=_lal_tau(setting, lal_trials),
@@ -210,34 +213,41 @@ def measure(request: Request) -> Measurement:
     )
 
 
-def whole_seconds(setting: Setting, program: Any, data: FstatData, draw: Callable[[], Doppler], calls: int) -> float:
-    """Seconds per batch of the whole computation, each call with templates of its own."""
+def _whole_seconds(
+    setting: Setting, program: jax.stages.Compiled, data: FstatData, draw: Callable[[], Doppler], calls: int
+) -> float:
+    """Seconds per batch of the whole computation; each call gets other templates."""
     seconds, results = seconds_per_call(program, [(data, draw()) for _ in range(calls)])
-    require_sound(setting, np.asarray(results))
+    _require_sound(setting, np.asarray(results))
     return seconds
 
 
-def stage_seconds(
-    setting: Setting, path: Path, program: Any, data: FstatData, draw: Callable[[], Doppler], repeats: int
+def _stage_seconds(
+    setting: Setting,
+    stages: Sequence[Stage],
+    program: jax.stages.Compiled,
+    data: FstatData,
+    draw: Callable[[], Doppler],
+    repeats: int,
 ) -> list[list[float]]:
-    """Seconds per batch of each stage, for each repeat; a stage's input is what the one before it gave.
+    """Seconds per batch of each stage, for each repeat; the input of a stage is the output of the one before.
 
     Raises
     ------
     ValueError
-        If the last stage does not give what the whole computation does.
+        If the last stage does not agree with the whole computation.
     """
     x, points, calls = None, draw(), []
-    for stage in path.stages:
+    for stage in stages:
         jax.block_until_ready(stage.run(data, points, x))  # compiles
         seconds, x = seconds_repeating(stage.run, (data, points, x), 1)
         calls.append(calls_per_time(seconds))
     if not np.allclose(np.asarray(x), np.asarray(program(data, points)), rtol=TOLERANCE, atol=0.0):
         raise ValueError(f"row {setting.name}: the stages give other maxima of 2F than the whole: report this.")
-    times: list[list[float]] = [[] for _ in path.stages]
+    times: list[list[float]] = [[] for _ in stages]
     for _ in range(repeats):
         x, points = None, draw()
-        for stage, own, n in zip(path.stages, times, calls, strict=True):
+        for stage, own, n in zip(stages, times, calls, strict=True):
             seconds, x = seconds_repeating(stage.run, (data, points, x), n)
             own.append(seconds)
     return times
@@ -251,7 +261,7 @@ def checked(setting: Setting, data: FstatData, points: Doppler, maxima: np.ndarr
     ValueError
         If they differ, or a maximum is not finite and positive.
     """
-    require_sound(setting, maxima)
+    _require_sound(setting, maxima)
     one = jax.tree.map(lambda x: x[which], points)
     timed, expected = float(maxima[which]), float(np.max(np.asarray(twoF_band(data, one))))
     if not abs(timed - expected) <= TOLERANCE * expected:
@@ -262,27 +272,27 @@ def checked(setting: Setting, data: FstatData, points: Doppler, maxima: np.ndarr
     return {"timed": timed, "twoF_band": expected}
 
 
-def require_sound(setting: Setting, maxima: np.ndarray) -> None:
+def _require_sound(setting: Setting, maxima: np.ndarray) -> None:
     """Raise a ValueError unless all maxima of 2F are finite and positive."""
     if not (np.isfinite(maxima).all() and (maxima > 0).all()):
         raise ValueError(f"row {setting.name}: a largest 2F is not finite and positive: report this.")
 
 
 def _lal_tau(setting: Setting, trials: list[dict[str, float]]) -> float | None:
-    """Median over trials; without barycentring where the templates share it."""
+    """Median over trials, s; without barycentring if the templates share it."""
     column = "tauF_core" if setting.one_position else "tauF_eff"
     return float(np.median([trial[column] for trial in trials])) if trials else None
 
 
-def as_json(request: Request) -> dict[str, Any]:
+def as_json(request: Request) -> Plain:
     """A request as plain values."""
     values = dataclasses.asdict(request)
-    if not isinstance(request.ephemeris, str):
+    if not isinstance(request.ephemeris, (str, os.PathLike)):
         values["ephemeris"] = [str(path) for path in request.ephemeris]
     return values
 
 
-def from_json(values: dict[str, Any]) -> Request:
+def from_json(values: Plain) -> Request:
     """The inverse of `as_json`."""
     setting = values.pop("setting")
     detectors = tuple(setting.pop("detectors"))

@@ -1,4 +1,4 @@
-"""From measurements to tables, a JSON file and a picture."""
+"""Tables, a JSON file and a picture of measurements."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import Any
 
 from jfstat.atomic import replacing
 from jfstat.benchmarking.measure import Measurement
-from jfstat.benchmarking.settings import Setting
+from jfstat.benchmarking.settings import Plain, Setting
 
 VERSIONS = ("jax", "jaxlib", "numpy", "lalsuite")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A setting and its measurements: on the device, or on a CPU one for each number of cores, the fewest first."""
+    """A setting and its measurements: one on an accelerator; on a CPU one for each number of cores, fewest first."""
 
     setting: Setting
     runs: tuple[Measurement, ...]
@@ -64,7 +64,7 @@ def main_table(rows: Sequence[Row]) -> str:
         for run in row.runs[1:]:
             line += [f"{run.tau:.2e}", f"{run.tau / first.tau:.2f}"]
         lines.append(line)
-    return aligned(lines, left=1)
+    return _aligned(lines, left=1)
 
 
 def stage_table(rows: Sequence[Row]) -> str:
@@ -92,10 +92,10 @@ def stage_table(rows: Sequence[Row]) -> str:
         for name, part, floor in (("sum", 1.0, f"{least:.2f}"), ("whole", whole, "")):
             numbers = [f"{part * seconds:.2e}", f"{part * total:.2e}", f"{part:.2f}", f"{part * passes:.2f}", floor]
             lines.append([row.setting.name, name, *numbers])
-    return aligned(lines, left=2)
+    return _aligned(lines, left=2)
 
 
-def aligned(lines: Sequence[Sequence[str]], left: int) -> str:
+def _aligned(lines: Sequence[Sequence[str]], left: int) -> str:
     """Columns of equal width, the first `left` of them aligned to the left."""
     widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
 
@@ -105,9 +105,9 @@ def aligned(lines: Sequence[Sequence[str]], left: int) -> str:
     return "\n".join("  ".join(placed(k, cell) for k, cell in enumerate(line)).rstrip() for line in lines)
 
 
-def as_dict(rows: Sequence[Row], command: str) -> dict[str, Any]:
+def as_dict(rows: Sequence[Row], command: str) -> Plain:
     """All numbers, with what they mean and where they come from, for a JSON file."""
-    from jfstat import __version__
+    from jfstat.version import __version__
 
     return {
         "what": "tau in s: time from prepared data to the largest 2F of each template, per frequency bin, template and "
@@ -123,7 +123,7 @@ def as_dict(rows: Sequence[Row], command: str) -> dict[str, Any]:
     }
 
 
-def write_json(values: dict[str, Any], path: Path) -> None:
+def write_json(values: Plain, path: Path) -> None:
     """Write a JSON file, whole or not at all."""
     with replacing(path) as file:
         file.write((json.dumps(values, indent=1, allow_nan=False) + "\n").encode())
@@ -158,7 +158,7 @@ def draw(rows: Sequence[Row], path: Path) -> Path | None:
 
 
 def longest_series(rows: Sequence[Row], name: str) -> list[Row]:
-    """The most rows that differ in one field of their settings alone, rising in it."""
+    """The largest set of rows whose settings differ in one field only, in rising order of it."""
 
     def others(row: Row) -> Setting:
         return dataclasses.replace(row.setting, name="", **{name: 1.0})
@@ -169,7 +169,7 @@ def longest_series(rows: Sequence[Row], name: str) -> list[Row]:
 
 
 def device_name(run: Measurement) -> str:
-    """What a measurement was made on: a GPU, or some cores of a processor."""
+    """The device of a measurement: a GPU, or some cores of a processor."""
     if run.platform != "cpu":
         return run.device
     cores = "" if run.cores is None else f", {run.cores} core" + ("s" if run.cores > 1 else "")
@@ -184,7 +184,7 @@ def _version(name: str) -> str | None:
 
 
 def _cpu_name() -> str:
-    """The processor's model, where the system tells."""
+    """The processor's model, as far as the system tells it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

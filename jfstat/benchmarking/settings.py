@@ -1,10 +1,14 @@
-"""What is timed: settings by name, and the series of them over length and bandwidth."""
+"""What is timed: settings by name, and series of settings over length and bandwidth."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
+
+Plain: TypeAlias = dict[str, Any]
+"""Plain values by name, as JSON holds them."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Setting:
     detectors : tuple of str
         Prefixes.
     one_position : bool
-        Whether the templates of a batch share their sky position, and differ in f1dot alone.
+        Whether the templates of a batch share their sky position and differ in f1dot only.
     """
 
     name: str
@@ -53,9 +57,9 @@ ROWS = {
         Setting("10d-spindown", 10, one_position=True),
     )
 }
-"""Settings by name; lengths and bandwidths are those that the paper and its pilot search have."""
+"""Settings by name; lengths and bandwidths are those of the paper and its pilot search."""
 CPU_ROWS = ("1d", "5d", "10d")
-"""Those timed on a CPU unless others are asked for."""
+"""Settings timed on a CPU by default."""
 SCAN_DAYS = (1, 2, 5, 10, 20, 50, 100)
 SCAN_BANDWIDTHS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 

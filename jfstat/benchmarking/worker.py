@@ -1,4 +1,4 @@
-"""From a request on standard input to a measurement on standard output, in a process of its own on some cores."""
+"""Measuring in a separate process on some cores: it reads a request from stdin and writes a measurement to stdout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jfstat.benchmarking.measure import Measurement, Request, as_json, from_json
 
 
 def measure_on(cores: Sequence[int], request: Request) -> Measurement:
-    """Measure in a new process on some cores of the CPU; with none named, wherever the system puts it.
+    """Measure in a new process on some cores of the CPU, or on any if none is named.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def measure_on(cores: Sequence[int], request: Request) -> Measurement:
 
 
 def main() -> int:
-    """Read, measure and write; 1 after a line on stderr."""
+    """Read, measure and write; returns 0, or 1 after an error, which is one line on stderr."""
     import jax
 
     jax.config.update("jax_enable_x64", True)

@@ -1,39 +1,42 @@
-"""From candidates, loudest first, and a metric to clusters of neighbours, each led by its loudest."""
+"""Clusters of neighbouring candidates, each represented by its loudest."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import numpy as np
 
-from jfstat.templates import ORBIT_FIELDS
+from jfstat.maths.vectors import unit_vector
+from jfstat.parameters import ORBIT_FIELDS, spin_names
 
 
 def clustered(columns: Mapping[str, np.ndarray], metric: np.ndarray, radius: float) -> np.ndarray:
-    """Which candidate leads the cluster of each: the loudest left leads all that are left within a distance of it.
+    """For each candidate, the leader of its cluster.
 
-    Distances are d^T metric d, the part of rho^2 that a signal at one candidate loses at the other, to second order:
-    radii far below 1 divide peaks, and a strong signal's side lobes lie beyond 1 (`jfstat.mismatch` is exact).
-    Candidates of different orbits, in any element, never share a cluster, however close their orbits are.
+    The loudest candidate leads all that lie within the radius of it; the loudest of the remaining ones leads all of
+    these within the radius of it; and so on. Distances are d^T metric d, to second order the fraction of rho^2 that a
+    signal at one candidate loses at the other (`jfstat.mismatch` is exact). Radii far below 1 divide peaks, and the
+    side lobes of a strong signal lie beyond 1. Candidates whose orbits differ in any element never share a cluster,
+    however close the orbits are.
 
     Parameters
     ----------
     columns : mapping of str to (k,) ndarray
-        Candidates in falling order of 2F: ``freq`` (Hz), ``f1dot`` (Hz/s), ..., ``alpha``, ``delta`` (rad), and those
-        of ``asini``, ``period``, ``tp``, ``ecc``, ``argp`` that there are, at one reference time, the metric's. Others
-        are ignored.
+        Candidates in falling order of 2F: ``freq`` (Hz), ``f1dot`` (Hz/s), ..., ``alpha``, ``delta`` (rad), and any of
+        ``asini``, ``period``, ``tp``, ``ecc``, ``argp``, all at the reference time of the metric. Other columns are
+        ignored.
     metric : (1 + s + 3, 1 + s + 3) ndarray
-        In frequency, s derivatives and the equatorial unit vector to the source, from `flat_metric`: with the unit
-        vector's three components as coordinates it is the same on all of the sky. Positions that the phase cannot tell
-        apart, mirrored at the ecliptic in short data, are close.
+        In frequency, s derivatives and the equatorial unit vector to the source, from `flat_metric`: with the three
+        components of the unit vector as coordinates it is the same all over the sky. Positions that the phase cannot
+        tell apart, such as mirror images about the ecliptic in short data, are close.
     radius : float
         The largest distance from a cluster's leader, above 0.
 
     Returns
     -------
     (k,) int64
-        Index of each candidate's leader, its own for leaders: of several in reach, the loudest, not the closest.
+        Index of each candidate's leader, which for a leader is its own. Of several leaders within the radius it is the
+        loudest, not the closest.
 
     Raises
     ------
@@ -41,8 +44,8 @@ def clustered(columns: Mapping[str, np.ndarray], metric: np.ndarray, radius: flo
         If columns are missing or of different lengths, the metric does not fit them or is not finite, or the radius is
         not a positive number.
     """
-    spins = sorted((name for name in columns if re.fullmatch(r"f\d+dot", name)), key=lambda name: int(name[1:-3]))
-    names = ["freq", *spins, "alpha", "delta"]
+    spins = spin_names(tuple(columns))
+    names = [*spins, "alpha", "delta"]
     missing = [name for name in names if name not in columns]
     if missing:
         raise ValueError(f"columns lack {missing[0]!r}: give candidates as jfstat.search does.")
@@ -51,18 +54,18 @@ def clustered(columns: Mapping[str, np.ndarray], metric: np.ndarray, radius: flo
     if any(x.ndim != 1 or len(x) != len(values[0]) for x in values + orbits):
         raise ValueError("columns must be one-dimensional and of one length: give one value a candidate.")
     metric = np.asarray(metric, np.float64)
-    if metric.shape != (len(spins) + 4,) * 2 or not np.isfinite(metric).all():
+    if metric.shape != (len(spins) + 3,) * 2 or not np.isfinite(metric).all():
         raise ValueError(
-            f"metric must be finite and of shape {(len(spins) + 4,) * 2}, for frequency, {len(spins)} derivative(s) "
-            f"and the unit vector to the source, not {metric.shape}: make it by jfstat.metrics.phasemetric.flat_metric."
+            f"metric must be finite and of shape {(len(spins) + 3,) * 2}, for frequency, {len(spins) - 1} "
+            f"derivative(s) and the unit vector to the source, not {metric.shape}: make it by "
+            "jfstat.metrics.phasemetric.flat_metric."
         )
     if not (np.ndim(radius) == 0 and np.isfinite(radius) and radius > 0):
         raise ValueError(f"radius must be a positive number, not {radius!r}: 1 is where all of rho^2 is lost.")
     *doppler, alpha, delta = values
-    vector = [np.cos(delta) * np.cos(alpha), np.cos(delta) * np.sin(alpha), np.sin(delta)]
-    points = _whitened(np.stack([*doppler, *vector], axis=-1), metric)
+    points = _whitened(np.column_stack([*doppler, unit_vector(alpha, delta)]), metric)
     if orbits and len(alpha):
-        # another coordinate, in which different orbits are out of each other's reach
+        # an additional coordinate, in which different orbits are further apart than the radius
         group = np.unique(np.stack(orbits, axis=-1), axis=0, return_inverse=True)[1].reshape(-1)
         points = np.column_stack([points, 4 * np.sqrt(radius) * group])
     return _led(points, np.sqrt(radius))
@@ -71,7 +74,7 @@ def clustered(columns: Mapping[str, np.ndarray], metric: np.ndarray, radius: flo
 def _whitened(points: np.ndarray, metric: np.ndarray) -> np.ndarray:
     """Coordinates (k, p) in which the metric is the identity.
 
-    A metric that hardly sees some direction, or not at all, needs no inverse for that: there all are close.
+    No inverse is needed, so the metric may be singular: all candidates are close in directions that do not change 2F.
     """
     size = np.sqrt(np.diagonal(metric))
     scale = np.where(size > 0, size, 1.0)
@@ -82,7 +85,7 @@ def _whitened(points: np.ndarray, metric: np.ndarray) -> np.ndarray:
 
 
 def _led(points: np.ndarray, radius: float) -> np.ndarray:
-    """The greedy clusters of points (k, p) in their order, with balls of a radius: the leaders' indices, (k,) int64."""
+    """Index of each point's leader, (k,) int64, when points (k, p) become leaders in their order; see `clustered`."""
     from scipy.spatial import KDTree  # takes 0.2 s to import
 
     tree = KDTree(points)

@@ -1,31 +1,88 @@
-"""From the candidates that a search keeps to what is told of each: every detector's own 2F, and the amplitude."""
+"""Details of candidates: 2F of each detector, the line-robust statistic, and estimates of the amplitudes."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import NarrowPlan, narrow_plan, narrowed, usual_reach
-from jfstat.searching.driver.workers import ONE_THREAD
-from jfstat.statistic.check import nan_unless_fit
-from jfstat.statistic.fstat import estimate_amplitude, fstat
-from jfstat.templates import AMPLITUDE_FIELDS, Doppler
+from jfstat.parameters import AMPLITUDE_FIELDS
+from jfstat.reproducible import ONE_THREAD
+from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of
+from jfstat.templates import Doppler
 
 UNDER_WAY = 16
-"""Candidates handed to the device before the first one's values are waited for."""
+"""Number of candidates that are started on the device before the first one's values are waited for."""
+
+
+class Details(NamedTuple):
+    """What to compute for the candidates that a search keeps; each as for `search`.
+
+    Attributes
+    ----------
+    per_detector : bool
+        Whether to compute 2F of each detector and, with several detectors, log10BSGL.
+    amplitudes : bool
+        Whether to estimate the amplitude parameters.
+    fstar0 : float
+        See `log10_bsgl`.
+    olgx : tuple of float or None
+        See `log10_bsgl`.
+    cluster : float or None
+        Radius of clusters; see `clustered`.
+    """
+
+    per_detector: bool
+    amplitudes: bool
+    fstar0: float
+    olgx: tuple[float, ...] | None
+    cluster: float | None
+
+    def check(self, n_detectors: int) -> None:
+        """Raise a ValueError if `detail_columns` would, for data of so many detectors."""
+        if self.per_detector and n_detectors > 1:
+            log10_bsgl(np.empty(0), np.empty((0, n_detectors)), self.fstar0, self.olgx)
+
+
+def detail_columns(data: FstatData, found: Doppler, twoF: np.ndarray, details: Details) -> dict[str, np.ndarray]:
+    """Columns for a table of candidates, each (k,) float64.
+
+    Parameters
+    ----------
+    data : FstatData
+    found : Doppler
+        Stack of k candidates, NumPy leaves (k, ...); k may be 0.
+    twoF : (k,) float64 ndarray
+        Their 2F of all detectors.
+    details : Details
+    """
+    if not (details.per_detector or details.amplitudes):
+        return {}
+    kept = kept_columns(data, found, details.amplitudes)
+    names = [f"twoF_{name}" for name in data.detectors]
+    each = {name: kept.pop(name) for name in names}
+    if len(names) == 1:  # 2F of the only detector is 2F
+        each = {names[0]: twoF.copy()}
+    if not details.per_detector:
+        return kept
+    if len(names) > 1:
+        each["log10BSGL"] = log10_bsgl(twoF, np.stack(list(each.values()), axis=-1), details.fstar0, details.olgx)
+    return each | kept
 
 
 def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str, np.ndarray]:
-    """Columns for a table of candidates, from the data narrowed around each.
+    """2F of each detector and, if wanted, amplitudes, from data narrowed around each candidate.
 
-    A candidate's values are the same to the last bit whatever others are in the table and wherever it stands, so that
-    the parts of a divided search add up to the same table: one compiled program computes one candidate at a time.
-    Several at once would hardly be faster on a CPU and take as many times the memory: 24 bytes a sample of the data, up
-    to some 400 with an orbit.
+    The values of a candidate are the same to the last bit whatever other candidates are in the table and wherever it
+    stands, so that the parts of a divided search add up to the same table: one compiled program computes one candidate
+    at a time. On a CPU several at a time would hardly be faster, and would take as many times the memory: 24 bytes per
+    sample of the data, up to about 400 with an orbit.
 
     Parameters
     ----------
@@ -38,25 +95,25 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
     Returns
     -------
     dict of str to (k,) float64 ndarray
-        ``twoF_H1``, ... for each detector, also where there is only one: 2F from `fstat`, NaN for a candidate that
-        does not fit the data. With `amplitudes`, ``h0``, ``cosi``, ``psi``, ``phi0`` (rad, at the candidates' reference
+        ``twoF_H1``, ... for each detector, also if there is only one: 2F from `fstat`, NaN for a candidate that does
+        not fit the data. With `amplitudes`, ``h0``, ``cosi``, ``psi``, ``phi0`` (rad, at the candidates' reference
         time) and their errors ``h0_error``, ..., from `estimate_amplitude`.
     """
     names = [f"twoF_{name}" for name in data.detectors]
     if amplitudes:
         names += [*AMPLITUDE_FIELDS, *(f"{name}_error" for name in AMPLITUDE_FIELDS)]
-    k = len(found.alpha)
+    k, own = len(found.alpha), data.for_one_template
     values = np.empty((k, len(names)))
     for start in range(0, k, UNDER_WAY):
         rows = range(start, min(start + UNDER_WAY, k))
         # all are started before the first is waited for
-        each = [_values(data, *_focus(data, found, row), amplitudes) for row in rows]
+        each = [_values(own, *_focus(data, found, row), amplitudes) for row in rows]
         values[rows.start : rows.stop] = jax.device_get(each)
     return {name: values[:, i].copy() for i, name in enumerate(names)}
 
 
 def _focus(data: FstatData, found: Doppler, row: int) -> tuple[Doppler, float, NarrowPlan]:
-    """A candidate, and how to narrow the data around it, whatever the others are."""
+    """One candidate, and how to narrow the data around it, independently of the others."""
     point = jax.tree.map(lambda x: x[row], found)
     reach = usual_reach(data, point)
     return point, reach, narrow_plan(data, point, reach)
@@ -67,10 +124,10 @@ def _values(data: FstatData, point: Doppler, reach: float, plan: NarrowPlan, amp
     """The columns' values for one candidate, (n_columns,) float64."""
     own = narrowed(data, point, reach, plan)
     # a template that does not fit the data has no values, as in `twoF`
-    per_detector = fstat(own, point).twoF_per_detector * nan_unless_fit(data, point)
+    per_detector = jnp.where(data.fits(point), fstat_of(own, point).twoF_per_detector, jnp.nan)
     if not amplitudes:
         return per_detector
     # the same sums over the data: compiled together, they are computed once
-    amplitude = estimate_amplitude(own, point)
-    both = [getattr(part, name) for part in (amplitude, amplitude.errors) for name in AMPLITUDE_FIELDS]
+    estimate = estimate_amplitude_of(own, point)
+    both = [getattr(part, name) for part in (estimate.amplitude, estimate.errors) for name in AMPLITUDE_FIELDS]
     return jnp.concatenate([per_detector, jnp.stack(both)])

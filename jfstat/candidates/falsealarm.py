@@ -1,28 +1,32 @@
-"""From a loudest value of 2F and how many were computed to the chance that noise alone gives as much."""
+"""The false-alarm probability of the loudest of many values of 2F."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import chdtrc
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 DEGREES = 4
-"""Of freedom of 2F's chi-squared distribution in noise."""
+"""Degrees of freedom of the chi-squared distribution of 2F in noise."""
 
 
-def false_alarm(twoF: Any, n_twoF: Any) -> np.ndarray:
-    """Chance that the loudest of independent values of 2F in Gaussian noise is at or above a value.
+def false_alarm(twoF: ArrayLike, n_twoF: ArrayLike) -> np.ndarray:
+    """Probability that the loudest of n independent values of 2F in Gaussian noise reaches a given value.
 
-    p = 1 - (1 - p_1)^n with p_1 the tail of a chi-squared distribution of 4 degrees of freedom, without loss of digits
-    however small p_1 and p are. Neighbouring templates of a bank are correlated, so that fewer than all are
-    independent: with the number of all, p is too large, which is the safe side.
+    It is p = 1 - (1 - p_1)^n, where p_1 is the upper tail of a chi-squared distribution with 4 degrees of freedom. No
+    digits are lost, however small p_1 and p are. Neighbouring templates of a bank are correlated, so fewer values are
+    independent than are computed. If n is the number computed, p is therefore an upper bound.
 
     Parameters
     ----------
     twoF : float or array_like
+        The loudest value.
     n_twoF : float or array_like
-        How many independent values; 0 or more. Broadcast against `twoF`, elementwise.
+        Number of independent values, 0 or more; broadcast against `twoF`.
 
     Returns
     -------
@@ -36,7 +40,7 @@ def false_alarm(twoF: Any, n_twoF: Any) -> np.ndarray:
     """
     n = np.asarray(n_twoF, np.float64)
     if np.any(n < 0):
-        raise ValueError(f"n_twoF must not be negative, but {n.min()} is among it: give a number of templates.")
-    # a tail of 1, at 2F = 0, has no logarithm; this is the next float64 below
+        raise ValueError(f"n_twoF must not be negative, but one value is {n.min()}: give numbers of templates.")
+    # at 2F = 0 the tail is 1 and log(1 - tail) infinite: take the next smaller float64
     tail = np.minimum(chdtrc(DEGREES, twoF), np.nextafter(1.0, 0.0))
     return -np.expm1(n * np.log1p(-tail))

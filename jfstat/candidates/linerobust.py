@@ -1,15 +1,20 @@
-"""From 2F of all detectors and of each alone to the line-robust statistic, which disturbances of one do not raise."""
+"""The line-robust statistic log10BSGL, which a disturbance in a single detector does not raise."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import logsumexp
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
-def log10_bsgl(twoF: Any, twoF_per_detector: Any, fstar0: float = -np.inf, olgx: Any = None) -> np.ndarray:
-    """log10 of the odds of a signal against Gaussian noise or a line in one of the detectors.
+
+def log10_bsgl(
+    twoF: ArrayLike, twoF_per_detector: ArrayLike, fstar0: float = -np.inf, olgx: ArrayLike | None = None
+) -> np.ndarray:
+    """log10 of the odds of a signal against either Gaussian noise or a line in one of the detectors.
 
     ln B = F - ln(exp(C) + sum_X p_X exp(F_X)), F = 2F/2, C = F*_0 - ln(1 + o), p_X = o_X/(1 + o), o = sum of the o_X
     (Keitel, Prix, Papa, Leaci & Siddiqi 2014, Phys. Rev. D 89, 064023; LALSuite: XLALCreateBSGLSetup and
@@ -18,12 +23,13 @@ def log10_bsgl(twoF: Any, twoF_per_detector: Any, fstar0: float = -np.inf, olgx:
     Parameters
     ----------
     twoF : (...) array_like
-        Of all detectors.
+        2F of all detectors together.
     twoF_per_detector : (..., D) array_like
-        Of each alone; two detectors at least, as in LALSuite: a line in the only one looks like a signal.
+        2F of each detector alone. D must be at least 2, as in LALSuite: in a single detector a line looks like a
+        signal.
     fstar0 : float
-        Transition scale F*_0: below it B compares with Gaussian noise, above it with lines. -inf leaves Gaussian noise
-        out.
+        Transition scale F*_0. Below it the signal is compared with Gaussian noise, above it with lines; -inf compares
+        it with lines only.
     olgx : (D,) array_like, optional
         Prior odds o_X of a line in each detector against Gaussian noise; 1/D each by default, as in LALSuite.
 
@@ -35,13 +41,13 @@ def log10_bsgl(twoF: Any, twoF_per_detector: Any, fstar0: float = -np.inf, olgx:
     Raises
     ------
     ValueError
-        If there is one detector only, the shapes do not fit, `fstar0` is NaN or +inf, odds are negative or not finite,
-        or both `fstar0` and the odds leave nothing to compare with.
+        If there is only one detector, the shapes do not fit, `fstar0` is NaN or +inf, odds are negative or not finite,
+        or there is no alternative to a signal, because `fstar0` is -inf and all odds are 0.
     """
     total, each = np.asarray(twoF, np.float64), np.asarray(twoF_per_detector, np.float64)
     if each.ndim == 0 or each.shape[:-1] != total.shape:
         raise ValueError(
-            f"twoF_per_detector has shape {each.shape}, but {(*total.shape, 'D')} is wanted: give each detector's."
+            f"twoF_per_detector has shape {each.shape}, not {(*total.shape, 'D')}: give one value for each detector."
         )
     n_detectors = each.shape[-1]
     if n_detectors < 2:

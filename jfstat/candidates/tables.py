@@ -1,4 +1,4 @@
-"""From candidates as arrays to a QTable, and from that to files and back: ECSV, HDF5, ComputeFstatistic_v2's text."""
+"""Tables of candidates, and their files: ECSV, HDF5, and the text format of ComputeFstatistic_v2."""
 
 from __future__ import annotations
 
@@ -7,52 +7,90 @@ import io
 import os
 import re
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+import jax
 import numpy as np
 
 from jfstat.atomic import replacing
-from jfstat.templates import ORBIT_FIELDS, Doppler, Orbit
+from jfstat.parameters import ORBIT_FIELDS, ORBIT_REQUIRED, SKY, spin_names, spin_order, unit
+from jfstat.templates import Doppler, Orbit
+from jfstat.times import TimeLike
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-UNITS = {name: "rad" for name in ("alpha", "delta", "argp", "psi", "phi0")} | dict.fromkeys(
-    ("asini", "period", "tp"), "s"
-)
-"""Units of the columns that have one, but for the frequency and its derivatives."""
 TEXT_ORBIT_COLUMNS = ("asini", "period", "tp", "argp", "ecc")
-"""The order in which ComputeFstatistic_v2 writes orbits."""
+"""The order in which ComputeFstatistic_v2 writes an orbit's columns."""
 HDF5_PATH = "candidates"
 """Name of the table in an HDF5 file."""
 HDF5_SUFFIXES = (".hdf5", ".h5")
 
 
-def column_unit(name: str) -> str:
-    """Unit of a column of candidates or of their errors, as astropy spells it; "" for none."""
-    name = name.removesuffix("_error")
-    if name == "freq":
-        return "Hz"
-    derivative = re.fullmatch(r"f(\d+)dot", name)
-    if derivative:
-        k = int(derivative[1])
-        return "Hz / s" if k == 1 else f"Hz / s{k}"
-    return UNITS.get(name, "")
+Meta: TypeAlias = dict[str, Any]
+"""What a table says about itself, by name: plain values and lists of them, as JSON can hold."""
 
 
-def candidate_columns(found: Doppler) -> dict[str, np.ndarray]:
-    """Columns of a stack of templates, (k,) float64: ``freq``, ``f1dot``, ..., ``alpha``, ``delta``, an orbit's."""
-    fkdot = np.asarray(found.fkdot)
-    columns = {"freq": fkdot[:, 0]}
-    columns |= {f"f{k}dot": fkdot[:, k] for k in range(1, fkdot.shape[1])}
-    columns |= {"alpha": np.asarray(found.alpha), "delta": np.asarray(found.delta)}
-    if found.orbit is not None:
-        columns |= {name: np.asarray(getattr(found.orbit, name)) for name in ORBIT_FIELDS}
-    return columns
+class AnyTable(Protocol):
+    """A table of candidates or templates, as far as it is used: astropy's Table or QTable."""
+
+    @property
+    def colnames(self) -> Sequence[str]: ...
+
+    @property
+    def meta(self) -> Any: ...  # `Meta`, but astropy's attribute has no type
+
+    def __getitem__(self, item: str | int | slice | np.ndarray, /) -> Any: ...
+
+    def __len__(self) -> int: ...
 
 
-def bank_from_table(table: Any) -> Doppler:
+def parameter_columns(table: AnyTable, what: str = "table", required: Sequence[str] = SKY) -> dict[str, np.ndarray]:
+    """The parameters of templates that a table holds, without units, (k,) float64 each.
+
+    Derivatives below the highest, and an orbit's ``ecc`` and ``argp``, are zero where their columns are missing.
+
+    Parameters
+    ----------
+    table : Table or QTable
+    what : str
+        Name of the table in errors.
+    required : sequence of str
+        Columns that must be there. A table with any column of an orbit needs ``asini``, ``period`` and ``tp`` too.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or has another unit.
+    """
+    orbital = [name for name in ORBIT_FIELDS if name in table.colnames]
+    needed = [*required, *(ORBIT_REQUIRED if orbital else ())]
+    missing = [name for name in needed if name not in table.colnames]
+    if missing:
+        raise ValueError(
+            f"{what} lacks the column {missing[0]!r}: candidates need {', '.join(required)}, and asini, period and tp "
+            "if they have an orbit."
+        )
+    names = [*spin_names(table.colnames), *SKY, *(ORBIT_FIELDS if orbital else ())]
+    return {name: plain_column(table, name) if name in table.colnames else np.zeros(len(table)) for name in names}
+
+
+def points_from(columns: Mapping[str, np.ndarray], reftime: TimeLike | None) -> Doppler:
+    """A stack of templates, NumPy leaves, from columns as those of `parameter_columns`.
+
+    Raises
+    ------
+    ValueError
+        If a value is none that a template can have.
+    """
+    fkdot = np.stack([columns[name] for name in spin_names(tuple(columns))], axis=-1)
+    orbit = Orbit(*(columns[name] for name in ORBIT_FIELDS)) if "asini" in columns else None
+    return jax.tree.map(np.asarray, Doppler(columns["alpha"], columns["delta"], fkdot, reftime, orbit))
+
+
+def bank_from_table(table: AnyTable) -> Doppler:
     """A stack of templates from a table with columns ``alpha``, ``delta``, and any of ``f1dot``, ..., and an orbit's.
 
     Raises
@@ -60,45 +98,35 @@ def bank_from_table(table: Any) -> Doppler:
     ValueError
         If a column is missing, or has another unit or values that no template has.
     """
-    orders = [int(found[1]) for found in (re.fullmatch(r"f(\d+)dot", name) for name in table.colnames) if found]
-    spins = [plain_column(table, f"f{k}dot") for k in range(1, max(orders, default=0) + 1)]
-    freq = plain_column(table, "freq") if "freq" in table.colnames else np.zeros(len(table))
-    orbit = None
-    if "asini" in table.colnames:
-        given = {name: plain_column(table, name) for name in ORBIT_FIELDS if name in table.colnames}
-        missing = [name for name in ("period", "tp") if name not in given]
-        if missing:
-            raise ValueError(f"table lacks the column {missing[0]!r} of its orbits: add it.")
-        orbit = Orbit(**given)
-    alpha, delta = plain_column(table, "alpha"), plain_column(table, "delta")
-    return Doppler(alpha, delta, np.stack([freq, *spins], axis=-1), table.meta.get("reftime"), orbit)
+    return points_from(parameter_columns(table), table.meta.get("reftime"))
 
 
-def in_units(columns: dict[str, np.ndarray], meta: dict[str, Any]) -> QTable:
-    """A table of columns with the units of their names; see `column_unit`."""
+def in_units(columns: dict[str, np.ndarray], meta: Meta) -> QTable:
+    """A table of columns with the units that belong to their names; see `jfstat.parameters.unit`."""
     from astropy.table import QTable
     from astropy.units import Quantity
 
-    units = {name: column_unit(name) for name in columns}
+    units = {name: unit(name) for name in columns}
     return QTable({name: Quantity(x, units[name]) if units[name] else x for name, x in columns.items()}, meta=meta)
 
 
 def write_candidates(table: QTable, path: str | os.PathLike) -> Path:
-    """Write a table of candidates; the file's suffix says how.
+    """Write a table of candidates in the format that the file's suffix names.
 
     Parameters
     ----------
     table : QTable
         From `search`, or with such columns; units are converted.
     path : str or path
-        ``.ecsv``: astropy's text format, which keeps everything. ``.hdf5`` or ``.h5``: the same in HDF5, if h5py is
-        installed. Anything else: the text format of ComputeFstatistic_v2, columns ``freq alpha delta f1dot f2dot f3dot
-        2F [log10BSGL] [2F_H1 ...] [asini period tp argp ecc]``, comment lines with ``%%``, last line ``%DONE``.
+        ``.ecsv``: astropy's text format, which keeps everything. ``.hdf5`` or ``.h5``: the same in HDF5, which needs
+        h5py. Any other suffix: the text format of ComputeFstatistic_v2, with the columns ``freq alpha delta f1dot f2dot
+        f3dot 2F [log10BSGL] [2F_H1 ...] [asini period tp argp ecc]``, comment lines that start with ``%%``, and a last
+        line ``%DONE``.
 
     Returns
     -------
     Path
-        The file, written under a temporary name first, so that it is never incomplete.
+        The file. It is written under a temporary name first, so that it is never incomplete.
 
     Raises
     ------
@@ -123,7 +151,7 @@ def write_candidates(table: QTable, path: str | os.PathLike) -> Path:
 
 
 def check_writable(path: str | os.PathLike) -> None:
-    """Raise what `write_candidates` would, before the work that leads to the table is done.
+    """Check that a table can be written to a path, before the work that leads to the table is done.
 
     Raises
     ------
@@ -153,13 +181,13 @@ def read_candidates(path: str | os.PathLike) -> QTable:
     Returns
     -------
     QTable
-        With units. Text files keep reftime, start, tspan, detectors, ephemeris, version and counts as far as their
-        comments tell.
+        With units. Of a text file's meta only what its comments say is known: reftime, start, tspan, detectors,
+        ephemeris, version and counts.
 
     Raises
     ------
     ValueError
-        If the file cannot be read, is incomplete or is not of its format.
+        If the file cannot be read, is incomplete, or is not in the format that its suffix names.
     """
     from astropy.table import QTable
 
@@ -201,7 +229,7 @@ def _hdf5_bytes(table: QTable, path: Path) -> bytes:
     return buffer.getvalue()
 
 
-# meta of the table and how ComputeFstatistic_v2's comments, or, where it has none, ours, name it
+# keys of the table's meta, and their labels in ComputeFstatistic_v2's comments (our own where it has none)
 _COMMENTS = {
     "version": ("jfstat", str),
     "ephemeris": ("ephemeris", str),
@@ -213,30 +241,37 @@ _COMMENTS = {
 }
 
 
-def plain_column(table: Any, name: str) -> np.ndarray:
-    """Column without its unit, float64; zeros where spin-downs are absent, NaN for masked values."""
+def plain_column(table: AnyTable, name: str) -> np.ndarray:
+    """A column without its unit, float64, NaN for masked values; zeros for a derivative that has no column.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column, or it has another unit.
+    """
     if name not in table.colnames:
-        if re.fullmatch(r"f\d+dot", name):
+        if (spin_order(name) or 0) > 0:
             return np.zeros(len(table))
         raise ValueError(f"table lacks the column {name!r}: add it, or, to write it, use .ecsv.")
-    column, unit = table[name], column_unit(name)
+    column, wanted = table[name], unit(name)
     try:
         if getattr(column, "mask", None) is not None:
             column = column.astype(np.float64).filled(np.nan)
-        if unit and getattr(column, "unit", None) is not None:
-            return np.asarray(column.to_value(unit), np.float64)
+        if wanted and getattr(column, "unit", None) is not None:
+            return np.asarray(column.to_value(wanted), np.float64)
         return np.asarray(getattr(column, "value", column), np.float64)
     except (TypeError, ValueError) as error:  # astropy's UnitConversionError is both
-        raise ValueError(f"table has a column {name!r} that is not in {unit}: convert it.") from error
+        raise ValueError(f"table has a column {name!r} that is not in {wanted}: convert it.") from error
 
 
-def _text(table: Any) -> str:
+def _text(table: AnyTable) -> str:
+    """The table in the format of ComputeFstatistic_v2."""
     detectors = [name for name in table.colnames if name.startswith("twoF_")]
     robust = ["log10BSGL"] if "log10BSGL" in table.colnames else []
     names = ["freq", "alpha", "delta", "f1dot", "f2dot", "f3dot", "twoF", *robust, *detectors]
     if "asini" in table.colnames:
         names += TEXT_ORBIT_COLUMNS
-    beyond = [name for name in table.colnames if re.fullmatch(r"f([4-9]|\d\d+)dot", name)]
+    beyond = [name for name in table.colnames if (spin_order(name) or 0) > 3]
     if beyond and np.any(plain_column(table, beyond[0])):
         raise ValueError(f"table has the column {beyond[0]!r}, which the text format cannot hold: use .ecsv.")
     columns = [plain_column(table, name) for name in names]
@@ -263,8 +298,8 @@ def _from_text(text: str, path: Path) -> QTable:
     return in_units(columns, _meta_from_comments(comments))
 
 
-def _meta_from_comments(comments: list[str]) -> dict[str, Any]:
-    meta: dict[str, Any] = {}
+def _meta_from_comments(comments: list[str]) -> Meta:
+    meta: Meta = {}
     for key, (label, kind) in _COMMENTS.items():
         for line in comments:
             found = re.fullmatch(rf"{re.escape(label)}\s*=\s*(\S.*)", line)

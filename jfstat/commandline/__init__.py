@@ -1,4 +1,4 @@
-"""From command lines to files and printed results: the program `jfstat`, one module a subcommand."""
+"""The program `jfstat`; each subcommand has a module."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from jfstat.commandline import benchmark, demo, merge, predict, refine, search, simulate
 from jfstat.commandline.options import Parser, UsageError
@@ -14,13 +13,13 @@ from jfstat.commandline.options import Parser, UsageError
 SUBCOMMANDS = (demo, simulate, search, merge, refine, predict, benchmark)
 """Modules with ``add_parser(subparsers)``, whose parser sets ``run`` to a function of the parsed arguments."""
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
+"""Exit status after Ctrl-C, as in shells."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; the installed command `jfstat` exits with what this returns.
 
-    JAX is set to 64 bits: the process is the program's own, unlike a library's.
+    It sets JAX to 64 bits, which a library must not do but a program may.
 
     Parameters
     ----------
@@ -51,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # the reader of a pipe, such as head, has had enough; stop the interpreter from flushing once more
+        # the reader of a pipe, such as head, has ended: keep the interpreter from flushing once more
         if sys.stdout is not None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -62,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         return _complain(str(error))
     except Exception as error:
-        # a user of the program is owed a line, a developer the traceback: JFSTAT_TRACEBACK=1 gives it
+        # users get one line; developers get the traceback by JFSTAT_TRACEBACK=1
         if os.environ.get("JFSTAT_TRACEBACK"):
             raise
         return _complain(f"{type(error).__name__}: {error}")
@@ -75,7 +74,7 @@ def _complain(message: str, status: int = 1) -> int:
 
 
 def _parser() -> Parser:
-    from jfstat import __version__
+    from jfstat.version import __version__
 
     parser = Parser(prog="jfstat", description="The F-statistic for continuous gravitational waves, in JAX.")
     parser.add_argument("--version", action="version", version=f"jfstat {__version__}")
@@ -86,8 +85,8 @@ def _parser() -> Parser:
 
 
 def _join_negative(argv: Sequence[str]) -> list[str]:
-    """Write ``--option -1e-10`` and ``--Delta -5:30:00`` with "=": argparse takes such words for options otherwise."""
-    joined: list[Any] = []
+    """Join ``--option -1e-10`` and ``--Delta -5:30:00`` by "=": argparse would take the second words for options."""
+    joined: list[str] = []
     for word in map(str, argv):
         if re.match(r"-[.\d]", word) and joined and re.fullmatch(r"--[^=]+", joined[-1]):
             joined[-1] += "=" + word

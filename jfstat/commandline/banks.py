@@ -1,14 +1,15 @@
-"""From options to a bank of templates: flat grids, metric lattices, tables; for `jfstat search`."""
+"""Options of `jfstat search` that say which templates to search: flat grids, metric lattices, tables."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from jfstat.banks.grid import grid, orbits
+from jfstat.banks.ranges import orbits
+from jfstat.banks.template_bank import template_bank
 from jfstat.candidates.tables import bank_from_table, read_candidates
 from jfstat.commandline.options import (
     ORBIT_OPTIONS,
@@ -20,14 +21,23 @@ from jfstat.commandline.options import (
     right_ascension,
 )
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.observation import Observation
 from jfstat.templates import Doppler, Orbit
 
+if TYPE_CHECKING:
+    from astropy.coordinates import SkyCoord
+
+    from jfstat.banks.ranges import RegionLike
+    from jfstat.commandline.options import OptionGroup
+
+Range: TypeAlias = float | tuple[float, float] | tuple[float, float, float] | None
+"""A number, (low, high) or (low, high, step); None if no option gives it."""
 ALL_SKY = "allsky"
 
 
 @option_type("a sky region: give allsky or at least three vertices (alpha,delta),(alpha,delta),...")
-def sky_region(word: str) -> Any:
-    """``allsky``, or vertices of a polygon as LALSuite's SkyRegion: radians or sexagesimal."""
+def _sky_region(word: str) -> Literal["all"] | SkyCoord:
+    """A region from ``allsky`` or the vertices of a polygon, as in LALSuite's SkyRegion, in rad or sexagesimal."""
     if word.lower() == ALL_SKY:
         return "all"
     from astropy.coordinates import SkyCoord
@@ -40,13 +50,14 @@ def sky_region(word: str) -> Any:
 
 
 class Templates(NamedTuple):
-    """What the options ask for, before the data are there.
+    """Which templates the options ask for, known before the data are read.
 
     Attributes
     ----------
-    alpha, delta, region : see `grid`
+    alpha, delta, region
+        As for `template_bank`.
     spins : dict
-        ``f1dot``, ``f2dot``, ``f3dot`` as for `grid`; None if not given.
+        ``f1dot``, ``f2dot``, ``f3dot`` as for `template_bank`; None if not given.
     orbit : Orbit or None
         A stack.
     mismatch : float or None
@@ -54,10 +65,10 @@ class Templates(NamedTuple):
         Templates from a file, instead of all these.
     """
 
-    alpha: Any
-    delta: Any
-    region: Any
-    spins: dict[str, Any]
+    alpha: Range
+    delta: Range
+    region: RegionLike | None
+    spins: dict[str, Range]
     orbit: Orbit | None
     mismatch: float | None
     table: Doppler | None
@@ -69,24 +80,26 @@ class Templates(NamedTuple):
             return [(float(x.min()), float(x.max())) for x in np.asarray(self.table.fkdot)[:, 1:].T]
         return [(x[0], x[1]) if isinstance(x, tuple) else (x or 0.0, x or 0.0) for x in self.spins.values()]
 
-    def bank(self, data: FstatData) -> Doppler:
-        """The templates."""
+    def bank(self, data: Observation | FstatData, freq: float | None = None, fmax: float | None = None) -> Doppler:
+        """The templates; arguments as for `template_bank`."""
         if self.table is not None:
             return self.table
         f1dot, *others = self.spins.values()
-        return grid(
+        return template_bank(
             self.alpha,
             self.delta,
             0.0 if f1dot is None else f1dot,
             *others,
             orbit=self.orbit,
             data=data,
+            freq=freq,
+            fmax=fmax,
             mismatch=self.mismatch,
             region=self.region,
         )
 
 
-def add_templates(group: Any) -> None:
+def add_templates(group: OptionGroup) -> None:
     """Add the options that say which templates to search."""
     add_sky(group, required=False)
     for name, kind, unit in (("Alpha", right_ascension, "RAD|H:M:S"), ("Delta", declination, "RAD|D:M:S")):
@@ -98,7 +111,7 @@ def add_templates(group: Any) -> None:
         )
     group.add_argument(
         "--skyRegion",
-        type=sky_region,
+        type=_sky_region,
         metavar="allsky|(A,D),...",
         help="with --metricMismatch, instead of --Alpha and --Delta: the whole sky, or a polygon's vertices, rad or "
         "sexagesimal",
@@ -144,12 +157,12 @@ def add_templates(group: Any) -> None:
 
 
 def templates_of(arguments: argparse.Namespace) -> Templates:
-    """What the options ask for.
+    """Which templates the options ask for.
 
     Raises
     ------
     ValueError
-        If they contradict one another or leave something out.
+        If options contradict each other or are missing.
     """
     orders = ("f1dot", "f2dot", "f3dot")
     if arguments.gridFile is not None:
@@ -184,13 +197,13 @@ def templates_of(arguments: argparse.Namespace) -> Templates:
         if isinstance(value, tuple) and len(value) == 2 and not lattice:
             raise ValueError(f"--d{name} is missing: the sky has no natural step, so give one, or --metricMismatch.")
     if lattice and (isinstance(alpha, tuple) or isinstance(delta, tuple)):  # a box, even if flat in one direction
-        alpha, delta = (x if isinstance(x, tuple) else (x, x) for x in (alpha, delta))
+        alpha, delta = (x if x is None or isinstance(x, tuple) else (x, x) for x in (alpha, delta))
     spins = {name: _range(arguments, name) for name in orders}
     return Templates(alpha, delta, region, spins, _orbits(arguments), arguments.metricMismatch, None)
 
 
-def _range(arguments: argparse.Namespace, name: str) -> Any:
-    """What `grid` takes, from a value, its band and its step: a number, or (low, high[, step]); None if not given."""
+def _range(arguments: argparse.Namespace, name: str) -> Range:
+    """A parameter as `template_bank` takes it: a number or (low, high[, step]); None if the option was not given."""
     low, width, step = (getattr(arguments, option) for option in (name, f"{name}Band", f"d{name}"))
     if step is not None and step <= 0:
         raise ValueError(f"--d{name} must be positive, not {step:g}: give the step of the grid.")

@@ -1,4 +1,4 @@
-"""From named settings to tables of times, beside LALSuite's: `jfstat benchmark`."""
+"""`jfstat benchmark`: tables of times for named settings, compared with LALSuite."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -14,16 +14,19 @@ from jfstat.benchmarking import cores, lalsuite
 from jfstat.benchmarking.measure import Measurement, Request, measure
 from jfstat.benchmarking.report import Row, as_dict, device_name, draw, main_table, stage_table, write_json
 from jfstat.benchmarking.settings import CPU_ROWS, ROWS, Setting, scan
-from jfstat.benchmarking.stages import PATHS
 from jfstat.benchmarking.worker import measure_on
 from jfstat.candidates.tables import check_writable
 from jfstat.commandline.options import add_ephemeris, ephemeris, number, option_type, words
 from jfstat.geometry.detectors import get_detector
 from jfstat.geometry.ephemeris import ephemeris_files
+from jfstat.statistic.backends.choice import NAMES
+
+if TYPE_CHECKING:
+    from jfstat.commandline.options import Subparsers
 
 
 @option_type("a whole number of at least 1")
-def count(word: str) -> int:
+def _count(word: str) -> int:
     """A positive whole number."""
     if int(word) < 1:
         raise ValueError
@@ -31,7 +34,7 @@ def count(word: str) -> int:
 
 
 @option_type("a whole number, not negative")
-def seed(word: str) -> int:
+def _seed(word: str) -> int:
     """A whole number from 0 on."""
     if int(word) < 0:
         raise ValueError
@@ -39,12 +42,12 @@ def seed(word: str) -> int:
 
 
 @option_type("a comma-separated list of whole numbers of at least 1")
-def counts(word: str) -> list[int]:
+def _counts(word: str) -> list[int]:
     """Positive whole numbers from a comma-separated list."""
-    return sorted({count(part) for part in word.split(",")})
+    return sorted({_count(part) for part in word.split(",")})
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "benchmark",
@@ -71,16 +74,16 @@ def add_parser(subparsers: Any) -> None:
     rows.add_argument("--frequency", type=number, metavar="HZ", help="its lowest frequency, Hz (default 100)")
     rows.add_argument("--detectors", type=words, metavar="H1,L1", help="its detectors (default H1)")
     how = parser.add_argument_group("how")
-    how.add_argument("--path", choices=PATHS, help="way of computing (default: as jfstat.search would)")
-    how.add_argument("--batch", type=count, metavar="N", help="templates computed together (default: by length)")
-    how.add_argument("--repeats", type=count, default=7, metavar="N", help="times measured of each (default 7)")
+    how.add_argument("--path", choices=NAMES, help="backend that computes (default: as jfstat.search would)")
+    how.add_argument("--batch", type=_count, metavar="N", help="templates computed together (default: by length)")
+    how.add_argument("--repeats", type=_count, default=7, metavar="N", help="times measured of each (default 7)")
     how.add_argument(
         "--cores",
-        type=counts,
+        type=_counts,
         metavar="N,...",
         help="on a CPU: numbers of cores to measure on (default 1,2 where there are two)",
     )
-    how.add_argument("--seed", type=seed, default=0, metavar="N", help="of noise and templates, no unit (default 0)")
+    how.add_argument("--seed", type=_seed, default=0, metavar="N", help="of noise and templates, no unit (default 0)")
     how.add_argument("--no-lalsuite", action="store_true", help="do not run LALSuite's benchmark beside it")
     add_ephemeris(how)
     out = parser.add_argument_group("output")
@@ -92,7 +95,7 @@ def add_parser(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Measure row by row, then print tables and write files."""
     on_cpu = jax.default_backend() == "cpu"
-    settings = chosen(arguments, on_cpu)
+    settings = _chosen(arguments, on_cpu)
     numbers_of_cores = _numbers_of_cores(arguments.cores, on_cpu)
     ephemeris_files(ephemeris(arguments))  # a wrong name should not cost minutes
     for path in filter(None, (arguments.output, arguments.plot)):
@@ -112,7 +115,7 @@ def run(arguments: argparse.Namespace) -> None:
             lalsuite=program,
             path=arguments.path,
         )
-        rows.append(Row(setting, measured(request, numbers_of_cores)))
+        rows.append(Row(setting, _measured(request, numbers_of_cores)))
         first = rows[-1].runs[0]
         print(f"{k}/{len(settings)} {setting.name}: tau {first.tau:.2e} s", file=sys.stderr, flush=True)
 
@@ -134,8 +137,8 @@ def run(arguments: argparse.Namespace) -> None:
         print(missing if drawn is None else f"wrote {drawn}")
 
 
-def measured(request: Request, numbers_of_cores: list[int] | None) -> tuple[Measurement, ...]:
-    """Measure in this process, or, given numbers of cores, in a process for each; LALSuite beside the first only."""
+def _measured(request: Request, numbers_of_cores: list[int] | None) -> tuple[Measurement, ...]:
+    """Measure in this process, or in one process for each number of cores; LALSuite only beside the first."""
     if numbers_of_cores is None:
         jax.config.update("jax_enable_compilation_cache", False)  # or it would hide what compilation costs
         return (measure(request),)
@@ -147,7 +150,7 @@ def measured(request: Request, numbers_of_cores: list[int] | None) -> tuple[Meas
     return tuple(runs)
 
 
-def chosen(arguments: argparse.Namespace, on_cpu: bool) -> list[Setting]:
+def _chosen(arguments: argparse.Namespace, on_cpu: bool) -> list[Setting]:
     """The settings that the options name.
 
     Raises

@@ -1,4 +1,4 @@
-"""From nothing to a signal that was simulated, written, read, searched for and found, with a picture: `jfstat demo`."""
+"""`jfstat demo`: a signal is simulated, written to files, searched for and found, and drawn."""
 
 from __future__ import annotations
 
@@ -6,24 +6,28 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.banks.grid import axis, grid, natural_step
-from jfstat.candidates.tables import write_candidates
+from jfstat.banks.ranges import axis, natural_step
+from jfstat.banks.template_bank import template_bank
+from jfstat.candidates.tables import AnyTable, write_candidates
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.prepare import prepare
-from jfstat.geometry.barycenter import DOPPLER
+from jfstat.geometry.doppler import EARTH_SPEED
 from jfstat.searching.search import search
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import read_sfts
 from jfstat.sfts.writing import write_sfts
 from jfstat.simulate.simulate import simulate_sfts
-from jfstat.statistic.fstat import estimate_amplitude, predict_twoF, twoF, twoF_band
+from jfstat.statistic.fstat import AmplitudeEstimate, estimate_amplitude, predict_twoF, twoF, twoF_band
 from jfstat.templates import Amplitude, Doppler
+
+if TYPE_CHECKING:
+    from jfstat.commandline.options import Subparsers
 
 START, DAYS, TSFT, SQRT_SX = 1167458304, 2, 1800, 4e-24
 GAPS = {"H1": ((0.45, 0.70), (1.55, 1.65)), "L1": ((0.20, 0.30), (1.00, 1.35))}
@@ -32,10 +36,10 @@ F_LOW, F_HIGH = 100.0, 100.12
 F0, F1DOT, ALPHA, DELTA = 100.0512345, -3.1e-11, 2.115, 0.473
 AMPLITUDE = {"h0": 2.2e-25, "cosi": 0.35, "psi": 0.4, "phi0": 1.0}
 ALPHA_RANGE, DELTA_RANGE, F1DOT_RANGE = (1.86, 2.34, 0.06), (0.18, 0.74, 0.08), (-1e-10, 0.0)
-"""Steps in the sky at which two days of data at 100 Hz lose some per cent of rho^2 half-way between templates."""
+"""Steps in the sky with which two days of data at 100 Hz lose a few per cent of rho^2 half-way between templates."""
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "demo",
@@ -62,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
     amplitude = Amplitude(**AMPLITUDE)
 
     print(f"simulate {DAYS} days of H1 and L1 with gaps, noise of {SQRT_SX:g} /sqrt(Hz) and a signal")
-    margin = 1.0 + DOPPLER * F_HIGH
+    margin = 1.0 + EARTH_SPEED * F_HIGH
     sfts = simulate_sfts(
         ["H1", "L1"],
         fmin=F_LOW - margin,
@@ -78,17 +82,17 @@ def run(arguments: argparse.Namespace) -> None:
     sfts = read_sfts([str(path) for path in files])
     data = prepare(sfts, F_LOW, F_HIGH, reftime=START)
     print(f"read     {data}")
-    bank = grid(ALPHA_RANGE, DELTA_RANGE, F1DOT_RANGE, data=data)
+    bank = template_bank(ALPHA_RANGE, DELTA_RANGE, F1DOT_RANGE, data=data)
     found: Any = search(data, bank, top=1000, progress=sys.stderr.isatty())
     print(f"searched {found.meta['n_templates']} templates: {found.meta['n_twoF']:.3g} values of 2F")
 
     best = Doppler(found["alpha"][0], found["delta"][0], [found["freq"][0], found["f1dot"][0]], reftime=START)
     expected = float(predict_twoF(data, injected, amplitude))
     print()
-    print_comparison(data, found, injected, amplitude, expected, estimate_amplitude(data, best))
+    _print_comparison(data, found, injected, amplitude, expected, estimate_amplitude(data, best))
     print()
     print(f"wrote    {write_candidates(found, outdir / 'candidates.ecsv')}: the loudest {len(found)}")
-    picture = draw(sfts, data, best, expected, outdir / "demo.png")
+    picture = _draw(sfts, data, best, expected, outdir / "demo.png")
     if picture is None:
         print("no picture: matplotlib is not installed; pip install 'jfstat[plot]' gets it")
     else:
@@ -106,12 +110,17 @@ def _timestamps() -> dict[str, np.ndarray]:
     return kept
 
 
-def print_comparison(
-    data: FstatData, found: Any, injected: Doppler, amplitude: Amplitude, expected: float, estimate: Amplitude
+def _print_comparison(
+    data: FstatData,
+    found: AnyTable,
+    injected: Doppler,
+    amplitude: Amplitude,
+    expected: float,
+    estimate: AmplitudeEstimate,
 ) -> None:
-    """Print parameters injected and found, with what the grid can resolve or the errors of the estimate."""
-    sky = max(ALPHA_RANGE[2] * np.cos(DELTA), DELTA_RANGE[2])
-    row = found[0]
+    """Print injected parameters and those found, with the grid's resolution or the errors of the estimate."""
+    sky, tspan = max(ALPHA_RANGE[2] * np.cos(DELTA), DELTA_RANGE[2]), float(data.tspan)
+    row = {name: found[name][0] for name in found.colnames}
     print(f"{'':8s}{'unit':8s}{'injected':>16s}{'found':>16s}{'difference':>14s}   grid")
     lines = [
         (
@@ -120,9 +129,9 @@ def print_comparison(
             F0,
             row["freq"].value,
             ".7f",
-            f"step {natural_step(0, data.tspan):.1e}; a step in the sky moves it by up to {DOPPLER * F0 * sky:.1e}",
+            f"step {natural_step(0, tspan):.1e}; a step in the sky moves it by up to {EARTH_SPEED * F0 * sky:.1e}",
         ),
-        ("f1dot", "Hz/s", F1DOT, row["f1dot"].value, ".3e", f"step {natural_step(1, data.tspan):.1e}"),
+        ("f1dot", "Hz/s", F1DOT, row["f1dot"].value, ".3e", f"step {natural_step(1, tspan):.1e}"),
         ("alpha", "rad", ALPHA, row["alpha"].value, ".4f", f"step {ALPHA_RANGE[2]}"),
         ("delta", "rad", DELTA, row["delta"].value, ".4f", f"step {DELTA_RANGE[2]}"),
     ]
@@ -135,14 +144,12 @@ def print_comparison(
         f"{'2F':8s}{'1':8s}{expected:16.2f}{row['twoF']:16.2f}{row['twoF'] - expected:+14.1f}   {sigma:.1f}"
         "  (injected: expected 2F = 4 + rho^2)"
     )
-    errors = estimate.errors
     for name, unit, digits in (("h0", "strain", ".3e"), ("cosi", "1", ".3f")):
-        true, value = float(getattr(amplitude, name)), float(getattr(estimate, name))
-        error = "" if errors is None else f"{float(getattr(errors, name)):.1e}"
-        print(f"{name:8s}{unit:8s}{true:16{digits}}{value:16{digits}}{value - true:+14.1e}   {error}")
+        true, value, error = (float(getattr(x, name)) for x in (amplitude, estimate.amplitude, estimate.errors))
+        print(f"{name:8s}{unit:8s}{true:16{digits}}{value:16{digits}}{value - true:+14.1e}   {error:.1e}")
 
 
-def draw(sfts: SFTs, data: FstatData, best: Doppler, expected: float, path: Path) -> Path | None:
+def _draw(sfts: SFTs, data: FstatData, best: Doppler, expected: float, path: Path) -> Path | None:
     """Draw 2F over the band, close to the peak and over the sky; None without matplotlib."""
     try:
         from matplotlib.figure import Figure
@@ -165,14 +172,14 @@ def draw(sfts: SFTs, data: FstatData, best: Doppler, expected: float, path: Path
     axes["band"].set_title("whole band, at the loudest template", fontsize="medium")
     plot_peak(axes["peak"], f[near], values[near], found=float(f[peak]), curve=(fine, curve))
     axes["peak"].set_title("the peak", fontsize="medium")
-    alphas, deltas, sky = sky_map(sfts, best)
+    alphas, deltas, sky = _sky_map(sfts, best)
     plot_sky(axes["sky"], alphas, deltas, sky, injected=(ALPHA, DELTA), found=(float(best.alpha), float(best.delta)))
     axes["sky"].set_title("the patch of sky, largest over frequency and spin-down", fontsize="medium")
     figure.savefig(path, dpi=130)
     return path
 
 
-def sky_map(sfts: SFTs, best: Doppler) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _sky_map(sfts: SFTs, best: Doppler) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """2F over the searched sky at half the steps, its largest value over spin-down and a narrow band.
 
     Returns
@@ -184,11 +191,11 @@ def sky_map(sfts: SFTs, best: Doppler) -> tuple[np.ndarray, np.ndarray, np.ndarr
     twoF : (n, m) float32 ndarray
     """
     alphas, deltas = (axis((low, high, step / 2), "sky", "rad") for low, high, step in (ALPHA_RANGE, DELTA_RANGE))
-    # a band just wide enough for what a wrong position does to the frequency costs a fraction of the whole
-    half = DOPPLER * F0 * max(ALPHA_RANGE[1] - ALPHA_RANGE[0], DELTA_RANGE[1] - DELTA_RANGE[0]) / 2
+    # a band just wide enough for the frequency shifts of wrong positions costs a fraction of the whole band
+    half = EARTH_SPEED * F0 * max(ALPHA_RANGE[1] - ALPHA_RANGE[0], DELTA_RANGE[1] - DELTA_RANGE[0]) / 2
     f = float(best.fkdot[0])
     data = prepare(sfts, f - half, f + half, reftime=best.reftime)
-    bank = grid(list(alphas), list(deltas), F1DOT_RANGE, data=data)
+    bank = template_bank(list(alphas), list(deltas), F1DOT_RANGE, data=data)
     loudest = np.asarray(_loudest(data, bank))
     return alphas, deltas, loudest.reshape(len(alphas), len(deltas), -1).max(axis=2)
 

@@ -1,24 +1,27 @@
-"""From options that name data to SFTs and times: reading of SFT files around a band, and of timestamps."""
+"""Options that choose data, and reading what they name: SFT files around a band, and timestamps."""
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jfstat.commandline.options import gps, words
-from jfstat.data.plan import drift_range
-from jfstat.geometry.barycenter import DOPPLER
-from jfstat.geometry.orbit import orbit_speed
+from jfstat.geometry.doppler import doppler_speed, drift_range
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.headers import scan_file
 from jfstat.sfts.patterns import find_files
 from jfstat.sfts.reading import read_sfts
 from jfstat.templates import Orbit
+from jfstat.times import TimeLike, gps_time
+
+if TYPE_CHECKING:
+    from jfstat.commandline.options import OptionGroup
 
 
-def add_data_files(group: Any, required: bool = True) -> None:
+def add_data_files(group: OptionGroup, required: bool = True) -> None:
     """Add the options that choose SFT files, detectors and times."""
     group.add_argument(
         "--DataFiles",
@@ -33,38 +36,40 @@ def add_data_files(group: Any, required: bool = True) -> None:
 
 
 def read_band(
-    arguments: Any,
+    arguments: argparse.Namespace,
     fmin: float,
     fmax: float,
     guard: float,
     orbit: Orbit | None = None,
     fdots: list[tuple[float, float]] | None = None,
-    reftime: int | None = None,
+    reftime: TimeLike | None = None,
 ) -> SFTs:
-    """Read of the SFT files of `add_data_files` what a search of a band needs, rather than all that they hold.
+    """Read the part of the SFT files that a search of a band needs.
 
     Parameters
     ----------
     arguments : Namespace
+        With the options of `add_data_files`.
     fmin, fmax : float
         Band in the SSB, Hz.
     guard : float
-        See `jfstat.prepare`, which gets the guard as far as the files go.
+        See `jfstat.prepare`; less at the ends of the files' band.
     orbit : Orbit, optional
         Widens the band by its Doppler shift.
     fdots, reftime : optional
-        Ranges of f1dot, f2dot, ... at a GPS time, the files' first if None: widen the band by the drift they cause.
+        Ranges of f1dot, f2dot, ... at a GPS time, by default the files' first: widen the band by the drift they cause.
 
     Raises
     ------
     ValueError
-        If the files lack the band or cannot be read.
+        If the files do not contain the band or cannot be read.
     """
     files = find_files(arguments.DataFiles)
     table = np.concatenate([scan_file(path) for path in files])
-    speed = DOPPLER if orbit is None else DOPPLER + 1.001 * float(np.max(orbit_speed(orbit)))
-    since = int(table["gps"].min()) if reftime is None else reftime
-    drift = drift_range(fdots, float(table["gps"].min()) - since, float((table["gps"] + table["tsft"]).max()) - since)
+    speed = float(np.max(doppler_speed(orbit)))
+    start, end = int(table["gps"].min()), float((table["gps"] + table["tsft"]).max())
+    since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(start))
+    drift = drift_range(fdots, since, since + end - start)
     reach = speed * fmax + max(guard, 0.0) + 4 / float(table["tsft"].min())
     low = float((table["first_bin"] / table["tsft"]).min())
     high = float(((table["first_bin"] + table["n_bins"]) / table["tsft"]).max())
@@ -84,14 +89,14 @@ def read_band(
 
 
 def read_timestamps(files: list[str], detectors: list[str]) -> dict[str, np.ndarray]:
-    """Start times of SFTs by detector, (n, 2) int64 seconds and nanoseconds.
+    """Start times of SFTs by detector, (n, 2) int64 seconds and nanoseconds, from files as for Makefakedata_v5.
 
-    From files with lines ``<seconds> [<nanoseconds>]`` as for Makefakedata_v5.
+    Each line of a file is ``<seconds> [<nanoseconds>]``.
 
     Raises
     ------
     ValueError
-        If there is not a file for each detector or one is malformed.
+        If there is no file for a detector or a file is malformed.
     """
     if len(files) != len(detectors):
         raise ValueError(

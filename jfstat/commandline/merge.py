@@ -1,16 +1,19 @@
-"""From the files of all units of a search to the file of the whole: `jfstat merge`."""
+"""`jfstat merge`: the files of all units of a search merged into one."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jfstat.candidates.tables import check_writable, read_candidates, write_candidates
 from jfstat.commandline.search import print_loudest
 from jfstat.searching.session.units import merge
 
+if TYPE_CHECKING:
+    from jfstat.commandline.options import Subparsers
 
-def add_parser(subparsers: Any) -> None:
+
+def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "merge",

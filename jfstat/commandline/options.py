@@ -1,4 +1,4 @@
-"""From the words of a command line to numbers in the library's units: options and groups that subcommands share."""
+"""Options that subcommands share, and the conversion of their words to numbers in the library's units."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
+if TYPE_CHECKING:
+    # argparse has no public names for these
+    Subparsers: TypeAlias = argparse._SubParsersAction["Parser"]
+    """Where a subcommand adds its parser."""
+    OptionGroup: TypeAlias = argparse._ActionsContainer
+    """A parser or a group of its options."""
+
+Value = TypeVar("Value")
 NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 
 
@@ -17,7 +25,7 @@ class UsageError(ValueError):
     Attributes
     ----------
     command : str
-        The subcommand with a space behind it, or nothing.
+        The subcommand followed by a space, or nothing.
     """
 
     def __init__(self, message: str, command: str):
@@ -26,7 +34,7 @@ class UsageError(ValueError):
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser that raises instead of exiting, and wants long options in full."""
+    """An ArgumentParser that raises instead of exiting, and does not take abbreviated options."""
 
     def __init__(self, **kwargs: Any):
         kwargs.setdefault("allow_abbrev", False)
@@ -43,11 +51,11 @@ class _Formatter(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=32, width=110)
 
 
-def option_type(meaning: str) -> Callable[[Callable[[str], Any]], Callable[[str], Any]]:
-    """Make a converter of words whose failures argparse reports as ``'word' is not <meaning>``."""
+def option_type(meaning: str) -> Callable[[Callable[[str], Value]], Callable[[str], Value]]:
+    """Decorate a converter of words so that argparse reports its failures as ``'word' is not <meaning>``."""
 
-    def decorate(convert: Callable[[str], Any]) -> Callable[[str], Any]:
-        def converted(word: str) -> Any:
+    def decorate(convert: Callable[[str], Value]) -> Callable[[str], Value]:
+        def converted(word: str) -> Value:
             try:
                 return convert(word.strip())
             except (ValueError, ArithmeticError, TypeError):
@@ -105,6 +113,13 @@ def gps(word: str) -> float:
     return round(float(time.gps), 6)
 
 
+@option_type("a time: give GPS seconds, <days>MJD or UTC as 2017-01-03T05:58:06")
+def reference_time(word: str) -> str | float:
+    """A GPS time for `times.gps_time`: the text of GPS seconds, which keeps the nanoseconds, or as from `gps`."""
+    plain = re.fullmatch(r"(\d+(\.\d*)?)(GPS)?", word)
+    return plain[1] if plain else gps(word)
+
+
 @option_type("a comma-separated list of numbers")
 def numbers(word: str) -> list[float]:
     """Numbers from a comma-separated list."""
@@ -117,20 +132,20 @@ def words(word: str) -> list[str]:
 
 
 def one_or_list(values: list[float] | None) -> float | list[float] | None:
-    """A list of one value stands for all detectors."""
+    """The number in a list of one, which then holds for all detectors; otherwise the list."""
     return values[0] if values is not None and len(values) == 1 else values
 
 
-def noise_floors(arguments: argparse.Namespace) -> Any:
-    """What `prepare` takes, from ``--assumeSqrtSX``: values are in the order of ``--IFOs``, if that was given."""
+def noise_floors(arguments: argparse.Namespace) -> float | list[float] | dict[str, float] | None:
+    """Noise floors as `prepare` takes them, from ``--assumeSqrtSX``, whose values are in the order of ``--IFOs``."""
     floors = one_or_list(arguments.assumeSqrtSX)
     if isinstance(floors, list) and arguments.IFOs is not None and len(floors) == len(arguments.IFOs):
         return dict(zip(arguments.IFOs, floors, strict=True))
     return floors
 
 
-def add_preparation(group: Any) -> None:
-    """Add the options for what `prepare` makes of SFTs: noise floor, guard, ephemeris."""
+def add_preparation(group: OptionGroup) -> None:
+    """Add the options of `prepare`: noise floor, guard, ephemeris."""
     group.add_argument(
         "--assumeSqrtSX",
         type=numbers,
@@ -148,7 +163,7 @@ def add_preparation(group: Any) -> None:
     add_ephemeris(group)
 
 
-def add_sky(group: Any, required: bool = True) -> None:
+def add_sky(group: OptionGroup, required: bool = True) -> None:
     """Add the options for a sky position."""
     group.add_argument(
         "--Alpha",
@@ -168,7 +183,7 @@ def add_sky(group: Any, required: bool = True) -> None:
     )
 
 
-def add_amplitude(group: Any) -> None:
+def add_amplitude(group: OptionGroup) -> None:
     """Add the options for the amplitude parameters."""
     group.add_argument("--h0", type=number, metavar="STRAIN", help="strain amplitude; with --cosi")
     group.add_argument("--cosi", type=number, metavar="COS", help="cosine of the inclination, -1 to 1; with --h0")
@@ -178,14 +193,14 @@ def add_amplitude(group: Any) -> None:
     group.add_argument("--phi0", type=number, default=0.0, metavar="RAD", help="phase at --refTime, rad (default 0)")
 
 
-def add_ephemeris(group: Any) -> None:
+def add_ephemeris(group: OptionGroup) -> None:
     """Add the options that choose an ephemeris."""
     group.add_argument("--ephemeris", metavar="NAME", help="solar-system ephemeris by name (default DE405)")
     group.add_argument("--ephemEarth", type=Path, metavar="FILE", help="instead: Earth's file; with --ephemSun")
     group.add_argument("--ephemSun", type=Path, metavar="FILE", help="instead: the Sun's file; with --ephemEarth")
 
 
-def add_orbit(group: Any) -> None:
+def add_orbit(group: OptionGroup) -> None:
     """Add the options for a binary orbit."""
     for option, unit, what in ORBIT_OPTIONS.values():
         kind = gps if unit == "GPS" else number
@@ -200,21 +215,14 @@ ORBIT_OPTIONS = {
     "ecc": ("orbitEcc", "1", "binary orbit: eccentricity (default 0)"),
     "argp": ("orbitArgp", "rad", "binary orbit: argument of periapsis (default 0)"),
 }
-"""Fields of `Orbit`: ComputeFstatistic_v2's option, unit, meaning."""
+"""For each field of `Orbit`: ComputeFstatistic_v2's option, unit, meaning."""
 
 
 def ephemeris(arguments: argparse.Namespace) -> str | tuple[Path, Path]:
-    """What `load_ephemeris` takes, from the options of `add_ephemeris`."""
+    """The ephemeris that the options of `add_ephemeris` choose, by name or by its two files."""
     files = arguments.ephemEarth, arguments.ephemSun
     if files == (None, None):
         return arguments.ephemeris or "DE405"
     if None in files or arguments.ephemeris is not None:
         raise ValueError("--ephemEarth and --ephemSun go together and without --ephemeris: give both files, or a name.")
     return arguments.ephemEarth, arguments.ephemSun
-
-
-def whole_second(time: float | None, option: str) -> int | None:
-    """A reference time, which must be a whole number of seconds."""
-    if time is not None and time != round(time):
-        raise ValueError(f"{option} must be a whole number of GPS seconds, not {time!r}: round it.")
-    return None if time is None else round(time)

@@ -1,10 +1,10 @@
-"""From amplitudes and data, or what data would be like, to the expected 2F: `jfstat predict`."""
+"""`jfstat predict`: the expected 2F of a signal, for SFT files or for detectors, times and noise floors."""
 
 from __future__ import annotations
 
 import argparse
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from jfstat.commandline.inputs import add_data_files, read_band, read_timestamps
 from jfstat.commandline.options import (
@@ -19,19 +19,18 @@ from jfstat.commandline.options import (
     words,
 )
 from jfstat.commandline.sources import amplitude
-from jfstat.data.fstatdata import FstatData
-from jfstat.data.prepare import prepare
-from jfstat.simulate.simulate import simulate_sfts
+from jfstat.data.observation import Observation, observation
 from jfstat.statistic.fstat import predict_twoF
 from jfstat.templates import Doppler
 
+if TYPE_CHECKING:
+    from jfstat.commandline.options import Subparsers
+
 GUARD = 0.1
 """Hz around --Freq over which the noise floor is estimated: with both sides more bins than the running median has."""
-ANY_FREQUENCY = 10.0
-"""Hz at which times alone are prepared: antenna patterns do not depend on it, and a low one needs few samples."""
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "predict",
@@ -85,8 +84,8 @@ def add_parser(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print the expected 2F and its standard deviation."""
     source = amplitude(vars(arguments))
-    data = _from_files(arguments) if arguments.DataFiles is not None else _from_times(arguments)
-    expected = float(predict_twoF(data, Doppler(arguments.Alpha, arguments.Delta, [1.0]), source))
+    observed = _from_files(arguments) if arguments.DataFiles is not None else _from_times(arguments)
+    expected = float(predict_twoF(observed, Doppler(arguments.Alpha, arguments.Delta, [1.0]), source))
     rho2 = expected - 4
     if arguments.PureSignal:
         print(f"rho^2              {rho2:12.4f}")
@@ -96,7 +95,7 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"standard deviation {math.sqrt(8 + 4 * rho2):12.4f}")
 
 
-def _from_files(arguments: argparse.Namespace) -> FstatData:
+def _from_files(arguments: argparse.Namespace) -> Observation:
     unused = [o for o in ("duration", "timestampsFiles") if getattr(arguments, o) is not None]
     if unused:
         raise ValueError(f"--{unused[0]} does not go with --DataFiles, which have their times: leave it out.")
@@ -104,17 +103,10 @@ def _from_files(arguments: argparse.Namespace) -> FstatData:
         raise ValueError("--Freq is missing: say at which frequency, in Hz, to take the noise floor of --DataFiles.")
     f = arguments.Freq
     sfts = read_band(arguments, f, f, GUARD)
-    return prepare(
-        sfts,
-        f,
-        f + 0.25 / (sfts.end - sfts.start),
-        sqrt_sx=noise_floors(arguments),
-        ephemeris=ephemeris(arguments),
-        guard=GUARD,
-    )
+    return observation(sfts, sqrt_sx=noise_floors(arguments), ephemeris=ephemeris(arguments), fmin=f, fmax=f)
 
 
-def _from_times(arguments: argparse.Namespace) -> FstatData:
+def _from_times(arguments: argparse.Namespace) -> Observation:
     times = ("timestampsFiles",) if arguments.timestampsFiles else ("minStartTime", "duration")
     missing = [option for option in ("IFOs", *times, "assumeSqrtSX") if getattr(arguments, option) is None]
     if missing:
@@ -122,22 +114,12 @@ def _from_times(arguments: argparse.Namespace) -> FstatData:
     if arguments.maxStartTime is not None:
         raise ValueError("--maxStartTime goes with --DataFiles only: give --duration instead.")
     timestamps = arguments.timestampsFiles
-    half = 16 / arguments.Tsft if arguments.Tsft > 0 else 1.0  # some bins beside the Doppler shift
-    empty = simulate_sfts(
+    return observation(
         arguments.IFOs,
         arguments.minStartTime,
         arguments.duration,
-        ANY_FREQUENCY - half,
-        ANY_FREQUENCY + half,
-        tsft=arguments.Tsft,
-        sqrt_sx=None,
         timestamps=None if timestamps is None else read_timestamps(timestamps, arguments.IFOs),
-    )
-    return prepare(
-        empty,
-        ANY_FREQUENCY,
-        ANY_FREQUENCY + 0.25 / (empty.end - empty.start),
+        tsft=arguments.Tsft,
         sqrt_sx=noise_floors(arguments),
         ephemeris=ephemeris(arguments),
-        guard=0.0,
     )

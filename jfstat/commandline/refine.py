@@ -1,4 +1,4 @@
-"""From SFT files and a file of candidates to a file of refined candidates: `jfstat refine`."""
+"""`jfstat refine`: candidates of a file refined with SFT files."""
 
 from __future__ import annotations
 
@@ -7,31 +7,46 @@ import re
 import sys
 import time
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from jfstat.candidates.tables import check_writable, column_unit, read_candidates, write_candidates
+from jfstat.candidates.tables import AnyTable, check_writable, parameter_columns, read_candidates, write_candidates
 from jfstat.commandline.inputs import add_data_files, read_band
-from jfstat.commandline.options import add_preparation, ephemeris, gps, noise_floors, whole_second, words
+from jfstat.commandline.options import add_preparation, ephemeris, noise_floors, reference_time, words
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.plan import drift_range
 from jfstat.data.prepare import prepare
-from jfstat.followup.candidates import columns_of, impossible, usual_names
+from jfstat.followup.candidates import NEEDED, impossible, usual_names
 from jfstat.followup.refine import refine
-from jfstat.geometry.barycenter import DOPPLER
-from jfstat.geometry.orbit import orbit_speed
-from jfstat.parameters import is_parameter, spin_order
-from jfstat.templates import ORBIT_FIELDS, Orbit
+from jfstat.geometry.doppler import doppler_speed, drift_range
+from jfstat.parameters import ORBIT_FIELDS, is_parameter, spin_order, unit
+from jfstat.templates import Orbit
+from jfstat.times import TimeLike, gps_time
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+    from jfstat.commandline.options import Subparsers
+    from jfstat.validation import NumberLike
 
 WIDEST = 1.0
-"""Candidates whose frequencies span less than this are refined from one set of prepared data, Hz."""
+"""Candidates whose frequencies span less than this, Hz, share prepared data."""
 MARGIN_HZ, MARGIN_SKY, MARGIN_BINS = 0.01, 1e-4, 20.0
-"""Room around candidates: in frequency, Hz; relative to it, which a wrong sky position may cost in short data; and for
-the k-th derivative in units of 1/T^(k+1)."""
+"""Room around candidates: in frequency, Hz; relative to the frequency, for wrong sky positions in short data; and in
+the k-th derivative, in units of 1/T^(k+1)."""
 
 
-def add_parser(subparsers: Any) -> None:
+class RefineOptions(TypedDict):
+    """Options that all calls of `refine` get; see there."""
+
+    parameters: Sequence[str] | None
+    bounds: dict[str, tuple[float, float]]
+    starts: int | None
+    reftime: TimeLike | None
+
+
+def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "refine",
@@ -72,7 +87,7 @@ def add_parser(subparsers: Any) -> None:
     )
     fit.add_argument(
         "--refTime",
-        type=gps,
+        type=reference_time,
         metavar="GPS",
         help="reference time of the candidates if their file does not name it, GPS s or UTC (default: data start)",
     )
@@ -101,18 +116,17 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--candidates {arguments.candidates} holds no candidates: nothing is to be refined.")
     if arguments.outputFstat is not None:
         check_writable(arguments.outputFstat)
-    reftime = whole_second(arguments.refTime, "--refTime")
-    reftime = found.meta.get("reftime", reftime)
+    reftime = found.meta.get("reftime", arguments.refTime)
     if reftime is None and any((spin_order(name) or 0) > 0 and np.any(found[name] != 0) for name in found.colnames):
         raise ValueError(f"--refTime is missing: {arguments.candidates} does not say when its frequencies hold.")
-    options = {
+    options: RefineOptions = {
         "parameters": arguments.parameters,
-        "bounds": bounds(arguments.bounds),
+        "bounds": _bounds(arguments.bounds),
         "starts": arguments.starts,
         "reftime": reftime,
     }
     began = time.perf_counter()
-    refined = refine_by_bands(arguments, found, options)
+    refined: Any = _refine_by_bands(arguments, found, options)
     elapsed = time.perf_counter() - began
     converged = np.asarray(refined["converged"])
     print(f"{int(np.sum(converged))} of {len(refined)} candidate(s) converged in {elapsed:.1f} s")
@@ -121,59 +135,65 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"  {count:6d} {message}")
     if np.any(converged):
         loudest = int(np.argmax(np.where(converged, refined["twoF"], -np.inf)))
-        print_candidate(refined[loudest], refined.meta)
+        _print_candidate(refined, loudest)
     if arguments.outputFstat is not None:
         print(f"wrote {len(refined)} candidates to {write_candidates(refined, arguments.outputFstat)}")
 
 
-def print_candidate(row: Any, meta: dict[str, Any]) -> None:
-    """Print a refined candidate, a parameter a line with its error and unit."""
-    print(f"loudest, at reference time GPS {meta['reftime']}:")
-    for name in row.colnames:
+def _print_candidate(table: AnyTable, index: int) -> None:
+    """Print a row of refined candidates, each parameter on a line with its error and unit."""
+    print(f"loudest, at reference time GPS {table.meta['reftime']}:")
+    for name in table.colnames:
+        value = table[name][index]
         if name == "twoF" or name.startswith("twoF_"):
-            print(f"  {name:8s} {float(row[name]):.4f}")
+            print(f"  {name:8s} {float(value):.4f}")
         elif is_parameter(name):
-            print(f"  {name:8s} {plain(row[name]):.16g} {error_of(row, name)} {column_unit(name)}".rstrip())
-    print(f"  {row['message']}")
+            print(f"  {name:8s} {_plain(value):.16g} {_error_of(table, index, name)} {unit(name)}".rstrip())
+    print(f"  {table['message'][index]}")
 
 
-def plain(x: Any) -> float:
+def _plain(x: NumberLike) -> float:
     """A number without its unit."""
     return float(getattr(x, "value", x))
 
 
-def error_of(row: Any, name: str) -> str:
-    """Error of a parameter in words."""
-    if f"{name}_error" not in row.colnames:
+def _error_of(table: AnyTable, index: int, name: str) -> str:
+    """A parameter's error in words."""
+    if f"{name}_error" not in table.colnames:
         return "(fixed)"
-    error = plain(row[f"{name}_error"])
+    error = _plain(table[f"{name}_error"][index])
     return f"+- {error:.2g}" if np.isfinite(error) else "(no error)"
 
 
-def refine_by_bands(arguments: argparse.Namespace, found: Any, options: dict[str, Any]) -> Any:
-    """The table of all candidates, refined from data prepared for one narrow band after the other.
+def _refine_by_bands(arguments: argparse.Namespace, found: AnyTable, options: RefineOptions) -> QTable:
+    """The table of all candidates, refined with data prepared for one narrow band after the other.
 
-    Candidates in bands that the files do not hold get a message only; unless that is so for all.
+    Candidates outside the band of the files only get a message.
+
+    Raises
+    ------
+    ValueError
+        If no candidate can be refined.
     """
     from astropy.table import vstack
 
-    columns = columns_of(found)
-    if options["parameters"] is None:  # the same for all bands
+    columns = parameter_columns(found, "found", NEEDED)
+    if options["parameters"] is None:  # decided once, so that all bands have the same
         options = {**options, "parameters": usual_names(columns)}
     problems = impossible(columns)
     sound = np.array([not problem for problem in problems])
-    waiting = alike(columns["freq"], sound)
+    waiting = _alike(columns["freq"], sound)
     tables, rows = [], []
     data, error = None, ValueError(f"--candidates {arguments.candidates} holds no sound candidate: see its columns.")
     while waiting:
         members = waiting.pop(0)
         try:
-            data = prepared(arguments, {name: x[members] for name, x in columns.items()}, options["reftime"])
+            data = _prepared(arguments, {name: x[members] for name, x in columns.items()}, options["reftime"])
         except ValueError as problem:
             error = problem
             if len(members) == 1:
                 problems[members[0]] = f"not refined: {problem}"
-            else:  # one may spoil the others
+            else:  # the reason may be a single one of them
                 waiting[:0] = np.array_split(members, 2)
             continue
         tables.append(refine(data, found[members], progress=sys.stderr.isatty(), **options))
@@ -181,28 +201,28 @@ def refine_by_bands(arguments: argparse.Namespace, found: Any, options: dict[str
     if data is None:
         raise error
     rest = np.array([row for row, problem in enumerate(problems) if problem], int)
-    if len(rest):  # they fit no data: with any, they get a row
+    if len(rest):  # they fit no data: any data give them a row
         table = refine(data, found[rest], progress=False, **options)
         table["message"] = [problems[row] for row in rest]
         tables.append(table)
         rows.append(rest)
     meta = tables[0].meta
-    for table in tables:  # the same for all, but vstack would append lists to each other
+    for table in tables:  # meta is the same for all, but vstack would concatenate its lists
         table.meta = {}
-    refined = vstack(tables)[np.argsort(np.concatenate(rows))]
+    refined: Any = vstack(tables)[np.argsort(np.concatenate(rows))]
     refined.meta = meta
     return refined
 
 
-def prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], reftime: Any) -> FstatData:
-    """Data of the band around some candidates, with room on both sides as far as the files go.
+def _prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], reftime: TimeLike | None) -> FstatData:
+    """Data of the band around some candidates, with room on both sides as far as the files allow.
 
     Parameters
     ----------
     arguments : Namespace
     columns : dict of (n,) float64 ndarrays
-        From `columns_of`, sound rows only.
-    reftime : int or None
+        From `parameter_columns`, sound rows only.
+    reftime : number, GPSTime or None
         GPS time at which they hold.
     """
     low, high = float(columns["freq"].min()), float(columns["freq"].max())
@@ -217,10 +237,9 @@ def prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], reft
         (first - MARGIN_BINS / span ** (k + 1), last + MARGIN_BINS / span ** (k + 1))
         for k, (first, last) in enumerate(fdots, 1)
     ]
-    reftime = sfts.start if reftime is None else reftime
-    drift_low, drift_high = drift_range(fdots, sfts.start - reftime, sfts.end - reftime)
-    speed = 0.0 if orbit is None else float(np.max(orbit_speed(orbit)))
-    shift = (DOPPLER + speed * (1 + DOPPLER)) * (high + margin)
+    since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(sfts.start))
+    drift_low, drift_high = drift_range(fdots, since, since + span)
+    shift = float(np.max(doppler_speed(orbit))) * (high + margin)
     first, last = float(sfts.frequencies[0]), float(sfts.frequencies[-1])
     return prepare(
         sfts,
@@ -232,11 +251,11 @@ def prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], reft
         arguments.guard,
         orbit=orbit,
         fdots=fdots or None,
-        bank=False,
+        filters=False,
     )
 
 
-def alike(frequencies: np.ndarray, sound: np.ndarray) -> list[np.ndarray]:
+def _alike(frequencies: np.ndarray, sound: np.ndarray) -> list[np.ndarray]:
     """Sound rows in groups that span less than `WIDEST` in frequency."""
     groups: list[list[int]] = []
     for row in np.argsort(frequencies, kind="stable"):
@@ -249,7 +268,7 @@ def alike(frequencies: np.ndarray, sound: np.ndarray) -> list[np.ndarray]:
     return [np.array(group) for group in groups]
 
 
-def bounds(texts: list[list[str]]) -> dict[str, tuple[float, float]]:
+def _bounds(texts: list[list[str]]) -> dict[str, tuple[float, float]]:
     """Limits of parameters, from words such as ``f1dot=-1e-9:0``."""
     limits = {}
     for text in (word for given in texts for word in given):

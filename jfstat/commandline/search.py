@@ -1,4 +1,4 @@
-"""From options and SFT files to a file of candidates: `jfstat search`."""
+"""`jfstat search`: SFT files searched with a bank of templates, to a file of candidates."""
 
 from __future__ import annotations
 
@@ -6,36 +6,40 @@ import argparse
 import re
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jfstat.candidates.tables import check_writable, write_candidates
+from jfstat.candidates.tables import AnyTable, check_writable, write_candidates
 from jfstat.commandline.banks import add_templates, templates_of
 from jfstat.commandline.inputs import add_data_files, read_band
 from jfstat.commandline.options import (
     add_preparation,
     ephemeris,
-    gps,
     noise_floors,
     number,
     numbers,
     option_type,
-    whole_second,
+    reference_time,
 )
-from jfstat.data.fstatdata import FstatData
+from jfstat.data.observation import observation
 from jfstat.data.prepare import prepare
 from jfstat.searching.driver.cost import estimated_seconds
-from jfstat.searching.driver.plan import search_plan, share
-from jfstat.searching.search import all_fit, search
+from jfstat.searching.driver.plan import search_plan
+from jfstat.searching.driver.work import Share, Work, stacked_bank
+from jfstat.searching.reduce.keep import Keep
+from jfstat.searching.search import search
 from jfstat.searching.session.processes import first_does, is_first
-from jfstat.sfts.container import SFTs
+from jfstat.statistic.backends.choice import NAMES
+
+if TYPE_CHECKING:
+    from jfstat.commandline.options import Subparsers
 
 
 @option_type("a unit of work: give 3/64 for the third of 64")
-def unit(word: str) -> tuple[int, int]:
+def _unit(word: str) -> tuple[int, int]:
     """(i, n) from i/n."""
     found = re.fullmatch(r"(\d+)/(\d+)", word)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
@@ -43,7 +47,7 @@ def unit(word: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "search",
@@ -63,7 +67,7 @@ def add_parser(subparsers: Any) -> None:
     )
     bank.add_argument(
         "--refTime",
-        type=gps,
+        type=reference_time,
         metavar="GPS",
         help="reference time of frequency and spin-down in the SSB, GPS s or UTC (default: data start)",
     )
@@ -111,9 +115,14 @@ def add_parser(subparsers: Any) -> None:
         "then stop after the batch, with exit status 128 + signal",
     )
     work.add_argument(
-        "--unit", type=unit, metavar="I/N", help="do the I-th of N parts of the work; jfstat merge joins their files"
+        "--unit", type=_unit, metavar="I/N", help="do the I-th of N parts of the work; jfstat merge joins their files"
     )
     work.add_argument("--batchSize", type=int, metavar="N", help="templates at a time on a device (default: by memory)")
+    work.add_argument(
+        "--backend",
+        choices=NAMES,
+        help="what computes 2F: library runs everywhere, triton on NVIDIA GPUs (default: the fastest that is usable)",
+    )
     work.add_argument(
         "--devices", type=int, metavar="N", help="divide the work among the first N devices of this machine; 0: all"
     )
@@ -144,38 +153,38 @@ def run(arguments: argparse.Namespace) -> None:
     mesh = _mesh(arguments)  # before JAX computes anything
     fmin, fmax = arguments.Freq, arguments.Freq + arguments.FreqBand
     templates = templates_of(arguments)
-    # rather now than after the search
+    # fail now rather than after the search
     first_does(lambda: arguments.outputFstat and check_writable(arguments.outputFstat), arguments.distributed)
     say = print if is_first() else lambda *words: None
-    reftime = whole_second(arguments.refTime, "--refTime")
+    reftime = arguments.refTime
     if templates.table is not None and templates.table.reftime is not None:
-        if reftime not in (None, templates.table.reftime):
-            raise ValueError(f"--refTime is {reftime} and --gridFile's {templates.table.reftime}: leave --refTime out.")
-        reftime = templates.table.reftime
+        own = templates.table.reftime.common
+        if reftime is not None and own != reftime:
+            raise ValueError(f"--refTime is {reftime} and --gridFile's {own.plain}: leave --refTime out.")
+        reftime = own
     sfts = read_band(arguments, fmin, fmax, arguments.guard, templates.orbit, templates.fdots, reftime)
     # a band of no width is one frequency, as in ComputeFstatistic_v2: less than a bin wide
     fmax = max(fmax, fmin + 0.25 / (sfts.end - sfts.start))
 
-    def prepared(sfts: SFTs, fdots: list[tuple[float, float]]) -> FstatData:
-        floors, tables = noise_floors(arguments), ephemeris(arguments)
-        return prepare(sfts, fmin, fmax, reftime, floors, tables, arguments.guard, orbit=templates.orbit, fdots=fdots)
-
-    data = prepared(sfts, templates.fdots)
-    bank = templates.bank(data)
-    if templates.mismatch is not None and not all_fit(data, bank):
-        # a lattice reaches beyond its ranges by up to a cell, which far from the reference time is a drift to allow for
-        data = prepared(sfts, [(float(x.min()), float(x.max())) for x in np.asarray(bank.fkdot)[:, 1:].T])
+    floors, tables, fdots = noise_floors(arguments), ephemeris(arguments), templates.fdots
+    bank = None
+    if templates.mismatch is not None:
+        # the lattice first: it extends beyond its ranges by up to a cell, and the band must be prepared for that
+        observed = observation(sfts, sqrt_sx=floors, reftime=reftime, ephemeris=tables, fmin=fmin, fmax=fmax)
+        bank = templates.bank(observed, 0.5 * (fmin + fmax), fmax)
+        fdots = [(float(x.min()), float(x.max())) for x in np.asarray(bank.fkdot)[:, 1:].T]
+    data = prepare(sfts, fmin, fmax, reftime, floors, tables, arguments.guard, orbit=templates.orbit, fdots=fdots)
+    bank = templates.bank(data) if bank is None else bank
     del sfts  # prepared data are all that is needed; SFTs may fill the memory
     say(data)
-    plan = search_plan(data, bank, arguments.batchSize)
+    plan = search_plan(data, bank, arguments.batchSize, backend=arguments.backend)
     parts = "" if len(plan.bands) == 1 else f", the band in {len(plan.bands)} parts"
     n = len(np.asarray(bank.alpha))
     say(f"{n} template(s), {n * data.layout.n_frequencies:.3e} values of 2F")
     say(f"needs {plan.device_bytes / 1e9:.2f} GB of memory, {plan.batch_size} template(s) at a time{parts}")
     if arguments.countTemplates:
-        seconds = estimated_seconds(data, bank, plan)
-        begin, end = share(len(plan.batches) * len(plan.bands), arguments.unit)
-        seconds *= (end - begin) / (len(plan.batches) * len(plan.bands))
+        share = None if arguments.unit is None else Share.of(arguments.unit)
+        seconds = estimated_seconds(Work(data, stacked_bank(bank), Keep(1000, None), share), plan)
         say(f"would take {seconds:.3g} s ({seconds / 3600:.3g} h) on one {jax.devices()[0].device_kind} device")
         return
     top, threshold = arguments.NumCandidatesToKeep, arguments.TwoFthreshold
@@ -194,6 +203,7 @@ def run(arguments: argparse.Namespace) -> None:
         olgx=arguments.oLGX,
         cluster=arguments.cluster,
         unit=arguments.unit,
+        backend=arguments.backend,
     )
     if not is_first():
         return
@@ -204,8 +214,8 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")
 
 
-def print_loudest(found: Any) -> None:
-    """Print the loudest candidate, a parameter a line with its unit, and how likely noise is as loud."""
+def print_loudest(found: AnyTable) -> None:
+    """Print the loudest candidate, each parameter on a line with its unit, and the false-alarm probability."""
     if len(found) == 0:
         print("no candidate at or above --TwoFthreshold")
         return
@@ -220,7 +230,7 @@ def print_loudest(found: Any) -> None:
 
 
 def _mesh(arguments: argparse.Namespace) -> Mesh | None:
-    """All devices to divide the work among; None for one alone."""
+    """The devices among which to divide the work; None for a single one."""
     if arguments.distributed:
         jax.distributed.initialize(arguments.coordinator, arguments.numProcesses, arguments.processId)
         return Mesh(np.array(jax.devices()), ("templates",))

@@ -1,9 +1,9 @@
-"""From options to simulated SFT files: `jfstat simulate`."""
+"""`jfstat simulate`: SFT files with simulated noise and signals."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING
 
 from jfstat.commandline.inputs import read_timestamps
 from jfstat.commandline.options import (
@@ -19,13 +19,17 @@ from jfstat.commandline.options import (
     words,
 )
 from jfstat.commandline.sources import KEYS, read_sources, signal
+from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import read_sfts
 from jfstat.sfts.writing import write_sfts
 from jfstat.simulate.simulate import inject, simulate_sfts
 from jfstat.templates import Amplitude, Doppler
 
+if TYPE_CHECKING:
+    from jfstat.commandline.options import Subparsers
 
-def add_parser(subparsers: Any) -> None:
+
+def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "simulate",
@@ -116,7 +120,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"wrote {path}")
 
 
-def _simulated(arguments: argparse.Namespace, signals: list[tuple[Doppler, Amplitude]]) -> Any:
+def _simulated(arguments: argparse.Namespace, signals: list[tuple[Doppler, Amplitude]]) -> SFTs:
     times = ("timestampsFiles",) if arguments.timestampsFiles else ("startTime", "duration")
     missing = [option for option in ("IFOs", *times, "fmin", "Band") if getattr(arguments, option) is None]
     if missing:

@@ -1,4 +1,4 @@
-"""From options and source files to signals: pairs of Doppler and Amplitude."""
+"""Reading signals, pairs of Doppler and Amplitude, from options and from files of sources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPINS = ("f1dot", "f2dot", "f3dot")
 NEEDED = ("Alpha", "Delta", "Freq")
 AMPLITUDES = ("h0", "cosi", "aPlus", "aCross", "psi", "phi0")
 KEYS = (*NEEDED, *SPINS, *AMPLITUDES, "refTime", *(option for option, _, _ in ORBIT_OPTIONS.values()))
-"""What a source may have, spelled as in Makefakedata_v5."""
+"""Parameters of a source, spelled as in Makefakedata_v5."""
 
 
 def read_sources(text: str) -> list[tuple[Doppler, Amplitude]]:
@@ -27,13 +27,13 @@ def read_sources(text: str) -> list[tuple[Doppler, Amplitude]]:
     ----------
     text : str
         Comma-separated: names of files, which may have wildcards, and sources in braces such as
-        ``{Alpha=1; Delta=0.3; Freq=100; refTime=1167458304; h0=1e-24; cosi=0}``. Files have a ``key = value`` a line,
-        comments after ``#`` or ``%``, and a ``[name]`` line before each source if there are several.
+        ``{Alpha=1; Delta=0.3; Freq=100; refTime=1167458304; h0=1e-24; cosi=0}``. Files have lines ``key = value``,
+        comments after ``#`` or ``%``, and, if there are several sources, a line ``[name]`` before each.
 
     Raises
     ------
     ValueError
-        If a file cannot be read or a source is not complete.
+        If a file cannot be read or a source is incomplete.
     """
     signals = []
     for part in re.findall(r"\{[^}]*\}|[^,{}]+", text):
@@ -77,14 +77,14 @@ def _pairs(lines: list[str], where: str) -> dict[str, str]:
 
 
 def signal(values: Mapping[str, str | float | None], where: str) -> tuple[Doppler, Amplitude]:
-    """One signal from its parameters, words or numbers.
+    """One signal from its parameters, given as words or numbers.
 
     Parameters
     ----------
     values : mapping
-        From some of `KEYS`; None counts as absent.
+        By `KEYS`; None counts as absent.
     where : str
-        For errors.
+        For error messages.
 
     Raises
     ------
@@ -102,13 +102,13 @@ def signal(values: Mapping[str, str | float | None], where: str) -> tuple[Dopple
             raise ValueError(f"{', '.join(missing)} must be given")
         order = max((k for k, name in enumerate(SPINS, 1) if name in given), default=0)
         fkdot = [given["Freq"], *(given.get(name, 0.0) for name in SPINS[:order])]
-        doppler = Doppler(given["Alpha"], given["Delta"], fkdot, given.get("refTime"), orbit(given))
+        doppler = Doppler(given["Alpha"], given["Delta"], fkdot, given.get("refTime"), _orbit(given))
         return doppler, amplitude(given)
     except (ValueError, argparse.ArgumentTypeError) as error:
         raise ValueError(f"source {where}: {error}") from None
 
 
-def orbit(given: Mapping[str, float | None]) -> Orbit | None:
+def _orbit(given: Mapping[str, float | None]) -> Orbit | None:
     """The orbit among a source's parameters, or None without ``orbitasini``."""
     fields = {name: given.get(option) for name, (option, _, _) in ORBIT_OPTIONS.items()}
     fields = {name: value for name, value in fields.items() if value is not None}

@@ -1,4 +1,4 @@
-"""From a detector's wide series to the band series that searches use: low-passed, decimated, ready to interpolate."""
+"""Low-passes and decimates wide series to the band series of searches, and filters these for interpolation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jfstat.data.grid import Grid
 
 
 def taper(frequency: np.ndarray, half_pass: float, half_stop: float) -> np.ndarray:
-    """Low-pass response: 1 up to `half_pass`, 0 from `half_stop` on, smooth to all orders between (Planck's taper).
+    """Low-pass response: 1 up to `half_pass`, 0 from `half_stop` on, and infinitely smooth between (Planck's taper).
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ def taper(frequency: np.ndarray, half_pass: float, half_stop: float) -> np.ndarr
 
 
 MAX_TERMS = 26
-"""More than any band needs: 2 J_26(2) is 1e-26."""
+"""More terms than any band needs: 2 J_26(2) is 1e-26."""
 _SERIES = np.array([[1.0 / (factorial(m) * factorial(m + p)) for m in range(12)] for p in range(MAX_TERMS)])
-"""Coefficients 1/(m! (m+p)!) of the power series of J_p; twelve are exact to rounding up to 2."""
+"""Coefficients 1/(m! (m+p)!) of the power series of J_p; twelve are exact to rounding for arguments up to 2."""
 _FACTORS = np.array([(1.0 if p == 0 else 2.0) * 1j**p for p in range(MAX_TERMS)])
 """eps_p i^p."""
 
@@ -63,7 +63,7 @@ def interpolation_filter(angle: jax.Array, p: ArrayLike) -> jax.Array:
 
 
 def terms_needed(angle: float, tolerance: float) -> int:
-    """Number P of terms for which the first one left out, ``2 |J_P(angle)|``, is below `tolerance`."""
+    """Number P of terms such that the first neglected one, ``2 |J_P(angle)|``, is below `tolerance`."""
     edge = jnp.array([angle])
     return next(p for p in range(1, MAX_TERMS) if abs(interpolation_filter(edge, p)[0]) < tolerance)
 
@@ -88,10 +88,10 @@ def decimated_spectrum(
     Returns
     -------
     (n_out,) complex128 ndarray
-        In FFT order, scaled so that its inverse FFT is the band series, of n_out samples. The phase that the shift by
-        `offset_bins` takes off is zero at the grid's epoch, like that of the series itself.
+        In FFT order, scaled so that its inverse FFT is the band series of n_out samples. The shift by `offset_bins`
+        removes a phase that is zero at the grid's epoch, like the heterodyne of the series itself.
     """
-    # in place, because this is where `prepare` needs most memory
+    # in place, because `prepare` needs most memory here
     spectrum = np.asarray(fft.fft(series.astype(np.complex128), overwrite_x=True))
     # in FFT order: non-negative frequencies first
     positive, negative = -(-n_out // 2), n_out // 2
@@ -106,18 +106,18 @@ def decimated_spectrum(
 
 
 def _slice_around(spectrum: np.ndarray, start: int, n: int) -> np.ndarray:
-    """Entries ``start`` to ``start + n - 1`` of a spectrum, which continues periodically."""
+    """Entries ``start`` to ``start + n - 1`` of a spectrum that is continued periodically."""
     start %= len(spectrum)
     first = spectrum[start : start + n]
     return first if len(first) == n else np.concatenate([first, spectrum[: n - len(first)]])
 
 
 @partial(jax.jit, static_argnames=("terms", "padding"))
-def interpolation_bank(spectrum: ArrayLike, reach: ArrayLike, terms: int, padding: int) -> tuple[jax.Array, jax.Array]:
-    """The band series and its bank of P filtered copies.
+def filtered_series(spectrum: ArrayLike, reach: ArrayLike, terms: int, padding: int) -> tuple[jax.Array, jax.Array]:
+    """The band series, and the outputs of the P interpolation filters for it.
 
-    The series at a time d samples away from sample n, |d| <= reach, is ``sum_p bank[p, n] T_p(d / reach)``; the error
-    is about ``2 |J_P(w reach)|`` of a component at w rad per sample.
+    The series at a time d samples away from sample n, |d| <= reach, is ``sum_p filtered[p, n] T_p(d / reach)``; the
+    error is about ``2 |J_P(w reach)|`` of a component at w rad per sample.
 
     Parameters
     ----------
@@ -133,18 +133,18 @@ def interpolation_bank(spectrum: ArrayLike, reach: ArrayLike, terms: int, paddin
     Returns
     -------
     series : (n,) complex64
-    bank : (terms, 2, n + 2 padding) float32
-        Real and imaginary part apart: all that is done with them is real, and vectorises on a CPU.
+    filtered : (terms, 2, n + 2 padding) float32
+        Real and imaginary parts separately: all operations on them are real, and vectorise on a CPU.
     """
     spectrum = jnp.asarray(spectrum)
     n = spectrum.shape[0]
     w = 2 * jnp.pi * jnp.fft.fftfreq(n)
 
-    # float64 up to the last transform keeps the rounding independent of the length; the transforms themselves are in
-    # single precision, which halves their time. One term after the other, so that memory holds little but the bank.
-    def add_term(p: jax.Array, bank: jax.Array) -> jax.Array:
+    # float64 before the last transform makes the rounding error independent of the length; the transforms are in
+    # single precision, which halves their time. Terms are computed one after the other to save memory.
+    def add_term(p: jax.Array, filtered: jax.Array) -> jax.Array:
         term = jnp.fft.ifft((spectrum * interpolation_filter(w * reach, p)).astype(jnp.complex64))
-        return bank.at[p, :, padding : padding + n].set(jnp.stack([term.real, term.imag]))
+        return filtered.at[p, :, padding : padding + n].set(jnp.stack([term.real, term.imag]))
 
-    bank = jax.lax.fori_loop(0, terms, add_term, jnp.zeros((terms, 2, n + 2 * padding), jnp.float32))
-    return jnp.fft.ifft(spectrum.astype(jnp.complex64)), bank
+    filtered = jax.lax.fori_loop(0, terms, add_term, jnp.zeros((terms, 2, n + 2 * padding), jnp.float32))
+    return jnp.fft.ifft(spectrum.astype(jnp.complex64)), filtered

@@ -1,28 +1,25 @@
-"""From the band series and one template to Fa and Fb at its frequency, by a direct sum over samples."""
+"""Fa and Fb of one template by a direct sum over all samples of the band series, in float64."""
 
 from __future__ import annotations
-
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 
-from jfstat.data.fstatdata import FstatData
-from jfstat.data.timing import cubic, node_times, reference_offset, without_whole_cycles
-from jfstat.geometry.source import patterns, source_delay, spin_down_phase
+from jfstat.data.bandseries import Band
+from jfstat.data.blocks import cubic, node_times, without_whole_cycles
+from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.lengths import largest_divisor
-from jfstat.templates import Doppler
 
 FINER = 8
-"""Samples of a block from which on the direct sum takes shorter ones."""
+"""Blocks of at least this many samples are halved for the direct sum."""
 
 
-def block_sums(series: jax.Array, phase: jax.Array, a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Sum over blocks and samples of a x exp(-2 pi i phase) and b x exp(-2 pi i phase).
+def _block_sums(series: jax.Array, phase: jax.Array, a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Sums over blocks and samples of a x exp(-2 pi i phase) and b x exp(-2 pi i phase).
 
-    In float64 throughout, unlike the resampled band: this sum is what optimisers and samplers differentiate, and in
-    float32 its rounding, 1e-7 of 2F, would show in differences over small steps.
+    All in float64, unlike the resampled band: optimisers and samplers differentiate this sum, and rounding errors of
+    float32, 1e-7 of 2F, would show in differences over small steps.
 
     Parameters
     ----------
@@ -39,39 +36,33 @@ def block_sums(series: jax.Array, phase: jax.Array, a: jax.Array, b: jax.Array) 
     powers = jnp.stack([jnp.ones_like(u), u, u * u, u**3])
     angle = (-2 * jnp.pi) * (phase @ powers)
     rotated = series.astype(jnp.complex128) * jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
-    # a and b are cubics as well, so that four moments of each block serve both
+    # a and b are cubics too, so that four moments of each block are enough for both
     moments = rotated @ powers.T.astype(jnp.complex128)
     return jnp.sum(moments * a.astype(moments.dtype)), jnp.sum(moments * b.astype(moments.dtype))
 
 
-def heterodyned_cycles(data: FstatData, point: Doppler, trajectory: Trajectory, t: jax.Array) -> jax.Array:
-    """Phase of a template less that of the series' heterodyne at detector times, cycles; float64, shaped like `t`."""
-    since = source_delay(trajectory, point, t) - reference_offset(data, point)
-    # the large term, frequency times time, in two parts that are both small enough for float64
-    cycles = point.fkdot[0] * since + (point.fkdot[0] - data.band.heterodyne) * t
-    return cycles + spin_down_phase(point.fkdot, t + since)
-
-
 def detector_sums(
-    data: FstatData, point: Doppler, series: jax.Array, trajectory: Trajectory, response: jax.Array
+    band: Band, block: int, source: Source, series: jax.Array, trajectory: Trajectory, response: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Fa and Fb of one detector, () complex128: the paper's equations 3 and 4 as sums over the detector's samples.
+    """Fa and Fb of one detector, () complex128: the paper's equations 3 and 4 as sums over samples.
 
-    Fa = integral of x(t) a(t) exp(-2 pi i phi(t)) dt with x whitened and weighted, phi = 0 at the reference time.
+    Fa = integral of x(t) a(t) exp(-2 pi i phi(t)) dt with x whitened and weighted, and phi zero at the data's mid-time.
+
+    Parameters
+    ----------
+    band : Band
+    block : int
+        Samples of the blocks in which timing is a cubic.
+    source : Source
+    series : (N,) complex64
+    trajectory, response : Trajectory, (3, 3) float64
+        Of the detector.
     """
-    band, layout = data.band, data.layout
-    block = layout.block if point.orbit is None else layout.block_orbit
-    if block >= FINER:  # a sixteenth of the searches' error, for little
+    if block >= FINER:  # at little cost, a sixteenth of the error of searches
         block = largest_divisor(block, block / 2)
     blocks = series.reshape(-1, block)
     t = node_times(band.start, band.dt, block, blocks.shape[0])
-    cycles = heterodyned_cycles(data, point, trajectory, t)
-    a, b = patterns(trajectory, response, point, t)
-    sum_a, sum_b = block_sums(blocks, cubic(without_whole_cycles(cycles)), cubic(a), cubic(b))
+    cycles = source.heterodyned_cycles(trajectory, t, band.heterodyne)
+    a, b = source.patterns(response, trajectory.sidereal(t))
+    sum_a, sum_b = _block_sums(blocks, cubic(without_whole_cycles(cycles)), cubic(a), cubic(b))
     return sum_a * band.dt.astype(sum_a.dtype), sum_b * band.dt.astype(sum_b.dtype)
-
-
-def fa_fb(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]:
-    """Fa and Fb of every detector at ``point.fkdot``, (D,) complex128 each."""
-    one = partial(detector_sums, data, point)
-    return jax.vmap(one)(data.series, data.trajectory, data.response)

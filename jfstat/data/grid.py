@@ -18,7 +18,7 @@ class Grid:
     dt : float
         Spacing, s.
     n : int
-        Number of samples; the grid is taken as periodic by the filters, so both its ends must be quiet.
+        Number of samples. The filters treat the series as periodic, so it must vanish at both ends.
     """
 
     epoch: int

@@ -1,43 +1,54 @@
-"""How much memory prepared data take on a device, and how much it has."""
+"""Memory that prepared data need, and memory that a device has."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import jax
 
-from jfstat.data.fstatdata import FstatData, Layout
+from jfstat.data.bandseries import Layout
+from jfstat.data.fstatdata import FstatData
 
 FLOAT32 = 4
 """Bytes."""
 
 
-def bank_bytes(layout: Layout, n_detectors: int) -> int:
-    """Memory of the interpolation banks."""
+class Device(Protocol):
+    """The parts of a `jax.Device` that are used here."""
+
+    @property
+    def platform(self) -> str: ...
+    @property
+    def device_kind(self) -> str: ...
+    def memory_stats(self) -> dict[str, int] | None: ...
+
+
+def filter_bytes(layout: Layout, n_detectors: int) -> int:
+    """Memory of the filtered series, bytes."""
     return n_detectors * layout.terms * 2 * FLOAT32 * (layout.n_band + 2 * layout.padding)
 
 
 def data_bytes(data: FstatData) -> int:
-    """Device memory that prepared data take."""
+    """Device memory of prepared data, bytes."""
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(data))
 
 
-def device_of(data: FstatData) -> Any:
-    """The device on which the data lie, or else the default one."""
+def device_of(data: FstatData) -> Device:
+    """The device that holds the data, or the default one for data on the host."""
     leaf = data.series
     return next(iter(leaf.devices())) if isinstance(leaf, jax.Array) else jax.devices()[0]
 
 
-def total_bytes(device: Any) -> int | None:
-    """Memory that JAX may use on a device; None where it does not say, as on a CPU."""
+def total_bytes(device: Device) -> int | None:
+    """Memory that JAX may use on a device; None if unknown, as on a CPU."""
     return _statistics(device).get("bytes_limit")
 
 
-def free_bytes(device: Any) -> int | None:
-    """Memory that a device has free; None where it does not say, as on a CPU."""
+def free_bytes(device: Device) -> int | None:
+    """Free memory of a device; None if unknown, as on a CPU."""
     total = total_bytes(device)
     return None if total is None else total - _statistics(device).get("bytes_in_use", 0)
 
 
-def _statistics(device: Any) -> dict[str, int]:
+def _statistics(device: Device) -> dict[str, int]:
     return {} if device.platform == "cpu" else device.memory_stats() or {}

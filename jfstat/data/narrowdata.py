@@ -1,59 +1,149 @@
-"""What `narrow` returns: the data around one template, compressed to some hundred samples, as a pytree."""
+"""Narrow data: the data around one template, compressed to some hundred samples, and their Fa and Fb."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import jax
+import jax.core
+import jax.numpy as jnp
 
-from jfstat.data.fstatdata import static
-from jfstat.geometry.nearby import Sites
+from jfstat.data.fstatdata import plain_time
+from jfstat.data.observation import Observation
+from jfstat.geometry.antenna import pattern_coefficients
+from jfstat.geometry.nearby import Sites, phase_difference
+from jfstat.maths.chebyshev import series_from_values
+from jfstat.maths.turns import turn64
 from jfstat.templates import Doppler
+from jfstat.times import GPSTime
+
+NODES = 16
+"""Number of Chebyshev nodes of a block, K."""
+TAIL = 3e-5
+"""A template is out of reach if the last two Chebyshev coefficients of its phase factor in a block exceed this; the
+neglected ones are then some thirty times smaller."""
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class NarrowData:
-    """The data as templates close to one, the centre, see them; made by `jfstat.narrow`.
+    """The data for templates close to one, the centre; made by `jfstat.narrow`.
 
-    A pytree that stands in for FstatData in `twoF`, `fstat`, `estimate_amplitude` and `predict_twoF`, with the same
-    results in its reach. D detectors, B blocks of time that hold data, K Chebyshev nodes a block. Those of the same
-    data and the same shape may be stacked, for vmap.
+    A pytree that can be used instead of FstatData for single templates, with the same results within its reach. D
+    detectors, B blocks of time that hold data, K Chebyshev nodes per block. Narrow data of the same data and shape may
+    be stacked, for vmap.
 
     Attributes
     ----------
+    observation : Observation
+        Of the data.
     samples : (D, 5, B, K) complex128
-        The centre's phase taken off the data, times each of the five sidereal harmonics, and summed such that
-        ``sum(samples * g(time))`` is the integral over the data for any g that is a polynomial over each block.
+        The data without the centre's phase, times each of the five sidereal harmonics, summed such that
+        ``sum(samples * g(time))`` is the integral of their product with g, for any g that is a polynomial in each
+        block.
     sites : Sites
-        Of the nodes, (D, B, K).
+        Detectors at the nodes, (D, B, K).
     centre : Doppler
-        The template that they were made around.
-    response : (D, 3, 3) float64
-        Detector tensors.
-    moments : (D, 5, 5) float64
-        As in FstatData.
-    sinv_tsft, middle : () float64
-        As in FstatData and its band.
+        The central template.
     reach : () float64
         How far a template's frequency in the detector's frame may differ from the centre's at any time, Hz.
-    detectors, epoch, reftime, ephemeris : static
-        As in FstatData.
     """
 
+    observation: Observation
     samples: jax.Array
     sites: Sites
     centre: Doppler
-    response: jax.Array
-    moments: jax.Array
-    sinv_tsft: jax.Array
-    middle: jax.Array
     reach: jax.Array
-    detectors: tuple[str, ...] = static()
-    epoch: int = static()
-    reftime: int = static()
-    ephemeris: str = static()
+
+    @property
+    def detectors(self) -> tuple[str, ...]:
+        """Names of the detectors."""
+        return self.observation.detectors
+
+    @property
+    def reftime(self) -> int | float | GPSTime:
+        """Reference time of templates without one, GPS s; a GPSTime if traced or stacked."""
+        return plain_time(self.observation.reftime)
+
+    def fa_fb(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
+        """Fa and Fb of each detector at ``point.fkdot``, (D,) complex128; NaN beyond the data's reach.
+
+        The template's phase is zero at the data's mid-time.
+        """
+        cos, sin = self._phase_factor(point)
+        inside = jnp.where(_followed(cos, sin), 1.0, jnp.nan)
+        sums = jnp.einsum("dhbk,dbk->dh", self.samples, jax.lax.complex(cos, -sin)) * inside.astype(jnp.complex128)
+        a, b = jax.vmap(pattern_coefficients, (0, None, None))(self.observation.response, point.alpha, point.delta)
+        return jnp.sum(a.astype(sums.dtype) * sums, axis=1), jnp.sum(b.astype(sums.dtype) * sums, axis=1)
+
+    def fits(self, point: Doppler) -> jax.Array:
+        """Whether a template lies within the data's reach, () bool.
+
+        It does if the blocks' polynomials follow its phase relative to the centre's. They are made for differences in
+        frequency up to `reach`.
+        """
+        return _followed(*self._phase_factor(point))
+
+    def check(self, point: Doppler) -> None:
+        """Raise a ValueError if a template does not fit the data; traced values are not checked, see `fits`."""
+        if (point.orbit is None) != (self.centre.orbit is None):
+            raise ValueError("point and the centre of the narrow data must both have an orbit, or none: make others.")
+        if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((self, point))):
+            return
+        with jax.ensure_compile_time_eval():
+            covered = bool(_fits(self, point))
+        if not covered:
+            raise ValueError(
+                f"point lies out of reach of the narrow data: its frequency leaves the centre's by more than some "
+                f"{float(self.reach):.3g} Hz; call jfstat.narrow around it, or with a larger reach."
+            )
+
+    @property
+    def for_one_template(self) -> NarrowData:
+        """The data themselves: they hold nothing else."""
+        return self
+
+    def _phase_factor(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
+        """Real and imaginary part of exp(2 pi i (phase of `point` - phase of the centre)) at the nodes, (D, B, K)."""
+        centre, other = self.observation.source(self.centre), self.observation.source(point)
+        return turn64(phase_difference(self.sites, centre, other))
 
     def __repr__(self) -> str:
         _, _, blocks, nodes = self.samples.shape[-4:]
         return f"NarrowData({', '.join(self.detectors)}; {blocks} blocks of {nodes} nodes around {self.centre})"
+
+
+@jax.jit
+def _fits(data: NarrowData, point: Doppler) -> jax.Array:
+    return data.fits(point)
+
+
+def _followed(cos: jax.Array, sin: jax.Array) -> jax.Array:
+    """Whether the last Chebyshev coefficients of a phase factor are small in every block, () bool."""
+    last = jnp.asarray(series_from_values(NODES)[-2:].T)
+    size = jnp.abs(jax.lax.stop_gradient(cos) @ last) + jnp.abs(jax.lax.stop_gradient(sin) @ last)
+    return jnp.max(size) <= TAIL
+
+
+def covers(data: NarrowData, point: Doppler) -> jax.Array:
+    """Whether a template lies within the reach of narrow data; see `NarrowData.fits`.
+
+    Parameters
+    ----------
+    data : NarrowData
+    point : Doppler
+        One template, scalar fields.
+
+    Returns
+    -------
+    () bool.
+
+    Raises
+    ------
+    ValueError
+        If `data` or `point` is of another kind.
+    """
+    if not (isinstance(data, NarrowData) and isinstance(point, Doppler)):
+        kinds = f"{type(data).__name__} and {type(point).__name__}"
+        raise ValueError(f"covers takes NarrowData from jfstat.narrow and a Doppler, not {kinds}.")
+    return _fits(data, point)

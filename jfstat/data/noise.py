@@ -1,4 +1,4 @@
-"""From SFTs to their noise floor, and from that to the weights of SFTs and detectors."""
+"""The noise floor of SFTs, and the weights of SFTs and detectors that follow from it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ MEDIAN_BINS = 101
 
 
 def median_bias(n: int) -> float:
-    """Median over mean of the median of `n` (odd) exponential variables (LALSuite: XLALRngMedBias)."""
+    """Expected median of `n` (odd) exponential variables over their mean (LALSuite: XLALRngMedBias)."""
     k = np.arange(1, n + 1)
     return float(np.sum((-1.0) ** (k + 1) / k))
 
 
 def whitened_power(n: int) -> float:
-    """Mean of a bin's power over its running median of `n` (odd) bins, the bin among them, in Gaussian noise.
+    """Expected ratio, in Gaussian noise, of a bin's power to the running median of `n` (odd) bins around it.
 
-    The median is right in the mean, but what is divided by it is not: the mean of 1/median exceeds 1, for 101 bins by
-    2 %, half of which the bin's own part in its median takes back. LALSuite leaves this in, and its 2F has mean 4.04.
-    By symmetry among the bins the mean wanted is that of (mean of all bins)/median. Given the median m of exponential
-    variables, the bins below it are exponential ones cut at m, those above are m plus exponential ones.
+    The median, corrected by `median_bias`, is unbiased, but the mean of its inverse exceeds 1, by 2 % for 101 bins.
+    Half of that is compensated because the bin itself is part of the median. LALSuite does not correct for the rest,
+    and its 2F has mean 4.04.
+
+    By symmetry among the bins, this is the expected value of (mean of all bins)/median. Given the median m of
+    exponential variables, the bins below it are exponential variables truncated at m, and those above it are m plus
+    exponential variables.
     """
     half = n // 2
     m = np.linspace(1e-3, 3.0, 30001)
@@ -41,7 +44,7 @@ def whitened_power(n: int) -> float:
 def running_median_psd(sft: np.ndarray, tsft: float, bins: int = MEDIAN_BINS) -> np.ndarray:
     """Single-sided noise PSD of one SFT from the running median of its periodogram.
 
-    Values within half a window of either edge copy the nearest full window's (LALSuite: XLALPeriodoToRngmed).
+    Within half a window of either edge the value is that of the nearest full window (LALSuite: XLALPeriodoToRngmed).
 
     Parameters
     ----------
@@ -63,7 +66,7 @@ def running_median_psd(sft: np.ndarray, tsft: float, bins: int = MEDIAN_BINS) ->
 
 @dataclass(frozen=True, eq=False)
 class NoiseFloor:
-    """Noise floor of one detector's SFTs around the searched band, a row at a time.
+    """Noise floor of one detector's SFTs around the searched band, one SFT at a time.
 
     Attributes
     ----------
@@ -74,7 +77,7 @@ class NoiseFloor:
     bins : slice
         Columns of the SFTs to whiten.
     band : slice
-        Columns of the searched band, within `bins`: the SFTs' weights follow their noise there.
+        Columns of the searched band, within `bins`: the noise there sets the SFTs' weights.
     """
 
     series: SFTSeries
@@ -85,7 +88,7 @@ class NoiseFloor:
 
     @cached_property
     def whitened_power(self) -> float:
-        """Mean power of a bin that is divided by its estimated noise floor; 1 for a given floor."""
+        """Mean ratio of a bin's power to its estimated noise floor; 1 for a given floor."""
         return 1.0 if self.sqrt_sx is not None else whitened_power(MEDIAN_BINS)
 
     def psd(self, row: int) -> np.ndarray:
@@ -114,9 +117,9 @@ class NoiseFloor:
         return psd
 
     def band_mean(self, psd: np.ndarray) -> float:
-        """Mean over the searched band of what `psd` gave.
+        """Mean over the searched band of a result of `psd`.
 
-        LALSuite's XLALComputeMultiNoiseWeights takes the mean over all bins that it loaded and a full window reaches.
+        LALSuite's XLALComputeMultiNoiseWeights takes the mean over all loaded bins that have a full window.
         """
         return float(np.mean(psd[self.band.start - self.bins.start : self.band.stop - self.bins.start]))
 
@@ -127,7 +130,7 @@ def noise_weights(mean_psd: Sequence[np.ndarray]) -> tuple[list[np.ndarray], flo
     Parameters
     ----------
     mean_psd : sequence of (n_sfts,) float64 ndarrays
-        One a detector, single-sided, strain^2/Hz.
+        One for each detector, single-sided, strain^2/Hz.
 
     Returns
     -------

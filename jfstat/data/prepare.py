@@ -1,51 +1,59 @@
-"""From SFTs to FstatData: weights, wide series, band series, bank. Done once per data set, on the CPU, in float64."""
+"""Prepares SFTs, once per data set, on the CPU in float64: weights, wide series, band series, filters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.band import decimated_spectrum, interpolation_bank
-from jfstat.data.fstatdata import Coverage, FstatData
-from jfstat.data.memory import bank_bytes, total_bytes
+from jfstat.data.band import decimated_spectrum, filtered_series
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import filter_bytes, total_bytes
 from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, noise_weights
-from jfstat.data.plan import BandPlan, plan_band
+from jfstat.data.observation import observed, reference_time
+from jfstat.data.plan import BandPlan, Search, plan_bands
+from jfstat.data.segments import SegmentsLike, equal_spans, segments_of
 from jfstat.data.series import heterodyned_series
-from jfstat.geometry.antenna import harmonics
-from jfstat.geometry.barycenter import MAX_DELAY
-from jfstat.geometry.detectors import get_detector
-from jfstat.geometry.ephemeris import load_ephemeris
-from jfstat.geometry.rotation import sidereal_time
-from jfstat.geometry.trajectory import SEGMENT, Trajectory, detector_trajectory, stack_trajectories
-from jfstat.sfts.container import SFTs, SFTSeries
+from jfstat.geometry.ephemeris import EphemerisLike
+from jfstat.maths.ladder import padded_size
+from jfstat.parameters import spin_name, unit
+from jfstat.sfts.container import SFTs
 from jfstat.templates import Orbit
-from jfstat.validation import derivative_unit, frequency, given_sqrt_sx, gps_integer, in_unit, require_x64
+from jfstat.times import GPSTime, TimeLike
+from jfstat.validation import (
+    FrequencyLike,
+    NoiseLike,
+    NumberLike,
+    frequency,
+    given_sqrt_sx,
+    in_unit,
+    require_x64,
+)
 
-BANK_SHARE = 0.3
-"""Part of a device's memory that the interpolation bank may take; beyond, it is made for parts of the band."""
+FILTER_SHARE = 0.3
+"""Largest fraction of a device's memory for the filtered series; beyond it, `search` takes the band in parts."""
 
 
 def prepare(
     sfts: SFTs,
-    fmin: Any,
-    fmax: Any,
-    reftime: Any = None,
-    sqrt_sx: Any = None,
-    ephemeris: Any = "DE405",
-    guard: Any = 1.0,
+    fmin: FrequencyLike,
+    fmax: FrequencyLike,
+    reftime: TimeLike | None = None,
+    sqrt_sx: NoiseLike | None = None,
+    ephemeris: EphemerisLike = "DE405",
+    guard: FrequencyLike = 1.0,
+    segments: SegmentsLike | None = None,
     *,
     orbit: Orbit | None = None,
-    fdots: Sequence[tuple[Any, Any]] | None = None,
-    bank: bool = True,
+    fdots: Sequence[tuple[NumberLike, NumberLike]] | None = None,
+    filters: bool = True,
 ) -> FstatData:
-    """Prepare SFTs for computing 2F over a band: the step that is done once, whatever the number of templates.
+    """Prepare SFTs for computing 2F over a band: done once, for any number of templates.
 
     The SFTs are whitened and weighted by their noise floors, turned into one continuous series per detector (paper,
-    section 3, steps i and ii), low-passed and decimated as a whole, and filtered into an interpolation bank.
+    section 3, steps i and ii), low-passed and decimated as a whole, and passed through the interpolation filters.
 
     Parameters
     ----------
@@ -53,28 +61,34 @@ def prepare(
         From `read_sfts` or `simulate_sfts`.
     fmin, fmax : float or Quantity
         Band of the search at the reference time in the SSB, Hz.
-    reftime : int or Time, optional
-        GPS time of templates that name none; the start of the data if None, as in ComputeFstatistic_v2.
+    reftime : float, str, Time or GPSTime, optional
+        Reference time of templates without one, GPS s; None means the start of the data, as in ComputeFstatistic_v2.
     sqrt_sx : float, sequence or mapping, optional
-        Noise floor in 1/sqrt(Hz), one or one a detector in the order of ``sfts.detectors``. None estimates it from
-        each SFT by a running median.
+        Noise floor in 1/sqrt(Hz), one for all detectors or one for each in the order of ``sfts.detectors``. None
+        estimates it from each SFT by a running median.
     ephemeris : str or two paths
         See `load_ephemeris`.
     guard : float or Quantity
-        How far beyond the band and its Doppler shifts to read, on each side, Hz, as far as the SFTs go. A wider guard
-        recovers more of a signal and costs nothing per template; `FstatData.guard` tells what was found.
+        Width of the SFTs to use beyond the band and its Doppler shifts, on each side, Hz; less if the SFTs have less. A
+        wider guard recovers more of a signal and costs nothing per template. `FstatData.guard` is the width found.
     orbit : Orbit, optional
-        The tightest and widest orbit that templates will have (stacks allowed: their extremes count). The pass band is
-        widened by its Doppler shift, and the timing blocks suit its acceleration. Without it, orbits whose shift stays
-        within the pass band, with periods from 2 h and eccentricities up to 0.5, still work, but their blocks are so
-        short that they cost some fifty times the time and memory.
+        The most extreme orbit of the templates, or a stack of orbits that includes it. The pass band is widened by its
+        Doppler shift, and the timing blocks suit its acceleration. Without it, orbits with periods from 2 h and
+        eccentricities up to 0.5 whose shift stays within the pass band still work, but their blocks are so short that
+        they take some fifty times the time and memory.
     fdots : sequence of (low, high), optional
-        Ranges of f1dot, f2dot, ... that templates will have at `reftime`, Hz/s, Hz/s^2, ...: the band is widened by
-        what they move the frequency during the data. None allows for |f1dot| up to 1e-9 Hz/s as long as that is less
-        than 0.02 Hz.
-    bank : bool
-        Whether to make the interpolation bank that `resample`, `twoF_band` and `search` need; it is most of the memory.
-        `twoF`, `narrow` and `refine` do without.
+        Ranges of f1dot, f2dot, ... of the templates at `reftime`, Hz/s, Hz/s^2, ...: the band is widened by the
+        resulting drift of the frequency during the data. None allows for |f1dot| up to 1e-9 Hz/s, but at most for a
+        drift of 0.02 Hz.
+    segments : int, float, Quantity or sequence of (start, end), optional
+        Cut the data into segments for semi-coherent statistics: a number (an int) of segments of equal length, a
+        duration in s (a float or a Quantity), counted from the start of the data, or pairs of GPS times. An SFT belongs
+        to the segment in which it starts. The arrays of the result then have a leading axis of segments, all with one
+        layout and the frequencies of the longest segment; ``jax.vmap(jfstat.twoF, (0, None))(data, point)`` is 2F of
+        each.
+    filters : bool
+        Whether to make the interpolation filters, which take most of the memory. `resample` and `twoF_band` need them;
+        `twoF`, `narrow` and `refine` do not.
 
     Returns
     -------
@@ -83,67 +97,88 @@ def prepare(
     Raises
     ------
     ValueError
-        If the band is not covered by the SFTs, the times not by the ephemeris, an argument is out of range, or 64-bit
-        mode is off.
+        If the SFTs do not cover the band or the ephemeris the times, an argument is out of range, a segment given by
+        its ends has no SFT, or 64-bit mode is off.
+
+    Warns
+    -----
+    UserWarning
+        If segments given by number or duration have no SFT and are left out. The warning lists them.
     """
     require_x64()
     if not isinstance(sfts, SFTs):
         raise ValueError(f"sfts must be SFTs from read_sfts or simulate_sfts, not {type(sfts).__name__}.")
-    f_low, f_high, guard = frequency(fmin, "fmin"), frequency(fmax, "fmax"), frequency(guard, "guard")
-    if not 0 < f_low < f_high:
-        raise ValueError(f"fmin={f_low} and fmax={f_high} must be positive and ordered: give 0 < fmin < fmax in Hz.")
-    if guard < 0:
-        raise ValueError(f"guard must not be negative, not {guard}: give the guard band in Hz.")
-    reference = sfts.start if reftime is None else gps_integer(reftime, "reftime")
+    search = _search(fmin, fmax, guard, orbit, fdots)
+    reference = reference_time(reftime, sfts.start)
     floors = given_sqrt_sx(sfts.detectors, sqrt_sx)
-    # before any long work: a typing error in the name should not cost minutes
+    parts = [sfts] if segments is None else segments_of(sfts, segments)
+    spans = equal_spans(parts)
+    plans = plan_bands(sfts, search, reference, spans)
+    n_bins = min(plan.edges.bins.stop - plan.edges.bins.start for plan in plans)
+    if n_bins < MEDIAN_BINS and None in floors:
+        raise ValueError(
+            f"the noise floor needs {MEDIAN_BINS} bins and the SFTs hold {n_bins}: widen their band or give sqrt_sx."
+        )
+    memory = total_bytes(jax.devices()[0])
+    needed = filter_bytes(plans[0].layout, len(sfts.detectors)) * len(parts)
+    with_filters = filters and (memory is None or needed < FILTER_SHARE * memory)
+    prepared = [
+        _prepared(part, plan, floors, reference, ephemeris, with_filters)
+        for part, plan in zip(parts, plans, strict=True)
+    ]
+    return prepared[0] if segments is None else jax.tree.map(lambda *x: jnp.stack(x), *prepared)
+
+
+def _search(
+    fmin: FrequencyLike,
+    fmax: FrequencyLike,
+    guard: FrequencyLike,
+    orbit: Orbit | None,
+    fdots: Sequence[tuple[NumberLike, NumberLike]] | None,
+) -> Search:
+    """The templates to search for, from the arguments of `prepare`."""
+    low, high, room = frequency(fmin, "fmin"), frequency(fmax, "fmax"), frequency(guard, "guard")
+    if not 0 < low < high:
+        raise ValueError(f"fmin={low} and fmax={high} must be positive and ordered: give 0 < fmin < fmax in Hz.")
+    if room < 0:
+        raise ValueError(f"guard must not be negative, not {room}: give the guard band in Hz.")
     if orbit is not None and not isinstance(orbit, Orbit):
         raise ValueError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}: build one from asini, period and tp.")
-    plan = plan_band(sfts, f_low, f_high, guard, orbit, None if fdots is None else _ranges(fdots), reference)
-    if plan.n_bins < MEDIAN_BINS and None in floors:
-        raise ValueError(
-            f"the noise floor needs {MEDIAN_BINS} bins and the SFTs hold {plan.n_bins}: widen their band or give "
-            "sqrt_sx."
-        )
-    trajectory, response, ephemeris_name = _geometry(sfts, plan, ephemeris)
+    return Search(low, high, room, orbit, None if fdots is None else _ranges(fdots))
 
+
+def _prepared(
+    sfts: SFTs,
+    plan: BandPlan,
+    floors: Sequence[float | None],
+    reftime: GPSTime,
+    ephemeris: EphemerisLike,
+    with_filters: bool,
+) -> FstatData:
+    """The data of one span."""
     wide, weights, mean_inverse = _weighted_series(sfts, plan, floors)
+    layout = plan.layout
+    observation = observed(sfts, weights, jnp.asarray(sfts.tsft * mean_inverse), plan.span, reftime, ephemeris)
+    length = layout.block * padded_size(-(-plan.n_band // layout.block))
     series, filters = [], []
-    memory = total_bytes(jax.devices()[0])
-    with_bank = bank and (memory is None or bank_bytes(plan.layout, len(sfts.detectors)) < BANK_SHARE * memory)
     while wide:  # popped one by one, so that memory holds one detector's intermediate results only
         spectrum = decimated_spectrum(
             wide.pop(0), plan.wide, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop
         )
-        if with_bank:
-            samples, filtered = interpolation_bank(spectrum, plan.band.reach, plan.layout.terms, plan.layout.padding)
-            filters.append(filtered.block_until_ready())  # or the next detector's work would begin beside this one's
+        if with_filters:
+            samples, filtered = filtered_series(spectrum, plan.band.reach, layout.terms, layout.padding)
+            filters.append(filtered.block_until_ready())  # finished before the next detector's work begins
         else:
             samples = jnp.fft.ifft(spectrum.astype(np.complex64))
-        series.append(jnp.pad(samples, (0, -plan.n_band % plan.layout.block)))
-    moments = [_moments(s, w, sfts.tsft, plan.wide.epoch) for s, w in zip(sfts, weights, strict=True)]
-    return FstatData(
-        series=jnp.stack(series),
-        bank=tuple(filters),
-        trajectory=trajectory,
-        response=response,
-        moments=jnp.asarray(np.stack(moments)),
-        coverage=_coverage(sfts, weights, plan.wide.epoch),
-        sinv_tsft=jnp.asarray(sfts.tsft * mean_inverse),
-        band=plan.band,
-        layout=plan.layout,
-        detectors=sfts.detectors,
-        epoch=plan.wide.epoch,
-        reftime=reference,
-        ephemeris=ephemeris_name,
-    )
+        series.append(jnp.pad(samples, (0, length - plan.n_band)))
+    return FstatData(observation, jnp.stack(series), tuple(filters), plan.band, layout)
 
 
-def _ranges(fdots: Sequence[tuple[Any, Any]]) -> list[tuple[float, float]]:
+def _ranges(fdots: Sequence[tuple[NumberLike, NumberLike]]) -> list[tuple[float, float]]:
     """Ranges of frequency derivatives as floats."""
     try:
         ranges = [
-            tuple(float(in_unit(x, f"fdots[{k}]", derivative_unit(k + 1))) for x in pair)
+            tuple(float(in_unit(x, f"fdots[{k}]", unit(spin_name(k + 1)))) for x in pair)
             for k, pair in enumerate(fdots)
         ]
     except TypeError:
@@ -160,8 +195,8 @@ def _weighted_series(
     """Wide series of all detectors times the roots of their weights, the weights, and the mean of 1/S."""
     wide, means, places = [], [], []
     for series, floor in zip(sfts, floors, strict=True):
-        noise = NoiseFloor(series, sfts.tsft, floor, plan.bins, plan.searched)
-        samples, mean_psd, slices = heterodyned_series(noise, sfts.first_bin, plan.centre_bin, plan.wide)
+        noise = NoiseFloor(series, sfts.tsft, floor, plan.edges.bins, plan.edges.searched)
+        samples, mean_psd, slices = heterodyned_series(noise, sfts.first_bin, plan.edges.centre_bin, plan.wide)
         wide.append(samples)
         means.append(mean_psd)
         places.append(slices)
@@ -170,32 +205,3 @@ def _weighted_series(
         for place, w in zip(slices, weight, strict=True):
             samples[place] *= np.float32(np.sqrt(w))
     return wide, weights, mean_inverse
-
-
-def _geometry(sfts: SFTs, plan: BandPlan, ephemeris: Any) -> tuple[Trajectory, jax.Array, str]:
-    """Trajectories of the detectors, their response tensors, and the ephemeris' name."""
-    grid = plan.wide
-    start, end = grid.start - 2 * MAX_DELAY, grid.start + grid.length + 2 * MAX_DELAY
-    margin = 2 * SEGMENT  # the tables of Earth and Sun must hold a row beyond every piece of the trajectory
-    tables = load_ephemeris(ephemeris, grid.epoch + start - margin, grid.epoch + end + margin, grid.epoch)
-    detectors = [get_detector(name) for name in sfts.detectors]
-    trajectory = stack_trajectories([detector_trajectory(d, tables, start, end) for d in detectors])
-    return trajectory, jnp.asarray(np.stack([d.response for d in detectors])), tables.name
-
-
-def _coverage(sfts: SFTs, weights: list[np.ndarray], epoch: int) -> Coverage:
-    most = max(len(w) for w in weights)
-    start = [np.pad(s.since(epoch), (0, most - len(s)), mode="edge") for s in sfts]
-    weight = [np.pad(w, (0, most - len(w))) for w in weights]
-    return Coverage(jnp.asarray(np.stack(start)), jnp.asarray(np.stack(weight)), jnp.asarray(sfts.tsft))
-
-
-def _moments(series: SFTSeries, weights: np.ndarray, tsft: float, epoch: int) -> np.ndarray:
-    """Weighted sum over SFTs of the mean of h h^T, h the five sidereal harmonics: (5, 5) float64.
-
-    Three Gauss-Legendre nodes an SFT integrate the products, of up to four turns a day, to 1e-8 for 1800 s.
-    """
-    nodes, node_weights = np.polynomial.legendre.leggauss(3)
-    t = series.since(epoch)[:, None] + 0.5 * tsft * (1 + nodes)
-    h = np.asarray(jax.jit(harmonics)(sidereal_time(epoch, t)))
-    return np.einsum("j,q,jqm,jqn->mn", weights, 0.5 * node_weights, h, h)

@@ -1,4 +1,4 @@
-"""From the SFTs of a detector to one continuous heterodyned time series over their whole band."""
+"""One continuous, heterodyned time series from the SFTs of a detector."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ BATCH = 256
 def heterodyned_series(
     noise: NoiseFloor, first_bin: int, centre: int, grid: Grid
 ) -> tuple[np.ndarray, np.ndarray, list[slice]]:
-    """Place the whitened SFTs on a regular grid, gaps zero, one heterodyne phase throughout.
+    """Place the whitened SFTs on a regular grid, with zeros in gaps and one continuous heterodyne phase.
 
-    Within its span an SFT is the trigonometric sum of its bins, evaluated at the grid's times wherever they fall, so
-    that SFTs may start at any time. Whitening divides by sqrt(Tsft S / 2), the bins' standard deviation, so that
-    noise has unit power whether S is given or estimated.
+    The trigonometric sum over the bins of an SFT is evaluated at the grid's times within its span, so that SFTs may
+    start at any time. Whitening divides by sqrt(Tsft S / 2), the standard deviation of the bins, so that noise has unit
+    power whether S is given or estimated.
 
     Parameters
     ----------
     noise : NoiseFloor
-        Of the detector's SFTs, with the columns to use.
+        With the detector's SFTs and the columns to use.
     first_bin : int
         Bin of the SFTs' first column: its frequency is ``first_bin / tsft``.
     centre : int
@@ -38,14 +38,14 @@ def heterodyned_series(
     mean_psd : (n_sfts,) float64 ndarray
         Band-mean noise floor of each SFT, strain^2/Hz.
     places : list of slices
-        Where each SFT lies in the series.
+        Samples of each SFT in the series.
     """
     sfts, tsft, bins = noise.series, noise.tsft, noise.bins
     n_samples = round(tsft / grid.dt)
     since_start = sfts.since(grid.epoch) - grid.start
     first_sample = np.ceil(since_start / grid.dt - 1e-6).astype(int)
     late = first_sample * grid.dt - since_start  # from the SFT's start to its first sample
-    # whole turns go in integers: the bin times whole seconds is exact
+    # the bin times whole seconds is exact in float64, so whole turns are removed exactly
     cycles = np.fmod(np.float64(first_bin + centre) * (sfts.gps - grid.epoch), tsft) / tsft
     cycles = cycles + (first_bin + centre) / tsft * 1e-9 * sfts.gps_ns
 
@@ -61,7 +61,7 @@ def heterodyned_series(
             mean_psd[row] = noise.band_mean(psd)
             shift = np.exp(2j * np.pi * (offsets * (late[row] / tsft) - cycles[row]))
             whitened = sfts.data[row, bins] * shift / np.sqrt(variance * psd)
-            spectrum[i, offsets] = whitened  # negative offsets index from the end, as the transform wants them
+            spectrum[i, offsets] = whitened  # negative offsets index from the end, which is FFT order
         samples = np.fft.ifft(spectrum, axis=1) * (n_samples / tsft)
         for i, row in enumerate(rows):
             series[first_sample[row] : first_sample[row] + n_samples] = samples[i]

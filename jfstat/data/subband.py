@@ -1,4 +1,4 @@
-"""From prepared data to prepared data of a part of their band: what a device with little memory can search."""
+"""Prepared data for a part of the band, for searches on devices with little memory."""
 
 from __future__ import annotations
 
@@ -8,49 +8,53 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.band import decimated_spectrum, interpolation_bank, terms_needed
-from jfstat.data.fstatdata import FstatData, Layout
+from jfstat.data.band import decimated_spectrum, filtered_series, terms_needed
+from jfstat.data.bandseries import Layout
+from jfstat.data.fstatdata import FstatData
 from jfstat.data.grid import Grid
 from jfstat.data.plan import BANK_TOLERANCE, RINGING, least_transition
-from jfstat.maths.lengths import block_length, largest_divisor, transform_cost, transform_length
+from jfstat.maths.lengths import largest_divisor
+from jfstat.transforms import block_length, transform_length
 
 
 def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0) -> FstatData:
-    """The same data for a part of the band: fewer samples, and a bank of their own.
+    """The same data for a part of the band, with fewer samples and new filters.
 
     Parameters
     ----------
     data : FstatData
-        With or without a bank.
+        With or without interpolation filters.
     first, n_frequencies : int
         The part's frequencies are ``data.frequencies[first : first + n_frequencies]``.
     margin : float
-        How much more room than the data have around their band, Hz, as far as they reach.
+        Additional room around the band, Hz, as far as the data have it.
 
     Returns
     -------
     FstatData
     """
     band, layout = data.band, data.layout
-    tspan, seconds = float(band.dtau) * layout.n_fft, float(band.dtau)
+    tspan, seconds = float(data.observation.tspan), float(band.dtau)
 
     spacing = 0.5 / tspan
     fmin = float(band.fmin) + first * spacing
     cut_below = first * spacing
     cut_above = (layout.n_frequencies - first - n_frequencies) * spacing
-    # the slack that templates may use becomes part of the flat band
+    # the slack becomes part of the flat band
     pass_low = float(band.pass_low - band.slack) + max(0.0, cut_below - margin)
     pass_high = float(band.pass_high + band.slack) - max(0.0, cut_above - margin)
     half_pass = 0.5 * (pass_high - pass_low)
     transition = least_transition(half_pass)
-    n_fft = transform_length(2 * (half_pass + transition) * tspan, transform_cost)
+    n_fft = transform_length(2 * (half_pass + transition) * tspan)
     dtau = tspan / n_fft
     half_stop = 0.5 / dtau
-    # a narrower filter rings for longer: room for it on both sides
+    # a narrower filter rings longer, and needs room for it on both sides
     quiet = RINGING / (half_stop - half_pass)
     room = int(np.ceil(quiet / float(band.dt)))
-    grid = Grid(data.epoch, float(band.start) - room * float(band.dt), float(band.dt), layout.n_band + 2 * room)
-    # any whole number will do here, if not the fastest: of so many samples, one is far below `plan.MISMATCH`
+    grid = Grid(
+        int(data.observation.epoch), float(band.start) - room * float(band.dt), float(band.dt), layout.n_band + 2 * room
+    )
+    # any whole number is good enough, though not the fastest: one sample of so many is far below `plan.MISMATCH`
     n_band = round(grid.length / dtau)
     offset = round((0.5 * (pass_low + pass_high) - float(band.heterodyne)) * grid.length)
 
@@ -72,16 +76,16 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
         n_band=n_band,
         terms=terms_needed(2 * np.pi * half_pass * grid.length / n_band * reach, BANK_TOLERANCE),
     )
-    series, bank = [], []
+    series, filters = [], []
     for wide in np.asarray(data.series):
         spectrum = decimated_spectrum(np.pad(wide[: layout.n_band], room), grid, offset, n_band, half_pass, half_stop)
-        samples, filtered = interpolation_bank(spectrum, reach, new.terms, new.padding)
+        samples, filtered = filtered_series(spectrum, reach, new.terms, new.padding)
         series.append(jnp.pad(samples, (0, -n_band % block)))
-        bank.append(jax.block_until_ready(filtered))
+        filters.append(jax.block_until_ready(filtered))
     return dataclasses.replace(
         data,
         series=jnp.stack(series),
-        bank=tuple(bank),
+        filters=tuple(filters),
         band=dataclasses.replace(
             band,
             start=jnp.asarray(grid.start),

@@ -1,1 +1,1 @@
-"""From candidates to refined candidates: metric, coordinates, trust-region Newton, error bars, posterior."""
+"""Refining candidates by climbing to the peak of 2F next to each, with error bars; and the posterior there."""

@@ -1,4 +1,4 @@
-"""From a set of candidates to batches that one compiled function serves, sized by caches or memory."""
+"""Dividing candidates into batches that share a compiled function and fit into caches or memory."""
 
 from __future__ import annotations
 
@@ -11,35 +11,37 @@ import numpy as np
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.narrow import COARSE_TURNS, usual_reach
-from jfstat.data.nearby import NODES
+from jfstat.data.narrowdata import NODES
 from jfstat.parameters import with_fields
 from jfstat.templates import Doppler
 
 SIZES, DEVICE_SIZES = (1, 8, 32), (1, 16, 256)
-"""Candidates in one call of compiled code, on a CPU and on an accelerator: few sizes, few compilations."""
+"""Numbers of candidates in one call, on a CPU and on an accelerator: few sizes need few compilations."""
 LANES, DEVICE_LANES = 1 << 16, 1 << 23
-"""Values of a phase computed at a time, over candidates, climbs or trial points and nodes: on a CPU as its caches hold,
-on an accelerator as its memory does, where each takes some 3 kB of a Hessian of seven parameters."""
+"""Phases computed at a time, of all candidates, climbs or trial points, and nodes: as many as fit into a CPU's caches,
+or into an accelerator's memory, where each takes about 3 kB for a Hessian in seven parameters."""
 DEVICE_SAMPLES = 1 << 24
-"""Samples of the data that an accelerator compresses together, for several candidates if one has fewer."""
+"""Samples that an accelerator compresses together, of several candidates if one has fewer."""
 MOST_NODES = 1 << 22
-"""Nodes of narrow data beyond which a candidate is not followed up: they would exceed what they are made of."""
+"""Nodes of narrow data beyond which a candidate is not followed up: they would be larger than the data themselves."""
 
 
-class GroupSizes(NamedTuple):
-    """How much of a batch is computed at a time; powers of two.
+class Climbing(NamedTuple):
+    """How often each candidate of a batch is climbed from, and how much is computed at a time.
 
     Attributes
     ----------
-    compressed, climbing : int
-        Candidates.
-    tried : int
-        Trial points of each of those.
+    n_climbs : int
+        From how many of the trial points to climb.
+    candidates : int
+        Candidates whose climbs are computed together, a power of two.
+    trials : int
+        Trial points of each of those that are computed together, a power of two.
     """
 
-    compressed: int
-    climbing: int
-    tried: int
+    n_climbs: int
+    candidates: int
+    trials: int
 
 
 class Batch(NamedTuple):
@@ -49,9 +51,9 @@ class Batch(NamedTuple):
     ----------
     rows : (n,) int64 ndarray
     points : Doppler
-        Stack, padded to one of the sizes; without orbits if isolated.
+        A stack, padded to one of the sizes; isolated candidates are without orbits.
     reach : float
-        Of their narrow data, Hz.
+        Reach of their narrow data, Hz.
     """
 
     rows: np.ndarray
@@ -59,25 +61,29 @@ class Batch(NamedTuple):
     reach: float
 
 
-def on_cpu(data: FstatData) -> bool:
+def _on_cpu(data: FstatData) -> bool:
     """Whether the data lie on a CPU."""
     return device_of(data).platform == "cpu"
 
 
-def batch_sizes(data: FstatData) -> tuple[int, ...]:
+def _batch_sizes(data: FstatData) -> tuple[int, ...]:
     """Numbers of candidates to compute at a time, rising."""
-    return SIZES if on_cpu(data) else DEVICE_SIZES
+    return SIZES if _on_cpu(data) else DEVICE_SIZES
 
 
-def group_sizes(data: FstatData, size: int, n_blocks: int, n_climbs: int, n_trials: int) -> GroupSizes:
+def climbing_for(data: FstatData, size: int, n_blocks: int, n_climbs: int, n_trials: int) -> Climbing:
     """What caches or memory hold of a batch of `size` candidates whose narrow data have `n_blocks` blocks of time."""
     nodes = len(data.detectors) * n_blocks * NODES
-    lanes = LANES if on_cpu(data) else DEVICE_LANES
+    lanes = LANES if _on_cpu(data) else DEVICE_LANES
     # the slowest climb of a group keeps the others waiting, which a CPU can avoid
-    most = batch_sizes(data)[1 if on_cpu(data) else -1]
-    climbing = min(size, most, _power_of_two(lanes // (n_climbs * nodes)))
-    compressed = 1 if on_cpu(data) else min(size, _power_of_two(DEVICE_SAMPLES // data.series.size))
-    return GroupSizes(compressed, climbing, min(n_trials, _power_of_two(lanes // (climbing * nodes))))
+    most = _batch_sizes(data)[1 if _on_cpu(data) else -1]
+    candidates = min(size, most, _power_of_two(lanes // (n_climbs * nodes)))
+    return Climbing(n_climbs, candidates, min(n_trials, _power_of_two(lanes // (candidates * nodes))))
+
+
+def compressed_together(data: FstatData, size: int) -> int:
+    """Candidates, of a batch of `size`, whose data are compressed together; a power of two."""
+    return 1 if _on_cpu(data) else min(size, _power_of_two(DEVICE_SAMPLES // data.series.size))
 
 
 def _power_of_two(n: int) -> int:
@@ -86,7 +92,7 @@ def _power_of_two(n: int) -> int:
 
 
 def reaches(data: FstatData, points: Doppler) -> np.ndarray:
-    """Reach for each of a stack of templates, in octaves of the isolated ones' reach, Hz: (n,) float64."""
+    """Reach of narrow data for each template of a stack, Hz, (n,) float64: a power of two times that without orbit."""
     least = usual_reach(data, with_fields(points, orbit=None))
     if points.orbit is None:
         return np.full(len(points.alpha), least)
@@ -97,11 +103,11 @@ def reaches(data: FstatData, points: Doppler) -> np.ndarray:
 
 def too_many_nodes(data: FstatData, reach: np.ndarray) -> np.ndarray:
     """Whether narrow data of such reaches would be too large, (n,) bool."""
-    return len(data.detectors) * NODES * data.tspan * reach / COARSE_TURNS > MOST_NODES
+    return len(data.detectors) * NODES * float(data.tspan) * reach / COARSE_TURNS > MOST_NODES
 
 
 def batches(data: FstatData, points: Doppler, rows: np.ndarray) -> Iterator[Batch]:
-    """Rows of a stack in batches of one reach, isolated candidates and binaries apart.
+    """Batches of candidates of equal reach, isolated candidates and binaries in different batches.
 
     Parameters
     ----------
@@ -109,18 +115,18 @@ def batches(data: FstatData, points: Doppler, rows: np.ndarray) -> Iterator[Batc
     points : Doppler
         Stack, NumPy leaves.
     rows : (n,) int64 ndarray
-        Those to follow up.
+        Which candidates to follow up.
     """
     isolated = np.ones(len(points.alpha), bool) if points.orbit is None else points.orbit.asini == 0
     reach = reaches(data, points)
-    sizes = batch_sizes(data)
+    sizes = _batch_sizes(data)
     for alone in (True, False):
         for value in np.unique(reach[rows[isolated[rows] == alone]]):
             members = rows[(isolated[rows] == alone) & (reach[rows] == value)]
             start = 0
             while start < len(members):
                 left = len(members) - start
-                # the largest size that is filled, unless padding a larger one wastes little
+                # the largest size that is filled, or a larger one if at least half of it is
                 size = next((s for s in sizes if left <= s <= 2 * left), max(s for s in sizes if s <= left))
                 batch = members[start : start + size]
                 padded = batch[np.minimum(np.arange(size), len(batch) - 1)]

@@ -1,164 +1,128 @@
-"""From a table of candidates, or templates, to one Doppler a row and what is wrong with the rows that are none."""
+"""Reading the candidates to follow up from a table or templates, and finding rows that cannot be followed up."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from jfstat.candidates.tables import plain_column
+from jfstat.candidates.tables import AnyTable, parameter_columns, points_from
+from jfstat.data.fit import Fit, fit
 from jfstat.data.fstatdata import FstatData
-from jfstat.parameters import USUALLY_FIXED, all_parameters, spin_name, spin_order, values
-from jfstat.statistic.check import Fit, fit
-from jfstat.templates import ORBIT_FIELDS, Doppler, Orbit
-from jfstat.validation import gps_integer
+from jfstat.parameters import LIMITS, ORBIT_FIELDS, USUALLY_FIXED, columns, speed_bound, spin_name, spin_order
+from jfstat.templates import Doppler
+from jfstat.times import GPSTime, TimeLike, gps_time
 
-HARMLESS = {"alpha": 0.0, "delta": 0.0, "asini": 0.0, "period": 1e6, "tp": 0.0, "ecc": 0.0, "argp": 0.0}
-"""Values that stand for those of bad rows, which are not computed."""
+NEEDED = ("freq", "alpha", "delta")
+"""Columns that a table of candidates must have."""
+HARMLESS_PERIOD = 1e6
+"""Orbital period, s, that replaces that of bad rows and isolated candidates."""
 
 
 class Candidates(NamedTuple):
-    """The rows of a table; n of them.
+    """The n rows of a table of candidates.
 
     Attributes
     ----------
     points : Doppler
-        A stack, NumPy leaves; harmless values in bad rows.
+        A stack, NumPy leaves; bad rows hold harmless values.
     given : dict of (n,) float64 ndarrays
-        The parameters as they were, by name.
+        The given parameters, by name.
     problems : list of n str
-        What is wrong with a row; empty where it is good.
+        What is wrong with each row; empty for good rows.
+    reftime : GPSTime
+        When frequencies and derivatives hold.
     """
 
     points: Doppler
     given: dict[str, np.ndarray]
     problems: list[str]
+    reftime: GPSTime
 
 
-def read_rows(data: FstatData, found: Any, reftime: Any = None) -> Candidates:
-    """Candidates from what a user has.
+def read_rows(data: FstatData, found: AnyTable | Doppler, reftime: TimeLike | None = None) -> Candidates:
+    """Candidates from the table or the templates that a user gave.
 
     Parameters
     ----------
     data : FstatData
-    found, reftime : table or Doppler, int or None
-        As `refine` takes.
+    found, reftime
+        As for `refine`.
 
     Raises
     ------
     ValueError
-        If it is no table, lacks a column, or one has a wrong unit.
+        If `found` is no table, or a column is missing or has a wrong unit.
     """
     if isinstance(found, Doppler):
-        names = all_parameters(found)
-        stack = np.atleast_2d(np.asarray(values(found, names)).reshape(-1, len(names)))
-        given = {name: stack[:, i] for i, name in enumerate(names)}
+        given = {name: x.reshape(-1) for name, x in columns(found).items()}
         reftime = reftime if found.reftime is None else found.reftime
     else:
         if not hasattr(found, "colnames"):
             raise ValueError(
                 f"found must be a table of candidates, as from jfstat.search, or a Doppler, not {type(found).__name__}."
             )
-        given = columns_of(found)
+        given = parameter_columns(found, "found", NEEDED)
         reftime = found.meta.get("reftime", reftime)
-    reftime = data.reftime if reftime is None else gps_integer(reftime, "reftime")
+    reftime = data.observation.reftime if reftime is None else gps_time(reftime, "reftime").common
     problems = impossible(given)
     good = np.array([not problem for problem in problems], bool)
-    points = _doppler(_sound(data, given, good), reftime)
+    points = points_from(_sound(data, given, good), reftime)
     for row, misfit in enumerate(misfits(data, points)):
         problems[row] = problems[row] or misfit
     good = np.array([not problem for problem in problems], bool)
-    points = _doppler(_sound(data, given, good), reftime)
-    return Candidates(points, given, problems)
+    points = points_from(_sound(data, given, good), reftime)
+    return Candidates(points, given, problems, reftime)
 
 
-def columns_of(found: Any) -> dict[str, np.ndarray]:
-    """The parameters' columns, without units.
+def usual_names(given: dict[str, np.ndarray]) -> tuple[str, ...]:
+    """Parameters to fit by default: all but ecc and argp, and derivatives and orbits that are zero in all rows.
 
-    Raises
-    ------
-    ValueError
-        If a column is missing or has a wrong unit.
+    Text files always have columns for them.
     """
-    names = set(found.colnames)
-    missing = [name for name in ("freq", "alpha", "delta") if name not in names]
-    orbital = [name for name in ORBIT_FIELDS if name in names]
-    if orbital:
-        missing += [name for name in ("asini", "period", "tp") if name not in names]
-    if missing:
-        raise ValueError(
-            f"found lacks the column {missing[0]!r}: candidates need freq, alpha, delta, and asini, period "
-            "and tp if they have an orbit."
-        )
-    order = max(k for k in (spin_order(name) for name in names) if k is not None)
-    columns = {spin_name(k): plain_column(found, spin_name(k)) for k in range(order + 1)}
-    columns |= {name: plain_column(found, name) for name in ("alpha", "delta")}
-    if orbital:
-        zero = np.zeros(len(found))
-        columns |= {name: plain_column(found, name) if name in names else zero for name in ORBIT_FIELDS}
-    return columns
-
-
-def usual_names(columns: dict[str, np.ndarray]) -> tuple[str, ...]:
-    """Parameters to fit if told nothing: all but ecc and argp, and without what no candidate has.
-
-    Text files have columns of derivatives and orbits that are all zero.
-    """
-    names = [name for name in columns if name not in USUALLY_FIXED]
-    if "asini" in columns and not np.any(columns["asini"]):
+    names = [name for name in given if name not in USUALLY_FIXED]
+    if "asini" in given and not np.any(given["asini"]):
         names = [name for name in names if name not in ORBIT_FIELDS]
-    highest = max(k for k in map(spin_order, names) if k is not None and (k < 2 or np.any(columns[spin_name(k)])))
+    highest = max(k for k in map(spin_order, names) if k is not None and (k < 2 or np.any(given[spin_name(k)])))
     return tuple(name for name in names if (spin_order(name) or 0) <= highest)
 
 
 def _sound(data: FstatData, given: dict[str, np.ndarray], good: np.ndarray) -> dict[str, np.ndarray]:
-    """The parameters with harmless values in bad rows, and for the orbits of isolated candidates."""
+    """The parameters, with harmless values in place of bad rows and of isolated candidates' orbits."""
     sound = {}
+    harmless = {"freq": float(data.band.f_centre), "period": HARMLESS_PERIOD}
     for name, x in given.items():
-        harmless = HARMLESS.get(name, float(data.band.f_centre) if name == "freq" else 0.0)
         usable = good & (given["asini"] != 0) if name in ORBIT_FIELDS else good
-        sound[name] = np.where(usable, x, harmless)
+        sound[name] = np.where(usable, x, harmless.get(name, 0.0))
     return sound
 
 
 def impossible(given: dict[str, np.ndarray]) -> list[str]:
-    """For each row what makes it no template at all."""
+    """Why each row is no possible template, whatever the data; empty for rows that are possible."""
     problems = [""] * len(given["freq"])
-    isolated = given.get("asini", np.ones(len(problems))) == 0  # whatever else is said of the orbit
-    rules = {
-        "freq": (lambda x: x > 0, "is not positive"),
-        "delta": (lambda x: abs(x) <= np.pi / 2 + 1e-12, "is beyond a pole"),
-        "asini": (lambda x: x >= 0, "is negative"),
-        "period": (lambda x: x > 0, "is not positive"),
-        "ecc": (lambda x: (x >= 0) & (x < 1), "is not within [0, 1)"),
-    }
+    isolated = given.get("asini", np.ones(len(problems))) == 0  # whatever the orbit's other columns hold
+    limits = LIMITS | {"freq": LIMITS["period"]}  # positive, unlike in a bank, which need not give the frequency
     for name, x in given.items():
-        rule, complaint = rules.get(name, (np.isfinite, ""))
         finite = np.isfinite(x)
-        bad = ~finite | ~rule(np.where(finite, x, HARMLESS.get(name, 1.0)))
+        bad = ~finite | ~limits[name].holds(x) if name in limits else ~finite
         if name in ORBIT_FIELDS:
             bad &= ~isolated
         for row in np.flatnonzero(bad):
-            problems[row] = problems[row] or f"not refined: {name} {complaint if finite[row] else 'is not a number'}"
+            problems[row] = problems[row] or (
+                f"not refined: {name} {limits[name].otherwise if finite[row] else 'is not a number'}"
+            )
     if "asini" in given:
         with np.errstate(all="ignore"):
-            speed = 2 * np.pi * given["asini"] / given["period"] / (1 - given["ecc"])
+            speed = speed_bound(given["asini"], given["period"], given["ecc"])
         for row in np.flatnonzero(speed >= 1):
             problems[row] = problems[row] or "not refined: the orbit is faster than light"
     return problems
 
 
-def _doppler(columns: dict[str, np.ndarray], reftime: int) -> Doppler:
-    order = max(k for k in (spin_order(name) for name in columns) if k is not None)
-    fkdot = np.stack([columns[spin_name(k)] for k in range(order + 1)], axis=-1)
-    orbit = Orbit(*(columns[name] for name in ORBIT_FIELDS)) if "asini" in columns else None
-    return jax.tree.map(np.asarray, Doppler(columns["alpha"], columns["delta"], fkdot, reftime, orbit))
-
-
 def misfits(data: FstatData, points: Doppler) -> list[str]:
-    """For each of a stack of templates why it does not fit the data; empty if it does."""
-    below, above, orbit, coarse = (np.asarray(x) for x in _fits(data, points))
+    """Why each template of a stack does not fit the data; empty for those that fit."""
+    below, above, orbit, coarse = (np.asarray(x) for x in _fits(data.for_one_template, points))
     beyond = np.maximum(np.maximum(below, above), orbit)
     return [
         f"not refined: outside the data's band by {outside:.3g} Hz at some time"

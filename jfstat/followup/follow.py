@@ -1,10 +1,11 @@
-"""From prepared data and a batch of candidates to their peaks: narrow and whiten, then try and climb."""
+"""Climbing from a batch of candidates to their peaks, in narrow data and whitened coordinates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +13,17 @@ import jax.numpy as jnp
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import NarrowPlan, narrowed
 from jfstat.data.narrowdata import NarrowData
+from jfstat.data.observation import Observation
+from jfstat.followup.batches import Climbing
+from jfstat.followup.free import FreeParameters
 from jfstat.maths.newton import CONVERGED, Limits, Maximum, free_steps, held, maximise, pushed_limits
 from jfstat.metrics.coordinates import Coordinates, whitened
 from jfstat.parameters import physical, values
-from jfstat.statistic.fstat import fstat, twoF
+from jfstat.statistic.fstat import fstat_of, twoF_of
 from jfstat.templates import Doppler
 
+Element = TypeVar("Element")
+Result = TypeVar("Result")
 APART = 0.4
 """Distance between starts of climbs in whitened coordinates, in which a peak's radius is about 1."""
 SAME = 0.5
@@ -34,15 +40,15 @@ class Peak(NamedTuple):
         There and at the start.
     twoF_per_detector : (D,) float64
     covariance : (p, p) float64
-        Of the fitted parameters; NaN where 2F has no maximum, and for those at their limits.
+        Of the fitted parameters; NaN where 2F has no maximum, and for parameters at their limits.
     share : () float64
-        Part of the probability that lies on this peak rather than on others that were climbed.
+        Fraction of the probability on this peak rather than on other peaks that were climbed.
     moved : () float64
         Distance from the start in whitened coordinates.
     steps, status : () int32
-        See `Maximum`; steps of all climbs together.
+        See `Maximum`; the steps of all climbs are added.
     at_limit : (m,) bool
-        Which limits hold it back.
+        Which limits stopped the climb.
     tried : () int32
         Trial points within the data's reach and the limits.
     """
@@ -60,15 +66,9 @@ class Peak(NamedTuple):
     tried: jax.Array
 
 
-@partial(jax.jit, static_argnames=("names", "bounded", "at_once"))
+@partial(jax.jit, static_argnames="at_once")
 def focus(
-    data: FstatData,
-    points: Doppler,
-    reach: float,
-    plan: NarrowPlan,
-    names: tuple[str, ...],
-    bounded: tuple[str, ...],
-    at_once: int,
+    data: FstatData, points: Doppler, reach: float, plan: NarrowPlan, free: FreeParameters, at_once: int
 ) -> tuple[NarrowData, Coordinates]:
     """Narrow data and whitened coordinates around each of a stack of templates that fit the data; stacked.
 
@@ -80,54 +80,47 @@ def focus(
     reach : float
         Hz.
     plan : NarrowPlan
-    names, bounded : tuples of str, static
-        Parameters to fit, and which of them have limits.
+    free : FreeParameters
     at_once : int, static
-        Templates whose data are compressed together; divides n.
+        Number of templates whose data are compressed together; divides n.
     """
 
     def one(point: Doppler) -> tuple[NarrowData, Coordinates]:
-        return narrowed(data, point, reach, plan), whitened(data, point, names, bounded)
+        near = narrowed(data, point, reach, plan)
+        # all candidates have the same observation: `follow` puts it back
+        return replace(near, observation=None), whitened(data.observation, point, free.names, free.bounded)
 
-    return in_groups(one, points, at_once)
+    return _in_groups(one, points, at_once)
 
 
-def in_groups(function: Callable[[Any], Any], stack: Any, at_once: int) -> Any:
-    """A function of each element of a stack of n, for `at_once` of them together, which divides n."""
+def _in_groups(function: Callable[[Element], Result], stack: Element, at_once: int) -> Result:
+    """Results of a function for each of n stacked elements, computed for `at_once` of them together, a divisor of n."""
     n = jax.tree.leaves(stack)[0].shape[0]
     groups = jax.tree.map(lambda x: x.reshape(n // at_once, at_once, *x.shape[1:]), stack)
     return jax.tree.map(lambda x: x.reshape(n, *x.shape[2:]), jax.lax.map(jax.vmap(function), groups))
 
 
-@partial(jax.jit, static_argnames=("bounded", "n_climbs", "at_once", "tried_at_once"))
+@partial(jax.jit, static_argnames="climbing")
 def follow(
+    observation: Observation,
     near: NarrowData,
     coordinates: Coordinates,
-    low: jax.Array,
-    high: jax.Array,
+    free: FreeParameters,
     trials: jax.Array,
-    bounded: tuple[str, ...],
-    n_climbs: int,
-    at_once: int,
-    tried_at_once: int,
+    climbing: Climbing,
 ) -> Peak:
     """Climb from a stack of candidates, n of them.
 
     Parameters
     ----------
+    observation : Observation
     near, coordinates : NarrowData, Coordinates
         From `focus`.
-    low, high : (m,) float64
-        Limits of the parameters `bounded`.
+    free : FreeParameters
     trials : (t, p) float64
         Whitened coordinates of points to try; the first should be the origin.
-    bounded : tuple of str, static
-    n_climbs : int, static
-        From how many of the trial points to climb.
-    at_once : int, static
-        Candidates whose climbs are computed together; divides n.
-    tried_at_once : int, static
-        Trial points of each of those that are computed together; divides t.
+    climbing : Climbing, static
+        Its numbers of candidates and of trial points divide n and t.
 
     Returns
     -------
@@ -136,36 +129,31 @@ def follow(
     """
 
     def one(pair: tuple[NarrowData, Coordinates]) -> Peak:
-        return climb(pair[0], pair[1], low, high, trials, bounded, n_climbs, tried_at_once)
+        near, coordinates = pair
+        near = replace(near, observation=observation)
+        return _climb(near, coordinates, free, trials, climbing)
 
-    return in_groups(one, (near, coordinates), at_once)
+    return _in_groups(one, (near, coordinates), climbing.candidates)
 
 
-def climb(
-    near: NarrowData,
-    coordinates: Coordinates,
-    low: jax.Array,
-    high: jax.Array,
-    trials: jax.Array,
-    bounded: tuple[str, ...],
-    n_climbs: int,
-    tried_at_once: int,
+def _climb(
+    near: NarrowData, coordinates: Coordinates, free: FreeParameters, trials: jax.Array, climbing: Climbing
 ) -> Peak:
     """Climb from the best trial points around one candidate; see `follow`."""
 
     def value(x: jax.Array) -> jax.Array:
         point = coordinates.point(x)
-        return jnp.where(physical(point), twoF(near, point), jnp.nan)
+        return jnp.where(physical(point), twoF_of(near, point), jnp.nan)
 
-    limits = parameter_limits(coordinates, bounded, low, high)
-    heights = in_groups(value, trials, tried_at_once)
+    limits = _parameter_limits(coordinates, free)
+    heights = _in_groups(value, trials, climbing.trials)
     allowed = jnp.isfinite(heights)
     if limits is not None:
         place = trials @ limits.matrix.T
         allowed = allowed & jnp.all((place >= limits.low) & (place <= limits.high), axis=1)
     start_twoF = heights[0]
     heights = jnp.where(allowed, heights, -jnp.inf)
-    starts = spread_starts(trials, heights, n_climbs)
+    starts = _spread_starts(trials, heights, climbing.n_climbs)
     climbs: Maximum = jax.vmap(lambda start: maximise(value, start, limits))(starts)
     # at equal height, one that converged
     heights = jnp.where(jnp.isfinite(climbs.value), climbs.value, -jnp.inf) + jnp.where(
@@ -177,16 +165,16 @@ def climb(
     def at_limits(at: Maximum) -> jax.Array:
         return jnp.zeros(0, bool) if limits is None else pushed_limits(at, limits, at.gradient)
 
-    covariances = jax.vmap(lambda at: peak_covariance(coordinates, at, limits, at_limits(at)))(climbs)
+    covariances = jax.vmap(lambda at: _peak_covariance(coordinates, at, limits, at_limits(at)))(climbs)
     shares = peak_shares(climbs)
     point = coordinates.point(end.x)
-    found = fstat(near, point)
+    found = fstat_of(near, point)
     return Peak(
         point=point,
         twoF=found.twoF,
         start_twoF=start_twoF,
         twoF_per_detector=found.twoF_per_detector,
-        covariance=together(coordinates, climbs, covariances, shares, bounded, at_limits(end)),
+        covariance=_together(coordinates, climbs, covariances, shares, free.bounded, at_limits(end)),
         share=shares[0],
         moved=jnp.sqrt(jnp.sum(end.x**2)),
         steps=jnp.sum(climbs.steps),
@@ -196,21 +184,19 @@ def climb(
     )
 
 
-def parameter_limits(
-    coordinates: Coordinates, bounded: tuple[str, ...], low: jax.Array, high: jax.Array
-) -> Limits | None:
+def _parameter_limits(coordinates: Coordinates, free: FreeParameters) -> Limits | None:
     """Limits of parameters as limits of whitened coordinates, in which they are linear; None without any."""
-    if not bounded:
+    if not free.bounded:
         return None
-    rows = jnp.array([coordinates.names.index(name) for name in bounded])
-    centre = values(coordinates.centre, bounded)
-    return Limits(coordinates.matrix[rows], low - centre, high - centre)
+    rows = jnp.array([coordinates.names.index(name) for name in free.bounded])
+    centre = values(coordinates.centre, free.bounded)
+    return Limits(coordinates.matrix[rows], jnp.asarray(free.low) - centre, jnp.asarray(free.high) - centre)
 
 
-def spread_starts(trials: jax.Array, heights: jax.Array, n: int) -> jax.Array:
-    """The highest of some trial points, (t, p), of which any two are some way apart: (n, p).
+def _spread_starts(trials: jax.Array, heights: jax.Array, n: int) -> jax.Array:
+    """The highest trial points, of (t, p), that are at least `APART` from each other: (n, p).
 
-    The first one stands in where there are no others; -inf marks points that are not to be chosen.
+    If there are fewer than n, the first trial point fills up. Points of height -inf are not chosen.
     """
     chosen = []
     for _ in range(n):
@@ -222,10 +208,10 @@ def spread_starts(trials: jax.Array, heights: jax.Array, n: int) -> jax.Array:
 
 
 def peak_shares(climbs: Maximum) -> jax.Array:
-    """Parts of the probability on each of some peaks, highest first, (n,) float64: Laplace's approximation of each.
+    """Fraction of the probability on each of n peaks, highest first, (n,) float64, by Laplace's approximation.
 
-    Peaks that were climbed twice count once, and none for more than the first. All is the first one's if it is no
-    maximum.
+    A peak that was climbed twice counts once, and no peak counts more than the first. If the first is no maximum, it
+    gets all.
     """
     n = climbs.value.shape[0]
     _, log_volume = jnp.linalg.slogdet(-0.5 * climbs.hessian)
@@ -238,7 +224,7 @@ def peak_shares(climbs: Maximum) -> jax.Array:
     return shares / jnp.sum(shares)
 
 
-def together(
+def _together(
     coordinates: Coordinates,
     climbs: Maximum,
     covariances: jax.Array,
@@ -248,7 +234,7 @@ def together(
 ) -> jax.Array:
     """Second moments of the parameters about the highest peak, over all peaks that were climbed, (p, p) float64.
 
-    NaN for parameters at their limits, which the others' errors are conditional on.
+    NaN for parameters at their limits; the errors of the others hold for these values.
     """
     places = jax.vmap(coordinates.values)(climbs.x)
     off = places - places[0]
@@ -261,12 +247,12 @@ def together(
     return matrix
 
 
-def peak_covariance(coordinates: Coordinates, at: Maximum, limits: Limits | None, at_limit: jax.Array) -> jax.Array:
+def _peak_covariance(coordinates: Coordinates, at: Maximum, limits: Limits | None, at_limit: jax.Array) -> jax.Array:
     """Covariance of the parameters on a peak of 2F, (p, p) float64: 2F is twice the log-likelihood ratio.
 
-    The likelihood is taken for a Gaussian in whitened coordinates, where it is close to one, and carried over to the
-    parameters to second order, since they are bent where data are short. NaN where the Hessian is not negative
-    definite.
+    In whitened coordinates the likelihood is close to a Gaussian and taken as one. Its covariance is transformed to the
+    parameters to second order, because in short data they are curved functions of these coordinates. NaN where the
+    Hessian is not negative definite.
 
     Parameters
     ----------
@@ -274,14 +260,14 @@ def peak_covariance(coordinates: Coordinates, at: Maximum, limits: Limits | None
     at : Maximum
     limits : Limits or None
     at_limit : (m,) bool
-        Which limits hold it back; no step then goes across them.
+        Which limits stopped the climb; the covariance has no component across them.
     """
     kept, hessian = jnp.eye(len(at.x)), at.hessian
     if limits is not None:
         kept = free_steps(limits.matrix, at_limit)
         _, hessian = held(at.gradient, at.hessian, limits.matrix, at_limit)
     size, axes = jnp.linalg.eigh(-0.5 * hessian)
-    spread = kept @ axes / jnp.sqrt(jnp.where(size > 0, size, jnp.nan))  # (p, p), its columns of one sigma
+    spread = kept @ axes / jnp.sqrt(jnp.where(size > 0, size, jnp.nan))  # (p, p), each column one sigma long
     slope = jax.jacfwd(coordinates.values)(at.x) @ spread
     bend = jnp.einsum("iab,aj,bk->ijk", jax.jacfwd(jax.jacfwd(coordinates.values))(at.x), spread, spread)
     return slope @ slope.T + 0.5 * jnp.einsum("ijk,ljk->il", bend, bend)

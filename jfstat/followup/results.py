@@ -1,14 +1,15 @@
-"""From what became of candidates to the table that `refine` returns, a sentence a row."""
+"""How each candidate ended, and the table of refined candidates that `refine` returns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import jax
 import numpy as np
 
-from jfstat.candidates.tables import in_units
+from jfstat.candidates.tables import AnyTable, in_units
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.candidates import Candidates
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
@@ -16,15 +17,16 @@ from jfstat.parameters import all_parameters, values
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
+    import jax
     from astropy.table import QTable
 
 NOISE = 0.01
-"""Chance that noise gives as much anywhere among the templates tried, above which a row says so."""
+"""False-alarm probability, over all templates tried, above which the message warns of noise."""
 CELLS = 8
-"""Independent templates for each one tried: what a climb to the next maximum gains. In pure noise, a per cent of
-candidates or less then end without a warning (tests/test_refine.py)."""
+"""Independent templates that count for each one tried, because a climb to the next maximum covers more than its start.
+With this value at most a per cent of candidates in pure noise end without a warning (tests/test_refine.py)."""
 CERTAIN = 0.95
-"""Part of the probability on a peak below which a row speaks of others."""
+"""Fraction of the probability on a peak below which the message mentions other peaks."""
 ENDINGS = {
     STALLED: "not converged: no step gains any more, though the slope is not zero",
     OUT_OF_STEPS: "not converged: too many steps",
@@ -40,9 +42,9 @@ class Results:
     Attributes
     ----------
     points : Doppler
-        Stack; as given, then refined.
+        A stack; the given templates, later the refined ones.
     open : (n,) bool
-        Whether there is more to do.
+        Whether the candidate is still to be followed up.
     messages : list of n str
     covariance : (n, p, p) float64
     twoF, start_twoF, noise_chance, moved : (n,) float64
@@ -65,7 +67,7 @@ class Results:
 
     @classmethod
     def blank(cls, candidates: Candidates, p: int, n_detectors: int) -> Results:
-        """Before anything was done; rows with problems are closed."""
+        """The start, when nothing is known; candidates with problems are closed."""
         n = len(candidates.problems)
         return cls(
             points=candidates.points,
@@ -82,7 +84,7 @@ class Results:
         )
 
     def close(self, row: int | np.integer, message: str) -> None:
-        """Nothing more is to be done with a row."""
+        """Note that a candidate is done, and its message."""
         self.open[row] = False
         self.messages[row] = message
 
@@ -117,13 +119,13 @@ def ending(status: int, chance: float, has_errors: bool, share: float, held: Seq
 
 
 def results_table(
-    data: FstatData, found: Any, candidates: Candidates, results: Results, names: tuple[str, ...]
+    data: FstatData, found: AnyTable | Doppler, candidates: Candidates, results: Results, names: tuple[str, ...]
 ) -> QTable:
-    """The table of `refine`, with the columns of `found` that are none of its own."""
-    from jfstat import __version__
+    """The table that `refine` returns, with those columns of `found` that it does not replace."""
+    from jfstat.version import __version__
 
-    columns: dict[str, Any] = {}
-    kept = np.isnan(results.twoF)  # nothing was found: as they were given
+    columns: dict[str, np.ndarray] = {}
+    kept = np.isnan(results.twoF)  # not refined: parameters stay as given
     everything = all_parameters(results.points)
     refined = np.asarray(values(results.points, everything))
     errors = np.sqrt(np.diagonal(results.covariance, axis1=1, axis2=2))
@@ -138,21 +140,22 @@ def results_table(
     columns |= {"message": np.array(results.messages, dtype=str), "covariance": results.covariance}
     meta = {
         "version": __version__,
-        "reftime": results.points.reftime,
+        "reftime": candidates.reftime.plain,
         "detectors": list(data.detectors),
         "ephemeris": data.ephemeris,
-        "start": data.epoch,
+        "start": int(data.observation.epoch),
         "tspan": data.tspan,
         "parameters": list(names),
     }
     table = in_units(columns, meta)
-    for name in getattr(found, "colnames", ()):
-        if name not in table.colnames and not name.startswith("twoF") and not name.endswith("_error"):
-            table[name] = found[name]
+    if not isinstance(found, Doppler):
+        for name in found.colnames:
+            if name not in table.colnames and not name.startswith("twoF") and not name.endswith("_error"):
+                table[name] = found[name]
     return table
 
 
-def _irrelevant(results: Results, name: str) -> np.ndarray | bool:
+def _irrelevant(results: Results, name: str) -> np.ndarray | jax.Array | bool:
     """Where a column describes the orbit of an isolated candidate."""
     orbit = results.points.orbit
     return orbit.asini == 0 if orbit is not None and hasattr(orbit, name) else False

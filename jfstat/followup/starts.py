@@ -1,4 +1,4 @@
-"""From a number of parameters to trial points around a candidate, in whitened coordinates."""
+"""Trial points around a candidate, in whitened coordinates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import norm, qmc
 
 RADIUS = 1.6
-"""Of the ball of trial points: beyond it, less than a fifth of rho^2 is left on the peak that the metric belongs to."""
+"""Radius of the ball of trial points: beyond it, the candidate's own peak has less than a fifth of its rho^2."""
 
 
 @lru_cache

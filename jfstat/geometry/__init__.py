@@ -1,0 +1,1 @@
+"""Where detectors and sources are: ephemerides, delays, orbits, antenna patterns."""

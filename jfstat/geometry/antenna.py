@@ -1,25 +1,31 @@
-"""From sidereal time and sky position to the antenna patterns a(t), b(t)."""
+"""The antenna patterns a(t), b(t) as sums of five harmonics of sidereal time."""
 
 from __future__ import annotations
 
+from types import ModuleType
+from typing import TypeVar
+
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+Array = TypeVar("Array", jax.Array, np.ndarray)
 
 
-def _harmonics(angle: jax.Array) -> list[jax.Array]:
-    """The five harmonics of `harmonics`, each shaped like the angle; the doubled angle by products, which are cheap."""
-    c, s = jnp.cos(angle), jnp.sin(angle)
-    return [jnp.ones_like(angle), c, s, (c - s) * (c + s), 2 * c * s]
+def harmonics_of(xp: ModuleType, angle: Array) -> list[Array]:
+    """1, cos x, sin x, cos 2x, sin 2x, each shaped like the angle, by NumPy or jax.numpy (`xp`)."""
+    c, s = xp.cos(angle), xp.sin(angle)
+    return [xp.ones_like(angle), c, s, (c - s) * (c + s), 2 * c * s]  # products are cheaper than more cosines
 
 
 def harmonics(angle: jax.Array) -> jax.Array:
     """(1, cos x, sin x, cos 2x, sin 2x) along a new last axis: (..., 5)."""
-    return jnp.stack(_harmonics(angle), axis=-1)
+    return jnp.stack(harmonics_of(jnp, angle), axis=-1)
 
 
 def harmonic_sum(coefficients: jax.Array, angle: jax.Array) -> jax.Array:
-    """``harmonics(angle) @ coefficients``, as elementwise terms, which XLA fuses with what surrounds them."""
-    return sum(c * h for c, h in zip(coefficients, _harmonics(angle), strict=True))  # type: ignore[return-value]
+    """``harmonics(angle) @ coefficients``, as elementwise terms, which XLA can fuse with other operations."""
+    return sum(c * h for c, h in zip(coefficients, harmonics_of(jnp, angle), strict=True))  # type: ignore[return-value]
 
 
 def pattern_coefficients(response: jax.Array, alpha: jax.Array, delta: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -49,7 +55,7 @@ def pattern_coefficients(response: jax.Array, alpha: jax.Array, delta: jax.Array
     s, c = jnp.sin(delta), jnp.cos(delta)
     sky_a = jnp.stack([c * c, s * c, s * c, 1 + s * s, 1 + s * s])
     sky_b = jnp.stack([jnp.zeros_like(s), c, c, s, s])
-    # from harmonics of the hour angle to those of sidereal time: cosine and sine of a pair turn together
+    # from harmonics of the hour angle to those of sidereal time: each pair of cosine and sine is rotated
     turn = jnp.array([0.0, 1.0, 1.0, 2.0, 2.0]) * alpha
     cos, sin = jnp.cos(turn), jnp.sin(turn)
 

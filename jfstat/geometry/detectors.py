@@ -1,4 +1,4 @@
-"""From a detector's prefix to its place and response on the rotating Earth."""
+"""Positions and response tensors of the detectors, by prefix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Detector:
     prefix : str
         Two-character channel prefix, such as ``"H1"``.
     name : str
-        LALSuite's name of it.
+        Its name in LALSuite.
     location : tuple of 3 float
         Vertex in the Earth-fixed frame, m.
     longitude, latitude : float

@@ -1,4 +1,4 @@
-"""From GPS times to the Einstein delay, TDB - TDT."""
+"""The Einstein delay, TDB - TDT."""
 
 from __future__ import annotations
 

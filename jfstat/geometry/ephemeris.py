@@ -1,4 +1,4 @@
-"""From ephemeris files to the barycentric positions of the Earth and the Sun, as smooth functions of time."""
+"""Barycentric positions of the Earth and the Sun as smooth functions of time, from ephemeris files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from pathlib import Path
 import numpy as np
 from scipy.interpolate import BPoly
 
+EphemerisLike = str | os.PathLike | Sequence[str | os.PathLike]
+"""Name of an ephemeris, or the files of Earth and Sun."""
+
 
 @dataclass(frozen=True, eq=False)
 class Ephemeris:
@@ -22,7 +25,7 @@ class Ephemeris:
     name : str
         Such as ``"DE405"``, or the names of the files.
     epoch : int
-        GPS time from which the functions' times count, s.
+        GPS time from which the functions count time, s.
     earth, sun : callable
         Time since `epoch` in s, shape (n,), to the position in light-seconds, shape (n, 3), equatorial J2000 axes.
     """
@@ -33,7 +36,7 @@ class Ephemeris:
     sun: BPoly
 
 
-def ephemeris_files(ephemeris: str | os.PathLike | Sequence[str | os.PathLike]) -> tuple[str, Path, Path]:
+def ephemeris_files(ephemeris: EphemerisLike) -> tuple[str, Path, Path]:
     """Name and the two files (Earth, Sun) of an ephemeris given by name or by its two files.
 
     Raises
@@ -60,13 +63,13 @@ def ephemeris_files(ephemeris: str | os.PathLike | Sequence[str | os.PathLike]) 
     return f"{earth.name} {sun.name}", earth, sun
 
 
-def read_body(path: Path, start: float, end: float, epoch: int) -> BPoly:
+def _read_body(path: Path, start: float, end: float, epoch: int) -> BPoly:
     """The track of one body between two GPS times, from a file in LALSuite's format.
 
     The format is that of XLALInitBarycenter: comment lines with ``#``, a header ``start step count`` and rows
-    ``gps x y z vx vy vz ax ay az`` in light-seconds, per s, per s^2. Between rows the track is the quintic that has
-    both rows' positions, velocities and accelerations. LALSuite goes from the nearest row by a second-order
-    expansion instead, which jumps by up to 6e-8 s half-way between two rows of the Earth's file.
+    ``gps x y z vx vy vz ax ay az`` in light-seconds, per s, per s^2. Between two rows the track is the quintic with
+    the positions, velocities and accelerations of both. LALSuite expands to second order about the nearest row
+    instead, which jumps by up to 6e-8 s half-way between two rows of the Earth's file.
 
     Raises
     ------
@@ -98,9 +101,7 @@ def read_body(path: Path, start: float, end: float, epoch: int) -> BPoly:
     return BPoly.from_derivatives(table[:, 0] - epoch, derivatives)
 
 
-def load_ephemeris(
-    ephemeris: str | os.PathLike | Sequence[str | os.PathLike], start: float, end: float, epoch: int
-) -> Ephemeris:
+def load_ephemeris(ephemeris: EphemerisLike, start: float, end: float, epoch: int) -> Ephemeris:
     """Load the tracks of Earth and Sun between two GPS times.
 
     Parameters
@@ -119,4 +120,4 @@ def load_ephemeris(
         If the ephemeris is unknown, a file is missing or malformed, or the times are not covered.
     """
     name, earth, sun = ephemeris_files(ephemeris)
-    return Ephemeris(name, epoch, read_body(earth, start, end, epoch), read_body(sun, start, end, epoch))
+    return Ephemeris(name, epoch, _read_body(earth, start, end, epoch), _read_body(sun, start, end, epoch))

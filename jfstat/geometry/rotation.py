@@ -1,7 +1,7 @@
-"""From GPS times to the rotation of the Earth: sidereal time, precession, nutation and a detector's position.
+"""The rotation of the Earth: sidereal time, precession, nutation and the position of a detector.
 
-The model is LALSuite's (lalpulsar/lib/LALBarycenter.c: XLALBarycenterEarth and XLALBarycenter), which takes UTC for
-UT1, precesses and nutates by the leading terms (Explanatory Supplement 3.212 and 3.225-2) and leaves out polar motion.
+The model is LALSuite's (lalpulsar/lib/LALBarycenter.c: XLALBarycenterEarth and XLALBarycenter). It takes UTC for UT1,
+uses the leading terms of precession and nutation (Explanatory Supplement 3.212 and 3.225-2) and neglects polar motion.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OBLIQUITY = 0.40909280422232891
 def leap_seconds() -> tuple[np.ndarray, np.ndarray]:
     """GPS times at which a leap second starts, and GPS - UTC from then on, s; both (n,) int64.
 
-    LALSuite counts the leap second itself, 23:59:60, with what follows it.
+    Like LALSuite, this counts the leap second itself, 23:59:60, with the time after it.
     """
     import erfa
 
@@ -38,7 +38,7 @@ def leap_seconds() -> tuple[np.ndarray, np.ndarray]:
     return days * 86400 + gps_minus_utc - 1, gps_minus_utc
 
 
-def seconds_since_2000(epoch: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _seconds_since_2000(epoch: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Seconds since 2000-01-01 00:00 on the UTC clock (taken for UT1) and on the GPS clock; both shaped like `t`."""
     starts, gps_minus_utc = leap_seconds()
     which = np.searchsorted(starts - epoch, t, side="right") - 1
@@ -49,7 +49,7 @@ def seconds_since_2000(epoch: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def sidereal_time(epoch: int, t: np.ndarray) -> np.ndarray:
     """Greenwich mean sidereal time in rad, not reduced modulo 2 pi, shaped like `t` (s since GPS `epoch`)."""
-    ut, _ = seconds_since_2000(epoch, t)
+    ut, _ = _seconds_since_2000(epoch, t)
     day = np.floor(ut / DAY)
     midnight = (day - 0.5) / DAYS_PER_CENTURY  # centuries since J2000, at the last midnight
     now = (ut - 43200.0) / (DAY * DAYS_PER_CENTURY)
@@ -63,11 +63,11 @@ def sidereal_time(epoch: int, t: np.ndarray) -> np.ndarray:
 def detector_offset(detector: Detector, epoch: int, t: np.ndarray) -> np.ndarray:
     """Position of a detector relative to the Earth's centre, in light-seconds, (n, 3), equatorial J2000 axes.
 
-    LALSuite moves the source against precession and nutation; the same projections, read as those of a vector on the
-    source's direction, give the vector returned here, whatever the source.
+    LALSuite applies precession and nutation to the source. Its projections equal those of the vector returned here on
+    the direction of the source, for every source.
     """
     x, y, z = np.asarray(detector.location) / speed_of_light
-    ut, gps = seconds_since_2000(epoch, t)
+    ut, gps = _seconds_since_2000(epoch, t)
     century = (ut - 43200.0) / (DAY * DAYS_PER_CENTURY)
     zeta = century * (2306.2181 + (0.30188 + 0.017998 * century) * century) * ARCSEC
     z_a = century * (2306.2181 + (1.09468 + 0.018203 * century) * century) * ARCSEC

@@ -1,18 +1,22 @@
-"""From a template to the time at the source, the phase there, and the antenna patterns towards it."""
+"""A template as seen by detectors: its delays, clocks, antenna patterns and phases."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 
 from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
-from jfstat.geometry.barycenter import detector_clock, sky_vector, ssb_delay
+from jfstat.geometry.barycenter import detector_clock, ssb_delay
 from jfstat.geometry.orbit import orbit_delay, orbit_delay_at_arrival
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.templates import Doppler
+from jfstat.maths.vectors import unit_vector
+from jfstat.parameters import with_fields
+from jfstat.templates import Doppler, Orbit
 
 
-def spin_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
+def _spin_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
     """Taylor series of the phase in cycles, sum_k fkdot[k] tau^(k+1)/(k+1)!.
 
     Parameters
@@ -20,7 +24,7 @@ def spin_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
     fkdot : (n,) float64
         Hz, Hz/s, ...
     tau : (...) float64
-        Source time since the reference time, s.
+        Source time since the time at which `fkdot` holds, s.
     """
     phase = jnp.zeros_like(tau)
     for k in range(fkdot.shape[0] - 1, -1, -1):
@@ -28,44 +32,123 @@ def spin_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
     return phase
 
 
-def spin_down_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
-    """What the derivatives add to the phase, `spin_phase` less the frequency's own term, cycles."""
-    if fkdot.shape[0] == 1:
-        return jnp.zeros_like(tau)
-    return spin_phase(fkdot.at[0].set(0.0), tau)
-
-
 def spin_drift(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
-    """Frequency at the source minus that at the reference time, sum_(k>0) fkdot[k] tau^k/k!, Hz; see `spin_phase`."""
+    """Frequency at the source minus that at the reference time, sum_(k>0) fkdot[k] tau^k/k!, Hz; see `_spin_phase`."""
     drift = jnp.zeros_like(tau)
     for k in range(fkdot.shape[0] - 1, 0, -1):
         drift = (drift + fkdot[k]) * tau / k
     return drift
 
 
-def source_delay(trajectory: Trajectory, point: Doppler, t: jax.Array) -> jax.Array:
-    """Time at the source (emission) minus time at the detector, s, at detector times `t` since the epoch."""
-    delay = ssb_delay(trajectory(t), sky_vector(point.alpha, point.delta))
-    if point.orbit is None:
-        return delay
-    return delay - orbit_delay_at_arrival(point.orbit, t + delay, point.orbit.tp - trajectory.epoch)
+def _evolution_at(fkdot: jax.Array, since: jax.Array) -> jax.Array:
+    """Drift of the frequency, and values of its derivatives, `since` seconds after the reference time: (n,) float64.
+
+    The first entry is the drift without the frequency itself, so that it keeps its precision.
+    """
+    derivatives = [spin_drift(fkdot, since)]
+    for k in range(1, fkdot.shape[0]):
+        rest = fkdot[k:]
+        derivatives.append(rest[0] + spin_drift(rest, since))
+    return jnp.stack(derivatives)
 
 
-def clock_at_detector(trajectory: Trajectory, point: Doppler, tau: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Detector times t that belong to source times `tau`, both in s since the epoch, and the rate dt/dtau."""
-    n = sky_vector(point.alpha, point.delta)
-    orbit = point.orbit
-    if orbit is None:
-        return detector_clock(trajectory, tau, n)
-    delay, slope = jax.jvp(
-        lambda tau: orbit_delay(orbit, tau, orbit.tp - trajectory.epoch), (tau,), (jnp.ones_like(tau),)
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A template whose times count from an observation's epoch; made by `source`.
+
+    Attributes
+    ----------
+    alpha, delta : () float64
+        rad.
+    direction : (3,) float64
+        Unit vector to the source, equatorial J2000 axes.
+    frequency : () float64
+        At the reference time, Hz.
+    evolution : (n,) float64
+        Drift of the frequency from the reference time to `middle`, Hz, and the derivatives at `middle`, Hz/s, ...
+    middle : () float64
+        Mid-time of the data, s since the epoch; phases are zero at this time at the source.
+    cycles_at_middle : () float64
+        Phase from the reference time to `middle`, modulo 1 cycle.
+    orbit : Orbit or None
+        Its ``tp`` counts from the epoch, s.
+    """
+
+    alpha: jax.Array
+    delta: jax.Array
+    direction: jax.Array
+    frequency: jax.Array
+    evolution: jax.Array
+    middle: jax.Array
+    cycles_at_middle: jax.Array
+    orbit: Orbit | None
+
+    def delay(self, trajectory: Trajectory, t: jax.Array) -> jax.Array:
+        """Time at the source (emission) minus time at the detector, s, at detector times `t` since the epoch."""
+        return self.delay_from_ssb(t, ssb_delay(trajectory(t), self.direction))
+
+    def delay_from_ssb(self, t: jax.Array, to_ssb: jax.Array) -> jax.Array:
+        """`delay` at detector times `t`, for a known delay `to_ssb` between detector and SSB, s."""
+        return to_ssb if self.orbit is None else to_ssb - self.across_orbit(t + to_ssb)
+
+    def across_orbit(self, t_ssb: jax.Array) -> jax.Array:
+        """SSB time minus time of emission, s, at SSB times since the epoch; zero without an orbit."""
+        if self.orbit is None:
+            return jnp.zeros_like(t_ssb)
+        return orbit_delay_at_arrival(self.orbit, t_ssb)
+
+    def clock(self, trajectory: Trajectory, tau: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Detector times t that correspond to source times `tau`, in s since the epoch, and the rate dt/dtau."""
+        orbit = self.orbit
+        if orbit is None:
+            return detector_clock(trajectory, tau, self.direction)
+        delay, slope = jax.jvp(lambda tau: orbit_delay(orbit, tau), (tau,), (jnp.ones_like(tau),))
+        t, rate = detector_clock(trajectory, tau + delay, self.direction)
+        return t, rate * (1.0 + slope)
+
+    def patterns(self, response: jax.Array, sidereal: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Antenna patterns a and b of a detector at sidereal times, same shape, float64."""
+        a, b = pattern_coefficients(response, self.alpha, self.delta)
+        return harmonic_sum(a, sidereal), harmonic_sum(b, sidereal)
+
+    def spin_down_cycles(self, tau: jax.Array) -> jax.Array:
+        """Phase that the evolution of the frequency adds, cycles, at source times since the epoch; zero at `middle`."""
+        return _spin_phase(self.evolution, tau - self.middle)
+
+    def heterodyned_cycles(self, trajectory: Trajectory, t: jax.Array, heterodyne: jax.Array) -> jax.Array:
+        """Phase of the template minus that of a heterodyne, cycles, at detector times `t` since the epoch.
+
+        The template's phase is zero at `middle`, the heterodyne's at the epoch. Large products of frequency and time
+        cancel analytically, so that the result is accurate to 1e-9 cycles.
+        """
+        delay = self.delay(trajectory, t)
+        cycles = self.frequency * delay + (self.frequency - heterodyne) * (t - self.middle)
+        return cycles + self.spin_down_cycles(t + delay) - jnp.mod(heterodyne * self.middle, 1.0)
+
+
+def source(point: Doppler, epoch: jax.Array, reference: jax.Array, middle: jax.Array) -> Source:
+    """The source that a template describes.
+
+    Parameters
+    ----------
+    point : Doppler
+        One template, scalar fields.
+    epoch : () int64
+        GPS time from which the observation's times count, s.
+    reference : () float64
+        Reference time of the template, s since the epoch.
+    middle : () float64
+        Mid-time of the data, s since the epoch.
+    """
+    since, orbit = middle - reference, point.orbit
+    return Source(
+        alpha=point.alpha,
+        delta=point.delta,
+        direction=unit_vector(point.alpha, point.delta),
+        frequency=point.fkdot[0],
+        evolution=_evolution_at(point.fkdot, since),
+        middle=middle,
+        cycles_at_middle=jnp.mod(_spin_phase(point.fkdot, since), 1.0),
+        orbit=None if orbit is None else with_fields(orbit, tp=orbit.tp - jnp.asarray(epoch).astype(jnp.float64)),
     )
-    t, rate = detector_clock(trajectory, tau + delay, n)
-    return t, rate * (1.0 + slope)
-
-
-def patterns(trajectory: Trajectory, response: jax.Array, point: Doppler, t: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Antenna patterns a and b at detector times `t`, same shape, float64."""
-    angle = trajectory.sidereal(t)
-    a, b = pattern_coefficients(response, point.alpha, point.delta)
-    return harmonic_sum(a, angle), harmonic_sum(b, angle)

@@ -1,11 +1,11 @@
-"""From ephemeris and detector to one smooth table: where a detector is, in the solar system, at any time.
+"""The position of a detector in the solar system at any time, as piecewise polynomials.
 
-Nothing here depends on the sky: a template costs a dot product with these vectors (see `barycenter`).
+Nothing here depends on the sky position; `barycenter` projects these vectors on the direction to a source.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -15,11 +15,13 @@ from jfstat.geometry.detectors import Detector
 from jfstat.geometry.einstein import einstein_delay
 from jfstat.geometry.ephemeris import Ephemeris
 from jfstat.geometry.rotation import detector_offset, leap_seconds, sidereal_time
+from jfstat.maths.chebyshev import horner, nodes, powers_from_values
+from jfstat.maths.ladder import padded_size
 
 SEGMENT = 7200.0
 """Length of a polynomial piece, s."""
 DEGREE = 7
-"""Of the pieces; 7200 s of the Earth's rotation are then exact to 1e-13 s."""
+"""Degree of the pieces, which follow 7200 s of the Earth's rotation to 1e-13 s."""
 
 
 @jax.tree_util.register_dataclass
@@ -53,52 +55,41 @@ class Trajectory:
     Attributes
     ----------
     coefficients : (DEGREE + 1, n_segments, 8) float64
-        Of the powers of u in [-1, 1] over each segment: position (3), Einstein delay, sidereal time, Sun to Earth (3).
+        Of the powers of u in [-1, 1] over each piece: position (3), Einstein delay, sidereal time, Sun to Earth (3).
     start : () float64
-        Start of the first segment, s since `epoch`.
-    epoch : int, static
-        GPS time from which times count, s.
+        Start of the first piece, s since the observation's epoch, from which all times count.
     """
 
     coefficients: jax.Array
     start: jax.Array
-    epoch: int = field(metadata=dict(static=True))
 
     def piece(self, t: jax.Array) -> jax.Array:
-        """Index of the piece that serves times `t` in s since `epoch`, int32, shaped like `t`.
+        """Index of the piece for times `t` in s since the epoch, int32, shaped like `t`.
 
-        Outside the table the first and last pieces are continued, which serves the first step of an iteration only.
+        Times outside the table get the first or last piece; they occur only in the first step of an iteration.
         """
         whole = jnp.floor((jax.lax.stop_gradient(t) - self.start) / SEGMENT)
         return jnp.clip(whole, 0, self.coefficients.shape[1] - 1).astype(jnp.int32)
 
     def within(self, t: jax.Array, piece: jax.Array) -> jax.Array:
-        """Where in their pieces the times `t` lie: u, shaped like `t`, differentiable in it."""
+        """Positions u of the times `t` in their pieces, shaped like `t` and differentiable in it."""
         return 2.0 * ((t - self.start) / SEGMENT - piece.astype(jnp.float64)) - 1.0
 
     def __call__(self, t: jax.Array) -> State:
-        """State at times `t` in s since `epoch`, any shape, float64; differentiable in `t`."""
+        """State at times `t` in s since the epoch, any shape, float64; differentiable in `t`."""
         piece = self.piece(t)
-        value = polynomial(at_pieces(self.coefficients, piece), self.within(t, piece)[..., None])
+        value = horner(at_pieces(self.coefficients, piece), self.within(t, piece)[..., None])
         return State(value[..., 0:3], value[..., 3], value[..., 4], value[..., 5:8])
 
     def sidereal(self, t: jax.Array) -> jax.Array:
-        """The state's sidereal time alone, shaped like `t`: a straight line in each piece, to 2e-10 rad."""
+        """Sidereal time alone, shaped like `t`, from a straight line in each piece, to 2e-10 rad."""
         piece = self.piece(t)
-        return polynomial(at_pieces(self.coefficients[:2, :, 4], piece), self.within(t, piece))
+        return horner(at_pieces(self.coefficients[:2, :, 4], piece), self.within(t, piece))
 
 
 def at_pieces(coefficients: jax.Array, piece: jax.Array) -> jax.Array:
     """Coefficients (n_powers, n_segments, ...) of the pieces, in a single gather: (n_powers, *piece.shape, ...)."""
     return coefficients.at[:, piece].get(mode="promise_in_bounds")
-
-
-def polynomial(coefficients: jax.Array, u: jax.Array) -> jax.Array:
-    """Value of ``sum_k coefficients[k] u^k`` by Horner's scheme."""
-    value = coefficients[-1]
-    for k in range(coefficients.shape[0] - 2, -1, -1):
-        value = value * u + coefficients[k]
-    return value
 
 
 def detector_trajectory(detector: Detector, ephemeris: Ephemeris, start: float, end: float) -> Trajectory:
@@ -110,27 +101,27 @@ def detector_trajectory(detector: Detector, ephemeris: Ephemeris, start: float, 
     ephemeris : Ephemeris
         Must cover ``start - SEGMENT`` to ``end + SEGMENT``.
     start, end : float
-        s since ``ephemeris.epoch``.
+        s since ``ephemeris.epoch``, from which the trajectory's times count as well.
     """
     epoch = ephemeris.epoch
-    # UTC, and with it LALSuite's Earth, jumps by a second of rotation at a leap second: put a joint there
+    # at a leap second UTC, and so the rotation in LALSuite's model, jumps by a second: let two pieces meet there
     leaps = leap_seconds()[0] - epoch
     leaps = leaps[(leaps > start) & (leaps < end)]
     joint = float(leaps[0]) if len(leaps) else start
     first = joint - SEGMENT * np.ceil((joint - start) / SEGMENT)
     n = max(1, int(np.ceil((end - first) / SEGMENT)))
 
-    nodes = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
-    to_powers = np.linalg.inv(np.vander(nodes, increasing=True))
     centres = first + SEGMENT * (np.arange(n) + 0.5)
-    t = (centres[:, None] + 0.5 * SEGMENT * nodes).ravel()
+    t = (centres[:, None] + 0.5 * SEGMENT * nodes(DEGREE + 1)).ravel()
     earth, sun = ephemeris.earth(t), ephemeris.sun(t)
     sidereal = sidereal_time(epoch, t).reshape(n, -1)
     sidereal -= 2 * np.pi * np.floor(sidereal[:, :1] / (2 * np.pi))
     columns = [earth + detector_offset(detector, epoch, t), einstein_delay(epoch, t)[:, None], sidereal.reshape(-1, 1)]
     values = np.concatenate([*columns, earth - sun], axis=1).reshape(n, DEGREE + 1, 8)
-    coefficients = np.einsum("pk,nkc->pnc", to_powers, values)
-    return Trajectory(jnp.asarray(coefficients), jnp.asarray(first), epoch)
+    coefficients = np.einsum("pk,nkc->pnc", powers_from_values(DEGREE + 1), values)
+    # repeat the last piece up to a common size; no times lie there
+    coefficients = np.pad(coefficients, ((0, 0), (0, padded_size(n) - n), (0, 0)), mode="edge")
+    return Trajectory(jnp.asarray(coefficients), jnp.asarray(first))
 
 
 def stack_trajectories(trajectories: list[Trajectory]) -> Trajectory:

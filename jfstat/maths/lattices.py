@@ -1,7 +1,8 @@
-"""From a dimension or a metric to lower triangular factors, and from these and ranges to the points of a lattice.
+"""The lattices A_n*, in spaces whose metric is constant.
 
-With a lower triangular generator the first coordinates of a point depend on the first integers only: points are
-enumerated one coordinate after the other.
+A metric g is given by its factor, a matrix L with L^T L = g, and a lattice by its generator, the matrix from integers
+to points. Both are lower triangular here: the first coordinates of a point then depend only on the first integers, and
+points can be enumerated coordinate by coordinate.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import numpy as np
 
 
 def covering_lattice(n: int) -> np.ndarray:
-    """Generator of the lattice A_n* whose balls of radius 1 just cover the space: points are ``generator @ integers``.
+    """Generator of the lattice A_n*, scaled so that balls of radius 1 about its points just cover the space.
 
-    A_n* is the thinnest covering known in up to five dimensions: evenly spaced, hexagonal, body-centred cubic, ...
-    Its last basis vector is one of the shortest, along the last axis.
+    A_n* is the thinnest lattice covering known in up to five dimensions: evenly spaced points, the hexagonal lattice,
+    the body-centred cubic lattice, ... Its last basis vector, along the last axis, is one of its shortest vectors.
 
     Parameters
     ----------
@@ -23,7 +24,7 @@ def covering_lattice(n: int) -> np.ndarray:
     Returns
     -------
     (n, n) float64
-        Lower triangular, positive diagonal.
+        Lower triangular, with a positive diagonal; points are ``generator @ integers``.
 
     Notes
     -----
@@ -34,20 +35,59 @@ def covering_lattice(n: int) -> np.ndarray:
     return lower_factor(gram) / np.sqrt(n * (n + 2) / (12 * (n + 1)))
 
 
+def lattice_generator(factor: np.ndarray, lattice: np.ndarray) -> np.ndarray:
+    """Generator, in coordinates with a metric, of a lattice given in Cartesian coordinates: factor^-1 @ lattice.
+
+    Parameters
+    ----------
+    factor : (k, k) float64
+        Of the metric, lower triangular, with a positive diagonal.
+    lattice : (k, n) float64
+        The last k rows of a lower triangular generator, n >= k.
+
+    Returns
+    -------
+    (k, n) float64
+        Lower triangular in its last k columns.
+    """
+    size = 1.0 / np.diag(factor)
+    return size[:, None] * flipped(back_substituted(flipped(factor * size), flipped(lattice)))
+
+
+def expected_points(log_volume: float, n: int, radius: float) -> float:
+    """Expected number of points of A_n* in a volume, if balls of `radius` about its points just cover the space.
+
+    Parameters
+    ----------
+    log_volume : float
+        Natural logarithm of the volume in the metric.
+    n : int
+        Dimension; in dimension 0 there is one point.
+    radius : float
+    """
+    log_cell = n * np.log(radius) + log_determinant(covering_lattice(n)) if n else 0.0
+    return float(np.exp(min(log_volume - log_cell, 700.0)))
+
+
+def log_determinant(triangular: np.ndarray) -> float:
+    """Natural logarithm of the determinant of a triangular matrix with a positive diagonal."""
+    return np.sum(np.log(np.diag(triangular)))
+
+
 def lower_factor(g: np.ndarray) -> np.ndarray:
-    """The lower triangular L with L^T L = g, for a positive definite (n, n) float64."""
+    """The lower triangular L with L^T L = g, for a positive definite g, (n, n) float64."""
     return flipped(np.linalg.cholesky(flipped(g)).T)
 
 
 def flipped(matrix: np.ndarray) -> np.ndarray:
-    """Rows and columns in reverse order: makes upper triangles lower ones, and coordinates run backwards."""
+    """A matrix with its rows and columns in reverse order, which makes an upper triangle a lower one."""
     return matrix[::-1, ::-1]
 
 
 def back_substituted(upper: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The x with upper @ x = b, for an upper triangular (n, n) and (n, k) float64.
+    """Solution x of upper @ x = b, for an upper triangular (n, n) and a (n, k) float64.
 
-    Row by row, for matrices so small that a linear algebra library's threads would take a thousand times as long.
+    Row by row: for matrices this small, the threads of a linear algebra library take a thousand times as long.
     """
     x = np.empty(b.shape)
     for i in reversed(range(len(b))):
@@ -56,45 +96,22 @@ def back_substituted(upper: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def integers_between(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All integers from low[i] to high[i], for every i: which i, and the integer, (total,) int64 each.
+    """All integers from low[i] to high[i], for every i.
 
     Parameters
     ----------
-    low, high : (n,) float64
-        None where low > high.
+    low, high : (n,) float64 or int64
+        There are none where low > high.
+
+    Returns
+    -------
+    which : (total,) int64
+        The i of each integer, ascending.
+    integers : (total,) int64
+        Ascending for each i.
     """
     first, last = np.ceil(low).astype(np.int64), np.floor(high).astype(np.int64)
     count = np.maximum(last - first + 1, 0)
     which = np.repeat(np.arange(len(count)), count)
     step = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
     return which, first[which] + step
-
-
-def distance_to_box(points: np.ndarray, low: np.ndarray, high: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """Squared distance of points to the nearest point of a box, in the metric factor^T factor: (n,) float64.
-
-    The nearest point lies on one of the 3^k faces, where the coordinates that are not fixed are at their best.
-
-    Parameters
-    ----------
-    points : (n, k) float64
-    low, high : (k,) float64
-    factor : (k, k) float64
-    """
-    k = len(low)
-    best = np.full(len(points), np.inf)
-    slack = 1e-9 * (high - low)
-    for face in np.ndindex(*(3,) * k):
-        kind = np.array(face, dtype=int)
-        fixed, free = np.flatnonzero(kind < 2), np.flatnonzero(kind == 2)
-        offset = points[:, fixed] - np.where(kind == 0, low, high)[fixed]
-        residual = offset @ factor[:, fixed].T
-        inside = np.ones(len(points), dtype=bool)
-        if len(free):
-            size = np.linalg.norm(factor[:, free], axis=0)
-            step = -(residual @ np.linalg.pinv(factor[:, free] / size).T) / size
-            residual = residual + step @ factor[:, free].T
-            nearest = points[:, free] - step
-            inside = np.all((nearest >= (low - slack)[free]) & (nearest <= (high + slack)[free]), axis=1)
-        best = np.where(inside, np.minimum(best, np.sum(residual**2, axis=1)), best)
-    return best

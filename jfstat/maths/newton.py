@@ -1,7 +1,7 @@
-"""From a function and a start to a maximum close by: a trust-region Newton method, traceable and made for vmap.
+"""Maximises a smooth function near a starting point by a trust-region Newton method; traceable, and meant for vmap.
 
-Why not a library's: optax has no second-order method, and a peak of 2F in whitened coordinates has two to nine
-parameters and a Hessian that costs little more than its value. docs/followup.md has the comparison.
+optax has no second-order method, and 2F in whitened coordinates has two to nine parameters and a Hessian that costs
+little more than its value. docs/followup.md compares the methods.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ import jax
 import jax.numpy as jnp
 
 FIRST_RADIUS, LARGEST_RADIUS, LEAST_RADIUS = 0.3, 1.0, 1e-7
-"""Radii of the region in which the quadratic is trusted; in whitened coordinates a peak's is about 1."""
+"""Radii of the region in which the quadratic model is trusted; a peak has radius 1 in whitened coordinates."""
 LITTLE, ENOUGH, GOOD = 1e-4, 0.25, 0.75
-"""Gain over the predicted one from which a step is taken, below which the radius shrinks, above which it grows."""
+"""Ratios of actual to predicted gain: above the first a step is accepted, below the second the radius shrinks, above
+the third it grows."""
 GAIN = 1e-9
-"""Predicted gain of a full Newton step at which the search ends, relative to 1 + |value|."""
+"""The search has converged if a full Newton step is predicted to gain less than this times 1 + |value|."""
 BISECTIONS = 40
-"""Steps in which the multiplier that keeps a step inside its region is found; each halves its error."""
+"""Bisections to find the multiplier that keeps a step inside the trust region; each halves its error."""
 AT_LIMIT = 1e-9
-"""Distance from a limit, relative to the room between both, from which on it is reached."""
+"""A limit counts as reached within this distance, relative to that between the two limits."""
 RUNNING, CONVERGED, STALLED, OUT_OF_STEPS, LEFT, NOWHERE = range(6)
-"""How a search ended: at a maximum; no step gains; too many steps; held up where the function is not defined; the start
-was there already."""
+"""How a search ended, after RUNNING: at a maximum; no step gains; too many steps; stopped at the edge of where the
+function is defined; the function is not defined at the start."""
 
 
 class Limits(NamedTuple):
@@ -42,14 +43,14 @@ class Limits(NamedTuple):
 
 
 class Maximum(NamedTuple):
-    """Where a search ended; p parameters.
+    """The end point of a search in p parameters.
 
     Attributes
     ----------
     x : (p,) float64
     value : () float64
     gradient, hessian : (p,), (p, p) float64
-        There.
+        At x.
     steps : () int32
         Evaluations of value, gradient and Hessian.
     status : () int32
@@ -73,16 +74,16 @@ class _State(NamedTuple):
 def maximise(
     function: Callable[[jax.Array], jax.Array], start: jax.Array, limits: Limits | None = None, max_steps: int = 60
 ) -> Maximum:
-    """Climb from `start` to a maximum of a smooth function, by Newton steps within a region of trust.
+    """Climb from `start` to a maximum of a smooth function, by Newton steps within a trust region.
 
-    More and Sorensen (1983), SIAM J. Sci. Stat. Comput. 4, 553, with the spectrum of the Hessian at hand; the radius
-    follows Nocedal and Wright, Numerical Optimization (2006), algorithm 4.1. Limits that are reached and pushed against
-    become equations for a step, and a step ends at the first other limit.
+    Steps follow More and Sorensen (1983), SIAM J. Sci. Stat. Comput. 4, 553, with the eigenvalues of the Hessian; the
+    radius follows Nocedal and Wright, Numerical Optimization (2006), algorithm 4.1. Limits that are reached, and that
+    the gradient points beyond, hold as equations during a step; a step ends at the first other limit.
 
     Parameters
     ----------
     function : callable
-        From (p,) to () float64; NaN where it is not defined.
+        From (p,) to () float64; NaN where it is undefined.
     start : (p,) float64
         Within the limits.
     limits : Limits, optional
@@ -96,7 +97,7 @@ def maximise(
     def climb(state: _State) -> _State:
         at = state.best
         first = at.steps == 0
-        step, gain = limited_step(at, state.radius, limits)
+        step, gain = _limited_step(at, state.radius, limits)
         tried = evaluated(function, at.x + step)
         ratio = (tried.value - at.value) / gain
         defined = jnp.isfinite(tried.value)
@@ -108,12 +109,12 @@ def maximise(
         new: Maximum = jax.tree.map(lambda a, b: jnp.where(better, a, b), tried, at)
         undefined = ~better & (~defined | state.undefined)
         stuck = jnp.where(undefined, LEFT, STALLED)
-        status = jnp.where(at_maximum(new, limits), CONVERGED, jnp.where(radius < LEAST_RADIUS, stuck, RUNNING))
+        status = jnp.where(_at_maximum(new, limits), CONVERGED, jnp.where(radius < LEAST_RADIUS, stuck, RUNNING))
         status = jnp.where(first & ~defined, NOWHERE, status)
         new = new._replace(steps=at.steps + 1, status=status.astype(jnp.int32))
         return _State(new, radius, undefined)
 
-    # the first step, of no length, evaluates the start: a second copy of the function would double the compilation
+    # the first step, of length zero, evaluates the start: a second call would double the compilation time
     p = start.shape[0]
     zero = jnp.zeros((), jnp.int32)
     nowhere = Maximum(start, jnp.asarray(-jnp.inf), jnp.zeros(p), jnp.zeros((p, p)), zero, zero + RUNNING)
@@ -134,8 +135,8 @@ def evaluated(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> Maxim
     return Maximum(x, value, gradient, 0.5 * (hessian + hessian.T), zero, zero)
 
 
-def at_maximum(at: Maximum, limits: Limits | None) -> jax.Array:
-    """Whether no step within the limits gains anything to speak of: () bool."""
+def _at_maximum(at: Maximum, limits: Limits | None) -> jax.Array:
+    """Whether no step within the limits would gain a noticeable amount: () bool."""
     if limits is None:
         return _is_top(at.gradient, at.hessian, at.value)
     pushed = pushed_limits(at, limits, at.gradient)
@@ -158,25 +159,25 @@ def pushed_limits(at: Maximum, limits: Limits, direction: jax.Array) -> jax.Arra
 
 
 def held(gradient: jax.Array, hessian: jax.Array, matrix: jax.Array, which: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Gradient and Hessian for steps that leave some linear combinations as they are, rows of `matrix`."""
+    """Gradient and Hessian for steps that keep some linear combinations, rows of `matrix`, constant."""
     kept = free_steps(matrix, which)
     stiff = 1.0 + jnp.sqrt(jnp.sum(hessian * hessian))
     return kept @ gradient, kept @ hessian @ kept - stiff * (jnp.eye(len(gradient)) - kept)
 
 
 def free_steps(matrix: jax.Array, which: jax.Array) -> jax.Array:
-    """Projection, (p, p), on steps that leave those linear combinations as they are."""
+    """Projection, (p, p), onto steps that keep those linear combinations constant."""
     rows = jnp.where(which[:, None], matrix / jnp.linalg.norm(matrix, axis=1, keepdims=True), 0.0)
     return jnp.eye(matrix.shape[1]) - rows.T @ jnp.linalg.pinv(rows @ rows.T, rtol=1e-10) @ rows
 
 
-def limited_step(at: Maximum, radius: jax.Array, limits: Limits | None) -> tuple[jax.Array, jax.Array]:
-    """The best step within the region of trust and the limits, (p,), and what it should gain, ()."""
+def _limited_step(at: Maximum, radius: jax.Array, limits: Limits | None) -> tuple[jax.Array, jax.Array]:
+    """The best step within the trust region and the limits, (p,), and its predicted gain, ()."""
     if limits is None:
         return trusted_step(at.gradient, at.hessian, radius)
     pushed = pushed_limits(at, limits, at.gradient)
     step = jnp.zeros_like(at.x)
-    for _ in range(limits.matrix.shape[0] + 1):  # each round may hold one more
+    for _ in range(limits.matrix.shape[0] + 1):  # each round may find one more limit
         step, _ = trusted_step(*held(at.gradient, at.hessian, limits.matrix, pushed), radius)
         pushed = pushed | pushed_limits(at, limits, step)
     place, along = limits.matrix @ at.x, limits.matrix @ step
@@ -187,7 +188,7 @@ def limited_step(at: Maximum, radius: jax.Array, limits: Limits | None) -> tuple
 
 
 def trusted_step(gradient: jax.Array, hessian: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The step no longer than `radius` that gains most on the quadratic, (p,), and that gain, ()."""
+    """The step of at most length `radius` that gains most in the quadratic model, (p,), and that gain, ()."""
     size, axes = jnp.linalg.eigh(-hessian)
     along = axes.T @ gradient
     square = jnp.sum(along * along)

@@ -1,4 +1,4 @@
-"""From a phase in cycles to its cosine and sine, in few operations."""
+"""Cosine and sine of a phase in cycles, in few operations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.polynomial import chebyshev
 
 
 def _half_turn(function, parity: int, terms: int) -> list[float]:
-    """Coefficients of x^parity times a polynomial in x^2, for a function of half a turn, |x| <= 1/2; lowest first."""
+    """Coefficients, lowest first, of x^parity times a polynomial in x^2 that fits a function on |x| <= 1/2."""
     series = chebyshev.Chebyshev.interpolate(function, 2 * terms + parity - 1, domain=[-0.5, 0.5])
     powers = series.convert(kind=np.polynomial.Polynomial, domain=[-1, 1], window=[-1, 1]).coef
     return [float(c) for c in powers[parity : 2 * terms + parity : 2]]
@@ -17,18 +17,18 @@ def _half_turn(function, parity: int, terms: int) -> list[float]:
 
 SIN = _half_turn(lambda x: np.sin(np.pi * x), 1, 5)
 COS = _half_turn(lambda x: np.cos(np.pi * x), 0, 6)
-
+"""Coefficients for sine and cosine of pi x in single precision."""
 
 SIN64 = _half_turn(lambda x: np.sin(np.pi * x), 1, 9)
 COS64 = _half_turn(lambda x: np.cos(np.pi * x), 0, 10)
-"""The same to 1e-16."""
+"""The same, accurate to 1e-16."""
 
 
 def turn(cycles: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Real and imaginary part of exp(2 pi i cycles); float32, right to 8e-7, 1.5e-7 in the mean.
+    """Real and imaginary part of exp(2 pi i cycles); float32, accurate to 8e-7, 1.5e-7 on average.
 
-    Half the angle by polynomials, doubled: no branches and no table, so that it vectorises, at a quarter of the cost of
-    the library's functions, which must reduce arguments of any size.
+    Polynomials give sine and cosine of half the angle, which are then doubled. Without branches or tables this
+    vectorises, at a quarter of the cost of the library's functions, which must reduce arguments of any size.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ def turn(cycles: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 @jax.custom_jvp
 def turn64(cycles: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Real and imaginary part of exp(2 pi i cycles); float64, right to 1e-15, for cycles of any size.
+    """Real and imaginary part of exp(2 pi i cycles); float64, accurate to 1e-15, for cycles of any size.
 
-    Differentiable to all orders, from the value itself: derivatives need no other sines.
+    Differentiable to all orders; derivatives reuse the value and need no further sines.
     """
     return _doubled(cycles - jnp.round(cycles), SIN64, COS64)
 

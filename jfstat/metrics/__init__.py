@@ -1,1 +1,1 @@
-"""The parameter-space metric, the mismatch of two templates, and coordinates in which a peak is round."""
+"""The parameter-space metric, the mismatch of two templates, and coordinates in which the metric is the identity."""

@@ -1,20 +1,20 @@
-"""From a candidate and the metric there to coordinates in which its peak is round: one unit is all of rho^2 lost."""
+"""Whitened coordinates around a candidate, in which the metric is the identity and so its peak of 2F is round."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 
-from jfstat.data.fstatdata import FstatData, static
-from jfstat.data.timing import reference_offset
-from jfstat.geometry.barycenter import sky_vector
+from jfstat.data.checks import check_template, observation_of
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.observation import Observation
+from jfstat.maths.vectors import unit_vector
 from jfstat.metrics.metric import metric_along
-from jfstat.metrics.quadrature import quadrature
 from jfstat.parameters import (
     SKY,
     check_parameters,
@@ -25,15 +25,14 @@ from jfstat.parameters import (
     values,
     with_fields,
 )
-from jfstat.statistic.check import check_data, check_point
 from jfstat.templates import Doppler
 
 SKY_CURVATURE = 0.3
-"""Metric added for the sky, 1/rad^2: keeps a unit of a coordinate below 2 rad where short data hardly see the sky."""
+"""Added to the metric of the sky, 1/rad^2, to keep a unit of a coordinate below 2 rad for short data."""
 ENOUGH_SFTS = 1000
-"""SFTs a detector from which the metric is good enough to whiten by: each 2 h of 100 d."""
+"""Number of SFTs per detector that is enough for whitening: one every 2 h in 100 d."""
 RELATIVE_CURVATURE = 1e-3
-"""The same for an orbit's parameters, in units of their own size."""
+"""The same for an orbit's parameters, relative to their size."""
 
 
 @jax.tree_util.register_dataclass
@@ -41,21 +40,21 @@ RELATIVE_CURVATURE = 1e-3
 class Coordinates:
     """Whitened coordinates x, (p,) float64, around a template; made by `whiten`.
 
-    An offset x costs ``x @ x`` of rho^2, to second order and as far as the metric of the two amplitudes' average goes.
-    The sky is a plane that touches the sphere at the centre, so that there are no poles; and where frequency and its
-    derivatives vary as well, a step on the sky moves them such that the frequency at the detectors stays, in the mean:
-    then a peak stays round when its sky position is uncertain by much.
+    An offset x loses, to second order, the fraction ``x @ x`` of rho^2, averaged over amplitudes.
+    The sky is a plane tangent to the sphere at the centre, without poles. If frequency and derivatives vary too, a step
+    on the sky changes them such that the mean frequency at the detectors stays the same. A peak is then round even if
+    its sky position is very uncertain.
 
     Attributes
     ----------
     centre : Doppler
         Where x = 0.
     matrix : (p, p) float64
-        From x to steps: Hz, Hz/s, ..., at the data's mid-time and in the detectors' frame where frequencies are free;
-        rad east and north on the plane of the sky; an orbit's parameters as they are. For errors of the parameters
-        themselves use ``jax.jacfwd(coordinates.values)(x)``.
+        From x to steps: Hz, Hz/s, ..., at the data's mid-time and in the detectors' frame if frequencies are not
+        bounded; rad east and north on the plane of the sky; an orbit's parameters unchanged. For errors of the
+        parameters themselves use ``jax.jacfwd(coordinates.values)(x)``.
     drift : (q, 3) float64
-        What a change of the unit vector to the source does to frequency and derivatives at the data's mid-time, per Hz.
+        Change of frequency and derivatives at the data's mid-time per change of the unit vector to the source and Hz.
     shift : (q, q) float64
         From frequency and derivatives at the mid-time to those at the reference time.
     names : tuple of str, static
@@ -68,8 +67,8 @@ class Coordinates:
     matrix: jax.Array
     drift: jax.Array
     shift: jax.Array
-    names: tuple[str, ...] = static()
-    flat_sky: bool = static()
+    names: tuple[str, ...] = field(metadata=dict(static=True))
+    flat_sky: bool = field(metadata=dict(static=True))
 
     def point(self, x: jax.Array) -> Doppler:
         """The template at coordinates x, (p,) float64; differentiable."""
@@ -88,10 +87,10 @@ class Coordinates:
         moved = replaced(centre, plain_names, values(centre, plain_names) + step[jnp.array(plain)]) if plain else centre
         turn = jnp.zeros(3)
         if self.flat_sky:
-            n0 = sky_vector(centre.alpha, centre.delta)
+            n0 = unit_vector(centre.alpha, centre.delta)
             turn = _turned(centre, step[jnp.array([names.index(name) for name in SKY])])
             n = n0 + turn
-            # the angles' differences, which keep their digits
+            # differences of angles, for precision
             alpha = centre.alpha + jnp.arctan2(n0[0] * turn[1] - n0[1] * turn[0], n0[0] * n[0] + n0[1] * n[1])
             delta = jnp.arctan2(n[2], jnp.sqrt(n[0] ** 2 + n[1] ** 2))
             moved = with_fields(moved, alpha=alpha, delta=delta)
@@ -102,10 +101,10 @@ class Coordinates:
         return moved
 
     def log_volume(self, x: jax.Array) -> jax.Array:
-        """Log of the volume of parameters per volume of coordinates, but for a constant; () float64.
+        """Log of the volume of parameters per volume of coordinates, up to a constant; () float64.
 
-        Volume is flat in frequency, its derivatives and the orbit, and isotropic on the sky: the prior that
-        `log_posterior` takes.
+        The volume is that of the prior of `log_posterior`: flat in frequency, its derivatives and the orbit, and
+        isotropic on the sky.
         """
         if self.flat_sky:
             step = self.matrix @ x
@@ -114,21 +113,25 @@ class Coordinates:
 
 
 def whiten(
-    data: FstatData, point: Doppler, parameters: Sequence[str] | None = None, *, bounded: Sequence[str] = ()
+    data: Observation | FstatData,
+    point: Doppler,
+    parameters: Sequence[str] | None = None,
+    *,
+    bounded: Sequence[str] = (),
 ) -> Coordinates:
     """Coordinates around a template in which its peak of 2F is round, from the metric there.
 
     Parameters
     ----------
-    data : FstatData
+    data : Observation or FstatData
+        For data, the template must fit.
     point : Doppler
         One template, scalar fields: x = 0.
     parameters : sequence of str, optional
-        The parameters that vary, in any order; all of the template's by default, but for an orbit's ``ecc`` and
-        ``argp``.
+        The parameters that vary, in any order; by default all of the template's except an orbit's ``ecc`` and ``argp``.
     bounded : sequence of str, optional
-        Parameters that shall be linear in x, because someone means to bound them. If a frequency or a sky position is
-        among them, neither is straightened, and long peaks are less round.
+        Parameters to keep linear in x, so that they can be bounded. If a frequency or a sky position is among them,
+        neither is transformed as above, and extended peaks are less round.
 
     Returns
     -------
@@ -139,32 +142,34 @@ def whiten(
     ValueError
         As `metric`, or if the template does not fit the data.
     """
-    check_data(data)
-    check_point(data, point)
+    observation = observation_of(data)
+    check_template("point", point)
+    if isinstance(data, FstatData):
+        data.check(point)
     names = usual_parameters(point) if parameters is None else check_parameters(point, parameters)
     limited = check_parameters(point, bounded) if len(bounded) else ()
     if not set(limited) <= set(names):
         raise ValueError(f"bounded must be among the parameters that vary, {', '.join(names)}, not {bounded!r}.")
-    return whitened(data, point, in_usual_order(point, names), limited)
+    return whitened(observation, point, in_usual_order(point, names), limited)
 
 
 @partial(jax.jit, static_argnames=("names", "bounded"))
-def whitened(data: FstatData, point: Doppler, names: tuple[str, ...], bounded: tuple[str, ...]) -> Coordinates:
-    """`whiten` after all decisions; traceable."""
+def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], bounded: tuple[str, ...]) -> Coordinates:
+    """`whiten` for given names; traceable."""
     flat_sky = all(name in names and name not in bounded for name in SKY)
     orders = [k for k in (spin_order(name) for name in names) if k is not None]
     free = not any(spin_order(name) is not None for name in bounded)
     q = len(orders)
     drift, shift = jnp.zeros((q, 3)), jnp.eye(q)
-    if q and free and orders == list(range(q)):  # only then can frequencies make up for what the sky does
+    if q and free and orders == list(range(q)):  # only then can frequencies compensate steps on the sky
         if flat_sky:
-            drift = _drift(data, q)
-        shift = _taylor(reference_offset(data, point) - data.band.middle, q)
+            drift = _drift(observation, q)
+        shift = _taylor(observation.reference(point) - observation.middle, q)
     own = Coordinates(point, jnp.eye(len(names)), drift, shift, names, flat_sky)
     zero = jnp.zeros(len(names))
-    # the Earth turns slowly enough for a part of the SFTs to do; orbits may not
-    every = max(1, data.coverage.start.shape[1] // ENOUGH_SFTS) if point.orbit is None else 1
-    g = metric_along(data, point, own.stepped, zero, n_nodes=1, every=every)
+    # the Earth turns slowly enough for a part of the SFTs to be enough; orbits may not
+    every = max(1, observation.start.shape[1] // ENOUGH_SFTS) if point.orbit is None else 1
+    g = metric_along(observation, point, own.stepped, zero, n_nodes=1, every=every)
     size = jnp.abs(values(point, names))
     for i, name in enumerate(names):
         extra = 0.0
@@ -183,15 +188,15 @@ def whitened(data: FstatData, point: Doppler, names: tuple[str, ...], bounded: t
     return Coordinates(point, matrix, drift, shift, names, flat_sky)
 
 
-def _drift(data: FstatData, q: int) -> jax.Array:
+def _drift(observation: Observation, q: int) -> jax.Array:
     """Mean velocity, acceleration, ... of the detectors over the data, q of them, (q, 3) float64, over c.
 
-    From the polynomial of degree q in time that fits their position best, about the data's mid-time.
+    From the polynomial of degree q in time, about the data's mid-time, that fits their positions best.
     """
-    time, weight = quadrature(data, 1)
-    position = jax.vmap(lambda trajectory, t: trajectory(t).position)(data.trajectory, time)
-    half = 0.5 * data.band.dtau * data.layout.n_fft
-    u = (time - data.band.middle) / half
+    time, weight = observation.quadrature(1)
+    position = jax.vmap(lambda trajectory, t: trajectory(t).position)(observation.trajectory, time)
+    half = 0.5 * observation.tspan
+    u = (time - observation.middle) / half
     powers = jnp.stack([u**k for k in range(q + 1)], axis=-1)
     normal = jnp.einsum("dn,dni,dnj->ij", weight, powers, powers)
     fitted = jnp.linalg.solve(normal, jnp.einsum("dn,dni,dnc->ic", weight, powers, position))
@@ -199,7 +204,7 @@ def _drift(data: FstatData, q: int) -> jax.Array:
 
 
 def _taylor(later: jax.Array, q: int) -> jax.Array:
-    """What takes a frequency and its derivatives, q in all, to a time `later` s later: (q, q) float64."""
+    """Matrix that propagates a frequency and its derivatives, q in all, by `later` s: (q, q) float64."""
     return jnp.stack(
         [
             jnp.stack([later ** (j - k) / math.factorial(j - k) if j >= k else jnp.zeros_like(later) for j in range(q)])
@@ -217,4 +222,4 @@ def _turned(centre: Doppler, step: jax.Array) -> jax.Array:
     square = jnp.sum(step * step)
     long = jnp.sqrt(1 + square)
     sideways = (step[0] * east + step[1] * north) / long
-    return sideways - (square / (long * (1 + long))) * sky_vector(centre.alpha, centre.delta)
+    return sideways - (square / (long * (1 + long))) * unit_vector(centre.alpha, centre.delta)

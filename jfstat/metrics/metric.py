@@ -1,60 +1,59 @@
-"""From the times of the data and one template to the parameter-space metric there, by automatic differentiation."""
+"""The parameter-space metric of the F-statistic at one template, by automatic differentiation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from jfstat.data.checks import check_amplitude, check_template, observation_of
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.timing import reference_offset
+from jfstat.data.narrowdata import NarrowData
+from jfstat.data.observation import Observation
 from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.metrics.quadrature import quadrature
 from jfstat.parameters import all_parameters, check_parameters, replaced, values
-from jfstat.statistic.check import check_amplitude, check_data, check_template
 from jfstat.statistic.combine import MAX_CONDITION
 from jfstat.templates import Amplitude, Doppler
 
 
 def metric(
-    data: FstatData,
+    data: Observation | FstatData | NarrowData,
     point: Doppler,
     parameters: Sequence[str] | None = None,
     *,
     amplitude: Amplitude | None = None,
     phase_only: bool = False,
 ) -> jax.Array:
-    """The parameter-space metric: g such that an offset d from a signal's template loses d g d of its rho^2.
+    """The parameter-space metric g: a template at an offset d from a signal loses the fraction d g d of its rho^2.
 
-    To second order in the offset, with the real times of the data, gaps, noise weights and antenna patterns.
+    To second order in d, with the actual times of the data, gaps, noise weights and antenna patterns.
 
     Pure; works under jit, vmap and grad.
 
     Parameters
     ----------
-    data : FstatData
+    data : Observation, FstatData or NarrowData
     point : Doppler
         One template, scalar fields: where the signal is.
     parameters : sequence of str, optional
-        Which rows and columns to give, others being held fixed: names of a table's columns, ``freq``, ``f1dot``, ...,
-        ``alpha``, ``delta``, ``asini``, ``period``, ``tp``, ``ecc``, ``argp``. All that the template has by default, in
-        that order. At ecc = 0 the metric is singular in ``tp`` and ``argp`` together.
+        The rows and columns, while other parameters are fixed: ``freq``, ``f1dot``, ..., ``alpha``, ``delta``,
+        ``asini``, ``period``, ``tp``, ``ecc``, ``argp``. By default all that the template has, in this order. At
+        ecc = 0 the metric is singular in ``tp`` and ``argp`` together.
     amplitude : Amplitude, optional
-        Of the signal: its cosi and psi count. None averages over the space of the four amplitudes, as LALSuite's
-        ``gFav_ij`` does (Prix 2007, Phys. Rev. D 75, 023004, erratum 75, 069901; equation 93 there, says LALSuite).
+        Of the signal; only its cosi and psi matter. None averages over the space of the four amplitudes, as LALSuite's
+        ``gFav_ij`` does (Prix 2007, Phys. Rev. D 75, 023004, erratum 75, 069901; equation 93 according to LALSuite).
     phase_only : bool
-        Neglect the antenna patterns but for the noise weights, as LALSuite's ``g_ij`` does; right for data longer than
-        some days.
+        Use the noise weights but neglect the antenna patterns, as LALSuite's ``g_ij`` does; accurate for data longer
+        than some days.
 
     Returns
     -------
     (p, p) float64
-        Units: those of the parameters' product, inverted; Hz, Hz/s, ..., rad, s.
+        In the inverse units of the products of parameters; Hz, Hz/s, ..., rad, s.
 
     Raises
     ------
@@ -63,31 +62,33 @@ def metric(
 
     See Also
     --------
-    mismatch : the loss between two templates at any distance; to be preferred beyond a few per cent of loss.
+    mismatch : the loss between two templates at any distance; preferable for losses above a few per cent.
 
     Notes
     -----
-    For a signal v(t) = (alpha a + beta b) exp(2 pi i phase), where alpha and beta hold the amplitudes, g_ij is the real
-    part of <P dv/di, P dv/dj> / <v, v>: P takes off what a and b can make up for, <> is the weighted mean over the
-    data. LALSuite leaves the derivatives of a and b out; here they count.
+    For a signal v(t) = (alpha a + beta b) exp(2 pi i phase), where alpha and beta depend on the amplitudes, g_ij is the
+    real part of <P dv/di, P dv/dj> / <v, v>. Here <> is the weighted mean over the data, and P projects out a and b.
+    Unlike LALSuite, this includes the derivatives of a and b.
     """
-    check_data(data)
+    observation = observation_of(data)
     check_template("point", point)
     if amplitude is not None:
         check_amplitude(amplitude)
     names = all_parameters(point) if parameters is None else check_parameters(point, parameters)
-    return _metric(data, point, amplitude, names, bool(phase_only))
+    return _metric(observation, point, amplitude, names, bool(phase_only))
 
 
 @partial(jax.jit, static_argnames=("names", "phase_only"))
 def _metric(
-    data: FstatData, point: Doppler, amplitude: Amplitude | None, names: tuple[str, ...], phase_only: bool
+    observation: Observation, point: Doppler, amplitude: Amplitude | None, names: tuple[str, ...], phase_only: bool
 ) -> jax.Array:
-    return metric_along(data, point, partial(replaced, point, names), values(point, names), amplitude, phase_only)
+    return metric_along(
+        observation, point, partial(replaced, point, names), values(point, names), amplitude, phase_only
+    )
 
 
 def metric_along(
-    data: FstatData,
+    observation: Observation,
     point: Doppler,
     move: Callable[[jax.Array], Doppler],
     x: jax.Array,
@@ -96,12 +97,14 @@ def metric_along(
     n_nodes: int = 3,
     every: int = 1,
 ) -> jax.Array:
-    """The metric in any coordinates: `move` goes from them, (p,) float64, to templates, and from `x` to `point`.
+    """The metric in any coordinates at `x`; `move` takes coordinates, (p,) float64, to templates, and `x` to `point`.
 
-    From `n_nodes` times in each SFT, or in every second, third, ... one.
+    The data are averaged over `n_nodes` times in every SFT, or only in each `every`-th one.
     """
-    time, weight = quadrature(data, n_nodes, every)
-    derivatives = jax.vmap(partial(_derivatives, data, point, move, x))(time, data.trajectory, data.response)
+    time, weight = observation.quadrature(n_nodes, every)
+    derivatives = jax.vmap(partial(_derivatives, observation, point, move, x))(
+        time, observation.trajectory, observation.response
+    )
     slope, a, b, a_slope, b_slope = derivatives  # (D, n, p), (D, n)
     slope = 2 * jnp.pi * slope
     if phase_only:
@@ -139,26 +142,26 @@ def amplitude_products(amplitude: Amplitude) -> tuple[jax.Array, jax.Array]:
 
 
 def inverse_of(matrix: jax.Array) -> jax.Array:
-    """Of a 2x2 antenna matrix, as far as it has one: what one SFT sees has one pattern only."""
+    """Pseudoinverse of a 2x2 antenna matrix, which is singular for a single SFT."""
     return jnp.linalg.pinv(matrix, rtol=1.0 / MAX_CONDITION, hermitian=True)
 
 
 def _derivatives(
-    data: FstatData,
+    observation: Observation,
     point: Doppler,
     move: Callable[[jax.Array], Doppler],
     x: jax.Array,
     time: jax.Array,
     trajectory: Trajectory,
     response: jax.Array,
-) -> Any:
-    """Of one detector at times (n,): phase slopes (n, p) in cycles, a and b (n,), their slopes (n, p)."""
-    here = sites(trajectory, point, time)
-    reference = reference_offset(data, point)
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]:
+    """For one detector at times (n,): phase slopes (n, p) in cycles, a and b (n,), their slopes (n, p)."""
+    centre = observation.source(point)
+    here = sites(trajectory, centre, time)
 
     def signal(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         moved = move(x)
-        cycles = phase_difference(here, point, moved, reference, reference, data.epoch)
+        cycles = phase_difference(here, centre, observation.source(moved))
         a, b = (harmonic_sum(c, here.sidereal) for c in pattern_coefficients(response, moved.alpha, moved.delta))
         return cycles, a, b
 

@@ -1,4 +1,4 @@
-"""From the headers of SFTs to their bins, read in batches, with the checksum and the data checked on the way."""
+"""Reads the bins of SFTs in batches, and checks checksums and data."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from jfstat.sfts.crc64 import crc64_rows
 from jfstat.sfts.headers import BIN_BYTES, CRC_BYTES, HEADER_BYTES, bad_file, open_file
 
-# what reading needs beside the result; large enough that NumPy's overhead does not show
+# memory for reading, beside the result; large enough to make NumPy's overhead negligible
 BATCH_BYTES = 8 << 20
 
 
 def read_batches(
     files: list[Path], table: np.ndarray, first_bin: int, last_bin: int, *, check_crc: bool
 ) -> Iterator[tuple[np.ndarray, int, np.ndarray]]:
-    """Bins of SFTs, as many equally shaped SFTs at a time as fit in some megabytes.
+    """Bins of SFTs, in batches of equally shaped SFTs that fit in some megabytes.
 
     Parameters
     ----------
@@ -33,11 +33,11 @@ def read_batches(
     Yields
     ------
     rows : (n,) int64 ndarray
-        Indices into `table`. From batch to batch the SFTs go up in first bin, then in number of bins.
+        Indices into `table`. Batches are in the order of first bin, then of number of bins.
     start : int
         First bin of `values`.
     values : (n, n_bins) complex64 ndarray
-        Those of the wanted bins that the SFTs have, in native byte order; with `check_crc` there may be none.
+        The wanted bins that the SFTs have, in native byte order; with `check_crc` there may be none.
 
     Raises
     ------

@@ -1,11 +1,14 @@
-"""What an SFT data set is in memory: per detector the start times and the complex bins of one common band."""
+"""SFTs in memory: start times and complex bins of each detector, in one common band."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from jfstat.times import TimeLike
+from jfstat.validation import detector_names, gps_seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,10 @@ class SFTSeries:
     def __len__(self) -> int:
         return len(self.gps)
 
+    def __getitem__(self, rows: slice) -> SFTSeries:
+        """Some of the SFTs, sharing their bins."""
+        return SFTSeries(self.detector, self.gps[rows], self.gps_ns[rows], self.data[rows], self.window)
+
     def since(self, epoch: int) -> np.ndarray:
         """Start times in s since a GPS second, (n_sfts,) float64: whole seconds are subtracted as integers."""
         return (self.gps - epoch) + 1e-9 * self.gps_ns
@@ -47,7 +54,7 @@ class SFTs:
     Attributes
     ----------
     series : tuple of SFTSeries
-        One entry a detector, in the order of the detectors' names.
+        One entry for each detector, in alphabetical order.
     tsft : float
         Length of an SFT in s.
     first_bin : int
@@ -74,12 +81,12 @@ class SFTs:
     @property
     def start(self) -> int:
         """GPS second in which the earliest SFT starts."""
-        return int(min(s.gps[0] for s in self.series))
+        return int(min(s.gps[0] for s in self.series if len(s)))
 
     @property
     def end(self) -> float:
         """GPS time at which the latest SFT ends."""
-        return float(max(s.gps[-1] + 1e-9 * s.gps_ns[-1] for s in self.series)) + self.tsft
+        return float(max(s.gps[-1] + 1e-9 * s.gps_ns[-1] for s in self.series if len(s))) + self.tsft
 
     def __getitem__(self, detector: str) -> SFTSeries:
         for s in self.series:
@@ -94,7 +101,101 @@ class SFTs:
         """Number of SFTs of all detectors together."""
         return sum(len(s) for s in self.series)
 
+    def select(
+        self, start: TimeLike | None = None, end: TimeLike | None = None, detectors: str | Sequence[str] | None = None
+    ) -> SFTs:
+        """The SFTs of some detectors that start in [start, end); their bins are shared, not copied.
+
+        Parameters
+        ----------
+        start, end : float or Time, optional
+            GPS times, s.
+        detectors : str or sequence of str, optional
+            All by default. Detectors without SFTs in the interval are left out.
+
+        Raises
+        ------
+        ValueError
+            If a detector is unknown or no SFT is left.
+        """
+        names = self.detectors if detectors is None else detector_names(detectors)
+        unknown = [name for name in names if name not in self.detectors]
+        if unknown:
+            raise ValueError(
+                f"detectors has {unknown[0]!r}, but the SFTs are of {', '.join(self.detectors)}: name one."
+            )
+        low = -np.inf if start is None else gps_seconds(start, "start")
+        high = np.inf if end is None else gps_seconds(end, "end")
+        chosen = []
+        for series in self.series:
+            times = series.gps + 1e-9 * series.gps_ns
+            first, last = np.searchsorted(times, [low - 1e-6, high - 1e-6])
+            if series.detector in names and last > first:
+                chosen.append(series[first:last])
+        if not chosen:
+            raise ValueError(f"no SFT of {', '.join(names)} starts in [{low}, {high}): give another start and end.")
+        return SFTs(tuple(chosen), self.tsft, self.first_bin)
+
+    def joined(self, *others: SFTs) -> SFTs:
+        """These SFTs together with others, which have the same length and band but other times or detectors.
+
+        Raises
+        ------
+        ValueError
+            If lengths, bands or windows differ, or SFTs of one detector overlap.
+        """
+        parts = (self, *others)
+        for i, part in enumerate(parts):
+            if not isinstance(part, SFTs):
+                raise ValueError(f"sfts[{i}] must be SFTs, not {type(part).__name__}: read or simulate them first.")
+            if (part.tsft, part.first_bin, part.n_bins) != (self.tsft, self.first_bin, self.n_bins):
+                raise ValueError(
+                    f"sfts[{i}] has other lengths or another band than sfts[0]: read all with the same fmin and fmax."
+                )
+        names = sorted({name for part in parts for name in part.detectors})
+        series = tuple(_joined([s for part in parts for s in part if s.detector == name], self.tsft) for name in names)
+        return SFTs(series, self.tsft, self.first_bin)
+
     def __repr__(self) -> str:
         f = self.frequencies
         counts = ", ".join(f"{s.detector}: {len(s)}" for s in self.series)
         return f"SFTs({counts}; {self.tsft:g} s each, {f[0]:g} to {f[-1]:g} Hz, GPS {self.start} to {self.end:.0f})"
+
+
+def join_sfts(sfts: Sequence[SFTs]) -> SFTs:
+    """One set of SFTs from several, which have the same length and band but other times or detectors.
+
+    Parameters
+    ----------
+    sfts : sequence of SFTs
+
+    Returns
+    -------
+    SFTs
+        In time order for each detector.
+
+    Raises
+    ------
+    ValueError
+        If there are none, lengths, bands or windows differ, or SFTs of one detector overlap.
+    """
+    parts = list(sfts)
+    if not parts or not isinstance(parts[0], SFTs):
+        raise ValueError("sfts must be a list of SFTs: give at least one.")
+    return parts[0].joined(*parts[1:])
+
+
+def _joined(parts: list[SFTSeries], tsft: float) -> SFTSeries:
+    """One series from several of the same detector, in time order."""
+    windows = sorted({part.window for part in parts})
+    if len(windows) > 1:
+        raise ValueError(
+            f"sfts of {parts[0].detector} have the windows {' and '.join(windows)}: join those of one kind."
+        )
+    gps, gps_ns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("gps", "gps_ns"))
+    order = np.lexsort((gps_ns, gps))
+    gps, gps_ns = gps[order], gps_ns[order]
+    close = np.flatnonzero(np.diff(gps) + 1e-9 * np.diff(gps_ns) < tsft - 1e-6)
+    if len(close):
+        raise ValueError(f"sfts of {parts[0].detector} overlap at GPS {gps[close[0] + 1]}: leave out one of them.")
+    return SFTSeries(parts[0].detector, gps, gps_ns, np.concatenate([part.data for part in parts])[order], windows[0])

@@ -1,8 +1,9 @@
-"""From bytes to the 64-bit checksum of SFT files, many lanes at a time in NumPy.
+"""The 64-bit checksum of SFT files, in NumPy.
 
 The checksum (LIGO-T040164; LALSuite: ``SFTReferenceLibrary.c:crc64``) is a cyclic redundancy check: reflected,
-polynomial ``x^64 + x^4 + x^3 + x + 1``, register preset to all ones, no final inversion. From a register of zeros it is
-linear over GF(2) in the message, so a message can be cut into lanes that advance together and are joined at the end.
+polynomial ``x^64 + x^4 + x^3 + x + 1``, register preset to all ones, no final inversion. If the register starts at
+zero, the result is linear over GF(2) in the message. So a message is cut into lanes that are processed together and
+joined at the end.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 POLYNOMIAL = 0xD800000000000000
 ALL_ONES = 0xFFFFFFFFFFFFFFFF
-# Registers worked on together: large enough to hide NumPy's overhead, small enough for a core's cache.
+# Registers processed together: enough to hide NumPy's overhead, few enough for a core's cache.
 _LANES = 16384
 
 
@@ -42,7 +43,7 @@ def crc64_rows(rows: np.ndarray, crc: int = ALL_ONES) -> np.ndarray:
     Parameters
     ----------
     rows : (n, n_bytes) uint8 ndarray
-        One message a row; rows must be contiguous, the spacing between them is free.
+        One message per row; rows must be contiguous, but may have gaps between them.
     crc : int
         Register to start every row from.
 
@@ -55,7 +56,7 @@ def crc64_rows(rows: np.ndarray, crc: int = ALL_ONES) -> np.ndarray:
     register = np.full(n_rows, crc, np.uint64)
     head = n_bytes % 8
     for column in range(head):
-        # the definition's one byte at a time, up to whole words
+        # one byte at a time, as in the definition, until whole words are left
         register = (register >> np.uint64(8)) ^ _byte_table()[(register ^ rows[:, column]) & np.uint64(0xFF)]
     if n_bytes < 8:
         return register
@@ -72,7 +73,7 @@ def _checksum_of_words(words: np.ndarray, register: np.ndarray, lanes: int) -> n
     """Registers (n,) after messages (n, n_words) of uint64, with `lanes` (a power of two, at most n_words) lanes."""
     first = words.shape[1] % lanes
     state = np.zeros((len(words), lanes), np.uint64)
-    # zeros in front of a message leave a register of zeros alone, so the ragged part goes to the last lanes
+    # leading zeros leave a register of zeros unchanged, so an incomplete first column fills the last lanes
     state[:, lanes - first :] = words[:, :first]
     if first:
         state[:, lanes - first] ^= register
@@ -99,7 +100,7 @@ def _advance(registers: np.ndarray, n_words: int) -> np.ndarray:
 
 @cache
 def _byte_table() -> np.ndarray:
-    """(256,) uint64: the register after one byte of zeros, for a register holding one byte only."""
+    """(256,) uint64: the register after one byte of zeros, for each value of a register of a single byte."""
     table = np.arange(256, dtype=np.uint64)
     for _ in range(8):
         table = (table >> np.uint64(1)) ^ np.where(table & np.uint64(1), np.uint64(POLYNOMIAL), np.uint64(0))

@@ -1,7 +1,7 @@
-"""From an SFT file to a table of the headers of its SFTs, checked.
+"""Reads and checks the headers of the SFTs in a file.
 
-The format is LIGO-T040164's, versions 2 and 3. Together with the checks of checksum and data in ``blocks.py`` this
-refuses what LALSuite's validator (``SFTReferenceLibrary.c:ValidateSFTFile``) and its reader
+The format is LIGO-T040164's, versions 2 and 3. Together with the checks of checksum and data in ``blocks.py``, the
+checks here refuse what LALSuite's validator (``SFTReferenceLibrary.c:ValidateSFTFile``) and its reader
 (``SFTcatalog.c:XLALSFTdataFind``) refuse.
 """
 
@@ -47,7 +47,7 @@ DETECTORS = ("A1", "B1", "E1", "G1", "H1", "H2", "I1", "K1", "L1", "N1", "O1", "
 
 
 def bad_file(path: Path, problem: str, gps: int | None = None) -> ValueError:
-    """The error to raise for a file that is not as it should be: one sentence with its name and, if known, the time."""
+    """The error for a file that is not valid: one sentence with its name and, if known, the time of the SFT."""
     when = "" if gps is None else f"at GPS {gps} "
     return ValueError(f"SFT file {str(path)!r}: {when}{problem}; replace the file or leave it out.")
 
@@ -83,7 +83,7 @@ def scan_file(path: Path, index: int = 0) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the file is not a valid SFT file as far as headers, comments and length tell.
+        If headers, comments or length show that the file is not a valid SFT file.
     """
     rows = []
     with open_file(path) as file:
@@ -105,7 +105,7 @@ def scan_file(path: Path, index: int = 0) -> np.ndarray:
 
 
 def _read_header(file: FileIO, path: Path, offset: int, size: int) -> tuple[tuple, bool]:
-    """Fields of the header at `offset` and whether they are big-endian; checked as far as finding the next needs."""
+    """Fields of the header at `offset`, and whether it is big-endian; checked enough to find the next one."""
     file.seek(offset)
     raw = file.read(HEADER_BYTES)
     if len(raw) < HEADER_BYTES:
@@ -131,9 +131,9 @@ def _read_header(file: FileIO, path: Path, offset: int, size: int) -> tuple[tupl
 
 
 def header_problem(table: np.ndarray) -> tuple[str, int] | None:
-    """What is wrong with the headers of one file's SFTs, in words, and the SFT's GPS second; None if they are valid.
+    """What is wrong with the headers of one file, in words, and the GPS second of the SFT; None if they are valid.
 
-    Each header must be valid by itself, and the SFTs must be of one kind and in the order of time.
+    Each header must be valid by itself, and the SFTs must be of one kind and in time order.
     """
     nanoseconds, tsft = table["gps_ns"], table["tsft"]
     known_windows = [code for code in np.unique(table["window"]) if _is_window(int(code))]

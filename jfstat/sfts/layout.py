@@ -1,4 +1,4 @@
-"""From the headers of the chosen SFTs to where their bins go in one array, or to why they do not fit together."""
+"""Decides where the bins of SFTs go in one array, and refuses SFTs that do not fit together."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Layout(NamedTuple):
     table : (n_sfts,) ndarray of `headers.TABLE`
         The SFTs by detector, time, first bin and number of bins.
     row : (n_sfts,) int64 ndarray
-        Row of the array that an SFT goes to; several SFTs share one if they hold different bands of it.
+        Row of the array for each SFT; SFTs that hold different bands of one time share a row.
     fresh : (n_sfts,) int64 ndarray
-        First bin of an SFT that the SFTs before it in its row do not have.
+        First bin of each SFT that the SFTs before it in its row do not have.
     heads : (n_rows,) int64 ndarray
         Index in `table` of the first SFT of each row.
     first_bin, last_bin : int
@@ -40,7 +40,7 @@ class Layout(NamedTuple):
 
 
 def arrange(files: list[Path], table: np.ndarray, fmin: float | None, fmax: float | None) -> Layout:
-    """Lay SFTs out over the bins that cover [fmin, fmax), Hz; None stands for the SFTs' own limit.
+    """Lay SFTs out over the bins that cover [fmin, fmax), Hz; None means the limit of the SFTs.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def arrange(files: list[Path], table: np.ndarray, fmin: float | None, fmax: floa
     _check_times(files, table, new_row, heads)
     first_bin, last_bin = _limits(table, heads, fmin, fmax)
 
-    # reach: how many bins of the band the SFTs of a row have filled, this one included
+    # reach: number of bins of the band that the SFTs of a row fill, up to and including this one
     last = np.minimum(table["first_bin"] + table["n_bins"] - 1, last_bin)
     inside = np.maximum(table["first_bin"], first_bin) <= last
     step = last_bin - first_bin + 2
@@ -113,7 +113,7 @@ def _check_times(files: list[Path], table: np.ndarray, new_row: np.ndarray, head
 
 
 def _limits(table: np.ndarray, heads: np.ndarray, fmin: float | None, fmax: float | None) -> tuple[int, int]:
-    """First and last bin of the band, which all times have at least the ends of."""
+    """First and last bin of the band, both of which every time has."""
     tsft = table["tsft"][0].item()
     lows = table["first_bin"][heads]
     highs = np.maximum.reduceat(table["first_bin"] + table["n_bins"] - 1, heads)

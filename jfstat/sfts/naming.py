@@ -1,4 +1,4 @@
-"""From what a file holds to its official name (LIGO-T040164; ``SFTnaming.c:XLALBuildSFTFilenameFromSpec``)."""
+"""Official names of SFT files (LIGO-T040164; ``SFTnaming.c:XLALBuildSFTFilenameFromSpec``)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sft_file_name(
     n_sfts : int
         Number of SFTs in the file.
     tsft : float
-        Length of an SFT in s; names hold it rounded.
+        Length of an SFT in s; it is rounded in the name.
     start, span : int
         Start in GPS seconds and length in s of the time that the file covers; see `span_seconds`.
     description : str
@@ -41,8 +41,8 @@ def sft_file_name(
     Raises
     ------
     ValueError
-        If names cannot express this: `start` not positive, `tsft` less than 1 s, a `description` of other characters or
-        of one capital letter, which is reserved.
+        If a name cannot express this: `start` is not positive, `tsft` is less than 1 s, or `description` has other
+        characters or is one capital letter, which is reserved.
     """
     if start <= 0:
         raise ValueError(f"SFT files cannot be named for a start at GPS {start}: use a start after GPS 0.")
@@ -76,8 +76,8 @@ def span_seconds(first: tuple[int, int], last: tuple[int, int], tsft: float) -> 
     Returns
     -------
     int
-        As ``SFTfileIO.c:XLALWriteSFTVector2StandardFile`` counts: a second more for each of the two starts that is not
-        a whole second.
+        Counted as in ``SFTfileIO.c:XLALWriteSFTVector2StandardFile``: one more for each of the two starts that is not a
+        whole second.
     """
     span = last[0] - first[0] + _round_half_up(tsft)
     return span + sum(nanoseconds > 0 for _, nanoseconds in {first, last})

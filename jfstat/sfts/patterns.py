@@ -1,4 +1,4 @@
-"""From the ways in which users name files (paths, globs, lists of them) to the list of paths."""
+"""Finds the files that users name by paths, globs or lists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def find_files(pattern: Pattern) -> list[Path]:
     ----------
     pattern : str, path or sequence of these
         A file; a directory, for the ``*.sft`` in it; a glob; several of these joined by ``;``; or ``list:<file>``,
-        where the file has a path a line and empty lines or lines starting with ``#`` or ``%`` are skipped.
+        a file with one path per line, in which empty lines and lines starting with ``#`` or ``%`` are skipped.
 
     Returns
     -------
@@ -68,11 +68,11 @@ def _listed(name: str) -> list[Path]:
         lines = [line.strip() for line in Path(name).read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"the list of SFT files {name!r} cannot be read: give a text file with a path a line."
+            f"the list of SFT files {name!r} cannot be read: give a text file with one path per line."
         ) from error
     paths = [Path(_without_scheme(line)) for line in lines if line and line[0] not in "#%"]
     if not paths:
-        raise ValueError(f"the list of SFT files {name!r} is empty: write a path a line into it.")
+        raise ValueError(f"the list of SFT files {name!r} is empty: write one path per line into it.")
     for path in paths:
         if not os.path.isfile(path):
             raise ValueError(f"the list {name!r} names {str(path)!r}, which is not a file: correct the list.")
@@ -80,7 +80,7 @@ def _listed(name: str) -> list[Path]:
 
 
 def _without_scheme(line: str) -> str:
-    """A path without the ``file://localhost`` or ``file://`` that LIGO's data finders put in front."""
+    """A path without the prefix ``file://localhost`` or ``file://`` of LIGO's data finders."""
     return (
         line.removeprefix("file://localhost") if line.startswith("file://localhost/") else line.removeprefix("file://")
     )

@@ -1,11 +1,10 @@
-"""From SFT files to the `SFTs` of chosen detectors, times and band: `read_sfts`."""
+"""Reads SFT files: `read_sfts`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,16 +14,17 @@ from jfstat.sfts.headers import DETECTORS, scan_file, start_ns
 from jfstat.sfts.layout import Layout, arrange
 from jfstat.sfts.patterns import Pattern, find_files
 from jfstat.sfts.windows import window_name
-from jfstat.validation import frequency, gps_time
+from jfstat.times import TimeLike
+from jfstat.validation import FrequencyLike, frequency, gps_seconds
 
 
 def read_sfts(
     pattern: Pattern,
     detectors: str | Iterable[str] | None = None,
-    start: Any = None,
-    end: Any = None,
-    fmin: Any = None,
-    fmax: Any = None,
+    start: TimeLike | None = None,
+    end: TimeLike | None = None,
+    fmin: FrequencyLike | None = None,
+    fmax: FrequencyLike | None = None,
     *,
     check_crc: bool = True,
 ) -> SFTs:
@@ -37,7 +37,7 @@ def read_sfts(
     ----------
     pattern : str, path or sequence of these
         A file; a directory, for the ``*.sft`` in it; a glob; several of these joined by ``;``; or ``list:<file>``, a
-        file with a path a line.
+        file with one path per line.
     detectors : str or iterable of str, optional
         Prefixes, such as ``"H1"``, of the detectors to keep; by default all.
     start, end : float or astropy.time.Time, optional
@@ -46,20 +46,20 @@ def read_sfts(
         Keep the bins that cover [fmin, fmax), Hz, as ``SFTfileIO.c:XLALLoadSFTs`` does: from fmin rounded down to a bin
         to the last bin below fmax. By default the files' band.
     check_crc : bool
-        By default every byte of every file is read and verified, even if few are kept. If False, only headers, comments
+        By default all bytes of all files are read and verified, even if few are kept. If False, only headers, comments
         and the bins to keep are read.
 
     Returns
     -------
     SFTs
-        Detectors in the order of their names, SFTs in the order of time.
+        Detectors in alphabetical order, SFTs in time order.
 
     Raises
     ------
     ValueError
         If an argument makes no sense or matches nothing; if a file cannot be read or is not a valid SFT file by
-        LALSuite's standards; if the SFTs have mixed Tsft or, for one detector, mixed windows, an SFT twice or SFTs that
-        overlap in time; if some time lacks part of the band or, without fmin or fmax, times differ in band.
+        LALSuite's standards; if the SFTs have different Tsft or, for one detector, different windows, an SFT twice or
+        SFTs that overlap in time; if part of the band is missing at some time or, without fmin or fmax, bands differ.
     """
     wanted = _prefixes(detectors)
     since, until = _time_range(start, end)
@@ -86,11 +86,11 @@ def _prefixes(detectors: str | Iterable[str] | None) -> list[str] | None:
     return wanted
 
 
-def _time_range(start: Any, end: Any) -> tuple[int | None, int | None]:
-    """The limits in GPS nanoseconds, so that comparing with the files' times is exact."""
+def _time_range(start: TimeLike | None, end: TimeLike | None) -> tuple[int | None, int | None]:
+    """The limits in GPS nanoseconds, which compare exactly with the files' times."""
     limits = []
     for time, name in ((start, "start"), (end, "end")):
-        seconds = None if time is None else gps_time(time, name)
+        seconds = None if time is None else gps_seconds(time, name)
         limits.append(None if seconds is None else math.floor(seconds) * 10**9 + round(seconds % 1 * 1e9))
     since, until = limits
     if since is not None and until is not None and since >= until:
@@ -99,7 +99,7 @@ def _time_range(start: Any, end: Any) -> tuple[int | None, int | None]:
 
 
 def _choose(table: np.ndarray, wanted: list[str] | None, since: int | None, until: int | None) -> np.ndarray:
-    """Which SFTs are of the detectors and times asked for, (n_sfts,) bool."""
+    """Which SFTs have the wanted detectors and times, (n_sfts,) bool."""
     times = start_ns(table)
     chosen = np.ones(len(table), bool)
     if since is not None:
@@ -124,7 +124,7 @@ def _choose(table: np.ndarray, wanted: list[str] | None, since: int | None, unti
 
 
 def _read(files: list[Path], layout: Layout, others: np.ndarray, check_crc: bool) -> np.ndarray:
-    """Bins of the layout, (n_rows, n_bins) complex64; the SFTs in `others` are verified only."""
+    """Bins of the layout, (n_rows, n_bins) complex64; the SFTs in `others` are only verified."""
     data = np.empty((len(layout.heads), layout.last_bin - layout.first_bin + 1), np.complex64)
     table = np.concatenate([layout.table, others])
     for sfts, start, values in read_batches(files, table, layout.first_bin, layout.last_bin, check_crc=check_crc):

@@ -1,4 +1,4 @@
-"""From a window's name to its code in SFT headers and back, and to its samples."""
+"""Windows: their names, their codes in SFT headers, and their samples."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def window_code(name: str) -> int:
     Raises
     ------
     ValueError
-        If the name is not one of these or beta is not a multiple of 1/5000 from 0 to 1, which is all that files hold.
+        If the name is not one of these, or beta is not a multiple of 1/5000 from 0 to 1: files cannot hold others.
     """
     if name in _CODES:
         return _CODES[name]
@@ -66,13 +66,13 @@ def window_samples(name: str, n: int) -> np.ndarray:
     Returns
     -------
     (n,) float64 ndarray
-        Over their root mean square the samples of LALSuite's ``XLALCreateRectangularREAL8Window``,
-        ``XLALCreateHannREAL8Window`` or ``XLALCreateTukeyREAL8Window`` (``Window.c``), where both ends are included.
+        The samples, including both ends, of LALSuite's ``XLALCreateRectangularREAL8Window``,
+        ``XLALCreateHannREAL8Window`` or ``XLALCreateTukeyREAL8Window`` (``Window.c``), divided by their rms.
 
     Raises
     ------
     ValueError
-        If the window is unknown or has no sample different from zero.
+        If the window is unknown or all its samples are zero.
     """
     if n < 1:
         raise ValueError(f"n must be at least 1 sample, not {n}: ask for a longer window.")

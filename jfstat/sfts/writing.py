@@ -1,4 +1,4 @@
-"""From `SFTs` to SFT files of version 3 with official names: `write_sfts`."""
+"""Writes SFT files of version 3 with official names: `write_sfts`."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def write_sfts(
     comment: str = "written by jfstat",
     description: str = "",
 ) -> list[Path]:
-    """Write SFT files of version 3, little-endian, that LALSuite reads and its validator accepts.
+    """Write little-endian SFT files of version 3, which LALSuite reads and its validator accepts.
 
     Parameters
     ----------
     sfts : SFTs
     directory : str or path
-        Where to write; it is made if it does not exist.
+        Where to write; it is created if it does not exist.
     merge : bool
-        Whether to write one file a detector or one file an SFT.
+        Whether to write one file per detector or one per SFT.
     comment : str
-        Text to store in each SFT.
+        Text stored in each SFT.
     description : str
-        Field for the files' names, ASCII letters and digits; see `naming.sft_file_name`. Names also state the band, so
+        Field of the files' names, ASCII letters and digits; see `naming.sft_file_name`. Names also contain the band, so
         that files of several bands can share a directory.
 
     Returns
@@ -51,8 +51,8 @@ def write_sfts(
     Raises
     ------
     ValueError
-        If the SFTs, the comment or the description cannot be stored, or the directory cannot be made; nothing is
-        written then.
+        If the SFTs, the comment or the description cannot be stored, or the directory cannot be made. Nothing is then
+        written.
     """
     if "\0" in comment:
         raise ValueError(f"comment {comment!r} has a null character, which ends comments in SFT files: remove it.")
@@ -79,7 +79,7 @@ def write_sfts(
 
 
 def _headers(sfts: SFTs, series: SFTSeries) -> np.ndarray:
-    """Headers (n_sfts,) of `headers.TABLE` for the SFTs of one detector, but for checksum and comment; checked."""
+    """Checked headers (n_sfts,) of `headers.TABLE` for one detector's SFTs, without checksum and comment."""
     data, times = np.asarray(series.data), (np.asarray(series.gps), np.asarray(series.gps_ns))
     fits = data.ndim == 2 and all(t.shape == data.shape[:1] and t.dtype.kind in "iu" for t in times)
     if not fits or data.size == 0 or data.dtype.kind != "c":
@@ -127,7 +127,7 @@ def _file_names(table: np.ndarray, merge: bool, description: str) -> list[str]:
 def _blocks(series: SFTSeries, table: np.ndarray, comment: str) -> Iterator[np.ndarray]:
     """The bytes of SFTs, (n, n_bytes) uint8, in batches of some megabytes."""
     text = comment.encode()
-    # with at least one null byte at the end, to a multiple of 8 bytes; no comment takes no bytes
+    # padded to a multiple of 8 bytes with at least one null byte; an empty comment takes no bytes
     text = text.ljust(len(text) // 8 * 8 + 8, b"\0") if text else b""
     data_offset = HEADER_BYTES + len(text)
     data = np.asarray(series.data)

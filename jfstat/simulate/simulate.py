@@ -1,38 +1,50 @@
-"""Simulated SFTs: Gaussian noise, with signals, and signals added to SFTs at hand."""
+"""Simulates SFTs of Gaussian noise with signals, and adds signals to existing SFTs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.detectors import get_detector
-from jfstat.geometry.ephemeris import load_ephemeris
-from jfstat.geometry.source import spin_drift
+from jfstat.geometry.doppler import drift_during
+from jfstat.geometry.ephemeris import EphemerisLike, load_ephemeris
+from jfstat.geometry.source import Source, source
 from jfstat.geometry.trajectory import SEGMENT, detector_trajectory
 from jfstat.sfts.container import SFTs, SFTSeries
+from jfstat.sfts.timestamps import TimestampsLike, start_times
 from jfstat.sfts.windows import window_samples
-from jfstat.simulate.signals import signal_bins
+from jfstat.simulate.signals import Bins, signal_bins
 from jfstat.templates import Amplitude, Doppler
-from jfstat.validation import frequency, given_sqrt_sx, gps_time, seconds
+from jfstat.times import TimeLike
+from jfstat.validation import (
+    DurationLike,
+    FrequencyLike,
+    NoiseLike,
+    detector_names,
+    frequency,
+    given_sqrt_sx,
+    positive_seconds,
+)
 
 
 def simulate_sfts(
     detectors: Sequence[str] | str,
-    start: Any = None,
-    duration: Any = None,
-    fmin: Any = None,
-    fmax: Any = None,
-    tsft: Any = 1800,
-    sqrt_sx: Any = 4e-24,
+    start: TimeLike | None = None,
+    duration: DurationLike | None = None,
+    fmin: FrequencyLike | None = None,
+    fmax: FrequencyLike | None = None,
+    tsft: DurationLike = 1800,
+    sqrt_sx: NoiseLike | None = 4e-24,
     signals: Iterable[tuple[Doppler, Amplitude]] = (),
-    timestamps: Any = None,
+    timestamps: TimestampsLike | None = None,
     window: str = "rectangular",
-    seed: int = 0,
-    ephemeris: Any = "DE405",
+    seed: int | Sequence[int] = 0,
+    ephemeris: EphemerisLike = "DE405",
 ) -> SFTs:
     """Simulate SFTs of Gaussian noise with signals.
 
@@ -49,7 +61,7 @@ def simulate_sfts(
     tsft : float or Quantity
         Length of an SFT, s.
     sqrt_sx : float, sequence, mapping or None
-        Noise floor in 1/sqrt(Hz), one or one a detector in the order of `detectors`; None or 0 for no noise.
+        Noise floor in 1/sqrt(Hz), one for all or one for each, in the order of `detectors`; None or 0 for no noise.
     signals : sequence of (Doppler, Amplitude)
         Signals to add. A Doppler without reference time refers to the start of the data.
     timestamps : sequence or mapping, optional
@@ -58,7 +70,7 @@ def simulate_sfts(
     window : str
         ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``; windowed data are normalised by the window's rms.
     seed : int
-        Of the noise; each detector draws from a stream of its own, whatever the others.
+        Seed of the noise, a whole number or several; the noise of a detector does not depend on the others.
     ephemeris : str or two paths
         See `load_ephemeris`.
 
@@ -71,16 +83,12 @@ def simulate_sfts(
     ValueError
         If an argument is out of range, SFTs overlap, or a signal lies outside the band.
     """
-    names = (detectors,) if isinstance(detectors, str) else tuple(detectors)
-    if not names or len(set(names)) < len(names):
-        raise ValueError(f"detectors must be different prefixes such as ['H1', 'L1'], not {detectors!r}.")
+    names = detector_names(detectors)
     for name in names:
         get_detector(name)
     floors = _floors(names, sqrt_sx)  # a sequence is in the order of the detectors as given
     names = tuple(sorted(names))
-    length = seconds(tsft, "tsft")
-    if length <= 0:
-        raise ValueError(f"tsft must be positive, not {length}: give the length of an SFT in s.")
+    length = positive_seconds(tsft, "tsft")
     low, high = frequency(fmin, "fmin"), frequency(fmax, "fmax")
     if not 0 <= low < high:
         raise ValueError(f"fmin={low} and fmax={high} must be ordered: give 0 <= fmin < fmax in Hz.")
@@ -91,7 +99,7 @@ def simulate_sfts(
         np.random.default_rng(seeds)
     except (TypeError, ValueError):
         raise ValueError(f"seed must be a whole number, not negative, or several, not {seed!r}.") from None
-    times = _start_times(names, start, duration, timestamps, length)
+    times = start_times(names, start, duration, timestamps, length)
     series = []
     for name in names:
         gps, gps_ns = times[name]
@@ -103,8 +111,8 @@ def simulate_sfts(
     return inject(sfts, signals, ephemeris) if signals else sfts
 
 
-def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: Any = "DE405") -> SFTs:
-    """Add signals to SFTs; the SFTs given stay as they are.
+def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: EphemerisLike = "DE405") -> SFTs:
+    """Add signals to SFTs; the given SFTs are not changed.
 
     Parameters
     ----------
@@ -123,8 +131,8 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
     Raises
     ------
     ValueError
-        If a signal is not a pair of one Doppler and one Amplitude, or its frequency, orbit and Earth's motion aside,
-        lies outside the SFTs' band at the start or end of the data.
+        If a signal is not a pair of one Doppler and one Amplitude, or its frequency at the source lies outside the
+        SFTs' band during the data.
     """
     signals = _listed(signals)
     f = sfts.frequencies
@@ -138,11 +146,12 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
             raise ValueError(f"signals must be pairs (Doppler, Amplitude), not {pair!r}: write [(doppler, amplitude)].")
         if doppler.alpha.ndim or amplitude.h0.ndim or doppler.fkdot.ndim != 1:
             raise ValueError("signals must hold single sources: write stacks as a list of pairs.")
-        since = np.array([0.0, sfts.end - sfts.start]) - _reference(doppler, sfts.start)
-        during = float(doppler.fkdot[0]) + np.asarray(spin_drift(doppler.fkdot, jnp.asarray(since)))
-        if during.min() < f[0] or during.max() > f[-1]:
+        since = float(_source(doppler, sfts).middle) - float(_reference(doppler, sfts.start))
+        half = 0.5 * (sfts.end - sfts.start)
+        low, high = (float(doppler.fkdot[0] + x) for x in drift_during(doppler.fkdot, since - half, since + half))
+        if low < f[0] or high > f[-1]:
             raise ValueError(
-                f"a signal at {during.min()} to {during.max()} Hz during the data lies outside the SFTs' band of "
+                f"a signal at {low} to {high} Hz during the data lies outside the SFTs' band of "
                 f"{f[0]} to {f[-1]} Hz: widen the band or move the signal."
             )
     epoch, end = sfts.start, sfts.end - sfts.start
@@ -154,58 +163,28 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
         trajectory = detector_trajectory(detector, tables, -reach, end + reach)
         data = s.data.astype(np.complex128)
         for doppler, amplitude in signals:
-            reference = _reference(doppler, epoch)
-            data += signal_bins(trajectory, jnp.asarray(detector.response), doppler, amplitude, s.since(epoch),
-                                reference, sfts.tsft, sfts.first_bin, sfts.n_bins, s.window)  # fmt: skip
+            own = Bins(s.since(epoch), sfts.tsft, sfts.first_bin, sfts.n_bins, s.window)
+            data += signal_bins(trajectory, jnp.asarray(detector.response), _source(doppler, sfts), amplitude, own)
         series.append(SFTSeries(s.detector, s.gps, s.gps_ns, data.astype(np.complex64), s.window))
     return SFTs(tuple(series), sfts.tsft, sfts.first_bin)
 
 
-def _reference(doppler: Doppler, epoch: int) -> float:
+def _reference(doppler: Doppler, epoch: int) -> jax.Array:
     """Reference time of a signal, s since the epoch; by default the epoch."""
-    return 0.0 if doppler.reftime is None else float(doppler.reftime - epoch)
+    return jnp.zeros(()) if doppler.reftime is None else doppler.reftime.since(epoch)
 
 
-def _listed(signals: Any) -> list[Any]:
+def _source(doppler: Doppler, sfts: SFTs) -> Source:
+    """The source of a signal, with times since the start of the SFTs."""
+    middle = jnp.asarray(0.5 * (sfts.end - sfts.start))
+    return source(doppler, jnp.asarray(sfts.start, jnp.int64), _reference(doppler, sfts.start), middle)
+
+
+def _listed(signals: Iterable[tuple[Doppler, Amplitude]]) -> list[tuple[Doppler, Amplitude]]:
     try:
         return list(signals)
     except TypeError:
         raise ValueError(f"signals must be a list of pairs (Doppler, Amplitude), not {signals!r}.") from None
-
-
-def _start_times(
-    names: tuple[str, ...], start: Any, duration: Any, timestamps: Any, tsft: float
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Whole seconds and nanoseconds of the SFTs' start times, by detector."""
-    if timestamps is None:
-        if start is None or duration is None:
-            raise ValueError("start and duration are missing: give both, or timestamps.")
-        count = int(seconds(duration, "duration") // tsft)
-        if count < 1:
-            raise ValueError(f"duration is shorter than one SFT of {tsft:g} s: give at least that.")
-        times = dict.fromkeys(names, gps_time(start, "start") + tsft * np.arange(count))
-    elif isinstance(timestamps, Mapping):
-        if set(timestamps) != set(names):
-            raise ValueError(f"timestamps are of {sorted(timestamps)}, detectors of {list(names)}: give the same ones.")
-        times = {name: np.asarray(timestamps[name]) for name in names}
-    else:
-        times = dict.fromkeys(names, np.asarray(timestamps))
-    split = {}
-    for name, t in times.items():
-        if t.ndim == 2 and t.shape[1] == 2 and t.dtype.kind in "iu":
-            gps, gps_ns = t[:, 0].astype(np.int64), t[:, 1].astype(np.int64)
-            t = gps + 1e-9 * gps_ns
-            good = np.all((gps_ns >= 0) & (gps_ns < 10**9))
-        else:
-            t = np.asarray(t, float)
-            gps = np.floor(np.nan_to_num(t) + 5e-10).astype(np.int64)
-            gps_ns, good = np.round(np.maximum(np.nan_to_num(t) - gps, 0) * 1e9).astype(np.int64), True
-        if not good or t.ndim != 1 or len(t) == 0 or not np.isfinite(t).all():
-            raise ValueError(f"timestamps of {name} must be a sequence of finite GPS times in s, or of pairs (s, ns).")
-        if np.any(np.diff(t) < tsft - 1e-6):
-            raise ValueError(f"timestamps of {name} must increase by at least tsft={tsft:g} s: SFTs must not overlap.")
-        split[name] = gps, gps_ns
-    return split
 
 
 def _floors(names: tuple[str, ...], sqrt_sx: Any) -> dict[str, float]:
@@ -223,7 +202,7 @@ def _noise(rng: np.random.Generator, n_sfts: int, n_bins: int, tsft: float, sqrt
         for row in data:
             row[:] = sigma * rng.standard_normal(2 * n_bins).view(np.complex128)
         return data
-    # a window correlates neighbouring bins: make the noise in time, with spare bins at the edges
+    # a window correlates neighbouring bins: generate the noise in the time domain, with spare bins at the edges
     spare = 64
     n = n_bins + 2 * spare
     samples = window_samples(window, n)

@@ -1,45 +1,58 @@
-"""From a strain time series to SFTs."""
+"""SFTs made from a strain time series."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jfstat.geometry.detectors import get_detector
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.windows import window_samples
-from jfstat.validation import frequency, gps_integer, gps_time, seconds
+from jfstat.times import TimeLike
+from jfstat.validation import DurationLike, FrequencyLike, frequency, gps_integer, gps_seconds, seconds
 
 TIME_TOLERANCE = 2e-7
-"""How far the samples may lie from whole GPS seconds, s: the rounding of a GPS time in one float64."""
+"""Largest offset of samples from whole GPS seconds, s: the rounding error of a GPS time in float64."""
+
+
+class TimeSeries(Protocol):
+    """Regularly sampled strain, such as a GWpy TimeSeries: samples, time of the first one, spacing."""
+
+    @property
+    def value(self) -> np.ndarray: ...
+    @property
+    def t0(self) -> TimeLike: ...
+    @property
+    def dt(self) -> DurationLike: ...
 
 
 def sfts_from_strain(
-    series: Any,
+    series: TimeSeries | tuple[ArrayLike, TimeLike, DurationLike],
     detector: str = "H1",
-    tsft: Any = 1800,
-    fmin: Any = None,
-    fmax: Any = None,
+    tsft: DurationLike = 1800,
+    fmin: FrequencyLike | None = None,
+    fmax: FrequencyLike | None = None,
     window: str = "tukey:0.001",
-    timestamps: Sequence[Any] | None = None,
+    timestamps: Sequence[TimeLike] | None = None,
 ) -> SFTs:
     """Make the SFTs of one detector's strain: ``dt * DFT / rms(window)``, phases referred to each SFT's start.
 
     The SFTs do not overlap and start at whole GPS seconds. Stretches of samples that are not finite are gaps; after a
     gap the next SFT starts at the first whole second.
 
-    The strain is taken as it is. Detector data are some orders of magnitude louder below 10 Hz than in the sensitive
-    band and leak into it; high-pass them first, as lalpulsar_MakeSFTs does.
+    The strain is not filtered. Detector data are orders of magnitude louder below 10 Hz than in the sensitive band and
+    leak into it; high-pass them first, as lalpulsar_MakeSFTs does.
 
     Parameters
     ----------
     series : gwpy.timeseries.TimeSeries or (array, t0, dt)
-        Real strain; anything with ``value``, ``t0`` and ``dt`` will do. In a tuple, `t0` is the GPS time of the first
-        sample and `dt` the spacing, s. The rate must be a whole number of Hz, with samples on whole GPS seconds.
+        Real strain; any object with ``value``, ``t0`` and ``dt`` is accepted. In a tuple, `t0` is the GPS time of the
+        first sample and `dt` the spacing, s. The rate must be a whole number of Hz, with samples on whole GPS seconds.
     detector : str
         Prefix, such as ``"H1"``.
     tsft : float or Quantity
@@ -48,8 +61,8 @@ def sfts_from_strain(
         Band, Hz: bins from fmin on and below fmax. By default from zero to the Nyquist frequency.
     window : str
         ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``. The default is that of the LIGO-Virgo-KAGRA collaboration's
-        SFTs (lalpulsar_MakeSFTDAG): its ends fall to zero, which stops loud low frequencies from leaking through the
-        band, and its taper of 1/1000 of the SFT loses next to no signal.
+        SFTs (lalpulsar_MakeSFTDAG): its ends fall to zero, which keeps loud low frequencies from leaking into the
+        band, and its taper of 1/1000 of the SFT loses hardly any signal.
     timestamps : sequence of int or Time, optional
         GPS start times of the SFTs, whole seconds. By default as many SFTs as fit, one after the other.
 
@@ -104,14 +117,14 @@ def sfts_from_strain(
 
 
 def _unpack(series: Any) -> tuple[np.ndarray, float, float]:
-    """Samples, GPS time of the first and spacing in s."""
+    """Samples, GPS time of the first one, and spacing in s."""
     parts = [series.value, series.t0, series.dt] if all(hasattr(series, k) for k in ("value", "t0", "dt")) else series
     if not isinstance(parts, (list, tuple)) or len(parts) != 3:
         raise ValueError(f"series must be a GWpy TimeSeries or (array, t0, dt), not {type(series).__name__}.")
     x = np.asarray(parts[0])
     if x.ndim != 1 or x.dtype.kind not in "fiu":
         raise ValueError(f"the series must hold real samples in one dimension, not {x.dtype} of shape {x.shape}.")
-    return x, gps_time(parts[1], "t0"), seconds(parts[2], "dt")
+    return x, gps_seconds(parts[1], "t0"), seconds(parts[2], "dt")
 
 
 def _starts(x: np.ndarray, n: int, offset: int, rate: int) -> Iterator[int]:
@@ -125,8 +138,8 @@ def _starts(x: np.ndarray, n: int, offset: int, rate: int) -> Iterator[int]:
         start = behind + (offset - behind) % rate
 
 
-def _given(timestamps: Sequence[Any], x: np.ndarray, n: int, origin: int, rate: int, tsft: float) -> list[int]:
-    """First samples of SFTs at given times; `origin` is the index that GPS second 0 would have."""
+def _given(timestamps: Sequence[TimeLike], x: np.ndarray, n: int, origin: int, rate: int, tsft: float) -> list[int]:
+    """First samples of SFTs at given times; `origin` is the index that a sample at GPS 0 would have."""
     gps = [gps_integer(t, "timestamps") for t in timestamps]
     if not gps or any(b - a < tsft for a, b in pairwise(gps)):
         raise ValueError(

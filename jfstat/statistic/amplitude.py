@@ -1,10 +1,11 @@
-"""From Fa, Fb to the amplitude parameters h0, cosi, psi, phi0 and their errors."""
+"""The amplitude parameters h0, cosi, psi, phi0 and their errors, from Fa and Fb."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
 
+from jfstat.parameters import with_fields
 from jfstat.statistic.combine import AntennaMatrix
 from jfstat.templates import Amplitude
 
@@ -23,8 +24,11 @@ def amplitude_vector(
     return jnp.sqrt(2 / sinv_tsft) * (inverse @ x), inverse / sinv_tsft
 
 
-def amplitude_from_vector(vector: jax.Array, covariance: jax.Array) -> Amplitude:
-    """From A^mu and their covariance to h0, cosi, psi, phi0 with errors (XLALEstimatePulsarAmplitudeParams)."""
+def amplitude_from_vector(vector: jax.Array, covariance: jax.Array) -> tuple[Amplitude, Amplitude, jax.Array]:
+    """h0, cosi, psi, phi0, their errors and their covariance, (4, 4), from A^mu and its covariance.
+
+    LALSuite: XLALEstimatePulsarAmplitudeParams.
+    """
     a1, a2, a3, a4 = vector
     # A+ and Ax from two invariants: the sum of squares A+^2 + Ax^2, and the determinant A+ Ax
     squares = a1**2 + a2**2 + a3**2 + a4**2
@@ -51,18 +55,15 @@ def amplitude_from_vector(vector: jax.Array, covariance: jax.Array) -> Amplitude
         jax.jacfwd(canonical, argnums=(0, 1, 2, 3))(estimate.h0, estimate.cosi, estimate.psi, estimate.phi0), axis=1
     )
     fisher = jacobian.T @ jnp.linalg.solve(covariance, jacobian)
-    # scaled to unit diagonal: h0 is some 1e25 times smaller than the angles
+    # scaled to unit diagonal, since h0 is some 1e25 times smaller than the angles
     scale = jnp.sqrt(jnp.maximum(jnp.diagonal(fisher), jnp.finfo(fisher.dtype).tiny))
-    variance = jnp.diagonal(jnp.linalg.inv(fisher / jnp.outer(scale, scale))) / scale**2
+    own = jnp.linalg.inv(fisher / jnp.outer(scale, scale)) / jnp.outer(scale, scale)
+    variance = jnp.diagonal(own)
     good = (variance > 0) & jnp.isfinite(variance)
     errors = jnp.where(good, jnp.sqrt(jnp.where(good, variance, 1.0)), jnp.inf)
-    return _plain(estimate.h0, estimate.cosi, estimate.psi, estimate.phi0, _plain(*errors))
+    return estimate, _plain(*errors), own
 
 
-def _plain(h0, cosi, psi, phi0, errors=None) -> Amplitude:
+def _plain(h0: jax.Array, cosi: jax.Array, psi: jax.Array, phi0: jax.Array) -> Amplitude:
     """An Amplitude without the range checks of its constructor, which would refuse an error of cosi above 1."""
-    amplitude = object.__new__(Amplitude)
-    values = dict(h0=h0, cosi=cosi, psi=psi, phi0=phi0, errors=errors)
-    for name, value in values.items():
-        object.__setattr__(amplitude, name, value)
-    return amplitude
+    return with_fields(object.__new__(Amplitude), h0=h0, cosi=cosi, psi=psi, phi0=phi0)

@@ -1,4 +1,4 @@
-"""From Fa, Fb and the antenna matrix to 2F."""
+"""2F from Fa, Fb and the antenna matrix."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jfstat.data.fstatdata import FstatData
-from jfstat.data.narrowdata import NarrowData
+from jfstat.data.observation import Observation
 from jfstat.geometry.antenna import pattern_coefficients
 from jfstat.templates import Doppler
 
 MAX_CONDITION = 1e4
-"""Condition number of [[A, C], [C, B]] beyond which 2F is given as 4, its mean in noise, as in LALSuite."""
+"""Largest condition number of [[A, C], [C, B]]; beyond it 2F is set to 4, its mean in noise, as in LALSuite."""
 
 
 class AntennaMatrix(NamedTuple):
@@ -24,17 +23,17 @@ class AntennaMatrix(NamedTuple):
     C: jax.Array
 
 
-def antenna_matrix(data: FstatData | NarrowData, point: Doppler) -> AntennaMatrix:
+def antenna_matrix(observation: Observation, point: Doppler) -> AntennaMatrix:
     """A, B, C of each detector at a sky position, (D,) float64.
 
-    Sums over SFTs of w a^2, w b^2 and w a b, means over each SFT's span (LALSuite takes the mid-points:
-    XLALWeightMultiAMCoeffs). They need no more than the harmonics' moments: no sum over time is left per template.
+    Sums over SFTs of w a^2, w b^2 and w a b, averaged over the span of each SFT (LALSuite takes the mid-points:
+    XLALWeightMultiAMCoeffs). They follow from the harmonics' moments, without a sum over time for each template.
     """
-    a, b = jax.vmap(pattern_coefficients, (0, None, None))(data.response, point.alpha, point.delta)
+    a, b = jax.vmap(pattern_coefficients, (0, None, None))(observation.response, point.alpha, point.delta)
     return AntennaMatrix(
-        A=jnp.einsum("di,dij,dj->d", a, data.moments, a),
-        B=jnp.einsum("di,dij,dj->d", b, data.moments, b),
-        C=jnp.einsum("di,dij,dj->d", a, data.moments, b),
+        A=jnp.einsum("di,dij,dj->d", a, observation.moments, a),
+        B=jnp.einsum("di,dij,dj->d", b, observation.moments, b),
+        C=jnp.einsum("di,dij,dj->d", a, observation.moments, b),
     )
 
 
@@ -44,9 +43,9 @@ def total_matrix(matrix: AntennaMatrix) -> AntennaMatrix:
 
 
 def whitening(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Coefficients (aa, ab, bb) of two filters that carry all of 2F: 2F = |aa Fa + ab Fb|^2 + |bb Fb|^2.
+    """Coefficients (aa, ab, bb) such that 2F = |aa Fa + ab Fb|^2 + |bb Fb|^2.
 
-    The Cholesky factor of the quadratic form in `two_f`; zeros where that gives 4.
+    They are the Cholesky factor of the quadratic form in `two_f`, and zero where `two_f` is set to 4.
     """
     _, B, C = matrix
     determinant, good = _determinant(matrix)
@@ -82,5 +81,5 @@ def two_f(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
     b, a, c = (scale * B).astype(real), (scale * A).astype(real), (2 * scale * C).astype(real)
     power_a, power_b = fa.real**2 + fa.imag**2, fb.real**2 + fb.imag**2
     cross = fa.real * fb.real + fa.imag * fb.imag
-    value = b * power_a + a * power_b - c * cross
-    return jnp.where(good, value, jnp.asarray(4.0, real))
+    # for a degenerate matrix all coefficients are 0 and the result is 4; NaN stays NaN
+    return b * power_a + a * power_b - c * cross + jnp.where(good, 0.0, 4.0).astype(real)

@@ -1,4 +1,4 @@
-"""The statistic as users call it: twoF, fstat, twoF_band, predict_twoF and estimate_amplitude."""
+"""The public functions of the statistic: twoF, fstat, resample, twoF_band, predict_twoF and estimate_amplitude."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from jfstat.data import direct, nearby
-from jfstat.data.fstatdata import FstatData
-from jfstat.data.narrowdata import NarrowData
-from jfstat.data.timing import reference_offset
-from jfstat.geometry.source import spin_phase
-from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
-from jfstat.statistic.check import (
+from jfstat.data.checks import (
+    HasFaFb,
     check_amplitude,
-    check_bank,
     check_data,
     check_point,
-    check_scalars,
-    check_series,
-    covered_bins,
-    nan_unless_fit,
+    check_sky,
+    check_template,
+    observation_of,
 )
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrowdata import NarrowData
+from jfstat.data.observation import Observation
+from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
+from jfstat.statistic.bins import counts, covered_bins
+from jfstat.statistic.check import check_filters, check_series, nan_unless_fit
 from jfstat.statistic.combine import antenna_matrix, total_matrix, two_f
 from jfstat.statistic.resample import Resampled, resampled, spun_down, without_spin_down
 from jfstat.statistic.spectrum import in_order, spectra
@@ -56,9 +55,9 @@ class Fstat:
 
 
 def twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
-    """2F at one template, by a direct sum over the band series, or over narrow data.
+    """2F at one template, by a direct sum over the band series or over narrow data.
 
-    Pure; works under jit, vmap and grad, and is differentiable in every field of `point` to any order.
+    Pure; works under jit, vmap and grad, and is differentiable to any order in every field of `point`.
 
     Parameters
     ----------
@@ -68,33 +67,31 @@ def twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
 
     Returns
     -------
-    () float64. Where values are traced and so cannot be checked beforehand, NaN, with NaN gradients, for a template
-    that does not fit the data.
+    () float64. Traced values cannot be checked beforehand: a template that does not fit the data then gives NaN, with
+    NaN gradients.
 
     Raises
     ------
     ValueError
-        If the shapes are wrong, or, for concrete values, the template does not fit the data: it lies outside the band,
-        its spin-down or orbit takes it there, its orbit turns too fast, or it is out of reach of the narrow data.
+        If shapes are wrong or, for concrete values, the template does not fit the data: it lies outside the band, its
+        spin-down or orbit moves it there, its orbit is too fast, or it is out of reach of the narrow data.
     """
     check_data(data, or_narrow=True)
     check_point(data, point)
-    return _twoF(data, point)
+    return _twoF(data.for_one_template, point)
 
 
-def _fa_fb(data: FstatData | NarrowData, point: Doppler) -> tuple[jax.Array, jax.Array]:
-    return nearby.fa_fb(data, point) if isinstance(data, NarrowData) else direct.fa_fb(data, point)
+def twoF_of(data: HasFaFb, point: Doppler) -> jax.Array:
+    """2F at one template without any checks, for use inside larger programs."""
+    fa, fb = data.fa_fb(point)
+    return two_f(jnp.sum(fa), jnp.sum(fb), total_matrix(antenna_matrix(data.observation, point)))
 
 
-@jax.jit
-def _twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
-    fa, fb = _fa_fb(data, point)
-    value = two_f(jnp.sum(fa), jnp.sum(fb), total_matrix(antenna_matrix(data, point)))
-    return value * nan_unless_fit(data, point)
+_twoF = jax.jit(twoF_of)
 
 
 def fstat(data: FstatData | NarrowData, point: Doppler) -> Fstat:
-    """2F at one template with all that belongs to it; see `twoF` for arguments and errors.
+    """2F, Fa, Fb and the antenna matrix at one template; see `twoF` for arguments and errors.
 
     Returns
     -------
@@ -102,33 +99,31 @@ def fstat(data: FstatData | NarrowData, point: Doppler) -> Fstat:
     """
     check_data(data, or_narrow=True)
     check_point(data, point)
-    return _fstat(data, point)
+    return _fstat(data.for_one_template, point)
 
 
-@jax.jit
-def _fstat(data: FstatData | NarrowData, point: Doppler) -> Fstat:
-    fa, fb = _fa_fb(data, point)
-    matrix = antenna_matrix(data, point)
+def fstat_of(data: HasFaFb, point: Doppler) -> Fstat:
+    """The F-statistic at one template without any checks, for use inside larger programs."""
+    fa, fb = data.fa_fb(point)
+    matrix = antenna_matrix(data.observation, point)
     total = total_matrix(matrix)
-    middle = data.middle if isinstance(data, NarrowData) else data.band.middle
-    since = middle - reference_offset(data, point)
-    angle = 2 * jnp.pi * jnp.mod(spin_phase(point.fkdot, since), 1.0)
-    fits = nan_unless_fit(data, point)
-    turn = jax.lax.complex(jnp.cos(angle), jnp.sin(angle)) * _as_complex(fits)
     sum_a, sum_b = jnp.sum(fa), jnp.sum(fb)
     return Fstat(
-        twoF=two_f(sum_a, sum_b, total) * fits,
-        Fa=sum_a * turn,
-        Fb=sum_b * turn,
+        twoF=two_f(sum_a, sum_b, total),
+        Fa=sum_a,
+        Fb=sum_b,
         A=total.A,
         B=total.B,
         C=total.C,
-        twoF_per_detector=two_f(fa, fb, matrix) * fits,
+        twoF_per_detector=two_f(fa, fb, matrix),
     )
 
 
+_fstat = jax.jit(fstat_of)
+
+
 def resample(data: FstatData, point: Doppler) -> Resampled:
-    """The data as they look from the source: resampled and demodulated for a sky position and orbit, no spin-down.
+    """The data in the frame of the source: resampled and demodulated for a sky position and orbit, without spin-down.
 
     ``twoF_band(data, point, series=resample(data, point))`` equals ``twoF_band(data, point)``; many spin-downs at one
     sky position can share the series:
@@ -155,8 +150,8 @@ def resample(data: FstatData, point: Doppler) -> Resampled:
         If the shapes are wrong.
     """
     check_data(data)
-    check_bank(data)
-    check_scalars(Doppler, "point", point, {"alpha": 0, "delta": 0, "fkdot": 1})
+    check_filters(data)
+    check_sky("point", point)
     return _resample(data, point)
 
 
@@ -176,25 +171,26 @@ def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = Non
     point : Doppler
         One template, scalar fields; ``fkdot[0]`` is ignored.
     series : Resampled, optional
-        From `resample` at the template's sky position, orbit and reference time, whatever the spin-down: saves
-        resampling again.
+        From `resample` at the template's sky position, orbit and reference time, for any spin-down; avoids resampling
+        again.
 
     Returns
     -------
     (n_frequencies,) float32
-        2F at ``data.frequencies``, which are those at the template's reference time; all NaN where values are traced
-        and the template does not fit. 0 for bins that an orbit takes out of the prepared band, which happens close to
-        its edges if `prepare` was not told of the orbit.
+        2F at ``data.frequencies``, taken at the template's reference time. All are NaN if values are traced and the
+        template does not fit. Bins that the orbit moves out of the prepared band are NaN: those near its edges, if
+        `prepare` was not given the orbit.
 
     Raises
     ------
     ValueError
-        If the shapes are wrong, or, for concrete values, the template does not fit the data: its spin-down takes the
-        band's edges, or its orbit the band's centre, out of the prepared band, or its orbit turns too fast.
+        If shapes are wrong or, for concrete values, the template does not fit the data: its spin-down moves the edges
+        of the band, or its orbit the centre, out of the prepared band, or its orbit is too fast.
     """
     check_data(data)
-    check_bank(data)
-    check_point(data, point, band=True)
+    check_filters(data)
+    check_template("point", point)
+    data.check(point, band=True)
     if series is not None:
         check_series(data, point, series)
     return _twoF_band(data, point, series)
@@ -205,27 +201,35 @@ def _twoF_band(data: FstatData, point: Doppler, series: Resampled | None) -> jax
     own = resampled(data, point) if series is None else spun_down(data, point, series)
     fa, fb = spectra(own, data.layout)
     with jax.named_scope("2F"):
-        value = in_order(two_f(fa, fb, total_matrix(antenna_matrix(data, point))), data.layout)
+        value = in_order(two_f(fa, fb, total_matrix(antenna_matrix(data.observation, point))), data.layout)
         if point.orbit is not None:
             first, last = covered_bins(data, point)
             bins = jnp.arange(data.layout.n_frequencies, dtype=jnp.int32)
-            value = jnp.where((bins >= first) & (bins <= last), value, jnp.zeros_like(value))
-        return value * nan_unless_fit(data, point, band=True).astype(value.dtype)
+            value = jnp.where(counts(bins, first, last), value, jnp.nan)
+        return value * nan_unless_fit(data, point).astype(value.dtype)
 
 
-def predict_twoF(data: FstatData | NarrowData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
+def _noise_level(observation: Observation) -> jax.Array:
+    """Sinv_Tsft of an observation; a ValueError if its noise floor is not known."""
+    if observation.sinv_tsft is None:
+        raise ValueError("data is an observation without a noise floor: give jfstat.observation sqrt_sx.")
+    return observation.sinv_tsft
+
+
+def predict_twoF(data: Observation | FstatData | NarrowData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
     """Expected 2F at the true template of a signal: 4 + rho^2.
 
-    rho^2 = Sinv_Tsft A^mu M_mu_nu A^nu (LALSuite: XLALComputeOptimalSNR2FromMmunu). As there, SFTs are taken to have
-    rectangular windows: of a signal in windowed ones mean(w)^2/mean(w^2) of rho^2 is found, 2/3 for Hann.
+    rho^2 = Sinv_Tsft A^mu M_mu_nu A^nu (LALSuite: XLALComputeOptimalSNR2FromMmunu). As there, SFTs are assumed to have
+    rectangular windows: with a window w, the fraction mean(w)^2/mean(w^2) of rho^2 is recovered, 2/3 for Hann.
 
     Parameters
     ----------
-    data : FstatData or NarrowData
+    data : Observation, FstatData or NarrowData
+        An observation must know its noise floor.
     doppler : Doppler
         Only its sky position matters.
     amplitude : Amplitude
-        One of each; ``vmap`` takes stacks.
+        Of one signal; use ``vmap`` for stacks.
 
     Returns
     -------
@@ -234,27 +238,54 @@ def predict_twoF(data: FstatData | NarrowData, doppler: Doppler, amplitude: Ampl
     Raises
     ------
     ValueError
-        If an argument is of another kind or a stack.
+        If an argument is of another kind or a stack, or the noise floor is not known.
     """
-    check_data(data, or_narrow=True)
-    check_scalars(Doppler, "doppler", doppler, {"alpha": 0, "delta": 0, "fkdot": 1})
+    observation = observation_of(data)
+    check_sky("doppler", doppler)
     check_amplitude(amplitude)
-    return _predict_twoF(data, doppler, amplitude)
+    _noise_level(observation)
+    return _predict_twoF(observation, doppler, amplitude)
 
 
 @jax.jit
-def _predict_twoF(data: FstatData | NarrowData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
-    A, B, C = total_matrix(antenna_matrix(data, doppler))
+def _predict_twoF(observation: Observation, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
+    A, B, C = total_matrix(antenna_matrix(observation, doppler))
     a1, a2, a3, a4 = amplitude.canonical
-    return 4 + data.sinv_tsft * (A * (a1**2 + a3**2) + B * (a2**2 + a4**2) + 2 * C * (a1 * a2 + a3 * a4))
+    return 4 + _noise_level(observation) * (A * (a1**2 + a3**2) + B * (a2**2 + a4**2) + 2 * C * (a1 * a2 + a3 * a4))
 
 
-def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitude:
-    """Maximum-likelihood amplitude parameters at one template, with their errors.
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class AmplitudeEstimate:
+    """Maximum-likelihood amplitude parameters of a signal.
 
-    LALSuite: XLALEstimatePulsarAmplitudeParams, which gives errors of psi and phi0 that are sqrt(2) larger. The errors
-    here are the Cramer-Rao bounds; they grow without limit towards |cosi| = 1, where psi and phi0 degenerate, and are
-    then no guide. Windowed SFTs are taken for rectangular: h0 comes out mean(w)/rms(w) too small.
+    Attributes
+    ----------
+    amplitude : Amplitude
+        h0, cosi, psi in [-pi/4, pi/4] rad and phi0 in [0, 2 pi) rad, at the template's reference time.
+    errors : Amplitude
+        Their one-sigma errors, which may exceed the range of the parameters.
+    covariance : (4, 4) float64
+        Of h0, cosi, psi and phi0, in this order.
+    canonical : (4,) float64
+        The four amplitudes A^mu.
+    canonical_covariance : (4, 4) float64
+        Of the four amplitudes A^mu.
+    """
+
+    amplitude: Amplitude
+    errors: Amplitude
+    covariance: jax.Array
+    canonical: jax.Array
+    canonical_covariance: jax.Array
+
+
+def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> AmplitudeEstimate:
+    """Maximum-likelihood amplitude parameters at one template, with their errors and covariance.
+
+    As XLALEstimatePulsarAmplitudeParams in LALSuite, whose errors of psi and phi0 are sqrt(2) larger. The errors here
+    are the Cramer-Rao bounds. They diverge towards |cosi| = 1, where psi and phi0 are degenerate, and are then not
+    meaningful. SFTs are assumed to have rectangular windows: with a window w, h0 is too small by mean(w)/rms(w).
 
     Parameters
     ----------
@@ -264,8 +295,7 @@ def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitud
 
     Returns
     -------
-    Amplitude
-        With `errors`. psi in [-pi/4, pi/4], phi0 in [0, 2 pi).
+    AmplitudeEstimate
 
     Raises
     ------
@@ -274,17 +304,18 @@ def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitud
     """
     check_data(data, or_narrow=True)
     check_point(data, point)
-    return _estimate_amplitude(data, point)
+    return _estimate_amplitude(data.for_one_template, point)
 
 
-@jax.jit
-def _estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitude:
-    fa, fb = _fa_fb(data, point)
-    fits = _as_complex(nan_unless_fit(data, point))
-    total = total_matrix(antenna_matrix(data, point))
-    vector, covariance = amplitude_vector(jnp.sum(fa) * fits, jnp.sum(fb) * fits, total, data.sinv_tsft)
-    return amplitude_from_vector(vector, covariance)
+def estimate_amplitude_of(data: HasFaFb, point: Doppler) -> AmplitudeEstimate:
+    """The amplitude parameters at one template without any checks, for use inside larger programs."""
+    observation = data.observation
+    angle = -2 * jnp.pi * observation.source(point).cycles_at_middle
+    to_reference = jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
+    fa, fb = (jnp.sum(x) * to_reference for x in data.fa_fb(point))
+    total = total_matrix(antenna_matrix(observation, point))
+    vector, covariance = amplitude_vector(fa, fb, total, _noise_level(observation))
+    return AmplitudeEstimate(*amplitude_from_vector(vector, covariance), vector, covariance)
 
 
-def _as_complex(x: jax.Array) -> jax.Array:
-    return x.astype(jnp.complex128)
+_estimate_amplitude = jax.jit(estimate_amplitude_of)

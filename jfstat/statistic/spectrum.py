@@ -1,21 +1,22 @@
-"""From resampled series to their spectra at the searched frequencies, steps vi and vii of the paper's section 3."""
+"""Fourier transforms of resampled series at the searched frequencies: steps vi and vii of the paper's section 3."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
 
-from jfstat.data.fstatdata import Layout
+from jfstat.data.bandseries import Layout
+from jfstat.data.blocks import within_blocks
 from jfstat.maths.turns import turn
-from jfstat.statistic.resample import Resampled, within_blocks
+from jfstat.statistic.resample import Resampled
 
 
 def folded(series: Resampled, layout: Layout) -> jax.Array:
-    """The series whose transforms of length `n_fft` give the even bins, and those that give the odd bins.
+    """Series whose transforms of length `n_fft` give the even and the odd bins.
 
-    Bins lie at k/(2 T), T being n_fft samples. The series is longer than T, because delays stretch it and filters
-    ring; what lies beyond T is added to what lies one T earlier, with alternating sign for odd k, which is exact at
-    these frequencies. Two transforms of N cost less than one of 2 N.
+    Bins are at k/(2 T), where T is n_fft samples. The series is longer than T, because delays stretch it and filters
+    ring. The samples beyond T are added to those one T earlier, with alternating sign for odd k, which is exact at
+    these frequencies. Two transforms of length N cost less than one of length 2 N.
 
     Parameters
     ----------
@@ -34,8 +35,8 @@ def folded(series: Resampled, layout: Layout) -> jax.Array:
     cos, sin = turn(n.astype(jnp.float32) * (-0.5 / layout.n_fft))
 
     def part(z: jax.Array, odd: bool) -> jax.Array:
-        # taken apart before anything else and joined last: XLA's CPU code then keeps the interpolated series in memory
-        # instead of interpolating again for each of the four results, and vectorises
+        # real and imaginary parts are separated first and joined last: XLA's CPU code then vectorises, and keeps the
+        # interpolated series in memory instead of interpolating again for each of the four results
         real, imaginary = z.real, z.imag
 
         def turned(start: int) -> jax.Array:
@@ -58,13 +59,13 @@ def folded(series: Resampled, layout: Layout) -> jax.Array:
 
 
 def spectra(series: Resampled, layout: Layout) -> jax.Array:
-    """Fourier transforms of a resampled series on the fine grid, in the order in which they fall out.
+    """Fourier transforms of a resampled series at even and odd bins, in FFT order.
 
     Returns
     -------
     (2, 2, n_fft) complex64
-        Fa and Fb; even bins and odd bins; entry m belongs to the bin 2 m (+ 1 for odd ones) of 2 n_fft, of which
-        `bin_numbers` gives the place in the band.
+        Fa and Fb; even and odd bins. Entry m is bin 2 m, or 2 m + 1, of 2 n_fft; `bin_numbers` gives its place in the
+        band.
     """
     with jax.named_scope("folding"):
         z = folded(series, layout)
@@ -73,7 +74,7 @@ def spectra(series: Resampled, layout: Layout) -> jax.Array:
 
 
 def bin_numbers(layout: Layout, odd: jax.Array | int, m: jax.Array) -> jax.Array:
-    """Place in ``FstatData.frequencies`` of entry m of the even or odd spectrum; negative or too large outside of it.
+    """Index into ``FstatData.frequencies`` of entry m of the even or odd spectrum, possibly beyond its ends.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ def in_order(values: jax.Array, layout: Layout) -> jax.Array:
     """
     low = -(layout.n_frequencies // 2)
     first, count = low // 2, layout.n_frequencies // 2 + 1
-    # bin k of the fine grid is entry k // 2 of the even (k even) or odd (k odd) half; negative ones lie at the end
+    # bin k is entry k // 2 of the even (k even) or odd (k odd) half; negative ones are at the end
     halves = jnp.concatenate([values[:, layout.n_fft + first :], values[:, : count + first]], axis=1)
     start = low - 2 * first
     return halves.T.reshape(-1)[start : start + layout.n_frequencies]

@@ -1,10 +1,10 @@
-"""From the batches of a plan to what each of them found: on one device, or on all devices of a mesh."""
+"""Computing the batches of a search and what is found in them, on one device or on all devices of a mesh."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -14,23 +14,28 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.subband import subband
-from jfstat.geometry.orbit import orbit_speed
+from jfstat.geometry.doppler import doppler_speed
+from jfstat.reproducible import ONE_THREAD
 from jfstat.searching.driver.plan import SearchPlan
-from jfstat.searching.driver.workers import ONE_THREAD, in_order, workers_for
-from jfstat.searching.reduce.state import Peaks
-from jfstat.searching.reduce.tally import subband_edges
-from jfstat.searching.session.stop import StopRequest
-from jfstat.statistic.backends.loudest import Loudest, Method, loudest, loudest_within
+from jfstat.searching.driver.work import Work
+from jfstat.searching.driver.workers import in_order, workers_for
+from jfstat.searching.reduce.keep import Keep, Peaks
+from jfstat.searching.reduce.loudest import loudest, loudest_within
+from jfstat.searching.reduce.state import State
+from jfstat.searching.reduce.tally import subband_edges, subband_maxima
+from jfstat.statistic.backends.backend import Backend, Loudest
+from jfstat.statistic.backends.choice import backend_named
 from jfstat.templates import Doppler
 
-FIRST_KEPT = 1024
-"""Values that leave the device with a batch where only a threshold limits them, at first; more if so many cross it."""
 STEPS_UNDER_WAY = 2
-"""Steps of a mesh under way at a time, so that devices work while the host takes in what they found."""
+"""Steps that a mesh computes at a time, so that the devices work while the host processes what they found."""
+
+Step = tuple[State, int]
+"""What was found in the batches of a step, and the number of the signal that asked a process to stop, or 0."""
 
 
-class Task(NamedTuple):
-    """What all batches of a part of the band have in common.
+class Part(NamedTuple):
+    """A part of the band, and what all its batches have in common.
 
     Attributes
     ----------
@@ -38,70 +43,84 @@ class Task(NamedTuple):
         Of the part.
     stack : Doppler
         The whole bank, NumPy leaves.
+    keep : Keep
     plan : SearchPlan
     first : int
-        Place of the part's first frequency in the whole band.
+        Index of the part's first frequency in the whole band.
     first_new : int
-        First frequency of the part that counts.
-    top : int or None
-    threshold : float or None
+        Index in the whole band of the part's first frequency that counts; parts may overlap.
+    edges : list of int
+        Where its sub-bands begin and end, indices into the whole band.
     """
 
     data: FstatData
     stack: Doppler
+    keep: Keep
     plan: SearchPlan
     first: int
     first_new: int
-    top: int | None
-    threshold: float | None
+    edges: list[int]
 
     @property
-    def most(self) -> int:
+    def n_values(self) -> int:
         """Values of 2F in a batch."""
         return self.plan.batch_size * self.data.layout.n_frequencies
 
-    @property
-    def keep(self) -> int:
-        """How many values of a batch to ask for."""
-        return min(FIRST_KEPT if self.top is None else self.top, self.most)
+    def points(self, start: int, n_valid: int) -> Doppler:
+        """Templates of a batch, padded by repeating the last."""
+        size = self.plan.batch_size
+        rows = np.minimum(np.arange(start, start + size), start + max(n_valid, 1) - 1)
+        return jax.tree.map(lambda x: x[rows], self.stack)
+
+    def state(self, start: int, result: Loudest) -> State:
+        """What was found in the batch that begins with a template."""
+        found: Any = jax.tree.map(np.asarray, result)
+        real = found.twoF > -np.inf  # others are padding of the batch or beyond the band
+        peaks = Peaks(
+            found.twoF[real],
+            start + found.template[real].astype(np.int64),
+            self.first + found.frequency[real].astype(np.int64),
+        )
+        tops = subband_maxima(self.data.layout, found.sections)
+        loudest_of = zip(self.edges[:-1], self.edges[1:], tops.tolist(), strict=True)
+        subbands = {(begin, end): twoF for begin, end, twoF in loudest_of if twoF > -np.inf}
+        return State(1, peaks, found.histogram.astype(np.int64), subbands)
 
 
-def task_for(
-    data: FstatData,
-    stack: Doppler,
-    plan: SearchPlan,
-    part: int,
-    top: int | None,
-    threshold: float | None,
-    mesh: Mesh | None = None,
-) -> Task:
-    """What the batches of a part of the band need; makes the part's data."""
-    first, n_frequencies = plan.bands[part]
-    whole = len(plan.bands) == 1 and bool(data.bank)
+def part_of(work: Work, plan: SearchPlan, number: int, mesh: Mesh | None = None) -> Part:
+    """A part of the band, with its data prepared."""
+    data, stack = work.data, work.stack
+    first, n_frequencies = plan.bands[number]
+    whole = len(plan.bands) == 1 and bool(data.filters)
     # orbits move signals whether `prepare` was told of them or not
-    margin = 0.0 if stack.orbit is None else float(np.max(orbit_speed(stack.orbit)) * data.frequencies[-1])
+    margin = 0.0 if stack.orbit is None else float(np.max(doppler_speed(stack.orbit)) * data.frequencies[-1])
     own = data if whole else subband(data, first, n_frequencies, margin)
-    return Task(replicated(own, mesh), stack, plan, first, plan.first_new(part), top, threshold)
+    first_new = plan.first_new(number)
+    edges = np.maximum(first + subband_edges(own.layout), first_new).tolist()
+    return Part(_replicated(own, mesh), stack, work.keep, plan, first, first_new, edges)
 
 
-class Found(NamedTuple):
-    """What a batch found: its number of templates, its peaks, its part of the histogram, the sub-bands' loudest."""
+def steps(work: Work, plan: SearchPlan, jobs: range, mesh: Mesh | None, stop: Callable[[], int]) -> Iterator[Step]:
+    """Compute some jobs, in order. Job j is batch j % n of part j // n of the band, n being the number of batches.
 
-    n_templates: int
-    peaks: Peaks
-    histogram: np.ndarray
-    subbands: np.ndarray
+    Parameters
+    ----------
+    work : Work
+    plan : SearchPlan
+    jobs : range
+    mesh : Mesh or None
+    stop : callable
+        Returns the number of the signal that asked this process to stop; 0 for none.
+    """
+    batches = plan.batches
+    for number in range(len(plan.bands)):
+        begin, end = (min(max(job - number * len(batches), 0), len(batches)) for job in (jobs.start, jobs.stop))
+        if begin < end:
+            # only `run` holds the part's data, so that their memory is free when the next part's are prepared
+            yield from run(part_of(work, plan, number, mesh), batches[begin:end], mesh, stop)
 
 
-class Step(NamedTuple):
-    """Batches done together, in order, the sub-bands' edges, and the stop asked for on any process; 0 is none."""
-
-    found: list[Found]
-    edges: np.ndarray
-    stop: int
-
-
-def check_mesh(mesh: Any) -> None:
+def check_mesh(mesh: object) -> None:
     """Raise a ValueError unless `mesh` is None or a mesh of devices of one kind, of this process or of all."""
     if mesh is None:
         return
@@ -118,12 +137,12 @@ def check_mesh(mesh: Any) -> None:
         raise ValueError("mesh must hold devices of this process or of all processes, not of some: see jax.devices().")
 
 
-def run(task: Task, batches: np.ndarray, mesh: Mesh | None, request: StopRequest) -> Iterator[Step]:
-    """Do batches, (n, 2) first template and number of them each, in order."""
-    return _on_one(task, batches, request) if mesh is None else _on_mesh(task, batches, mesh, request)
+def run(part: Part, batches: np.ndarray, mesh: Mesh | None, stop: Callable[[], int]) -> Iterator[Step]:
+    """Compute batches of a part of the band, in order; each row of `batches` is a first template and a number."""
+    return _on_one(part, batches, stop) if mesh is None else _on_mesh(part, batches, mesh, stop)
 
 
-def replicated(data: FstatData, mesh: Mesh | None) -> FstatData:
+def _replicated(data: FstatData, mesh: Mesh | None) -> FstatData:
     """The data on every device of a mesh; as they are without one."""
     if mesh is None:
         return data
@@ -135,69 +154,66 @@ def spans_processes(mesh: Mesh | None) -> bool:
     return mesh is not None and len({device.process_index for device in mesh.devices.flat}) > 1
 
 
-def _on_one(task: Task, batches: np.ndarray, request: StopRequest) -> Iterator[Step]:
-    def found_in(batch: np.ndarray) -> Found:
+def _on_one(part: Part, batches: np.ndarray, stop: Callable[[], int]) -> Iterator[Step]:
+    """A batch at each step."""
+
+    def state(batch: np.ndarray) -> State:
         start, n_valid = map(int, batch)
-        points, keep = _points(task, start, n_valid), task.keep
+        points, keep = part.points(start, n_valid), part.keep.first_asked(part.n_values)
         while True:
             found = loudest(
-                task.data,
+                part.data,
                 points,
                 n_valid,
                 keep,
-                task.plan.method,
-                task.plan.same_source,
-                task.first_new - task.first,
+                backend,
+                part.plan.same_source,
+                part.first_new - part.first,
             )
-            if not _overflows(task, np.asarray(found.twoF), keep):
-                return _taken(task, start, n_valid, jax.tree.map(np.asarray, found))
-            keep = min(4 * keep, task.most)
+            if not part.keep.overflows(np.asarray(found.twoF), keep, part.n_values):
+                return part.state(start, found)
+            keep = min(4 * keep, part.n_values)
 
-    workers = min(len(batches), workers_for(device_of(task.data)))
-    edges = subband_edges(task.data.layout)
-    for found in in_order(found_in, batches, workers):
-        yield Step([found], edges, request.signal)
+    backend = backend_named(part.plan.backend)
+    workers = min(len(batches), workers_for(device_of(part.data)))
+    for found in in_order(state, batches, workers):
+        yield found, stop()
 
 
-def _on_mesh(task: Task, batches: np.ndarray, mesh: Mesh, request: StopRequest) -> Iterator[Step]:
-    """Each device does a batch a step; what they find is gathered on all, so that all processes know all."""
-    n = mesh.devices.size
+def _on_mesh(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int]) -> Iterator[Step]:
+    """A batch on each device at each step. Results are gathered on all devices, so every process has all of them."""
+    n, backend = mesh.devices.size, backend_named(part.plan.backend)
     split = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
-    edges = subband_edges(task.data.layout)
 
-    def begin(jobs: np.ndarray, keep: int) -> Any:
+    def begin(jobs: np.ndarray, keep: int) -> tuple[Loudest, jax.Array]:
         padded = np.concatenate([jobs, np.tile(jobs[-1:] * [1, 0], (n - len(jobs), 1))])
-        points = [_points(task, int(start), int(n_valid)) for start, n_valid in padded]
+        points = [part.points(int(start), int(n_valid)) for start, n_valid in padded]
         points = jax.tree.map(lambda *x: _global(split, np.concatenate(x)), *points)
         n_valid = _global(split, padded[:, 1].astype(np.int32))
-        stop = _global(split, np.full(n, request.signal, np.int32))
-        first = np.int32(task.first_new - task.first)
-        return _step(task.data, points, n_valid, stop, first, mesh, keep, task.plan.method, task.plan.same_source)
+        asked = _global(split, np.full(n, stop(), np.int32))
+        first = np.int32(part.first_new - part.first)
+        return _step(part.data, points, n_valid, asked, first, mesh, keep, backend, part.plan.same_source)
 
-    def finish(jobs: np.ndarray, result: Any) -> Step:
-        found, stop = result
-        keep = task.keep
-        found = jax.tree.map(np.asarray, found)
-        while any(_overflows(task, twoF, keep) for twoF in found.twoF):
-            keep = min(4 * keep, task.most)
+    def finish(jobs: np.ndarray, result: tuple[Loudest, jax.Array]) -> Step:
+        found, asked = jax.tree.map(np.asarray, result)
+        keep = part.keep.first_asked(part.n_values)
+        while any(part.keep.overflows(twoF, keep, part.n_values) for twoF in found.twoF):
+            keep = min(4 * keep, part.n_values)
             found = jax.tree.map(np.asarray, begin(jobs, keep)[0])
-        taken = [
-            _taken(task, int(start), int(n_valid), jax.tree.map(lambda x, i=i: x[i], found))
-            for i, (start, n_valid) in enumerate(jobs)
-        ]
-        return Step(taken, edges, int(stop))
+        states = [part.state(int(start), jax.tree.map(lambda x, i=i: x[i], found)) for i, (start, _) in enumerate(jobs)]
+        return reduce(lambda first, second: first.joined(second, part.keep), states), int(asked)
 
-    waiting: deque[Any] = deque()
+    waiting: deque[tuple[np.ndarray, tuple[Loudest, jax.Array]]] = deque()
     for place in range(0, len(batches), n):
         jobs = batches[place : place + n]
-        waiting.append((jobs, begin(jobs, task.keep)))
+        waiting.append((jobs, begin(jobs, part.keep.first_asked(part.n_values))))
         if len(waiting) >= STEPS_UNDER_WAY:
             yield finish(*waiting.popleft())
     while waiting:
         yield finish(*waiting.popleft())
 
 
-@partial(jax.jit, static_argnames=("mesh", "keep", "method", "same_source"), compiler_options=ONE_THREAD)
+@partial(jax.jit, static_argnames=("mesh", "keep", "backend", "same_source"), compiler_options=ONE_THREAD)
 def _step(
     data: FstatData,
     points: Doppler,
@@ -206,50 +222,31 @@ def _step(
     first_bin: jax.Array,
     mesh: Mesh,
     keep: int,
-    method: Method,
+    backend: Backend,
     same_source: bool,
 ) -> tuple[Loudest, jax.Array]:
-    """One batch a device: what each found, leading axis devices, and the largest stop request, on all devices."""
+    """A batch on each device.
+
+    Returns what each device found, with devices as the leading axis, and the largest stop request, on all devices.
+    """
     axes = mesh.axis_names
 
     def batch(
         data: FstatData, points: Doppler, n_valid: jax.Array, stop: jax.Array, first_bin: jax.Array
     ) -> tuple[Loudest, jax.Array]:
-        found = loudest_within(data, points, n_valid[0], keep, method, same_source, first_bin)
+        found = loudest_within(data, points, n_valid[0], keep, backend, same_source, first_bin)
         return jax.tree.map(lambda x: jax.lax.all_gather(x, axes), found), jax.lax.pmax(stop[0], axes)
 
     one, each = PartitionSpec(), PartitionSpec(axes)
-    # what is gathered is equal on all devices, which JAX's check of replication does not see
+    # gathered values are equal on all devices, which JAX's check of replication does not see
     mapped = jax.shard_map(
         batch, mesh=mesh, in_specs=(one, each, each, each, one), out_specs=(one, one), check_vma=False
     )
     return mapped(data, points, n_valid, stop, first_bin)
 
 
-def _points(task: Task, start: int, n_valid: int) -> Doppler:
-    """Templates of a batch, padded by repeating one."""
-    size = task.plan.batch_size
-    rows = np.minimum(np.arange(start, start + size), start + max(n_valid, 1) - 1)
-    return jax.tree.map(lambda x: x[rows], task.stack)
-
-
-def _overflows(task: Task, twoF: np.ndarray, keep: int) -> bool:
-    """Whether more values than asked for may lie above the threshold, and all of them are wanted."""
-    return task.top is None and keep < task.most and bool(twoF[-1] >= task.threshold)
-
-
-def _taken(task: Task, start: int, n_valid: int, found: Any) -> Found:
-    real = found.twoF > -np.inf  # neither padding of the batch nor beyond the band
-    peaks = Peaks(
-        found.twoF[real],
-        start + found.template[real].astype(np.int64),
-        task.first + found.frequency[real].astype(np.int64),
-    )
-    return Found(n_valid, peaks, found.histogram.astype(np.int64), found.subbands)
-
-
 def _global(sharding: NamedSharding, x: Any) -> jax.Array:
-    """An array with a sharding over devices of any process, all of which hold the same values."""
+    """An array with a sharding over devices of several processes, each of which holds all values."""
     if sharding.is_fully_addressable:
         return jax.device_put(x, sharding)
     values = np.asarray(x)

@@ -1,39 +1,33 @@
-"""What a search will cost, measured on a few of its batches."""
+"""Estimating how long a search will take, by timing a few of its batches."""
 
 from __future__ import annotations
 
 import time
 
-from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
-from jfstat.searching.driver.batches import run, task_for
-from jfstat.searching.driver.plan import SearchPlan, stacked_bank
+from jfstat.searching.driver.batches import part_of, run
+from jfstat.searching.driver.plan import SearchPlan
+from jfstat.searching.driver.work import Work
 from jfstat.searching.driver.workers import workers_for
-from jfstat.searching.session.stop import StopRequest
-from jfstat.templates import Doppler
 
 ROUNDS = 3
-"""Batches that are timed, for each that is under way at a time."""
+"""Batches timed for each thread."""
 
 
-def estimated_seconds(data: FstatData, bank: Doppler, plan: SearchPlan, top: int = 1000) -> float:
-    """Seconds that a search takes on one device without compilation, from the time that its first batches take.
+def estimated_seconds(work: Work, plan: SearchPlan) -> float:
+    """Seconds that a search takes on one device without compilation, estimated from its first batches.
 
     Parameters
     ----------
-    data : FstatData
-    bank : Doppler
-        A stack of templates.
+    work : Work
+        Its share of the search is estimated.
     plan : SearchPlan
         From `search_plan`.
-    top : int
-        How many candidates it shall keep.
     """
-    task = task_for(data, stacked_bank(bank), plan, 0, top, None)
-    batches = plan.batches
-    workers = workers_for(device_of(data))
-    list(run(task, batches[:1], None, StopRequest()))
-    some = batches[: ROUNDS * workers]
+    part, batches = part_of(work, plan, 0), plan.batches
+    list(run(part, batches[:1], None, lambda: 0))
+    some = batches[: ROUNDS * workers_for(device_of(work.data))]
     began = time.perf_counter()
-    list(run(task, some, None, StopRequest()))
-    return (time.perf_counter() - began) / len(some) * len(batches) * len(plan.bands)
+    list(run(part, some, None, lambda: 0))
+    first, last = work.jobs(plan.n_jobs)
+    return (time.perf_counter() - began) / len(some) * (last - first)

@@ -1,45 +1,47 @@
-"""From data and a bank to how a search is cut up: parts of the band, batches of templates, shares of the work."""
+"""How a search is divided: parts of the band, groups of templates, batches."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.searching.driver.memory import most_templates, needed_bytes, parts_needed
-from jfstat.statistic.backends.loudest import Method, method_for
+from jfstat.searching.driver.work import stacked_bank
+from jfstat.statistic.backends.choice import backend_for
 from jfstat.templates import Doppler
 
 PADDED = 1.5
-"""Templates computed for each one asked for, at most, for that to pay."""
+"""Largest ratio of computed templates, padding included, to wanted ones at which sharing a series still pays."""
 SPIN_DOWNS = 4
-"""Spin-downs a sky position, in the mean, from which on it pays to resample once for all of them."""
+"""Mean number of spin-downs per sky position above which it pays to resample once for all of them."""
 LEAST_SHARED = 8
-"""Templates of a batch from which on it pays: smaller ones, as on a CPU, would resample as often as before."""
+"""Smallest batch for which that pays: with smaller ones, as on a CPU, resampling is about as frequent as without."""
 
 
 class SearchPlan(NamedTuple):
-    """How a search is cut up, known before anything is computed.
+    """How a search is divided, known before anything is computed.
 
     Attributes
     ----------
-    method : Method
+    backend : str
+        Name of the backend that computes it.
     batch_size : int
         Templates computed at a time; the last batch of a group is padded.
     groups : list of (int, int)
-        Ranges of templates that batches do not straddle.
+        Ranges of templates. Each batch lies within one.
     same_source : bool
-        Whether all templates of a group have one sky position and orbit, and share a resampled series.
+        Whether all templates of a group have the same sky position and orbit, and share a resampled series.
     bands : list of (int, int)
-        First frequency and number of frequencies of the parts of the band.
+        First frequency and number of frequencies of each part of the band.
     device_bytes : int
-        Memory that it takes on the device, about, data included.
+        Approximate memory needed on the device, data included.
     """
 
-    method: Method
+    backend: str
     batch_size: int
     groups: list[tuple[int, int]]
     same_source: bool
@@ -48,7 +50,7 @@ class SearchPlan(NamedTuple):
 
     @property
     def batches(self) -> np.ndarray:
-        """First template and number of templates of each batch, (n, 2) int64; every part of the band takes them all."""
+        """First template and number of templates of each batch, (n, 2) int64; each part of the band needs all."""
         size = self.batch_size
         cut = [
             np.stack([start, np.minimum(size, stop - start)], axis=-1)
@@ -57,16 +59,26 @@ class SearchPlan(NamedTuple):
         ]
         return np.concatenate(cut)
 
+    @property
+    def n_jobs(self) -> int:
+        """Number of batches, counted once for each part of the band."""
+        return len(self.batches) * len(self.bands)
+
     def first_new(self, part: int) -> int:
-        """First frequency of a part of the band that the part before does not hold: parts may overlap."""
+        """First frequency of a part of the band that the part before does not contain: parts may overlap."""
         first = self.bands[part][0]
         return first if part == 0 else max(first, sum(self.bands[part - 1]))
 
 
 def search_plan(
-    data: FstatData, bank: Doppler, batch_size: int | None = None, *, n_parts: int | None = None
+    data: FstatData,
+    bank: Doppler,
+    batch_size: int | None = None,
+    *,
+    n_parts: int | None = None,
+    backend: str | None = None,
 ) -> SearchPlan:
-    """How `search` would cut up a search, and the memory that it would take; nothing is run.
+    """How `search` would divide a search, and how much memory it would need; nothing is computed.
 
     Parameters
     ----------
@@ -76,26 +88,28 @@ def search_plan(
     batch_size : int, optional
         As for `search`.
     n_parts : int, optional
-        Parts of the band, instead of as many as the memory needs.
+        Number of parts of the band; by default as many as the memory requires.
+    backend : str, optional
+        As for `search`.
 
     Raises
     ------
     ValueError
-        If the device's memory suffices for no part of the band.
+        If the device's memory is too small for any part of the band, or the backend cannot be used.
     """
     stack = stacked_bank(bank)
-    method = method_for(data)
-    n_parts = parts_needed(data, stack, method) if n_parts is None else n_parts
-    # all of one width, so that one compilation serves them; the last overlaps with the one before
+    chosen = backend_for(data, backend)
+    n_parts = parts_needed(data, stack, chosen) if n_parts is None else n_parts
+    # all of the same width, so that they share a compiled program; the last overlaps the one before
     width = -(-data.layout.n_frequencies // n_parts)
     bands = [(min(i * width, data.layout.n_frequencies - width), width) for i in range(n_parts)]
 
     n = len(stack.alpha)
-    most = most_templates(data, stack, method, n_parts)
+    most = most_templates(data, stack, chosen, n_parts)
     groups = source_groups(stack)
     lengths = np.array([stop - start for start, stop in groups])
-    size = int(batch_size or default_batch_size(int(lengths.max()), most))
-    # worth it where positions have several spin-downs each and little is padded
+    size = int(batch_size or _default_batch_size(int(lengths.max()), most))
+    # sharing pays where there are several spin-downs per position and little padding
     same_source = bool(
         size >= LEAST_SHARED
         and n >= SPIN_DOWNS * len(groups)
@@ -103,45 +117,21 @@ def search_plan(
         and np.sum(-(-lengths // size)) * size <= PADDED * n
     )
     if not same_source:
-        groups, size = [(0, n)], int(batch_size or default_batch_size(n, most))
-    return SearchPlan(method, size, groups, same_source, bands, needed_bytes(data, stack, method, n_parts, size))
+        groups, size = [(0, n)], int(batch_size or _default_batch_size(n, most))
+    n_bytes = needed_bytes(data, stack, chosen, n_parts, size)
+    return SearchPlan(chosen.name, size, groups, same_source, bands, n_bytes)
 
 
 def source_groups(stack: Doppler) -> list[tuple[int, int]]:
-    """Ranges of templates that follow one another and have one sky position and orbit."""
+    """Ranges of consecutive templates with the same sky position and orbit."""
     source = np.stack([stack.alpha, stack.delta, *(() if stack.orbit is None else jax.tree.leaves(stack.orbit))])
     starts = np.flatnonzero(np.r_[True, (source[:, 1:] != source[:, :-1]).any(axis=0)]).tolist()
     return list(pairwise([*starts, len(stack.alpha)]))
 
 
-def default_batch_size(n: int, most: int) -> int:
-    """Length of the batches in which to do n things, at most `most` at a time.
+def _default_batch_size(n: int, most: int) -> int:
+    """Size of the batches for n templates, at most `most`.
 
-    A power of two where one batch holds all: a little padding costs less than to compile for each n anew.
+    It is a power of two if one batch holds all: a little padding costs less than compiling again for every n.
     """
     return min(most, 1 << (n - 1).bit_length())
-
-
-def share(n_jobs: int, unit: tuple[int, int] | None) -> tuple[int, int]:
-    """The range of jobs that is unit i of n, i from 1 to n; all if None."""
-    if unit is None:
-        return 0, n_jobs
-    i, n = unit
-    return n_jobs * (i - 1) // n, n_jobs * i // n
-
-
-def stacked_bank(bank: Any) -> Doppler:
-    """The bank with NumPy leaves of exactly one leading axis, on the host, where batches are cut.
-
-    Raises
-    ------
-    ValueError
-        If it is no Doppler or holds no templates.
-    """
-    if not isinstance(bank, Doppler):
-        raise ValueError(f"bank must be a jfstat.Doppler, one or a stack, not {type(bank).__name__}: see jfstat.grid.")
-    if np.size(bank.alpha) == 0:
-        raise ValueError("bank holds no templates: give at least one.")
-    return jax.tree.map(
-        lambda x: np.asarray(x).reshape(-1, *np.shape(x)[np.ndim(bank.alpha) :]), bank
-    )  # a Doppler's leaves have the same batch axes

@@ -1,30 +1,27 @@
-"""From a function and a sequence of jobs to the results in order, several jobs under way at a time."""
+"""Running a function on a sequence of jobs in several threads, with the results in order."""
 
 from __future__ import annotations
 
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from jfstat.data.memory import Device
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 MOST = 16
-"""Jobs under way at a time, at most."""
-ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
-"""Compiler options under which a computation on a CPU gives the same bits every time and on any number of cores.
-
-On several threads XLA's FFT groups its transforms by the threads that happen to be free, and matrix products are cut
-up by how many there are; both round differently each way. `in_order` keeps the cores busy all the same.
-"""
+"""Largest number of jobs that run at a time."""
 
 
-def workers_for(device: Any) -> int:
-    """How many computations a device should have under way.
+def workers_for(device: Device) -> int:
+    """Number of computations that should run at a time on a device.
 
-    On a CPU as many as there are cores for this process, since XLA computes most of a template on one core, and one
-    more to be at hand when one ends; elsewhere two, so that the device works on one while the host takes in the other.
+    On a CPU this is one more than the cores that this process may use: XLA computes most of a template on one core, and
+    the additional computation starts as soon as another ends. On other devices it is two: the device computes one while
+    the host processes the result of the other.
     """
     if device.platform != "cpu":
         return 2
@@ -33,11 +30,12 @@ def workers_for(device: Any) -> int:
 
 
 def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: int) -> Iterator[Result]:
-    """Results of `function` for all jobs, in their order, computed by `workers` threads; JAX computes outside of
-    Python's lock.
+    """Results of a function for all jobs, in the order of the jobs, computed by `workers` threads.
+
+    The threads run in parallel because JAX computes outside of Python's global lock.
     """
     with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[Any] = deque()
+        waiting: deque[Future[Result]] = deque()
         try:
             for job in jobs:
                 waiting.append(pool.submit(function, job))
@@ -46,5 +44,5 @@ def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: in
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            for future in waiting:  # after an error, or when no more results are wanted
+            for future in waiting:  # after an error, or when the caller wants no more results
                 future.cancel()

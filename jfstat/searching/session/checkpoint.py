@@ -1,71 +1,127 @@
-"""From the state of a search to a file and back, with what identifies the search, its data and its bank."""
+"""The checkpoint of a search: a file with its state, and with what identifies the search, its data and its bank."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
+import os
 import struct
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from jfstat.atomic import replacing
-from jfstat.data.fstatdata import FstatData
+from jfstat.candidates.tables import check_writable
 from jfstat.data.memory import device_of
 from jfstat.searching.driver.plan import SearchPlan, source_groups
-from jfstat.searching.reduce.state import Peaks, State, Subbands
-from jfstat.statistic.backends.loudest import Method
+from jfstat.searching.driver.work import Identity, Work
+from jfstat.searching.reduce.keep import Peaks
+from jfstat.searching.reduce.state import State
+from jfstat.searching.session.processes import first_does, is_first
 from jfstat.templates import Doppler
 
 PIECES = 8
-"""Pieces of the data whose sums tell one data set from another."""
+"""Number of pieces of the data whose sums distinguish one data set from another."""
 BROKEN = (ValueError, KeyError, TypeError, AttributeError, IndexError, NotImplementedError, OSError)
 BROKEN += (EOFError, zipfile.BadZipFile, zlib.error, struct.error)
-"""What reading of a file that is none, or damaged, may raise."""
+"""What reading a file that is damaged or no checkpoint may raise."""
 SAME_DATA, SAME_BANK = 1e-5, 1e-9
-"""How far sums over equal data and equal banks may differ, relatively: processors round otherwise."""
+"""Relative difference up to which sums over data and over banks count as equal: processors round differently."""
 
 
-def identity(
-    data: FstatData, stack: Doppler, top: int | None, threshold: float | None, unit: tuple[int, int] | None
-) -> dict[str, Any]:
-    """What makes a search the one that it is; JSON-able, for `differences`."""
-    from jfstat import __version__
+class Checkpoint(NamedTuple):
+    """The file that holds the state of a search.
 
-    # random signs: what is added to the data, a signal as well, then changes the sums by its root of power
+    Attributes
+    ----------
+    path : Path
+    identity : Identity
+        Of the search that is running.
+    together : bool
+        Whether several processes search together: the first of them then reads and writes for all.
+    """
+
+    path: Path
+    identity: Identity
+    together: bool
+
+    def resumed(self, stack: Doppler, batch_size: int | None, backend: str | None) -> tuple[State, SearchPlan] | None:
+        """State and plan of the search that was stopped; None if there is no file.
+
+        Raises
+        ------
+        ValueError
+            If the file cannot be read or replaced, or is of another search.
+        """
+        content = first_does(lambda: checkpoint_bytes(self.path), self.together)
+        if content is None:
+            return None
+        state, plan, theirs = read_checkpoint(content, self.path, stack)
+        differing = differences(theirs, self.identity)
+        if batch_size is not None and batch_size != plan.batch_size:
+            differing = ", ".join(filter(None, [differing, f"batch_size ({plan.batch_size} there, {batch_size} here)"]))
+        if backend not in (None, plan.backend):
+            differing = ", ".join(filter(None, [differing, f"backend ({plan.backend} there, {backend} here)"]))
+        if differing:
+            raise ValueError(
+                f"checkpoint {str(self.path)!r} is of another search: what differs is {differing}; name another file."
+            )
+        return state, plan
+
+    def written(self, state: State, plan: SearchPlan) -> ValueError | None:
+        """Replace the file, in the first process if several search together.
+
+        An error is raised if the process searches alone, and returned if it must tell the others first.
+        """
+        try:
+            if is_first() or not self.together:
+                write_checkpoint(self.path, state, plan, self.identity)
+        except ValueError as error:
+            if not self.together:
+                raise
+            return error
+        return None
+
+
+def identity(work: Work) -> Identity:
+    """What distinguishes a search from others, for `differences`."""
+    from jfstat.version import __version__
+
+    data, stack = work.data, work.stack
+    # with random signs, anything added to the data, such as a signal, changes the sums by the root of its power
     series = np.asarray(data.series)
     signs = 2 * np.random.default_rng(0).integers(0, 2, series.shape[1], np.int8) - 1
     sums = [[x.sum(dtype=np.complex128) for x in np.array_split(detector * signs, PIECES)] for detector in series]
     numbers = np.stack([np.real(sums), np.imag(sums)]).ravel()
-    times = np.stack([data.coverage.start, np.asarray(data.coverage.weight) > 0])
+    times = np.stack([data.observation.start, np.asarray(data.observation.weight) > 0])
     return {
         "jfstat": __version__,
         "jax": jax.__version__,
         "platform": device_of(data).platform,
         "detectors": list(data.detectors),
-        "start": data.epoch,
+        "start": int(data.observation.epoch),
         "tspan": float(data.tspan),
         "fmin": float(data.band.fmin),
         "n_frequencies": data.layout.n_frequencies,
         "ephemeris": data.ephemeris,
-        "reftime": data.reftime if stack.reftime is None else stack.reftime,
+        "reftime": [float(work.reftime.seconds), float(work.reftime.nanoseconds)],
         "times": hashlib.sha256(times.tobytes()).hexdigest()[:16],
         "data": [float(f"{x:.8g}") for x in numbers],
         "n_templates": len(stack.alpha),
         "bank": _sums(stack),
-        "top": top,
-        "threshold": threshold,
-        "unit": None if unit is None else list(unit),
+        "top": work.keep.top,
+        "threshold": work.keep.threshold,
+        "unit": work.unit,
     }
 
 
-def differences(first: dict[str, Any], second: dict[str, Any], ignore: tuple[str, ...] = ()) -> str:
-    """What differs between two identities, in words; "" if nothing does."""
+def differences(first: Identity, second: Identity, ignore: tuple[str, ...] = ()) -> str:
+    """What differs between two identities, in words; "" if they agree."""
     found = []
     for name in second:
         if name in ignore:
@@ -76,7 +132,7 @@ def differences(first: dict[str, Any], second: dict[str, Any], ignore: tuple[str
             if not _close(one, other, SAME_DATA * scale):
                 found.append("the data's samples")
         elif name == "bank":
-            # each column has its own scale, the sum of its sizes
+            # the scale of each column is the sum of its absolute values
             if not _close(one, other, SAME_BANK * np.repeat(np.abs(other[2::3]), 3)):
                 found.append("the bank's templates")
         elif name == "times":
@@ -87,25 +143,24 @@ def differences(first: dict[str, Any], second: dict[str, Any], ignore: tuple[str
     return ", ".join(found)
 
 
-def write_checkpoint(path: Path, state: State, plan: SearchPlan, own: dict[str, Any]) -> None:
-    """Replace the file by the present state, or leave it whole.
+def write_checkpoint(path: Path, state: State, plan: SearchPlan, own: Identity) -> None:
+    """Replace the file by the current state, or leave it as it was.
 
     Raises
     ------
     ValueError
-        If it cannot be written: a full or read-only disk.
+        If it cannot be written, as on a full or read-only disk.
     """
     header = {
         "identity": own,
         "plan": {
-            "method": plan.method.value,
+            "backend": plan.backend,
             "batch_size": plan.batch_size,
             "same_source": plan.same_source,
             "bands": [list(band) for band in plan.bands],
             "device_bytes": plan.device_bytes,
         },
         "done": state.done,
-        "n_subbands": [len(part.twoF) for part in state.subbands],
     }
     try:
         with replacing(path) as file:
@@ -113,8 +168,7 @@ def write_checkpoint(path: Path, state: State, plan: SearchPlan, own: dict[str, 
                 file,
                 header=np.frombuffer(json.dumps(header).encode(), np.uint8),
                 histogram=state.histogram,
-                edges=np.concatenate([part.edges for part in state.subbands]),
-                subbands=np.concatenate([part.twoF for part in state.subbands]),
+                subbands=np.array([(*ends, twoF) for ends, twoF in state.subbands.items()]).reshape(-1, 3),
                 **state.peaks._asdict(),
             )
     except OSError as error:
@@ -125,15 +179,13 @@ def write_checkpoint(path: Path, state: State, plan: SearchPlan, own: dict[str, 
 
 
 def checkpoint_bytes(path: Path) -> bytes | None:
-    """What the file holds, after making sure that it can be replaced; None if there is none.
+    """Content of the file, after checking that it can be replaced; None if there is no file.
 
     Raises
     ------
     ValueError
         If it cannot be read, or nothing can be written there.
     """
-    from jfstat.candidates.tables import check_writable
-
     try:
         check_writable(path)
         for leftover in path.parent.glob(f".{path.name}.*.part"):  # of a process killed while it wrote
@@ -147,8 +199,8 @@ def checkpoint_bytes(path: Path) -> bytes | None:
         raise ValueError(f"checkpoint {str(path)!r} cannot be read ({error.strerror}): name another file.") from error
 
 
-def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, SearchPlan, dict[str, Any]]:
-    """State, plan and identity of the search that a file's content belongs to.
+def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, SearchPlan, Identity]:
+    """State, plan and identity of the search whose checkpoint has this content.
 
     Raises
     ------
@@ -159,12 +211,12 @@ def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, 
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             header = json.loads(arrays["header"].tobytes())
             peaks = Peaks(*(arrays[name] for name in Peaks._fields))
-            subbands = _split(header["n_subbands"], arrays["edges"], arrays["subbands"])
+            subbands = {(int(begin), int(end)): float(twoF) for begin, end, twoF in arrays["subbands"]}
             state = State(header["done"], peaks, arrays["histogram"], subbands)
         stored, own = header["plan"], header["identity"]
         same_source = stored["same_source"]
         plan = SearchPlan(
-            method=Method(stored["method"]),
+            backend=stored["backend"],
             batch_size=stored["batch_size"],
             groups=source_groups(stack) if same_source else [(0, len(stack.alpha))],
             same_source=same_source,
@@ -176,8 +228,8 @@ def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, 
     return state, plan, own
 
 
-def checkpoint_path(path: Any) -> Path:
-    """The path of a checkpoint; a ValueError if it is none."""
+def checkpoint_path(path: str | os.PathLike) -> Path:
+    """The path of a checkpoint; raises a ValueError if it is no path."""
     try:
         return Path(path)
     except TypeError:
@@ -185,7 +237,7 @@ def checkpoint_path(path: Any) -> Path:
 
 
 def _sums(stack: Doppler) -> list[float]:
-    """Sums of each column of a bank, plain and weighted by the place, and of their sizes."""
+    """For each column of a bank its sum, its sum weighted by the row, and the sum of its absolute values."""
     numbers = []
     for leaf in jax.tree.leaves((stack.alpha, stack.delta, stack.fkdot[:, 1:], stack.orbit)):
         columns = np.asarray(leaf, np.float64).reshape(len(stack.alpha), -1)
@@ -198,12 +250,3 @@ def _sums(stack: Doppler) -> list[float]:
 def _close(first: Any, second: list[float], tolerance: Any) -> bool:
     one, other = np.asarray(first, np.float64), np.asarray(second)
     return one.shape == other.shape and bool(np.all(np.abs(one - other) <= tolerance))
-
-
-def _split(counts: list[int], edges: np.ndarray, twoF: np.ndarray) -> tuple[Subbands, ...]:
-    """Of each part of the band, from all parts' arrays one behind the other."""
-    n_edges = [n + 1 if n else 0 for n in counts]
-    if sum(n_edges) != len(edges) or sum(counts) != len(twoF):
-        raise ValueError("the sub-bands' arrays do not fit")
-    parts = zip(np.split(edges, np.cumsum(n_edges)[:-1]), np.split(twoF, np.cumsum(counts)[:-1]), strict=True)
-    return tuple(Subbands(*part) for part in parts)

@@ -1,4 +1,4 @@
-"""When it is time to write a checkpoint again, and how fast a search goes."""
+"""When to write the next checkpoint, and how fast a search runs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 SHARE = 0.05
-"""Part of the time that writing may take: after batches shorter than 20 writes, not each is written."""
+"""Largest fraction of the time spent writing checkpoints."""
 LONGEST = 10.0
-"""Seconds of work that are at risk for that reason, at most, however slow the disk was."""
+"""Longest time between two writes, s, however slow the disk is: this much work may be lost."""
 
 
 class Pace:
@@ -18,7 +18,7 @@ class Pace:
     Parameters
     ----------
     n_twoF : int
-        Values of 2F computed before.
+        Number of values of 2F that earlier runs computed.
     """
 
     def __init__(self, n_twoF: int):
@@ -26,20 +26,21 @@ class Pace:
         self._ready = self._began
 
     def due(self) -> bool:
-        """Whether to write: after every batch, unless the last write took more than `SHARE` of the time since.
+        """Whether to write a checkpoint now.
 
-        `LONGEST` seconds after a write it is time in any case.
+        Every batch is saved unless saving would take more than the fraction `SHARE` of the time; `LONGEST` seconds
+        after a write, the next one is due in any case.
         """
         return time.monotonic() >= self._ready
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Time a write."""
+        """Measure how long a write takes: the body of the ``with`` block."""
         began = time.monotonic()
         yield
         now = time.monotonic()
         self._ready = now + min((now - began) / SHARE, LONGEST)
 
     def rate(self, n_twoF: int) -> float:
-        """Values of 2F a second since this run began."""
+        """Values of 2F per second since this run began, from the number computed so far."""
         return (n_twoF - self._before) / max(time.monotonic() - self._began, 1e-9)

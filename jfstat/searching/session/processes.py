@@ -1,4 +1,4 @@
-"""Several processes that search together: the first reads and writes files, and all decide alike."""
+"""Several processes that search together: the first reads and writes files, and all make the same decisions."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from jfstat.data.fstatdata import FstatData
 from jfstat.searching.driver.plan import SearchPlan, search_plan
-from jfstat.templates import Doppler
+from jfstat.searching.driver.work import Work
 
 NOTHING, CONTENT, ERROR = 0, 1, 2
-"""Kinds of what the first process sends."""
+"""Kinds of message that the first process sends."""
 
 
 def is_first() -> bool:
-    """Whether this process is the first of those that jax.distributed joined, or alone."""
+    """Whether this process is the only one, or the first of those that jax.distributed joined."""
     return jax.process_index() == 0
 
 
 def first_does(work: Callable[[], bytes | None], together: bool) -> bytes | None:
-    """What `work` returns, or the ValueError it raises, on the first process; the same on all, which all call this.
+    """Call a function in the first process, and return its result, or raise its ValueError, in all processes.
 
     Parameters
     ----------
     work : callable
     together : bool
-        Whether the processes work together at all; each does its own if not.
+        Whether the processes work together and all call this. If not, each calls the function itself.
     """
     if not together or jax.process_count() == 1:
         return work()
@@ -50,20 +49,26 @@ def first_does(work: Callable[[], bytes | None], together: bool) -> bytes | None
     return content
 
 
-def agreed_plan(data: FstatData, stack: Doppler, plan: SearchPlan, together: bool) -> SearchPlan:
-    """A plan that suits the memory of all processes, the same on all.
+def agreed_plan(work: Work, plan: SearchPlan, together: bool) -> SearchPlan:
+    """One plan for all processes, which fits into the memory of each.
 
     Raises
     ------
     ValueError
-        If they search different data or banks.
+        If the processes search different data or banks.
     """
     if not together:
         return plan
     from jax.experimental.multihost_utils import process_allgather
 
-    layout = data.layout
-    same = [len(stack.alpha), layout.n_frequencies, layout.n_fft, data.epoch, float(np.sum(stack.alpha))]
+    data, stack, layout = work.data, work.stack, work.data.layout
+    same = [
+        len(stack.alpha),
+        layout.n_frequencies,
+        layout.n_fft,
+        int(data.observation.epoch),
+        float(np.sum(stack.alpha)),
+    ]
     each = np.asarray(process_allgather(np.array([plan.batch_size, len(plan.bands), *same], np.float64)))
     each = each.reshape(-1, 2 + len(same))
     if np.any(np.abs(each[:, 2:] - each[0, 2:]) > 1e-9 * np.abs(each[0, 2:])):
@@ -71,4 +76,4 @@ def agreed_plan(data: FstatData, stack: Doppler, plan: SearchPlan, together: boo
     size, n_parts = int(each[:, 0].min()), int(each[:, 1].max())
     if np.all(each[:, 0] == size) and np.all(each[:, 1] == n_parts):
         return plan
-    return search_plan(data, stack, size, n_parts=n_parts)
+    return search_plan(data, stack, size, n_parts=n_parts, backend=plan.backend)

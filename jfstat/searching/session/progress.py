@@ -1,17 +1,25 @@
-"""A progress bar for long work, if tqdm is there to draw it."""
+"""A progress bar for long work, drawn by tqdm if it is installed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 
 @contextmanager
-def progress_bar(total: int, show: bool, what: str, unit: str, done: int = 0) -> Iterator[Callable[..., Any]]:
-    """A function to be told how many of `total` were done, and a note to show beside the rate and the time left.
+def progress_bar(total: int, show: bool, what: str, unit: str, done: int = 0) -> Iterator[Callable[..., None]]:
+    """A function to call with how many more items are done, and with a note to show beside the rate and time left.
 
-    `done` of them were done before, by a run that this one goes on with, and count for no rate.
+    Parameters
+    ----------
+    total : int
+        Number of items.
+    show : bool
+        Whether to draw anything.
+    what, unit : str
+        Name of the work, and of an item.
+    done : int
+        Number of items that an earlier run has done, which do not count in the rate.
     """
     tqdm = None
     if show:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as requests that a search obeys after the batch under way."""
+"""Ctrl-C and SIGTERM as requests to stop, which a search obeys after the current batch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class SearchStopped(KeyboardInterrupt):
-    """A search with a checkpoint stopped because it was asked to; the same call goes on where it stopped.
+    """A search with a checkpoint was asked to stop and did; the same call continues from there.
 
     Attributes
     ----------
     signal : int
-        Number of the signal that asked for it.
+        Number of the signal that asked it to stop.
     """
 
     def __init__(self, message: str, number: int):
@@ -26,16 +26,16 @@ class SearchStopped(KeyboardInterrupt):
 
 
 class StopRequest:
-    """Whether, and by which signal, a stop was asked for; 0 is none."""
+    """Number of the signal that asked to stop; 0 for none."""
 
     signal: int = 0
 
 
 @contextmanager
 def stop_requests(active: bool) -> Iterator[StopRequest]:
-    """While the block runs, the first signal is noted and a second one interrupts at once, as usual.
+    """Within the ``with`` block, note the first signal; a second one interrupts at once, as usual.
 
-    Signals reach a process's main thread only: in others, and if not `active`, nothing changes.
+    Signals reach only the main thread of a process. In other threads, and if not `active`, nothing changes.
     """
     request = StopRequest()
     if not active or threading.current_thread() is not threading.main_thread():

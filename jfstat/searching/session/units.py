@@ -1,32 +1,34 @@
-"""From the tables of all units of a search to the table of the whole: `merge`."""
+"""Merging the tables of all units of a search into one: `merge`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jfstat.candidates.tables import plain_column
-from jfstat.searching.reduce.result import SUBBAND_KEYS, finished
+from jfstat.candidates.tables import AnyTable, Meta, plain_column
+from jfstat.searching.reduce.state import louder
+from jfstat.searching.result import SUBBAND_KEYS, finished, subband_columns
 from jfstat.searching.session.checkpoint import differences
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
 DECIDE = ("cluster", "batch_size", "parts", "Fstar0", "oLGX")
-"""Of the meta of units: how the whole work was cut up, which must be one way for all."""
+"""Keys of meta that must agree beside the identity: how the work was divided, and options of the table."""
 MAY_DIFFER = ("unit", "platform", "jax")
-"""Of the identities of units: machines of a pool differ."""
+"""Keys of the identity that may differ, because the machines of a pool may."""
 
 
 def merge(tables: Sequence[QTable]) -> QTable:
-    """The table of a whole search from those of all its units, the same as if it had not been divided.
+    """Merge the tables of all units of a search into the table that the undivided search would have given.
 
     Parameters
     ----------
     tables : sequence of QTable
-        From ``search(..., unit=(i, n))`` for i = 1 to n, in any order, or read from such tables' .ecsv or .hdf5 files.
+        From ``search(..., unit=(i, n))`` for i = 1 to n, in any order, or read from .ecsv or .hdf5 files of such
+        tables.
 
     Returns
     -------
@@ -36,31 +38,31 @@ def merge(tables: Sequence[QTable]) -> QTable:
     Raises
     ------
     ValueError
-        If a unit is missing or there twice, a table is no unit's, or they are of different searches.
+        If a unit is missing or given twice, a table is not of a unit, or the tables are of different searches.
     """
     tables = list(tables)
     n = _check_same_search(tables)
-    tables = _all_in_order(tables, n)
-    columns = {name: np.concatenate([_values(table, name) for table in tables]) for name in tables[0].colnames}
-    metas: list[dict[str, Any]] = [dict(table.meta) for table in tables]
+    units = _all_in_order(tables, n)
+    columns = {name: np.concatenate([_values(table, name) for table in units]) for name in units[0].colnames}
+    metas: list[Meta] = [dict(table.meta) for table in units]
     order = np.lexsort((columns["freq"], columns["template"], -columns["twoF"]))[: metas[0]["top"]]
     columns = {name: x[order] for name, x in columns.items()}
     loudest: dict[tuple[float, float], float] = {}
     for meta in metas:
-        for start, stop, twoF in zip(*(meta["loudest_per_subband"][k] for k in SUBBAND_KEYS), strict=True):
-            loudest[start, stop] = max(twoF, loudest.get((start, stop), -np.inf))
-    rows = sorted((start, stop, twoF) for (start, stop), twoF in loudest.items())
+        rows = zip(*(meta["loudest_per_subband"][key] for key in SUBBAND_KEYS), strict=True)
+        loudest = louder(loudest, {(start, stop): twoF for start, stop, twoF in rows})
     meta = metas[0] | {
         "n_twoF": sum(meta["n_twoF"] for meta in metas),
+        "backend": ", ".join(sorted({meta["backend"] for meta in metas})),
         "device_bytes": max(meta["device_bytes"] for meta in metas),
         "twoF_histogram": np.sum([meta["twoF_histogram"] for meta in metas], axis=0).tolist(),
-        "loudest_per_subband": {k: [row[i] for row in rows] for i, k in enumerate(SUBBAND_KEYS)},
+        "loudest_per_subband": subband_columns(loudest),
     }
     return finished(columns, meta)
 
 
-def _check_same_search(tables: Sequence[Any]) -> int:
-    """The number of units that the search has; a ValueError unless all tables are of units of one search."""
+def _check_same_search(tables: Sequence[AnyTable]) -> int:
+    """The search's number of units; raises a ValueError unless all tables are of units of one search."""
     if not tables:
         raise ValueError("tables is empty: give the tables of all units.")
     for i, table in enumerate(tables):
@@ -81,8 +83,8 @@ def _check_same_search(tables: Sequence[Any]) -> int:
     return first["unit"][1]
 
 
-def _all_in_order(tables: Sequence[Any], n: int) -> list[Any]:
-    """Units 1 to n; a ValueError unless each is there once."""
+def _all_in_order(tables: Sequence[AnyTable], n: int) -> list[AnyTable]:
+    """The tables of units 1 to n; raises a ValueError unless each is there exactly once."""
     numbers = [table.meta["unit"][0] for table in tables]
     missing = sorted(set(range(1, n + 1)) - set(numbers))
     if missing:
@@ -94,5 +96,5 @@ def _all_in_order(tables: Sequence[Any], n: int) -> list[Any]:
     return [tables[i] for i in np.argsort(numbers)]
 
 
-def _values(table: Any, name: str) -> np.ndarray:
+def _values(table: AnyTable, name: str) -> np.ndarray:
     return np.asarray(table[name]) if name == "template" else plain_column(table, name)

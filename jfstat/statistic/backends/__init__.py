@@ -1,1 +1,1 @@
-"""Ways to compute a batch of templates: one reference, and faster ones where the hardware allows."""
+"""Backends, which compute 2F for a batch of templates: one that runs everywhere, and faster ones for some devices."""

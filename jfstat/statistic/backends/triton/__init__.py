@@ -1,5 +1,6 @@
-"""The per-template path as a few fused GPU kernels, in Pallas: what `resample`, `spectrum` and `combine` do.
+"""The `triton` backend: 2F by a few Pallas-Triton kernels, on NVIDIA GPUs.
 
-Between two kernels a series crosses the device's memory once each way, and nothing else does: neither the resampled
-series of each detector, nor Fa and Fb. Each kernel does one radix of the transform in registers.
+They compute the same as `resample`, `spectrum` and `combine`. Between two kernels a series is written to the device's
+memory and read once. The resampled series of each detector, Fa and Fb are never stored. Each kernel computes one radix
+of the transform in registers.
 """

@@ -1,4 +1,4 @@
-"""From a few complex numbers to their discrete Fourier transform, as straight-line code on lists of arrays.
+"""Discrete Fourier transforms of a few complex numbers, as straight-line code on lists of arrays.
 
 A complex number is a pair (real, imaginary) of float32 arrays, elementwise; the transformed axis is a Python list. GPU
 kernels hold such lists in registers.
@@ -32,7 +32,7 @@ def multiply(a: Complex, b: Complex) -> Complex:
 
 
 def _rotate(a: Complex, numerator: int, denominator: int) -> Complex:
-    """a exp(-2 pi i numerator/denominator); eighths of a turn cost little or nothing."""
+    """a exp(-2 pi i numerator/denominator); multiples of an eighth of a turn cost little or nothing."""
     numerator %= denominator
     eighths, rest = divmod(8 * numerator, denominator)
     x, y = a
@@ -77,7 +77,7 @@ def _prime(x: Sequence[Complex]) -> Iterator[tuple[int, Complex]]:
 
 
 def transform(x: Sequence[Complex]) -> Iterator[tuple[int, Complex]]:
-    """Pairs (k, X_k) with X_k = sum_p x[p] exp(-2 pi i p k / n), each as soon as it is known.
+    """Pairs (k, X_k) with X_k = sum_p x[p] exp(-2 pi i p k / n), each yielded as soon as it is computed.
 
     Powers of two by radix 4, coprime factors by Good and Thomas' mapping, which needs no twiddles.
     """
@@ -121,7 +121,7 @@ def in_order(x: Sequence[Complex]) -> list[Complex]:
 
 
 def divide(a: jax.Array, n: int) -> jax.Array:
-    """a // n for a >= 0; plain machine division, where ``//`` would look at signs."""
+    """a // n for a >= 0 by plain machine division; ``//`` would also handle signs."""
     return lax.div(a, jnp.full(jnp.shape(a), n, a.dtype))
 
 
@@ -133,7 +133,7 @@ def remainder(a: jax.Array, n: int) -> jax.Array:
 def unit_root(t: jax.Array, n: int) -> Complex:
     """exp(-2 pi i t/n), float32, for int32 0 <= t < n < 2e8.
 
-    The nearest quarter turn is taken off in integers, so that the angle is right to 1e-8 cycles whatever n.
+    The nearest quarter turn is subtracted in integers, so that the angle is right to 1e-8 cycles for any n.
     """
     quarters = divide(8 * t + n, 2 * n)
     x = (4 * t - quarters * n).astype(jnp.float32) * np.float32(math.pi / 2 / n)  # at most pi/4
@@ -148,15 +148,15 @@ def unit_root(t: jax.Array, n: int) -> Complex:
 
 
 class Twiddles:
-    """``first exp(-2 pi i t q/n)`` for whole q, as products of few factors, which take few registers.
+    """``first exp(-2 pi i t q/n)`` for integers q, as products of few factors, which need few registers.
 
     Parameters
     ----------
     t : (...) int32
-        0 <= t q < n for all q asked for.
+        0 <= t q < n for all q that are used.
     n : int
     first : Complex, optional
-        Common factor, 1 if None.
+        Common factor; 1 by default.
     """
 
     def __init__(self, t: jax.Array, n: int, first: Complex | None = None) -> None:

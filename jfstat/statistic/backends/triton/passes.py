@@ -1,7 +1,7 @@
-"""From block cubics and the interpolation bank to maxima of 2F: the Pallas kernels, one pass over the data each.
+"""The Pallas kernels, each of which reads and writes the series once.
 
-Templates are taken in groups, whose members lie side by side in memory, in *lanes*: whatever axis of the series a
-kernel transforms, neighbouring threads then read and write neighbouring numbers, and nothing is ever transposed. A
+Templates come in groups. The templates of a group lie side by side in memory, in *lanes*: whichever axis of the series
+a kernel transforms, neighbouring threads then read and write neighbouring numbers, and nothing is ever transposed. A
 group has `lanes` templates; its arrays end with axes
 
 - (2 series, lanes) after `interpolate`,
@@ -26,20 +26,21 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from jfstat.data.fstatdata import Layout
-from jfstat.data.timing import SLOPES
+from jfstat.data.bandseries import Layout
+from jfstat.data.blocks import SLOPES
 from jfstat.maths.turns import turn
 from jfstat.statistic.backends.triton.butterflies import Twiddles, divide, multiply, remainder, transform, unit_root
 from jfstat.statistic.backends.triton.counters import SUMS, Counters
-from jfstat.statistic.backends.triton.stripes import rows_together
+from jfstat.statistic.bins import counts
 from jfstat.statistic.spectrum import bin_numbers
+from jfstat.transforms import sections_per_digit
 
 THREADS = 128
-"""Threads of a program, at most; each holds one butterfly."""
+"""Largest number of threads of a program; each computes one butterfly."""
 WARP = 32
-"""Threads that add up numbers without waiting for others."""
+"""Number of threads that can sum without waiting for each other."""
 TILE = 128
-"""Samples that a program of `interpolate` handles for each template of a group, at most."""
+"""Largest number of samples that a program of `interpolate` computes for each template of a group."""
 Planes = tuple[jax.Array, jax.Array]
 """Real and imaginary parts, flat."""
 
@@ -69,12 +70,12 @@ def _plane(n: int) -> jax.ShapeDtypeStruct:
 
 
 def _threads(butterflies: int) -> int:
-    """Threads of a program, a power of two, such that programs hold all butterflies and nothing else."""
+    """Threads of a program, a power of two that divides the number of butterflies."""
     return math.gcd(butterflies, THREADS)
 
 
 def _rows(length: int, threads: int) -> tuple[jax.Array, jax.Array]:
-    """This program's threads as (row, place in the row), for rows of `length`; one row a program if it divides."""
+    """Row and place in it of each thread of this program, for rows of `length`; one row per program if that divides."""
     program = pl.program_id(0)
     thread = lax.iota(jnp.int32, threads)
     if length % threads == 0:
@@ -177,7 +178,7 @@ def interpolate(
 def rotate(
     series: Planes, cubics: jax.Array, slopes: jax.Array, lanes: int, block: int, n_blocks: int, interpret: bool = False
 ) -> Planes:
-    """The same series for many templates, each freed of its own spin-down.
+    """The same series for many templates, with the spin-down of each removed.
 
     Parameters
     ----------
@@ -219,7 +220,7 @@ def rotate(
 
 
 def first(x: Planes, lanes: int, n_fft: int, n_samples: int, radix: int, interpret: bool = False) -> Planes:
-    """First radix of the transforms of length n_fft that give the even and the odd bins; what lies beyond is folded in.
+    """First radix of the transforms of length n_fft that give even and odd bins; samples beyond n_fft are folded in.
 
     Parameters
     ----------
@@ -300,17 +301,17 @@ def middle(y: Planes, lanes: int, length: int, radix: int, interpret: bool = Fal
 
 
 class Reduced(NamedTuple):
-    """What `last` leaves of 2F.
+    """What `last` returns of 2F.
 
     Attributes
     ----------
     rows : (groups, n_fft / radix, lanes, 2) float32, flat
-        Largest of the bins that `entry_of` and `spectrum.bin_numbers` give for the row; -1 where no bin counts.
+        Largest 2F of the row's bins, see `entry_of` and `spectrum.bin_numbers`; -1 if none of them counts.
     stripes : (programs, radix) or, if radix is odd, (programs, radix + 1) float32
-        Largest in each stripe of `n_fft / radix` entries; of a middle one, of its positive and of its negative
-        frequencies. Programs go through the rows in order.
+        Largest 2F in each stripe of `n_fft / radix` entries; for a middle stripe, separately for its positive and its
+        negative frequencies. Programs go through the rows in order.
     counts : (programs, SUMS) int32
-        As of `counters.Counters.sums`.
+        See `counters.Counters.sums`.
     """
 
     rows: jax.Array
@@ -327,7 +328,7 @@ def last(
     radices: Sequence[int],
     interpret: bool = False,
 ) -> Reduced:
-    """Last radix, 2F, its maximum over the bins that a thread holds, and what sub-bands and the histogram need.
+    """Last radix, 2F, its maximum over the bins of a thread, and what sections and the histogram need.
 
     Parameters
     ----------
@@ -335,18 +336,18 @@ def last(
     bins : (2, B) int32
         First and last bin of the band that count, of each template.
     offset : (B,) float32
-        To be added to 2F.
+        Added to 2F.
     lanes : int
     layout : Layout
     radices : sequence of int
-        All of them; the last is this kernel's.
+        All radices; the last is this kernel's.
     """
     radix, n_fft, n_frequencies = radices[-1], layout.n_fft, layout.n_frequencies
     rows = n_fft // radix
     width = 2 * lanes
     n_templates = bins.shape[1]
     size = y[0].size // (2 * radix)
-    threads = math.gcd(size, THREADS if interpret else WARP, width * rows_together(radices))
+    threads = math.gcd(size, THREADS if interpret else WARP, width * _rows_together(radices))
     n_stripes = radix + radix % 2
 
     def body(y_real: Any, y_imaginary: Any, bins_ref: Any, offset_ref: Any, out: Any, top: Any, count: Any) -> None:
@@ -372,9 +373,9 @@ def last(
             if _never(q * rows, (q + 1) * rows, n_fft, n_frequencies):
                 continue
             number = bin_numbers(layout, lane & 1, entry + np.int32(q * rows))
-            counts = (number >= low) & (number <= high)
-            counters.add(value, counts)
-            value = jnp.where(counts, value, np.float32(-1))
+            counted = counts(number, low, high)
+            counters.add(value, counted)
+            value = jnp.where(counted, value, np.float32(-1))
             if 2 * q + 1 == radix:
                 positive = number >= n_frequencies // 2
                 tops[q] = jnp.where(positive, value, np.float32(-1))
@@ -398,14 +399,24 @@ def last(
 
 
 def _largest(values: jax.Array) -> jax.Array:
-    """Largest of a program's values, each -1 or at least 0: their bits then have the same order, and GPUs a reduction
-    of whole numbers.
+    """Largest of a program's values, each -1 or at least 0.
+
+    Their bits are compared as integers, which have the same order and for which GPUs have a reduction.
     """
     return lax.bitcast_convert_type(jnp.max(lax.bitcast_convert_type(values, jnp.int32)), jnp.float32)
 
 
+def _rows_together(radices: Sequence[int]) -> int:
+    """Number of consecutive rows of `last` in one section, a power of two; unlimited if stripes are not divided."""
+    each = sections_per_digit(radices)
+    if each == 1:
+        return 1 << 30
+    rows = radices[-2] // each
+    return rows & -rows
+
+
 def entry_of(row: jax.Array, radices: Sequence[int]) -> jax.Array:
-    """First of the transform's entries that a row of `last` holds: the row's digits in reverse order."""
+    """First entry of the transform in a row of `last`: the row's digits in reverse order."""
     entry = jnp.zeros_like(row)
     for i in reversed(range(len(radices) - 1)):
         entry = entry + remainder(row, radices[i]) * np.int32(math.prod(radices[:i]))

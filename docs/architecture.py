@@ -1,0 +1,280 @@
+"""Write architecture.md: the packages of jfstat and what imports what, read from the source; and check their order.
+
+`python docs/architecture.py` writes the page, `python docs/architecture.py --check` only says what is wrong: an import
+against the order, a cycle, a function that the page names and that does not exist, a page that is out of date (numbers
+of lines apart).
+Standard library only; tests/test_architecture.py runs it.
+"""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "architecture.md"
+
+ORDER = (
+    "maths",
+    "atomic",
+    "version",
+    "reproducible",
+    "validation",
+    "times",
+    "parameters",
+    "templates",
+    "geometry",
+    "transforms",
+    "sfts",
+    "simulate",
+    "data",
+    "statistic",
+    "reference",
+    "metrics",
+    "banks",
+    "candidates",
+    "searching",
+    "followup",
+    "plots",
+    "benchmarking",
+    "commandline",
+    "jfstat",
+    "__main__",
+)
+"""Packages and single modules of jfstat/, low to high: each imports only those before it; "jfstat" is __init__.py."""
+
+EXCEPTIONS: set[tuple[str, str]] = set()
+"""Imports against the order that are still to be removed, (module, imported module)."""
+
+TEMPLATE = """\
+# Architecture
+
+Written by `python docs/architecture.py`, from the source. A package imports only what stands below it.
+
+{drawing}
+
+An arrow means "imports". An import is not drawn if the package is reached through others; the table lists all. Lines
+were counted when this page was last written.
+
+{table}
+{exceptions}
+## Three ways through the packages
+
+**A template**: `templates.Doppler`, checked by `data.checks.check_point`, becomes a `geometry.source.Source` of the \
+data's `data.observation.Observation`; for one frequency `statistic.fstat.twoF`: phases, antenna patterns and sums \
+over the samples in `data.direct.detector_sums`; for all frequencies `statistic.fstat.twoF_band`: \
+`statistic.resample.timing`, `statistic.resample.interpolated`, `statistic.spectrum.spectra`; then \
+`statistic.combine.two_f`.
+
+**An SFT**: `sfts.reading.read_sfts`: `sfts.patterns.find_files`, `sfts.headers.scan_file`, `sfts.layout.arrange`, \
+`sfts.blocks.read_batches`; then `data.prepare.prepare`: cut into segments by `data.segments.segments_of`, sizes from \
+`data.plan.plan_bands`, noise floor in `data.noise.NoiseFloor`, times and weights in `data.observation.observed`, one \
+series per detector in `data.series.heterodyned_series`, cut to the band in `data.band.decimated_spectrum`, filtered \
+for interpolation in `data.band.filtered_series`; the result is a `data.fstatdata.FstatData`.
+
+**A candidate**: `searching.search.search`: batches from `searching.driver.plan.search_plan`, their largest values \
+from `searching.reduce.loudest.loudest` by a `statistic.backends.backend.Backend`, joined in \
+`searching.reduce.keep.Keep`, completed by `candidates.details.kept_columns` and `candidates.clusters.clustered` in \
+`searching.result.result_table`; then `followup.refine.refine`: rows read by `followup.candidates.read_rows`, data \
+narrowed by `followup.follow.focus`, peaks found by `followup.follow.follow` with `maths.newton.maximise`, and written \
+up in `followup.results.results_table`.
+"""
+
+
+def read_modules(root: Path = ROOT) -> dict[str, ast.Module]:
+    """Syntax trees of all modules by name without the leading "jfstat.", as in "statistic.fstat"; "jfstat" itself."""
+    trees = {}
+    for path in sorted((root / "jfstat").rglob("*.py")):
+        parts = path.relative_to(root / "jfstat").with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        trees[".".join(parts) or "jfstat"] = ast.parse(path.read_text(encoding="utf-8"))
+    return trees
+
+
+def node_of(module: str) -> str:
+    """The package, or single module of jfstat/, that a module belongs to."""
+    return module.partition(".")[0]
+
+
+def running(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes of a syntax tree but what stands under `if TYPE_CHECKING`."""
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+            for statement in child.orelse:
+                yield statement
+                yield from running(statement)
+        else:
+            yield child
+            yield from running(child)
+
+
+def imported(module: str, tree: ast.Module, modules: Iterable[str]) -> set[str]:
+    """Modules of jfstat that a module imports, in functions as well."""
+    names = set()
+    for node in running(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                raise ValueError(f"{module} has a relative import in line {node.lineno}: name the module in full.")
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    found = set()
+    for name in names:
+        if name.partition(".")[0] != "jfstat":
+            continue
+        name = name.removeprefix("jfstat").removeprefix(".")
+        while name and name not in modules:  # what is imported from a module is no module
+            name = name.rpartition(".")[0]
+        found.add(name or "jfstat")
+    return found - {module}
+
+
+def cycle_in(graph: Mapping[str, set[str]]) -> list[str]:
+    """Modules that import each other in a circle; none if there is no such circle."""
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
+
+
+def between_packages(graph: Mapping[str, set[str]], exceptions: Iterable[tuple[str, str]] = ()) -> dict[str, set[str]]:
+    """Which packages each package imports, leaving out the given imports."""
+    packages: dict[str, set[str]] = {}
+    for module, others in graph.items():
+        own = packages.setdefault(node_of(module), set())
+        own |= {node_of(other) for other in others if (module, other) not in exceptions} - {node_of(module)}
+    return packages
+
+
+def order_problems(
+    graph: Mapping[str, set[str]],
+    order: tuple[str, ...] = ORDER,
+    exceptions: frozenset[tuple[str, str]] | set[tuple[str, str]] = frozenset(EXCEPTIONS),
+) -> list[str]:
+    """What is wrong with the imports, a sentence each."""
+    nodes = {node_of(module) for module in graph}
+    problems = [f"{name} is not in ORDER: say where it stands." for name in sorted(nodes - set(order))]
+    problems += [f"{name} is in ORDER and not in jfstat/: remove it." for name in order if name not in nodes]
+    if problems:
+        return problems
+    wrong = set()
+    for module, others in graph.items():
+        wrong |= {(module, other) for other in others if order.index(node_of(other)) > order.index(node_of(module))}
+    problems += [f"{a} imports {b}, which stands above it." for a, b in sorted(wrong - exceptions)]
+    problems += [f"{a} no longer imports {b}: remove it from EXCEPTIONS." for a, b in sorted(exceptions - wrong)]
+    for module, others in sorted(graph.items()):
+        foreign = sorted(other for other in others if node_of(module) == "maths" and node_of(other) != "maths")
+        problems += [f"{module} imports {other}: maths stands alone." for other in foreign]
+    allowed = {module: {x for x in others if (module, x) not in exceptions} for module, others in graph.items()}
+    for what in (allowed, between_packages(graph, exceptions)):
+        if circle := cycle_in(what):
+            problems.append(f"imports run in a circle: {' -> '.join(circle)}.")
+    return problems
+
+
+def defines(tree: ast.Module, names: list[str]) -> bool:
+    """Whether a module defines a function or class, or a class a method: names is [name] or [class, method]."""
+    body: list[ast.stmt] = tree.body
+    for name in names:
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        found = [statement for statement in body if isinstance(statement, kinds) and statement.name == name]
+        if not found:
+            return False
+        body = found[0].body
+    return True
+
+
+def missing_names(trees: Mapping[str, ast.Module], text: str = TEMPLATE) -> list[str]:
+    """Functions and classes that a text names, as in `statistic.fstat.twoF`, and that do not exist."""
+    missing = []
+    for name in re.findall(r"`((?:\w+\.)+\w+)`", text):
+        module = name
+        while module and module not in trees:
+            module = module.rpartition(".")[0]
+        if not module or not defines(trees[module], name[len(module) + 1 :].split(".")):
+            missing.append(name)
+    return missing
+
+
+def drawing(packages: Mapping[str, set[str]], order: tuple[str, ...] = ORDER) -> str:
+    """The packages as a Mermaid graph, without arrows that follow from others."""
+    beneath: dict[str, set[str]] = {}
+    for name in order:
+        beneath[name] = packages[name].union(*(beneath[other] for other in packages[name]))
+    lines = ["```mermaid", "flowchart TD"]
+    for name in reversed(order):
+        below = packages[name]
+        direct = sorted((x for x in below if not any(x in beneath[y] for y in below)), key=order.index, reverse=True)
+        lines += [f"    {_label(name)} --> {_label(other)}" for other in direct] or [f"    {_label(name)}"]
+    return "\n".join([*lines, "```"])
+
+
+def _label(name: str) -> str:
+    return "main[__main__]" if name == "__main__" else name
+
+
+def table(trees: Mapping[str, ast.Module], packages: Mapping[str, set[str]], root: Path = ROOT) -> str:
+    """The packages, high to low: lines, purpose, imports."""
+    rows = ["| package | lines | what it is for | imports |", "|---|---:|---|---|"]
+    for name in reversed(ORDER):
+        files = [root / "jfstat" / f"{'__init__' if name == 'jfstat' else name}.py"]
+        shown = f"`{name}.py`" if name != "jfstat" else "`__init__.py`"
+        if not files[0].exists():
+            files, shown = sorted((root / "jfstat" / name).rglob("*.py")), f"`{name}/`"
+        lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+        below = ", ".join(sorted(packages[name], key=ORDER.index)) or "nothing"
+        rows.append(f"| {shown} | {lines} | {purpose(trees[name])} | {below} |")
+    return "\n".join(rows) + "\n"
+
+
+def purpose(tree: ast.Module) -> str:
+    """First line of a module's docstring."""
+    return (ast.get_docstring(tree) or "").partition("\n")[0]
+
+
+def page(root: Path = ROOT) -> str:
+    """The text of architecture.md."""
+    trees = read_modules(root)
+    graph = {module: imported(module, tree, trees) for module, tree in trees.items()}
+    packages = between_packages(graph, EXCEPTIONS)
+    left = "".join(f"- `{a}` imports `{b}`\n" for a, b in sorted(EXCEPTIONS))
+    exceptions = f"\nStill against the order, and not in the drawing:\n\n{left}" if left else ""
+    return TEMPLATE.format(drawing=drawing(packages), table=table(trees, packages, root), exceptions=exceptions)
+
+
+def without_counts(text: str) -> str:
+    """A page without the numbers of lines, which change with every commit."""
+    return re.sub(r"\| \d+ \|", "|", text)
+
+
+def problems(root: Path = ROOT) -> list[str]:
+    """All that is wrong with the imports and with the page's names, a sentence each."""
+    trees = read_modules(root)
+    graph = {module: imported(module, tree, trees) for module, tree in trees.items()}
+    found = order_problems(graph)
+    found += [f"the page names {name}, which does not exist: correct TEMPLATE." for name in missing_names(trees)]
+    silent = [name for name in ORDER if name in trees and not purpose(trees[name])]
+    found += [f"{name} has no docstring: say what it is for." for name in silent]
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    check = arguments == ["--check"]
+    found = problems()
+    if check and not found and without_counts(PAGE.read_text(encoding="utf-8")) != without_counts(page()):
+        found = ["architecture.md is out of date: run `python docs/architecture.py`."]
+    if found:
+        print("\n".join(found), file=sys.stderr)
+        return 1
+    if not check:
+        PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,136 @@
+"""How a region of the sky is covered: the patches and the tiled spin-downs that need the fewest templates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, product
+
+import numpy as np
+
+from jfstat.banks.patches import Cap, Hemisphere, Patch, icosahedron, patches, triangle_around
+from jfstat.banks.regions import Region, Zone
+from jfstat.banks.space import ParameterSpace, Templates
+from jfstat.banks.tilings import PatchTiling, Tiling, tile_patch, tile_positions
+
+ONE_PATCH = np.deg2rad(20)
+"""Regions within a cap of this radius, rad, start as one patch."""
+DEEPEST = 5
+"""Largest number of successive divisions of a patch."""
+NEAR_ENOUGH = 1.3
+"""Ratio of a patch's templates to the fewest possible, below which it is not divided."""
+ZONES = (0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
+"""Heights of zones to try, see `_divisions`."""
+WORTH_DIVIDING = 4
+"""The same ratio, above which a patch is divided again even if one division does not help."""
+WORTH_IT = 0.98
+"""Ratio of templates after dividing a patch to those before, below which the division is kept."""
+MAX_TEMPLATES = 200_000_000
+
+
+def cover_positions(space: ParameterSpace, positions: np.ndarray) -> Sequence[Tiling]:
+    """Tilings of the spin-downs at each of some positions, (n, 3)."""
+    tiling = tile_positions(space, positions, np.zeros((1, 3)))
+    return [] if tiling is None else [tiling]
+
+
+def cover_region(space: ParameterSpace, region: Region) -> Sequence[Tiling]:
+    """Tilings of a region of the sky and the spin-downs."""
+    tilings = _tile_region(space, region)
+    centre, radius = region.cap
+    if radius < ONE_PATCH:
+        points = Patch(region, triangle_around(centre, radius)).points
+        alone = tile_positions(space, centre[None], points - centre)
+        if alone is not None and alone.expected < _expected(tilings):
+            return [alone]
+    return tilings
+
+
+def all_templates(tilings: Sequence[Tiling], mismatch: float) -> Templates:
+    """The templates of all tilings, in their order.
+
+    Raises
+    ------
+    ValueError
+        If there would be more than `MAX_TEMPLATES`.
+    """
+    expected = _expected(tilings)
+    if expected > MAX_TEMPLATES:
+        raise ValueError(
+            f"mismatch must be larger, not {mismatch:g}: the bank would have about {expected:.2g} templates and the "
+            f"most is {MAX_TEMPLATES:.0g}; or narrow the ranges."
+        )
+    alpha, delta, spins = zip(*(piece for tiling in tilings for piece in tiling.templates()), strict=True)
+    return Templates(np.concatenate(alpha), np.concatenate(delta), np.concatenate(spins))
+
+
+def _expected(tilings: Sequence[Tiling]) -> float:
+    return sum(tiling.expected for tiling in tilings)
+
+
+def _tile_region(space: ParameterSpace, region: Region) -> list[PatchTiling]:
+    """The tilings for that division into patches and choice of tiled spin-downs that need the fewest templates."""
+    best: list[PatchTiling] = []
+    for choice in space.choices():
+        for division in _divisions(choice, region):
+            tilings = _tile_patches(choice, division)
+            total = _expected(best) if best else np.inf
+            least = np.inf if tilings is None else sum(x.least for x in tilings)
+            if tilings is None or least > total:
+                continue
+            # dividing pays where there are many more templates than the fewest possible, unless they are few anyway,
+            # are more than the best's or more than are allowed
+            if max(WORTH_DIVIDING * least, 1.0) < min(total, MAX_TEMPLATES):
+                patience = int(len(tilings) == 1)
+                tilings = [fine for coarse in tilings for fine in _divided(coarse, 0, patience)]
+            if _expected(tilings) < total:
+                best = tilings
+    return best
+
+
+def _tile_patches(space: ParameterSpace, division: Sequence[Patch]) -> list[PatchTiling] | None:
+    """The tilings of all patches; None if one of them has none."""
+    tilings = [tiling for patch in division if (tiling := tile_patch(space, patch)) is not None]
+    return tilings if len(tilings) == len(division) else None
+
+
+def _divided(coarse: PatchTiling, depth: int, patience: int) -> list[PatchTiling]:
+    """A patch's tiling, or those of the patches into which it is divided if they need fewer templates.
+
+    If there are many more templates than the fewest possible, a division that does not help may be followed by one that
+    does. `patience` is how many such divisions are allowed.
+    """
+    parts = coarse.patch.parts if depth < DEEPEST and coarse.expected >= NEAR_ENOUGH * coarse.least else []
+    finer = _tile_patches(coarse.space, parts)
+    if not finer:
+        return [coarse]
+    if _expected(finer) >= WORTH_IT * coarse.expected:
+        patience -= 1
+        if patience < 0 or coarse.expected < WORTH_DIVIDING * coarse.least:
+            return [coarse]
+    finest = [x for fine in finer for x in _divided(fine, depth + 1, patience)]
+    return finest if _expected(finest) < WORTH_IT * coarse.expected else [coarse]
+
+
+def _divisions(space: ParameterSpace, region: Region) -> Iterator[list[Patch]]:
+    """Ways to divide a region into patches.
+
+    A map projected along the direction in which the metric is smallest is hardly stretched up to near its horizon
+    (Wette & Prix 2013). Two caps around that direction and its opposite, whole or in zones, therefore serve most of the
+    sky, and two hemispheres serve the zone between them.
+    """
+    pole = space.least_seen_direction
+    centre, radius = region.cap
+    if radius < ONE_PATCH:
+        pole = pole * np.sign(pole @ centre)
+        yield patches(region, [triangle_around(centre, radius)])
+        if pole @ centre > np.sin(1.5 * radius) + 0.25:
+            yield patches(region, [triangle_around(centre, radius, pole)])
+        return
+    for height, in_zones in product(ZONES, (False, True)):
+        edges = [height, *(x for x in ZONES if in_zones and x > height), 1.0]
+        division = []
+        for up, (low, high) in product((pole, -pole), pairwise(edges)):
+            division += patches(Zone(region, pole, high), [Cap(up, low)])
+        hemispheres = [Hemisphere(up, 0.0, height) for up in (pole, -pole)]
+        yield division + patches(Zone(region, pole, height), hemispheres)
+    yield patches(region, icosahedron())

@@ -1,0 +1,158 @@
+"""The metric on the map of a patch, constant and nowhere smaller than the metric on the sphere.
+
+Lattice tilings in the supersky metric are Wette's (2014, Phys. Rev. D 90, 122010). Here a flat metric replaces that on
+a curved patch of the sphere. Because it is nowhere smaller, no template is further from a signal than it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from jfstat.banks.patches import Patch
+from jfstat.banks.space import ParameterSpace
+from jfstat.maths.lattices import flipped, lower_factor
+from jfstat.metrics.phasemetric import drift, restricted
+
+
+class Padding(NamedTuple):
+    """Allowances of a lattice for fixed spin-downs and for the curvature of the sky.
+
+    Attributes
+    ----------
+    mismatch : float
+        Mismatch that remains for the lattice itself.
+    sky : float
+        How far beyond the patch templates are needed, by the metric on the map.
+    spins : (k,) float64
+        How far beyond the ranges of the tiled spin-downs, highest first, Hz/s^j.
+    spin_factor : (k, k) float64
+        Lower triangular factor of a metric in the tiled spin-downs, frequency and sky maximised over, that is nowhere
+        larger than the true one.
+    """
+
+    mismatch: float
+    sky: float
+    spins: np.ndarray
+    spin_factor: np.ndarray
+
+
+def map_factor(space: ParameterSpace, patch: Patch) -> np.ndarray:
+    """Lower triangular factor of a metric on a patch's map, frequency and tiled spin-downs maximised over: (2, 2)."""
+    shape = patch.shape
+    flat = flipped(restricted(space.sky @ shape.axes.T, [1, 0]))
+    return flat if shape.thickness is not None else _enlarged(patch, space, flat)
+
+
+def _enlarged(patch: Patch, space: ParameterSpace, flat: np.ndarray) -> np.ndarray:
+    """A factor, like `flat`, whose metric is nowhere smaller on the patch than that of the sphere.
+
+    A template lies up to a radius away from a position that it covers, and the slope of the map half-way between them
+    counts. So the metric must be large enough up to half the longest radius beyond the patch. As this radius shrinks
+    when the metric grows, shorter lengths are tried as long as they give fewer templates.
+    """
+    shape, radius = patch.shape, np.sqrt(space.mismatch)
+    y = shape.project(patch.points)
+    start = flat.T @ flat
+    best, least, length = start, np.inf, _longest(start, radius)
+    axes = np.linalg.eigh(start)[1].T
+    for _ in range(6):
+        half = length * axes
+        local = space.sky @ shape.bounded_jacobian(np.concatenate([y, *(y + x for x in (*half, *-half))]))
+        fitting = [x for x in _upper_bounds(local, flat) if _longest(x, radius) <= length * (1 + 1e-9)]
+        areas = [patch.area_within(radius, lower_factor(x)) for x in fitting]
+        if min(areas, default=np.inf) >= least:
+            break
+        least = min(areas)
+        best = fitting[areas.index(least)]
+        shortest = _longest(best, radius)
+        if shortest > 0.9 * length:
+            break
+        length = np.sqrt(shortest * length)
+    return lower_factor(best)
+
+
+def _longest(g: np.ndarray, radius: float) -> float:
+    """Half the longest radius on the map of a ball of `radius` by the metric g, (2, 2)."""
+    return 0.5 * radius / np.sqrt(np.linalg.eigvalsh(g)[0])
+
+
+def _upper_bounds(local: np.ndarray, flat: np.ndarray) -> list[np.ndarray]:
+    """Metrics, (2, 2), none smaller than any local^T local of the factors, (n, 3, 2), in any direction.
+
+    The metric in the middle of the map, with factor `flat`, multiplied by a number; the same with a multiple of the
+    identity added; and the mean of the local ones multiplied by a number.
+    """
+    middle = flat.T @ flat
+    mean = np.mean(np.einsum("nij,nik->njk", local, local), axis=0)
+    identity = np.eye(2)
+    return [
+        (1 + max(0.0, _largest_excess(local @ np.linalg.inv(flat), identity))) * middle,
+        middle + max(0.0, _largest_excess(local, middle)) * identity,
+        mean * (1 + _largest_excess(local @ np.linalg.inv(np.linalg.cholesky(mean).T), identity)),
+    ]
+
+
+def _largest_excess(local: np.ndarray, g: np.ndarray) -> float:
+    """Largest eigenvalue of local^T local - g over all factors, (n, 3, 2)."""
+    excess = np.einsum("nij,nik->jkn", local, local) - g[:, :, None]
+    mean, difference = 0.5 * (excess[0, 0] + excess[1, 1]), 0.5 * (excess[0, 0] - excess[1, 1])
+    return float(np.max(mean + np.hypot(difference, excess[0, 1])))
+
+
+def padding(space: ParameterSpace, patch: Patch, factor: np.ndarray) -> Padding | None:
+    """The padding of a patch whose map has the metric of `factor`, (2, 2); None if the mismatch is too small."""
+    k, corners = len(space.tiled), space.corners
+    spins, y, fixed = list(range(1, 1 + k)), [1 + k, 2 + k], list(range(3 + k, 3 + k + len(space.fixed)))
+    cost, sky_padding, spin_padding, spin_factors = 0.0, 0.0, np.zeros(k), []
+    for local in _local_factors(space, patch, factor):
+        ordered = restricted(local, [0, *spins, *y, *fixed])
+        cost = max(cost, float(np.max(np.sum((corners @ ordered[3 + k :, 3 + k :].T) ** 2, axis=1))))
+        shift = corners @ drift(ordered, 3 + k).T
+        sky_padding = max(sky_padding, float(np.max(np.linalg.norm(shift[:, 1 + k :] @ factor.T, axis=1))))
+        spin_padding = np.maximum(spin_padding, np.max(np.abs(shift[:, 1 : 1 + k]), axis=0)[::-1])
+        spin_factors.append(restricted(local, [0, *y, *spins])[3:, 3:])
+    left = space.mismatch - cost
+    thickness = patch.shape.thickness
+    if thickness is not None:
+        # The sky may not compensate for the fixed spin-downs, whose distance and that along the omitted direction may
+        # add up.
+        alone = restricted(space.factor, [0, *space.tiled, *space.fixed])[1 + k :, 1 + k :]
+        distance = float(np.max(np.linalg.norm(corners @ alone.T, axis=1)))
+        left = max(0.0, float(np.sqrt(space.mismatch)) - distance) ** 2
+        left -= float(np.sum((space.sky @ patch.shape.up) ** 2)) * thickness**2
+        spin_padding = spin_padding + np.abs(space.drift @ patch.shape.up) * thickness
+    return Padding(left, sky_padding, spin_padding, flipped(_lower_bound(spin_factors))) if left > 0 else None
+
+
+def _local_factors(space: ParameterSpace, patch: Patch, factor: np.ndarray) -> Iterator[np.ndarray]:
+    """Factors of the metric in frequency, tiled spin-downs, y and fixed spin-downs, at some points of a patch.
+
+    Each is enlarged in y to the lattice's metric there, that of `factor`.
+    """
+    k, shape, upper = len(space.tiled), patch.shape, space.ordered_factor
+    slopes = shape.axes.T[None]
+    if space.tiled or space.fixed:
+        y = shape.project(patch.points[:: max(1, len(patch.points) // 8)])
+        axes, size, _ = np.linalg.svd(np.linalg.inv(factor))
+        half = 0.5 * np.sqrt(space.mismatch) * size[0] * axes[:, 0]
+        slopes = shape.bounded_jacobian(np.concatenate([y, y + half, y - half]))
+    for slope in slopes:
+        local = np.concatenate([upper[:, : 1 + k], upper[:, 1 + k : 4 + k] @ slope, upper[:, 4 + k :]], axis=1)
+        g = upper[1 + k : 4 + k, 1 + k : 4 + k] @ slope
+        size, axes = np.linalg.eigh(factor.T @ factor - g.T @ g)
+        extra = np.zeros((2, local.shape[1]))
+        extra[:, 1 + k : 3 + k] = np.sqrt(np.maximum(size, 0.0))[:, None] * axes.T
+        yield np.concatenate([local, extra])
+
+
+def _lower_bound(factors: list[np.ndarray]) -> np.ndarray:
+    """A factor, (k, k), whose metric is nowhere larger than that of any of the factors, all upper triangular."""
+    first = factors[0]
+    if not first.size:
+        return first
+    size = 1.0 / np.diag(first)
+    ratio = (np.stack(factors) * size) @ np.linalg.inv(first * size)
+    return first * float(np.min(np.linalg.svd(ratio, compute_uv=False)))

@@ -1,0 +1,263 @@
+"""What users give as parameters of a bank (numbers, ranges, lists, sky positions, regions), as plain arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard, cast
+
+import numpy as np
+
+from jfstat.banks.regions import Box, Disc, Polygon, Region, WholeSky
+from jfstat.maths.vectors import unit_vector
+from jfstat.parameters import ORBIT_FIELDS, ORBIT_REQUIRED, spin_name
+from jfstat.parameters import unit as unit_of
+from jfstat.templates import Orbit
+from jfstat.validation import gps_seconds, in_unit
+
+if TYPE_CHECKING:
+    from astropy.coordinates import SkyCoord
+    from astropy.time import Time
+    from numpy.typing import ArrayLike
+
+    from jfstat.validation import NumberLike
+
+    Number: TypeAlias = NumberLike | Time
+    """A number in the parameter's unit, or an astropy object whose unit fits."""
+    RangeLike: TypeAlias = Number | tuple[Number, ...] | list[Number] | ArrayLike
+    """One value, (low, high) or (low, high, step), or several values."""
+    RegionLike: TypeAlias = Literal["all"] | tuple[SkyCoord, Number] | SkyCoord
+
+
+def axis(value: RangeLike | None, name: str, unit: str, natural: float | None = None) -> np.ndarray:
+    """Values of one parameter, for a product of parameters.
+
+    Parameters
+    ----------
+    value : number, Quantity, tuple or sequence
+        See `template_bank`.
+    name : str
+        For messages.
+    unit : str
+        Unit of the result and of plain numbers.
+    natural : float, optional
+        Step of a range without one.
+
+    Returns
+    -------
+    (n,) float64
+
+    Raises
+    ------
+    ValueError
+        If the value is missing, not numeric or empty, or a range has no positive step.
+    """
+    if value is None:
+        raise ValueError(f"{name} is missing: give a number, a tuple (low, high, step) or a list of values.")
+    if isinstance(value, tuple):
+        return _stepped(value, name, unit, natural)
+    parts = value if isinstance(value, list) else [value]
+    values = np.concatenate([np.empty(0), *(_numbers(x, name, unit).reshape(-1) for x in parts)])
+    if values.size == 0:
+        raise ValueError(f"{name} is empty: give at least one value.")
+    return values
+
+
+def _stepped(value: tuple[Any, ...], name: str, unit: str, natural: float | None) -> np.ndarray:
+    """The values low, low + step, ... of a range; arguments as `axis`."""
+    if len(value) not in (2, 3):
+        raise ValueError(f"{name} must be (low, high, step) if it is a tuple, not {value!r}: lists hold single values.")
+    low, high, *steps = _tuple_of_numbers(value, name, unit)
+    _require_order(low, high, name)
+    step = steps[0] if steps else natural
+    if step is None:
+        if low == high:
+            return np.array([low])
+        raise ValueError(f"{name} has no step: give (low, high, step), since it has no natural one without data.")
+    if step <= 0:
+        raise ValueError(f"{name} must have a positive step, not {step}: give (low, high, step).")
+    # a range that is a whole number of steps, up to rounding, keeps its last value
+    count = math.floor((high - low) / step * (1 + 1e-12) + 1e-9) + 1
+    return low + step * np.arange(count)
+
+
+def natural_step(k: int, tspan: float) -> float:
+    """Spacing of a flat grid in the k-th derivative of the frequency: 1/(2 T^(k+1)), as in ComputeFstatistic_v2.
+
+    Parameters
+    ----------
+    k : int
+        0 for the frequency itself, which `twoF_band` spaces so.
+    tspan : float
+        Time T from the start to the end of the data, s.
+
+    Returns
+    -------
+    float
+        Hz/s^k
+    """
+    return 1.0 / (2.0 * tspan ** (k + 1))
+
+
+def spin_limits(value: RangeLike | None, k: int) -> tuple[float, float]:
+    """Low and high of the k-th derivative of the frequency, Hz/s^k. They are equal for a number, and 0 for None.
+
+    Raises
+    ------
+    ValueError
+        If it is neither a number nor (low, high), or low exceeds high.
+    """
+    name = f"f{k}dot"
+    if isinstance(value, tuple):
+        low, high = _limits(value, name, unit_of(spin_name(k)))
+        _require_order(low, high, name)
+        return low, high
+    number = _numbers(0.0 if value is None else value, name, unit_of(spin_name(k)))
+    if number.size != 1:
+        raise ValueError(f"{name} must be a number or (low, high) with a mismatch, not {value!r}: give its range.")
+    return float(number.reshape(())), float(number.reshape(()))
+
+
+def sky_positions(
+    alpha: RangeLike | SkyCoord | None, delta: RangeLike | None, sky: SkyCoord | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Right ascensions and declinations, rad, (n,) each: of a SkyCoord, or of a product, delta varying faster.
+
+    Raises
+    ------
+    ValueError
+        If both are given, or something is missing, empty or not numeric.
+    """
+    sky = alpha if _is_sky(alpha) else sky
+    if sky is None:
+        alphas, deltas = axis(cast("RangeLike", alpha), "alpha", "rad"), axis(delta, "delta", "rad")
+        return np.repeat(alphas, len(deltas)), np.tile(deltas, len(alphas))
+    if delta is not None or (alpha is not None and alpha is not sky) or not _is_sky(sky):
+        raise ValueError("sky must be an astropy SkyCoord and stand alone: give it, or alpha and delta in rad.")
+    positions: Any = sky.icrs
+    alphas, deltas = np.atleast_1d(positions.ra.rad).reshape(-1), np.atleast_1d(positions.dec.rad).reshape(-1)
+    if alphas.size == 0:
+        raise ValueError("sky is empty: give at least one position.")
+    return alphas, deltas
+
+
+def sky_region(region: RegionLike) -> Region:
+    """A region of the sky from the argument `region` of `template_bank`.
+
+    Raises
+    ------
+    ValueError
+        If it is of another kind, a disc's radius is out of range, or a polygon has too few vertices or is too large.
+    """
+    if isinstance(region, str) and region == "all":
+        return WholeSky()
+    if isinstance(region, tuple) and len(region) == 2 and _is_sky(region[0]):
+        alphas, deltas = sky_positions(None, None, region[0])
+        radius = _numbers(region[1], "region's radius", "rad")
+        if len(alphas) != 1 or radius.ndim or not 0 < radius <= math.pi:
+            raise ValueError(f"region must have one centre and a radius in (0, pi] rad, not {region!r}: a disc has.")
+        return Disc(unit_vector(alphas[0], deltas[0]), float(radius))
+    if not _is_sky(region):
+        raise ValueError(
+            f'region must be "all", (SkyCoord, radius) or a SkyCoord of vertices, not {region!r}: try one.'
+        )
+    corners = unit_vector(*sky_positions(None, None, region))
+    if len(corners) < 3:
+        raise ValueError(
+            f"region must have at least 3 vertices, not {len(corners)}: give (SkyCoord, radius) for a disc."
+        )
+    mean = np.mean(corners, axis=0)
+    if np.linalg.norm(mean) < 1e-6 or np.min(corners @ mean) <= 1e-3 * np.linalg.norm(mean):
+        raise ValueError("region must be a polygon within half the sky, not a larger one: search it in parts.")
+    return Polygon(corners)
+
+
+def sky_box(alpha: tuple[object, ...], delta: tuple[object, ...]) -> Box:
+    """The box of two ranges; where the first right ascension is the larger one, it extends through 0.
+
+    Raises
+    ------
+    ValueError
+        If a range is not (low, high), declinations are out of range, or right ascensions span more than 2 pi.
+    """
+    west, east = _limits(alpha, "alpha", "rad")
+    south, north = _limits(delta, "delta", "rad")
+    if not -0.5 * math.pi - 1e-12 <= south <= north <= 0.5 * math.pi + 1e-12:
+        raise ValueError(f"delta must be low <= high within [-pi/2, pi/2], not {south} and {north}: give it in rad.")
+    if abs(east - west) > 2 * math.pi + 1e-12:
+        raise ValueError(f"alpha must span at most 2 pi, not from {west} to {east}: give it in rad.")
+    width = east - west if east >= west else east - west + 2 * math.pi
+    return Box(west % (2 * math.pi), min(width, 2 * math.pi), south, north)
+
+
+def orbits(orbit: Orbit | Mapping[str, RangeLike] | None) -> Orbit | None:
+    """A stack of orbits, fields of shape (n,), from one, from a stack, or from ranges of their fields.
+
+    Parameters
+    ----------
+    orbit : Orbit, mapping or None
+        See `template_bank`. In a product, argp varies fastest and asini slowest.
+
+    Raises
+    ------
+    ValueError
+        If a field is unknown, missing, empty or out of range, or the fields of a stack do not broadcast.
+    """
+    if orbit is None:
+        return None
+    if isinstance(orbit, Orbit):
+        try:
+            fields = np.broadcast_arrays(*(np.asarray(getattr(orbit, n)) for n in ORBIT_FIELDS))
+        except ValueError as error:
+            raise ValueError(f"orbit has fields that do not broadcast: make them of equal length ({error}).") from None
+        return Orbit(*(x.reshape(-1) for x in fields))
+    if not isinstance(orbit, Mapping):
+        raise ValueError(f"orbit must be a jfstat.Orbit, a mapping of its fields or None, not {orbit!r}.")
+    fields = {name: 0.0 for name in ORBIT_FIELDS if name not in ORBIT_REQUIRED} | dict(orbit)
+    unknown, missing = set(fields) - set(ORBIT_FIELDS), set(ORBIT_FIELDS) - set(fields)
+    if unknown or missing:
+        problem = f"has an unknown field {min(unknown)!r}" if unknown else f"lacks {', '.join(sorted(missing))}"
+        raise ValueError(f"orbit {problem}: its fields are {', '.join(ORBIT_FIELDS)}, ecc and argp optional.")
+    axes = [axis(fields[name], f"orbit {name}", unit_of(name)) for name in ORBIT_FIELDS]
+    return Orbit(*(x.reshape(-1) for x in np.meshgrid(*axes, indexing="ij")))
+
+
+def _is_sky(x: object) -> TypeGuard[SkyCoord]:
+    return hasattr(x, "icrs")
+
+
+def _limits(value: tuple[Any, ...], name: str, unit: str) -> tuple[float, float]:
+    """Low and high of a range without a step."""
+    if len(value) != 2:
+        raise ValueError(f"{name} must be (low, high) with a mismatch, not {value!r}: the metric sets the step.")
+    low, high = _tuple_of_numbers(value, name, unit)
+    return low, high
+
+
+def _require_order(low: float, high: float, name: str) -> None:
+    if low > high:
+        raise ValueError(f"{name} must have low <= high, not {low} and {high}: swap them.")
+
+
+def _tuple_of_numbers(value: tuple[Any, ...], name: str, unit: str) -> list[float]:
+    """The numbers of a range, without unit."""
+    numbers = [_numbers(x, name, unit) for x in value]
+    if any(x.ndim for x in numbers):
+        raise ValueError(f"{name} must have single numbers in its range, not {value!r}: lists hold several values.")
+    return [float(x) for x in numbers]
+
+
+def _numbers(x: Any, name: str, unit: str) -> np.ndarray:
+    """A float64 array of finite numbers, without its unit."""
+    if unit == "s" and hasattr(x, "gps"):
+        return np.asarray(gps_seconds(x, name))
+    try:
+        values = np.asarray(in_unit(x, name, unit) if unit else x, dtype=np.float64)
+    except TypeError as error:
+        raise ValueError(f"{name} must be a number, a tuple or a list of numbers, not {x!r}.") from error
+    except ValueError as error:
+        message = str(error) if str(error).startswith(name) else f"{name} must hold numbers only, not {x!r}."
+        raise ValueError(message) from error
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite, not {x!r}: give it in {unit or 'plain numbers'}.")
+    return values

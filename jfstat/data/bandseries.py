@@ -1,0 +1,95 @@
+"""Times, frequencies and sizes of the band series."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax
+
+STATIC = dict(static=True)
+"""Metadata of a field that is part of the pytree's structure: compiled code depends on its value."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Times and frequencies of the band series; scalar arrays, so that other data of its size need no new compilation.
+
+    Attributes
+    ----------
+    start : () float64
+        Time of the series' first sample, s since the epoch.
+    dt : () float64
+        Spacing of the series in detector time, s; equal to `dtau` to within about 1e-5.
+    dtau : () float64
+        Spacing of the source-frame grid, s: ``tspan / n_fft``.
+    heterodyne : () float64
+        Frequency that the heterodyne moved to zero, Hz; its phase is zero at the epoch.
+    fmin : () float64
+        Frequency of the first bin of `FstatData.frequencies`, Hz.
+    f_centre : () float64
+        Frequency of the FFT's bin 0, Hz.
+    pass_low, pass_high : () float64
+        Edges of the flat part of the low-pass, in the detector's frame, Hz.
+    slack : () float64
+        How far beyond those edges a signal may lie, Hz.
+    guard : () float64
+        Available guard, Hz; see `FstatData.guard`.
+    expected_loss : () float64
+        Approximate fraction of rho^2 lost because SFTs are cut at the guard.
+    reach : () float64
+        How far from a sample of the series the interpolation filters reach, samples: half a sample plus the distance
+        by which the Doppler shift moves the position during half a run.
+    """
+
+    start: jax.Array
+    dt: jax.Array
+    dtau: jax.Array
+    heterodyne: jax.Array
+    fmin: jax.Array
+    f_centre: jax.Array
+    pass_low: jax.Array
+    pass_high: jax.Array
+    slack: jax.Array
+    guard: jax.Array
+    expected_loss: jax.Array
+    reach: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Sizes of the band series and its blocks, all static.
+
+    Attributes
+    ----------
+    n_fft : int
+        Samples of the source-frame grid in the span of the data; a multiple of `block`.
+    n_frequencies : int
+        Length of `FstatData.frequencies`.
+    block : int
+        Samples of a block, in which the timing of an isolated source is a cubic.
+    block_orbit : int
+        The same for templates with an orbit; divides `block`.
+    run, run_orbit : int
+        Samples of a run: a part of a block, or of an orbit's block, interpolated from consecutive band samples.
+    n_blocks : int
+        Blocks of `block` samples that cover the series in the source frame for all delays.
+    padding : int
+        Zeros before and after each filtered series, at least `run`.
+    n_band : int
+        Samples of the band series before padding to N, whole blocks.
+    terms : int
+        Number P of interpolation filters.
+    """
+
+    n_fft: int = field(metadata=STATIC)
+    n_frequencies: int = field(metadata=STATIC)
+    block: int = field(metadata=STATIC)
+    block_orbit: int = field(metadata=STATIC)
+    run: int = field(metadata=STATIC)
+    run_orbit: int = field(metadata=STATIC)
+    n_blocks: int = field(metadata=STATIC)
+    padding: int = field(metadata=STATIC)
+    n_band: int = field(metadata=STATIC)
+    terms: int = field(metadata=STATIC)

@@ -1,0 +1,109 @@
+"""Checks of data, templates and amplitudes that users pass to functions."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import jax
+import numpy as np
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrowdata import NarrowData
+from jfstat.data.observation import Observation
+from jfstat.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS
+from jfstat.templates import Amplitude, Doppler
+from jfstat.validation import require_x64
+
+
+class HasFaFb(Protocol):
+    """Data that can compute Fa and Fb, such as FstatData and NarrowData."""
+
+    @property
+    def observation(self) -> Observation: ...
+
+    def fa_fb(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
+        """Fa and Fb of each detector, (D,) complex128, with phase zero at mid-time; NaN if it does not fit."""
+        ...
+
+    def fits(self, point: Doppler) -> jax.Array:
+        """Whether a template fits the data, () bool; traceable."""
+        ...
+
+    def check(self, point: Doppler) -> None:
+        """Raise a ValueError if a concrete template does not fit the data."""
+        ...
+
+    @property
+    def for_one_template(self) -> HasFaFb:
+        """The data with only the parts that `fa_fb` needs."""
+        ...
+
+
+def check_data(data: object, or_narrow: bool = False) -> None:
+    """Raise a ValueError unless `data` is FstatData, or NarrowData if `or_narrow`, and 64-bit mode is on."""
+    require_x64()
+    if or_narrow and isinstance(data, NarrowData):
+        return
+    if not isinstance(data, FstatData):
+        kind = type(data).__name__
+        raise ValueError(f"data must be FstatData from jfstat.prepare, not {kind}: prepare the SFTs first.")
+    if data.n_segments is not None:
+        raise ValueError(
+            f"data has {data.n_segments} segments, but those of one are wanted: use jax.vmap(function, (0, None))"
+            "(data, point), or data[i]."
+        )
+
+
+def observation_of(data: object, name: str = "data") -> Observation:
+    """The observation of data, or the observation itself.
+
+    Raises
+    ------
+    ValueError
+        If `data` is of another kind, or 64-bit mode is off.
+    """
+    require_x64()
+    if isinstance(data, Observation):
+        return data
+    if isinstance(data, (FstatData, NarrowData)):
+        return data.observation
+    kind = type(data).__name__
+    raise ValueError(
+        f"{name} must be an Observation from jfstat.observation or FstatData from jfstat.prepare, not {kind}."
+    )
+
+
+def check_point(data: HasFaFb, point: Doppler) -> None:
+    """Raise a ValueError unless `point` is one template that fits the data; traced values are not checked."""
+    check_template("point", point)
+    data.check(point)
+
+
+def _check_scalars(kind: type, name: str, value: object, fields: dict[str, int]) -> None:
+    """Raise a ValueError unless `value` is of a kind and its `fields` have these numbers of dimensions."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be a jfstat.{kind.__name__}, not {type(value).__name__}: build one first.")
+    for field, ndim in fields.items():
+        leaf = getattr(value, field)
+        if np.ndim(leaf) != ndim:
+            raise ValueError(
+                f"{name}.{field} has shape {np.shape(leaf)}, but a single template is wanted: "
+                "use jax.vmap(function, (None, 0))(data, points) for a stack."
+            )
+
+
+def check_sky(name: str, value: object) -> None:
+    """Raise a ValueError unless `value` is one template; its orbit is not checked."""
+    _check_scalars(Doppler, name, value, {"alpha": 0, "delta": 0, "fkdot": 1})
+
+
+def check_template(name: str, value: Doppler) -> None:
+    """Raise a ValueError unless `value` is one template, with scalar fields."""
+    check_sky(name, value)
+    if value.orbit is not None:
+        _check_scalars(type(value.orbit), f"{name}.orbit", value.orbit, dict.fromkeys(ORBIT_FIELDS, 0))
+
+
+def check_amplitude(value: object) -> None:
+    """Raise a ValueError unless `value` is the amplitude of one signal, with scalar fields."""
+    _check_scalars(Amplitude, "amplitude", value, dict.fromkeys(AMPLITUDE_FIELDS, 0))

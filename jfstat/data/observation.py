@@ -1,0 +1,293 @@
+"""When and where detectors observed, and the weights of SFTs: what predictions, metrics and banks need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, noise_weights
+from jfstat.geometry.antenna import harmonics_of
+from jfstat.geometry.barycenter import MAX_DELAY
+from jfstat.geometry.detectors import get_detector
+from jfstat.geometry.ephemeris import EphemerisLike, load_ephemeris
+from jfstat.geometry.rotation import sidereal_time
+from jfstat.geometry.source import Source, source
+from jfstat.geometry.trajectory import SEGMENT, Trajectory, detector_trajectory, stack_trajectories
+from jfstat.maths.ladder import padded_size
+from jfstat.sfts.container import SFTs, SFTSeries
+from jfstat.sfts.timestamps import TimestampsLike, start_times
+from jfstat.templates import Doppler
+from jfstat.times import GPSTime, TimeLike, gps_time
+from jfstat.validation import (
+    DurationLike,
+    FrequencyLike,
+    NoiseLike,
+    detector_names,
+    frequency,
+    given_sqrt_sx,
+    positive_seconds,
+)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """When and where detectors observed, and the weights of SFTs, without strain; made by `jfstat.observation`.
+
+    A pytree that `FstatData` and `NarrowData` hold. D detectors; S SFTs of the detector with most, rounded up to a
+    common size. Observations with equally many detectors and nearly equally many SFTs have the same shapes, so they use
+    the same compiled programs and can be stacked.
+
+    Attributes
+    ----------
+    trajectory : Trajectory
+        Of the detectors, leading axis D.
+    response : (D, 3, 3) float64
+        Detector tensors.
+    moments : (D, 5, 5) float64
+        Weighted sums over SFTs of the mean products of the five sidereal harmonics: A, B and C follow from them.
+    start : (D, S) float64
+        Starts of the SFTs, s since the epoch; the last one's repeated where a detector has fewer.
+    weight : (D, S) float64
+        Noise weights, whose mean over SFTs is 1; zero where a detector has fewer.
+    tsft : () float64
+        Length of an SFT, s.
+    sinv_tsft : () float64 or None
+        Tsft times the mean of 1/S over SFTs and detectors, s Hz/strain^2 (LALSuite's ``Sinv_Tsft``); None where no
+        noise floor is known.
+    middle : () float64
+        Mid-time of the data, s since the epoch.
+    tspan : () float64
+        From the start of the first SFT to the end of the last, s.
+    epoch : () int64
+        GPS time from which all times count, s.
+    reftime : GPSTime
+        Reference time of templates without one.
+    detectors : tuple of str, static
+    ephemeris : str, static
+        Name of the solar-system ephemeris.
+    """
+
+    trajectory: Trajectory
+    response: jax.Array
+    moments: jax.Array
+    start: jax.Array
+    weight: jax.Array
+    tsft: jax.Array
+    sinv_tsft: jax.Array | None
+    middle: jax.Array
+    tspan: jax.Array
+    epoch: jax.Array
+    reftime: GPSTime
+    detectors: tuple[str, ...] = field(metadata=dict(static=True))
+    ephemeris: str = field(metadata=dict(static=True))
+
+    def reference(self, point: Doppler) -> jax.Array:
+        """Reference time of a template, s since the epoch, () float64."""
+        reftime = self.reftime if point.reftime is None else point.reftime
+        return reftime.since(self.epoch)
+
+    def source(self, point: Doppler) -> Source:
+        """A template whose times count from the epoch."""
+        return source(point, self.epoch, self.reference(point), self.middle)
+
+    def quadrature(self, n_nodes: int, every: int = 1) -> tuple[jax.Array, jax.Array]:
+        """Times within the SFTs, s since the epoch, and their weights in averages over the data: (D, n) float64 each.
+
+        Gauss-Legendre quadrature with `n_nodes` times in every SFT, or only in each `every`-th one.
+        """
+        nodes, node_weights = np.polynomial.legendre.leggauss(n_nodes)
+        time = self.start[:, ::every, None] + 0.5 * self.tsft * (1 + jnp.asarray(nodes))
+        weight = self.weight[:, ::every, None] * jnp.asarray(0.5 * node_weights)
+        shape = (time.shape[0], -1)
+        return time.reshape(shape), weight.reshape(shape)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.detectors)
+        if not is_concrete(self.epoch):
+            return f"Observation({names}; {self.ephemeris})"
+        first = float(self.middle - 0.5 * self.tspan)
+        start, end = int(self.epoch) + first, int(self.epoch) + first + float(self.tspan)
+        counts = np.sum(np.asarray(self.weight) > 0, axis=-1)
+        return f"Observation({names}; {counts} SFTs from GPS {start:.0f} to {end:.0f}; {self.ephemeris})"
+
+
+def is_concrete(x: object) -> bool:
+    """Whether a scalar is a known number, not traced or a placeholder in a tree of shapes or axes."""
+    return isinstance(x, (jax.Array, np.ndarray)) and not isinstance(x, jax.core.Tracer) and np.ndim(x) == 0
+
+
+def observation(
+    sfts: SFTs | str | Sequence[str],
+    start: TimeLike | None = None,
+    duration: DurationLike | None = None,
+    *,
+    timestamps: TimestampsLike | None = None,
+    tsft: DurationLike = 1800.0,
+    sqrt_sx: NoiseLike | None = None,
+    reftime: TimeLike | None = None,
+    ephemeris: EphemerisLike = "DE405",
+    fmin: FrequencyLike | None = None,
+    fmax: FrequencyLike | None = None,
+) -> Observation:
+    """When and where detectors observed: what `metric`, `mismatch`, `template_bank` and `predict_twoF` need.
+
+    Parameters
+    ----------
+    sfts : SFTs, or names of detectors
+        SFTs, which give the times and, without `sqrt_sx`, the noise; or detectors, such as ``["H1", "L1"]``, that
+        observe without gaps from `start` for `duration`, or at `timestamps`.
+    start, duration : float, Time or Quantity, optional
+        With names of detectors: GPS time of the first SFT and length of the data, s.
+    timestamps : sequence or mapping, optional
+        With names of detectors: start times of their SFTs, GPS s, or pairs (s, ns); one sequence for all detectors or
+        a mapping from detectors to sequences.
+    tsft : float or Quantity
+        With names of detectors: length of an SFT, s.
+    sqrt_sx : float, sequence or mapping, optional
+        Noise floor in 1/sqrt(Hz), one for all detectors or one for each. None estimates it from the SFTs. Without SFTs,
+        None gives equal weights, and `predict_twoF` refuses the observation.
+    reftime : float, str, Time or GPSTime, optional
+        Reference time of templates without one, GPS s; None means the start of the data.
+    ephemeris : str or two paths
+        See `load_ephemeris`.
+    fmin, fmax : float or Quantity, optional
+        With SFTs: the band in which the noise is estimated, Hz; None means that of the SFTs.
+
+    Returns
+    -------
+    Observation
+
+    Raises
+    ------
+    ValueError
+        If the times are missing or overlap, the noise floor cannot be estimated, or an argument is out of range.
+    """
+    if isinstance(sfts, SFTs):
+        if start is not None or duration is not None or timestamps is not None:
+            raise ValueError("start, duration and timestamps go with names of detectors: SFTs have times of their own.")
+        return _observation_of_sfts(sfts, sqrt_sx, reftime, ephemeris, fmin, fmax)
+    given = detector_names(sfts)
+    floor_of = dict(zip(given, given_sqrt_sx(given, sqrt_sx), strict=True))
+    names = tuple(sorted(given))
+    length = positive_seconds(tsft, "tsft")
+    times = start_times(names, start, duration, timestamps, length)
+    series = tuple(SFTSeries(name, *times[name], np.empty((len(times[name][0]), 0), np.complex64)) for name in names)
+    shell = SFTs(series, length, 0)  # times without bins
+    floors = [floor_of[name] for name in names]
+    psd = [np.full(len(s), 1.0 if floor is None else floor**2) for s, floor in zip(series, floors, strict=True)]
+    weights, mean_inverse = noise_weights(psd)
+    noise = None if None in floors else jnp.asarray(length * mean_inverse)
+    return observed(shell, weights, noise, Span.of(shell), reference_time(reftime, shell.start), ephemeris)
+
+
+def _observation_of_sfts(
+    sfts: SFTs,
+    sqrt_sx: NoiseLike | None,
+    reftime: TimeLike | None,
+    ephemeris: EphemerisLike,
+    fmin: FrequencyLike | None,
+    fmax: FrequencyLike | None,
+) -> Observation:
+    f = sfts.frequencies
+    low = f[0] if fmin is None else frequency(fmin, "fmin")
+    high = f[-1] if fmax is None else frequency(fmax, "fmax")
+    if not f[0] <= low <= high <= f[-1]:
+        raise ValueError(f"fmin={low} and fmax={high} must lie in the SFTs' band of {f[0]} to {f[-1]} Hz, in order.")
+    floors = given_sqrt_sx(sfts.detectors, sqrt_sx)
+    if sfts.n_bins < MEDIAN_BINS and None in floors:
+        raise ValueError(f"the noise floor needs {MEDIAN_BINS} bins and the SFTs hold {sfts.n_bins}: give sqrt_sx.")
+    band = slice(int(np.searchsorted(f, low)), int(np.searchsorted(f, high, side="right")))
+    band = slice(min(band.start, band.stop - 1), band.stop)
+    noise = [NoiseFloor(s, sfts.tsft, floor, band, band) for s, floor in zip(sfts, floors, strict=True)]
+    weights, mean_inverse = noise_weights(
+        [np.array([x.band_mean(x.psd(i)) for i in range(len(x.series))]) for x in noise]
+    )
+    reference = reference_time(reftime, sfts.start)
+    return observed(sfts, weights, jnp.asarray(sfts.tsft * mean_inverse), Span.of(sfts), reference, ephemeris)
+
+
+@dataclass(frozen=True)
+class Span:
+    """The time interval of the data or of a segment.
+
+    Attributes
+    ----------
+    epoch : int
+        GPS time from which times count, s.
+    start, length : float
+        Start, s since the epoch, and length, s.
+    """
+
+    epoch: int
+    start: float
+    length: float
+
+    @classmethod
+    def of(cls, sfts: SFTs) -> Span:
+        """From the start of the first SFT to the end of the last."""
+        epoch = sfts.start
+        start = float(min(s.since(epoch)[0] for s in sfts if len(s)))
+        end = float(max(s.since(epoch)[-1] for s in sfts if len(s))) + sfts.tsft
+        return cls(epoch, start, end - start)
+
+    @property
+    def end(self) -> float:
+        """s since the epoch."""
+        return self.start + self.length
+
+
+def observed(
+    sfts: SFTs,
+    weights: Sequence[np.ndarray],
+    sinv_tsft: jax.Array | None,
+    span: Span,
+    reftime: GPSTime,
+    ephemeris: EphemerisLike,
+) -> Observation:
+    """The observation of SFTs with given noise weights, (n_sfts,) float64 for each detector."""
+    epoch, reach = span.epoch, 2 * MAX_DELAY
+    start, end = span.start - reach - SEGMENT, span.end + reach + SEGMENT
+    margin = 2 * SEGMENT  # the ephemeris must extend beyond every piece of the trajectory
+    tables = load_ephemeris(ephemeris, epoch + start - margin, epoch + end + margin, epoch)
+    detectors = [get_detector(name) for name in sfts.detectors]
+    # as many SFTs as the span can hold without gaps
+    size = padded_size(max(int(span.length / sfts.tsft), *(len(w) for w in weights)))
+    starts = [s.since(epoch) if len(s) else np.array([span.start]) for s in sfts]
+    moments = [_moments(t[: len(w)], w, sfts.tsft, epoch) for t, w in zip(starts, weights, strict=True)]
+    return Observation(
+        trajectory=stack_trajectories([detector_trajectory(d, tables, start, end) for d in detectors]),
+        response=jnp.asarray(np.stack([d.response for d in detectors])),
+        moments=jnp.asarray(np.stack(moments)),
+        start=jnp.asarray(np.stack([np.pad(t, (0, size - len(t)), mode="edge") for t in starts])),
+        weight=jnp.asarray(np.stack([np.pad(w, (0, size - len(w))) for w in weights])),
+        tsft=jnp.asarray(sfts.tsft),
+        sinv_tsft=sinv_tsft,
+        middle=jnp.asarray(span.start + 0.5 * span.length),
+        tspan=jnp.asarray(span.length),
+        epoch=jnp.asarray(epoch, jnp.int64),
+        reftime=reftime,
+        detectors=sfts.detectors,
+        ephemeris=tables.name,
+    )
+
+
+def reference_time(reftime: TimeLike | None, start: int) -> GPSTime:
+    """The given reference time, or by default the start of the data."""
+    return gps_time(start if reftime is None else reftime, "reftime")
+
+
+def _moments(starts: np.ndarray, weights: np.ndarray, tsft: float, epoch: int) -> np.ndarray:
+    """Weighted sum over SFTs of the mean of h h^T, h the five sidereal harmonics: (5, 5) float64.
+
+    Three Gauss-Legendre nodes per SFT integrate the products, of up to four turns per day, to 1e-8 for 1800 s.
+    """
+    nodes, node_weights = np.polynomial.legendre.leggauss(3)
+    t = starts[:, None] + 0.5 * tsft * (1 + nodes)
+    h = np.stack(harmonics_of(np, sidereal_time(epoch, t)), axis=-1)
+    return np.einsum("j,q,jqm,jqn->mn", weights, 0.5 * node_weights, h, h)

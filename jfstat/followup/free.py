@@ -1,0 +1,72 @@
+"""The parameters that are fitted to candidates, and the limits set to some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+
+from jfstat.parameters import unit
+from jfstat.validation import in_unit
+
+if TYPE_CHECKING:
+    from jfstat.validation import NumberLike
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class FreeParameters:
+    """Parameters to fit, p of them, and limits of m of these; the same for all candidates.
+
+    Attributes
+    ----------
+    low, high : (m,) float64
+        The limits, in the units of `jfstat.parameters.unit`.
+    names : tuple of p str, static
+    bounded : tuple of m str, static
+        Those with limits.
+    """
+
+    low: np.ndarray | jax.Array
+    high: np.ndarray | jax.Array
+    names: tuple[str, ...] = field(metadata=dict(static=True))
+    bounded: tuple[str, ...] = field(metadata=dict(static=True))
+
+    @classmethod
+    def within(
+        cls, names: tuple[str, ...], bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None
+    ) -> FreeParameters:
+        """The parameters `names` with the limits that a user gave.
+
+        Raises
+        ------
+        ValueError
+            If `bounds` is no mapping to pairs low < high of finite numbers, or names another parameter.
+        """
+        if bounds is not None and not isinstance(bounds, Mapping):
+            raise ValueError(f"bounds must be a mapping from parameters to (low, high), not {type(bounds).__name__}.")
+        limits = [_limits(name, pair, names) for name, pair in (bounds or {}).items()]
+        pairs = np.array(limits, np.float64).reshape(-1, 2)
+        return cls(pairs[:, 0], pairs[:, 1], names, tuple(bounds or ()))
+
+    def without(self, dropped: tuple[str, ...]) -> FreeParameters:
+        """The same without some of the parameters."""
+        names = tuple(name for name in self.names if name not in dropped)
+        kept = np.array([name in names for name in self.bounded], bool)
+        bounded = tuple(name for name in self.bounded if name in names)
+        return FreeParameters(self.low[kept], self.high[kept], names, bounded)
+
+
+def _limits(name: str, pair: tuple[NumberLike, NumberLike], names: tuple[str, ...]) -> tuple[float, float]:
+    """Low and high of one parameter, as numbers."""
+    if name not in names:
+        raise ValueError(f"bounds has {name!r}, which is not refined: choose from {', '.join(names)}.")
+    if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+        raise ValueError(f"bounds of {name} must be (low, high), not {pair!r}.")
+    low, high = (float(in_unit(x, f"bounds of {name}", unit(name))) for x in pair)
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise ValueError(f"bounds of {name} must be finite and low < high, not {low} and {high}: fix it instead.")
+    return low, high

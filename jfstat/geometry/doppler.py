@@ -1,0 +1,64 @@
+"""How far a signal's frequency moves in the detectors' frame, by Doppler shifts and spin-down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import factorial
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from jfstat.geometry.orbit import orbit_speed
+from jfstat.geometry.source import spin_drift
+from jfstat.templates import Orbit
+
+EARTH_SPEED = 1.06e-4
+"""Largest speed of a detector relative to the SSB in units of c: 1.05 (2 pi AU/yr + Earth's rotation)/c."""
+USUAL_F1DOT, MAX_USUAL_DRIFT = 1e-9, 0.02
+"""Where no range is given: the spin-down allowed for, Hz/s, and the limit on the drift that it causes, Hz."""
+
+
+def doppler_speed(orbit: Orbit | None) -> jax.Array:
+    """Largest relative shift of a frequency between source and detector; shaped like the orbit's fields."""
+    return jnp.asarray(EARTH_SPEED) if orbit is None else EARTH_SPEED + orbit_speed(orbit) * (1 + EARTH_SPEED)
+
+
+def at_detector(low: ArrayLike, high: ArrayLike, speed: ArrayLike) -> tuple[jax.Array, jax.Array]:
+    """Lowest and highest frequency at the detectors, Hz, of signals between `low` and `high` at the source."""
+    return jnp.asarray(low) * (1 - jnp.asarray(speed)), jnp.asarray(high) * (1 + jnp.asarray(speed))
+
+
+def drift_during(fkdot: jax.Array, first: ArrayLike, last: ArrayLike) -> tuple[jax.Array, jax.Array]:
+    """Lowest and highest drift of a template's frequency during the data, Hz, among start, middle and end.
+
+    Parameters
+    ----------
+    fkdot : (n,) float64
+    first, last : () float64
+        Start and end of the data, s since the template's reference time.
+    """
+    first, last = jnp.asarray(first), jnp.asarray(last)
+    drift = spin_drift(fkdot, jnp.stack([first, 0.5 * (first + last), last]))
+    return jnp.min(drift), jnp.max(drift)
+
+
+def drift_range(fdots: Sequence[tuple[float, float]] | None, first: float, last: float) -> tuple[float, float]:
+    """Lowest and highest drift of the frequency during the data, Hz, for ranges of spin-downs.
+
+    Parameters
+    ----------
+    fdots : sequence of (low, high) or None
+        Ranges of f1dot, f2dot, ..., Hz/s^k; None for the default one.
+    first, last : float
+        Start and end of the data, s since the reference time.
+    """
+    times = [first, last, min(max(0.0, first), last)]
+    if fdots is None:
+        usual = min(USUAL_F1DOT * max(abs(t) for t in times), MAX_USUAL_DRIFT)
+        return -usual, usual
+    low = high = 0.0
+    for k, extremes in enumerate(fdots, start=1):
+        drifts = [f * t**k / factorial(k) for f in extremes for t in times]
+        low, high = low + min(drifts), high + max(drifts)
+    return min(low, 0.0), max(high, 0.0)

@@ -1,0 +1,124 @@
+"""What a search is asked to compute: data, templates, which values to keep, and which share of the work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.checks import check_template
+from jfstat.data.fit import fit
+from jfstat.data.fstatdata import FstatData
+from jfstat.searching.reduce.keep import Keep
+from jfstat.templates import Doppler
+from jfstat.times import GPSTime
+from jfstat.validation import is_whole
+
+Identity: TypeAlias = dict[str, Any]
+"""What distinguishes a search from others, by name, as JSON can hold it; see `session.checkpoint.identity`."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """Unit i of the n units into which a search is divided, 1 <= i <= n.
+
+    Raises
+    ------
+    ValueError
+        If i and n are not whole numbers with 1 <= i <= n.
+    """
+
+    i: int
+    n: int
+
+    def __post_init__(self) -> None:
+        if not (is_whole(self.i) and is_whole(self.n) and 1 <= self.i <= self.n):
+            raise _bad_unit((self.i, self.n))
+        object.__setattr__(self, "i", int(self.i))
+        object.__setattr__(self, "n", int(self.n))
+
+    @classmethod
+    def of(cls, unit: object) -> Share:
+        """The share that a user's pair (i, n) names."""
+        if not (isinstance(unit, tuple) and len(unit) == 2):
+            raise _bad_unit(unit)
+        return cls(*unit)
+
+    def range(self, n_jobs: int) -> tuple[int, int]:
+        """First job of the share and the one after its last, of `n_jobs` in all."""
+        return n_jobs * (self.i - 1) // self.n, n_jobs * self.i // self.n
+
+
+def _bad_unit(unit: object) -> ValueError:
+    return ValueError(f"unit must be (i, n) with 1 <= i <= n, not {unit!r}: (3, 64) is the third of 64.")
+
+
+class Work(NamedTuple):
+    """What a search is asked to compute.
+
+    Attributes
+    ----------
+    data : FstatData
+    stack : Doppler
+        The bank, NumPy leaves of one leading axis.
+    keep : Keep
+    share : Share or None
+        None for all the work, undivided. The only unit of one, (1, 1), is a unit too, whose table `merge` takes.
+    """
+
+    data: FstatData
+    stack: Doppler
+    keep: Keep
+    share: Share | None
+
+    @property
+    def reftime(self) -> GPSTime:
+        """GPS time at which the templates hold."""
+        reftime = self.stack.reftime
+        return self.data.observation.reftime if reftime is None else reftime.common
+
+    def jobs(self, n_jobs: int) -> tuple[int, int]:
+        """First job to do and the one after the last, of `n_jobs` in the whole search."""
+        return (0, n_jobs) if self.share is None else self.share.range(n_jobs)
+
+    @property
+    def unit(self) -> list[int] | None:
+        """The share as in tables and checkpoints."""
+        return None if self.share is None else [self.share.i, self.share.n]
+
+
+def stacked_bank(bank: object) -> Doppler:
+    """The bank as NumPy arrays with exactly one leading axis, on the host, where it is divided into batches.
+
+    Raises
+    ------
+    ValueError
+        If it is no Doppler, holds no templates, or its templates have different reference times.
+    """
+    if not isinstance(bank, Doppler):
+        raise ValueError(
+            f"bank must be a jfstat.Doppler, one or a stack, not {type(bank).__name__}: see jfstat.template_bank."
+        )
+    if np.size(bank.alpha) == 0:
+        raise ValueError("bank holds no templates: give at least one.")
+    if bank.reftime is not None:
+        _ = bank.reftime.common  # a table has one reference time
+    return jax.tree.map(
+        lambda x: np.asarray(x).reshape(-1, *np.shape(x)[np.ndim(bank.alpha) :]), bank
+    )  # a Doppler's leaves have the same batch axes
+
+
+def check_all_fit(data: FstatData, stack: Doppler) -> None:
+    """Raise a ValueError for the first template of a stack that does not fit the data."""
+    first = int(jnp.argmax(_beyond(data, stack) > 0))
+    point = jax.tree.map(lambda x: jnp.asarray(x[first]), stack)
+    check_template("bank", point)
+    data.check(point, band=True)
+
+
+def _beyond(data: FstatData, stack: Doppler) -> jax.Array:
+    """How far each template lies beyond what the data allow, (n,); positive where it does not fit, see `fit`."""
+    return jnp.max(jnp.stack(jax.vmap(fit, (None, 0, None))(data, stack, True)), axis=0)

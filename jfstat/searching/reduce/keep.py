@@ -1,0 +1,94 @@
+"""Which values of 2F a search keeps: the loudest of all, those above a threshold, or both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from jfstat.validation import is_number, is_whole
+
+FIRST_KEPT = 1024
+"""Values first asked for from a batch if only a threshold limits them; more if all of these exceed it."""
+
+
+class Peaks(NamedTuple):
+    """Values of 2F that are kept, loudest first.
+
+    Attributes
+    ----------
+    twoF : (k,) float32
+    template : (k,) int64
+        Index into the bank.
+    frequency : (k,) int64
+        Index into ``data.frequencies``.
+    """
+
+    twoF: np.ndarray
+    template: np.ndarray
+    frequency: np.ndarray
+
+
+NO_PEAKS = Peaks(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Which values to keep: at most the `top` loudest, and none below `threshold`; one of the two may be None.
+
+    Parameters
+    ----------
+    top : int or None
+    threshold : float or None
+
+    Raises
+    ------
+    ValueError
+        If both are None or one is out of range.
+    """
+
+    top: int | None
+    threshold: float | None
+
+    def __post_init__(self) -> None:
+        top, threshold = self.top, self.threshold
+        if top is None and threshold is None:
+            raise ValueError("top and threshold are both None: give one, or everything would be kept.")
+        if top is not None and (not is_whole(top) or top < 1):
+            raise ValueError(f"top must be a whole number of at least 1, not {top!r}: say how many candidates to keep.")
+        if threshold is not None and not is_number(threshold):
+            raise ValueError(f"threshold must be a finite number or None, not {threshold!r}: give a value of 2F.")
+        # plain numbers, which JSON can hold
+        object.__setattr__(self, "top", None if top is None else int(top))
+        object.__setattr__(self, "threshold", None if threshold is None else float(threshold))
+
+    def merged(self, first: Peaks, second: Peaks) -> Peaks:
+        """The peaks to keep of two sets.
+
+        Equal values are in the order of template and frequency, and a peak that is in both sets counts once, so the
+        result of merging many sets does not depend on the order.
+        """
+        both = Peaks(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
+        if self.threshold is not None:
+            both = Peaks(*(x[both.twoF >= self.threshold] for x in both))
+        order = np.lexsort((both.frequency, both.template, -both.twoF))
+        _, once = np.unique((both.template << 32) + both.frequency, return_index=True)
+        order = order[np.isin(order, once)] if len(once) < len(order) else order
+        return Peaks(*(x[order[: self.top]] for x in both))
+
+    def first_asked(self, n_values: int) -> int:
+        """How many of a batch's values to ask the device for first."""
+        return min(FIRST_KEPT if self.top is None else self.top, n_values)
+
+    def overflows(self, twoF: np.ndarray, asked: int, n_values: int) -> bool:
+        """Whether a batch may have more values to keep than the device was asked for.
+
+        Parameters
+        ----------
+        twoF : (asked,) ndarray
+            The loudest values of the batch, loudest first.
+        asked, n_values : int
+            How many values the device was asked for, and how many the batch has.
+        """
+        return self.top is None and asked < n_values and bool(twoF[-1] >= self.threshold)

@@ -1,0 +1,62 @@
+"""The loudest values of a batch of templates, computed by a backend as one program.
+
+2F itself is not stored: it is reduced to the maxima of short rows of bins as it is computed, and only the rows with the
+largest maxima are then looked at again. The same pass takes a histogram and the maxima of sections of the spectrum.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.reproducible import ONE_THREAD
+from jfstat.statistic.backends.backend import Backend, Loudest
+from jfstat.statistic.bins import counted_bins
+from jfstat.templates import Doppler
+
+
+@partial(jax.jit, static_argnames=("keep", "backend", "same_source"), compiler_options=ONE_THREAD)
+def loudest(
+    data: FstatData,
+    points: Doppler,
+    n_valid: jax.Array | int,
+    keep: int,
+    backend: Backend,
+    same_source: bool = False,
+    first_bin: jax.Array | int = 0,
+) -> Loudest:
+    """The `keep` largest values of 2F of a batch of templates, exactly, and tallies of all values.
+
+    Parameters
+    ----------
+    data : FstatData
+    points : Doppler
+        A stack of B templates that fit the data.
+    n_valid : int
+        Templates from this one on are padding and do not count.
+    keep : int
+        Static.
+    backend : Backend
+        Static.
+    same_source : bool
+        Static. Whether all templates have the sky position, orbit and reference time of the first: the data are then
+        resampled once, and only the spin-down is taken off for each template.
+    first_bin : int
+        Bins of the band before this one do not count.
+    """
+    return loudest_within(data, points, n_valid, keep, backend, same_source, first_bin)
+
+
+def loudest_within(
+    data: FstatData,
+    points: Doppler,
+    n_valid: jax.Array | int,
+    keep: int,
+    backend: Backend,
+    same_source: bool,
+    first_bin: jax.Array | int,
+) -> Loudest:
+    """The same within a larger program, which is to be compiled with `reproducible.ONE_THREAD`."""
+    return backend.reduced(data, points, counted_bins(data, points, n_valid, first_bin), keep, same_source)

@@ -1,0 +1,73 @@
+"""Start times of SFTs from a start and a duration, or from timestamps of each detector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from jfstat.times import TimeLike, gps_time
+from jfstat.validation import DurationLike, seconds
+
+TimestampsLike = ArrayLike | Mapping[str, ArrayLike]
+"""Start times, GPS s or pairs (s, ns): one sequence for all detectors, or one for each by its name."""
+
+
+def start_times(
+    names: Sequence[str],
+    start: TimeLike | None,
+    duration: DurationLike | None,
+    timestamps: TimestampsLike | None,
+    tsft: float,
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Whole seconds and nanoseconds of the SFTs' start times, by detector: (n,) int64 each.
+
+    Parameters
+    ----------
+    names : sequence of str
+    start, duration, timestamps
+        See `jfstat.observation`.
+    tsft : float
+        s.
+
+    Raises
+    ------
+    ValueError
+        If times are missing, not numbers, or so close that SFTs overlap.
+    """
+    if timestamps is None:
+        if start is None or duration is None:
+            raise ValueError("start and duration are missing: give both, or timestamps.")
+        count = int(seconds(duration, "duration") // tsft)
+        if count < 1:
+            raise ValueError(f"duration is shorter than one SFT of {tsft:g} s: give at least that.")
+        times: dict[str, Any] = dict.fromkeys(names, float(gps_time(start, "start")) + tsft * np.arange(count))
+    elif isinstance(timestamps, Mapping):
+        if set(timestamps) != set(names):
+            raise ValueError(f"timestamps are of {sorted(timestamps)}, detectors of {list(names)}: give the same ones.")
+        times = {name: np.asarray(timestamps[name]) for name in names}
+    else:
+        times = dict.fromkeys(names, np.asarray(timestamps))
+    split = {}
+    for name, t in times.items():
+        gps, gps_ns = _split(t)
+        if gps is None or gps_ns is None:
+            raise ValueError(f"timestamps of {name} must be a sequence of finite GPS times in s, or of pairs (s, ns).")
+        if np.any(np.diff(gps) + 1e-9 * np.diff(gps_ns) < tsft - 1e-6):
+            raise ValueError(f"timestamps of {name} must increase by at least tsft={tsft:g} s: SFTs must not overlap.")
+        split[name] = gps, gps_ns
+    return split
+
+
+def _split(times: np.ndarray) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
+    """Whole seconds and nanoseconds, (n,) int64, of GPS seconds or pairs (s, ns); (None, None) if they are neither."""
+    if times.ndim == 2 and times.shape[1] == 2 and times.dtype.kind in "iu":
+        gps, gps_ns = times[:, 0].astype(np.int64), times[:, 1].astype(np.int64)
+        return (gps, gps_ns) if len(gps) and np.all((gps_ns >= 0) & (gps_ns < 10**9)) else (None, None)
+    t = np.asarray(times, float)
+    if t.ndim != 1 or len(t) == 0 or not np.isfinite(t).all():
+        return None, None
+    gps = np.floor(t + 5e-10).astype(np.int64)
+    return gps, np.round(np.maximum(t - gps, 0) * 1e9).astype(np.int64)

@@ -1,0 +1,65 @@
+"""Choosing a backend: by name, or the fastest that is usable."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import lru_cache
+from importlib import import_module
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import device_of
+from jfstat.statistic.backends.backend import Backend
+
+PACKAGE = "jfstat.statistic.backends"
+CLASSES = {"triton": ("triton.backend", "Triton"), "library": ("library", "Library")}
+"""Module and class of each backend by its name, the fastest first. A module is imported when its backend is chosen,
+because ``triton`` needs Pallas, which not every installation can import."""
+NAMES = tuple(CLASSES)
+
+
+@lru_cache
+def backend_named(name: str) -> Backend:
+    """The backend with this name.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or it cannot be imported.
+    """
+    if name not in NAMES:
+        listed = ", ".join(map(repr, NAMES))
+        raise ValueError(f"backend must be None or one of {listed}, not {name!r}: None takes the fastest one.")
+    module, kind = CLASSES[name]
+    try:
+        return getattr(import_module(f"{PACKAGE}.{module}"), kind)()
+    except ImportError as error:
+        raise ValueError(f"backend {name!r} cannot be imported here ({error}): use the backend 'library'.") from error
+
+
+def backend_for(data: FstatData, name: str | None = None) -> Backend:
+    """The backend that computes 2F of some data.
+
+    Parameters
+    ----------
+    data : FstatData
+    name : str, optional
+        By default the fastest one that the data's device can use.
+
+    Raises
+    ------
+    ValueError
+        If there is no such backend, or it cannot compute these data on their device.
+    """
+    device = device_of(data)
+    if name is None and device.platform != "cpu":  # on a CPU, do not import what needs a GPU
+        for known in NAMES:
+            with suppress(ValueError):
+                return backend_for(data, known)
+    name = "library" if name is None else name
+    backend = backend_named(name)
+    if not backend.usable(data.layout, device):
+        raise ValueError(
+            f"backend {name!r} cannot compute these data on {device.device_kind}: it needs {backend.needs}; use the "
+            "backend 'library', or None for the fastest one."
+        )
+    return backend

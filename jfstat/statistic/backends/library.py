@@ -1,0 +1,176 @@
+"""The `library` backend: 2F by XLA and the platform's FFT library, on any device; the reference for the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from jfstat.data.bandseries import Layout
+from jfstat.data.fstatdata import FstatData
+from jfstat.maths.lengths import largest_divisor
+from jfstat.statistic.backends.backend import (
+    Device,
+    Loudest,
+    Stage,
+    StageBytes,
+    first_without_spin_down,
+    nodes_per_template,
+)
+from jfstat.statistic.backends.reduction import (
+    ROW,
+    histogram_of,
+    largest,
+    largest_of_rows,
+    largest_of_sections,
+)
+from jfstat.statistic.bins import counted_bins, counts
+from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
+from jfstat.statistic.resample import BlockCubics, Resampled, interpolated, resampled, spun_down, timing
+from jfstat.statistic.spectrum import bin_numbers, folded, spectra
+from jfstat.templates import Doppler
+
+NODE_BYTES = 5000
+"""Memory for each node of the timing, measured."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """2F by XLA and the platform's FFT library; see `backend.Backend`."""
+
+    name: ClassVar[str] = "library"
+    needs: ClassVar[str] = "nothing but JAX"
+
+    def usable(self, layout: Layout, device: Device) -> bool:
+        """Always."""
+        return True
+
+    def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
+        """Upper limit of the device memory per template of a batch.
+
+        Per sample: 8 bytes of interpolated series for each detector, 32 of four folded series, 32 of their transforms,
+        and 32 of the FFT library's work space.
+        """
+        per_sample = 8 * n_detectors + 96
+        nodes = nodes_per_template(layout, n_detectors, orbit)
+        return layout.n_blocks * layout.block * per_sample + nodes * NODE_BYTES
+
+    def largest_batch(self, layout: Layout) -> int:
+        """Number of templates whose rows of values can be indexed with 32 bits."""
+        return (2**31 - 1) // (2 * layout.n_fft // _row(layout))
+
+    def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
+        """First the maxima of rows of bins, then all values of the rows with the largest maxima."""
+        layout = data.layout
+        n, row = points.alpha.shape[0], _row(layout)
+        n_rows = layout.n_fft // row
+        spectrum = _spectra(data, points, same_source)
+        values = _two_f_of_entries(data, points, spectrum, bins)
+        tops = jnp.max(values.reshape(n, 2, n_rows, row), axis=-1)
+
+        _, chosen = largest(tops.reshape(-1), min(keep, tops.size))
+        chosen = chosen.astype(jnp.int32)
+        template, odd, place = chosen // (2 * n_rows), chosen // n_rows % 2, chosen % n_rows
+        entries = place[:, None] * row + jnp.arange(row, dtype=jnp.int32)
+        fa, fb = (spectrum[template[:, None], i, odd[:, None], entries] for i in range(2))
+        own = AntennaMatrix(*(x[template][:, None] for x in _matrices(data, points)))
+        number = bin_numbers(layout, odd[:, None], entries)
+        value = jnp.where(counts(number, *bins[:, template, None]), two_f(fa, fb, own), -jnp.inf)
+        best = largest_of_rows(value, template[:, None], number, keep)
+        return Loudest(*best, histogram_of(values.reshape(-1, row)), largest_of_sections(layout, values))
+
+    def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
+        """The largest 2F over the band of each template, (B,) float32."""
+        return _maxima(data, points, _spectra(data, points, same_source))
+
+    def stages(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[Stage, ...]:
+        """Geometry, interpolation, spin-down where templates share a source, folding, FFT, and 2F with its maxima."""
+        batch, size = points.alpha.shape[0], StageBytes(data)
+        resampling = (
+            (
+                Stage("geometry", _geometry_once, size.cubics),
+                Stage("interpolation", _interpolation_once, size.filtered + size.cubics + size.series),
+                Stage("spin-down", _spin_down, (1 + batch) * size.series),
+            )
+            if same_source
+            else (
+                Stage("geometry", _geometry, batch * size.cubics),
+                Stage("interpolation", _interpolation, size.filtered + batch * (size.cubics + size.series)),
+            )
+        )
+        return (
+            *resampling,
+            Stage("folding", _folding, batch * (size.series + size.transforms)),
+            Stage("fft", _fft, batch * 2 * size.transforms),
+            Stage("2F and maxima", _maxima, batch * size.searched),
+        )
+
+
+def _row(layout: Layout) -> int:
+    """Number of neighbouring entries of a spectrum whose maximum is taken first."""
+    return largest_divisor(layout.n_fft, ROW)
+
+
+def _spectra(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
+    """Fa and Fb of a batch, (B, 2, 2, n_fft) complex64."""
+    if same_source:
+        one = resampled(data, first_without_spin_down(points))
+        series = jax.vmap(spun_down, (None, 0, None))(data, points, one)
+    else:
+        series = jax.vmap(resampled, (None, 0))(data, points)
+    return jax.vmap(lambda s: spectra(s, data.layout))(series)
+
+
+def _matrices(data: FstatData, points: Doppler) -> AntennaMatrix:
+    return jax.vmap(lambda point: total_matrix(antenna_matrix(data.observation, point)))(points)
+
+
+def _two_f_of_entries(data: FstatData, points: Doppler, spectrum: jax.Array, bins: jax.Array) -> jax.Array:
+    """2F at the entries of spectra, (B, 2, n_fft); -inf for those that do not count."""
+    entries = jnp.arange(data.layout.n_fft, dtype=jnp.int32)
+    number = bin_numbers(data.layout, jnp.arange(2, dtype=jnp.int32)[:, None], entries)
+    values = jax.vmap(lambda s, m: two_f(s[0], s[1], m))(spectrum, _matrices(data, points))
+    return jnp.where(counts(number, *bins[:, :, None, None]), values, -jnp.inf)
+
+
+@jax.jit
+def _geometry(data: FstatData, points: Doppler, _: None) -> BlockCubics:
+    return jax.vmap(timing, (None, 0))(data, points)
+
+
+@jax.jit
+def _interpolation(data: FstatData, points: Doppler, cubics: BlockCubics) -> Resampled:
+    return jax.vmap(interpolated, (None, 0, 0))(data, points, cubics)
+
+
+@jax.jit
+def _geometry_once(data: FstatData, points: Doppler, _: None) -> BlockCubics:
+    return timing(data, first_without_spin_down(points))
+
+
+@jax.jit
+def _interpolation_once(data: FstatData, points: Doppler, cubics: BlockCubics) -> Resampled:
+    return interpolated(data, first_without_spin_down(points), cubics)
+
+
+@jax.jit
+def _spin_down(data: FstatData, points: Doppler, series: Resampled) -> Resampled:
+    return jax.vmap(spun_down, (None, 0, None))(data, points, series)
+
+
+@jax.jit
+def _folding(data: FstatData, points: Doppler, series: Resampled) -> jax.Array:
+    return jax.vmap(lambda z: folded(z, data.layout))(series)
+
+
+@jax.jit
+def _fft(data: FstatData, points: Doppler, z: jax.Array) -> jax.Array:
+    return jnp.fft.fft(z)
+
+
+@jax.jit
+def _maxima(data: FstatData, points: Doppler, spectrum: jax.Array) -> jax.Array:
+    bins = counted_bins(data, points, points.alpha.shape[0])
+    return jnp.max(_two_f_of_entries(data, points, spectrum, bins), axis=(1, 2))

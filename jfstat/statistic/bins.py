@@ -1,0 +1,57 @@
+"""The bins of the band that count for a template."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.geometry.doppler import doppler_speed
+from jfstat.templates import Doppler
+
+
+def counts(number: jax.Array, first: jax.Array, last: jax.Array) -> jax.Array:
+    """Whether bins are among those that count, from the first to the last.
+
+    Parameters
+    ----------
+    number : (...) int32
+        Indices into ``data.frequencies``, possibly beyond its ends, as from `spectrum.bin_numbers`.
+    first, last : int32
+        Shapes that broadcast with `number`; none counts where `last` is less than `first`.
+    """
+    return (number >= first) & (number <= last)
+
+
+def covered_bins(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]:
+    """First and last bin that stay inside the pass band for a template, () int32; all bins without an orbit."""
+    last_bin = data.layout.n_frequencies - 1
+    if point.orbit is None:
+        return jnp.asarray(0, jnp.int32), jnp.asarray(last_bin, jnp.int32)
+    numbers = data.band
+    spacing = 0.5 / data.observation.tspan
+    speed = doppler_speed(point.orbit)
+    low = (numbers.pass_low - numbers.slack) / (1 - speed)
+    high = (numbers.pass_high + numbers.slack) / (1 + speed)
+    first, last = jnp.ceil((low - numbers.fmin) / spacing), jnp.floor((high - numbers.fmin) / spacing)
+    return jnp.clip(first, 0, last_bin + 1).astype(jnp.int32), jnp.clip(last, -1, last_bin).astype(jnp.int32)
+
+
+def counted_bins(
+    data: FstatData, points: Doppler, n_valid: jax.Array | int, first_bin: jax.Array | int = 0
+) -> jax.Array:
+    """First and last bin that count, for each template of a stack: (2, B) int32.
+
+    Parameters
+    ----------
+    data : FstatData
+    points : Doppler
+        A stack of B templates.
+    n_valid : int
+        Templates from this one on are padding: none of their bins counts.
+    first_bin : int
+        Bins before this one do not count.
+    """
+    first, last = jax.vmap(covered_bins, (None, 0))(data, points)
+    last = jnp.where(jnp.arange(points.alpha.shape[0]) < jnp.asarray(n_valid, jnp.int64), last, -1)
+    return jnp.stack([jnp.maximum(first, first_bin).astype(jnp.int32), last])

@@ -1,0 +1,165 @@
+"""GPS times that are exact to the nanosecond and are leaves of pytrees, so that they can be traced and stacked."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Union
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.validation import NumberLike, in_unit, require_x64
+
+if TYPE_CHECKING:
+    from astropy.time import Time
+
+BILLION = 10**9
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class GPSTime:
+    """A GPS time as whole seconds and nanoseconds, exact like LALSuite's LIGOTimeGPS.
+
+    Attributes
+    ----------
+    seconds, nanoseconds : (...) float64
+        Whole numbers, 0 <= nanoseconds < 1e9. They are float64, which is exact for whole numbers up to 9e15, because
+        `jax.grad` refuses integer leaves. Derivatives with respect to them are zero.
+    """
+
+    seconds: jax.Array
+    nanoseconds: jax.Array
+
+    def since(self, epoch: jax.Array | int) -> jax.Array:
+        """Seconds since a whole GPS second, (...) float64; the whole seconds are subtracted exactly."""
+        epoch = jnp.asarray(epoch, jnp.int64).astype(jnp.float64)
+        seconds, nanoseconds = jax.lax.stop_gradient((self.seconds, self.nanoseconds))
+        return (seconds - epoch) + 1e-9 * nanoseconds
+
+    @property
+    def concrete(self) -> bool:
+        """Whether the values are known, not traced."""
+        return not any(isinstance(x, jax.core.Tracer) for x in (self.seconds, self.nanoseconds))
+
+    @property
+    def common(self) -> GPSTime:
+        """The time that all templates of a stack have, scalar.
+
+        Raises
+        ------
+        ValueError
+            If they differ, since a table has one reference time.
+        """
+        whole, rest = np.unique(np.asarray(self.seconds)), np.unique(np.asarray(self.nanoseconds))
+        if len(whole) != 1 or len(rest) != 1:
+            raise ValueError("reftime differs between templates of one stack: give all of them one reference time.")
+        return GPSTime(jnp.asarray(whole[0]), jnp.asarray(rest[0]))
+
+    @property
+    def plain(self) -> int | float:
+        """The `common` time as a number: an int for a whole second, otherwise a float (right to 1.2e-7 s)."""
+        time = self.common
+        whole, rest = float(time.seconds), float(time.nanoseconds)
+        return int(whole) if rest == 0 else whole + 1e-9 * rest
+
+    def __int__(self) -> int:
+        return int(self.plain)
+
+    def __float__(self) -> float:
+        return float(self.plain)
+
+    def __eq__(self, other: object) -> bool:
+        try:
+            other = gps_time(other, "other")  # type: ignore[arg-type]
+        except ValueError:
+            return NotImplemented
+        pairs = ((self.seconds, other.seconds), (self.nanoseconds, other.nanoseconds))
+        return all(bool(np.all(np.asarray(x) == np.asarray(y))) for x, y in pairs)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    __array_ufunc__ = None  # so that NumPy numbers use the operators below
+
+    def __sub__(self, other: TimeLike) -> jax.Array:
+        """Difference from another GPS time, s."""
+        other = gps_time(other, "other")
+        return (self.seconds - other.seconds) + 1e-9 * (self.nanoseconds - other.nanoseconds)
+
+    def __rsub__(self, other: TimeLike) -> jax.Array:
+        return -(self - other)
+
+    def __add__(self, seconds: float) -> GPSTime:
+        """The time so many seconds later."""
+        later = gps_time(seconds, "seconds")
+        nanoseconds = self.nanoseconds + later.nanoseconds
+        carry = jnp.floor(nanoseconds / BILLION)
+        return GPSTime(self.seconds + later.seconds + carry, nanoseconds - carry * BILLION)
+
+    __radd__ = __add__
+
+    def __str__(self) -> str:
+        return str(self.plain) if self.concrete else repr(self)
+
+
+TimeLike = Union[NumberLike, str, "Time", GPSTime]
+"""A GPS time in s, or an astropy Time: see `gps_time`."""
+
+
+def gps_time(x: TimeLike, name: str) -> GPSTime:
+    """A GPS time from a number, an array of numbers, a decimal string, an astropy Time or a GPSTime.
+
+    Times are rounded to the nearest nanosecond. A single float64 has a resolution of only 1.2e-7 s; strings and Times,
+    which are two float64, are exact.
+
+    Raises
+    ------
+    ValueError
+        If it is not a finite time, or 64-bit mode is off.
+    """
+    require_x64()
+    if isinstance(x, GPSTime):
+        return x
+    if isinstance(x, str):
+        return _from_text(x, name)
+    if hasattr(x, "gps"):  # an astropy Time, whose two parts together are exact to the nanosecond
+        return _split(*_time_parts(x))
+    x = in_unit(x, name, "s")
+    if isinstance(x, jax.core.Tracer):
+        whole = jnp.floor(x.astype(jnp.float64))
+        return GPSTime(whole, jnp.round((x.astype(jnp.float64) - whole) * BILLION))
+    try:
+        values = np.asarray(x)
+        whole = values.astype(np.int64) if values.dtype.kind in "iu" else np.floor(values.astype(np.float64))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a GPS time in s, not {x!r}: give a number or an astropy Time.") from error
+    if not np.isfinite(whole).all():
+        raise ValueError(f"{name} must be a GPS time in s, not {x!r}: give a finite number.")
+    return _split(whole, values - whole)
+
+
+def _split(whole: np.ndarray, rest: np.ndarray) -> GPSTime:
+    nanoseconds = np.round(np.asarray(rest, np.float64) * BILLION)
+    carry = np.floor(nanoseconds / BILLION)
+    seconds = np.asarray(whole, np.float64) + carry
+    return GPSTime(jnp.asarray(seconds), jnp.asarray(nanoseconds - carry * BILLION))
+
+
+def _time_parts(x: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Whole GPS seconds and the rest of an astropy Time, each (...) float64."""
+    zero = type(x)(0, format="gps")
+    days = x.tai - zero.tai  # a TimeDelta: days in two float64
+    whole = np.floor(days.jd1 * 86400.0)
+    rest = (days.jd1 * 86400.0 - whole) + days.jd2 * 86400.0
+    carry = np.floor(rest)
+    return whole + carry, rest - carry
+
+
+def _from_text(text: str, name: str) -> GPSTime:
+    whole, _, rest = text.strip().partition(".")
+    sign = whole.startswith("-")
+    if not whole.lstrip("-").isdigit() or (rest and not rest.isdigit()) or sign:
+        raise ValueError(f"{name} must be a GPS time in s, not {text!r}: write seconds as a decimal number.")
+    return _split(np.asarray(int(whole)), np.asarray(int(rest[:9].ljust(9, "0")) / BILLION if rest else 0.0))

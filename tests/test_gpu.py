@@ -1,0 +1,252 @@
+"""The kernels of the `triton` backend, compiled for a GPU, against `twoF_band` bin by bin.
+
+    python -m pytest -o addopts= -m gpu tests/test_gpu.py
+
+runs them on all GPUs that JAX sees, in some minutes; ``-o addopts=`` does without pytest-xdist. Where there is no GPU
+they are skipped, unless the environment variable JFSTAT_INTERPRET_KERNELS is set: Pallas then interprets the kernels,
+slowly and on less data.
+"""
+
+import dataclasses
+import os
+import sys
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh
+
+import jfstat
+from jfstat.benchmarking.measure import Request, measure
+from jfstat.benchmarking.settings import Setting
+from jfstat.searching.reduce.loudest import loudest
+from jfstat.searching.reduce.tally import HISTOGRAM_EDGES, subband_edges, subband_maxima
+from jfstat.statistic.backends.library import Library
+from jfstat.transforms import triton_radices
+
+pytest.importorskip("jax.experimental.pallas", exc_type=ImportError)
+from jfstat.statistic.backends.triton.backend import Triton
+
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+INTERPRET = "JFSTAT_INTERPRET_KERNELS" in os.environ
+KERNELS = Triton(interpret=INTERPRET)
+START = 1167458304
+TOLERANCE = dict(rtol=2e-5, atol=2e-4)
+"""Of 2F; the kernels whiten the series before the transform, `twoF_band` combines Fa and Fb after it."""
+two_f = jax.jit(jax.vmap(jfstat.twoF_band, (None, 0)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gpu():
+    """The device; tests are skipped unless it can run the kernels."""
+    device = jax.devices()[0]
+    if not INTERPRET and (device.platform != "gpu" or float(getattr(device, "compute_capability", 0)) < 8):
+        pytest.skip("needs an NVIDIA GPU of compute capability 8.0 or higher as JAX's default device")
+    return device
+
+
+def prepared(detectors, hours, bandwidth, orbit=None, seed=1):
+    """Noise of half-hour SFTs, of which each detector misses others, ready to search 100 Hz to 100 Hz + bandwidth."""
+    rng = np.random.default_rng(seed)
+    starts = START + 1800 * np.arange(4 if INTERPRET else 2 * hours)
+    kept = [np.r_[True, rng.uniform(size=len(starts) - 2) < 0.8, True] for _ in detectors]
+    times = {name: starts[own] for name, own in zip(detectors, kept, strict=True)}
+    wide = 1.2 if orbit is None else 1.3
+    sfts = jfstat.simulate_sfts(
+        detectors, fmin=100 - wide, fmax=100 + bandwidth + wide, timestamps=times, sqrt_sx=4e-24, seed=seed
+    )
+    data = jfstat.prepare(sfts, 100.0, 100.0 + bandwidth, sqrt_sx=4e-24, orbit=orbit, fdots=[(-1e-8, 1e-8)])
+    assert KERNELS.usable(data.layout, jax.devices()[0])
+    return data
+
+
+@pytest.fixture(scope="module")
+def one():
+    return prepared(["H1"], 12, 0.05)
+
+
+@pytest.fixture(scope="module")
+def two():
+    return prepared(["H1", "L1"], 6, 0.1, seed=2)
+
+
+ORBIT = jfstat.Orbit(asini=0.5, period=7200.0, tp=START + 1000.0, ecc=0.1, argp=0.7)
+
+
+@pytest.fixture(scope="module")
+def binary():
+    """Data for a tight orbit, which makes timing blocks short."""
+    return prepared(["H1", "L1"], 6, 0.05, orbit=ORBIT, seed=3)
+
+
+def bank(n, same_source=False, orbit=None, seed=0):
+    rng = np.random.default_rng(seed)
+    alpha, delta = rng.uniform(0, 2 * np.pi, n), np.arcsin(rng.uniform(-1, 1, n))
+    if same_source:
+        alpha[:], delta[:] = alpha[0], delta[0]
+    if orbit is not None:
+        orbit = jax.tree.map(lambda x: np.full(n, float(x)), orbit)
+    fkdot = np.stack([np.full(n, 100.0), rng.uniform(-1e-8, 0, n)], axis=1)
+    return jfstat.Doppler(alpha, delta, fkdot, START, orbit)
+
+
+def assert_every_bin(data, points, same_source=False, n_valid=None, first_bin=0):
+    """Values, places, histogram and sub-bands of all bins of a batch are those of `twoF_band`."""
+    expected = np.asarray(two_f(data, points))
+    template, number = np.indices(expected.shape)
+    n_valid = len(expected) if n_valid is None else n_valid
+    counts = (expected > 0) & (template < n_valid) & (number >= first_bin)
+    assert counts.any()
+    found = loudest(data, points, n_valid, expected.size, KERNELS, same_source, first_bin)
+
+    twoF = np.asarray(found.twoF)
+    real = np.isfinite(twoF)
+    assert real.sum() == counts.sum()
+    assert (np.diff(twoF[real]) <= 0).all()
+    values = np.full(expected.shape, np.nan)
+    values[np.asarray(found.template)[real], np.asarray(found.frequency)[real]] = twoF[real]
+    np.testing.assert_array_equal(np.isfinite(values), counts)
+    np.testing.assert_allclose(values[counts], expected[counts], **TOLERANCE)
+
+    maxima = np.where(counts, expected, -np.inf).max(axis=0)
+    edges = subband_edges(data.layout)
+    tops = [maxima[a:b].max() for a, b in pairwise(edges)]
+    np.testing.assert_allclose(subband_maxima(data.layout, np.asarray(found.sections)), tops, **TOLERANCE)
+    place = np.clip(expected[counts] / HISTOGRAM_EDGES[1], 0, len(HISTOGRAM_EDGES) - 1).astype(int)
+    histogram = np.bincount(place, minlength=len(HISTOGRAM_EDGES))
+    # rounding moves values that lie next to an edge
+    near = np.sum(np.abs(expected[counts] - 2 * np.round(expected[counts] / 2)) < 1e-3)
+    assert np.sum(found.histogram) == counts.sum()
+    assert np.abs(np.asarray(found.histogram) - histogram).sum() <= 2 * near
+    return counts, values
+
+
+def test_isolated_sources(one):
+    assert_every_bin(one, bank(8))
+
+
+def test_two_detectors(two):
+    assert_every_bin(two, bank(8, seed=1))
+
+
+@pytest.mark.parametrize("n", [1, 3, 12])
+def test_odd_batches(two, n):
+    assert_every_bin(two, bank(n, seed=n))
+
+
+@pytest.mark.parametrize("n", [5, 8])
+def test_a_shared_series(two, n):
+    points = bank(n, same_source=True, seed=2)
+    _, values = assert_every_bin(two, points, same_source=True)
+    np.testing.assert_allclose(
+        jax.jit(KERNELS.maxima, static_argnums=2)(two, points, True), np.nanmax(values, axis=1), rtol=1e-6
+    )
+
+
+def test_orbits_with_short_blocks(binary):
+    assert binary.layout.block_orbit < binary.layout.block
+    counts, _ = assert_every_bin(binary, bank(8, orbit=ORBIT, seed=3))
+    assert counts.all()
+
+
+def test_bins_beyond_the_band_do_not_count(two):
+    """Of an orbit for which the data were not prepared, of padding, and before the first bin."""
+    orbit = jfstat.Orbit(asini=0.15, period=7200.0, tp=START + 0.0)
+    counts, _ = assert_every_bin(two, bank(4, orbit=orbit, seed=4), n_valid=3, first_bin=211)
+    assert not counts[:3, 211:].all()
+
+
+def test_degenerate_antenna_matrices(two):
+    blind = dataclasses.replace(two.observation, moments=jnp.zeros_like(two.observation.moments))
+    nowhere = dataclasses.replace(two, observation=blind)  # A = B = C = 0: 2F is 4
+    _, values = assert_every_bin(nowhere, bank(4), n_valid=3)
+    assert (values[:3] == 4).all()
+
+
+@pytest.mark.parametrize("bandwidth", [0.5, 0.6])
+def test_a_day_takes_four_kernels(bandwidth):
+    if INTERPRET:
+        pytest.skip("takes too long interpreted")
+    data = prepared(["H1"], 24, bandwidth, seed=5)
+    assert len(triton_radices(data.layout.n_fft)) == 4
+    assert_every_bin(data, bank(8, seed=5))
+
+
+def test_five_kernels():
+    if INTERPRET:
+        pytest.skip("takes too long interpreted")
+    data = prepared(["H1"], 24, 20.0, seed=6)
+    assert len(triton_radices(data.layout.n_fft)) == 5
+    points = bank(8, seed=6)
+    found, expected = (loudest(data, points, 8, 1000, backend) for backend in (KERNELS, Library()))
+    np.testing.assert_allclose(found.twoF, expected.twoF, **TOLERANCE)
+    np.testing.assert_allclose(found.sections, expected.sections, **TOLERANCE)
+    assert np.abs(np.asarray(found.histogram - expected.histogram)).sum() < 1e-4 * np.sum(expected.histogram)
+    values = np.asarray(two_f(data, points))
+    np.testing.assert_allclose(found.twoF, values[found.template, found.frequency], **TOLERANCE)
+
+
+@pytest.fixture
+def by_name(monkeypatch):
+    """Lets `search(backend="triton")` take the interpreted kernels where there is no GPU."""
+    if INTERPRET:
+        kinds = {"triton": KERNELS, "library": Library()}
+        for name in ("search.backend_for", "driver.plan.backend_for", "driver.batches.backend_named"):
+            module, function = name.rsplit(".", 1)
+            target = sys.modules[f"jfstat.searching.{module}"]
+            monkeypatch.setattr(target, function, lambda *arguments: kinds[arguments[-1]])
+
+
+def assert_same_tables(found, expected):
+    assert found.meta["backend"] == "triton" and expected.meta["backend"] == "library"
+    assert found.colnames == expected.colnames
+    np.testing.assert_allclose(found["twoF"], expected["twoF"], **TOLERANCE)
+    # candidates of nearly the same 2F may change places
+    own, theirs = (
+        set(zip(table["template"].tolist(), table["freq"].value.tolist(), strict=True)) for table in (found, expected)
+    )
+    assert len(own & theirs) >= len(found) - 2
+    own, theirs = (table.meta["loudest_per_subband"] for table in (found, expected))
+    assert own["start"] == theirs["start"] and own["stop"] == theirs["stop"]
+    np.testing.assert_allclose(own["twoF"], theirs["twoF"], **TOLERANCE)
+    assert found.meta["n_twoF"] == expected.meta["n_twoF"]
+    histograms = [np.array(table.meta["twoF_histogram"]) for table in (found, expected)]
+    assert np.abs(histograms[0] - histograms[1]).sum() <= 1e-3 * histograms[1].sum()
+
+
+@pytest.mark.parametrize(("same_source", "batch_size"), [(False, 5), (True, 8)])
+def test_search_tables_are_those_of_the_library(two, same_source, batch_size, by_name):
+    options = dict(top=200, batch_size=batch_size, progress=False, per_detector=False)
+    points = bank(20, same_source=same_source, seed=7)
+    found, expected = (jfstat.search(two, points, **options, backend=name) for name in ("triton", "library"))
+    assert_same_tables(found, expected)
+
+
+def test_the_kernels_are_the_choice_on_a_gpu(two):
+    if INTERPRET:
+        pytest.skip("needs a GPU")
+    found = jfstat.search(two, bank(2), top=3, progress=False, per_detector=False)
+    assert found.meta["backend"] == "triton"
+
+
+def test_a_mesh_of_all_devices_changes_nothing(two, by_name):
+    mesh = Mesh(np.array(jax.local_devices()), ("templates",))
+    options = dict(top=200, batch_size=4, progress=False, per_detector=False, backend="triton")
+    points = bank(21, seed=8)
+    alone, together = jfstat.search(two, points, **options), jfstat.search(two, points, **options, mesh=mesh)
+    for name in alone.colnames:
+        np.testing.assert_array_equal(together[name], alone[name])
+    for name in ("twoF_histogram", "loudest_per_subband", "n_twoF"):
+        assert together.meta[name] == alone.meta[name]
+
+
+@pytest.mark.parametrize("one_position", [False, True])
+def test_the_benchmark_times_the_same_numbers(one_position):
+    """Its stages give what the whole computation gives, and that is 2F: `measure` refuses anything else."""
+    if INTERPRET:
+        pytest.skip("times mean nothing interpreted")
+    setting = Setting("tiny", 0.05, 0.05, one_position=one_position)
+    found = measure(Request(setting, batch=8, repeats=1, path="triton"))
+    assert found.path == "triton" and found.tau > 0

@@ -1,0 +1,154 @@
+"""Segments as a leading axis: cutting, equal layouts, and 2F of each as of data prepared alone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jfstat
+from jfstat.reference import direct_twoF
+
+START = 1_167_458_304
+DAY = 86400
+
+
+@pytest.fixture(scope="module")
+def signal():
+    doppler = jfstat.Doppler(1.7, 0.4, [80.0, -3e-10], reftime=START + 3 * DAY)
+    return doppler, jfstat.Amplitude(h0=3e-25, cosi=0.3, psi=0.2, phi0=1.0)
+
+
+@pytest.fixture(scope="module")
+def sfts(signal):
+    rng = np.random.default_rng(1)
+    times = {}
+    for name in ("H1", "L1"):
+        kept = rng.random(480) < 0.85
+        kept[[0, 479]] = True
+        times[name] = START + 1800 * np.flatnonzero(kept)
+    return jfstat.simulate_sfts(["H1", "L1"], timestamps=times, fmin=78.8, fmax=81.2, signals=[signal], seed=2)
+
+
+@pytest.fixture(scope="module")
+def segments(sfts):
+    return jfstat.prepare(sfts, 79.95, 80.05, START + 3 * DAY, sqrt_sx=4e-24, segments=10)
+
+
+def test_vmap_over_segments_equals_one_by_one(segments, signal):
+    point, _ = signal
+    together = jax.vmap(jfstat.twoF, (0, None))(segments, point)
+    each = [float(jfstat.twoF(segments[i], point)) for i in range(10)]
+    np.testing.assert_allclose(together, each, rtol=1e-12)
+    assert np.mean(each) > 10  # the signal is there in all of them
+
+
+def test_a_segment_is_what_prepare_makes_of_its_sfts(sfts, segments, signal):
+    point, _ = signal
+    for i in (0, 4, 9):
+        part = sfts.select(START + i * DAY, START + (i + 1) * DAY)
+        alone = jfstat.prepare(part, 79.95, 80.05, START + 3 * DAY, sqrt_sx=4e-24)
+        # other lengths of transforms and filters, hence not the same to rounding
+        assert float(jfstat.twoF(alone, point)) == pytest.approx(float(jfstat.twoF(segments[i], point)), rel=2e-3)
+
+
+def test_segments_hold_the_exact_sum(segments, signal):
+    point, _ = signal
+    for i in (0, 7):
+        exact = direct_twoF(segments[i], point, np.array([80.0]))[0]
+        assert float(jfstat.twoF(segments[i], point)) == pytest.approx(exact, rel=1e-6)
+
+
+def test_segments_share_layout_and_frequencies(segments):
+    assert segments.n_segments == 10
+    layouts = {segments[i].layout.n_fft for i in range(10)}
+    assert len(layouts) == 1
+    for i in range(10):
+        np.testing.assert_array_equal(segments[i].frequencies, segments.frequencies)
+    assert 1 / (2 * segments.tspan) == pytest.approx(np.diff(segments.frequencies)[0], rel=1e-6)
+    assert 0.9 * DAY < segments.tspan <= 1.01 * DAY
+    bands = jax.vmap(jfstat.twoF_band, (0, None))(segments, jfstat.Doppler(1.7, 0.4, [80.0, -3e-10], START + 3 * DAY))
+    assert bands.shape == (10, len(segments.frequencies)) and bool(jnp.all(jnp.isfinite(bands)))
+    loudest = np.mean(bands, axis=0).argmax()
+    assert segments.frequencies[loudest] == pytest.approx(80.0, abs=1e-5)
+
+
+def test_functions_of_one_segment_refuse_several(segments, signal):
+    with pytest.raises(ValueError, match="data has 10 segments"):
+        jfstat.twoF(segments, signal[0])
+    with pytest.raises(IndexError):
+        segments[10]
+    with pytest.raises(TypeError):
+        segments[0][0]
+
+
+def test_durations_and_pairs(sfts):
+    by_duration = jfstat.prepare(sfts, 79.95, 80.05, segments=2.5 * DAY, filters=False)
+    assert by_duration.n_segments == 4
+    pairs = [(START, START + 2 * DAY), (START + 5 * DAY, START + 6 * DAY)]
+    given = jfstat.prepare(sfts, 79.95, 80.05, segments=pairs, filters=False)
+    assert given.n_segments == 2
+    counts = np.sum(np.asarray(given.observation.weight) > 0, axis=(1, 2))
+    assert counts.tolist() == [len(sfts.select(a, b)) for a, b in pairs]
+
+
+def test_every_sft_is_in_one_segment(sfts):
+    data = jfstat.prepare(sfts, 79.95, 80.05, segments=7, filters=False)
+    assert int(np.sum(np.asarray(data.observation.weight) > 0)) == len(sfts)
+
+
+def test_segments_without_data(sfts):
+    gap = sfts.select(START, START + DAY).joined(sfts.select(START + 4 * DAY, START + 5 * DAY))
+    with pytest.warns(UserWarning, match=r"3 of 5 segments hold no SFT and are left out: 1 \(GPS"):
+        data = jfstat.prepare(gap, 79.95, 80.05, segments=float(DAY), filters=False)
+    assert data.n_segments == 2
+    with pytest.raises(ValueError, match=r"segments without SFTs: 1 \(GPS"):
+        jfstat.prepare(gap, 79.95, 80.05, segments=[(START, START + DAY), (START + 2 * DAY, START + 3 * DAY)])
+
+
+def test_a_detector_missing_in_a_segment(sfts, signal):
+    point, _ = signal
+    partly = sfts.select(START, START + DAY).joined(sfts.select(START + DAY, START + 2 * DAY, detectors="H1"))
+    data = jfstat.prepare(partly, 79.95, 80.05, START + 3 * DAY, sqrt_sx=4e-24, segments=float(DAY))
+    alone = jfstat.prepare(
+        sfts.select(START + DAY, START + 2 * DAY, "H1"), 79.95, 80.05, START + 3 * DAY, sqrt_sx=4e-24
+    )
+    found = jfstat.fstat(data[1], point)
+    assert float(found.twoF) == pytest.approx(float(jfstat.twoF(alone, point)), rel=2e-3)
+    assert float(found.twoF_per_detector[1]) == 4  # no data, the mean of noise
+
+
+@pytest.mark.parametrize(
+    ("segments", "message"),
+    [(0, "number from 1"), (10**6, "number from 1"), (10.0, "shorter than an SFT"), ([(2, 1)], "start < end"),
+     ([(START, START + DAY), (START + 100, START + 2 * DAY)], "overlap"), ("ten", "pairs"), (True, "pairs")],
+)  # fmt: skip
+def test_bad_segments_are_refused(sfts, segments, message):
+    with pytest.raises(ValueError, match=message):
+        jfstat.prepare(sfts, 79.95, 80.05, segments=segments, filters=False)
+
+
+def test_select_and_join(sfts):
+    middle = START + 5 * DAY + 100
+    early, late = sfts.select(end=middle), sfts.select(start=middle)
+    again = jfstat.join_sfts([late, early])
+    assert again.detectors == sfts.detectors and len(again) == len(sfts)
+    for one, other in zip(again, sfts, strict=True):
+        np.testing.assert_array_equal(one.gps, other.gps)
+        np.testing.assert_array_equal(one.data, other.data)
+    assert sfts.select(detectors="L1").detectors == ("L1",)
+    by_detector = sfts.select(detectors=["L1"]).joined(sfts.select(detectors=["H1"]))
+    assert by_detector.detectors == ("H1", "L1")
+
+
+def test_bad_selections_and_joins_are_refused(sfts):
+    with pytest.raises(ValueError, match="detectors has 'V1'"):
+        sfts.select(detectors="V1")
+    with pytest.raises(ValueError, match="no SFT of H1, L1 starts in"):
+        sfts.select(start=START + 100 * DAY)
+    with pytest.raises(ValueError, match="overlap at GPS"):
+        sfts.joined(sfts)
+    other = jfstat.simulate_sfts(["H1"], START + 20 * DAY, DAY, 78.0, 79.0)
+    with pytest.raises(ValueError, match="another band"):
+        sfts.joined(other)
+    with pytest.raises(ValueError, match="at least one"):
+        jfstat.join_sfts([])
