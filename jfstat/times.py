@@ -10,7 +10,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.validation import NumberLike, in_unit, require_x64
+from jfstat.validation import NumberLike, as_float64, in_unit, require_x64
 
 if TYPE_CHECKING:
     from astropy.time import Time
@@ -51,8 +51,10 @@ class GPSTime:
         Raises
         ------
         ValueError
-            If they differ, since a table has one reference time.
+            If they differ, since a table has one reference time, or there are no templates.
         """
+        if not np.size(self.seconds):
+            raise ValueError("reftime is of an empty stack: give at least one template.")
         whole, rest = np.unique(np.asarray(self.seconds)), np.unique(np.asarray(self.nanoseconds))
         if len(whole) != 1 or len(rest) != 1:
             raise ValueError("reftime differs between templates of one stack: give all of them one reference time.")
@@ -85,8 +87,8 @@ class GPSTime:
 
     def __sub__(self, other: TimeLike) -> jax.Array:
         """Difference from another GPS time, s."""
-        other = gps_time(other, "other")
-        return (self.seconds - other.seconds) + 1e-9 * (self.nanoseconds - other.nanoseconds)
+        mine, theirs = jax.lax.stop_gradient((self, gps_time(other, "other")))
+        return (mine.seconds - theirs.seconds) + 1e-9 * (mine.nanoseconds - theirs.nanoseconds)
 
     def __rsub__(self, other: TimeLike) -> jax.Array:
         return -(self - other)
@@ -94,9 +96,7 @@ class GPSTime:
     def __add__(self, seconds: float) -> GPSTime:
         """The time so many seconds later."""
         later = gps_time(seconds, "seconds")
-        nanoseconds = self.nanoseconds + later.nanoseconds
-        carry = jnp.floor(nanoseconds / BILLION)
-        return GPSTime(self.seconds + later.seconds + carry, nanoseconds - carry * BILLION)
+        return _carried(self.seconds + later.seconds, self.nanoseconds + later.nanoseconds)
 
     __radd__ = __add__
 
@@ -112,7 +112,7 @@ def gps_time(x: TimeLike, name: str) -> GPSTime:
     """A GPS time from a number, an array of numbers, a decimal string, an astropy Time or a GPSTime.
 
     Times are rounded to the nearest nanosecond. A single float64 has a resolution of only 1.2e-7 s; strings and Times,
-    which are two float64, are exact.
+    which are two float64, are exact. A Time in TDB is taken as time at the solar-system barycentre.
 
     Raises
     ------
@@ -121,15 +121,17 @@ def gps_time(x: TimeLike, name: str) -> GPSTime:
     """
     require_x64()
     if isinstance(x, GPSTime):
-        return x
+        return GPSTime(as_float64(x.seconds, name, "s"), as_float64(x.nanoseconds, name))
     if isinstance(x, str):
         return _from_text(x, name)
+    if hasattr(x, "gpsNanoSeconds"):  # LALSuite's LIGOTimeGPS
+        return GPSTime(as_float64(x.gpsSeconds, name), as_float64(x.gpsNanoSeconds, name))
     if hasattr(x, "gps"):  # an astropy Time, whose two parts together are exact to the nanosecond
         return _split(*_time_parts(x))
     x = in_unit(x, name, "s")
     if isinstance(x, jax.core.Tracer):
         whole = jnp.floor(x.astype(jnp.float64))
-        return GPSTime(whole, jnp.round((x.astype(jnp.float64) - whole) * BILLION))
+        return _carried(whole, jnp.round((x.astype(jnp.float64) - whole) * BILLION))
     try:
         values = np.asarray(x)
         whole = values.astype(np.int64) if values.dtype.kind in "iu" else np.floor(values.astype(np.float64))
@@ -141,14 +143,23 @@ def gps_time(x: TimeLike, name: str) -> GPSTime:
 
 
 def _split(whole: np.ndarray, rest: np.ndarray) -> GPSTime:
-    nanoseconds = np.round(np.asarray(rest, np.float64) * BILLION)
-    carry = np.floor(nanoseconds / BILLION)
-    seconds = np.asarray(whole, np.float64) + carry
-    return GPSTime(jnp.asarray(seconds), jnp.asarray(nanoseconds - carry * BILLION))
+    return _carried(jnp.asarray(whole, jnp.float64), jnp.asarray(np.round(np.asarray(rest, np.float64) * BILLION)))
+
+
+def _carried(seconds: jax.Array, nanoseconds: jax.Array) -> GPSTime:
+    """The time, with whole seconds moved from the nanoseconds to the seconds."""
+    carry = jnp.floor(nanoseconds / BILLION)
+    return GPSTime(seconds + carry, nanoseconds - carry * BILLION)
 
 
 def _time_parts(x: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Whole GPS seconds and the rest of an astropy Time, each (...) float64."""
+    """Whole GPS seconds and the rest of an astropy Time, each (...) float64.
+
+    Epochs of pulsars are in TDB, time at the solar-system barycentre (SSB). A GPS time in the SSB is TDB too, less the
+    constant between TT and GPS, as in LALSuite. So TDB is read as TT, which astropy sets apart by up to 1.7 ms.
+    """
+    if x.scale in ("tdb", "tcb"):
+        x = type(x)(x.tdb.jd1, x.tdb.jd2, format="jd", scale="tt")
     zero = type(x)(0, format="gps")
     days = x.tai - zero.tai  # a TimeDelta: days in two float64
     whole = np.floor(days.jd1 * 86400.0)

@@ -10,6 +10,7 @@ import pytest
 from cases import make
 
 import jfstat
+from jfstat.geometry.trajectory import SEGMENT
 from jfstat.parameters import all_parameters, replaced, values, with_fields
 
 ORBIT = jfstat.Orbit(asini=1.2, period=40000.0, tp=1.1e9 + 0.25, ecc=0.3, argp=0.7)
@@ -347,3 +348,17 @@ def test_pole_and_long_gaps():
     # at the pole itself, right ascension turns the antenna patterns' frame and nothing else
     turned = [float(jfstat.twoF(narrow, jfstat.Doppler(a, np.pi / 2, [100.0, -1e-9], start + 50000))) for a in (0, 4)]
     assert turned[0] == pytest.approx(turned[1], rel=1e-9)
+
+
+@pytest.mark.parametrize(("days", "half"), [(20, 0.05), (200, 0.3)])
+def test_nodes_lie_where_the_trajectory_does(days, half):
+    """The series of long data may go on for hours beyond them; nodes do not."""
+    start = 1_167_458_304
+    times = start + 86400 * np.r_[0, 0.3 * days, days]
+    sfts = jfstat.simulate_sfts(["H1"], timestamps=times, fmin=98.5, fmax=101.5)
+    data = jfstat.prepare(sfts, 100 - half, 100 + half, sqrt_sx=4e-24, filters=False)
+    near = jfstat.narrow(data, jfstat.Doppler(1.0, 0.5, [100.0], start))
+    trajectory = data.observation.trajectory
+    first = float(trajectory.start[0])
+    assert float(near.sites.time.min()) > first
+    assert float(near.sites.time.max()) < first + SEGMENT * (np.ceil((float(data.tspan) + 16440) / SEGMENT) + 1)

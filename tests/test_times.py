@@ -37,12 +37,26 @@ def test_numbers_are_rounded_to_the_nanosecond(s, rest):
 
 
 def test_astropy_times_keep_their_nanoseconds():
-    # a pulsar's epoch: a fraction of a day in the TDB scale
-    epoch = Time(54400, 0.123456789012, format="mjd", scale="tdb")
+    epoch = Time(54400, 0.123456789012, format="mjd", scale="utc")
     time = gps_time(epoch, "t")
     assert float(time.since(int(time))) == pytest.approx(epoch.gps - int(time), abs=3e-7)
     exact = gps_time(Time(1_000_000_000, 0.123456789, format="gps"), "t")
     assert float(exact.nanoseconds) == 123456789
+
+
+def test_epochs_of_pulsars_are_times_at_the_barycentre():
+    """In TDB, which LALSuite reads as TT: 51.184 s of TT - GPS and nothing periodic besides."""
+    for day in (53000, 54400, 57900):
+        tdb, tt = (gps_time(Time(day, 0.123456789012, format="mjd", scale=scale), "t") for scale in ("tdb", "tt"))
+        assert float(tdb - tt) == 0
+        assert float(tdb.since(0)) == pytest.approx((day - 44244 + 0.123456789012) * 86400 - 51.184, abs=1e-6)
+
+
+def test_a_gps_time_of_plain_numbers_is_a_reference_time():
+    time = jfstat.GPSTime(1_167_264_018, 500)
+    point = jfstat.Doppler([1.0, 2.0], 0.3, [[20.0], [20.0]], time)
+    assert point.reftime.seconds.shape == (2,) and float(point.reftime.nanoseconds[1]) == 500
+    assert point.reftime.common == time
 
 
 @pytest.mark.parametrize("bad", ["12a", "-3", float("nan"), "1.2.3", object()])

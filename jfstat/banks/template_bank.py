@@ -116,8 +116,8 @@ def template_bank(
     of 0.1, 0.05 % of signals lost more, up to 0.114.
     """
     observation = None if data is None else observation_of(data)
-    if isinstance(data, FstatData) and data.n_segments is not None:
-        raise ValueError("data has segments, for which there are no banks: give one segment, data[i].")
+    if observation is not None and reftime is None:
+        reftime = observation.reftime
     stack = orbits(orbit)
     spins = [f1dot, f2dot, f3dot]
     spins = spins[: max((k for k, value in enumerate(spins, 1) if value is not None), default=1)]

@@ -111,6 +111,10 @@ def _from_times(arguments: argparse.Namespace) -> Observation:
     missing = [option for option in ("IFOs", *times, "assumeSqrtSX") if getattr(arguments, option) is None]
     if missing:
         raise ValueError(f"--{missing[0]} is missing: give it, or --DataFiles.")
+    if arguments.timestampsFiles:
+        for option in ("minStartTime", "duration"):
+            if getattr(arguments, option) is not None:
+                raise ValueError(f"--{option} does not go with --timestampsFiles, which hold the times: leave it out.")
     if arguments.maxStartTime is not None:
         raise ValueError("--maxStartTime goes with --DataFiles only: give --duration instead.")
     timestamps = arguments.timestampsFiles

@@ -43,6 +43,8 @@ def check_data(data: object, or_narrow: bool = False) -> None:
     """Raise a ValueError unless `data` is FstatData, or NarrowData if `or_narrow`, and 64-bit mode is on."""
     require_x64()
     if or_narrow and isinstance(data, NarrowData):
+        if np.ndim(data.samples) != 4:
+            raise ValueError("data are a stack of narrow data, but one is wanted: use jax.vmap(function, (0, 0)).")
         return
     if not isinstance(data, FstatData):
         kind = type(data).__name__
@@ -63,10 +65,13 @@ def observation_of(data: object, name: str = "data") -> Observation:
         If `data` is of another kind, or 64-bit mode is off.
     """
     require_x64()
-    if isinstance(data, Observation):
-        return data
-    if isinstance(data, (FstatData, NarrowData)):
-        return data.observation
+    observation = data.observation if isinstance(data, (FstatData, NarrowData)) else data
+    if isinstance(observation, Observation):
+        if np.ndim(observation.epoch):
+            raise ValueError(
+                f"{name} has segments or is a stack, but one is wanted: use jax.vmap(function, (0, None)), or data[i]."
+            )
+        return observation
     kind = type(data).__name__
     raise ValueError(
         f"{name} must be an Observation from jfstat.observation or FstatData from jfstat.prepare, not {kind}."

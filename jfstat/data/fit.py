@@ -63,7 +63,7 @@ def fit(data: FstatData, point: Doppler, band: bool) -> Fit:
 
 def check_fit(data: FstatData, point: Doppler, band: bool) -> None:
     """Raise a ValueError if a template does not fit the data; traced values are not checked, see `FstatData.fits`."""
-    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.band, point))):
+    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.band, data.observation, point))):
         return
     own = data if band else data.for_one_template
     with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 import jax
@@ -68,12 +70,14 @@ class FstatData:
         """Length of the leading axis of segments; None for data without one."""
         return self.series.shape[0] if np.ndim(self.series) == 3 else None
 
-    def __getitem__(self, segment: int) -> FstatData:
+    def __getitem__(self, segment: int | jax.Array) -> FstatData:
         """One segment of data prepared with ``segments=``."""
         if self.n_segments is None:
             raise TypeError("these data have no segments: prepare with segments= to index them.")
-        if not -self.n_segments <= segment < self.n_segments:
-            raise IndexError(f"segment {segment} is out of range: there are {self.n_segments}.")
+        if not isinstance(segment, jax.core.Tracer):
+            segment = operator.index(segment)
+            if not -self.n_segments <= segment < self.n_segments:
+                raise IndexError(f"segment {segment} is out of range: there are {self.n_segments}.")
         return jax.tree.map(lambda x: x[segment], self)
 
     @property
@@ -94,8 +98,11 @@ class FstatData:
 
     @property
     def guard(self) -> float | jax.Array:
-        """Width of the SFTs beyond the searched band and its Doppler shifts, on the smaller side, Hz."""
-        return _plain(self.band.guard)
+        """Width of the SFTs beyond the searched band and its Doppler shifts, on the smaller side, Hz.
+
+        Of data with segments, the least of them.
+        """
+        return _plain(self.band.guard, np.min)
 
     @property
     def expected_loss(self) -> float | jax.Array:
@@ -154,8 +161,8 @@ def plain_time(time: GPSTime) -> int | float | GPSTime:
     return time.plain if known else time
 
 
-def _plain(x: jax.Array) -> float | jax.Array:
-    """A float, the largest of all segments; traced values and placeholders are returned unchanged."""
+def _plain(x: jax.Array, reduce: Callable[[np.ndarray], np.floating] = np.max) -> float | jax.Array:
+    """A float, the largest of all segments by default; traced values and placeholders are returned unchanged."""
     if isinstance(x, jax.core.Tracer) or not isinstance(x, (jax.Array, np.ndarray, float)):
         return x
-    return float(np.max(np.asarray(x)))
+    return float(reduce(np.asarray(x)))

@@ -86,14 +86,18 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float) -> NarrowPlan:
         # a power of two, so that candidates with other orbits use the same compiled program
         seconds = min(seconds, 2.0 ** np.floor(np.log2(float(jnp.min(length)))))
     fine = largest_divisor(layout.block, seconds / dt)
-    n_fine = min(-(-layout.n_band // fine), data.series.shape[1] // fine)  # without what pads the series
-    per_block = min(n_fine, max(1, int(COARSE_TURNS / reach / (fine * dt))))
-    n_blocks = -(-n_fine // per_block)
-
-    edges = float(band.start) + fine * per_block * dt * np.arange(n_blocks + 1)
     half_pass = 0.5 * float(band.pass_high - band.pass_low)
     quiet = RINGING / (0.5 / float(band.dtau) - half_pass)  # the ringing of the low-pass is signal too
     observation = data.observation
+    # blocks lie where data ring: the series may go on for longer than the trajectory
+    middle, half = float(observation.middle), 0.5 * float(observation.tspan) + quiet
+    begin = max(0, int((middle - half - float(band.start)) / (fine * dt)))
+    end = min(int(np.ceil((middle + half - float(band.start)) / (fine * dt))) + 1, data.series.shape[1] // fine)
+    n_fine = end - begin
+    per_block = min(n_fine, max(1, int(COARSE_TURNS / reach / (fine * dt))))
+    n_blocks = -(-n_fine // per_block)
+
+    edges = float(band.start) + fine * dt * (begin + per_block * np.arange(n_blocks + 1))
     start = np.asarray(observation.start)[np.asarray(observation.weight) > 0]
     first = np.searchsorted(edges, start - quiet, side="right") - 1
     last = np.searchsorted(edges, start + float(observation.tsft) + quiet, side="right") - 1
@@ -101,8 +105,8 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float) -> NarrowPlan:
     np.add.at(used, np.clip(first, 0, n_blocks - 1), 1)
     np.add.at(used, np.clip(last, 0, n_blocks - 1) + 1, -1)
     kept = np.flatnonzero(np.cumsum(used)[:n_blocks] > 0)
-    first = np.minimum(kept * per_block, n_fine - per_block)
-    overlap = kept[-1] * per_block - first[-1]
+    first = begin + np.minimum(kept * per_block, n_fine - per_block)
+    overlap = begin + kept[-1] * per_block - first[-1]
     quarter = -(-n_blocks // 4)
     first = np.pad(first, (0, min(n_blocks, -(-len(kept) // quarter) * quarter) - len(kept)), mode="edge")
     count, overlap = np.asarray(len(kept), np.int32), np.asarray(overlap, np.int32)

@@ -100,7 +100,9 @@ class NoiseFloor:
             If a bin is not finite or the running median vanishes somewhere.
         """
         half, row_data = MEDIAN_BINS // 2, self.series.data[row]
-        low, high = max(0, self.bins.start - half), min(len(row_data), self.bins.stop + half)
+        # a whole window also at the edges of the SFT
+        low = max(0, min(self.bins.start - half, len(row_data) - MEDIAN_BINS))
+        high = min(len(row_data), max(self.bins.stop + half, MEDIAN_BINS))
         if not np.isfinite(row_data[low:high]).all():
             raise ValueError(
                 f"the SFT of {self.series.detector} at GPS {self.series.gps[row]} has bins that are not finite: leave "

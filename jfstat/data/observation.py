@@ -54,16 +54,16 @@ class Observation:
     start : (D, S) float64
         Starts of the SFTs, s since the epoch; the last one's repeated where a detector has fewer.
     weight : (D, S) float64
-        Noise weights, whose mean over SFTs is 1; zero where a detector has fewer.
+        Noise weights, whose mean over all SFTs of all detectors is 1; zero where a detector has fewer.
     tsft : () float64
         Length of an SFT, s.
     sinv_tsft : () float64 or None
         Tsft times the mean of 1/S over SFTs and detectors, s Hz/strain^2 (LALSuite's ``Sinv_Tsft``); None where no
         noise floor is known.
     middle : () float64
-        Mid-time of the data, s since the epoch.
+        Mid-time of the data, s since the epoch; of a segment, the middle of its span.
     tspan : () float64
-        From the start of the first SFT to the end of the last, s.
+        From the start of the first SFT to the end of the last, s; of all segments, that of the longest.
     epoch : () int64
         GPS time from which all times count, s.
     reftime : GPSTime
@@ -172,6 +172,8 @@ def observation(
         if start is not None or duration is not None or timestamps is not None:
             raise ValueError("start, duration and timestamps go with names of detectors: SFTs have times of their own.")
         return _observation_of_sfts(sfts, sqrt_sx, reftime, ephemeris, fmin, fmax)
+    if timestamps is not None and (start is not None or duration is not None):
+        raise ValueError("start and duration do not go with timestamps, which say when SFTs start: leave them out.")
     given = detector_names(sfts)
     floor_of = dict(zip(given, given_sqrt_sx(given, sqrt_sx), strict=True))
     names = tuple(sorted(given))
@@ -182,7 +184,7 @@ def observation(
     floors = [floor_of[name] for name in names]
     psd = [np.full(len(s), 1.0 if floor is None else floor**2) for s, floor in zip(series, floors, strict=True)]
     weights, mean_inverse = noise_weights(psd)
-    noise = None if None in floors else jnp.asarray(length * mean_inverse)
+    noise = None if None in floors else jnp.asarray(length * mean_inverse, jnp.float64)
     return observed(shell, weights, noise, Span.of(shell), reference_time(reftime, shell.start), ephemeris)
 
 
@@ -209,7 +211,9 @@ def _observation_of_sfts(
         [np.array([x.band_mean(x.psd(i)) for i in range(len(x.series))]) for x in noise]
     )
     reference = reference_time(reftime, sfts.start)
-    return observed(sfts, weights, jnp.asarray(sfts.tsft * mean_inverse), Span.of(sfts), reference, ephemeris)
+    return observed(
+        sfts, weights, jnp.asarray(sfts.tsft * mean_inverse, jnp.float64), Span.of(sfts), reference, ephemeris
+    )
 
 
 @dataclass(frozen=True)
@@ -257,7 +261,7 @@ def observed(
     tables = load_ephemeris(ephemeris, epoch + start - margin, epoch + end + margin, epoch)
     detectors = [get_detector(name) for name in sfts.detectors]
     # as many SFTs as the span can hold without gaps
-    size = padded_size(max(int(span.length / sfts.tsft), *(len(w) for w in weights)))
+    size = padded_size(max(int(span.length / sfts.tsft + 1e-6), *(len(w) for w in weights)))
     starts = [s.since(epoch) if len(s) else np.array([span.start]) for s in sfts]
     moments = [_moments(t[: len(w)], w, sfts.tsft, epoch) for t, w in zip(starts, weights, strict=True)]
     return Observation(
@@ -266,10 +270,10 @@ def observed(
         moments=jnp.asarray(np.stack(moments)),
         start=jnp.asarray(np.stack([np.pad(t, (0, size - len(t)), mode="edge") for t in starts])),
         weight=jnp.asarray(np.stack([np.pad(w, (0, size - len(w))) for w in weights])),
-        tsft=jnp.asarray(sfts.tsft),
+        tsft=jnp.asarray(sfts.tsft, jnp.float64),
         sinv_tsft=sinv_tsft,
-        middle=jnp.asarray(span.start + 0.5 * span.length),
-        tspan=jnp.asarray(span.length),
+        middle=jnp.asarray(span.start + 0.5 * span.length, jnp.float64),
+        tspan=jnp.asarray(span.length, jnp.float64),
         epoch=jnp.asarray(epoch, jnp.int64),
         reftime=reftime,
         detectors=sfts.detectors,

@@ -198,18 +198,18 @@ def plan_bands(sfts: SFTs, search: Search, reftime: GPSTime, spans: Sequence[Spa
         used = sfts.frequencies[e.bins]
         guard = float(min(e.low - used[0], used[-1] - e.high))
         band = Band(
-            start=jnp.asarray(wide.start),
-            dt=jnp.asarray(wide.length / n_band),
-            dtau=jnp.asarray(dtau),
-            heterodyne=jnp.asarray(f_wide + offset_bins / wide.length),
-            fmin=jnp.asarray(search.fmin),
-            f_centre=jnp.asarray(search.fmin + (layout.n_frequencies // 2) / (2 * tspan)),
-            pass_low=jnp.asarray(e.low),
-            pass_high=jnp.asarray(e.high),
-            slack=jnp.asarray(USABLE * transition),
-            guard=jnp.asarray(guard),
-            expected_loss=jnp.asarray(guard_loss(guard, tsft)),
-            reach=jnp.asarray(blocks.reach),
+            start=jnp.asarray(wide.start, jnp.float64),
+            dt=jnp.asarray(wide.length / n_band, jnp.float64),
+            dtau=jnp.asarray(dtau, jnp.float64),
+            heterodyne=jnp.asarray(f_wide + offset_bins / wide.length, jnp.float64),
+            fmin=jnp.asarray(search.fmin, jnp.float64),
+            f_centre=jnp.asarray(search.fmin + (layout.n_frequencies // 2) / (2 * tspan), jnp.float64),
+            pass_low=jnp.asarray(e.low, jnp.float64),
+            pass_high=jnp.asarray(e.high, jnp.float64),
+            slack=jnp.asarray(USABLE * transition, jnp.float64),
+            guard=jnp.asarray(guard, jnp.float64),
+            expected_loss=jnp.asarray(guard_loss(guard, tsft), jnp.float64),
+            reach=jnp.asarray(blocks.reach, jnp.float64),
         )
         plans.append(BandPlan(span, e, wide, offset_bins, n_band, half_pass, half_stop, band, layout))
     return plans

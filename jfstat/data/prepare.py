@@ -120,13 +120,23 @@ def prepare(
             f"the noise floor needs {MEDIAN_BINS} bins and the SFTs hold {n_bins}: widen their band or give sqrt_sx."
         )
     memory = total_bytes(jax.devices()[0])
-    needed = filter_bytes(plans[0].layout, len(sfts.detectors)) * len(parts)
+    # stacking holds one array of all segments twice
+    copies = len(parts) * (1 if len(parts) == 1 else 1 + 1 / len(sfts.detectors))
+    needed = filter_bytes(plans[0].layout, len(sfts.detectors)) * copies
     with_filters = filters and (memory is None or needed < FILTER_SHARE * memory)
     prepared = [
         _prepared(part, plan, floors, reference, ephemeris, with_filters)
         for part, plan in zip(parts, plans, strict=True)
     ]
-    return prepared[0] if segments is None else jax.tree.map(lambda *x: jnp.stack(x), *prepared)
+    return prepared[0] if segments is None else _stacked(prepared)
+
+
+def _stacked(prepared: list[FstatData]) -> FstatData:
+    """The data of all segments with a leading axis; what was stacked is dropped from the list, to spare memory."""
+    tree = jax.tree.structure(prepared[0])
+    leaves = [jax.tree.leaves(data) for data in prepared]
+    prepared.clear()
+    return jax.tree.unflatten(tree, [jnp.stack([own.pop(0) for own in leaves]) for _ in range(tree.num_leaves)])
 
 
 def _search(
@@ -158,7 +168,9 @@ def _prepared(
     """The data of one span."""
     wide, weights, mean_inverse = _weighted_series(sfts, plan, floors)
     layout = plan.layout
-    observation = observed(sfts, weights, jnp.asarray(sfts.tsft * mean_inverse), plan.span, reftime, ephemeris)
+    observation = observed(
+        sfts, weights, jnp.asarray(sfts.tsft * mean_inverse, jnp.float64), plan.span, reftime, ephemeris
+    )
     length = layout.block * padded_size(-(-plan.n_band // layout.block))
     series, filters = [], []
     while wide:  # popped one by one, so that memory holds one detector's intermediate results only

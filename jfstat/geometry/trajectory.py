@@ -25,7 +25,7 @@ DEGREE = 7
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class State:
     """A detector's state at some times; every field has a leading shape (...).
 
@@ -48,7 +48,7 @@ class State:
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trajectory:
     """Piecewise polynomials in time for the state of a detector.
 
@@ -99,7 +99,7 @@ def detector_trajectory(detector: Detector, ephemeris: Ephemeris, start: float, 
     ----------
     detector : Detector
     ephemeris : Ephemeris
-        Must cover ``start - SEGMENT`` to ``end + SEGMENT``.
+        Must cover ``start - SEGMENT`` to ``end + 2 SEGMENT``.
     start, end : float
         s since ``ephemeris.epoch``, from which the trajectory's times count as well.
     """
@@ -109,7 +109,7 @@ def detector_trajectory(detector: Detector, ephemeris: Ephemeris, start: float, 
     leaps = leaps[(leaps > start) & (leaps < end)]
     joint = float(leaps[0]) if len(leaps) else start
     first = joint - SEGMENT * np.ceil((joint - start) / SEGMENT)
-    n = max(1, int(np.ceil((end - first) / SEGMENT)))
+    n = int(np.ceil((end - start) / SEGMENT)) + 1  # the same whether or not a leap second shifts the pieces
 
     centres = first + SEGMENT * (np.arange(n) + 0.5)
     t = (centres[:, None] + 0.5 * SEGMENT * nodes(DEGREE + 1)).ravel()
@@ -119,7 +119,7 @@ def detector_trajectory(detector: Detector, ephemeris: Ephemeris, start: float, 
     columns = [earth + detector_offset(detector, epoch, t), einstein_delay(epoch, t)[:, None], sidereal.reshape(-1, 1)]
     values = np.concatenate([*columns, earth - sun], axis=1).reshape(n, DEGREE + 1, 8)
     coefficients = np.einsum("pk,nkc->pnc", powers_from_values(DEGREE + 1), values)
-    # repeat the last piece up to a common size; no times lie there
+    # repeat the last piece up to a common size; data and signals end before
     coefficients = np.pad(coefficients, ((0, 0), (0, padded_size(n) - n), (0, 0)), mode="edge")
     return Trajectory(jnp.asarray(coefficients), jnp.asarray(first))
 

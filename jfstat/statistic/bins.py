@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.geometry.doppler import doppler_speed
+from jfstat.geometry.doppler import doppler_speed, drift_during
 from jfstat.templates import Doppler
 
 
@@ -28,11 +28,13 @@ def covered_bins(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]
     last_bin = data.layout.n_frequencies - 1
     if point.orbit is None:
         return jnp.asarray(0, jnp.int32), jnp.asarray(last_bin, jnp.int32)
-    numbers = data.band
-    spacing = 0.5 / data.observation.tspan
+    numbers, observation = data.band, data.observation
+    spacing = 0.5 / observation.tspan
     speed = doppler_speed(point.orbit)
-    low = (numbers.pass_low - numbers.slack) / (1 - speed)
-    high = (numbers.pass_high + numbers.slack) / (1 + speed)
+    since, half = observation.middle - observation.reference(point), 0.5 * observation.tspan
+    drift_low, drift_high = drift_during(point.fkdot, since - half, since + half)
+    low = (numbers.pass_low - numbers.slack) / (1 - speed) - drift_low
+    high = (numbers.pass_high + numbers.slack) / (1 + speed) - drift_high
     first, last = jnp.ceil((low - numbers.fmin) / spacing), jnp.floor((high - numbers.fmin) / spacing)
     return jnp.clip(first, 0, last_bin + 1).astype(jnp.int32), jnp.clip(last, -1, last_bin).astype(jnp.int32)
 

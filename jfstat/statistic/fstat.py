@@ -29,7 +29,7 @@ from jfstat.templates import Amplitude, Doppler
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fstat:
     """The F-statistic at one template.
 
@@ -255,7 +255,7 @@ def _predict_twoF(observation: Observation, doppler: Doppler, amplitude: Amplitu
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AmplitudeEstimate:
     """Maximum-likelihood amplitude parameters of a signal.
 
