@@ -124,8 +124,9 @@ def gps_time(x: TimeLike, name: str) -> GPSTime:
         return GPSTime(as_float64(x.seconds, name, "s"), as_float64(x.nanoseconds, name))
     if isinstance(x, str):
         return _from_text(x, name)
-    if hasattr(x, "gpsNanoSeconds"):  # LALSuite's LIGOTimeGPS
-        return GPSTime(as_float64(x.gpsSeconds, name), as_float64(x.gpsNanoSeconds, name))
+    ligo: Any = x
+    if hasattr(ligo, "gpsNanoSeconds"):  # LALSuite's LIGOTimeGPS
+        return GPSTime(as_float64(ligo.gpsSeconds, name), as_float64(ligo.gpsNanoSeconds, name))
     if hasattr(x, "gps"):  # an astropy Time, whose two parts together are exact to the nanosecond
         return _split(*_time_parts(x))
     x = in_unit(x, name, "s")

@@ -13,7 +13,8 @@ from jfstat.data.blocks import node_times, phase_cubic, phasor
 from jfstat.data.checks import check_data, check_point
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NODES, NarrowData
-from jfstat.data.plan import BLOCK_CYCLES, RINGING, SIDEREAL_DAY
+from jfstat.data.plan import BLOCK_CYCLES, SIDEREAL_DAY
+from jfstat.data.sizes import RINGING
 from jfstat.geometry.antenna import harmonics
 from jfstat.geometry.nearby import sites
 from jfstat.geometry.orbit import cubic_length, periapsis_rate

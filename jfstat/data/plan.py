@@ -9,10 +9,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.band import terms_needed
 from jfstat.data.bandseries import Band, Layout
 from jfstat.data.grid import Grid
 from jfstat.data.observation import Span
+from jfstat.data.sizes import Blocks, LowPass, layout_of, low_pass
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.doppler import EARTH_SPEED, doppler_speed, drift_range
 from jfstat.geometry.orbit import cubic_length
@@ -20,16 +20,10 @@ from jfstat.maths.lengths import largest_divisor, smooth_length, smooth_lengths
 from jfstat.sfts.container import SFTs
 from jfstat.templates import Orbit
 from jfstat.times import GPSTime
-from jfstat.transforms import block_length, transform_length
+from jfstat.transforms import block_length
 
-TRANSITION = 0.02
-"""Least width of the low-pass's transition on each side, relative to its pass band."""
-MIN_TRANSITION = 0.01
-"""Least width of the transition, Hz: it determines how long the filter rings."""
 USABLE = 0.1
 """Fraction of the transition in which the low-pass still passes 0.9998 of the amplitude."""
-RINGING = 12.0
-"""Padding at both ends of the series in units of 1/transition, in which the filter's ringing dies out."""
 HEADROOM = 1.1
 """Least bandwidth of the wide series relative to the band series', whose length is rounded up to a smooth number."""
 BLOCK_SECONDS = 1800.0
@@ -46,8 +40,6 @@ EARTH = dict(asini=0.0213, period=SIDEREAL_DAY)
 """The Earth's rotation as an orbit."""
 SHORTEST_PERIOD, LARGEST_ECC, LARGEST_ASINI = 7200.0, 0.5, 50.0
 """Limits of templates' orbits if `prepare` is given none; s, 1, light-seconds."""
-BANK_TOLERANCE = 7e-5
-"""Largest size of the first neglected interpolation filter, at the edges of the band and of the filters' reach."""
 
 
 @dataclass(frozen=True)
@@ -160,33 +152,18 @@ def plan_bands(sfts: SFTs, search: Search, reftime: GPSTime, spans: Sequence[Spa
     bands = [search.pass_band(s.start - r, s.end - r) for s, r in zip(spans, references, strict=True)]
     half_pass = max(0.5 * (high - low) for low, high in bands)
     edges = [_edges(sfts, 0.5 * (low + high), half_pass, search.guard) for low, high in bands]
-    n_fft = transform_length(2 * (half_pass + least_transition(half_pass)) * tspan)
-    dtau = tspan / n_fft
-    # the transition takes up what the rounding of the length leaves: the wider it is, the shorter the filter rings
-    half_stop = 0.5 / dtau
-    transition = half_stop - half_pass
+    passed = low_pass(half_pass, tspan)
     # the wide series has room for all bins used, and for the whole band series
     n_around = 2 * max(max(e.centre_bin - e.bins.start, e.bins.stop - e.centre_bin) for e in edges)
-    least_rate = max(n_around / tsft, HEADROOM / dtau) + 2 / tsft
-    quiet = RINGING / transition
-    dt_wide, n_wide, n_band = _matching_lengths(tsft, least_rate, tspan + 2 * quiet, dtau)
+    least_rate = max(n_around / tsft, HEADROOM / passed.dtau) + 2 / tsft
+    dt_wide, n_wide, n_band = _matching_lengths(tsft, least_rate, tspan + 2 * passed.quiet, passed.dtau)
     length = n_wide * dt_wide
 
-    blocks = _blocks(search.orbit, search.fmax, half_pass, n_fft, dtau)
+    blocks, asini = _blocks(search, passed)
     # delays to the SSB and across the orbit stretch the series in the source frame
-    stretch = min(2 * MAX_DELAY, EARTH_SPEED * length) + 2 * blocks.asini
-    layout = Layout(
-        n_fft=n_fft,
-        n_frequencies=int((search.fmax - search.fmin) * 2 * tspan * (1 + 1e-12)) + 1,
-        block=blocks.block,
-        block_orbit=blocks.block_orbit,
-        run=blocks.run,
-        run_orbit=blocks.run_orbit,
-        n_blocks=max(n_fft // blocks.block, int(np.ceil((tspan + 2 * quiet + stretch) / dtau / blocks.block))),
-        padding=blocks.run,
-        n_band=n_band,
-        terms=terms_needed(2 * np.pi * half_pass * length / n_band * blocks.reach, BANK_TOLERANCE),
-    )
+    stretch = min(2 * MAX_DELAY, EARTH_SPEED * length) + 2 * asini
+    n_frequencies = int((search.fmax - search.fmin) * 2 * tspan * (1 + 1e-12)) + 1
+    layout = layout_of(passed, blocks, n_band, length, n_frequencies, tspan + 2 * passed.quiet + stretch)
     plans = []
     for span, e in zip(spans, edges, strict=True):
         lead = round(0.5 * (n_wide - tspan / dt_wide))
@@ -200,29 +177,24 @@ def plan_bands(sfts: SFTs, search: Search, reftime: GPSTime, spans: Sequence[Spa
         band = Band(
             start=jnp.asarray(wide.start, jnp.float64),
             dt=jnp.asarray(wide.length / n_band, jnp.float64),
-            dtau=jnp.asarray(dtau, jnp.float64),
+            dtau=jnp.asarray(passed.dtau, jnp.float64),
             heterodyne=jnp.asarray(f_wide + offset_bins / wide.length, jnp.float64),
             fmin=jnp.asarray(search.fmin, jnp.float64),
             f_centre=jnp.asarray(search.fmin + (layout.n_frequencies // 2) / (2 * tspan), jnp.float64),
             pass_low=jnp.asarray(e.low, jnp.float64),
             pass_high=jnp.asarray(e.high, jnp.float64),
-            slack=jnp.asarray(USABLE * transition, jnp.float64),
+            slack=jnp.asarray(USABLE * (passed.half_stop - half_pass), jnp.float64),
             guard=jnp.asarray(guard, jnp.float64),
             expected_loss=jnp.asarray(guard_loss(guard, tsft), jnp.float64),
             reach=jnp.asarray(blocks.reach, jnp.float64),
         )
-        plans.append(BandPlan(span, e, wide, offset_bins, n_band, half_pass, half_stop, band, layout))
+        plans.append(BandPlan(span, e, wide, offset_bins, n_band, half_pass, passed.half_stop, band, layout))
     return plans
 
 
 def _edges(sfts: SFTs, centre: float, half_pass: float, guard: float) -> Edges:
     low, high, centre_bin = centre - half_pass, centre + half_pass, round(centre * sfts.tsft) - sfts.first_bin
     return Edges(low, high, _columns(sfts, low, high, guard), _columns(sfts, low, high, 0.0), centre_bin)
-
-
-def least_transition(half_pass: float) -> float:
-    """Least width of the low-pass's transition on each side, Hz."""
-    return max(2 * half_pass * TRANSITION, MIN_TRANSITION)
 
 
 def _matching_lengths(tsft: float, least_rate: float, least_length: float, dtau: float) -> tuple[float, int, int]:
@@ -252,32 +224,22 @@ def _matching_lengths(tsft: float, least_rate: float, least_length: float, dtau:
     return 1 / rate, n_wide, round(n_wide / rate / dtau)
 
 
-class Blocks(NamedTuple):
-    """Lengths of blocks and runs in samples, the filters' reach in samples, the largest delay across the orbit in s."""
-
-    block: int
-    block_orbit: int
-    run: int
-    run_orbit: int
-    reach: float
-    asini: float
-
-
-def _blocks(orbit: Orbit | None, fmax: float, half_pass: float, n_fft: int, dtau: float) -> Blocks:
-    """Blocks that divide the transform's length and are short enough for cubics, and the runs within them."""
+def _blocks(search: Search, passed: LowPass) -> tuple[Blocks, float]:
+    """Blocks that divide the transform's length and are short enough for cubics; and the orbits' longest delay, s."""
+    orbit, fmax, dtau = search.orbit, search.fmax, passed.dtau
     # if none is given, the most extreme orbit that the pass band can hold
     rate = 2 * np.pi / SHORTEST_PERIOD * np.sqrt((1 + LARGEST_ECC) / (1 - LARGEST_ECC))
-    widest = orbit or Orbit(half_pass / (fmax * rate), SHORTEST_PERIOD, 0.0, LARGEST_ECC)
+    widest = orbit or Orbit(passed.half_pass / (fmax * rate), SHORTEST_PERIOD, 0.0, LARGEST_ECC)
     seconds = min(BLOCK_SECONDS, float(cubic_length(Orbit(**EARTH, tp=0.0), fmax, BLOCK_CYCLES)))
     seconds_orbit = min(seconds, float(jnp.min(cubic_length(widest, fmax, BLOCK_CYCLES))))
-    block = block_length(n_fft, seconds / dtau)
+    block = block_length(passed.n_fft, seconds / dtau)
     block_orbit = largest_divisor(block, seconds_orbit / dtau)
     drift, drift_orbit = EARTH_SPEED + MISMATCH, float(jnp.max(doppler_speed(widest))) + MISMATCH
     run = largest_divisor(block, 2 * RUN_DRIFT / drift)
     run_orbit = largest_divisor(block_orbit, 2 * RUN_DRIFT / drift_orbit)
     reach = 0.5 + 0.5 * max(run * drift, run_orbit * drift_orbit)
-    return Blocks(
-        block, block_orbit, run, run_orbit, reach, max(LARGEST_ASINI, float(jnp.max(widest.asini * (1 + widest.ecc))))
+    return Blocks(block, block_orbit, run, run_orbit, reach), max(
+        LARGEST_ASINI, float(jnp.max(widest.asini * (1 + widest.ecc)))
     )
 
 

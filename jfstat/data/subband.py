@@ -8,13 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.band import decimated_spectrum, filtered_series, terms_needed
-from jfstat.data.bandseries import Layout
+from jfstat.data.band import decimated_spectrum, filtered_series
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.grid import Grid
-from jfstat.data.plan import BANK_TOLERANCE, RINGING, least_transition
+from jfstat.data.sizes import Blocks, layout_of, low_pass
 from jfstat.maths.lengths import largest_divisor
-from jfstat.transforms import block_length, transform_length
+from jfstat.transforms import block_length
 
 
 def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0) -> FstatData:
@@ -44,41 +43,27 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
     pass_low = float(band.pass_low - band.slack) + max(0.0, cut_below - margin)
     pass_high = float(band.pass_high + band.slack) - max(0.0, cut_above - margin)
     half_pass = 0.5 * (pass_high - pass_low)
-    transition = least_transition(half_pass)
-    n_fft = transform_length(2 * (half_pass + transition) * tspan)
-    dtau = tspan / n_fft
-    half_stop = 0.5 / dtau
+    passed = low_pass(half_pass, tspan)
     # a narrower filter rings longer, and needs room for it on both sides
-    quiet = RINGING / (half_stop - half_pass)
-    room = int(np.ceil(quiet / float(band.dt)))
+    room = int(np.ceil(passed.quiet / float(band.dt)))
     grid = Grid(
         int(data.observation.epoch), float(band.start) - room * float(band.dt), float(band.dt), layout.n_band + 2 * room
     )
     # any whole number is good enough, though not the fastest: one sample of so many is far below `plan.MISMATCH`
-    n_band = round(grid.length / dtau)
+    n_band = round(grid.length / passed.dtau)
     offset = round((0.5 * (pass_low + pass_high) - float(band.heterodyne)) * grid.length)
 
-    block = block_length(n_fft, layout.block * seconds / dtau)
-    block_orbit = largest_divisor(block, layout.block_orbit * seconds / dtau)
-    run = largest_divisor(block, layout.run)
+    block = block_length(passed.n_fft, layout.block * seconds / passed.dtau)
+    block_orbit = largest_divisor(block, layout.block_orbit * seconds / passed.dtau)
+    runs = largest_divisor(block, layout.run), largest_divisor(block_orbit, layout.run_orbit)
     reach = float(band.reach)
-    new = Layout(
-        n_fft=n_fft,
-        n_frequencies=n_frequencies,
-        block=block,
-        block_orbit=block_orbit,
-        run=run,
-        run_orbit=largest_divisor(block_orbit, layout.run_orbit),
-        n_blocks=max(
-            n_fft // block, int(np.ceil((layout.n_blocks * layout.block * seconds + 2 * quiet) / dtau / block))
-        ),
-        padding=run,
-        n_band=n_band,
-        terms=terms_needed(2 * np.pi * half_pass * grid.length / n_band * reach, BANK_TOLERANCE),
-    )
+    covered = layout.n_blocks * layout.block * seconds + 2 * passed.quiet
+    new = layout_of(passed, Blocks(block, block_orbit, *runs, reach), n_band, grid.length, n_frequencies, covered)
     series, filters = [], []
     for wide in np.asarray(data.series):
-        spectrum = decimated_spectrum(np.pad(wide[: layout.n_band], room), grid, offset, n_band, half_pass, half_stop)
+        spectrum = decimated_spectrum(
+            np.pad(wide[: layout.n_band], room), grid, offset, n_band, half_pass, passed.half_stop
+        )
         samples, filtered = filtered_series(spectrum, reach, new.terms, new.padding)
         series.append(jnp.pad(samples, (0, -n_band % block)))
         filters.append(jax.block_until_ready(filtered))
@@ -90,7 +75,7 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
             band,
             start=jnp.asarray(grid.start, jnp.float64),
             dt=jnp.asarray(grid.length / n_band, jnp.float64),
-            dtau=jnp.asarray(dtau, jnp.float64),
+            dtau=jnp.asarray(passed.dtau, jnp.float64),
             heterodyne=band.heterodyne + offset / grid.length,
             fmin=jnp.asarray(fmin, jnp.float64),
             f_centre=jnp.asarray(fmin + (n_frequencies // 2) * spacing, jnp.float64),
