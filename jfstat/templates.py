@@ -136,6 +136,8 @@ class Doppler:
 
     Raises
     ------
+    TypeError
+        If `orbit` is no Orbit.
     ValueError
         If an argument is not numeric, has the wrong shape or is outside its range.
     """
@@ -166,7 +168,7 @@ class Doppler:
                 raise ValueError(f"{name} is missing: a Doppler needs alpha, delta (or sky) and fkdot.")
         fkdot = _spins(fkdot)
         if orbit is not None and not isinstance(orbit, Orbit):
-            raise ValueError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}.")
+            raise TypeError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}.")
         columns = [fkdot[..., k] for k in range(fkdot.shape[-1])]
         orbits = [] if orbit is None else [getattr(orbit, name) for name in ORBIT_FIELDS]
         alpha, delta = as_float64(alpha, "alpha", "rad"), as_float64(delta, "delta", "rad")

@@ -65,13 +65,13 @@ def one_sentence(error):
 @pytest.mark.parametrize("name", PREPARE)
 def test_prepare(sfts, name):
     arguments, message = PREPARE[name]
-    with pytest.raises(ValueError, match=message) as error:
+    with pytest.raises((OSError, TypeError, ValueError), match=message) as error:
         jfstat.prepare(sfts, **arguments)
     assert one_sentence(error)
 
 
 def test_prepare_refuses_other_things_than_sfts():
-    with pytest.raises(ValueError, match=r"sfts must be SFTs") as error:
+    with pytest.raises(TypeError, match=r"sfts must be SFTs") as error:
         jfstat.prepare("data/*.sft", 100, 101)
     assert one_sentence(error)
 
@@ -131,10 +131,41 @@ DOPPLER = {
 }
 
 
+def test_kinds_of_errors(sfts, case, tmp_path):
+    nowhere, p = tmp_path / "nowhere", case.doppler
+    table = jfstat.search(case.data, p, top=1, progress=False)
+    (tmp_path / "list").write_text(f"{nowhere}.sft\n")
+    for kind, call in [
+        (FileNotFoundError, lambda: jfstat.read_sfts(nowhere)),
+        (FileNotFoundError, lambda: jfstat.read_sfts(f"list:{nowhere}")),
+        (FileNotFoundError, lambda: jfstat.read_sfts(f"list:{tmp_path / 'list'}")),
+        (FileNotFoundError, lambda: jfstat.read_candidates(nowhere)),
+        (FileNotFoundError, lambda: jfstat.write_candidates(table, nowhere / "found.ecsv")),
+        (IsADirectoryError, lambda: jfstat.search(case.data, p, checkpoint=tmp_path, progress=False)),
+        (FileNotFoundError, lambda: jfstat.search(case.data, p, checkpoint=nowhere / "x", progress=False)),
+        (FileNotFoundError, lambda: jfstat.prepare(sfts, 99.9, 100.1, ephemeris=(nowhere, nowhere))),
+        (TypeError, lambda: jfstat.read_sfts(3)),
+        (TypeError, lambda: jfstat.join_sfts([sfts, 3])),
+        (TypeError, lambda: jfstat.prepare(3, 99.9, 100.1)),
+        (TypeError, lambda: jfstat.prepare(sfts, 99.9, 100.1, orbit=3)),
+        (TypeError, lambda: jfstat.Doppler(0.0, 0.0, [100.0], orbit=3)),
+        (TypeError, lambda: jfstat.template_bank(0.0, 0.0, orbit=3)),
+        (TypeError, lambda: jfstat.twoF(3, p)),
+        (TypeError, lambda: jfstat.twoF(case.data, 3)),
+        (TypeError, lambda: jfstat.search(case.data, 3, progress=False)),
+        (TypeError, lambda: jfstat.search(case.data, p, mesh=3, progress=False)),
+        (TypeError, lambda: jfstat.refine(case.data, 3, progress=False)),
+        (TypeError, lambda: jfstat.refine(case.data, p, bounds=3, progress=False)),
+    ]:
+        with pytest.raises(kind) as error:
+            call()
+        assert one_sentence(error)
+
+
 @pytest.mark.parametrize("name", DOPPLER)
 def test_doppler(name):
     arguments, message = DOPPLER[name]
-    with pytest.raises(ValueError, match=message) as error:
+    with pytest.raises((TypeError, ValueError), match=message) as error:
         jfstat.Doppler(**arguments)
     assert one_sentence(error)
 
@@ -190,7 +221,8 @@ def test_templates_that_do_not_fit_the_data(case):
         for function in (jfstat.twoF, jfstat.fstat, jfstat.twoF_band, jfstat.estimate_amplitude):
             if function is jfstat.twoF_band and "outside" in message:
                 continue  # the band does not look at the template's own frequency
-            with pytest.raises(ValueError, match=message) as error:
+            kind = TypeError if "must be" in message else ValueError
+            with pytest.raises(kind, match=message) as error:
                 function(*arguments)
             assert one_sentence(error)
 

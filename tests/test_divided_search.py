@@ -164,7 +164,7 @@ def test_what_is_no_checkpoint_is_refused(data, bank, tmp_path):
         with pytest.raises(ValueError, match="is no checkpoint of a search"):
             jfstat.search(data, bank, checkpoint=path, **OPTIONS)
         assert path.read_bytes() == content
-    with pytest.raises(ValueError, match=r"checkpoint .* cannot be written"):
+    with pytest.raises(FileNotFoundError, match=r"checkpoint .* cannot be written"):
         jfstat.search(data, bank, checkpoint=tmp_path / "nowhere" / "x", **OPTIONS)
 
 
@@ -182,7 +182,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(data, bank, plain, tmp_path, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(np, "savez", full)
-        with pytest.raises(ValueError, match=r"cannot be written .No space left on device.: what it held is kept"):
+        with pytest.raises(OSError, match=r"cannot be written .No space left on device.: what it held is kept"):
             jfstat.search(data, bank, checkpoint=path, **OPTIONS)
     assert [file.name for file in tmp_path.iterdir()] == ["search.checkpoint"]
     assert checkpoints.read_checkpoint(path.read_bytes(), path, bank)[0].done == 3

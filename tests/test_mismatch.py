@@ -155,9 +155,9 @@ def test_arguments_of_other_kinds_are_errors(case):
     orbit = ORBIT if p.orbit is None else None
     with pytest.raises(ValueError, match="both have an orbit"):
         jfstat.mismatch(case.data, p, jfstat.Doppler(p.alpha, p.delta, p.fkdot, p.reftime, orbit))
-    with pytest.raises(ValueError, match="Amplitude"):
+    with pytest.raises(TypeError, match="Amplitude"):
         jfstat.mismatch(case.data, p, p, amplitude=(1e-25, 0.1))
-    with pytest.raises(ValueError, match="other must be"):
+    with pytest.raises(TypeError, match="other must be"):
         jfstat.mismatch(case.data, p, (1.0, 0.5))
-    with pytest.raises(ValueError, match="prepare"):
+    with pytest.raises(TypeError, match="prepare"):
         jfstat.mismatch(case.data.series, p, p)

@@ -266,7 +266,7 @@ def test_mistakes_are_one_sentence(case, options, message):
 
 
 def test_what_is_no_table_is_refused(case):
-    with pytest.raises(ValueError, match="found must be a table"):
+    with pytest.raises(TypeError, match="found must be a table"):
         jfstat.refine(case.data, [1, 2, 3])
     with pytest.raises(ValueError, match="found lacks the column 'delta'"):
         jfstat.refine(case.data, Table({"freq": [1.0], "alpha": [1.0]}))

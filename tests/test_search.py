@@ -212,7 +212,7 @@ def test_a_template_that_does_not_fit_is_refused_before_the_search(data):
     ],
 )
 def test_mistakes_are_named(data, bank, change, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         search(**({"data": data, "bank": bank, "progress": False} | change))
 
 

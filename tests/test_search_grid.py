@@ -117,5 +117,5 @@ def test_a_grid_is_ready_for_vmap(data):
     ],
 )
 def test_mistakes_are_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         template_bank(**arguments)

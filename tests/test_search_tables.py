@@ -143,11 +143,11 @@ def test_files_of_ComputeFstatistic_v2_are_read(tmp_path):
 def test_bad_files_are_named(tmp_path, name, content, message):
     if content is not None:
         (tmp_path / name).write_text(content)
-    with pytest.raises(ValueError, match=message) as caught:
+    with pytest.raises(FileNotFoundError if content is None else ValueError, match=message) as caught:
         read_candidates(tmp_path / name)
     assert name in str(caught.value)
 
 
 def test_a_directory_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(ValueError, match="cannot be written"):
+    with pytest.raises(FileNotFoundError, match="cannot be written"):
         write_candidates(table(), tmp_path / "nowhere" / "found.ecsv")

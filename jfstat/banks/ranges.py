@@ -200,6 +200,8 @@ def orbits(orbit: Orbit | Mapping[str, RangeLike] | None) -> Orbit | None:
 
     Raises
     ------
+    TypeError
+        If `orbit` is neither an Orbit nor a mapping.
     ValueError
         If a field is unknown, missing, empty or out of range, or the fields of a stack do not broadcast.
     """
@@ -212,7 +214,7 @@ def orbits(orbit: Orbit | Mapping[str, RangeLike] | None) -> Orbit | None:
             raise ValueError(f"orbit has fields that do not broadcast: make them of equal length ({error}).") from None
         return Orbit(*(x.reshape(-1) for x in fields))
     if not isinstance(orbit, Mapping):
-        raise ValueError(f"orbit must be a jfstat.Orbit, a mapping of its fields or None, not {orbit!r}.")
+        raise TypeError(f"orbit must be a jfstat.Orbit, a mapping of its fields or None, not {orbit!r}.")
     fields = {name: 0.0 for name in ORBIT_FIELDS if name not in ORBIT_REQUIRED} | dict(orbit)
     unknown, missing = set(fields) - set(ORBIT_FIELDS), set(ORBIT_FIELDS) - set(fields)
     if unknown or missing:

@@ -130,8 +130,10 @@ def write_candidates(table: QTable, path: str | os.PathLike) -> Path:
 
     Raises
     ------
+    OSError
+        If the file cannot be written.
     ValueError
-        If columns are missing or have other units, h5py is missing, or the file cannot be written.
+        If columns are missing or have other units, or h5py is missing.
     """
     path = Path(path)
     if path.suffix.lower() == ".ecsv":
@@ -146,7 +148,7 @@ def write_candidates(table: QTable, path: str | os.PathLike) -> Path:
         with replacing(path) as file:
             file.write(content)
     except OSError as error:
-        raise ValueError(f"path {str(path)!r} cannot be written ({error.strerror}): choose another.") from error
+        raise type(error)(f"path {str(path)!r} cannot be written ({error.strerror}): choose another.") from error
     return path
 
 
@@ -155,8 +157,10 @@ def check_writable(path: str | os.PathLike) -> None:
 
     Raises
     ------
+    OSError
+        If no file can be written there.
     ValueError
-        If the suffix asks for h5py and it is missing, or no file can be written there.
+        If the suffix asks for h5py and it is missing.
     """
     path = Path(path)
     if path.suffix.lower() in HDF5_SUFFIXES:
@@ -167,7 +171,7 @@ def check_writable(path: str | os.PathLike) -> None:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        raise ValueError(f"path {str(path)!r} cannot be written ({error.strerror}): choose another.") from error
+        raise type(error)(f"path {str(path)!r} cannot be written ({error.strerror}): choose another.") from error
 
 
 def read_candidates(path: str | os.PathLike) -> QTable:
@@ -186,8 +190,10 @@ def read_candidates(path: str | os.PathLike) -> QTable:
 
     Raises
     ------
+    OSError
+        If the file does not exist or cannot be read.
     ValueError
-        If the file cannot be read, is incomplete, or is not in the format that its suffix names.
+        If it is incomplete, or not in the format that its suffix names.
     """
     from astropy.table import QTable
 
@@ -202,7 +208,7 @@ def read_candidates(path: str | os.PathLike) -> QTable:
             return QTable.read(path, path=HDF5_PATH, format="hdf5")
         return _from_text(path.read_text(), path)
     except OSError as error:
-        raise ValueError(
+        raise type(error)(
             f"path {str(path)!r} cannot be read ({error.strerror or error}): name another file."
         ) from error
     except (ValueError, KeyError) as error:

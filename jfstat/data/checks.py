@@ -40,7 +40,15 @@ class HasFaFb(Protocol):
 
 
 def check_data(data: object, or_narrow: bool = False) -> None:
-    """Raise a ValueError unless `data` is FstatData, or NarrowData if `or_narrow`, and 64-bit mode is on."""
+    """Raise an error unless `data` is FstatData, or NarrowData if `or_narrow`, and 64-bit mode is on.
+
+    Raises
+    ------
+    TypeError
+        If it is of another kind.
+    ValueError
+        If it has segments or is a stack, or 64-bit mode is off.
+    """
     require_x64()
     if or_narrow and isinstance(data, NarrowData):
         if np.ndim(data.samples) != 4:
@@ -48,7 +56,7 @@ def check_data(data: object, or_narrow: bool = False) -> None:
         return
     if not isinstance(data, FstatData):
         kind = type(data).__name__
-        raise ValueError(f"data must be FstatData from jfstat.prepare, not {kind}: prepare the SFTs first.")
+        raise TypeError(f"data must be FstatData from jfstat.prepare, not {kind}: prepare the SFTs first.")
     if data.n_segments is not None:
         raise ValueError(
             f"data has {data.n_segments} segments, but those of one are wanted: use jax.vmap(function, (0, None))"
@@ -61,8 +69,10 @@ def observation_of(data: object, name: str = "data") -> Observation:
 
     Raises
     ------
+    TypeError
+        If `data` is of another kind.
     ValueError
-        If `data` is of another kind, or 64-bit mode is off.
+        If it has segments or is a stack, or 64-bit mode is off.
     """
     require_x64()
     observation = data.observation if isinstance(data, (FstatData, NarrowData)) else data
@@ -73,7 +83,7 @@ def observation_of(data: object, name: str = "data") -> Observation:
             )
         return observation
     kind = type(data).__name__
-    raise ValueError(
+    raise TypeError(
         f"{name} must be an Observation from jfstat.observation or FstatData from jfstat.prepare, not {kind}."
     )
 
@@ -85,9 +95,9 @@ def check_point(data: HasFaFb, point: Doppler) -> None:
 
 
 def _check_scalars(kind: type, name: str, value: object, fields: dict[str, int]) -> None:
-    """Raise a ValueError unless `value` is of a kind and its `fields` have these numbers of dimensions."""
+    """Raise a TypeError for a value of another kind, a ValueError for `fields` of other numbers of dimensions."""
     if not isinstance(value, kind):
-        raise ValueError(f"{name} must be a jfstat.{kind.__name__}, not {type(value).__name__}: build one first.")
+        raise TypeError(f"{name} must be a jfstat.{kind.__name__}, not {type(value).__name__}: build one first.")
     for field, ndim in fields.items():
         leaf = getattr(value, field)
         if np.ndim(leaf) != ndim:
@@ -98,17 +108,17 @@ def _check_scalars(kind: type, name: str, value: object, fields: dict[str, int])
 
 
 def check_sky(name: str, value: object) -> None:
-    """Raise a ValueError unless `value` is one template; its orbit is not checked."""
+    """Raise a TypeError or ValueError unless `value` is one template; its orbit is not checked."""
     _check_scalars(Doppler, name, value, {"alpha": 0, "delta": 0, "fkdot": 1})
 
 
 def check_template(name: str, value: Doppler) -> None:
-    """Raise a ValueError unless `value` is one template, with scalar fields."""
+    """Raise a TypeError or ValueError unless `value` is one template, with scalar fields."""
     check_sky(name, value)
     if value.orbit is not None:
         _check_scalars(type(value.orbit), f"{name}.orbit", value.orbit, dict.fromkeys(ORBIT_FIELDS, 0))
 
 
 def check_amplitude(value: object) -> None:
-    """Raise a ValueError unless `value` is the amplitude of one signal, with scalar fields."""
+    """Raise a TypeError or ValueError unless `value` is the amplitude of one signal, with scalar fields."""
     _check_scalars(Amplitude, "amplitude", value, dict.fromkeys(AMPLITUDE_FIELDS, 0))

@@ -96,6 +96,8 @@ def prepare(
 
     Raises
     ------
+    TypeError
+        If `sfts` are no SFTs, or `orbit` is no Orbit.
     ValueError
         If the SFTs do not cover the band or the ephemeris the times, an argument is out of range, a segment given by
         its ends has no SFT, or 64-bit mode is off.
@@ -107,7 +109,7 @@ def prepare(
     """
     require_x64()
     if not isinstance(sfts, SFTs):
-        raise ValueError(f"sfts must be SFTs from read_sfts or simulate_sfts, not {type(sfts).__name__}.")
+        raise TypeError(f"sfts must be SFTs from read_sfts or simulate_sfts, not {type(sfts).__name__}.")
     search = _search(fmin, fmax, guard, orbit, fdots)
     reference = reference_time(reftime, sfts.start)
     floors = given_sqrt_sx(sfts.detectors, sqrt_sx)
@@ -153,7 +155,7 @@ def _search(
     if room < 0:
         raise ValueError(f"guard must not be negative, not {room}: give the guard band in Hz.")
     if orbit is not None and not isinstance(orbit, Orbit):
-        raise ValueError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}: build one from asini, period and tp.")
+        raise TypeError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}: build one from asini, period and tp.")
     return Search(low, high, room, orbit, None if fdots is None else _ranges(fdots))
 
 

@@ -52,15 +52,17 @@ def read_rows(data: FstatData, found: AnyTable | Doppler, reftime: TimeLike | No
 
     Raises
     ------
+    TypeError
+        If `found` is no table.
     ValueError
-        If `found` is no table, or a column is missing or has a wrong unit.
+        If a column is missing or has a wrong unit.
     """
     if isinstance(found, Doppler):
         given = {name: x.reshape(-1) for name, x in columns(found).items()}
         reftime = reftime if found.reftime is None else found.reftime
     else:
         if not hasattr(found, "colnames"):
-            raise ValueError(
+            raise TypeError(
                 f"found must be a table of candidates, as from jfstat.search, or a Doppler, not {type(found).__name__}."
             )
         given = parameter_columns(found, "found", NEEDED)

@@ -43,11 +43,13 @@ class FreeParameters:
 
         Raises
         ------
+        TypeError
+            If `bounds` is no mapping.
         ValueError
-            If `bounds` is no mapping to pairs low < high of finite numbers, or names another parameter.
+            If it has anything but pairs low < high of finite numbers, or names another parameter.
         """
         if bounds is not None and not isinstance(bounds, Mapping):
-            raise ValueError(f"bounds must be a mapping from parameters to (low, high), not {type(bounds).__name__}.")
+            raise TypeError(f"bounds must be a mapping from parameters to (low, high), not {type(bounds).__name__}.")
         limits = [_limits(name, pair, names) for name, pair in (bounds or {}).items()]
         pairs = np.array(limits, np.float64).reshape(-1, 2)
         return cls(pairs[:, 0], pairs[:, 1], names, tuple(bounds or ()))

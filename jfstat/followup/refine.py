@@ -100,8 +100,10 @@ def refine(
 
     Raises
     ------
+    TypeError
+        If `data`, `found` or `bounds` is of the wrong kind.
     ValueError
-        If an argument is of the wrong kind, or `found` is no table of candidates.
+        If another argument makes no sense, or a column of `found` is missing or has a wrong unit.
 
     Notes
     -----

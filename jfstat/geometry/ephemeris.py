@@ -41,8 +41,10 @@ def ephemeris_files(ephemeris: EphemerisLike) -> tuple[str, Path, Path]:
 
     Raises
     ------
+    FileNotFoundError
+        If a file does not exist.
     ValueError
-        If the name is unknown or a file does not exist.
+        If the name is unknown.
     """
     if isinstance(ephemeris, str):
         from solar_system_ephemerides.paths import JPLDE, body_ephemeris_path
@@ -59,7 +61,7 @@ def ephemeris_files(ephemeris: EphemerisLike) -> tuple[str, Path, Path]:
         raise ValueError(f"ephemeris must be a name such as 'DE405' or two files, not {ephemeris!r}.") from None
     for path in (earth, sun):
         if not path.is_file():
-            raise ValueError(f"ephemeris file {path} does not exist: give (earth_file, sun_file).")
+            raise FileNotFoundError(f"ephemeris file {path} does not exist: give (earth_file, sun_file).")
     return f"{earth.name} {sun.name}", earth, sun
 
 
@@ -76,8 +78,8 @@ def _read_body(path: Path, start: float, end: float, epoch: int) -> BPoly:
     ValueError
         If the file is malformed or does not cover the times.
     """
+    content = path.read_bytes()
     try:
-        content = path.read_bytes()
         content = gzip.decompress(content) if path.suffix == ".gz" else content
         lines = [line for line in content.splitlines() if line.strip() and not line.lstrip().startswith(b"#")]
         first, step, count = (float(word) for word in lines[0].split())

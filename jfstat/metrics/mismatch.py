@@ -59,8 +59,10 @@ def mismatch(
 
     Raises
     ------
+    TypeError
+        If an argument is of another kind.
     ValueError
-        If an argument is of another kind or a stack, or only one template has an orbit.
+        If an argument is a stack, or only one template has an orbit.
 
     Notes
     -----

@@ -130,9 +130,13 @@ def search(
 
     Raises
     ------
+    OSError
+        If the checkpoint cannot be read or written.
+    TypeError
+        If `data`, `bank`, `mesh` or `checkpoint` is of the wrong kind.
     ValueError
-        If an argument is of the wrong kind or out of range, a template does not fit the data, the backend cannot be
-        used here, or a checkpoint is of another search, data set, bank, backend or version, or cannot be written.
+        If an argument is out of range, a template does not fit the data, the backend cannot be used here, or a
+        checkpoint is of another search, data set, bank, backend or version.
     SearchStopped
         If a search with a checkpoint is asked to stop.
     """

@@ -141,13 +141,15 @@ class SFTs:
 
         Raises
         ------
+        TypeError
+            If anything but SFTs is given.
         ValueError
             If lengths, bands or windows differ, or SFTs of one detector overlap.
         """
         parts = (self, *others)
         for i, part in enumerate(parts):
             if not isinstance(part, SFTs):
-                raise ValueError(f"sfts[{i}] must be SFTs, not {type(part).__name__}: read or simulate them first.")
+                raise TypeError(f"sfts[{i}] must be SFTs, not {type(part).__name__}: read or simulate them first.")
             if (part.tsft, part.first_bin, part.n_bins) != (self.tsft, self.first_bin, self.n_bins):
                 raise ValueError(
                     f"sfts[{i}] has other lengths or another band than sfts[0]: read all with the same fmin and fmax."
@@ -176,12 +178,16 @@ def join_sfts(sfts: Sequence[SFTs]) -> SFTs:
 
     Raises
     ------
+    TypeError
+        If anything but SFTs is given.
     ValueError
         If there are none, lengths, bands or windows differ, or SFTs of one detector overlap.
     """
     parts = list(sfts)
-    if not parts or not isinstance(parts[0], SFTs):
-        raise ValueError("sfts must be a list of SFTs: give at least one.")
+    if not parts:
+        raise ValueError("sfts is empty: give at least one SFTs.")
+    if not isinstance(parts[0], SFTs):
+        raise TypeError(f"sfts[0] must be SFTs, not {type(parts[0]).__name__}: read or simulate them first.")
     return parts[0].joined(*parts[1:])
 
 

@@ -57,13 +57,13 @@ def open_file(path: Path) -> FileIO:
 
     Raises
     ------
-    ValueError
+    OSError
         If it cannot be opened.
     """
     try:
         return open(path, "rb", buffering=0)
     except OSError as error:
-        raise bad_file(path, f"it cannot be opened ({error.strerror})") from error
+        raise type(error)(str(bad_file(path, f"it cannot be opened ({error.strerror})"))) from error
 
 
 def scan_file(path: Path, index: int = 0) -> np.ndarray:

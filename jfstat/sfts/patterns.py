@@ -26,8 +26,14 @@ def find_files(pattern: Pattern) -> list[Path]:
 
     Raises
     ------
+    FileNotFoundError
+        If a pattern matches no file, or a list names a file that does not exist.
+    OSError
+        If a list cannot be read.
+    TypeError
+        If `pattern` holds anything but strings and paths.
     ValueError
-        If a pattern matches no file or a list cannot be read.
+        If a pattern or a list is empty, or a list is not text.
     """
     if isinstance(pattern, str):
         parts = [part.strip() for part in pattern.split(";")]
@@ -39,12 +45,12 @@ def find_files(pattern: Pattern) -> list[Path]:
     try:
         patterns = list(pattern)
     except TypeError as error:
-        raise ValueError(f"pattern must be a string, a path or a sequence of these, not {pattern!r}.") from error
+        raise TypeError(f"pattern must be a string, a path or a sequence of these, not {pattern!r}.") from error
     if not patterns:
         raise ValueError("pattern is an empty sequence: name at least one SFT file.")
     for part in patterns:
         if not isinstance(part, str | os.PathLike):
-            raise ValueError(f"pattern must hold strings or paths, not {part!r}: name SFT files.")
+            raise TypeError(f"pattern must hold strings or paths, not {part!r}: name SFT files.")
     return [path for part in patterns for path in find_files(part)]
 
 
@@ -59,23 +65,25 @@ def _matches(part: str) -> list[Path]:
     else:
         found = sorted(Path(name) for name in glob.glob(part) if not os.path.isdir(name))
     if not found:
-        raise ValueError(f"no SFT file matches {part!r}: check the path and the pattern.")
+        raise FileNotFoundError(f"no SFT file matches {part!r}: check the path and the pattern.")
     return found
 
 
 def _listed(name: str) -> list[Path]:
     try:
         lines = [line.strip() for line in Path(name).read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"the list of SFT files {name!r} cannot be read: give a text file with one path per line."
+    except OSError as error:
+        raise type(error)(
+            f"the list of SFT files {name!r} cannot be read ({error.strerror}): give a text file, one path per line."
         ) from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the list of SFT files {name!r} is not text: give a file with one path per line.") from error
     paths = [Path(_without_scheme(line)) for line in lines if line and line[0] not in "#%"]
     if not paths:
         raise ValueError(f"the list of SFT files {name!r} is empty: write one path per line into it.")
     for path in paths:
         if not os.path.isfile(path):
-            raise ValueError(f"the list {name!r} names {str(path)!r}, which is not a file: correct the list.")
+            raise FileNotFoundError(f"the list {name!r} names {str(path)!r}, which is not a file: correct the list.")
     return paths
 
 

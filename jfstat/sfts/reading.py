@@ -56,10 +56,14 @@ def read_sfts(
 
     Raises
     ------
+    FileNotFoundError
+        If a pattern matches no file, or a list names a file that does not exist.
+    OSError
+        If a file cannot be opened.
     ValueError
-        If an argument makes no sense or matches nothing; if a file cannot be read or is not a valid SFT file by
-        LALSuite's standards; if the SFTs have different Tsft or, for one detector, different windows, an SFT twice or
-        SFTs that overlap in time; if part of the band is missing at some time or, without fmin or fmax, bands differ.
+        If an argument makes no sense or selects nothing; if a file is not a valid SFT file by LALSuite's standards; if
+        the SFTs have different Tsft or, for one detector, different windows, an SFT twice or SFTs that overlap in time;
+        if part of the band is missing at some time or, without fmin or fmax, bands differ.
     """
     wanted = _prefixes(detectors)
     since, until = _time_range(start, end)

@@ -50,9 +50,10 @@ def write_sfts(
 
     Raises
     ------
+    OSError
+        If the directory cannot be made or a file cannot be written.
     ValueError
-        If the SFTs, the comment or the description cannot be stored, or the directory cannot be made. Nothing is then
-        written.
+        If the SFTs, the comment or the description cannot be stored. Nothing is then written.
     """
     if "\0" in comment:
         raise ValueError(f"comment {comment!r} has a null character, which ends comments in SFT files: remove it.")
@@ -64,7 +65,7 @@ def write_sfts(
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"directory {str(directory)!r} cannot be made ({error.strerror}): choose another.") from error
+        raise type(error)(f"directory {str(directory)!r} cannot be made ({error.strerror}): choose another.") from error
     for series, table, names in zip(sfts, tables, files, strict=True):
         blocks = _blocks(series, table, comment)
         if merge:

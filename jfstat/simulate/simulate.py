@@ -130,6 +130,8 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
 
     Raises
     ------
+    TypeError
+        If `signals` is no sequence.
     ValueError
         If a signal is not a pair of one Doppler and one Amplitude, or its frequency at the source lies outside the
         SFTs' band during the data.
@@ -184,7 +186,7 @@ def _listed(signals: Iterable[tuple[Doppler, Amplitude]]) -> list[tuple[Doppler,
     try:
         return list(signals)
     except TypeError:
-        raise ValueError(f"signals must be a list of pairs (Doppler, Amplitude), not {signals!r}.") from None
+        raise TypeError(f"signals must be a list of pairs (Doppler, Amplitude), not {signals!r}.") from None
 
 
 def _floors(names: tuple[str, ...], sqrt_sx: Any) -> dict[str, float]:

@@ -72,6 +72,8 @@ def sfts_from_strain(
 
     Raises
     ------
+    TypeError
+        If `series` is neither a TimeSeries nor (array, t0, dt).
     ValueError
         If an argument is out of range, no SFT fits, or `timestamps` ask for data that are not there.
     """
@@ -120,7 +122,7 @@ def _unpack(series: Any) -> tuple[np.ndarray, float, float]:
     """Samples, GPS time of the first one, and spacing in s."""
     parts = [series.value, series.t0, series.dt] if all(hasattr(series, k) for k in ("value", "t0", "dt")) else series
     if not isinstance(parts, (list, tuple)) or len(parts) != 3:
-        raise ValueError(f"series must be a GWpy TimeSeries or (array, t0, dt), not {type(series).__name__}.")
+        raise TypeError(f"series must be a GWpy TimeSeries or (array, t0, dt), not {type(series).__name__}.")
     x = np.asarray(parts[0])
     if x.ndim != 1 or x.dtype.kind not in "fiu":
         raise ValueError(f"the series must hold real samples in one dimension, not {x.dtype} of shape {x.shape}.")

@@ -121,11 +121,11 @@ def steps(work: Work, plan: SearchPlan, jobs: range, mesh: Mesh | None, stop: Ca
 
 
 def check_mesh(mesh: object) -> None:
-    """Raise a ValueError unless `mesh` is None or a mesh of devices of one kind, of this process or of all."""
+    """Raise an error unless `mesh` is None or a mesh of devices of one kind, of this process or of all."""
     if mesh is None:
         return
     if not isinstance(mesh, Mesh):
-        raise ValueError(f"mesh must be a jax.sharding.Mesh or None, not {type(mesh).__name__}: see jax.make_mesh.")
+        raise TypeError(f"mesh must be a jax.sharding.Mesh or None, not {type(mesh).__name__}: see jax.make_mesh.")
     devices = list(mesh.devices.flat)
     if not devices:
         raise ValueError("mesh holds no devices: give at least one.")

@@ -95,11 +95,13 @@ def stacked_bank(bank: object) -> Doppler:
 
     Raises
     ------
+    TypeError
+        If it is no Doppler.
     ValueError
-        If it is no Doppler, holds no templates, or its templates have different reference times.
+        If it holds no templates, or its templates have different reference times.
     """
     if not isinstance(bank, Doppler):
-        raise ValueError(
+        raise TypeError(
             f"bank must be a jfstat.Doppler, one or a stack, not {type(bank).__name__}: see jfstat.template_bank."
         )
     if np.size(bank.alpha) == 0:

@@ -55,8 +55,10 @@ class Checkpoint(NamedTuple):
 
         Raises
         ------
+        OSError
+            If the file cannot be read or replaced.
         ValueError
-            If the file cannot be read or replaced, or is of another search.
+            If it is of another search.
         """
         content = first_does(lambda: checkpoint_bytes(self.path), self.together)
         if content is None:
@@ -73,7 +75,7 @@ class Checkpoint(NamedTuple):
             )
         return state, plan
 
-    def written(self, state: State, plan: SearchPlan) -> ValueError | None:
+    def written(self, state: State, plan: SearchPlan) -> OSError | None:
         """Replace the file, in the first process if several search together.
 
         An error is raised if the process searches alone, and returned if it must tell the others first.
@@ -81,7 +83,7 @@ class Checkpoint(NamedTuple):
         try:
             if is_first() or not self.together:
                 write_checkpoint(self.path, state, plan, self.identity)
-        except ValueError as error:
+        except OSError as error:
             if not self.together:
                 raise
             return error
@@ -148,7 +150,7 @@ def write_checkpoint(path: Path, state: State, plan: SearchPlan, own: Identity) 
 
     Raises
     ------
-    ValueError
+    OSError
         If it cannot be written, as on a full or read-only disk.
     """
     header = {
@@ -172,7 +174,7 @@ def write_checkpoint(path: Path, state: State, plan: SearchPlan, own: Identity) 
                 **state.peaks._asdict(),
             )
     except OSError as error:
-        raise ValueError(
+        raise type(error)(
             f"checkpoint {str(path)!r} cannot be written ({error.strerror or error}): what it held is kept; "
             "make room or name another file."
         ) from error
@@ -183,20 +185,21 @@ def checkpoint_bytes(path: Path) -> bytes | None:
 
     Raises
     ------
-    ValueError
+    OSError
         If it cannot be read, or nothing can be written there.
     """
     try:
         check_writable(path)
+    except (OSError, ValueError) as error:
+        raise type(error)(str(error).replace("path", "checkpoint", 1)) from None
+    try:
         for leftover in path.parent.glob(f".{path.name}.*.part"):  # of a process killed while it wrote
             leftover.unlink(missing_ok=True)
         return path.read_bytes()
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise ValueError(str(error).replace("path", "checkpoint", 1)) from None
     except OSError as error:
-        raise ValueError(f"checkpoint {str(path)!r} cannot be read ({error.strerror}): name another file.") from error
+        raise type(error)(f"checkpoint {str(path)!r} cannot be read ({error.strerror}): name another file.") from error
 
 
 def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, SearchPlan, Identity]:
@@ -229,11 +232,11 @@ def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, 
 
 
 def checkpoint_path(path: str | os.PathLike) -> Path:
-    """The path of a checkpoint; raises a ValueError if it is no path."""
+    """The path of a checkpoint; raises a TypeError if it is no path."""
     try:
         return Path(path)
     except TypeError:
-        raise ValueError(f"checkpoint must be the name of a file, not {path!r}: leave it None for none.") from None
+        raise TypeError(f"checkpoint must be the name of a file, not {path!r}: leave it None for none.") from None
 
 
 def _sums(stack: Doppler) -> list[float]:

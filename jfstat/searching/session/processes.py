@@ -10,7 +10,7 @@ import numpy as np
 from jfstat.searching.driver.plan import SearchPlan, search_plan
 from jfstat.searching.driver.work import Work
 
-NOTHING, CONTENT, ERROR = 0, 1, 2
+NOTHING, CONTENT, ERROR, FILE_ERROR = 0, 1, 2, 3
 """Kinds of message that the first process sends."""
 
 
@@ -20,7 +20,7 @@ def is_first() -> bool:
 
 
 def first_does(work: Callable[[], bytes | None], together: bool) -> bytes | None:
-    """Call a function in the first process, and return its result, or raise its ValueError, in all processes.
+    """Call a function in the first process; all return its result, or raise its ValueError or OSError.
 
     Parameters
     ----------
@@ -37,15 +37,15 @@ def first_does(work: Callable[[], bytes | None], together: bool) -> bytes | None
         try:
             found = work()
             kind, content = (NOTHING, b"") if found is None else (CONTENT, found)
-        except ValueError as error:
-            kind, content = ERROR, str(error).encode()
+        except (OSError, ValueError) as error:
+            kind, content = FILE_ERROR if isinstance(error, OSError) else ERROR, str(error).encode()
     kind, size = (int(x) for x in broadcast_one_to_all(np.array([kind, len(content)], np.int64)))
     if kind == NOTHING:
         return None
     own = np.frombuffer(content, np.uint8) if is_first() else np.zeros(size, np.uint8)
     content = np.asarray(broadcast_one_to_all(own), np.uint8).tobytes()
-    if kind == ERROR:
-        raise ValueError(content.decode())
+    if kind in (ERROR, FILE_ERROR):
+        raise (ValueError if kind == ERROR else OSError)(content.decode())
     return content
 
 
