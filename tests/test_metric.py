@@ -223,11 +223,11 @@ def test_arguments_of_other_kinds_are_errors(case):
         jfstat.metric(case.data, stack)
     with pytest.raises(ValueError, match="vmap"):
         jfstat.metric(case.data, case.doppler, amplitude=jfstat.Amplitude(np.full(2, 1e-25), 0.1))
-    with pytest.raises(ValueError, match="Amplitude"):
+    with pytest.raises(TypeError, match="Amplitude"):
         jfstat.metric(case.data, case.doppler, amplitude=(1e-25, 0.1))
-    with pytest.raises(ValueError, match="Doppler"):
+    with pytest.raises(TypeError, match="Doppler"):
         jfstat.metric(case.data, (1.0, 0.5))
-    with pytest.raises(ValueError, match="prepare"):
+    with pytest.raises(TypeError, match="prepare"):
         jfstat.metric(case.data.series, case.doppler)
 
 

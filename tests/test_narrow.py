@@ -284,7 +284,7 @@ def test_arguments_that_make_no_sense_are_errors(case):
             jfstat.narrow(case.data, case.centre, reach=reach)
     with pytest.raises(ValueError, match="reach"):
         jfstat.narrow(case.data, case.centre, reach="wide")
-    with pytest.raises(ValueError, match="prepare"):
+    with pytest.raises(TypeError, match="prepare"):
         jfstat.narrow(case.narrow, case.centre)
     stack = jax.tree.map(lambda x: jnp.stack([x, x]), case.centre)
     with pytest.raises(ValueError, match="single"):
@@ -292,7 +292,7 @@ def test_arguments_that_make_no_sense_are_errors(case):
     far = replaced(case.centre, ("freq",), values(case.centre, ("freq",)) + 1.0)
     with pytest.raises(ValueError, match="band"):
         jfstat.narrow(case.data, far)
-    with pytest.raises(ValueError, match="prepare"):
+    with pytest.raises(TypeError, match="prepare"):
         jfstat.twoF_band(case.narrow, case.centre)
 
 
