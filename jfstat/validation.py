@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, TypeGuard, Union
 
 import jax
 import jax.numpy as jnp
@@ -134,7 +134,7 @@ def detector_names(detectors: str | Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def is_whole(x: object) -> bool:
+def is_whole(x: object) -> TypeGuard[int]:
     """Whether a value is an integer of any kind other than bool."""
     return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
 

@@ -9,7 +9,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 
-from jfstat.geometry.doppler import EARTH_SPEED, at_detector, doppler_speed, drift_during
+from jfstat.geometry.doppler import EARTH_SPEED, at_detector, doppler_speed
 from jfstat.geometry.orbit import cubic_error
 from jfstat.templates import Doppler
 
@@ -48,8 +48,7 @@ def fit(data: FstatData, point: Doppler, band: bool) -> Fit:
     numbers, observation = data.band, data.observation
     low = numbers.fmin if band else point.fkdot[0]
     high = low + (data.layout.n_frequencies - 1) / (2 * observation.tspan) if band else low
-    middle, half = observation.middle - observation.reference(point), 0.5 * observation.tspan
-    drift_low, drift_high = drift_during(point.fkdot, middle - half, middle + half)
+    drift_low, drift_high = observation.drift(point)
     edge_low, edge_high = numbers.pass_low - numbers.slack, numbers.pass_high + numbers.slack
     lowest, highest = at_detector(low + drift_low, high + drift_high, EARTH_SPEED)
     below, above = edge_low - lowest, highest - edge_high

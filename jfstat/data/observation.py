@@ -14,6 +14,7 @@ from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, noise_weights
 from jfstat.geometry.antenna import harmonics_of
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.detectors import get_detector
+from jfstat.geometry.doppler import drift_during
 from jfstat.geometry.ephemeris import EphemerisLike, load_ephemeris
 from jfstat.geometry.rotation import sidereal_time
 from jfstat.geometry.source import Source, source
@@ -95,6 +96,11 @@ class Observation:
     def source(self, point: Doppler) -> Source:
         """A template whose times count from the epoch."""
         return source(point, self.epoch, self.reference(point), self.middle)
+
+    def drift(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
+        """Lowest and highest drift of a template's frequency during the data, Hz; see `drift_during`."""
+        middle, half = self.middle - self.reference(point), 0.5 * self.tspan
+        return drift_during(point.fkdot, middle - half, middle + half)
 
     def quadrature(self, n_nodes: int, every: int = 1) -> tuple[jax.Array, jax.Array]:
         """Times within the SFTs, s since the epoch, and their weights in averages over the data: (D, n) float64 each.
@@ -184,8 +190,8 @@ def observation(
     floors = [floor_of[name] for name in names]
     psd = [np.full(len(s), 1.0 if floor is None else floor**2) for s, floor in zip(series, floors, strict=True)]
     weights, mean_inverse = noise_weights(psd)
-    noise = None if None in floors else jnp.asarray(length * mean_inverse, jnp.float64)
-    return observed(shell, weights, noise, Span.of(shell), reference_time(reftime, shell.start), ephemeris)
+    known = None if None in floors else mean_inverse
+    return observed(shell, weights, known, Span.of(shell), reference_time(reftime, shell.start), ephemeris)
 
 
 def _observation_of_sfts(
@@ -211,9 +217,7 @@ def _observation_of_sfts(
         [np.array([x.band_mean(x.psd(i)) for i in range(len(x.series))]) for x in noise]
     )
     reference = reference_time(reftime, sfts.start)
-    return observed(
-        sfts, weights, jnp.asarray(sfts.tsft * mean_inverse, jnp.float64), Span.of(sfts), reference, ephemeris
-    )
+    return observed(sfts, weights, mean_inverse, Span.of(sfts), reference, ephemeris)
 
 
 @dataclass(frozen=True)
@@ -249,12 +253,12 @@ class Span:
 def observed(
     sfts: SFTs,
     weights: Sequence[np.ndarray],
-    sinv_tsft: jax.Array | None,
+    mean_inverse: float | None,
     span: Span,
     reftime: GPSTime,
     ephemeris: EphemerisLike,
 ) -> Observation:
-    """The observation of SFTs with given noise weights, (n_sfts,) float64 for each detector."""
+    """The observation of SFTs with given noise weights, (n_sfts,) float64 for each detector, and the mean of 1/S."""
     epoch, reach = span.epoch, 2 * MAX_DELAY
     start, end = span.start - reach - SEGMENT, span.end + reach + SEGMENT
     margin = 2 * SEGMENT  # the ephemeris must extend beyond every piece of the trajectory
@@ -271,7 +275,7 @@ def observed(
         start=jnp.asarray(np.stack([np.pad(t, (0, size - len(t)), mode="edge") for t in starts])),
         weight=jnp.asarray(np.stack([np.pad(w, (0, size - len(w))) for w in weights])),
         tsft=jnp.asarray(sfts.tsft, jnp.float64),
-        sinv_tsft=sinv_tsft,
+        sinv_tsft=None if mean_inverse is None else jnp.asarray(sfts.tsft * mean_inverse, jnp.float64),
         middle=jnp.asarray(span.start + 0.5 * span.length, jnp.float64),
         tspan=jnp.asarray(span.length, jnp.float64),
         epoch=jnp.asarray(epoch, jnp.int64),

@@ -170,9 +170,7 @@ def _prepared(
     """The data of one span."""
     wide, weights, mean_inverse = _weighted_series(sfts, plan, floors)
     layout = plan.layout
-    observation = observed(
-        sfts, weights, jnp.asarray(sfts.tsft * mean_inverse, jnp.float64), plan.span, reftime, ephemeris
-    )
+    observation = observed(sfts, weights, mean_inverse, plan.span, reftime, ephemeris)
     length = layout.block * padded_size(-(-plan.n_band // layout.block))
     series, filters = [], []
     while wide:  # popped one by one, so that memory holds one detector's intermediate results only

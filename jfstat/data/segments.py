@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from jfstat.data.observation import Span
-from jfstat.sfts.container import SFTs, SFTSeries
+from jfstat.sfts.container import SFTs
 from jfstat.times import TimeLike
-from jfstat.validation import DurationLike, gps_seconds, positive_seconds
+from jfstat.validation import DurationLike, gps_seconds, is_whole, positive_seconds
 
 SegmentsLike = DurationLike | Sequence[tuple[TimeLike, TimeLike]]
 """A number of segments (an int), their duration, or their starts and ends; see `jfstat.prepare`."""
@@ -58,7 +58,7 @@ def equal_spans(parts: list[SFTs]) -> list[Span]:
 
 def _edges(sfts: SFTs, segments: SegmentsLike) -> tuple[list[tuple[float, float]], bool]:
     """Start and end of each segment, GPS s, and whether the user gave these."""
-    if isinstance(segments, (int, np.integer)) and not isinstance(segments, bool):
+    if is_whole(segments):
         if not 1 <= segments <= len(sfts):
             raise ValueError(
                 f"segments must be a number from 1 to the {len(sfts)} SFTs, not {segments}: give a duration as a float."
@@ -93,9 +93,4 @@ def _pairs(segments: Any) -> list[tuple[float, float]]:
 
 def _between(sfts: SFTs, start: float, end: float) -> SFTs:
     """The SFTs that start in [start, end), of all detectors."""
-
-    def part(series: SFTSeries) -> SFTSeries:
-        times = series.gps + 1e-9 * series.gps_ns
-        return series[slice(*np.searchsorted(times, [start - 1e-6, end - 1e-6]))]
-
-    return SFTs(tuple(part(series) for series in sfts), sfts.tsft, sfts.first_bin)
+    return SFTs(tuple(series.between(start, end) for series in sfts), sfts.tsft, sfts.first_bin)

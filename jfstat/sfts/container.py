@@ -42,6 +42,11 @@ class SFTSeries:
         """Some of the SFTs, sharing their bins."""
         return SFTSeries(self.detector, self.gps[rows], self.gps_ns[rows], self.data[rows], self.window)
 
+    def between(self, start: float, end: float) -> SFTSeries:
+        """The SFTs that start in [start, end), GPS s to within 1e-6 s, sharing their bins."""
+        times = self.gps + 1e-9 * self.gps_ns
+        return self[slice(*np.searchsorted(times, [start - 1e-6, end - 1e-6]))]
+
     def since(self, epoch: int) -> np.ndarray:
         """Start times in s since a GPS second, (n_sfts,) float64: whole seconds are subtracted as integers."""
         return (self.gps - epoch) + 1e-9 * self.gps_ns
@@ -126,15 +131,10 @@ class SFTs:
             )
         low = -np.inf if start is None else gps_seconds(start, "start")
         high = np.inf if end is None else gps_seconds(end, "end")
-        chosen = []
-        for series in self.series:
-            times = series.gps + 1e-9 * series.gps_ns
-            first, last = np.searchsorted(times, [low - 1e-6, high - 1e-6])
-            if series.detector in names and last > first:
-                chosen.append(series[first:last])
+        chosen = tuple(part for s in self.series if s.detector in names and len(part := s.between(low, high)))
         if not chosen:
             raise ValueError(f"no SFT of {', '.join(names)} starts in [{low}, {high}): give another start and end.")
-        return SFTs(tuple(chosen), self.tsft, self.first_bin)
+        return SFTs(chosen, self.tsft, self.first_bin)
 
     def joined(self, *others: SFTs) -> SFTs:
         """These SFTs together with others, which have the same length and band but other times or detectors.
@@ -186,9 +186,7 @@ def join_sfts(sfts: Sequence[SFTs]) -> SFTs:
     parts = list(sfts)
     if not parts:
         raise ValueError("sfts is empty: give at least one SFTs.")
-    if not isinstance(parts[0], SFTs):
-        raise TypeError(f"sfts[0] must be SFTs, not {type(parts[0]).__name__}: read or simulate them first.")
-    return parts[0].joined(*parts[1:])
+    return SFTs.joined(*parts)
 
 
 def _joined(parts: list[SFTSeries], tsft: float) -> SFTSeries:

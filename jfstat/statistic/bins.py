@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.geometry.doppler import doppler_speed, drift_during
+from jfstat.geometry.doppler import doppler_speed
 from jfstat.templates import Doppler
 
 
@@ -31,8 +31,7 @@ def covered_bins(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]
     numbers, observation = data.band, data.observation
     spacing = 0.5 / observation.tspan
     speed = doppler_speed(point.orbit)
-    since, half = observation.middle - observation.reference(point), 0.5 * observation.tspan
-    drift_low, drift_high = drift_during(point.fkdot, since - half, since + half)
+    drift_low, drift_high = observation.drift(point)
     low = (numbers.pass_low - numbers.slack) / (1 - speed) - drift_low
     high = (numbers.pass_high + numbers.slack) / (1 + speed) - drift_high
     first, last = jnp.ceil((low - numbers.fmin) / spacing), jnp.floor((high - numbers.fmin) / spacing)
