@@ -99,6 +99,8 @@ def template_bank(
 
     Raises
     ------
+    TypeError
+        If `data` or `orbit` is of another kind.
     ValueError
         If a parameter is missing, empty or out of range, a step is missing or not positive and finite, or a lattice
         would have more than 2e8 templates.

@@ -138,6 +138,8 @@ def narrow(data: FstatData, point: Doppler, *, reach: FrequencyLike | None = Non
 
     Raises
     ------
+    TypeError
+        If `data` or `point` is of another kind.
     ValueError
         If the template is a stack or does not fit the data, or `reach` is not positive.
 

@@ -41,8 +41,10 @@ def log_posterior(data: FstatData | NarrowData, coordinates: Coordinates, x: jax
 
     Raises
     ------
+    TypeError
+        If `data` is of another kind.
     ValueError
-        If `data` or `coordinates` is of another kind.
+        If `coordinates` do not come from `whiten`.
     """
     check_data(data, or_narrow=True)
     if not isinstance(coordinates, Coordinates):

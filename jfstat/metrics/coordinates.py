@@ -139,7 +139,7 @@ def whiten(
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         As `metric`, or if the template does not fit the data.
     """
     observation = observation_of(data)

@@ -57,8 +57,10 @@ def metric(
 
     Raises
     ------
+    TypeError
+        If an argument is of another kind.
     ValueError
-        If an argument is of another kind, a stack, or a name is unknown.
+        If an argument is a stack, or a name is unknown.
 
     See Also
     --------

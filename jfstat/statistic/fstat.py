@@ -72,6 +72,8 @@ def twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
 
     Raises
     ------
+    TypeError
+        If `data` or `point` is of another kind.
     ValueError
         If shapes are wrong or, for concrete values, the template does not fit the data: it lies outside the band, its
         spin-down or orbit moves it there, its orbit is too fast, or it is out of reach of the narrow data.
@@ -146,6 +148,8 @@ def resample(data: FstatData, point: Doppler) -> Resampled:
 
     Raises
     ------
+    TypeError
+        If `data` or `point` is of another kind.
     ValueError
         If the shapes are wrong.
     """
@@ -183,6 +187,8 @@ def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = Non
 
     Raises
     ------
+    TypeError
+        If `data` or `point` is of another kind.
     ValueError
         If shapes are wrong or, for concrete values, the template does not fit the data: its spin-down moves the edges
         of the band, or its orbit the centre, out of the prepared band, or its orbit is too fast.
@@ -237,8 +243,10 @@ def predict_twoF(data: Observation | FstatData | NarrowData, doppler: Doppler, a
 
     Raises
     ------
+    TypeError
+        If an argument is of another kind.
     ValueError
-        If an argument is of another kind or a stack, or the noise floor is not known.
+        If an argument is a stack, or the noise floor is not known.
     """
     observation = observation_of(data)
     check_sky("doppler", doppler)
@@ -299,7 +307,7 @@ def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitud
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         As `twoF`.
     """
     check_data(data, or_narrow=True)
