@@ -83,7 +83,7 @@ def test_spin_downs_share_a_resampled_series(data):
     # and the spin-down matters
     other = jfstat.Doppler(point.alpha, point.delta, [100.0, 0.0], START)
     assert abs(np.asarray(jfstat.twoF_band(data, other, series=series)) - own).max() > 1
-    with pytest.raises(ValueError, match="series must come from"):
+    with pytest.raises(TypeError, match="series must come from"):
         jfstat.twoF_band(data, point, series=(series.a, series.b))
     with pytest.raises(ValueError, match="series has shape"):
         jfstat.twoF_band(data, point, series=series._replace(a=series.a[1:], b=series.b[1:]))

@@ -14,7 +14,7 @@ from jfstat.data.checks import check_data, check_point
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NODES, NarrowData
 from jfstat.data.plan import BLOCK_CYCLES, SIDEREAL_DAY
-from jfstat.data.sizes import RINGING
+from jfstat.data.sizes import ringing
 from jfstat.geometry.antenna import harmonics
 from jfstat.geometry.nearby import sites
 from jfstat.geometry.orbit import cubic_length, periapsis_rate
@@ -88,7 +88,7 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float) -> NarrowPlan:
         seconds = min(seconds, 2.0 ** np.floor(np.log2(float(jnp.min(length)))))
     fine = largest_divisor(layout.block, seconds / dt)
     half_pass = 0.5 * float(band.pass_high - band.pass_low)
-    quiet = RINGING / (0.5 / float(band.dtau) - half_pass)  # the ringing of the low-pass is signal too
+    quiet = ringing(half_pass, 0.5 / float(band.dtau))  # the ringing of the low-pass is signal too
     observation = data.observation
     # blocks lie where data ring: the series may go on for longer than the trajectory
     middle, half = float(observation.middle), 0.5 * float(observation.tspan) + quiet

@@ -140,10 +140,10 @@ def covers(data: NarrowData, point: Doppler) -> jax.Array:
 
     Raises
     ------
-    ValueError
+    TypeError
         If `data` or `point` is of another kind.
     """
     if not (isinstance(data, NarrowData) and isinstance(point, Doppler)):
         kinds = f"{type(data).__name__} and {type(point).__name__}"
-        raise ValueError(f"covers takes NarrowData from jfstat.narrow and a Doppler, not {kinds}.")
+        raise TypeError(f"covers takes NarrowData from jfstat.narrow and a Doppler, not {kinds}.")
     return _fits(data, point)

@@ -41,7 +41,12 @@ class LowPass(NamedTuple):
     @property
     def quiet(self) -> float:
         """Time that the filter rings for beyond the data, s."""
-        return RINGING / (self.half_stop - self.half_pass)
+        return ringing(self.half_pass, self.half_stop)
+
+
+def ringing(half_pass: float, half_stop: float) -> float:
+    """Time that a low-pass with these half widths, Hz, of pass and stop band rings for, s."""
+    return RINGING / (half_stop - half_pass)
 
 
 def low_pass(half_pass: float, tspan: float) -> LowPass:

@@ -42,13 +42,11 @@ def log_posterior(data: FstatData | NarrowData, coordinates: Coordinates, x: jax
     Raises
     ------
     TypeError
-        If `data` is of another kind.
-    ValueError
-        If `coordinates` do not come from `whiten`.
+        If `data` is of another kind, or `coordinates` do not come from `whiten`.
     """
     check_data(data, or_narrow=True)
     if not isinstance(coordinates, Coordinates):
-        raise ValueError(f"coordinates must come from jfstat.whiten, not {type(coordinates).__name__}.")
+        raise TypeError(f"coordinates must come from jfstat.whiten, not {type(coordinates).__name__}.")
     return _log_posterior(data.for_one_template, coordinates, x)
 
 

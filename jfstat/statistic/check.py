@@ -26,9 +26,9 @@ def check_filters(data: FstatData) -> None:
 
 
 def check_series(data: FstatData, point: Doppler, series: object) -> None:
-    """Raise a ValueError unless a resampled series suits the data and the template."""
+    """Raise an error unless a resampled series suits the data and the template."""
     if not isinstance(series, Resampled):
-        raise ValueError(f"series must come from jfstat.resample, not {type(series).__name__}.")
+        raise TypeError(f"series must come from jfstat.resample, not {type(series).__name__}.")
     block, run = block_and_run(data.layout, point)
     shape = (data.layout.n_blocks * data.layout.block // block, block // run, run)
     if any(np.shape(x) != shape for x in series):

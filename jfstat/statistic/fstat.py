@@ -188,7 +188,7 @@ def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = Non
     Raises
     ------
     TypeError
-        If `data` or `point` is of another kind.
+        If `data`, `point` or `series` is of another kind.
     ValueError
         If shapes are wrong or, for concrete values, the template does not fit the data: its spin-down moves the edges
         of the band, or its orbit the centre, out of the prepared band, or its orbit is too fast.
