@@ -1,7 +1,7 @@
 """jfstat: the F-statistic for continuous gravitational waves in JAX."""
 
 from jfstat.banks.template_bank import template_bank
-from jfstat.candidates.tables import read_candidates, write_candidates
+from jfstat.candidates.files import read_candidates, write_candidates
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrow
 from jfstat.data.narrowdata import NarrowData, covers

@@ -109,6 +109,12 @@ def usual_parameters(point: Doppler) -> tuple[str, ...]:
     return tuple(name for name in all_parameters(point) if name not in USUALLY_FIXED)
 
 
+def varied_parameters(bank: Doppler) -> tuple[str, ...]:
+    """The parameters that a search with a stack of templates varies: the frequency, and all that differ among them."""
+    different = {name for name, x in columns(bank).items() if len(x) and np.ptp(x) > 0}
+    return tuple(name for name in all_parameters(bank) if name == "freq" or name in different)
+
+
 def check_parameters(point: Doppler, parameters: str | Iterable[str]) -> tuple[str, ...]:
     """Names of parameters as a tuple, checked against those that a template has.
 

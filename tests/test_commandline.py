@@ -10,7 +10,7 @@ import pytest
 from astropy.table import Table
 
 import jfstat
-from jfstat.candidates.tables import read_candidates
+from jfstat.candidates.files import read_candidates
 from jfstat.commandline import demo, main
 from jfstat.commandline.options import declination, gps, number, numbers, right_ascension
 from jfstat.commandline.sources import read_sources

@@ -13,6 +13,7 @@ from scipy.stats import chi2
 
 import jfstat
 from jfstat.candidates.falsealarm import false_alarm
+from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.followup.candidates import usual_names
 from jfstat.followup.follow import peak_shares
 from jfstat.followup.results import ending
@@ -346,6 +347,51 @@ def test_columns_of_zeros_are_not_fitted():
     columns["f2dot"] = np.array([0.0, 1e-18])
     columns["asini"] = np.array([0.0, 1.0])
     assert usual_names(columns) == ("freq", "f1dot", "f2dot", "alpha", "delta", "asini", "period", "tp")
+    assert usual_names(columns, ("freq", "tp", "ecc")) == ("freq", "tp")
+
+
+@pytest.fixture(scope="module")
+def targeted(case):
+    """Candidates of a search at a known position, and the same refined; the columns hold values that are not theirs."""
+    fdots = case.doppler.fkdot[1] + jnp.array([-1e-11, 0.0, 1e-11])
+    point = case.doppler
+    bank = jfstat.template_bank(point.alpha, point.delta, list(np.asarray(fdots)), reftime=point.reftime)
+    found = jfstat.search(case.data, bank, top=3, progress=False, fstar0=2.0, olgx=[0.3, 0.4])
+    found["name"] = ["a", "b", "c"]
+    return found, jfstat.refine(case.data, found, progress=False)
+
+
+def test_what_the_search_held_stays(case, targeted):
+    found, refined = targeted
+    assert found.meta["parameters"] == refined.meta["parameters"] == ["freq", "f1dot"]
+    assert np.ptp(plain(refined["alpha"])) == np.ptp(plain(refined["delta"])) == 0
+    assert plain(refined["alpha"])[0] == case.doppler.alpha and plain(refined["delta"])[0] == case.doppler.delta
+    assert "alpha_error" not in refined.colnames
+    assert refined["converged"].all() and refined.meta["n_twoF"] == found.meta["n_twoF"]
+    assert np.ptp(plain(refined["freq"])) < 1e-9
+    assert abs(plain(refined["freq"])[0] - case.doppler.fkdot[0]) < 5 * plain(refined["freq_error"])[0] < 2e-6
+
+
+def test_every_column_belongs_to_the_refined_template(case, targeted):
+    found, refined = targeted
+    assert set(found.colnames) <= set(refined.colnames)
+    for row in range(len(refined)):
+        point = at(refined, row, refined.meta["reftime"])
+        there, estimate = jfstat.fstat(case.data, point), jfstat.estimate_amplitude(case.data, point)
+        assert refined["twoF"][row] == pytest.approx(float(there.twoF), rel=2e-6)
+        own = [refined[f"twoF_{name}"][row] for name in case.data.detectors]
+        np.testing.assert_allclose(own, there.twoF_per_detector, rtol=1e-5)
+        robust = log10_bsgl(refined["twoF"][row], own, 2.0, [0.3, 0.4])
+        assert refined["log10BSGL"][row] == pytest.approx(float(robust), rel=1e-12)
+        for name in ("h0", "cosi", "psi", "phi0"):
+            error = float(getattr(estimate.errors, name))
+            assert plain(refined[name])[row] == pytest.approx(
+                float(getattr(estimate.amplitude, name)), abs=1e-3 * error
+            )
+            assert plain(refined[f"{name}_error"])[row] == pytest.approx(error, rel=1e-3)
+    assert list(refined["name"]) == ["a", "b", "c"] and list(refined["template"]) == list(found["template"])
+    changed = ("twoF", "twoF_H1", "log10BSGL", "h0", "h0_error", "phi0")
+    assert all(np.all(plain(refined[name]) != plain(found[name])) for name in changed)
 
 
 def test_endings_are_sentences():

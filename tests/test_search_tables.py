@@ -9,7 +9,8 @@ from astropy.table import QTable
 
 import jfstat
 from jfstat import parameters
-from jfstat.candidates.tables import in_units, read_candidates, write_candidates
+from jfstat.candidates.files import read_candidates, write_candidates
+from jfstat.candidates.tables import in_units
 
 META = {
     "reftime": 1167458304,
@@ -19,6 +20,7 @@ META = {
     "tspan": 172800.0,
     "n_templates": 726,
     "n_twoF": 30109398,
+    "parameters": ["freq", "alpha", "delta"],
 }
 
 
@@ -127,6 +129,23 @@ def test_files_of_ComputeFstatistic_v2_are_read(tmp_path):
     assert found["twoF_L1"][0] == 20.8612251
     assert found["log10BSGL"][1] == -2
     assert found.meta == {"reftime": 1167458304, "start": 1167458304, "tspan": 36000.0, "detectors": ["H1", "L1"]}
+
+
+@pytest.mark.parametrize(
+    ("options", "fkdot", "varied"),
+    [
+        ("--Alpha=1 --Delta=0.3 --AlphaBand=0 --FreqBand=0.1", "[ 99:99.1, -1e-09:-1e-09, 0:0 ]", ["freq"]),
+        ("--Alpha=1 --AlphaBand=0.1", "[ 99:99, -1e-09:0, 0:0 ]", ["freq", "f1dot", "alpha", "delta"]),
+        ('--skyRegion="allsky"', "[ 99:99, 0:0, 0:1e-18 ]", ["freq", "f2dot", "alpha", "delta"]),
+        ("--orbitTp=1e9 --orbitTpBand=100 --orbitasini=1.4", "[ 99:99, 0:0 ]", ["freq", "tp"]),
+        ("--orbitPeriodBand=0.5 --orbitasiniBand=1", "[ 99:99, 0:0 ]", ["freq", "asini", "period"]),
+    ],
+)
+def test_files_of_ComputeFstatistic_v2_tell_what_it_varied(tmp_path, options, fkdot, varied):
+    lines = CFS.replace("--Alpha=1 --Delta=0.3", options).splitlines()
+    lines.insert(6, f"%% Spin-range at refTime: fkdot = {fkdot}")
+    (tmp_path / "cfs.txt").write_text("\n".join([*lines, ""]))
+    assert read_candidates(tmp_path / "cfs.txt").meta["parameters"] == varied
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import numpy as np
 
 from jfstat.banks.ranges import orbits
 from jfstat.banks.template_bank import template_bank
-from jfstat.candidates.tables import bank_from_table, read_candidates
+from jfstat.candidates.files import read_candidates
+from jfstat.candidates.tables import bank_from_table
 from jfstat.commandline.options import (
     ORBIT_OPTIONS,
     add_orbit,

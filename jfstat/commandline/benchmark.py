@@ -15,7 +15,7 @@ from jfstat.benchmarking.measure import Measurement, Request, measure
 from jfstat.benchmarking.report import Row, as_dict, device_name, draw, main_table, stage_table, write_json
 from jfstat.benchmarking.settings import CPU_ROWS, ROWS, Setting, scan
 from jfstat.benchmarking.worker import measure_on
-from jfstat.candidates.tables import check_writable
+from jfstat.candidates.files import check_writable
 from jfstat.commandline.options import add_ephemeris, ephemeris, number, option_type, words
 from jfstat.geometry.detectors import get_detector
 from jfstat.geometry.ephemeris import ephemeris_files

@@ -14,7 +14,8 @@ import numpy as np
 
 from jfstat.banks.ranges import axis, natural_step
 from jfstat.banks.template_bank import template_bank
-from jfstat.candidates.tables import AnyTable, write_candidates
+from jfstat.candidates.files import write_candidates
+from jfstat.candidates.tables import AnyTable
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.prepare import prepare
 from jfstat.geometry.doppler import EARTH_SPEED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from jfstat.candidates.tables import check_writable, read_candidates, write_candidates
+from jfstat.candidates.files import check_writable, read_candidates, write_candidates
 from jfstat.commandline.search import print_loudest
 from jfstat.searching.session.units import merge
 

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from jfstat.candidates.tables import AnyTable, check_writable, parameter_columns, read_candidates, write_candidates
+from jfstat.candidates.files import check_writable, read_candidates, write_candidates
+from jfstat.candidates.tables import AnyTable, parameter_columns
 from jfstat.commandline.inputs import add_data_files, read_band
 from jfstat.commandline.options import add_preparation, ephemeris, noise_floors, reference_time, words
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.prepare import prepare
-from jfstat.followup.candidates import NEEDED, impossible, usual_names
+from jfstat.followup.candidates import NEEDED, SearchedWith, impossible, usual_names
 from jfstat.followup.refine import refine
 from jfstat.geometry.doppler import doppler_speed, drift_range
-from jfstat.parameters import ORBIT_FIELDS, is_parameter, spin_order, unit
+from jfstat.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS, is_parameter, spin_order, unit
 from jfstat.templates import Orbit
 from jfstat.times import TimeLike, gps_time
 
@@ -75,7 +76,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "--parameters",
         type=words,
         metavar="freq,...",
-        help="columns to refine, others stay fixed (default: all but ecc and argp)",
+        help="columns to refine, others stay fixed (default: those that the search varied, or all if the file does not "
+        "say; without ecc and argp)",
     )
     fit.add_argument(
         "--bounds",
@@ -129,6 +131,8 @@ def run(arguments: argparse.Namespace) -> None:
     refined: Any = _refine_by_bands(arguments, found, options)
     elapsed = time.perf_counter() - began
     converged = np.asarray(refined["converged"])
+    held = [name for name in refined.colnames if is_parameter(name) and name not in refined.meta["parameters"]]
+    print(f"fitted {', '.join(refined.meta['parameters'])}; held {', '.join(held) or 'nothing'}")
     print(f"{int(np.sum(converged))} of {len(refined)} candidate(s) converged in {elapsed:.1f} s")
     numberless = [re.sub(r"(?<![\w-])-?\d[-+.e\d]*(?!F)", "...", message) for message in refined["message"]]
     for message, count in Counter(numberless).most_common():
@@ -145,10 +149,12 @@ def _print_candidate(table: AnyTable, index: int) -> None:
     print(f"loudest, at reference time GPS {table.meta['reftime']}:")
     for name in table.colnames:
         value = table[name][index]
-        if name == "twoF" or name.startswith("twoF_"):
-            print(f"  {name:8s} {float(value):.4f}")
+        if name.startswith("twoF") or name == "log10BSGL":
+            print(f"  {name:9s} {float(value):.4f}")
         elif is_parameter(name):
-            print(f"  {name:8s} {_plain(value):.16g} {_error_of(table, index, name)} {unit(name)}".rstrip())
+            print(f"  {name:9s} {_plain(value):.16g} {_error_of(table, index, name)} {unit(name)}".rstrip())
+        elif name in AMPLITUDE_FIELDS:
+            print(f"  {name:9s} {_plain(value):.6g} {_error_of(table, index, name)} {unit(name)}".rstrip())
     print(f"  {table['message'][index]}")
 
 
@@ -179,7 +185,7 @@ def _refine_by_bands(arguments: argparse.Namespace, found: AnyTable, options: Re
 
     columns = parameter_columns(found, "found", NEEDED)
     if options["parameters"] is None:  # decided once, so that all bands have the same
-        options = {**options, "parameters": usual_names(columns)}
+        options = {**options, "parameters": usual_names(columns, SearchedWith.of(found).parameters)}
     problems = impossible(columns)
     sound = np.array([not problem for problem in problems])
     waiting = _alike(columns["freq"], sound)

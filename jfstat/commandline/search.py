@@ -12,7 +12,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jfstat.candidates.tables import AnyTable, check_writable, write_candidates
+from jfstat.candidates.files import check_writable, write_candidates
+from jfstat.candidates.tables import AnyTable
 from jfstat.commandline.banks import add_templates, templates_of
 from jfstat.commandline.inputs import add_data_files, read_band
 from jfstat.commandline.options import (

@@ -41,6 +41,38 @@ class Candidates(NamedTuple):
     reftime: GPSTime
 
 
+class SearchedWith(NamedTuple):
+    """What a table of candidates says about the search that they come from.
+
+    Attributes
+    ----------
+    parameters : tuple of str or None
+        Those that the search varied; None if the table does not say.
+    n_twoF : int
+        Number of values of 2F from which the candidates were chosen, 1 if the table does not say.
+    fstar0 : float
+    olgx : tuple of float or None
+        See `jfstat.candidates.linerobust.log10_bsgl`.
+    """
+
+    parameters: tuple[str, ...] | None
+    n_twoF: int
+    fstar0: float
+    olgx: tuple[float, ...] | None
+
+    @classmethod
+    def of(cls, found: AnyTable | Doppler) -> SearchedWith:
+        """The search whose table `found` is."""
+        meta = getattr(found, "meta", {})
+        parameters, olgx = meta.get("parameters"), meta.get("oLGX")
+        return cls(
+            None if parameters is None else tuple(parameters),
+            int(meta.get("n_twoF") or 1),
+            float(meta.get("Fstar0") or 0),
+            None if olgx is None else tuple(olgx),
+        )
+
+
 def read_rows(data: FstatData, found: AnyTable | Doppler, reftime: TimeLike | None = None) -> Candidates:
     """Candidates from the table or the templates that a user gave.
 
@@ -78,12 +110,15 @@ def read_rows(data: FstatData, found: AnyTable | Doppler, reftime: TimeLike | No
     return Candidates(points, given, problems, reftime)
 
 
-def usual_names(given: dict[str, np.ndarray]) -> tuple[str, ...]:
-    """Parameters to fit by default: all but ecc and argp, and derivatives and orbits that are zero in all rows.
+def usual_names(given: dict[str, np.ndarray], searched: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """Parameters to fit by default: those that the search varied, without ecc and argp.
 
-    Text files always have columns for them.
+    If that is not known, all but these two and derivatives and orbits that are zero in all rows: text files always have
+    columns for them.
     """
     names = [name for name in given if name not in USUALLY_FIXED]
+    if searched is not None:
+        return tuple(name for name in names if name in searched)
     if "asini" in given and not np.any(given["asini"]):
         names = [name for name in names if name not in ORBIT_FIELDS]
     highest = max(k for k in map(spin_order, names) if k is not None and (k < 2 or np.any(given[spin_name(k)])))

@@ -19,8 +19,8 @@ from jfstat.followup.free import FreeParameters
 from jfstat.maths.newton import CONVERGED, Limits, Maximum, free_steps, held, maximise, pushed_limits
 from jfstat.metrics.coordinates import Coordinates, whitened
 from jfstat.parameters import physical, values
-from jfstat.statistic.fstat import fstat_of, twoF_of
-from jfstat.templates import Doppler
+from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of, twoF_of
+from jfstat.templates import Amplitude, Doppler
 
 Element = TypeVar("Element")
 Result = TypeVar("Result")
@@ -51,6 +51,8 @@ class Peak(NamedTuple):
         Which limits stopped the climb.
     tried : () int32
         Trial points within the data's reach and the limits.
+    amplitude, amplitude_errors : Amplitude
+        Estimated there.
     """
 
     point: Doppler
@@ -64,6 +66,8 @@ class Peak(NamedTuple):
     status: jax.Array
     at_limit: jax.Array
     tried: jax.Array
+    amplitude: Amplitude
+    amplitude_errors: Amplitude
 
 
 @partial(jax.jit, static_argnames="at_once")
@@ -168,7 +172,7 @@ def _climb(
     covariances = jax.vmap(lambda at: _peak_covariance(coordinates, at, limits, at_limits(at)))(climbs)
     shares = peak_shares(climbs)
     point = coordinates.point(end.x)
-    found = fstat_of(near, point)
+    found, estimate = fstat_of(near, point), estimate_amplitude_of(near, point)
     return Peak(
         point=point,
         twoF=found.twoF,
@@ -181,6 +185,8 @@ def _climb(
         status=end.status,
         at_limit=at_limits(end),
         tried=jnp.sum(allowed),
+        amplitude=estimate.amplitude,
+        amplitude_errors=estimate.errors,
     )
 
 

@@ -13,13 +13,13 @@ from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrow_plan
 from jfstat.followup.batches import Batch, batches, climbing_for, compressed_together, reaches, too_many_nodes
-from jfstat.followup.candidates import Candidates, misfits, read_rows, usual_names
+from jfstat.followup.candidates import Candidates, SearchedWith, misfits, read_rows, usual_names
 from jfstat.followup.follow import Peak, focus, follow
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.results import CELLS, ENDINGS, Results, ending, results_table
 from jfstat.followup.starts import trial_points
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
-from jfstat.parameters import ORBIT_FIELDS, check_parameters, in_usual_order, with_fields
+from jfstat.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS, check_parameters, in_usual_order, with_fields
 from jfstat.searching.session.progress import progress_bar
 from jfstat.templates import Doppler
 
@@ -65,9 +65,11 @@ def refine(
         two may be missing), with or without units. asini = 0 means no orbit. Frequencies hold at ``meta["reftime"]``.
         Or a template or a stack of templates.
     parameters : sequence of str, optional
-        Columns to refine. The others are fixed, and the errors are for these fixed values. By default all columns but
-        ``ecc`` and ``argp``, and without second and higher derivatives of the frequency that are zero in all rows,
-        since text files always have their columns.
+        Columns to refine. The others are fixed, and the errors are for these fixed values. By default those that the
+        search varied, which tables of `search` and text files of ComputeFstatistic_v2 say, without ``ecc`` and
+        ``argp``: where a search held a known sky position, so does this. If `found` does not say, all columns but these
+        two, and without second and higher derivatives of the frequency that are zero in all rows.
+        ``meta["parameters"]`` of the result says which they were.
     bounds : mapping of str to (low, high), optional
         Limits of parameters, in Hz, Hz/s, ..., rad, s, or as Quantities, the same for all candidates. Limits of
         ``alpha`` apply to the value in the candidate's row, without adding multiples of 2 pi. With bounds on a
@@ -87,16 +89,19 @@ def refine(
         A row for each candidate, in the same order. Columns:
 
         - the refined parameters, and ``<name>_error`` of those that were fitted, one sigma, NaN where there is none;
-        - ``twoF`` and ``twoF_H1``, ... at the peak (`fstat` on narrow data: right to 1e-6), and ``start_twoF``;
+        - ``twoF`` and ``twoF_H1``, ... at the peak (`fstat` on narrow data: right to 1e-6), with several detectors
+          ``log10BSGL`` there, with the search's Fstar0 and oLGX, and ``start_twoF``;
+        - ``h0``, ``cosi``, ``psi``, ``phi0`` and their errors, from `estimate_amplitude` at the peak;
         - ``noise_chance``, the probability that Gaussian noise alone reaches this 2F in as many independent templates
           as were tried, times those of the search if the table has ``meta["n_twoF"]``;
         - ``moved``, the distance from the start in whitened coordinates, where a peak has a radius of about 1;
         - ``steps``, the number of gradients and Hessians computed; ``converged``; ``message``, a sentence on how it
           ended;
         - ``covariance``, (p, p), in the order of ``meta["parameters"]`` and the columns' units;
-        - the other columns of `found`.
+        - other columns of `found` that do not depend on the template, such as names; ``template`` and ``n_members``
+          tell where the candidate came from.
 
-        Meta: version, reftime, detectors, ephemeris, start, tspan, parameters.
+        Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX.
 
     Raises
     ------
@@ -114,24 +119,24 @@ def refine(
     """
     check_data(data)
     candidates = read_rows(data, found, reftime)
-    given = usual_names(candidates.given) if parameters is None else check_parameters(candidates.points, parameters)
-    names = in_usual_order(candidates.points, given)
+    searched = SearchedWith.of(found)
+    names = parameters if parameters is not None else usual_names(candidates.given, searched.parameters)
+    names = in_usual_order(candidates.points, check_parameters(candidates.points, names))
     free = FreeParameters.within(names, bounds)
     n_trials = min(MOST_TRIALS, _default_trials(len(names))) if starts is None else starts
     if not (isinstance(n_trials, (int, np.integer)) and n_trials >= 1 and n_trials & (n_trials - 1) == 0):
         raise ValueError(f"starts must be a power of two, not {starts!r}: 1 climbs from the candidate alone.")
-    searched = float(getattr(found, "meta", {}).get("n_twoF") or 1)
     results = Results.blank(candidates, len(names), len(data.detectors))
     _refuse(data, results, candidates, free)
     with progress_bar(int(np.sum(results.open)), progress, "refine", "candidates") as advance:
         for _ in range(ROUNDS):
             for batch in batches(data, results.points, np.flatnonzero(results.open)):
-                _follow_batch(data, results, batch, free, int(n_trials), searched)
+                _follow_batch(data, results, batch, free, int(n_trials), searched.n_twoF)
                 advance(int(np.sum(~results.open[batch.rows])))
         advance(int(np.sum(results.open)))
     for row in np.flatnonzero(results.open):
         results.close(row, ENDINGS[LEFT])
-    return results_table(data, found, candidates, results, names)
+    return results_table(data, found, candidates, results, names, searched)
 
 
 def _default_trials(p: int) -> int:
@@ -150,7 +155,7 @@ def _refuse(data: FstatData, results: Results, candidates: Candidates, free: Fre
 
 
 def _follow_batch(
-    data: FstatData, results: Results, batch: Batch, free: FreeParameters, n_trials: int, searched: float
+    data: FstatData, results: Results, batch: Batch, free: FreeParameters, n_trials: int, n_twoF: float
 ) -> None:
     """Follow up a batch and note how each candidate ended; those that left the narrow data's reach stay open."""
     rows, points = batch.rows, batch.points
@@ -179,11 +184,13 @@ def _follow_batch(
     kept = rows[known]
     results.twoF[kept] = peaks.twoF[known]
     results.twoF_per_detector[kept] = peaks.twoF_per_detector[known]
+    estimates = [getattr(x, name) for x in (peaks.amplitude, peaks.amplitude_errors) for name in AMPLITUDE_FIELDS]
+    results.amplitudes[kept] = np.stack(estimates, axis=-1)[known]
     results.covariance[np.ix_(kept, places, places)] = peaks.covariance[known]
     results.moved[kept] += peaks.moved[known]
     results.points = _moved(results.points, kept, peaks.point, np.asarray(known))
     # a climb from a single start also covers templates around it
-    templates = CELLS * np.maximum(peaks.tried, _default_trials(p)) * searched
+    templates = CELLS * np.maximum(peaks.tried, _default_trials(p)) * n_twoF
     for i, row in enumerate(rows):
         status = int(peaks.status[i])
         if lost[i] and known[i]:

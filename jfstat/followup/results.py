@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
+from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.tables import AnyTable, in_units
 from jfstat.data.fstatdata import FstatData
-from jfstat.followup.candidates import Candidates
+from jfstat.followup.candidates import Candidates, SearchedWith
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
-from jfstat.parameters import all_parameters, values
+from jfstat.parameters import AMPLITUDE_FIELDS, all_parameters, values
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Results:
     covariance : (n, p, p) float64
     twoF, start_twoF, noise_chance, moved : (n,) float64
     twoF_per_detector : (n, D) float64
+    amplitudes : (n, 8) float64
+        h0, cosi, psi, phi0, and their errors.
     steps : (n,) int64
     converged : (n,) bool
     """
@@ -62,6 +65,7 @@ class Results:
     noise_chance: np.ndarray
     moved: np.ndarray
     twoF_per_detector: np.ndarray
+    amplitudes: np.ndarray
     steps: np.ndarray
     converged: np.ndarray
 
@@ -79,6 +83,7 @@ class Results:
             noise_chance=np.full(n, np.nan),
             moved=np.zeros(n),
             twoF_per_detector=np.full((n, n_detectors), np.nan),
+            amplitudes=np.full((n, 2 * len(AMPLITUDE_FIELDS)), np.nan),
             steps=np.zeros(n, int),
             converged=np.zeros(n, bool),
         )
@@ -119,9 +124,14 @@ def ending(status: int, chance: float, has_errors: bool, share: float, held: Seq
 
 
 def results_table(
-    data: FstatData, found: AnyTable | Doppler, candidates: Candidates, results: Results, names: tuple[str, ...]
+    data: FstatData,
+    found: AnyTable | Doppler,
+    candidates: Candidates,
+    results: Results,
+    names: tuple[str, ...],
+    searched: SearchedWith,
 ) -> QTable:
-    """The table that `refine` returns, with those columns of `found` that it does not replace."""
+    """The table that `refine` returns, with those columns of `found` that do not depend on the template."""
     from jfstat.version import __version__
 
     columns: dict[str, np.ndarray] = {}
@@ -135,6 +145,10 @@ def results_table(
     columns |= {f"{name}_error": errors[:, i] for i, name in enumerate(names)}
     columns["twoF"] = results.twoF
     columns |= {f"twoF_{name}": results.twoF_per_detector[:, d] for d, name in enumerate(data.detectors)}
+    if len(data.detectors) > 1:
+        columns["log10BSGL"] = log10_bsgl(results.twoF, results.twoF_per_detector, searched.fstar0, searched.olgx)
+    amplitudes = [*AMPLITUDE_FIELDS, *(f"{name}_error" for name in AMPLITUDE_FIELDS)]
+    columns |= dict(zip(amplitudes, results.amplitudes.T, strict=True))
     columns |= {"start_twoF": results.start_twoF, "noise_chance": results.noise_chance, "moved": results.moved}
     columns |= {"steps": results.steps, "converged": results.converged}
     columns |= {"message": np.array(results.messages, dtype=str), "covariance": results.covariance}
@@ -146,13 +160,21 @@ def results_table(
         "start": int(data.observation.epoch),
         "tspan": data.tspan,
         "parameters": list(names),
+        "n_twoF": searched.n_twoF,
+        "Fstar0": searched.fstar0,
+        "oLGX": None if searched.olgx is None else list(searched.olgx),
     }
     table = in_units(columns, meta)
     if not isinstance(found, Doppler):
         for name in found.colnames:
-            if name not in table.colnames and not name.startswith("twoF") and not name.endswith("_error"):
+            if name not in table.colnames and not _depends_on_template(name):
                 table[name] = found[name]
     return table
+
+
+def _depends_on_template(name: str) -> bool:
+    """Whether a column of the search would be out of date in a table of refined candidates."""
+    return name.startswith("twoF") or name.endswith("_error") or name in ("log10BSGL", *AMPLITUDE_FIELDS)
 
 
 def _irrelevant(results: Results, name: str) -> np.ndarray | jax.Array | bool:

@@ -14,6 +14,7 @@ from jfstat.candidates.tables import Meta, in_units
 from jfstat.data.fstatdata import FstatData
 from jfstat.metrics.phasemetric import flat_metric
 from jfstat.parameters import columns as parameter_values
+from jfstat.parameters import varied_parameters
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Identity, Work
 from jfstat.searching.reduce.keep import Peaks
@@ -57,6 +58,7 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
         "ephemeris": data.ephemeris,
         "start": int(data.observation.epoch),
         "tspan": float(data.tspan),
+        "parameters": list(varied_parameters(stack)),
         "n_templates": len(stack.alpha),
         "n_twoF": state.n_twoF,
         "backend": plan.backend,

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from jfstat.atomic import replacing
-from jfstat.candidates.tables import check_writable
+from jfstat.candidates.files import check_writable
 from jfstat.data.memory import device_of
 from jfstat.searching.driver.plan import SearchPlan, source_groups
 from jfstat.searching.driver.work import Identity, Work

@@ -1,0 +1,116 @@
+"""The text format of ComputeFstatistic_v2 for candidates."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jfstat.candidates.tables import AnyTable, Meta, in_units, plain_column
+from jfstat.parameters import ORBIT_FIELDS, SKY, spin_name, spin_order
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+ORBIT_COLUMNS = ("asini", "period", "tp", "argp", "ecc")
+"""The order in which ComputeFstatistic_v2 writes an orbit's columns."""
+LABELS = {
+    "version": "jfstat",
+    "ephemeris": "ephemeris",
+    "parameters": "parameters searched",
+    "start": "GPS starttime",
+    "tspan": "Total time spanned",
+    "reftime": "Pulsar-params refTime",
+    "n_templates": "templates",
+    "n_twoF": "values of 2F",
+}
+"""For keys of the table's meta: ComputeFstatistic_v2's labels in its comments, and ours where it has none."""
+WORDS = ("version", "ephemeris", "parameters")
+"""Those that are no numbers."""
+SKY_OPTIONS = r"--(AlphaBand|DeltaBand|skyRegion|gridFile)=(\S+)"
+
+
+def written_text(table: AnyTable) -> str:
+    """The table in the format of ComputeFstatistic_v2."""
+    detectors = [name for name in table.colnames if name.startswith("twoF_")]
+    robust = ["log10BSGL"] if "log10BSGL" in table.colnames else []
+    names = ["freq", "alpha", "delta", "f1dot", "f2dot", "f3dot", "twoF", *robust, *detectors]
+    if "asini" in table.colnames:
+        names += ORBIT_COLUMNS
+    beyond = [name for name in table.colnames if (spin_order(name) or 0) > 3]
+    if beyond and np.any(plain_column(table, beyond[0])):
+        raise ValueError(f"table has the column {beyond[0]!r}, which the text format cannot hold: use .ecsv.")
+    columns = [plain_column(table, name) for name in names]
+    meta = dict(table.meta)
+    if meta.get("parameters"):
+        meta["parameters"] = ", ".join(meta["parameters"])
+    lines = [f"%% {label} = {meta[key]}" for key, label in LABELS.items() if meta.get(key) is not None]
+    if meta.get("detectors"):
+        lines.append(f"%% Loaded SFTs: [ {', '.join(meta['detectors'])} ]")
+    lines += ["%% units: Hz, rad, Hz/s, Hz/s^2, ...; orbits: light-s, s, GPS s, rad", "%% columns:"]
+    lines.append("%% " + " ".join(name.replace("twoF", "2F") for name in names))
+    # repr is the shortest text that reads back as the same number
+    lines += [" ".join(map(repr, row)) for row in zip(*(c.tolist() for c in columns), strict=True)]
+    return "\n".join([*lines, "%DONE", ""])
+
+
+def table_from_text(text: str, path: Path) -> QTable:
+    """The table that a file of this format holds; `path` is for errors.
+
+    Raises
+    ------
+    ValueError
+        If the file is incomplete.
+    """
+    lines = text.splitlines()
+    if not lines or lines[-1].strip() != "%DONE":
+        raise ValueError(f"path {str(path)!r} does not end with %DONE: the file is incomplete, make it again.")
+    comments = [line.lstrip("% ").rstrip() for line in lines if line.startswith("%%")]
+    names = comments[comments.index("columns:") + 1].split()
+    rows = [line.split() for line in lines if line.strip() and not line.startswith("%")]
+    values = np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
+    columns = {re.sub(r"^2F", "twoF", name): values[:, i].copy() for i, name in enumerate(names)}
+    return in_units(columns, _meta_from_comments(comments))
+
+
+def _meta_from_comments(comments: list[str]) -> Meta:
+    meta: Meta = {}
+    for key, label in LABELS.items():
+        for line in comments:
+            found = re.fullmatch(rf"{re.escape(label)}\s*=\s*(\S.*)", line)
+            if found:
+                # ComputeFstatistic_v2 adds units and dates after its numbers
+                meta[key] = found[1] if key in WORDS else _number(found[1].split()[0], key == "tspan")
+    if "parameters" in meta:
+        meta["parameters"] = meta["parameters"].split(", ")
+    for line in comments:
+        if line.startswith("Loaded SFTs: ["):
+            meta["detectors"] = re.findall(r"[A-Z]\d", line)
+    searched = _searched_by_cfs(comments)
+    return meta | ({} if searched is None else {"parameters": searched})
+
+
+def _number(word: str, always_float: bool) -> float:
+    number = float(word)
+    return number if always_float or number % 1 else int(number)
+
+
+def _searched_by_cfs(comments: list[str]) -> list[str] | None:
+    """Parameters that ComputeFstatistic_v2 varied, by its range of spins and its command line; None without these."""
+    spins = next((line for line in comments if line.startswith("Spin-range at refTime: fkdot = [")), None)
+    command = next((line for line in comments if line.startswith("cmdline:")), None)
+    if spins is None or command is None:
+        return None
+    ranges = [text.split(":") for text in re.findall(r"\[(.*)\]", spins)[0].split(",")]
+    varied = ["freq", *(spin_name(k) for k, (low, high) in enumerate(ranges) if k and float(low) != float(high))]
+    words = re.sub(r"[\"']", "", command)
+    if any(name.endswith(("Region", "File")) or value.strip("0.:") for name, value in re.findall(SKY_OPTIONS, words)):
+        varied += SKY
+    for name in ORBIT_FIELDS:
+        option = name if name == "asini" else name.capitalize()
+        band = re.search(rf"--orbit{option}Band=(\S+)", words)
+        if band and float(band[1]):
+            varied.append(name)
+    return varied
