@@ -362,11 +362,11 @@ else:
     for checkpoint in ("/nowhere/checkpoint" if first else out + ".own", out + ".other"):
         if first:
             def refuse(*arguments):
-                raise ValueError("checkpoint cannot be written: the disk is full.")
+                raise OSError("checkpoint cannot be written: the disk is full.")
             checkpoints.write_checkpoint = refuse
         try:
             jfstat.search(data, bank, top=60, batch_size=4, progress=False, mesh=mesh, checkpoint=checkpoint)
-        except ValueError as error:
+        except OSError as error:
             messages.append(str(error))
     open(out + ".messages", "w").write("\\n".join(messages))
 """

@@ -235,7 +235,7 @@ def _searched(
 def _stopped(number: int, done: int, total: int, stored: Checkpoint | None) -> BaseException:
     """The exception that ends a search that was asked to stop."""
     if number == FAILED:
-        return ValueError("another process could not write the checkpoint: see its message.")
+        return OSError("another process could not write the checkpoint: see its message.")
     kept = "" if stored is None else f", kept in {str(stored.path)!r}"
     return SearchStopped(
         f"search stopped after {done} of {total} batches{kept}: the same call goes on from there.", number
