@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from astropy import units as u
 from astropy.table import QTable, Table
-from cases import make
+from cases import at_frequency, make
 from scipy.stats import chi2
 
 import jfstat
@@ -16,7 +16,7 @@ from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.followup.candidates import usual_names
 from jfstat.followup.follow import peak_shares
-from jfstat.followup.results import ending
+from jfstat.followup.results import Rivals, ending
 from jfstat.followup.starts import trial_points
 from jfstat.maths.newton import (
     CONVERGED,
@@ -31,6 +31,7 @@ from jfstat.maths.newton import (
     trusted_step,
 )
 from jfstat.parameters import ORBIT_FIELDS
+from jfstat.statistic.fstat import shifted_twoF
 
 NAMES = ("freq", "f1dot", "alpha", "delta")
 
@@ -395,14 +396,65 @@ def test_every_column_belongs_to_the_refined_template(case, targeted):
 
 
 def test_endings_are_sentences():
-    assert ending(CONVERGED, 1e-9, True, 1.0, []) == "converged"
-    assert "noise alone reaches this 2F with a chance of 0.3" in ending(CONVERGED, 0.3, True, 1.0, [])
-    assert "too flat" in ending(CONVERGED, 1e-9, False, 1.0, [])
-    assert "with delta at the bound" in ending(CONVERGED, 1e-9, False, 1.0, ["delta"])
-    assert "other peaks nearby hold 0.3 of" in ending(CONVERGED, 1e-9, True, 0.7, [])
-    assert ending(LEFT, np.nan, False, 1.0, []).startswith("not converged")
+    assert ending(CONVERGED, 60.0, 1e-9, True) == "converged"
+    assert "noise alone reaches this 2F with a chance of 0.3" in ending(CONVERGED, 20.0, 0.3, True)
+    assert "too flat" in ending(CONVERGED, 60.0, 1e-9, False)
+    assert "with delta at the bound" in ending(CONVERGED, 60.0, 1e-9, False, held=["delta"])
+    assert "other peaks nearby hold 0.3 of" in ending(CONVERGED, 60.0, 1e-9, True, Rivals(0.7))
+    higher = ending(CONVERGED, 60.0, 1e-9, True, Rivals(1.0, 100.25, 71.0))
+    assert higher == "converged, but not to the highest peak nearby: 2F is 71.0 at 100.25000000 Hz"
+    assert "almost as high, 58.0, at 100.25" in ending(CONVERGED, 60.0, 1e-9, True, Rivals(1.0, 100.25, 58.0))
+    assert ending(LEFT, np.nan, np.nan, False).startswith("not converged")
     assert false_alarm(0.0, 3) == 1.0
     assert false_alarm(60.0, 1e6) == pytest.approx(1e6 * chi2.sf(60, 4), rel=1e-3)
+
+
+def test_probability_of_a_peak_among_others():
+    assert Rivals().peak_probability(50.0) == 1.0
+    assert Rivals(0.7).peak_probability(50.0) == pytest.approx(0.7)
+    assert Rivals(1.0, 100.0, 50.0).peak_probability(50.0) == 0.5
+    assert Rivals(0.5, 100.0, 50.0).peak_probability(50.0) == pytest.approx(1 / 3)
+    assert Rivals(1.0, 100.0, 5000.0).peak_probability(50.0) < 1e-300
+
+
+def test_two_f_at_other_frequencies_is_that_of_shifted_templates(case):
+    near = jfstat.narrow(case.data, case.doppler)
+    shifts = np.linspace(-2, 2, 41) * float(near.reach)
+    found = np.asarray(shifted_twoF(near, case.doppler, jnp.asarray(shifts)))
+    # the detectors move by 1e-4 of the speed of light, which shifts differ by
+    shifted = [at_frequency(case.doppler, case.doppler.fkdot[0] + x) for x in shifts]
+    points = jax.tree.map(lambda *x: jnp.stack(x), *shifted)
+    exact = np.asarray(jax.vmap(jfstat.twoF, (None, 0))(case.data, points))
+    inside = abs(shifts) < 0.9 * float(near.reach)
+    assert np.max(abs(found - exact)[inside]) < 0.02 * np.sqrt(exact.max())
+    assert np.max(abs(found - exact)) < 0.1 * np.sqrt(exact.max())
+
+
+@pytest.mark.slow
+def test_rows_tell_whether_a_higher_peak_is_near():
+    """10 d, starts at wrong sky positions with the right frequency: the signal's peak is many bins away."""
+    start = 1_167_458_304
+    signal = jfstat.Doppler(1.0, 0.3, [100.05, -1e-10], start)
+    sfts = jfstat.simulate_sfts(
+        ["H1", "L1"], start, 10 * 86400, fmin=99.0, fmax=101.1, sqrt_sx=2e-23, seed=5,
+        signals=[(signal, jfstat.Amplitude(6e-25, 0.3, 0.2, 1.0))],
+    )  # fmt: skip
+    data = jfstat.prepare(sfts, 99.9, 100.2, fdots=[(-2e-9, 2e-9)], filters=False)
+    true = float(jfstat.twoF(data, signal))
+    off = np.repeat([0.0, 0.003, 0.006, 0.03, 0.1], 3)
+    turn = np.random.default_rng(1).uniform(0, 2 * np.pi, len(off))
+    points = jfstat.Doppler(
+        1.0 + off * np.cos(turn) / np.cos(0.3), 0.3 + off * np.sin(turn), np.tile([100.05, -1e-10], (15, 1)), start
+    )
+    for wide in (False, True):
+        found = jfstat.refine(data, points, wide=wide, progress=False)
+        right = found["twoF"] > true - 0.02
+        sure = np.array([str(message) == "converged" for message in found["message"]])
+        assert found["converged"].all() and right[:3].all() and sure[:3].all()
+        assert not np.any(sure & ~right)  # each wrong row says that it is
+        assert np.all(found["peak_probability"][right] > 0.99)
+        assert np.all((found["peak_probability"] < 0.5) | (found["noise_chance"] > 1e-3) | right)
+    assert right[:9].all()  # wide starts find it from 0.006 rad away, which is 50 bins
 
 
 BINARY = jfstat.Orbit(asini=0.8, period=30000.0, tp=1.1e9 + 1000.0, ecc=0.1, argp=0.6)

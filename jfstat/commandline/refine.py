@@ -44,6 +44,7 @@ class RefineOptions(TypedDict):
     parameters: Sequence[str] | None
     bounds: dict[str, tuple[float, float]]
     starts: int | None
+    wide: bool
     reftime: TimeLike | None
 
 
@@ -99,6 +100,11 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="N",
         help="trial points around each candidate, a power of two (default 2^(p+3) for p parameters)",
     )
+    fit.add_argument(
+        "--wide",
+        action="store_true",
+        help="climb from wherever 2F is highest within 32 frequency bins, for uncertain starts (default: next to each)",
+    )
     out = parser.add_argument_group("output")
     out.add_argument(
         "--outputFstat",
@@ -125,6 +131,7 @@ def run(arguments: argparse.Namespace) -> None:
         "parameters": arguments.parameters,
         "bounds": _bounds(arguments.bounds),
         "starts": arguments.starts,
+        "wide": arguments.wide,
         "reftime": reftime,
     }
     began = time.perf_counter()

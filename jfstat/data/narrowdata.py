@@ -76,6 +76,19 @@ class NarrowData:
         a, b = jax.vmap(pattern_coefficients, (0, None, None))(self.observation.response, point.alpha, point.delta)
         return jnp.sum(a.astype(sums.dtype) * sums, axis=1), jnp.sum(b.astype(sums.dtype) * sums, axis=1)
 
+    def shifted_fa_fb(self, point: Doppler, shifts: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Fa and Fb, (F,) complex64, if frequencies at the detectors were higher by `shifts`, (F,) Hz.
+
+        To look around: much cheaper than `fa_fb` for each frequency, and right to some per cent at twice the reach.
+        """
+        cos, sin = self._phase_factor(point)
+        a, b = jax.vmap(pattern_coefficients, (0, None, None))(self.observation.response, point.alpha, point.delta)
+        samples = self.samples * jax.lax.complex(cos, -sin)[:, None]
+        cos, sin = turn64(shifts[:, None, None, None] * (self.sites.time - self.observation.middle))
+        back = jax.lax.complex(cos, -sin).astype(jnp.complex64)
+        fa, fb = (jnp.einsum("dh,dhbk->dbk", x.astype(samples.dtype), samples).astype(back.dtype) for x in (a, b))
+        return jnp.einsum("fdbk,dbk->f", back, fa), jnp.einsum("fdbk,dbk->f", back, fb)
+
     def fits(self, point: Doppler) -> jax.Array:
         """Whether a template lies within the data's reach, () bool.
 

@@ -26,6 +26,10 @@ MOST_NODES = 1 << 22
 """Nodes of narrow data beyond which a candidate is not followed up: they would be larger than the data themselves."""
 
 
+WIDE_BINS = 40.0
+"""Least reach in units of 1/T if climbs may start from all surroundings."""
+
+
 class Climbing(NamedTuple):
     """How often each candidate of a batch is climbed from, and how much is computed at a time.
 
@@ -37,11 +41,14 @@ class Climbing(NamedTuple):
         Candidates whose climbs are computed together, a power of two.
     trials : int
         Trial points of each of those that are computed together, a power of two.
+    wide : bool
+        Whether climbs may start from all surroundings, not only from trial points.
     """
 
     n_climbs: int
     candidates: int
     trials: int
+    wide: bool
 
 
 class Batch(NamedTuple):
@@ -71,14 +78,16 @@ def _batch_sizes(data: FstatData) -> tuple[int, ...]:
     return SIZES if _on_cpu(data) else DEVICE_SIZES
 
 
-def climbing_for(data: FstatData, size: int, n_blocks: int, n_climbs: int, n_trials: int) -> Climbing:
+def climbing_for(
+    data: FstatData, size: int, n_blocks: int, n_climbs: int, n_trials: int, wide: bool = False
+) -> Climbing:
     """What caches or memory hold of a batch of `size` candidates whose narrow data have `n_blocks` blocks of time."""
     nodes = len(data.detectors) * n_blocks * NODES
     lanes = LANES if _on_cpu(data) else DEVICE_LANES
     # the slowest climb of a group keeps the others waiting, which a CPU can avoid
     most = _batch_sizes(data)[1 if _on_cpu(data) else -1]
     candidates = min(size, most, _power_of_two(lanes // (n_climbs * nodes)))
-    return Climbing(n_climbs, candidates, min(n_trials, _power_of_two(lanes // (candidates * nodes))))
+    return Climbing(n_climbs, candidates, min(n_trials, _power_of_two(lanes // (candidates * nodes))), wide)
 
 
 def compressed_together(data: FstatData, size: int) -> int:
@@ -91,9 +100,11 @@ def _power_of_two(n: int) -> int:
     return 1 << (max(n, 1).bit_length() - 1)
 
 
-def reaches(data: FstatData, points: Doppler) -> np.ndarray:
+def reaches(data: FstatData, points: Doppler, wide: bool = False) -> np.ndarray:
     """Reach of narrow data for each template of a stack, Hz, (n,) float64: a power of two times that without orbit."""
     least = usual_reach(data, with_fields(points, orbit=None))
+    if wide:
+        least = max(least, WIDE_BINS / float(data.tspan))
     if points.orbit is None:
         return np.full(len(points.alpha), least)
     isolated = points.orbit.asini == 0
@@ -106,7 +117,7 @@ def too_many_nodes(data: FstatData, reach: np.ndarray) -> np.ndarray:
     return len(data.detectors) * NODES * float(data.tspan) * reach / COARSE_TURNS > MOST_NODES
 
 
-def batches(data: FstatData, points: Doppler, rows: np.ndarray) -> Iterator[Batch]:
+def batches(data: FstatData, points: Doppler, rows: np.ndarray, wide: bool = False) -> Iterator[Batch]:
     """Batches of candidates of equal reach, isolated candidates and binaries in different batches.
 
     Parameters
@@ -116,9 +127,11 @@ def batches(data: FstatData, points: Doppler, rows: np.ndarray) -> Iterator[Batc
         Stack, NumPy leaves.
     rows : (n,) int64 ndarray
         Which candidates to follow up.
+    wide : bool
+        See `Climbing`.
     """
     isolated = np.ones(len(points.alpha), bool) if points.orbit is None else points.orbit.asini == 0
-    reach = reaches(data, points)
+    reach = reaches(data, points, wide)
     sizes = _batch_sizes(data)
     for alone in (True, False):
         for value in np.unique(reach[rows[isolated[rows] == alone]]):

@@ -19,13 +19,20 @@ from jfstat.followup.free import FreeParameters
 from jfstat.maths.newton import CONVERGED, Limits, Maximum, free_steps, held, maximise, pushed_limits
 from jfstat.metrics.coordinates import Coordinates, whitened
 from jfstat.parameters import physical, values
-from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of, twoF_of
+from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of, shifted_twoF, twoF_of
 from jfstat.templates import Amplitude, Doppler
 
 Element = TypeVar("Element")
 Result = TypeVar("Result")
 APART = 0.4
 """Distance between starts of climbs in whitened coordinates, in which a peak's radius is about 1."""
+SCANNED_POINTS, SCANNED = 16, 128
+"""Number of trial points at which 2F is computed at many frequencies, half a bin apart, and number of these."""
+SCANNED_REACH, WIDE_REACH = 2.0, 0.8
+"""How far these frequencies go, in units of the narrow data's reach: 2F is then right to some per cent; and how far if
+climbs may start there."""
+OWN = 1.5
+"""Distance in whitened coordinates up to which they belong to the peak that was climbed."""
 SAME = 0.5
 """Square of the distance between maxima, in units of a peak's width, up to which they are one."""
 
@@ -42,7 +49,7 @@ class Peak(NamedTuple):
     covariance : (p, p) float64
         Of the fitted parameters; NaN where 2F has no maximum, and for parameters at their limits.
     share : () float64
-        Fraction of the probability on this peak rather than on other peaks that were climbed.
+        Fraction of the probability on this peak rather than on other peaks that were climbed; see `peak_shares`.
     moved : () float64
         Distance from the start in whitened coordinates.
     steps, status : () int32
@@ -50,9 +57,12 @@ class Peak(NamedTuple):
     at_limit : (m,) bool
         Which limits stopped the climb.
     tried : () int32
-        Trial points within the data's reach and the limits.
+        Trial points within the data's reach and the limits, and surroundings if these are tried too.
     amplitude, amplitude_errors : Amplitude
         Estimated there.
+    other_freq, other_twoF : () float64
+        Frequency of the highest 2F of the surroundings apart from this peak, Hz, and its value there, right to some per
+        cent; -inf if the frequency is fixed.
     """
 
     point: Doppler
@@ -68,6 +78,8 @@ class Peak(NamedTuple):
     tried: jax.Array
     amplitude: Amplitude
     amplitude_errors: Amplitude
+    other_freq: jax.Array
+    other_twoF: jax.Array
 
 
 @partial(jax.jit, static_argnames="at_once")
@@ -151,12 +163,15 @@ def _climb(
 
     limits = _parameter_limits(coordinates, free)
     heights = _in_groups(value, trials, climbing.trials)
-    allowed = jnp.isfinite(heights)
-    if limits is not None:
-        place = trials @ limits.matrix.T
-        allowed = allowed & jnp.all((place >= limits.low) & (place <= limits.high), axis=1)
+    allowed = jnp.isfinite(heights) & _within(trials, limits)
     start_twoF = heights[0]
     heights = jnp.where(allowed, heights, -jnp.inf)
+    reach = near.reach * (WIDE_REACH if climbing.wide else SCANNED_REACH)
+    around = _surroundings(near, coordinates, trials, limits, reach)
+    tried = jnp.sum(allowed)
+    if climbing.wide:
+        trials, heights = jnp.concatenate([trials, around.x]), jnp.concatenate([heights, around.twoF])
+        tried += jnp.sum(jnp.isfinite(around.twoF)) // 2  # half a bin apart, two are one
     starts = _spread_starts(trials, heights, climbing.n_climbs)
     climbs: Maximum = jax.vmap(lambda start: maximise(value, start, limits))(starts)
     # at equal height, one that converged
@@ -173,6 +188,8 @@ def _climb(
     shares = peak_shares(climbs)
     point = coordinates.point(end.x)
     found, estimate = fstat_of(near, point), estimate_amplitude_of(near, point)
+    elsewhere = jnp.where(jnp.sum((around.x - end.x) ** 2, axis=1) > OWN**2, around.twoF, -jnp.inf)
+    best = jnp.argmax(elsewhere) if elsewhere.size else None
     return Peak(
         point=point,
         twoF=found.twoF,
@@ -184,10 +201,59 @@ def _climb(
         steps=jnp.sum(climbs.steps),
         status=end.status,
         at_limit=at_limits(end),
-        tried=jnp.sum(allowed),
+        tried=tried,
         amplitude=estimate.amplitude,
         amplitude_errors=estimate.errors,
+        other_freq=point.fkdot[0] if best is None else coordinates.point(around.x[best]).fkdot[0],
+        other_twoF=jnp.asarray(-jnp.inf) if best is None else elsewhere[best],
     )
+
+
+class Surroundings(NamedTuple):
+    """2F at many frequencies around some trial points.
+
+    Attributes
+    ----------
+    x : (n, p) float64
+        Whitened coordinates.
+    twoF : (n,) float64
+        -inf where templates are impossible, or beyond the limits or what narrow data can tell.
+    """
+
+    x: jax.Array
+    twoF: jax.Array
+
+
+def _surroundings(
+    near: NarrowData, coordinates: Coordinates, trials: jax.Array, limits: Limits | None, reach: jax.Array
+) -> Surroundings:
+    """2F at `SCANNED_POINTS` of the trial points, each at `SCANNED` frequencies half a bin apart.
+
+    A wrong sky position moves the highest 2F in frequency by many bins before it loses much of it. Shifts of the
+    frequency end at `reach`, Hz.
+    """
+    p = trials.shape[1]
+    if "freq" not in coordinates.names:
+        return Surroundings(jnp.zeros((0, p)), jnp.zeros(0))
+    shifts = jnp.arange(-SCANNED // 2, SCANNED // 2, dtype=jnp.float64) * (0.5 / near.observation.tspan)
+    along = jnp.zeros(p).at[coordinates.names.index("freq")].set(1.0)
+    x = trials[:SCANNED_POINTS, None] + shifts[:, None] * jnp.linalg.solve(coordinates.matrix, along)
+
+    def of_point(x: jax.Array) -> jax.Array:
+        point = coordinates.point(x)
+        return jnp.where(physical(point), shifted_twoF(near, point, shifts), jnp.nan)
+
+    heights = jax.vmap(of_point)(trials[:SCANNED_POINTS]).astype(jnp.float64)
+    allowed = jnp.isfinite(heights) & (jnp.abs(shifts) <= reach) & _within(x, limits)
+    return Surroundings(x.reshape(-1, p), jnp.where(allowed, heights, -jnp.inf).reshape(-1))
+
+
+def _within(x: jax.Array, limits: Limits | None) -> jax.Array:
+    """Whether points, (..., p), keep to the limits."""
+    if limits is None:
+        return jnp.ones(x.shape[:-1], bool)
+    place = x @ limits.matrix.T
+    return jnp.all((place >= limits.low) & (place <= limits.high), axis=-1)
 
 
 def _parameter_limits(coordinates: Coordinates, free: FreeParameters) -> Limits | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ from jfstat.followup.batches import Batch, batches, climbing_for, compressed_tog
 from jfstat.followup.candidates import Candidates, SearchedWith, misfits, read_rows, usual_names
 from jfstat.followup.follow import Peak, focus, follow
 from jfstat.followup.free import FreeParameters
-from jfstat.followup.results import CELLS, ENDINGS, Results, ending, results_table
+from jfstat.followup.results import CELLS, ENDINGS, Results, Rivals, ending, results_table
 from jfstat.followup.starts import trial_points
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
 from jfstat.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS, check_parameters, in_usual_order, with_fields
@@ -34,6 +34,8 @@ CLIMBS = 3
 """Number of trial points from which to climb."""
 ROUNDS = 4
 """How often candidates are followed up at most: those that leave the narrow data's reach go on in new ones."""
+FAR = 1.6
+"""Distance in whitened coordinates from which a wide climb is followed by another one."""
 MOST_TRIALS = 1024
 """Largest number of trial points by default."""
 
@@ -45,6 +47,7 @@ def refine(
     parameters: Sequence[str] | None = None,
     bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None = None,
     starts: int | None = None,
+    wide: bool = False,
     reftime: TimeLike | None = None,
     progress: bool = True,
 ) -> QTable:
@@ -78,6 +81,10 @@ def refine(
         Number of trial points around a candidate, a power of two. More find peaks that are further away, within the
         region where a fifth of rho^2 or more is left. 1 climbs from the candidate only. By default 2^(p+3) for p
         parameters, at most 1024.
+    wide : bool
+        Whether to climb from wherever 2F is highest at up to 32 frequency bins of 1/T around the trial points, rather
+        than next to the candidate. For uncertain starts: with a wrong sky position, the highest 2F of a signal is first
+        shifted in frequency, by 1e-4 of it for each radian. A louder signal nearby takes the place of a weak one.
     reftime : float, str, Time or GPSTime, optional
         GPS time at which frequencies hold, if `found` does not say; by default that of the data.
     progress : bool
@@ -94,6 +101,10 @@ def refine(
         - ``h0``, ``cosi``, ``psi``, ``phi0`` and their errors, from `estimate_amplitude` at the peak;
         - ``noise_chance``, the probability that Gaussian noise alone reaches this 2F in as many independent templates
           as were tried, times those of the search if the table has ``meta["n_twoF"]``;
+        - ``peak_probability``, the probability that a signal lies on this peak rather than on another that was seen:
+          the other peaks that were climbed, by Laplace's approximation, and the highest 2F found at 128 frequencies,
+          half a bin apart, around 16 of the trial points. Peaks further away are not seen: if the start is less certain
+          than that, search first;
         - ``moved``, the distance from the start in whitened coordinates, where a peak has a radius of about 1;
         - ``steps``, the number of gradients and Hessians computed; ``converged``; ``message``, a sentence on how it
           ended;
@@ -127,14 +138,15 @@ def refine(
     if not (isinstance(n_trials, (int, np.integer)) and n_trials >= 1 and n_trials & (n_trials - 1) == 0):
         raise ValueError(f"starts must be a power of two, not {starts!r}: 1 climbs from the candidate alone.")
     results = Results.blank(candidates, len(names), len(data.detectors))
-    _refuse(data, results, candidates, free)
+    _refuse(data, results, candidates, free, bool(wide))
+    trying = Trying(int(n_trials), bool(wide), searched.n_twoF)
     with progress_bar(int(np.sum(results.open)), progress, "refine", "candidates") as advance:
         for _ in range(ROUNDS):
-            for batch in batches(data, results.points, np.flatnonzero(results.open)):
-                _follow_batch(data, results, batch, free, int(n_trials), searched.n_twoF)
+            for batch in batches(data, results.points, np.flatnonzero(results.open), trying.wide):
+                _follow_batch(data, results, batch, free, trying)
                 advance(int(np.sum(~results.open[batch.rows])))
         advance(int(np.sum(results.open)))
-    for row in np.flatnonzero(results.open):
+    for row in np.flatnonzero(results.open & ~results.converged):
         results.close(row, ENDINGS[LEFT])
     return results_table(data, found, candidates, results, names, searched)
 
@@ -144,19 +156,35 @@ def _default_trials(p: int) -> int:
     return 2 ** (p + 3)
 
 
-def _refuse(data: FstatData, results: Results, candidates: Candidates, free: FreeParameters) -> None:
+def _refuse(data: FstatData, results: Results, candidates: Candidates, free: FreeParameters, wide: bool) -> None:
     """Close candidates that start outside the bounds, or whose orbit turns too often for narrow data."""
     for name, lower, upper in zip(free.bounded, free.low, free.high, strict=True):
         x = candidates.given[name]
         for row in np.flatnonzero(results.open & ~((x >= lower) & (x <= upper))):
             results.close(row, f"not refined: {name} starts outside its bounds")
-    for row in np.flatnonzero(results.open & too_many_nodes(data, reaches(data, results.points))):
+    for row in np.flatnonzero(results.open & too_many_nodes(data, reaches(data, results.points, wide))):
         results.close(row, "not refined: the orbit turns too often during the data")
 
 
-def _follow_batch(
-    data: FstatData, results: Results, batch: Batch, free: FreeParameters, n_trials: int, n_twoF: float
-) -> None:
+class Trying(NamedTuple):
+    """Where to start, and how many templates had been tried before.
+
+    Attributes
+    ----------
+    starts : int
+        Trial points.
+    wide : bool
+        As for `refine`.
+    n_twoF : int
+        See `SearchedWith`.
+    """
+
+    starts: int
+    wide: bool
+    n_twoF: int
+
+
+def _follow_batch(data: FstatData, results: Results, batch: Batch, free: FreeParameters, trying: Trying) -> None:
     """Follow up a batch and note how each candidate ended; those that left the narrow data's reach stay open."""
     rows, points = batch.rows, batch.points
     own = free
@@ -168,10 +196,10 @@ def _follow_batch(
             return
     places = np.array([free.names.index(name) for name in own.names])
     p = len(own.names)
-    trials = trial_points(p, n_trials)
+    trials = trial_points(p, trying.starts)
     plan = narrow_plan(data, points, batch.reach)
     size = len(points.alpha)
-    climbing = climbing_for(data, size, len(plan.first), min(CLIMBS, len(trials)), len(trials))
+    climbing = climbing_for(data, size, len(plan.first), min(CLIMBS, len(trials)), len(trials), trying.wide)
     near, coordinates = focus(data.for_one_template, points, batch.reach, plan, own, compressed_together(data, size))
     ends = follow(data.observation, near, coordinates, own, trials, climbing)
     lost = misfits(data, ends.point)
@@ -180,6 +208,8 @@ def _follow_batch(
     first = results.steps[rows] == 0
     results.start_twoF[rows[first]] = peaks.start_twoF[first]
     results.steps[rows] += peaks.steps
+    # a climb from a single start also covers templates around it
+    results.tried[rows] += np.maximum(peaks.tried, _default_trials(p))
     known = peaks.status != NOWHERE
     kept = rows[known]
     results.twoF[kept] = peaks.twoF[known]
@@ -189,21 +219,23 @@ def _follow_batch(
     results.covariance[np.ix_(kept, places, places)] = peaks.covariance[known]
     results.moved[kept] += peaks.moved[known]
     results.points = _moved(results.points, kept, peaks.point, np.asarray(known))
-    # a climb from a single start also covers templates around it
-    templates = CELLS * np.maximum(peaks.tried, _default_trials(p)) * n_twoF
     for i, row in enumerate(rows):
         status = int(peaks.status[i])
         if lost[i] and known[i]:
             results.close(row, "not converged: left the data's band, or what they were prepared for")
             continue
         results.converged[row] = status == CONVERGED
-        results.open[row] = status == LEFT
-        results.noise_chance[row] = false_alarm(peaks.twoF[i], templates[i]) if known[i] else np.nan
+        # a wide climb that went far looks around once more from where it ended
+        results.open[row] = status == LEFT or (trying.wide and status == CONVERGED and peaks.moved[i] > FAR)
+        rivals = Rivals(float(peaks.share[i]), float(peaks.other_freq[i]), float(peaks.other_twoF[i]))
+        twoF = float(peaks.twoF[i])
+        if known[i]:
+            results.noise_chance[row] = false_alarm(twoF, CELLS * results.tried[row] * trying.n_twoF)
+            results.peak_probability[row] = rivals.peak_probability(twoF)
         held = [name for name, at in zip(own.bounded, peaks.at_limit[i], strict=True) if at]
         has_errors = bool(held) or bool(np.isfinite(np.asarray(peaks.covariance[i])).all())
-        results.messages[row] = ending(
-            status, float(results.noise_chance[row]), has_errors, float(peaks.share[i]), held
-        )
+        chance = float(results.noise_chance[row])
+        results.messages[row] = ending(status, twoF, chance, has_errors, rivals, held)
 
 
 def _moved(points: Doppler, rows: np.ndarray, ends: Doppler, known: np.ndarray) -> Doppler:

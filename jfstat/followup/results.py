@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import jax
     from astropy.table import QTable
 
-NOISE = 0.01
+NOISE = 1e-3
 """False-alarm probability, over all templates tried, above which the message warns of noise."""
 CELLS = 8
 """Independent templates that count for each one tried, because a climb to the next maximum covers more than its start.
@@ -48,11 +48,12 @@ class Results:
         Whether the candidate is still to be followed up.
     messages : list of n str
     covariance : (n, p, p) float64
-    twoF, start_twoF, noise_chance, moved : (n,) float64
+    twoF, start_twoF, noise_chance, peak_probability, moved : (n,) float64
     twoF_per_detector : (n, D) float64
     amplitudes : (n, 8) float64
         h0, cosi, psi, phi0, and their errors.
-    steps : (n,) int64
+    steps, tried : (n,) int64
+        Gradients and trial points, of all rounds.
     converged : (n,) bool
     """
 
@@ -63,10 +64,12 @@ class Results:
     twoF: np.ndarray
     start_twoF: np.ndarray
     noise_chance: np.ndarray
+    peak_probability: np.ndarray
     moved: np.ndarray
     twoF_per_detector: np.ndarray
     amplitudes: np.ndarray
     steps: np.ndarray
+    tried: np.ndarray
     converged: np.ndarray
 
     @classmethod
@@ -81,10 +84,12 @@ class Results:
             twoF=np.full(n, np.nan),
             start_twoF=np.full(n, np.nan),
             noise_chance=np.full(n, np.nan),
+            peak_probability=np.full(n, np.nan),
             moved=np.zeros(n),
             twoF_per_detector=np.full((n, n_detectors), np.nan),
             amplitudes=np.full((n, 2 * len(AMPLITUDE_FIELDS)), np.nan),
             steps=np.zeros(n, int),
+            tried=np.zeros(n, int),
             converged=np.zeros(n, bool),
         )
 
@@ -94,18 +99,44 @@ class Results:
         self.messages[row] = message
 
 
-def ending(status: int, chance: float, has_errors: bool, share: float, held: Sequence[str]) -> str:
+class Rivals(NamedTuple):
+    """What is known of other peaks near a candidate's.
+
+    Attributes
+    ----------
+    share : float
+        See `Peak`.
+    freq, twoF : float
+        The highest 2F elsewhere, and where, Hz; see `Peak`.
+    """
+
+    share: float = 1.0
+    freq: float = np.nan
+    twoF: float = -np.inf
+
+    def peak_probability(self, twoF: float) -> float:
+        """Probability that a signal lies on a peak of this height rather than on one of these others."""
+        return float(1 / (1 / self.share + np.exp(min(0.5 * (self.twoF - twoF), 700.0))))
+
+
+NO_RIVALS = Rivals()
+
+
+def ending(
+    status: int, twoF: float, chance: float, has_errors: bool, rivals: Rivals = NO_RIVALS, held: Sequence[str] = ()
+) -> str:
     """A sentence on how a candidate ended.
 
     Parameters
     ----------
     status : int
         See `Maximum`.
+    twoF : float
+        At the peak.
     chance : float
         From `jfstat.candidates.falsealarm.false_alarm`.
     has_errors : bool
-    share : float
-        See `Peak`.
+    rivals : Rivals
     held : sequence of str
         Parameters at their bounds.
     """
@@ -114,12 +145,16 @@ def ending(status: int, chance: float, has_errors: bool, share: float, held: Seq
     sentence = "converged"
     if held:
         sentence += f", with {' and '.join(held)} at the bound"
-    if share < CERTAIN:
-        sentence += f"; other peaks nearby hold {1 - share:.2g} of the probability, and the errors reach them"
     if chance > NOISE:
-        sentence += f"; but noise alone reaches this 2F with a chance of {chance:.2g}"
-    elif not has_errors:
-        sentence += "; but 2F is too flat for error bars"
+        sentence += f", but noise alone reaches this 2F with a chance of {chance:.2g}"
+    if rivals.twoF >= twoF:
+        sentence += f", but not to the highest peak nearby: 2F is {rivals.twoF:.1f} at {rivals.freq:.8f} Hz"
+    elif rivals.peak_probability(twoF) < CERTAIN * rivals.share:
+        sentence += f"; 2F is almost as high, {rivals.twoF:.1f}, at {rivals.freq:.8f} Hz"
+    if rivals.share < CERTAIN:
+        sentence += f"; other peaks nearby hold {1 - rivals.share:.2g} of the probability, and the errors reach them"
+    if chance <= NOISE and not has_errors:
+        sentence += "; 2F is too flat for error bars"
     return sentence
 
 
@@ -149,7 +184,8 @@ def results_table(
         columns["log10BSGL"] = log10_bsgl(results.twoF, results.twoF_per_detector, searched.fstar0, searched.olgx)
     amplitudes = [*AMPLITUDE_FIELDS, *(f"{name}_error" for name in AMPLITUDE_FIELDS)]
     columns |= dict(zip(amplitudes, results.amplitudes.T, strict=True))
-    columns |= {"start_twoF": results.start_twoF, "noise_chance": results.noise_chance, "moved": results.moved}
+    columns |= {"start_twoF": results.start_twoF, "noise_chance": results.noise_chance}
+    columns |= {"peak_probability": results.peak_probability, "moved": results.moved}
     columns |= {"steps": results.steps, "converged": results.converged}
     columns |= {"message": np.array(results.messages, dtype=str), "covariance": results.covariance}
     meta = {
