@@ -11,7 +11,33 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
+    from jfstat.data.observation import Observation
+
 BLUE, ORANGE, GREY = "#1f4e79", "#d95f02", "0.55"
+
+
+def plot_noise(ax: Axes, observation: Observation) -> Axes:
+    """Draw the noise floor of each SFT over time.
+
+    Parameters
+    ----------
+    ax : Axes
+    observation : Observation
+        That of data, ``data.observation``.
+
+    Returns
+    -------
+    Axes
+    """
+    for name, start, floor in zip(
+        observation.detectors, np.asarray(observation.start), observation.sqrt_sx, strict=True
+    ):
+        ax.plot(start / 86400, floor, ".", ms=3, label=name)
+    ax.set_xlabel(f"days since GPS {int(observation.epoch)}")
+    ax.set_ylabel("$\\sqrt{S}$ (1/$\\sqrt{\\mathrm{Hz}}$)")
+    ax.set_yscale("log")
+    ax.legend()
+    return ax
 
 
 def plot_band(

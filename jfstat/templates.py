@@ -14,7 +14,7 @@ from scipy.constants import speed_of_light
 
 from jfstat.parameters import AMPLITUDE_FIELDS, LIMITS, ORBIT_FIELDS, speed_bound, spin_name, unit
 from jfstat.times import GPSTime, TimeLike, gps_time
-from jfstat.validation import AngleLike, DurationLike, FrequencyLike, NumberLike, as_float64
+from jfstat.validation import AngleLike, DurationLike, FrequencyLike, NumberLike, as_float64, precise
 
 if TYPE_CHECKING:
     from astropy.coordinates import SkyCoord
@@ -101,8 +101,8 @@ class Orbit:
     ):
         values = [
             as_float64(_light_seconds(asini), "asini", "s"),
-            as_float64(period, "period", "s"),
-            as_float64(getattr(tp, "gps", tp), "tp", "s"),
+            precise(period, "period", "s"),
+            precise(getattr(tp, "gps", tp), "tp", "s"),
             as_float64(ecc, "ecc"),
             as_float64(argp, "argp", "rad"),
         ]
@@ -171,7 +171,7 @@ class Doppler:
             raise TypeError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}.")
         columns = [fkdot[..., k] for k in range(fkdot.shape[-1])]
         orbits = [] if orbit is None else [getattr(orbit, name) for name in ORBIT_FIELDS]
-        alpha, delta = as_float64(alpha, "alpha", "rad"), as_float64(delta, "delta", "rad")
+        alpha, delta = precise(alpha, "alpha", "rad"), precise(delta, "delta", "rad")
         reftime = None if reftime is None else gps_time(reftime, "reftime")
         times = [] if reftime is None else [reftime.seconds, reftime.nanoseconds]
         values = stacked([alpha, delta, *columns, *times, *orbits], "a Doppler")
@@ -259,15 +259,16 @@ def _light_seconds(asini: Any) -> Any:
 def _spins(fkdot: Any) -> jax.Array:
     """The frequency and its derivatives, (..., n) float64, from what a user gave."""
     if isinstance(fkdot, (list, tuple)):
-        fkdot = [as_float64(f, f"fkdot[{k}]", unit(spin_name(k))) for k, f in enumerate(fkdot)]
+        convert = [precise, *[as_float64] * len(fkdot)]
+        fkdot = [convert[k](f, f"fkdot[{k}]", unit(spin_name(k))) for k, f in enumerate(fkdot)]
         if not fkdot:
             raise ValueError("fkdot is empty: give at least the frequency, in Hz.")
         fkdot = jnp.stack(stacked(fkdot, "fkdot"), axis=-1)
     elif hasattr(fkdot, "to_value"):
         if np.shape(fkdot)[-1:] != (1,):
             raise ValueError("fkdot is one Quantity for several units: write [f, f1dot, ...], each with its own.")
-        fkdot = as_float64(fkdot, "fkdot", "Hz")
-    fkdot = as_float64(fkdot, "fkdot")
+        fkdot = precise(fkdot, "fkdot", "Hz")
+    fkdot = precise(fkdot, "fkdot")
     if fkdot.ndim == 0 or fkdot.shape[-1] == 0:
         raise ValueError("fkdot must be a sequence [f, f1dot, ...]: put a single frequency in brackets.")
     return fkdot

@@ -75,6 +75,20 @@ def as_float64(x: object, name: str, unit: str = "") -> jax.Array:
         raise ValueError(f"{name} must be a number or an array of numbers, not {x!r}.") from error
 
 
+def precise(x: object, name: str, unit: str = "") -> jax.Array:
+    """A float64 JAX array as from `as_float64`, of numbers that were not rounded to fewer bits before.
+
+    Raises
+    ------
+    ValueError
+        As `as_float64`, and if `x` is an array of fewer bits: float32 keeps 7 digits, and a phase has 1e9 cycles.
+    """
+    kind = getattr(x, "dtype", None)
+    if kind is not None and jnp.issubdtype(kind, jnp.floating) and kind.itemsize < 8:
+        raise ValueError(f"{name} must be float64, not {kind}, which keeps too few digits: make it in 64 bits.")
+    return as_float64(x, name, unit)
+
+
 def _finite_float(x: object, name: str, what: str) -> float:
     try:
         value = float(np.asarray(x).item())

@@ -7,6 +7,7 @@ import astropy.units as u
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from astropy.table import QTable
 from cases import make
 
 import jfstat
@@ -33,7 +34,6 @@ def zeroed(sfts, n):
 
 PREPARE = {
     "fmin above fmax": (dict(fmin=100.5, fmax=100.0), "fmin.*fmax"),
-    "fmin equals fmax": (dict(fmin=100.0, fmax=100.0), "fmin.*fmax"),
     "negative fmin": (dict(fmin=-1.0, fmax=100.0), "fmin"),
     "nan": (dict(fmin=np.nan, fmax=100.0), "fmin"),
     "not a number": (dict(fmin="a", fmax=100.0), "fmin"),
@@ -239,3 +239,25 @@ def test_64_bit_mode_off_is_said_plainly():
     ).stdout.splitlines()
     assert len(out) == 3
     assert all("jax_enable_x64" in line for line in out)
+
+
+def test_frequencies_in_float32_are_refused(case):
+    for field, change in (
+        ("fkdot", {"fkdot": jnp.asarray([100.0, -1e-9], jnp.float32)}),
+        (r"fkdot\[0\]", {"fkdot": [np.float32(100.0), -1e-9]}),
+        ("alpha", {"alpha": np.float32(1.0)}),
+    ):
+        arguments = {"alpha": 1.0, "delta": 0.3, "fkdot": [100.0, np.float32(-1e-9)]} | change
+        with pytest.raises(ValueError, match=rf"{field} must be float64, not float32") as error:
+            jfstat.Doppler(**arguments)
+        assert one_sentence(error)
+    table = QTable({"freq": np.full(2, 100.0, np.float32), "alpha": [1.0, 1.0], "delta": [0.3, 0.3]})
+    with pytest.raises(ValueError, match="column 'freq' in float32") as error:
+        jfstat.refine(case.data, table, progress=False)
+    assert one_sentence(error)
+
+
+def test_ranges_of_orbits_have_no_natural_step(case):
+    ranges = {"asini": (1.0, 2.0), "period": 1e5, "tp": START}
+    with pytest.raises(ValueError, match=r"orbit asini has no natural step, .*: give \(low, high, step\)"):
+        jfstat.template_bank(1.0, 0.3, orbit=ranges, mismatch=0.1, data=case.data)

@@ -1,5 +1,6 @@
 """The search: it finds what was injected, keeps exactly the loudest, and describes itself."""
 
+import re
 import sys
 
 import jax
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 import jfstat
 from jfstat.banks.template_bank import template_bank
+from jfstat.plots import plot_noise
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.search import search
+from jfstat.searching.session import progress
 from jfstat.statistic.backends.reduction import largest
 
 START = 1167458304
@@ -100,6 +103,7 @@ def test_columns_units_and_meta(data, bank):
     found = search(data, bank, top=3, progress=False)
     assert found.colnames == ["freq", "f1dot", "alpha", "delta", "twoF", *KEPT]
     assert [found[n].unit for n in ("freq", "f1dot", "alpha", "delta")] == [u.Hz, u.Hz / u.s, u.rad, u.rad]
+    np.testing.assert_allclose(found.meta.pop("sqrt_sx"), 4e-24, rtol=0.03)
     tallies = {name: found.meta.pop(name) for name in ("twoF_edges", "twoF_histogram", "loudest_per_subband")}
     assert sum(tallies["twoF_histogram"]) == 40 * len(data.frequencies)
     assert max(tallies["loudest_per_subband"]["twoF"]) == found["twoF"][0]
@@ -110,6 +114,8 @@ def test_columns_units_and_meta(data, bank):
         "dfreq": pytest.approx(1 / 86400),
         "tsft": 1800,
         "n_sfts": [24, 24],
+        "parameters": ["freq", "f1dot", "alpha", "delta"],
+        "bounds": {},
         "top": 3,
         "threshold": None,
         "cluster": None,
@@ -216,14 +222,60 @@ def test_mistakes_are_named(data, bank, change, message):
         search(**({"data": data, "bank": bank, "progress": False} | change))
 
 
-def test_progress_needs_no_tqdm(data, monkeypatch, capsys):
+def test_progress_is_a_bar_on_terminals_and_lines_in_logs(data, monkeypatch, capsys):
     bank = template_bank(1.1, [0.2, 0.4, 0.6], data=data)
-    search(data, bank, top=1, batch_size=7, per_detector=False)
+    monkeypatch.setitem(sys.modules, "ipykernel", None)  # somebody watches
+    search(data, bank, top=1, batch_size=1, per_detector=False)
     assert "3/3" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "tqdm", None)
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    search(data, bank, top=1, batch_size=7, per_detector=False)
+    search(data, bank, top=1, batch_size=1, per_detector=False)
+    assert capsys.readouterr().err == ""  # short work needs no lines
+    monkeypatch.setattr(progress, "FIRST_LINE", 0.0)
+    search(data, bank, top=1, batch_size=1, per_detector=False)
+    lines = capsys.readouterr().err.splitlines()
+    assert 1 <= len(lines) <= 3
+    assert re.fullmatch(r"search: [123] of 3 templates \(\d+ %\), \d+ s left, \S+ 2F/s, loudest [\d.]+", lines[0])
+    search(data, bank, top=1, batch_size=1, per_detector=False, progress=False)
     assert capsys.readouterr().err == ""
+
+
+def test_a_band_of_one_frequency_and_where_its_noise_is():
+    sfts = jfstat.simulate_sfts(["H1", "L1"], START, 43200, 49.0, 51.1, sqrt_sx=[4e-24, 8e-24])
+    one = jfstat.prepare(sfts, 50.0123, 50.0123, guard=0.5)
+    np.testing.assert_allclose(one.frequencies, [50.0123], rtol=0, atol=1e-12)
+    found = search(one, template_bank(1.1, 0.4, data=one), top=5, progress=False)
+    assert len(found) == 1 and found["freq"][0] == 50.0123 * u.Hz
+    assert found["twoF"][0] == pytest.approx(float(jfstat.twoF(one, jfstat.Doppler(1.1, 0.4, [50.0123]))), rel=1e-5)
+    np.testing.assert_allclose(found.meta["sqrt_sx"], [4e-24, 8e-24], rtol=0.03)
+    floors = one.observation.sqrt_sx
+    np.testing.assert_allclose(floors[:, :24], np.repeat([[4e-24], [8e-24]], 24, axis=1), rtol=0.3)
+    assert np.isnan(floors[:, 24:]).all()
+    given = jfstat.observation(["H1", "L1"], START, 43200, sqrt_sx=[4e-24, 8e-24])
+    np.testing.assert_allclose(given.mean_sqrt_sx, [4e-24, 8e-24], rtol=1e-12)
+    ax = plot_noise(pytest.importorskip("matplotlib.figure").Figure().add_subplot(), one.observation)
+    assert [line.get_label() for line in ax.get_lines()] == ["H1", "L1"]
+
+
+def test_candidates_outside_the_ranges_are_marked(data):
+    bank = template_bank((0.9, 1.3), (0.2, 0.6), (-3e-10, -1e-10), data=data, mismatch=0.1)
+    f1dot = np.asarray(bank.fkdot)[:, 1]
+    assert np.any((f1dot < -3e-10) | (f1dot > -1e-10)), "the lattice extends beyond its range"
+    bounds = {"f1dot": (-3e-10, -1e-10), "alpha": (7.3, 7.5)}  # up to 2 pi
+    found = search(data, bank, top=40, progress=False, bounds=bounds)
+    f1dot = found["f1dot"].value
+    np.testing.assert_array_equal(found["outside"], (f1dot < -3e-10) | (f1dot > -1e-10))
+    assert found.meta["bounds"] == {"f1dot": [-3e-10, -1e-10], "alpha": [7.3, 7.5]}
+    refined = jfstat.refine(data, found[:4], progress=False)
+    f1dot = refined["f1dot"].value
+    np.testing.assert_array_equal(refined["outside"], (f1dot < -3e-10) | (f1dot > -1e-10))
+    strict = template_bank((0.9, 1.3), (0.2, 0.6), (-3e-10, -1e-10), data=data, mismatch=0.1, strict=True)
+    spins = np.asarray(strict.fkdot)[:, 1]
+    assert len(spins) == np.sum((np.asarray(bank.fkdot)[:, 1] >= -3e-10) & (np.asarray(bank.fkdot)[:, 1] <= -1e-10)) > 0
+    with pytest.raises(ValueError, match="bounds has 'colour', which is no parameter"):
+        search(data, bank, bounds={"colour": (0, 1)}, progress=False)
+    with pytest.raises(TypeError, match="bounds must be a mapping"):
+        search(data, bank, bounds=[0, 1], progress=False)
 
 
 @settings(max_examples=30, deadline=None)

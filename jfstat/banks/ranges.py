@@ -220,6 +220,9 @@ def orbits(orbit: Orbit | Mapping[str, RangeLike] | None) -> Orbit | None:
     if unknown or missing:
         problem = f"has an unknown field {min(unknown)!r}" if unknown else f"lacks {', '.join(sorted(missing))}"
         raise ValueError(f"orbit {problem}: its fields are {', '.join(ORBIT_FIELDS)}, ecc and argp optional.")
+    for name, value in fields.items():
+        if isinstance(value, tuple) and len(value) == 2 and value[0] != value[1]:
+            raise ValueError(f"orbit {name} has no natural step, with or without data: give (low, high, step).")
     axes = [axis(fields[name], f"orbit {name}", unit_of(name)) for name in ORBIT_FIELDS]
     return Orbit(*(x.reshape(-1) for x in np.meshgrid(*axes, indexing="ij")))
 

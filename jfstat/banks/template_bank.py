@@ -45,6 +45,7 @@ def template_bank(
     fmax: FrequencyLike | None = None,
     mismatch: float | None = None,
     region: RegionLike | None = None,
+    strict: bool = False,
 ) -> Doppler:
     """A bank of templates: a product of ranges in sky position, orbit and spin-down, or a lattice laid by the metric.
 
@@ -89,6 +90,10 @@ def template_bank(
     region : "all", (SkyCoord, radius) or SkyCoord, optional
         With `mismatch`, instead of `alpha` and `delta`: the whole sky; a disc, its radius in rad; or a polygon of three
         or more vertices, whose sides are great circles and which fits in half the sky.
+    strict : bool
+        With `mismatch`: leave out the templates whose spin-downs lie outside their ranges, as ComputeFstatistic_v2's
+        strictSpindownBounds. A lattice extends beyond its ranges because signals at their edges may be nearest to such
+        templates; without these, signals within a cell of an edge may lose more than the mismatch.
 
     Returns
     -------
@@ -134,8 +139,20 @@ def template_bank(
         else:
             tilings = cover_region(space, _region(alpha, delta, sky, region))
         templates = all_templates(tilings, space.mismatch)
+        if strict:
+            templates = _inside(templates, limits)
     default = float(data.band.f_centre) if isinstance(data, FstatData) else 0.0
     return _stacked(templates, stack, default if freq is None else frequency(freq, "freq"), reftime)
+
+
+def _inside(templates: Templates, limits: np.ndarray) -> Templates:
+    """The templates whose spin-downs lie in their ranges, (s, 2)."""
+    low, high = limits.T
+    slack = 1e-9 * (high - low) + 1e-12 * np.abs(low)  # ranges include their ends, up to rounding
+    inside = np.all((templates.spins >= low - slack) & (templates.spins <= high + slack), axis=1)
+    if not inside.any():
+        raise ValueError("strict leaves no template within the ranges: widen them, or allow templates beyond them.")
+    return Templates(*(x[inside] for x in templates))
 
 
 def _product(

@@ -36,6 +36,8 @@ class Details(NamedTuple):
         See `log10_bsgl`.
     cluster : float or None
         Radius of clusters; see `clustered`.
+    bounds : dict of str to (float, float)
+        Ranges of parameters that were asked for.
     """
 
     per_detector: bool
@@ -43,6 +45,7 @@ class Details(NamedTuple):
     fstar0: float
     olgx: tuple[float, ...] | None
     cluster: float | None
+    bounds: dict[str, tuple[float, float]]
 
     def check(self, n_detectors: int) -> None:
         """Raise a ValueError if `detail_columns` would, for data of so many detectors."""

@@ -15,6 +15,8 @@ from jfstat.times import TimeLike
 if TYPE_CHECKING:
     from astropy.table import QTable
 
+PRECISE = ("freq", *SKY, "period", "tp")
+"""Columns whose 7 digits in float32 would not do: a phase has 1e9 cycles."""
 Meta: TypeAlias = dict[str, Any]
 """What a table says about itself, by name: plain values and lists of them, as JSON can hold."""
 
@@ -102,13 +104,16 @@ def plain_column(table: AnyTable, name: str) -> np.ndarray:
     Raises
     ------
     ValueError
-        If there is no such column, or it has another unit.
+        If there is no such column, or it has another unit, or too few digits.
     """
     if name not in table.colnames:
         if (spin_order(name) or 0) > 0:
             return np.zeros(len(table))
         raise ValueError(f"table lacks the column {name!r}: add it, or, to write it, use .ecsv.")
     column, wanted = table[name], unit(name)
+    kind = getattr(column, "dtype", None)
+    if name in PRECISE and kind is not None and kind.kind == "f" and kind.itemsize < 8:
+        raise ValueError(f"table has a column {name!r} in {kind}, which keeps too few digits: make it in float64.")
     try:
         if getattr(column, "mask", None) is not None:
             column = column.astype(np.float64).filled(np.nan)

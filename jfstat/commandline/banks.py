@@ -64,6 +64,8 @@ class Templates(NamedTuple):
     mismatch : float or None
     table : Doppler or None
         Templates from a file, instead of all these.
+    strict : bool
+        As for `template_bank`.
     """
 
     alpha: Range
@@ -73,6 +75,13 @@ class Templates(NamedTuple):
     orbit: Orbit | None
     mismatch: float | None
     table: Doppler | None
+    strict: bool = False
+
+    @property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """The ranges that were asked for, for `search`."""
+        ranges = {"alpha": self.alpha, "delta": self.delta, **self.spins}
+        return {name: (x[0], x[1]) for name, x in ranges.items() if isinstance(x, tuple) and x[0] < x[1]}
 
     @property
     def fdots(self) -> list[tuple[float, float]]:
@@ -97,6 +106,7 @@ class Templates(NamedTuple):
             fmax=fmax,
             mismatch=self.mismatch,
             region=self.region,
+            strict=self.strict,
         )
 
 
@@ -141,6 +151,12 @@ def add_templates(group: OptionGroup) -> None:
         metavar="M",
         help="place templates of sky and spin-down on a lattice with at most this mismatch, by the metric of the data, "
         "at the best frequency; its bins cost 0.07 more in the mean (default: a flat grid)",
+    )
+    group.add_argument(
+        "--strictSpindownBounds",
+        action="store_true",
+        help="with --metricMismatch: leave out templates beyond the ranges of spin-down, which signals at their edges "
+        "may need",
     )
     add_orbit(group)
     for option, unit, _ in ORBIT_OPTIONS.values():
@@ -200,7 +216,10 @@ def templates_of(arguments: argparse.Namespace) -> Templates:
     if lattice and (isinstance(alpha, tuple) or isinstance(delta, tuple)):  # a box, even if flat in one direction
         alpha, delta = (x if x is None or isinstance(x, tuple) else (x, x) for x in (alpha, delta))
     spins = {name: _range(arguments, name) for name in orders}
-    return Templates(alpha, delta, region, spins, _orbits(arguments), arguments.metricMismatch, None)
+    strict = arguments.strictSpindownBounds
+    if strict and not lattice:
+        raise ValueError("--strictSpindownBounds goes with --metricMismatch: flat grids stay within their ranges.")
+    return Templates(alpha, delta, region, spins, _orbits(arguments), arguments.metricMismatch, None, strict)
 
 
 def _range(arguments: argparse.Namespace, name: str) -> Range:
@@ -208,12 +227,15 @@ def _range(arguments: argparse.Namespace, name: str) -> Range:
     low, width, step = (getattr(arguments, option) for option in (name, f"{name}Band", f"d{name}"))
     if step is not None and step <= 0:
         raise ValueError(f"--d{name} must be positive, not {step:g}: give the step of the grid.")
-    if width is not None and width < 0:
-        raise ValueError(f"--{name}Band must not be negative, not {width:g}: the range starts at --{name}.")
     if not width:
         return low
-    low = 0.0 if low is None else low
-    return (low, low + width) if step is None else (low, low + width, step)
+    ends = band_edges(0.0 if low is None else low, width)
+    return ends if step is None else (*ends, step)
+
+
+def band_edges(start: float, width: float) -> tuple[float, float]:
+    """Low and high of a band, whose width may be negative, as in ComputeFstatistic_v2."""
+    return min(start, start + width), max(start, start + width)
 
 
 def _orbits(arguments: argparse.Namespace) -> Orbit | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,7 +83,7 @@ def run(arguments: argparse.Namespace) -> None:
     data = prepare(sfts, F_LOW, F_HIGH, reftime=START)
     print(f"read     {data}")
     bank = template_bank(ALPHA_RANGE, DELTA_RANGE, F1DOT_RANGE, data=data)
-    found: Any = search(data, bank, top=1000, progress=sys.stderr.isatty())
+    found: Any = search(data, bank, top=1000, progress=True)
     print(f"searched {found.meta['n_templates']} templates: {found.meta['n_twoF']:.3g} values of 2F")
 
     best = Doppler(found["alpha"][0], found["delta"][0], [found["freq"][0], found["f1dot"][0]], reftime=START)

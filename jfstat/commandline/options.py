@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,32 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+
+
+REPLACEMENTS = {
+    "dFreq": "frequencies are spaced by 1/(2T)",
+    "FstatMethod": "leave it out, there is one method, resampling",
+    "Dterms": "leave it out, nothing is cut off at some bins",
+    "SSBprecision": "leave it out, times at the barycentre are exact",
+    "RngMedWindow": "leave it out, the running median has 101 bins",
+    "gridType": "leave it out, --metricMismatch places a lattice and steps such as --dAlpha a flat grid",
+    "metricType": "leave it out, --metricMismatch uses the phase metric of the data",
+    "projectMetric": "leave it out, mismatches are at the best frequency",
+    "computeBSGL": "leave it out, with several detectors log10BSGL is always there",
+    "BSGLlogcorr": "leave it out, log10BSGL has the logarithmic correction",
+    "outputSingleFstats": "leave it out, 2F of each detector is always there",
+    "outputLoudest": "leave it out, the loudest is printed and the first row of --outputFstat",
+    "outputFstatHist": "leave it out, .ecsv and .hdf5 files of --outputFstat hold a histogram",
+    "UseNoiseWeights": "leave it out, SFTs are weighted by their noise",
+    "clusterOnScanline": "use --cluster",
+    "FracCandidatesToKeep": "use --NumCandidatesToKeep or --TwoFthreshold",
+    "injectionSources": "use jfstat simulate, which adds signals to SFTs",
+    "injectSqrtSX": "use jfstat simulate",
+    "workingDir": "leave it out",
+    "timerCount": "leave it out",
+    "sftFiles": "use --DataFiles",
+}
+"""What to give instead of options of ComputeFstatistic_v2 and its relatives that jfstat does not have."""
 
 
 class UsageError(ValueError):
@@ -42,8 +69,27 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**kwargs)
 
     def error(self, message: str) -> NoReturn:
-        command = self.prog.partition(" ")[2]
-        raise UsageError(message, f"{command} " if command else "")
+        raise UsageError(message, f"{self._command} " if self._command else "")
+
+    @property
+    def _command(self) -> str:
+        """The subcommand; empty for the program itself."""
+        return self.prog.partition(" ")[2]
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:
+        arguments, unknown = super().parse_known_args(args, namespace)
+        if unknown and self._command:  # argparse would leave them to the program, whose help does not list options
+            self.error(f"unknown option {unknown[0].partition('=')[0]}: {self._instead_of(unknown[0])}")
+        return arguments, unknown
+
+    def _instead_of(self, word: str) -> str:
+        """What to give instead of a word that is no option."""
+        name = word.partition("=")[0].lstrip("-")
+        if name in REPLACEMENTS:
+            return REPLACEMENTS[name]
+        known = {option.lower(): option for action in self._actions for option in action.option_strings}
+        close = difflib.get_close_matches(f"--{name}".lower(), known, n=1, cutoff=0.75)
+        return f"did you mean {known[close[0]]}?" if close else "it is none of this command's"
 
 
 class _Formatter(argparse.HelpFormatter):

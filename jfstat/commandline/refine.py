@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -209,7 +208,7 @@ def _refine_by_bands(arguments: argparse.Namespace, found: AnyTable, options: Re
             else:  # the reason may be a single one of them
                 waiting[:0] = np.array_split(members, 2)
             continue
-        tables.append(refine(data, found[members], progress=sys.stderr.isatty(), **options))
+        tables.append(refine(data, found[members], progress=True, **options))
         rows.append(members)
     if data is None:
         raise error

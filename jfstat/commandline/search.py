@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from jax.sharding import Mesh
 
 from jfstat.candidates.files import check_writable, write_candidates
 from jfstat.candidates.tables import AnyTable
-from jfstat.commandline.banks import add_templates, templates_of
+from jfstat.commandline.banks import add_templates, band_edges, templates_of
 from jfstat.commandline.inputs import add_data_files, read_band
 from jfstat.commandline.options import (
     add_preparation,
@@ -61,7 +60,7 @@ def add_parser(subparsers: Subparsers) -> None:
     data = parser.add_argument_group("data")
     add_data_files(data)
     add_preparation(data)
-    bank = parser.add_argument_group("templates: each parameter from its value to value + band")
+    bank = parser.add_argument_group("templates: each parameter from its value to value + band, which may be negative")
     bank.add_argument("--Freq", "-f", type=number, required=True, metavar="HZ", help="lowest frequency, Hz")
     bank.add_argument(
         "--FreqBand", "-b", type=number, default=0.0, metavar="HZ", help="frequency band, Hz (default 0: one frequency)"
@@ -83,7 +82,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--NumCandidatesToKeep",
         type=int,
         metavar="N",
-        help="keep at most this many, the loudest (default 1000, or all above --TwoFthreshold)",
+        help="keep at most this many, the loudest (default 1000, or all above --TwoFthreshold; 0: all above it)",
     )
     out.add_argument("--TwoFthreshold", "-F", type=number, metavar="2F", help="keep only 2F at or above this, no unit")
     out.add_argument(
@@ -141,18 +140,15 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, prepare and search; print the loudest candidate and write the table."""
-    if arguments.FreqBand < 0:
-        raise ValueError(
-            f"--FreqBand must not be negative, not {arguments.FreqBand:g}: give the width of the band in Hz."
-        )
-    if not arguments.Freq > 0:
-        raise ValueError(f"--Freq must be positive, not {arguments.Freq:g}: give the lowest frequency in Hz.")
+    fmin, fmax = band_edges(arguments.Freq, arguments.FreqBand)
+    if not fmin > 0:
+        raise ValueError(f"--Freq must be positive, and the band too, not {fmin:g}: give frequencies in Hz.")
     if arguments.unit is not None and not str(arguments.outputFstat).endswith((".ecsv", ".hdf5", ".h5")):
         raise ValueError("--unit needs --outputFstat with .ecsv or .hdf5: jfstat merge reads these.")
     if arguments.unit is not None and arguments.distributed:
         raise ValueError("--unit and --distributed are two ways to divide the work: give one.")
+    keep = _keep(arguments)
     mesh = _mesh(arguments)  # before JAX computes anything
-    fmin, fmax = arguments.Freq, arguments.Freq + arguments.FreqBand
     templates = templates_of(arguments)
     # fail now rather than after the search
     first_does(lambda: arguments.outputFstat and check_writable(arguments.outputFstat), arguments.distributed)
@@ -164,9 +160,6 @@ def run(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--refTime is {reftime} and --gridFile's {own.plain}: leave --refTime out.")
         reftime = own
     sfts = read_band(arguments, fmin, fmax, arguments.guard, templates.orbit, templates.fdots, reftime)
-    # a band of no width is one frequency, as in ComputeFstatistic_v2: less than a bin wide
-    fmax = max(fmax, fmin + 0.25 / (sfts.end - sfts.start))
-
     floors, tables, fdots = noise_floors(arguments), ephemeris(arguments), templates.fdots
     bank = None
     if templates.mismatch is not None:
@@ -178,6 +171,8 @@ def run(arguments: argparse.Namespace) -> None:
     bank = templates.bank(data) if bank is None else bank
     del sfts  # prepared data are all that is needed; SFTs may fill the memory
     say(data)
+    floors = zip(data.detectors, data.observation.mean_sqrt_sx, strict=True)
+    say("noise floor " + ", ".join(f"{name} {floor:.3g}" for name, floor in floors) + " /sqrt(Hz)")
     plan = search_plan(data, bank, arguments.batchSize, backend=arguments.backend)
     parts = "" if len(plan.bands) == 1 else f", the band in {len(plan.bands)} parts"
     n = len(np.asarray(bank.alpha))
@@ -185,25 +180,25 @@ def run(arguments: argparse.Namespace) -> None:
     say(f"needs {plan.device_bytes / 1e9:.2f} GB of memory, {plan.batch_size} template(s) at a time{parts}")
     if arguments.countTemplates:
         share = None if arguments.unit is None else Share.of(arguments.unit)
-        seconds = estimated_seconds(Work(data, stacked_bank(bank), Keep(1000, None), share), plan)
+        seconds = estimated_seconds(Work(data, stacked_bank(bank), keep, share), plan, not arguments.noDetails)
         say(f"would take {seconds:.3g} s ({seconds / 3600:.3g} h) on one {jax.devices()[0].device_kind} device")
         return
-    top, threshold = arguments.NumCandidatesToKeep, arguments.TwoFthreshold
     began = time.perf_counter()
     found: Any = search(
         data,
         bank,
-        1000 if top is None and threshold is None else top,
-        threshold,
+        keep.top,
+        keep.threshold,
         arguments.checkpoint,
         mesh,
-        sys.stderr.isatty(),
+        True,
         batch_size=arguments.batchSize,
         per_detector=not arguments.noDetails,
         fstar0=arguments.Fstar0,
         olgx=arguments.oLGX,
         cluster=arguments.cluster,
         unit=arguments.unit,
+        bounds=templates.bounds,
         backend=arguments.backend,
     )
     if not is_first():
@@ -215,17 +210,27 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")
 
 
+def _keep(arguments: argparse.Namespace) -> Keep:
+    """Which candidates to keep."""
+    top, threshold = arguments.NumCandidatesToKeep, arguments.TwoFthreshold
+    if top == 0 and threshold is None:
+        raise ValueError("--NumCandidatesToKeep 0 keeps all at or above --TwoFthreshold: give that as well.")
+    return Keep(1000 if top is None and threshold is None else top or None, threshold)
+
+
 def print_loudest(found: AnyTable) -> None:
     """Print the loudest candidate, each parameter on a line with its unit, and the false-alarm probability."""
     if len(found) == 0:
         print("no candidate at or above --TwoFthreshold")
         return
     print(f"loudest of {len(found)} candidates, at reference time GPS {found.meta['reftime']}:")
-    for name in found.colnames:
+    for name in (x for x in found.colnames if x != "outside"):
         value = found[name][0]
         unit = getattr(value, "unit", "")
         digits = ".4f" if name.startswith("twoF") else ".16g"
         print(f"  {name:8s} {float(getattr(value, 'value', value)):{digits}} {unit}".rstrip())
+    if "outside" in found.colnames:
+        print(f"  {int(np.sum(found['outside']))} of {len(found)} lie outside the ranges that were asked for")
     if "false_alarm" in found.meta:
         print(f"  false-alarm probability in Gaussian noise {found.meta['false_alarm']:.3g}")
 

@@ -102,6 +102,25 @@ class Observation:
         middle, half = self.middle - self.reference(point), 0.5 * self.tspan
         return drift_during(point.fkdot, middle - half, middle + half)
 
+    @property
+    def sqrt_sx(self) -> np.ndarray:
+        """Noise floor of each SFT, as given or estimated: (D, S) float64, 1/sqrt(Hz), NaN where there is no SFT.
+
+        Raises
+        ------
+        ValueError
+            If the noise floor is not known.
+        """
+        if self.sinv_tsft is None:
+            raise ValueError("the noise floor of this observation is not known: give jfstat.observation sqrt_sx.")
+        inverse = np.asarray(self.weight) * float(self.sinv_tsft) / float(self.tsft)
+        return np.where(inverse > 0, 1 / np.sqrt(np.where(inverse > 0, inverse, 1.0)), np.nan)
+
+    @property
+    def mean_sqrt_sx(self) -> list[float]:
+        """Noise floor of each detector, 1/sqrt(Hz): the root of the harmonic mean of S over its SFTs."""
+        return [float(1 / np.sqrt(np.nanmean(own**-2))) for own in self.sqrt_sx]
+
     def quadrature(self, n_nodes: int, every: int = 1) -> tuple[jax.Array, jax.Array]:
         """Times within the SFTs, s since the epoch, and their weights in averages over the data: (D, n) float64 each.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +33,8 @@ from jfstat.validation import (
     require_x64,
 )
 
+ONE_BIN = 0.25
+"""Width of a band of one frequency in bins of 1/T; bins are spaced by half of one."""
 FILTER_SHARE = 0.3
 """Largest fraction of a device's memory for the filtered series; beyond it, `search` takes the band in parts."""
 
@@ -60,12 +63,14 @@ def prepare(
     sfts : SFTs
         From `read_sfts` or `simulate_sfts`.
     fmin, fmax : float or Quantity
-        Band of the search at the reference time in the SSB, Hz.
+        Band of the search at the reference time in the SSB, Hz. Equal values are a band of one frequency.
     reftime : float, str, Time or GPSTime, optional
         Reference time of templates without one, GPS s; None means the start of the data, as in ComputeFstatistic_v2.
     sqrt_sx : float, sequence or mapping, optional
         Noise floor in 1/sqrt(Hz), one for all detectors or one for each in the order of ``sfts.detectors``. None
-        estimates it from each SFT by a running median.
+        estimates it from each SFT by a running median of 101 bins, and weights the SFT by its mean over the band and
+        its Doppler shifts. 2F of a template therefore changes by some per cent, as in LALSuite, with the band that is
+        prepared; with a given floor it does not. ``data.observation.sqrt_sx`` holds the floors.
     ephemeris : str or two paths
         See `load_ephemeris`.
     guard : float or Quantity
@@ -115,6 +120,7 @@ def prepare(
     floors = given_sqrt_sx(sfts.detectors, sqrt_sx)
     parts = [sfts] if segments is None else segments_of(sfts, segments)
     spans = equal_spans(parts)
+    search = replace(search, fmax=max(search.fmax, search.fmin + ONE_BIN / max(span.length for span in spans)))
     plans = plan_bands(sfts, search, reference, spans)
     n_bins = min(plan.edges.bins.stop - plan.edges.bins.start for plan in plans)
     if n_bins < MEDIAN_BINS and None in floors:
@@ -150,8 +156,8 @@ def _search(
 ) -> Search:
     """The templates to search for, from the arguments of `prepare`."""
     low, high, room = frequency(fmin, "fmin"), frequency(fmax, "fmax"), frequency(guard, "guard")
-    if not 0 < low < high:
-        raise ValueError(f"fmin={low} and fmax={high} must be positive and ordered: give 0 < fmin < fmax in Hz.")
+    if not 0 < low <= high:
+        raise ValueError(f"fmin={low} and fmax={high} must be positive and ordered: give 0 < fmin <= fmax in Hz.")
     if room < 0:
         raise ValueError(f"guard must not be negative, not {room}: give the guard band in Hz.")
     if orbit is not None and not isinstance(orbit, Orbit):

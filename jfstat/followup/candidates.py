@@ -53,12 +53,15 @@ class SearchedWith(NamedTuple):
     fstar0 : float
     olgx : tuple of float or None
         See `jfstat.candidates.linerobust.log10_bsgl`.
+    bounds : dict of str to (float, float)
+        Ranges of parameters that it was asked for.
     """
 
     parameters: tuple[str, ...] | None
     n_twoF: int
     fstar0: float
     olgx: tuple[float, ...] | None
+    bounds: dict[str, tuple[float, float]]
 
     @classmethod
     def of(cls, found: AnyTable | Doppler) -> SearchedWith:
@@ -70,6 +73,7 @@ class SearchedWith(NamedTuple):
             int(meta.get("n_twoF") or 1),
             float(meta.get("Fstar0") or 0),
             None if olgx is None else tuple(olgx),
+            {name: (low, high) for name, (low, high) in (meta.get("bounds") or {}).items()},
         )
 
 

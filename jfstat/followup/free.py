@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
-from jfstat.parameters import unit
-from jfstat.validation import in_unit
+from jfstat.candidates.bounds import checked_bounds
 
 if TYPE_CHECKING:
     from jfstat.validation import NumberLike
@@ -48,11 +47,12 @@ class FreeParameters:
         ValueError
             If it has anything but pairs low < high of finite numbers, or names another parameter.
         """
-        if bounds is not None and not isinstance(bounds, Mapping):
-            raise TypeError(f"bounds must be a mapping from parameters to (low, high), not {type(bounds).__name__}.")
-        limits = [_limits(name, pair, names) for name, pair in (bounds or {}).items()]
-        pairs = np.array(limits, np.float64).reshape(-1, 2)
-        return cls(pairs[:, 0], pairs[:, 1], names, tuple(bounds or ()))
+        ranges = checked_bounds(bounds)
+        for name in ranges:
+            if name not in names:
+                raise ValueError(f"bounds has {name!r}, which is not refined: choose from {', '.join(names)}.")
+        pairs = np.array(list(ranges.values()), np.float64).reshape(-1, 2)
+        return cls(pairs[:, 0], pairs[:, 1], names, tuple(ranges))
 
     def without(self, dropped: tuple[str, ...]) -> FreeParameters:
         """The same without some of the parameters."""
@@ -60,15 +60,3 @@ class FreeParameters:
         kept = np.array([name in names for name in self.bounded], bool)
         bounded = tuple(name for name in self.bounded if name in names)
         return FreeParameters(self.low[kept], self.high[kept], names, bounded)
-
-
-def _limits(name: str, pair: tuple[NumberLike, NumberLike], names: tuple[str, ...]) -> tuple[float, float]:
-    """Low and high of one parameter, as numbers."""
-    if name not in names:
-        raise ValueError(f"bounds has {name!r}, which is not refined: choose from {', '.join(names)}.")
-    if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
-        raise ValueError(f"bounds of {name} must be (low, high), not {pair!r}.")
-    low, high = (float(in_unit(x, f"bounds of {name}", unit(name))) for x in pair)
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ValueError(f"bounds of {name} must be finite and low < high, not {low} and {high}: fix it instead.")
-    return low, high

@@ -97,7 +97,8 @@ def refine(
 
         - the refined parameters, and ``<name>_error`` of those that were fitted, one sigma, NaN where there is none;
         - ``twoF`` and ``twoF_H1``, ... at the peak (`fstat` on narrow data: right to 1e-6), with several detectors
-          ``log10BSGL`` there, with the search's Fstar0 and oLGX, and ``start_twoF``;
+          ``log10BSGL`` there, with the search's Fstar0 and oLGX, and ``start_twoF``; ``outside`` if the search had
+          bounds;
         - ``h0``, ``cosi``, ``psi``, ``phi0`` and their errors, from `estimate_amplitude` at the peak;
         - ``noise_chance``, the probability that Gaussian noise alone reaches this 2F in as many independent templates
           as were tried, times those of the search if the table has ``meta["n_twoF"]``;
@@ -112,7 +113,7 @@ def refine(
         - other columns of `found` that do not depend on the template, such as names; ``template`` and ``n_members``
           tell where the candidate came from.
 
-        Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX.
+        Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX, bounds.
 
     Raises
     ------

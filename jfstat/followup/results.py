@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import numpy as np
 
+from jfstat.candidates.bounds import outside
 from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.tables import AnyTable, in_units
 from jfstat.data.fstatdata import FstatData
@@ -188,6 +189,8 @@ def results_table(
     columns |= {"peak_probability": results.peak_probability, "moved": results.moved}
     columns |= {"steps": results.steps, "converged": results.converged}
     columns |= {"message": np.array(results.messages, dtype=str), "covariance": results.covariance}
+    if searched.bounds:
+        columns["outside"] = outside(columns, searched.bounds)
     meta = {
         "version": __version__,
         "reftime": candidates.reftime.plain,
@@ -199,6 +202,7 @@ def results_table(
         "n_twoF": searched.n_twoF,
         "Fstar0": searched.fstar0,
         "oLGX": None if searched.olgx is None else list(searched.olgx),
+        "bounds": {name: list(pair) for name, pair in searched.bounds.items()},
     }
     table = in_units(columns, meta)
     if not isinstance(found, Doppler):

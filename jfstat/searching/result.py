@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
+from jfstat.candidates.bounds import outside
 from jfstat.candidates.clusters import clustered
 from jfstat.candidates.details import Details, detail_columns
 from jfstat.candidates.falsealarm import false_alarm
@@ -73,6 +74,7 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
         "fmax": fmax,
         "dfreq": 1 / (2 * float(data.tspan)),
         "tsft": float(data.observation.tsft),
+        "sqrt_sx": data.observation.mean_sqrt_sx,
         "n_sfts": np.sum(np.asarray(data.observation.weight) > 0, axis=1).tolist(),
         "top": work.keep.top,
         "threshold": work.keep.threshold,
@@ -80,6 +82,7 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
         "oLGX": None if details.olgx is None else list(details.olgx),
         "parts": {"bands": [list(band) for band in plan.bands], "same_source": plan.same_source},
         "cluster": details.cluster,
+        "bounds": {name: list(pair) for name, pair in details.bounds.items()},
         "metric": flat_metric(data.observation, stack.fkdot.shape[1] - 1, work.reftime, fmax).tolist(),
     }
     return finished(columns, meta) if work.share is None else in_units(columns, meta)
@@ -101,6 +104,8 @@ def finished(columns: dict[str, np.ndarray], meta: Meta) -> QTable:
         leads = leader == np.arange(len(twoF))
         members = np.bincount(leader, minlength=len(twoF))
         columns = {name: x[leads] for name, x in (columns | {"n_members": members}).items()}
+    if meta["bounds"]:
+        columns = columns | {"outside": outside(columns, meta["bounds"])}
     alarm = float(false_alarm(twoF[0], meta["n_twoF"])) if len(twoF) else None
     meta = {name: x for name, x in meta.items() if name not in OWN_KEYS} | {"false_alarm": alarm}
     return in_units(columns, meta)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from jfstat.candidates.bounds import checked_bounds
 from jfstat.candidates.details import Details
 from jfstat.candidates.tables import bank_from_table
 from jfstat.data.checks import check_data
@@ -32,6 +33,8 @@ from jfstat.validation import is_number, is_whole
 if TYPE_CHECKING:
     from astropy.table import QTable
 
+    from jfstat.validation import NumberLike
+
 FAILED = 1 << 16
 """Stop request of a process that failed: above the number of any signal, because all obey the largest request."""
 
@@ -52,6 +55,7 @@ def search(
     olgx: Sequence[float] | None = None,
     cluster: float | None = None,
     unit: tuple[int, int] | None = None,
+    bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None = None,
     backend: str | None = None,
 ) -> QTable:
     """Search all frequencies of the data with every template of a bank, and keep the loudest candidates.
@@ -104,6 +108,9 @@ def search(
     unit : (int, int), optional
         Do only unit i of n, 1 <= i <= n, which is a range of batches. `merge` turns the tables of all units into the
         table of the whole search.
+    bounds : mapping of str to (low, high), optional
+        The ranges of parameters that were asked for, in Hz/s, ..., rad, s, or as Quantities. Lattices extend beyond
+        theirs: a column ``outside`` then says which candidates lie outside. All are kept.
     backend : str, optional
         What computes 2F: ``"library"``, which is XLA and runs everywhere, or ``"triton"``, kernels for NVIDIA GPUs. By
         default the fastest one that the data's device can use. Tables of different backends agree to rounding.
@@ -119,15 +126,15 @@ def search(
         - ``twoF`` from `twoF_band`;
         - as asked for, ``twoF_H1``, ... as from `fstat`, ``log10BSGL``, and ``h0``, ``cosi``, ``psi``, ``phi0`` and
           their errors ``h0_error``, ...;
-        - ``template``, the index into the bank.
+        - ``template``, the index into the bank; with `bounds`, ``outside``.
 
         Meta: version, reftime, detectors, ephemeris, start (GPS s), tspan (s), parameters (those that the search
         varied: the frequency and those that differ among templates), n_templates, n_twoF (the number of values of 2F
         that were computed), backend, batch_size, device_bytes (the memory needed on the device), fmin, fmax, dfreq
-        (Hz), tsft (s), n_sfts of each detector, top, threshold, cluster, Fstar0, oLGX, false_alarm (the probability
-        that the loudest value in noise alone is as loud, an upper bound because values are correlated), twoF_histogram
-        (the number of values in bins of 2F that begin at twoF_edges, the last of which has no upper end), and
-        loudest_per_subband.
+        (Hz), tsft (s), n_sfts and sqrt_sx (1/sqrt(Hz), harmonic mean over SFTs) of each detector, top, threshold,
+        cluster, bounds, Fstar0, oLGX, false_alarm (the probability that the loudest value in noise alone is as loud, an
+        upper bound because values are correlated), twoF_histogram (the number of values in bins of 2F that begin at
+        twoF_edges, the last of which has no upper end), and loudest_per_subband.
 
     Raises
     ------
@@ -157,6 +164,7 @@ def search(
         float(fstar0),
         None if olgx is None else tuple(float(x) for x in olgx),
         _checked_cluster(cluster),
+        checked_bounds(bounds),
     )
     details.check(len(data.detectors))
 

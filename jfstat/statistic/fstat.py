@@ -68,7 +68,8 @@ def twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
     Returns
     -------
     () float64. Traced values cannot be checked beforehand: a template that does not fit the data then gives NaN, with
-    NaN gradients.
+    NaN gradients. Samplers that call their model outside jit, such as NumPyro when it looks for a start, need
+    ``jax.jit(jfstat.twoF)``, which traces everything; `log_posterior` is -inf instead.
 
     Raises
     ------

@@ -1,9 +1,14 @@
-"""A progress bar for long work, drawn by tqdm if it is installed."""
+"""Progress of long work: a bar on terminals and in notebooks, drawn by tqdm, and lines in the logs of batch jobs."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+
+FIRST_LINE, MOST_BETWEEN = 10.0, 300.0
+"""Seconds after which a log gets its first line, and the most between two lines; each comes after twice as long."""
 
 
 @contextmanager
@@ -15,24 +20,58 @@ def progress_bar(total: int, show: bool, what: str, unit: str, done: int = 0) ->
     total : int
         Number of items.
     show : bool
-        Whether to draw anything.
+        Whether to show anything. On a terminal and in a notebook that is a bar if tqdm is installed; otherwise, as in
+        the logs of batch jobs, it is a line on stderr now and then.
     what, unit : str
         Name of the work, and of an item.
     done : int
         Number of items that an earlier run has done, which do not count in the rate.
     """
-    tqdm = None
-    if show:
-        with suppress(ImportError):
-            from tqdm.auto import tqdm
-    if tqdm is None:
+    if not show:
         yield lambda n, note="": None
-    else:
-        with tqdm(total=total, initial=done, desc=what, unit=f" {unit}") as bar:
+        return
+    tqdm = _tqdm()
+    if tqdm is None:
+        yield _Lines(total, what, unit, done).advance
+        return
+    with tqdm(total=total, initial=done, desc=what, unit=f" {unit}") as bar:
 
-            def advance(n: int, note: str = "") -> None:
-                if note:
-                    bar.set_postfix_str(note, refresh=False)
-                bar.update(n)
+        def advance(n: int, note: str = "") -> None:
+            if note:
+                bar.set_postfix_str(note, refresh=False)
+            bar.update(n)
 
-            yield advance
+        yield advance
+
+
+def _tqdm() -> Callable | None:  # type: ignore[type-arg]
+    """tqdm's bar, if there is someone to see it move."""
+    watched = "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
+    if not watched:
+        return None
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return tqdm
+
+
+class _Lines:
+    """Lines on stderr, each after twice the time of the one before."""
+
+    def __init__(self, total: int, what: str, unit: str, done: int):
+        self.total, self.what, self.unit = total, what, unit
+        self.done = self.first = done
+        self.began = time.monotonic()
+        self.next = FIRST_LINE
+
+    def advance(self, n: int, note: str = "") -> None:
+        self.done += n
+        passed = time.monotonic() - self.began
+        if passed < self.next or self.done == self.first or sys.stderr is None:
+            return
+        self.next = passed + min(passed, MOST_BETWEEN)
+        left = passed * (self.total - self.done) / (self.done - self.first)
+        share = 100 * self.done / max(self.total, 1)
+        text = f"{self.what}: {self.done} of {self.total} {self.unit} ({share:.0f} %), {left:.0f} s left"
+        print(", ".join(filter(None, (text, note))), file=sys.stderr, flush=True)
