@@ -17,7 +17,7 @@ from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.followup.candidates import usual_names
 from jfstat.followup.follow import peak_shares
 from jfstat.followup.results import Rivals, ending
-from jfstat.followup.starts import trial_points
+from jfstat.maths.ball import ball_points
 from jfstat.maths.newton import (
     CONVERGED,
     LEFT,
@@ -335,7 +335,7 @@ def test_a_trusted_step_is_the_best_in_its_ball():
 
 
 def test_trial_points_fill_the_ball_from_its_centre():
-    points = trial_points(4, 128)
+    points = ball_points(4, 128, 1.6)
     assert points.shape == (128, 4) and not points[0].any()
     r = np.linalg.norm(points[1:], axis=1)
     assert r.max() < 1.6 and abs(np.median(r) - 1.6 * 0.5**0.25) < 0.05

@@ -1,13 +1,31 @@
-"""Clusters of neighbouring candidates, each represented by its loudest."""
+"""Clusters of candidates that one signal explains, each represented by its loudest."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import jax
 import numpy as np
 
-from jfstat.maths.vectors import unit_vector
-from jfstat.parameters import ORBIT_FIELDS, spin_names
+from jfstat.candidates.falsealarm import false_alarm
+from jfstat.candidates.leakage import Sampling, leaked
+from jfstat.candidates.tables import points_from
+from jfstat.maths.ball import ball_points
+from jfstat.maths.vectors import angles, tangents, unit_vector
+from jfstat.parameters import ORBIT_FIELDS, is_parameter, spin_names
+from jfstat.templates import Amplitude, Doppler
+from jfstat.times import TimeLike
+
+LOUD = 0.01
+"""False-alarm probability below which a candidate is taken for a signal."""
+MOST_MEMBERS = 64
+"""Members of a cluster, the loudest, to which a signal is fitted; `leakage.CHUNK` of them are compared at a time."""
+TRIALS, RADII = 256, (1.0, 0.4)
+"""Number of trial places of a signal, and the distances by the metric within which they lie, one after the other."""
+SKY_CURVATURE = 4.0
+"""Added to the metric of the sky, 1/rad^2, so that trial places stay in the neighbourhood in short data."""
+SHARE, SIGMAS = 0.2, 3.5
+"""What a signal must predict of a candidate's rho^2, and how far the candidate's sqrt(2F) may exceed the prediction."""
 
 
 def clustered(columns: Mapping[str, np.ndarray], metric: np.ndarray, radius: float) -> np.ndarray:
@@ -69,6 +87,110 @@ def clustered(columns: Mapping[str, np.ndarray], metric: np.ndarray, radius: flo
         group = np.unique(np.stack(orbits, axis=-1), axis=0, return_inverse=True)[1].reshape(-1)
         points = np.column_stack([points, 4 * np.sqrt(radius) * group])
     return _led(points, np.sqrt(radius))
+
+
+def explained(
+    columns: Mapping[str, np.ndarray],
+    metric: np.ndarray,
+    sampling: Sampling,
+    reftime: TimeLike,
+    leader: np.ndarray,
+    n_twoF: float,
+) -> np.ndarray:
+    """The same clusters, those joined that are side lobes of one signal, whatever their orbits.
+
+    A leader that noise alone hardly reaches is taken for a signal, whose place and rho^2 are those that explain best
+    the 2F of its cluster: a bank's loudest template may lie beside the signal, where side lobes differ. With all its
+    members it leads the leaders at which this signal leaves rho^2 (1 - mismatch) enough to explain them: at least
+    `SHARE` of theirs, and so much that their sqrt(2F), whose standard deviation is about 1, is at most `SIGMAS` above
+    what is expected.
+
+    Parameters
+    ----------
+    columns : mapping of str to (k,) ndarray
+        As for `clustered`, with ``twoF``; ``cosi`` and ``psi`` make the prediction exact.
+    metric : (1 + s + 3, 1 + s + 3) ndarray
+        As for `clustered`.
+    sampling : Sampling
+    reftime : number or GPSTime
+        When the frequencies hold.
+    leader : (k,) int64
+        From `clustered`.
+    n_twoF : float
+        Number of values of 2F from which the candidates were chosen.
+
+    Returns
+    -------
+    (k,) int64
+    """
+    leader, twoF = leader.copy(), np.asarray(columns["twoF"], np.float64)
+    points = points_from({name: x for name, x in columns.items() if is_parameter(name)}, None)
+    waiting = np.unique(leader)
+    loud = false_alarm(twoF, n_twoF) < LOUD
+    while len(waiting) > 1 and loud[waiting[0]]:
+        first, waiting = waiting[0], waiting[1:]
+        amplitude = _amplitude(columns, first)
+        members = np.flatnonzero(leader == first)[:MOST_MEMBERS]
+        signal, rho2 = _fitted(columns, metric, sampling, reftime, points, members, amplitude)
+        left = rho2 * leaked(sampling, reftime, signal, _rows(points, waiting), amplitude)[0]
+        side_lobe = (left >= SHARE * (twoF[waiting] - 4)) & (np.sqrt(twoF[waiting]) <= np.sqrt(4 + left) + SIGMAS)
+        leader[np.isin(leader, waiting[side_lobe])] = first
+        waiting = waiting[~side_lobe]
+    return leader
+
+
+def _fitted(
+    columns: Mapping[str, np.ndarray],
+    metric: np.ndarray,
+    sampling: Sampling,
+    reftime: TimeLike,
+    points: Doppler,
+    members: np.ndarray,
+    amplitude: Amplitude | None,
+) -> tuple[Doppler, float]:
+    """The signal that explains best the 2F of a cluster, a stack of one, and its rho^2."""
+    twoF = np.asarray(columns["twoF"], np.float64)[members]
+    own, signal, rho2 = _rows(points, members), _rows(points, members[:1]), twoF[0] - 4
+    for radius in RADII:
+        trials = _around(signal, metric, radius, columns)
+        shown = leaked(sampling, reftime, trials, own, amplitude)
+        fitted = np.maximum(shown @ (twoF - 4) / np.maximum(np.sum(shown**2, axis=1), 1e-12), 0.0)
+        off = np.sqrt(twoF) - np.sqrt(4 + fitted[:, None] * shown)
+        best = int(np.argmin(np.sum(off**2, axis=1)))
+        signal, rho2 = _rows(trials, np.array([best])), float(fitted[best])
+    return signal, rho2
+
+
+def _rows(points: Doppler, rows: np.ndarray) -> Doppler:
+    return jax.tree.map(lambda x: x[rows], points)
+
+
+def _amplitude(columns: Mapping[str, np.ndarray], row: int) -> Amplitude | None:
+    """Inclination and polarisation of a candidate, if they were estimated."""
+    if "cosi" not in columns or not np.isfinite(columns["cosi"][row]):
+        return None
+    return Amplitude(1.0, np.clip(columns["cosi"][row], -1, 1), columns["psi"][row], 0.0)
+
+
+def _around(signal: Doppler, metric: np.ndarray, radius: float, columns: Mapping[str, np.ndarray]) -> Doppler:
+    """Trial places of a signal within a distance by the metric, in those parameters that differ among candidates."""
+    n_spins = signal.fkdot.shape[1]
+    here = np.asarray(unit_vector(signal.alpha, signal.delta))[0]
+    # frequency, derivatives, and a plane tangent to the sky
+    basis = np.zeros((n_spins + 3, n_spins + 2))
+    basis[:n_spins, :n_spins] = np.eye(n_spins)
+    basis[n_spins:, n_spins:] = tangents(here).T
+    moves = [np.ptp(columns[name]) > 0 for name in spin_names(tuple(columns))]
+    moves += [np.ptp(columns["alpha"]) > 0 or np.ptp(columns["delta"]) > 0] * 2
+    basis = basis[:, moves]
+    own = basis.T @ metric @ basis + SKY_CURVATURE * (basis[n_spins:].T @ basis[n_spins:])
+    scale = 1 / np.sqrt(np.diagonal(own))
+    square, axes = np.linalg.eigh(own * np.outer(scale, scale))
+    steps = ball_points(len(own), TRIALS, radius) / np.sqrt(np.maximum(square, 1e-12)) @ axes.T * scale
+    place = steps @ basis.T
+    alpha, delta = angles(here + place[:, n_spins:])
+    orbit = None if signal.orbit is None else jax.tree.map(lambda x: np.repeat(x, TRIALS), signal.orbit)
+    return jax.tree.map(np.asarray, Doppler(alpha, delta, signal.fkdot + place[:, :n_spins], None, orbit))
 
 
 def _whitened(points: np.ndarray, metric: np.ndarray) -> np.ndarray:

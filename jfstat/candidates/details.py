@@ -38,6 +38,8 @@ class Details(NamedTuple):
         Radius of clusters; see `clustered`.
     bounds : dict of str to (float, float)
         Ranges of parameters that were asked for.
+    ranking : str
+        What the table is sorted by, "F" or "BSGL".
     """
 
     per_detector: bool
@@ -46,6 +48,7 @@ class Details(NamedTuple):
     olgx: tuple[float, ...] | None
     cluster: float | None
     bounds: dict[str, tuple[float, float]]
+    ranking: str
 
     def check(self, n_detectors: int) -> None:
         """Raise a ValueError if `detail_columns` would, for data of so many detectors."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import jax.numpy as jnp
 import numpy as np
-from scipy.special import logsumexp
+
+from jfstat.statistic.linerobust import log10_odds
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -61,7 +63,4 @@ def log10_bsgl(
         raise ValueError(f"fstar0 must be a number or -inf, not {fstar0!r}: give the scale at which lines take over.")
     if fstar0 == -np.inf and not odds.any():
         raise ValueError("olgx are all 0 and fstar0 is -inf, which leaves no alternative to a signal: raise one.")
-    line = 0.5 * each + np.log(odds, where=odds > 0, out=np.full(n_detectors, -np.inf))
-    noise = np.full((*total.shape, 1), fstar0)
-    others = logsumexp(np.concatenate([noise, line], axis=-1), axis=-1) - np.log1p(odds.sum())
-    return (0.5 * total - others) / np.log(10)
+    return np.asarray(log10_odds(jnp.asarray(total), jnp.moveaxis(jnp.asarray(each), -1, 0), fstar0, odds.tolist()))

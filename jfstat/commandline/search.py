@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -30,7 +31,7 @@ from jfstat.searching.driver.cost import estimated_seconds
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.driver.work import Share, Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep
-from jfstat.searching.search import search
+from jfstat.searching.search import line_cut, search
 from jfstat.searching.session.processes import first_does, is_first
 from jfstat.statistic.backends.choice import NAMES
 
@@ -96,6 +97,18 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     out.add_argument(
         "--oLGX", type=numbers, metavar="X,...", help="log10BSGL: prior line odds of each detector (default: equal)"
+    )
+    out.add_argument(
+        "--RankingStatistic",
+        choices=("F", "BSGL"),
+        default="F",
+        help="what the candidates are sorted by: 2F or log10BSGL (default F)",
+    )
+    out.add_argument(
+        "--BSGLthreshold",
+        type=number,
+        metavar="LOG10B",
+        help="keep only candidates with log10BSGL at or above this, no unit: lines in one detector fill no table then",
     )
     out.add_argument(
         "--noDetails",
@@ -173,7 +186,9 @@ def run(arguments: argparse.Namespace) -> None:
     say(data)
     floors = zip(data.detectors, data.observation.mean_sqrt_sx, strict=True)
     say("noise floor " + ", ".join(f"{name} {floor:.3g}" for name, floor in floors) + " /sqrt(Hz)")
-    plan = search_plan(data, bank, arguments.batchSize, backend=arguments.backend)
+    choice = (arguments.RankingStatistic, arguments.BSGLthreshold, arguments.Fstar0, arguments.oLGX)
+    keep = replace(keep, lines=line_cut(data, not arguments.noDetails, *choice))
+    plan = search_plan(data, bank, arguments.batchSize, backend=arguments.backend, lines=keep.lines)
     parts = "" if len(plan.bands) == 1 else f", the band in {len(plan.bands)} parts"
     n = len(np.asarray(bank.alpha))
     say(f"{n} template(s), {n * data.layout.n_frequencies:.3e} values of 2F")
@@ -196,6 +211,8 @@ def run(arguments: argparse.Namespace) -> None:
         per_detector=not arguments.noDetails,
         fstar0=arguments.Fstar0,
         olgx=arguments.oLGX,
+        ranking=arguments.RankingStatistic,
+        bsgl_threshold=arguments.BSGLthreshold,
         cluster=arguments.cluster,
         unit=arguments.unit,
         bounds=templates.bounds,

@@ -17,7 +17,7 @@ from jfstat.followup.candidates import Candidates, SearchedWith, misfits, read_r
 from jfstat.followup.follow import Peak, focus, follow
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.results import CELLS, ENDINGS, Results, Rivals, ending, results_table
-from jfstat.followup.starts import trial_points
+from jfstat.maths.ball import ball_points
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
 from jfstat.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS, check_parameters, in_usual_order, with_fields
 from jfstat.searching.session.progress import progress_bar
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from jfstat.times import TimeLike
     from jfstat.validation import NumberLike
 
+RADIUS = 1.6
+"""Radius of the ball of trial points: beyond it, the candidate's own peak has less than a fifth of its rho^2."""
 CLIMBS = 3
 """Number of trial points from which to climb."""
 ROUNDS = 4
@@ -197,7 +199,7 @@ def _follow_batch(data: FstatData, results: Results, batch: Batch, free: FreePar
             return
     places = np.array([free.names.index(name) for name in own.names])
     p = len(own.names)
-    trials = trial_points(p, trying.starts)
+    trials = ball_points(p, trying.starts, RADIUS)
     plan = narrow_plan(data, points, batch.reach)
     size = len(points.alpha)
     climbing = climbing_for(data, size, len(plan.first), min(CLIMBS, len(trials)), len(trials), trying.wide)

@@ -90,6 +90,29 @@ def _mismatch(
     cycles, here, there = jax.vmap(partial(_compared, observation, point, other))(
         time, observation.trajectory, observation.response
     )
+    return loss(cycles, weight, here, there, amplitude, phase_only)
+
+
+def loss(
+    cycles: jax.Array,
+    weight: jax.Array,
+    here: jax.Array,
+    there: jax.Array,
+    amplitude: Amplitude | None = None,
+    phase_only: bool = False,
+) -> jax.Array:
+    """Loss of rho^2 from phases and antenna patterns at n times of each detector; see the notes of `mismatch`.
+
+    Parameters
+    ----------
+    cycles : (D, n) float64
+        Phase of the template minus that of the signal.
+    weight : (D, n) float64
+    here, there : (D, 2, n) float64
+        Antenna patterns a and b of the signal and of the template.
+    amplitude : Amplitude or None
+    phase_only : bool
+    """
     angle = 2 * jnp.pi * cycles
     cos, sin = jnp.cos(angle), jnp.sin(angle)
     if phase_only:

@@ -8,9 +8,10 @@ import jax
 import numpy as np
 
 from jfstat.candidates.bounds import outside
-from jfstat.candidates.clusters import clustered
+from jfstat.candidates.clusters import clustered, explained
 from jfstat.candidates.details import Details, detail_columns
 from jfstat.candidates.falsealarm import false_alarm
+from jfstat.candidates.leakage import Sampling
 from jfstat.candidates.tables import Meta, in_units
 from jfstat.data.fstatdata import FstatData
 from jfstat.metrics.phasemetric import flat_metric
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 SUBBAND_KEYS = ("start", "stop", "twoF")
 """Keys of ``meta["loudest_per_subband"]``: first frequency and end of each sub-band, Hz, and its loudest 2F."""
-OWN_KEYS = ("unit", "identity", "parts", "metric")
+OWN_KEYS = ("unit", "identity", "parts", "metric", "sampling")
 """Keys of meta that only the tables of units have, for `merge`."""
 
 
@@ -78,11 +79,14 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
         "n_sfts": np.sum(np.asarray(data.observation.weight) > 0, axis=1).tolist(),
         "top": work.keep.top,
         "threshold": work.keep.threshold,
+        "ranking": details.ranking,
+        "bsgl_threshold": None if work.keep.lines is None else work.keep.lines.threshold,
         "Fstar0": details.fstar0,
         "oLGX": None if details.olgx is None else list(details.olgx),
         "parts": {"bands": [list(band) for band in plan.bands], "same_source": plan.same_source},
         "cluster": details.cluster,
         "bounds": {name: list(pair) for name, pair in details.bounds.items()},
+        "sampling": None if details.cluster is None else Sampling.of(data.observation).plain,
         "metric": flat_metric(data.observation, stack.fkdot.shape[1] - 1, work.reftime, fmax).tolist(),
     }
     return finished(columns, meta) if work.share is None else in_units(columns, meta)
@@ -100,13 +104,19 @@ def finished(columns: dict[str, np.ndarray], meta: Meta) -> QTable:
     """
     twoF = columns["twoF"]
     if meta["cluster"] is not None:
-        leader = clustered(columns, np.array(meta["metric"]), meta["cluster"])
+        metric = np.array(meta["metric"])
+        leader = clustered(columns, metric, meta["cluster"])
+        sampling = Sampling.from_plain(meta["sampling"], meta["detectors"])
+        leader = explained(columns, metric, sampling, meta["reftime"], leader, meta["n_twoF"])
         leads = leader == np.arange(len(twoF))
         members = np.bincount(leader, minlength=len(twoF))
         columns = {name: x[leads] for name, x in (columns | {"n_members": members}).items()}
+    if meta["ranking"] == "BSGL":
+        order = np.argsort(-columns["log10BSGL"], kind="stable")
+        columns = {name: x[order] for name, x in columns.items()}
     if meta["bounds"]:
         columns = columns | {"outside": outside(columns, meta["bounds"])}
-    alarm = float(false_alarm(twoF[0], meta["n_twoF"])) if len(twoF) else None
+    alarm = float(false_alarm(twoF.max(), meta["n_twoF"])) if len(twoF) else None
     meta = {name: x for name, x in meta.items() if name not in OWN_KEYS} | {"false_alarm": alarm}
     return in_units(columns, meta)
 

@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 
 from jfstat.candidates.bounds import checked_bounds
 from jfstat.candidates.details import Details
+from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.tables import bank_from_table
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
@@ -27,6 +28,7 @@ from jfstat.searching.session.processes import agreed_plan, is_first
 from jfstat.searching.session.progress import progress_bar
 from jfstat.searching.session.stop import SearchStopped, stop_requests
 from jfstat.statistic.backends.choice import backend_for
+from jfstat.statistic.linerobust import LineCut
 from jfstat.templates import Doppler
 from jfstat.validation import is_number, is_whole
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from jfstat.validation import NumberLike
 
+RANKINGS = ("F", "BSGL")
 FAILED = 1 << 16
 """Stop request of a process that failed: above the number of any signal, because all obey the largest request."""
 
@@ -53,6 +56,8 @@ def search(
     amplitudes: bool | None = None,
     fstar0: float = 0.0,
     olgx: Sequence[float] | None = None,
+    ranking: str = "F",
+    bsgl_threshold: float | None = None,
     cluster: float | None = None,
     unit: tuple[int, int] | None = None,
     bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None = None,
@@ -101,10 +106,18 @@ def search(
         with lines.
     olgx : sequence of float, optional
         For ``log10BSGL``: prior odds of a line in each detector, in the order of ``data.detectors``; equal by default.
+    ranking : "F" or "BSGL"
+        What the table is sorted by: 2F, or ``log10BSGL``, which needs several detectors and `per_detector`. The `top`
+        candidates are the loudest in 2F in either case: use `bsgl_threshold` against lines that would fill the table.
+    bsgl_threshold : float, optional
+        Keep only candidates whose ``log10BSGL`` is at or above this, computed for every value of 2F on the device. It
+        takes the transforms of each detector as well, and so three times the time with two; of the backends, the
+        library can.
     cluster : float, optional
-        Of all candidates within this mismatch of a louder one, by the metric, keep only the loudest; see
-        `clusters.clustered`. A value of 1 joins all that one strong signal makes loud in its neighbourhood. The column
-        ``n_members`` counts the members of each cluster. Clusters form among the `top` candidates.
+        Of all candidates within this mismatch of a better one, by the metric, keep only the best; see
+        `clusters.clustered`. Then join what one signal explains: its side lobes, neighbours in other orbits; see
+        `clusters.explained`. A value of 1 is usual. The column ``n_members`` counts the members of each cluster.
+        Clusters form among the `top` candidates.
     unit : (int, int), optional
         Do only unit i of n, 1 <= i <= n, which is a range of batches. `merge` turns the tables of all units into the
         table of the whole search.
@@ -154,10 +167,11 @@ def search(
     stack = stacked_bank(bank)
     check_all_fit(data, stack)
     check_mesh(mesh)
-    work = Work(data, stack, Keep(top, threshold), None if unit is None else Share.of(unit))
+    lines = line_cut(data, per_detector, ranking, bsgl_threshold, fstar0, olgx)
+    work = Work(data, stack, Keep(top, threshold, lines), None if unit is None else Share.of(unit))
     batch_size = _checked_batch_size(batch_size)
     if backend is not None:
-        backend_for(data, backend)  # refuses what is wrong before the search
+        backend_for(data, backend, lines)  # refuses what is wrong before the search
     details = Details(
         bool(per_detector),
         bool(per_detector if amplitudes is None else amplitudes),
@@ -165,6 +179,7 @@ def search(
         None if olgx is None else tuple(float(x) for x in olgx),
         _checked_cluster(cluster),
         checked_bounds(bounds),
+        ranking,
     )
     details.check(len(data.detectors))
 
@@ -174,7 +189,8 @@ def search(
     stored = None if path is None else Checkpoint(path, own, together)
     resumed = None if stored is None else stored.resumed(stack, batch_size, backend)
     if resumed is None:
-        resumed = NOTHING_FOUND, agreed_plan(work, search_plan(data, stack, batch_size, backend=backend), together)
+        own_plan = search_plan(data, stack, batch_size, backend=backend, lines=lines)
+        resumed = NOTHING_FOUND, agreed_plan(work, own_plan, together)
     state, plan = resumed
     while True:
         try:
@@ -260,6 +276,35 @@ def _checked_batch_size(batch_size: int | None) -> int | None:
     if batch_size is not None and (not is_whole(batch_size) or batch_size < 1):
         raise ValueError(f"batch_size must be a whole number of at least 1, not {batch_size!r}, or None.")
     return None if batch_size is None else int(batch_size)
+
+
+def line_cut(
+    data: FstatData,
+    per_detector: bool,
+    ranking: str,
+    bsgl_threshold: float | None,
+    fstar0: float,
+    olgx: Sequence[float] | None,
+) -> LineCut | None:
+    """The cut by the line-robust statistic that these arguments of `search` ask for; they are checked.
+
+    Raises
+    ------
+    ValueError
+        If one is out of range, or a ranking by log10BSGL is impossible.
+    """
+    if ranking not in RANKINGS:
+        raise ValueError(f"ranking must be one of {', '.join(map(repr, RANKINGS))}, not {ranking!r}.")
+    if ranking == "BSGL" and (not per_detector or len(data.detectors) < 2):
+        raise ValueError("ranking 'BSGL' needs several detectors and per_detector: log10BSGL compares them.")
+    if bsgl_threshold is None:
+        return None
+    if not is_number(bsgl_threshold):
+        raise ValueError(f"bsgl_threshold must be a finite number or None, not {bsgl_threshold!r}.")
+    n = len(data.detectors)
+    log10_bsgl(np.empty(0), np.empty((0, n)), fstar0, olgx)  # refuses what is wrong
+    odds = (1 / n,) * n if olgx is None else tuple(float(x) for x in olgx)
+    return LineCut(float(bsgl_threshold), float(fstar0), odds)
 
 
 def _checked_cluster(cluster: float | None) -> float | None:

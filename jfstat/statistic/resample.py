@@ -181,8 +181,10 @@ def timing(data: FstatData, point: Doppler) -> BlockCubics:
     return cubics._replace(base=cubics.base + data.layout.padding)
 
 
-def interpolated(data: FstatData, point: Doppler, cubics: BlockCubics) -> Resampled:
-    """The resampled series of one template from its timing."""
+def _parts(
+    data: FstatData, point: Doppler, cubics: BlockCubics
+) -> list[tuple[jax.Array, jax.Array, jax.Array, jax.Array]]:
+    """Real and imaginary part of each detector's series, and its antenna patterns."""
     block, run = block_and_run(data.layout, point)
     _, u = within_blocks(block, run)
     parts = []
@@ -191,10 +193,23 @@ def interpolated(data: FstatData, point: Doppler, cubics: BlockCubics) -> Resamp
         # stored in memory: the interpolation is expensive, and its result is used several times
         z = jax.lax.optimization_barrier(_demodulate(filters, own, data.band.reach, block, run))
         parts.append((z.real, z.imag, cubic_at(own.a, u), cubic_at(own.b, u)))
+    return parts
+
+
+def interpolated(data: FstatData, point: Doppler, cubics: BlockCubics) -> Resampled:
+    """The resampled series of one template from its timing."""
+    parts = _parts(data, point, cubics)
     return Resampled(
         a=jax.lax.complex(sum(re * a for re, _, a, _ in parts), sum(im * a for _, im, a, _ in parts)),  # type: ignore[arg-type]
         b=jax.lax.complex(sum(re * b for re, _, _, b in parts), sum(im * b for _, im, _, b in parts)),  # type: ignore[arg-type]
     )
+
+
+def resampled_each(data: FstatData, point: Doppler) -> Resampled:
+    """Demodulated series of one template for each detector; fields with a leading axis D."""
+    parts = _parts(data, point, timing(data, point))
+    each = [Resampled(jax.lax.complex(re * a, im * a), jax.lax.complex(re * b, im * b)) for re, im, a, b in parts]
+    return jax.tree.map(lambda *x: jnp.stack(x), *each)
 
 
 def resampled(data: FstatData, point: Doppler) -> Resampled:

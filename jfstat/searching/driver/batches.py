@@ -174,7 +174,7 @@ def _on_one(part: Part, batches: np.ndarray, stop: Callable[[], int]) -> Iterato
                 return part.state(start, found)
             keep = min(4 * keep, part.n_values)
 
-    backend = backend_named(part.plan.backend)
+    backend = backend_named(part.plan.backend, part.keep.lines)
     workers = min(len(batches), workers_for(device_of(part.data)))
     for found in in_order(state, batches, workers):
         yield found, stop()
@@ -182,7 +182,7 @@ def _on_one(part: Part, batches: np.ndarray, stop: Callable[[], int]) -> Iterato
 
 def _on_mesh(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int]) -> Iterator[Step]:
     """A batch on each device at each step. Results are gathered on all devices, so every process has all of them."""
-    n, backend = mesh.devices.size, backend_named(part.plan.backend)
+    n, backend = mesh.devices.size, backend_named(part.plan.backend, part.keep.lines)
     split = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
 
     def begin(jobs: np.ndarray, keep: int) -> tuple[Loudest, jax.Array]:

@@ -12,6 +12,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.searching.driver.memory import most_templates, needed_bytes, parts_needed
 from jfstat.searching.driver.work import stacked_bank
 from jfstat.statistic.backends.choice import backend_for
+from jfstat.statistic.linerobust import LineCut
 from jfstat.templates import Doppler
 
 PADDED = 1.5
@@ -77,6 +78,7 @@ def search_plan(
     *,
     n_parts: int | None = None,
     backend: str | None = None,
+    lines: LineCut | None = None,
 ) -> SearchPlan:
     """How `search` would divide a search, and how much memory it would need; nothing is computed.
 
@@ -91,6 +93,8 @@ def search_plan(
         Number of parts of the band; by default as many as the memory requires.
     backend : str, optional
         As for `search`.
+    lines : LineCut, optional
+        See `Keep`.
 
     Raises
     ------
@@ -98,7 +102,7 @@ def search_plan(
         If the device's memory is too small for any part of the band, or the backend cannot be used.
     """
     stack = stacked_bank(bank)
-    chosen = backend_for(data, backend)
+    chosen = backend_for(data, backend, lines)
     n_parts = parts_needed(data, stack, chosen) if n_parts is None else n_parts
     # all of the same width, so that they share a compiled program; the last overlaps the one before
     width = -(-data.layout.n_frequencies // n_parts)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jfstat.statistic.linerobust import LineCut
 from jfstat.validation import is_number, is_whole
 
 FIRST_KEPT = 1024
@@ -41,6 +42,8 @@ class Keep:
     ----------
     top : int or None
     threshold : float or None
+    lines : LineCut or None
+        None of those whose log10BSGL is below its threshold.
 
     Raises
     ------
@@ -50,6 +53,7 @@ class Keep:
 
     top: int | None
     threshold: float | None
+    lines: LineCut | None = None
 
     def __post_init__(self) -> None:
         top, threshold = self.top, self.threshold

@@ -9,6 +9,7 @@ import os
 import struct
 import zipfile
 import zlib
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,6 +119,7 @@ def identity(work: Work) -> Identity:
         "bank": _sums(stack),
         "top": work.keep.top,
         "threshold": work.keep.threshold,
+        "lines": None if work.keep.lines is None else [*astuple(work.keep.lines)[:2], *work.keep.lines.odds],
         "unit": work.unit,
     }
 

@@ -15,7 +15,7 @@ from jfstat.searching.session.checkpoint import differences
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-DECIDE = ("cluster", "batch_size", "parts", "Fstar0", "oLGX", "bounds")
+DECIDE = ("cluster", "batch_size", "parts", "Fstar0", "oLGX", "bounds", "ranking", "bsgl_threshold")
 """Keys of meta that must agree beside the identity: how the work was divided, and options of the table."""
 MAY_DIFFER = ("unit", "platform", "jax")
 """Keys of the identity that may differ, because the machines of a pool may."""

@@ -9,6 +9,7 @@ from importlib import import_module
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.statistic.backends.backend import Backend
+from jfstat.statistic.linerobust import LineCut
 
 PACKAGE = "jfstat.statistic.backends"
 CLASSES = {"triton": ("triton.backend", "Triton"), "library": ("library", "Library")}
@@ -18,25 +19,27 @@ NAMES = tuple(CLASSES)
 
 
 @lru_cache
-def backend_named(name: str) -> Backend:
-    """The backend with this name.
+def backend_named(name: str, lines: LineCut | None = None) -> Backend:
+    """The backend with this name, with a cut by the line-robust statistic if wanted.
 
     Raises
     ------
     ValueError
-        If there is none, or it cannot be imported.
+        If there is none, it cannot be imported, or it cannot make the cut.
     """
     if name not in NAMES:
         listed = ", ".join(map(repr, NAMES))
         raise ValueError(f"backend must be None or one of {listed}, not {name!r}: None takes the fastest one.")
+    if lines is not None and name != "library":
+        raise ValueError(f"backend {name!r} cannot cut by log10BSGL: use the backend 'library', or None.")
     module, kind = CLASSES[name]
     try:
-        return getattr(import_module(f"{PACKAGE}.{module}"), kind)()
+        return getattr(import_module(f"{PACKAGE}.{module}"), kind)(*(() if lines is None else (lines,)))
     except ImportError as error:
         raise ValueError(f"backend {name!r} cannot be imported here ({error}): use the backend 'library'.") from error
 
 
-def backend_for(data: FstatData, name: str | None = None) -> Backend:
+def backend_for(data: FstatData, name: str | None = None, lines: LineCut | None = None) -> Backend:
     """The backend that computes 2F of some data.
 
     Parameters
@@ -44,6 +47,8 @@ def backend_for(data: FstatData, name: str | None = None) -> Backend:
     data : FstatData
     name : str, optional
         By default the fastest one that the data's device can use.
+    lines : LineCut, optional
+        A cut by the line-robust statistic, which only the library can make.
 
     Raises
     ------
@@ -51,6 +56,8 @@ def backend_for(data: FstatData, name: str | None = None) -> Backend:
         If there is no such backend, or it cannot compute these data on their device.
     """
     device = device_of(data)
+    if lines is not None:
+        return backend_named("library" if name is None else name, lines)
     if name is None and device.platform != "cpu":  # on a CPU, do not import what needs a GPU
         for known in NAMES:
             with suppress(ValueError):

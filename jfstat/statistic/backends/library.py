@@ -28,7 +28,16 @@ from jfstat.statistic.backends.reduction import (
 )
 from jfstat.statistic.bins import counted_bins, counts
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
-from jfstat.statistic.resample import BlockCubics, Resampled, interpolated, resampled, spun_down, timing
+from jfstat.statistic.linerobust import LineCut, log10_odds
+from jfstat.statistic.resample import (
+    BlockCubics,
+    Resampled,
+    interpolated,
+    resampled,
+    resampled_each,
+    spun_down,
+    timing,
+)
 from jfstat.statistic.spectrum import bin_numbers, folded, spectra
 from jfstat.templates import Doppler
 
@@ -38,8 +47,15 @@ NODE_BYTES = 5000
 
 @dataclass(frozen=True)
 class Library:
-    """2F by XLA and the platform's FFT library; see `backend.Backend`."""
+    """2F by XLA and the platform's FFT library; see `backend.Backend`.
 
+    Attributes
+    ----------
+    lines : LineCut or None
+        Which values do not count because a line explains them better; needs the transforms of each detector.
+    """
+
+    lines: LineCut | None = None
     name: ClassVar[str] = "library"
     needs: ClassVar[str] = "nothing but JAX"
 
@@ -53,7 +69,7 @@ class Library:
         Per sample: 8 bytes of interpolated series for each detector, 32 of four folded series, 32 of their transforms,
         and 32 of the FFT library's work space.
         """
-        per_sample = 8 * n_detectors + 96
+        per_sample = 8 * n_detectors + 96 * (1 if self.lines is None else 1 + n_detectors)
         nodes = nodes_per_template(layout, n_detectors, orbit)
         return layout.n_blocks * layout.block * per_sample + nodes * NODE_BYTES
 
@@ -66,9 +82,17 @@ class Library:
         layout = data.layout
         n, row = points.alpha.shape[0], _row(layout)
         n_rows = layout.n_fft // row
-        spectrum = _spectra(data, points, same_source)
-        values = _two_f_of_entries(data, points, spectrum, bins)
-        tops = jnp.max(values.reshape(n, 2, n_rows, row), axis=-1)
+        if self.lines is None:
+            spectrum = _spectra(data, points, same_source)
+            values = kept = _two_f_of_entries(data, points, spectrum, bins)
+        else:
+            each = _spectra_each(data, points, same_source)
+            spectrum = jnp.sum(each, axis=1)
+            values = _two_f_of_entries(data, points, spectrum, bins)
+            kept = jnp.where(
+                _log10_odds(data, points, values, each, self.lines) >= self.lines.threshold, values, -jnp.inf
+            )
+        tops = jnp.max(kept.reshape(n, 2, n_rows, row), axis=-1)
 
         _, chosen = largest(tops.reshape(-1), min(keep, tops.size))
         chosen = chosen.astype(jnp.int32)
@@ -77,9 +101,12 @@ class Library:
         fa, fb = (spectrum[template[:, None], i, odd[:, None], entries] for i in range(2))
         own = AntennaMatrix(*(x[template][:, None] for x in _matrices(data, points)))
         number = bin_numbers(layout, odd[:, None], entries)
-        value = jnp.where(counts(number, *bins[:, template, None]), two_f(fa, fb, own), -jnp.inf)
+        own_kept = counts(number, *bins[:, template, None])
+        if self.lines is not None:
+            own_kept &= kept[template[:, None], odd[:, None], entries] > -jnp.inf
+        value = jnp.where(own_kept, two_f(fa, fb, own), -jnp.inf)
         best = largest_of_rows(value, template[:, None], number, keep)
-        return Loudest(*best, histogram_of(values.reshape(-1, row)), largest_of_sections(layout, values))
+        return Loudest(*best, histogram_of(values.reshape(-1, row)), largest_of_sections(layout, kept))
 
     def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
         """The largest 2F over the band of each template, (B,) float32."""
@@ -121,6 +148,26 @@ def _spectra(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
     else:
         series = jax.vmap(resampled, (None, 0))(data, points)
     return jax.vmap(lambda s: spectra(s, data.layout))(series)
+
+
+def _spectra_each(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
+    """Fa and Fb of a batch for each detector, (B, D, 2, 2, n_fft) complex64."""
+    if same_source:
+        one = resampled_each(data, first_without_spin_down(points))
+        series = jax.vmap(jax.vmap(spun_down, (None, None, 0)), (None, 0, None))(data, points, one)
+    else:
+        series = jax.vmap(resampled_each, (None, 0))(data, points)
+    return jax.vmap(jax.vmap(lambda s: spectra(s, data.layout)))(series)
+
+
+def _log10_odds(data: FstatData, points: Doppler, values: jax.Array, each: jax.Array, lines: LineCut) -> jax.Array:
+    """log10BSGL at the entries of spectra, (B, 2, n_fft)."""
+    matrices = jax.vmap(lambda point: antenna_matrix(data.observation, point))(points)
+    own = [
+        jax.vmap(lambda s, m: two_f(s[0], s[1], m))(each[:, d], jax.tree.map(lambda x, d=d: x[:, d], matrices))
+        for d in range(each.shape[1])
+    ]
+    return log10_odds(values, own, lines.fstar0, lines.odds)
 
 
 def _matrices(data: FstatData, points: Doppler) -> AntennaMatrix:

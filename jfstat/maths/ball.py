@@ -1,4 +1,4 @@
-"""Trial points around a candidate, in whitened coordinates."""
+"""Points that fill a ball evenly."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from functools import lru_cache
 import numpy as np
 from scipy.stats import norm, qmc
 
-RADIUS = 1.6
-"""Radius of the ball of trial points: beyond it, the candidate's own peak has less than a fifth of its rho^2."""
-
 
 @lru_cache
-def trial_points(p: int, n: int) -> np.ndarray:
+def ball_points(p: int, n: int, radius: float) -> np.ndarray:
     """The origin and n - 1 points that fill the ball around it evenly, (n, p) float64: a Sobol sequence."""
     if n == 1:
         return np.zeros((1, p))
@@ -20,4 +17,4 @@ def trial_points(p: int, n: int) -> np.ndarray:
     sequence = np.clip(sequence, 1e-12, 1 - 1e-12)
     direction = norm.ppf(sequence[:, :p])
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-    return np.concatenate([np.zeros((1, p)), RADIUS * sequence[:, p:] ** (1 / p) * direction])
+    return np.concatenate([np.zeros((1, p)), radius * sequence[:, p:] ** (1 / p) * direction])

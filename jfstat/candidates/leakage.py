@@ -1,0 +1,167 @@
+"""How much of a loud candidate's 2F other templates show: its side lobes, and its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.candidates.tables import Meta
+from jfstat.data.observation import Observation
+from jfstat.geometry.detectors import get_detector
+from jfstat.geometry.rotation import sidereal_time
+from jfstat.geometry.source import Source, source
+from jfstat.metrics.mismatch import loss
+from jfstat.templates import Amplitude, Doppler
+from jfstat.times import TimeLike, gps_time
+
+MOST_TIMES = 2000
+"""Number of times of each detector, beyond which a random part of the SFTs is enough."""
+MOMENT = 60.0
+"""Half of the time over which a velocity is taken, s."""
+STORED = ("time", "weight", "position", "velocity", "tsft", "epoch")
+"""What a table's meta keeps of a sampling."""
+CHUNK = 64
+"""Templates compared at a time."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """Times of an observation and where the detectors were, as much as leakage needs; small enough for a table's meta.
+
+    Attributes
+    ----------
+    time : (D, K) float64
+        Middles of SFTs, s since the epoch.
+    weight : (D, K) float64
+        Noise weights, zero where a detector has fewer SFTs.
+    position : (D, K, 3) float64
+        Of the detectors from the SSB, light-seconds.
+    sidereal : (D, K) float64
+        Greenwich mean sidereal time, rad.
+    response : (D, 3, 3) float64
+        Detector tensors.
+    velocity : (3,) float64
+        Of the detectors, mean over the data, over c.
+    tsft : () float64
+        s.
+    epoch : () int64
+        GPS s.
+    """
+
+    time: jax.Array
+    weight: jax.Array
+    position: jax.Array
+    sidereal: jax.Array
+    response: jax.Array
+    velocity: jax.Array
+    tsft: jax.Array
+    epoch: jax.Array
+
+    @classmethod
+    def of(cls, observation: Observation) -> Sampling:
+        """The middles of an observation's SFTs, or of a random part if there are many."""
+        time, weight = observation.quadrature(1)
+        n = time.shape[1]
+        if n > MOST_TIMES:  # a regular part would take other frequencies for this one
+            chosen = np.sort(np.random.default_rng(0).choice(n, MOST_TIMES, replace=False))
+            time, weight = time[:, chosen], weight[:, chosen]
+        at = jax.vmap(lambda trajectory, t: trajectory(t).position)
+        trajectory, share = observation.trajectory, weight / jnp.sum(weight)
+        steps = at(trajectory, time + MOMENT) - at(trajectory, time - MOMENT)
+        velocity = jnp.einsum("dk,dkc->c", share, steps) / (2 * MOMENT)
+        return cls._with_sidereal(
+            time, weight, at(trajectory, time), observation.response, velocity, observation.tsft, observation.epoch
+        )
+
+    @property
+    def plain(self) -> Meta:
+        """Lists of numbers, for the meta of a table."""
+        return {name: np.asarray(getattr(self, name)).tolist() for name in STORED}
+
+    @classmethod
+    def from_plain(cls, plain: Meta, detectors: Sequence[str]) -> Sampling:
+        """From what `plain` gave."""
+        time, weight, position, velocity, tsft = (jnp.asarray(plain[name], jnp.float64) for name in STORED[:-1])
+        response = jnp.asarray(np.stack([get_detector(name).response for name in detectors]))
+        return cls._with_sidereal(time, weight, position, response, velocity, tsft, plain["epoch"])
+
+    @classmethod
+    def _with_sidereal(
+        cls,
+        time: jax.Array,
+        weight: jax.Array,
+        position: jax.Array,
+        response: jax.Array,
+        velocity: jax.Array,
+        tsft: jax.Array,
+        epoch: jax.Array | int,
+    ) -> Sampling:
+        sidereal = jnp.asarray(sidereal_time(int(epoch), np.asarray(time)))
+        return cls(time, weight, position, sidereal, response, velocity, tsft, jnp.asarray(int(epoch), jnp.int64))
+
+
+def leaked(
+    sampling: Sampling, reftime: TimeLike, signals: Doppler, others: Doppler, amplitude: Amplitude | None = None
+) -> np.ndarray:
+    """Fraction of rho^2 of signals that other templates show, (n, k) float64.
+
+    As 1 - `mismatch`, at the middles of SFTs. Zero for frequencies further apart than half a bin of the SFTs.
+
+    Parameters
+    ----------
+    sampling : Sampling
+    reftime : number or GPSTime
+        GPS time at which their frequencies hold, s.
+    signals : Doppler
+        A stack of n, NumPy leaves.
+    others : Doppler
+        A stack of k, NumPy leaves; with orbits if `signals` have them.
+    amplitude : Amplitude, optional
+        Of the signals; only its cosi and psi matter. None averages over amplitudes.
+    """
+    k, reference = len(others.alpha), gps_time(reftime, "reftime").since(sampling.epoch)
+    shown = [np.empty((len(signals.alpha), 0))]
+    for start in range(0, k, CHUNK):
+        rows = np.minimum(np.arange(start, start + CHUNK), k - 1)  # one size, one compiled program
+        some = jax.tree.map(lambda x, rows=rows: x[rows], others)
+        shown.append(np.asarray(_leaked(sampling, reference, signals, some, amplitude)))
+    return np.concatenate(shown, axis=1)[:, :k]
+
+
+@jax.jit
+def _leaked(
+    sampling: Sampling, reference: jax.Array, signals: Doppler, others: Doppler, amplitude: Amplitude | None
+) -> jax.Array:
+    middle = jnp.mean(sampling.time)
+    # a random part of the times shows 1/n of anything
+    n = jnp.sum(sampling.weight) ** 2 / jnp.sum(sampling.weight**2)
+    floor = 1 / n if sampling.time.shape[1] >= MOST_TIMES else 0.0
+
+    def seen(point: Doppler) -> tuple[jax.Array, jax.Array, jax.Array]:
+        own = source(point, sampling.epoch, reference, middle)
+        patterns = jax.vmap(lambda response, s: jnp.stack(own.patterns(response, s)))
+        frequency = (own.frequency + own.evolution[0]) * (1 + sampling.velocity @ own.direction)
+        return _phase(sampling, own), patterns(sampling.response, sampling.sidereal), frequency
+
+    cycles, there, frequencies = jax.vmap(seen)(others)
+
+    def by_one(signal: Doppler) -> jax.Array:
+        own, here, frequency = seen(signal)
+        lost = jax.vmap(lambda x, there: loss(x - own, sampling.weight, here, there, amplitude))(cycles, there)
+        # one time in each SFT cannot tell frequencies apart that differ by more
+        near = jnp.abs(frequencies - frequency) < 0.5 / sampling.tsft
+        return jnp.where(near, jnp.maximum(1 - lost - floor, 0.0), 0.0)
+
+    return jax.lax.map(by_one, signals)
+
+
+def _phase(sampling: Sampling, own: Source) -> jax.Array:
+    """Phase at the detectors, (D, K) cycles, without relativistic delays, which templates share closely enough."""
+    ssb = sampling.time + sampling.position @ own.direction
+    emission = ssb - own.across_orbit(ssb)
+    return own.frequency * (emission - own.middle) + own.spin_down_cycles(emission)
