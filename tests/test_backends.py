@@ -110,7 +110,7 @@ def test_tables_and_checkpoints_name_the_backend(data, bank, tmp_path):
 def test_a_search_goes_on_with_the_backend_it_began_with(data, bank, tmp_path, monkeypatch):
     path = tmp_path / "state"
     jfstat.search(data, bank, **OPTIONS, checkpoint=path)
-    monkeypatch.setattr(sys.modules["jfstat.searching.search"], "backend_for", lambda data, name: Triton())
+    monkeypatch.setattr(sys.modules["jfstat.searching.search"], "backend_for", lambda *arguments: Triton())
     with pytest.raises(ValueError, match=r"another search: what differs is backend \(library there, triton here\)"):
         jfstat.search(data, bank, **OPTIONS, checkpoint=path, backend="triton")
 

@@ -52,7 +52,8 @@ def test_leakage_is_one_minus_the_mismatch(observed, orbit, amplitude):
     ]
     assert np.max(exact) > 0.25 and np.min(exact) < 0.05
     # one time in each SFT instead of six, and no relativistic delays
-    np.testing.assert_allclose(shown[0], exact, atol=0.01)
+    assert np.median(abs(shown[0] - exact)) < 0.002
+    np.testing.assert_allclose(shown[0], exact, atol=0.01 if orbit is None else 0.07)
 
 
 def test_of_many_sfts_a_part_is_enough():

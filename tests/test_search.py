@@ -116,6 +116,8 @@ def test_columns_units_and_meta(data, bank):
         "n_sfts": [24, 24],
         "parameters": ["freq", "f1dot", "alpha", "delta"],
         "bounds": {},
+        "ranking": "F",
+        "bsgl_threshold": None,
         "top": 3,
         "threshold": None,
         "cluster": None,
