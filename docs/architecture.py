@@ -115,7 +115,8 @@ def running(tree: ast.AST) -> Iterator[ast.AST]:
 def imported(module: str, tree: ast.Module, modules: Iterable[str]) -> set[str]:
     """Modules of jfstat that a module imports, in functions as well."""
     names = set()
-    for node in running(tree):
+    # what __init__.py names for type checkers it imports when it is used
+    for node in ast.walk(tree) if module == "jfstat" else running(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -1,36 +1,44 @@
-"""jfstat: the F-statistic for continuous gravitational waves in JAX."""
+"""jfstat: the F-statistic for continuous gravitational waves in JAX.
 
-from jfstat.banks.template_bank import template_bank
-from jfstat.candidates.files import read_candidates, write_candidates
-from jfstat.data.fstatdata import FstatData
-from jfstat.data.narrow import narrow
-from jfstat.data.narrowdata import NarrowData, covers
-from jfstat.data.observation import Observation, observation
-from jfstat.data.prepare import prepare
-from jfstat.followup.posterior import log_posterior
-from jfstat.followup.refine import refine
-from jfstat.metrics.coordinates import Coordinates, whiten
-from jfstat.metrics.metric import metric
-from jfstat.metrics.mismatch import mismatch
-from jfstat.searching.search import search
-from jfstat.searching.session.stop import SearchStopped
-from jfstat.searching.session.units import merge
-from jfstat.sfts import SFTs, join_sfts, read_sfts, write_sfts
-from jfstat.simulate.simulate import inject, simulate_sfts
-from jfstat.simulate.strain import sfts_from_strain
-from jfstat.statistic.fstat import (
-    AmplitudeEstimate,
-    Fstat,
-    estimate_amplitude,
-    fstat,
-    predict_twoF,
-    resample,
-    twoF,
-    twoF_band,
-)
-from jfstat.templates import Amplitude, Doppler, Orbit
-from jfstat.times import GPSTime
+Modules are imported when a name is first used: `jfstat --version` need not wait for JAX.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from jfstat.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from jfstat.banks.template_bank import template_bank
+    from jfstat.candidates.files import read_candidates, write_candidates
+    from jfstat.data.fstatdata import FstatData
+    from jfstat.data.narrow import narrow
+    from jfstat.data.narrowdata import NarrowData, covers
+    from jfstat.data.observation import Observation, observation
+    from jfstat.data.prepare import prepare
+    from jfstat.followup.posterior import log_posterior
+    from jfstat.followup.refine import refine
+    from jfstat.metrics.coordinates import Coordinates, whiten
+    from jfstat.metrics.metric import metric
+    from jfstat.metrics.mismatch import mismatch
+    from jfstat.searching.search import search
+    from jfstat.searching.session.stop import SearchStopped
+    from jfstat.searching.session.units import merge
+    from jfstat.sfts import SFTs, join_sfts, read_sfts, write_sfts
+    from jfstat.simulate.simulate import inject, simulate_sfts
+    from jfstat.simulate.strain import sfts_from_strain
+    from jfstat.statistic.fstat import (
+        AmplitudeEstimate,
+        Fstat,
+        estimate_amplitude,
+        fstat,
+        predict_twoF,
+        resample,
+        twoF,
+        twoF_band,
+    )
+    from jfstat.templates import Amplitude, Doppler, Orbit
+    from jfstat.times import GPSTime
 
 __all__ = [
     "Amplitude",
@@ -72,3 +80,62 @@ __all__ = [
     "write_candidates",
     "write_sfts",
 ]
+
+_HOMES = {
+    "Amplitude": "jfstat.templates",
+    "AmplitudeEstimate": "jfstat.statistic.fstat",
+    "Coordinates": "jfstat.metrics.coordinates",
+    "Doppler": "jfstat.templates",
+    "Fstat": "jfstat.statistic.fstat",
+    "FstatData": "jfstat.data.fstatdata",
+    "GPSTime": "jfstat.times",
+    "NarrowData": "jfstat.data.narrowdata",
+    "Observation": "jfstat.data.observation",
+    "Orbit": "jfstat.templates",
+    "SFTs": "jfstat.sfts",
+    "SearchStopped": "jfstat.searching.session.stop",
+    "covers": "jfstat.data.narrowdata",
+    "estimate_amplitude": "jfstat.statistic.fstat",
+    "fstat": "jfstat.statistic.fstat",
+    "inject": "jfstat.simulate.simulate",
+    "join_sfts": "jfstat.sfts",
+    "log_posterior": "jfstat.followup.posterior",
+    "merge": "jfstat.searching.session.units",
+    "metric": "jfstat.metrics.metric",
+    "mismatch": "jfstat.metrics.mismatch",
+    "narrow": "jfstat.data.narrow",
+    "observation": "jfstat.data.observation",
+    "predict_twoF": "jfstat.statistic.fstat",
+    "prepare": "jfstat.data.prepare",
+    "read_candidates": "jfstat.candidates.files",
+    "read_sfts": "jfstat.sfts",
+    "refine": "jfstat.followup.refine",
+    "resample": "jfstat.statistic.fstat",
+    "search": "jfstat.searching.search",
+    "sfts_from_strain": "jfstat.simulate.strain",
+    "simulate_sfts": "jfstat.simulate.simulate",
+    "template_bank": "jfstat.banks.template_bank",
+    "twoF": "jfstat.statistic.fstat",
+    "twoF_band": "jfstat.statistic.fstat",
+    "whiten": "jfstat.metrics.coordinates",
+    "write_candidates": "jfstat.candidates.files",
+    "write_sfts": "jfstat.sfts",
+}
+"""The module of each public name."""
+_PACKAGES = ("plots", "sfts")
+"""Public modules that users reach as ``jfstat.<name>``."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    elif name in _PACKAGES:
+        value = import_module(f"jfstat.{name}")
+    else:
+        raise AttributeError(f"module 'jfstat' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_PACKAGES})

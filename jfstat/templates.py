@@ -171,7 +171,7 @@ class Doppler:
             raise TypeError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}.")
         columns = [fkdot[..., k] for k in range(fkdot.shape[-1])]
         orbits = [] if orbit is None else [getattr(orbit, name) for name in ORBIT_FIELDS]
-        alpha, delta = precise(alpha, "alpha", "rad"), precise(delta, "delta", "rad")
+        alpha, delta = as_float64(alpha, "alpha", "rad"), as_float64(delta, "delta", "rad")
         reftime = None if reftime is None else gps_time(reftime, "reftime")
         times = [] if reftime is None else [reftime.seconds, reftime.nanoseconds]
         values = stacked([alpha, delta, *columns, *times, *orbits], "a Doppler")

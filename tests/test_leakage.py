@@ -114,6 +114,49 @@ def test_neighbours_in_other_orbits_join_and_noise_stays(observed):
     np.testing.assert_array_equal(explained(quiet, metric, Sampling.of(observed), START, first, 1e9), first)
 
 
+@pytest.mark.parametrize("members", [1, 2, 3, 5, 8])
+def test_thin_clusters_invent_no_signals(observed, members):
+    """A cluster of a few templates says little about where the signal is: an unrelated candidate stays."""
+    metric = flat_metric(observed, 1, observed.reftime, 100.1)
+    sampling, rng = Sampling.of(observed), np.random.default_rng(members)
+    for seed in range(10):
+        coordinates = jfstat.whiten(observed, SIGNAL)
+        x = rng.normal(size=(members, 4))
+        x *= 0.5 * rng.uniform(size=(members, 1)) / np.linalg.norm(x, axis=1, keepdims=True)
+        points = jax.tree.map(np.asarray, jax.vmap(coordinates.point)(x))
+        left = leaked(sampling, START, jax.tree.map(lambda x: np.asarray(x)[None], SIGNAL), points)[0]
+        columns = parameter_values(points) | {"twoF": rng.noncentral_chisquare(4, 110 * left)}
+        other = {name: np.append(x, x[0]) for name, x in columns.items()}
+        other["freq"][-1] += 9.3 / (2 * DAY) * (-1) ** seed
+        other["twoF"][-1] = 69.0
+        order = np.argsort(-other["twoF"])
+        other = {name: x[order] for name, x in other.items()}
+        place = int(np.flatnonzero(order == members)[0])
+        leader = explained(other, metric, sampling, START, clustered(other, metric, 1.0), 1e7)
+        assert leader[place] == place
+
+
+def test_orbits_at_one_frequency_and_position(observed):
+    """Nothing but the orbit differs: there is no place to fit."""
+    n = 12
+    orbits = jfstat.Orbit(1.4 + 1e-4 * np.arange(n), np.full(n, 68000.0), np.full(n, START))
+    points = jfstat.Doppler(np.ones(n), np.full(n, 0.3), np.tile([100.0, 0.0], (n, 1)), None, orbits)
+    columns = parameter_values(jax.tree.map(np.asarray, points)) | {"twoF": np.linspace(200, 190, n)}
+    metric = flat_metric(observed, 1, observed.reftime, 100.1)
+    first = clustered(columns, metric, 1.0)
+    leader = explained(columns, metric, Sampling.of(observed), START, first, 1e7)
+    assert len(np.unique(first)) == n and len(np.unique(leader)) == 1
+
+
+def test_a_line_leads_no_signal(observed):
+    columns = expected_candidates(observed, [(SIGNAL, 400.0)])
+    metric = flat_metric(observed, 1, observed.reftime, 100.1)
+    first = clustered(columns, metric, 1.0)
+    columns["log10BSGL"] = np.where(np.arange(len(first)) == 50, 3.0, -5.0)
+    leader = explained(columns, metric, Sampling.of(observed), START, first, 1e7)
+    assert leader[0] == 0 and (leader[50] == first[50])
+
+
 @pytest.fixture(scope="module")
 def with_line():
     """Half a day of two detectors: a signal, and a line in L1 that is much louder."""

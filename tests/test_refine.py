@@ -373,6 +373,20 @@ def test_what_the_search_held_stays(case, targeted):
     assert abs(plain(refined["freq"])[0] - case.doppler.fkdot[0]) < 5 * plain(refined["freq_error"])[0] < 2e-6
 
 
+def test_tables_of_other_detectors_and_stacked_tables(case, targeted):
+    found, refined = targeted
+    other = found.copy()
+    other.meta["detectors"] = ["H1", "V1"]  # whose odds are not those of L1
+    again = jfstat.refine(case.data, other, progress=False)
+    assert again.meta["oLGX"] is None and refined.meta["oLGX"] == [0.3, 0.4]
+    other.meta["detectors"], other.meta["oLGX"] = ["L1", "H1"], [0.4, 0.3]
+    again = jfstat.refine(case.data, other, progress=False)
+    np.testing.assert_array_equal(again["log10BSGL"], refined["log10BSGL"])
+    other.meta["oLGX"] = [0.3, 0.4] * 2  # as astropy's vstack makes
+    with pytest.raises(ValueError, match="meta of several tables in one"):
+        jfstat.refine(case.data, other, progress=False)
+
+
 def test_every_column_belongs_to_the_refined_template(case, targeted):
     found, refined = targeted
     assert set(found.colnames) <= set(refined.colnames)
@@ -419,7 +433,7 @@ def test_probability_of_a_peak_among_others():
 
 def test_two_f_at_other_frequencies_is_that_of_shifted_templates(case):
     near = jfstat.narrow(case.data, case.doppler)
-    shifts = np.linspace(-2, 2, 41) * float(near.reach)
+    shifts = np.linspace(-2, 2, 48) * float(near.reach)
     found = np.asarray(shifted_twoF(near, case.doppler, jnp.asarray(shifts)))
     # the detectors move by 1e-4 of the speed of light, which shifts differ by
     shifted = [at_frequency(case.doppler, case.doppler.fkdot[0] + x) for x in shifts]

@@ -21,6 +21,8 @@ META = {
     "n_templates": 726,
     "n_twoF": 30109398,
     "parameters": ["freq", "alpha", "delta"],
+    "Fstar0": 2.5,
+    "oLGX": [0.25, 0.75],
 }
 
 

@@ -13,8 +13,8 @@ from jfstat.validation import in_unit
 if TYPE_CHECKING:
     from jfstat.validation import NumberLike
 
-SLACK = 1e-9
-"""How far beyond a range its ends reach, relative to its width, for values that were rounded."""
+SLACK, ROUNDING = 1e-9, 1e-14
+"""How far beyond a range its ends reach, relative to its width and to its values, since these are rounded."""
 
 
 def checked_bounds(bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None) -> dict[str, tuple[float, float]]:
@@ -35,7 +35,7 @@ def checked_bounds(bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None) -
     for name, pair in bounds.items():
         if not is_parameter(name):
             raise ValueError(f"bounds has {name!r}, which is no parameter: they are freq, f1dot, alpha, ...")
-        if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+        if isinstance(pair, str) or not np.iterable(pair) or len(pair) != 2:
             raise ValueError(f"bounds of {name} must be (low, high), not {pair!r}.")
         low, high = (float(in_unit(x, f"bounds of {name}", unit(name))) for x in pair)
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
@@ -55,6 +55,6 @@ def outside(columns: Mapping[str, np.ndarray], bounds: Mapping[str, tuple[float,
             x = np.asarray(columns[name])
             if name == "alpha":
                 x = low + np.mod(x - low + SLACK, 2 * np.pi) - SLACK
-            slack = SLACK * (high - low)
+            slack = SLACK * (high - low) + ROUNDING * max(abs(low), abs(high))
             beyond |= (x < low - slack) | (x > high + slack)
     return beyond

@@ -22,6 +22,10 @@ MOST_MEMBERS = 64
 """Members of a cluster, the loudest, to which a signal is fitted; `leakage.CHUNK` of them are compared at a time."""
 TRIALS, RADII = 256, (1.0, 0.4)
 """Number of trial places of a signal, and the distances by the metric within which they lie, one after the other."""
+LEAST_SHOWN = 0.4
+"""Least fraction of its rho^2 that a signal shows at the loudest template of its cluster."""
+MOST_SIGNALS = 100
+"""Number of signals after which the rest of a table is left as it is, so that clusters take no longer than searches."""
 SKY_CURVATURE = 4.0
 """Added to the metric of the sky, 1/rad^2, so that trial places stay in the neighbourhood in short data."""
 SHARE, SIGMAS = 0.2, 3.5
@@ -103,7 +107,7 @@ def explained(
     the 2F of its cluster: a bank's loudest template may lie beside the signal, where side lobes differ. With all its
     members it leads the leaders at which this signal leaves rho^2 (1 - mismatch) enough to explain them: at least
     `SHARE` of theirs, and so much that their sqrt(2F), whose standard deviation is about 1, is at most `SIGMAS` above
-    what is expected.
+    what is expected. With ``log10BSGL``, a leader below 0, which is rather a line, leads none above 0.
 
     Parameters
     ----------
@@ -127,13 +131,17 @@ def explained(
     points = points_from({name: x for name, x in columns.items() if is_parameter(name)}, None)
     waiting = np.unique(leader)
     loud = false_alarm(twoF, n_twoF) < LOUD
-    while len(waiting) > 1 and loud[waiting[0]]:
+    for _ in range(MOST_SIGNALS):
+        if len(waiting) < 2 or not loud[waiting[0]]:
+            break
         first, waiting = waiting[0], waiting[1:]
         amplitude = _amplitude(columns, first)
         members = np.flatnonzero(leader == first)[:MOST_MEMBERS]
         signal, rho2 = _fitted(columns, metric, sampling, reftime, points, members, amplitude)
         left = rho2 * leaked(sampling, reftime, signal, _rows(points, waiting), amplitude)[0]
         side_lobe = (left >= SHARE * (twoF[waiting] - 4)) & (np.sqrt(twoF[waiting]) <= np.sqrt(4 + left) + SIGMAS)
+        if "log10BSGL" in columns and columns["log10BSGL"][first] < 0:  # a line explains no signal
+            side_lobe &= columns["log10BSGL"][waiting] < 0
         leader[np.isin(leader, waiting[side_lobe])] = first
         waiting = waiting[~side_lobe]
     return leader
@@ -148,17 +156,34 @@ def _fitted(
     members: np.ndarray,
     amplitude: Amplitude | None,
 ) -> tuple[Doppler, float]:
-    """The signal that explains best the 2F of a cluster, a stack of one, and its rho^2."""
+    """The signal that explains best the 2F of a cluster, a stack of one, and its rho^2.
+
+    Clusters with too few members to tell where the signal is have it at their leader.
+    """
     twoF = np.asarray(columns["twoF"], np.float64)[members]
     own, signal, rho2 = _rows(points, members), _rows(points, members[:1]), twoF[0] - 4
+    moves = _moves(columns)
+    if len(members) < np.count_nonzero(moves) + 2 or not np.any(moves):
+        return signal, rho2
     for radius in RADII:
-        trials = _around(signal, metric, radius, columns)
-        shown = leaked(sampling, reftime, trials, own, amplitude)
-        fitted = np.maximum(shown @ (twoF - 4) / np.maximum(np.sum(shown**2, axis=1), 1e-12), 0.0)
+        trials = _around(signal, metric, radius, moves)
+        shown = leaked(sampling.few, reftime, trials, own, amplitude)
+        fitted = shown @ (twoF - 4) / np.maximum(np.sum(shown**2, axis=1), 1e-12)
+        fitted = np.clip(fitted, 0.0, (np.sqrt(twoF[0]) + 2) ** 2)
         off = np.sqrt(twoF) - np.sqrt(4 + fitted[:, None] * shown)
-        best = int(np.argmin(np.sum(off**2, axis=1)))
-        signal, rho2 = _rows(trials, np.array([best])), float(fitted[best])
+        # the signal is not far from its loudest template, and near it if there is nothing to choose
+        misfit = np.where(shown[:, 0] >= LEAST_SHOWN, np.sum(off**2, axis=1) + (1 - shown[:, 0]), np.inf)
+        best = int(np.argmin(misfit))
+        if np.isfinite(misfit[best]):
+            signal, rho2 = _rows(trials, np.array([best])), float(fitted[best])
     return signal, rho2
+
+
+def _moves(columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Which of frequency, derivatives and the two directions on the sky differ among candidates, bool."""
+    spins = [np.ptp(columns[name]) > 0 for name in spin_names(tuple(columns))]
+    sky = np.ptp(columns["alpha"]) > 0 or np.ptp(columns["delta"]) > 0
+    return np.array([*spins, sky, sky])
 
 
 def _rows(points: Doppler, rows: np.ndarray) -> Doppler:
@@ -172,16 +197,14 @@ def _amplitude(columns: Mapping[str, np.ndarray], row: int) -> Amplitude | None:
     return Amplitude(1.0, np.clip(columns["cosi"][row], -1, 1), columns["psi"][row], 0.0)
 
 
-def _around(signal: Doppler, metric: np.ndarray, radius: float, columns: Mapping[str, np.ndarray]) -> Doppler:
-    """Trial places of a signal within a distance by the metric, in those parameters that differ among candidates."""
+def _around(signal: Doppler, metric: np.ndarray, radius: float, moves: np.ndarray) -> Doppler:
+    """Trial places of a signal within a distance by the metric, in those parameters that `_moves` names."""
     n_spins = signal.fkdot.shape[1]
     here = np.asarray(unit_vector(signal.alpha, signal.delta))[0]
     # frequency, derivatives, and a plane tangent to the sky
     basis = np.zeros((n_spins + 3, n_spins + 2))
     basis[:n_spins, :n_spins] = np.eye(n_spins)
     basis[n_spins:, n_spins:] = tangents(here).T
-    moves = [np.ptp(columns[name]) > 0 for name in spin_names(tuple(columns))]
-    moves += [np.ptp(columns["alpha"]) > 0 or np.ptp(columns["delta"]) > 0] * 2
     basis = basis[:, moves]
     own = basis.T @ metric @ basis + SKY_CURVATURE * (basis[n_spins:].T @ basis[n_spins:])
     scale = 1 / np.sqrt(np.diagonal(own))

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.linerobust import checked_odds, log10_bsgl
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import NarrowPlan, narrow_plan, narrowed, usual_reach
 from jfstat.parameters import AMPLITUDE_FIELDS
@@ -53,7 +53,7 @@ class Details(NamedTuple):
     def check(self, n_detectors: int) -> None:
         """Raise a ValueError if `detail_columns` would, for data of so many detectors."""
         if self.per_detector and n_detectors > 1:
-            log10_bsgl(np.empty(0), np.empty((0, n_detectors)), self.fstar0, self.olgx)
+            checked_odds(n_detectors, self.fstar0, self.olgx)
 
 
 def detail_columns(data: FstatData, found: Doppler, twoF: np.ndarray, details: Details) -> dict[str, np.ndarray]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,8 @@ from jfstat.times import TimeLike, gps_time
 
 MOST_TIMES = 2000
 """Number of times of each detector, beyond which a random part of the SFTs is enough."""
+FEW_TIMES = 300
+"""Number of times of each detector to fit the place of a signal."""
 MOMENT = 60.0
 """Half of the time over which a velocity is taken, s."""
 STORED = ("time", "weight", "position", "velocity", "tsft", "epoch")
@@ -51,6 +54,8 @@ class Sampling:
         s.
     epoch : () int64
         GPS s.
+    partial : bool, static
+        Whether these are a random part of the times, which shows 1/K of anything.
     """
 
     time: jax.Array
@@ -61,6 +66,7 @@ class Sampling:
     velocity: jax.Array
     tsft: jax.Array
     epoch: jax.Array
+    partial: bool = field(metadata=dict(static=True))
 
     @classmethod
     def of(cls, observation: Observation) -> Sampling:
@@ -75,34 +81,60 @@ class Sampling:
         steps = at(trajectory, time + MOMENT) - at(trajectory, time - MOMENT)
         velocity = jnp.einsum("dk,dkc->c", share, steps) / (2 * MOMENT)
         return cls._with_sidereal(
-            time, weight, at(trajectory, time), observation.response, velocity, observation.tsft, observation.epoch
+            {
+                "time": time,
+                "weight": weight,
+                "position": at(trajectory, time),
+                "velocity": velocity,
+                "tsft": observation.tsft,
+                "epoch": observation.epoch,
+            },
+            observation.response,
+            n > MOST_TIMES,
         )
 
     @property
+    def few(self) -> Sampling:
+        """A part of the times, enough to tell one place in a cluster from another."""
+        n = self.time.shape[1]
+        if n <= FEW_TIMES:
+            return self
+        chosen = np.sort(np.random.default_rng(1).choice(n, FEW_TIMES, replace=False))
+        part = {name: getattr(self, name)[:, chosen] for name in ("time", "weight", "position", "sidereal")}
+        return replace(self, **part, partial=True)
+
+    @property
     def plain(self) -> Meta:
-        """Lists of numbers, for the meta of a table."""
-        return {name: np.asarray(getattr(self, name)).tolist() for name in STORED}
+        """Numbers as text, base64 of float64, for the meta of a table: short, exact, and quick to read."""
+        stored: Meta = {"shape": list(self.time.shape), "partial": self.partial}
+        for name in STORED:
+            values = np.asarray(getattr(self, name), "<f8")
+            stored[name] = base64.b64encode(values.tobytes()).decode()
+        return stored
 
     @classmethod
     def from_plain(cls, plain: Meta, detectors: Sequence[str]) -> Sampling:
         """From what `plain` gave."""
-        time, weight, position, velocity, tsft = (jnp.asarray(plain[name], jnp.float64) for name in STORED[:-1])
-        response = jnp.asarray(np.stack([get_detector(name).response for name in detectors]))
-        return cls._with_sidereal(time, weight, position, response, velocity, tsft, plain["epoch"])
+        shape = tuple(plain["shape"])
+        shapes = {"time": shape, "weight": shape, "position": (*shape, 3), "velocity": (3,)}
+        values = {
+            name: np.frombuffer(base64.b64decode(plain[name]), "<f8").reshape(shapes.get(name, ())) for name in STORED
+        }
+        response = np.stack([get_detector(name).response for name in detectors])
+        return cls._with_sidereal(values, response, plain["partial"])
 
     @classmethod
-    def _with_sidereal(
-        cls,
-        time: jax.Array,
-        weight: jax.Array,
-        position: jax.Array,
-        response: jax.Array,
-        velocity: jax.Array,
-        tsft: jax.Array,
-        epoch: jax.Array | int,
-    ) -> Sampling:
-        sidereal = jnp.asarray(sidereal_time(int(epoch), np.asarray(time)))
-        return cls(time, weight, position, sidereal, response, velocity, tsft, jnp.asarray(int(epoch), jnp.int64))
+    def _with_sidereal(cls, values: Mapping[str, object], response: object, partial: bool) -> Sampling:
+        own = {name: jnp.asarray(values[name], jnp.float64) for name in STORED}
+        epoch = int(own.pop("epoch"))
+        sidereal = jnp.asarray(sidereal_time(epoch, np.asarray(own["time"])))
+        return cls(
+            **own,
+            sidereal=sidereal,
+            response=jnp.asarray(response),
+            epoch=jnp.asarray(epoch, jnp.int64),
+            partial=bool(partial),
+        )
 
 
 def leaked(
@@ -140,7 +172,7 @@ def _leaked(
     middle = jnp.mean(sampling.time)
     # a random part of the times shows 1/n of anything
     n = jnp.sum(sampling.weight) ** 2 / jnp.sum(sampling.weight**2)
-    floor = 1 / n if sampling.time.shape[1] >= MOST_TIMES else 0.0
+    floor = 1 / n if sampling.partial else 0.0
 
     def seen(point: Doppler) -> tuple[jax.Array, jax.Array, jax.Array]:
         own = source(point, sampling.epoch, reference, middle)

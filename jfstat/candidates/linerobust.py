@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
 import numpy as np
 
 from jfstat.statistic.linerobust import log10_odds
@@ -52,6 +51,19 @@ def log10_bsgl(
             f"twoF_per_detector has shape {each.shape}, not {(*total.shape, 'D')}: give one value for each detector."
         )
     n_detectors = each.shape[-1]
+    odds = checked_odds(n_detectors, fstar0, olgx)
+    with np.errstate(invalid="ignore"):  # NaN stays NaN
+        return log10_odds(total, np.moveaxis(each, -1, 0), fstar0, odds, np)
+
+
+def checked_odds(n_detectors: int, fstar0: float, olgx: ArrayLike | None) -> tuple[float, ...]:
+    """Prior odds of a line in each detector, 1/D each by default; arguments as for `log10_bsgl`.
+
+    Raises
+    ------
+    ValueError
+        As `log10_bsgl`.
+    """
     if n_detectors < 2:
         raise ValueError(
             f"twoF_per_detector is of {n_detectors} detector(s), in which a line looks like a signal: give two or more."
@@ -63,4 +75,4 @@ def log10_bsgl(
         raise ValueError(f"fstar0 must be a number or -inf, not {fstar0!r}: give the scale at which lines take over.")
     if fstar0 == -np.inf and not odds.any():
         raise ValueError("olgx are all 0 and fstar0 is -inf, which leaves no alternative to a signal: raise one.")
-    return np.asarray(log10_odds(jnp.asarray(total), jnp.moveaxis(jnp.asarray(each), -1, 0), fstar0, odds.tolist()))
+    return tuple(odds.tolist())

@@ -15,7 +15,7 @@ from jfstat.times import TimeLike
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-PRECISE = ("freq", *SKY, "period", "tp")
+PRECISE = ("freq", "period", "tp")
 """Columns whose 7 digits in float32 would not do: a phase has 1e9 cycles."""
 Meta: TypeAlias = dict[str, Any]
 """What a table says about itself, by name: plain values and lists of them, as JSON can hold."""

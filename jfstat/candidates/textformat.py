@@ -19,7 +19,9 @@ ORBIT_COLUMNS = ("asini", "period", "tp", "argp", "ecc")
 LABELS = {
     "version": "jfstat",
     "ephemeris": "ephemeris",
-    "parameters": "parameters searched",
+    "parameters": "parameters varied",
+    "Fstar0": "Fstar0",
+    "oLGX": "oLGX",
     "start": "GPS starttime",
     "tspan": "Total time spanned",
     "reftime": "Pulsar-params refTime",
@@ -27,9 +29,9 @@ LABELS = {
     "n_twoF": "values of 2F",
 }
 """For keys of the table's meta: ComputeFstatistic_v2's labels in its comments, and ours where it has none."""
-WORDS = ("version", "ephemeris", "parameters")
+WORDS = ("version", "ephemeris", "parameters", "oLGX")
 """Those that are no numbers."""
-SKY_OPTIONS = r"--(AlphaBand|DeltaBand|skyRegion|gridFile)=(\S+)"
+SKY_OPTIONS = r"--(AlphaBand|DeltaBand|skyRegion|gridFile)=(.*?)(?= --|$)"
 
 
 def written_text(table: AnyTable) -> str:
@@ -44,8 +46,9 @@ def written_text(table: AnyTable) -> str:
         raise ValueError(f"table has the column {beyond[0]!r}, which the text format cannot hold: use .ecsv.")
     columns = [plain_column(table, name) for name in names]
     meta = dict(table.meta)
-    if meta.get("parameters"):
-        meta["parameters"] = ", ".join(meta["parameters"])
+    for name in ("parameters", "oLGX"):
+        if meta.get(name):
+            meta[name] = ", ".join(map(str, meta[name]))
     lines = [f"%% {label} = {meta[key]}" for key, label in LABELS.items() if meta.get(key) is not None]
     if meta.get("detectors"):
         lines.append(f"%% Loaded SFTs: [ {', '.join(meta['detectors'])} ]")
@@ -82,9 +85,11 @@ def _meta_from_comments(comments: list[str]) -> Meta:
             found = re.fullmatch(rf"{re.escape(label)}\s*=\s*(\S.*)", line)
             if found:
                 # ComputeFstatistic_v2 adds units and dates after its numbers
-                meta[key] = found[1] if key in WORDS else _number(found[1].split()[0], key == "tspan")
+                meta[key] = found[1] if key in WORDS else _number(found[1].split()[0], key in ("tspan", "Fstar0"))
     if "parameters" in meta:
         meta["parameters"] = meta["parameters"].split(", ")
+    if "oLGX" in meta:
+        meta["oLGX"] = [float(x) for x in meta["oLGX"].split(", ")]
     for line in comments:
         if line.startswith("Loaded SFTs: ["):
             meta["detectors"] = re.findall(r"[A-Z]\d", line)
@@ -106,7 +111,7 @@ def _searched_by_cfs(comments: list[str]) -> list[str] | None:
     ranges = [text.split(":") for text in re.findall(r"\[(.*)\]", spins)[0].split(",")]
     varied = ["freq", *(spin_name(k) for k, (low, high) in enumerate(ranges) if k and float(low) != float(high))]
     words = re.sub(r"[\"']", "", command)
-    if any(name.endswith(("Region", "File")) or value.strip("0.:") for name, value in re.findall(SKY_OPTIONS, words)):
+    if any(_is_region(name, value) for name, value in re.findall(SKY_OPTIONS, words)):
         varied += SKY
     for name in ORBIT_FIELDS:
         option = name if name == "asini" else name.capitalize()
@@ -114,3 +119,11 @@ def _searched_by_cfs(comments: list[str]) -> list[str] | None:
         if band and float(band[1]):
             varied.append(name)
     return varied
+
+
+def _is_region(name: str, value: str) -> bool:
+    """Whether an option of ComputeFstatistic_v2 gives more than one sky position."""
+    if name == "skyRegion":
+        return value.count("(") != 1
+    digits = re.sub(r"[eE][-+]?\d+", "", value)
+    return name == "gridFile" or bool(re.search(r"[1-9]", digits))

@@ -7,11 +7,12 @@ import re
 import sys
 from collections.abc import Sequence
 
-from jfstat.commandline import benchmark, demo, merge, predict, refine, search, simulate
+from jfstat.commandline.compilecache import use_compile_cache
 from jfstat.commandline.options import Parser, UsageError
 
-SUBCOMMANDS = (demo, simulate, search, merge, refine, predict, benchmark)
-"""Modules with ``add_parser(subparsers)``, whose parser sets ``run`` to a function of the parsed arguments."""
+SUBCOMMANDS = ("demo", "simulate", "search", "merge", "refine", "predict", "benchmark")
+"""Modules with ``add_parser(subparsers)``, whose parser sets ``run`` to a function of the parsed arguments. Only those
+that are needed are imported, which takes a second or two."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as in shells."""
 
@@ -32,23 +33,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         0, or 1 after one line ``jfstat: error: ...`` on stderr, or 130 if interrupted, or 128 + signal after a search
         that stopped at a checkpoint.
     """
-    import jax
-
-    from jfstat.searching.session.stop import SearchStopped
-
+    words = _join_negative(sys.argv[1:] if argv is None else argv)
     try:
-        arguments = _parser().parse_args(_join_negative(sys.argv[1:] if argv is None else argv))
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA's remarks on the processor, before JAX is imported
+        arguments = _parser(words[0] if words else "").parse_args(words)
+        import jax
+
         jax.config.update("jax_enable_x64", True)
+        use_compile_cache()
         arguments.run(arguments)
         if sys.stdout is not None:  # closed by the caller
             sys.stdout.flush()
     except SystemExit as request:  # --help and --version
         return int(request.code or 0)
-    except SearchStopped as stopped:
-        print(f"jfstat: {stopped}", file=sys.stderr)
-        return 128 + stopped.signal
-    except KeyboardInterrupt:
-        return _complain("interrupted", INTERRUPTED)
+    except KeyboardInterrupt as stopped:
+        if not hasattr(stopped, "signal"):
+            return _complain("interrupted", INTERRUPTED)
+        print(f"jfstat: {stopped}", file=sys.stderr)  # a SearchStopped, whose module may not be imported
+        return 128 + stopped.signal  # type: ignore[attr-defined]
     except BrokenPipeError:
         # the reader of a pipe, such as head, has ended: keep the interpreter from flushing once more
         if sys.stdout is not None:
@@ -73,14 +75,18 @@ def _complain(message: str, status: int = 1) -> int:
     return status
 
 
-def _parser() -> Parser:
+def _parser(first: str = "") -> Parser:
+    """The program's parser; if the first word of the command line is a subcommand or --version, without the others."""
+    from importlib import import_module
+
     from jfstat.version import __version__
 
     parser = Parser(prog="jfstat", description="The F-statistic for continuous gravitational waves, in JAX.")
     parser.add_argument("--version", action="version", version=f"jfstat {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="command", required=True)
-    for module in SUBCOMMANDS:
-        module.add_parser(subparsers)
+    names = () if first == "--version" else (first,) if first in SUBCOMMANDS else SUBCOMMANDS
+    for name in names:
+        import_module(f"jfstat.commandline.{name}").add_parser(subparsers)
     return parser
 
 

@@ -187,7 +187,11 @@ def templates_of(arguments: argparse.Namespace) -> Templates:
         others = [
             f"{prefix}{name}{suffix}" for name in singles for prefix, suffix in (("", ""), ("", "Band"), ("d", ""))
         ]
-        given = [name for name in [*others, "skyRegion", "skyRadius", "metricMismatch"] if getattr(arguments, name)]
+        given = [
+            name
+            for name in [*others, "skyRegion", "skyRadius", "metricMismatch", "strictSpindownBounds"]
+            if getattr(arguments, name)
+        ]
         if given:
             raise ValueError(f"--{given[0]} and --gridFile exclude each other: the file holds the templates.")
         table = bank_from_table(read_candidates(arguments.gridFile))

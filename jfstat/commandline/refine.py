@@ -191,7 +191,7 @@ def _refine_by_bands(arguments: argparse.Namespace, found: AnyTable, options: Re
 
     columns = parameter_columns(found, "found", NEEDED)
     if options["parameters"] is None:  # decided once, so that all bands have the same
-        options = {**options, "parameters": usual_names(columns, SearchedWith.of(found).parameters)}
+        options = {**options, "parameters": usual_names(columns, SearchedWith.of(found, ()).parameters)}
     problems = impossible(columns)
     sound = np.array([not problem for problem in problems])
     waiting = _alike(columns["freq"], sound)

@@ -102,7 +102,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "--RankingStatistic",
         choices=("F", "BSGL"),
         default="F",
-        help="what the candidates are sorted by: 2F or log10BSGL (default F)",
+        help="what the candidates, the loudest in 2F in either case, are sorted by: 2F or log10BSGL (default F); use "
+        "--BSGLthreshold to keep lines from filling the table",
     )
     out.add_argument(
         "--BSGLthreshold",
@@ -184,8 +185,8 @@ def run(arguments: argparse.Namespace) -> None:
     bank = templates.bank(data) if bank is None else bank
     del sfts  # prepared data are all that is needed; SFTs may fill the memory
     say(data)
-    floors = zip(data.detectors, data.observation.mean_sqrt_sx, strict=True)
-    say("noise floor " + ", ".join(f"{name} {floor:.3g}" for name, floor in floors) + " /sqrt(Hz)")
+    noise = zip(data.detectors, data.observation.mean_sqrt_sx, strict=True)
+    say("noise floor " + ", ".join(f"{name} {floor:.3g}" for name, floor in noise) + " /sqrt(Hz)")
     choice = (arguments.RankingStatistic, arguments.BSGLthreshold, arguments.Fstar0, arguments.oLGX)
     keep = replace(keep, lines=line_cut(data, not arguments.noDetails, *choice))
     plan = search_plan(data, bank, arguments.batchSize, backend=arguments.backend, lines=keep.lines)
@@ -236,20 +237,26 @@ def _keep(arguments: argparse.Namespace) -> Keep:
 
 
 def print_loudest(found: AnyTable) -> None:
-    """Print the loudest candidate, each parameter on a line with its unit, and the false-alarm probability."""
+    """Print the first candidate, each parameter on a line with its unit, and the false-alarm probability."""
+    meta = found.meta
     if len(found) == 0:
-        print("no candidate at or above --TwoFthreshold")
+        cuts = {"2F": meta.get("threshold"), "log10BSGL": meta.get("bsgl_threshold")}
+        listed = " and ".join(f"{name} >= {least:g}" for name, least in cuts.items() if least is not None)
+        print(f"no candidate with {listed}" if listed else "no candidate")
         return
-    print(f"loudest of {len(found)} candidates, at reference time GPS {found.meta['reftime']}:")
+    first = "highest log10BSGL" if meta.get("ranking") == "BSGL" else "loudest"
+    print(f"{first} of {len(found)} candidates, at reference time GPS {meta['reftime']}:")
     for name in (x for x in found.colnames if x != "outside"):
         value = found[name][0]
         unit = getattr(value, "unit", "")
         digits = ".4f" if name.startswith("twoF") else ".16g"
         print(f"  {name:8s} {float(getattr(value, 'value', value)):{digits}} {unit}".rstrip())
     if "outside" in found.colnames:
-        print(f"  {int(np.sum(found['outside']))} of {len(found)} lie outside the ranges that were asked for")
-    if "false_alarm" in found.meta:
-        print(f"  false-alarm probability in Gaussian noise {found.meta['false_alarm']:.3g}")
+        print(
+            f"  {int(np.sum(found['outside']))} of {len(found)} lie outside the ranges of {', '.join(meta['bounds'])}"
+        )
+    if "false_alarm" in meta:
+        print(f"  false-alarm probability of the largest 2F in Gaussian noise {meta['false_alarm']:.3g}")
 
 
 def _mesh(arguments: argparse.Namespace) -> Mesh | None:

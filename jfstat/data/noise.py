@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.ndimage import median_filter
 
 from jfstat.sfts.container import SFTSeries
 
@@ -56,6 +55,8 @@ def running_median_psd(sft: np.ndarray, tsft: float, bins: int = MEDIAN_BINS) ->
     -------
     (n_bins,) float64 ndarray, strain^2/Hz.
     """
+    from scipy.ndimage import median_filter  # takes 0.1 s to import
+
     x = sft.astype(np.complex128)
     median = median_filter(x.real**2 + x.imag**2, bins)
     half = bins // 2

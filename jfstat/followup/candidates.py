@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -64,16 +65,30 @@ class SearchedWith(NamedTuple):
     bounds: dict[str, tuple[float, float]]
 
     @classmethod
-    def of(cls, found: AnyTable | Doppler) -> SearchedWith:
-        """The search whose table `found` is."""
+    def of(cls, found: AnyTable | Doppler, detectors: Sequence[str]) -> SearchedWith:
+        """The search whose table `found` is; prior odds for these detectors, equal ones if it had others.
+
+        Raises
+        ------
+        ValueError
+            If the meta is of several tables, stacked in a way that joins their lists.
+        """
         meta = getattr(found, "meta", {})
-        parameters, olgx = meta.get("parameters"), meta.get("oLGX")
+        parameters = meta.get("parameters")
+        odds, names = meta.get("oLGX") or (), meta.get("detectors") or ()
+        bounds = meta.get("bounds") or {}
+        if len(odds) not in (0, len(names)) or any(len(pair) != 2 for pair in bounds.values()):
+            raise ValueError(
+                "found has meta of several tables in one: stack them by astropy's vstack(metadata_conflicts='silent') "
+                "after emptying the meta of all but the first."
+            )
+        given: dict[str, float] = dict(zip(names, odds, strict=False))
         return cls(
-            None if parameters is None else tuple(parameters),
+            None if parameters is None else tuple(dict.fromkeys(parameters)),
             int(meta.get("n_twoF") or 1),
             float(meta.get("Fstar0") or 0),
-            None if olgx is None else tuple(olgx),
-            {name: (low, high) for name, (low, high) in (meta.get("bounds") or {}).items()},
+            tuple(given[name] for name in detectors) if given and set(detectors) <= set(given) else None,
+            {name: (low, high) for name, (low, high) in bounds.items()},
         )
 
 

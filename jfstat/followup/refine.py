@@ -85,12 +85,13 @@ def refine(
         parameters, at most 1024.
     wide : bool
         Whether to climb from wherever 2F is highest at up to 32 frequency bins of 1/T around the trial points, rather
-        than next to the candidate. For uncertain starts: with a wrong sky position, the highest 2F of a signal is first
-        shifted in frequency, by 1e-4 of it for each radian. A louder signal nearby takes the place of a weak one.
+        than next to the candidate, and to look around again from where a climb went far. For uncertain starts: with a
+        wrong sky position, the highest 2F of a signal is first shifted in frequency, by 1e-4 of it for each radian. A
+        louder signal nearby takes the place of a weak one.
     reftime : float, str, Time or GPSTime, optional
         GPS time at which frequencies hold, if `found` does not say; by default that of the data.
     progress : bool
-        Whether to show a progress bar, if tqdm is installed.
+        Whether to show progress, as `search` does.
 
     Returns
     -------
@@ -99,16 +100,18 @@ def refine(
 
         - the refined parameters, and ``<name>_error`` of those that were fitted, one sigma, NaN where there is none;
         - ``twoF`` and ``twoF_H1``, ... at the peak (`fstat` on narrow data: right to 1e-6), with several detectors
-          ``log10BSGL`` there, with the search's Fstar0 and oLGX, and ``start_twoF``; ``outside`` if the search had
-          bounds;
+          ``log10BSGL`` there, with the search's Fstar0 and oLGX (equal odds if it had other detectors), and
+          ``start_twoF``; ``outside`` if the search had bounds;
         - ``h0``, ``cosi``, ``psi``, ``phi0`` and their errors, from `estimate_amplitude` at the peak;
-        - ``noise_chance``, the probability that Gaussian noise alone reaches this 2F in as many independent templates
-          as were tried, times those of the search if the table has ``meta["n_twoF"]``;
+        - ``noise_chance``, an upper bound on the probability that Gaussian noise alone reaches this 2F, in as many
+          templates as were tried here and in the search (``meta["n_twoF"]``, which text files of others lack);
         - ``peak_probability``, the probability that a signal lies on this peak rather than on another that was seen:
-          the other peaks that were climbed, by Laplace's approximation, and the highest 2F found at 128 frequencies,
-          half a bin apart, around 16 of the trial points. Peaks further away are not seen: if the start is less certain
-          than that, search first;
-        - ``moved``, the distance from the start in whitened coordinates, where a peak has a radius of about 1;
+          the other peaks that were climbed, by Laplace's approximation, and, unless ``freq`` is held, the highest 2F at
+          up to 32 frequency bins to either side of 16 of the trial points, as far as twice the reach of narrow data.
+          Peaks further away are not seen: if the start is less certain than that, search first. NaN if the climb did
+          not converge;
+        - ``moved``, the distance from the start in whitened coordinates, where a peak has a radius of about 1, added
+          over the rounds if the climb took several;
         - ``steps``, the number of gradients and Hessians computed; ``converged``; ``message``, a sentence on how it
           ended;
         - ``covariance``, (p, p), in the order of ``meta["parameters"]`` and the columns' units;
@@ -133,7 +136,7 @@ def refine(
     """
     check_data(data)
     candidates = read_rows(data, found, reftime)
-    searched = SearchedWith.of(found)
+    searched = SearchedWith.of(found, data.detectors)
     names = parameters if parameters is not None else usual_names(candidates.given, searched.parameters)
     names = in_usual_order(candidates.points, check_parameters(candidates.points, names))
     free = FreeParameters.within(names, bounds)
@@ -233,8 +236,8 @@ def _follow_batch(data: FstatData, results: Results, batch: Batch, free: FreePar
         rivals = Rivals(float(peaks.share[i]), float(peaks.other_freq[i]), float(peaks.other_twoF[i]))
         twoF = float(peaks.twoF[i])
         if known[i]:
-            results.noise_chance[row] = false_alarm(twoF, CELLS * results.tried[row] * trying.n_twoF)
-            results.peak_probability[row] = rivals.peak_probability(twoF)
+            results.noise_chance[row] = false_alarm(twoF, trying.n_twoF + CELLS * results.tried[row])
+            results.peak_probability[row] = rivals.peak_probability(twoF) if status == CONVERGED else np.nan
         held = [name for name, at in zip(own.bounded, peaks.at_limit[i], strict=True) if at]
         has_errors = bool(held) or bool(np.isfinite(np.asarray(peaks.covariance[i])).all())
         chance = float(results.noise_chance[row])

@@ -95,8 +95,9 @@ class Results:
         )
 
     def close(self, row: int | np.integer, message: str) -> None:
-        """Note that a candidate is done, and its message."""
-        self.open[row] = False
+        """Note that a candidate ended without a peak, and why."""
+        self.open[row] = self.converged[row] = False
+        self.noise_chance[row] = self.peak_probability[row] = np.nan
         self.messages[row] = message
 
 

@@ -8,9 +8,12 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.interpolate import BPoly
+
+if TYPE_CHECKING:
+    from scipy.interpolate import BPoly
 
 EphemerisLike = str | os.PathLike | Sequence[str | os.PathLike]
 """Name of an ephemeris, or the files of Earth and Sun."""
@@ -78,6 +81,8 @@ def _read_body(path: Path, start: float, end: float, epoch: int) -> BPoly:
     ValueError
         If the file is malformed or does not cover the times.
     """
+    from scipy.interpolate import BPoly  # takes 0.15 s to import
+
     content = path.read_bytes()
     try:
         content = gzip.decompress(content) if path.suffix == ".gz" else content

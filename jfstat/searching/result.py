@@ -60,7 +60,7 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
         "ephemeris": data.ephemeris,
         "start": int(data.observation.epoch),
         "tspan": float(data.tspan),
-        "parameters": list(varied_parameters(stack)),
+        "parameters": [x for x in parameter_values(found) if x in (*varied_parameters(stack), *details.bounds)],
         "n_templates": len(stack.alpha),
         "n_twoF": state.n_twoF,
         "backend": plan.backend,

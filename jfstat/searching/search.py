@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 
 from jfstat.candidates.bounds import checked_bounds
 from jfstat.candidates.details import Details
-from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.linerobust import checked_odds
 from jfstat.candidates.tables import bank_from_table
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
@@ -91,7 +91,8 @@ def search(
         this process or, after ``jax.distributed.initialize()``, to several; then all processes must call `search` with
         the same arguments, and all get the table, which does not depend on the mesh.
     progress : bool
-        Whether to show a progress bar with the rate and the time left, if tqdm is installed.
+        Whether to show the rate and the time left: a bar on terminals and in notebooks if tqdm is installed, and
+        otherwise, as in the logs of batch jobs, a line now and then.
     batch_size : int, optional
         Number of templates computed at a time on each device. By default few on a CPU, so that they stay in its caches,
         and on an accelerator as many as fit into most of the free memory.
@@ -112,9 +113,9 @@ def search(
     bsgl_threshold : float, optional
         Keep only candidates whose ``log10BSGL`` is at or above this, computed for every value of 2F on the device. It
         takes the transforms of each detector as well, and so three times the time with two; of the backends, the
-        library can.
+        library can. The histogram and the loudest of each sub-band are still of all values.
     cluster : float, optional
-        Of all candidates within this mismatch of a better one, by the metric, keep only the best; see
+        Of all candidates within this mismatch of a louder one, by the metric, keep only the loudest; see
         `clusters.clustered`. Then join what one signal explains: its side lobes, neighbours in other orbits; see
         `clusters.explained`. A value of 1 is usual. The column ``n_members`` counts the members of each cluster.
         Clusters form among the `top` candidates.
@@ -131,8 +132,8 @@ def search(
     Returns
     -------
     QTable
-        One row per candidate, which is a pair of template and frequency, loudest first; unless clustered, neighbours of
-        a loud candidate are candidates too. Columns:
+        One row per candidate, a pair of template and frequency, sorted by `ranking`; unless clustered, neighbours of a
+        loud candidate are candidates too. Columns:
 
         - ``freq`` (Hz), ``f1dot`` (Hz/s), ... at the time ``meta["reftime"]``, ``alpha``, ``delta`` (rad), and with
           orbits ``asini``, ``period``, ``tp`` (s), ``ecc``, ``argp`` (rad);
@@ -301,9 +302,7 @@ def line_cut(
         return None
     if not is_number(bsgl_threshold):
         raise ValueError(f"bsgl_threshold must be a finite number or None, not {bsgl_threshold!r}.")
-    n = len(data.detectors)
-    log10_bsgl(np.empty(0), np.empty((0, n)), fstar0, olgx)  # refuses what is wrong
-    odds = (1 / n,) * n if olgx is None else tuple(float(x) for x in olgx)
+    odds = checked_odds(len(data.detectors), fstar0, olgx)
     return LineCut(float(bsgl_threshold), float(fstar0), odds)
 
 

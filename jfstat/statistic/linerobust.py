@@ -6,9 +6,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
+from types import ModuleType
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+Array = TypeVar("Array", jax.Array, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class LineCut:
     odds: tuple[float, ...]
 
 
-def log10_odds(twoF: jax.Array, each: Iterable[jax.Array], fstar0: float, odds: Iterable[float]) -> jax.Array:
+def log10_odds(twoF: Array, each: Iterable[Array], fstar0: float, odds: Iterable[float], xp: ModuleType = jnp) -> Array:
     """log10 of the odds of a signal against Gaussian noise or a line in one of the detectors; traceable.
 
     See `jfstat.candidates.linerobust.log10_bsgl`, which checks its arguments.
@@ -42,9 +47,11 @@ def log10_odds(twoF: jax.Array, each: Iterable[jax.Array], fstar0: float, odds: 
         Transition scale.
     odds : iterable of D float
         Prior odds of a line in each detector.
+    xp : module
+        jax.numpy or numpy, as the arrays are.
     """
     odds = tuple(odds)
-    noise = jnp.full_like(twoF, fstar0)
+    noise = xp.full_like(twoF, fstar0)
     lines = (0.5 * x + (math.log(o) if o > 0 else -math.inf) for x, o in zip(each, odds, strict=True))
-    others = reduce(jnp.logaddexp, lines, noise) - math.log1p(sum(odds))
+    others = reduce(xp.logaddexp, lines, noise) - math.log1p(sum(odds))
     return (0.5 * twoF - others) / math.log(10)

@@ -72,7 +72,7 @@ def _check_same_search(tables: Sequence[AnyTable]) -> int:
     for i, table in enumerate(tables):
         meta = table.meta
         found = [differences(first["identity"], meta["identity"], MAY_DIFFER)]
-        found += [f"{name} ({first[name]}, {meta[name]})" for name in DECIDE if meta[name] != first[name]]
+        found += [f"{x} ({first.get(x)}, {meta.get(x)})" for x in DECIDE if meta.get(x) != first.get(x)]
         if meta["unit"][1] != first["unit"][1]:
             found = [f"the number of units ({first['unit'][1]}, {meta['unit'][1]})"]
         if table.colnames != tables[0].colnames:

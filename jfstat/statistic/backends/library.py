@@ -106,7 +106,7 @@ class Library:
             own_kept &= kept[template[:, None], odd[:, None], entries] > -jnp.inf
         value = jnp.where(own_kept, two_f(fa, fb, own), -jnp.inf)
         best = largest_of_rows(value, template[:, None], number, keep)
-        return Loudest(*best, histogram_of(values.reshape(-1, row)), largest_of_sections(layout, kept))
+        return Loudest(*best, histogram_of(values.reshape(-1, row)), largest_of_sections(layout, values))
 
     def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
         """The largest 2F over the band of each template, (B,) float32."""
