@@ -224,8 +224,14 @@ def test_refine_climbs_from_a_search_and_writes_it(directory, tmp_path, capsys):
     jfstat.write_candidates(table, found)
     files = f"--DataFiles={directory / '*.sft'}"
     assert main(["refine", files, f"--candidates={found}", f"--outputFstat={out}"]) == 0
+    assert "5 candidate(s), merged to 4 by their peaks, in" in capsys.readouterr().out
+    merged = read_candidates(out)
+    assert sorted(merged["n_merged"]) == [1, 1, 1, 2]
+    assert merged["message"][int(np.argmax(merged["n_merged"]))] == "converged"
+    assert main(["refine", files, f"--candidates={found}", f"--outputFstat={out}", "--keepAll"]) == 0
     printed = capsys.readouterr().out
-    assert "of 5 candidate(s) converged" in printed
+    assert "fitted freq, f1dot, alpha, delta; held f2dot, asini, period, tp, ecc, argp" in printed
+    assert re.search(r"5 candidate\(s\) in [\d.]+ s; [23] row\(s\) converged", printed)
     assert re.search(r"alpha +1\.\d+ \+- 0\.\d+ rad", printed)
     refined = read_candidates(out)
     assert refined.meta["parameters"] == ["freq", "f1dot", "alpha", "delta"]

@@ -15,6 +15,7 @@ import jfstat
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.followup.candidates import usual_names
+from jfstat.followup.distinct import distinct
 from jfstat.followup.follow import peak_shares
 from jfstat.followup.results import Rivals, ending
 from jfstat.maths.ball import ball_points
@@ -360,6 +361,21 @@ def targeted(case):
     found = jfstat.search(case.data, bank, top=3, progress=False, fstar0=2.0, olgx=[0.3, 0.4])
     found["name"] = ["a", "b", "c"]
     return found, jfstat.refine(case.data, found, progress=False)
+
+
+def test_candidates_on_one_peak_merge(case, refined, targeted):
+    found, _ = targeted
+    merged = jfstat.refine(case.data, found, merge=True, progress=False)
+    assert len(merged) == 1 and merged["n_merged"][0] == 3
+    table = distinct(refined)
+    best = int(np.argmax(refined["twoF"][:6]))
+    assert table["n_merged"][0] == 6 and table["twoF"][0] == refined["twoF"][best]
+    assert list(table["message"][1:]) == list(refined["message"][6:])  # each of the bad ones has its row
+    seam = refined[:2].copy()
+    seam["alpha"] = [1e-7, 2 * np.pi - 1e-7] * u.rad
+    assert len(distinct(seam)) == 1
+    seam["alpha"] = [1.0, 1.0 + 3 * plain(seam["alpha_error"])[0]] * u.rad
+    assert len(distinct(seam)) == 2
 
 
 def test_what_the_search_held_stays(case, targeted):

@@ -18,6 +18,7 @@ from jfstat.commandline.options import add_preparation, ephemeris, noise_floors,
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.prepare import prepare
 from jfstat.followup.candidates import NEEDED, SearchedWith, impossible, usual_names
+from jfstat.followup.distinct import distinct
 from jfstat.followup.refine import refine
 from jfstat.geometry.doppler import doppler_speed, drift_range
 from jfstat.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS, is_parameter, spin_order, unit
@@ -104,6 +105,11 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="climb from wherever 2F is highest within 32 frequency bins, for uncertain starts (default: next to each)",
     )
+    fit.add_argument(
+        "--keepAll",
+        action="store_true",
+        help="keep a row for each candidate (default: of those that end on one peak, the row with the highest 2F)",
+    )
     out = parser.add_argument_group("output")
     out.add_argument(
         "--outputFstat",
@@ -136,10 +142,14 @@ def run(arguments: argparse.Namespace) -> None:
     began = time.perf_counter()
     refined: Any = _refine_by_bands(arguments, found, options)
     elapsed = time.perf_counter() - began
+    n_candidates = len(refined)
+    if not arguments.keepAll:
+        refined = distinct(refined)
     converged = np.asarray(refined["converged"])
     held = [name for name in refined.colnames if is_parameter(name) and name not in refined.meta["parameters"]]
     print(f"fitted {', '.join(refined.meta['parameters'])}; held {', '.join(held) or 'nothing'}")
-    print(f"{int(np.sum(converged))} of {len(refined)} candidate(s) converged in {elapsed:.1f} s")
+    merged = "" if arguments.keepAll else f", merged to {len(refined)} by their peaks,"
+    print(f"{n_candidates} candidate(s){merged} in {elapsed:.1f} s; {int(np.sum(converged))} row(s) converged")
     numberless = [re.sub(r"(?<![\w-])-?\d[-+.e\d]*(?!F)", "...", message) for message in refined["message"]]
     for message, count in Counter(numberless).most_common():
         print(f"  {count:6d} {message}")

@@ -14,6 +14,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrow_plan
 from jfstat.followup.batches import Batch, batches, climbing_for, compressed_together, reaches, too_many_nodes
 from jfstat.followup.candidates import Candidates, SearchedWith, misfits, read_rows, usual_names
+from jfstat.followup.distinct import distinct
 from jfstat.followup.follow import Peak, focus, follow
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.results import CELLS, ENDINGS, Results, Rivals, ending, results_table
@@ -50,6 +51,7 @@ def refine(
     bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None = None,
     starts: int | None = None,
     wide: bool = False,
+    merge: bool = False,
     reftime: TimeLike | None = None,
     progress: bool = True,
 ) -> QTable:
@@ -88,6 +90,9 @@ def refine(
         than next to the candidate, and to look around again from where a climb went far. For uncertain starts: with a
         wrong sky position, the highest 2F of a signal is first shifted in frequency, by 1e-4 of it for each radian. A
         louder signal nearby takes the place of a weak one.
+    merge : bool
+        Whether to return one row for each peak instead of one for each candidate: of those that ended on one peak the
+        row with the highest 2F, and ``n_merged``, their number; see `distinct.distinct`.
     reftime : float, str, Time or GPSTime, optional
         GPS time at which frequencies hold, if `found` does not say; by default that of the data.
     progress : bool
@@ -96,7 +101,7 @@ def refine(
     Returns
     -------
     QTable
-        A row for each candidate, in the same order. Columns:
+        A row for each candidate, in the same order, unless merged. Columns:
 
         - the refined parameters, and ``<name>_error`` of those that were fitted, one sigma, NaN where there is none;
         - ``twoF`` and ``twoF_H1``, ... at the peak (`fstat` on narrow data: right to 1e-6), with several detectors
@@ -154,7 +159,8 @@ def refine(
         advance(int(np.sum(results.open)))
     for row in np.flatnonzero(results.open & ~results.converged):
         results.close(row, ENDINGS[LEFT])
-    return results_table(data, found, candidates, results, names, searched)
+    table = results_table(data, found, candidates, results, names, searched)
+    return distinct(table) if merge else table
 
 
 def _default_trials(p: int) -> int:

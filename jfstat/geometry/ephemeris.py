@@ -7,6 +7,7 @@ import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ import numpy as np
 if TYPE_CHECKING:
     from scipy.interpolate import BPoly
 
+YEARS = "00-40"
+"""In the names of installed files."""
 EphemerisLike = str | os.PathLike | Sequence[str | os.PathLike]
 """Name of an ephemeris, or the files of Earth and Sun."""
 
@@ -50,14 +53,14 @@ def ephemeris_files(ephemeris: EphemerisLike) -> tuple[str, Path, Path]:
         If the name is unknown.
     """
     if isinstance(ephemeris, str):
-        from solar_system_ephemerides.paths import JPLDE, body_ephemeris_path
-
-        if ephemeris.upper() not in JPLDE:
-            raise ValueError(
-                f"ephemeris {ephemeris!r} is unknown: use one of {', '.join(JPLDE)}, or (earth_file, sun_file)."
-            )
+        folder, known = _installed()
         name = ephemeris.upper()
-        return name, Path(body_ephemeris_path("earth", name)), Path(body_ephemeris_path("sun", name))
+        if name not in known:
+            raise ValueError(
+                f"ephemeris {ephemeris!r} is unknown: use one of {', '.join(known)}, or (earth_file, sun_file)."
+            )
+        earth, sun = (folder / body / f"{body}{YEARS}-{name}.dat.gz" for body in ("earth", "sun"))
+        return name, earth, sun
     try:
         earth, sun = (Path(os.fspath(p)) for p in ephemeris)  # type: ignore[union-attr]
     except (TypeError, ValueError):
@@ -66,6 +69,16 @@ def ephemeris_files(ephemeris: EphemerisLike) -> tuple[str, Path, Path]:
         if not path.is_file():
             raise FileNotFoundError(f"ephemeris file {path} does not exist: give (earth_file, sun_file).")
     return f"{earth.name} {sun.name}", earth, sun
+
+
+def _installed() -> tuple[Path, list[str]]:
+    """Folder of the files of ``solar_system_ephemerides``, whose import takes 0.5 s, and the names that are there."""
+    spec = find_spec("solar_system_ephemerides")
+    if spec is None or not spec.submodule_search_locations:
+        raise ValueError("ephemeris names need the package solar_system_ephemerides: install it, or give two files.")
+    folder = Path(spec.submodule_search_locations[0]) / "ephemerides"
+    files = sorted((folder / "earth").glob(f"earth{YEARS}-DE*.dat.gz"))
+    return folder, [path.name.removesuffix(".dat.gz").rpartition("-")[2] for path in files]
 
 
 def _read_body(path: Path, start: float, end: float, epoch: int) -> BPoly:
@@ -86,9 +99,12 @@ def _read_body(path: Path, start: float, end: float, epoch: int) -> BPoly:
     content = path.read_bytes()
     try:
         content = gzip.decompress(content) if path.suffix == ".gz" else content
-        lines = [line for line in content.splitlines() if line.strip() and not line.lstrip().startswith(b"#")]
-        first, step, count = (float(word) for word in lines[0].split())
-        rows = lines[1:]
+        lines = content.splitlines()
+        header = next(i for i, line in enumerate(lines) if line.strip() and not line.lstrip().startswith(b"#"))
+        first, step, count = (float(word) for word in lines[header].split())
+        rows = lines[header + 1 :]
+        if len(rows) != int(count):  # comments or blank lines among them
+            rows = [line for line in rows if line.strip() and not line.lstrip().startswith(b"#")]
         if step <= 0 or len(rows) != int(count):
             raise ValueError("its header does not fit its rows")
         low = int(np.floor((start - first) / step))
@@ -97,7 +113,7 @@ def _read_body(path: Path, start: float, end: float, epoch: int) -> BPoly:
         table = np.array([row.split() for row in rows[low : high + 1]], dtype=float) if covered else np.empty((0, 10))
         if table.shape[1:] != (10,) or not np.isfinite(table).all():
             raise ValueError("a row does not hold ten finite numbers")
-    except (OSError, EOFError, ValueError, IndexError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, IndexError, StopIteration, zlib.error) as error:
         raise ValueError(f"{path} is not an ephemeris file in LALSuite's format: {error}.") from None
     if not covered:
         raise ValueError(

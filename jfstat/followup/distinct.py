@@ -1,0 +1,60 @@
+"""Which refined candidates ended on one peak."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jfstat.candidates.tables import AnyTable, Meta
+from jfstat.parameters import unit
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+SAME_PEAK = 0.1
+"""Square of the distance in standard deviations up to which two ends are one peak."""
+
+
+def distinct(refined: QTable) -> QTable:
+    """One row for each peak of a table from `refine`: of the candidates that ended on it, the one with the highest 2F.
+
+    Two candidates ended on one peak if both converged and their parameters differ by less than a third of the standard
+    deviation of the louder one, in every direction. Candidates that did not converge, and those without errors, stay.
+
+    Parameters
+    ----------
+    refined : QTable
+        From `refine`.
+
+    Returns
+    -------
+    QTable
+        The rows that stay, in their order, with the column ``n_merged``, the number of candidates that ended there.
+    """
+    meta: Meta = refined.meta or {}
+    names = meta["parameters"]
+    place = np.column_stack([_plain(refined, name) for name in names])
+    covariance, twoF = np.asarray(refined["covariance"]), np.asarray(refined["twoF"])
+    converged = np.asarray(refined["converged"]) & np.isfinite(covariance).all(axis=(1, 2))
+    first = np.arange(len(refined))
+    waiting = [row for row in np.argsort(-twoF, kind="stable") if converged[row]]
+    while waiting:
+        leader, *rest = waiting
+        off = place[rest] - place[leader]
+        if "alpha" in names:
+            i = names.index("alpha")
+            off[:, i] = np.mod(off[:, i] + np.pi, 2 * np.pi) - np.pi
+        scale = np.sqrt(np.diagonal(covariance[leader]))
+        inverse = np.linalg.pinv(covariance[leader] / np.outer(scale, scale), hermitian=True)
+        same = np.einsum("ki,ij,kj->k", off / scale, inverse, off / scale) < SAME_PEAK
+        first[np.asarray(rest, int)[same]] = leader
+        waiting = [row for row, own in zip(rest, same, strict=True) if not own]
+    table: Any = refined[first == np.arange(len(refined))]
+    table["n_merged"] = np.bincount(first, minlength=len(refined))[first == np.arange(len(refined))]
+    return table
+
+
+def _plain(table: AnyTable, name: str) -> np.ndarray:
+    column = table[name]
+    return np.asarray(column.to_value(unit(name)) if hasattr(column, "to_value") and unit(name) else column, float)
