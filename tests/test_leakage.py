@@ -56,6 +56,7 @@ def test_leakage_is_one_minus_the_mismatch(observed, orbit, amplitude):
     np.testing.assert_allclose(shown[0], exact, atol=0.01 if orbit is None else 0.07)
 
 
+@pytest.mark.slow
 def test_of_many_sfts_a_part_is_enough():
     observed = jfstat.observation(["H1", "L1"], START, 60 * DAY, sqrt_sx=4e-24, reftime=START)
     sampling = Sampling.of(observed)
@@ -114,12 +115,12 @@ def test_neighbours_in_other_orbits_join_and_noise_stays(observed):
     np.testing.assert_array_equal(explained(quiet, metric, Sampling.of(observed), START, first, 1e9), first)
 
 
-@pytest.mark.parametrize("members", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("members", [1, 3, 8])
 def test_thin_clusters_invent_no_signals(observed, members):
     """A cluster of a few templates says little about where the signal is: an unrelated candidate stays."""
     metric = flat_metric(observed, 1, observed.reftime, 100.1)
     sampling, rng = Sampling.of(observed), np.random.default_rng(members)
-    for seed in range(10):
+    for seed in range(4):
         coordinates = jfstat.whiten(observed, SIGNAL)
         x = rng.normal(size=(members, 4))
         x *= 0.5 * rng.uniform(size=(members, 1)) / np.linalg.norm(x, axis=1, keepdims=True)
@@ -174,12 +175,13 @@ def with_line():
 
 def test_a_cut_by_the_line_robust_statistic_keeps_exactly_what_it_should(with_line):
     data, _ = with_line
-    alpha, delta = np.meshgrid([0.2, 1.1, 2.0, 4.4], [-0.6, 0.35])
-    bank = jfstat.Doppler(alpha.ravel(), delta.ravel(), np.tile([50.0, -3e-10], (8, 1)), START)
-    everything = jfstat.search(data, bank, top=None, threshold=6.0, fstar0=1.0, progress=False)
-    for share in ({}, {"batch_size": 3}, {"unit": (1, 1)}):
+    bank = jfstat.Doppler(
+        np.array([0.2, 1.1, 4.4]), np.array([-0.6, 0.35, 0.35]), np.tile([50.0, -3e-10], (3, 1)), START
+    )
+    everything = jfstat.search(data, bank, top=None, threshold=10.0, fstar0=1.0, progress=False)
+    for share in ({}, {"batch_size": 2}):
         cut = jfstat.search(
-            data, bank, top=None, threshold=6.0, bsgl_threshold=0.5, fstar0=1.0, progress=False, **share
+            data, bank, top=None, threshold=10.0, bsgl_threshold=0.5, fstar0=1.0, progress=False, **share
         )
         wanted = everything[everything["log10BSGL"] >= 0.5]
         near = abs(everything["log10BSGL"] - 0.5) < 1e-3  # rounding decides on these

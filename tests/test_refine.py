@@ -358,7 +358,8 @@ def targeted(case):
     fdots = case.doppler.fkdot[1] + jnp.array([-1e-11, 0.0, 1e-11])
     point = case.doppler
     bank = jfstat.template_bank(point.alpha, point.delta, list(np.asarray(fdots)), reftime=point.reftime)
-    found = jfstat.search(case.data, bank, top=3, progress=False, fstar0=2.0, olgx=[0.3, 0.4])
+    bounds = {"f1dot": (float(point.fkdot[1]) - 5e-12, 0.0)}  # the first template lies outside
+    found = jfstat.search(case.data, bank, top=3, progress=False, fstar0=2.0, olgx=[0.3, 0.4], bounds=bounds)
     found["name"] = ["a", "b", "c"]
     return found, jfstat.refine(case.data, found, progress=False)
 
@@ -384,6 +385,9 @@ def test_what_the_search_held_stays(case, targeted):
     assert np.ptp(plain(refined["alpha"])) == np.ptp(plain(refined["delta"])) == 0
     assert plain(refined["alpha"])[0] == case.doppler.alpha and plain(refined["delta"])[0] == case.doppler.delta
     assert "alpha_error" not in refined.colnames
+    assert list(found["outside"]) == list(found["template"] == 0)
+    low = found.meta["bounds"]["f1dot"][0]
+    np.testing.assert_array_equal(refined["outside"], plain(refined["f1dot"]) < low)
     assert refined["converged"].all() and refined.meta["n_twoF"] == found.meta["n_twoF"]
     assert np.ptp(plain(refined["freq"])) < 1e-9
     assert abs(plain(refined["freq"])[0] - case.doppler.fkdot[0]) < 5 * plain(refined["freq_error"])[0] < 2e-6

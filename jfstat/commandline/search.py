@@ -36,7 +36,7 @@ from jfstat.searching.session.processes import first_does, is_first
 from jfstat.statistic.backends.choice import NAMES
 
 if TYPE_CHECKING:
-    from jfstat.commandline.options import Subparsers
+    from jfstat.commandline.options import OptionGroup, Subparsers
 
 
 @option_type("a unit of work: give 3/64 for the third of 64")
@@ -73,7 +73,13 @@ def add_parser(subparsers: Subparsers) -> None:
         help="reference time of frequency and spin-down in the SSB, GPS s or UTC (default: data start)",
     )
     add_templates(bank)
-    out = parser.add_argument_group("output")
+    _add_output(parser.add_argument_group("output"))
+    _add_work(parser.add_argument_group("the work and its division"))
+    parser.set_defaults(run=run)
+
+
+def _add_output(out: OptionGroup) -> None:
+    """Add the options for what is kept, and how it is sorted and written."""
     out.add_argument(
         "--outputFstat",
         metavar="FILE",
@@ -90,7 +96,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "--cluster",
         type=number,
         metavar="M",
-        help="keep only the loudest of candidates within this mismatch of it by the metric, no unit, such as 1",
+        help="keep only the loudest of candidates within this mismatch of it by the metric, no unit, such as 1, and of "
+        "those that one signal explains",
     )
     out.add_argument(
         "--Fstar0", type=number, default=0.0, metavar="F", help="log10BSGL: the transition scale, no unit (default 0)"
@@ -116,7 +123,10 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="leave out what is computed for each candidate apart: each detector's own 2F, log10BSGL, amplitudes",
     )
-    work = parser.add_argument_group("the work and its division")
+
+
+def _add_work(work: OptionGroup) -> None:
+    """Add the options for the division of the work, and for stopping and going on."""
     work.add_argument(
         "--countTemplates",
         action="store_true",
@@ -149,7 +159,6 @@ def add_parser(subparsers: Subparsers) -> None:
     work.add_argument("--coordinator", metavar="HOST:PORT", help="address of the first process")
     work.add_argument("--numProcesses", type=int, metavar="N", help="number of processes")
     work.add_argument("--processId", type=int, metavar="I", help="which of them this is, from 0")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
