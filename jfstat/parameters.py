@@ -24,6 +24,8 @@ ORBIT_REQUIRED = ("asini", "period", "tp")
 """Fields that every orbit must be given; the others are zero by default."""
 AMPLITUDE_FIELDS = ("h0", "cosi", "psi", "phi0")
 """Fields of an Amplitude apart from its errors, all scalars of a signal."""
+AMPLITUDE_COLUMNS = (*AMPLITUDE_FIELDS, *(f"{name}_error" for name in AMPLITUDE_FIELDS))
+"""Columns of a table for an estimated amplitude: the parameters and their errors."""
 USUALLY_FIXED = ("ecc", "argp")
 """Parameters that a follow-up fits only on request: at small eccentricities they are degenerate with ``tp``."""
 UNITS = {"alpha": "rad", "delta": "rad", "asini": "s", "period": "s", "tp": "s", "argp": "rad"}

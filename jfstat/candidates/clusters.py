@@ -131,13 +131,14 @@ def explained(
     points = points_from({name: x for name, x in columns.items() if is_parameter(name)}, None)
     waiting = np.unique(leader)
     loud = false_alarm(twoF, n_twoF) < LOUD
+    moves, few = _moves(columns), sampling.few
     for _ in range(MOST_SIGNALS):
         if len(waiting) < 2 or not loud[waiting[0]]:
             break
         first, waiting = waiting[0], waiting[1:]
         amplitude = _amplitude(columns, first)
         members = np.flatnonzero(leader == first)[:MOST_MEMBERS]
-        signal, rho2 = _fitted(columns, metric, sampling, reftime, points, members, amplitude)
+        signal, rho2 = _fitted(_rows(points, members), twoF[members], moves, metric, few, reftime, amplitude)
         left = rho2 * leaked(sampling, reftime, signal, _rows(points, waiting), amplitude)[0]
         side_lobe = (left >= SHARE * (twoF[waiting] - 4)) & (np.sqrt(twoF[waiting]) <= np.sqrt(4 + left) + SIGMAS)
         if "log10BSGL" in columns and columns["log10BSGL"][first] < 0:  # a line explains no signal
@@ -148,26 +149,24 @@ def explained(
 
 
 def _fitted(
-    columns: Mapping[str, np.ndarray],
+    own: Doppler,
+    twoF: np.ndarray,
+    moves: np.ndarray,
     metric: np.ndarray,
-    sampling: Sampling,
+    few: Sampling,
     reftime: TimeLike,
-    points: Doppler,
-    members: np.ndarray,
     amplitude: Amplitude | None,
 ) -> tuple[Doppler, float]:
     """The signal that explains best the 2F of a cluster, a stack of one, and its rho^2.
 
-    Clusters with too few members to tell where the signal is have it at their leader.
+    Clusters with too few members to tell where the signal is have it at their leader, the first.
     """
-    twoF = np.asarray(columns["twoF"], np.float64)[members]
-    own, signal, rho2 = _rows(points, members), _rows(points, members[:1]), twoF[0] - 4
-    moves = _moves(columns)
-    if len(members) < np.count_nonzero(moves) + 2 or not np.any(moves):
+    signal, rho2 = _rows(own, np.arange(1)), twoF[0] - 4
+    if len(twoF) < np.count_nonzero(moves) + 2 or not np.any(moves):
         return signal, rho2
     for radius in RADII:
         trials = _around(signal, metric, radius, moves)
-        shown = leaked(sampling.few, reftime, trials, own, amplitude)
+        shown = leaked(few, reftime, trials, own, amplitude)
         fitted = shown @ (twoF - 4) / np.maximum(np.sum(shown**2, axis=1), 1e-12)
         fitted = np.clip(fitted, 0.0, (np.sqrt(twoF[0]) + 2) ** 2)
         off = np.sqrt(twoF) - np.sqrt(4 + fitted[:, None] * shown)

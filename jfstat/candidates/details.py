@@ -12,7 +12,7 @@ import numpy as np
 from jfstat.candidates.linerobust import checked_odds, log10_bsgl
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import NarrowPlan, narrow_plan, narrowed, usual_reach
-from jfstat.parameters import AMPLITUDE_FIELDS
+from jfstat.parameters import AMPLITUDE_COLUMNS
 from jfstat.reproducible import ONE_THREAD
 from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of
 from jfstat.templates import Doppler
@@ -107,7 +107,7 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
     """
     names = [f"twoF_{name}" for name in data.detectors]
     if amplitudes:
-        names += [*AMPLITUDE_FIELDS, *(f"{name}_error" for name in AMPLITUDE_FIELDS)]
+        names += AMPLITUDE_COLUMNS
     k, own = len(found.alpha), data.for_one_template
     values = np.empty((k, len(names)))
     for start in range(0, k, UNDER_WAY):
@@ -134,6 +134,4 @@ def _values(data: FstatData, point: Doppler, reach: float, plan: NarrowPlan, amp
     if not amplitudes:
         return per_detector
     # the same sums over the data: compiled together, they are computed once
-    estimate = estimate_amplitude_of(own, point)
-    both = [getattr(part, name) for part in (estimate.amplitude, estimate.errors) for name in AMPLITUDE_FIELDS]
-    return jnp.concatenate([per_detector, jnp.stack(both)])
+    return jnp.concatenate([per_detector, estimate_amplitude_of(own, point).columns])

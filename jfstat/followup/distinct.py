@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jfstat.candidates.tables import AnyTable, Meta
-from jfstat.parameters import unit
+from jfstat.candidates.tables import Meta, plain_column
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -34,7 +33,7 @@ def distinct(refined: QTable) -> QTable:
     """
     meta: Meta = refined.meta or {}
     names = meta["parameters"]
-    place = np.column_stack([_plain(refined, name) for name in names])
+    place = np.column_stack([plain_column(refined, name) for name in names])
     covariance, twoF = np.asarray(refined["covariance"]), np.asarray(refined["twoF"])
     converged = np.asarray(refined["converged"]) & np.isfinite(covariance).all(axis=(1, 2))
     first = np.arange(len(refined))
@@ -53,8 +52,3 @@ def distinct(refined: QTable) -> QTable:
     table: Any = refined[first == np.arange(len(refined))]
     table["n_merged"] = np.bincount(first, minlength=len(refined))[first == np.arange(len(refined))]
     return table
-
-
-def _plain(table: AnyTable, name: str) -> np.ndarray:
-    column = table[name]
-    return np.asarray(column.to_value(unit(name)) if hasattr(column, "to_value") and unit(name) else column, float)

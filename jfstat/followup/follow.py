@@ -20,7 +20,7 @@ from jfstat.maths.newton import CONVERGED, Limits, Maximum, free_steps, held, ma
 from jfstat.metrics.coordinates import Coordinates, whitened
 from jfstat.parameters import physical, values
 from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of, shifted_twoF, twoF_of
-from jfstat.templates import Amplitude, Doppler
+from jfstat.templates import Doppler
 
 Element = TypeVar("Element")
 Result = TypeVar("Result")
@@ -58,8 +58,8 @@ class Peak(NamedTuple):
         Which limits stopped the climb.
     tried : () int32
         Trial points within the data's reach and the limits, and surroundings if these are tried too.
-    amplitude, amplitude_errors : Amplitude
-        Estimated there.
+    amplitude : (8,) float64
+        Estimated there, with errors; see `AmplitudeEstimate.columns`.
     other_freq, other_twoF : () float64
         Frequency of the highest 2F of the surroundings apart from this peak, Hz, and its value there, right to some per
         cent; -inf if the frequency is fixed.
@@ -76,8 +76,7 @@ class Peak(NamedTuple):
     status: jax.Array
     at_limit: jax.Array
     tried: jax.Array
-    amplitude: Amplitude
-    amplitude_errors: Amplitude
+    amplitude: jax.Array
     other_freq: jax.Array
     other_twoF: jax.Array
 
@@ -187,7 +186,7 @@ def _climb(
     covariances = jax.vmap(lambda at: _peak_covariance(coordinates, at, limits, at_limits(at)))(climbs)
     shares = peak_shares(climbs)
     point = coordinates.point(end.x)
-    found, estimate = fstat_of(near, point), estimate_amplitude_of(near, point)
+    found = fstat_of(near, point)
     elsewhere = jnp.where(jnp.sum((around.x - end.x) ** 2, axis=1) > OWN**2, around.twoF, -jnp.inf)
     best = jnp.argmax(elsewhere) if elsewhere.size else None
     return Peak(
@@ -202,8 +201,7 @@ def _climb(
         status=end.status,
         at_limit=at_limits(end),
         tried=tried,
-        amplitude=estimate.amplitude,
-        amplitude_errors=estimate.errors,
+        amplitude=estimate_amplitude_of(near, point).columns,
         other_freq=point.fkdot[0] if best is None else coordinates.point(around.x[best]).fkdot[0],
         other_twoF=jnp.asarray(-jnp.inf) if best is None else elsewhere[best],
     )

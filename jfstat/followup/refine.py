@@ -20,7 +20,7 @@ from jfstat.followup.free import FreeParameters
 from jfstat.followup.results import CELLS, ENDINGS, Results, Rivals, ending, results_table
 from jfstat.maths.ball import ball_points
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
-from jfstat.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS, check_parameters, in_usual_order, with_fields
+from jfstat.parameters import ORBIT_FIELDS, check_parameters, in_usual_order, with_fields
 from jfstat.searching.session.progress import progress_bar
 from jfstat.templates import Doppler
 
@@ -226,8 +226,7 @@ def _follow_batch(data: FstatData, results: Results, batch: Batch, free: FreePar
     kept = rows[known]
     results.twoF[kept] = peaks.twoF[known]
     results.twoF_per_detector[kept] = peaks.twoF_per_detector[known]
-    estimates = [getattr(x, name) for x in (peaks.amplitude, peaks.amplitude_errors) for name in AMPLITUDE_FIELDS]
-    results.amplitudes[kept] = np.stack(estimates, axis=-1)[known]
+    results.amplitudes[kept] = peaks.amplitude[known]
     results.covariance[np.ix_(kept, places, places)] = peaks.covariance[known]
     results.moved[kept] += peaks.moved[known]
     results.points = _moved(results.points, kept, peaks.point, np.asarray(known))

@@ -15,7 +15,7 @@ from jfstat.candidates.tables import AnyTable, in_units
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.candidates import Candidates, SearchedWith
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
-from jfstat.parameters import AMPLITUDE_FIELDS, all_parameters, values
+from jfstat.parameters import AMPLITUDE_COLUMNS, AMPLITUDE_FIELDS, all_parameters, values
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Results:
             peak_probability=np.full(n, np.nan),
             moved=np.zeros(n),
             twoF_per_detector=np.full((n, n_detectors), np.nan),
-            amplitudes=np.full((n, 2 * len(AMPLITUDE_FIELDS)), np.nan),
+            amplitudes=np.full((n, len(AMPLITUDE_COLUMNS)), np.nan),
             steps=np.zeros(n, int),
             tried=np.zeros(n, int),
             converged=np.zeros(n, bool),
@@ -184,8 +184,7 @@ def results_table(
     columns |= {f"twoF_{name}": results.twoF_per_detector[:, d] for d, name in enumerate(data.detectors)}
     if len(data.detectors) > 1:
         columns["log10BSGL"] = log10_bsgl(results.twoF, results.twoF_per_detector, searched.fstar0, searched.olgx)
-    amplitudes = [*AMPLITUDE_FIELDS, *(f"{name}_error" for name in AMPLITUDE_FIELDS)]
-    columns |= dict(zip(amplitudes, results.amplitudes.T, strict=True))
+    columns |= dict(zip(AMPLITUDE_COLUMNS, results.amplitudes.T, strict=True))
     columns |= {"start_twoF": results.start_twoF, "noise_chance": results.noise_chance}
     columns |= {"peak_probability": results.peak_probability, "moved": results.moved}
     columns |= {"steps": results.steps, "converged": results.converged}

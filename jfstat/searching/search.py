@@ -146,9 +146,9 @@ def search(
         varied: the frequency and those that differ among templates), n_templates, n_twoF (the number of values of 2F
         that were computed), backend, batch_size, device_bytes (the memory needed on the device), fmin, fmax, dfreq
         (Hz), tsft (s), n_sfts and sqrt_sx (1/sqrt(Hz), harmonic mean over SFTs) of each detector, top, threshold,
-        cluster, bounds, Fstar0, oLGX, false_alarm (the probability that the loudest value in noise alone is as loud, an
-        upper bound because values are correlated), twoF_histogram (the number of values in bins of 2F that begin at
-        twoF_edges, the last of which has no upper end), and loudest_per_subband.
+        ranking, bsgl_threshold, cluster, bounds, Fstar0, oLGX, false_alarm (the probability that the loudest value in
+        noise alone is as loud, an upper bound because values are correlated), twoF_histogram (the number of values in
+        bins of 2F that begin at twoF_edges, the last of which has no upper end), and loudest_per_subband.
 
     Raises
     ------

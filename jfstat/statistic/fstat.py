@@ -19,6 +19,7 @@ from jfstat.data.checks import (
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
+from jfstat.parameters import AMPLITUDE_FIELDS
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
 from jfstat.statistic.bins import counts, covered_bins
 from jfstat.statistic.check import check_filters, check_series, nan_unless_fit
@@ -292,6 +293,11 @@ class AmplitudeEstimate:
     covariance: jax.Array
     canonical: jax.Array
     canonical_covariance: jax.Array
+
+    @property
+    def columns(self) -> jax.Array:
+        """The values of `parameters.AMPLITUDE_COLUMNS`, (8,) float64."""
+        return jnp.stack([getattr(x, name) for x in (self.amplitude, self.errors) for name in AMPLITUDE_FIELDS])
 
 
 def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> AmplitudeEstimate:
