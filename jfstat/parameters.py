@@ -20,16 +20,19 @@ Template = TypeVar("Template", bound="Doppler | Orbit | Amplitude")
 SKY = ("alpha", "delta")
 ORBIT_FIELDS = ("asini", "period", "tp", "ecc", "argp")
 """Fields of an Orbit, all scalars of a template."""
+MOTION_FIELDS = ("pmra", "pmdec")
+"""Proper motion of a Doppler, as pulsar catalogues name it: that in right ascension is times cos(delta)."""
 ORBIT_REQUIRED = ("asini", "period", "tp")
 """Fields that every orbit must be given; the others are zero by default."""
 AMPLITUDE_FIELDS = ("h0", "cosi", "psi", "phi0")
 """Fields of an Amplitude apart from its errors, all scalars of a signal."""
 AMPLITUDE_COLUMNS = (*AMPLITUDE_FIELDS, *(f"{name}_error" for name in AMPLITUDE_FIELDS))
 """Columns of a table for an estimated amplitude: the parameters and their errors."""
-USUALLY_FIXED = ("ecc", "argp")
-"""Parameters that a follow-up fits only on request: at small eccentricities they are degenerate with ``tp``."""
+USUALLY_FIXED = ("ecc", "argp", *MOTION_FIELDS)
+"""Parameters that a follow-up fits only on request: at small eccentricities ``ecc`` and ``argp`` are degenerate with
+``tp``, and a proper motion is known if there is one."""
 UNITS = {"alpha": "rad", "delta": "rad", "asini": "s", "period": "s", "tp": "s", "argp": "rad"}
-UNITS |= {"psi": "rad", "phi0": "rad"}
+UNITS |= {"psi": "rad", "phi0": "rad", "pmra": "rad / s", "pmdec": "rad / s"}
 """Units of the parameters that have one, apart from the frequency and its derivatives; see `unit`."""
 
 
@@ -97,17 +100,18 @@ def spin_names(names: Sequence[str]) -> list[str]:
 
 def is_parameter(name: str) -> bool:
     """Whether a column holds a parameter of templates."""
-    return spin_order(name) is not None or name in SKY or name in ORBIT_FIELDS
+    return spin_order(name) is not None or name in (*SKY, *MOTION_FIELDS, *ORBIT_FIELDS)
 
 
 def all_parameters(point: Doppler) -> tuple[str, ...]:
     """Every parameter of a template, in the order of a table's columns."""
     spins = tuple(spin_name(k) for k in range(point.fkdot.shape[-1]))
-    return (*spins, *SKY, *(() if point.orbit is None else ORBIT_FIELDS))
+    motion = () if point.motion is None else MOTION_FIELDS
+    return (*spins, *SKY, *motion, *(() if point.orbit is None else ORBIT_FIELDS))
 
 
 def usual_parameters(point: Doppler) -> tuple[str, ...]:
-    """The parameters that a follow-up fits by default: all except an orbit's ``ecc`` and ``argp``."""
+    """The parameters that a follow-up fits by default: all except ``ecc``, ``argp`` and a proper motion."""
     return tuple(name for name in all_parameters(point) if name not in USUALLY_FIXED)
 
 
@@ -144,6 +148,8 @@ def value(point: Doppler, name: str) -> jax.Array:
     k = spin_order(name)
     if k is not None:
         return point.fkdot[..., k]
+    if name in MOTION_FIELDS:
+        return point.motion[..., MOTION_FIELDS.index(name)]  # type: ignore[index]
     return getattr(point if name in SKY else point.orbit, name)
 
 
@@ -159,7 +165,7 @@ def columns(points: Doppler) -> dict[str, np.ndarray]:
 
 def replaced(point: Doppler, names: Sequence[str], x: jax.Array) -> Doppler:
     """The template with new values, (..., p), of some parameters; traceable, so nothing is checked."""
-    fields: dict[str, Any] = {"alpha": point.alpha, "delta": point.delta, "fkdot": point.fkdot}
+    fields: dict[str, Any] = {name: getattr(point, name) for name in (*SKY, "fkdot", "motion")}
     orbit: dict[str, jax.Array] = {}
     for i, name in enumerate(names):
         k = spin_order(name)
@@ -167,6 +173,8 @@ def replaced(point: Doppler, names: Sequence[str], x: jax.Array) -> Doppler:
             fields["fkdot"] = fields["fkdot"].at[..., k].set(x[..., i])
         elif name in SKY:
             fields[name] = x[..., i]
+        elif name in MOTION_FIELDS:
+            fields["motion"] = fields["motion"].at[..., MOTION_FIELDS.index(name)].set(x[..., i])
         else:
             orbit[name] = x[..., i]
     return with_fields(point, orbit=None if point.orbit is None else with_fields(point.orbit, **orbit), **fields)

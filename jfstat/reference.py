@@ -12,7 +12,7 @@ import numpy as np
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.antenna import harmonics
-from jfstat.geometry.barycenter import ssb_delay
+from jfstat.geometry.barycenter import Direction, ssb_delay
 from jfstat.geometry.orbit import emission_time
 from jfstat.maths.vectors import unit_vector
 from jfstat.parameters import with_fields
@@ -65,6 +65,17 @@ def antenna_integrals(data: FstatData, point: Doppler) -> np.ndarray:
     return np.array(rows)
 
 
+def _direction(point: Doppler, reference: float) -> Direction:
+    """The direction to a template; its proper motion by differences on the sphere."""
+    n = unit_vector(point.alpha, point.delta)
+    if point.motion is None:
+        return Direction(n, None, jnp.asarray(reference))
+    hours = 1e4
+    alpha = point.alpha + hours * point.motion[0] / jnp.cos(point.delta)
+    later = unit_vector(alpha, point.delta + hours * point.motion[1])
+    return Direction(n, (later - n) / hours, jnp.asarray(reference))
+
+
 def direct_fa_fb(data: FstatData, point: Doppler, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Fa and Fb of each detector at given frequencies and the template's other parameters, (D, n) complex128 each.
 
@@ -79,7 +90,7 @@ def direct_fa_fb(data: FstatData, point: Doppler, frequencies: np.ndarray) -> tu
         x = np.asarray(series, np.complex128)
         t = start + dt * np.arange(len(x))
         state = jax.tree.map(lambda leaf, d=d: leaf[d], observation.trajectory)(jnp.asarray(t))
-        tau = t + np.asarray(ssb_delay(state, unit_vector(point.alpha, point.delta)))
+        tau = t + np.asarray(ssb_delay(state, jnp.asarray(t), _direction(point, reference)))
         if point.orbit is not None:
             orbit = with_fields(point.orbit, tp=point.orbit.tp - epoch)
             tau = np.asarray(emission_time(orbit, jnp.asarray(tau)))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.constants import speed_of_light
 
-from jfstat.parameters import AMPLITUDE_FIELDS, LIMITS, ORBIT_FIELDS, speed_bound, spin_name, unit
+from jfstat.parameters import AMPLITUDE_FIELDS, LIMITS, MOTION_FIELDS, ORBIT_FIELDS, speed_bound, spin_name, unit
 from jfstat.times import GPSTime, TimeLike, gps_time
 from jfstat.validation import AngleLike, DurationLike, FrequencyLike, NumberLike, as_float64, precise
 
@@ -131,6 +131,9 @@ class Doppler:
         For a source in a binary.
     sky : SkyCoord, optional
         Instead of `alpha` and `delta`.
+    motion : (pmra, pmdec), optional
+        Proper motion: d(alpha)/dt cos(delta) and d(delta)/dt, rad/s, or Quantities such as ``5 * u.mas / u.yr``. With
+        it `alpha` and `delta` hold at `reftime`, as `fkdot` does. An array has the shape (..., 2).
 
     Every field may carry leading batch axes, for vmap; they are broadcast against each other.
 
@@ -147,6 +150,7 @@ class Doppler:
     fkdot: jax.Array
     reftime: GPSTime | None
     orbit: Orbit | None
+    motion: jax.Array | None
 
     def __init__(
         self,
@@ -157,6 +161,7 @@ class Doppler:
         orbit: Orbit | None = None,
         *,
         sky: SkyCoord | None = None,
+        motion: Sequence[NumberLike] | NumberLike | None = None,
     ):
         position: Any = alpha if hasattr(alpha, "icrs") else sky
         if position is not None:
@@ -174,9 +179,11 @@ class Doppler:
         alpha, delta = as_float64(alpha, "alpha", "rad"), as_float64(delta, "delta", "rad")
         reftime = None if reftime is None else gps_time(reftime, "reftime")
         times = [] if reftime is None else [reftime.seconds, reftime.nanoseconds]
-        values = stacked([alpha, delta, *columns, *times, *orbits], "a Doppler")
-        if orbit is not None and values[-1].shape != orbit.argp.shape:
-            orbit = Orbit(*values[-len(ORBIT_FIELDS) :])
+        motions = [] if motion is None else _motion(motion)
+        values = stacked([alpha, delta, *columns, *times, *orbits, *motions], "a Doppler")
+        if orbit is not None and values[0].shape != orbit.argp.shape:
+            first = len(values) - len(motions) - len(ORBIT_FIELDS)
+            orbit = Orbit(*values[first : first + len(ORBIT_FIELDS)])
         _set(
             self,
             alpha=values[0],
@@ -184,7 +191,10 @@ class Doppler:
             fkdot=fkdot if values[0].shape == fkdot.shape[:-1] else jnp.stack(values[2 : 2 + len(columns)], axis=-1),
             reftime=None if reftime is None else GPSTime(*values[2 + len(columns) : 4 + len(columns)]),
             orbit=orbit,
+            motion=None if motion is None else jnp.stack(values[-len(MOTION_FIELDS) :], axis=-1),
         )
+        if self.motion is not None:
+            _require(self.motion, "motion", np.isfinite, "finite", "give rad/s")
         _require_possible(self.delta, "delta")
         _require(self.alpha, "alpha", np.isfinite, "finite", "give it in rad")
         _require(self.fkdot, "fkdot", np.isfinite, "finite", "give Hz, Hz/s, ...")
@@ -272,6 +282,15 @@ def _spins(fkdot: Any) -> jax.Array:
     if fkdot.ndim == 0 or fkdot.shape[-1] == 0:
         raise ValueError("fkdot must be a sequence [f, f1dot, ...]: put a single frequency in brackets.")
     return fkdot
+
+
+def _motion(motion: Any) -> list[jax.Array]:
+    """The components of a proper motion, (...) float64 each, rad/s, from what a user gave."""
+    if not isinstance(motion, (list, tuple)) and np.ndim(motion) and np.shape(motion)[-1] == len(MOTION_FIELDS):
+        motion = [motion[..., i] for i in range(len(MOTION_FIELDS))]
+    if not isinstance(motion, (list, tuple)) or len(motion) != len(MOTION_FIELDS):
+        raise ValueError("motion must be (pmra, pmdec), the proper motion in rad/s or with units, or None.")
+    return [as_float64(x, name, unit(name)) for name, x in zip(MOTION_FIELDS, motion, strict=True)]
 
 
 def stacked(values: list[jax.Array], what: str) -> list[jax.Array]:

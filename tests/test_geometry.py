@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import jfstat
 from jfstat.geometry.antenna import harmonic_sum, harmonics, pattern_coefficients
-from jfstat.geometry.barycenter import detector_clock, shapiro_delay, ssb_delay
+from jfstat.geometry.barycenter import Direction, detector_clock, shapiro_delay, ssb_delay
 from jfstat.geometry.detectors import DETECTORS, get_detector
 from jfstat.geometry.ephemeris import load_ephemeris
 from jfstat.geometry.orbit import cubic_error, cubic_length, emission_time, orbit_delay, orbit_speed
@@ -135,8 +135,9 @@ def detector_times(trajectory):
 def test_detector_clock_inverts_the_delay_to_rounding(trajectory):
     t = detector_times(trajectory)
     for n in skies(trajectory):
-        delay, slope = jax.jvp(lambda t, n=n: ssb_delay(trajectory(t), n), (t,), (jnp.ones_like(t),))
-        back, rate = jax.jit(detector_clock)(trajectory, t + delay, n)
+        to = Direction(n, None, 0.0)
+        delay, slope = jax.jvp(lambda t, to=to: ssb_delay(trajectory(t), t, to), (t,), (jnp.ones_like(t),))
+        back, rate = jax.jit(detector_clock)(trajectory, t + delay, to)
         # arrival and result are rounded to 1.5e-11 each, above 131072 s
         np.testing.assert_allclose(back, t, rtol=0, atol=4e-11)
         np.testing.assert_allclose(rate, 1 / (1 + slope), rtol=0, atol=2e-12)
@@ -145,8 +146,9 @@ def test_detector_clock_inverts_the_delay_to_rounding(trajectory):
 
 
 @pytest.mark.parametrize("orbit", [None, jfstat.Orbit(1.2, 40000.0, EPOCH + 1000.25, 0.3, 0.7)])
-def test_a_sources_clock_inverts_its_delay_and_gives_its_slope(trajectory, orbit):
-    point = jfstat.Doppler(4.0, -0.3, [100.0], orbit=orbit)
+@pytest.mark.parametrize("motion", [None, (3e-11, -2e-11)])
+def test_a_sources_clock_inverts_its_delay_and_gives_its_slope(trajectory, orbit, motion):
+    point = jfstat.Doppler(4.0, -0.3, [100.0], orbit=orbit, motion=motion)
     seen = source(point, jnp.asarray(EPOCH), jnp.zeros(()), jnp.asarray(1e5))
     t = jnp.linspace(1000, 190000, 50)
     delay, slope = jax.jvp(lambda t: seen.delay(trajectory, t), (t,), (jnp.ones_like(t),))
@@ -159,7 +161,8 @@ def test_a_sources_clock_inverts_its_delay_and_gives_its_slope(trajectory, orbit
 @pytest.mark.parametrize("alpha", [4.0, 0.1])
 def test_derivatives_of_the_detector_clock_to_second_order(trajectory, alpha):
     def clock(x):
-        return jnp.stack(detector_clock(trajectory, 1e5 + x[2], unit_vector(x[0], x[1])))
+        to = Direction(unit_vector(x[0], x[1]), None, jnp.zeros(()))
+        return jnp.stack(detector_clock(trajectory, 1e5 + x[2], to))
 
     x = jnp.array([alpha, 0.3, -50000.0])
     first, second = jax.jit(jax.jacrev(clock)), jax.jit(jax.jacfwd(jax.jacrev(clock)))

@@ -9,7 +9,7 @@ import pytest
 from lalsuite_tools import ephemeris, gps_vector, lal, lalpulsar, random_sky, site, sky
 
 from jfstat.geometry.antenna import harmonics, pattern_coefficients
-from jfstat.geometry.barycenter import SUN_RADIUS, ssb_delay
+from jfstat.geometry.barycenter import SUN_RADIUS, Direction, ssb_delay
 from jfstat.geometry.detectors import DETECTORS, get_detector
 from jfstat.geometry.ephemeris import load_ephemeris
 from jfstat.geometry.orbit import emission_time, orbit_speed
@@ -70,7 +70,7 @@ def compare_delays(name, epoch, prefix, times, skies):
     rows = []
     for i, ((s, ns), direction) in enumerate(zip(times, skies, strict=True)):
         n = unit_vector(*jnp.asarray(direction))
-        ours = float(ssb_delay(jax.tree.map(lambda x, i=i: x[i], state), n))
+        ours = float(ssb_delay(jax.tree.map(lambda x, i=i: x[i], state), seconds[i], Direction(n, None, 0.0)))
         theirs, earth, gmst = lal_delay((epoch + s, ns), *direction, prefix, ephemeris(name))
         taylor = (earth - tables.earth(seconds[i])) @ np.asarray(n)
         turn = np.angle(np.exp(1j * (float(state.sidereal[i]) - gmst)))

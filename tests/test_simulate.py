@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jfstat
-from jfstat.geometry.barycenter import ssb_delay
+from jfstat.geometry.barycenter import Direction, ssb_delay
 from jfstat.geometry.detectors import get_detector
 from jfstat.geometry.ephemeris import load_ephemeris
 from jfstat.geometry.orbit import emission_time
@@ -40,7 +40,7 @@ def test_bins_equal_the_fourier_integral_of_the_strain(orbit, window):
     trajectory = detector_trajectory(get_detector("L1"), tables, -1000.0, 2000.0)
     t = np.arange(tsft * rate) / rate
     state = trajectory(t)
-    tau = t + np.asarray(ssb_delay(state, unit_vector(doppler.alpha, doppler.delta)))
+    tau = t + np.asarray(ssb_delay(state, t, Direction(unit_vector(doppler.alpha, doppler.delta), None, 0.0)))
     if orbit is not None:
         tau = np.asarray(emission_time(with_fields(orbit, tp=orbit.tp - epoch), tau))
     since = tau + epoch - doppler.reftime

@@ -211,8 +211,9 @@ def _around(signal: Doppler, metric: np.ndarray, radius: float, moves: np.ndarra
     steps = ball_points(len(own), TRIALS, radius) / np.sqrt(np.maximum(square, 1e-12)) @ axes.T * scale
     place = steps @ basis.T
     alpha, delta = angles(here + place[:, n_spins:])
-    orbit = None if signal.orbit is None else jax.tree.map(lambda x: np.repeat(x, TRIALS), signal.orbit)
-    return jax.tree.map(np.asarray, Doppler(alpha, delta, signal.fkdot + place[:, :n_spins], None, orbit))
+    orbit, motion = jax.tree.map(lambda x: np.repeat(x, TRIALS, axis=0), (signal.orbit, signal.motion))
+    points = Doppler(alpha, delta, signal.fkdot + place[:, :n_spins], None, orbit, motion=motion)
+    return jax.tree.map(np.asarray, points)
 
 
 def _whitened(points: np.ndarray, metric: np.ndarray) -> np.ndarray:

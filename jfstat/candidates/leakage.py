@@ -177,7 +177,7 @@ def _leaked(
     def seen(point: Doppler) -> tuple[jax.Array, jax.Array, jax.Array]:
         own = source(point, sampling.epoch, reference, middle)
         patterns = jax.vmap(lambda response, s: jnp.stack(own.patterns(response, s)))
-        frequency = (own.frequency + own.evolution[0]) * (1 + sampling.velocity @ own.direction)
+        frequency = (own.frequency + own.evolution[0]) * (1 + sampling.velocity @ own.direction.vector)
         return _phase(sampling, own), patterns(sampling.response, sampling.sidereal), frequency
 
     cycles, there, frequencies = jax.vmap(seen)(others)
@@ -194,6 +194,6 @@ def _leaked(
 
 def _phase(sampling: Sampling, own: Source) -> jax.Array:
     """Phase at the detectors, (D, K) cycles, without relativistic delays, which templates share closely enough."""
-    ssb = sampling.time + sampling.position @ own.direction
+    ssb = sampling.time + own.direction.along(sampling.position, sampling.time)
     emission = ssb - own.across_orbit(ssb)
     return own.frequency * (emission - own.middle) + own.spin_down_cycles(emission)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import jax
 import numpy as np
 
-from jfstat.parameters import ORBIT_FIELDS, ORBIT_REQUIRED, SKY, spin_names, spin_order, unit
+from jfstat.parameters import MOTION_FIELDS, ORBIT_FIELDS, ORBIT_REQUIRED, SKY, spin_names, spin_order, unit
 from jfstat.templates import Doppler, Orbit
 from jfstat.times import TimeLike
 
@@ -38,7 +38,8 @@ class AnyTable(Protocol):
 def parameter_columns(table: AnyTable, what: str = "table", required: Sequence[str] = SKY) -> dict[str, np.ndarray]:
     """The parameters of templates that a table holds, without units, (k,) float64 each.
 
-    Derivatives below the highest, and an orbit's ``ecc`` and ``argp``, are zero where their columns are missing.
+    Derivatives below the highest, an orbit's ``ecc`` and ``argp``, and one of two components of a proper motion are
+    zero where their columns are missing.
 
     Parameters
     ----------
@@ -54,6 +55,7 @@ def parameter_columns(table: AnyTable, what: str = "table", required: Sequence[s
         If a column is missing or has another unit.
     """
     orbital = [name for name in ORBIT_FIELDS if name in table.colnames]
+    moving = [name for name in MOTION_FIELDS if name in table.colnames]
     needed = [*required, *(ORBIT_REQUIRED if orbital else ())]
     missing = [name for name in needed if name not in table.colnames]
     if missing:
@@ -61,7 +63,8 @@ def parameter_columns(table: AnyTable, what: str = "table", required: Sequence[s
             f"{what} lacks the column {missing[0]!r}: candidates need {', '.join(required)}, and asini, period and tp "
             "if they have an orbit."
         )
-    names = [*spin_names(table.colnames), *SKY, *(ORBIT_FIELDS if orbital else ())]
+    names = [*spin_names(table.colnames), *SKY]
+    names += [*(MOTION_FIELDS if moving else ()), *(ORBIT_FIELDS if orbital else ())]
     return {name: plain_column(table, name) if name in table.colnames else np.zeros(len(table)) for name in names}
 
 
@@ -75,7 +78,9 @@ def points_from(columns: Mapping[str, np.ndarray], reftime: TimeLike | None) -> 
     """
     fkdot = np.stack([columns[name] for name in spin_names(tuple(columns))], axis=-1)
     orbit = Orbit(*(columns[name] for name in ORBIT_FIELDS)) if "asini" in columns else None
-    return jax.tree.map(np.asarray, Doppler(columns["alpha"], columns["delta"], fkdot, reftime, orbit))
+    motion = [columns[name] for name in MOTION_FIELDS] if MOTION_FIELDS[0] in columns else None
+    points = Doppler(columns["alpha"], columns["delta"], fkdot, reftime, orbit, motion=motion)
+    return jax.tree.map(np.asarray, points)
 
 
 def bank_from_table(table: AnyTable) -> Doppler:

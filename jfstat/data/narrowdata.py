@@ -110,6 +110,8 @@ class NarrowData:
         """Raise a ValueError if a template does not fit the data; traced values are not checked, see `fits`."""
         if (point.orbit is None) != (self.centre.orbit is None):
             raise ValueError("point and the centre of the narrow data must both have an orbit, or none: make others.")
+        if (point.motion is None) != (self.centre.motion is None):
+            raise ValueError("point and the centre of the narrow data must both have a motion, or none: make others.")
         if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((self, point))):
             return
         with jax.ensure_compile_time_eval():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -23,6 +24,31 @@ SUN_DEGREE = 3
 """Degree of the polynomials for the Sun; their error is 2e-10 light-seconds, or 4e-13 s of delay at the Sun's limb."""
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Direction:
+    """The direction to a source, which a proper motion changes.
+
+    Attributes
+    ----------
+    vector : (3,) float64
+        Unit vector at the time `since`, equatorial J2000 axes.
+    velocity : (3,) float64 or None
+        Its rate of change, 1/s; None without a proper motion.
+    since : () float64
+        s since the epoch.
+    """
+
+    vector: jax.Array
+    velocity: jax.Array | None
+    since: jax.Array
+
+    def along(self, position: jax.Array, t: jax.Array) -> jax.Array:
+        """Component of positions, (..., 3), towards the source at times `t`, (...)."""
+        fixed = position @ self.vector
+        return fixed if self.velocity is None else fixed + (position @ self.velocity) * (t - self.since)
+
+
 def shapiro_delay(along: jax.Array, distance2: jax.Array) -> jax.Array:
     """Shapiro delay in s (XLALBarycenter), to be subtracted; shaped like the arguments.
 
@@ -42,10 +68,13 @@ def shapiro_delay(along: jax.Array, distance2: jax.Array) -> jax.Array:
     return SHAPIRO * jnp.log(ASTRONOMICAL_UNIT / path) + through
 
 
-def ssb_delay(state: State, n: jax.Array) -> jax.Array:
-    """SSB time minus detector time in s: Roemer + Einstein - Shapiro (XLALBarycenter), shaped like the state."""
-    shapiro = shapiro_delay(state.sun @ n, jnp.sum(state.sun * state.sun, axis=-1))
-    return state.position @ n + state.einstein - shapiro
+def ssb_delay(state: State, t: jax.Array, direction: Direction) -> jax.Array:
+    """SSB time minus detector time in s: Roemer + Einstein - Shapiro (XLALBarycenter), shaped like the state.
+
+    `t` are the state's times, s since the epoch. The Shapiro delay, of 1e-4 s at most, needs no proper motion.
+    """
+    shapiro = shapiro_delay(state.sun @ direction.vector, jnp.sum(state.sun * state.sun, axis=-1))
+    return direction.along(state.position, t) + state.einstein - shapiro
 
 
 class _SkyDelay(NamedTuple):
@@ -70,30 +99,36 @@ class _SkyDelay(NamedTuple):
         return horner(self.geometric, u) - shapiro_delay(horner(self.along, u), horner(self.distance2, u))
 
 
-def _sky_delay(trajectory: Trajectory, n: jax.Array) -> _SkyDelay:
-    """Project all pieces of a trajectory, (n_segments), on the direction `n`, (3,) float64."""
-    c = trajectory.coefficients
+def _sky_delay(trajectory: Trajectory, direction: Direction) -> _SkyDelay:
+    """Project all pieces of a trajectory, (n_segments), on a direction."""
+    c, n = trajectory.coefficients, direction.vector
+    geometric = c[:, :, 0:3] @ n + c[:, :, 3]
+    if direction.velocity is not None:  # times (t - since), which is linear in u; the highest power is negligible
+        sideways = c[:, :, 0:3] @ direction.velocity
+        centre = trajectory.start + SEGMENT * (jnp.arange(c.shape[1], dtype=jnp.float64) + 0.5) - direction.since
+        geometric = geometric + sideways * centre
+        geometric = geometric.at[1:].add(sideways[:-1] * (0.5 * SEGMENT))
     sun = c[: SUN_DEGREE + 1, :, 5:8]
     square = [sum(jnp.sum(sun[i] * sun[k - i], axis=-1) for i in range(k + 1)) for k in range(SUN_DEGREE + 1)]
-    return _SkyDelay(c[:, :, 0:3] @ n + c[:, :, 3], sun @ n, jnp.stack(square))
+    return _SkyDelay(geometric, sun @ n, jnp.stack(square))
 
 
 @jax.custom_jvp
-def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, n: jax.Array) -> tuple[jax.Array, jax.Array]:
+def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, direction: Direction) -> tuple[jax.Array, jax.Array]:
     """Detector times t that correspond to SSB times, and the rate dt/dt_ssb.
 
     By Newton's method: the delay's second derivative stays below 1.4e-10 1/s, so a step reduces an error x of the time
     to 7e-11 x^2 1/s. The first guess, from straight lines for the pieces, is good to 2e-3 s, and one step from there
-    reaches the precision of float64. The derivatives with respect to `t_ssb` and `n` are those of the implicit
-    function, exact to all orders; the trajectory is taken as constant.
+    reaches the precision of float64. The derivatives with respect to `t_ssb` and `direction` are those of the
+    implicit function, exact to all orders; the trajectory is taken as constant.
 
     Parameters
     ----------
     trajectory : Trajectory
     t_ssb : (...) float64
         s since the epoch.
-    n : (3,) float64
-        Unit vector to the source.
+    direction : Direction
+        To the source.
 
     Returns
     -------
@@ -102,7 +137,7 @@ def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, n: jax.Array) -> tu
     rate : (...) float64
         To 1e-12.
     """
-    table = _sky_delay(trajectory, n)
+    table = _sky_delay(trajectory, direction)
 
     piece = trajectory.piece(t_ssb)
     value, slope = at_pieces(table.geometric[:2], piece)
@@ -119,15 +154,15 @@ def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, n: jax.Array) -> tu
 @detector_clock.defjvp
 def _detector_clock_jvp(primals, tangents):
     """From t + delay(t, n) = t_ssb with `ssb_delay`: a projected table would need slow scatters in reverse mode."""
-    trajectory, t_ssb, n = primals
-    _, d_ssb, d_n = tangents
-    t, rate = detector_clock(trajectory, t_ssb, n)
+    trajectory, t_ssb, direction = primals
+    _, d_ssb, d_direction = tangents
+    t, rate = detector_clock(trajectory, t_ssb, direction)
 
-    def delay_and_slope(t, n):
-        return jax.jvp(lambda t: ssb_delay(trajectory(t), n), (t,), (jnp.ones_like(t),))
+    def delay_and_slope(t, direction):
+        return jax.jvp(lambda t: ssb_delay(trajectory(t), t, direction), (t,), (jnp.ones_like(t),))
 
-    (_, slope), (_, curvature) = jax.jvp(lambda t: delay_and_slope(t, n), (t,), (jnp.ones_like(t),))
-    _, (d_delay, d_slope) = jax.jvp(lambda n: delay_and_slope(t, n), (n,), (d_n,))
+    (_, slope), (_, curvature) = jax.jvp(lambda t: delay_and_slope(t, direction), (t,), (jnp.ones_like(t),))
+    _, (d_delay, d_slope) = jax.jvp(lambda x: delay_and_slope(t, x), (direction,), (d_direction,))
     own = 1.0 / (1.0 + slope)  # the rate again: if `rate` were used here, XLA's CPU code would solve for it twice
     d_t = (d_ssb - d_delay) * own
     return (t, rate), (d_t, -(d_slope + curvature * d_t) * own**2)

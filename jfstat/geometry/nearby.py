@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from jfstat.geometry.barycenter import shapiro_delay, ssb_delay
+from jfstat.geometry.barycenter import Direction, shapiro_delay, ssb_delay
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
 
@@ -48,8 +48,14 @@ class Sites:
 def sites(trajectory: Trajectory, centre: Source, time: jax.Array) -> Sites:
     """The sites of one detector for a central template, at detector times in s since the epoch, of any shape."""
     state = trajectory(time)
-    to_ssb = ssb_delay(state, centre.direction)
+    to_ssb = ssb_delay(state, time, centre.direction)
     return Sites(time, state.position, state.sun, to_ssb, centre.across_orbit(time + to_ssb), state.sidereal)
+
+
+def _difference(other: Direction, centre: Direction) -> Direction:
+    """How much one direction differs from another, both with a proper motion or none."""
+    velocity = None if other.velocity is None else other.velocity - centre.velocity
+    return Direction(other.vector - centre.vector, velocity, centre.since)
 
 
 def phase_difference(sites: Sites, centre: Source, other: Source) -> jax.Array:
@@ -60,11 +66,11 @@ def phase_difference(sites: Sites, centre: Source, other: Source) -> jax.Array:
     sites : Sites
         Made for `centre`.
     centre, other : Source
-        Of one observation, both with an orbit or none.
+        Of one observation; both with an orbit or none, and both with a proper motion or none.
     """
-    n, n0 = other.direction, centre.direction
+    n, n0 = other.direction.vector, centre.direction.vector
     distance2 = jnp.sum(sites.sun * sites.sun, axis=-1)
-    later = sites.position @ (n - n0)
+    later = _difference(other.direction, centre.direction).along(sites.position, sites.time)
     later = later - (shapiro_delay(sites.sun @ n, distance2) - shapiro_delay(sites.sun @ n0, distance2))
     if other.orbit is not None:
         later = later - (other.across_orbit(sites.time + sites.to_ssb + later) - sites.across_orbit)

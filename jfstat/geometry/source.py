@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
-from jfstat.geometry.barycenter import detector_clock, ssb_delay
+from jfstat.geometry.barycenter import Direction, detector_clock, ssb_delay
 from jfstat.geometry.orbit import orbit_delay, orbit_delay_at_arrival
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.vectors import unit_vector
@@ -61,8 +61,8 @@ class Source:
     ----------
     alpha, delta : () float64
         rad.
-    direction : (3,) float64
-        Unit vector to the source, equatorial J2000 axes.
+    direction : Direction
+        To the source, at `middle` and with its proper motion.
     frequency : () float64
         At the reference time, Hz.
     evolution : (n,) float64
@@ -77,7 +77,7 @@ class Source:
 
     alpha: jax.Array
     delta: jax.Array
-    direction: jax.Array
+    direction: Direction
     frequency: jax.Array
     evolution: jax.Array
     middle: jax.Array
@@ -86,7 +86,7 @@ class Source:
 
     def delay(self, trajectory: Trajectory, t: jax.Array) -> jax.Array:
         """Time at the source (emission) minus time at the detector, s, at detector times `t` since the epoch."""
-        return self.delay_from_ssb(t, ssb_delay(trajectory(t), self.direction))
+        return self.delay_from_ssb(t, ssb_delay(trajectory(t), t, self.direction))
 
     def delay_from_ssb(self, t: jax.Array, to_ssb: jax.Array) -> jax.Array:
         """`delay` at detector times `t`, for a known delay `to_ssb` between detector and SSB, s."""
@@ -127,6 +127,18 @@ class Source:
         return cycles + self.spin_down_cycles(t + delay) - jnp.mod(heterodyne * self.middle, 1.0)
 
 
+def _direction(point: Doppler, since: jax.Array, middle: jax.Array) -> Direction:
+    """The direction to a template `since` seconds after its reference time, which is at the data's `middle`."""
+    n = unit_vector(point.alpha, point.delta)
+    if point.motion is None:
+        return Direction(n, None, middle)
+    east = jnp.stack([-jnp.sin(point.alpha), jnp.cos(point.alpha), jnp.zeros_like(point.alpha)])
+    north = unit_vector(point.alpha, point.delta + 0.5 * jnp.pi)
+    velocity = point.motion[0] * east + point.motion[1] * north
+    moved = n + since * velocity
+    return Direction(moved / jnp.sqrt(moved @ moved), velocity, middle)
+
+
 def source(point: Doppler, epoch: jax.Array, reference: jax.Array, middle: jax.Array) -> Source:
     """The source that a template describes.
 
@@ -145,7 +157,7 @@ def source(point: Doppler, epoch: jax.Array, reference: jax.Array, middle: jax.A
     return Source(
         alpha=point.alpha,
         delta=point.delta,
-        direction=unit_vector(point.alpha, point.delta),
+        direction=_direction(point, since, middle),
         frequency=point.fkdot[0],
         evolution=_evolution_at(point.fkdot, since),
         middle=middle,

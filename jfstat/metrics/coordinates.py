@@ -16,6 +16,7 @@ from jfstat.data.observation import Observation
 from jfstat.maths.vectors import unit_vector
 from jfstat.metrics.metric import metric_along
 from jfstat.parameters import (
+    MOTION_FIELDS,
     SKY,
     check_parameters,
     in_usual_order,
@@ -181,6 +182,8 @@ def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], b
             extra = RELATIVE_CURVATURE / point.orbit.period**2
         elif name in ("ecc", "argp"):
             extra = RELATIVE_CURVATURE
+        elif name in MOTION_FIELDS:
+            extra = SKY_CURVATURE * observation.tspan**2
         g = g.at[i, i].add(extra)
     scale = 1.0 / jnp.sqrt(jnp.diagonal(g))
     size, axes = jnp.linalg.eigh(g * scale[:, None] * scale)

@@ -62,7 +62,7 @@ def mismatch(
     TypeError
         If an argument is of another kind.
     ValueError
-        If an argument is a stack, or only one template has an orbit.
+        If an argument is a stack, or only one template has an orbit or a proper motion.
 
     Notes
     -----
@@ -77,6 +77,8 @@ def mismatch(
         check_template(name, value)
     if (point.orbit is None) != (other.orbit is None):
         raise ValueError("point and other must both have an orbit, or none: give the isolated one an orbit, asini=0.")
+    if (point.motion is None) != (other.motion is None):
+        raise ValueError("point and other must both have a proper motion, or none: give the other motion=(0, 0).")
     if amplitude is not None:
         check_amplitude(amplitude)
     return _mismatch(observation, point, other, amplitude, bool(phase_only))

@@ -15,6 +15,7 @@ from jfstat.data.blocks import PhaseCubic, cubic, cubic_at, node_times, phase_cu
 from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
+from jfstat.parameters import with_fields
 from jfstat.templates import Doppler
 
 
@@ -222,7 +223,7 @@ def resampled(data: FstatData, point: Doppler) -> Resampled:
 
 def without_spin_down(point: Doppler) -> Doppler:
     """The template with all derivatives of its frequency set to zero."""
-    return Doppler(point.alpha, point.delta, point.fkdot.at[1:].set(0.0), point.reftime, point.orbit)
+    return with_fields(point, fkdot=point.fkdot.at[1:].set(0.0))
 
 
 def spin_down_cubic(data: FstatData, point: Doppler) -> PhaseCubic:

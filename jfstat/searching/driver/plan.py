@@ -127,10 +127,12 @@ def search_plan(
 
 
 def source_groups(stack: Doppler) -> list[tuple[int, int]]:
-    """Ranges of consecutive templates with the same sky position and orbit."""
-    source = np.stack([stack.alpha, stack.delta, *(() if stack.orbit is None else jax.tree.leaves(stack.orbit))])
+    """Ranges of consecutive templates with the same sky position, proper motion and orbit."""
+    n = len(stack.alpha)
+    leaves = jax.tree.leaves((stack.alpha, stack.delta, stack.motion, stack.orbit))
+    source = np.concatenate([np.asarray(x).reshape(n, -1).T for x in leaves])
     starts = np.flatnonzero(np.r_[True, (source[:, 1:] != source[:, :-1]).any(axis=0)]).tolist()
-    return list(pairwise([*starts, len(stack.alpha)]))
+    return list(pairwise([*starts, n]))
 
 
 def _default_batch_size(n: int, most: int) -> int:

@@ -244,7 +244,7 @@ def checkpoint_path(path: str | os.PathLike) -> Path:
 def _sums(stack: Doppler) -> list[float]:
     """For each column of a bank its sum, its sum weighted by the row, and the sum of its absolute values."""
     numbers = []
-    for leaf in jax.tree.leaves((stack.alpha, stack.delta, stack.fkdot[:, 1:], stack.orbit)):
+    for leaf in jax.tree.leaves((stack.alpha, stack.delta, stack.fkdot[:, 1:], stack.motion, stack.orbit)):
         columns = np.asarray(leaf, np.float64).reshape(len(stack.alpha), -1)
         place = np.linspace(0.5, 1.5, len(columns))
         for column in columns.T:
