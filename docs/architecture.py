@@ -31,6 +31,7 @@ ORDER = (
     "transforms",
     "sfts",
     "simulate",
+    "pulsars",
     "data",
     "statistic",
     "reference",

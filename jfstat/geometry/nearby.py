@@ -54,8 +54,9 @@ def sites(trajectory: Trajectory, centre: Source, time: jax.Array) -> Sites:
 
 def _difference(other: Direction, centre: Direction) -> Direction:
     """How much one direction differs from another, both with a proper motion or none."""
-    velocity = None if other.velocity is None else other.velocity - centre.velocity
-    return Direction(other.vector - centre.vector, velocity, centre.since)
+    if other.velocity is None or centre.velocity is None:
+        return Direction(other.vector - centre.vector, None, centre.since)
+    return Direction(other.vector - centre.vector, other.velocity - centre.velocity, centre.since)
 
 
 def phase_difference(sites: Sites, centre: Source, other: Source) -> jax.Array:

@@ -1,0 +1,153 @@
+"""The entries of timing solutions, as words by their names: .par files of TEMPO, TEMPO2 and PINT, and catalogues."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.times import GPSTime
+
+Entries: TypeAlias = dict[str, str]
+"""The value of each entry, as it is written."""
+
+ALIASES = {
+    "PSR": "NAME",
+    "PSRJ": "NAME",
+    "PSRB": "NAME",
+    "JNAME": "NAME",
+    "RA": "RAJ",
+    "DEC": "DECJ",
+    "F": "F0",
+    "P": "P0",
+    "E": "ECC",
+    "LAMBDA": "ELONG",
+    "BETA": "ELAT",
+    "PMLAMBDA": "PMELONG",
+    "PMBETA": "PMELAT",
+    "PMELONG2": "PMELONG",
+    "A1DOT": "XDOT",
+    "E2DOT": "EPS2DOT",
+    "E1DOT": "EPS1DOT",
+}
+"""Other spellings of entries."""
+MISSING = ("", "*", "nan", "--", "none")
+"""Words that catalogues write where they have no value."""
+GPS_EPOCH_MJD, TDB_MINUS_GPS = 44244, Decimal("51.184")
+"""MJD of GPS time 0, and what TDB at the solar-system barycentre is ahead of its GPS time, s, as in LALSuite."""
+SCALED = 1e-7
+"""PBDOT and its like are in units of 1e-12 if they are larger than this, as in TEMPO and LALSuite."""
+
+
+def par_entries(path: Path) -> Entries:
+    """The entries of a .par file: lines ``NAME value [fit flag] [error]``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is no text.
+    """
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError:
+        raise ValueError(f"path {str(path)!r} is no .par file: it is not text.") from None
+    except OSError as error:
+        raise type(error)(f"path {str(path)!r} cannot be read ({error.strerror}): name a .par file.") from None
+    pairs = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) > 1 and words[0] not in ("C", "c") and words[0][0] not in "#%":
+            pairs.append((words[0], " ".join(words[1:3]) if re.fullmatch(r"WAVE\d+", words[0]) else words[1]))
+    return named(dict(reversed(pairs)))  # the first of several counts
+
+
+def named(entries: Mapping[str, str]) -> Entries:
+    """Entries by their usual names, without those that have no value."""
+    usual = {}
+    for name, word in entries.items():
+        name = name.strip().upper()
+        if word.strip().lower() not in MISSING:
+            usual.setdefault(ALIASES.get(name, name), word.strip())
+    return usual
+
+
+def number(entries: Entries, name: str, default: float = 0.0) -> float:
+    """The number of an entry, which may have Fortran's exponents such as 1.5D-15.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if name not in entries:
+        return default
+    word = re.sub(r"[dD]", "e", entries[name])
+    try:
+        value = float(word)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value):
+        raise ValueError(f"{name} is {entries[name]!r}: give a number.")
+    return value
+
+
+def scaled(entries: Entries, name: str) -> float:
+    """The number of an entry that is in units of 1e-12 if it is large."""
+    value = number(entries, name)
+    return 1e-12 * value if abs(value) > SCALED else value
+
+
+def epoch(entries: Entries, name: str) -> GPSTime:
+    """The GPS time in the SSB of an entry that is an MJD in TDB, to the nanosecond (XLALTTMJDtoGPS).
+
+    Raises
+    ------
+    ValueError
+        If it is no MJD.
+    """
+    try:
+        days = Decimal(re.sub(r"[dD]", "e", entries[name]))
+        gps = (days - GPS_EPOCH_MJD) * 86400 - TDB_MINUS_GPS
+        whole = int(gps // 1)
+    except (InvalidOperation, ValueError, OverflowError):
+        raise ValueError(f"{name} is {entries[name]!r}: give an MJD in TDB.") from None
+    nanoseconds = int(((gps - whole) * 10**9).to_integral_value())
+    whole, nanoseconds = whole + nanoseconds // 10**9, nanoseconds % 10**9
+    return GPSTime(jnp.asarray(float(whole)), jnp.asarray(float(nanoseconds)))
+
+
+def in_tdb(entries: Entries) -> Entries:
+    """The entries in barycentric dynamical time, TDB, if their ``UNITS`` are TCB.
+
+    A value of dimension s^n is divided by K^n, K = 1 + 1.55051979176e-8, and epochs are moved towards MJD 43144.0003725
+    (Irwin & Fukushima 1999; TEMPO2's transform and PINT's tcb2tdb do the same).
+    """
+    if entries.get("UNITS", "TDB").upper() != "TCB":
+        return entries
+    converted = dict(entries)
+    for name in entries:
+        dimension = next((n for pattern, n in TCB_DIMENSIONS.items() if re.fullmatch(pattern, name)), None)
+        if dimension == "epoch":
+            days = Decimal(re.sub(r"[dD]", "e", entries[name]))
+            converted[name] = str((days - TCB_ORIGIN) / TCB_RATE + TCB_ORIGIN)
+        elif dimension is not None:
+            converted[name] = repr(number(entries, name) * float(TCB_RATE) ** -dimension)
+    return converted
+
+
+TCB_RATE, TCB_ORIGIN = 1 + Decimal("1.55051979176e-8"), Decimal("43144.0003725")
+TCB_DIMENSIONS: dict[str, int | str] = {
+    "PEPOCH|POSEPOCH|T0|TASC|GLEP_.*|WAVEEPOCH": "epoch",
+    **{f"F{k}|GLF{k}_.*|FB{k}": -(k + 1) for k in range(13)},
+    "P0|PB|A1|GAMMA|GLTD_.*|WAVE[1-9].*": 1,
+    "GLF0D_.*|OMDOT|EDOT|EPS1DOT|EPS2DOT|PMRA|PMDEC|PMELONG|PMELAT|WAVE_OM": -1,
+    "M2": 1,
+}
+"""Power of time in the dimension of each entry, by a pattern of names; "epoch" for times."""

@@ -1,0 +1,313 @@
+"""A known pulsar: its timing solution, and the template of its signal."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import factorial
+
+import numpy as np
+from scipy.constants import Julian_year, arcsec, au, parsec, speed_of_light
+
+from jfstat.maths.vectors import angles, unit_vector
+from jfstat.pulsars.binary import Binary, binary_of
+from jfstat.pulsars.entries import Entries, epoch, in_tdb, number
+from jfstat.pulsars.glitch import Glitch, glitches_of, taylor_shifted
+from jfstat.templates import Doppler, Orbit
+from jfstat.times import GPSTime, TimeLike, gps_time
+from jfstat.validation import is_number
+
+QUADRUPOLE = 2.0
+"""Frequency of the waves of a deformed, rotating star over that of its rotation."""
+MAS_PER_YEAR = 1e-3 * arcsec / Julian_year
+OBLIQUITY = {"IERS2010": 84381.406, "IERS2003": 84381.4059, "IERS1992": 84381.412, "DE405": 84381.40578}
+"""Obliquity of the ecliptic in arcsec by the name in ``ECL``."""
+MOST_DERIVATIVES = 12
+DECAY_ORDERS = 4
+"""Derivatives that follow the decay of a glitch."""
+
+
+@dataclass(frozen=True)
+class Pulsar:
+    """The timing solution of a pulsar; made by `read_par` and `read_pulsars`.
+
+    Attributes
+    ----------
+    name : str
+    spins : tuple of float
+        Frequency of rotation and its derivatives at `epoch`, Hz, Hz/s, ...
+    epoch : GPSTime
+        ``PEPOCH``: a GPS time in the SSB, exact to the nanosecond.
+    alpha, delta : float
+        Position at `position_epoch`, equatorial J2000, rad.
+    motion : (float, float)
+        Proper motion in right ascension times cos(delta), and in declination, rad/s.
+    position_epoch : GPSTime
+    parallax : float
+        rad; 0 if unknown.
+    binary : Binary or None
+    glitches : tuple of Glitch
+        In the order of time.
+    waves : float
+        Sum of the amplitudes of ``WAVE1``, ..., sines by which a solution follows timing noise, s; 0 without these.
+    ephemeris : str or None
+        Solar-system ephemeris of the solution.
+    """
+
+    name: str
+    spins: tuple[float, ...]
+    epoch: GPSTime
+    alpha: float
+    delta: float
+    motion: tuple[float, float]
+    position_epoch: GPSTime
+    parallax: float
+    binary: Binary | None
+    glitches: tuple[Glitch, ...]
+    waves: float
+    ephemeris: str | None
+
+    def doppler(
+        self, start: TimeLike | None = None, end: TimeLike | None = None, harmonic: float = QUADRUPOLE
+    ) -> Doppler:
+        """The template of the pulsar's signal.
+
+        Frequency, position and proper motion hold at the pulsar's `epoch`, so that phases are those of the solution. An
+        orbit is the Keplerian one that is closest to the solution's during the data: with post-Keplerian parameters
+        none is exact, and `phase_error` says what is lost.
+
+        Parameters
+        ----------
+        start, end : float, str, Time or GPSTime, optional
+            GPS times between which it will be used, s. Pulsars with glitches or with orbits that change need them;
+            others have the same template at all times.
+        harmonic : float
+            Frequency of the signal over that of the rotation.
+
+        Returns
+        -------
+        Doppler
+
+        Raises
+        ------
+        ValueError
+            If there is a glitch between `start` and `end`, or the pulsar has glitches and these are not given.
+        """
+        first, last = self._span(start, end)
+        _check_harmonic(harmonic)
+        return Doppler(
+            *self._position(),
+            harmonic * self._spins(first, last),
+            self.epoch,
+            None if self.binary is None else self._orbit(first, last)[0],
+            motion=self.motion if any(self.motion) else None,
+        )
+
+    def phase_error(self, start: TimeLike, end: TimeLike, harmonic: float = QUADRUPOLE) -> dict[str, float]:
+        """The largest errors of the phase of `doppler` between two times, in cycles, by their causes.
+
+        A cause is a part of the solution that a template does not have: ``binary`` (secular changes and relativistic
+        delays, less what the closest Keplerian orbit follows), ``parallax``, ``waves`` and ``glitch`` (its decay beyond
+        the template's derivatives). A constant phase, which costs nothing, does not count.
+        """
+        first, last = self._span(start, end)
+        _check_harmonic(harmonic)
+        frequency = harmonic * self.spins[0]
+        causes = {}
+        if self.binary is not None:
+            causes["binary"] = frequency * self._orbit(first, last)[1]
+        if self.parallax:
+            causes["parallax"] = frequency * 0.25 * au / speed_of_light * self.parallax
+        if self.waves:
+            causes["waves"] = frequency * self.waves
+        half = 0.5 * float(last - first)
+        decays = [glitch for glitch in self._before(first, last) if glitch.tau > 0]
+        if decays:
+            middle = first + half
+            causes["glitch"] = harmonic * sum(
+                abs(g.decaying) * np.exp(-float(middle - g.time) / g.tau) * g.tau * _rest(half / g.tau) for g in decays
+            )
+        return causes
+
+    def _span(self, start: TimeLike | None, end: TimeLike | None) -> tuple[GPSTime, GPSTime]:
+        if (start is None) != (end is None):
+            raise ValueError("start and end of the data go together: give both, or neither.")
+        if start is None or end is None:
+            if self.glitches:
+                raise ValueError(f"start and end are missing: {self.name} has glitches, so say when it is observed.")
+            return self.epoch, self.epoch
+        first, last = gps_time(start, "start"), gps_time(end, "end")
+        if float(last - first) < 0:
+            raise ValueError(f"start={first} must be before end={last}: correct them.")
+        return first, last
+
+    def _position(self) -> tuple[float, float]:
+        """Right ascension and declination at `epoch`, rad."""
+        n, velocity = unit_vector(self.alpha, self.delta), _velocity(self.alpha, self.delta, self.motion)
+        alpha, delta = angles(n + velocity * float(self.epoch - self.position_epoch))
+        return float(alpha), float(delta)
+
+    def _before(self, first: GPSTime, last: GPSTime) -> list[Glitch]:
+        """The glitches before the data."""
+        for glitch in self.glitches:
+            if float(first) < float(glitch.time) < float(last):
+                raise ValueError(
+                    f"{self.name} has a glitch at GPS {glitch.time} between start and end: search the data before and "
+                    "after it apart."
+                )
+        return [glitch for glitch in self.glitches if float(glitch.time) <= float(first)]
+
+    def _spins(self, first: GPSTime, last: GPSTime) -> np.ndarray:
+        """Frequency of rotation and derivatives at `epoch` that hold between two times."""
+        glitches = self._before(first, last)
+        if not glitches:
+            return np.array(self.spins)
+        n = max(len(self.spins), 3, DECAY_ORDERS if any(glitch.tau > 0 for glitch in glitches) else 0)
+        spins = np.pad(np.array(self.spins), (0, n - len(self.spins)))
+        # a decay is followed from the middle of the data, and its series carried back to the epoch
+        middle = first + 0.5 * float(last - first)
+        added = np.sum([glitch.spins(middle, n) for glitch in glitches], axis=0)
+        return spins + taylor_shifted(added, float(self.epoch - middle), n)
+
+    def _orbit(self, first: GPSTime, last: GPSTime) -> tuple[Orbit, float]:
+        """The closest Keplerian orbit and the largest difference of delays."""
+        binary = self.binary
+        if binary is None:
+            raise ValueError(f"{self.name} is isolated.")
+        start, end = (float(time - binary.t0) for time in (first, last))
+        return binary.orbit(start, end)
+
+
+def pulsar_of(entries: Entries, where: str) -> Pulsar:
+    """The pulsar of a timing solution.
+
+    Parameters
+    ----------
+    entries : dict of str to str
+        From a .par file or a row of a catalogue, by TEMPO2's names.
+    where : str
+        What they are from, for error messages.
+
+    Raises
+    ------
+    ValueError
+        If an entry is missing or malformed.
+    """
+    try:
+        return _pulsar(in_tdb(entries), where)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _pulsar(entries: Entries, where: str) -> Pulsar:
+    spins = _spin_frequencies(entries)
+    alpha, delta, motion = _sky(entries)
+    needs = "PEPOCH" if len(spins) > 1 or "POSEPOCH" not in entries else "POSEPOCH"
+    if "PEPOCH" not in entries and needs == "PEPOCH":
+        raise ValueError("PEPOCH is missing: give the epoch of the frequency, an MJD in TDB.")
+    own = epoch(entries, needs)
+    return Pulsar(
+        name=entries.get("NAME", re.sub(r"\.par$", "", where)),
+        spins=spins,
+        epoch=own,
+        alpha=alpha,
+        delta=delta,
+        motion=motion,
+        position_epoch=epoch(entries, "POSEPOCH") if "POSEPOCH" in entries else own,
+        parallax=number(entries, "PX") * 1e-3 * arcsec or _parallax_of_distance(entries),
+        binary=binary_of(entries),
+        glitches=glitches_of(entries),
+        waves=_waves(entries),
+        ephemeris=entries.get("EPHEM"),
+    )
+
+
+def _spin_frequencies(entries: Entries) -> tuple[float, ...]:
+    """Frequency of rotation and its derivatives, from F0, F1, ... or P0, P1."""
+    beyond = [name for name in entries if re.fullmatch(r"F\d+", name) and int(name[1:]) > MOST_DERIVATIVES]
+    if beyond:
+        raise ValueError(f"{beyond[0]} is beyond F{MOST_DERIVATIVES}, the highest derivative that is understood.")
+    orders = [k for k in range(MOST_DERIVATIVES + 1) if f"F{k}" in entries]
+    if 0 in orders:
+        spins = tuple(number(entries, f"F{k}") for k in range(orders[-1] + 1))
+    elif "P0" in entries:
+        period, rate = number(entries, "P0"), number(entries, "P1")
+        # P1 is in units of 1e-15 where it is large, as in TEMPO
+        rate = 1e-15 * rate if abs(rate) > 1e-7 else rate
+        spins = (1 / period, -rate / period**2) if period else (0.0,)
+    else:
+        raise ValueError("F0 is missing: give the frequency of rotation in Hz, or P0 in s.")
+    if not spins[0] > 0:
+        raise ValueError("F0 or P0 is not positive: give the frequency in Hz, or the period in s.")
+    return spins
+
+
+def _sky(entries: Entries) -> tuple[float, float, tuple[float, float]]:
+    """Right ascension, declination, rad, and proper motion, rad/s, from equatorial or ecliptic coordinates."""
+    from astropy.coordinates import Angle
+
+    if "RAJ" in entries and "DECJ" in entries:
+        alpha, delta = (
+            float(Angle(_sexagesimal(entries[name]), unit=unit).rad)
+            for name, unit in (("RAJ", "hourangle"), ("DECJ", "deg"))
+        )
+        motion = number(entries, "PMRA") * MAS_PER_YEAR, number(entries, "PMDEC") * MAS_PER_YEAR
+        return alpha, _declination(delta), motion
+    if "RAJD" in entries and "DECJD" in entries:  # degrees, in catalogues
+        motion = number(entries, "PMRA") * MAS_PER_YEAR, number(entries, "PMDEC") * MAS_PER_YEAR
+        return np.radians(number(entries, "RAJD")), _declination(np.radians(number(entries, "DECJD"))), motion
+    if "ELONG" in entries and "ELAT" in entries:
+        longitude, latitude = np.radians(number(entries, "ELONG")), np.radians(number(entries, "ELAT"))
+        motion = number(entries, "PMELONG") * MAS_PER_YEAR, number(entries, "PMELAT") * MAS_PER_YEAR
+        tilt = OBLIQUITY.get(entries.get("ECL", "IERS2010").upper(), OBLIQUITY["IERS2010"]) * arcsec
+        turn = np.array([[1, 0, 0], [0, np.cos(tilt), -np.sin(tilt)], [0, np.sin(tilt), np.cos(tilt)]])
+        alpha, delta = (float(x) for x in angles(turn @ unit_vector(longitude, latitude)))
+        velocity = turn @ _velocity(longitude, latitude, motion)
+        east, north = _axes(alpha, delta)
+        return alpha, delta, (float(velocity @ east), float(velocity @ north))
+    raise ValueError("RAJ and DECJ are missing: give the position, or ELONG and ELAT.")
+
+
+def _sexagesimal(word: str) -> str:
+    """Hours or degrees, minutes and seconds: what is missing is zero."""
+    return word if ":" in word or not re.fullmatch(r"[+-]?\d+", word) else f"{word}:00:00"
+
+
+def _declination(delta: float) -> float:
+    if not abs(delta) <= np.pi / 2:
+        raise ValueError("DECJ is beyond a pole: give degrees:minutes:seconds.")
+    return delta
+
+
+def _axes(alpha: float, delta: float) -> tuple[np.ndarray, np.ndarray]:
+    """Unit vectors to the east and to the north of a position, (3,) float64 each."""
+    return np.array([-np.sin(alpha), np.cos(alpha), 0.0]), unit_vector(alpha, delta + np.pi / 2)
+
+
+def _velocity(alpha: float, delta: float, motion: tuple[float, float]) -> np.ndarray:
+    """Rate of change of the direction, (3,) float64, 1/s."""
+    east, north = _axes(alpha, delta)
+    return motion[0] * east + motion[1] * north
+
+
+def _parallax_of_distance(entries: Entries) -> float:
+    """Parallax in rad from a catalogue's distance in kpc; 0 without one."""
+    distance = number(entries, "DIST")
+    return au / (1e3 * parsec * distance) if distance > 0 else 0.0
+
+
+def _waves(entries: Entries) -> float:
+    """Bound on the sum of the sines and cosines that follow timing noise, s."""
+    amplitudes = [entries[name].split() for name in entries if re.fullmatch(r"WAVE\d+", name)]
+    return sum(float(np.hypot(*(number({"WAVE": word}, "WAVE") for word in (*own, "0")[:2]))) for own in amplitudes)
+
+
+def _rest(x: float) -> float:
+    """Largest error, within -x to x, of the series of exp(-x) that the template's derivatives make."""
+    n = DECAY_ORDERS
+    return float(np.exp(x) * x ** (n + 1) / factorial(n + 1))
+
+
+def _check_harmonic(harmonic: float) -> None:
+    if not is_number(harmonic) or not harmonic > 0:
+        raise ValueError(f"harmonic must be a positive number, not {harmonic!r}: 2 is the quadrupole's.")
