@@ -21,9 +21,13 @@ if TYPE_CHECKING:
     from jfstat.metrics.coordinates import Coordinates, whiten
     from jfstat.metrics.metric import metric
     from jfstat.metrics.mismatch import mismatch
+    from jfstat.pulsars.pulsar import Pulsar
+    from jfstat.pulsars.reading import read_par, read_pulsars
+    from jfstat.searching.pulsarbands import search_pulsar_bands
     from jfstat.searching.search import search
     from jfstat.searching.session.stop import SearchStopped
     from jfstat.searching.session.units import merge
+    from jfstat.searching.targeted import search_pulsars
     from jfstat.sfts import SFTs, join_sfts, read_sfts, write_sfts
     from jfstat.simulate.simulate import inject, simulate_sfts
     from jfstat.simulate.strain import sfts_from_strain
@@ -51,6 +55,7 @@ __all__ = [
     "NarrowData",
     "Observation",
     "Orbit",
+    "Pulsar",
     "SFTs",
     "SearchStopped",
     "covers",
@@ -67,10 +72,14 @@ __all__ = [
     "predict_twoF",
     "prepare",
     "read_candidates",
+    "read_par",
+    "read_pulsars",
     "read_sfts",
     "refine",
     "resample",
     "search",
+    "search_pulsar_bands",
+    "search_pulsars",
     "sfts_from_strain",
     "simulate_sfts",
     "template_bank",
@@ -92,6 +101,7 @@ _HOMES = {
     "NarrowData": "jfstat.data.narrowdata",
     "Observation": "jfstat.data.observation",
     "Orbit": "jfstat.templates",
+    "Pulsar": "jfstat.pulsars.pulsar",
     "SFTs": "jfstat.sfts",
     "SearchStopped": "jfstat.searching.session.stop",
     "covers": "jfstat.data.narrowdata",
@@ -108,10 +118,14 @@ _HOMES = {
     "predict_twoF": "jfstat.statistic.fstat",
     "prepare": "jfstat.data.prepare",
     "read_candidates": "jfstat.candidates.files",
+    "read_par": "jfstat.pulsars.reading",
+    "read_pulsars": "jfstat.pulsars.reading",
     "read_sfts": "jfstat.sfts",
     "refine": "jfstat.followup.refine",
     "resample": "jfstat.statistic.fstat",
     "search": "jfstat.searching.search",
+    "search_pulsar_bands": "jfstat.searching.pulsarbands",
+    "search_pulsars": "jfstat.searching.targeted",
     "sfts_from_strain": "jfstat.simulate.strain",
     "simulate_sfts": "jfstat.simulate.simulate",
     "template_bank": "jfstat.banks.template_bank",

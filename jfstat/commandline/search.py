@@ -25,6 +25,7 @@ from jfstat.commandline.options import (
     option_type,
     reference_time,
 )
+from jfstat.commandline.pulsars import add_pulsars, run_pulsars
 from jfstat.data.observation import observation
 from jfstat.data.prepare import prepare
 from jfstat.searching.driver.cost import estimated_seconds
@@ -58,14 +59,16 @@ def add_parser(subparsers: Subparsers) -> None:
         "spaced by 1/(2T), T being the data's span; spin-downs of flat grids by 1/(2T^2), 1/(2T^3), ... unless a step "
         "is given.",
     )
+    parser.set_defaults(parser=parser)
     data = parser.add_argument_group("data")
     add_data_files(data)
     add_preparation(data)
     bank = parser.add_argument_group("templates: each parameter from its value to value + band, which may be negative")
-    bank.add_argument("--Freq", "-f", type=number, required=True, metavar="HZ", help="lowest frequency, Hz")
+    bank.add_argument("--Freq", "-f", type=number, metavar="HZ", help="lowest frequency, Hz; needed without --par")
     bank.add_argument(
         "--FreqBand", "-b", type=number, default=0.0, metavar="HZ", help="frequency band, Hz (default 0: one frequency)"
     )
+    add_pulsars(bank)
     bank.add_argument(
         "--refTime",
         type=reference_time,
@@ -163,6 +166,10 @@ def _add_work(work: OptionGroup) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, prepare and search; print the loudest candidate and write the table."""
+    if arguments.par is not None:
+        return run_pulsars(arguments)
+    if arguments.Freq is None:
+        raise ValueError("--Freq is missing: give the lowest frequency, or --par with the .par files of pulsars.")
     fmin, fmax = band_edges(arguments.Freq, arguments.FreqBand)
     if not fmin > 0:
         raise ValueError(f"--Freq must be positive, and the band too, not {fmin:g}: give frequencies in Hz.")

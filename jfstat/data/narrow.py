@@ -13,6 +13,7 @@ from jfstat.data.blocks import node_times, phase_cubic, phasor
 from jfstat.data.checks import check_data, check_point
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NODES, NarrowData
+from jfstat.data.observation import Observation
 from jfstat.data.plan import BLOCK_CYCLES, SIDEREAL_DAY
 from jfstat.data.sizes import ringing
 from jfstat.geometry.antenna import harmonics
@@ -67,7 +68,7 @@ class NarrowPlan:
     per_block: int = field(metadata=dict(static=True))
 
 
-def usual_reach(data: FstatData, point: Doppler) -> float:
+def usual_reach(data: FstatData | Observation, point: Doppler) -> float:
     """Reach that covers the peak of a candidate and its surroundings, Hz; for a stack, the largest."""
     days = float(data.tspan) / SIDEREAL_DAY
     reach = max(USUAL_BINS / days, min(HARMONICS + HARMONIC_DAYS / days, MOST_HARMONICS)) / SIDEREAL_DAY

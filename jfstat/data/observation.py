@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import jax
 import jax.core
@@ -301,6 +301,19 @@ def observed(
         reftime=reftime,
         detectors=sfts.detectors,
         ephemeris=tables.name,
+    )
+
+
+def weighted(observation: Observation, weights: Sequence[np.ndarray], mean_inverse: float | None) -> Observation:
+    """The observation with other noise weights of its SFTs, (n_sfts,) float64 for each detector; see `observed`."""
+    epoch, tsft, size = int(observation.epoch), float(observation.tsft), observation.start.shape[1]
+    starts = np.asarray(observation.start)
+    moments = [_moments(t[: len(w)], w, tsft, epoch) for t, w in zip(starts, weights, strict=True)]
+    return replace(
+        observation,
+        moments=jnp.asarray(np.stack(moments)),
+        weight=jnp.asarray(np.stack([np.pad(w, (0, size - len(w))) for w in weights])),
+        sinv_tsft=None if mean_inverse is None else jnp.asarray(tsft * mean_inverse, jnp.float64),
     )
 
 

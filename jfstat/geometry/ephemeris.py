@@ -71,6 +71,11 @@ def ephemeris_files(ephemeris: EphemerisLike) -> tuple[str, Path, Path]:
     return f"{earth.name} {sun.name}", earth, sun
 
 
+def installed_ephemerides() -> list[str]:
+    """Names of the ephemerides of the package ``solar_system_ephemerides``; none if it is not installed."""
+    return [] if find_spec("solar_system_ephemerides") is None else _installed()[1]
+
+
 def _installed() -> tuple[Path, list[str]]:
     """Folder of the files of ``solar_system_ephemerides``, whose import takes 0.5 s, and the names that are there."""
     spec = find_spec("solar_system_ephemerides")

@@ -133,21 +133,21 @@ def in_tdb(entries: Entries) -> Entries:
         return entries
     converted = dict(entries)
     for name in entries:
-        dimension = next((n for pattern, n in TCB_DIMENSIONS.items() if re.fullmatch(pattern, name)), None)
-        if dimension == "epoch":
+        power = next((n for pattern, n in TCB_POWERS.items() if re.fullmatch(pattern, name)), 0)
+        if re.fullmatch(TCB_EPOCHS, name):
             days = Decimal(re.sub(r"[dD]", "e", entries[name]))
             converted[name] = str((days - TCB_ORIGIN) / TCB_RATE + TCB_ORIGIN)
-        elif dimension is not None:
-            converted[name] = repr(number(entries, name) * float(TCB_RATE) ** -dimension)
+        elif power:
+            converted[name] = repr(number(entries, name) * float(TCB_RATE) ** -power)
     return converted
 
 
 TCB_RATE, TCB_ORIGIN = 1 + Decimal("1.55051979176e-8"), Decimal("43144.0003725")
-TCB_DIMENSIONS: dict[str, int | str] = {
-    "PEPOCH|POSEPOCH|T0|TASC|GLEP_.*|WAVEEPOCH": "epoch",
+TCB_EPOCHS = "PEPOCH|POSEPOCH|T0|TASC|GLEP_.*|WAVEEPOCH"
+TCB_POWERS = {
     **{f"F{k}|GLF{k}_.*|FB{k}": -(k + 1) for k in range(13)},
     "P0|PB|A1|GAMMA|GLTD_.*|WAVE[1-9].*": 1,
     "GLF0D_.*|OMDOT|EDOT|EPS1DOT|EPS2DOT|PMRA|PMDEC|PMELONG|PMELAT|WAVE_OM": -1,
     "M2": 1,
 }
-"""Power of time in the dimension of each entry, by a pattern of names; "epoch" for times."""
+"""Power of time in the dimension of each entry, by a pattern of names."""

@@ -62,7 +62,7 @@ def glitches_of(entries: Entries) -> tuple[Glitch, ...]:
     for name in entries:
         if numbered := re.fullmatch(r"GLEP_(\d+)", name):
             own = {key: f"{key}_{numbered[1]}" for key in ("GLPH", "GLF0", "GLF1", "GLF2", "GLF0D", "GLTD")}
-            steps = tuple(number(entries, own[key]) for key in ("GLF0", "GLF1", "GLF2"))
+            steps = number(entries, own["GLF0"]), number(entries, own["GLF1"]), number(entries, own["GLF2"])
             decay = number(entries, own["GLF0D"]), number(entries, own["GLTD"]) * day
             found.append(Glitch(epoch(entries, name), number(entries, own["GLPH"]), steps, *decay))
     return tuple(sorted(found, key=lambda glitch: float(glitch.time)))

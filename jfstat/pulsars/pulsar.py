@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from math import factorial
+from math import factorial, hypot
+from typing import Any
 
 import numpy as np
 from scipy.constants import Julian_year, arcsec, au, parsec, speed_of_light
@@ -244,13 +245,8 @@ def _spin_frequencies(entries: Entries) -> tuple[float, ...]:
 
 def _sky(entries: Entries) -> tuple[float, float, tuple[float, float]]:
     """Right ascension, declination, rad, and proper motion, rad/s, from equatorial or ecliptic coordinates."""
-    from astropy.coordinates import Angle
-
     if "RAJ" in entries and "DECJ" in entries:
-        alpha, delta = (
-            float(Angle(_sexagesimal(entries[name]), unit=unit).rad)
-            for name, unit in (("RAJ", "hourangle"), ("DECJ", "deg"))
-        )
+        alpha, delta = _radians(entries["RAJ"], "hourangle"), _radians(entries["DECJ"], "deg")
         motion = number(entries, "PMRA") * MAS_PER_YEAR, number(entries, "PMDEC") * MAS_PER_YEAR
         return alpha, _declination(delta), motion
     if "RAJD" in entries and "DECJD" in entries:  # degrees, in catalogues
@@ -268,9 +264,12 @@ def _sky(entries: Entries) -> tuple[float, float, tuple[float, float]]:
     raise ValueError("RAJ and DECJ are missing: give the position, or ELONG and ELAT.")
 
 
-def _sexagesimal(word: str) -> str:
-    """Hours or degrees, minutes and seconds: what is missing is zero."""
-    return word if ":" in word or not re.fullmatch(r"[+-]?\d+", word) else f"{word}:00:00"
+def _radians(word: str, unit: str) -> float:
+    """An angle in rad from hours or degrees, minutes and seconds; what is missing of these is zero."""
+    from astropy.coordinates import Angle
+
+    angle: Any = Angle(f"{word}:00:00" if re.fullmatch(r"[+-]?\d+", word) else word, unit=unit)
+    return float(angle.rad)
 
 
 def _declination(delta: float) -> float:
@@ -298,8 +297,8 @@ def _parallax_of_distance(entries: Entries) -> float:
 
 def _waves(entries: Entries) -> float:
     """Bound on the sum of the sines and cosines that follow timing noise, s."""
-    amplitudes = [entries[name].split() for name in entries if re.fullmatch(r"WAVE\d+", name)]
-    return sum(float(np.hypot(*(number({"WAVE": word}, "WAVE") for word in (*own, "0")[:2]))) for own in amplitudes)
+    amplitudes = [entries[name].split()[:2] for name in entries if re.fullmatch(r"WAVE\d+", name)]
+    return sum(hypot(*(number({"WAVE": word}, "WAVE") for word in own)) for own in amplitudes)
 
 
 def _rest(x: float) -> float:

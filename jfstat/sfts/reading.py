@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,63 @@ def read_sfts(
     layout = arrange(files, table[chosen], low, high)
     data = _read(files, layout, table[~chosen] if check_crc else table[:0], check_crc)
     return _as_sfts(layout, data)
+
+
+@dataclass(frozen=True, eq=False)
+class SFTFiles:
+    """SFTs in files, of which parts can be read; made by `find_sfts`.
+
+    Attributes
+    ----------
+    files : list of Path
+    table : (n,) ndarray of `headers.TABLE`
+        The SFTs, which may hold different bands of one time, by detector and time.
+    times : SFTs
+        Their times, without bins: one for each detector and time.
+    first_bin, last_bin : int
+        The band that all times have, both ends included.
+    """
+
+    files: list[Path]
+    table: np.ndarray
+    times: SFTs
+    first_bin: int
+    last_bin: int
+
+    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int, check_crc: bool) -> np.ndarray:
+        """Bins of some SFTs of a detector, by their rows in `times`: (n_rows, n_bins) complex64."""
+        series = self.times[detector][rows]
+        ns = start_ns(self.table)
+        first, last = (int(series.gps[i]) * 10**9 + int(series.gps_ns[i]) for i in (0, -1))
+        chosen = (self.table["detector"] == detector.encode()) & (ns >= first) & (ns <= last)
+        layout = arrange(self.files, self.table[chosen], first_bin / self.times.tsft, (last_bin + 1) / self.times.tsft)
+        return _read(self.files, layout, self.table[:0], check_crc)
+
+
+def find_sfts(
+    pattern: Pattern,
+    detectors: str | Iterable[str] | None = None,
+    start: TimeLike | None = None,
+    end: TimeLike | None = None,
+) -> SFTFiles:
+    """Find SFTs by their headers, to read parts of them later; arguments and errors as for `read_sfts`."""
+    wanted = _prefixes(detectors)
+    since, until = _time_range(start, end)
+    files = find_files(pattern)
+    table = np.concatenate([scan_file(path, i) for i, path in enumerate(files)])
+    table = table[_choose(table, wanted, since, until)]
+    order = np.lexsort([table["n_bins"], table["first_bin"], start_ns(table), table["detector"]])
+    table = table[order]
+    new = np.append(True, (table["detector"][1:] != table["detector"][:-1]) | (np.diff(start_ns(table)) != 0))
+    lows = table["first_bin"][new]
+    highs = np.maximum.reduceat(table["first_bin"] + table["n_bins"] - 1, np.flatnonzero(new))
+    first_bin, last_bin = int(lows.max()), int(highs.min())
+    if first_bin > last_bin:
+        raise ValueError("the SFTs have no band in common: name files of one band.")
+    tsft = float(table["tsft"][0])
+    layout = arrange(files, table, first_bin / tsft, (last_bin + 1) / tsft)
+    times = _as_sfts(layout, np.empty((len(layout.heads), 0), np.complex64))
+    return SFTFiles(files, table, times, first_bin, last_bin)
 
 
 def _prefixes(detectors: str | Iterable[str] | None) -> list[str] | None:

@@ -1,0 +1,489 @@
+"""Narrow data straight from SFTs: for templates known beforehand no wide series is made.
+
+Around a known template a signal fills some bins of each SFT, and what it leaks into the others is a smooth function.
+So each SFT becomes a few moments of its bins, `Moments`, and these the samples of narrow data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.polynomial import legendre
+from numpy.typing import NDArray
+
+from jfstat.data.narrow import COARSE_TURNS, usual_reach
+from jfstat.data.narrowdata import NODES, NarrowData
+from jfstat.data.noise import MEDIAN_BINS, median_bias, noise_weights, whitened_power
+from jfstat.data.observation import Observation, weighted
+from jfstat.geometry.antenna import harmonics
+from jfstat.geometry.nearby import sites
+from jfstat.geometry.source import Source
+from jfstat.geometry.trajectory import Trajectory
+from jfstat.maths.chebyshev import nodes, series_from_values
+from jfstat.maths.ladder import padded_size
+from jfstat.maths.turns import turn64
+from jfstat.sfts.container import SFTs
+from jfstat.templates import Doppler
+
+ROWS = 512
+"""SFTs of a detector that are read and summed at a time."""
+TOLERATED_BINS = 3
+"""How far the signal's bin may be from the one that neighbouring SFTs share for their moments."""
+MOST_MOMENTS = 320
+"""A template that needs more moves through too many bins within an SFT."""
+PROBES = 9
+"""Times in each SFT at which a template's phase is looked at beforehand."""
+
+
+class PartsOfSFTs(Protocol):
+    """SFTs of which parts can be read: `sfts.reading.SFTFiles`, or `InMemory`."""
+
+    @property
+    def times(self) -> SFTs: ...
+
+    @property
+    def first_bin(self) -> int: ...
+
+    @property
+    def last_bin(self) -> int: ...
+
+    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int, check_crc: bool) -> NDArray[np.complex64]:
+        """Bins of some SFTs of a detector, (n_rows, n_bins) complex64."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """SFTs in memory, as `PartsOfSFTs`."""
+
+    times: SFTs
+
+    @property
+    def first_bin(self) -> int:
+        return self.times.first_bin
+
+    @property
+    def last_bin(self) -> int:
+        return self.times.first_bin + self.times.n_bins - 1
+
+    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int, check_crc: bool) -> NDArray[np.complex64]:
+        del check_crc
+        return self.times[detector].data[rows, first_bin - self.first_bin : last_bin + 1 - self.first_bin]
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened:
+    """Whitened bins of some SFTs of a detector, and their noise floor.
+
+    Attributes
+    ----------
+    real, imag : (n, n_bins) float32 ndarrays
+        With S the noise floor, bins divided by its root and by that of Tsft/2: in noise their power is 1.
+    inverse : (n, n_windows) float32 ndarray
+        1/sqrt(S), S in strain^2/Hz, at the centres of windows of `MEDIAN_BINS` bins.
+    first_bin : int
+        Bin of the first column.
+    """
+
+    real: np.ndarray
+    imag: np.ndarray
+    inverse: np.ndarray
+    first_bin: int
+
+    def inverse_at(self, bins: np.ndarray) -> np.ndarray:
+        """1/sqrt(S) of each SFT at a bin of its own, (n,) float64."""
+        n_windows = self.inverse.shape[1]
+        place = (bins - self.first_bin + 0.5) * (n_windows / self.real.shape[1]) - 0.5
+        place = np.clip(place, 0, n_windows - 1)
+        low = np.minimum(place.astype(int), max(n_windows - 2, 0))
+        high, part, row = np.minimum(low + 1, n_windows - 1), place - low, np.arange(len(bins))
+        return (1 - part) * self.inverse[row, low] + part * self.inverse[row, high]
+
+
+def whitened(
+    bins: NDArray[np.complex64], first_bin: int, tsft: float, sqrt_sx: float | None, detector: str
+) -> Whitened:
+    """Bins of SFTs divided by the noise floor, which is given or the median of windows, linear between their centres.
+
+    Parameters
+    ----------
+    bins : (n, n_bins) complex64 ndarray
+    first_bin : int
+    tsft : float
+        s.
+    sqrt_sx : float or None
+        A given noise floor, 1/sqrt(Hz).
+    detector : str
+        For errors.
+
+    Raises
+    ------
+    ValueError
+        If a bin is not finite, or a window has no noise and the floor is not given.
+    """
+    n, n_bins = bins.shape
+    n_windows = max(n_bins // MEDIAN_BINS, 1)
+    if sqrt_sx is not None:
+        if not np.isfinite(bins.sum()):
+            raise ValueError(f"an SFT of {detector} has bins that are not finite: leave it out.")
+        inverse = np.full((n, n_windows), 1 / sqrt_sx, np.float32)
+        scale = np.float32(1 / (sqrt_sx * np.sqrt(0.5 * tsft)))
+        return Whitened(bins.real * scale, bins.imag * scale, inverse, first_bin)
+    # windows of equal width that cover all bins
+    edges = np.linspace(0, n_bins, n_windows + 1).astype(int)
+    width = int(np.diff(edges).min()) // 2 * 2 - 1
+    unit = np.float32(np.sqrt(np.nanmean(np.abs(bins[:1]) ** 2))) or np.float32(1.0)  # float32 holds no 1e-46
+    real, imag = bins.real / unit, bins.imag / unit
+    power = real * real + imag * imag
+    if not np.isfinite(power.sum()):
+        raise ValueError(f"an SFT of {detector} has bins that are not finite: leave it out.")
+    windows = np.stack([power[:, edge : edge + width] for edge in edges[:-1]], axis=1)
+    windows.partition(width // 2, axis=-1)
+    median = windows[:, :, width // 2].astype(np.float64)
+    if not median.min() > 0:
+        raise ValueError(
+            f"an SFT of {detector} has all-zero bins and so no noise floor: leave it out, or give sqrt_sx."
+        )
+    inverse = 1 / np.sqrt(median * (2.0 / (tsft * median_bias(width)))) / unit
+    correction = 1 / np.sqrt(0.5 * tsft * whitened_power(width))
+    factor = (inverse * (correction * unit)).astype(np.float32) @ _linear(n_windows, n_bins)
+    return Whitened(real * factor, imag * factor, inverse.astype(np.float32), first_bin)
+
+
+@lru_cache(maxsize=8)
+def _linear(n_windows: int, n_bins: int) -> np.ndarray:
+    """Interpolation from the windows' centres to bins, constant beyond the outermost: (n_windows, n_bins) float32."""
+    place = (np.arange(n_bins) + 0.5) * (n_windows / n_bins) - 0.5
+    return np.stack([np.interp(place, np.arange(n_windows), row) for row in np.eye(n_windows)]).astype(np.float32)
+
+
+@lru_cache(maxsize=4)
+def _bessel(n_moments: int, reach: int) -> np.ndarray:
+    """Integrals of Legendre polynomials times exp(2 pi i n t) over an SFT: (2 reach + 1, n_moments) float32.
+
+    With u from -1 to 1 over the SFT the mean of P_l(u) (-1)^n exp(i pi n u) is i^l (-1)^n j_l(pi n), with the spherical
+    Bessel functions j_l; i^l is left out (DLMF 18.17.19).
+    """
+    from scipy.special import spherical_jn  # takes 0.1 s to import
+
+    n = np.arange(-reach, reach + 1)
+    order = np.arange(n_moments)
+    values = spherical_jn(order[None, :], np.pi * np.abs(n)[:, None])
+    sign = np.where(n[:, None] < 0, (-1.0) ** order, 1.0) * (-1.0) ** n[:, None]
+    return (values * sign).astype(np.float32)
+
+
+def moments(own: Whitened, centre: np.ndarray, n_moments: int, reach: int) -> np.ndarray:
+    """Moments of SFTs about a bin of each: sums over bins of x (-1)^n j_l(pi n), n from the centre.
+
+    Parameters
+    ----------
+    own : Whitened
+    centre : (n,) int ndarray
+        Neighbouring SFTs often share theirs.
+    n_moments, reach : int
+        Bins farther than `reach` from the centre do not count.
+
+    Returns
+    -------
+    (n, n_moments) complex64 ndarray
+    """
+    kernel = _bessel(n_moments, reach)
+    result = np.empty((len(centre), n_moments), np.complex64)
+    starts = np.flatnonzero(np.r_[True, np.diff(centre) != 0])
+    for start, stop in zip(starts, [*starts[1:], len(centre)], strict=True):
+        first = int(centre[start]) - own.first_bin - reach
+        low, high = max(first, 0), min(first + len(kernel), own.real.shape[1])
+        part = kernel[low - first : high - first]
+        result.real[start:stop] = own.real[start:stop, low:high] @ part
+        result.imag[start:stop] = own.imag[start:stop, low:high] @ part
+    return result
+
+
+def shared_bins(bins: np.ndarray) -> np.ndarray:
+    """A whole bin for each SFT within `TOLERATED_BINS` of its own, the same for as many neighbours as possible."""
+    centre, start = np.empty(len(bins), int), 0
+    while start < len(bins):
+        low = np.minimum.accumulate(bins[start:])
+        high = np.maximum.accumulate(bins[start:])
+        n = int(np.searchsorted(high - low, 2 * TOLERATED_BINS - 1, side="right"))
+        centre[start : start + n] = round(0.5 * (low[n - 1] + high[n - 1]))
+        start += n
+    return centre
+
+
+@jax.jit
+def _probed(source: Source, trajectory: Trajectory, start: jax.Array, tsft: jax.Array, heterodyne: jax.Array):
+    """Phase above the heterodyne at `PROBES` times over each SFT, cycles: (n, PROBES)."""
+    t = start[:, None] + tsft * jnp.linspace(0.0, 1.0, PROBES)
+    return source.heterodyned_cycles(trajectory, t, heterodyne)
+
+
+@partial(jax.jit, static_argnames="n_moments")
+def _samples(
+    source: Source,
+    trajectory: Trajectory,
+    start: jax.Array,
+    first_cycles: jax.Array,
+    heterodyne: jax.Array,
+    offset: jax.Array,
+    tsft: jax.Array,
+    sums: jax.Array,
+    block: jax.Array,
+    centres: jax.Array,
+    half: jax.Array,
+    n_moments: int,
+) -> jax.Array:
+    """What SFTs of one detector add to the samples of narrow data: (5, B, NODES) complex128.
+
+    Parameters
+    ----------
+    start : (n,) float64
+        s since the epoch.
+    first_cycles : (n,) float64
+        Phase of the heterodyne at the start of each SFT, cycles.
+    offset : (n,) float64
+        Bin of the moments minus that of the heterodyne.
+    sums : (n, n_moments) complex64
+        From `moments`.
+    block : (n,) int32
+        Which block each SFT belongs to.
+    centres, half : (B,) and () float64
+        Middle of the blocks, s since the epoch, and half their length, s.
+    """
+    u, from_moments = _legendre(n_moments)
+    at_nodes = sums.astype(jnp.complex128) @ jnp.asarray(from_moments)
+    into = 0.5 * (1 + jnp.asarray(u))
+    t = start[:, None] + tsft * into
+    cycles = source.heterodyned_cycles(trajectory, t, heterodyne) + first_cycles[:, None] - offset[:, None] * into
+    cos, sin = turn64(cycles)
+    at_nodes = at_nodes * jax.lax.complex(cos, -sin)
+    turned = at_nodes[..., None] * harmonics(trajectory.sidereal(t)).astype(at_nodes.dtype)  # (n, M, 5)
+    x = (t - centres[block][:, None]) / half
+    powers = [jnp.ones_like(x), x]
+    while len(powers) < NODES:
+        powers.append(2 * x * powers[-1] - powers[-2])
+    spread = jnp.stack(powers, axis=-1) @ jnp.asarray(series_from_values(NODES))
+    each = jnp.einsum("nmh,nmk->nhk", turned, spread.astype(turned.dtype))
+    return jnp.moveaxis(jax.ops.segment_sum(each, block, centres.shape[0]), 0, 1)
+
+
+@lru_cache
+def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Legendre nodes, and the matrix from moments to samples there: (n,) and (n, n) complex128.
+
+    The sum over nodes of samples times the values of a smooth g is the integral of the SFT's series times g.
+    """
+    u, weight = legendre.leggauss(n)
+    order = np.arange(n)
+    values = legendre.legvander(u, n - 1)
+    return u, ((2 * order + 1) / 2 * 1j**order * values * weight[:, None]).T
+
+
+@dataclass(frozen=True, eq=False)
+class _Target:
+    """One template, and where its signal is in the SFTs.
+
+    Attributes
+    ----------
+    point : Doppler
+    source : Source
+    reach : float
+        Of the narrow data, Hz.
+    heterodyne : int
+        Bin whose frequency is subtracted from the template's.
+    bins : list of (n,) float64 ndarrays
+        The signal's bin in each SFT, for each detector.
+    n_moments : int
+    centres, half : (B,) float64 ndarray, float
+        Blocks of the narrow data, s.
+    block : list of (n,) int ndarrays
+        Of each SFT.
+    """
+
+    point: Doppler
+    source: Source
+    reach: float
+    heterodyne: int
+    bins: list[np.ndarray]
+    n_moments: int
+    centres: np.ndarray
+    half: float
+    block: list[np.ndarray]
+
+
+def _target(observation: Observation, times: SFTs, point: Doppler) -> _Target:
+    source, tsft, epoch = observation.source(point), times.tsft, int(observation.epoch)
+    heterodyne = round(float(source.frequency) * tsft)
+    frequency = jnp.asarray(heterodyne / tsft)
+    bins, steepest = [], 0.0
+    for i, series in enumerate(times):
+        trajectory = jax.tree.map(lambda leaf, i=i: leaf[i], observation.trajectory)
+        own = []
+        for rows in _chunks(len(series)):
+            start = _filled(series.since(epoch)[rows])
+            cycles = np.asarray(_probed(source, trajectory, start, observation.tsft, frequency))[
+                : rows.stop - rows.start
+            ]
+            mean = cycles[:, -1] - cycles[:, 0]
+            steps = np.diff(cycles, axis=1) * (PROBES - 1)
+            steepest = max(steepest, float(np.max(np.abs(steps - mean[:, None]))))
+            own.append(heterodyne + mean)
+        bins.append(np.concatenate(own))
+    # polynomials follow exp(i b u) from somewhat more than b terms on
+    turning = np.pi * (1.2 * steepest + TOLERATED_BINS)
+    n_moments = 4 * int(np.ceil((12 + 1.15 * turning) / 4))
+    if n_moments > MOST_MOMENTS:
+        raise ValueError(
+            f"point's frequency changes by some {steepest / tsft:.2g} Hz within an SFT, too much for its moments: use "
+            "jfstat.prepare and jfstat.narrow."
+        )
+    reach = usual_reach(observation, point)
+    length = COARSE_TURNS / reach
+    start = min(float(series.since(epoch)[0]) for series in times if len(series))
+    span = float(observation.tspan)
+    n_blocks = max(1, int(np.ceil(span / length)))
+    length = span / n_blocks
+    middles = [series.since(epoch) + 0.5 * tsft for series in times]
+    block = [np.clip(((x - start) / length).astype(int), 0, n_blocks - 1) for x in middles]
+    centres = start + length * (np.arange(padded_size(n_blocks)) + 0.5)
+    return _Target(point, source, reach, heterodyne, bins, n_moments, centres, 0.5 * (length + tsft), block)
+
+
+def _chunks(n: int) -> Iterator[slice]:
+    return (slice(low, min(low + ROWS, n)) for low in range(0, n, ROWS))
+
+
+def _filled(x: np.ndarray) -> np.ndarray:
+    """Rows repeated up to `ROWS`, so that one compiled program serves all."""
+    return np.pad(x, [(0, ROWS - len(x)), *[(0, 0)] * (x.ndim - 1)], mode="edge")
+
+
+def narrow_sfts(
+    parts: PartsOfSFTs,
+    points: Sequence[Doppler],
+    observation: Observation,
+    floors: Sequence[float | None],
+    guard: float,
+    check_crc: bool,
+) -> list[NarrowData]:
+    """Narrow data around each of some templates whose bands overlap, in one pass over the SFTs.
+
+    Parameters
+    ----------
+    parts : PartsOfSFTs
+    points : sequence of Doppler
+        One template each, concrete.
+    observation : Observation
+        Of all SFTs, with any weights.
+    floors : sequence of float or None
+        Noise floor of each detector, 1/sqrt(Hz); None for an estimate.
+    guard : float
+        How far from a signal bins count, Hz; less if the files have less.
+    check_crc : bool
+        Whether to check the SFTs' checksums.
+
+    Raises
+    ------
+    ValueError
+        If the files do not hold a signal's band, or it moves through too many bins within an SFT.
+    """
+    times, tsft, epoch = parts.times, parts.times.tsft, int(observation.epoch)
+    targets = [_target(observation, times, point) for point in points]
+    reach = int(guard * tsft) + TOLERATED_BINS
+    first, last = _band(parts, targets, reach, floors)
+    samples = [np.zeros((len(times.series), 5, len(own.centres), NODES), complex) for own in targets]
+    floor_of = [[[] for _ in times] for _ in targets]
+    for i, series in enumerate(times):
+        trajectory = jax.tree.map(lambda leaf, i=i: leaf[i], observation.trajectory)
+        since = series.since(epoch)
+        for rows in _chunks(len(series)):
+            own = whitened(
+                parts.read(series.detector, rows, first, last, check_crc), first, tsft, floors[i], series.detector
+            )
+            n = rows.stop - rows.start
+            added = []
+            for k, target in enumerate(targets):
+                centre = shared_bins(target.bins[i][rows])
+                inverse = own.inverse_at(np.round(target.bins[i][rows]))
+                sums = moments(own, centre, target.n_moments, reach) * inverse[:, None].astype(np.float32)
+                # whole turns of the heterodyne are removed exactly: its bin times whole seconds is a whole number
+                cycles = np.fmod(np.float64(target.heterodyne) * (series.gps[rows] - epoch), tsft) / tsft
+                cycles = cycles + target.heterodyne / tsft * 1e-9 * series.gps_ns[rows]
+                floor_of[k][i].append(inverse**-2.0)
+                added.append(
+                    _samples(
+                        target.source,
+                        trajectory,
+                        _filled(since[rows]),
+                        _filled(cycles),
+                        jnp.asarray(target.heterodyne / tsft),
+                        _filled((centre - target.heterodyne).astype(float)),
+                        observation.tsft,
+                        np.pad(sums, [(0, ROWS - n), (0, 0)]),
+                        _filled(target.block[i][rows].astype(np.int32)),
+                        jnp.asarray(target.centres),
+                        jnp.asarray(target.half),
+                        target.n_moments,
+                    )
+                )
+            for k, more in enumerate(added):
+                samples[k][i] += np.asarray(more)
+    return [
+        _finished(observation, target, own, [np.concatenate(x) for x in psd], tsft)
+        for target, own, psd in zip(targets, samples, floor_of, strict=True)
+    ]
+
+
+def _band(
+    parts: PartsOfSFTs, targets: Sequence[_Target], reach: int, floors: Sequence[float | None]
+) -> tuple[int, int]:
+    """First and last bin to read.
+
+    Raises
+    ------
+    ValueError
+        If the files do not hold all signals, or too few bins for the noise floor.
+    """
+    tsft = parts.times.tsft
+    low = int(min(x.min() for own in targets for x in own.bins)) - TOLERATED_BINS
+    high = int(max(x.max() for own in targets for x in own.bins)) + TOLERATED_BINS + 1
+    if low < parts.first_bin or high > parts.last_bin:
+        raise ValueError(
+            f"the SFTs cover {parts.first_bin / tsft:.10g} to {(parts.last_bin + 1) / tsft:.10g} Hz, not all of "
+            f"{low / tsft:.10g} to {high / tsft:.10g} Hz that the signals need: name other files."
+        )
+    first, last = max(low - reach, parts.first_bin), min(high + reach, parts.last_bin)
+    if None in floors and last + 1 - first < MEDIAN_BINS:
+        raise ValueError(
+            f"the noise floor needs {MEDIAN_BINS} bins and the SFTs hold {last + 1 - first}: widen their band or give "
+            "sqrt_sx."
+        )
+    return first, last
+
+
+def _finished(
+    observation: Observation, target: _Target, samples: np.ndarray, psd: list[np.ndarray], tsft: float
+) -> NarrowData:
+    """Narrow data with the weights that follow from the noise floors at the signal, (n,) float64 for each detector."""
+    weights, mean_inverse = noise_weights(psd)
+    own = weighted(observation, weights, mean_inverse)
+    time = jnp.asarray(target.centres[:, None] + target.half * nodes(NODES))
+    return NarrowData(
+        observation=own,
+        samples=jnp.asarray(samples / np.sqrt(mean_inverse)),
+        sites=_sites(observation.trajectory, target.source, time),
+        centre=target.point,
+        reach=jnp.asarray(target.reach, jnp.float64),
+    )
+
+
+@jax.jit
+def _sites(trajectory: Trajectory, centre: Source, time: jax.Array):
+    return jax.vmap(lambda own: sites(own, centre, time))(trajectory)

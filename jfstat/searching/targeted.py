@@ -1,0 +1,389 @@
+"""Targeted searches: 2F and amplitudes at the templates of known pulsars, in one table: `search_pulsars`."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.candidates.falsealarm import false_alarm
+from jfstat.candidates.linerobust import checked_odds, log10_bsgl
+from jfstat.candidates.tables import in_units
+from jfstat.data.narrowdata import NarrowData
+from jfstat.data.narrowsfts import InMemory, PartsOfSFTs, narrow_sfts
+from jfstat.data.observation import Observation, Span, observed, reference_time
+from jfstat.geometry.doppler import doppler_speed
+from jfstat.geometry.ephemeris import EphemerisLike, installed_ephemerides
+from jfstat.parameters import AMPLITUDE_COLUMNS, MOTION_FIELDS, all_parameters, columns, with_fields
+from jfstat.pulsars.glitch import taylor_shifted
+from jfstat.pulsars.pulsar import QUADRUPOLE, Pulsar
+from jfstat.searching.session.progress import progress_bar
+from jfstat.sfts.container import SFTs
+from jfstat.sfts.reading import find_sfts
+from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of
+from jfstat.templates import Doppler
+from jfstat.times import GPSTime, TimeLike
+from jfstat.validation import FrequencyLike, NoiseLike, frequency, given_sqrt_sx, require_x64
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+DEFAULT_EPHEMERIS = "DE405"
+MOST_WIDTH = 4.0
+"""Widest band that is read at once for several pulsars, Hz, the guard apart."""
+EDGE_BINS = 8
+"""Bins beyond a signal that a file must hold at least."""
+MOST_AT_ONCE = 64
+"""Pulsars of overlapping bands that share one pass over the SFTs; it bounds the memory for their samples."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Stretch:
+    """A pulsar and a part of the data without a glitch of its.
+
+    Attributes
+    ----------
+    place : int
+        In the table.
+    pulsar : Pulsar
+    point : Doppler
+        Its template, at the table's reference time.
+    phase_error : float
+        Sum of the largest errors of its phase, cycles.
+    ephemeris : str or two paths
+    start, end : float
+        GPS times between which the SFTs lie, s.
+    """
+
+    place: int
+    pulsar: Pulsar
+    point: Doppler
+    phase_error: float
+    ephemeris: EphemerisLike
+    start: float
+    end: float
+
+
+def search_pulsars(
+    sfts: SFTs | str | os.PathLike | Sequence[str | os.PathLike],
+    pulsars: Pulsar | Iterable[Pulsar],
+    *,
+    sqrt_sx: NoiseLike | None = None,
+    reftime: TimeLike | None = None,
+    ephemeris: EphemerisLike | None = None,
+    guard: FrequencyLike = 1.0,
+    harmonic: float = QUADRUPOLE,
+    fstar0: float = 0.0,
+    olgx: Sequence[float] | None = None,
+    detectors: str | Iterable[str] | None = None,
+    start: TimeLike | None = None,
+    end: TimeLike | None = None,
+    check_crc: bool = False,
+    progress: bool = True,
+) -> QTable:
+    """2F and the amplitudes of known pulsars' signals: a row for each.
+
+    The data are not prepared for a band: each SFT is reduced to what it holds of each signal, in one pass for all
+    pulsars whose bands overlap, so that years of SFTs take seconds and little memory.
+
+    Parameters
+    ----------
+    sfts : SFTs, or a pattern of files as for `read_sfts`
+        Of files, parts are read as they are needed.
+    pulsars : Pulsar or several
+        From `read_par` and `read_pulsars`. A pulsar with a glitch during the data gets a row for the SFTs before it and
+        one for those after it.
+    sqrt_sx : float, sequence or mapping, optional
+        Noise floor in 1/sqrt(Hz), one for all detectors or one for each. None estimates it from each SFT by the medians
+        of windows of 101 bins.
+    reftime : float, str, Time or GPSTime, optional
+        Reference time of the table, GPS s; by default the start of the data. Frequencies and positions are taken there.
+    ephemeris : str or two paths, optional
+        See `load_ephemeris`. By default that of each timing solution (``EPHEM``), or DE405 where it is not installed.
+    guard : float or Quantity
+        Width of the SFTs to use on each side of a signal, Hz; less if the SFTs have less.
+    harmonic : float
+        Frequency of the signals over that of the pulsars' rotation.
+    fstar0, olgx : optional
+        For ``log10BSGL``; see `search`.
+    detectors, start, end : optional
+        Which SFTs of the files to use; see `read_sfts`.
+    check_crc : bool
+        Whether to check the files' checksums. As in LALSuite's searches, they are not by default.
+    progress : bool
+        Whether to show the rate and the time left.
+
+    Returns
+    -------
+    QTable
+        Columns: ``name``; the parameters of the template at ``meta["reftime"]``, with an orbit's zero for isolated
+        pulsars in a table with binaries, and the proper motion ``pmra``, ``pmdec`` (rad/s) if there is one; ``twoF``
+        and ``twoF_H1``, ... as from `fstat`; with several detectors ``log10BSGL``; ``h0``, ``cosi``, ``psi``, ``phi0``
+        and their errors from `estimate_amplitude`; ``false_alarm``, the probability of this 2F in Gaussian noise;
+        ``phase_error``, the largest error of the template's phase in cycles (`Pulsar.phase_error`); ``start`` and
+        ``end`` of the SFTs (GPS s); ``ephemeris``.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be read.
+    TypeError
+        If `sfts` or `pulsars` are of another kind.
+    ValueError
+        If there are no pulsars, an argument is out of range, the SFTs hold no pulsar's signal, or the orbit of one is
+        too fast for this method.
+
+    Warns
+    -----
+    UserWarning
+        If the SFTs' band does not hold the signals of some pulsars, which are left out.
+    """
+    require_x64()
+    known = check_pulsars(pulsars)
+    width = frequency(guard, "guard")
+    if width < 0:
+        raise ValueError(f"guard must not be negative, not {width}: give the guard band in Hz.")
+    parts = pulsar_parts(sfts, detectors, start, end)
+    times = parts.times
+    if len(times.detectors) > 1:
+        checked_odds(len(times.detectors), fstar0, olgx)
+    floors = given_sqrt_sx(times.detectors, sqrt_sx)
+    reference = reference_time(reftime, times.start)
+    stretches = [x for pulsar in known for x in _stretches(pulsar, times, reference, ephemeris, harmonic)]
+    stretches = _inside(_alike(stretches), parts)
+    rows: list[np.ndarray] = [np.empty(0)] * len(stretches)
+    with progress_bar(len(stretches), progress, "search", "pulsars") as advance:
+        for group in _groups(stretches, width, times.tsft):
+            own = _between(parts, group[0].start, group[0].end)
+            observation = _observation(own.times, reference, group[0].ephemeris)
+            try:
+                near = narrow_sfts(own, [x.point for x in group], observation, floors, width, check_crc)
+            except ValueError as error:
+                names = ", ".join(x.pulsar.name for x in group)
+                raise ValueError(f"pulsars {names}: {error}") from None
+            for x, data in zip(group, near, strict=True):
+                rows[x.place] = np.asarray(_row(data, x.point))
+            advance(len(group))
+    return _table(stretches, np.stack(rows), times, reference, floors, fstar0, olgx, harmonic)
+
+
+def check_pulsars(pulsars: Pulsar | Iterable[Pulsar]) -> list[Pulsar]:
+    """The pulsars that a user gave; a TypeError if they are none, a ValueError if there are none."""
+    known = [pulsars] if isinstance(pulsars, Pulsar) else list(pulsars)
+    if not all(isinstance(pulsar, Pulsar) for pulsar in known):
+        raise TypeError("pulsars must be Pulsars from jfstat.read_par or jfstat.read_pulsars: read .par files first.")
+    if not known:
+        raise ValueError("pulsars is empty: give at least one.")
+    return known
+
+
+def ephemeris_of(pulsar: Pulsar, ephemeris: EphemerisLike | None) -> EphemerisLike:
+    """The given ephemeris, or that of the timing solution, or DE405 where it is not installed."""
+    own = pulsar.ephemeris if pulsar.ephemeris in installed_ephemerides() else None
+    return ephemeris or own or DEFAULT_EPHEMERIS
+
+
+def pulsar_parts(
+    sfts: object,
+    detectors: str | Iterable[str] | None,
+    start: TimeLike | None,
+    end: TimeLike | None,
+) -> PartsOfSFTs:
+    if isinstance(sfts, SFTs):
+        given = (detectors, start, end) != (None, None, None)
+        return InMemory(sfts.select(start, end, detectors) if given else sfts)  # type: ignore[arg-type]
+    if not isinstance(sfts, (str, os.PathLike, Sequence)):
+        raise TypeError(f"sfts must be SFTs or the names of SFT files, not {type(sfts).__name__}.")
+    return find_sfts(sfts, detectors, start, end)  # type: ignore[arg-type]
+
+
+def _stretches(
+    pulsar: Pulsar, times: SFTs, reference: GPSTime, ephemeris: EphemerisLike | None, harmonic: float
+) -> list[_Stretch]:
+    """The parts of the data between a pulsar's glitches."""
+    first, last = float(times.start), times.end
+    inside = [float(glitch.time) for glitch in pulsar.glitches if first < float(glitch.time) < last]
+    # times at the SSB and at the detector differ by up to 510 s: SFTs that may hold the glitch are left out
+    margin = 510.0 if inside else 0.0
+    edges = [first - margin, *inside, last + margin]
+    tables = ephemeris_of(pulsar, ephemeris)
+    found = []
+    for low, high in pairwise(edges):
+        own = (low + margin, high - margin)
+        if not any(len(s.between(own[0], own[1] - times.tsft + 1e-3)) for s in times):
+            continue
+        point = moved_to(pulsar.doppler(*own, harmonic), reference)
+        error = sum(pulsar.phase_error(*own, harmonic).values())
+        found.append(_Stretch(0, pulsar, point, error, tables, *own))
+    return found
+
+
+def moved_to(point: Doppler, reference: GPSTime) -> Doppler:
+    """The same template at another reference time."""
+    since = float(reference - (reference if point.reftime is None else point.reftime))
+    fkdot = taylor_shifted(np.asarray(point.fkdot), since, len(point.fkdot))
+    alpha, delta = point.alpha, point.delta
+    if point.motion is not None:
+        alpha = alpha + since * point.motion[0] / jnp.cos(delta)
+        delta = delta + since * point.motion[1]
+    return with_fields(point, alpha=alpha, delta=delta, fkdot=jnp.asarray(fkdot), reftime=reference)
+
+
+def _alike(stretches: list[_Stretch]) -> list[_Stretch]:
+    """The stretches with templates of equal structure, so that they share compiled programs: equally many spins."""
+    n = max(2, *(len(x.point.fkdot) for x in stretches))
+    moving = any(x.point.motion is not None for x in stretches)
+    alike = []
+    for x in stretches:
+        point = with_fields(x.point, fkdot=jnp.pad(x.point.fkdot, (0, n - len(x.point.fkdot))))
+        if moving and point.motion is None:
+            point = with_fields(point, motion=jnp.zeros(len(MOTION_FIELDS)))
+        alike.append(replace(x, point=point))
+    return alike
+
+
+def _inside(stretches: list[_Stretch], parts: PartsOfSFTs) -> list[_Stretch]:
+    """The stretches whose signals lie in the SFTs' band; a warning names those of others."""
+    tsft = parts.times.tsft
+    low, high = parts.first_bin / tsft, (parts.last_bin + 1) / tsft
+    inside, outside = [], []
+    for x in stretches:
+        speed = float(doppler_speed(x.point.orbit)) * 1.001  # spin-down during the data is far less
+        f = float(x.point.fkdot[0])
+        if f * (1 - speed) - EDGE_BINS / tsft >= low and f * (1 + speed) + EDGE_BINS / tsft <= high:
+            inside.append(replace(x, place=len(inside)))
+        else:
+            outside.append(f"{x.pulsar.name} ({f:.6g} Hz)")
+    if outside:
+        text = f"of {', '.join(outside)} the SFTs' band of {low:.10g} to {high:.10g} Hz does not hold the signal"
+        if not inside:
+            raise ValueError(f"{text}: name other files.")
+        warnings.warn(f"{text}: left out.", stacklevel=3)
+    return inside
+
+
+def _groups(stretches: list[_Stretch], guard: float, tsft: float) -> list[list[_Stretch]]:
+    """Stretches of the same SFTs and ephemeris whose bands overlap, which share a pass over the files."""
+    groups: list[list[_Stretch]] = []
+
+    def key(x: _Stretch) -> tuple:
+        return x.start, x.end, str(x.ephemeris), float(x.point.fkdot[0])
+
+    for x in sorted(stretches, key=key):
+        last = groups[-1] if groups else []
+        f = key(x)[3]
+        together = (
+            last
+            and key(x)[:3] == key(last[0])[:3]
+            and f - key(last[-1])[3] < 2 * guard + 1 / tsft
+            and f - key(last[0])[3] < MOST_WIDTH
+            and len(last) < MOST_AT_ONCE
+        )
+        if together:
+            last.append(x)
+        else:
+            groups.append([x])
+    return groups
+
+
+@dataclass(frozen=True, eq=False)
+class _Between:
+    """The part of SFTs between two times, as `PartsOfSFTs`."""
+
+    whole: PartsOfSFTs
+    times: SFTs
+    offsets: dict[str, int]
+
+    @property
+    def first_bin(self) -> int:
+        return self.whole.first_bin
+
+    @property
+    def last_bin(self) -> int:
+        return self.whole.last_bin
+
+    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int, check_crc: bool) -> np.ndarray:
+        offset = self.offsets[detector]
+        return self.whole.read(detector, slice(rows.start + offset, rows.stop + offset), first_bin, last_bin, check_crc)
+
+
+def _between(parts: PartsOfSFTs, start: float, end: float) -> PartsOfSFTs:
+    """The SFTs that lie between two GPS times as a whole."""
+    times = parts.times
+    if start <= times.start and end >= times.end:
+        return parts
+    chosen = times.select(start, end - times.tsft + 1e-3)
+    offsets = {s.detector: int(np.searchsorted(times[s.detector].since(0), s.since(0)[0] - 1e-3)) for s in chosen}
+    return _Between(parts, chosen, offsets)
+
+
+def _observation(times: SFTs, reference: GPSTime, ephemeris: EphemerisLike) -> Observation:
+    """The observation of SFTs of equal weights; the noise floors are not known yet."""
+    weights = [np.ones(len(series)) for series in times]
+    return observed(times, weights, 1.0, Span.of(times), reference, ephemeris)
+
+
+@jax.jit
+def _row(data: NarrowData, point: Doppler) -> jax.Array:
+    """2F, 2F of each detector and the columns of the amplitudes, (n,) float64."""
+    found = fstat_of(data, point)
+    return jnp.concatenate([found.twoF[None], found.twoF_per_detector, estimate_amplitude_of(data, point).columns])
+
+
+def _table(
+    stretches: list[_Stretch],
+    rows: np.ndarray,
+    times: SFTs,
+    reference: GPSTime,
+    floors: Sequence[float | None],
+    fstar0: float,
+    olgx: Sequence[float] | None,
+    harmonic: float,
+) -> QTable:
+    from jfstat.version import __version__
+
+    detectors = times.detectors
+    n = 1 + len(detectors)
+    own = [columns(jax.tree.map(lambda leaf: leaf[None], x.point)) for x in stretches]
+    names = max((all_parameters(x.point) for x in stretches), key=len)
+    values = {name: np.concatenate([each.get(name, np.zeros(1)) for each in own]) for name in names}
+    values["twoF"] = rows[:, 0]
+    values |= {f"twoF_{name}": rows[:, 1 + i] for i, name in enumerate(detectors)}
+    if len(detectors) > 1:
+        values["log10BSGL"] = log10_bsgl(rows[:, 0], rows[:, 1:n], fstar0, olgx)
+    values |= {name: rows[:, n + i] for i, name in enumerate(AMPLITUDE_COLUMNS)}
+    values["false_alarm"] = np.asarray(false_alarm(rows[:, 0], 1))
+    values["phase_error"] = np.array([x.phase_error for x in stretches])
+    tables = [str(x.ephemeris) if isinstance(x.ephemeris, str) else "files" for x in stretches]
+    meta = {
+        "version": __version__,
+        "reftime": reference.plain,
+        "detectors": list(detectors),
+        "ephemeris": tables[0] if len(set(tables)) == 1 else "by row",
+        "start": times.start,
+        "tspan": times.end - times.start,
+        "parameters": [],
+        "harmonic": harmonic,
+        "n_twoF": len(stretches),
+        "tsft": times.tsft,
+        "n_sfts": [len(series) for series in times],
+        "sqrt_sx": list(floors),
+        "Fstar0": fstar0,
+        "oLGX": None if olgx is None else list(olgx),
+    }
+    table = in_units(values, meta)
+    from astropy import units
+
+    table["start"] = [x.start for x in stretches] * units.s
+    table["end"] = [x.end for x in stretches] * units.s
+    table["phase_error"] = values["phase_error"] * units.cycle
+    table["ephemeris"] = tables
+    table.add_column([x.pulsar.name for x in stretches], name="name", index=0)
+    return table

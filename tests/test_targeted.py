@@ -1,0 +1,281 @@
+"""Targeted searches: narrow data straight from SFTs, and tables of pulsars, against full data and injections."""
+
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from astropy import units as u
+from cases import random_timestamps
+
+import jfstat
+from jfstat.data.narrowsfts import InMemory, narrow_sfts
+from jfstat.pulsars.entries import named
+from jfstat.pulsars.pulsar import pulsar_of
+
+START = 1167458304
+DAY = 86400
+
+
+def mjd(gps):
+    """MJD in TDB of a GPS time in the SSB, as a word."""
+    from decimal import Decimal
+
+    return str(44244 + (Decimal(gps) + Decimal("51.184")) / 86400)
+
+
+def signal(seed, f0, days=2, orbit=None, window="rectangular", noise=None, detectors=("H1", "L1")):
+    rng = np.random.default_rng(seed)
+    point = jfstat.Doppler(
+        rng.uniform(0, 6.28), np.arcsin(rng.uniform(-1, 1)), [f0, -3e-10], START + int(rng.integers(-9e5, 9e5)), orbit
+    )
+    amplitude = jfstat.Amplitude(3e-25, rng.uniform(-1, 1), rng.uniform(0, 1), rng.uniform(0, 6))
+    reach = 1.15 + 1.1e-4 * f0 + (0 if orbit is None else 2 * np.pi * float(orbit.asini / orbit.period) * f0 * 1.5)
+    sfts = jfstat.simulate_sfts(
+        list(detectors),
+        timestamps=random_timestamps(rng, detectors, START, days, 0.7),
+        fmin=f0 - reach,
+        fmax=f0 + reach,
+        sqrt_sx=noise,
+        signals=[(point, amplitude)],
+        window=window,
+        seed=seed,
+    )
+    return sfts, point, amplitude
+
+
+def narrowed(sfts, point, sqrt_sx=None):
+    observation = jfstat.observation(sfts, sqrt_sx=4e-24)
+    return narrow_sfts(InMemory(sfts), [point], observation, [sqrt_sx] * len(sfts.detectors), 1.0, False)[0]
+
+
+ORBITS = {
+    "isolated": None,
+    "wide": jfstat.Orbit(30.0, 5e6, START + 5e5, 0.6, 2.0),
+    "Sco X-1": jfstat.Orbit(1.44, 68023.7, START, 0.0, 0.0),
+    "tight": jfstat.Orbit(0.1, 9000.0, START, 0.1, 1.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("f0", "name"), [(20.0, "isolated"), (437.0, "Sco X-1"), (1100.0, "wide"), (1900.0, "isolated"), (300.0, "tight")]
+)
+def test_all_of_a_signal_is_recovered(f0, name):
+    sfts, point, amplitude = signal(int(f0), f0, orbit=ORBITS[name])
+    near = narrowed(sfts, point, 4e-24)
+    expected = float(jfstat.predict_twoF(near, point, amplitude)) - 4
+    # what leaks beyond the guard of 1 Hz is lost, and no more
+    assert 0.9997 < float(jfstat.twoF(near, point)) / expected < 1.00005
+    estimate = jfstat.estimate_amplitude(near, point)
+    # h0 is nearly degenerate with cosi, and so the loss is not that of rho: compare the signal's amplitudes
+    np.testing.assert_allclose(estimate.canonical, amplitude.canonical, rtol=0, atol=3e-4 * float(amplitude.h0))
+
+
+@pytest.mark.parametrize(
+    ("f0", "name", "sqrt_sx"), [(100.0, "isolated", 4e-24), (437.0, "tight", 4e-24), (437.0, "Sco X-1", None)]
+)
+def test_it_is_2F_of_the_prepared_data_in_noise(f0, name, sqrt_sx):
+    orbit = ORBITS[name]
+    sfts, point, _ = signal(5, f0, days=2, orbit=orbit, noise=4e-24)
+    data = jfstat.prepare(sfts, f0 - 1e-3, f0 + 1e-3, START, sqrt_sx, orbit=orbit)
+    near, rng = narrowed(sfts, point, sqrt_sx), np.random.default_rng(0)
+    for _ in range(4):
+        beside = jfstat.Doppler(
+            point.alpha + rng.normal(0, 1e-3),
+            point.delta + rng.normal(0, 1e-3),
+            np.asarray(point.fkdot) + np.r_[rng.normal(0, 2 / data.tspan), 0],
+            point.reftime,
+            orbit,
+        )
+        full, own = (jfstat.fstat(x, beside) for x in (data, near))
+        scale = np.sqrt(float(full.twoF) + 4)
+        # bins at the edges of the guard differ; an estimated floor is that of other windows
+        assert abs(float(own.twoF - full.twoF)) < (0.03 if sqrt_sx else 0.15) * scale
+        np.testing.assert_allclose(own.A, full.A, rtol=1e-12 if sqrt_sx else 0.02)
+
+
+def test_many_rows_many_templates_and_windows_in_one_pass():
+    sfts, point, amplitude = signal(3, 60.0, days=16, window="tukey:0.01")
+    assert len(sfts["H1"]) > 512
+    far = jfstat.Doppler(1.0, 0.3, [60.3, -1e-10], START)
+    observation = jfstat.observation(sfts, sqrt_sx=4e-24)
+    one, two = narrow_sfts(InMemory(sfts), [far, point], observation, [4e-24] * 2, 1.0, False)
+    alone = narrowed(sfts, point, 4e-24)
+    np.testing.assert_allclose(two.samples, alone.samples, rtol=0, atol=1e-6 * np.abs(alone.samples).max())
+    assert float(jfstat.twoF(two, point)) > 0.99 * (float(jfstat.predict_twoF(alone, point, amplitude)) - 4)
+    assert float(jfstat.twoF(one, far)) < 5
+
+
+def solution(name, point, motion=(0.0, 0.0), **entries):
+    """The timing solution of a signal."""
+    from astropy.coordinates import Angle
+
+    f = np.asarray(point.fkdot) / 2
+    entries = {
+        "NAME": name,
+        "RAJ": Angle(float(point.alpha), unit="rad").to_string(unit="hourangle", sep=":", precision=11),
+        "DECJ": Angle(float(point.delta), unit="rad").to_string(unit="deg", sep=":", precision=10),
+        "F0": repr(float(f[0])),
+        "F1": repr(float(f[1])),
+        "PEPOCH": mjd(int(point.reftime)),
+        "EPHEM": "DE405",
+    } | entries
+    if point.orbit is not None:
+        o = point.orbit
+        entries |= dict(BINARY="BT", A1=repr(float(o.asini)), PB=repr(float(o.period) / DAY), T0=mjd(float(o.tp)))
+        entries |= dict(ECC=repr(float(o.ecc)), OM=repr(float(np.degrees(o.argp))))
+    return named(entries)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """SFT files with the signals of an isolated pulsar and of one in a binary, and their .par files."""
+    folder = tmp_path_factory.mktemp("pulsars")
+    first = jfstat.Doppler(1.2, 0.4, [100.02, -1e-11], START - 5e6)
+    second = jfstat.Doppler(4.0, -0.9, [100.31, 0.0], START + 1e6, ORBITS["Sco X-1"])
+    amplitudes = [jfstat.Amplitude(1.5e-25, 0.3, 0.2, 1.0), jfstat.Amplitude(2e-25, -0.7, 0.5, 4.0)]
+    signals = list(zip((first, second), amplitudes, strict=True))
+    sfts = jfstat.simulate_sfts(
+        ["H1", "L1"], start=START, duration=3 * DAY, fmin=98.9, fmax=101.4, sqrt_sx=4e-24, signals=signals, seed=1
+    )
+    jfstat.write_sfts(sfts, folder)
+    for name, (point, _) in zip(("J0001", "J0002"), signals, strict=True):
+        lines = [f"{key} {word}" for key, word in solution(name, point).items()]
+        (folder / f"{name}.par").write_text("\n".join(lines))
+    return folder, sfts, signals
+
+
+def test_a_table_of_pulsars_has_every_column_at_its_own_template(two):
+    folder, sfts, signals = two
+    pulsars = jfstat.read_pulsars(folder)
+    found = jfstat.search_pulsars(str(folder / "*.sft"), pulsars, sqrt_sx=4e-24, progress=False)
+    assert list(found["name"]) == ["J0001", "J0002"]
+    data = jfstat.prepare(sfts, 100.0, 100.4, sqrt_sx=4e-24, orbit=ORBITS["Sco X-1"])
+    for row, (point, amplitude) in zip(found, signals, strict=True):
+        orbit = None
+        if row["asini"] > 0:
+            names = ("asini", "period", "tp", "ecc", "argp")
+            orbit = jfstat.Orbit(*(u.Quantity(row[name]).value for name in names))
+        at = jfstat.Doppler(row["alpha"], row["delta"], [row["freq"], row["f1dot"]], found.meta["reftime"], orbit)
+        full = jfstat.fstat(data, at)
+        assert row["twoF"] == pytest.approx(float(full.twoF), rel=2e-3)
+        own = [float(row["twoF_H1"]), float(row["twoF_L1"])]
+        np.testing.assert_allclose(own, full.twoF_per_detector, rtol=5e-3)
+        estimate = jfstat.estimate_amplitude(data, at)
+        for name in ("h0", "cosi", "psi"):
+            expected = float(getattr(estimate.amplitude, name))
+            assert u.Quantity(row[name]).value == pytest.approx(expected, rel=0.02, abs=0.02 if name != "h0" else 0), (
+                name
+            )
+        assert abs(row["h0"] - float(amplitude.h0)) < 5 * row["h0_error"]
+        expected = float(jfstat.predict_twoF(data, point, amplitude))
+        assert abs(row["twoF"] - expected) < 5 * np.sqrt(4 * expected)
+        assert row["false_alarm"] < 1e-9
+        assert row["phase_error"] < 1e-5 * u.cycle
+        assert (row["start"], row["end"]) == (START * u.s, (START + 3 * DAY) * u.s)
+    assert found["log10BSGL"].min() > 2
+    assert found["freq"].unit == u.Hz
+    # the same from memory, and the rows belong to their pulsars whatever the order
+    again = jfstat.search_pulsars(sfts, pulsars[::-1], sqrt_sx=4e-24, progress=False)
+    np.testing.assert_allclose(again["twoF"][::-1], found["twoF"], rtol=1e-6)
+    # the table is one of candidates
+    better = jfstat.refine(data, found, parameters=["freq"], progress=False)
+    assert np.all(np.asarray(better["twoF"]) > np.asarray(found["twoF"]) - 0.5)
+
+
+def test_bands_around_pulsars(two):
+    folder, sfts, _ = two
+    pulsars = jfstat.read_pulsars(folder)
+    found = jfstat.search_pulsar_bands(sfts, pulsars, 2e-4, 1e-11, 2, sqrt_sx=4e-24, progress=False)
+    assert list(found["name"]) == ["J0001", "J0001", "J0002", "J0002"]
+    single = jfstat.search_pulsars(sfts, pulsars, sqrt_sx=4e-24, progress=False)
+    for i in range(2):
+        assert found["twoF"][2 * i] > 0.85 * single["twoF"][i]
+        assert abs(found["freq"][2 * i] - single["freq"][i]) < 3e-6 * u.Hz
+    assert found["n_twoF"][0] > 90
+    assert found["asini"][0] == 0
+    assert found["false_alarm"][0] == pytest.approx(0, abs=1e-9)
+
+
+def test_a_glitch_makes_two_rows():
+    at = START + 2 * DAY + 700
+    before = jfstat.Doppler(2.0, 0.5, [80.0, -1e-11], START)
+    after = jfstat.Doppler(2.0, 0.5, [80.0 + 4e-5, -1e-11 - 2e-13], START)
+    amplitude = jfstat.Amplitude(2e-25, 0.2, 0.3, 0.1)
+    common = dict(fmin=78.9, fmax=81.1, sqrt_sx=2e-24)
+    parts = [
+        jfstat.simulate_sfts(["H1"], start=START, duration=2 * DAY, signals=[(before, amplitude)], seed=1, **common),
+        jfstat.simulate_sfts(
+            ["H1"], start=START + 2 * DAY + 3600, duration=2 * DAY, signals=[(after, amplitude)], seed=2, **common
+        ),
+    ]
+    sfts = jfstat.join_sfts(parts)
+    since = START - at
+    # about the glitch's epoch the step of the frequency is that about START plus the drift since
+    steps = dict(GLEP_1=mjd(at), GLF0_1=repr(0.5 * (4e-5 - 2e-13 * -since)), GLF1_1="-1e-13")
+    pulsar = pulsar_of(solution("J", before, **steps), "x")
+    found = jfstat.search_pulsars(sfts, pulsar, sqrt_sx=2e-24, progress=False)
+    assert list(found["name"]) == ["J", "J"]
+    assert found["end"][0] <= at * u.s <= found["start"][1]
+    for row, part, point in zip(found, parts, (before, after), strict=True):
+        expected = float(jfstat.predict_twoF(jfstat.observation(part, sqrt_sx=2e-24), point, amplitude))
+        assert abs(row["twoF"] - expected) < 5 * np.sqrt(4 * expected)
+        assert row["twoF"] > 40
+    assert found["freq"][1].value == pytest.approx(80.0 + 4e-5, abs=1e-9)
+    with pytest.raises(ValueError, match=r"^pulsar J: J has a glitch at GPS"):
+        jfstat.search_pulsar_bands(sfts, pulsar, 1e-4, progress=False)
+
+
+def test_pulsars_out_of_the_band_are_left_out_and_named(two):
+    folder, sfts, _ = two
+    pulsars = jfstat.read_pulsars(folder)
+    other = pulsar_of(solution("J9", jfstat.Doppler(1.0, 0.0, [300.0, 0.0], START)), "x")
+    with pytest.warns(UserWarning, match=r"^of J9 \(300 Hz\) the SFTs' band of 98\.9 to .* left out"):
+        found = jfstat.search_pulsars(sfts, [*pulsars, other], sqrt_sx=4e-24, progress=False)
+    assert len(found) == 2
+    with pytest.raises(ValueError, match=r"^of J9 \(300 Hz\) the SFTs' band .*: name other files"):
+        jfstat.search_pulsars(sfts, other, progress=False)
+
+
+def test_bad_arguments(two):
+    folder, sfts, _ = two
+    pulsars = jfstat.read_pulsars(folder)
+    with pytest.raises(TypeError, match=r"^pulsars must be Pulsars"):
+        jfstat.search_pulsars(sfts, ["J0001.par"])
+    with pytest.raises(ValueError, match=r"^pulsars is empty"):
+        jfstat.search_pulsars(sfts, [])
+    with pytest.raises(TypeError, match=r"^sfts must be SFTs or the names"):
+        jfstat.search_pulsars(3, pulsars)
+    with pytest.raises(ValueError, match=r"^guard must not be negative"):
+        jfstat.search_pulsars(sfts, pulsars, guard=-1)
+    with pytest.raises(ValueError, match=r"^top must be"):
+        jfstat.search_pulsar_bands(sfts, pulsars, 1e-4, top=0)
+    with pytest.raises(ValueError, match=r"^freq_band and f1dot_band must not be negative"):
+        jfstat.search_pulsar_bands(sfts, pulsars, -1e-4)
+    broken = jax.tree.map(lambda x: x, sfts["H1"].data.copy())
+    broken[5, 1800] = np.nan
+    series = (jfstat.sfts.SFTSeries("H1", sfts["H1"].gps, sfts["H1"].gps_ns, broken),)
+    with pytest.raises(ValueError, match="an SFT of H1 has bins that are not finite"):
+        jfstat.search_pulsars(jfstat.SFTs(series, 1800.0, sfts.first_bin), pulsars, progress=False)
+
+
+def test_the_command(two, tmp_path):
+    folder, _, _ = two
+    out = tmp_path / "out.ecsv"
+    command = [sys.executable, "-m", "jfstat", "search", "--DataFiles", f"{folder}/*.sft", "--par", f"{folder}/*.par"]
+    done = subprocess.run([*command, "--outputFstat", out], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    table = jfstat.read_candidates(out)
+    assert list(table["name"]) == ["J0001", "J0002"]
+    assert "J0002" in done.stdout
+    assert f"wrote 2 pulsars to {out}" in done.stdout
+    for wrong, message in (
+        (["--Freq", "3"], "--Freq and --par exclude each other"),
+        (["--Alpha", "3"], "--Alpha and --par exclude each other"),
+        (["--outputFstat", "x.txt"], "--par needs --outputFstat with .ecsv or .hdf5"),
+        (["--f1dotBand", "1e-10"], "--f1dotBand with --par needs --FreqBand"),
+    ):
+        done = subprocess.run([*command, *wrong], capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert message in done.stderr
