@@ -11,11 +11,13 @@ from jfstat.version import __version__ as __version__
 if TYPE_CHECKING:
     from jfstat.banks.template_bank import template_bank
     from jfstat.candidates.files import read_candidates, write_candidates
+    from jfstat.candidates.gridfiles import read_templates
     from jfstat.data.fstatdata import FstatData
     from jfstat.data.narrow import narrow
     from jfstat.data.narrowdata import NarrowData, covers
     from jfstat.data.observation import Observation, observation
     from jfstat.data.prepare import prepare
+    from jfstat.followup.fstattable import fstat_table
     from jfstat.followup.posterior import log_posterior
     from jfstat.followup.refine import refine
     from jfstat.metrics.coordinates import Coordinates, whiten
@@ -56,6 +58,7 @@ __all__ = [
     "covers",
     "estimate_amplitude",
     "fstat",
+    "fstat_table",
     "inject",
     "join_sfts",
     "log_posterior",
@@ -68,6 +71,7 @@ __all__ = [
     "prepare",
     "read_candidates",
     "read_sfts",
+    "read_templates",
     "refine",
     "resample",
     "search",
@@ -97,6 +101,7 @@ _HOMES = {
     "covers": "jfstat.data.narrowdata",
     "estimate_amplitude": "jfstat.statistic.fstat",
     "fstat": "jfstat.statistic.fstat",
+    "fstat_table": "jfstat.followup.fstattable",
     "inject": "jfstat.simulate.simulate",
     "join_sfts": "jfstat.sfts",
     "log_posterior": "jfstat.followup.posterior",
@@ -109,6 +114,7 @@ _HOMES = {
     "prepare": "jfstat.data.prepare",
     "read_candidates": "jfstat.candidates.files",
     "read_sfts": "jfstat.sfts",
+    "read_templates": "jfstat.candidates.gridfiles",
     "refine": "jfstat.followup.refine",
     "resample": "jfstat.statistic.fstat",
     "search": "jfstat.searching.search",

@@ -40,7 +40,7 @@ def spin_drift(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
     return drift
 
 
-def _evolution_at(fkdot: jax.Array, since: jax.Array) -> jax.Array:
+def evolution_at(fkdot: jax.Array, since: jax.Array) -> jax.Array:
     """Drift of the frequency, and values of its derivatives, `since` seconds after the reference time: (n,) float64.
 
     The first entry is the drift without the frequency itself, so that it keeps its precision.
@@ -147,7 +147,7 @@ def source(point: Doppler, epoch: jax.Array, reference: jax.Array, middle: jax.A
         delta=point.delta,
         direction=unit_vector(point.alpha, point.delta),
         frequency=point.fkdot[0],
-        evolution=_evolution_at(point.fkdot, since),
+        evolution=evolution_at(point.fkdot, since),
         middle=middle,
         cycles_at_middle=jnp.mod(_spin_phase(point.fkdot, since), 1.0),
         orbit=None if orbit is None else with_fields(orbit, tp=orbit.tp - jnp.asarray(epoch).astype(jnp.float64)),
