@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 Range: TypeAlias = float | tuple[float, float] | tuple[float, float, float] | None
 """A number, (low, high) or (low, high, step); None if no option gives it."""
 ALL_SKY = "allsky"
+FLAT, METRIC, SKY_FILE, EXACT_POINTS, SPIN_SQUARE, AGE_BRAKING = 0, 2, 3, 6, 8, 9
+"""ComputeFstatistic_v2's numbers of types of grids, as far as they exist here."""
 
 
 @option_type("a sky region: give allsky or at least three vertices (alpha,delta),(alpha,delta),...")
@@ -168,8 +170,18 @@ def add_templates(group: OptionGroup) -> None:
     group.add_argument(
         "--gridFile",
         metavar="FILE",
-        help="instead of all these: a table of templates, .ecsv or .hdf5, with columns alpha, delta, f1dot, ... and an "
-        "orbit's (LALSuite's own grid files are not read)",
+        help="instead of all these: a table of templates, .ecsv, .hdf5 or text as of ComputeFstatistic_v2 or PyFstat, "
+        "with columns alpha, delta, f1dot, ... and an orbit's; all frequencies of the band are searched at each. With "
+        "--gridType=3 sky positions alone, alpha and delta; with --gridType=6 exact points with their frequency, which "
+        "may also be sources in .cff files",
+    )
+    group.add_argument(
+        "--gridType",
+        type=int,
+        choices=(FLAT, METRIC, SKY_FILE, EXACT_POINTS, SPIN_SQUARE, AGE_BRAKING),
+        help="as in ComputeFstatistic_v2; only 3 and 6 say more than the other options do: 0 flat, 2 and 8 metric "
+        "(--metricMismatch), 3 sky positions from --gridFile, 6 exactly the points of --gridFile, 9 by age and braking "
+        "index (--spindownAge)",
     )
 
 

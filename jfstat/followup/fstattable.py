@@ -19,7 +19,7 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.followup.batches import batch_sizes, reaches, too_many_nodes
 from jfstat.followup.candidates import read_rows
 from jfstat.followup.neighbours import Group, neighbours
-from jfstat.geometry.source import evolution_at
+from jfstat.geometry.source import at_reftime
 from jfstat.parameters import AMPLITUDE_COLUMNS, varied_parameters, with_fields
 from jfstat.searching.session.progress import progress_bar
 from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of
@@ -122,12 +122,7 @@ def _at_one_time(points: Doppler) -> Doppler:
         return points
     flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[np.ndim(points.alpha) :]), points)
     first = GPSTime(flat.reftime.seconds[0], flat.reftime.nanoseconds[0])
-    since = first - flat.reftime
-    if not np.any(np.asarray(since)):
-        return flat
-    evolution = jax.vmap(evolution_at)(flat.fkdot, since)
-    fkdot = evolution.at[:, 0].add(flat.fkdot[:, 0])
-    return Doppler(flat.alpha, flat.delta, fkdot, first, flat.orbit)
+    return at_reftime(flat, first) if np.any(np.asarray(first - flat.reftime)) else flat
 
 
 def _require_all(problems: list[str]) -> None:

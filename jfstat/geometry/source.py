@@ -14,6 +14,7 @@ from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.vectors import unit_vector
 from jfstat.parameters import with_fields
 from jfstat.templates import Doppler, Orbit
+from jfstat.times import GPSTime
 
 
 def _spin_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
@@ -50,6 +51,16 @@ def evolution_at(fkdot: jax.Array, since: jax.Array) -> jax.Array:
         rest = fkdot[k:]
         derivatives.append(rest[0] + spin_drift(rest, since))
     return jnp.stack(derivatives)
+
+
+def at_reftime(points: Doppler, reftime: GPSTime) -> Doppler:
+    """A stack of n templates with reference times, and the frequencies and derivatives that they have at another one.
+
+    LALSuite: XLALExtrapolatePulsarSpins.
+    """
+    evolution = jax.vmap(evolution_at)(points.fkdot, reftime - points.reftime)
+    fkdot = evolution.at[:, 0].add(points.fkdot[:, 0])
+    return Doppler(points.alpha, points.delta, fkdot, reftime, points.orbit)
 
 
 @jax.tree_util.register_dataclass
