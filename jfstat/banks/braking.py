@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jfstat.validation import DurationLike, NumberLike, frequency, is_number, positive_seconds
+from jfstat.validation import DurationLike, NumberLike, frequency, positive_seconds
 
 FINE = 20
 """Points on the boundary of the region per radius of a template."""
@@ -19,7 +19,7 @@ MOST_POINTS = 1_000_000
 class BrakingRegion:
     """The values of f1dot and f2dot of sources that spin down by a power law, at any frequency of a band.
 
-    A source of age tau whose frequency changes as f1dot = -k f^n, with a braking index n between `least` and `most`, has
+    A source of age tau whose frequency changes as f1dot = -k f^n, with a braking index n from `least` to `most`, has
     -f1dot between f/((most - 1) tau) and f/((least - 1) tau), if it was born spinning much faster; and f2dot is n
     f1dot^2 / f (Wette et al. 2008, Class. Quantum Grav. 25, 235011; LALSuite:
     XLALSetLatticeTilingF1DotAgeBrakingBound and XLALSetLatticeTilingF2DotBrakingBound). Both may be given at any of
@@ -60,15 +60,16 @@ class BrakingRegion:
             raise ValueError("age and braking_index go together: give an age in s and, for example, (2, 7).")
         if fmin is None or fmax is None:
             raise ValueError("fmin and fmax must be given with an age, not None: f1dot grows with the frequency.")
-        pair = braking_index if isinstance(braking_index, (tuple, list, np.ndarray)) and np.ndim(braking_index) else (
-            braking_index, braking_index
-        )  # fmt: skip
-        if len(pair) != 2 or not all(is_number(n) for n in pair) or not 1 < float(pair[0]) <= float(pair[1]):  # type: ignore[arg-type]
+        try:
+            indices = np.asarray(braking_index, np.float64).reshape(-1)
+        except (TypeError, ValueError):
+            indices = np.empty(0)
+        if len(indices) not in (1, 2) or not 1 < indices[0] <= indices[-1] < np.inf:
             raise ValueError(f"braking_index must be (low, high) with 1 < low <= high, not {braking_index!r}.")
         low, high = frequency(fmin, "fmin"), frequency(fmax, "fmax")
         if not 0 < low <= high:
             raise ValueError(f"fmin={low} and fmax={high} must be positive and ordered: give 0 < fmin <= fmax in Hz.")
-        return cls(low, high, positive_seconds(age, "age"), float(pair[0]), float(pair[1]))  # type: ignore[arg-type]
+        return cls(low, high, positive_seconds(age, "age"), float(indices[0]), float(indices[-1]))
 
     @property
     def limits(self) -> np.ndarray:

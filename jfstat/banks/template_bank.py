@@ -86,8 +86,8 @@ def template_bank(
         Frequency to write into ``fkdot[..., 0]``, Hz, which `twoF_band` and `search` ignore. By default the centre of
         the data's band, or 0 without a band.
     fmax : float or Quantity, optional
-        With `mismatch` or `age`: the highest frequency to be searched, Hz, at which the metric is taken. By default that
-        of the data's band; an Observation has none, and needs it.
+        With `mismatch` or `age`: the highest frequency to be searched, Hz, at which the metric is taken. By default
+        that of the data's band; an Observation has none, and needs it.
     mismatch : float, optional
         Between 0 and 1: the largest fraction of rho^2 that a signal may lose at the template nearest to it, maximised
         over frequency. The spacing of frequencies, 1/(2T), costs up to 0.19 more, and 0.066 in the mean.
@@ -206,7 +206,7 @@ def _by_age(
     others: list[RangeLike | None],
     observation: Observation | None,
 ) -> Templates:
-    """The product of sky positions, (n,) each, and a flat grid of f1dot and f2dot by age, with f3dot if there is one."""
+    """The product of sky positions, (n,) each, and a flat grid of f1dot and f2dot by age, with any f3dot."""
     tspan = float(observation.tspan)  # type: ignore[union-attr]
     spins = braking.grid(natural_step(1, tspan), natural_step(2, tspan))
     for k, value in enumerate(others, 3):

@@ -57,7 +57,9 @@ def read_templates(path: str | os.PathLike) -> QTable:
     try:
         lines = path.read_text().splitlines()
     except OSError as error:
-        raise type(error)(f"path {str(path)!r} cannot be read ({error.strerror or error}): name another file.") from error
+        raise type(error)(
+            f"path {str(path)!r} cannot be read ({error.strerror or error}): name another file."
+        ) from error
     except UnicodeDecodeError:
         raise ValueError(f"path {str(path)!r} is no text file of templates: name another file.") from None
     comments = [line.lstrip(COMMENTS + " ").rstrip() for line in lines if line.startswith(tuple(COMMENTS))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
@@ -27,16 +28,17 @@ if TYPE_CHECKING:
 
     from jfstat.times import TimeLike
 
-APART = 1.0
+APART = 0.5
 """Points further apart in frequency than this, Hz, are computed from bands of their own."""
 USED = (
-    "DataFiles IFOs minStartTime maxStartTime assumeSqrtSX guard ephemeris ephemEarth ephemSun refTime gridType gridFile "
-    "outputFstat NumCandidatesToKeep TwoFthreshold Fstar0 oLGX countTemplates run"
-).split()
+    *("DataFiles", "IFOs", "minStartTime", "maxStartTime", "assumeSqrtSX", "guard"),
+    *("ephemeris", "ephemEarth", "ephemSun", "refTime", "gridType", "gridFile"),
+    *("outputFstat", "NumCandidatesToKeep", "TwoFthreshold", "Fstar0", "oLGX", "countTemplates", "run"),
+)
 """Options of `jfstat search` that mean something for single points."""
 
 
-ISOLATED = Orbit(0.0, 1e6, 0.0)
+ISOLATED = dict(zip(ORBIT_FIELDS, (0.0, 1e6, 0.0, 0.0, 0.0), strict=True))
 """Orbit of isolated sources among binaries: asini = 0 means none."""
 
 
@@ -64,7 +66,7 @@ def check_points(arguments: argparse.Namespace, given: list[str]) -> None:
         raise ValueError(f"--NumCandidatesToKeep must not be negative, not {top}: give a number, or 0 for all.")
 
 
-def point_table(arguments: argparse.Namespace) -> QTable | None:
+def point_table(arguments: argparse.Namespace) -> Any:
     """The table of all points that are to be kept, in the order of the file; None if they are only counted.
 
     Raises
@@ -88,7 +90,7 @@ def point_table(arguments: argparse.Namespace) -> QTable | None:
     return _kept(found, arguments.TwoFthreshold, arguments.NumCandidatesToKeep)
 
 
-def _points(name: str, reftime: TimeLike | None) -> QTable:
+def _points(name: str, reftime: TimeLike | None) -> Any:
     """The points of a file, or of files of sources as for Makefakedata_v5, at one reference time.
 
     Raises
@@ -98,7 +100,7 @@ def _points(name: str, reftime: TimeLike | None) -> QTable:
     """
     if name.strip().endswith(".cff"):
         return _sources(name, reftime)
-    table = read_templates(name)
+    table: Any = read_templates(name)
     own = table.meta.get("reftime")
     if own is not None and reftime is not None and gps_time(reftime, "refTime") != gps_time(own, "reftime"):
         raise ValueError(f"--refTime is {reftime} and --gridFile's {own}: leave --refTime out.")
@@ -118,12 +120,12 @@ def _sources(names: str, reftime: TimeLike | None) -> QTable:
     fkdot = np.stack([np.pad(np.asarray(point.fkdot), (0, n_spins - len(point.fkdot))) for point in sources])
     orbit = None
     if any(point.orbit is not None for point in sources):
-        orbits = [ISOLATED if point.orbit is None else point.orbit for point in sources]
-        orbit = Orbit(*(np.array([float(getattr(x, field)) for x in orbits]) for field in ORBIT_FIELDS))
+        orbits = [point.orbit for point in sources]
+        orbit = Orbit(*(np.array([float(getattr(x, name, ISOLATED[name])) for x in orbits]) for name in ORBIT_FIELDS))
     alpha, delta = (np.array([float(getattr(point, name)) for point in sources]) for name in SKY)
     points, common = Doppler(alpha, delta, fkdot, None, orbit), default or times[0]
     if common is not None:
-        each = GPSTime(*(np.array([float(getattr(x, part)) for x in times]) for part in ("seconds", "nanoseconds")))
+        each = GPSTime(*(jnp.array([float(getattr(x, part)) for x in times]) for part in ("seconds", "nanoseconds")))
         points = at_reftime(Doppler(alpha, delta, fkdot, each, orbit), common)
     return in_units(parameter_values(points), {} if common is None else {"reftime": common.plain})
 
@@ -136,7 +138,7 @@ def _bands(freq: np.ndarray) -> list[np.ndarray]:
 
 def _values(
     arguments: argparse.Namespace,
-    points: QTable,
+    points: Any,
     given: dict[str, np.ndarray],
     rows: np.ndarray,
     reftime: TimeLike | None,
@@ -166,13 +168,13 @@ def _values(
     return fstat_table(data, points[rows], reftime=reftime, fstar0=arguments.Fstar0, olgx=arguments.oLGX)
 
 
-def _joined(tables: list[QTable], bands: list[np.ndarray]) -> QTable:
+def _joined(tables: list[Any], bands: list[np.ndarray]) -> Any:
     """The tables of all bands as one, in the order of the file."""
     if len(tables) == 1:
         return tables[0][np.argsort(bands[0])]
     from astropy.table import vstack
 
-    joined: Any = vstack(tables, metadata_conflicts="silent")[np.argsort(np.concatenate(bands))]
+    joined = vstack(tables, metadata_conflicts="silent")[np.argsort(np.concatenate(bands))]
     n, meta = len(joined), dict(tables[0].meta)
     meta.pop("sqrt_sx")  # each band has its own
     given = parameter_columns(joined, "--gridFile", NEEDED)
@@ -182,11 +184,10 @@ def _joined(tables: list[QTable], bands: list[np.ndarray]) -> QTable:
     return joined
 
 
-def _kept(found: QTable, threshold: float | None, top: int | None) -> QTable:
+def _kept(found: Any, threshold: float | None, top: int | None) -> Any:
     """The points at or above a threshold, and of these the loudest `top`, in the order of the file."""
     twoF = np.asarray(found["twoF"])
     keep = np.flatnonzero(twoF >= (-np.inf if threshold is None else threshold))
     if top:
         keep = np.sort(keep[np.argsort(-twoF[keep], kind="stable")[:top]])
     return found[keep]
-

@@ -56,9 +56,9 @@ def add_parser(subparsers: Subparsers) -> None:
         "search",
         help="search SFT files for signals over a band and a bank of templates",
         description="Search SFT files over a frequency band and a bank of templates: a flat grid, a metric lattice or "
-        "a table; print and write the loudest candidates. Or, by --gridType=6, compute 2F and amplitudes at exactly the "
-        "points of a file. Options are named as ComputeFstatistic_v2's. Frequencies are spaced by 1/(2T), T being the "
-        "data's span, and spin-downs of flat grids by 1/(2T^2), 1/(2T^3), ... unless a step is given.",
+        "a table; print and write the loudest candidates. Or, by --gridType=6, compute 2F and amplitudes at exactly "
+        "the points of a file. Options are named as ComputeFstatistic_v2's. Frequencies are spaced by 1/(2T), T being "
+        "the data's span, and spin-downs of flat grids by 1/(2T^2), 1/(2T^3), ... unless a step is given.",
     )
     data = parser.add_argument_group("data")
     add_data_files(data)

@@ -153,10 +153,11 @@ def plan_bands(sfts: SFTs, search: Search, reftime: GPSTime, spans: Sequence[Spa
         If the SFTs do not cover the band with its Doppler shifts.
     """
     tspan, tsft = spans[0].length, sfts.tsft
-    # the transforms' bins are half as far apart as 1/duration: the spacing is exact, whatever number of samples they have
+    # bins are half as far apart as 1/duration: the spacing is exact, whatever the transforms' number of samples
     duration = tspan if search.dfreq is None else 0.5 / search.dfreq
     dfreq = 0.5 / duration if search.dfreq is None else search.dfreq
-    n_frequencies = int((search.fmax - search.fmin) / dfreq * (1 + 1e-12)) + 1
+    # a band that is a whole number of spacings, up to the rounding of its edges, keeps its last frequency
+    n_frequencies = int((search.fmax - search.fmin + 2 * np.spacing(search.fmax)) / dfreq * (1 + 1e-12)) + 1
     search = replace(search, fmax=max(search.fmax, search.fmin + ONE_BIN / tspan))
     references = [float(reftime.since(span.epoch)) for span in spans]
     bands = [search.pass_band(s.start - r, s.end - r) for s, r in zip(spans, references, strict=True)]

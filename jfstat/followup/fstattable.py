@@ -14,7 +14,7 @@ from jfstat.candidates.linerobust import checked_odds, log10_bsgl
 from jfstat.candidates.tables import AnyTable, Meta, depends_on_template, in_units
 from jfstat.data.checks import HasFaFb, check_data
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.narrow import NarrowPlan, narrow_plan, narrowed
+from jfstat.data.narrow import narrow_plan, narrowed
 from jfstat.data.narrowdata import NarrowData
 from jfstat.followup.batches import batch_sizes, reaches, too_many_nodes
 from jfstat.followup.candidates import read_rows
@@ -153,10 +153,8 @@ def _all_values(data: FstatData, points: Doppler) -> Iterator[tuple[np.ndarray, 
             yield from _shared_values(data, own, neighbours(data, own, rows, float(least)))
 
 
-def _shared_values(
-    data: FstatData, points: Doppler, groups: list[Group]
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The same from narrow data around each group; templates beyond the reach after all get narrow data of their own."""
+def _shared_values(data: FstatData, points: Doppler, groups: list[Group]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The same from narrow data around each group; templates beyond its reach after all get data of their own."""
     for first in range(0, len(groups), UNDER_WAY):
         started = [(group, _group_values(data, points, group)) for group in groups[first : first + UNDER_WAY]]
         for group, parts in started:

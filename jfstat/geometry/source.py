@@ -56,8 +56,10 @@ def evolution_at(fkdot: jax.Array, since: jax.Array) -> jax.Array:
 def at_reftime(points: Doppler, reftime: GPSTime) -> Doppler:
     """A stack of n templates with reference times, and the frequencies and derivatives that they have at another one.
 
-    LALSuite: XLALExtrapolatePulsarSpins.
+    LALSuite: XLALExtrapolatePulsarSpins. Templates without a reference time are returned unchanged.
     """
+    if points.reftime is None:
+        return points
     evolution = jax.vmap(evolution_at)(points.fkdot, reftime - points.reftime)
     fkdot = evolution.at[:, 0].add(points.fkdot[:, 0])
     return Doppler(points.alpha, points.delta, fkdot, reftime, points.orbit)
