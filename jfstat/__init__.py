@@ -11,11 +11,13 @@ from jfstat.version import __version__ as __version__
 if TYPE_CHECKING:
     from jfstat.banks.template_bank import template_bank
     from jfstat.candidates.files import read_candidates, write_candidates
+    from jfstat.candidates.gridfiles import read_templates
     from jfstat.data.fstatdata import FstatData
     from jfstat.data.narrow import narrow
     from jfstat.data.narrowdata import NarrowData, covers
     from jfstat.data.observation import Observation, observation
     from jfstat.data.prepare import prepare
+    from jfstat.followup.fstattable import fstat_table
     from jfstat.followup.posterior import log_posterior
     from jfstat.followup.refine import refine
     from jfstat.metrics.coordinates import Coordinates, whiten
@@ -61,6 +63,7 @@ __all__ = [
     "covers",
     "estimate_amplitude",
     "fstat",
+    "fstat_table",
     "inject",
     "join_sfts",
     "log_posterior",
@@ -75,6 +78,7 @@ __all__ = [
     "read_par",
     "read_pulsars",
     "read_sfts",
+    "read_templates",
     "refine",
     "resample",
     "search",
@@ -107,6 +111,7 @@ _HOMES = {
     "covers": "jfstat.data.narrowdata",
     "estimate_amplitude": "jfstat.statistic.fstat",
     "fstat": "jfstat.statistic.fstat",
+    "fstat_table": "jfstat.followup.fstattable",
     "inject": "jfstat.simulate.simulate",
     "join_sfts": "jfstat.sfts",
     "log_posterior": "jfstat.followup.posterior",
@@ -121,6 +126,7 @@ _HOMES = {
     "read_par": "jfstat.pulsars.reading",
     "read_pulsars": "jfstat.pulsars.reading",
     "read_sfts": "jfstat.sfts",
+    "read_templates": "jfstat.candidates.gridfiles",
     "refine": "jfstat.followup.refine",
     "resample": "jfstat.statistic.fstat",
     "search": "jfstat.searching.search",

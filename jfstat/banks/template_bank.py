@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jfstat.banks.braking import BrakingRegion
 from jfstat.banks.covering import all_templates, cover_positions, cover_region
 from jfstat.banks.ranges import axis, natural_step, orbits, sky_box, sky_positions, sky_region, spin_limits
 from jfstat.banks.regions import Region
@@ -16,7 +17,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
 from jfstat.maths.lattices import integers_between
 from jfstat.maths.vectors import unit_vector
-from jfstat.metrics.phasemetric import factor
+from jfstat.metrics.phasemetric import factor, restricted
 from jfstat.parameters import ORBIT_FIELDS, spin_name, unit
 from jfstat.templates import Doppler, Orbit
 from jfstat.times import gps_time
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from jfstat.banks.ranges import RangeLike, RegionLike
     from jfstat.times import TimeLike
-    from jfstat.validation import FrequencyLike
+    from jfstat.validation import DurationLike, FrequencyLike, NumberLike
 
 
 def template_bank(
@@ -46,6 +47,9 @@ def template_bank(
     mismatch: float | None = None,
     region: RegionLike | None = None,
     strict: bool = False,
+    age: DurationLike | None = None,
+    braking_index: NumberLike | Sequence[NumberLike] | None = None,
+    fmin: FrequencyLike | None = None,
 ) -> Doppler:
     """A bank of templates: a product of ranges in sky position, orbit and spin-down, or a lattice laid by the metric.
 
@@ -82,8 +86,8 @@ def template_bank(
         Frequency to write into ``fkdot[..., 0]``, Hz, which `twoF_band` and `search` ignore. By default the centre of
         the data's band, or 0 without a band.
     fmax : float or Quantity, optional
-        With `mismatch`: the highest frequency to be searched, Hz, at which the metric is taken. By default that of the
-        data's band; an Observation has none, and needs it.
+        With `mismatch` or `age`: the highest frequency to be searched, Hz, at which the metric is taken. By default
+        that of the data's band; an Observation has none, and needs it.
     mismatch : float, optional
         Between 0 and 1: the largest fraction of rho^2 that a signal may lose at the template nearest to it, maximised
         over frequency. The spacing of frequencies, 1/(2T), costs up to 0.19 more, and 0.066 in the mean.
@@ -94,6 +98,16 @@ def template_bank(
         With `mismatch`: leave out the templates whose spin-downs lie outside their ranges, as ComputeFstatistic_v2's
         strictSpindownBounds. A lattice extends beyond its ranges because signals at their edges may be nearest to such
         templates; without these, signals within a cell of an edge may lose more than the mismatch.
+    age : float or Quantity, optional
+        With `braking_index`, instead of `f1dot` and `f2dot`: the age tau of the source, s. f1dot lies between
+        -f/((n_min - 1) tau) and -f/((n_max - 1) tau), and f2dot between n_min f1dot^2/f and n_max f1dot^2/f, for a
+        frequency f anywhere in the band: search wide bands in parts. As ComputeFstatistic_v2's gridType 9, but for any
+        reference time and with the metric of the sky too. Without `mismatch`, a flat grid with natural steps, every
+        point of the ranges within half a step of a template.
+    braking_index : (float, float) or float, optional
+        n_min and n_max, above 1: 3 for magnetic dipole radiation, 5 for the mass quadrupole, 7 for r-modes.
+    fmin : float or Quantity, optional
+        With `age`: the lowest frequency of the band, Hz, by default that of the data's.
 
     Returns
     -------
@@ -126,20 +140,32 @@ def template_bank(
     if observation is not None and reftime is None:
         reftime = observation.reftime
     stack = orbits(orbit)
+    lowest, highest = data.frequencies[[0, -1]] if isinstance(data, FstatData) else (None, None)
+    lowest, highest = lowest if fmin is None else fmin, highest if fmax is None else fmax
+    braking = None
     spins = [f1dot, f2dot, f3dot]
+    if age is not None or braking_index is not None:
+        braking = BrakingRegion.of(age, braking_index, lowest, highest)
+        spins = _spins_by_age(braking, f1dot, f2dot, f3dot, observation, mismatch)
     spins = spins[: max((k for k, value in enumerate(spins, 1) if value is not None), default=1)]
     if mismatch is None and region is None:
-        templates = _product(sky_positions(alpha, delta, sky), spins, observation)
+        positions = sky_positions(alpha, delta, sky)
+        if braking is None:
+            templates = _product(positions, spins, observation)
+        else:
+            templates = _by_age(positions, braking, spins[2:], observation)
     else:
         limits = np.array([spin_limits(value, k) for k, value in enumerate(spins, 1)])
-        highest = data.frequencies[-1] if fmax is None and isinstance(data, FstatData) else fmax
         space = _parameter_space(limits, reftime, observation, mismatch, highest)
         if region is None and not isinstance(alpha, tuple) and not isinstance(delta, tuple):
             tilings = cover_positions(space, unit_vector(*sky_positions(alpha, delta, sky)))
         else:
             tilings = cover_region(space, _region(alpha, delta, sky, region))
         templates = all_templates(tilings, space.mismatch)
-        if strict:
+        if braking is not None:
+            fixed_sky = region is None and not isinstance(alpha, tuple) and not isinstance(delta, tuple)
+            templates = _near(templates, braking, space, fixed_sky, strict)
+        elif strict:
             templates = _inside(templates, limits)
     default = float(data.band.f_centre) if isinstance(data, FstatData) else 0.0
     return _stacked(templates, stack, default if freq is None else frequency(freq, "freq"), reftime)
@@ -153,6 +179,57 @@ def _inside(templates: Templates, limits: np.ndarray) -> Templates:
     if not inside.any():
         raise ValueError("strict leaves no template within the ranges: widen them, or allow templates beyond them.")
     return Templates(*(x[inside] for x in templates))
+
+
+def _spins_by_age(
+    braking: BrakingRegion,
+    f1dot: RangeLike,
+    f2dot: RangeLike | None,
+    f3dot: RangeLike | None,
+    observation: Observation | None,
+    mismatch: float | None,
+) -> list[RangeLike | None]:
+    """The smallest ranges of spin-downs that contain those of an age and a braking index; others as `template_bank`."""
+    if f2dot is not None or not (isinstance(f1dot, (int, float)) and f1dot == 0):
+        raise ValueError("f1dot and f2dot do not go with age and braking_index, which set them: leave these out.")
+    if isinstance(f3dot, tuple):
+        raise ValueError("f3dot must be a number with age and braking_index, not a range: these set f1dot and f2dot.")
+    if mismatch is None and observation is None:
+        raise ValueError("data must be given with an age, not None: it sets the steps in f1dot and f2dot.")
+    first, second = ((float(low), float(high)) for low, high in braking.limits)
+    return [first, second, f3dot]
+
+
+def _by_age(
+    sky: tuple[np.ndarray, np.ndarray],
+    braking: BrakingRegion,
+    others: list[RangeLike | None],
+    observation: Observation | None,
+) -> Templates:
+    """The product of sky positions, (n,) each, and a flat grid of f1dot and f2dot by age, with any f3dot."""
+    tspan = float(observation.tspan)  # type: ignore[union-attr]
+    spins = braking.grid(natural_step(1, tspan), natural_step(2, tspan))
+    for k, value in enumerate(others, 3):
+        spins = np.concatenate([spins, np.full((len(spins), 1), spin_limits(value, k)[0])], axis=1)
+    alpha, delta = (np.repeat(x, len(spins)) for x in sky)
+    return Templates(alpha, delta, np.tile(spins, (len(sky[0]), 1)))
+
+
+def _near(
+    templates: Templates, braking: BrakingRegion, space: ParameterSpace, fixed_sky: bool, strict: bool
+) -> Templates:
+    """The templates that may be nearest to a signal of an age and a braking index; if `strict`, those inside.
+
+    A template further from the region than the mismatch, whatever the frequency and, unless it is known, the sky
+    position, is nearest to none.
+    """
+    spins, s = templates.spins[:, :2], len(space.low)
+    before = [0] if fixed_sky else [0, s + 1, s + 2, s + 3]
+    metric = restricted(space.factor, [*before, 1, 2])[len(before) :, len(before) :]
+    near = braking.contains(spins) if strict else braking.is_near(spins, metric, float(np.sqrt(space.mismatch)))
+    if not near.any():
+        raise ValueError("strict leaves no template within the ranges: widen them, or allow templates beyond them.")
+    return Templates(*(x[near] for x in templates))
 
 
 def _product(

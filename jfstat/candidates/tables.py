@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import jax
 import numpy as np
 
-from jfstat.parameters import MOTION_FIELDS, ORBIT_FIELDS, ORBIT_REQUIRED, SKY, spin_names, spin_order, unit
+from jfstat.parameters import (
+    AMPLITUDE_FIELDS,
+    MOTION_FIELDS,
+    ORBIT_FIELDS,
+    ORBIT_REQUIRED,
+    SKY,
+    spin_names,
+    spin_order,
+    unit,
+)
 from jfstat.templates import Doppler, Orbit
 from jfstat.times import TimeLike
 
@@ -92,6 +101,11 @@ def bank_from_table(table: AnyTable) -> Doppler:
         If a column is missing, or has another unit or values that no template has.
     """
     return points_from(parameter_columns(table), table.meta.get("reftime"))
+
+
+def depends_on_template(name: str) -> bool:
+    """Whether a column is out of date as soon as templates or data change, apart from the parameters themselves."""
+    return name.startswith("twoF") or name.endswith("_error") or name in ("log10BSGL", *AMPLITUDE_FIELDS)
 
 
 def in_units(columns: dict[str, np.ndarray], meta: Meta) -> QTable:

@@ -75,10 +75,11 @@ def table_from_text(text: str, path: Path) -> QTable:
     rows = [line.split() for line in lines if line.strip() and not line.startswith("%")]
     values = np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
     columns = {re.sub(r"^2F", "twoF", name): values[:, i].copy() for i, name in enumerate(names)}
-    return in_units(columns, _meta_from_comments(comments))
+    return in_units(columns, meta_from_comments(comments))
 
 
-def _meta_from_comments(comments: list[str]) -> Meta:
+def meta_from_comments(comments: list[str]) -> Meta:
+    """What the comments of a file of this format say, without their ``%%``; empty if they say nothing known."""
     meta: Meta = {}
     for key, label in LABELS.items():
         for line in comments:

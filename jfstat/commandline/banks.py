@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from jfstat.banks.braking import BrakingRegion
 from jfstat.banks.ranges import orbits
 from jfstat.banks.template_bank import template_bank
-from jfstat.candidates.files import read_candidates
-from jfstat.candidates.tables import bank_from_table
+from jfstat.candidates.gridfiles import read_templates
+from jfstat.candidates.tables import bank_from_table, parameter_columns, points_from
 from jfstat.commandline.options import (
     ORBIT_OPTIONS,
     add_orbit,
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
 Range: TypeAlias = float | tuple[float, float] | tuple[float, float, float] | None
 """A number, (low, high) or (low, high, step); None if no option gives it."""
 ALL_SKY = "allsky"
+FLAT, METRIC, SKY_FILE, EXACT_POINTS, SPIN_SQUARE, AGE_BRAKING = 0, 2, 3, 6, 8, 9
+"""ComputeFstatistic_v2's numbers of types of grids, as far as they exist here."""
+BEYOND_PARAMETERS = (
+    "skyRegion", "skyRadius", "metricMismatch", "strictSpindownBounds", "spindownAge", "minBraking", "maxBraking"
+)  # fmt: skip
+"""Options for templates other than values, bands and steps of single parameters."""
 
 
 @option_type("a sky region: give allsky or at least three vertices (alpha,delta),(alpha,delta),...")
@@ -66,6 +73,10 @@ class Templates(NamedTuple):
         Templates from a file, instead of all these.
     strict : bool
         As for `template_bank`.
+    sky : SkyCoord or None
+        Positions from a file, instead of the first three.
+    braking : BrakingRegion or None
+        Ranges of f1dot and f2dot by age and braking index; `spins` hold the smallest ranges that contain them.
     """
 
     alpha: Range
@@ -76,6 +87,8 @@ class Templates(NamedTuple):
     mismatch: float | None
     table: Doppler | None
     strict: bool = False
+    sky: SkyCoord | None = None
+    braking: BrakingRegion | None = None
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
@@ -94,19 +107,26 @@ class Templates(NamedTuple):
         """The templates; arguments as for `template_bank`."""
         if self.table is not None:
             return self.table
-        f1dot, *others = self.spins.values()
+        f1dot, f2dot, f3dot = self.spins.values()
+        by_age: dict[str, Any] = {}
+        if self.braking is not None:
+            f1dot = f2dot = None
+            edges = dict(fmin=self.braking.fmin, fmax=self.braking.fmax)
+            by_age = dict(age=self.braking.age, braking_index=(self.braking.least, self.braking.most)) | edges
         return template_bank(
             self.alpha,
             self.delta,
             0.0 if f1dot is None else f1dot,
-            *others,
+            f2dot,
+            f3dot,
+            sky=self.sky,
             orbit=self.orbit,
             data=data,
             freq=freq,
-            fmax=fmax,
             mismatch=self.mismatch,
             region=self.region,
             strict=self.strict,
+            **({"fmax": fmax} | by_age),
         )
 
 
@@ -158,6 +178,17 @@ def add_templates(group: OptionGroup) -> None:
         help="with --metricMismatch: leave out templates beyond the ranges of spin-down, which signals at their edges "
         "may need",
     )
+    group.add_argument(
+        "--spindownAge",
+        type=number,
+        metavar="S",
+        help="instead of f1dot and f2dot: the source's age, s, with --minBraking and --maxBraking; -f1dot is between "
+        "Freq/((maxBraking - 1) age) and Freq/((minBraking - 1) age), f2dot is braking index times f1dot^2/Freq",
+    )
+    group.add_argument(
+        "--minBraking", type=number, metavar="N", help="with --spindownAge: least braking index, above 1"
+    )
+    group.add_argument("--maxBraking", type=number, metavar="N", help="with --spindownAge: largest braking index")
     add_orbit(group)
     for option, unit, _ in ORBIT_OPTIONS.values():
         label = "s" if unit == "GPS" else "no unit" if unit == "1" else unit
@@ -168,8 +199,18 @@ def add_templates(group: OptionGroup) -> None:
     group.add_argument(
         "--gridFile",
         metavar="FILE",
-        help="instead of all these: a table of templates, .ecsv or .hdf5, with columns alpha, delta, f1dot, ... and an "
-        "orbit's (LALSuite's own grid files are not read)",
+        help="instead of all these: a table of templates, .ecsv, .hdf5 or text as of ComputeFstatistic_v2 or PyFstat, "
+        "with columns alpha, delta, f1dot, ... and an orbit's; all frequencies of the band are searched at each. With "
+        "--gridType=3 sky positions alone, alpha and delta; with --gridType=6 exact points with their frequency, which "
+        "may also be sources in .cff files",
+    )
+    group.add_argument(
+        "--gridType",
+        type=int,
+        choices=(FLAT, METRIC, SKY_FILE, EXACT_POINTS, SPIN_SQUARE, AGE_BRAKING),
+        help="as in ComputeFstatistic_v2; only 3 and 6 say more than the other options do: 0 flat, 2 and 8 metric "
+        "(--metricMismatch), 3 sky positions from --gridFile, 6 exactly the points of --gridFile, 9 by age and braking "
+        "index (--spindownAge)",
     )
 
 
@@ -182,30 +223,29 @@ def templates_of(arguments: argparse.Namespace) -> Templates:
         If options contradict each other or are missing.
     """
     orders = ("f1dot", "f2dot", "f3dot")
-    if arguments.gridFile is not None:
+    _check_grid_type(arguments)
+    if arguments.gridFile is not None and arguments.gridType != SKY_FILE:
         singles = ["Alpha", "Delta", *orders, *(option for option, _, _ in ORBIT_OPTIONS.values())]
         others = [
             f"{prefix}{name}{suffix}" for name in singles for prefix, suffix in (("", ""), ("", "Band"), ("d", ""))
         ]
-        given = [
-            name
-            for name in [*others, "skyRegion", "skyRadius", "metricMismatch", "strictSpindownBounds"]
-            if getattr(arguments, name)
-        ]
+        given = [name for name in [*others, *BEYOND_PARAMETERS] if getattr(arguments, name)]
         if given:
             raise ValueError(f"--{given[0]} and --gridFile exclude each other: the file holds the templates.")
-        table = bank_from_table(read_candidates(arguments.gridFile))
+        table = bank_from_table(read_templates(arguments.gridFile))
         return Templates(None, None, None, dict.fromkeys(orders), table.orbit, None, table)
     lattice = arguments.metricMismatch is not None
     region = arguments.skyRegion
+    sky = None if arguments.gridFile is None else _sky_positions(arguments)
     if not lattice and (region is not None or arguments.skyRadius is not None):
         raise ValueError("--skyRegion and --skyRadius need --metricMismatch: they have no natural steps.")
     if region is not None and (arguments.Alpha is not None or arguments.Delta is not None):
         raise ValueError("--skyRegion stands instead of --Alpha and --Delta: leave these out.")
     missing = [name for name in ("Alpha", "Delta") if getattr(arguments, name) is None]
-    if region is None and missing:
+    if region is None and sky is None and missing:
         raise ValueError(f"--{missing[0]} is missing: give the sky position, or --skyRegion, or --gridFile.")
-    alpha, delta = (None, None) if region is not None else (_range(arguments, name) for name in ("Alpha", "Delta"))
+    given = region is None and sky is None
+    alpha, delta = (_range(arguments, name) for name in ("Alpha", "Delta")) if given else (None, None)
     if arguments.skyRadius is not None:
         if region is not None or arguments.AlphaBand or arguments.DeltaBand:
             raise ValueError("--skyRadius goes with --Alpha and --Delta alone: leave out bands and --skyRegion.")
@@ -220,10 +260,69 @@ def templates_of(arguments: argparse.Namespace) -> Templates:
     if lattice and (isinstance(alpha, tuple) or isinstance(delta, tuple)):  # a box, even if flat in one direction
         alpha, delta = (x if x is None or isinstance(x, tuple) else (x, x) for x in (alpha, delta))
     spins = {name: _range(arguments, name) for name in orders}
+    braking = _braking(arguments)
+    if braking is not None:
+        for name, (low, high) in zip(orders, braking.limits, strict=False):
+            spins[name] = float(low), float(high)
     strict = arguments.strictSpindownBounds
     if strict and not lattice:
         raise ValueError("--strictSpindownBounds goes with --metricMismatch: flat grids stay within their ranges.")
-    return Templates(alpha, delta, region, spins, _orbits(arguments), arguments.metricMismatch, None, strict)
+    orbit = _orbits(arguments)
+    return Templates(alpha, delta, region, spins, orbit, arguments.metricMismatch, None, strict, sky, braking)
+
+
+def _check_grid_type(arguments: argparse.Namespace) -> None:
+    """Raise a ValueError if --gridType contradicts the options that say which templates to search."""
+    kind, lattice, from_file = arguments.gridType, arguments.metricMismatch is not None, arguments.gridFile is not None
+    if kind == SKY_FILE and not from_file:
+        raise ValueError("--gridFile is missing: --gridType=3 needs a file with sky positions.")
+    if kind not in (None, SKY_FILE) and from_file:
+        raise ValueError(f"--gridType={kind} and --gridFile exclude each other: leave one out, or use type 3 or 6.")
+    if kind in (METRIC, SPIN_SQUARE, AGE_BRAKING) and not lattice:
+        raise ValueError(f"--metricMismatch is missing: --gridType={kind} places a lattice by the metric.")
+    if kind == FLAT and lattice:
+        raise ValueError("--gridType=0 is a flat grid, which has no --metricMismatch: leave one out.")
+    if kind == AGE_BRAKING and arguments.spindownAge is None:
+        raise ValueError("--spindownAge is missing: --gridType=9 needs it, --minBraking and --maxBraking.")
+
+
+def _sky_positions(arguments: argparse.Namespace) -> SkyCoord:
+    """The positions in the file of --gridType=3."""
+    others = ["Alpha", "AlphaBand", "dAlpha", "Delta", "DeltaBand", "dDelta", "skyRegion", "skyRadius"]
+    given = [name for name in others if getattr(arguments, name)]
+    if given:
+        raise ValueError(f"--{given[0]} and --gridFile exclude each other: the file holds the sky positions.")
+    table = read_templates(arguments.gridFile)
+    if set(table.colnames) != {"alpha", "delta"}:
+        raise ValueError(
+            f"--gridFile {arguments.gridFile} has the columns {', '.join(table.colnames)}, and --gridType=3 takes "
+            "alpha and delta alone: leave --gridType out, or use 6 for exact points."
+        )
+    from astropy.coordinates import SkyCoord
+
+    points = points_from(parameter_columns(table, "--gridFile"), None)
+    return SkyCoord(points.alpha, points.delta, unit="rad")
+
+
+def _braking(arguments: argparse.Namespace) -> BrakingRegion | None:
+    """The ranges of spin-down by --spindownAge, if it is given."""
+    options = {name: getattr(arguments, name) for name in ("spindownAge", "minBraking", "maxBraking")}
+    missing = [name for name, value in options.items() if value is None]
+    if len(missing) == len(options):
+        return None
+    if missing:
+        raise ValueError(f"--{missing[0]} is missing: --spindownAge, --minBraking and --maxBraking go together.")
+    spins = [f"{d}f{k}dot{band}" for k in (1, 2, 3) for d, band in (("", ""), ("", "Band"), ("d", ""))]
+    given = [name for name in spins if getattr(arguments, name) and name != "f3dot"]
+    if given:
+        raise ValueError(f"--{given[0]} does not go with --spindownAge, which sets f1dot and f2dot: leave it out.")
+    age, least, most = options.values()
+    if not (age > 0 and 1 < least <= most):
+        raise ValueError(
+            f"--spindownAge must be positive and --minBraking and --maxBraking above 1, in order, not {age:g}, "
+            f"{least:g} and {most:g}: give the age in s."
+        )
+    return BrakingRegion.of(age, (least, most), *band_edges(arguments.Freq, arguments.FreqBand))
 
 
 def _range(arguments: argparse.Namespace, name: str) -> Range:

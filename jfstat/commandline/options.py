@@ -21,12 +21,10 @@ NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 
 
 REPLACEMENTS = {
-    "dFreq": "frequencies are spaced by 1/(2T)",
     "FstatMethod": "leave it out, there is one method, resampling",
     "Dterms": "leave it out, nothing is cut off at some bins",
     "SSBprecision": "leave it out, times at the barycentre are exact",
     "RngMedWindow": "leave it out, the running median has 101 bins",
-    "gridType": "leave it out, --metricMismatch places a lattice and steps such as --dAlpha a flat grid",
     "metricType": "leave it out, --metricMismatch uses the phase metric of the data",
     "projectMetric": "leave it out, mismatches are at the best frequency",
     "computeBSGL": "leave it out, with several detectors log10BSGL is always there",

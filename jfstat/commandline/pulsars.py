@@ -24,7 +24,7 @@ NOTABLE = 0.03
 APPLIES = (
     *("par", "DataFiles", "IFOs", "minStartTime", "maxStartTime", "assumeSqrtSX", "guard", "refTime"),
     *("ephemeris", "ephemEarth", "ephemSun", "FreqBand", "f1dotBand", "outputFstat", "NumCandidatesToKeep"),
-    *("Fstar0", "oLGX", "run", "parser", "command"),
+    *("Fstar0", "oLGX", "run"),
 )
 """Options that go with ``--par``."""
 
@@ -41,10 +41,10 @@ def add_pulsars(group: OptionGroup) -> None:
     )
 
 
-def run_pulsars(arguments: argparse.Namespace) -> None:
-    """Search the pulsars, print a summary and write the table."""
-    for name, value in vars(arguments).items():
-        if name not in APPLIES and value != arguments.parser.get_default(name):
+def run_pulsars(arguments: argparse.Namespace, given: list[str]) -> None:
+    """Search the pulsars, print a summary and write the table; `given` are the options on the command line."""
+    for name in given:
+        if name not in APPLIES:
             raise ValueError(f"--{name} and --par exclude each other: the files hold the templates.")
     path = arguments.outputFstat
     if path is not None and not path.lower().endswith((".ecsv", *HDF5_SUFFIXES)):

@@ -6,6 +6,7 @@ import argparse
 import re
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -14,7 +15,7 @@ from jax.sharding import Mesh
 
 from jfstat.candidates.files import check_writable, write_candidates
 from jfstat.candidates.tables import AnyTable
-from jfstat.commandline.banks import add_templates, band_edges, templates_of
+from jfstat.commandline.banks import EXACT_POINTS, add_templates, band_edges, templates_of
 from jfstat.commandline.inputs import add_data_files, read_band
 from jfstat.commandline.options import (
     add_preparation,
@@ -25,6 +26,7 @@ from jfstat.commandline.options import (
     option_type,
     reference_time,
 )
+from jfstat.commandline.points import check_points, point_table
 from jfstat.commandline.pulsars import add_pulsars, run_pulsars
 from jfstat.data.observation import observation
 from jfstat.data.prepare import prepare
@@ -55,20 +57,28 @@ def add_parser(subparsers: Subparsers) -> None:
         "search",
         help="search SFT files for signals over a band and a bank of templates",
         description="Search SFT files over a frequency band and a bank of templates: a flat grid, a metric lattice or "
-        "a table; print and write the loudest candidates. Options are named as ComputeFstatistic_v2's. Frequencies are "
-        "spaced by 1/(2T), T being the data's span; spin-downs of flat grids by 1/(2T^2), 1/(2T^3), ... unless a step "
-        "is given.",
+        "a table; print and write the loudest candidates. Or, by --gridType=6, compute 2F and amplitudes at exactly "
+        "the points of a file. Options are named as ComputeFstatistic_v2's. Frequencies are spaced by 1/(2T), T being "
+        "the data's span, and spin-downs of flat grids by 1/(2T^2), 1/(2T^3), ... unless a step is given.",
     )
-    parser.set_defaults(parser=parser)
     data = parser.add_argument_group("data")
     add_data_files(data)
     add_preparation(data)
     bank = parser.add_argument_group("templates: each parameter from its value to value + band, which may be negative")
-    bank.add_argument("--Freq", "-f", type=number, metavar="HZ", help="lowest frequency, Hz; needed without --par")
+    bank.add_argument(
+        "--Freq", "-f", type=number, metavar="HZ", help="lowest frequency, Hz; needed unless files hold the templates"
+    )
     bank.add_argument(
         "--FreqBand", "-b", type=number, default=0.0, metavar="HZ", help="frequency band, Hz (default 0: one frequency)"
     )
     add_pulsars(bank)
+    bank.add_argument(
+        "--dFreq",
+        "-r",
+        type=number,
+        metavar="HZ",
+        help="spacing of the frequencies, Hz: finer ones cost more in proportion (default 1/(2T))",
+    )
     bank.add_argument(
         "--refTime",
         type=reference_time,
@@ -78,7 +88,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_templates(bank)
     _add_output(parser.add_argument_group("output"))
     _add_work(parser.add_argument_group("the work and its division"))
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=partial(run, parser))
 
 
 def _add_output(out: OptionGroup) -> None:
@@ -164,12 +174,19 @@ def _add_work(work: OptionGroup) -> None:
     work.add_argument("--processId", type=int, metavar="I", help="which of them this is, from 0")
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     """Read, prepare and search; print the loudest candidate and write the table."""
+    given = [name for name, value in vars(arguments).items() if value != parser.get_default(name)]
     if arguments.par is not None:
-        return run_pulsars(arguments)
+        run_pulsars(arguments, given)
+        return
+    if arguments.gridType == EXACT_POINTS:
+        _run_points(arguments, given)
+        return
     if arguments.Freq is None:
-        raise ValueError("--Freq is missing: give the lowest frequency, or --par with the .par files of pulsars.")
+        raise ValueError(
+            "--Freq is missing: give the lowest frequency in Hz, points of a file by --gridType=6, or pulsars by --par."
+        )
     fmin, fmax = band_edges(arguments.Freq, arguments.FreqBand)
     if not fmin > 0:
         raise ValueError(f"--Freq must be positive, and the band too, not {fmin:g}: give frequencies in Hz.")
@@ -197,7 +214,18 @@ def run(arguments: argparse.Namespace) -> None:
         observed = observation(sfts, sqrt_sx=floors, reftime=reftime, ephemeris=tables, fmin=fmin, fmax=fmax)
         bank = templates.bank(observed, 0.5 * (fmin + fmax), fmax)
         fdots = [(float(x.min()), float(x.max())) for x in np.asarray(bank.fkdot)[:, 1:].T]
-    data = prepare(sfts, fmin, fmax, reftime, floors, tables, arguments.guard, orbit=templates.orbit, fdots=fdots)
+    data = prepare(
+        sfts,
+        fmin,
+        fmax,
+        reftime,
+        floors,
+        tables,
+        arguments.guard,
+        orbit=templates.orbit,
+        fdots=fdots,
+        dfreq=arguments.dFreq,
+    )
     bank = templates.bank(data) if bank is None else bank
     del sfts  # prepared data are all that is needed; SFTs may fill the memory
     say(data)
@@ -244,6 +272,22 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")
 
 
+def _run_points(arguments: argparse.Namespace, given: list[str]) -> None:
+    """Compute points of a file; print the loudest and write the table, in the order of the file."""
+    check_points(arguments, given)
+    if arguments.outputFstat is not None:
+        check_writable(arguments.outputFstat)
+    began = time.perf_counter()
+    found = point_table(arguments)
+    if found is None:
+        return
+    print(f"{found.meta['n_twoF']} values of 2F in {time.perf_counter() - began:.1f} s")
+    loudest = int(np.argmax(found["twoF"])) if len(found) else 0
+    print_loudest(found[loudest : loudest + 1], len(found))
+    if arguments.outputFstat is not None:
+        print(f"wrote {len(found)} points to {write_candidates(found, arguments.outputFstat)}")
+
+
 def _keep(arguments: argparse.Namespace) -> Keep:
     """Which candidates to keep."""
     top, threshold = arguments.NumCandidatesToKeep, arguments.TwoFthreshold
@@ -252,8 +296,11 @@ def _keep(arguments: argparse.Namespace) -> Keep:
     return Keep(1000 if top is None and threshold is None else top or None, threshold)
 
 
-def print_loudest(found: AnyTable) -> None:
-    """Print the first candidate, each parameter on a line with its unit, and the false-alarm probability."""
+def print_loudest(found: AnyTable, total: int | None = None) -> None:
+    """Print the first candidate, each parameter on a line with its unit, and the false-alarm probability.
+
+    `total` is the number of candidates, if the table does not hold all.
+    """
     meta = found.meta
     if len(found) == 0:
         cuts = {"2F": meta.get("threshold"), "log10BSGL": meta.get("bsgl_threshold")}
@@ -261,8 +308,9 @@ def print_loudest(found: AnyTable) -> None:
         print(f"no candidate with {listed}" if listed else "no candidate")
         return
     first = "highest log10BSGL" if meta.get("ranking") == "BSGL" else "loudest"
-    print(f"{first} of {len(found)} candidates, at reference time GPS {meta['reftime']}:")
-    for name in (x for x in found.colnames if x != "outside"):
+    number = len(found) if total is None else total
+    print(f"{first} of {number} candidates, at reference time GPS {meta['reftime']}:")
+    for name in (x for x in found.colnames if x != "outside" and found[x].dtype.kind in "fiu" and found[x].ndim == 1):
         value = found[name][0]
         unit = getattr(value, "unit", "")
         digits = ".4f" if name.startswith("twoF") else ".16g"

@@ -20,8 +20,8 @@ KEYS = (*NEEDED, *SPINS, *AMPLITUDES, "refTime", *(option for option, _, _ in OR
 """Parameters of a source, spelled as in Makefakedata_v5."""
 
 
-def read_sources(text: str) -> list[tuple[Doppler, Amplitude]]:
-    """Signals from the argument of ``--injectionSources``, Makefakedata_v5's format.
+def read_sources(text: str, option: str = "--injectionSources") -> list[tuple[Doppler, Amplitude]]:
+    """Signals from the argument of an option such as ``--injectionSources``, in Makefakedata_v5's format.
 
     Parameters
     ----------
@@ -29,6 +29,8 @@ def read_sources(text: str) -> list[tuple[Doppler, Amplitude]]:
         Comma-separated: names of files, which may have wildcards, and sources in braces such as
         ``{Alpha=1; Delta=0.3; Freq=100; refTime=1167458304; h0=1e-24; cosi=0}``. Files have lines ``key = value``,
         comments after ``#`` or ``%``, and, if there are several sources, a line ``[name]`` before each.
+    option : str
+        For error messages.
 
     Raises
     ------
@@ -43,18 +45,18 @@ def read_sources(text: str) -> list[tuple[Doppler, Amplitude]]:
         elif part:
             names = sorted(glob.glob(part))
             if not names:
-                raise ValueError(f"--injectionSources: no file matches {part!r}: name files, or sources in braces.")
-            signals += [source for name in names for source in _read_file(Path(name))]
+                raise ValueError(f"{option}: no file matches {part!r}: name files, or sources in braces.")
+            signals += [source for name in names for source in _read_file(Path(name), option)]
     if not signals:
-        raise ValueError("--injectionSources names no source: give a file or a source in braces.")
+        raise ValueError(f"{option} names no source: give a file or a source in braces.")
     return signals
 
 
-def _read_file(path: Path) -> list[tuple[Doppler, Amplitude]]:
+def _read_file(path: Path, option: str) -> list[tuple[Doppler, Amplitude]]:
     try:
         lines = [re.split(r"[#%]", line)[0].strip() for line in path.read_text().splitlines()]
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"--injectionSources: {path} cannot be read ({error}): name a text file.") from None
+        raise ValueError(f"{option}: {path} cannot be read ({error}): name a text file.") from None
     sections: list[list[str]] = [[]]
     for line in lines:
         if re.fullmatch(r"\[.*\]", line):

@@ -22,11 +22,13 @@ class Band:
     dt : () float64
         Spacing of the series in detector time, s; equal to `dtau` to within about 1e-5.
     dtau : () float64
-        Spacing of the source-frame grid, s: ``tspan / n_fft``.
+        Spacing of the source-frame grid, s: ``1 / (2 dfreq n_fft)``.
     heterodyne : () float64
         Frequency that the heterodyne moved to zero, Hz; its phase is zero at the epoch.
     fmin : () float64
         Frequency of the first bin of `FstatData.frequencies`, Hz.
+    dfreq : () float64
+        Spacing of these frequencies, Hz.
     f_centre : () float64
         Frequency of the FFT's bin 0, Hz.
     pass_low, pass_high : () float64
@@ -47,6 +49,7 @@ class Band:
     dtau: jax.Array
     heterodyne: jax.Array
     fmin: jax.Array
+    dfreq: jax.Array
     f_centre: jax.Array
     pass_low: jax.Array
     pass_high: jax.Array
@@ -64,7 +67,8 @@ class Layout:
     Attributes
     ----------
     n_fft : int
-        Samples of the source-frame grid in the span of the data; a multiple of `block`.
+        Samples of the source-frame grid in a transform, which takes the time ``1 / (2 dfreq)``, by default the span of
+        the data; a multiple of `block`.
     n_frequencies : int
         Length of `FstatData.frequencies`.
     block : int

@@ -47,7 +47,7 @@ def fit(data: FstatData, point: Doppler, band: bool) -> Fit:
     """
     numbers, observation = data.band, data.observation
     low = numbers.fmin if band else point.fkdot[0]
-    high = low + (data.layout.n_frequencies - 1) / (2 * observation.tspan) if band else low
+    high = low + (data.layout.n_frequencies - 1) * numbers.dfreq if band else low
     drift_low, drift_high = observation.drift(point)
     edge_low, edge_high = numbers.pass_low - numbers.slack, numbers.pass_high + numbers.slack
     lowest, highest = at_detector(low + drift_low, high + drift_high, EARTH_SPEED)

@@ -90,11 +90,16 @@ class FstatData:
 
     @property
     def frequencies(self) -> np.ndarray | jax.Array:
-        """Frequencies of `twoF_band`, (n_frequencies,) float64, Hz; spacing ``1 / (2 tspan)``.
+        """Frequencies of `twoF_band`, (n_frequencies,) float64, Hz; spacing `dfreq`.
 
         A NumPy array, or traced inside a transformation.
         """
-        return _plain(self.band.fmin) + np.arange(self.layout.n_frequencies, dtype=float) / (2 * self.tspan)
+        return _plain(self.band.fmin) + np.arange(self.layout.n_frequencies, dtype=float) * self.dfreq
+
+    @property
+    def dfreq(self) -> float | jax.Array:
+        """Spacing of `frequencies`, Hz: as given to `prepare`, ``1 / (2 tspan)`` by default."""
+        return _plain(self.band.dfreq)
 
     @property
     def guard(self) -> float | jax.Array:

@@ -70,12 +70,17 @@ class NarrowPlan:
 
 def usual_reach(data: FstatData | Observation, point: Doppler) -> float:
     """Reach that covers the peak of a candidate and its surroundings, Hz; for a stack, the largest."""
+    return float(np.max(usual_reaches(data, point)))
+
+
+def usual_reaches(data: FstatData, points: Doppler) -> np.ndarray:
+    """The same for each template of a stack, Hz, (n,) float64."""
     days = float(data.tspan) / SIDEREAL_DAY
     reach = max(USUAL_BINS / days, min(HARMONICS + HARMONIC_DAYS / days, MOST_HARMONICS)) / SIDEREAL_DAY
-    if point.orbit is None:
-        return reach
-    rate = float(np.max(np.asarray(periapsis_rate(point.orbit)))) / (2 * np.pi)
-    return max(reach, USUAL_BINS / float(data.tspan) + ORBIT_HARMONICS * rate)
+    if points.orbit is None:
+        return np.full(np.shape(points.alpha), reach)
+    rate = np.asarray(periapsis_rate(points.orbit)) / (2 * np.pi)
+    return np.maximum(reach, USUAL_BINS / float(data.tspan) + ORBIT_HARMONICS * rate)
 
 
 def narrow_plan(data: FstatData, point: Doppler, reach: float) -> NarrowPlan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -22,6 +22,8 @@ from jfstat.templates import Orbit
 from jfstat.times import GPSTime
 from jfstat.transforms import block_length
 
+ONE_BIN = 0.25
+"""Least width of a band, that of one frequency, in bins of 1/T; bins are spaced by half of one."""
 USABLE = 0.1
 """Fraction of the transition in which the low-pass still passes 0.9998 of the amplitude."""
 HEADROOM = 1.1
@@ -56,6 +58,8 @@ class Search:
         The tightest and widest orbits of the templates.
     fdots : sequence of (low, high) or None
         Ranges of the templates' f1dot, f2dot, ..., Hz/s^k.
+    dfreq : float or None
+        Spacing of frequencies, Hz; None for 1/(2T).
     """
 
     fmin: float
@@ -63,6 +67,7 @@ class Search:
     guard: float
     orbit: Orbit | None
     fdots: Sequence[tuple[float, float]] | None
+    dfreq: float | None = None
 
     def pass_band(self, first: float, last: float) -> tuple[float, float]:
         """Lowest and highest frequency at the detectors, Hz, from `first` to `last`, s since the reference time."""
@@ -148,11 +153,17 @@ def plan_bands(sfts: SFTs, search: Search, reftime: GPSTime, spans: Sequence[Spa
         If the SFTs do not cover the band with its Doppler shifts.
     """
     tspan, tsft = spans[0].length, sfts.tsft
+    # bins are half as far apart as 1/duration: the spacing is exact, whatever the transforms' number of samples
+    duration = tspan if search.dfreq is None else 0.5 / search.dfreq
+    dfreq = 0.5 / duration if search.dfreq is None else search.dfreq
+    # a band that is a whole number of spacings, up to the rounding of its edges, keeps its last frequency
+    n_frequencies = int((search.fmax - search.fmin + 2 * np.spacing(search.fmax)) / dfreq * (1 + 1e-12)) + 1
+    search = replace(search, fmax=max(search.fmax, search.fmin + ONE_BIN / tspan))
     references = [float(reftime.since(span.epoch)) for span in spans]
     bands = [search.pass_band(s.start - r, s.end - r) for s, r in zip(spans, references, strict=True)]
     half_pass = max(0.5 * (high - low) for low, high in bands)
     edges = [_edges(sfts, 0.5 * (low + high), half_pass, search.guard) for low, high in bands]
-    passed = low_pass(half_pass, tspan)
+    passed = low_pass(half_pass, duration)
     # the wide series has room for all bins used, and for the whole band series
     n_around = 2 * max(max(e.centre_bin - e.bins.start, e.bins.stop - e.centre_bin) for e in edges)
     least_rate = max(n_around / tsft, HEADROOM / passed.dtau) + 2 / tsft
@@ -162,7 +173,6 @@ def plan_bands(sfts: SFTs, search: Search, reftime: GPSTime, spans: Sequence[Spa
     blocks, asini = _blocks(search, passed)
     # delays to the SSB and across the orbit stretch the series in the source frame
     stretch = min(2 * MAX_DELAY, EARTH_SPEED * length) + 2 * asini
-    n_frequencies = int((search.fmax - search.fmin) * 2 * tspan * (1 + 1e-12)) + 1
     layout = layout_of(passed, blocks, n_band, length, n_frequencies, tspan + 2 * passed.quiet + stretch)
     plans = []
     for span, e in zip(spans, edges, strict=True):
@@ -180,7 +190,8 @@ def plan_bands(sfts: SFTs, search: Search, reftime: GPSTime, spans: Sequence[Spa
             dtau=jnp.asarray(passed.dtau, jnp.float64),
             heterodyne=jnp.asarray(f_wide + offset_bins / wide.length, jnp.float64),
             fmin=jnp.asarray(search.fmin, jnp.float64),
-            f_centre=jnp.asarray(search.fmin + (layout.n_frequencies // 2) / (2 * tspan), jnp.float64),
+            dfreq=jnp.asarray(dfreq, jnp.float64),
+            f_centre=jnp.asarray(search.fmin + (layout.n_frequencies // 2) * dfreq, jnp.float64),
             pass_low=jnp.asarray(e.low, jnp.float64),
             pass_high=jnp.asarray(e.high, jnp.float64),
             slack=jnp.asarray(USABLE * (passed.half_stop - half_pass), jnp.float64),

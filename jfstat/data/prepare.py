@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -33,8 +32,8 @@ from jfstat.validation import (
     require_x64,
 )
 
-ONE_BIN = 0.25
-"""Width of a band of one frequency in bins of 1/T; bins are spaced by half of one."""
+COARSEST = 1 / 120
+"""Largest spacing of frequencies, Hz: transforms, and so timing blocks, of a minute."""
 FILTER_SHARE = 0.3
 """Largest fraction of a device's memory for the filtered series; beyond it, `search` takes the band in parts."""
 
@@ -52,6 +51,7 @@ def prepare(
     orbit: Orbit | None = None,
     fdots: Sequence[tuple[NumberLike, NumberLike]] | None = None,
     filters: bool = True,
+    dfreq: FrequencyLike | None = None,
 ) -> FstatData:
     """Prepare SFTs for computing 2F over a band: done once, for any number of templates.
 
@@ -94,6 +94,10 @@ def prepare(
     filters : bool
         Whether to make the interpolation filters, which take most of the memory. `resample` and `twoF_band` need them;
         `twoF`, `narrow` and `refine` do not.
+    dfreq : float or Quantity, optional
+        Spacing of the frequencies of `twoF_band` and `search`, Hz, finer or coarser than the default, 1/(2T): they are
+        ``fmin + k * dfreq`` up to `fmax`. A transform takes the time 1/(2 dfreq), so it costs less or more in
+        proportion. At most 1/120 Hz.
 
     Returns
     -------
@@ -115,12 +119,11 @@ def prepare(
     require_x64()
     if not isinstance(sfts, SFTs):
         raise TypeError(f"sfts must be SFTs from read_sfts or simulate_sfts, not {type(sfts).__name__}.")
-    search = _search(fmin, fmax, guard, orbit, fdots)
+    search = _search(fmin, fmax, guard, orbit, fdots, dfreq)
     reference = reference_time(reftime, sfts.start)
     floors = given_sqrt_sx(sfts.detectors, sqrt_sx)
     parts = [sfts] if segments is None else segments_of(sfts, segments)
     spans = equal_spans(parts)
-    search = replace(search, fmax=max(search.fmax, search.fmin + ONE_BIN / max(span.length for span in spans)))
     plans = plan_bands(sfts, search, reference, spans)
     n_bins = min(plan.edges.bins.stop - plan.edges.bins.start for plan in plans)
     if n_bins < MEDIAN_BINS and None in floors:
@@ -153,6 +156,7 @@ def _search(
     guard: FrequencyLike,
     orbit: Orbit | None,
     fdots: Sequence[tuple[NumberLike, NumberLike]] | None,
+    dfreq: FrequencyLike | None,
 ) -> Search:
     """The templates to search for, from the arguments of `prepare`."""
     low, high, room = frequency(fmin, "fmin"), frequency(fmax, "fmax"), frequency(guard, "guard")
@@ -162,7 +166,13 @@ def _search(
         raise ValueError(f"guard must not be negative, not {room}: give the guard band in Hz.")
     if orbit is not None and not isinstance(orbit, Orbit):
         raise TypeError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}: build one from asini, period and tp.")
-    return Search(low, high, room, orbit, None if fdots is None else _ranges(fdots))
+    spacing = None if dfreq is None else frequency(dfreq, "dfreq")
+    if spacing is not None and not 0 < spacing <= COARSEST:
+        raise ValueError(
+            f"dfreq must be positive and at most {COARSEST:.3g} Hz, not {spacing}: give a spacing in Hz, None for "
+            "1/(2T), or single frequencies to jfstat.fstat_table."
+        )
+    return Search(low, high, room, orbit, None if fdots is None else _ranges(fdots), spacing)
 
 
 def _prepared(

@@ -28,7 +28,7 @@ class LowPass(NamedTuple):
     half_pass, half_stop : float
         Half widths of the pass and the stop band, Hz.
     n_fft : int
-        Samples of the source-frame grid that span the data.
+        Samples of the source-frame grid in a transform.
     dtau : float
         Their spacing, s.
     """
@@ -49,14 +49,14 @@ def ringing(half_pass: float, half_stop: float) -> float:
     return RINGING / (half_stop - half_pass)
 
 
-def low_pass(half_pass: float, tspan: float) -> LowPass:
-    """The low-pass for a pass band and a time span.
+def low_pass(half_pass: float, duration: float) -> LowPass:
+    """The low-pass for a pass band, and transforms of a duration.
 
     Its transition takes up what the rounding of the length leaves: the wider it is, the shorter the filter rings.
     """
     transition = max(2 * half_pass * TRANSITION, MIN_TRANSITION)
-    n_fft = transform_length(2 * (half_pass + transition) * tspan)
-    dtau = tspan / n_fft
+    n_fft = transform_length(2 * (half_pass + transition) * duration)
+    dtau = duration / n_fft
     return LowPass(half_pass, 0.5 / dtau, n_fft, dtau)
 
 

@@ -33,9 +33,7 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
     FstatData
     """
     band, layout = data.band, data.layout
-    tspan, seconds = float(data.observation.tspan), float(band.dtau)
-
-    spacing = 0.5 / tspan
+    seconds, spacing = float(band.dtau), float(band.dfreq)
     fmin = float(band.fmin) + first * spacing
     cut_below = first * spacing
     cut_above = (layout.n_frequencies - first - n_frequencies) * spacing
@@ -43,7 +41,7 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
     pass_low = float(band.pass_low - band.slack) + max(0.0, cut_below - margin)
     pass_high = float(band.pass_high + band.slack) - max(0.0, cut_above - margin)
     half_pass = 0.5 * (pass_high - pass_low)
-    passed = low_pass(half_pass, tspan)
+    passed = low_pass(half_pass, 0.5 / spacing)
     # a narrower filter rings longer, and needs room for it on both sides
     room = int(np.ceil(passed.quiet / float(band.dt)))
     grid = Grid(

@@ -10,7 +10,7 @@ import numpy as np
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
-from jfstat.data.narrow import COARSE_TURNS, usual_reach
+from jfstat.data.narrow import COARSE_TURNS, usual_reaches
 from jfstat.data.narrowdata import NODES
 from jfstat.parameters import with_fields
 from jfstat.templates import Doppler
@@ -73,7 +73,7 @@ def _on_cpu(data: FstatData) -> bool:
     return device_of(data).platform == "cpu"
 
 
-def _batch_sizes(data: FstatData) -> tuple[int, ...]:
+def batch_sizes(data: FstatData) -> tuple[int, ...]:
     """Numbers of candidates to compute at a time, rising."""
     return SIZES if _on_cpu(data) else DEVICE_SIZES
 
@@ -85,7 +85,7 @@ def climbing_for(
     nodes = len(data.detectors) * n_blocks * NODES
     lanes = LANES if _on_cpu(data) else DEVICE_LANES
     # the slowest climb of a group keeps the others waiting, which a CPU can avoid
-    most = _batch_sizes(data)[1 if _on_cpu(data) else -1]
+    most = batch_sizes(data)[1 if _on_cpu(data) else -1]
     candidates = min(size, most, _power_of_two(lanes // (n_climbs * nodes)))
     return Climbing(n_climbs, candidates, min(n_trials, _power_of_two(lanes // (candidates * nodes))), wide)
 
@@ -102,13 +102,13 @@ def _power_of_two(n: int) -> int:
 
 def reaches(data: FstatData, points: Doppler, wide: bool = False) -> np.ndarray:
     """Reach of narrow data for each template of a stack, Hz, (n,) float64: a power of two times that without orbit."""
-    least = usual_reach(data, with_fields(points, orbit=None))
+    least = float(usual_reaches(data, with_fields(points, orbit=None))[0]) if len(points.alpha) else 0.0
     if wide:
         least = max(least, WIDE_BINS / float(data.tspan))
     if points.orbit is None:
         return np.full(len(points.alpha), least)
     isolated = points.orbit.asini == 0
-    own = np.array([usual_reach(data, jax.tree.map(lambda x, row=row: x[row], points)) for row in range(len(isolated))])
+    own = usual_reaches(data, points)
     return np.where(isolated, least, least * 2.0 ** np.ceil(np.log2(own / least) - 1e-9))
 
 
@@ -132,7 +132,7 @@ def batches(data: FstatData, points: Doppler, rows: np.ndarray, wide: bool = Fal
     """
     isolated = np.ones(len(points.alpha), bool) if points.orbit is None else points.orbit.asini == 0
     reach = reaches(data, points, wide)
-    sizes = _batch_sizes(data)
+    sizes = batch_sizes(data)
     for alone in (True, False):
         for value in np.unique(reach[rows[isolated[rows] == alone]]):
             members = rows[(isolated[rows] == alone) & (reach[rows] == value)]

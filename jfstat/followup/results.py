@@ -11,11 +11,11 @@ import numpy as np
 
 from jfstat.candidates.bounds import outside
 from jfstat.candidates.linerobust import log10_bsgl
-from jfstat.candidates.tables import AnyTable, in_units
+from jfstat.candidates.tables import AnyTable, depends_on_template, in_units
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.candidates import Candidates, SearchedWith
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
-from jfstat.parameters import AMPLITUDE_COLUMNS, AMPLITUDE_FIELDS, all_parameters, values
+from jfstat.parameters import AMPLITUDE_COLUMNS, all_parameters, values
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
@@ -207,14 +207,9 @@ def results_table(
     table = in_units(columns, meta)
     if not isinstance(found, Doppler):
         for name in found.colnames:
-            if name not in table.colnames and not _depends_on_template(name):
+            if name not in table.colnames and not depends_on_template(name):
                 table[name] = found[name]
     return table
-
-
-def _depends_on_template(name: str) -> bool:
-    """Whether a column of the search would be out of date in a table of refined candidates."""
-    return name.startswith("twoF") or name.endswith("_error") or name in ("log10BSGL", *AMPLITUDE_FIELDS)
 
 
 def _irrelevant(results: Results, name: str) -> np.ndarray | jax.Array | bool:

@@ -14,6 +14,7 @@ from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.vectors import unit_vector
 from jfstat.parameters import with_fields
 from jfstat.templates import Doppler, Orbit
+from jfstat.times import GPSTime
 
 
 def _spin_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
@@ -40,7 +41,7 @@ def spin_drift(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
     return drift
 
 
-def _evolution_at(fkdot: jax.Array, since: jax.Array) -> jax.Array:
+def evolution_at(fkdot: jax.Array, since: jax.Array) -> jax.Array:
     """Drift of the frequency, and values of its derivatives, `since` seconds after the reference time: (n,) float64.
 
     The first entry is the drift without the frequency itself, so that it keeps its precision.
@@ -50,6 +51,18 @@ def _evolution_at(fkdot: jax.Array, since: jax.Array) -> jax.Array:
         rest = fkdot[k:]
         derivatives.append(rest[0] + spin_drift(rest, since))
     return jnp.stack(derivatives)
+
+
+def at_reftime(points: Doppler, reftime: GPSTime) -> Doppler:
+    """A stack of n templates with reference times, and the frequencies and derivatives that they have at another one.
+
+    LALSuite: XLALExtrapolatePulsarSpins. Templates without a reference time are returned unchanged.
+    """
+    if points.reftime is None:
+        return points
+    evolution = jax.vmap(evolution_at)(points.fkdot, reftime - points.reftime)
+    fkdot = evolution.at[:, 0].add(points.fkdot[:, 0])
+    return Doppler(points.alpha, points.delta, fkdot, reftime, points.orbit)
 
 
 @jax.tree_util.register_dataclass
@@ -159,7 +172,7 @@ def source(point: Doppler, epoch: jax.Array, reference: jax.Array, middle: jax.A
         delta=point.delta,
         direction=_direction(point, since, middle),
         frequency=point.fkdot[0],
-        evolution=_evolution_at(point.fkdot, since),
+        evolution=evolution_at(point.fkdot, since),
         middle=middle,
         cycles_at_middle=jnp.mod(_spin_phase(point.fkdot, since), 1.0),
         orbit=None if orbit is None else with_fields(orbit, tp=orbit.tp - jnp.asarray(epoch).astype(jnp.float64)),

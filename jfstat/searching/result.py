@@ -73,7 +73,7 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
         "identity": own,
         "fmin": float(data.band.fmin),
         "fmax": fmax,
-        "dfreq": 1 / (2 * float(data.tspan)),
+        "dfreq": float(data.dfreq),
         "tsft": float(data.observation.tsft),
         "sqrt_sx": data.observation.mean_sqrt_sx,
         "n_sfts": np.sum(np.asarray(data.observation.weight) > 0, axis=1).tolist(),
@@ -136,7 +136,7 @@ def _candidates(data: FstatData, stack: Doppler, peaks: Peaks) -> Doppler:
 
 def _frequencies(data: FstatData, index: np.ndarray) -> np.ndarray:
     """Elements of ``data.frequencies``, equal to the last bit, without computing all of them: there may be 1e8."""
-    return float(data.band.fmin) + index.astype(float) / (2 * data.tspan)
+    return float(data.band.fmin) + index.astype(float) * float(data.dfreq)
 
 
 def _subbands(data: FstatData, state: State) -> dict[str, list[float]]:

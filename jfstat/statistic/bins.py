@@ -29,12 +29,11 @@ def covered_bins(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]
     if point.orbit is None:
         return jnp.asarray(0, jnp.int32), jnp.asarray(last_bin, jnp.int32)
     numbers, observation = data.band, data.observation
-    spacing = 0.5 / observation.tspan
     speed = doppler_speed(point.orbit)
     drift_low, drift_high = observation.drift(point)
     low = (numbers.pass_low - numbers.slack) / (1 - speed) - drift_low
     high = (numbers.pass_high + numbers.slack) / (1 + speed) - drift_high
-    first, last = jnp.ceil((low - numbers.fmin) / spacing), jnp.floor((high - numbers.fmin) / spacing)
+    first, last = jnp.ceil((low - numbers.fmin) / numbers.dfreq), jnp.floor((high - numbers.fmin) / numbers.dfreq)
     return jnp.clip(first, 0, last_bin + 1).astype(jnp.int32), jnp.clip(last, -1, last_bin).astype(jnp.int32)
 
 

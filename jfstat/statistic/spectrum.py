@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jfstat.data.bandseries import Layout
 from jfstat.data.blocks import within_blocks
 from jfstat.maths.turns import turn
 from jfstat.statistic.resample import Resampled
 
+MOST_ADDED = 4
+"""Lengths of a transform in a series up to which each is added on its own, without another copy of the series."""
+
 
 def folded(series: Resampled, layout: Layout) -> jax.Array:
     """Series whose transforms of length `n_fft` give the even and the odd bins.
 
     Bins are at k/(2 T), where T is n_fft samples. The series is longer than T, because delays stretch it and filters
-    ring. The samples beyond T are added to those one T earlier, with alternating sign for odd k, which is exact at
-    these frequencies. Two transforms of length N cost less than one of length 2 N.
+    ring, and because the spacing of frequencies may be coarser than one over twice the data's span. The samples beyond
+    T are added to those one T earlier, with alternating sign for odd k, which is exact at these frequencies. Two
+    transforms of length N cost less than one of length 2 N.
 
     Parameters
     ----------
@@ -46,6 +51,17 @@ def folded(series: Resampled, layout: Layout) -> jax.Array:
             c, s = cos[: re.shape[0]], sin[: re.shape[0]]
             return jax.lax.complex(re * c - im * s, re * s + im * c)
 
+        if n_blocks > MOST_ADDED * turn_blocks:
+            n_turns = -(-n_blocks // turn_blocks)
+            real, imaginary = (
+                jnp.tensordot(
+                    np.where(np.arange(n_turns) % 2 & odd, -1, 1).astype(np.float32),
+                    jnp.pad(x, ((0, n_turns * turn_blocks - n_blocks), (0, 0), (0, 0))).reshape(n_turns, -1, runs, run),
+                    1,
+                )
+                for x in (real, imaginary)
+            )
+            return turned(0)
         total = turned(0)
         for number, start in enumerate(range(turn_blocks, n_blocks, turn_blocks), start=1):
             beyond = turned(start)

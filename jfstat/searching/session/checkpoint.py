@@ -110,6 +110,7 @@ def identity(work: Work) -> Identity:
         "start": int(data.observation.epoch),
         "tspan": float(data.tspan),
         "fmin": float(data.band.fmin),
+        "dfreq": float(data.dfreq),
         "n_frequencies": data.layout.n_frequencies,
         "ephemeris": data.ephemeris,
         "reftime": [float(work.reftime.seconds), float(work.reftime.nanoseconds)],

@@ -1,0 +1,134 @@
+"""Ranges of f1dot and f2dot from the age and the braking index of a source, such as a young supernova remnant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jfstat.validation import DurationLike, NumberLike, frequency, positive_seconds
+
+FINE = 20
+"""Points on the boundary of the region per radius of a template."""
+MOST_POINTS = 1_000_000
+"""Most points on each part of the boundary; with fewer than FINE per radius, more templates are kept."""
+
+
+@dataclass(frozen=True)
+class BrakingRegion:
+    """The values of f1dot and f2dot of sources that spin down by a power law, at any frequency of a band.
+
+    A source of age tau whose frequency changes as f1dot = -k f^n, with a braking index n from `least` to `most`, has
+    -f1dot between f/((most - 1) tau) and f/((least - 1) tau), if it was born spinning much faster; and f2dot is n
+    f1dot^2 / f (Wette et al. 2008, Class. Quantum Grav. 25, 235011; LALSuite:
+    XLALSetLatticeTilingF1DotAgeBrakingBound and XLALSetLatticeTilingF2DotBrakingBound). Both may be given at any of
+    the band's frequencies: the region is the union.
+
+    Attributes
+    ----------
+    fmin, fmax : float
+        Band, Hz.
+    age : float
+        s
+    least, most : float
+        Range of the braking index, above 1.
+    """
+
+    fmin: float
+    fmax: float
+    age: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(
+        cls,
+        age: DurationLike | None,
+        braking_index: NumberLike | Sequence[NumberLike] | None,
+        fmin: NumberLike | None,
+        fmax: NumberLike | None,
+    ) -> BrakingRegion:
+        """The region that users' arguments give; a single braking index is a range of one.
+
+        Raises
+        ------
+        ValueError
+            If one is missing or out of range.
+        """
+        if age is None or braking_index is None:
+            raise ValueError("age and braking_index go together: give an age in s and, for example, (2, 7).")
+        if fmin is None or fmax is None:
+            raise ValueError("fmin and fmax must be given with an age, not None: f1dot grows with the frequency.")
+        try:
+            indices = np.asarray(braking_index, np.float64).reshape(-1)
+        except (TypeError, ValueError):
+            indices = np.empty(0)
+        if len(indices) not in (1, 2) or not 1 < indices[0] <= indices[-1] < np.inf:
+            raise ValueError(f"braking_index must be (low, high) with 1 < low <= high, not {braking_index!r}.")
+        low, high = frequency(fmin, "fmin"), frequency(fmax, "fmax")
+        if not 0 < low <= high:
+            raise ValueError(f"fmin={low} and fmax={high} must be positive and ordered: give 0 < fmin <= fmax in Hz.")
+        return cls(low, high, positive_seconds(age, "age"), float(indices[0]), float(indices[-1]))
+
+    @property
+    def limits(self) -> np.ndarray:
+        """Lowest and highest f1dot and f2dot, (2, 2), Hz/s and Hz/s^2."""
+        f1dot = -self.fmax / ((self.least - 1) * self.age), -self.fmin / ((self.most - 1) * self.age)
+        return np.array([f1dot, (float(self.f2dot(f1dot[1])[0]), float(self.f2dot(f1dot[0])[1]))])
+
+    def f2dot(self, f1dot: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        """Lowest and highest f2dot for values of f1dot within its limits."""
+        speed = np.abs(f1dot)
+        lowest = np.clip(speed * ((self.least - 1) * self.age), self.fmin, self.fmax)
+        highest = np.clip(speed * ((self.most - 1) * self.age), self.fmin, self.fmax)
+        return self.least * speed**2 / highest, self.most * speed**2 / lowest
+
+    def contains(self, spins: np.ndarray) -> np.ndarray:
+        """Whether f1dot and f2dot, (n, 2), lie in the region: (n,) bool."""
+        (low, high), _ = self.limits
+        least, most = self.f2dot(np.clip(spins[:, 0], low, high))
+        slack = 1e-12 * most
+        inside = (spins[:, 1] >= least - slack) & (spins[:, 1] <= most + slack)
+        return inside & (spins[:, 0] >= low * (1 + 1e-12)) & (spins[:, 0] <= high * (1 - 1e-12))
+
+    def grid(self, df1dot: float, df2dot: float) -> np.ndarray:
+        """A flat grid, (n, 2): every point of the region is within half a step of one of it in both spin-downs."""
+        (low, high), _ = self.limits
+        rows = []
+        for x in _centred(low, high, df1dot):
+            # f2dot is needed for all f1dot that are nearest to this one, and both its limits grow with -f1dot
+            steepest, flattest = np.clip([x - 0.5 * df1dot, x + 0.5 * df1dot], low, high)
+            y = _centred(float(self.f2dot(flattest)[0]), float(self.f2dot(steepest)[1]), df2dot)
+            rows.append(np.stack([np.full(len(y), x), y], axis=-1))
+        return np.concatenate(rows)
+
+    def is_near(self, spins: np.ndarray, factor: np.ndarray, radius: float) -> np.ndarray:
+        """Whether f1dot and f2dot, (n, 2), lie within a radius of the region by the metric L^T L: (n,) bool.
+
+        Few that lie a little further away count too.
+        """
+        from scipy.spatial import KDTree  # takes 0.2 s to import
+
+        near = self.contains(spins)
+        (low, high), _ = self.limits
+        x = np.linspace(low, high, 4001)
+        ends = [np.stack([np.full(2, end), self.f2dot(end)], axis=-1) for end in (low, high)]
+        lines = [*(np.stack([x, y], axis=-1) for y in self.f2dot(x)), *ends]
+        step, points = 0.0, []
+        for line in lines:
+            place = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(line @ factor.T, axis=0), axis=1)))
+            n = int(min(MOST_POINTS, np.ceil(FINE * place[-1] / radius))) + 2
+            where = np.linspace(0.0, place[-1], n)
+            points.append(np.stack([np.interp(where, place, line[:, i]) for i in (0, 1)], axis=-1))
+            step = max(step, where[1])
+        others = np.flatnonzero(~near)
+        distance, _ = KDTree(np.concatenate(points) @ factor.T).query(spins[others] @ factor.T)
+        near[others] = distance <= radius + step
+        return near
+
+
+def _centred(low: float, high: float, step: float) -> np.ndarray:
+    """Values with a spacing, as few as leave no value from low to high further away than half of it."""
+    n = max(1, int(np.ceil((high - low) / step * (1 - 1e-12))))
+    return 0.5 * (low + high) + step * (np.arange(n) - 0.5 * (n - 1))

@@ -1,0 +1,105 @@
+"""Files of templates: tables as of candidates, and the grid files of ComputeFstatistic_v2 and PyFstat."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jfstat.candidates.files import HDF5_SUFFIXES, read_candidates
+from jfstat.candidates.tables import in_units
+from jfstat.candidates.textformat import meta_from_comments
+from jfstat.parameters import SKY, is_parameter, spin_name
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+FULL_GRID = ("freq", "alpha", "delta", "f1dot", "f2dot", "f3dot")
+"""Columns of a grid file of ComputeFstatistic_v2's gridType 6 (XLALLoadFullGridFile)."""
+WITHOUT_NAMES = {len(SKY): SKY, len(FULL_GRID): FULL_GRID}
+"""Columns of files that do not name them, by their number; sky-grid files, of gridType 3, have the position alone."""
+PYFSTAT = {"F0": "freq", "Alpha": "alpha", "Delta": "delta"} | {f"F{k}": spin_name(k) for k in range(1, 7)}
+"""PyFstat's names of columns."""
+COMMENTS = "%#"
+
+
+def read_templates(path: str | os.PathLike) -> QTable:
+    """Read a table of templates, for `fstat_table`, `search` or `refine`.
+
+    Parameters
+    ----------
+    path : str or path
+        ``.ecsv``, ``.hdf5`` and ``.h5``: tables as `write_candidates` writes them. Anything else is text with a row a
+        line and comments after ``%`` or ``#``: a grid file of ComputeFstatistic_v2, ``freq alpha delta f1dot f2dot
+        f3dot`` (gridType 6) or ``alpha delta`` (gridType 3, a sky grid); what it writes as ``--outputGrid`` or
+        ``--outputFstat``; or a grid file of PyFstat's SearchOverGridFile. If the last comment before the rows names
+        the columns, in jfstat's or in PyFstat's spelling, these may be others, such as an orbit's, and in any order.
+
+    Returns
+    -------
+    QTable
+        With units (Hz, Hz/s, ..., rad, s), and columns in the order of the file. Meta: what the comments of
+        ComputeFstatistic_v2 say, such as reftime. Grid files of others do not tell their reference time.
+
+    Raises
+    ------
+    OSError
+        If the file does not exist or cannot be read.
+    ValueError
+        If it is not in such a format, or has no rows.
+    """
+    path = Path(path)
+    if path.suffix.lower() in (".ecsv", *HDF5_SUFFIXES):
+        return read_candidates(path)
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise type(error)(
+            f"path {str(path)!r} cannot be read ({error.strerror or error}): name another file."
+        ) from error
+    except UnicodeDecodeError:
+        raise ValueError(f"path {str(path)!r} is no text file of templates: name another file.") from None
+    comments = [line.lstrip(COMMENTS + " ").rstrip() for line in lines if line.startswith(tuple(COMMENTS))]
+    rows = [words for line in lines if (words := re.split(rf"[{COMMENTS}]", line)[0].split())]
+    if not rows:
+        raise ValueError(f"path {str(path)!r} holds no templates: give a row for each.")
+    names = _names(lines, len(rows[0]), path)
+    uneven = next((row for row, words in enumerate(rows) if len(words) != len(names)), None)
+    if uneven is not None:
+        raise ValueError(
+            f"path {str(path)!r} has {len(rows[uneven])} numbers in its row {uneven}, counted from 0, and {len(names)} "
+            "columns: give each template a number for each."
+        )
+    try:
+        values = np.array(rows, np.float64)
+    except ValueError as error:
+        raise ValueError(f"path {str(path)!r} holds something other than numbers ({error}): correct it.") from None
+    columns = {name: values[:, i].copy() for i, name in enumerate(names)}
+    return in_units(columns, meta_from_comments(comments))
+
+
+def _names(lines: list[str], n_columns: int, path: Path) -> list[str]:
+    """Names of the columns, from the last comment before the rows, or by their number."""
+    header = ""
+    for line in lines:
+        if line.strip() and not line.startswith(tuple(COMMENTS)):
+            break
+        header = line.lstrip(COMMENTS + " ") if line.strip() else header
+    named = [PYFSTAT.get(word, re.sub(r"^2F", "twoF", word)) for word in header.split()]
+    if len(named) == n_columns and set(SKY) <= set(named):
+        if len(set(named)) < n_columns:
+            raise ValueError(f"path {str(path)!r} names a column twice: give each its own name.")
+        return named
+    if any(is_parameter(name) for name in named) and len(named) != n_columns and set(SKY) <= set(named):
+        raise ValueError(
+            f"path {str(path)!r} names {len(named)} columns and has {n_columns}: give each template a number for each."
+        )
+    if n_columns not in WITHOUT_NAMES:
+        raise ValueError(
+            f"path {str(path)!r} has {n_columns} columns without names: give {' '.join(FULL_GRID)}, or alpha delta, or "
+            "a comment line with names before the rows."
+        )
+    return list(WITHOUT_NAMES[n_columns])

@@ -1,0 +1,224 @@
+"""2F and amplitudes at exactly the templates of a table, frequency included: `fstat_table`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.candidates.falsealarm import false_alarm
+from jfstat.candidates.linerobust import checked_odds, log10_bsgl
+from jfstat.candidates.tables import AnyTable, Meta, depends_on_template, in_units
+from jfstat.data.checks import HasFaFb, check_data
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrow import narrow_plan, narrowed
+from jfstat.data.narrowdata import NarrowData
+from jfstat.followup.batches import batch_sizes, reaches, too_many_nodes
+from jfstat.followup.candidates import read_rows
+from jfstat.followup.neighbours import Group, neighbours
+from jfstat.geometry.source import at_reftime
+from jfstat.parameters import AMPLITUDE_COLUMNS, varied_parameters, with_fields
+from jfstat.searching.session.progress import progress_bar
+from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of
+from jfstat.templates import Doppler
+from jfstat.times import GPSTime
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+    from jfstat.times import TimeLike
+
+UNDER_WAY = 16
+"""Number of groups that are started on the device before the first one's values are waited for."""
+
+
+def fstat_table(
+    data: FstatData,
+    points: QTable | Doppler,
+    *,
+    reftime: TimeLike | None = None,
+    fstar0: float = 0.0,
+    olgx: Sequence[float] | None = None,
+    progress: bool = True,
+) -> QTable:
+    """The F-statistic and the amplitudes at exactly the given templates, frequency included.
+
+    For known sources, candidates of other searches and grids of one's own, as ComputeFstatistic_v2 with
+    ``--gridType=6`` and PyFstat's SearchOverGridFile; `search` computes 2F at the frequencies of the data instead. The
+    values are those of `fstat` and `estimate_amplitude`, to 1e-6. Templates near one another share narrow data
+    (`narrow`), and cost some ten microseconds each.
+
+    Parameters
+    ----------
+    data : FstatData
+        Of a band that contains all templates; ``prepare(..., filters=False)`` is enough.
+    points : QTable, Table or Doppler
+        Templates: a table with columns ``freq``, ``alpha``, ``delta``, any of ``f1dot``, ``f2dot``, ..., and
+        ``asini``, ``period``, ``tp``, ``ecc``, ``argp`` together or not at all (the last two may be missing), with or
+        without units, as from `read_templates`, `read_candidates`, `search` or `refine`. asini = 0 means no orbit.
+        Frequencies hold at ``meta["reftime"]``. Or a template or a stack of templates. If these have different
+        reference times, the result has the first one's, and frequencies and derivatives at that time.
+    reftime : float, str, Time or GPSTime, optional
+        GPS time at which frequencies hold, if `points` do not say; by default that of the data.
+    fstar0, olgx
+        For ``log10BSGL``, as for `search`.
+    progress : bool
+        Whether to show progress, as `search` does.
+
+    Returns
+    -------
+    QTable
+        A row for each template, in the order given. Columns:
+
+        - the template's parameters, as in tables of `search`;
+        - ``twoF`` and, of each detector alone, ``twoF_H1``, ...; with several detectors ``log10BSGL``;
+        - ``h0``, ``cosi``, ``psi``, ``phi0`` (rad, at the table's reference time) and their errors ``h0_error``, ...;
+        - other columns of `points` that do not depend on templates and data, such as names.
+
+        Meta: version, reftime, detectors, ephemeris, start, tspan, tsft, n_sfts, sqrt_sx, parameters (those that
+        differ among the rows, and the frequency), n_templates and n_twoF (the number of rows), Fstar0, oLGX and
+        false_alarm, as in tables of `search`.
+
+    Raises
+    ------
+    TypeError
+        If `data` or `points` is of another kind.
+    ValueError
+        If a column is missing or has another unit, a row is no possible template or does not fit the data, or `fstar0`
+        or `olgx` is out of range. No row is left out.
+    """
+    check_data(data)
+    if len(data.detectors) > 1:
+        checked_odds(len(data.detectors), fstar0, olgx)
+    rows = read_rows(data, _at_one_time(points) if isinstance(points, Doppler) else points, reftime)
+    _require_all(rows.problems)
+    n, names = len(rows.problems), ["twoF", *(f"twoF_{name}" for name in data.detectors), *AMPLITUDE_COLUMNS]
+    values = np.full((n, len(names)), np.nan)
+    with progress_bar(n, progress, "F-statistic", "templates") as advance:
+        for done, found in _all_values(data, rows.points):
+            values[done] = found
+            advance(len(done))
+    columns = dict(rows.given) | dict(zip(names, values.T.copy(), strict=True))
+    if len(data.detectors) > 1:
+        each = values[:, 1 : 1 + len(data.detectors)]
+        robust = log10_bsgl(columns["twoF"], each, fstar0, olgx)
+        amplitudes = {name: columns.pop(name) for name in AMPLITUDE_COLUMNS}
+        columns |= {"log10BSGL": robust} | amplitudes
+    meta = _meta(data, rows.points, rows.reftime, columns["twoF"])
+    meta |= {"Fstar0": float(fstar0), "oLGX": None if olgx is None else [float(x) for x in olgx]}
+    table = in_units(columns, meta)
+    if not isinstance(points, Doppler):
+        _carry_over(table, points)
+    return table
+
+
+def _at_one_time(points: Doppler) -> Doppler:
+    """The templates with the reference time of the first, and frequencies and derivatives at that time."""
+    reftime = points.reftime
+    if reftime is None or not np.size(points.alpha):
+        return points
+    flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[np.ndim(points.alpha) :]), points)
+    first = GPSTime(flat.reftime.seconds[0], flat.reftime.nanoseconds[0])
+    return at_reftime(flat, first) if np.any(np.asarray(first - flat.reftime)) else flat
+
+
+def _require_all(problems: list[str]) -> None:
+    """Raise a ValueError if a row is no template or does not fit the data; `problems` are those of `read_rows`."""
+    bad = [row for row, problem in enumerate(problems) if problem]
+    if bad:
+        why = problems[bad[0]].removeprefix("not refined: ")
+        others = "" if len(bad) == 1 else f", the first of {len(bad)}"
+        raise ValueError(
+            f"points cannot be computed in row {bad[0]}{others}, counted from 0: {why}; correct or leave out such "
+            "rows, or prepare a band, orbit= and fdots= that suit them."
+        )
+
+
+def _all_values(data: FstatData, points: Doppler) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows and their values, of `_values`, for all templates of a stack with NumPy leaves."""
+    isolated = np.ones(len(points.alpha), bool) if points.orbit is None else np.asarray(points.orbit.asini == 0)
+    reach = reaches(data, points)
+    for alone in (True, False):
+        own = with_fields(points, orbit=None) if alone else points
+        mine = isolated == alone
+        large = mine & too_many_nodes(data, reach)
+        for row in np.flatnonzero(large):
+            point = jax.tree.map(lambda x, row=row: x[row], own)
+            yield np.array([row]), np.asarray(_values_at(data.for_one_template, point))[None]
+        for least in np.unique(reach[mine & ~large]):
+            rows = np.flatnonzero(mine & ~large & (reach == least))
+            yield from _shared_values(data, own, neighbours(data, own, rows, float(least)))
+
+
+def _shared_values(data: FstatData, points: Doppler, groups: list[Group]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The same from narrow data around each group; templates beyond its reach after all get data of their own."""
+    for first in range(0, len(groups), UNDER_WAY):
+        started = [(group, _group_values(data, points, group)) for group in groups[first : first + UNDER_WAY]]
+        for group, parts in started:
+            found = np.concatenate([np.asarray(x) for x in parts])[: len(group.rows)]
+            beyond = np.isnan(found[:, 0]) & (group.rows != group.centre)
+            yield group.rows[~beyond], found[~beyond]
+            alone = [Group(int(row), np.array([row]), group.reach) for row in group.rows[beyond]]
+            yield from _shared_values(data, points, alone)
+
+
+def _group_values(data: FstatData, points: Doppler, group: Group) -> list[jax.Array]:
+    """Values of a group's templates, in parts, of which the last is padded."""
+    centre = jax.tree.map(lambda x: x[group.centre], points)
+    plan = narrow_plan(data, centre, group.reach)
+    near = narrowed(data.for_one_template, centre, group.reach, plan)
+    sizes, parts, start, n = batch_sizes(data), [], 0, len(group.rows)
+    while start < n:
+        size = next((s for s in sizes if n - start <= s <= 2 * (n - start)), max(s for s in sizes if s <= n - start))
+        rows = group.rows[np.minimum(np.arange(start, start + size), n - 1)]
+        parts.append(_stack_values(near, jax.tree.map(lambda x, rows=rows: x[rows], points)))
+        start += size
+    return parts
+
+
+@jax.jit
+def _stack_values(near: NarrowData, points: Doppler) -> jax.Array:
+    """Values at each of a stack of templates, (n, n_columns) float64."""
+    return jax.vmap(_values, (None, 0))(near, points)
+
+
+def _values(data: HasFaFb, point: Doppler) -> jax.Array:
+    """2F, that of each detector, and amplitudes with errors at a template: (1 + D + 8,) float64."""
+    own = fstat_of(data, point)
+    # the same sums over the data: compiled together, they are computed once
+    return jnp.concatenate([own.twoF[None], own.twoF_per_detector, estimate_amplitude_of(data, point).columns])
+
+
+_values_at = jax.jit(_values)
+
+
+def _meta(data: FstatData, points: Doppler, reftime: GPSTime, twoF: np.ndarray) -> Meta:
+    """What the table says about itself, apart from the line-robust statistic."""
+    from jfstat.version import __version__
+
+    n = len(twoF)
+    return {
+        "version": __version__,
+        "reftime": reftime.plain,
+        "detectors": list(data.detectors),
+        "ephemeris": data.ephemeris,
+        "start": int(data.observation.epoch),
+        "tspan": float(data.tspan),
+        "parameters": list(varied_parameters(points)),
+        "n_templates": n,
+        "n_twoF": n,
+        "tsft": float(data.observation.tsft),
+        "sqrt_sx": data.observation.mean_sqrt_sx,
+        "n_sfts": np.sum(np.asarray(data.observation.weight) > 0, axis=1).tolist(),
+        "false_alarm": float(false_alarm(twoF.max(), n)) if n else None,
+    }
+
+
+def _carry_over(table: QTable, points: AnyTable) -> None:
+    """Add the columns of the given table that do not depend on templates and data."""
+    for name in points.colnames:
+        if name not in table.colnames and not depends_on_template(name):
+            table[name] = points[name]
