@@ -49,7 +49,7 @@ def read_band(
     Parameters
     ----------
     arguments : Namespace
-        With the options of `add_data_files`.
+        With the options of `add_data_files`, and possibly that of `add_median_window`.
     fmin, fmax : float
         Band in the SSB, Hz.
     guard : float
@@ -70,7 +70,9 @@ def read_band(
     start, end = int(table["gps"].min()), float((table["gps"] + table["tsft"]).max())
     since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(start))
     drift = drift_range(fdots, since, since + end - start)
-    reach = speed * fmax + max(guard, 0.0) + 4 / float(table["tsft"].min())
+    # the running median needs half a window beyond the band
+    beyond = max(guard, 0.5 * getattr(arguments, "RngMedWindow", 0) / float(table["tsft"].min()), 0.0)
+    reach = speed * fmax + beyond + 4 / float(table["tsft"].min())
     low = float((table["first_bin"] / table["tsft"]).min())
     high = float(((table["first_bin"] + table["n_bins"]) / table["tsft"]).max())
     if fmin < low or fmax > high:

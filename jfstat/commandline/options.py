@@ -25,7 +25,6 @@ REPLACEMENTS = {
     "FstatMethod": "leave it out, there is one method, resampling",
     "Dterms": "leave it out, nothing is cut off at some bins",
     "SSBprecision": "leave it out, times at the barycentre are exact",
-    "RngMedWindow": "leave it out, the running median has 101 bins",
     "gridType": "leave it out, --metricMismatch places a lattice and steps such as --dAlpha a flat grid",
     "metricType": "leave it out, --metricMismatch uses the phase metric of the data",
     "projectMetric": "leave it out, mismatches are at the best frequency",
@@ -190,6 +189,20 @@ def noise_floors(arguments: argparse.Namespace) -> float | list[float] | dict[st
     return floors
 
 
+def add_median_window(group: OptionGroup) -> None:
+    """Add the width of the running median that estimates noise floors."""
+    from jfstat.data.noise import MEDIAN_BINS  # imports JAX, for which --version does not wait
+
+    group.add_argument(
+        "--RngMedWindow",
+        "-k",
+        type=int,
+        default=MEDIAN_BINS,
+        metavar="BINS",
+        help=f"width of the running median that estimates the noise floor, bins (default {MEDIAN_BINS})",
+    )
+
+
 def add_preparation(group: OptionGroup) -> None:
     """Add the options of `prepare`: noise floor, guard, ephemeris."""
     group.add_argument(
@@ -199,6 +212,7 @@ def add_preparation(group: OptionGroup) -> None:
         help="noise floor, 1/sqrt(Hz), one or one a detector in the order of --IFOs, or else of their "
         "names (default: estimated)",
     )
+    add_median_window(group)
     group.add_argument(
         "--guard",
         type=number,

@@ -274,6 +274,7 @@ def _prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], ref
         orbit=orbit,
         fdots=fdots or None,
         filters=False,
+        median_bins=arguments.RngMedWindow,
     )
 
 

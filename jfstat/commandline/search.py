@@ -184,13 +184,19 @@ def run(arguments: argparse.Namespace) -> None:
         reftime = own
     sfts = read_band(arguments, fmin, fmax, arguments.guard, templates.orbit, templates.fdots, reftime)
     floors, tables, fdots = noise_floors(arguments), ephemeris(arguments), templates.fdots
+    window = arguments.RngMedWindow
     bank = None
     if templates.mismatch is not None:
         # the lattice first: it extends beyond its ranges by up to a cell, and the band must be prepared for that
-        observed = observation(sfts, sqrt_sx=floors, reftime=reftime, ephemeris=tables, fmin=fmin, fmax=fmax)
+        observed = observation(
+            sfts, sqrt_sx=floors, reftime=reftime, ephemeris=tables, fmin=fmin, fmax=fmax, median_bins=window
+        )
         bank = templates.bank(observed, 0.5 * (fmin + fmax), fmax)
         fdots = [(float(x.min()), float(x.max())) for x in np.asarray(bank.fkdot)[:, 1:].T]
-    data = prepare(sfts, fmin, fmax, reftime, floors, tables, arguments.guard, orbit=templates.orbit, fdots=fdots)
+    orbit = templates.orbit
+    data = prepare(
+        sfts, fmin, fmax, reftime, floors, tables, arguments.guard, orbit=orbit, fdots=fdots, median_bins=window
+    )
     bank = templates.bank(data) if bank is None else bank
     del sfts  # prepared data are all that is needed; SFTs may fill the memory
     say(data)
