@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
+from jfstat.commandline.configfile import with_config_files
+
 if TYPE_CHECKING:
     # argparse has no public names for these
     Subparsers: TypeAlias = argparse._SubParsersAction["Parser"]
@@ -38,6 +40,7 @@ REPLACEMENTS = {
     "FracCandidatesToKeep": "use --NumCandidatesToKeep or --TwoFthreshold",
     "injectionSources": "use jfstat simulate, which adds signals to SFTs",
     "injectSqrtSX": "use jfstat simulate",
+    "outputLogfile": "leave it out, what is printed is the log",
     "workingDir": "leave it out",
     "timerCount": "leave it out",
     "sftFiles": "use --DataFiles",
@@ -66,6 +69,11 @@ class Parser(argparse.ArgumentParser):
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", _Formatter)
         super().__init__(**kwargs)
+        if self._command:
+            self.epilog = self.epilog or (
+                f"jfstat {self._command} @FILE reads options from a file, one 'name = value' a line, as LALSuite's "
+                "programs do; options that follow override it."
+            )
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, f"{self._command} " if self._command else "")
@@ -76,6 +84,11 @@ class Parser(argparse.ArgumentParser):
         return self.prog.partition(" ")[2]
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:
+        if args is not None and self._command:
+            try:
+                args = with_config_files(args, self._actions)
+            except ValueError as error:
+                self.error(str(error))
         arguments, unknown = super().parse_known_args(args, namespace)
         if unknown and self._command:  # argparse would leave them to the program, whose help does not list options
             self.error(f"unknown option {unknown[0].partition('=')[0]}: {self._instead_of(unknown[0])}")

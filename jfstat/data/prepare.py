@@ -129,8 +129,8 @@ def prepare(
     window = checked_median_bins(median_bins)
     if sfts.n_bins < window and None in floors:
         raise ValueError(
-            f"the noise floor needs {window} bins and the SFTs hold {sfts.n_bins}: widen their band, give sqrt_sx or lower "
-            "median_bins."
+            f"the noise floor needs {window} bins and the SFTs hold {sfts.n_bins}: widen their band, give sqrt_sx "
+            "or lower median_bins."
         )
     memory = total_bytes(jax.devices()[0])
     # stacking holds one array of all segments twice
