@@ -11,6 +11,7 @@ from jfstat.version import __version__ as __version__
 if TYPE_CHECKING:
     from jfstat.banks.template_bank import template_bank
     from jfstat.candidates.files import read_candidates, write_candidates
+    from jfstat.candidates.loudest import write_loudest
     from jfstat.data.fstatdata import FstatData
     from jfstat.data.narrow import narrow
     from jfstat.data.narrowdata import NarrowData, covers
@@ -78,6 +79,7 @@ __all__ = [
     "twoF_band",
     "whiten",
     "write_candidates",
+    "write_loudest",
     "write_sfts",
 ]
 
@@ -119,6 +121,7 @@ _HOMES = {
     "twoF_band": "jfstat.statistic.fstat",
     "whiten": "jfstat.metrics.coordinates",
     "write_candidates": "jfstat.candidates.files",
+    "write_loudest": "jfstat.candidates.loudest",
     "write_sfts": "jfstat.sfts",
 }
 """The module of each public name."""

@@ -33,7 +33,6 @@ REPLACEMENTS = {
     "computeBSGL": "leave it out, with several detectors log10BSGL is always there",
     "BSGLlogcorr": "leave it out, log10BSGL has the logarithmic correction",
     "outputSingleFstats": "leave it out, 2F of each detector is always there",
-    "outputLoudest": "leave it out, the loudest is printed and the first row of --outputFstat",
     "outputFstatHist": "leave it out, .ecsv and .hdf5 files of --outputFstat hold a histogram",
     "UseNoiseWeights": "leave it out, SFTs are weighted by their noise",
     "clusterOnScanline": "use --cluster",

@@ -13,6 +13,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jfstat.candidates.files import check_writable, write_candidates
+from jfstat.candidates.loudest import write_loudest
 from jfstat.candidates.tables import AnyTable
 from jfstat.commandline.banks import add_templates, band_edges, templates_of
 from jfstat.commandline.inputs import add_data_files, read_band
@@ -84,6 +85,12 @@ def _add_output(out: OptionGroup) -> None:
         "--outputFstat",
         metavar="FILE",
         help="candidates: .ecsv, .hdf5, or anything else for ComputeFstatistic_v2's text format",
+    )
+    out.add_argument(
+        "--outputLoudest",
+        metavar="FILE",
+        help="the first candidate of the table with Fa, Fb, the antenna matrix, amplitudes, their errors and Fisher "
+        "matrix, as lines 'name = value;' in ComputeFstatistic_v2's format",
     )
     out.add_argument(
         "--NumCandidatesToKeep",
@@ -174,7 +181,8 @@ def run(arguments: argparse.Namespace) -> None:
     mesh = _mesh(arguments)  # before JAX computes anything
     templates = templates_of(arguments)
     # fail now rather than after the search
-    first_does(lambda: arguments.outputFstat and check_writable(arguments.outputFstat), arguments.distributed)
+    for file in filter(None, (arguments.outputFstat, arguments.outputLoudest)):
+        first_does(lambda file=file: check_writable(file), arguments.distributed)
     say = print if is_first() else lambda *words: None
     reftime = arguments.refTime
     if templates.table is not None and templates.table.reftime is not None:
@@ -241,6 +249,8 @@ def run(arguments: argparse.Namespace) -> None:
     print_loudest(found)
     if arguments.outputFstat is not None:
         print(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")
+    if arguments.outputLoudest is not None:
+        print(f"wrote the first to {write_loudest(data, found, arguments.outputLoudest)}")
 
 
 def _keep(arguments: argparse.Namespace) -> Keep:
