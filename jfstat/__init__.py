@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jfstat.data.narrowdata import NarrowData, covers
     from jfstat.data.observation import Observation, observation
     from jfstat.data.prepare import prepare
+    from jfstat.data.psd import psd, spectrogram
     from jfstat.followup.posterior import log_posterior
     from jfstat.followup.refine import refine
     from jfstat.metrics.coordinates import Coordinates, whiten
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from jfstat.searching.session.stop import SearchStopped
     from jfstat.searching.session.units import merge
     from jfstat.sfts import SFTs, join_sfts, read_sfts, write_sfts
+    from jfstat.sfts.split import split_sfts
+    from jfstat.sfts.validate import validate_sfts
     from jfstat.simulate.simulate import inject, simulate_sfts
     from jfstat.simulate.strain import sfts_from_strain
     from jfstat.statistic.fstat import (
@@ -67,6 +70,7 @@ __all__ = [
     "observation",
     "predict_twoF",
     "prepare",
+    "psd",
     "read_candidates",
     "read_sfts",
     "refine",
@@ -74,9 +78,12 @@ __all__ = [
     "search",
     "sfts_from_strain",
     "simulate_sfts",
+    "spectrogram",
+    "split_sfts",
     "template_bank",
     "twoF",
     "twoF_band",
+    "validate_sfts",
     "whiten",
     "write_candidates",
     "write_loudest",
@@ -109,6 +116,7 @@ _HOMES = {
     "observation": "jfstat.data.observation",
     "predict_twoF": "jfstat.statistic.fstat",
     "prepare": "jfstat.data.prepare",
+    "psd": "jfstat.data.psd",
     "read_candidates": "jfstat.candidates.files",
     "read_sfts": "jfstat.sfts",
     "refine": "jfstat.followup.refine",
@@ -116,9 +124,12 @@ _HOMES = {
     "search": "jfstat.searching.search",
     "sfts_from_strain": "jfstat.simulate.strain",
     "simulate_sfts": "jfstat.simulate.simulate",
+    "spectrogram": "jfstat.data.psd",
+    "split_sfts": "jfstat.sfts.split",
     "template_bank": "jfstat.banks.template_bank",
     "twoF": "jfstat.statistic.fstat",
     "twoF_band": "jfstat.statistic.fstat",
+    "validate_sfts": "jfstat.sfts.validate",
     "whiten": "jfstat.metrics.coordinates",
     "write_candidates": "jfstat.candidates.files",
     "write_loudest": "jfstat.candidates.loudest",
