@@ -32,6 +32,7 @@ ORDER = (
     "sfts",
     "simulate",
     "data",
+    "lines",
     "statistic",
     "reference",
     "metrics",

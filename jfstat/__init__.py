@@ -11,6 +11,7 @@ from jfstat.version import __version__ as __version__
 if TYPE_CHECKING:
     from jfstat.banks.template_bank import template_bank
     from jfstat.candidates.files import read_candidates, write_candidates
+    from jfstat.candidates.lineflags import flag_lines
     from jfstat.candidates.loudest import write_loudest
     from jfstat.data.fstatdata import FstatData
     from jfstat.data.narrow import narrow
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from jfstat.data.psd import psd, spectrogram
     from jfstat.followup.posterior import log_posterior
     from jfstat.followup.refine import refine
+    from jfstat.lines.reading import read_lines
     from jfstat.metrics.coordinates import Coordinates, whiten
     from jfstat.metrics.metric import metric
     from jfstat.metrics.mismatch import mismatch
@@ -59,6 +61,7 @@ __all__ = [
     "SearchStopped",
     "covers",
     "estimate_amplitude",
+    "flag_lines",
     "fstat",
     "inject",
     "join_sfts",
@@ -72,6 +75,7 @@ __all__ = [
     "prepare",
     "psd",
     "read_candidates",
+    "read_lines",
     "read_sfts",
     "refine",
     "resample",
@@ -105,6 +109,7 @@ _HOMES = {
     "SearchStopped": "jfstat.searching.session.stop",
     "covers": "jfstat.data.narrowdata",
     "estimate_amplitude": "jfstat.statistic.fstat",
+    "flag_lines": "jfstat.candidates.lineflags",
     "fstat": "jfstat.statistic.fstat",
     "inject": "jfstat.simulate.simulate",
     "join_sfts": "jfstat.sfts",
@@ -118,6 +123,7 @@ _HOMES = {
     "prepare": "jfstat.data.prepare",
     "psd": "jfstat.data.psd",
     "read_candidates": "jfstat.candidates.files",
+    "read_lines": "jfstat.lines.reading",
     "read_sfts": "jfstat.sfts",
     "refine": "jfstat.followup.refine",
     "resample": "jfstat.statistic.fstat",

@@ -16,7 +16,7 @@ from jfstat.candidates.files import check_writable, write_candidates
 from jfstat.candidates.loudest import write_loudest
 from jfstat.candidates.tables import AnyTable
 from jfstat.commandline.banks import add_templates, band_edges, templates_of
-from jfstat.commandline.inputs import add_data_files, read_band
+from jfstat.commandline.inputs import add_data_files, add_lines, known_lines, read_band
 from jfstat.commandline.options import (
     add_preparation,
     ephemeris,
@@ -32,7 +32,7 @@ from jfstat.searching.driver.cost import estimated_seconds
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.driver.work import Share, Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep
-from jfstat.searching.search import line_cut, search
+from jfstat.searching.search import backend_with_veto, line_cut, lines_crossed, search, vetoed_bands
 from jfstat.searching.session.processes import first_does, is_first
 from jfstat.statistic.backends.choice import NAMES
 
@@ -125,6 +125,12 @@ def _add_output(out: OptionGroup) -> None:
         metavar="LOG10B",
         help="keep only candidates with log10BSGL at or above this, no unit: lines in one detector fill no table then",
     )
+    add_lines(out)
+    out.add_argument(
+        "--vetoLines",
+        action="store_true",
+        help="leave out, for each template, the frequencies that --linefiles affect: they never become candidates",
+    )
     out.add_argument(
         "--noDetails",
         action="store_true",
@@ -178,6 +184,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.unit is not None and arguments.distributed:
         raise ValueError("--unit and --distributed are two ways to divide the work: give one.")
     keep = _keep(arguments)
+    if arguments.vetoLines and arguments.linefiles is None:
+        raise ValueError("--vetoLines needs --linefiles: name the lists of lines.")
+    lines = known_lines(arguments.linefiles)
     mesh = _mesh(arguments)  # before JAX computes anything
     templates = templates_of(arguments)
     # fail now rather than after the search
@@ -212,7 +221,13 @@ def run(arguments: argparse.Namespace) -> None:
     say("noise floor " + ", ".join(f"{name} {floor:.3g}" for name, floor in noise) + " /sqrt(Hz)")
     choice = (arguments.RankingStatistic, arguments.BSGLthreshold, arguments.Fstar0, arguments.oLGX)
     keep = replace(keep, lines=line_cut(data, not arguments.noDetails, *choice))
-    plan = search_plan(data, bank, arguments.batchSize, backend=arguments.backend, lines=keep.lines)
+    if lines is not None:
+        stack = stacked_bank(bank)
+        lines = lines_crossed(data, stack, lines)
+        say(f"{len(lines)} known line(s) in the band and its Doppler shifts")
+        keep = replace(keep, bands=vetoed_bands(data, stack, lines, arguments.vetoLines))
+    backend = backend_with_veto(arguments.backend, keep.bands)
+    plan = search_plan(data, bank, arguments.batchSize, backend=backend, lines=keep.lines)
     parts = "" if len(plan.bands) == 1 else f", the band in {len(plan.bands)} parts"
     n = len(np.asarray(bank.alpha))
     say(f"{n} template(s), {n * data.layout.n_frequencies:.3e} values of 2F")
@@ -240,7 +255,9 @@ def run(arguments: argparse.Namespace) -> None:
         cluster=arguments.cluster,
         unit=arguments.unit,
         bounds=templates.bounds,
-        backend=arguments.backend,
+        backend=backend,
+        lines=lines,
+        veto_lines=arguments.vetoLines,
     )
     if not is_first():
         return
@@ -271,11 +288,14 @@ def print_loudest(found: AnyTable) -> None:
         return
     first = "highest log10BSGL" if meta.get("ranking") == "BSGL" else "loudest"
     print(f"{first} of {len(found)} candidates, at reference time GPS {meta['reftime']}:")
-    for name in (x for x in found.colnames if x != "outside"):
+    for name in (x for x in found.colnames if x not in ("outside", "line")):
         value = found[name][0]
         unit = getattr(value, "unit", "")
         digits = ".4f" if name.startswith("twoF") else ".16g"
         print(f"  {name:8s} {float(getattr(value, 'value', value)):{digits}} {unit}".rstrip())
+    if "line" in found.colnames:
+        n_crossing = int(np.sum(np.asarray(found["line"]) != ""))
+        print(f"  crosses {found['line'][0] or 'no known line'}; {n_crossing} of {len(found)} cross a known line")
     if "outside" in found.colnames:
         print(
             f"  {int(np.sum(found['outside']))} of {len(found)} lie outside the ranges of {', '.join(meta['bounds'])}"
