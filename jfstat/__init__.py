@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jfstat.data.psd import psd, spectrogram
     from jfstat.followup.posterior import log_posterior
     from jfstat.followup.refine import refine
+    from jfstat.lines.cleaning import clean
     from jfstat.lines.reading import read_lines
     from jfstat.metrics.coordinates import Coordinates, whiten
     from jfstat.metrics.metric import metric
@@ -59,6 +60,7 @@ __all__ = [
     "Orbit",
     "SFTs",
     "SearchStopped",
+    "clean",
     "covers",
     "estimate_amplitude",
     "flag_lines",
@@ -107,6 +109,7 @@ _HOMES = {
     "Orbit": "jfstat.templates",
     "SFTs": "jfstat.sfts",
     "SearchStopped": "jfstat.searching.session.stop",
+    "clean": "jfstat.lines.cleaning",
     "covers": "jfstat.data.narrowdata",
     "estimate_amplitude": "jfstat.statistic.fstat",
     "flag_lines": "jfstat.candidates.lineflags",

@@ -320,3 +320,91 @@ def test_the_range_of_a_veto_for_a_fast_orbit(tmp_path):
     rate, drift = np.gradient(tau, times)[1:-1], -1e-9 * tau[1:-1]
     assert 0 <= (100.0 / rate - drift).min() - float(low[0]) < 1e-4
     assert 0 <= float(high[0]) - (100.0 / rate - drift).max() < 1e-4
+
+
+# --------------------------------------------------------------------------------------------------------------- clean
+def test_clean_replaces_the_bins_that_SFTclean_replaces(tmp_path):
+    floors = {"H1": 4e-24, "L1": 9e-24}
+    sfts = jfstat.simulate_sfts(["H1", "L1"], START, 40 * 1800, 60.0, 60.6, sqrt_sx=floors, seed=2)
+    slope = np.linspace(1, 1.3, sfts.n_bins)
+    series = [replace(s, data=(s.data * slope).astype(np.complex64)) for s in sfts]
+    for s in series:
+        s.data[:, 300:304] += 1e-20  # a line within the band that is cleaned
+    sfts = jfstat.SFTs(tuple(series), sfts.tsft, sfts.first_bin)
+    jfstat.write_sfts(sfts, tmp_path / "in")
+    # at a bin, half-way between two, wings of whole and other numbers of bins, at the edges, too wide, outside
+    comb, edge = (
+        "60.1 0.05 3 0.005 0.0033 a\n60.30028 0.0 1 0.0 0.0 b\n",
+        "60.0 0 1 0.001 0.001 c\n60.45 0 1 0.02 0 wide\n",
+    )
+    other = f"{60 + 302 / 1800!r} 0 1 0.002 0.002 a\n60.5994 0.0 1 0.003 0.003 b\n61.0 0 1 0.001 0.001 c\n"
+    rows = {"H1": comb + edge, "L1": other}
+    files = []
+    for name, text in rows.items():
+        files.append(tmp_path / f"{name}lines.txt")
+        files[-1].write_text(text)
+    (tmp_path / "theirs").mkdir()
+    # SFTclean wants files whose names begin with the detector, and writes one file for each SFT
+    run("SFTclean", sftDir=f"{tmp_path}/in/*.sft", outDir=tmp_path / "theirs", linefiles=",".join(map(str, files)))
+    words = [f"--sftDir={tmp_path / 'in'}", f"--outDir={tmp_path / 'ours'}", f"--linefiles={','.join(map(str, files))}"]
+    assert main(["clean-sfts", *words, "--maxBins=20", "--randSeed=3"]) == 0
+    # jfstat names the band as well
+    names = [{p.name for p in (tmp_path / x).iterdir()} for x in ("ours", "theirs")]
+    assert {name.replace("_NBF0060Hz0W0000Hz1080", "") for name in names[0]} == names[1]
+    ours, theirs = jfstat.read_sfts(tmp_path / "ours"), jfstat.read_sfts(tmp_path / "theirs")
+    for old, own, their in zip(sfts, ours, theirs, strict=True):
+        replaced = np.any(own.data != old.data, axis=0)
+        assert np.array_equal(replaced, np.any(their.data != old.data, axis=0))
+        assert 4 < replaced.sum() < 80
+        # the level of the noise: of SFTclean's, and of the bins beside it; at the edges SFTclean repeats a single bin
+        replaced &= (np.arange(1080) > 10) & (np.arange(1080) < 1070)
+        power = [np.mean(np.abs(x.data[:, replaced].astype(complex)) ** 2) for x in (own, their)]
+        n = 40 * replaced.sum()
+        assert power[0] / power[1] == pytest.approx(1, abs=5 * np.sqrt(2 / n))
+        expected = floors[old.detector] ** 2 * 1800 / 2 * np.mean(slope[replaced] ** 2)
+        assert power[0] / expected == pytest.approx(1, abs=5 / np.sqrt(n) + 0.02)
+
+
+def test_clean_leaves_what_it_was_given_and_repeats_itself(banded):
+    _, _, lines, _, sfts = banded
+    before = [s.data.copy() for s in sfts]
+    one, two, other = (jfstat.clean(sfts, lines, seed=seed) for seed in (4, 4, 5))
+    assert all(np.array_equal(x, s.data) for x, s in zip(before, sfts, strict=True))
+    assert np.array_equal(one["L1"].data, two["L1"].data) and not np.array_equal(one["L1"].data, other["L1"].data)
+    assert np.array_equal(one["H1"].data, sfts["H1"].data)
+    # the line is gone, and the signal is found without a veto
+    data = jfstat.prepare(one, 99.98, 100.04, START, sqrt_sx=4e-24)
+    found = jfstat.search(data, jfstat.Doppler(1.0, 0.3, [100.0, -1e-10], START), top=5, progress=False)
+    assert found["freq"][0].value == pytest.approx(100.0, abs=1e-5) and found["twoF"][0] > 60
+
+
+def test_lines_at_the_edges_and_over_the_whole_band(tmp_path):
+    sfts = jfstat.simulate_sfts(["H1"], START, 100 * 1800, 60.0, 60.1, sqrt_sx=1e-23, seed=2)
+    (tmp_path / "H1.csv").write_text("59.99,0,0,1,1,0,0.0201,\n")  # its middle is outside; SFTclean would not touch it
+    cleaned = jfstat.clean(sfts, jfstat.read_lines(tmp_path / "H1.csv"))["H1"].data
+    changed = np.flatnonzero(np.any(cleaned != sfts["H1"].data, axis=0))
+    assert changed.tolist() == list(range(19))
+    level = np.mean(np.abs(cleaned[:, changed].astype(complex)) ** 2) / (1e-46 * 900)
+    assert level == pytest.approx(1, abs=0.1)
+    (tmp_path / "H1.csv").write_text("60.05,0,0,1,1,1,1,\n")
+    with pytest.raises(ValueError, match="covers all bins"):
+        jfstat.clean(sfts, jfstat.read_lines(tmp_path / "H1.csv"))
+    cleaned = jfstat.clean(sfts, jfstat.read_lines(tmp_path / "H1.csv"), max_bins=20)["H1"].data
+    assert np.sum(np.any(cleaned != sfts["H1"].data, axis=0)) == 41
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(window=0), "window must be a whole number of at least 1"),
+        (dict(max_bins=-1), "max_bins must be a whole number of at least 0"),
+        (dict(seed=-1), "seed must be a whole number of at least 0"),
+    ],
+)
+def test_what_clean_refuses(banded, options, message):
+    with pytest.raises(ValueError, match=message):
+        jfstat.clean(banded[4], banded[2], **options)
+    with pytest.raises(TypeError, match="sfts must be SFTs"):
+        jfstat.clean("x", banded[2])
+    with pytest.raises(ValueError, match="lacks the column 'left_width'"):
+        jfstat.clean(banded[4], banded[2]["detector", "freq", "fmin", "fmax", "name"])

@@ -19,6 +19,7 @@ SUBCOMMANDS = (
     "predict",
     "psd",
     "split-sfts",
+    "clean-sfts",
     "validate-sfts",
     "dump-sfts",
     "benchmark",
