@@ -158,14 +158,13 @@ def _row(line: str) -> Row | None:
     by_commas = "," in line
     words = [word.strip() for word in (line.split(",", 7) if by_commas else line.split(None, 7))]
     try:
+        if by_commas and not re.match(r"[-+.\d]", words[1]):  # a frequency and comments, which may hold commas
+            return Row(float(words[0]), SINGLE, 0.0, 1, 1, 0.0, 0.0, line.partition(",")[2].strip())
         if len(words) >= 7:
             freq, kind, offset, first, last, left, right = (float(word) for word in words[:7])
             name = words[7] if len(words) > 7 else ""
             return Row(freq, _whole(kind), offset, _whole(first), _whole(last), left, right, name)
-        if by_commas and len(words) <= 6:  # a frequency and comments, which may hold commas
-            freq, _, name = line.partition(",")
-            return Row(float(freq), SINGLE, 0.0, 1, 1, 0.0, 0.0, name.strip())
-        if len(words) == 6:
+        if len(words) == 6 and not by_commas:
             start, spacing, count, left, right = (float(word) for word in words[:5])
             return Row(spacing, COMB, start, 0, _whole(count) - 1, left, right, words[5])
         if len(words) == 1:
