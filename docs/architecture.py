@@ -33,6 +33,7 @@ ORDER = (
     "simulate",
     "pulsars",
     "data",
+    "lines",
     "statistic",
     "reference",
     "metrics",

@@ -12,14 +12,19 @@ if TYPE_CHECKING:
     from jfstat.banks.template_bank import template_bank
     from jfstat.candidates.files import read_candidates, write_candidates
     from jfstat.candidates.gridfiles import read_templates
+    from jfstat.candidates.lineflags import flag_lines
+    from jfstat.candidates.loudest import write_loudest
     from jfstat.data.fstatdata import FstatData
     from jfstat.data.narrow import narrow
     from jfstat.data.narrowdata import NarrowData, covers
     from jfstat.data.observation import Observation, observation
     from jfstat.data.prepare import prepare
+    from jfstat.data.psd import psd, spectrogram
     from jfstat.followup.fstattable import fstat_table
     from jfstat.followup.posterior import log_posterior
     from jfstat.followup.refine import refine
+    from jfstat.lines.cleaning import clean
+    from jfstat.lines.reading import read_lines
     from jfstat.metrics.coordinates import Coordinates, whiten
     from jfstat.metrics.metric import metric
     from jfstat.metrics.mismatch import mismatch
@@ -31,6 +36,8 @@ if TYPE_CHECKING:
     from jfstat.searching.session.units import merge
     from jfstat.searching.targeted import search_pulsars
     from jfstat.sfts import SFTs, join_sfts, read_sfts, write_sfts
+    from jfstat.sfts.split import split_sfts
+    from jfstat.sfts.validate import validate_sfts
     from jfstat.simulate.simulate import inject, simulate_sfts
     from jfstat.simulate.strain import sfts_from_strain
     from jfstat.statistic.fstat import (
@@ -60,8 +67,10 @@ __all__ = [
     "Pulsar",
     "SFTs",
     "SearchStopped",
+    "clean",
     "covers",
     "estimate_amplitude",
+    "flag_lines",
     "fstat",
     "fstat_table",
     "inject",
@@ -74,7 +83,9 @@ __all__ = [
     "observation",
     "predict_twoF",
     "prepare",
+    "psd",
     "read_candidates",
+    "read_lines",
     "read_par",
     "read_pulsars",
     "read_sfts",
@@ -86,11 +97,15 @@ __all__ = [
     "search_pulsars",
     "sfts_from_strain",
     "simulate_sfts",
+    "spectrogram",
+    "split_sfts",
     "template_bank",
     "twoF",
     "twoF_band",
+    "validate_sfts",
     "whiten",
     "write_candidates",
+    "write_loudest",
     "write_sfts",
 ]
 
@@ -108,8 +123,10 @@ _HOMES = {
     "Pulsar": "jfstat.pulsars.pulsar",
     "SFTs": "jfstat.sfts",
     "SearchStopped": "jfstat.searching.session.stop",
+    "clean": "jfstat.lines.cleaning",
     "covers": "jfstat.data.narrowdata",
     "estimate_amplitude": "jfstat.statistic.fstat",
+    "flag_lines": "jfstat.candidates.lineflags",
     "fstat": "jfstat.statistic.fstat",
     "fstat_table": "jfstat.followup.fstattable",
     "inject": "jfstat.simulate.simulate",
@@ -122,7 +139,9 @@ _HOMES = {
     "observation": "jfstat.data.observation",
     "predict_twoF": "jfstat.statistic.fstat",
     "prepare": "jfstat.data.prepare",
+    "psd": "jfstat.data.psd",
     "read_candidates": "jfstat.candidates.files",
+    "read_lines": "jfstat.lines.reading",
     "read_par": "jfstat.pulsars.reading",
     "read_pulsars": "jfstat.pulsars.reading",
     "read_sfts": "jfstat.sfts",
@@ -134,11 +153,15 @@ _HOMES = {
     "search_pulsars": "jfstat.searching.targeted",
     "sfts_from_strain": "jfstat.simulate.strain",
     "simulate_sfts": "jfstat.simulate.simulate",
+    "spectrogram": "jfstat.data.psd",
+    "split_sfts": "jfstat.sfts.split",
     "template_bank": "jfstat.banks.template_bank",
     "twoF": "jfstat.statistic.fstat",
     "twoF_band": "jfstat.statistic.fstat",
+    "validate_sfts": "jfstat.sfts.validate",
     "whiten": "jfstat.metrics.coordinates",
     "write_candidates": "jfstat.candidates.files",
+    "write_loudest": "jfstat.candidates.loudest",
     "write_sfts": "jfstat.sfts",
 }
 """The module of each public name."""

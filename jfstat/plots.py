@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
+    from jfstat.candidates.tables import AnyTable
     from jfstat.data.observation import Observation
+    from jfstat.data.psd import Spectrogram
 
 BLUE, ORANGE, GREY = "#1f4e79", "#d95f02", "0.55"
 
@@ -37,6 +39,71 @@ def plot_noise(ax: Axes, observation: Observation) -> Axes:
     ax.set_ylabel("$\\sqrt{S}$ (1/$\\sqrt{\\mathrm{Hz}}$)")
     ax.set_yscale("log")
     ax.legend()
+    return ax
+
+
+def plot_psd(ax: Axes, table: AnyTable) -> Axes:
+    """Draw the amplitude spectral densities of each detector and of all together.
+
+    Parameters
+    ----------
+    ax : Axes
+    table : QTable
+        From `jfstat.psd`.
+
+    Returns
+    -------
+    Axes
+    """
+    names = table.meta["detectors"]
+    for name in names:
+        ax.plot(*_thinned(_plain(table["freq"]), _plain(table[f"sqrt_sx_{name}"])), lw=0.7, label=name)
+    if len(names) > 1:
+        together = _plain(table["sqrt_sx"])
+        ax.plot(
+            *_thinned(_plain(table["freq"]), together),
+            color="k",
+            lw=0.7,
+            label=f"together ({table.meta['over_detectors']})",
+        )
+    ax.set_yscale("log")
+    ax.set_xlabel("frequency (Hz)")
+    ax.set_ylabel("$\\sqrt{S}$ (1/$\\sqrt{\\mathrm{Hz}}$)")
+    ax.ticklabel_format(axis="x", useOffset=False)
+    ax.legend(loc="best", fontsize="small")
+    return ax
+
+
+def plot_spectrogram(ax: Axes, spectrogram: Spectrogram) -> Axes:
+    """Draw the noise floor of one detector over time and frequency; gaps stay white.
+
+    Parameters
+    ----------
+    ax : Axes
+    spectrogram : Spectrogram
+        One of those that `jfstat.spectrogram` returns.
+
+    Returns
+    -------
+    Axes
+    """
+    from matplotlib.colors import LogNorm
+
+    start, tsft, f = spectrogram.gps[0], spectrogram.tsft, spectrogram.frequencies
+    # a row for each SFT, and one without values for each gap
+    gaps = np.flatnonzero(np.diff(spectrogram.gps) > 1.5 * tsft)
+    starts = np.insert(spectrogram.gps - start, gaps + 1, spectrogram.gps[gaps] - start + tsft)
+    rows = np.insert(np.sqrt(spectrogram.psd), gaps + 1, np.nan, axis=0)
+    edges = np.append(starts, starts[-1] + tsft) / 86400
+    step = 1 / tsft
+    mesh = ax.pcolormesh(edges, np.append(f, f[-1] + step) - 0.5 * step, rows.T, norm=LogNorm(), rasterized=True)
+    ax.set_xlabel(f"days since GPS {start:.0f}")
+    ax.set_ylabel("frequency (Hz)")
+    ax.ticklabel_format(axis="y", useOffset=False)
+    ax.set_title(spectrogram.detector)
+    figure = ax.get_figure()
+    if figure is not None:
+        figure.colorbar(mesh, ax=ax, label="$\\sqrt{S}$ (1/$\\sqrt{\\mathrm{Hz}}$)", pad=0.02)
     return ax
 
 
@@ -205,6 +272,11 @@ def plot_timing(
     ax.grid(alpha=0.3)
     ax.legend(loc="best", frameon=False, fontsize="small")
     return ax
+
+
+def _plain(column: ArrayLike) -> np.ndarray:
+    """A column without its unit."""
+    return np.asarray(getattr(column, "value", column))
 
 
 def _thinned(x: np.ndarray, y: np.ndarray, pixels: int = 3000) -> tuple[np.ndarray, np.ndarray]:

@@ -369,7 +369,7 @@ PREDICT = ["predict", *SKY, "--h0=1e-24", "--cosi=0"]
         (["search", "--DataFiles=/nowhere/*.sft", "--Freq=100", *SKY], "no SFT file matches '/nowhere/*.sft'"),
         (["search", "--DataFiles=x", "--Freq=100", "--Alpha=blue", "--Delta=1"], "'blue' is not a right ascension"),
         (["search", "--DataFiles=x", "--Freq=100", "--FreqBand=-101", *SKY], "--Freq must be positive, and the band"),
-        ([*SEARCH, *SKY, "--outputLoudest=x"], "unknown option --outputLoudest: leave it out, the loudest is printed"),
+        ([*SEARCH, *SKY, "--outputFstatHist=x"], "unknown option --outputFstatHist: leave it out, .ecsv and .hdf5"),
         ([*SEARCH, *SKY, "--numCandidatesToKep=3"], "did you mean --NumCandidatesToKeep? (see jfstat search --help)"),
         ([*SEARCH, *SKY, "--NumCandidatesToKeep=0"], "keeps all at or above --TwoFthreshold: give that as well"),
         ([*SEARCH, *SKY, "--strictSpindownBounds"], "--strictSpindownBounds goes with --metricMismatch"),

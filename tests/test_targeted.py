@@ -271,8 +271,8 @@ def test_the_command(two, tmp_path):
     assert "J0002" in done.stdout
     assert f"wrote 2 pulsars to {out}" in done.stdout
     for wrong, message in (
-        (["--Freq", "3"], "--Freq and --par exclude each other"),
-        (["--Alpha", "3"], "--Alpha and --par exclude each other"),
+        (["--Freq", "3"], "--Freq does not go with --par"),
+        (["--Alpha", "3"], "--Alpha does not go with --par"),
         (["--outputFstat", "x.txt"], "--par needs --outputFstat with .ecsv or .hdf5"),
         (["--f1dotBand", "1e-10"], "--f1dotBand with --par needs --FreqBand"),
     ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,9 @@ from jfstat.parameters import AMPLITUDE_COLUMNS
 from jfstat.reproducible import ONE_THREAD
 from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of
 from jfstat.templates import Doppler
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
 
 UNDER_WAY = 16
 """Number of candidates that are started on the device before the first one's values are waited for."""
@@ -40,6 +43,10 @@ class Details(NamedTuple):
         Ranges of parameters that were asked for.
     ranking : str
         What the table is sorted by, "F" or "BSGL".
+    lines : QTable or None
+        Known lines that the templates may cross, for the column ``line``.
+    veto_lines : bool
+        Whether the bins that they affect were left out.
     """
 
     per_detector: bool
@@ -49,6 +56,8 @@ class Details(NamedTuple):
     cluster: float | None
     bounds: dict[str, tuple[float, float]]
     ranking: str
+    lines: QTable | None = None
+    veto_lines: bool = False
 
     def check(self, n_detectors: int) -> None:
         """Raise a ValueError if `detail_columns` would, for data of so many detectors."""

@@ -7,7 +7,9 @@ import io
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from jfstat.atomic import replacing
 from jfstat.candidates.textformat import table_from_text, written_text
@@ -113,7 +115,7 @@ def read_candidates(path: str | os.PathLike) -> QTable:
         _require_h5py(path)
     try:
         if suffix == ".ecsv":
-            return QTable.read(path, format="ascii.ecsv")
+            return _without_masked_words(QTable.read(path, format="ascii.ecsv"))
         if suffix in HDF5_SUFFIXES:
             return QTable.read(path, path=HDF5_PATH, format="hdf5")
         return table_from_text(path.read_text(), path)
@@ -126,6 +128,15 @@ def read_candidates(path: str | os.PathLike) -> QTable:
             raise
         kind = suffix if suffix in (".ecsv", *HDF5_SUFFIXES) else "ComputeFstatistic_v2 text"
         raise ValueError(f"path {str(path)!r} is not a {kind} file of candidates: name another file.") from error
+
+
+def _without_masked_words(table: QTable) -> QTable:
+    """The table with empty words where astropy, which cannot tell them from missing ones in ECSV, has masked them."""
+    for name in table.colnames:
+        column: Any = table[name]
+        if getattr(column, "mask", None) is not None and column.dtype.kind in "US":
+            table[name] = np.asarray(column.filled(""))
+    return table
 
 
 def _require_h5py(path: Path) -> None:

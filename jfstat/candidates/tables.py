@@ -105,7 +105,7 @@ def bank_from_table(table: AnyTable) -> Doppler:
 
 def depends_on_template(name: str) -> bool:
     """Whether a column is out of date as soon as templates or data change, apart from the parameters themselves."""
-    return name.startswith("twoF") or name.endswith("_error") or name in ("log10BSGL", *AMPLITUDE_FIELDS)
+    return name.startswith("twoF") or name.endswith("_error") or name in ("log10BSGL", "line", *AMPLITUDE_FIELDS)
 
 
 def in_units(columns: dict[str, np.ndarray], meta: Meta) -> QTable:

@@ -45,18 +45,24 @@ def written_text(table: AnyTable) -> str:
     if beyond and np.any(plain_column(table, beyond[0])):
         raise ValueError(f"table has the column {beyond[0]!r}, which the text format cannot hold: use .ecsv.")
     columns = [plain_column(table, name) for name in names]
-    meta = dict(table.meta)
-    for name in ("parameters", "oLGX"):
-        if meta.get(name):
-            meta[name] = ", ".join(map(str, meta[name]))
-    lines = [f"%% {label} = {meta[key]}" for key, label in LABELS.items() if meta.get(key) is not None]
-    if meta.get("detectors"):
-        lines.append(f"%% Loaded SFTs: [ {', '.join(meta['detectors'])} ]")
+    lines = comment_lines(table.meta)
     lines += ["%% units: Hz, rad, Hz/s, Hz/s^2, ...; orbits: light-s, s, GPS s, rad", "%% columns:"]
     lines.append("%% " + " ".join(name.replace("twoF", "2F") for name in names))
     # repr is the shortest text that reads back as the same number
     lines += [" ".join(map(repr, row)) for row in zip(*(c.tolist() for c in columns), strict=True)]
     return "\n".join([*lines, "%DONE", ""])
+
+
+def comment_lines(meta: Meta) -> list[str]:
+    """What a table's meta says of the search, as comments that start with ``%%``."""
+    words = dict(meta)
+    for name in ("parameters", "oLGX"):
+        if words.get(name):
+            words[name] = ", ".join(map(str, words[name]))
+    lines = [f"%% {label} = {words[key]}" for key, label in LABELS.items() if words.get(key) is not None]
+    if words.get("detectors"):
+        lines.append(f"%% Loaded SFTs: [ {', '.join(words['detectors'])} ]")
+    return lines
 
 
 def table_from_text(text: str, path: Path) -> QTable:

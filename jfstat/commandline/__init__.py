@@ -10,9 +10,22 @@ from collections.abc import Sequence
 from jfstat.commandline.compilecache import use_compile_cache
 from jfstat.commandline.options import Parser, UsageError
 
-SUBCOMMANDS = ("demo", "simulate", "search", "merge", "refine", "predict", "benchmark")
-"""Modules with ``add_parser(subparsers)``, whose parser sets ``run`` to a function of the parsed arguments. Only those
-that are needed are imported, which takes a second or two."""
+SUBCOMMANDS = (
+    "demo",
+    "simulate",
+    "search",
+    "merge",
+    "refine",
+    "predict",
+    "psd",
+    "split-sfts",
+    "clean-sfts",
+    "validate-sfts",
+    "dump-sfts",
+    "benchmark",
+)
+"""Modules, with underscores for hyphens. Each has ``add_parser(subparsers)``, whose parser sets ``run`` to a function
+of the parsed arguments. Only those that are needed are imported, which takes a second or two."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as in shells."""
 
@@ -86,7 +99,7 @@ def _parser(first: str = "") -> Parser:
     subparsers = parser.add_subparsers(title="commands", metavar="command", required=True)
     names = () if first == "--version" else (first,) if first in SUBCOMMANDS else SUBCOMMANDS
     for name in names:
-        import_module(f"jfstat.commandline.{name}").add_parser(subparsers)
+        import_module(f"jfstat.commandline.{name.replace('-', '_')}").add_parser(subparsers)
     return parser
 
 

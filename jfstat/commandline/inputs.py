@@ -18,6 +18,8 @@ from jfstat.templates import Orbit
 from jfstat.times import TimeLike, gps_time
 
 if TYPE_CHECKING:
+    from astropy.table import QTable
+
     from jfstat.commandline.options import OptionGroup
 
 
@@ -49,7 +51,7 @@ def read_band(
     Parameters
     ----------
     arguments : Namespace
-        With the options of `add_data_files`.
+        With the options of `add_data_files`, and possibly that of `add_median_window`.
     fmin, fmax : float
         Band in the SSB, Hz.
     guard : float
@@ -70,7 +72,9 @@ def read_band(
     start, end = int(table["gps"].min()), float((table["gps"] + table["tsft"]).max())
     since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(start))
     drift = drift_range(fdots, since, since + end - start)
-    reach = speed * fmax + max(guard, 0.0) + 4 / float(table["tsft"].min())
+    # the running median needs half a window beyond the band
+    beyond = max(guard, 0.5 * getattr(arguments, "RngMedWindow", 0) / float(table["tsft"].min()), 0.0)
+    reach = speed * fmax + beyond + 4 / float(table["tsft"].min())
     low = float((table["first_bin"] / table["tsft"]).min())
     high = float(((table["first_bin"] + table["n_bins"]) / table["tsft"]).max())
     if fmin < low or fmax > high:
@@ -86,6 +90,41 @@ def read_band(
         fmin=max(fmin + drift[0] - reach, low),
         fmax=min(fmax + drift[1] + reach, high),
     )
+
+
+def add_lines(group: OptionGroup) -> None:
+    """Add the option that names lists of known lines."""
+    group.add_argument(
+        "--linefiles",
+        type=words,
+        metavar="FILE,...",
+        help="lists of known lines (Hz), one or more for a detector, whose names hold it, as in O3L1lines.csv; or "
+        "L1:FILE. Formats of GWOSC, TDFstat and SFTclean. A column 'line' of .ecsv and .hdf5 files names those that a "
+        "candidate crosses",
+    )
+
+
+def known_lines(files: list[str] | None) -> QTable | None:
+    """The lines of ``--linefiles``; None if it is not given.
+
+    Raises
+    ------
+    OSError, ValueError
+        If a file cannot be read, or does not say whose lines it holds.
+    """
+    from astropy.table import vstack
+
+    from jfstat.lines.reading import DETECTORS, read_lines
+
+    if files is None:
+        return None
+    if not files:
+        raise ValueError("--linefiles names no file: give at least one.")
+    parts = []
+    for file in files:
+        detector, colon, path = file.partition(":")
+        parts.append(read_lines(path, detector) if colon and detector in DETECTORS else read_lines(file))
+    return vstack(parts, metadata_conflicts="silent")
 
 
 def read_timestamps(files: list[str], detectors: list[str]) -> dict[str, np.ndarray]:

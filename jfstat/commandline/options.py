@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
+from jfstat.commandline.configfile import with_config_files
+
 if TYPE_CHECKING:
     # argparse has no public names for these
     Subparsers: TypeAlias = argparse._SubParsersAction["Parser"]
@@ -24,19 +26,18 @@ REPLACEMENTS = {
     "FstatMethod": "leave it out, there is one method, resampling",
     "Dterms": "leave it out, nothing is cut off at some bins",
     "SSBprecision": "leave it out, times at the barycentre are exact",
-    "RngMedWindow": "leave it out, the running median has 101 bins",
     "metricType": "leave it out, --metricMismatch uses the phase metric of the data",
     "projectMetric": "leave it out, mismatches are at the best frequency",
     "computeBSGL": "leave it out, with several detectors log10BSGL is always there",
     "BSGLlogcorr": "leave it out, log10BSGL has the logarithmic correction",
     "outputSingleFstats": "leave it out, 2F of each detector is always there",
-    "outputLoudest": "leave it out, the loudest is printed and the first row of --outputFstat",
     "outputFstatHist": "leave it out, .ecsv and .hdf5 files of --outputFstat hold a histogram",
     "UseNoiseWeights": "leave it out, SFTs are weighted by their noise",
     "clusterOnScanline": "use --cluster",
     "FracCandidatesToKeep": "use --NumCandidatesToKeep or --TwoFthreshold",
     "injectionSources": "use jfstat simulate, which adds signals to SFTs",
     "injectSqrtSX": "use jfstat simulate",
+    "outputLogfile": "leave it out, what is printed is the log",
     "workingDir": "leave it out",
     "timerCount": "leave it out",
     "sftFiles": "use --DataFiles",
@@ -65,6 +66,11 @@ class Parser(argparse.ArgumentParser):
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", _Formatter)
         super().__init__(**kwargs)
+        if self._command:
+            self.epilog = self.epilog or (
+                f"jfstat {self._command} @FILE reads options from a file, one 'name = value' a line, as LALSuite's "
+                "programs do; options that follow override it."
+            )
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, f"{self._command} " if self._command else "")
@@ -75,6 +81,11 @@ class Parser(argparse.ArgumentParser):
         return self.prog.partition(" ")[2]
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:
+        if args is not None and self._command:
+            try:
+                args = with_config_files(args, self._actions)
+            except ValueError as error:
+                self.error(str(error))
         arguments, unknown = super().parse_known_args(args, namespace)
         if unknown and self._command:  # argparse would leave them to the program, whose help does not list options
             self.error(f"unknown option {unknown[0].partition('=')[0]}: {self._instead_of(unknown[0])}")
@@ -188,6 +199,20 @@ def noise_floors(arguments: argparse.Namespace) -> float | list[float] | dict[st
     return floors
 
 
+def add_median_window(group: OptionGroup) -> None:
+    """Add the width of the running median that estimates noise floors."""
+    from jfstat.data.noise import MEDIAN_BINS  # imports JAX, for which --version does not wait
+
+    group.add_argument(
+        "--RngMedWindow",
+        "-k",
+        type=int,
+        default=MEDIAN_BINS,
+        metavar="BINS",
+        help=f"width of the running median that estimates the noise floor, bins (default {MEDIAN_BINS})",
+    )
+
+
 def add_preparation(group: OptionGroup) -> None:
     """Add the options of `prepare`: noise floor, guard, ephemeris."""
     group.add_argument(
@@ -197,6 +222,7 @@ def add_preparation(group: OptionGroup) -> None:
         help="noise floor, 1/sqrt(Hz), one or one a detector in the order of --IFOs, or else of their "
         "names (default: estimated)",
     )
+    add_median_window(group)
     group.add_argument(
         "--guard",
         type=number,

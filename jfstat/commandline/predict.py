@@ -10,6 +10,7 @@ from jfstat.commandline.inputs import add_data_files, read_band, read_timestamps
 from jfstat.commandline.options import (
     add_amplitude,
     add_ephemeris,
+    add_median_window,
     add_sky,
     ephemeris,
     gps,
@@ -74,6 +75,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="X,...",
         help="noise floor, 1/sqrt(Hz), one or one a detector (default: estimated from --DataFiles)",
     )
+    add_median_window(data)
     add_ephemeris(parser.add_argument_group("ephemeris"))
     parser.add_argument_group("output").add_argument(
         "--PureSignal", "-P", action="store_true", help="print rho^2, the 2F of the signal without noise"
@@ -103,7 +105,14 @@ def _from_files(arguments: argparse.Namespace) -> Observation:
         raise ValueError("--Freq is missing: say at which frequency, in Hz, to take the noise floor of --DataFiles.")
     f = arguments.Freq
     sfts = read_band(arguments, f, f, GUARD)
-    return observation(sfts, sqrt_sx=noise_floors(arguments), ephemeris=ephemeris(arguments), fmin=f, fmax=f)
+    return observation(
+        sfts,
+        sqrt_sx=noise_floors(arguments),
+        ephemeris=ephemeris(arguments),
+        fmin=f,
+        fmax=f,
+        median_bins=arguments.RngMedWindow,
+    )
 
 
 def _from_times(arguments: argparse.Namespace) -> Observation:

@@ -45,7 +45,7 @@ def run_pulsars(arguments: argparse.Namespace, given: list[str]) -> None:
     """Search the pulsars, print a summary and write the table; `given` are the options on the command line."""
     for name in given:
         if name not in APPLIES:
-            raise ValueError(f"--{name} and --par exclude each other: the files hold the templates.")
+            raise ValueError(f"--{name} does not go with --par: leave it out.")
     path = arguments.outputFstat
     if path is not None and not path.lower().endswith((".ecsv", *HDF5_SUFFIXES)):
         raise ValueError("--par needs --outputFstat with .ecsv or .hdf5: the text format has no names.")

@@ -13,7 +13,7 @@ import numpy as np
 
 from jfstat.candidates.files import check_writable, read_candidates, write_candidates
 from jfstat.candidates.tables import AnyTable, parameter_columns
-from jfstat.commandline.inputs import add_data_files, read_band
+from jfstat.commandline.inputs import add_data_files, add_lines, known_lines, read_band
 from jfstat.commandline.options import add_preparation, ephemeris, noise_floors, reference_time, words
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.prepare import prepare
@@ -46,6 +46,7 @@ class RefineOptions(TypedDict):
     starts: int | None
     wide: bool
     reftime: TimeLike | None
+    lines: QTable | None
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -111,6 +112,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="keep a row for each candidate (default: of those that end on one peak, the row with the highest 2F)",
     )
     out = parser.add_argument_group("output")
+    add_lines(out)
     out.add_argument(
         "--outputFstat",
         metavar="FILE",
@@ -138,6 +140,7 @@ def run(arguments: argparse.Namespace) -> None:
         "starts": arguments.starts,
         "wide": arguments.wide,
         "reftime": reftime,
+        "lines": known_lines(arguments.linefiles),
     }
     began = time.perf_counter()
     refined: Any = _refine_by_bands(arguments, found, options)
@@ -274,6 +277,7 @@ def _prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], ref
         orbit=orbit,
         fdots=fdots or None,
         filters=False,
+        median_bins=arguments.RngMedWindow,
     )
 
 

@@ -14,9 +14,10 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jfstat.candidates.files import check_writable, write_candidates
+from jfstat.candidates.loudest import write_loudest
 from jfstat.candidates.tables import AnyTable
 from jfstat.commandline.banks import EXACT_POINTS, add_templates, band_edges, templates_of
-from jfstat.commandline.inputs import add_data_files, read_band
+from jfstat.commandline.inputs import add_data_files, add_lines, known_lines, read_band
 from jfstat.commandline.options import (
     add_preparation,
     ephemeris,
@@ -34,7 +35,7 @@ from jfstat.searching.driver.cost import estimated_seconds
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.driver.work import Share, Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep
-from jfstat.searching.search import line_cut, search
+from jfstat.searching.search import backend_with_veto, line_cut, lines_crossed, search, vetoed_bands
 from jfstat.searching.session.processes import first_does, is_first
 from jfstat.statistic.backends.choice import NAMES
 
@@ -99,6 +100,12 @@ def _add_output(out: OptionGroup) -> None:
         help="candidates: .ecsv, .hdf5, or anything else for ComputeFstatistic_v2's text format",
     )
     out.add_argument(
+        "--outputLoudest",
+        metavar="FILE",
+        help="the first candidate of the table with Fa, Fb, the antenna matrix, amplitudes, their errors and Fisher "
+        "matrix, as lines 'name = value;' in ComputeFstatistic_v2's format",
+    )
+    out.add_argument(
         "--NumCandidatesToKeep",
         type=int,
         metavar="N",
@@ -130,6 +137,12 @@ def _add_output(out: OptionGroup) -> None:
         type=number,
         metavar="LOG10B",
         help="keep only candidates with log10BSGL at or above this, no unit: lines in one detector fill no table then",
+    )
+    add_lines(out)
+    out.add_argument(
+        "--vetoLines",
+        action="store_true",
+        help="leave out, for each template, the frequencies that --linefiles affect: they never become candidates",
     )
     out.add_argument(
         "--noDetails",
@@ -195,10 +208,14 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     if arguments.unit is not None and arguments.distributed:
         raise ValueError("--unit and --distributed are two ways to divide the work: give one.")
     keep = _keep(arguments)
+    if arguments.vetoLines and arguments.linefiles is None:
+        raise ValueError("--vetoLines needs --linefiles: name the lists of lines.")
+    lines = known_lines(arguments.linefiles)
     mesh = _mesh(arguments)  # before JAX computes anything
     templates = templates_of(arguments)
     # fail now rather than after the search
-    first_does(lambda: arguments.outputFstat and check_writable(arguments.outputFstat), arguments.distributed)
+    for file in filter(None, (arguments.outputFstat, arguments.outputLoudest)):
+        first_does(lambda file=file: check_writable(file), arguments.distributed)
     say = print if is_first() else lambda *words: None
     reftime = arguments.refTime
     if templates.table is not None and templates.table.reftime is not None:
@@ -208,10 +225,13 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         reftime = own
     sfts = read_band(arguments, fmin, fmax, arguments.guard, templates.orbit, templates.fdots, reftime)
     floors, tables, fdots = noise_floors(arguments), ephemeris(arguments), templates.fdots
+    window = arguments.RngMedWindow
     bank = None
     if templates.mismatch is not None:
         # the lattice first: it extends beyond its ranges by up to a cell, and the band must be prepared for that
-        observed = observation(sfts, sqrt_sx=floors, reftime=reftime, ephemeris=tables, fmin=fmin, fmax=fmax)
+        observed = observation(
+            sfts, sqrt_sx=floors, reftime=reftime, ephemeris=tables, fmin=fmin, fmax=fmax, median_bins=window
+        )
         bank = templates.bank(observed, 0.5 * (fmin + fmax), fmax)
         fdots = [(float(x.min()), float(x.max())) for x in np.asarray(bank.fkdot)[:, 1:].T]
     data = prepare(
@@ -225,6 +245,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         orbit=templates.orbit,
         fdots=fdots,
         dfreq=arguments.dFreq,
+        median_bins=window,
     )
     bank = templates.bank(data) if bank is None else bank
     del sfts  # prepared data are all that is needed; SFTs may fill the memory
@@ -233,7 +254,13 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     say("noise floor " + ", ".join(f"{name} {floor:.3g}" for name, floor in noise) + " /sqrt(Hz)")
     choice = (arguments.RankingStatistic, arguments.BSGLthreshold, arguments.Fstar0, arguments.oLGX)
     keep = replace(keep, lines=line_cut(data, not arguments.noDetails, *choice))
-    plan = search_plan(data, bank, arguments.batchSize, backend=arguments.backend, lines=keep.lines)
+    if lines is not None:
+        stack = stacked_bank(bank)
+        lines = lines_crossed(data, stack, lines)
+        say(f"{len(lines)} known line(s) in the band and its Doppler shifts")
+        keep = replace(keep, bands=vetoed_bands(data, stack, lines, arguments.vetoLines))
+    backend = backend_with_veto(arguments.backend, keep.bands)
+    plan = search_plan(data, bank, arguments.batchSize, backend=backend, lines=keep.lines)
     parts = "" if len(plan.bands) == 1 else f", the band in {len(plan.bands)} parts"
     n = len(np.asarray(bank.alpha))
     say(f"{n} template(s), {n * data.layout.n_frequencies:.3e} values of 2F")
@@ -261,7 +288,9 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         cluster=arguments.cluster,
         unit=arguments.unit,
         bounds=templates.bounds,
-        backend=arguments.backend,
+        backend=backend,
+        lines=lines,
+        veto_lines=arguments.vetoLines,
     )
     if not is_first():
         return
@@ -270,6 +299,8 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     print_loudest(found)
     if arguments.outputFstat is not None:
         print(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")
+    if arguments.outputLoudest is not None:
+        print(f"wrote the first to {write_loudest(data, found, arguments.outputLoudest)}")
 
 
 def _run_points(arguments: argparse.Namespace, given: list[str]) -> None:
@@ -310,11 +341,18 @@ def print_loudest(found: AnyTable, total: int | None = None) -> None:
     first = "highest log10BSGL" if meta.get("ranking") == "BSGL" else "loudest"
     number = len(found) if total is None else total
     print(f"{first} of {number} candidates, at reference time GPS {meta['reftime']}:")
-    for name in (x for x in found.colnames if x != "outside" and found[x].dtype.kind in "fiu" and found[x].ndim == 1):
+    for name in (
+        x
+        for x in found.colnames
+        if x not in ("outside", "line") and found[x].dtype.kind in "fiu" and found[x].ndim == 1
+    ):
         value = found[name][0]
         unit = getattr(value, "unit", "")
         digits = ".4f" if name.startswith("twoF") else ".16g"
         print(f"  {name:8s} {float(getattr(value, 'value', value)):{digits}} {unit}".rstrip())
+    if "line" in found.colnames:
+        n_crossing = int(np.sum(np.asarray(found["line"]) != ""))
+        print(f"  crosses {found['line'][0] or 'no known line'}; {n_crossing} of {len(found)} cross a known line")
     if "outside" in found.colnames:
         print(
             f"  {int(np.sum(found['outside']))} of {len(found)} lie outside the ranges of {', '.join(meta['bounds'])}"

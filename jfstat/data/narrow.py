@@ -73,7 +73,7 @@ def usual_reach(data: FstatData | Observation, point: Doppler) -> float:
     return float(np.max(usual_reaches(data, point)))
 
 
-def usual_reaches(data: FstatData, points: Doppler) -> np.ndarray:
+def usual_reaches(data: FstatData | Observation, points: Doppler) -> np.ndarray:
     """The same for each template of a stack, Hz, (n,) float64."""
     days = float(data.tspan) / SIDEREAL_DAY
     reach = max(USUAL_BINS / days, min(HARMONICS + HARMONIC_DAYS / days, MOST_HARMONICS)) / SIDEREAL_DAY

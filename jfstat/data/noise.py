@@ -9,35 +9,65 @@ from functools import cached_property
 import numpy as np
 
 from jfstat.sfts.container import SFTSeries
+from jfstat.validation import is_whole
 
 MEDIAN_BINS = 101
-"""Width of the running median, as in ComputeFstatistic_v2."""
+"""Width of the running median by default, as in ComputeFstatistic_v2."""
+LEAST_BINS = 3
+"""Smallest width of the running median, as in LALSuite."""
+
+
+def checked_median_bins(median_bins: object) -> int:
+    """The width of the running median as an int.
+
+    Raises
+    ------
+    ValueError
+        If it is not a whole number of at least 3.
+    """
+    if not is_whole(median_bins) or median_bins < LEAST_BINS:
+        raise ValueError(
+            f"median_bins must be a whole number of at least {LEAST_BINS}, not {median_bins!r}: the running median "
+            f"usually has {MEDIAN_BINS} bins."
+        )
+    return int(median_bins)
 
 
 def median_bias(n: int) -> float:
-    """Expected median of `n` (odd) exponential variables over their mean (LALSuite: XLALRngMedBias)."""
-    k = np.arange(1, n + 1)
+    """Expected median of `n` exponential variables over their mean (LALSuite: XLALRngMedBias).
+
+    The median of an even number is the mean of the middle two, whose expected value is that of the median of one less.
+    """
+    k = np.arange(1, n + n % 2)
     return float(np.sum((-1.0) ** (k + 1) / k))
 
 
 def whitened_power(n: int) -> float:
-    """Expected ratio, in Gaussian noise, of a bin's power to the running median of `n` (odd) bins around it.
+    """Expected ratio, in Gaussian noise, of a bin's power to the running median of `n` bins around it.
 
     The median, corrected by `median_bias`, is unbiased, but the mean of its inverse exceeds 1, by 2 % for 101 bins.
     Half of that is compensated because the bin itself is part of the median. LALSuite does not correct for the rest,
     and its 2F has mean 4.04.
 
-    By symmetry among the bins, this is the expected value of (mean of all bins)/median. Given the median m of
-    exponential variables, the bins below it are exponential variables truncated at m, and those above it are m plus
-    exponential variables.
+    By symmetry among the bins, this is the expected value of (mean of all bins)/median. Given the median m of an odd
+    number of exponential variables, the bins below it are exponential variables truncated at m, and those above it are
+    m plus exponential variables. With an even number, the same holds of the middle two bins, the upper of which exceeds
+    the lower by an exponential variable of mean 2/n.
     """
-    half = n // 2
-    m = np.linspace(1e-3, 3.0, 30001)
-    log_density = half * np.log1p(-np.exp(-m)) - (half + 1) * m
+    lower, half = (n + 1) // 2 - 1, n // 2  # bins below the lower of the middle, and bins above it
+    edges = np.linspace(0.0, max(3.0, 60.0 / (half + 1)), 30001)
+    m = 0.5 * (edges[1:] + edges[:-1])
+    log_density = lower * np.log1p(-np.exp(-m)) - (half + 1) * m
     density = np.exp(log_density - log_density.max())
     below = 1 - m / np.expm1(m)
-    mean = (half * below + m + half * (m + 1)) / n
-    return float(median_bias(n) * np.sum(density * mean / m) / np.sum(density))
+    if n % 2:
+        ratio = (lower * below + m + half * (m + 1)) / n / m
+    else:
+        nodes, node_weights = np.polynomial.laguerre.laggauss(20)
+        upper = m[:, None] + nodes / half
+        total = (lower * below + m)[:, None] + upper + (half - 1) * (upper + 1)
+        ratio = (total / n / (0.5 * (m[:, None] + upper))) @ node_weights
+    return float(median_bias(n) * np.sum(density * ratio) / np.sum(density))
 
 
 def running_median_psd(sft: np.ndarray, tsft: float, bins: int = MEDIAN_BINS) -> np.ndarray:
@@ -50,18 +80,23 @@ def running_median_psd(sft: np.ndarray, tsft: float, bins: int = MEDIAN_BINS) ->
     sft : (n_bins,) complex64
     tsft : float
         s.
+    bins : int
+        Width of the running median; at most n_bins.
 
     Returns
     -------
     (n_bins,) float64 ndarray, strain^2/Hz.
     """
-    from scipy.ndimage import median_filter  # takes 0.1 s to import
+    from scipy.ndimage import median_filter, rank_filter  # takes 0.1 s to import
 
     x = sft.astype(np.complex128)
-    median = median_filter(x.real**2 + x.imag**2, bins)
-    half = bins // 2
-    median[:half] = median[half]
-    median[len(median) - half :] = median[len(median) - half - 1]
+    power = x.real**2 + x.imag**2
+    median = median_filter(power, bins)  # the upper of the middle two, if their number is even
+    if bins % 2 == 0:
+        median = 0.5 * (median + rank_filter(power, bins // 2 - 1, bins))
+    first, last = bins // 2, bins // 2 + len(median) - bins
+    median[:first] = median[first]
+    median[last + 1 :] = median[last]
     return median * (2.0 / (tsft * median_bias(bins)))
 
 
@@ -79,6 +114,8 @@ class NoiseFloor:
         Columns of the SFTs to whiten.
     band : slice
         Columns of the searched band, within `bins`: the noise there sets the SFTs' weights.
+    median_bins : int
+        Width of the running median.
     """
 
     series: SFTSeries
@@ -86,11 +123,12 @@ class NoiseFloor:
     sqrt_sx: float | None
     bins: slice
     band: slice
+    median_bins: int = MEDIAN_BINS
 
     @cached_property
     def whitened_power(self) -> float:
         """Mean ratio of a bin's power to its estimated noise floor; 1 for a given floor."""
-        return 1.0 if self.sqrt_sx is not None else whitened_power(MEDIAN_BINS)
+        return 1.0 if self.sqrt_sx is not None else whitened_power(self.median_bins)
 
     def psd(self, row: int) -> np.ndarray:
         """Single-sided PSD of one SFT over `bins`, strain^2/Hz: (n_bins,) float64.
@@ -100,10 +138,10 @@ class NoiseFloor:
         ValueError
             If a bin is not finite or the running median vanishes somewhere.
         """
-        half, row_data = MEDIAN_BINS // 2, self.series.data[row]
+        window, half, row_data = self.median_bins, self.median_bins // 2, self.series.data[row]
         # a whole window also at the edges of the SFT
-        low = max(0, min(self.bins.start - half, len(row_data) - MEDIAN_BINS))
-        high = min(len(row_data), max(self.bins.stop + half, MEDIAN_BINS))
+        low = max(0, min(self.bins.start - half, len(row_data) - window))
+        high = min(len(row_data), max(self.bins.stop + half, window))
         if not np.isfinite(row_data[low:high]).all():
             raise ValueError(
                 f"the SFT of {self.series.detector} at GPS {self.series.gps[row]} has bins that are not finite: leave "
@@ -111,7 +149,7 @@ class NoiseFloor:
             )
         if self.sqrt_sx is not None:
             return np.full(self.bins.stop - self.bins.start, self.sqrt_sx**2)
-        psd = running_median_psd(row_data[low:high], self.tsft)[self.bins.start - low : self.bins.stop - low]
+        psd = running_median_psd(row_data[low:high], self.tsft, window)[self.bins.start - low : self.bins.stop - low]
         if not psd.min() > 0:
             raise ValueError(
                 f"the SFT of {self.series.detector} at GPS {self.series.gps[row]} has all-zero bins and so no noise "

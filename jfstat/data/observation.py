@@ -10,7 +10,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, noise_weights
+from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, checked_median_bins, noise_weights
 from jfstat.geometry.antenna import harmonics_of
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.detectors import get_detector
@@ -159,6 +159,7 @@ def observation(
     ephemeris: EphemerisLike = "DE405",
     fmin: FrequencyLike | None = None,
     fmax: FrequencyLike | None = None,
+    median_bins: int = MEDIAN_BINS,
 ) -> Observation:
     """When and where detectors observed: what `metric`, `mismatch`, `template_bank` and `predict_twoF` need.
 
@@ -183,6 +184,8 @@ def observation(
         See `load_ephemeris`.
     fmin, fmax : float or Quantity, optional
         With SFTs: the band in which the noise is estimated, Hz; None means that of the SFTs.
+    median_bins : int
+        With SFTs: width in bins of the running median that estimates the noise; see `prepare`.
 
     Returns
     -------
@@ -196,7 +199,7 @@ def observation(
     if isinstance(sfts, SFTs):
         if start is not None or duration is not None or timestamps is not None:
             raise ValueError("start, duration and timestamps go with names of detectors: SFTs have times of their own.")
-        return _observation_of_sfts(sfts, sqrt_sx, reftime, ephemeris, fmin, fmax)
+        return _observation_of_sfts(sfts, sqrt_sx, reftime, ephemeris, fmin, fmax, median_bins)
     if timestamps is not None and (start is not None or duration is not None):
         raise ValueError("start and duration do not go with timestamps, which say when SFTs start: leave them out.")
     given = detector_names(sfts)
@@ -220,6 +223,7 @@ def _observation_of_sfts(
     ephemeris: EphemerisLike,
     fmin: FrequencyLike | None,
     fmax: FrequencyLike | None,
+    median_bins: int,
 ) -> Observation:
     f = sfts.frequencies
     low = f[0] if fmin is None else frequency(fmin, "fmin")
@@ -227,11 +231,12 @@ def _observation_of_sfts(
     if not f[0] <= low <= high <= f[-1]:
         raise ValueError(f"fmin={low} and fmax={high} must lie in the SFTs' band of {f[0]} to {f[-1]} Hz, in order.")
     floors = given_sqrt_sx(sfts.detectors, sqrt_sx)
-    if sfts.n_bins < MEDIAN_BINS and None in floors:
-        raise ValueError(f"the noise floor needs {MEDIAN_BINS} bins and the SFTs hold {sfts.n_bins}: give sqrt_sx.")
+    window = checked_median_bins(median_bins)
+    if sfts.n_bins < window and None in floors:
+        raise ValueError(f"the noise floor needs {window} bins and the SFTs hold {sfts.n_bins}: give sqrt_sx.")
     band = slice(int(np.searchsorted(f, low)), int(np.searchsorted(f, high, side="right")))
     band = slice(min(band.start, band.stop - 1), band.stop)
-    noise = [NoiseFloor(s, sfts.tsft, floor, band, band) for s, floor in zip(sfts, floors, strict=True)]
+    noise = [NoiseFloor(s, sfts.tsft, floor, band, band, window) for s, floor in zip(sfts, floors, strict=True)]
     weights, mean_inverse = noise_weights(
         [np.array([x.band_mean(x.psd(i)) for i in range(len(x.series))]) for x in noise]
     )

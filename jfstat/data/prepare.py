@@ -11,7 +11,7 @@ import numpy as np
 from jfstat.data.band import decimated_spectrum, filtered_series
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import filter_bytes, total_bytes
-from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, noise_weights
+from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, checked_median_bins, noise_weights
 from jfstat.data.observation import observed, reference_time
 from jfstat.data.plan import BandPlan, Search, plan_bands
 from jfstat.data.segments import SegmentsLike, equal_spans, segments_of
@@ -52,6 +52,7 @@ def prepare(
     fdots: Sequence[tuple[NumberLike, NumberLike]] | None = None,
     filters: bool = True,
     dfreq: FrequencyLike | None = None,
+    median_bins: int = MEDIAN_BINS,
 ) -> FstatData:
     """Prepare SFTs for computing 2F over a band: done once, for any number of templates.
 
@@ -68,7 +69,7 @@ def prepare(
         Reference time of templates without one, GPS s; None means the start of the data, as in ComputeFstatistic_v2.
     sqrt_sx : float, sequence or mapping, optional
         Noise floor in 1/sqrt(Hz), one for all detectors or one for each in the order of ``sfts.detectors``. None
-        estimates it from each SFT by a running median of 101 bins, and weights the SFT by its mean over the band and
+        estimates it from each SFT by a running median, and weights the SFT by its mean over the band and
         its Doppler shifts. 2F of a template therefore changes by some per cent, as in LALSuite, with the band that is
         prepared; with a given floor it does not. ``data.observation.sqrt_sx`` holds the floors.
     ephemeris : str or two paths
@@ -98,6 +99,9 @@ def prepare(
         Spacing of the frequencies of `twoF_band` and `search`, Hz, finer or coarser than the default, 1/(2T): they are
         ``fmin + k * dfreq`` up to `fmax`. A transform takes the time 1/(2 dfreq), so it costs less or more in
         proportion. At most 1/120 Hz.
+    median_bins : int
+        Width in bins of the running median that estimates the noise floor, as ComputeFstatistic_v2's
+        ``--RngMedWindow``. The SFTs should extend beyond the band by half of it.
 
     Returns
     -------
@@ -125,10 +129,11 @@ def prepare(
     parts = [sfts] if segments is None else segments_of(sfts, segments)
     spans = equal_spans(parts)
     plans = plan_bands(sfts, search, reference, spans)
-    n_bins = min(plan.edges.bins.stop - plan.edges.bins.start for plan in plans)
-    if n_bins < MEDIAN_BINS and None in floors:
+    window = checked_median_bins(median_bins)
+    if sfts.n_bins < window and None in floors:
         raise ValueError(
-            f"the noise floor needs {MEDIAN_BINS} bins and the SFTs hold {n_bins}: widen their band or give sqrt_sx."
+            f"the noise floor needs {window} bins and the SFTs hold {sfts.n_bins}: widen their band, give sqrt_sx "
+            "or lower median_bins."
         )
     memory = total_bytes(jax.devices()[0])
     # stacking holds one array of all segments twice
@@ -136,7 +141,7 @@ def prepare(
     needed = filter_bytes(plans[0].layout, len(sfts.detectors)) * copies
     with_filters = filters and (memory is None or needed < FILTER_SHARE * memory)
     prepared = [
-        _prepared(part, plan, floors, reference, ephemeris, with_filters)
+        _prepared(part, plan, floors, reference, ephemeris, with_filters, window)
         for part, plan in zip(parts, plans, strict=True)
     ]
     return prepared[0] if segments is None else _stacked(prepared)
@@ -182,9 +187,10 @@ def _prepared(
     reftime: GPSTime,
     ephemeris: EphemerisLike,
     with_filters: bool,
+    median_bins: int,
 ) -> FstatData:
     """The data of one span."""
-    wide, weights, mean_inverse = _weighted_series(sfts, plan, floors)
+    wide, weights, mean_inverse = _weighted_series(sfts, plan, floors, median_bins)
     layout = plan.layout
     observation = observed(sfts, weights, mean_inverse, plan.span, reftime, ephemeris)
     length = layout.block * padded_size(-(-plan.n_band // layout.block))
@@ -218,12 +224,12 @@ def _ranges(fdots: Sequence[tuple[NumberLike, NumberLike]]) -> list[tuple[float,
 
 
 def _weighted_series(
-    sfts: SFTs, plan: BandPlan, floors: Sequence[float | None]
+    sfts: SFTs, plan: BandPlan, floors: Sequence[float | None], median_bins: int
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """Wide series of all detectors times the roots of their weights, the weights, and the mean of 1/S."""
     wide, means, places = [], [], []
     for series, floor in zip(sfts, floors, strict=True):
-        noise = NoiseFloor(series, sfts.tsft, floor, plan.edges.bins, plan.edges.searched)
+        noise = NoiseFloor(series, sfts.tsft, floor, plan.edges.bins, plan.edges.searched, median_bins)
         samples, mean_psd, slices = heterodyned_series(noise, sfts.first_bin, plan.edges.centre_bin, plan.wide)
         wide.append(samples)
         means.append(mean_psd)

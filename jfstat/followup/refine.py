@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
+from jfstat.candidates.lineflags import lines_from_meta
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrow_plan
@@ -18,6 +19,7 @@ from jfstat.followup.distinct import distinct
 from jfstat.followup.follow import Peak, focus, follow
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.results import CELLS, ENDINGS, Results, Rivals, ending, results_table
+from jfstat.lines.doppler import checked_lines
 from jfstat.maths.ball import ball_points
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
 from jfstat.parameters import ORBIT_FIELDS, check_parameters, in_usual_order, with_fields
@@ -54,6 +56,7 @@ def refine(
     merge: bool = False,
     reftime: TimeLike | None = None,
     progress: bool = True,
+    lines: QTable | None = None,
 ) -> QTable:
     """Refine candidates by gradients: climb to the peak of 2F next to each, and give error bars.
 
@@ -97,6 +100,9 @@ def refine(
         GPS time at which frequencies hold, if `found` does not say; by default that of the data.
     progress : bool
         Whether to show progress, as `search` does.
+    lines : QTable, optional
+        Known lines, from `read_lines`, for a column ``line`` that names those that the refined candidate crosses; by
+        default those of the search, if its table has them.
 
     Returns
     -------
@@ -106,7 +112,7 @@ def refine(
         - the refined parameters, and ``<name>_error`` of those that were fitted, one sigma, NaN where there is none;
         - ``twoF`` and ``twoF_H1``, ... at the peak (`fstat` on narrow data: right to 1e-6), with several detectors
           ``log10BSGL`` there, with the search's Fstar0 and oLGX (equal odds if it had other detectors), and
-          ``start_twoF``; ``outside`` if the search had bounds;
+          ``start_twoF``; ``outside`` if the search had bounds, and ``line`` if lines are known;
         - ``h0``, ``cosi``, ``psi``, ``phi0`` and their errors, from `estimate_amplitude` at the peak;
         - ``noise_chance``, an upper bound on the probability that Gaussian noise alone reaches this 2F, in as many
           templates as were tried here and in the search (``meta["n_twoF"]``, which text files of others lack);
@@ -141,6 +147,7 @@ def refine(
     """
     check_data(data)
     candidates = read_rows(data, found, reftime)
+    known = lines_from_meta(getattr(found, "meta", {})) if lines is None else checked_lines(lines)
     searched = SearchedWith.of(found, data.detectors)
     names = parameters if parameters is not None else usual_names(candidates.given, searched.parameters)
     names = in_usual_order(candidates.points, check_parameters(candidates.points, names))
@@ -159,7 +166,7 @@ def refine(
         advance(int(np.sum(results.open)))
     for row in np.flatnonzero(results.open & ~results.converged):
         results.close(row, ENDINGS[LEFT])
-    table = results_table(data, found, candidates, results, names, searched)
+    table = results_table(data, found, candidates, results, names, searched, known)
     return distinct(table) if merge else table
 
 

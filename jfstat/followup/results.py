@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from jfstat.candidates.bounds import outside
+from jfstat.candidates.lineflags import crossed_lines
 from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.tables import AnyTable, depends_on_template, in_units
 from jfstat.data.fstatdata import FstatData
@@ -167,6 +168,7 @@ def results_table(
     results: Results,
     names: tuple[str, ...],
     searched: SearchedWith,
+    lines: QTable | None = None,
 ) -> QTable:
     """The table that `refine` returns, with those columns of `found` that do not depend on the template."""
     from jfstat.version import __version__
@@ -191,6 +193,8 @@ def results_table(
     columns |= {"message": np.array(results.messages, dtype=str), "covariance": results.covariance}
     if searched.bounds:
         columns["outside"] = outside(columns, searched.bounds)
+    if lines is not None:
+        columns["line"] = _lines_of(data, candidates, results, lines)
     meta = {
         "version": __version__,
         "reftime": candidates.reftime.plain,
@@ -204,12 +208,23 @@ def results_table(
         "oLGX": None if searched.olgx is None else list(searched.olgx),
         "bounds": {name: list(pair) for name, pair in searched.bounds.items()},
     }
+    own = getattr(found, "meta", {})
+    meta |= {name: own[name] for name in ("lines", "veto_lines") if name in own}
     table = in_units(columns, meta)
     if not isinstance(found, Doppler):
         for name in found.colnames:
             if name not in table.colnames and not depends_on_template(name):
                 table[name] = found[name]
     return table
+
+
+def _lines_of(data: FstatData, candidates: Candidates, results: Results, lines: QTable) -> np.ndarray:
+    """The column ``line``; empty for candidates that are no templates."""
+    sound = np.flatnonzero([not problem for problem in candidates.problems])
+    points = jax.tree.map(lambda x: np.asarray(x)[sound] if np.ndim(x) else np.asarray(x), results.points)
+    crossed = np.full(len(candidates.problems), "", dtype=object)
+    crossed[sound] = crossed_lines(data.observation, points, lines)
+    return crossed.astype(str)
 
 
 def _irrelevant(results: Results, name: str) -> np.ndarray | jax.Array | bool:

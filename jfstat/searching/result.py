@@ -12,6 +12,7 @@ from jfstat.candidates.clusters import clustered, explained
 from jfstat.candidates.details import Details, detail_columns
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.leakage import Sampling
+from jfstat.candidates.lineflags import crossed_lines, lines_meta
 from jfstat.candidates.tables import Meta, in_units
 from jfstat.data.fstatdata import FstatData
 from jfstat.metrics.phasemetric import flat_metric
@@ -52,6 +53,8 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
     found = _candidates(data, stack, peaks)
     columns = parameter_values(found) | {"twoF": peaks.twoF.astype(np.float64)}
     columns |= detail_columns(data, found, columns["twoF"], details) | {"template": peaks.template}
+    if details.lines is not None:
+        columns["line"] = crossed_lines(data.observation, found, details.lines)
     fmax = float(_frequencies(data, np.array(data.layout.n_frequencies - 1)))
     meta = {
         "version": __version__,
@@ -89,6 +92,8 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
         "sampling": None if details.cluster is None else Sampling.of(data.observation).plain,
         "metric": flat_metric(data.observation, stack.fkdot.shape[1] - 1, work.reftime, fmax).tolist(),
     }
+    if details.lines is not None:
+        meta |= {"lines": lines_meta(details.lines), "veto_lines": details.veto_lines}
     return finished(columns, meta) if work.share is None else in_units(columns, meta)
 
 

@@ -16,6 +16,7 @@ from jfstat.candidates.linerobust import checked_odds
 from jfstat.candidates.tables import bank_from_table
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
+from jfstat.lines.doppler import LineBands, checked_lines, line_bands, lines_near
 from jfstat.searching.driver.batches import check_mesh, spans_processes, steps
 from jfstat.searching.driver.plan import SearchPlan, search_plan
 from jfstat.searching.driver.work import Share, Work, check_all_fit, stacked_bank
@@ -62,6 +63,8 @@ def search(
     unit: tuple[int, int] | None = None,
     bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None = None,
     backend: str | None = None,
+    lines: QTable | None = None,
+    veto_lines: bool = False,
 ) -> QTable:
     """Search all frequencies of the data with every template of a bank, and keep the loudest candidates.
 
@@ -128,6 +131,12 @@ def search(
     backend : str, optional
         What computes 2F: ``"library"``, which is XLA and runs everywhere, or ``"triton"``, kernels for NVIDIA GPUs. By
         default the fastest one that the data's device can use. Tables of different backends agree to rounding.
+    lines : QTable, optional
+        Known lines, from `read_lines`: a column ``line`` names those that each candidate crosses; see `flag_lines`.
+    veto_lines : bool
+        Whether to leave out, for each template, the frequency bins that `lines` affect: they are not counted and never
+        become candidates, so that lines fill no table. Computed on the device, for each template from its own Doppler
+        shifts, spin-down and orbit; of the backends, the library can.
 
     Returns
     -------
@@ -140,7 +149,7 @@ def search(
         - ``twoF`` from `twoF_band`;
         - as asked for, ``twoF_H1``, ... as from `fstat`, ``log10BSGL``, and ``h0``, ``cosi``, ``psi``, ``phi0`` and
           their errors ``h0_error``, ...;
-        - ``template``, the index into the bank; with `bounds`, ``outside``.
+        - ``template``, the index into the bank; with `bounds`, ``outside``; with `lines`, ``line``.
 
         Meta: version, reftime, detectors, ephemeris, start (GPS s), tspan (s), parameters (those that the search
         varied: the frequency and those that differ among templates), n_templates, n_twoF (the number of values of 2F
@@ -148,7 +157,8 @@ def search(
         (Hz), tsft (s), n_sfts and sqrt_sx (1/sqrt(Hz), harmonic mean over SFTs) of each detector, top, threshold,
         ranking, bsgl_threshold, cluster, bounds, Fstar0, oLGX, false_alarm (the probability that the loudest value in
         noise alone is as loud, an upper bound because values are correlated), twoF_histogram (the number of values in
-        bins of 2F that begin at twoF_edges, the last of which has no upper end), and loudest_per_subband.
+        bins of 2F that begin at twoF_edges, the last of which has no upper end), and loudest_per_subband. With `lines`
+        also lines (detector, fmin, fmax and name of those that any template can cross) and veto_lines.
 
     Raises
     ------
@@ -168,11 +178,14 @@ def search(
     stack = stacked_bank(bank)
     check_all_fit(data, stack)
     check_mesh(mesh)
-    lines = line_cut(data, per_detector, ranking, bsgl_threshold, fstar0, olgx)
-    work = Work(data, stack, Keep(top, threshold, lines), None if unit is None else Share.of(unit))
+    cut = line_cut(data, per_detector, ranking, bsgl_threshold, fstar0, olgx)
+    known = None if lines is None else lines_crossed(data, stack, lines)
+    bands = vetoed_bands(data, stack, known, veto_lines)
+    work = Work(data, stack, Keep(top, threshold, cut, bands), None if unit is None else Share.of(unit))
     batch_size = _checked_batch_size(batch_size)
+    backend = backend_with_veto(backend, bands)
     if backend is not None:
-        backend_for(data, backend, lines)  # refuses what is wrong before the search
+        backend_for(data, backend, cut)  # refuses what is wrong before the search
     details = Details(
         bool(per_detector),
         bool(per_detector if amplitudes is None else amplitudes),
@@ -181,6 +194,8 @@ def search(
         _checked_cluster(cluster),
         checked_bounds(bounds),
         ranking,
+        known,
+        bool(veto_lines),
     )
     details.check(len(data.detectors))
 
@@ -190,7 +205,7 @@ def search(
     stored = None if path is None else Checkpoint(path, own, together)
     resumed = None if stored is None else stored.resumed(stack, batch_size, backend)
     if resumed is None:
-        own_plan = search_plan(data, stack, batch_size, backend=backend, lines=lines)
+        own_plan = search_plan(data, stack, batch_size, backend=backend, lines=cut)
         resumed = NOTHING_FOUND, agreed_plan(work, own_plan, together)
     state, plan = resumed
     while True:
@@ -304,6 +319,49 @@ def line_cut(
         raise ValueError(f"bsgl_threshold must be a finite number or None, not {bsgl_threshold!r}.")
     odds = checked_odds(len(data.detectors), fstar0, olgx)
     return LineCut(float(bsgl_threshold), float(fstar0), odds)
+
+
+def lines_crossed(data: FstatData, stack: Doppler, lines: object) -> QTable:
+    """Those of a user's lines that could affect any template of a stack in the band of the data.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `checked_lines`.
+    """
+    low = float(data.band.fmin)
+    high = low + (data.layout.n_frequencies - 1) / (2 * float(data.tspan))
+    return lines_near(checked_lines(lines), data.observation, stack, low, high)
+
+
+def vetoed_bands(data: FstatData, stack: Doppler, known: QTable | None, veto_lines: bool) -> LineBands | None:
+    """The bands of lines that are vetoed; None if there are none.
+
+    Raises
+    ------
+    ValueError
+        If lines are to be vetoed and none were given.
+    """
+    if not veto_lines:
+        return None
+    if known is None:
+        raise ValueError("veto_lines needs lines: give a table from jfstat.read_lines.")
+    return line_bands(known, data.observation, stack) if len(known) else None
+
+
+def backend_with_veto(backend: str | None, bands: LineBands | None) -> str | None:
+    """The backend that was asked for, or the library if lines are vetoed, which no other can.
+
+    Raises
+    ------
+    ValueError
+        If another one was asked for.
+    """
+    if bands is None:
+        return backend
+    if backend not in (None, "library"):
+        raise ValueError(f"backend {backend!r} cannot veto lines: use the backend 'library', or None.")
+    return "library"
 
 
 def _checked_cluster(cluster: float | None) -> float | None:

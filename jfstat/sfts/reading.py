@@ -66,6 +66,39 @@ def read_sfts(
         the SFTs have different Tsft or, for one detector, different windows, an SFT twice or SFTs that overlap in time;
         if part of the band is missing at some time or, without fmin or fmax, bands differ.
     """
+    files, others, layout = _laid_out(pattern, detectors, start, end, fmin, fmax)
+    data = _read(files, layout, others if check_crc else others[:0], check_crc)
+    return _as_sfts(layout, data)
+
+
+def band_of(
+    pattern: Pattern,
+    detectors: str | Iterable[str] | None = None,
+    start: TimeLike | None = None,
+    end: TimeLike | None = None,
+    fmin: FrequencyLike | None = None,
+    fmax: FrequencyLike | None = None,
+) -> tuple[float, int, int]:
+    """Length of the SFTs in s, and first and last bin that `read_sfts` would return; only headers are read.
+
+    Raises
+    ------
+    FileNotFoundError, OSError, ValueError
+        As `read_sfts`, as far as headers tell.
+    """
+    _, _, layout = _laid_out(pattern, detectors, start, end, fmin, fmax)
+    return float(layout.table["tsft"][0]), layout.first_bin, layout.last_bin
+
+
+def _laid_out(
+    pattern: Pattern,
+    detectors: str | Iterable[str] | None,
+    start: TimeLike | None,
+    end: TimeLike | None,
+    fmin: FrequencyLike | None,
+    fmax: FrequencyLike | None,
+) -> tuple[list[Path], np.ndarray, Layout]:
+    """The files, the headers of the SFTs in them that are not wanted, and where the others' bins go."""
     wanted = _prefixes(detectors)
     since, until = _time_range(start, end)
     low = None if fmin is None else frequency(fmin, "fmin")
@@ -75,9 +108,7 @@ def read_sfts(
     files = find_files(pattern)
     table = np.concatenate([scan_file(path, i) for i, path in enumerate(files)])
     chosen = _choose(table, wanted, since, until)
-    layout = arrange(files, table[chosen], low, high)
-    data = _read(files, layout, table[~chosen] if check_crc else table[:0], check_crc)
-    return _as_sfts(layout, data)
+    return files, table[~chosen], arrange(files, table[chosen], low, high)
 
 
 @dataclass(frozen=True, eq=False)

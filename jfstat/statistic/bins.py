@@ -7,11 +7,16 @@ import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.doppler import doppler_speed
+from jfstat.lines.doppler import LineBands, affected_range
+from jfstat.maths.lengths import largest_divisor
 from jfstat.templates import Doppler
 
+AT_A_TIME = 8
+"""Templates for which vetoed bins are computed together."""
 
-def counts(number: jax.Array, first: jax.Array, last: jax.Array) -> jax.Array:
-    """Whether bins are among those that count, from the first to the last.
+
+def counts(number: jax.Array, first: jax.Array, last: jax.Array, *vetoed: jax.Array) -> jax.Array:
+    """Whether bins are among those that count, from the first to the last but for vetoed ones.
 
     Parameters
     ----------
@@ -19,8 +24,13 @@ def counts(number: jax.Array, first: jax.Array, last: jax.Array) -> jax.Array:
         Indices into ``data.frequencies``, possibly beyond its ends, as from `spectrum.bin_numbers`.
     first, last : int32
         Shapes that broadcast with `number`; none counts where `last` is less than `first`.
+    *vetoed : int32
+        First and last of each range of bins that do not count, one after the other.
     """
-    return (number >= first) & (number <= last)
+    counted = (number >= first) & (number <= last)
+    for begin, end in zip(vetoed[::2], vetoed[1::2], strict=True):
+        counted &= (number < begin) | (number > end)
+    return counted
 
 
 def covered_bins(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]:
@@ -37,10 +47,23 @@ def covered_bins(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]
     return jnp.clip(first, 0, last_bin + 1).astype(jnp.int32), jnp.clip(last, -1, last_bin).astype(jnp.int32)
 
 
+def vetoed_bins(data: FstatData, point: Doppler, bands: LineBands) -> jax.Array:
+    """First and last bin of each range that known lines affect, one after the other, for a template: (2 L,) int32."""
+    low, high = affected_range(data.observation, point, bands)
+    spacing, end = 0.5 / data.observation.tspan, data.layout.n_frequencies
+    first = jnp.ceil((low - data.band.fmin) / spacing)
+    last = jnp.floor((high - data.band.fmin) / spacing)
+    return jnp.stack([jnp.clip(first, 0, end), jnp.clip(last, -1, end)], axis=-1).reshape(-1).astype(jnp.int32)
+
+
 def counted_bins(
-    data: FstatData, points: Doppler, n_valid: jax.Array | int, first_bin: jax.Array | int = 0
+    data: FstatData,
+    points: Doppler,
+    n_valid: jax.Array | int,
+    first_bin: jax.Array | int = 0,
+    bands: LineBands | None = None,
 ) -> jax.Array:
-    """First and last bin that count, for each template of a stack: (2, B) int32.
+    """First and last bin that count, for each template of a stack, and those of vetoed ranges: (2 + 2 L, B) int32.
 
     Parameters
     ----------
@@ -51,7 +74,17 @@ def counted_bins(
         Templates from this one on are padding: none of their bins counts.
     first_bin : int
         Bins before this one do not count.
+    bands : LineBands, optional
+        L bands of known lines: bins that they affect do not count; see `counts`.
     """
     first, last = jax.vmap(covered_bins, (None, 0))(data, points)
     last = jnp.where(jnp.arange(points.alpha.shape[0]) < jnp.asarray(n_valid, jnp.int64), last, -1)
-    return jnp.stack([jnp.maximum(first, first_bin).astype(jnp.int32), last])
+    counted = jnp.stack([jnp.maximum(first, first_bin).astype(jnp.int32), last])
+    if bands is None:
+        return counted
+    # few templates at a time: the frequencies at all times of many would take much memory
+    few = largest_divisor(points.alpha.shape[0], AT_A_TIME)
+    vetoed = jax.lax.map(
+        lambda point: vetoed_bins(data, point, bands), jax.tree.map(jnp.asarray, points), batch_size=few
+    )
+    return jnp.concatenate([counted, vetoed.T])

@@ -15,6 +15,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.subband import subband
 from jfstat.geometry.doppler import doppler_speed
+from jfstat.lines.doppler import LineBands
 from jfstat.reproducible import ONE_THREAD
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
@@ -169,6 +170,7 @@ def _on_one(part: Part, batches: np.ndarray, stop: Callable[[], int]) -> Iterato
                 backend,
                 part.plan.same_source,
                 part.first_new - part.first,
+                part.keep.bands,
             )
             if not part.keep.overflows(np.asarray(found.twoF), keep, part.n_values):
                 return part.state(start, found)
@@ -184,6 +186,8 @@ def _on_mesh(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int
     """A batch on each device at each step. Results are gathered on all devices, so every process has all of them."""
     n, backend = mesh.devices.size, backend_named(part.plan.backend, part.keep.lines)
     split = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+    replicated = NamedSharding(mesh, PartitionSpec())
+    bands = jax.tree.map(lambda x: _global(replicated, np.asarray(x)), part.keep.bands)
 
     def begin(jobs: np.ndarray, keep: int) -> tuple[Loudest, jax.Array]:
         padded = np.concatenate([jobs, np.tile(jobs[-1:] * [1, 0], (n - len(jobs), 1))])
@@ -192,7 +196,7 @@ def _on_mesh(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int
         n_valid = _global(split, padded[:, 1].astype(np.int32))
         asked = _global(split, np.full(n, stop(), np.int32))
         first = np.int32(part.first_new - part.first)
-        return _step(part.data, points, n_valid, asked, first, mesh, keep, backend, part.plan.same_source)
+        return _step(part.data, points, n_valid, asked, first, bands, mesh, keep, backend, part.plan.same_source)
 
     def finish(jobs: np.ndarray, result: tuple[Loudest, jax.Array]) -> Step:
         found, asked = jax.tree.map(np.asarray, result)
@@ -220,6 +224,7 @@ def _step(
     n_valid: jax.Array,
     stop: jax.Array,
     first_bin: jax.Array,
+    bands: LineBands | None,
     mesh: Mesh,
     keep: int,
     backend: Backend,
@@ -232,17 +237,22 @@ def _step(
     axes = mesh.axis_names
 
     def batch(
-        data: FstatData, points: Doppler, n_valid: jax.Array, stop: jax.Array, first_bin: jax.Array
+        data: FstatData,
+        points: Doppler,
+        n_valid: jax.Array,
+        stop: jax.Array,
+        first_bin: jax.Array,
+        bands: LineBands | None,
     ) -> tuple[Loudest, jax.Array]:
-        found = loudest_within(data, points, n_valid[0], keep, backend, same_source, first_bin)
+        found = loudest_within(data, points, n_valid[0], keep, backend, same_source, first_bin, bands)
         return jax.tree.map(lambda x: jax.lax.all_gather(x, axes), found), jax.lax.pmax(stop[0], axes)
 
     one, each = PartitionSpec(), PartitionSpec(axes)
     # gathered values are equal on all devices, which JAX's check of replication does not see
     mapped = jax.shard_map(
-        batch, mesh=mesh, in_specs=(one, each, each, each, one), out_specs=(one, one), check_vma=False
+        batch, mesh=mesh, in_specs=(one, each, each, each, one, one), out_specs=(one, one), check_vma=False
     )
-    return mapped(data, points, n_valid, stop, first_bin)
+    return mapped(data, points, n_valid, stop, first_bin, bands)
 
 
 def _global(sharding: NamedSharding, x: Any) -> jax.Array:

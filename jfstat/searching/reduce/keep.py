@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jfstat.lines.doppler import LineBands
 from jfstat.statistic.linerobust import LineCut
 from jfstat.validation import is_number, is_whole
 
@@ -44,6 +45,8 @@ class Keep:
     threshold : float or None
     lines : LineCut or None
         None of those whose log10BSGL is below its threshold.
+    bands : LineBands or None
+        None of those that these known lines affect.
 
     Raises
     ------
@@ -54,6 +57,7 @@ class Keep:
     top: int | None
     threshold: float | None
     lines: LineCut | None = None
+    bands: LineBands | None = None
 
     def __post_init__(self) -> None:
         top, threshold = self.top, self.threshold

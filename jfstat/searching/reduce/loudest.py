@@ -11,6 +11,7 @@ from functools import partial
 import jax
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.lines.doppler import LineBands
 from jfstat.reproducible import ONE_THREAD
 from jfstat.statistic.backends.backend import Backend, Loudest
 from jfstat.statistic.bins import counted_bins
@@ -26,6 +27,7 @@ def loudest(
     backend: Backend,
     same_source: bool = False,
     first_bin: jax.Array | int = 0,
+    bands: LineBands | None = None,
 ) -> Loudest:
     """The `keep` largest values of 2F of a batch of templates, exactly, and tallies of all values.
 
@@ -45,8 +47,10 @@ def loudest(
         resampled once, and only the spin-down is taken off for each template.
     first_bin : int
         Bins of the band before this one do not count.
+    bands : LineBands, optional
+        Bins that these lines affect do not count; the backend must be the library.
     """
-    return loudest_within(data, points, n_valid, keep, backend, same_source, first_bin)
+    return loudest_within(data, points, n_valid, keep, backend, same_source, first_bin, bands)
 
 
 def loudest_within(
@@ -57,6 +61,7 @@ def loudest_within(
     backend: Backend,
     same_source: bool,
     first_bin: jax.Array | int,
+    bands: LineBands | None = None,
 ) -> Loudest:
     """The same within a larger program, which is to be compiled with `reproducible.ONE_THREAD`."""
-    return backend.reduced(data, points, counted_bins(data, points, n_valid, first_bin), keep, same_source)
+    return backend.reduced(data, points, counted_bins(data, points, n_valid, first_bin, bands), keep, same_source)

@@ -121,8 +121,14 @@ def identity(work: Work) -> Identity:
         "top": work.keep.top,
         "threshold": work.keep.threshold,
         "lines": None if work.keep.lines is None else [*astuple(work.keep.lines)[:2], *work.keep.lines.odds],
+        "vetoed": None if work.keep.bands is None else _digest(*work.keep.bands),
         "unit": work.unit,
     }
+
+
+def _digest(*arrays: Any) -> str:
+    """A short text that differs if any of some arrays does."""
+    return hashlib.sha256(b"".join(np.asarray(x).tobytes() for x in arrays)).hexdigest()[:16]
 
 
 def differences(first: Identity, second: Identity, ignore: tuple[str, ...] = ()) -> str:
@@ -140,9 +146,9 @@ def differences(first: Identity, second: Identity, ignore: tuple[str, ...] = ())
             # the scale of each column is the sum of its absolute values
             if not _close(one, other, SAME_BANK * np.repeat(np.abs(other[2::3]), 3)):
                 found.append("the bank's templates")
-        elif name == "times":
+        elif name in ("times", "vetoed"):
             if one != other:
-                found.append("the times of the SFTs")
+                found.append("the times of the SFTs" if name == "times" else "the vetoed lines")
         elif one != other:
             found.append(f"{name} ({one} there, {other} here)")
     return ", ".join(found)

@@ -15,7 +15,7 @@ from jfstat.searching.session.checkpoint import differences
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-DECIDE = ("cluster", "batch_size", "parts", "Fstar0", "oLGX", "bounds", "ranking", "bsgl_threshold")
+DECIDE = ("cluster", "batch_size", "parts", "Fstar0", "oLGX", "bounds", "ranking", "bsgl_threshold", "lines")
 """Keys of meta that must agree beside the identity: how the work was divided, and options of the table."""
 MAY_DIFFER = ("unit", "platform", "jax")
 """Keys of the identity that may differ, because the machines of a pool may."""
@@ -97,4 +97,4 @@ def _all_in_order(tables: Sequence[AnyTable], n: int) -> list[AnyTable]:
 
 
 def _values(table: AnyTable, name: str) -> np.ndarray:
-    return np.asarray(table[name]) if name == "template" else plain_column(table, name)
+    return np.asarray(table[name]) if name in ("template", "line") else plain_column(table, name)

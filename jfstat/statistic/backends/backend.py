@@ -95,8 +95,9 @@ class Backend(Protocol):
         data : FstatData
         points : Doppler
             A stack of B templates that fit the data.
-        bins : (2, B) int32
-            First and last bin that count for each template, from `bins.counted_bins`.
+        bins : (2 + 2 L, B) int32
+            First and last bin that count for each template, and those of L vetoed ranges, from `bins.counted_bins`.
+            Only the library takes vetoed ranges.
         keep : int
             Number of values to return.
         same_source : bool

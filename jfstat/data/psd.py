@@ -1,0 +1,211 @@
+"""Power spectral densities and spectrograms of SFTs, as lalpulsar_ComputePSD computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from jfstat.data.noise import MEDIAN_BINS, checked_median_bins, running_median_psd
+from jfstat.sfts.container import SFTs
+from jfstat.validation import FrequencyLike, frequency, is_whole
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+    from jfstat.sfts.container import SFTSeries
+
+OPERATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "arithsum": lambda x: np.sum(x, axis=0),
+    "arithmean": lambda x: np.mean(x, axis=0),
+    "arithmedian": lambda x: np.median(x, axis=0),
+    "harmsum": lambda x: 1 / np.sum(1 / x, axis=0),
+    "harmmean": lambda x: len(x) / np.sum(1 / x, axis=0),
+    "powerminus2sum": lambda x: np.sum(x**-2.0, axis=0) ** -0.5,
+    "powerminus2mean": lambda x: np.mean(x**-2.0, axis=0) ** -0.5,
+    "min": lambda x: np.min(x, axis=0),
+    "max": lambda x: np.max(x, axis=0),
+}
+"""How to combine power spectral densities along the first axis: the operations of XLALMathOpOverArray, which
+lalpulsar_ComputePSD takes as ``--PSDmthopSFTs`` and ``--PSDmthopIFOs``."""
+
+
+class Spectrogram(NamedTuple):
+    """Noise floors of one detector over time and frequency.
+
+    Attributes
+    ----------
+    detector : str
+    gps : (n_sfts,) float64 ndarray
+        Starts of the SFTs, GPS s.
+    tsft : float
+        Their length, s.
+    frequencies : (n_bins,) float64 ndarray
+        Hz.
+    psd : (n_sfts, n_bins) float64 ndarray
+        Single-sided power spectral density, 1/Hz.
+    """
+
+    detector: str
+    gps: np.ndarray
+    tsft: float
+    frequencies: np.ndarray
+    psd: np.ndarray
+
+
+def spectrogram(
+    sfts: SFTs,
+    fmin: FrequencyLike | None = None,
+    fmax: FrequencyLike | None = None,
+    *,
+    median_bins: int = MEDIAN_BINS,
+) -> tuple[Spectrogram, ...]:
+    """Noise floor of each SFT at each frequency: the running median of its periodogram.
+
+    Parameters
+    ----------
+    sfts : SFTs
+    fmin, fmax : float or Quantity, optional
+        The bins that cover [fmin, fmax), Hz; by default all of them. The SFTs should extend beyond by half of
+        `median_bins`: closer to their ends the value is that of the nearest full window.
+    median_bins : int
+        Width of the running median.
+
+    Returns
+    -------
+    tuple of Spectrogram
+        One for each detector.
+
+    Raises
+    ------
+    TypeError
+        If `sfts` are no SFTs.
+    ValueError
+        If the SFTs do not cover the band, have fewer bins than the running median, or `median_bins` makes no sense.
+    """
+    kept = _columns(sfts, fmin, fmax, median_bins)
+    return tuple(
+        Spectrogram(
+            series.detector,
+            series.gps + 1e-9 * series.gps_ns,
+            sfts.tsft,
+            sfts.frequencies[kept],
+            _floors(series, sfts.tsft, kept, median_bins),
+        )
+        for series in sfts
+    )
+
+
+def psd(
+    sfts: SFTs,
+    fmin: FrequencyLike | None = None,
+    fmax: FrequencyLike | None = None,
+    *,
+    median_bins: int = MEDIAN_BINS,
+    over_sfts: str = "harmmean",
+    over_detectors: str = "harmsum",
+    bin_size: int = 1,
+    over_bins: str = "arithmedian",
+) -> QTable:
+    """Single-sided power spectral density of each detector's noise, and of all together.
+
+    Parameters
+    ----------
+    sfts, fmin, fmax, median_bins
+        See `spectrogram`.
+    over_sfts : str
+        How to combine a detector's SFTs, one of the names in `OPERATIONS`. The harmonic mean by default, which is what
+        the sensitivity of a search depends on.
+    over_detectors : str
+        How to combine the detectors. By default 1/sum(1/S), the noise of one detector as sensitive as all together.
+    bin_size : int
+        Number of neighbouring bins to combine to one row.
+    over_bins : str
+        How to combine them.
+
+    Returns
+    -------
+    QTable
+        A row for each frequency, with columns ``freq`` (Hz), the lowest of the bins; ``psd`` (1/Hz) and its root
+        ``sqrt_sx`` (1/sqrt(Hz)) of all detectors together; and ``psd_H1``, ``sqrt_sx_H1``, ... of each. Meta: version,
+        detectors, n_sfts, start (GPS s), end, tsft, median_bins, over_sfts, over_detectors, bin_size, over_bins.
+
+    Raises
+    ------
+    TypeError
+        If `sfts` are no SFTs.
+    ValueError
+        As `spectrogram`, or if an operation is unknown or `bin_size` is not from 1 to the number of bins.
+
+    Notes
+    -----
+    These are lalpulsar_ComputePSD's values (``PSDutils.c:XLALComputePSDandNormSFTPower`` and
+    ``XLALWritePSDtoFilePointer``), with its defaults.
+    """
+    from astropy.table import QTable
+    from astropy.units import Quantity
+
+    from jfstat.version import __version__
+
+    operations = {"over_sfts": over_sfts, "over_detectors": over_detectors, "over_bins": over_bins}
+    for name, value in operations.items():
+        if value not in OPERATIONS:
+            raise ValueError(f"{name} must be one of {', '.join(OPERATIONS)}, not {value!r}.")
+    kept = _columns(sfts, fmin, fmax, median_bins)
+    n_bins = kept.stop - kept.start
+    if not is_whole(bin_size) or not 1 <= bin_size <= n_bins:
+        raise ValueError(f"bin_size must be a whole number from 1 to the {n_bins} bins, not {bin_size!r}.")
+    each = {series.detector: OPERATIONS[over_sfts](_floors(series, sfts.tsft, kept, median_bins)) for series in sfts}
+    spectra = {"": OPERATIONS[over_detectors](np.stack(list(each.values())))}
+    spectra |= {f"_{name}": own for name, own in each.items()}
+    rows = n_bins // bin_size
+    columns = {"freq": Quantity(sfts.frequencies[kept][: rows * bin_size : bin_size], "Hz")}
+    for name, own in spectra.items():
+        binned = OPERATIONS[over_bins](own[: rows * bin_size].reshape(rows, bin_size).T)
+        columns[f"psd{name}"] = Quantity(binned, "1 / Hz")
+        columns[f"sqrt_sx{name}"] = Quantity(np.sqrt(binned), "Hz(-1/2)")
+    meta = {
+        "version": __version__,
+        "detectors": list(sfts.detectors),
+        "n_sfts": [len(series) for series in sfts],
+        "start": sfts.start,
+        "end": sfts.end,
+        "tsft": sfts.tsft,
+        "median_bins": int(median_bins),
+        "bin_size": int(bin_size),
+    }
+    return QTable(columns, meta=meta | operations)
+
+
+def _columns(sfts: SFTs, fmin: FrequencyLike | None, fmax: FrequencyLike | None, median_bins: int) -> slice:
+    """Columns of the SFTs that cover [fmin, fmax), after all arguments are checked."""
+    if not isinstance(sfts, SFTs):
+        raise TypeError(f"sfts must be SFTs from read_sfts or simulate_sfts, not {type(sfts).__name__}.")
+    window, f = checked_median_bins(median_bins), sfts.frequencies
+    if sfts.n_bins < window:
+        raise ValueError(
+            f"the running median needs {window} bins and the SFTs hold {sfts.n_bins}: read a wider band or lower "
+            "median_bins."
+        )
+    low = f[0] if fmin is None else frequency(fmin, "fmin")
+    high = f[-1] + 1 / sfts.tsft if fmax is None else frequency(fmax, "fmax")
+    slack = 1e-6  # of a bin, for frequencies that are rounded
+    first = int(np.floor(low * sfts.tsft + slack)) - sfts.first_bin
+    end = int(np.ceil(high * sfts.tsft - slack)) - sfts.first_bin
+    if not 0 <= first < end <= sfts.n_bins:
+        raise ValueError(
+            f"fmin={low:.10g} and fmax={high:.10g} must be in order and within the SFTs' band of {f[0]:.10g} to "
+            f"{f[-1] + 1 / sfts.tsft:.10g} Hz."
+        )
+    return slice(first, end)
+
+
+def _floors(series: SFTSeries, tsft: float, kept: slice, median_bins: int) -> np.ndarray:
+    """Noise floors of one detector's SFTs, (n_sfts, n_bins) float64, 1/Hz."""
+    low = max(0, min(kept.start - median_bins // 2, series.data.shape[1] - median_bins))
+    high = min(series.data.shape[1], max(kept.stop + median_bins // 2, median_bins))
+    floors = np.empty((len(series), kept.stop - kept.start))
+    for row, sft in zip(floors, series.data, strict=True):
+        row[:] = running_median_psd(sft[low:high], tsft, median_bins)[kept.start - low : kept.stop - low]
+    return floors

@@ -1,0 +1,1 @@
+"""Lists of known instrumental lines: which frequencies of a template they affect, and cleaning SFTs."""

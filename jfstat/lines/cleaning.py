@@ -1,0 +1,117 @@
+"""Replaces the bins of known lines in SFTs by noise: `clean`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jfstat.data.noise import median_bias
+from jfstat.lines.doppler import checked_lines, hertz
+from jfstat.sfts.container import SFTs, SFTSeries
+from jfstat.validation import is_whole
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+WINDOW = 100
+"""Bins on each side of a line from which the noise level is taken, as in lalpulsar_SFTclean."""
+
+
+def clean(sfts: SFTs, lines: QTable, *, seed: int = 0, window: int = WINDOW, max_bins: int | None = None) -> SFTs:
+    """Replace the bins of known lines by Gaussian noise of the level of the neighbouring bins.
+
+    As lalpulsar_SFTclean (``SFTClean.c:LALCleanCOMPLEX8SFT``). A line at f with widths l and r affects the bin nearest
+    to f, floor(Tsft l) bins below and floor(Tsft r) bins above it. Real and imaginary parts are drawn with the variance
+    m/(2 b), m being the median power of `window` bins on each side of the line and b the bias of the median. Lines are
+    cleaned in the order of the table, so the noise of a line may be that of a neighbour that was cleaned before.
+
+    SFTclean leaves lines alone whose central bin lies outside the SFTs, and repeats the last bin where an SFT has fewer
+    than `window` bins beside a line. Here all bins of such lines that the SFTs have are replaced, and only the bins
+    that exist are used.
+
+    A signal is lost where a line was. Its 2F is then lower than `predict_twoF` says.
+
+    Parameters
+    ----------
+    sfts : SFTs
+    lines : QTable
+        From `read_lines`. Only those of the SFTs' detectors are used.
+    seed : int
+        Of the noise.
+    window : int
+        Bins on each side of a line from which the noise level is taken.
+    max_bins : int, optional
+        Clean at most this many bins on each side of a line's central bin, as SFTclean's ``--maxBins``, which is 20 by
+        default there: the rest of wider lines stays. None cleans all.
+
+    Returns
+    -------
+    SFTs
+        A copy; the SFTs that were given are not changed.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or a line covers all bins of the SFTs.
+    """
+    if not isinstance(sfts, SFTs):
+        raise TypeError(f"sfts must be SFTs from read_sfts or simulate_sfts, not {type(sfts).__name__}.")
+    table: Any = checked_lines(lines)
+    missing = [name for name in ("freq", "left_width", "right_width") if name not in table.colnames]
+    if missing:
+        raise ValueError(f"lines lacks the column {missing[0]!r}: see jfstat.read_lines.")
+    if not is_whole(window) or window < 1:
+        raise ValueError(f"window must be a whole number of at least 1 bin, not {window!r}.")
+    if max_bins is not None and (not is_whole(max_bins) or max_bins < 0):
+        raise ValueError(f"max_bins must be a whole number of at least 0, or None, not {max_bins!r}.")
+    if not is_whole(seed) or seed < 0:
+        raise ValueError(f"seed must be a whole number of at least 0, not {seed!r}.")
+    series = []
+    for own in sfts:
+        bins = line_bins(table[np.asarray(table["detector"]) == own.detector], sfts, max_bins)
+        rng = np.random.default_rng([int(seed), *own.detector.encode()])
+        series.append(_cleaned(own, bins, int(window), rng))
+    return SFTs(tuple(series), sfts.tsft, sfts.first_bin)
+
+
+def line_bins(lines: QTable, sfts: SFTs, max_bins: int | None = None) -> list[tuple[int, int, int]]:
+    """Column of the central bin of each line, and numbers of bins below and above it that belong to the line.
+
+    Parameters
+    ----------
+    lines : QTable
+        Those of one detector.
+    sfts : SFTs
+    max_bins : int, optional
+        See `clean`.
+    """
+    # as C's lround: halves away from zero
+    centre = np.floor(hertz(lines["freq"]) * sfts.tsft + 0.5).astype(np.int64) - sfts.first_bin
+    # a width of a whole number of bins, give or take a rounding error, is that many bins
+    below, above = (
+        np.floor(hertz(lines[name]) * sfts.tsft * (1 + 1e-12)).astype(np.int64)
+        for name in ("left_width", "right_width")
+    )
+    if max_bins is not None:
+        below, above = np.minimum(below, max_bins), np.minimum(above, max_bins)
+    kept = (centre + above >= 0) & (centre - below < sfts.n_bins)
+    return list(zip(centre[kept].tolist(), below[kept].tolist(), above[kept].tolist(), strict=True))
+
+
+def _cleaned(series: SFTSeries, bins: list[tuple[int, int, int]], window: int, rng: np.random.Generator) -> SFTSeries:
+    """The SFTs of one detector with the bins of lines replaced."""
+    data = series.data.copy()
+    n_sfts, n_bins = data.shape
+    for centre, below, above in bins:
+        first, end = max(centre - below, 0), min(centre + above + 1, n_bins)
+        beside = np.concatenate([np.arange(max(first - window, 0), first), np.arange(end, min(end + window, n_bins))])
+        if len(beside) == 0:
+            raise ValueError(f"lines has one of {series.detector} that covers all bins of the SFTs: leave it out.")
+        around = data[:, beside].astype(np.complex128)
+        median = np.median(around.real**2 + around.imag**2, axis=1)
+        level = np.sqrt(median / (2 * median_bias(len(beside))))
+        noise = rng.standard_normal((n_sfts, end - first, 2)) * level[:, None, None]
+        data[:, first:end] = noise[..., 0] + 1j * noise[..., 1]
+    return replace(series, data=data)

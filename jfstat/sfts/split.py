@@ -1,0 +1,97 @@
+"""Cuts SFT files into files of narrow bands: `split_sfts`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from jfstat.sfts.patterns import Pattern
+from jfstat.sfts.reading import band_of, read_sfts
+from jfstat.sfts.writing import write_sfts
+from jfstat.times import TimeLike
+from jfstat.validation import FrequencyLike, frequency
+
+
+def split_sfts(
+    pattern: Pattern,
+    directory: str | os.PathLike,
+    width: FrequencyLike,
+    overlap: FrequencyLike = 0.0,
+    *,
+    fmin: FrequencyLike | None = None,
+    fmax: FrequencyLike | None = None,
+    detectors: str | Iterable[str] | None = None,
+    start: TimeLike | None = None,
+    end: TimeLike | None = None,
+    comment: str = "split by jfstat",
+    description: str = "",
+) -> list[Path]:
+    """Write the SFTs of some files as files of narrow bands, one for each detector and band.
+
+    One band at a time is in memory. The values of the bins are not changed.
+
+    Parameters
+    ----------
+    pattern : str, path or sequence of these
+        SFT files; see `read_sfts`.
+    directory : str or path
+        Where to write; it is created if it does not exist.
+    width, overlap : float or Quantity
+        Width of a band, and how far it extends into the next one, Hz; both are rounded up to whole bins. The last band
+        is narrower if it has to be.
+    fmin, fmax : float or Quantity, optional
+        Split the bins that cover [fmin, fmax), Hz; by default those of the files.
+    detectors, start, end
+        Which SFTs to take; see `read_sfts`.
+    comment, description : str
+        See `write_sfts`.
+
+    Returns
+    -------
+    list of Path
+        By band and detector. Names follow the convention of LIGO-T040164, as lalpulsar_splitSFTs writes them, with the
+        band as in ``NBF0099Hz900W0000Hz900``: first bin and number of bins, in whole Hz and remaining bins.
+
+    Raises
+    ------
+    FileNotFoundError, OSError
+        If a file cannot be read or written.
+    ValueError
+        If a file is not valid, the files do not cover the band, or `width` is not larger than `overlap`. All bytes of
+        all files are verified before the first file is written.
+    """
+    chosen = {"detectors": detectors, "start": start, "end": end}
+    tsft, first_bin, last_bin = band_of(pattern, fmin=fmin, fmax=fmax, **chosen)
+    bands = list(
+        narrow_bands(first_bin, last_bin, _whole_bins(width, "width", tsft), _whole_bins(overlap, "overlap", tsft))
+    )
+    files = []
+    for i, (first, n_bins) in enumerate(bands):
+        sfts = read_sfts(pattern, fmin=first / tsft, fmax=(first + n_bins) / tsft, check_crc=i == 0, **chosen)
+        files += write_sfts(sfts, directory, comment=comment, description=description)
+    return files
+
+
+def narrow_bands(first_bin: int, last_bin: int, width: int, overlap: int) -> Iterator[tuple[int, int]]:
+    """First bin and number of bins of each band; all counts are of bins.
+
+    As in ``splitSFTs.c``, but a last bin that begins a band of its own is not dropped.
+
+    Raises
+    ------
+    ValueError
+        If `width` is not larger than `overlap`.
+    """
+    if not 0 <= overlap < width:
+        raise ValueError(f"width of {width} bins must be larger than overlap of {overlap}: widen it.")
+    for first in range(first_bin, last_bin + 1, width - overlap):
+        yield first, min(width, last_bin + 1 - first)
+
+
+def _whole_bins(x: FrequencyLike, name: str, tsft: float) -> int:
+    """A width in Hz as a number of bins, rounded up."""
+    value = frequency(x, name)
+    if value < 0:
+        raise ValueError(f"{name} must not be negative, not {value}: give it in Hz.")
+    return -int(-value * tsft * (1 - 1e-12) // 1)
