@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jfstat.data.prepare import prepare
     from jfstat.followup.posterior import log_posterior
     from jfstat.followup.refine import refine
+    from jfstat.geometry.detector import Detector
     from jfstat.metrics.coordinates import Coordinates, whiten
     from jfstat.metrics.metric import metric
     from jfstat.metrics.mismatch import mismatch
@@ -47,6 +48,7 @@ __all__ = [
     "Doppler",
     "Fstat",
     "FstatData",
+    "Detector",
     "GPSTime",
     "NarrowData",
     "Observation",
@@ -90,6 +92,7 @@ _HOMES = {
     "FstatData": "jfstat.data.fstatdata",
     "GPSTime": "jfstat.times",
     "NarrowData": "jfstat.data.narrowdata",
+    "Detector": "jfstat.geometry.detector",
     "Observation": "jfstat.data.observation",
     "Orbit": "jfstat.templates",
     "SFTs": "jfstat.sfts",

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.geometry.detectors import Detector
+from jfstat.geometry.detector import Detector
 from jfstat.geometry.einstein import einstein_delay
 from jfstat.geometry.ephemeris import Ephemeris
 from jfstat.geometry.rotation import detector_offset, leap_seconds, sidereal_time

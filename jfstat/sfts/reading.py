@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from jfstat.geometry.detector import Detector
+from jfstat.geometry.detectors import DETECTORS, DetectorLike, get_detectors
 from jfstat.sfts.blocks import read_batches
 from jfstat.sfts.container import SFTs, SFTSeries
-from jfstat.sfts.headers import DETECTORS, scan_file, start_ns
+from jfstat.sfts.headers import scan_file, start_ns
 from jfstat.sfts.layout import Layout, arrange
 from jfstat.sfts.patterns import Pattern, find_files
 from jfstat.sfts.windows import window_name
@@ -20,7 +22,7 @@ from jfstat.validation import FrequencyLike, frequency, gps_seconds
 
 def read_sfts(
     pattern: Pattern,
-    detectors: str | Iterable[str] | None = None,
+    detectors: DetectorLike | Iterable[DetectorLike] | None = None,
     start: TimeLike | None = None,
     end: TimeLike | None = None,
     fmin: FrequencyLike | None = None,
@@ -38,8 +40,9 @@ def read_sfts(
     pattern : str, path or sequence of these
         A file; a directory, for the ``*.sft`` in it; a glob; several of these joined by ``;``; or ``list:<file>``, a
         file with one path per line.
-    detectors : str or iterable of str, optional
-        Prefixes, such as ``"H1"``, of the detectors to keep; by default all.
+    detectors : str, Detector or iterable of these, optional
+        Prefixes, such as ``"H1"``, of the detectors to keep; by default all. SFTs with the prefix of a Detector are
+        taken as that detector's, also where jfstat knows another one by this prefix: files hold nothing but the prefix.
     start, end : float or astropy.time.Time, optional
         Keep the SFTs that start in [start, end), GPS s, as ``SFTcatalog.c:XLALSFTdataFind`` does.
     fmin, fmax : float or astropy.units.Quantity, optional
@@ -65,29 +68,24 @@ def read_sfts(
         the SFTs have different Tsft or, for one detector, different windows, an SFT twice or SFTs that overlap in time;
         if part of the band is missing at some time or, without fmin or fmax, bands differ.
     """
-    wanted = _prefixes(detectors)
+    sites = _sites(detectors)
+    own = [name for name, site in sites.items() if DETECTORS.get(name) != site]
     since, until = _time_range(start, end)
     low = None if fmin is None else frequency(fmin, "fmin")
     high = None if fmax is None else frequency(fmax, "fmax")
     if (low is not None and low < 0) or (high is not None and high <= (low or 0.0)):
         raise ValueError(f"the band must have 0 <= fmin < fmax, not fmin={low} and fmax={high} Hz: correct it.")
     files = find_files(pattern)
-    table = np.concatenate([scan_file(path, i) for i, path in enumerate(files)])
-    chosen = _choose(table, wanted, since, until)
+    table = np.concatenate([scan_file(path, i, own) for i, path in enumerate(files)])
+    chosen = _choose(table, list(sites) or None, since, until)
     layout = arrange(files, table[chosen], low, high)
     data = _read(files, layout, table[~chosen] if check_crc else table[:0], check_crc)
-    return _as_sfts(layout, data)
+    return _as_sfts(layout, data, sites)
 
 
-def _prefixes(detectors: str | Iterable[str] | None) -> list[str] | None:
-    if detectors is None:
-        return None
-    wanted = [detectors] if isinstance(detectors, str) or not isinstance(detectors, Iterable) else list(detectors)
-    if not wanted or any(name not in DETECTORS for name in wanted):
-        raise ValueError(
-            f"detectors must be some of {', '.join(DETECTORS)}, not {detectors!r}: use two-character prefixes."
-        )
-    return wanted
+def _sites(detectors: DetectorLike | Iterable[DetectorLike] | None) -> dict[str, Detector]:
+    """The detectors to keep by their prefixes; none means all."""
+    return {} if detectors is None else {site.prefix: site for site in get_detectors(detectors)}
 
 
 def _time_range(start: TimeLike | None, end: TimeLike | None) -> tuple[int | None, int | None]:
@@ -148,12 +146,13 @@ def _read(files: list[Path], layout: Layout, others: np.ndarray, check_crc: bool
     return data
 
 
-def _as_sfts(layout: Layout, data: np.ndarray) -> SFTs:
+def _as_sfts(layout: Layout, data: np.ndarray, sites: Mapping[str, Detector]) -> SFTs:
     rows = layout.table[layout.heads]
     names, starts = np.unique(rows["detector"], return_index=True)
     series = []
     for name, start, stop in zip(names, starts, [*starts[1:], len(rows)], strict=True):
         part = rows[start:stop]
         window = window_name(int(part["window"][0]))
-        series.append(SFTSeries(name.decode(), part["gps"].copy(), part["gps_ns"].copy(), data[start:stop], window))
+        site = sites.get(name.decode()) or DETECTORS[name.decode()]
+        series.append(SFTSeries.of(site, part["gps"].copy(), part["gps_ns"].copy(), data[start:stop], window))
     return SFTs(tuple(series), float(rows["tsft"][0]), layout.first_bin)

@@ -91,6 +91,10 @@ class Checkpoint(NamedTuple):
         return None
 
 
+WORDS = {"times": "the times of the SFTs", "sites": "the sites of the detectors"}
+"""What differs, where numbers would say nothing."""
+
+
 def identity(work: Work) -> Identity:
     """What distinguishes a search from others, for `differences`."""
     from jfstat.version import __version__
@@ -107,6 +111,7 @@ def identity(work: Work) -> Identity:
         "jax": jax.__version__,
         "platform": device_of(data).platform,
         "detectors": list(data.detectors),
+        "sites": hashlib.sha256(np.round(data.observation.response, 9).tobytes()).hexdigest()[:16],
         "start": int(data.observation.epoch),
         "tspan": float(data.tspan),
         "fmin": float(data.band.fmin),
@@ -139,9 +144,9 @@ def differences(first: Identity, second: Identity, ignore: tuple[str, ...] = ())
             # the scale of each column is the sum of its absolute values
             if not _close(one, other, SAME_BANK * np.repeat(np.abs(other[2::3]), 3)):
                 found.append("the bank's templates")
-        elif name == "times":
+        elif name in WORDS:
             if one != other:
-                found.append("the times of the SFTs")
+                found.append(WORDS[name])
         elif one != other:
             found.append(f"{name} ({one} there, {other} here)")
     return ", ".join(found)
