@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jfstat.followup.posterior import log_posterior
     from jfstat.followup.refine import refine
     from jfstat.geometry.detector import Detector
+    from jfstat.geometry.ephemeris import Ephemeris
     from jfstat.metrics.coordinates import Coordinates, whiten
     from jfstat.metrics.metric import metric
     from jfstat.metrics.mismatch import mismatch
@@ -46,9 +47,10 @@ __all__ = [
     "AmplitudeEstimate",
     "Coordinates",
     "Doppler",
-    "Fstat",
-    "FstatData",
     "Detector",
+    "Fstat",
+    "Ephemeris",
+    "FstatData",
     "GPSTime",
     "NarrowData",
     "Observation",
@@ -89,10 +91,11 @@ _HOMES = {
     "Coordinates": "jfstat.metrics.coordinates",
     "Doppler": "jfstat.templates",
     "Fstat": "jfstat.statistic.fstat",
+    "Detector": "jfstat.geometry.detector",
     "FstatData": "jfstat.data.fstatdata",
+    "Ephemeris": "jfstat.geometry.ephemeris",
     "GPSTime": "jfstat.times",
     "NarrowData": "jfstat.data.narrowdata",
-    "Detector": "jfstat.geometry.detector",
     "Observation": "jfstat.data.observation",
     "Orbit": "jfstat.templates",
     "SFTs": "jfstat.sfts",

@@ -178,7 +178,7 @@ def observation(
         None gives equal weights, and `predict_twoF` refuses the observation.
     reftime : float, str, Time or GPSTime, optional
         Reference time of templates without one, GPS s; None means the start of the data.
-    ephemeris : str or two paths
+    ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
     fmin, fmax : float or Quantity, optional
         With SFTs: the band in which the noise is estimated, Hz; None means that of the SFTs.

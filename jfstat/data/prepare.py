@@ -71,7 +71,7 @@ def prepare(
         estimates it from each SFT by a running median of 101 bins, and weights the SFT by its mean over the band and
         its Doppler shifts. 2F of a template therefore changes by some per cent, as in LALSuite, with the band that is
         prepared; with a given floor it does not. ``data.observation.sqrt_sx`` holds the floors.
-    ephemeris : str or two paths
+    ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
     guard : float or Quantity
         Width of the SFTs to use beyond the band and its Doppler shifts, on each side, Hz; less if the SFTs have less. A

@@ -71,7 +71,7 @@ def simulate_sfts(
         ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``; windowed data are normalised by the window's rms.
     seed : int
         Seed of the noise, a whole number or several; the noise of a detector does not depend on the others.
-    ephemeris : str or two paths
+    ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
 
     Returns
@@ -119,7 +119,7 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
         Simulated or read from files. Windows are respected; an unknown one is taken as rectangular.
     signals : sequence of (Doppler, Amplitude)
         Isolated sources or binaries. A Doppler without reference time refers to the start of the data.
-    ephemeris : str or two paths
+    ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
 
     Returns
