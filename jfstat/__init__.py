@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jfstat.metrics.coordinates import Coordinates, whiten
     from jfstat.metrics.metric import metric
     from jfstat.metrics.mismatch import mismatch
+    from jfstat.phasemodel import PhaseModel
     from jfstat.searching.search import search
     from jfstat.searching.session.stop import SearchStopped
     from jfstat.searching.session.units import merge
@@ -46,15 +47,16 @@ __all__ = [
     "Amplitude",
     "AmplitudeEstimate",
     "Coordinates",
-    "Doppler",
     "Detector",
-    "Fstat",
+    "Doppler",
     "Ephemeris",
+    "Fstat",
     "FstatData",
     "GPSTime",
     "NarrowData",
     "Observation",
     "Orbit",
+    "PhaseModel",
     "SFTs",
     "SearchStopped",
     "covers",
@@ -89,15 +91,16 @@ _HOMES = {
     "Amplitude": "jfstat.templates",
     "AmplitudeEstimate": "jfstat.statistic.fstat",
     "Coordinates": "jfstat.metrics.coordinates",
-    "Doppler": "jfstat.templates",
-    "Fstat": "jfstat.statistic.fstat",
     "Detector": "jfstat.geometry.detector",
-    "FstatData": "jfstat.data.fstatdata",
+    "Doppler": "jfstat.templates",
     "Ephemeris": "jfstat.geometry.ephemeris",
+    "Fstat": "jfstat.statistic.fstat",
+    "FstatData": "jfstat.data.fstatdata",
     "GPSTime": "jfstat.times",
     "NarrowData": "jfstat.data.narrowdata",
     "Observation": "jfstat.data.observation",
     "Orbit": "jfstat.templates",
+    "PhaseModel": "jfstat.phasemodel",
     "SFTs": "jfstat.sfts",
     "SearchStopped": "jfstat.searching.session.stop",
     "covers": "jfstat.data.narrowdata",

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.constants import speed_of_light
 
 from jfstat.parameters import AMPLITUDE_FIELDS, LIMITS, ORBIT_FIELDS, speed_bound, spin_name, unit
+from jfstat.phasemodel import PhaseModel
 from jfstat.times import GPSTime, TimeLike, gps_time
 from jfstat.validation import AngleLike, DurationLike, FrequencyLike, NumberLike, as_float64, precise
 
@@ -131,13 +132,15 @@ class Doppler:
         For a source in a binary.
     sky : SkyCoord, optional
         Instead of `alpha` and `delta`.
+    model : PhaseModel, optional
+        A phase of the user's own, added to that of `fkdot`.
 
     Every field may carry leading batch axes, for vmap; they are broadcast against each other.
 
     Raises
     ------
     TypeError
-        If `orbit` is no Orbit.
+        If `orbit` is no Orbit or `model` no PhaseModel.
     ValueError
         If an argument is not numeric, has the wrong shape or is outside its range.
     """
@@ -147,6 +150,7 @@ class Doppler:
     fkdot: jax.Array
     reftime: GPSTime | None
     orbit: Orbit | None
+    model: PhaseModel | None
 
     def __init__(
         self,
@@ -157,6 +161,7 @@ class Doppler:
         orbit: Orbit | None = None,
         *,
         sky: SkyCoord | None = None,
+        model: PhaseModel | None = None,
     ):
         position: Any = alpha if hasattr(alpha, "icrs") else sky
         if position is not None:
@@ -169,6 +174,8 @@ class Doppler:
         fkdot = _spins(fkdot)
         if orbit is not None and not isinstance(orbit, Orbit):
             raise TypeError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}.")
+        if model is not None and not isinstance(model, PhaseModel):
+            raise TypeError(f"model must be a jfstat.PhaseModel or None, not {model!r}.")
         columns = [fkdot[..., k] for k in range(fkdot.shape[-1])]
         orbits = [] if orbit is None else [getattr(orbit, name) for name in ORBIT_FIELDS]
         alpha, delta = as_float64(alpha, "alpha", "rad"), as_float64(delta, "delta", "rad")
@@ -184,6 +191,7 @@ class Doppler:
             fkdot=fkdot if values[0].shape == fkdot.shape[:-1] else jnp.stack(values[2 : 2 + len(columns)], axis=-1),
             reftime=None if reftime is None else GPSTime(*values[2 + len(columns) : 4 + len(columns)]),
             orbit=orbit,
+            model=None if model is None else model.for_stack(values[0].shape),
         )
         _require_possible(self.delta, "delta")
         _require(self.alpha, "alpha", np.isfinite, "finite", "give it in rad")

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jfstat.parameters import ORBIT_FIELDS, ORBIT_REQUIRED, SKY, spin_names, spin_order, unit
+from jfstat.phasemodel import PhaseModel
 from jfstat.templates import Doppler, Orbit
 from jfstat.times import TimeLike
 
@@ -65,8 +66,12 @@ def parameter_columns(table: AnyTable, what: str = "table", required: Sequence[s
     return {name: plain_column(table, name) if name in table.colnames else np.zeros(len(table)) for name in names}
 
 
-def points_from(columns: Mapping[str, np.ndarray], reftime: TimeLike | None) -> Doppler:
+def points_from(
+    columns: Mapping[str, np.ndarray], reftime: TimeLike | None, model: PhaseModel | None = None
+) -> Doppler:
     """A stack of templates, NumPy leaves, from columns as those of `parameter_columns`.
+
+    With a phase model, of one template, they have its columns too.
 
     Raises
     ------
@@ -75,7 +80,9 @@ def points_from(columns: Mapping[str, np.ndarray], reftime: TimeLike | None) -> 
     """
     fkdot = np.stack([columns[name] for name in spin_names(tuple(columns))], axis=-1)
     orbit = Orbit(*(columns[name] for name in ORBIT_FIELDS)) if "asini" in columns else None
-    return jax.tree.map(np.asarray, Doppler(columns["alpha"], columns["delta"], fkdot, reftime, orbit))
+    if model is not None:
+        model = model.repeated(len(columns["alpha"])).replaced({name: columns[name] for name in model.places(0)}, 1)
+    return jax.tree.map(np.asarray, Doppler(columns["alpha"], columns["delta"], fkdot, reftime, orbit, model=model))
 
 
 def bank_from_table(table: AnyTable) -> Doppler:

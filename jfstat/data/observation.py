@@ -99,7 +99,7 @@ class Observation:
     def drift(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
         """Lowest and highest drift of a template's frequency during the data, Hz; see `drift_during`."""
         middle, half = self.middle - self.reference(point), 0.5 * self.tspan
-        return drift_during(point.fkdot, middle - half, middle + half)
+        return drift_during(point.fkdot, middle - half, middle + half, point.model)
 
     @property
     def sqrt_sx(self) -> np.ndarray:

@@ -56,6 +56,8 @@ class Search:
         The tightest and widest orbits of the templates.
     fdots : sequence of (low, high) or None
         Ranges of the templates' f1dot, f2dot, ..., Hz/s^k.
+    max_block : float
+        Longest time that one cubic may follow, s.
     """
 
     fmin: float
@@ -63,6 +65,7 @@ class Search:
     guard: float
     orbit: Orbit | None
     fdots: Sequence[tuple[float, float]] | None
+    max_block: float = BLOCK_SECONDS
 
     def pass_band(self, first: float, last: float) -> tuple[float, float]:
         """Lowest and highest frequency at the detectors, Hz, from `first` to `last`, s since the reference time."""
@@ -230,7 +233,7 @@ def _blocks(search: Search, passed: LowPass) -> tuple[Blocks, float]:
     # if none is given, the most extreme orbit that the pass band can hold
     rate = 2 * np.pi / SHORTEST_PERIOD * np.sqrt((1 + LARGEST_ECC) / (1 - LARGEST_ECC))
     widest = orbit or Orbit(passed.half_pass / (fmax * rate), SHORTEST_PERIOD, 0.0, LARGEST_ECC)
-    seconds = min(BLOCK_SECONDS, float(cubic_length(Orbit(**EARTH, tp=0.0), fmax, BLOCK_CYCLES)))
+    seconds = min(BLOCK_SECONDS, search.max_block, float(cubic_length(Orbit(**EARTH, tp=0.0), fmax, BLOCK_CYCLES)))
     seconds_orbit = min(seconds, float(jnp.min(cubic_length(widest, fmax, BLOCK_CYCLES))))
     block = block_length(passed.n_fft, seconds / dtau)
     block_orbit = largest_divisor(block, seconds_orbit / dtau)

@@ -24,12 +24,14 @@ from jfstat.sfts.container import SFTs
 from jfstat.templates import Orbit
 from jfstat.times import GPSTime, TimeLike
 from jfstat.validation import (
+    DurationLike,
     FrequencyLike,
     NoiseLike,
     NumberLike,
     frequency,
     given_sqrt_sx,
     in_unit,
+    positive_seconds,
     require_x64,
 )
 
@@ -52,6 +54,7 @@ def prepare(
     orbit: Orbit | None = None,
     fdots: Sequence[tuple[NumberLike, NumberLike]] | None = None,
     filters: bool = True,
+    max_block: DurationLike | None = None,
 ) -> FstatData:
     """Prepare SFTs for computing 2F over a band: done once, for any number of templates.
 
@@ -94,6 +97,9 @@ def prepare(
     filters : bool
         Whether to make the interpolation filters, which take most of the memory. `resample` and `twoF_band` need them;
         `twoF`, `narrow` and `refine` do not.
+    max_block : float or Quantity, optional
+        Longest time over which a template's phase is followed by one cubic, s: for templates with a `PhaseModel` that
+        changes fast. By default at most 1800 s, as the Earth's rotation allows.
 
     Returns
     -------
@@ -116,6 +122,8 @@ def prepare(
     if not isinstance(sfts, SFTs):
         raise TypeError(f"sfts must be SFTs from read_sfts or simulate_sfts, not {type(sfts).__name__}.")
     search = _search(fmin, fmax, guard, orbit, fdots)
+    if max_block is not None:
+        search = replace(search, max_block=positive_seconds(max_block, "max_block"))
     reference = reference_time(reftime, sfts.start)
     floors = given_sqrt_sx(sfts.detectors, sqrt_sx)
     parts = [sfts] if segments is None else segments_of(sfts, segments)

@@ -13,6 +13,7 @@ from jfstat.geometry.orbit import orbit_delay, orbit_delay_at_arrival
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.vectors import unit_vector
 from jfstat.parameters import with_fields
+from jfstat.phasemodel import PhaseModel
 from jfstat.templates import Doppler, Orbit
 
 
@@ -73,6 +74,8 @@ class Source:
         Phase from the reference time to `middle`, modulo 1 cycle.
     orbit : Orbit or None
         Its ``tp`` counts from the epoch, s.
+    model : OwnPhase or None
+        The user's own part of the phase.
     """
 
     alpha: jax.Array
@@ -83,6 +86,7 @@ class Source:
     middle: jax.Array
     cycles_at_middle: jax.Array
     orbit: Orbit | None
+    model: OwnPhase | None
 
     def delay(self, trajectory: Trajectory, t: jax.Array) -> jax.Array:
         """Time at the source (emission) minus time at the detector, s, at detector times `t` since the epoch."""
@@ -113,8 +117,12 @@ class Source:
         return harmonic_sum(a, sidereal), harmonic_sum(b, sidereal)
 
     def spin_down_cycles(self, tau: jax.Array) -> jax.Array:
-        """Phase that the evolution of the frequency adds, cycles, at source times since the epoch; zero at `middle`."""
-        return _spin_phase(self.evolution, tau - self.middle)
+        """Phase that the evolution of the frequency adds, cycles, at source times since the epoch; zero at `middle`.
+
+        With the user's own part, if there is one.
+        """
+        cycles = _spin_phase(self.evolution, tau - self.middle)
+        return cycles if self.model is None else cycles + self.model.cycles(tau)
 
     def heterodyned_cycles(self, trajectory: Trajectory, t: jax.Array, heterodyne: jax.Array) -> jax.Array:
         """Phase of the template minus that of a heterodyne, cycles, at detector times `t` since the epoch.
@@ -125,6 +133,29 @@ class Source:
         delay = self.delay(trajectory, t)
         cycles = self.frequency * delay + (self.frequency - heterodyne) * (t - self.middle)
         return cycles + self.spin_down_cycles(t + delay) - jnp.mod(heterodyne * self.middle, 1.0)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class OwnPhase:
+    """A template's `PhaseModel` on the observation's clock.
+
+    Attributes
+    ----------
+    model : PhaseModel
+    reference : () float64
+        Reference time of the template, s since the epoch.
+    at_middle : () float64
+        The model's phase at the data's mid-time, cycles.
+    """
+
+    model: PhaseModel
+    reference: jax.Array
+    at_middle: jax.Array
+
+    def cycles(self, tau: jax.Array) -> jax.Array:
+        """The model's phase in cycles at source times since the epoch; zero at the data's mid-time."""
+        return self.model.cycles(tau - self.reference) - self.at_middle
 
 
 def source(point: Doppler, epoch: jax.Array, reference: jax.Array, middle: jax.Array) -> Source:
@@ -141,7 +172,11 @@ def source(point: Doppler, epoch: jax.Array, reference: jax.Array, middle: jax.A
     middle : () float64
         Mid-time of the data, s since the epoch.
     """
-    since, orbit = middle - reference, point.orbit
+    since, orbit, own = middle - reference, point.orbit, None
+    at_middle = _spin_phase(point.fkdot, since)
+    if point.model is not None:
+        own = OwnPhase(point.model, reference, point.model.cycles(since))
+        at_middle = jnp.mod(at_middle, 1.0) + own.at_middle
     return Source(
         alpha=point.alpha,
         delta=point.delta,
@@ -149,6 +184,7 @@ def source(point: Doppler, epoch: jax.Array, reference: jax.Array, middle: jax.A
         frequency=point.fkdot[0],
         evolution=_evolution_at(point.fkdot, since),
         middle=middle,
-        cycles_at_middle=jnp.mod(_spin_phase(point.fkdot, since), 1.0),
+        cycles_at_middle=jnp.mod(at_middle, 1.0),
         orbit=None if orbit is None else with_fields(orbit, tp=orbit.tp - jnp.asarray(epoch).astype(jnp.float64)),
+        model=own,
     )

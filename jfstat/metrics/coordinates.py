@@ -19,6 +19,7 @@ from jfstat.parameters import (
     SKY,
     check_parameters,
     in_usual_order,
+    is_of_model,
     replaced,
     spin_order,
     usual_parameters,
@@ -181,6 +182,8 @@ def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], b
             extra = RELATIVE_CURVATURE / point.orbit.period**2
         elif name in ("ecc", "argp"):
             extra = RELATIVE_CURVATURE
+        elif is_of_model(name):  # one that the data cannot tell
+            extra = jnp.where(g[i, i] > 0, 0.0, 1.0)
         g = g.at[i, i].add(extra)
     scale = 1.0 / jnp.sqrt(jnp.diagonal(g))
     size, axes = jnp.linalg.eigh(g * scale[:, None] * scale)

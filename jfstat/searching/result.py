@@ -16,7 +16,7 @@ from jfstat.candidates.tables import Meta, in_units
 from jfstat.data.fstatdata import FstatData
 from jfstat.metrics.phasemetric import flat_metric
 from jfstat.parameters import columns as parameter_values
-from jfstat.parameters import varied_parameters
+from jfstat.parameters import varied_parameters, with_fields
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Identity, Work
 from jfstat.searching.reduce.keep import Peaks
@@ -131,8 +131,7 @@ def _candidates(data: FstatData, stack: Doppler, peaks: Peaks) -> Doppler:
     """The templates of the peaks, with their frequencies; NumPy leaves (k, ...)."""
     found = jax.tree.map(lambda x: x[peaks.template], stack)
     fkdot = np.concatenate([_frequencies(data, peaks.frequency)[:, None], found.fkdot[:, 1:]], axis=1)
-    found = Doppler(found.alpha, found.delta, fkdot, found.reftime, found.orbit)
-    return jax.tree.map(np.asarray, found)
+    return jax.tree.map(np.asarray, with_fields(found, fkdot=fkdot))
 
 
 def _frequencies(data: FstatData, index: np.ndarray) -> np.ndarray:

@@ -12,10 +12,11 @@ import numpy as np
 
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.detectors import DetectorLike, get_detectors
-from jfstat.geometry.doppler import drift_during
+from jfstat.geometry.doppler import MODEL_TIMES, drift_during
 from jfstat.geometry.ephemeris import EphemerisLike, load_ephemeris
 from jfstat.geometry.source import Source, source
 from jfstat.geometry.trajectory import SEGMENT, detector_trajectory
+from jfstat.phasemodel import PhaseModel
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.timestamps import TimestampsLike, start_times
 from jfstat.sfts.windows import window_samples
@@ -149,7 +150,11 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
             raise ValueError("signals must hold single sources: write stacks as a list of pairs.")
         since = float(_source(doppler, sfts).middle) - float(_reference(doppler, sfts.start))
         half = 0.5 * (sfts.end - sfts.start)
-        low, high = (float(doppler.fkdot[0] + x) for x in drift_during(doppler.fkdot, since - half, since + half))
+        low, high = (
+            float(doppler.fkdot[0] + x) for x in drift_during(doppler.fkdot, since - half, since + half, doppler.model)
+        )
+        if doppler.model is not None:
+            _check_model(doppler.model, since - half, since + half)
         if low < f[0] or high > f[-1]:
             raise ValueError(
                 f"a signal at {low} to {high} Hz during the data lies outside the SFTs' band of "
@@ -167,6 +172,13 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
             data += signal_bins(trajectory, jnp.asarray(s.site.response), _source(doppler, sfts), amplitude, own)
         series.append(replace(s, data=data.astype(np.complex64)))
     return SFTs(tuple(series), sfts.tsft, sfts.first_bin)
+
+
+def _check_model(model: PhaseModel, first: float, last: float) -> None:
+    """Raise a ValueError unless a model is a phase, and finite between two times, s since the reference time."""
+    model.check()
+    if not np.isfinite(np.asarray(model.cycles(jnp.linspace(first, last, MODEL_TIMES)))).all():
+        raise ValueError("the phase model of a signal is not finite during the data: make it so at all times.")
 
 
 def _reference(doppler: Doppler, epoch: int) -> jax.Array:

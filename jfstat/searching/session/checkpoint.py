@@ -122,6 +122,7 @@ def identity(work: Work) -> Identity:
         "data": [float(f"{x:.8g}") for x in numbers],
         "n_templates": len(stack.alpha),
         "bank": _sums(stack),
+        "model": None if stack.model is None else getattr(stack.model.function, "__qualname__", "unnamed"),
         "top": work.keep.top,
         "threshold": work.keep.threshold,
         "lines": None if work.keep.lines is None else [*astuple(work.keep.lines)[:2], *work.keep.lines.odds],
@@ -249,7 +250,7 @@ def checkpoint_path(path: str | os.PathLike) -> Path:
 def _sums(stack: Doppler) -> list[float]:
     """For each column of a bank its sum, its sum weighted by the row, and the sum of its absolute values."""
     numbers = []
-    for leaf in jax.tree.leaves((stack.alpha, stack.delta, stack.fkdot[:, 1:], stack.orbit)):
+    for leaf in jax.tree.leaves((stack.alpha, stack.delta, stack.fkdot[:, 1:], stack.orbit, stack.model)):
         columns = np.asarray(leaf, np.float64).reshape(len(stack.alpha), -1)
         place = np.linspace(0.5, 1.5, len(columns))
         for column in columns.T:
