@@ -26,6 +26,7 @@ ORDER = (
     "validation",
     "times",
     "parameters",
+    "phasemodel",
     "templates",
     "geometry",
     "transforms",

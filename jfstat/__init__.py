@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from jfstat.followup.fstattable import fstat_table
     from jfstat.followup.posterior import log_posterior
     from jfstat.followup.refine import refine
+    from jfstat.geometry.detector import Detector
+    from jfstat.geometry.ephemeris import Ephemeris
     from jfstat.lines.cleaning import clean
     from jfstat.lines.reading import read_lines
     from jfstat.metrics.coordinates import Coordinates, whiten
     from jfstat.metrics.metric import metric
     from jfstat.metrics.mismatch import mismatch
+    from jfstat.phasemodel import PhaseModel
     from jfstat.pulsars.pulsar import Pulsar
     from jfstat.pulsars.reading import read_par, read_pulsars
     from jfstat.searching.pulsarbands import search_pulsar_bands
@@ -57,13 +60,16 @@ __all__ = [
     "Amplitude",
     "AmplitudeEstimate",
     "Coordinates",
+    "Detector",
     "Doppler",
+    "Ephemeris",
     "Fstat",
     "FstatData",
     "GPSTime",
     "NarrowData",
     "Observation",
     "Orbit",
+    "PhaseModel",
     "Pulsar",
     "SFTs",
     "SearchStopped",
@@ -113,13 +119,16 @@ _HOMES = {
     "Amplitude": "jfstat.templates",
     "AmplitudeEstimate": "jfstat.statistic.fstat",
     "Coordinates": "jfstat.metrics.coordinates",
+    "Detector": "jfstat.geometry.detector",
     "Doppler": "jfstat.templates",
+    "Ephemeris": "jfstat.geometry.ephemeris",
     "Fstat": "jfstat.statistic.fstat",
     "FstatData": "jfstat.data.fstatdata",
     "GPSTime": "jfstat.times",
     "NarrowData": "jfstat.data.narrowdata",
     "Observation": "jfstat.data.observation",
     "Orbit": "jfstat.templates",
+    "PhaseModel": "jfstat.phasemodel",
     "Pulsar": "jfstat.pulsars.pulsar",
     "SFTs": "jfstat.sfts",
     "SearchStopped": "jfstat.searching.session.stop",

@@ -28,6 +28,8 @@ AMPLITUDE_FIELDS = ("h0", "cosi", "psi", "phi0")
 """Fields of an Amplitude apart from its errors, all scalars of a signal."""
 AMPLITUDE_COLUMNS = (*AMPLITUDE_FIELDS, *(f"{name}_error" for name in AMPLITUDE_FIELDS))
 """Columns of a table for an estimated amplitude: the parameters and their errors."""
+MODEL = "model"
+"""First word of the names of the parameters of a `PhaseModel`, such as ``model.df``."""
 USUALLY_FIXED = ("ecc", "argp", *MOTION_FIELDS)
 """Parameters that a follow-up fits only on request: at small eccentricities ``ecc`` and ``argp`` are degenerate with
 ``tp``, and a proper motion is known if there is one."""
@@ -100,19 +102,30 @@ def spin_names(names: Sequence[str]) -> list[str]:
 
 def is_parameter(name: str) -> bool:
     """Whether a column holds a parameter of templates."""
-    return spin_order(name) is not None or name in (*SKY, *MOTION_FIELDS, *ORBIT_FIELDS)
+    return spin_order(name) is not None or name in (*SKY, *MOTION_FIELDS, *ORBIT_FIELDS) or is_of_model(name)
+
+
+def is_of_model(name: str) -> bool:
+    """Whether a column holds a parameter of a user's `PhaseModel`."""
+    return re.match(rf"{MODEL}\b(?!_)", name) is not None and not name.endswith("_error")
 
 
 def all_parameters(point: Doppler) -> tuple[str, ...]:
     """Every parameter of a template, in the order of a table's columns."""
     spins = tuple(spin_name(k) for k in range(point.fkdot.shape[-1]))
     motion = () if point.motion is None else MOTION_FIELDS
-    return (*spins, *SKY, *motion, *(() if point.orbit is None else ORBIT_FIELDS))
+    own = () if point.model is None else tuple(point.model.places(np.ndim(point.alpha)))
+    return (*spins, *SKY, *motion, *(() if point.orbit is None else ORBIT_FIELDS), *own)
 
 
 def usual_parameters(point: Doppler) -> tuple[str, ...]:
-    """The parameters that a follow-up fits by default: all except ``ecc``, ``argp`` and a proper motion."""
-    return tuple(name for name in all_parameters(point) if name not in USUALLY_FIXED)
+    """The parameters that a follow-up fits by default: all except ``ecc``, ``argp``, a proper motion and a model's."""
+    return tuple(name for name in all_parameters(point) if not is_usually_fixed(name))
+
+
+def is_usually_fixed(name: str) -> bool:
+    """Whether a follow-up fits a parameter only on request."""
+    return name in USUALLY_FIXED or is_of_model(name)
 
 
 def varied_parameters(bank: Doppler) -> tuple[str, ...]:
@@ -150,6 +163,8 @@ def value(point: Doppler, name: str) -> jax.Array:
         return point.fkdot[..., k]
     if name in MOTION_FIELDS:
         return point.motion[..., MOTION_FIELDS.index(name)]  # type: ignore[index]
+    if point.model is not None and is_of_model(name):
+        return point.model.value(name, np.ndim(point.alpha))
     return getattr(point if name in SKY else point.orbit, name)
 
 
@@ -167,6 +182,7 @@ def replaced(point: Doppler, names: Sequence[str], x: jax.Array) -> Doppler:
     """The template with new values, (..., p), of some parameters; traceable, so nothing is checked."""
     fields: dict[str, Any] = {name: getattr(point, name) for name in (*SKY, "fkdot", "motion")}
     orbit: dict[str, jax.Array] = {}
+    own: dict[str, jax.Array] = {}
     for i, name in enumerate(names):
         k = spin_order(name)
         if k is not None:
@@ -175,8 +191,12 @@ def replaced(point: Doppler, names: Sequence[str], x: jax.Array) -> Doppler:
             fields[name] = x[..., i]
         elif name in MOTION_FIELDS:
             fields["motion"] = fields["motion"].at[..., MOTION_FIELDS.index(name)].set(x[..., i])
+        elif is_of_model(name):
+            own[name] = x[..., i]
         else:
             orbit[name] = x[..., i]
+    if own and point.model is not None:
+        fields["model"] = point.model.replaced(own, np.ndim(point.alpha))
     return with_fields(point, orbit=None if point.orbit is None else with_fields(point.orbit, **orbit), **fields)
 
 

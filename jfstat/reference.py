@@ -102,6 +102,8 @@ def direct_fa_fb(data: FstatData, point: Doppler, frequencies: np.ndarray) -> tu
         for k in range(len(fkdot) - 1, 0, -1):
             spin = (spin + fkdot[k]) * since / (k + 1)
         spin = spin * since
+        if point.model is not None:
+            spin = spin + np.asarray(point.model.cycles(jnp.asarray(since)))
         fa, fb = [], []
         for f in frequencies:
             phase = f * (since - t) + (f - heterodyne) * t + spin

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.constants import speed_of_light
 
 from jfstat.parameters import AMPLITUDE_FIELDS, LIMITS, MOTION_FIELDS, ORBIT_FIELDS, speed_bound, spin_name, unit
+from jfstat.phasemodel import PhaseModel
 from jfstat.times import GPSTime, TimeLike, gps_time
 from jfstat.validation import AngleLike, DurationLike, FrequencyLike, NumberLike, as_float64, precise
 
@@ -134,13 +135,15 @@ class Doppler:
     motion : (pmra, pmdec), optional
         Proper motion: d(alpha)/dt cos(delta) and d(delta)/dt, rad/s, or Quantities such as ``5 * u.mas / u.yr``. With
         it `alpha` and `delta` hold at `reftime`, as `fkdot` does. An array has the shape (..., 2).
+    model : PhaseModel, optional
+        A phase of the user's own, added to that of `fkdot`.
 
     Every field may carry leading batch axes, for vmap; they are broadcast against each other.
 
     Raises
     ------
     TypeError
-        If `orbit` is no Orbit.
+        If `orbit` is no Orbit or `model` no PhaseModel.
     ValueError
         If an argument is not numeric, has the wrong shape or is outside its range.
     """
@@ -151,6 +154,7 @@ class Doppler:
     reftime: GPSTime | None
     orbit: Orbit | None
     motion: jax.Array | None
+    model: PhaseModel | None
 
     def __init__(
         self,
@@ -162,6 +166,7 @@ class Doppler:
         *,
         sky: SkyCoord | None = None,
         motion: Sequence[NumberLike] | NumberLike | None = None,
+        model: PhaseModel | None = None,
     ):
         position: Any = alpha if hasattr(alpha, "icrs") else sky
         if position is not None:
@@ -174,6 +179,8 @@ class Doppler:
         fkdot = _spins(fkdot)
         if orbit is not None and not isinstance(orbit, Orbit):
             raise TypeError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}.")
+        if model is not None and not isinstance(model, PhaseModel):
+            raise TypeError(f"model must be a jfstat.PhaseModel or None, not {model!r}.")
         columns = [fkdot[..., k] for k in range(fkdot.shape[-1])]
         orbits = [] if orbit is None else [getattr(orbit, name) for name in ORBIT_FIELDS]
         alpha, delta = as_float64(alpha, "alpha", "rad"), as_float64(delta, "delta", "rad")
@@ -192,6 +199,7 @@ class Doppler:
             reftime=None if reftime is None else GPSTime(*values[2 + len(columns) : 4 + len(columns)]),
             orbit=orbit,
             motion=None if motion is None else jnp.stack(values[-len(MOTION_FIELDS) :], axis=-1),
+            model=None if model is None else model.for_stack(values[0].shape),
         )
         if self.motion is not None:
             _require(self.motion, "motion", np.isfinite, "finite", "give rad/s")

@@ -33,7 +33,7 @@ def earth_and_sun(name, epoch):
     return load_ephemeris(name, epoch - 40000, epoch + 140000, epoch)
 
 
-@pytest.mark.parametrize("prefix", DETECTORS)
+@pytest.mark.parametrize("prefix", [prefix for prefix in DETECTORS if prefix not in ("C2", "C4")])
 def test_detectors_are_lalsuites(prefix):
     detector = get_detector(prefix)
     theirs = next(d for d in lal.CachedDetectors if d.frDetector.name == detector.name)

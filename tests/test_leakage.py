@@ -66,7 +66,7 @@ def test_of_many_sfts_a_part_is_enough():
     shown = leaked(sampling, START, stack, points)[0]
     exact = [1 - float(jfstat.mismatch(observed, SIGNAL, jax.tree.map(lambda x, i=i: x[i], points))) for i in range(50)]
     np.testing.assert_allclose(shown, exact, atol=0.03)
-    again = Sampling.from_plain(sampling.plain, ["H1", "L1"])
+    again = Sampling.from_plain(sampling.plain)
     for one, other in zip(jax.tree.leaves(sampling), jax.tree.leaves(again), strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -10,7 +10,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.prepare import prepare
 from jfstat.geometry.doppler import EARTH_SPEED, drift_range
-from jfstat.geometry.ephemeris import EphemerisLike
+from jfstat.geometry.ephemeris import EphemerisFiles
 from jfstat.searching.driver.memory import most_templates
 from jfstat.simulate.simulate import simulate_sfts
 from jfstat.statistic.backends.backend import Backend
@@ -25,7 +25,7 @@ CPU_SAMPLES = 1 << 17
 LEAST_AT_POSITION, MOST_TEMPLATES = 8, 512
 
 
-def prepared(setting: Setting, seed: int, ephemeris: EphemerisLike) -> FstatData:
+def prepared(setting: Setting, seed: int, ephemeris: EphemerisFiles) -> FstatData:
     """Simulate Gaussian noise around a setting's band and prepare it."""
     fmin, fmax = setting.frequency, setting.frequency + setting.bandwidth
     duration = TSFT * max(1, round(setting.days * 86400 / TSFT))

@@ -13,7 +13,7 @@ from jfstat.benchmarking.cores import MALLOC, available, pinned
 from jfstat.benchmarking.inputs import F1DOT, START, TSFT
 from jfstat.benchmarking.settings import Setting
 from jfstat.data.fstatdata import FstatData
-from jfstat.geometry.ephemeris import EphemerisLike, ephemeris_files
+from jfstat.geometry.ephemeris import EphemerisFiles, ephemeris_files
 
 PROGRAM = "lalpulsar_ComputeFstatBenchmark"
 TRIALS = 3
@@ -26,7 +26,7 @@ def find_program() -> str | None:
     return str(beside) if beside.exists() else shutil.which(PROGRAM)
 
 
-def arguments(setting: Setting, data: FstatData, seed: int, ephemeris: EphemerisLike) -> list[str]:
+def arguments(setting: Setting, data: FstatData, seed: int, ephemeris: EphemerisFiles) -> list[str]:
     """Options for the same data, band, spacing and detectors; each trial draws a sky position and f1dot."""
     _, earth, sun = ephemeris_files(ephemeris)
     options = {

@@ -23,7 +23,7 @@ from jfstat.benchmarking.clock import (
 from jfstat.benchmarking.inputs import default_batch, prepared, random_points
 from jfstat.benchmarking.settings import Plain, Setting
 from jfstat.data.fstatdata import FstatData
-from jfstat.geometry.ephemeris import EphemerisLike
+from jfstat.geometry.ephemeris import EphemerisFiles
 from jfstat.statistic.backends.backend import Stage
 from jfstat.statistic.backends.choice import backend_for
 from jfstat.statistic.fstat import twoF_band
@@ -59,7 +59,7 @@ class Request:
     batch: int | None = None
     repeats: int = 7
     seed: int = 0
-    ephemeris: EphemerisLike = "DE405"
+    ephemeris: EphemerisFiles = "DE405"
     lalsuite: str | None = None
     path: str | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import jax
@@ -12,7 +12,6 @@ import numpy as np
 
 from jfstat.candidates.tables import Meta
 from jfstat.data.observation import Observation
-from jfstat.geometry.detectors import get_detector
 from jfstat.geometry.rotation import sidereal_time
 from jfstat.geometry.source import Source, source
 from jfstat.metrics.mismatch import loss
@@ -25,7 +24,7 @@ FEW_TIMES = 300
 """Number of times of each detector to fit the place of a signal."""
 MOMENT = 60.0
 """Half of the time over which a velocity is taken, s."""
-STORED = ("time", "weight", "position", "velocity", "tsft", "epoch")
+STORED = ("time", "weight", "position", "response", "velocity", "tsft", "epoch")
 """What a table's meta keeps of a sampling."""
 CHUNK = 64
 """Templates compared at a time."""
@@ -85,11 +84,11 @@ class Sampling:
                 "time": time,
                 "weight": weight,
                 "position": at(trajectory, time),
+                "response": observation.response,
                 "velocity": velocity,
                 "tsft": observation.tsft,
                 "epoch": observation.epoch,
             },
-            observation.response,
             n > MOST_TIMES,
         )
 
@@ -113,25 +112,29 @@ class Sampling:
         return stored
 
     @classmethod
-    def from_plain(cls, plain: Meta, detectors: Sequence[str]) -> Sampling:
+    def from_plain(cls, plain: Meta) -> Sampling:
         """From what `plain` gave."""
         shape = tuple(plain["shape"])
-        shapes = {"time": shape, "weight": shape, "position": (*shape, 3), "velocity": (3,)}
+        shapes = {
+            "time": shape,
+            "weight": shape,
+            "position": (*shape, 3),
+            "response": (shape[0], 3, 3),
+            "velocity": (3,),
+        }
         values = {
             name: np.frombuffer(base64.b64decode(plain[name]), "<f8").reshape(shapes.get(name, ())) for name in STORED
         }
-        response = np.stack([get_detector(name).response for name in detectors])
-        return cls._with_sidereal(values, response, plain["partial"])
+        return cls._with_sidereal(values, plain["partial"])
 
     @classmethod
-    def _with_sidereal(cls, values: Mapping[str, object], response: object, partial: bool) -> Sampling:
+    def _with_sidereal(cls, values: Mapping[str, object], partial: bool) -> Sampling:
         own = {name: jnp.asarray(values[name], jnp.float64) for name in STORED}
         epoch = int(own.pop("epoch"))
         sidereal = jnp.asarray(sidereal_time(epoch, np.asarray(own["time"])))
         return cls(
             **own,
             sidereal=sidereal,
-            response=jnp.asarray(response),
             epoch=jnp.asarray(epoch, jnp.int64),
             partial=bool(partial),
         )

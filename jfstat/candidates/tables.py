@@ -18,6 +18,7 @@ from jfstat.parameters import (
     spin_order,
     unit,
 )
+from jfstat.phasemodel import PhaseModel
 from jfstat.templates import Doppler, Orbit
 from jfstat.times import TimeLike
 
@@ -77,8 +78,12 @@ def parameter_columns(table: AnyTable, what: str = "table", required: Sequence[s
     return {name: plain_column(table, name) if name in table.colnames else np.zeros(len(table)) for name in names}
 
 
-def points_from(columns: Mapping[str, np.ndarray], reftime: TimeLike | None) -> Doppler:
+def points_from(
+    columns: Mapping[str, np.ndarray], reftime: TimeLike | None, model: PhaseModel | None = None
+) -> Doppler:
     """A stack of templates, NumPy leaves, from columns as those of `parameter_columns`.
+
+    With a phase model, of one template, they have its columns too.
 
     Raises
     ------
@@ -87,8 +92,10 @@ def points_from(columns: Mapping[str, np.ndarray], reftime: TimeLike | None) -> 
     """
     fkdot = np.stack([columns[name] for name in spin_names(tuple(columns))], axis=-1)
     orbit = Orbit(*(columns[name] for name in ORBIT_FIELDS)) if "asini" in columns else None
+    if model is not None:
+        model = model.repeated(len(columns["alpha"])).replaced({name: columns[name] for name in model.places(0)}, 1)
     motion = [columns[name] for name in MOTION_FIELDS] if MOTION_FIELDS[0] in columns else None
-    points = Doppler(columns["alpha"], columns["delta"], fkdot, reftime, orbit, motion=motion)
+    points = Doppler(columns["alpha"], columns["delta"], fkdot, reftime, orbit, motion=motion, model=model)
     return jax.tree.map(np.asarray, points)
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jfstat.commandline.options import gps, words
+from jfstat.geometry.detector import Detector
+from jfstat.geometry.detectors import DetectorLike
 from jfstat.geometry.doppler import doppler_speed, drift_range
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.headers import scan_file
@@ -32,9 +34,68 @@ def add_data_files(group: OptionGroup, required: bool = True) -> None:
         required=required,
         help="SFT files: a name or glob, several joined by ';', or list:FILE",
     )
-    group.add_argument("--IFOs", "-I", type=words, metavar="H1,L1", help="detectors; with --DataFiles, all by default")
+    add_detectors(group, "detectors; with --DataFiles, all by default")
     group.add_argument("--minStartTime", type=gps, metavar="GPS", help="use SFTs from this time on, GPS s or UTC")
     group.add_argument("--maxStartTime", type=gps, metavar="GPS", help="use SFTs before this time, GPS s or UTC")
+
+
+def add_detectors(group: OptionGroup, meaning: str) -> None:
+    """Add the options that name detectors and say where one's own stand."""
+    group.add_argument("--IFOs", "-I", type=words, metavar="H1,L1", help=meaning)
+    group.add_argument(
+        "--detectorFiles",
+        type=words,
+        metavar="Z1=FILE,...",
+        help="one's own detectors: for each its prefix in SFT files, and a file with latitude, longitude, xarm_azimuth "
+        "and yarm_azimuth in degrees (azimuths from east through north) and elevation in m, as Bilby's .ifo files",
+    )
+
+
+def own_detectors(arguments: argparse.Namespace) -> dict[str, DetectorLike]:
+    """The detectors of ``--detectorFiles`` by prefix.
+
+    Raises
+    ------
+    ValueError
+        If a word is not PREFIX=FILE, a prefix is given twice, or a file is malformed.
+    """
+    own: dict[str, DetectorLike] = {}
+    for word in arguments.detectorFiles or ():
+        prefix, equals, name = word.partition("=")
+        if not equals or not name or prefix in own:
+            raise ValueError(f"--detectorFiles has {word!r}: give PREFIX=FILE, each prefix once, such as Z1=mine.ifo.")
+        try:
+            own[prefix] = Detector.read(name, prefix)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"--detectorFiles: {error}") from None
+    return own
+
+
+def chosen_detectors(arguments: argparse.Namespace) -> list[DetectorLike]:
+    """The detectors of ``--IFOs``, the user's own among them."""
+    own = own_detectors(arguments)
+    unused = sorted(set(own) - set(arguments.IFOs))
+    if unused:
+        raise ValueError(f"--detectorFiles has {unused[0]}, which --IFOs does not name: add it there, or leave it out.")
+    return list(({name: name for name in arguments.IFOs} | own).values())
+
+
+def detectors_of_files(arguments: argparse.Namespace, table: np.ndarray) -> list[DetectorLike] | None:
+    """The detectors to read from files with these headers; None for all, if none is the user's own."""
+    if arguments.IFOs is not None:
+        return chosen_detectors(arguments)
+    own = own_detectors(arguments)
+    present = sorted({name.decode() for name in np.unique(table["detector"])})
+    unused = sorted(set(own) - set(present))
+    if unused:
+        raise ValueError(f"--detectorFiles has {unused[0]}, of which there are no SFTs, only of {', '.join(present)}.")
+    return list(({name: name for name in present} | own).values()) if own else None
+
+
+def headers_of(pattern: str, arguments: argparse.Namespace) -> np.ndarray:
+    """Headers of SFT files, of the user's own detectors too; see `scan_file`."""
+    own = tuple(own_detectors(arguments))
+    return np.concatenate([scan_file(path, own=own) for path in find_files(pattern)])
 
 
 def read_band(
@@ -66,8 +127,7 @@ def read_band(
     ValueError
         If the files do not contain the band or cannot be read.
     """
-    files = find_files(arguments.DataFiles)
-    table = np.concatenate([scan_file(path) for path in files])
+    table = headers_of(arguments.DataFiles, arguments)
     speed = float(np.max(doppler_speed(orbit)))
     start, end = int(table["gps"].min()), float((table["gps"] + table["tsft"]).max())
     since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(start))
@@ -82,9 +142,11 @@ def read_band(
             f"--DataFiles cover {low:.10g} to {high:.10g} Hz, not all of {fmin:.10g} to {fmax:.10g} Hz: choose other "
             "frequencies or name other files."
         )
+    low_time, high_time = arguments.minStartTime or -np.inf, arguments.maxStartTime or np.inf
+    wanted = table[(table["gps"] >= low_time) & (table["gps"] < high_time)]
     return read_sfts(
         arguments.DataFiles,
-        detectors=arguments.IFOs,
+        detectors=detectors_of_files(arguments, wanted),
         start=arguments.minStartTime,
         end=arguments.maxStartTime,
         fmin=max(fmin + drift[0] - reach, low),

@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import TYPE_CHECKING
 
-from jfstat.commandline.inputs import add_data_files, read_band, read_timestamps
+from jfstat.commandline.inputs import add_data_files, chosen_detectors, read_band, read_timestamps
 from jfstat.commandline.options import (
     add_amplitude,
     add_ephemeris,
@@ -128,7 +128,7 @@ def _from_times(arguments: argparse.Namespace) -> Observation:
         raise ValueError("--maxStartTime goes with --DataFiles only: give --duration instead.")
     timestamps = arguments.timestampsFiles
     return observation(
-        arguments.IFOs,
+        chosen_detectors(arguments),
         arguments.minStartTime,
         arguments.duration,
         timestamps=None if timestamps is None else read_timestamps(timestamps, arguments.IFOs),

@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from jfstat.commandline.inputs import read_timestamps
+from jfstat.commandline.inputs import (
+    add_detectors,
+    chosen_detectors,
+    detectors_of_files,
+    headers_of,
+    read_timestamps,
+)
 from jfstat.commandline.options import (
     add_amplitude,
     add_ephemeris,
@@ -40,7 +46,7 @@ def add_parser(subparsers: Subparsers) -> None:
     data = parser.add_argument_group("data")
     data.add_argument("--outSFTdir", "-n", required=True, metavar="DIR", help="where to write the SFT files")
     data.add_argument("--outLabel", default="", metavar="WORD", help="description in the files' names")
-    data.add_argument("--IFOs", "-I", type=words, metavar="H1,L1", help="detectors")
+    add_detectors(data, "detectors")
     data.add_argument("--startTime", "-G", type=gps, metavar="GPS", help="start, GPS s or UTC")
     data.add_argument("--duration", type=number, metavar="S", help="length, s")
     data.add_argument(
@@ -111,7 +117,8 @@ def run(arguments: argparse.Namespace) -> None:
             raise ValueError(
                 "--noiseSFTs needs a signal to add: give --Alpha, --Delta, --Freq, ... or --injectionSources."
             )
-        sfts = inject(read_sfts(arguments.noiseSFTs), signals, ephemeris(arguments))
+        detectors = detectors_of_files(arguments, headers_of(arguments.noiseSFTs, arguments))
+        sfts = inject(read_sfts(arguments.noiseSFTs, detectors), signals, ephemeris(arguments))
     else:
         sfts = _simulated(arguments, signals)
     files = write_sfts(sfts, arguments.outSFTdir, description=arguments.outLabel)
@@ -139,7 +146,7 @@ def _simulated(arguments: argparse.Namespace, signals: list[tuple[Doppler, Ampli
         floors = dict(zip(arguments.IFOs, floors, strict=True))
     timestamps = arguments.timestampsFiles
     return simulate_sfts(
-        arguments.IFOs,
+        chosen_detectors(arguments),
         arguments.startTime,
         arguments.duration,
         arguments.fmin,

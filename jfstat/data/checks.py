@@ -117,6 +117,8 @@ def check_template(name: str, value: Doppler) -> None:
     check_sky(name, value)
     if value.orbit is not None:
         _check_scalars(type(value.orbit), f"{name}.orbit", value.orbit, dict.fromkeys(ORBIT_FIELDS, 0))
+    if value.model is not None:
+        value.model.check()
 
 
 def check_amplitude(value: object) -> None:

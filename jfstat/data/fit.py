@@ -8,16 +8,25 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import jax.core
 import jax.numpy as jnp
+import numpy as np
 
+from jfstat.data.blocks import NODES, cubic
 from jfstat.geometry.doppler import EARTH_SPEED, at_detector, doppler_speed
 from jfstat.geometry.orbit import cubic_error
+from jfstat.maths.chebyshev import nodes
+from jfstat.phasemodel import PhaseModel
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
     from jfstat.data.fstatdata import FstatData
 
 COARSE = 1e-3
-"""Phase error in cycles of an orbit's timing blocks at which a template is refused."""
+"""Phase error in cycles of the timing blocks of an orbit or a phase model at which a template is refused; 2F is then
+some 4e-5 too low."""
+CHECKED = np.array([-0.98, -0.71, -0.5, -0.17, 0.13, 0.55, 0.77, 1.0])
+"""Places u in [-1, 1] of a block at which its cubic is compared with a phase model; away from the nodes."""
+MOST_BLOCKS = 8192
+"""Number of blocks that are looked at, spread over the data."""
 
 
 class Fit(NamedTuple):
@@ -31,12 +40,15 @@ class Fit(NamedTuple):
         The same with the orbit's Doppler shift; for a whole band, of its central frequency.
     coarse : float64
         Phase error of the orbit's timing blocks beyond what is allowed, cycles.
+    model : float64
+        The same of the user's phase model, root mean square over the data; infinite if the model is.
     """
 
     below: jax.Array
     above: jax.Array
     orbit: jax.Array
     coarse: jax.Array
+    model: jax.Array
 
 
 @partial(jax.jit, static_argnames="band")
@@ -52,12 +64,31 @@ def fit(data: FstatData, point: Doppler, band: bool) -> Fit:
     edge_low, edge_high = numbers.pass_low - numbers.slack, numbers.pass_high + numbers.slack
     lowest, highest = at_detector(low + drift_low, high + drift_high, EARTH_SPEED)
     below, above = edge_low - lowest, highest - edge_high
+    own = jnp.full_like(below, -jnp.inf) if point.model is None else _model_error(data, point, point.model) - COARSE
     if point.orbit is None:
-        return Fit(below, above, jnp.full_like(below, -jnp.inf), jnp.full_like(below, -jnp.inf))
+        return Fit(below, above, jnp.full_like(below, -jnp.inf), jnp.full_like(below, -jnp.inf), own)
     centre = 0.5 * (low + high)
     lowest, highest = at_detector(centre + drift_low, centre + drift_high, doppler_speed(point.orbit))
     error = cubic_error(point.orbit, high, data.layout.block_orbit * numbers.dtau)
-    return Fit(below, above, jnp.maximum(edge_low - lowest, highest - edge_high), error - COARSE)
+    return Fit(below, above, jnp.maximum(edge_low - lowest, highest - edge_high), error - COARSE, own)
+
+
+def _model_error(data: FstatData, point: Doppler, model: PhaseModel) -> jax.Array:
+    """Error of the cubics that follow the phase model in blocks, root mean square over the data, () float64 cycles.
+
+    The cubics pass through the model at the blocks' nodes, and are compared with it at other places of the blocks.
+    """
+    observation, model = data.observation, jax.lax.stop_gradient(model)
+    block = data.layout.block if point.orbit is None else data.layout.block_orbit
+    n_blocks = data.series.shape[-1] // block
+    start, length = observation.middle - 0.5 * observation.tspan, data.band.dtau * block
+    first = start + length * jnp.arange(0, n_blocks, -(-n_blocks // MOST_BLOCKS), dtype=jnp.float64)
+    centres = first[:, None] + 0.5 * length - observation.reference(point)
+    found = cubic(model.cycles(centres + 0.5 * length * nodes(NODES))) @ jnp.stack([CHECKED**k for k in range(NODES)])
+    error = found - model.cycles(centres + 0.5 * length * CHECKED)
+    inside = (first < start + observation.tspan)[:, None]
+    square = jnp.sum(jnp.where(inside, error**2, 0.0)) / (len(CHECKED) * jnp.sum(inside.astype(jnp.float64)))
+    return jnp.where(jnp.isfinite(square), jnp.sqrt(square), jnp.inf)
 
 
 def check_fit(data: FstatData, point: Doppler, band: bool) -> None:
@@ -66,7 +97,14 @@ def check_fit(data: FstatData, point: Doppler, band: bool) -> None:
         return
     own = data if band else data.for_one_template
     with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants
-        below, above, orbit, coarse = (float(x) for x in fit(own, point, band))
+        below, above, orbit, coarse, model = (float(x) for x in fit(own, point, band))
+    if model > 0:
+        seconds = (data.layout.block if point.orbit is None else data.layout.block_orbit) * float(data.band.dtau)
+        raise ValueError(
+            "the phase model changes too fast, or is not finite: cubics over the data's timing blocks of "
+            f"{seconds:.3g} s miss it by {model + COARSE:.2g} cycles (rms), and {COARSE:g} is allowed: prepare with a "
+            "shorter max_block, or smooth the model."
+        )
     if max(below, above, orbit, coarse) <= 0:
         return
     edges = f"{float(data.band.pass_low):.6f} to {float(data.band.pass_high):.6f} Hz"

@@ -36,6 +36,8 @@ ORBIT_HARMONICS = 3.2
 """Least reach in units of the orbit's rate at periapsis."""
 COARSE_TURNS = 1.2
 """Turns of a phase factor over a block at the edge of the reach, which `NODES` Chebyshev polynomials follow to 1e-7."""
+MODEL_SHORTER = 4
+"""Blocks are shorter by this factor with a phase model, which may have kinks that polynomials follow badly."""
 FINE_NODES, FINE_TURNS = 6, 0.085
 """The same for the blocks in which samples are first summed, to 2e-8."""
 
@@ -101,7 +103,8 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float) -> NarrowPlan:
     begin = max(0, int((middle - half - float(band.start)) / (fine * dt)))
     end = min(int(np.ceil((middle + half - float(band.start)) / (fine * dt))) + 1, data.series.shape[1] // fine)
     n_fine = end - begin
-    per_block = min(n_fine, max(1, int(COARSE_TURNS / reach / (fine * dt))))
+    turns = COARSE_TURNS / (1 if point.model is None else MODEL_SHORTER)
+    per_block = min(n_fine, max(1, int(turns / reach / (fine * dt))))
     n_blocks = -(-n_fine // per_block)
 
     edges = float(band.start) + fine * dt * (begin + per_block * np.arange(n_blocks + 1))

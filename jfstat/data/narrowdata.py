@@ -73,7 +73,7 @@ class NarrowData:
         The template's phase is zero at the data's mid-time.
         """
         cos, sin = self._phase_factor(point)
-        inside = jnp.where(_followed(cos, sin), 1.0, jnp.nan)
+        inside = jnp.where(self._followed(cos, sin), 1.0, jnp.nan)
         sums = jnp.einsum("dhbk,dbk->dh", self.samples, jax.lax.complex(cos, -sin)) * inside.astype(jnp.complex128)
         a, b = jax.vmap(pattern_coefficients, (0, None, None))(self.observation.response, point.alpha, point.delta)
         return jnp.sum(a.astype(sums.dtype) * sums, axis=1), jnp.sum(b.astype(sums.dtype) * sums, axis=1)
@@ -104,7 +104,7 @@ class NarrowData:
         It does if the blocks' polynomials follow its phase relative to the centre's. They are made for differences in
         frequency up to `reach`.
         """
-        return _followed(*self._phase_factor(point))
+        return self._followed(*self._phase_factor(point))
 
     def check(self, point: Doppler) -> None:
         """Raise a ValueError if a template does not fit the data; traced values are not checked, see `fits`."""
@@ -132,6 +132,15 @@ class NarrowData:
         centre, other = self.observation.source(self.centre), self.observation.source(point)
         return turn64(phase_difference(self.sites, centre, other))
 
+    def _followed(self, cos: jax.Array, sin: jax.Array) -> jax.Array:
+        """Whether the last Chebyshev coefficients of a phase factor are small, () bool: in every block or, with a phase
+        model, in the root mean square over blocks, since a glitch is a kink in one of them."""
+        last = jnp.asarray(series_from_values(NODES)[-2:].T)
+        size = jnp.abs(jax.lax.stop_gradient(cos) @ last) + jnp.abs(jax.lax.stop_gradient(sin) @ last)
+        if self.centre.model is not None:
+            return jnp.sqrt(jnp.mean(jnp.max(size, axis=-1) ** 2)) <= TAIL
+        return jnp.max(size) <= TAIL
+
     def __repr__(self) -> str:
         _, _, blocks, nodes = self.samples.shape[-4:]
         return f"NarrowData({', '.join(self.detectors)}; {blocks} blocks of {nodes} nodes around {self.centre})"
@@ -140,13 +149,6 @@ class NarrowData:
 @jax.jit
 def _fits(data: NarrowData, point: Doppler) -> jax.Array:
     return data.fits(point)
-
-
-def _followed(cos: jax.Array, sin: jax.Array) -> jax.Array:
-    """Whether the last Chebyshev coefficients of a phase factor are small in every block, () bool."""
-    last = jnp.asarray(series_from_values(NODES)[-2:].T)
-    size = jnp.abs(jax.lax.stop_gradient(cos) @ last) + jnp.abs(jax.lax.stop_gradient(sin) @ last)
-    return jnp.max(size) <= TAIL
 
 
 def covers(data: NarrowData, point: Doppler) -> jax.Array:

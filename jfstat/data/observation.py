@@ -13,7 +13,7 @@ import numpy as np
 from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, checked_median_bins, noise_weights
 from jfstat.geometry.antenna import harmonics_of
 from jfstat.geometry.barycenter import MAX_DELAY
-from jfstat.geometry.detectors import get_detector
+from jfstat.geometry.detectors import DetectorLike, get_detectors
 from jfstat.geometry.doppler import drift_during
 from jfstat.geometry.ephemeris import EphemerisLike, load_ephemeris
 from jfstat.geometry.rotation import sidereal_time
@@ -28,7 +28,6 @@ from jfstat.validation import (
     DurationLike,
     FrequencyLike,
     NoiseLike,
-    detector_names,
     frequency,
     given_sqrt_sx,
     positive_seconds,
@@ -100,7 +99,7 @@ class Observation:
     def drift(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
         """Lowest and highest drift of a template's frequency during the data, Hz; see `drift_during`."""
         middle, half = self.middle - self.reference(point), 0.5 * self.tspan
-        return drift_during(point.fkdot, middle - half, middle + half)
+        return drift_during(point.fkdot, middle - half, middle + half, point.model)
 
     @property
     def sqrt_sx(self) -> np.ndarray:
@@ -148,7 +147,7 @@ def is_concrete(x: object) -> bool:
 
 
 def observation(
-    sfts: SFTs | str | Sequence[str],
+    sfts: SFTs | DetectorLike | Sequence[DetectorLike],
     start: TimeLike | None = None,
     duration: DurationLike | None = None,
     *,
@@ -165,9 +164,9 @@ def observation(
 
     Parameters
     ----------
-    sfts : SFTs, or names of detectors
-        SFTs, which give the times and, without `sqrt_sx`, the noise; or detectors, such as ``["H1", "L1"]``, that
-        observe without gaps from `start` for `duration`, or at `timestamps`.
+    sfts : SFTs, or detectors
+        SFTs, which give the times and, without `sqrt_sx`, the noise; or detectors, such as ``["H1", "L1"]`` or one's
+        own (`Detector`), that observe without gaps from `start` for `duration`, or at `timestamps`.
     start, duration : float, Time or Quantity, optional
         With names of detectors: GPS time of the first SFT and length of the data, s.
     timestamps : sequence or mapping, optional
@@ -180,7 +179,7 @@ def observation(
         None gives equal weights, and `predict_twoF` refuses the observation.
     reftime : float, str, Time or GPSTime, optional
         Reference time of templates without one, GPS s; None means the start of the data.
-    ephemeris : str or two paths
+    ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
     fmin, fmax : float or Quantity, optional
         With SFTs: the band in which the noise is estimated, Hz; None means that of the SFTs.
@@ -202,12 +201,15 @@ def observation(
         return _observation_of_sfts(sfts, sqrt_sx, reftime, ephemeris, fmin, fmax, median_bins)
     if timestamps is not None and (start is not None or duration is not None):
         raise ValueError("start and duration do not go with timestamps, which say when SFTs start: leave them out.")
-    given = detector_names(sfts)
-    floor_of = dict(zip(given, given_sqrt_sx(given, sqrt_sx), strict=True))
-    names = tuple(sorted(given))
+    given = get_detectors(sfts)
+    names = tuple(site.prefix for site in given)
+    floor_of = dict(zip(names, given_sqrt_sx(names, sqrt_sx), strict=True))
+    sites = sorted(given, key=lambda site: site.prefix)
+    names = tuple(site.prefix for site in sites)
     length = positive_seconds(tsft, "tsft")
     times = start_times(names, start, duration, timestamps, length)
-    series = tuple(SFTSeries(name, *times[name], np.empty((len(times[name][0]), 0), np.complex64)) for name in names)
+    empty = [np.empty((len(times[name][0]), 0), np.complex64) for name in names]
+    series = tuple(SFTSeries.of(s, *times[s.prefix], data) for s, data in zip(sites, empty, strict=True))
     shell = SFTs(series, length, 0)  # times without bins
     floors = [floor_of[name] for name in names]
     psd = [np.full(len(s), 1.0 if floor is None else floor**2) for s, floor in zip(series, floors, strict=True)]
@@ -287,7 +289,7 @@ def observed(
     start, end = span.start - reach - SEGMENT, span.end + reach + SEGMENT
     margin = 2 * SEGMENT  # the ephemeris must extend beyond every piece of the trajectory
     tables = load_ephemeris(ephemeris, epoch + start - margin, epoch + end + margin, epoch)
-    detectors = [get_detector(name) for name in sfts.detectors]
+    detectors = [s.site for s in sfts]
     # as many SFTs as the span can hold without gaps
     size = padded_size(max(int(span.length / sfts.tsft + 1e-6), *(len(w) for w in weights)))
     starts = [s.since(epoch) if len(s) else np.array([span.start]) for s in sfts]

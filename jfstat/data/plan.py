@@ -60,6 +60,8 @@ class Search:
         Ranges of the templates' f1dot, f2dot, ..., Hz/s^k.
     dfreq : float or None
         Spacing of frequencies, Hz; None for 1/(2T).
+    max_block : float
+        Longest time that one cubic may follow, s.
     """
 
     fmin: float
@@ -68,6 +70,7 @@ class Search:
     orbit: Orbit | None
     fdots: Sequence[tuple[float, float]] | None
     dfreq: float | None = None
+    max_block: float = BLOCK_SECONDS
 
     def pass_band(self, first: float, last: float) -> tuple[float, float]:
         """Lowest and highest frequency at the detectors, Hz, from `first` to `last`, s since the reference time."""
@@ -241,7 +244,7 @@ def _blocks(search: Search, passed: LowPass) -> tuple[Blocks, float]:
     # if none is given, the most extreme orbit that the pass band can hold
     rate = 2 * np.pi / SHORTEST_PERIOD * np.sqrt((1 + LARGEST_ECC) / (1 - LARGEST_ECC))
     widest = orbit or Orbit(passed.half_pass / (fmax * rate), SHORTEST_PERIOD, 0.0, LARGEST_ECC)
-    seconds = min(BLOCK_SECONDS, float(cubic_length(Orbit(**EARTH, tp=0.0), fmax, BLOCK_CYCLES)))
+    seconds = min(BLOCK_SECONDS, search.max_block, float(cubic_length(Orbit(**EARTH, tp=0.0), fmax, BLOCK_CYCLES)))
     seconds_orbit = min(seconds, float(jnp.min(cubic_length(widest, fmax, BLOCK_CYCLES))))
     block = block_length(passed.n_fft, seconds / dtau)
     block_orbit = largest_divisor(block, seconds_orbit / dtau)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -23,12 +24,14 @@ from jfstat.sfts.container import SFTs
 from jfstat.templates import Orbit
 from jfstat.times import GPSTime, TimeLike
 from jfstat.validation import (
+    DurationLike,
     FrequencyLike,
     NoiseLike,
     NumberLike,
     frequency,
     given_sqrt_sx,
     in_unit,
+    positive_seconds,
     require_x64,
 )
 
@@ -53,6 +56,7 @@ def prepare(
     filters: bool = True,
     dfreq: FrequencyLike | None = None,
     median_bins: int = MEDIAN_BINS,
+    max_block: DurationLike | None = None,
 ) -> FstatData:
     """Prepare SFTs for computing 2F over a band: done once, for any number of templates.
 
@@ -72,7 +76,7 @@ def prepare(
         estimates it from each SFT by a running median, and weights the SFT by its mean over the band and
         its Doppler shifts. 2F of a template therefore changes by some per cent, as in LALSuite, with the band that is
         prepared; with a given floor it does not. ``data.observation.sqrt_sx`` holds the floors.
-    ephemeris : str or two paths
+    ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
     guard : float or Quantity
         Width of the SFTs to use beyond the band and its Doppler shifts, on each side, Hz; less if the SFTs have less. A
@@ -102,6 +106,9 @@ def prepare(
     median_bins : int
         Width in bins of the running median that estimates the noise floor, as ComputeFstatistic_v2's
         ``--RngMedWindow``. The SFTs should extend beyond the band by half of it.
+    max_block : float or Quantity, optional
+        Longest time over which a template's phase is followed by one cubic, s: for templates with a `PhaseModel` that
+        changes fast. By default at most 1800 s, as the Earth's rotation allows.
 
     Returns
     -------
@@ -124,6 +131,8 @@ def prepare(
     if not isinstance(sfts, SFTs):
         raise TypeError(f"sfts must be SFTs from read_sfts or simulate_sfts, not {type(sfts).__name__}.")
     search = _search(fmin, fmax, guard, orbit, fdots, dfreq)
+    if max_block is not None:
+        search = replace(search, max_block=positive_seconds(max_block, "max_block"))
     reference = reference_time(reftime, sfts.start)
     floors = given_sqrt_sx(sfts.detectors, sqrt_sx)
     parts = [sfts] if segments is None else segments_of(sfts, segments)

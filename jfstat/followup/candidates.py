@@ -8,10 +8,11 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jfstat.candidates.tables import AnyTable, parameter_columns, points_from
+from jfstat.candidates.tables import AnyTable, parameter_columns, plain_column, points_from
 from jfstat.data.fit import Fit, fit
 from jfstat.data.fstatdata import FstatData
-from jfstat.parameters import LIMITS, ORBIT_FIELDS, USUALLY_FIXED, columns, speed_bound, spin_name, spin_order
+from jfstat.parameters import LIMITS, ORBIT_FIELDS, columns, is_usually_fixed, speed_bound, spin_name, spin_order
+from jfstat.phasemodel import PhaseModel
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime, TimeLike, gps_time
 
@@ -92,23 +93,30 @@ class SearchedWith(NamedTuple):
         )
 
 
-def read_rows(data: FstatData, found: AnyTable | Doppler, reftime: TimeLike | None = None) -> Candidates:
+def read_rows(
+    data: FstatData, found: AnyTable | Doppler, reftime: TimeLike | None = None, model: PhaseModel | None = None
+) -> Candidates:
     """Candidates from the table or the templates that a user gave.
 
     Parameters
     ----------
     data : FstatData
-    found, reftime
+    found, reftime, model
         As for `refine`.
 
     Raises
     ------
     TypeError
-        If `found` is no table.
+        If `found` is no table, or `model` no PhaseModel.
     ValueError
         If a column is missing or has a wrong unit.
     """
+    if model is not None and not isinstance(model, PhaseModel):
+        raise TypeError(f"model must be a jfstat.PhaseModel or None, not {model!r}.")
     if isinstance(found, Doppler):
+        if model is not None:
+            raise ValueError("model goes with a table of candidates: templates have models of their own.")
+        model = None if found.model is None else found.model.first(found.alpha.ndim)
         given = {name: x.reshape(-1) for name, x in columns(found).items()}
         reftime = reftime if found.reftime is None else found.reftime
     else:
@@ -117,25 +125,34 @@ def read_rows(data: FstatData, found: AnyTable | Doppler, reftime: TimeLike | No
                 f"found must be a table of candidates, as from jfstat.search, or a Doppler, not {type(found).__name__}."
             )
         given = parameter_columns(found, "found", NEEDED)
+        given |= {} if model is None else _model_columns(found, model)
         reftime = found.meta.get("reftime", reftime)
     reftime = data.observation.reftime if reftime is None else gps_time(reftime, "reftime").common
     problems = impossible(given)
     good = np.array([not problem for problem in problems], bool)
-    points = points_from(_sound(data, given, good), reftime)
+    points = points_from(_sound(data, given, good), reftime, model)
     for row, misfit in enumerate(misfits(data, points)):
         problems[row] = problems[row] or misfit
     good = np.array([not problem for problem in problems], bool)
-    points = points_from(_sound(data, given, good), reftime)
+    points = points_from(_sound(data, given, good), reftime, model)
     return Candidates(points, given, problems, reftime)
 
 
-def usual_names(given: dict[str, np.ndarray], searched: tuple[str, ...] | None = None) -> tuple[str, ...]:
-    """Parameters to fit by default: those that the search varied, without ecc and argp.
+def _model_columns(found: AnyTable, model: PhaseModel) -> dict[str, np.ndarray]:
+    """The parameters of a phase model by name, from a table's columns, or the model's own where there is none."""
+    return {
+        name: plain_column(found, name) if name in found.colnames else np.full(len(found), float(model.value(name, 0)))
+        for name in model.places(0)
+    }
 
-    If that is not known, all but these two and derivatives and orbits that are zero in all rows: text files always have
+
+def usual_names(given: dict[str, np.ndarray], searched: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """Parameters to fit by default: those that the search varied, without ecc, argp and those of a phase model.
+
+    If that is not known, all but these and derivatives and orbits that are zero in all rows: text files always have
     columns for them.
     """
-    names = [name for name in given if name not in USUALLY_FIXED]
+    names = [name for name in given if not is_usually_fixed(name)]
     if searched is not None:
         return tuple(name for name in names if name in searched)
     if "asini" in given and not np.any(given["asini"]):
@@ -178,15 +195,17 @@ def impossible(given: dict[str, np.ndarray]) -> list[str]:
 
 def misfits(data: FstatData, points: Doppler) -> list[str]:
     """Why each template of a stack does not fit the data; empty for those that fit."""
-    below, above, orbit, coarse = (np.asarray(x) for x in _fits(data.for_one_template, points))
+    below, above, orbit, coarse, model = (np.asarray(x) for x in _fits(data.for_one_template, points))
     beyond = np.maximum(np.maximum(below, above), orbit)
     return [
         f"not refined: outside the data's band by {outside:.3g} Hz at some time"
         if outside > 0
         else "not refined: the orbit turns too fast for data prepared without orbit="
         if error > 0
+        else "not refined: the phase model changes too fast for the data's timing blocks, or is not finite"
+        if own > 0
         else ""
-        for outside, error in zip(beyond, coarse, strict=True)
+        for outside, error, own in zip(beyond, coarse, model, strict=True)
     ]
 
 

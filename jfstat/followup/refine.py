@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
     from jfstat.candidates.tables import AnyTable
+    from jfstat.phasemodel import PhaseModel
     from jfstat.times import TimeLike
     from jfstat.validation import NumberLike
 
@@ -55,6 +56,7 @@ def refine(
     wide: bool = False,
     merge: bool = False,
     reftime: TimeLike | None = None,
+    model: PhaseModel | None = None,
     progress: bool = True,
     lines: QTable | None = None,
 ) -> QTable:
@@ -76,10 +78,11 @@ def refine(
         Or a template or a stack of templates.
     parameters : sequence of str, optional
         Columns to refine. The others are fixed, and the errors are for these fixed values. By default those that the
-        search varied, which tables of `search` and text files of ComputeFstatistic_v2 say, without ``ecc`` and
-        ``argp``: where a search held a known sky position, so does this. If `found` does not say, all columns but these
-        two, and without second and higher derivatives of the frequency that are zero in all rows.
-        ``meta["parameters"]`` of the result says which they were.
+        search varied, which tables of `search` and text files of ComputeFstatistic_v2 say, without ``ecc``, ``argp``
+        and the parameters of a phase model (``model.df``, ...; see `PhaseModel`): where a search held a known sky
+        position, so does this. If `found` does not say, all columns but these, and without second and higher
+        derivatives of the frequency that are zero in all rows. ``meta["parameters"]`` of the result says which they
+        were.
     bounds : mapping of str to (low, high), optional
         Limits of parameters, in Hz, Hz/s, ..., rad, s, or as Quantities, the same for all candidates. Limits of
         ``alpha`` apply to the value in the candidate's row, without adding multiples of 2 pi. With bounds on a
@@ -98,6 +101,9 @@ def refine(
         row with the highest 2F, and ``n_merged``, their number; see `distinct.distinct`.
     reftime : float, str, Time or GPSTime, optional
         GPS time at which frequencies hold, if `found` does not say; by default that of the data.
+    model : PhaseModel, optional
+        Phase model of the candidates of a table, which cannot hold a function; its parameters are taken from columns
+        such as ``model.df`` where the table has them. Templates have models of their own.
     progress : bool
         Whether to show progress, as `search` does.
     lines : QTable, optional
@@ -146,7 +152,7 @@ def refine(
     errors and correlations, but the posterior is no ellipsoid; see `log_posterior`.
     """
     check_data(data)
-    candidates = read_rows(data, found, reftime)
+    candidates = read_rows(data, found, reftime, model)
     known = lines_from_meta(getattr(found, "meta", {})) if lines is None else checked_lines(lines)
     searched = SearchedWith.of(found, data.detectors)
     names = parameters if parameters is not None else usual_names(candidates.given, searched.parameters)

@@ -1,64 +1,36 @@
-"""Positions and response tensors of the detectors, by prefix."""
+"""The detectors that jfstat knows by their prefixes, and detectors as users name or give them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
+from jfstat.geometry.detector import Detector, Vector, arm
 
-@dataclass(frozen=True)
-class Detector:
-    """A ground-based detector.
-
-    Attributes
-    ----------
-    prefix : str
-        Two-character channel prefix, such as ``"H1"``.
-    name : str
-        Its name in LALSuite.
-    location : tuple of 3 float
-        Vertex in the Earth-fixed frame, m.
-    longitude, latitude : float
-        Geodetic position of the vertex, rad, north and east positive.
-    arms : tuple of (azimuth, altitude) in rad
-        Directions of the two arms, azimuth from north through east; a resonant bar has one.
-    """
-
-    prefix: str
-    name: str
-    location: tuple[float, float, float]
-    longitude: float
-    latitude: float
-    arms: tuple[tuple[float, float], ...]
-
-    @property
-    def response(self) -> np.ndarray:
-        """Response tensor in the Earth-fixed frame, (3, 3) float64.
-
-        (x x - y y)/2 for an interferometer with arms along x and y, x x for a bar along x (LALSuite:
-        XLALCreateDetector, which rounds it to float32).
-        """
-        sin_lon, cos_lon = np.sin(self.longitude), np.cos(self.longitude)
-        sin_lat, cos_lat = np.sin(self.latitude), np.cos(self.latitude)
-        east = np.array([-sin_lon, cos_lon, 0.0])
-        north = np.array([-sin_lat * cos_lon, -sin_lat * sin_lon, cos_lat])
-        up = np.array([cos_lat * cos_lon, cos_lat * sin_lon, sin_lat])
-        arms = [
-            np.cos(altitude) * (np.sin(azimuth) * east + np.cos(azimuth) * north) + np.sin(altitude) * up
-            for azimuth, altitude in self.arms
-        ]
-        if len(arms) == 1:
-            return np.outer(arms[0], arms[0])
-        return 0.5 * (np.outer(arms[0], arms[0]) - np.outer(arms[1], arms[1]))
+DetectorLike = str | Detector
+"""A detector by its prefix, such as ``"H1"``, or a Detector."""
 
 
-# Vertices, longitudes, latitudes and arm directions as in LALSuite (LALDetectors.h). The prefixes are those of SFT
-# files, where LALSuite calls the 40 m prototype P1 and the early Virgo V2.
+def _known(
+    prefix: str,
+    name: str,
+    location: Vector,
+    longitude: float,
+    latitude: float,
+    arms: tuple[tuple[float, float], ...],
+) -> Detector:
+    """A detector with LALSuite's numbers: vertex in m, geodetic position in rad, azimuth and altitude of each arm."""
+    return Detector(prefix, location, [arm(longitude, latitude, *angles) for angles in arms], name)
+
+
+# Vertices, longitudes, latitudes and arm directions as in LALSuite (LALDetectors.h), where it has them. The prefixes
+# are those of SFT files, where LALSuite calls the 40 m prototype P1 and the early Virgo V2.
 DETECTORS: dict[str, Detector] = {
     d.prefix: d
     for d in (
-        Detector(
+        _known(
             "T1",
             "TAMA_300",
             (-3946408.99111, 3366259.02802, 3699150.69233),
@@ -66,7 +38,7 @@ DETECTORS: dict[str, Detector] = {
             0.62267336022,
             ((4.712389, 0.0), (3.1415927, 0.0)),
         ),
-        Detector(
+        _known(
             "V2",
             "VIRGO_CITF",
             (4546374.099, 842989.697626, 4378576.96241),
@@ -74,7 +46,7 @@ DETECTORS: dict[str, Detector] = {
             0.76151183984,
             ((0.33916286, 0.0), (5.051552, 0.0)),
         ),
-        Detector(
+        _known(
             "V1",
             "VIRGO",
             (4546374.099, 842989.697626, 4378576.96241),
@@ -82,7 +54,7 @@ DETECTORS: dict[str, Detector] = {
             0.76151183984,
             ((0.33916286, 0.0), (5.051552, 0.0)),
         ),
-        Detector(
+        _known(
             "G1",
             "GEO_600",
             (3856309.94926, 666598.956317, 5019641.41725),
@@ -90,7 +62,7 @@ DETECTORS: dict[str, Detector] = {
             0.91184982752,
             ((1.193601, 0.0), (5.830393, 0.0)),
         ),
-        Detector(
+        _known(
             "H2",
             "LHO_2k",
             (-2161414.92636, -3834695.17889, 4600350.22664),
@@ -98,7 +70,7 @@ DETECTORS: dict[str, Detector] = {
             0.81079526383,
             ((5.654877, -0.0006195), (4.0840807, 1.25e-05)),
         ),
-        Detector(
+        _known(
             "H1",
             "LHO_4k",
             (-2161414.92636, -3834695.17889, 4600350.22664),
@@ -106,7 +78,7 @@ DETECTORS: dict[str, Detector] = {
             0.81079526383,
             ((5.654877, -0.0006195), (4.0840807, 1.25e-05)),
         ),
-        Detector(
+        _known(
             "L1",
             "LLO_4k",
             (-74276.0447238, -5496283.71971, 3224257.01744),
@@ -114,7 +86,7 @@ DETECTORS: dict[str, Detector] = {
             0.53342313506,
             ((4.4031777, -0.0003121), (2.8323815, -0.0006107)),
         ),
-        Detector(
+        _known(
             "P1",
             "CIT_40",
             (-2490649.58347, -4658699.68211, 3562064.11403),
@@ -122,7 +94,7 @@ DETECTORS: dict[str, Detector] = {
             0.59637900541,
             ((3.1415927, 0.0), (1.5707964, 0.0)),
         ),
-        Detector(
+        _known(
             "A1",
             "ALLEGRO_320",
             (-113258.96414, -5504083.37391, 3209895.67981),
@@ -130,7 +102,7 @@ DETECTORS: dict[str, Detector] = {
             0.53079879206,
             ((-0.6981317, 0.0),),
         ),
-        Detector(
+        _known(
             "O1",
             "AURIGA",
             (4392467.33007, 929508.666967, 4515029.13071),
@@ -138,7 +110,7 @@ DETECTORS: dict[str, Detector] = {
             0.79156499342,
             ((0.7679449, 0.0),),
         ),
-        Detector(
+        _known(
             "X1",
             "EXPLORER",
             (4376453.95452, 475435.044067, 4599852.7445),
@@ -146,7 +118,7 @@ DETECTORS: dict[str, Detector] = {
             0.81070543755,
             ((0.6806784, 0.0),),
         ),
-        Detector(
+        _known(
             "B1",
             "NIOBE",
             (-2359488.71453, 4877215.71259, -3354160.03274),
@@ -154,7 +126,7 @@ DETECTORS: dict[str, Detector] = {
             -0.5573418078,
             ((0.0, 0.0),),
         ),
-        Detector(
+        _known(
             "N1",
             "Nautilus",
             (4644109.99868, 1044253.42477, 4231047.13307),
@@ -162,7 +134,7 @@ DETECTORS: dict[str, Detector] = {
             0.7299645671,
             ((0.7679449, 0.0),),
         ),
-        Detector(
+        _known(
             "K1",
             "KAGRA",
             (-3777336.024, 3484898.411, 3765313.697),
@@ -170,7 +142,7 @@ DETECTORS: dict[str, Detector] = {
             0.6355068497,
             ((1.054113, 0.0031414), (-0.5166798, -0.003627)),
         ),
-        Detector(
+        _known(
             "I1",
             "LIO_4k",
             (1348971.15479, 5857428.26577, 2127569.25209),
@@ -178,7 +150,7 @@ DETECTORS: dict[str, Detector] = {
             0.34231676739,
             ((5.8012013, 0.0), (4.2303905, 0.0)),
         ),
-        Detector(
+        _known(
             "E1",
             "ET1_T1400308",
             (4546374.099, 842989.697626, 4378576.96241),
@@ -186,18 +158,81 @@ DETECTORS: dict[str, Detector] = {
             0.76151183984,
             ((0.33916286, 0.0), (5.5751505, 0.0)),
         ),
+        _known(
+            "E2",
+            "ET2_T1400308",
+            (4539369.51685, 845074.592488, 4385402.57904),
+            0.1840585887,
+            0.7629930799,
+            ((4.52845115854, -0.00078362156), (3.48125307555, -0.00157024452)),
+        ),
+        _known(
+            "E3",
+            "ET3_T1400308",
+            (4542405.95075, 835639.650438, 4384075.19902),
+            0.1819299673,
+            0.76270463257,
+            ((2.43258574281, -0.00156852107), (1.38538766217, -0.00078189811)),
+        ),
+        # Cosmic Explorer has no site yet, and LALSuite no entry. These are the fiducial sites A (40 km, off the coast
+        # of Washington) and B (20 km, off that of Texas) of Gupta et al. 2024, Class. Quantum Grav. 41, 245001:
+        # latitudes 46 and 29, longitudes -125 and -94, x arms 260 and 200 degrees north of east. PyCBC's
+        # documentation places and calls them so.
+        _known(
+            "C4",
+            "CE_A_40",
+            (-2545715.82961, -3635658.98780, 4565247.54083),
+            np.radians(-125.0),
+            np.radians(46.0),
+            ((np.radians(190.0), 0.0), (np.radians(100.0), 0.0)),
+        ),
+        _known(
+            "C2",
+            "CE_B_20",
+            (-389439.10640, -5569238.68793, 3073901.20059),
+            np.radians(-94.0),
+            np.radians(29.0),
+            ((np.radians(250.0), 0.0), (np.radians(160.0), 0.0)),
+        ),
     )
 }
 
 
-def get_detector(prefix: str) -> Detector:
-    """The detector with this prefix.
+def get_detector(detector: DetectorLike) -> Detector:
+    """The detector with this prefix; a Detector is returned unchanged.
+
+    Raises
+    ------
+    TypeError
+        If it is neither.
+    ValueError
+        If there is none.
+    """
+    if isinstance(detector, Detector):
+        return detector
+    if not isinstance(detector, str):
+        raise TypeError(f"detector must be a prefix such as 'H1' or a jfstat.Detector, not {detector!r}.")
+    if detector not in DETECTORS:
+        raise ValueError(
+            f"detector {detector!r} is unknown: use one of {', '.join(sorted(DETECTORS))}, or give a jfstat.Detector."
+        )
+    return DETECTORS[detector]
+
+
+def get_detectors(detectors: DetectorLike | Iterable[DetectorLike]) -> tuple[Detector, ...]:
+    """Detectors from one name or Detector or several.
 
     Raises
     ------
     ValueError
-        If there is none.
+        If there are none, one is neither a known prefix nor a Detector, or two have the same prefix.
     """
-    if prefix not in DETECTORS:
-        raise ValueError(f"detector {prefix!r} is unknown: use one of {', '.join(sorted(DETECTORS))}.")
-    return DETECTORS[prefix]
+    given: Any = (detectors,) if isinstance(detectors, (str, Detector)) else detectors
+    try:
+        parts = tuple(given)
+    except TypeError:
+        parts = ()
+    names = [getattr(part, "prefix", part) for part in parts]
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ValueError(f"detectors must be different prefixes such as ['H1', 'L1'], or Detectors, not {detectors!r}.")
+    return tuple(get_detector(part) for part in parts)

@@ -11,10 +11,13 @@ from jax.typing import ArrayLike
 
 from jfstat.geometry.orbit import orbit_speed
 from jfstat.geometry.source import spin_drift
+from jfstat.phasemodel import PhaseModel
 from jfstat.templates import Orbit
 
 EARTH_SPEED = 1.06e-4
 """Largest speed of a detector relative to the SSB in units of c: 1.05 (2 pi AU/yr + Earth's rotation)/c."""
+MODEL_TIMES = 1024
+"""Times during the data at which the frequency of a user's phase model is looked at."""
 USUAL_F1DOT, MAX_USUAL_DRIFT = 1e-9, 0.02
 """Where no range is given: the spin-down allowed for, Hz/s, and the limit on the drift that it causes, Hz."""
 
@@ -29,7 +32,9 @@ def at_detector(low: ArrayLike, high: ArrayLike, speed: ArrayLike) -> tuple[jax.
     return jnp.asarray(low) * (1 - jnp.asarray(speed)), jnp.asarray(high) * (1 + jnp.asarray(speed))
 
 
-def drift_during(fkdot: jax.Array, first: ArrayLike, last: ArrayLike) -> tuple[jax.Array, jax.Array]:
+def drift_during(
+    fkdot: jax.Array, first: ArrayLike, last: ArrayLike, model: PhaseModel | None = None
+) -> tuple[jax.Array, jax.Array]:
     """Lowest and highest drift of a template's frequency during the data, Hz, among start, middle and end.
 
     Parameters
@@ -37,10 +42,15 @@ def drift_during(fkdot: jax.Array, first: ArrayLike, last: ArrayLike) -> tuple[j
     fkdot : (n,) float64
     first, last : () float64
         Start and end of the data, s since the template's reference time.
+    model : PhaseModel, optional
+        Of the template; its own drift is taken at `MODEL_TIMES` times and added.
     """
     first, last = jnp.asarray(first), jnp.asarray(last)
     drift = spin_drift(fkdot, jnp.stack([first, 0.5 * (first + last), last]))
-    return jnp.min(drift), jnp.max(drift)
+    if model is None:
+        return jnp.min(drift), jnp.max(drift)
+    own = model.frequency(first + (last - first) * jnp.linspace(0.0, 1.0, MODEL_TIMES))
+    return jnp.min(drift) + jnp.min(own), jnp.max(drift) + jnp.max(own)
 
 
 def drift_range(fdots: Sequence[tuple[float, float]] | None, first: float, last: float) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Barycentric positions of the Earth and the Sun as smooth functions of time, from ephemeris files."""
+"""Barycentric positions of the Earth and the Sun as smooth functions of time, from ephemeris files or arrays."""
 
 from __future__ import annotations
 
@@ -9,22 +9,116 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.constants import astronomical_unit, speed_of_light
 
 if TYPE_CHECKING:
-    from scipy.interpolate import BPoly
+    from scipy.interpolate import BPoly, PPoly
 
+BODIES = ("earth", "sun")
 YEARS = "00-40"
 """In the names of installed files."""
-EphemerisLike = str | os.PathLike | Sequence[str | os.PathLike]
+LIGHT_SECOND = speed_of_light
+"""m."""
+FARTHEST = 2 * astronomical_unit / LIGHT_SECOND
+"""Distance from the SSB beyond which neither Earth nor Sun is, light-seconds."""
+
+
+class Table(NamedTuple):
+    """Positions of one body at some times, and as many of their derivatives as are known.
+
+    Attributes
+    ----------
+    gps : (n,) float64
+        Increasing, s.
+    position : (n, k, 3) float64
+        Position, and with k > 1 velocity, and with k > 2 acceleration, in light-seconds, per s, per s^2.
+    """
+
+    gps: np.ndarray
+    position: np.ndarray
+
+    def track(self, what: str, start: float, end: float, epoch: int) -> PPoly | BPoly:
+        """The position as a function of the time since `epoch`, between two GPS times.
+
+        Between two rows it is the polynomial with the position and all known derivatives of both; if there are none, a
+        cubic spline.
+
+        Raises
+        ------
+        ValueError
+            If the rows do not cover the times.
+        """
+        from scipy.interpolate import BPoly, CubicSpline  # takes 0.15 s to import
+
+        low = int(np.searchsorted(self.gps, start, side="right")) - 1
+        high = int(np.searchsorted(self.gps, end))
+        if low < 0 or high >= len(self.gps):
+            raise ValueError(
+                f"the ephemeris {what} covers GPS {self.gps[0]:.0f} to {self.gps[-1]:.0f}, not all of {start:.0f} to "
+                f"{end:.0f} that the data need: use another ephemeris or other times."
+            )
+        low, high = (low, high) if self.position.shape[1] > 1 else (0, len(self.gps) - 1)
+        rows = slice(low, high + 1)
+        times, values = self.gps[rows] - epoch, self.position[rows]
+        if values.shape[1] > 1:
+            return BPoly.from_derivatives(times, values)
+        return CubicSpline(times, values[:, 0])
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Ephemeris:
+    """A solar-system ephemeris from arrays: where Earth and Sun are relative to the barycentre (SSB).
+
+    Wherever jfstat takes the name of an ephemeris, it takes one of these too.
+
+    Parameters
+    ----------
+    earth, sun : sequence (times, position[, velocity[, acceleration]])
+        Of the Earth's and of the Sun's centre, each at times of its own. Times: GPS s, (n,), increasing, n > 1, or an
+        astropy Time. Positions: (n, 3), equatorial J2000 (ICRS) axes, in light-seconds, velocities per s, accelerations
+        per s^2; or Quantities, or astropy's CartesianRepresentations, as ``get_body_barycentric_posvel`` returns them.
+    name : str
+        For the meta of tables.
+
+    Raises
+    ------
+    TypeError
+        If `earth` or `sun` is no such sequence.
+    ValueError
+        If an array has a wrong shape or unit, is not finite, or is larger than the solar system (the wrong unit).
+
+    Notes
+    -----
+    Positions are interpolated by the polynomials that have all given derivatives at both neighbouring rows, by cubic
+    splines without any. The Earth is then right to 4e-11 light-seconds with velocities every 2 h, to 6e-10 with
+    accelerations too every 12 h, and to 3e-7 with velocities every day; the Sun to 1e-11 with any of these.
+    """
+
+    earth: Table
+    sun: Table
+    name: str
+
+    def __init__(self, earth: Sequence[Any], sun: Sequence[Any], name: str = "arrays"):
+        object.__setattr__(self, "earth", _table(earth, "earth"))
+        object.__setattr__(self, "sun", _table(sun, "sun"))
+        object.__setattr__(self, "name", str(name))
+
+    def __repr__(self) -> str:
+        return f"Ephemeris({self.name!r}; GPS {self.earth.gps[0]:.0f} to {self.earth.gps[-1]:.0f})"
+
+
+EphemerisFiles = str | os.PathLike | Sequence[str | os.PathLike]
 """Name of an ephemeris, or the files of Earth and Sun."""
+EphemerisLike = EphemerisFiles | Ephemeris
+"""Name of an ephemeris, the files of Earth and Sun, or their positions as arrays."""
 
 
 @dataclass(frozen=True, eq=False)
-class Ephemeris:
-    """Positions of Earth and Sun relative to the solar system's barycentre (SSB).
+class Tracks:
+    """Positions of Earth and Sun relative to the SSB as functions of time.
 
     Attributes
     ----------
@@ -38,11 +132,49 @@ class Ephemeris:
 
     name: str
     epoch: int
-    earth: BPoly
-    sun: BPoly
+    earth: PPoly | BPoly
+    sun: PPoly | BPoly
 
 
-def ephemeris_files(ephemeris: EphemerisLike) -> tuple[str, Path, Path]:
+def _table(given: Sequence[Any], name: str) -> Table:
+    """The table of a body from what a user gave."""
+    if not isinstance(given, (list, tuple)) or len(given) not in (2, 3, 4):
+        raise TypeError(f"{name} must be (times, position[, velocity[, acceleration]]), not {type(given).__name__}.")
+    times, *arrays = given
+    gps = _float64(getattr(times, "gps", times), f"{name}'s times", "s")
+    if gps.ndim != 1 or len(gps) < 2 or not np.all(np.diff(gps) > 0):
+        raise ValueError(f"{name}'s times must be two or more and increase: give GPS seconds or an astropy Time.")
+    columns = []
+    for values, what, power in zip(arrays, ("positions", "velocities", "accelerations"), range(3), strict=False):
+        label = f"{name}'s {what}"
+        xyz = getattr(values, "xyz", None)  # of a CartesianRepresentation
+        unit = "m" if power == 0 else f"m / s{power}"
+        column = _float64(values if xyz is None else xyz.T, label, unit, LIGHT_SECOND)
+        if column.shape != (len(gps), 3):
+            raise ValueError(f"{label} have shape {column.shape}, not {(len(gps), 3)}: give a row for each time.")
+        columns.append(column)
+    if np.max(np.abs(columns[0])) > FARTHEST:
+        raise ValueError(f"{name}'s positions exceed {FARTHEST:.0f} light-seconds: give light-seconds or Quantities.")
+    return Table(gps, np.stack(columns, axis=1))
+
+
+def _float64(x: Any, name: str, unit: str, one: float = 1.0) -> np.ndarray:
+    """Finite numbers; Quantities are divided by `one` of `unit`."""
+    if hasattr(x, "to_value"):
+        try:
+            x = x.to_value(unit) / one
+        except (TypeError, ValueError) as error:  # astropy's UnitConversionError is both
+            raise ValueError(f"{name} must be convertible to {unit}, not in {x.unit}: convert them.") from error
+    try:
+        values = np.asarray(x, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numbers, not {type(x).__name__}: give arrays.") from None
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite: leave out rows that are not.")
+    return values
+
+
+def ephemeris_files(ephemeris: EphemerisFiles) -> tuple[str, Path, Path]:
     """Name and the two files (Earth, Sun) of an ephemeris given by name or by its two files.
 
     Raises
@@ -64,7 +196,9 @@ def ephemeris_files(ephemeris: EphemerisLike) -> tuple[str, Path, Path]:
     try:
         earth, sun = (Path(os.fspath(p)) for p in ephemeris)  # type: ignore[union-attr]
     except (TypeError, ValueError):
-        raise ValueError(f"ephemeris must be a name such as 'DE405' or two files, not {ephemeris!r}.") from None
+        raise ValueError(
+            f"ephemeris must be a name such as 'DE405', two files or a jfstat.Ephemeris, not {ephemeris!r}."
+        ) from None
     for path in (earth, sun):
         if not path.is_file():
             raise FileNotFoundError(f"ephemeris file {path} does not exist: give (earth_file, sun_file).")
@@ -129,14 +263,14 @@ def _read_body(path: Path, start: float, end: float, epoch: int) -> BPoly:
     return BPoly.from_derivatives(table[:, 0] - epoch, derivatives)
 
 
-def load_ephemeris(ephemeris: EphemerisLike, start: float, end: float, epoch: int) -> Ephemeris:
+def load_ephemeris(ephemeris: EphemerisLike, start: float, end: float, epoch: int) -> Tracks:
     """Load the tracks of Earth and Sun between two GPS times.
 
     Parameters
     ----------
-    ephemeris : str or two paths
+    ephemeris : str, two paths or Ephemeris
         Name known to the package ``solar_system_ephemerides`` (``"DE405"`` is LALSuite's default), or the files of
-        Earth and Sun.
+        Earth and Sun, or arrays.
     start, end : float
         GPS times to cover, s.
     epoch : int
@@ -147,5 +281,10 @@ def load_ephemeris(ephemeris: EphemerisLike, start: float, end: float, epoch: in
     ValueError
         If the ephemeris is unknown, a file is missing or malformed, or the times are not covered.
     """
+    if isinstance(ephemeris, Ephemeris):
+        earth, sun = (
+            getattr(ephemeris, body).track(f"{ephemeris.name} ({body})", start, end, epoch) for body in BODIES
+        )
+        return Tracks(ephemeris.name, epoch, earth, sun)
     name, earth, sun = ephemeris_files(ephemeris)
-    return Ephemeris(name, epoch, _read_body(earth, start, end, epoch), _read_body(sun, start, end, epoch))
+    return Tracks(name, epoch, _read_body(earth, start, end, epoch), _read_body(sun, start, end, epoch))

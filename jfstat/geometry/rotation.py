@@ -11,7 +11,7 @@ from datetime import datetime
 import numpy as np
 from scipy.constants import speed_of_light
 
-from jfstat.geometry.detectors import Detector
+from jfstat.geometry.detector import Detector
 
 GPS_OF_2000 = 630720013
 """GPS time of 2000-01-01 00:00:00 UTC, s."""

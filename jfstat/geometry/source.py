@@ -13,6 +13,7 @@ from jfstat.geometry.orbit import orbit_delay, orbit_delay_at_arrival
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.vectors import unit_vector
 from jfstat.parameters import with_fields
+from jfstat.phasemodel import PhaseModel
 from jfstat.templates import Doppler, Orbit
 from jfstat.times import GPSTime
 
@@ -86,6 +87,8 @@ class Source:
         Phase from the reference time to `middle`, modulo 1 cycle.
     orbit : Orbit or None
         Its ``tp`` counts from the epoch, s.
+    model : OwnPhase or None
+        The user's own part of the phase.
     """
 
     alpha: jax.Array
@@ -96,6 +99,7 @@ class Source:
     middle: jax.Array
     cycles_at_middle: jax.Array
     orbit: Orbit | None
+    model: OwnPhase | None
 
     def delay(self, trajectory: Trajectory, t: jax.Array) -> jax.Array:
         """Time at the source (emission) minus time at the detector, s, at detector times `t` since the epoch."""
@@ -126,8 +130,12 @@ class Source:
         return harmonic_sum(a, sidereal), harmonic_sum(b, sidereal)
 
     def spin_down_cycles(self, tau: jax.Array) -> jax.Array:
-        """Phase that the evolution of the frequency adds, cycles, at source times since the epoch; zero at `middle`."""
-        return _spin_phase(self.evolution, tau - self.middle)
+        """Phase that the evolution of the frequency adds, cycles, at source times since the epoch; zero at `middle`.
+
+        With the user's own part, if there is one.
+        """
+        cycles = _spin_phase(self.evolution, tau - self.middle)
+        return cycles if self.model is None else cycles + self.model.cycles(tau)
 
     def heterodyned_cycles(self, trajectory: Trajectory, t: jax.Array, heterodyne: jax.Array) -> jax.Array:
         """Phase of the template minus that of a heterodyne, cycles, at detector times `t` since the epoch.
@@ -152,6 +160,29 @@ def _direction(point: Doppler, since: jax.Array, middle: jax.Array) -> Direction
     return Direction(moved / jnp.sqrt(moved @ moved), velocity, middle)
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class OwnPhase:
+    """A template's `PhaseModel` on the observation's clock.
+
+    Attributes
+    ----------
+    model : PhaseModel
+    reference : () float64
+        Reference time of the template, s since the epoch.
+    at_middle : () float64
+        The model's phase at the data's mid-time, cycles.
+    """
+
+    model: PhaseModel
+    reference: jax.Array
+    at_middle: jax.Array
+
+    def cycles(self, tau: jax.Array) -> jax.Array:
+        """The model's phase in cycles at source times since the epoch; zero at the data's mid-time."""
+        return self.model.cycles(tau - self.reference) - self.at_middle
+
+
 def source(point: Doppler, epoch: jax.Array, reference: jax.Array, middle: jax.Array) -> Source:
     """The source that a template describes.
 
@@ -166,7 +197,11 @@ def source(point: Doppler, epoch: jax.Array, reference: jax.Array, middle: jax.A
     middle : () float64
         Mid-time of the data, s since the epoch.
     """
-    since, orbit = middle - reference, point.orbit
+    since, orbit, own = middle - reference, point.orbit, None
+    at_middle = _spin_phase(point.fkdot, since)
+    if point.model is not None:
+        own = OwnPhase(point.model, reference, point.model.cycles(since))
+        at_middle = jnp.mod(at_middle, 1.0) + own.at_middle
     return Source(
         alpha=point.alpha,
         delta=point.delta,
@@ -174,6 +209,7 @@ def source(point: Doppler, epoch: jax.Array, reference: jax.Array, middle: jax.A
         frequency=point.fkdot[0],
         evolution=evolution_at(point.fkdot, since),
         middle=middle,
-        cycles_at_middle=jnp.mod(_spin_phase(point.fkdot, since), 1.0),
+        cycles_at_middle=jnp.mod(at_middle, 1.0),
         orbit=None if orbit is None else with_fields(orbit, tp=orbit.tp - jnp.asarray(epoch).astype(jnp.float64)),
+        model=own,
     )

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.geometry.detectors import Detector
+from jfstat.geometry.detector import Detector
 from jfstat.geometry.einstein import einstein_delay
-from jfstat.geometry.ephemeris import Ephemeris
+from jfstat.geometry.ephemeris import Tracks
 from jfstat.geometry.rotation import detector_offset, leap_seconds, sidereal_time
 from jfstat.maths.chebyshev import horner, nodes, powers_from_values
 from jfstat.maths.ladder import padded_size
@@ -92,18 +92,18 @@ def at_pieces(coefficients: jax.Array, piece: jax.Array) -> jax.Array:
     return coefficients.at[:, piece].get(mode="promise_in_bounds")
 
 
-def detector_trajectory(detector: Detector, ephemeris: Ephemeris, start: float, end: float) -> Trajectory:
+def detector_trajectory(detector: Detector, tracks: Tracks, start: float, end: float) -> Trajectory:
     """Tabulate a detector's state between two times.
 
     Parameters
     ----------
     detector : Detector
-    ephemeris : Ephemeris
+    tracks : Tracks
         Must cover ``start - SEGMENT`` to ``end + 2 SEGMENT``.
     start, end : float
-        s since ``ephemeris.epoch``, from which the trajectory's times count as well.
+        s since ``tracks.epoch``, from which the trajectory's times count as well.
     """
-    epoch = ephemeris.epoch
+    epoch = tracks.epoch
     # at a leap second UTC, and so the rotation in LALSuite's model, jumps by a second: let two pieces meet there
     leaps = leap_seconds()[0] - epoch
     leaps = leaps[(leaps > start) & (leaps < end)]
@@ -113,7 +113,7 @@ def detector_trajectory(detector: Detector, ephemeris: Ephemeris, start: float, 
 
     centres = first + SEGMENT * (np.arange(n) + 0.5)
     t = (centres[:, None] + 0.5 * SEGMENT * nodes(DEGREE + 1)).ravel()
-    earth, sun = ephemeris.earth(t), ephemeris.sun(t)
+    earth, sun = tracks.earth(t), tracks.sun(t)
     sidereal = sidereal_time(epoch, t).reshape(n, -1)
     sidereal -= 2 * np.pi * np.floor(sidereal[:, :1] / (2 * np.pi))
     columns = [earth + detector_offset(detector, epoch, t), einstein_delay(epoch, t)[:, None], sidereal.reshape(-1, 1)]

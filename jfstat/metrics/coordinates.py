@@ -20,6 +20,7 @@ from jfstat.parameters import (
     SKY,
     check_parameters,
     in_usual_order,
+    is_of_model,
     replaced,
     spin_order,
     usual_parameters,
@@ -184,6 +185,8 @@ def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], b
             extra = RELATIVE_CURVATURE
         elif name in MOTION_FIELDS:
             extra = SKY_CURVATURE * observation.tspan**2
+        elif is_of_model(name):  # one that the data cannot tell
+            extra = jnp.where(g[i, i] > 0, 0.0, 1.0)
         g = g.at[i, i].add(extra)
     scale = 1.0 / jnp.sqrt(jnp.diagonal(g))
     size, axes = jnp.linalg.eigh(g * scale[:, None] * scale)

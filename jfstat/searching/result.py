@@ -111,7 +111,7 @@ def finished(columns: dict[str, np.ndarray], meta: Meta) -> QTable:
     if meta["cluster"] is not None:
         metric = np.array(meta["metric"])
         leader = clustered(columns, metric, meta["cluster"])
-        sampling = Sampling.from_plain(meta["sampling"], meta["detectors"])
+        sampling = Sampling.from_plain(meta["sampling"])
         leader = explained(columns, metric, sampling, meta["reftime"], leader, meta["n_twoF"])
         leads = leader == np.arange(len(twoF))
         members = np.bincount(leader, minlength=len(twoF))

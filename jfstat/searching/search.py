@@ -77,7 +77,8 @@ def search(
     ----------
     data : FstatData
     bank : Doppler or QTable
-        A stack of n templates, as from `template_bank`, or one; ``fkdot[..., 0]`` is ignored. Or a table with columns
+        A stack of n templates, as from `template_bank`, or one; ``fkdot[..., 0]`` is ignored. They may have a phase
+        model, whose parameters are columns ``model...`` of the result. Or a table with columns
         ``alpha``, ``delta``, optionally ``f1dot``, ... and those of an orbit, and the reference time in
         ``meta["reftime"]``. Orbits should be among those given to `prepare`: others cost much more, and frequencies
         that they shift out of the band are left out.
@@ -178,6 +179,8 @@ def search(
     stack = stacked_bank(bank)
     check_all_fit(data, stack)
     check_mesh(mesh)
+    if stack.model is not None and cluster is not None:
+        raise ValueError("cluster does not know the templates' phase model: leave it out, and refine(..., merge=True).")
     cut = line_cut(data, per_detector, ranking, bsgl_threshold, fstar0, olgx)
     known = None if lines is None else lines_crossed(data, stack, lines)
     bands = vetoed_bands(data, stack, known, veto_lines)

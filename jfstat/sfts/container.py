@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from jfstat.geometry.detector import Detector
+from jfstat.geometry.detectors import DETECTORS, get_detector
 from jfstat.times import TimeLike
 from jfstat.validation import detector_names, gps_seconds
 
@@ -27,6 +29,8 @@ class SFTSeries:
         ``dt * DFT`` of the strain, in strain/Hz (LIGO-T040164).
     window : str
         ``"rectangular"``, ``"hann"``, ``"tukey:<beta>"`` or ``"unknown"``.
+    own_site : Detector or None
+        Where the detector stands, if it is not the one that jfstat knows by this prefix; see `site`.
     """
 
     detector: str
@@ -34,13 +38,32 @@ class SFTSeries:
     gps_ns: np.ndarray
     data: np.ndarray
     window: str = "rectangular"
+    own_site: Detector | None = None
+
+    @classmethod
+    def of(
+        cls, site: Detector, gps: np.ndarray, gps_ns: np.ndarray, data: np.ndarray, window: str = "rectangular"
+    ) -> SFTSeries:
+        """The SFTs of a detector that may be the user's own."""
+        return cls(site.prefix, gps, gps_ns, data, window, None if DETECTORS.get(site.prefix) == site else site)
+
+    @property
+    def site(self) -> Detector:
+        """The detector's position and arms.
+
+        Raises
+        ------
+        ValueError
+            If jfstat knows no detector by this prefix, and none was given.
+        """
+        return get_detector(self.detector) if self.own_site is None else self.own_site
 
     def __len__(self) -> int:
         return len(self.gps)
 
     def __getitem__(self, rows: slice) -> SFTSeries:
         """Some of the SFTs, sharing their bins."""
-        return SFTSeries(self.detector, self.gps[rows], self.gps_ns[rows], self.data[rows], self.window)
+        return replace(self, gps=self.gps[rows], gps_ns=self.gps_ns[rows], data=self.data[rows])
 
     def between(self, start: float, end: float) -> SFTSeries:
         """The SFTs that start in [start, end), GPS s to within 1e-6 s, sharing their bins."""
@@ -196,10 +219,12 @@ def _joined(parts: list[SFTSeries], tsft: float) -> SFTSeries:
         raise ValueError(
             f"sfts of {parts[0].detector} have the windows {' and '.join(windows)}: join those of one kind."
         )
+    if any(part.own_site != parts[0].own_site for part in parts):
+        raise ValueError(f"sfts of {parts[0].detector} are of detectors at different sites: give them other prefixes.")
     gps, gps_ns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("gps", "gps_ns"))
     order = np.lexsort((gps_ns, gps))
     gps, gps_ns = gps[order], gps_ns[order]
     close = np.flatnonzero(np.diff(gps) + 1e-9 * np.diff(gps_ns) < tsft - 1e-6)
     if len(close):
         raise ValueError(f"sfts of {parts[0].detector} overlap at GPS {gps[close[0] + 1]}: leave out one of them.")
-    return SFTSeries(parts[0].detector, gps, gps_ns, np.concatenate([part.data for part in parts])[order], windows[0])
+    return replace(parts[0], gps=gps, gps_ns=gps_ns, data=np.concatenate([part.data for part in parts])[order])

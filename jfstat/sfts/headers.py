@@ -2,18 +2,21 @@
 
 The format is LIGO-T040164's, versions 2 and 3. Together with the checks of checksum and data in ``blocks.py``, the
 checks here refuse what LALSuite's validator (``SFTReferenceLibrary.c:ValidateSFTFile``) and its reader
-(``SFTcatalog.c:XLALSFTdataFind``) refuse.
+(``SFTcatalog.c:XLALSFTdataFind``) refuse. They know more detectors: the validator refuses I1, E2, E3, C2, C4 and users'
+own detectors, the reader the last three.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Collection
 from io import FileIO
 from pathlib import Path
 
 import numpy as np
 
+from jfstat.geometry.detectors import DETECTORS
 from jfstat.sfts.windows import window_name
 
 # version, GPS s and ns, Tsft, first bin, number of bins, CRC64, detector, window, bytes of comment
@@ -42,9 +45,6 @@ TABLE = np.dtype(
     ]
 )
 
-# LALSuite's validator knows all of these but I1 (LIGO-India), which LALSuite's reader knows.
-DETECTORS = ("A1", "B1", "E1", "G1", "H1", "H2", "I1", "K1", "L1", "N1", "O1", "P1", "T1", "V1", "V2", "X1")
-
 
 def bad_file(path: Path, problem: str, gps: int | None = None) -> ValueError:
     """The error for a file that is not valid: one sentence with its name and, if known, the time of the SFT."""
@@ -66,7 +66,7 @@ def open_file(path: Path) -> FileIO:
         raise type(error)(str(bad_file(path, f"it cannot be opened ({error.strerror})"))) from error
 
 
-def scan_file(path: Path, index: int = 0) -> np.ndarray:
+def scan_file(path: Path, index: int = 0, own: Collection[str] = ()) -> np.ndarray:
     """Headers of all SFTs in a file; the data are not read.
 
     Parameters
@@ -74,6 +74,8 @@ def scan_file(path: Path, index: int = 0) -> np.ndarray:
     path : Path
     index : int
         Value for the column ``file``.
+    own : collection of str
+        Prefixes of users' own detectors, which are valid too.
 
     Returns
     -------
@@ -97,7 +99,7 @@ def scan_file(path: Path, index: int = 0) -> np.ndarray:
             *_, n_bins, _, _, _, comment_bytes = header
             offset += HEADER_BYTES + comment_bytes + BIN_BYTES * n_bins
     table = np.array(rows, TABLE)
-    problem = header_problem(table)
+    problem = header_problem(table, own)
     if problem:
         raise bad_file(path, *problem)
     table["window"][table["version"] == 2] = 0
@@ -130,11 +132,13 @@ def _read_header(file: FileIO, path: Path, offset: int, size: int) -> tuple[tupl
     return header, big_endian
 
 
-def header_problem(table: np.ndarray) -> tuple[str, int] | None:
+def header_problem(table: np.ndarray, own: Collection[str] = ()) -> tuple[str, int] | None:
     """What is wrong with the headers of one file, in words, and the GPS second of the SFT; None if they are valid.
 
-    Each header must be valid by itself, and the SFTs must be of one kind and in time order.
+    `own` are prefixes of users' own detectors. Each header must be valid by itself, and the SFTs must be of one kind
+    and in time order.
     """
+    known = sorted({*DETECTORS, *own})
     nanoseconds, tsft = table["gps_ns"], table["tsft"]
     known_windows = [code for code in np.unique(table["window"]) if _is_window(int(code))]
     checks = [
@@ -142,7 +146,10 @@ def header_problem(table: np.ndarray) -> tuple[str, int] | None:
         ((nanoseconds < 0) | (nanoseconds > 999_999_999), "the nanoseconds are not in 0 to 999999999"),
         (~((tsft > 0) & np.isfinite(tsft)), "Tsft is not positive"),
         (table["first_bin"] < 0, "the first bin is negative"),
-        (~np.isin(table["detector"], np.array(DETECTORS, "S2")), f"the detector is none of {', '.join(DETECTORS)}"),
+        (
+            ~np.isin(table["detector"], np.array(known, "S2")),
+            f"the detector is none of {', '.join(known)}, and no Detector is given by its prefix",
+        ),
         # in version 2 this field is padding
         ((table["version"] == 3) & ~np.isin(table["window"], known_windows), "the window code is unknown"),
     ]

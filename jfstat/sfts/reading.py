@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from jfstat.geometry.detector import Detector
+from jfstat.geometry.detectors import DETECTORS, DetectorLike, get_detectors
 from jfstat.sfts.blocks import read_batches
 from jfstat.sfts.container import SFTs, SFTSeries
-from jfstat.sfts.headers import DETECTORS, scan_file, start_ns
+from jfstat.sfts.headers import scan_file, start_ns
 from jfstat.sfts.layout import Layout, arrange
 from jfstat.sfts.patterns import Pattern, find_files
 from jfstat.sfts.windows import window_name
@@ -21,7 +23,7 @@ from jfstat.validation import FrequencyLike, frequency, gps_seconds
 
 def read_sfts(
     pattern: Pattern,
-    detectors: str | Iterable[str] | None = None,
+    detectors: DetectorLike | Iterable[DetectorLike] | None = None,
     start: TimeLike | None = None,
     end: TimeLike | None = None,
     fmin: FrequencyLike | None = None,
@@ -39,8 +41,9 @@ def read_sfts(
     pattern : str, path or sequence of these
         A file; a directory, for the ``*.sft`` in it; a glob; several of these joined by ``;``; or ``list:<file>``, a
         file with one path per line.
-    detectors : str or iterable of str, optional
-        Prefixes, such as ``"H1"``, of the detectors to keep; by default all.
+    detectors : str, Detector or iterable of these, optional
+        Prefixes, such as ``"H1"``, of the detectors to keep; by default all. SFTs with the prefix of a Detector are
+        taken as that detector's, also where jfstat knows another one by this prefix: files hold nothing but the prefix.
     start, end : float or astropy.time.Time, optional
         Keep the SFTs that start in [start, end), GPS s, as ``SFTcatalog.c:XLALSFTdataFind`` does.
     fmin, fmax : float or astropy.units.Quantity, optional
@@ -66,14 +69,14 @@ def read_sfts(
         the SFTs have different Tsft or, for one detector, different windows, an SFT twice or SFTs that overlap in time;
         if part of the band is missing at some time or, without fmin or fmax, bands differ.
     """
-    files, others, layout = _laid_out(pattern, detectors, start, end, fmin, fmax)
+    files, others, layout, sites = _laid_out(pattern, detectors, start, end, fmin, fmax)
     data = _read(files, layout, others if check_crc else others[:0], check_crc)
-    return _as_sfts(layout, data)
+    return _as_sfts(layout, data, sites)
 
 
 def band_of(
     pattern: Pattern,
-    detectors: str | Iterable[str] | None = None,
+    detectors: DetectorLike | Iterable[DetectorLike] | None = None,
     start: TimeLike | None = None,
     end: TimeLike | None = None,
     fmin: FrequencyLike | None = None,
@@ -86,29 +89,29 @@ def band_of(
     FileNotFoundError, OSError, ValueError
         As `read_sfts`, as far as headers tell.
     """
-    _, _, layout = _laid_out(pattern, detectors, start, end, fmin, fmax)
+    _, _, layout, _ = _laid_out(pattern, detectors, start, end, fmin, fmax)
     return float(layout.table["tsft"][0]), layout.first_bin, layout.last_bin
 
 
 def _laid_out(
     pattern: Pattern,
-    detectors: str | Iterable[str] | None,
+    detectors: DetectorLike | Iterable[DetectorLike] | None,
     start: TimeLike | None,
     end: TimeLike | None,
     fmin: FrequencyLike | None,
     fmax: FrequencyLike | None,
-) -> tuple[list[Path], np.ndarray, Layout]:
-    """The files, the headers of the SFTs in them that are not wanted, and where the others' bins go."""
-    wanted = _prefixes(detectors)
+) -> tuple[list[Path], np.ndarray, Layout, dict[str, Detector]]:
+    """The files, headers of the SFTs in them that are not wanted, where the others' bins go, and the detectors."""
+    sites = _sites(detectors)
     since, until = _time_range(start, end)
     low = None if fmin is None else frequency(fmin, "fmin")
     high = None if fmax is None else frequency(fmax, "fmax")
     if (low is not None and low < 0) or (high is not None and high <= (low or 0.0)):
         raise ValueError(f"the band must have 0 <= fmin < fmax, not fmin={low} and fmax={high} Hz: correct it.")
     files = find_files(pattern)
-    table = np.concatenate([scan_file(path, i) for i, path in enumerate(files)])
-    chosen = _choose(table, wanted, since, until)
-    return files, table[~chosen], arrange(files, table[chosen], low, high)
+    table = np.concatenate([scan_file(path, i, _own(sites)) for i, path in enumerate(files)])
+    chosen = _choose(table, list(sites) or None, since, until)
+    return files, table[~chosen], arrange(files, table[chosen], low, high), sites
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,16 +147,16 @@ class SFTFiles:
 
 def find_sfts(
     pattern: Pattern,
-    detectors: str | Iterable[str] | None = None,
+    detectors: DetectorLike | Iterable[DetectorLike] | None = None,
     start: TimeLike | None = None,
     end: TimeLike | None = None,
 ) -> SFTFiles:
     """Find SFTs by their headers, to read parts of them later; arguments and errors as for `read_sfts`."""
-    wanted = _prefixes(detectors)
+    sites = _sites(detectors)
     since, until = _time_range(start, end)
     files = find_files(pattern)
-    table = np.concatenate([scan_file(path, i) for i, path in enumerate(files)])
-    table = table[_choose(table, wanted, since, until)]
+    table = np.concatenate([scan_file(path, i, _own(sites)) for i, path in enumerate(files)])
+    table = table[_choose(table, list(sites) or None, since, until)]
     order = np.lexsort([table["n_bins"], table["first_bin"], start_ns(table), table["detector"]])
     table = table[order]
     new = np.append(True, (table["detector"][1:] != table["detector"][:-1]) | (np.diff(start_ns(table)) != 0))
@@ -164,19 +167,18 @@ def find_sfts(
         raise ValueError("the SFTs have no band in common: name files of one band.")
     tsft = float(table["tsft"][0])
     layout = arrange(files, table, first_bin / tsft, (last_bin + 1) / tsft)
-    times = _as_sfts(layout, np.empty((len(layout.heads), 0), np.complex64))
+    times = _as_sfts(layout, np.empty((len(layout.heads), 0), np.complex64), sites)
     return SFTFiles(files, table, times, first_bin, last_bin)
 
 
-def _prefixes(detectors: str | Iterable[str] | None) -> list[str] | None:
-    if detectors is None:
-        return None
-    wanted = [detectors] if isinstance(detectors, str) or not isinstance(detectors, Iterable) else list(detectors)
-    if not wanted or any(name not in DETECTORS for name in wanted):
-        raise ValueError(
-            f"detectors must be some of {', '.join(DETECTORS)}, not {detectors!r}: use two-character prefixes."
-        )
-    return wanted
+def _sites(detectors: DetectorLike | Iterable[DetectorLike] | None) -> dict[str, Detector]:
+    """The detectors to keep by their prefixes; none means all."""
+    return {} if detectors is None else {site.prefix: site for site in get_detectors(detectors)}
+
+
+def _own(sites: dict[str, Detector]) -> list[str]:
+    """Prefixes of detectors that are the user's own."""
+    return [name for name, site in sites.items() if DETECTORS.get(name) != site]
 
 
 def _time_range(start: TimeLike | None, end: TimeLike | None) -> tuple[int | None, int | None]:
@@ -237,12 +239,13 @@ def _read(files: list[Path], layout: Layout, others: np.ndarray, check_crc: bool
     return data
 
 
-def _as_sfts(layout: Layout, data: np.ndarray) -> SFTs:
+def _as_sfts(layout: Layout, data: np.ndarray, sites: Mapping[str, Detector]) -> SFTs:
     rows = layout.table[layout.heads]
     names, starts = np.unique(rows["detector"], return_index=True)
     series = []
     for name, start, stop in zip(names, starts, [*starts[1:], len(rows)], strict=True):
         part = rows[start:stop]
         window = window_name(int(part["window"][0]))
-        series.append(SFTSeries(name.decode(), part["gps"].copy(), part["gps_ns"].copy(), data[start:stop], window))
+        site = sites.get(name.decode()) or DETECTORS[name.decode()]
+        series.append(SFTSeries.of(site, part["gps"].copy(), part["gps_ns"].copy(), data[start:stop], window))
     return SFTs(tuple(series), float(rows["tsft"][0]), layout.first_bin)

@@ -29,6 +29,10 @@ def write_sfts(
 ) -> list[Path]:
     """Write little-endian SFT files of version 3, which LALSuite reads and its validator accepts.
 
+    Of a user's own `Detector` only the prefix is written, in headers and names; give the Detector to `read_sfts` again.
+    LALSuite reads such files if the prefix is X0 to Z9 and registered (``lalpulsar.RegisterSpecialCWDetector``); its
+    validator knows none of them.
+
     Parameters
     ----------
     sfts : SFTs
@@ -92,7 +96,7 @@ def _headers(sfts: SFTs, series: SFTSeries) -> np.ndarray:
     table["version"], table["tsft"], table["first_bin"], table["n_bins"] = 3, sfts.tsft, sfts.first_bin, data.shape[1]
     table["gps"], table["gps_ns"], table["window"] = *times, window_code(series.window)
     table["detector"] = series.detector if len(series.detector) == 2 and series.detector.isascii() else "?"
-    problem = header_problem(table)
+    problem = header_problem(table, () if series.own_site is None else (series.detector,))
     if problem is None and max(int(times[0].max()), sfts.first_bin, data.shape[1]) > _INT32_MAX:
         problem = "a time, the first bin or the number of bins does not fit in 32 bits", int(times[0].max())
     with np.errstate(over="ignore"):

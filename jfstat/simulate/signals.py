@@ -23,6 +23,8 @@ DEGREE = 9
 """Degree of the polynomials for phase and amplitude over a piece of an SFT."""
 PIECE_ANGLE = 0.6
 """Longest piece, as the angle in rad that the orbit turns at periapsis; polynomials are then exact to 1e-8 cycles."""
+MODEL_CYCLES, MOST_PIECES = 1e-6, 64
+"""Error of polynomials for a user's phase model, cycles, that asks for shorter pieces, and most pieces of an SFT."""
 MAX_SAMPLES = 4_000_000
 """Samples computed at once."""
 
@@ -75,6 +77,8 @@ def signal_bins(
     pieces = 1
     if source.orbit is not None:
         pieces = int(np.ceil(bins.tsft * float(periapsis_rate(source.orbit)) / PIECE_ANGLE))
+    if source.model is not None:
+        pieces = max(pieces, _pieces_for_model(source, bins))
     per_piece = int(next_fast_len(-(-max(OVERSAMPLING * bins.number, 256) // pieces)))  # type: ignore[arg-type]
     n = pieces * per_piece
     samples = np.ones(n) if bins.window in ("rectangular", "unknown") else window_samples(bins.window, n)
@@ -87,6 +91,27 @@ def signal_bins(
                       jnp.asarray(bins.tsft), jnp.asarray(samples), bins.first, bins.number, pieces)  # fmt: skip
         out[low : low + len(chunk)] = np.asarray(found)[: len(chunk)]
     return out
+
+
+def _pieces_for_model(source: Source, bins: Bins) -> int:
+    """Pieces of an SFT, a power of two, in which polynomials follow the user's phase model to `MODEL_CYCLES`.
+
+    At most `MOST_PIECES`: where the phase or frequency jumps, no number is enough, and the error stays in one piece.
+    """
+    pieces, places = 1, np.linspace(-1, 1, 23)
+    powers = np.vander(places, DEGREE + 1, increasing=True) @ powers_from_values(DEGREE + 1)
+    while pieces < MOST_PIECES:
+        middles = bins.starts[:, None] + bins.tsft / pieces * (np.arange(pieces) + 0.5)
+        half = 0.5 * bins.tsft / pieces
+        known, wanted = (_model_cycles(source, middles[..., None] + half * x) for x in (nodes(DEGREE + 1), places))
+        if np.max(np.abs(known @ powers.T - wanted)) < MODEL_CYCLES:
+            break
+        pieces *= 2
+    return pieces
+
+
+def _model_cycles(source: Source, t: np.ndarray) -> np.ndarray:
+    return np.asarray(source.model.cycles(jnp.asarray(t)))  # type: ignore[union-attr]
 
 
 @partial(jax.jit, static_argnames=("first_bin", "n_bins", "pieces"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.geometry.barycenter import MAX_DELAY
-from jfstat.geometry.detectors import get_detector
-from jfstat.geometry.doppler import drift_during
+from jfstat.geometry.detectors import DetectorLike, get_detectors
+from jfstat.geometry.doppler import MODEL_TIMES, drift_during
 from jfstat.geometry.ephemeris import EphemerisLike, load_ephemeris
 from jfstat.geometry.source import Source, source
 from jfstat.geometry.trajectory import SEGMENT, detector_trajectory
+from jfstat.phasemodel import PhaseModel
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.timestamps import TimestampsLike, start_times
 from jfstat.sfts.windows import window_samples
@@ -25,7 +27,6 @@ from jfstat.validation import (
     DurationLike,
     FrequencyLike,
     NoiseLike,
-    detector_names,
     frequency,
     given_sqrt_sx,
     positive_seconds,
@@ -33,7 +34,7 @@ from jfstat.validation import (
 
 
 def simulate_sfts(
-    detectors: Sequence[str] | str,
+    detectors: Sequence[DetectorLike] | DetectorLike,
     start: TimeLike | None = None,
     duration: DurationLike | None = None,
     fmin: FrequencyLike | None = None,
@@ -50,8 +51,8 @@ def simulate_sfts(
 
     Parameters
     ----------
-    detectors : str or sequence of str
-        Prefixes, such as ``["H1", "L1"]``.
+    detectors : str, Detector or sequence of these
+        Prefixes, such as ``["H1", "L1"]``, or one's own detectors.
     start : int or Time
         GPS time of the first SFT, s. Not needed with `timestamps`.
     duration : float or Quantity
@@ -71,7 +72,7 @@ def simulate_sfts(
         ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``; windowed data are normalised by the window's rms.
     seed : int
         Seed of the noise, a whole number or several; the noise of a detector does not depend on the others.
-    ephemeris : str or two paths
+    ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
 
     Returns
@@ -83,11 +84,10 @@ def simulate_sfts(
     ValueError
         If an argument is out of range, SFTs overlap, or a signal lies outside the band.
     """
-    names = detector_names(detectors)
-    for name in names:
-        get_detector(name)
+    given = get_detectors(detectors)
+    names = tuple(site.prefix for site in given)
     floors = _floors(names, sqrt_sx)  # a sequence is in the order of the detectors as given
-    names = tuple(sorted(names))
+    sites = sorted(given, key=lambda site: site.prefix)
     length = positive_seconds(tsft, "tsft")
     low, high = frequency(fmin, "fmin"), frequency(fmax, "fmax")
     if not 0 <= low < high:
@@ -99,13 +99,13 @@ def simulate_sfts(
         np.random.default_rng(seeds)
     except (TypeError, ValueError):
         raise ValueError(f"seed must be a whole number, not negative, or several, not {seed!r}.") from None
-    times = start_times(names, start, duration, timestamps, length)
+    times = start_times(tuple(site.prefix for site in sites), start, duration, timestamps, length)
     series = []
-    for name in names:
-        gps, gps_ns = times[name]
-        rng = np.random.default_rng([*seeds, *name.encode()])
-        data = _noise(rng, len(gps), n_bins, length, floors[name], window)
-        series.append(SFTSeries(name, gps, gps_ns, data, window))
+    for site in sites:
+        gps, gps_ns = times[site.prefix]
+        rng = np.random.default_rng([*seeds, *site.prefix.encode()])
+        data = _noise(rng, len(gps), n_bins, length, floors[site.prefix], window)
+        series.append(SFTSeries.of(site, gps, gps_ns, data, window))
     sfts = SFTs(tuple(series), length, first)
     signals = _listed(signals)
     return inject(sfts, signals, ephemeris) if signals else sfts
@@ -120,7 +120,7 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
         Simulated or read from files. Windows are respected; an unknown one is taken as rectangular.
     signals : sequence of (Doppler, Amplitude)
         Isolated sources or binaries. A Doppler without reference time refers to the start of the data.
-    ephemeris : str or two paths
+    ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
 
     Returns
@@ -150,7 +150,11 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
             raise ValueError("signals must hold single sources: write stacks as a list of pairs.")
         since = float(_source(doppler, sfts).middle) - float(_reference(doppler, sfts.start))
         half = 0.5 * (sfts.end - sfts.start)
-        low, high = (float(doppler.fkdot[0] + x) for x in drift_during(doppler.fkdot, since - half, since + half))
+        low, high = (
+            float(doppler.fkdot[0] + x) for x in drift_during(doppler.fkdot, since - half, since + half, doppler.model)
+        )
+        if doppler.model is not None:
+            _check_model(doppler.model, since - half, since + half)
         if low < f[0] or high > f[-1]:
             raise ValueError(
                 f"a signal at {low} to {high} Hz during the data lies outside the SFTs' band of "
@@ -161,14 +165,20 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
     tables = load_ephemeris(ephemeris, epoch - reach - 2 * SEGMENT, epoch + end + reach + 2 * SEGMENT, epoch)
     series = []
     for s in sfts:
-        detector = get_detector(s.detector)
-        trajectory = detector_trajectory(detector, tables, -reach, end + reach)
+        trajectory = detector_trajectory(s.site, tables, -reach, end + reach)
         data = s.data.astype(np.complex128)
         for doppler, amplitude in signals:
             own = Bins(s.since(epoch), sfts.tsft, sfts.first_bin, sfts.n_bins, s.window)
-            data += signal_bins(trajectory, jnp.asarray(detector.response), _source(doppler, sfts), amplitude, own)
-        series.append(SFTSeries(s.detector, s.gps, s.gps_ns, data.astype(np.complex64), s.window))
+            data += signal_bins(trajectory, jnp.asarray(s.site.response), _source(doppler, sfts), amplitude, own)
+        series.append(replace(s, data=data.astype(np.complex64)))
     return SFTs(tuple(series), sfts.tsft, sfts.first_bin)
+
+
+def _check_model(model: PhaseModel, first: float, last: float) -> None:
+    """Raise a ValueError unless a model is a phase, and finite between two times, s since the reference time."""
+    model.check()
+    if not np.isfinite(np.asarray(model.cycles(jnp.linspace(first, last, MODEL_TIMES)))).all():
+        raise ValueError("the phase model of a signal is not finite during the data: make it so at all times.")
 
 
 def _reference(doppler: Doppler, epoch: int) -> jax.Array:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jfstat.geometry.detectors import get_detector
+from jfstat.geometry.detectors import DetectorLike, get_detector
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.windows import window_samples
 from jfstat.times import TimeLike
@@ -33,7 +33,7 @@ class TimeSeries(Protocol):
 
 def sfts_from_strain(
     series: TimeSeries | tuple[ArrayLike, TimeLike, DurationLike],
-    detector: str = "H1",
+    detector: DetectorLike = "H1",
     tsft: DurationLike = 1800,
     fmin: FrequencyLike | None = None,
     fmax: FrequencyLike | None = None,
@@ -53,8 +53,8 @@ def sfts_from_strain(
     series : gwpy.timeseries.TimeSeries or (array, t0, dt)
         Real strain; any object with ``value``, ``t0`` and ``dt`` is accepted. In a tuple, `t0` is the GPS time of the
         first sample and `dt` the spacing, s. The rate must be a whole number of Hz, with samples on whole GPS seconds.
-    detector : str
-        Prefix, such as ``"H1"``.
+    detector : str or Detector
+        Prefix, such as ``"H1"``, or one's own detector.
     tsft : float or Quantity
         Length of an SFT, s, a whole number of samples.
     fmin, fmax : float or Quantity, optional
@@ -78,7 +78,7 @@ def sfts_from_strain(
         If an argument is out of range, no SFT fits, or `timestamps` ask for data that are not there.
     """
     x, t0, dt = _unpack(series)
-    get_detector(detector)
+    site = get_detector(detector)
     length = seconds(tsft, "tsft")
     rate = round(1 / dt) if dt > 0 else 0
     if rate < 1 or abs(rate * dt - 1) > 1e-12:
@@ -115,7 +115,7 @@ def sfts_from_strain(
     for row, start in zip(data, starts, strict=True):
         row[:] = np.fft.rfft(x[start : start + n] * samples)[bins] / rate
     gps = second + (np.array(starts, np.int64) - offset) // rate
-    return SFTs((SFTSeries(detector, gps, np.zeros_like(gps), data, window),), length, bins.start)
+    return SFTs((SFTSeries.of(site, gps, np.zeros_like(gps), data, window),), length, bins.start)
 
 
 def _unpack(series: Any) -> tuple[np.ndarray, float, float]:

@@ -146,7 +146,7 @@ def resample(data: FstatData, point: Doppler) -> Resampled:
     ----------
     data : FstatData
     point : Doppler
-        One template, scalar fields; ``fkdot`` is ignored.
+        One template, scalar fields; ``fkdot`` and `model` are ignored.
 
     Returns
     -------
@@ -172,7 +172,7 @@ def _resample(data: FstatData, point: Doppler) -> Resampled:
 
 
 def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = None) -> jax.Array:
-    """2F at all frequencies of the band for one sky position, spin-down and orbit, by resampling and FFT.
+    """2F at all frequencies of the band for one sky position, spin-down, orbit and phase model, by resampling and FFT.
 
     Pure; works under jit, vmap, jvp and grad.
 

@@ -222,20 +222,20 @@ def resampled(data: FstatData, point: Doppler) -> Resampled:
 
 
 def without_spin_down(point: Doppler) -> Doppler:
-    """The template with all derivatives of its frequency set to zero."""
-    return with_fields(point, fkdot=point.fkdot.at[1:].set(0.0))
+    """The template with all derivatives of its frequency set to zero, and without a phase model."""
+    return with_fields(point, fkdot=point.fkdot.at[1:].set(0.0), model=None)
 
 
 def spin_down_cubic(data: FstatData, point: Doppler) -> PhaseCubic:
-    """The phase due to spin-down on a template's source-frame grid."""
+    """The phase due to spin-down and phase model on a template's source-frame grid."""
     source, tau, block = _source_grid(data, point)
     return phase_cubic(source.spin_down_cycles(tau), block)
 
 
 def spun_down(data: FstatData, point: Doppler, series: Resampled) -> Resampled:
-    """Remove a template's spin-down from a series that was resampled without it.
+    """Remove a template's spin-down and phase model from a series that was resampled without them.
 
-    One such series is enough for all spin-downs at a sky position and orbit.
+    One such series is enough for all spin-downs and models at a sky position and orbit.
 
     Parameters
     ----------

@@ -91,6 +91,10 @@ class Checkpoint(NamedTuple):
         return None
 
 
+WORDS = {"times": "the times of the SFTs", "sites": "the sites of the detectors", "vetoed": "the vetoed lines"}
+"""What differs, where numbers would say nothing."""
+
+
 def identity(work: Work) -> Identity:
     """What distinguishes a search from others, for `differences`."""
     from jfstat.version import __version__
@@ -107,6 +111,7 @@ def identity(work: Work) -> Identity:
         "jax": jax.__version__,
         "platform": device_of(data).platform,
         "detectors": list(data.detectors),
+        "sites": hashlib.sha256(np.round(data.observation.response, 9).tobytes()).hexdigest()[:16],
         "start": int(data.observation.epoch),
         "tspan": float(data.tspan),
         "fmin": float(data.band.fmin),
@@ -118,6 +123,7 @@ def identity(work: Work) -> Identity:
         "data": [float(f"{x:.8g}") for x in numbers],
         "n_templates": len(stack.alpha),
         "bank": _sums(stack),
+        "model": None if stack.model is None else getattr(stack.model.function, "__qualname__", "unnamed"),
         "top": work.keep.top,
         "threshold": work.keep.threshold,
         "lines": None if work.keep.lines is None else [*astuple(work.keep.lines)[:2], *work.keep.lines.odds],
@@ -146,9 +152,9 @@ def differences(first: Identity, second: Identity, ignore: tuple[str, ...] = ())
             # the scale of each column is the sum of its absolute values
             if not _close(one, other, SAME_BANK * np.repeat(np.abs(other[2::3]), 3)):
                 found.append("the bank's templates")
-        elif name in ("times", "vetoed"):
+        elif name in WORDS:
             if one != other:
-                found.append("the times of the SFTs" if name == "times" else "the vetoed lines")
+                found.append(WORDS[name])
         elif one != other:
             found.append(f"{name} ({one} there, {other} here)")
     return ", ".join(found)
@@ -251,7 +257,7 @@ def checkpoint_path(path: str | os.PathLike) -> Path:
 def _sums(stack: Doppler) -> list[float]:
     """For each column of a bank its sum, its sum weighted by the row, and the sum of its absolute values."""
     numbers = []
-    for leaf in jax.tree.leaves((stack.alpha, stack.delta, stack.fkdot[:, 1:], stack.motion, stack.orbit)):
+    for leaf in jax.tree.leaves((stack.alpha, stack.delta, stack.fkdot[:, 1:], stack.motion, stack.orbit, stack.model)):
         columns = np.asarray(leaf, np.float64).reshape(len(stack.alpha), -1)
         place = np.linspace(0.5, 1.5, len(columns))
         for column in columns.T:

@@ -1,0 +1,65 @@
+"""Reads the files in which Bilby keeps detectors: lines ``key = value``, whose numbers may be sums and products."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import os
+from pathlib import Path
+
+KEYS = ("latitude", "longitude", "elevation", "xarm_azimuth", "yarm_azimuth")
+"""Keys that a file must have."""
+TILTS = ("xarm_tilt", "yarm_tilt")
+"""Keys that are zero where a file does not have them."""
+OPERATIONS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+
+
+def read_ifo(path: str | os.PathLike) -> tuple[dict[str, str], dict[str, float]]:
+    """Words and numbers in the file of a detector: ``name`` and, if there, ``prefix``; and `KEYS` and `TILTS`.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ValueError
+        If a line is malformed or missing, or the detector is a triangle of three.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text()
+    except UnicodeDecodeError:
+        raise ValueError(f"{file} is not a text file: give lines such as latitude = 46.5.") from None
+    except OSError as error:
+        raise type(error)(f"{file} cannot be read ({error.strerror}): give the file of a detector.") from None
+    words: dict[str, str] = {"name": file.stem}
+    numbers: dict[str, float] = {key: 0.0 for key in TILTS}
+    for line in text.splitlines():
+        key, equals, word = (part.strip() for part in line.partition("#")[0].partition("="))
+        try:
+            if key in (*KEYS, *TILTS):
+                numbers[key] = float(_number(ast.parse(word, mode="eval").body))
+            elif key in ("name", "prefix", "shape"):
+                words[key] = str(ast.literal_eval(word))
+        except (ValueError, SyntaxError, ArithmeticError):
+            raise ValueError(
+                f"{file} has the line {line.strip()!r}, which is not {key} = a value: correct it."
+            ) from None
+        if key and not equals:
+            raise ValueError(f"{file} has the line {line.strip()!r}, which is not key = value: correct it.")
+    missing = [key for key in KEYS if key not in numbers]
+    if missing:
+        raise ValueError(f"{file} has no line {missing[0]} = ...: a detector needs {', '.join(KEYS)}.")
+    if words.pop("shape", "L").lower() == "triangle":
+        raise ValueError(f"{file} is a triangle of three detectors: write a file for each of them.")
+    return words, numbers
+
+
+def _number(node: ast.AST) -> float:
+    """The value of an arithmetic expression."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        return -_number(node.operand) if isinstance(node.op, ast.USub) else _number(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
+        return OPERATIONS[type(node.op)](_number(node.left), _number(node.right))
+    raise ValueError("not a number")
