@@ -219,6 +219,11 @@ def shared_bins(bins: np.ndarray) -> np.ndarray:
 
 
 @jax.jit
+def _source(observation: Observation, point: Doppler) -> Source:
+    return observation.source(point)
+
+
+@jax.jit
 def _probed(source: Source, trajectory: Trajectory, start: jax.Array, tsft: jax.Array, heterodyne: jax.Array):
     """Phase above the heterodyne at `PROBES` times over each SFT, cycles: (n, PROBES)."""
     t = start[:, None] + tsft * jnp.linspace(0.0, 1.0, PROBES)
@@ -319,7 +324,7 @@ class _Target:
 
 
 def _target(observation: Observation, times: SFTs, point: Doppler) -> _Target:
-    source, tsft, epoch = observation.source(point), times.tsft, int(observation.epoch)
+    source, tsft, epoch = _source(observation, point), times.tsft, int(observation.epoch)
     heterodyne = round(float(source.frequency) * tsft)
     frequency = jnp.asarray(heterodyne / tsft)
     bins, steepest = [], 0.0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -235,28 +237,26 @@ def _read_body(path: Path, start: float, end: float, epoch: int) -> BPoly:
     """
     from scipy.interpolate import BPoly  # takes 0.15 s to import
 
-    content = path.read_bytes()
     try:
-        content = gzip.decompress(content) if path.suffix == ".gz" else content
-        lines = content.splitlines()
-        header = next(i for i, line in enumerate(lines) if line.strip() and not line.lstrip().startswith(b"#"))
-        first, step, count = (float(word) for word in lines[header].split())
-        rows = lines[header + 1 :]
-        if len(rows) != int(count):  # comments or blank lines among them
-            rows = [line for line in rows if line.strip() and not line.lstrip().startswith(b"#")]
-        if step <= 0 or len(rows) != int(count):
+        # line by line: the files hold decades, of which most need some months
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as opened:
+            lines = (line for line in io.BufferedReader(opened) if line.strip() and not line.lstrip().startswith(b"#"))  # type: ignore[arg-type]
+            first, step, count = (float(word) for word in next(lines).split())
+            if step <= 0 or count < 1:
+                raise ValueError("its header does not fit its rows")
+            low, high = int(np.floor((start - first) / step)), int(np.ceil((end - first) / step))
+            covered = low >= 0 and high < count
+            rows = list(islice(lines, low, high + 1) if covered else islice(lines, 1))
+        if covered and len(rows) != high + 1 - low:
             raise ValueError("its header does not fit its rows")
-        low = int(np.floor((start - first) / step))
-        high = int(np.ceil((end - first) / step))
-        covered = low >= 0 and high < len(rows)
-        table = np.array([row.split() for row in rows[low : high + 1]], dtype=float) if covered else np.empty((0, 10))
+        table = np.array([row.split() for row in rows], dtype=float)
         if table.shape[1:] != (10,) or not np.isfinite(table).all():
             raise ValueError("a row does not hold ten finite numbers")
     except (OSError, EOFError, ValueError, IndexError, StopIteration, zlib.error) as error:
         raise ValueError(f"{path} is not an ephemeris file in LALSuite's format: {error}.") from None
     if not covered:
         raise ValueError(
-            f"the ephemeris {path.name} covers GPS {first:.0f} to {first + (len(rows) - 1) * step:.0f}, not all of "
+            f"the ephemeris {path.name} covers GPS {first:.0f} to {first + (count - 1) * step:.0f}, not all of "
             f"{start:.0f} to {end:.0f} that the data need: use another ephemeris or other times."
         )
     derivatives = table[:, 1:].reshape(-1, 3, 3)

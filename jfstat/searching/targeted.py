@@ -229,11 +229,11 @@ def moved_to(point: Doppler, reference: GPSTime) -> Doppler:
     """The same template at another reference time."""
     since = float(reference - (reference if point.reftime is None else point.reftime))
     fkdot = taylor_shifted(np.asarray(point.fkdot), since, len(point.fkdot))
-    alpha, delta = point.alpha, point.delta
+    alpha, delta = np.asarray(point.alpha), np.asarray(point.delta)
     if point.motion is not None:
-        alpha = alpha + since * point.motion[0] / jnp.cos(delta)
-        delta = delta + since * point.motion[1]
-    return with_fields(point, alpha=alpha, delta=delta, fkdot=jnp.asarray(fkdot), reftime=reference)
+        motion = np.asarray(point.motion)
+        alpha, delta = alpha + since * motion[0] / np.cos(delta), delta + since * motion[1]
+    return with_fields(point, alpha=alpha, delta=delta, fkdot=fkdot, reftime=reference)
 
 
 def _alike(stretches: list[_Stretch]) -> list[_Stretch]:
@@ -242,9 +242,9 @@ def _alike(stretches: list[_Stretch]) -> list[_Stretch]:
     moving = any(x.point.motion is not None for x in stretches)
     alike = []
     for x in stretches:
-        point = with_fields(x.point, fkdot=jnp.pad(x.point.fkdot, (0, n - len(x.point.fkdot))))
+        point = with_fields(x.point, fkdot=np.pad(x.point.fkdot, (0, n - len(x.point.fkdot))))
         if moving and point.motion is None:
-            point = with_fields(point, motion=jnp.zeros(len(MOTION_FIELDS)))
+            point = with_fields(point, motion=np.zeros(len(MOTION_FIELDS)))
         alike.append(replace(x, point=point))
     return alike
 

@@ -23,6 +23,21 @@ from jfstat.sfts.windows import window_name
 _FIELDS = "diidiiQ2sHi"
 LITTLE_ENDIAN = struct.Struct("<" + _FIELDS)
 _BIG_ENDIAN = struct.Struct(">" + _FIELDS)
+_LITTLE_DTYPE = np.dtype(
+    [
+        ("version", "<f8"),
+        ("gps", "<i4"),
+        ("gps_ns", "<i4"),
+        ("tsft", "<f8"),
+        ("first_bin", "<i4"),
+        ("n_bins", "<i4"),
+        ("crc", "<u8"),
+        ("detector", "S2"),
+        ("window", "<u2"),
+        ("comment_bytes", "<i4"),
+    ]
+)
+_BIG_DTYPE = _LITTLE_DTYPE.newbyteorder(">")
 HEADER_BYTES = 48
 CRC_BYTES = slice(32, 40)
 BIN_BYTES = 8
@@ -87,22 +102,45 @@ def scan_file(path: Path, index: int = 0, own: Collection[str] = ()) -> np.ndarr
     ValueError
         If headers, comments or length show that the file is not a valid SFT file.
     """
-    rows = []
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size == 0:
             raise bad_file(path, "it is empty")
-        offset = 0
-        while offset < size:
-            header, big_endian = _read_header(file, path, offset, size)
-            rows.append((*header, big_endian, offset, index))
-            *_, n_bins, _, _, _, comment_bytes = header
-            offset += HEADER_BYTES + comment_bytes + BIN_BYTES * n_bins
-    table = np.array(rows, TABLE)
+        table = _scan_alike(file, path, size)
+        if table is None:
+            rows, offset = [], 0
+            while offset < size:
+                header, big_endian = _read_header(file, path, offset, size)
+                rows.append((*header, big_endian, offset, 0))
+                *_, n_bins, _, _, _, comment_bytes = header
+                offset += HEADER_BYTES + comment_bytes + BIN_BYTES * n_bins
+            table = np.array(rows, TABLE)
+    table["file"] = index
     problem = header_problem(table, own)
     if problem:
         raise bad_file(path, *problem)
     table["window"][table["version"] == 2] = 0
+    return table
+
+
+def _scan_alike(file: FileIO, path: Path, size: int) -> np.ndarray | None:
+    """The headers of a file of many SFTs with equal sizes and comments, all at once; None for other files."""
+    header, big_endian = _read_header(file, path, 0, size)
+    *_, n_bins, _, _, _, comment_bytes = header
+    step = HEADER_BYTES + comment_bytes + BIN_BYTES * n_bins
+    if size == step or size % step:
+        return None
+    whole = np.memmap(file, np.uint8, mode="r").reshape(-1, step)
+    heads = whole[:, : HEADER_BYTES + comment_bytes]
+    read = np.ascontiguousarray(heads[:, :HEADER_BYTES]).view(_BIG_DTYPE if big_endian else _LITTLE_DTYPE)[:, 0]
+    alike = (read["version"] == header[0]) & (read["n_bins"] == n_bins) & (read["comment_bytes"] == comment_bytes)
+    if not (alike.all() and (heads[:, HEADER_BYTES:] == heads[0, HEADER_BYTES:]).all()):
+        return None
+    table = np.zeros(len(read), TABLE)
+    for name in _LITTLE_DTYPE.names or ():
+        table[name] = read[name]
+    table["big_endian"] = big_endian
+    table["offset"] = step * np.arange(len(read))
     return table
 
 
