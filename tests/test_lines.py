@@ -285,27 +285,48 @@ def test_bands_that_overlap_are_joined(banded):
     assert rows == [[0, 1, 2], [1, 1, 3], [1, 4, 4]] and len(real) == 4
 
 
-def test_the_program_flags_and_vetoes(banded, tmp_path, capsys):
-    _, _, _, path, sfts = banded
-    jfstat.write_sfts(sfts, tmp_path / "sfts")
-    words = [f"--DataFiles={tmp_path / 'sfts'}", "--Alpha=1.0", "--Delta=0.3", "--Freq=99.98", "--FreqBand=0.06"]
-    words += ["--f1dot=-1e-10", f"--refTime={START}", "--noDetails", f"--linefiles={path}", "--NumCandidatesToKeep=20"]
-    out = tmp_path / "found.ecsv"
+def test_the_program_flags_and_vetoes_a_line_of_Makefakedata(tmp_path, capsys):
+    files, raw, lines = tmp_path / "sfts", tmp_path / "raw", tmp_path / "O3L1lines.csv"
+    files.mkdir(), raw.mkdir()
+    signal = (
+        f"{{Alpha=1.0; Delta=0.3; Freq=100.0; refTime={START}; h0=4e-25; cosi=0.8; psi=0.3; phi0=0.5; f1dot=-1e-10}}"
+    )
+    times = dict(startTime=START, duration=DAY, fmin=99.6, Band=0.8, Tsft=1800)
+    run(
+        "Makefakedata_v5",
+        IFOs="H1,L1",
+        sqrtSX="4e-24,4e-24",
+        outSFTdir=raw,
+        injectionSources=signal,
+        randSeed=3,
+        **times,
+    )
+    h1, l1 = sorted(raw.iterdir())
+    h1.rename(files / h1.name)
+    run("Makefakedata_v4", IFO="L1", lineFeature="TRUE", h0=3e-24, cosi=0, psi=0, phi0=0.3, Freq=100.0213, noiseSFTs=l1,
+        outSFTbname=files / l1.name, outSingleSFT="TRUE", Alpha=0, Delta=0, refTime=START, **times)  # fmt: skip
+    lines.write_text("100.0213,0,0,1,1,0.0006,0.0006,test line\n99.98,0,0,1,1,0,0,far\n7,1,0,1,3,1,1,\n")
+    words = [f"--DataFiles={files}", "--Alpha=1.0", "--Delta=0.3", "--Freq=99.98", "--FreqBand=0.06", "--f1dot=-1e-10"]
+    words += [f"--refTime={START}", "--noDetails", f"--linefiles={lines}", "--NumCandidatesToKeep=20"]
+    out, refined = tmp_path / "found.ecsv", tmp_path / "refined.ecsv"
     assert main(["search", *words, f"--outputFstat={out}"]) == 0
-    assert "20 of 20 cross a known line" in capsys.readouterr().out
+    assert "crosses L1 100.0213 Hz (test line); 20 of 20 cross a known line" in capsys.readouterr().out
     assert main(["search", *words, "--vetoLines", f"--outputFstat={out}"]) == 0
     told = capsys.readouterr().out
     assert "2 known line(s) in the band" in told and "crosses no known line; 0 of 20" in told
     found = jfstat.read_candidates(out)
-    assert found["freq"][0].value == pytest.approx(100.0, abs=1e-5)
-    refined = tmp_path / "refined.ecsv"
-    assert main(["refine", f"--candidates={out}", "--NumCandidatesToKeep=1", f"--DataFiles={tmp_path / 'sfts'}",
-                 f"--linefiles=L1:{path}", f"--outputFstat={refined}"]) == 0  # fmt: skip
+    assert found["freq"][0].value == pytest.approx(100.0, abs=2e-5) and found["twoF"][0] > 300
+    words = [f"--candidates={out}", "--NumCandidatesToKeep=1", "--starts=1", "--parameters=freq", *words[:1]]
+    assert main(["refine", *words, f"--linefiles=L1:{lines}", f"--outputFstat={refined}"]) == 0
     assert list(jfstat.read_candidates(refined)["line"]) == [""]
     capsys.readouterr()
-    for wrong, message in (([*words[:-2], "--vetoLines"], "--vetoLines needs --linefiles"),
-                           ([*words, "--linefiles=none"], "list of lines 'none' cannot be read")):  # fmt: skip
-        assert main(["search", *wrong]) == 1
+    words = [f"--DataFiles={files}", "--Alpha=1.0", "--Delta=0.3", "--Freq=99.98"]
+    for wrong, message in (
+        ("--vetoLines", "--vetoLines needs --linefiles"),
+        ("--linefiles=none", "list of lines 'none' cannot be read"),
+        ("--linefiles=X1:none", "list of lines 'X1:none' cannot be read"),
+    ):
+        assert main(["search", *words, wrong]) == 1
         assert message in capsys.readouterr().err
 
 
