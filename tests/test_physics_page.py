@@ -1,0 +1,33 @@
+"""The Python of docs/physics.md runs as printed, and finds what it says."""
+
+import re
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import jfstat
+
+PAGE = Path(__file__).parents[1] / "docs" / "physics.md"
+
+
+def test_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    assert len(blocks) == 6
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    with jax.numpy_dtype_promotion("standard"):
+        for block in blocks:
+            exec(compile(block, str(PAGE), "exec"), names)
+    assert [path.name[:5] for path in names["files"]] == ["H-24_", "Z-24_"]
+    assert names["observed"].detectors == ("C4", "E2", "Z1")
+    assert names["again"]["Z1"].site == names["mine"]
+    assert names["builtin"].name == "astropy builtin"
+    data, point = names["data"], names["point"]
+    assert float(jfstat.twoF(data, point)) > 100
+    (row,) = names["found"]
+    assert row["converged"]
+    assert abs(row["model.df"] - 6e-5) < 4 * row["model.df_error"] < 6e-5
+    table = names["table"]
+    assert abs(table["model.df"][0] - 6e-5) < 1.1e-5
+    assert np.isfinite(float(names["slope"]))
