@@ -235,6 +235,8 @@ def test_binary_files_and_missing_ones_are_refused(tmp_path):
         jfstat.read_templates(tmp_path / "grid.txt")
     with pytest.raises(OSError, match="cannot be read"):
         jfstat.read_templates(tmp_path / "none.txt")
+    with pytest.raises(ValueError, match="is a file of sources"):
+        jfstat.read_templates(tmp_path / "signal.cff")
 
 
 # the program, against LALSuite's

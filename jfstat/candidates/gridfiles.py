@@ -49,11 +49,15 @@ def read_templates(path: str | os.PathLike) -> QTable:
     OSError
         If the file does not exist or cannot be read.
     ValueError
-        If it is not in such a format, or has no rows.
+        If it is not in such a format, such as a .cff file of sources, or has no rows.
     """
     path = Path(path)
     if path.suffix.lower() in (".ecsv", *HDF5_SUFFIXES):
         return read_candidates(path)
+    if path.suffix.lower() == ".cff":
+        raise ValueError(
+            f"path {str(path)!r} is a file of sources: give it to jfstat search --gridType=6, or make Dopplers."
+        )
     try:
         lines = path.read_text().splitlines()
     except OSError as error:

@@ -40,8 +40,8 @@ class Triton:
 
     name: ClassVar[str] = "triton"
     needs: ClassVar[str] = (
-        "an NVIDIA GPU of compute capability 8.0 or higher, and transforms whose length its kernels can factor and "
-        "whose samples 32 bits can index"
+        "an NVIDIA GPU of compute capability 8.0 or higher, and transforms of half the data's span or more, whose "
+        "length its kernels can factor and whose samples 32 bits can index"
     )
     interpret: bool = False
 
