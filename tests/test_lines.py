@@ -140,11 +140,11 @@ def test_frequencies_in_the_detectors_frames_are_lalpulsars(binary):
 
 @pytest.fixture(scope="module")
 def banded(tmp_path_factory):
-    """Data of H1 and L1 over two days with a signal, the bank, a list of lines: one in L1's way, one not; the SFTs."""
+    """Data of H1 and L1 over a day with a signal, the bank, a list of lines: one in L1's way, one not; the SFTs."""
     directory = tmp_path_factory.mktemp("lines")
     point = jfstat.Doppler(1.0, 0.3, [100.0, -1e-10], START)
-    signals = [(point, jfstat.Amplitude(h0=4e-25, cosi=0.9, psi=0.1, phi0=0.3))]
-    sfts = jfstat.simulate_sfts(["H1", "L1"], START, 2 * DAY, 99.7, 100.3, sqrt_sx=4e-24, signals=signals, seed=1)
+    signals = [(point, jfstat.Amplitude(h0=6e-25, cosi=0.9, psi=0.1, phi0=0.3))]
+    sfts = jfstat.simulate_sfts(["H1", "L1"], START, DAY, 99.7, 100.3, sqrt_sx=4e-24, signals=signals, seed=1)
     series = list(sfts)
     data = series[1].data.copy()
     data[:, round(100.0215 * 1800) - sfts.first_bin] += 4e-24 * 30 * 60
@@ -155,8 +155,8 @@ def banded(tmp_path_factory):
         "# lines\n100.0215,0,0,1,1,0.0004,0.0004,mains; odd, one\n99.98,0,0,1,1,0,0.0,far\n7,1,0,1,3,1,1,\n"
     )
     data = jfstat.prepare(sfts, 99.98, 100.04, START, sqrt_sx=4e-24)
-    alpha, delta = (x.ravel() for x in np.meshgrid([0.9, 1.0, 1.1, 3.0], [0.2, 0.3, 0.4], indexing="ij"))
-    fkdot = np.stack([np.full(12, 100.0), np.full(12, -1e-10)], axis=-1)
+    alpha, delta = (x.ravel() for x in np.meshgrid([0.9, 1.0, 1.1, 3.0], [0.3, 0.4], indexing="ij"))
+    fkdot = np.stack([np.full(8, 100.0), np.full(8, -1e-10)], axis=-1)
     return data, jfstat.Doppler(alpha, delta, fkdot, START), jfstat.read_lines(path), path, sfts
 
 
@@ -168,11 +168,11 @@ def crossing(point, name, starts, low, high):
 
 def test_candidates_are_flagged_by_their_own_frequencies(banded):
     data, bank, lines, _, sfts = banded
-    found = jfstat.search(data, bank, top=400, progress=False, lines=lines, per_detector=False)
+    found = jfstat.search(data, bank, top=50, progress=False, lines=lines, per_detector=False)
     assert found.meta["veto_lines"] is False and [row[3] for row in found.meta["lines"]] == ["far", "mains; odd, one"]
     starts, told = sfts["L1"].gps, np.asarray(found["line"])
-    assert np.sum(told != "") > 50 and set(told) <= {"", "L1 100.0215 Hz (mains, odd, one)"}
-    for row in range(0, 400, 7):
+    assert np.sum(told != "") > 10 and set(told) <= {"", "L1 100.0215 Hz (mains, odd, one)"}
+    for row in range(0, 50, 3):
         point = jfstat.Doppler(
             *(float(found[x][row].value) for x in ("alpha", "delta")), [found["freq"][row].value, -1e-10], START
         )
@@ -186,7 +186,7 @@ def test_candidates_are_flagged_by_their_own_frequencies(banded):
 def test_vetoed_bins_are_those_that_are_flagged(banded):
     data, bank, lines, _, _ = banded
     bands = line_bands(lines, data.observation, bank)
-    for row in (0, 4, 10):
+    for row in (0, 4, 7):
         point = jax.tree.map(lambda x, row=row: np.asarray(x)[row], bank)
         ranges = np.asarray(jax.jit(vetoed_bins)(data, point, bands)).reshape(-1, 2)
         vetoed = np.zeros(len(data.frequencies), bool)
@@ -203,11 +203,11 @@ def test_vetoed_bins_never_become_candidates_and_the_signal_stays(banded):
     plain = jfstat.search(data, bank, top=50, progress=False, per_detector=False)
     kept = jfstat.search(data, bank, top=50, progress=False, lines=lines, veto_lines=True, per_detector=False)
     assert np.all(np.abs(plain["freq"].value - 100.0) > 0.01)  # the line fills the table
-    assert kept["freq"][0].value == pytest.approx(100.0, abs=1e-5) and kept["template"][0] == 4
+    assert kept["freq"][0].value == pytest.approx(100.0, abs=2e-5) and kept["template"][0] == 2
     assert np.all(np.asarray(kept["line"]) == "") and kept.meta["veto_lines"] is True
     n_vetoed = 0
     bands = line_bands(lines, data.observation, bank)
-    for row in range(12):
+    for row in range(8):
         point = jax.tree.map(lambda x, row=row: np.asarray(x)[row], bank)
         own = np.zeros(len(data.frequencies), bool)
         for first, last in np.asarray(jax.jit(vetoed_bins)(data, point, bands)).reshape(-1, 2):
@@ -226,7 +226,7 @@ def test_vetoed_bins_never_become_candidates_and_the_signal_stays(banded):
 
 def test_lines_on_a_mesh_in_units_and_in_checkpoints(banded, tmp_path):
     data, bank, lines, _, _ = banded
-    options = dict(top=30, progress=False, lines=lines, veto_lines=True, per_detector=False, batch_size=4)
+    options = dict(top=50, progress=False, lines=lines, veto_lines=True, per_detector=False, batch_size=4)
     whole = jfstat.search(data, bank, **options)
     parts = [jfstat.search(data, bank, unit=(i, 2), **options) for i in (1, 2)]
     files = [jfstat.write_candidates(part, tmp_path / f"{i}.ecsv") for i, part in enumerate(parts)]
@@ -399,7 +399,7 @@ def test_clean_leaves_what_it_was_given_and_repeats_itself(banded):
     # the line is gone, and the signal is found without a veto
     data = jfstat.prepare(one, 99.98, 100.04, START, sqrt_sx=4e-24)
     found = jfstat.search(data, jfstat.Doppler(1.0, 0.3, [100.0, -1e-10], START), top=5, progress=False)
-    assert found["freq"][0].value == pytest.approx(100.0, abs=1e-5) and found["twoF"][0] > 60
+    assert found["freq"][0].value == pytest.approx(100.0, abs=2e-5) and found["twoF"][0] > 60
 
 
 def test_lines_at_the_edges_and_over_the_whole_band(tmp_path):

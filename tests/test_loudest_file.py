@@ -57,7 +57,17 @@ def files(request, tmp_path_factory):
     theirs, ours = directory / "theirs.txt", directory / "ours.txt"
     run("ComputeFstatistic_v2", **shared, outputLoudest=theirs, outputLogfile="/dev/null", computeBSGL="true",
         Dterms=64, FstatMethod="DemodGeneric", outputSingleFstats="true", dFreq=1 / (2 * DURATION))  # fmt: skip
-    assert main(["search", *(f"--{name}={value}" for name, value in shared.items()), f"--outputLoudest={ours}"]) == 0
+    assert (
+        main(
+            [
+                "search",
+                *(f"--{name}={value}" for name, value in shared.items()),
+                f"--outputLoudest={ours}",
+                "--noDetails",
+            ]
+        )
+        == 0
+    )
     return theirs, ours
 
 
