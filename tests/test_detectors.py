@@ -10,7 +10,7 @@ import pytest
 from astropy.coordinates import EarthLocation
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lalsuite_tools import ephemeris, lal, lalpulsar, random_sky, sky
+from lalsuite_tools import compute_fstatistic, ephemeris, lal, lalpulsar, random_sky, run, sky
 
 import jfstat
 from jfstat.commandline import main
@@ -366,3 +366,39 @@ def test_the_program_takes_files_of_detectors(mine, tmp_path, capsys):
     ):
         assert main(argv) == 1
         assert message in capsys.readouterr().err
+
+
+def test_files_of_the_einstein_telescope_that_lalsuite_wrote(tmp_path):
+    """Two corners of the triangle; as built in and as one's own detectors from LALSuite's numbers."""
+    fields = {
+        "Alpha": 1.2,
+        "Delta": -0.4,
+        "Freq": 60.02,
+        "f1dot": -1e-10,
+        "refTime": START,
+        "h0": 9e-25,
+        "cosi": 0.4,
+        "psi": 0.3,
+    }
+    run(
+        "Makefakedata_v5", IFOs="E2,E3", startTime=START, duration=43200, fmin=58.9, Band=2.2, Tsft=1800.0,
+        sqrtSX="4e-24,4e-24", randSeed=7, outSFTdir=tmp_path, outSingleSFT="true",
+        injectionSources="{" + "; ".join(f"{key} = {value!r}" for key, value in fields.items()) + "}",
+    )  # fmt: skip
+    found = compute_fstatistic(tmp_path, DOPPLER, 0.0, 1e-6, "DemodGeneric", Dterms=300, assumeSqrtSX="4e-24,4e-24")
+    own = [
+        jfstat.Detector.from_geodetic(
+            name,
+            *(getattr(lal, f"ET{name[1]}_DETECTOR_{x}") for x in ("LONGITUDE_RAD", "LATITUDE_RAD", "ELEVATION_SI")),
+            [getattr(lal, f"ET{name[1]}_DETECTOR_ARM_{arm}_AZIMUTH_RAD") for arm in "XY"],
+            [getattr(lal, f"ET{name[1]}_DETECTOR_ARM_{arm}_ALTITUDE_RAD") for arm in "XY"],
+        )
+        for name in ("E2", "E3")
+    ]
+    values = []
+    for detectors in (None, own):
+        sfts = jfstat.read_sfts(tmp_path, detectors=detectors)
+        values.append(float(jfstat.twoF(jfstat.prepare(sfts, 60.0, 60.04, sqrt_sx=4e-24), DOPPLER)))
+    assert values[0] > 80
+    assert values[0] == pytest.approx(found[0, 1], rel=0.02)
+    assert values[1] == pytest.approx(values[0], rel=1e-6)

@@ -127,6 +127,19 @@ def test_isolated_sources(one):
     assert_every_bin(one, bank(8))
 
 
+def wave(t, p):
+    return p * jnp.sin(2 * jnp.pi * t / 40000.0)
+
+
+@pytest.mark.parametrize("same_source", [False, True])
+def test_phase_models(one, same_source):
+    """Timing is made before the kernels run, and knows the model; shared series are resampled without it."""
+    points = bank(4, same_source)
+    model = jfstat.PhaseModel(wave, np.array([0.0, 0.2, 0.5, 1.0]))
+    points = jfstat.Doppler(points.alpha, points.delta, points.fkdot, points.reftime, model=model)
+    assert_every_bin(one, points, same_source)
+
+
 def test_two_detectors(two):
     assert_every_bin(two, bank(8, seed=1))
 

@@ -73,6 +73,13 @@ def fit(data: FstatData, point: Doppler, band: bool) -> Fit:
     return Fit(below, above, jnp.maximum(edge_low - lowest, highest - edge_high), error - COARSE, own)
 
 
+def fit_each(data: FstatData, points: Doppler, band: bool) -> Fit:
+    """`fit` for each of a stack of templates; fields (n,). Phase models, which take memory, are looked at in turn."""
+    if points.model is None:
+        return jax.vmap(lambda point: fit(data, point, band))(points)
+    return jax.lax.map(lambda point: fit(data, point, band), points)
+
+
 def _model_error(data: FstatData, point: Doppler, model: PhaseModel) -> jax.Array:
     """Error of the cubics that follow the phase model in blocks, root mean square over the data, () float64 cycles.
 

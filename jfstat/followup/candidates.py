@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jfstat.candidates.tables import AnyTable, parameter_columns, plain_column, points_from
-from jfstat.data.fit import Fit, fit
+from jfstat.data.fit import Fit, fit_each
 from jfstat.data.fstatdata import FstatData
 from jfstat.parameters import LIMITS, ORBIT_FIELDS, columns, is_usually_fixed, speed_bound, spin_name, spin_order
 from jfstat.phasemodel import PhaseModel
@@ -211,4 +211,4 @@ def misfits(data: FstatData, points: Doppler) -> list[str]:
 
 @jax.jit
 def _fits(data: FstatData, points: Doppler) -> Fit:
-    return jax.vmap(lambda point: fit(data, point, False))(points)
+    return fit_each(data, points, False)

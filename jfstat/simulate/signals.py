@@ -100,11 +100,13 @@ def _pieces_for_model(source: Source, bins: Bins) -> int:
     """
     pieces, places = 1, np.linspace(-1, 1, 23)
     powers = np.vander(places, DEGREE + 1, increasing=True) @ powers_from_values(DEGREE + 1)
+    rough = bins.starts  # SFTs in which longer pieces were not enough
     while pieces < MOST_PIECES:
-        middles = bins.starts[:, None] + bins.tsft / pieces * (np.arange(pieces) + 0.5)
+        middles = rough[:, None] + bins.tsft / pieces * (np.arange(pieces) + 0.5)
         half = 0.5 * bins.tsft / pieces
         known, wanted = (_model_cycles(source, middles[..., None] + half * x) for x in (nodes(DEGREE + 1), places))
-        if np.max(np.abs(known @ powers.T - wanted)) < MODEL_CYCLES:
+        rough = rough[np.max(np.abs(known @ powers.T - wanted), axis=(1, 2)) >= MODEL_CYCLES]
+        if not len(rough):
             break
         pieces *= 2
     return pieces

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.checks import check_template
-from jfstat.data.fit import fit
+from jfstat.data.fit import fit_each
 from jfstat.data.fstatdata import FstatData
 from jfstat.searching.reduce.keep import Keep
 from jfstat.templates import Doppler
@@ -123,4 +123,4 @@ def check_all_fit(data: FstatData, stack: Doppler) -> None:
 
 def _beyond(data: FstatData, stack: Doppler) -> jax.Array:
     """How far each template lies beyond what the data allow, (n,); positive where it does not fit, see `fit`."""
-    return jnp.max(jnp.stack(jax.vmap(fit, (None, 0, None))(data, stack, True)), axis=0)
+    return jnp.max(jnp.stack(fit_each(data, stack, True)), axis=0)
