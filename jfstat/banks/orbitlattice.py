@@ -37,10 +37,10 @@ DEEPEST, MOST_BOXES = 10, 256
 """Largest number of successive divisions, and of boxes."""
 FINE = 0.2
 """Spacing of the points on the faces of a box for which the nearest template is looked up, in radii."""
-MOST_POINTS = 20_000_000
+MOST_POINTS = 15_000_000
 """Largest number of points looked up in a box."""
-CHECKED = 4096
-"""Random points of each box, as many on its faces, whose distance from the templates is checked; a power of two."""
+CHECKED, ROUNDS = 16384, 20
+"""Random points of a box whose distance from the templates is checked, as often as some are too far, but not more."""
 LEAST = {"asini": 1e-6, "ecc": 1e-4}
 """Least values at which the metric is computed, because the coordinates have no derivatives at 0."""
 PIECE = 200_000
@@ -123,7 +123,7 @@ def orbit_templates(space: OrbitSpace, most: float) -> Elements:
             f"the bank would have about {expected:.3g} templates, more than {most:.3g}: narrow the ranges or raise the "
             "mismatch."
         )
-    found = [space.templates(_points(box)) for box in boxes]
+    found = [box.space.templates(_points(box)) for box in boxes]
     return Elements(*(np.concatenate(x) for x in zip(*found, strict=True)))
 
 
@@ -383,17 +383,18 @@ def _points(box: Box) -> np.ndarray:
         start = np.where(first, box.high, box.low)
         stop = np.where(counts > 1, box.high, start)
         kept = np.unique(np.concatenate([kept, _looked_up(box, _grid(start, stop, counts))]), axis=0)
-    # what the points missed
-    rng = np.random.default_rng(1)
-    for _ in range(8):
-        unit = rng.uniform(size=(2 * CHECKED, d))
-        face = rng.integers(d, size=CHECKED)
-        unit[np.arange(CHECKED), face] = rng.integers(2, size=CHECKED)
-        place = box.place(box.low + width * unit)
-        off = KDTree(lattice_points(kept)).query(place)[0] > radius * (1 + 1e-9)
-        if not off.any():
+    # what the points missed: random points inside, on faces, edges and corners
+    rng, tree, added = np.random.default_rng(1), KDTree(lattice_points(kept)), np.empty((0, k), np.int64)
+    for _ in range(ROUNDS):
+        unit = rng.uniform(size=(CHECKED, d))
+        ends = rng.uniform(size=unit.shape) < rng.integers(d + 1, size=(CHECKED, 1)) / d
+        place = box.place(box.low + width * np.where(ends, np.round(unit), unit))
+        off = tree.query(place)[0] > radius * (1 + 1e-9)
+        known = len(added)
+        added = np.unique(np.concatenate([added, nearest_points(place[off])]), axis=0)
+        if len(added) == known:
             break
-        kept = np.unique(np.concatenate([kept, nearest_points(place[off])]), axis=0)
+    kept = np.concatenate([kept, added])
     return box.coordinates(kept)
 
 
