@@ -33,7 +33,7 @@ FLAT = 1.15
 """Ratio of templates to those that the true metric needs, below which dividing is not tried."""
 FEWEST = 6
 """Number of templates of a box below which it is not divided."""
-DEEPEST, MOST_BOXES = 10, 256
+DEEPEST, MOST_BOXES = 8, 64
 """Largest number of successive divisions, and of boxes."""
 FINE = 0.2
 """Spacing of the points on the faces of a box for which the nearest template is looked up, in radii."""
@@ -316,7 +316,8 @@ def _frames(factor: np.ndarray, whitened: np.ndarray, mismatch: float) -> Iterat
     """Orthonormal axes, (n, n), in whitened coordinates, and how many of them, the first, to take as thin."""
     n = len(factor)
     # principal axes of the box, thinnest first
-    axes = np.linalg.svd(whitened - whitened.mean(axis=0), full_matrices=True)[2][::-1].T if n else np.eye(0)
+    centred = whitened - whitened.mean(axis=0)
+    axes = np.linalg.eigh(centred.T @ centred)[1]
     widths = np.ptp(whitened @ axes, axis=0)
     axes = axes[:, np.argsort(widths)]
     for n_thin in range(n + 1):

@@ -147,6 +147,8 @@ def elements(chart: Chart, place: Place, x: jax.Array) -> Elements:
         kappa = 2 * (at["C"] * cos + at["D"] * sin) / asini
         eta = -2 * (at["D"] * cos - at["C"] * sin) / asini
         ecc, argp = jnp.sqrt(kappa * kappa + eta * eta + 1e-24), jnp.arctan2(eta, kappa)
+        # within half a turn of the middle of its range
+        argp = argp - jax.lax.stop_gradient(jnp.round((argp - own["argp"]) / (2 * jnp.pi))) * (2 * jnp.pi)
     tp = own["tp"]
     if chart.when:
         tp = place.middle - (phase - argp) / rate
