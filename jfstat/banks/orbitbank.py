@@ -70,7 +70,9 @@ def orbit_bank(
         If ranges are too wide or too many, or the bank would have too many templates.
     """
     if orbit["ecc"][1] > MOST_ECC:
-        raise ValueError(f"orbit ecc must be at most {MOST_ECC} with a mismatch, not {orbit['ecc'][1]}: narrow its range.")
+        raise ValueError(
+            f"orbit ecc must be at most {MOST_ECC} with a mismatch, not {orbit['ecc'][1]}: narrow its range."
+        )
     if orbit["ecc"][0] < orbit["ecc"][1] and orbit["asini"][1] == 0:
         raise ValueError("orbit asini is 0, so that ecc has no effect: give a size of the orbit.")
     reference = observation.reftime if reftime is None else gps_time(reftime, "reftime")
@@ -107,7 +109,7 @@ def _sky_limits(
     corners = unit_vector(np.array(ends[0])[:, None], np.array(ends[1]))
     if box.width > 2 * SKY_RADIUS or np.min(corners @ centre) < np.cos(SKY_RADIUS):
         raise ValueError(
-            f"alpha and delta must span less than {2 * SKY_RADIUS} rad where orbits have ranges: search the sky in parts."
+            f"alpha and delta must span less than {2 * SKY_RADIUS} rad where orbits have ranges: search them in parts."
         )
     return [{"alpha": ends[0], "delta": ends[1]}]
 

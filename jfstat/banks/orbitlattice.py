@@ -252,7 +252,7 @@ def _spread(space: OrbitSpace, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 def _with_floor(factors: np.ndarray, mismatch: float) -> np.ndarray:
     n = factors.shape[-1]
     floor = np.broadcast_to(np.sqrt(FLOOR * mismatch) * np.eye(n), factors.shape)
-    return np.linalg.qr(np.concatenate([factors, floor], axis=1), mode="r")
+    return np.asarray(np.linalg.qr(np.concatenate([factors, floor], axis=1), mode="r"))
 
 
 def _largest(local: np.ndarray) -> np.ndarray:
@@ -262,7 +262,7 @@ def _largest(local: np.ndarray) -> np.ndarray:
         # both metrics are diagonal in the axes of this decomposition, where the larger one of each pair is taken
         _, size, axes = np.linalg.svd(own @ np.linalg.inv(factor))
         if size.max(initial=0.0) > 1:
-            factor = np.linalg.qr(np.maximum(size, 1.0)[:, None] * (axes @ factor), mode="r")
+            factor = np.asarray(np.linalg.qr(np.maximum(size, 1.0)[:, None] * (axes @ factor), mode="r"))
     return factor
 
 
@@ -375,8 +375,8 @@ def _points(box: Box) -> np.ndarray:
             break
         if fine > radius:
             raise ValueError(
-                f"a lattice over these ranges would need {total:.3g} points to be looked up: narrow the ranges or raise "
-                "the mismatch."
+                f"a lattice over these ranges would need {total:.3g} points to be looked up: narrow the ranges or "
+                "raise the mismatch."
             )
         inside, fine = inside * (1.0 if fine < 0.6 * radius else 1.25), fine * 1.25
     kept = np.empty((0, k), np.int64)

@@ -113,14 +113,14 @@ class Place(NamedTuple):
 class Elements(NamedTuple):
     """Parameters of templates, arrays of one shape; `spins` has one more axis."""
 
-    alpha: jax.Array
-    delta: jax.Array
-    spins: jax.Array
-    asini: jax.Array
-    period: jax.Array
-    tp: jax.Array
-    ecc: jax.Array
-    argp: jax.Array
+    alpha: jax.Array | np.ndarray
+    delta: jax.Array | np.ndarray
+    spins: jax.Array | np.ndarray
+    asini: jax.Array | np.ndarray
+    period: jax.Array | np.ndarray
+    tp: jax.Array | np.ndarray
+    ecc: jax.Array | np.ndarray
+    argp: jax.Array | np.ndarray
 
 
 def elements(chart: Chart, place: Place, x: jax.Array) -> Elements:
@@ -133,7 +133,7 @@ def elements(chart: Chart, place: Place, x: jax.Array) -> Elements:
         size = jnp.sqrt(jnp.sum(y * y, axis=-1, keepdims=True) + 1e-300)
         y = y * jnp.minimum(1.0, EDGE / size)
         n = y @ place.axes + jnp.sqrt(1 - jnp.sum(y * y, axis=-1, keepdims=True)) * place.up
-    spins = [at.get(spin_name(k), zero + place.spins[k - 1]) for k in range(1, chart.n_spins + 1)]
+    spins = [at[spin_name(k)] if spin_name(k) in at else zero + place.spins[k - 1] for k in range(1, chart.n_spins + 1)]
     own = {name: zero + value for name, value in place.orbit.items()}
     rate = at.get("rate", 2 * jnp.pi / own["period"])
     asini, phase = jnp.maximum(at.get("asini", own["asini"]), 0.0), at.get("phase", zero)
@@ -235,7 +235,7 @@ def _factors(
     def one(x: jax.Array) -> jax.Array:
         def move(step: jax.Array) -> Doppler:
             e = elements(chart, place, x + scale * step[1:])
-            fkdot = jnp.concatenate([place.frequency + step[:1], e.spins])
+            fkdot = jnp.concatenate([place.frequency + step[:1], jnp.asarray(e.spins)])
             orbit = Orbit(e.asini, e.period, e.tp, e.ecc, e.argp)
             return Doppler(e.alpha, e.delta, fkdot, place.reftime, orbit)
 
@@ -279,7 +279,7 @@ def orbit_space(
     middle = int(observation.epoch) + float(observation.middle)
     limits = dict(limits)
     low, high = limits["tp"]
-    longest = limits["period"][1]
+    longest = limits["period"][1] * (1 - 1e-9)  # GPS times are rounded
     # the uncertainty of the period adds up over the orbits between the periapsis and the data
     orbits = abs(middle - 0.5 * (low + high)) / limits["period"][0]
     if high - low >= longest:

@@ -255,8 +255,8 @@ def orbit_limits(orbit: Orbit | Mapping[str, RangeLike] | None) -> dict[str, tup
     for name in ORBIT_FIELDS:
         value, unit = fields[name], unit_of(name)
         if isinstance(value, tuple) and len(value) == 2:
-            limits[name] = _limits(value, f"orbit {name}", unit)
-            _require_order(*limits[name], f"orbit {name}")
+            low, high = limits[name] = _limits(value, f"orbit {name}", unit)
+            _require_order(low, high, f"orbit {name}")
             continue
         number = np.empty(2) if isinstance(value, (tuple, list)) else _numbers(value, f"orbit {name}", unit)
         if number.size != 1:
@@ -265,10 +265,10 @@ def orbit_limits(orbit: Orbit | Mapping[str, RangeLike] | None) -> dict[str, tup
                 "sets the steps of all."
             )
         limits[name] = float(number.reshape(())), float(number.reshape(()))
-    for name, values in limits.items():
-        for value in values:
-            # the rest of the orbit is the slowest within the ranges, so that what is refused is this value
-            Orbit(**{"asini": 0.0, "period": limits["period"][1] if limits["period"][1] > 0 else 1.0, "tp": 0.0, name: value})
+    slowest = {"asini": 0.0, "period": limits["period"][0], "tp": 0.0}  # so that each value is refused for itself
+    for name in ("period", "asini", "tp", "ecc", "argp"):
+        for value in limits[name] if name != "asini" else [min(0.0, limits[name][0])]:
+            Orbit(**(slowest | {name: value}))
     (_, asini), (period, _), (_, ecc) = limits["asini"], limits["period"], limits["ecc"]
     Orbit(asini, period, 0.0, ecc)
     return limits

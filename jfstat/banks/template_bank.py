@@ -9,7 +9,16 @@ import numpy as np
 
 from jfstat.banks.covering import all_templates, cover_positions, cover_region
 from jfstat.banks.orbitbank import orbit_bank
-from jfstat.banks.ranges import axis, natural_step, orbit_limits, orbits, sky_box, sky_positions, sky_region, spin_limits
+from jfstat.banks.ranges import (
+    axis,
+    natural_step,
+    orbit_limits,
+    orbits,
+    sky_box,
+    sky_positions,
+    sky_region,
+    spin_limits,
+)
 from jfstat.banks.regions import Region
 from jfstat.banks.space import ParameterSpace, Templates
 from jfstat.data.checks import observation_of
@@ -145,6 +154,7 @@ def template_bank(
         highest = data.frequencies[-1] if fmax is None and isinstance(data, FstatData) else fmax
         space = _parameter_space(limits, reftime, observation, mismatch, highest)
         if limited is not None:
+            assert observation is not None and highest is not None and mismatch is not None  # for the space
             if region is not None:
                 raise ValueError("region cannot go with ranges of orbits: give alpha and delta, as values or ranges.")
             return orbit_bank(observation, alpha, delta, sky, limits, limited, reftime, f, highest, mismatch, strict)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 Range: TypeAlias = float | tuple[float, float] | tuple[float, float, float] | None
 """A number, (low, high) or (low, high, step); None if no option gives it."""
+OrbitRanges: TypeAlias = dict[str, "float | tuple[float, float] | tuple[float, float, float]"]
 ALL_SKY = "allsky"
 BEYOND = 1.02
 """How far a lattice may extend beyond the largest orbit and the shortest period, when SFTs are read."""
@@ -74,7 +75,7 @@ class Templates(NamedTuple):
     delta: Range
     region: RegionLike | None
     spins: dict[str, Range]
-    orbit: Orbit | dict[str, Range] | None
+    orbit: Orbit | OrbitRanges | None
     mismatch: float | None
     table: Doppler | None
     strict: bool = False
@@ -102,7 +103,7 @@ class Templates(NamedTuple):
         assert limits is not None  # the ranges are why it is a mapping
         # a lattice extends beyond its ranges
         asini, period = limits["asini"][1] * BEYOND, limits["period"][0] / BEYOND
-        return Orbit([asini], [period], [limits["tp"][0]], [limits["ecc"][1]], [0.0])
+        return Orbit(asini, period, limits["tp"][0], limits["ecc"][1])
 
     def bank(self, data: Observation | FstatData, freq: float | None = None, fmax: float | None = None) -> Doppler:
         """The templates; arguments as for `template_bank`."""
@@ -163,8 +164,9 @@ def add_templates(group: OptionGroup) -> None:
         "-X",
         type=number,
         metavar="M",
-        help="place templates of sky, spin-down and orbits with bands but no steps on a lattice with at most this mismatch, by the metric of the data, "
-        "at the best frequency; its bins cost 0.07 more in the mean (default: a flat grid)",
+        help="place templates of sky and spin-down, and of orbits whose bands have no steps, on a lattice with at most "
+        "this mismatch, by the metric of the data, at the best frequency; its bins cost 0.07 more in the mean (default: "
+        "a flat grid)",
     )
     group.add_argument(
         "--strictSpindownBounds",
@@ -178,7 +180,9 @@ def add_templates(group: OptionGroup) -> None:
         group.add_argument(
             f"--{option}Band", type=number, metavar=unit.upper(), help=f"range in {option}, {label} (default 0)"
         )
-        group.add_argument(f"--d{option}", type=number, metavar=unit.upper(), help=f"step in {option}, {label}: of a flat grid")
+        group.add_argument(
+            f"--d{option}", type=number, metavar=unit.upper(), help=f"step in {option}, {label}: of a flat grid"
+        )
     group.add_argument(
         "--gridFile",
         metavar="FILE",
@@ -256,9 +260,9 @@ def band_edges(start: float, width: float) -> tuple[float, float]:
     return min(start, start + width), max(start, start + width)
 
 
-def _orbits(arguments: argparse.Namespace) -> Orbit | dict[str, Range] | None:
+def _orbits(arguments: argparse.Namespace) -> Orbit | OrbitRanges | None:
     """Orbits as a product of values, or the ranges of a lattice."""
-    given: dict[str, Range] = {}
+    given: OrbitRanges = {}
     for name, (option, _, _) in ORBIT_OPTIONS.items():
         value = _range(arguments, option)
         if isinstance(value, tuple) and len(value) == 2 and arguments.metricMismatch is None:
