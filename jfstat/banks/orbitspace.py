@@ -284,7 +284,7 @@ def orbit_space(
     orbits = abs(middle - 0.5 * (low + high)) / limits["period"][0]
     if high - low >= longest:
         limits["tp"] = low, low + longest
-    if high > low and high - low + orbits * (longest - limits["period"][0]) >= longest:
+    if high > low and high - low + orbits * (limits["period"][1] - limits["period"][0]) >= longest:
         limits = {"phase" if name == "tp" else name: x for name, x in limits.items()}
         limits["phase"] = 0.0, 2 * np.pi
     if limits["argp"][1] - limits["argp"][0] > 2 * np.pi:

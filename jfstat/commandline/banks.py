@@ -164,9 +164,9 @@ def add_templates(group: OptionGroup) -> None:
         "-X",
         type=number,
         metavar="M",
-        help="place templates of sky and spin-down, and of orbits whose bands have no steps, on a lattice with at most "
-        "this mismatch, by the metric of the data, at the best frequency; its bins cost 0.07 more in the mean (default: "
-        "a flat grid)",
+        help="place templates of sky and spin-down, and of orbits whose bands have no steps, on a lattice with at "
+        "most this mismatch, by the metric of the data, at the best frequency; its bins cost 0.07 more in the mean "
+        "(default: a flat grid)",
     )
     group.add_argument(
         "--strictSpindownBounds",
