@@ -3,12 +3,12 @@
     python examples/orbit_coverage.py --output examples/orbit_coverage.json
     python examples/orbit_coverage.py --cases "19 h, 3 d" --points 500
 
-Per bank 2000 signals with random orbits (sky positions, spin-downs), inclination and polarisation, a quarter of them on
-the edges of the ranges. Of the three nearest templates by the metric the best counts, at its best frequency. The loss is that of the phase alone, averaged over amplitudes, and with the amplitudes drawn; of some signals,
-2F of simulated data without noise tells the same. Beside the number of templates is that of Leaci & Prix (2015, Phys.
-Rev. D 91, 102003): theta_n m^(-n/2) times the integral of sqrt(det g) over the ranges, with their metric for data much
-longer than a period. It leaves out templates that only edges need, and holds for long data alone. Half an hour on two
-cores.
+Per bank 2000 signals with random orbits (sky positions, spin-downs), inclination and polarisation, a quarter of them
+on the edges of the ranges. Of the three nearest templates by the metric the best counts, at its best frequency. The
+loss is that of the phase alone, averaged over amplitudes, and with the amplitudes drawn; of some signals, 2F of
+simulated data without noise tells the same. Beside the number of templates is that of Leaci & Prix (2015, Phys. Rev. D
+91, 102003): theta_n m^(-n/2) times the integral of sqrt(det g) over the ranges, with their metric for data much longer
+than a period. It leaves out templates that only edges need, and holds for long data alone. Half an hour on two cores.
 """
 
 from __future__ import annotations
