@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 from functools import partial
 from pathlib import Path
@@ -117,24 +116,29 @@ def timestamps(case: Case) -> dict[str, np.ndarray]:
     return times
 
 
-def template_count(case: Case, mismatch: float) -> float:
+def template_count(case: Case, mismatch: float) -> float | None:
     """Templates by the metric of Leaci & Prix for data much longer than a period; orbits that are circular only.
 
-    g_asini = 2 pi^2 f^2, g_tasc = 2 pi^2 (f asini Omega)^2, g_Omega = (pi f asini T)^2/6, and no other terms.
+    g_asini = 2 pi^2 f^2, g_tasc = 2 pi^2 (f asini Omega)^2, g_Omega = (pi f asini T)^2/6, and no other terms. The
+    larger of the numbers with the period and without, because a narrow range of periods needs no templates of its own.
     """
     if case.spins or any(case.sky) or case.ecc[1]:
-        return math.nan
+        return None
     period = 0.5 * sum(case.period)
     (a1, a2), rate, length = case.asini, 2 * np.pi / period, case.days * 86400
     width = min(case.tp[1] - case.tp[0], period)
-    n, volume = 2, 2 * np.pi**2 * case.f**2 * rate * width * 0.5 * (a2**2 - a1**2)
+    first = 2 * np.pi**2 * case.f**2 * rate * width
+    counts = [_thickness(2) / mismatch * first * (a2**2 - a1**2) / 2]
     if case.period[1] > case.period[0]:
-        n += 1
         d_rate = rate * (case.period[1] - case.period[0]) / period
-        volume = 2 * np.pi**2 * case.f**2 * rate * width * (a2**3 - a1**3) / 3
-        volume *= np.pi * case.f * length / np.sqrt(6) * d_rate
-    thickness = np.sqrt(n + 1) * (n * (n + 2) / (12 * (n + 1))) ** (0.5 * n)
-    return float(thickness * mismatch ** (-0.5 * n) * volume)
+        volume = first * (a2**3 - a1**3) / 3 * np.pi * case.f * length / np.sqrt(6) * d_rate
+        counts.append(_thickness(3) * mismatch**-1.5 * volume)
+    return float(max(counts))
+
+
+def _thickness(n: int) -> float:
+    """Normalised thickness of A_n* (Conway & Sloane 1999, chapter 2)."""
+    return float(np.sqrt(n + 1) * (n * (n + 2) / (12 * (n + 1))) ** (0.5 * n))
 
 
 def stack(case: Case, space: OrbitSpace, u: np.ndarray) -> jfstat.Doppler:
@@ -308,7 +312,8 @@ def main() -> None:
             row = measure(case, mismatch, arguments.points, arguments.signals)
             rows.append(row)
             print(
-                f"{case.name:34s} {mismatch:4.2f} {row['templates']:9d} {row['leaci_prix']:9.0f} {row['seconds']:5.1f}",
+                f"{case.name:34s} {mismatch:4.2f} {row['templates']:9d} {row['leaci_prix'] or 0:9.0f}",
+                f"{row['seconds']:5.1f}",
                 *(
                     f" {x['mean_over_m']:5.2f} {x['largest_over_m']:6.3f} {100 * x['fraction_above']:6.2f}%"
                     for x in (row[kind] for kind in KINDS)
