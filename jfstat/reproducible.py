@@ -4,6 +4,6 @@ ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
 """Compiler options for a computation that gives the same bits every time, whatever the number of cores.
 
 On several threads XLA's FFT groups its transforms by the threads that happen to be free, and matrix products are
-divided by the number of threads; both change the rounding. `searching.driver.workers.in_order` keeps the cores busy
+divided by the number of threads; both change the rounding. `data.workers.in_order` keeps the cores busy
 instead, by running several computations at a time.
 """

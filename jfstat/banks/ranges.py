@@ -213,6 +213,18 @@ def orbits(orbit: Orbit | Mapping[str, RangeLike] | None) -> Orbit | None:
         except ValueError as error:
             raise ValueError(f"orbit has fields that do not broadcast: make them of equal length ({error}).") from None
         return Orbit(*(x.reshape(-1) for x in fields))
+    fields = _orbit_fields(orbit)
+    for name, value in fields.items():
+        if isinstance(value, tuple) and len(value) == 2 and value[0] != value[1]:
+            raise ValueError(
+                f"orbit {name} has no natural step: give (low, high, step), or a mismatch and data for a lattice."
+            )
+    axes = [axis(fields[name], f"orbit {name}", unit_of(name)) for name in ORBIT_FIELDS]
+    return Orbit(*(x.reshape(-1) for x in np.meshgrid(*axes, indexing="ij")))
+
+
+def _orbit_fields(orbit: object) -> dict[str, Any]:
+    """A mapping of all fields of an orbit, from a user's."""
     if not isinstance(orbit, Mapping):
         raise TypeError(f"orbit must be a jfstat.Orbit, a mapping of its fields or None, not {orbit!r}.")
     fields = {name: 0.0 for name in ORBIT_FIELDS if name not in ORBIT_REQUIRED} | dict(orbit)
@@ -220,11 +232,46 @@ def orbits(orbit: Orbit | Mapping[str, RangeLike] | None) -> Orbit | None:
     if unknown or missing:
         problem = f"has an unknown field {min(unknown)!r}" if unknown else f"lacks {', '.join(sorted(missing))}"
         raise ValueError(f"orbit {problem}: its fields are {', '.join(ORBIT_FIELDS)}, ecc and argp optional.")
-    for name, value in fields.items():
-        if isinstance(value, tuple) and len(value) == 2 and value[0] != value[1]:
-            raise ValueError(f"orbit {name} has no natural step, with or without data: give (low, high, step).")
-    axes = [axis(fields[name], f"orbit {name}", unit_of(name)) for name in ORBIT_FIELDS]
-    return Orbit(*(x.reshape(-1) for x in np.meshgrid(*axes, indexing="ij")))
+    return fields
+
+
+def orbit_limits(orbit: Orbit | Mapping[str, RangeLike] | None) -> dict[str, tuple[float, float]] | None:
+    """Low and high of each field of an orbit, equal for numbers; None unless a field is a range ``(low, high)``.
+
+    Raises
+    ------
+    TypeError
+        If `orbit` is neither an Orbit nor a mapping.
+    ValueError
+        If a field is unknown, missing or out of range, or some are ranges and others lists or have steps.
+    """
+    if orbit is None or isinstance(orbit, Orbit):
+        return None
+    fields = _orbit_fields(orbit)
+    ranges = {name for name, x in fields.items() if isinstance(x, tuple) and len(x) == 2 and x[0] != x[1]}
+    if not ranges:
+        return None
+    limits = {}
+    for name in ORBIT_FIELDS:
+        value, unit = fields[name], unit_of(name)
+        if isinstance(value, tuple) and len(value) == 2:
+            low, high = limits[name] = _limits(value, f"orbit {name}", unit)
+            _require_order(low, high, f"orbit {name}")
+            continue
+        number = np.empty(2) if isinstance(value, (tuple, list)) else _numbers(value, f"orbit {name}", unit)
+        if number.size != 1:
+            raise ValueError(
+                f"orbit {name} must be a number or (low, high), as orbit {min(ranges)} is, not {value!r}: the metric "
+                "sets the steps of all."
+            )
+        limits[name] = float(number.reshape(())), float(number.reshape(()))
+    slowest = {"asini": 0.0, "period": limits["period"][0], "tp": 0.0}  # so that each value is refused for itself
+    for name in ("period", "asini", "tp", "ecc", "argp"):
+        for value in limits[name] if name != "asini" else [min(0.0, limits[name][0])]:
+            Orbit(**(slowest | {name: value}))
+    (_, asini), (period, _), (_, ecc) = limits["asini"], limits["period"], limits["ecc"]
+    Orbit(asini, period, 0.0, ecc)
+    return limits
 
 
 def _is_sky(x: object) -> TypeGuard[SkyCoord]:

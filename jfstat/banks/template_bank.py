@@ -9,7 +9,17 @@ import numpy as np
 
 from jfstat.banks.braking import BrakingRegion
 from jfstat.banks.covering import all_templates, cover_positions, cover_region
-from jfstat.banks.ranges import axis, natural_step, orbits, sky_box, sky_positions, sky_region, spin_limits
+from jfstat.banks.orbitbank import orbit_bank
+from jfstat.banks.ranges import (
+    axis,
+    natural_step,
+    orbit_limits,
+    orbits,
+    sky_box,
+    sky_positions,
+    sky_region,
+    spin_limits,
+)
 from jfstat.banks.regions import Region
 from jfstat.banks.space import ParameterSpace, Templates
 from jfstat.data.checks import observation_of
@@ -75,7 +85,9 @@ def template_bank(
         One position or a list of them, instead of `alpha` and `delta`.
     orbit : Orbit or mapping, optional
         One orbit or a stack of them; or a mapping from names of `Orbit`'s fields to parameters as above, of which the
-        product is taken, with a mismatch too.
+        product is taken, with a mismatch too. With a mismatch, fields may instead be ranges ``(low, high)``: the
+        lattice then extends over them, together with ranges of `alpha`, `delta` and spin-downs. A range of ``tp`` as
+        long as a period, or longer, is the whole orbit.
     reftime : float, str, Time or GPSTime, optional
         GPS time in the SSB at which the spin-downs hold, s; by default that of the data. A lattice extends beyond its
         ranges by up to a cell. If the reference time is far from the data, this shifts frequencies so much that
@@ -122,7 +134,7 @@ def template_bank(
         If `data` or `orbit` is of another kind.
     ValueError
         If a parameter is missing, empty or out of range, a step is missing or not positive and finite, or a lattice
-        would have more than 2e8 templates.
+        would have more than 2e8 templates, or 2e7 with ranges of orbits.
 
     Notes
     -----
@@ -130,6 +142,10 @@ def template_bank(
     highest frequency, with the unit vector to the source as coordinates of the sky (Wette & Prix 2013, Phys.
     Rev. D 88, 123005; Wette 2014, Phys. Rev. D 90, 122010). A spin-down whose range costs less than the mismatch may be
     fixed at the middle of its range.
+
+    With ranges of orbits the lattice lies in coordinates in which the phase of a nearly circular orbit is linear (see
+    `jfstat.banks.orbitspace`; Leaci & Prix 2015, Phys. Rev. D 91, 102003, expand the phase in the same way), and the
+    metric is that of the exact phase, by automatic differentiation.
 
     The metric of the phase leaves antenna patterns out. For a day of data and more it still bounds the loss of 2F: in
     banks for 1 to 100 d, none of 500 to 2000 random signals lost more than `mismatch` (examples/bank_coverage.py).
@@ -139,7 +155,8 @@ def template_bank(
     observation = None if data is None else observation_of(data)
     if observation is not None and reftime is None:
         reftime = observation.reftime
-    stack = orbits(orbit)
+    limited = None if mismatch is None else orbit_limits(orbit)
+    stack = None if limited is not None else orbits(orbit)
     lowest, highest = data.frequencies[[0, -1]] if isinstance(data, FstatData) else (None, None)
     lowest, highest = lowest if fmin is None else fmin, highest if fmax is None else fmax
     braking = None
@@ -148,6 +165,8 @@ def template_bank(
         braking = BrakingRegion.of(age, braking_index, lowest, highest)
         spins = _spins_by_age(braking, f1dot, f2dot, f3dot, observation, mismatch)
     spins = spins[: max((k for k, value in enumerate(spins, 1) if value is not None), default=1)]
+    default = float(data.band.f_centre) if isinstance(data, FstatData) else 0.0
+    f = default if freq is None else frequency(freq, "freq")
     if mismatch is None and region is None:
         positions = sky_positions(alpha, delta, sky)
         if braking is None:
@@ -157,6 +176,11 @@ def template_bank(
     else:
         limits = np.array([spin_limits(value, k) for k, value in enumerate(spins, 1)])
         space = _parameter_space(limits, reftime, observation, mismatch, highest)
+        if limited is not None:
+            assert observation is not None and highest is not None and mismatch is not None  # for the space
+            if region is not None:
+                raise ValueError("region cannot go with ranges of orbits: give alpha and delta, as values or ranges.")
+            return orbit_bank(observation, alpha, delta, sky, limits, limited, reftime, f, highest, mismatch, strict)
         if region is None and not isinstance(alpha, tuple) and not isinstance(delta, tuple):
             tilings = cover_positions(space, unit_vector(*sky_positions(alpha, delta, sky)))
         else:
@@ -167,8 +191,7 @@ def template_bank(
             templates = _near(templates, braking, space, fixed_sky, strict)
         elif strict:
             templates = _inside(templates, limits)
-    default = float(data.band.f_centre) if isinstance(data, FstatData) else 0.0
-    return _stacked(templates, stack, default if freq is None else frequency(freq, "freq"), reftime)
+    return _stacked(templates, stack, f, reftime)
 
 
 def _inside(templates: Templates, limits: np.ndarray) -> Templates:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.searching.driver.workers import in_order, workers_for
+from jfstat.data.workers import in_order, workers_for
 
 Result = TypeVar("Result")
 LEAST_SECONDS = 0.2

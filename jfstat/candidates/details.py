@@ -11,7 +11,9 @@ import numpy as np
 
 from jfstat.candidates.linerobust import checked_odds, log10_bsgl
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import device_of
 from jfstat.data.narrow import NarrowPlan, narrow_plan, narrowed, usual_reach
+from jfstat.data.workers import in_order, workers_for
 from jfstat.parameters import AMPLITUDE_COLUMNS
 from jfstat.reproducible import ONE_THREAD
 from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of
@@ -20,8 +22,10 @@ from jfstat.templates import Doppler
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-UNDER_WAY = 16
-"""Number of candidates that are started on the device before the first one's values are waited for."""
+SAMPLE_BYTES, ORBIT_SAMPLE_BYTES = 24, 400
+"""Memory that a candidate takes per sample of the data, and with an orbit, at most."""
+MOST_BYTES = 1 << 30
+"""Memory that candidates computed at a time may take, unless a single one needs more."""
 
 
 class Details(NamedTuple):
@@ -95,9 +99,8 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
     """2F of each detector and, if wanted, amplitudes, from data narrowed around each candidate.
 
     The values of a candidate are the same to the last bit whatever other candidates are in the table and wherever it
-    stands, so that the parts of a divided search add up to the same table: one compiled program computes one candidate
-    at a time. On a CPU several at a time would hardly be faster, and would take as many times the memory: 24 bytes per
-    sample of the data, up to about 400 with an orbit.
+    stands, so that the parts of a divided search add up to the same table: one compiled program computes one candidate,
+    on one thread. A CPU's cores share the candidates, as far as `MOST_BYTES` of memory allow.
 
     Parameters
     ----------
@@ -118,12 +121,13 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
     if amplitudes:
         names += AMPLITUDE_COLUMNS
     k, own = len(found.alpha), data.for_one_template
-    values = np.empty((k, len(names)))
-    for start in range(0, k, UNDER_WAY):
-        rows = range(start, min(start + UNDER_WAY, k))
-        # all are started before the first is waited for
-        each = [_values(own, *_focus(data, found, row), amplitudes) for row in rows]
-        values[rows.start : rows.stop] = jax.device_get(each)
+
+    def one(row: int) -> np.ndarray:
+        return np.asarray(_values(own, *_focus(data, found, row), amplitudes))
+
+    each = (SAMPLE_BYTES if found.orbit is None else ORBIT_SAMPLE_BYTES) * data.series.size
+    workers = min(workers_for(device_of(data)), max(1, MOST_BYTES // each))
+    values = np.array(list(in_order(one, range(k), workers))).reshape(k, len(names))
     return {name: values[:, i].copy() for i, name in enumerate(names)}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from jfstat.banks.braking import BrakingRegion
-from jfstat.banks.ranges import orbits
+from jfstat.banks.ranges import orbit_limits, orbits
 from jfstat.banks.template_bank import template_bank
 from jfstat.candidates.gridfiles import read_templates
 from jfstat.candidates.tables import bank_from_table, parameter_columns, points_from
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Range: TypeAlias = float | tuple[float, float] | tuple[float, float, float] | None
 """A number, (low, high) or (low, high, step); None if no option gives it."""
+OrbitRanges: TypeAlias = dict[str, "float | tuple[float, float] | tuple[float, float, float]"]
 ALL_SKY = "allsky"
 FLAT, METRIC, SKY_FILE, EXACT_POINTS, SPIN_SQUARE, AGE_BRAKING = 0, 2, 3, 6, 8, 9
 """ComputeFstatistic_v2's numbers of types of grids, as far as they exist here."""
@@ -41,6 +42,8 @@ BEYOND_PARAMETERS = (
     "skyRegion", "skyRadius", "metricMismatch", "strictSpindownBounds", "spindownAge", "minBraking", "maxBraking"
 )  # fmt: skip
 """Options for templates other than values, bands and steps of single parameters."""
+BEYOND = 1.02
+"""How far a lattice may extend beyond the largest orbit and the shortest period, when SFTs are read."""
 
 
 @option_type("a sky region: give allsky or at least three vertices (alpha,delta),(alpha,delta),...")
@@ -66,8 +69,8 @@ class Templates(NamedTuple):
         As for `template_bank`.
     spins : dict
         ``f1dot``, ``f2dot``, ``f3dot`` as for `template_bank`; None if not given.
-    orbit : Orbit or None
-        A stack.
+    orbit : Orbit, dict or None
+        A stack; or ranges of an orbit's parameters, for a lattice.
     mismatch : float or None
     table : Doppler or None
         Templates from a file, instead of all these.
@@ -83,7 +86,7 @@ class Templates(NamedTuple):
     delta: Range
     region: RegionLike | None
     spins: dict[str, Range]
-    orbit: Orbit | None
+    orbit: Orbit | OrbitRanges | None
     mismatch: float | None
     table: Doppler | None
     strict: bool = False
@@ -93,7 +96,8 @@ class Templates(NamedTuple):
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
         """The ranges that were asked for, for `search`."""
-        ranges = {"alpha": self.alpha, "delta": self.delta, **self.spins}
+        orbit = self.orbit if isinstance(self.orbit, dict) else {}
+        ranges = {"alpha": self.alpha, "delta": self.delta, **self.spins, **orbit}
         return {name: (x[0], x[1]) for name, x in ranges.items() if isinstance(x, tuple) and x[0] < x[1]}
 
     @property
@@ -102,6 +106,17 @@ class Templates(NamedTuple):
         if self.table is not None:
             return [(float(x.min()), float(x.max())) for x in np.asarray(self.table.fkdot)[:, 1:].T]
         return [(x[0], x[1]) if isinstance(x, tuple) else (x or 0.0, x or 0.0) for x in self.spins.values()]
+
+    @property
+    def extremes(self) -> Orbit | None:
+        """Orbits as a stack that includes the most extreme ones, for `prepare`."""
+        if not isinstance(self.orbit, dict):
+            return self.orbit
+        limits = orbit_limits(self.orbit)
+        assert limits is not None  # the ranges are why it is a mapping
+        # a lattice extends beyond its ranges
+        asini, period = limits["asini"][1] * BEYOND, limits["period"][0] / BEYOND
+        return Orbit(asini, period, limits["tp"][0], limits["ecc"][1])
 
     def bank(self, data: Observation | FstatData, freq: float | None = None, fmax: float | None = None) -> Doppler:
         """The templates; arguments as for `template_bank`."""
@@ -169,8 +184,9 @@ def add_templates(group: OptionGroup) -> None:
         "-X",
         type=number,
         metavar="M",
-        help="place templates of sky and spin-down on a lattice with at most this mismatch, by the metric of the data, "
-        "at the best frequency; its bins cost 0.07 more in the mean (default: a flat grid)",
+        help="place templates of sky and spin-down, and of orbits whose bands have no steps, on a lattice with at "
+        "most this mismatch, by the metric of the data, at the best frequency; its bins cost 0.07 more in the mean "
+        "(default: a flat grid)",
     )
     group.add_argument(
         "--strictSpindownBounds",
@@ -195,7 +211,9 @@ def add_templates(group: OptionGroup) -> None:
         group.add_argument(
             f"--{option}Band", type=number, metavar=unit.upper(), help=f"range in {option}, {label} (default 0)"
         )
-        group.add_argument(f"--d{option}", type=number, metavar=unit.upper(), help=f"step in {option}, {label}")
+        group.add_argument(
+            f"--d{option}", type=number, metavar=unit.upper(), help=f"step in {option}, {label}: of a flat grid"
+        )
     group.add_argument(
         "--gridFile",
         metavar="FILE",
@@ -341,15 +359,20 @@ def band_edges(start: float, width: float) -> tuple[float, float]:
     return min(start, start + width), max(start, start + width)
 
 
-def _orbits(arguments: argparse.Namespace) -> Orbit | None:
-    given = {}
+def _orbits(arguments: argparse.Namespace) -> Orbit | OrbitRanges | None:
+    """Orbits as a product of values, or the ranges of a lattice."""
+    given: OrbitRanges = {}
     for name, (option, _, _) in ORBIT_OPTIONS.items():
         value = _range(arguments, option)
-        if isinstance(value, tuple) and len(value) == 2:
-            raise ValueError(f"--d{option} is missing: orbits have no natural step, so give one.")
+        if isinstance(value, tuple) and len(value) == 2 and arguments.metricMismatch is None:
+            raise ValueError(
+                f"--d{option} is missing: orbits have no natural step, so give one, or --metricMismatch for a lattice."
+            )
         if value is not None:
             given[name] = value
     missing = [ORBIT_OPTIONS[name][0] for name in ("asini", "period", "tp") if name not in given]
     if given and missing:
         raise ValueError(f"--{missing[0]} is missing: a binary orbit needs --orbitasini, --orbitPeriod and --orbitTp.")
-    return orbits(given) if given else None
+    if not given:
+        return None
+    return given if arguments.metricMismatch is not None and orbit_limits(given) is not None else orbits(given)

@@ -31,6 +31,7 @@ from jfstat.commandline.points import check_points, point_table
 from jfstat.commandline.pulsars import add_pulsars, run_pulsars
 from jfstat.data.observation import observation
 from jfstat.data.prepare import prepare
+from jfstat.geometry.doppler import doppler_speed
 from jfstat.searching.driver.cost import estimated_seconds
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.driver.work import Share, Work, stacked_bank
@@ -223,10 +224,10 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         if reftime is not None and own != reftime:
             raise ValueError(f"--refTime is {reftime} and --gridFile's {own.plain}: leave --refTime out.")
         reftime = own
-    sfts = read_band(arguments, fmin, fmax, arguments.guard, templates.orbit, templates.fdots, reftime)
+    sfts = read_band(arguments, fmin, fmax, arguments.guard, templates.extremes, templates.fdots, reftime)
     floors, tables, fdots = noise_floors(arguments), ephemeris(arguments), templates.fdots
     window = arguments.RngMedWindow
-    bank = None
+    bank, orbit = None, templates.extremes
     if templates.mismatch is not None:
         # the lattice first: it extends beyond its ranges by up to a cell, and the band must be prepared for that
         observed = observation(
@@ -234,6 +235,10 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         )
         bank = templates.bank(observed, 0.5 * (fmin + fmax), fmax)
         fdots = [(float(x.min()), float(x.max())) for x in np.asarray(bank.fkdot)[:, 1:].T]
+        if bank.orbit is not None and np.max(doppler_speed(bank.orbit)) > np.max(doppler_speed(orbit)):
+            orbit = bank.orbit
+            sfts = read_band(arguments, fmin, fmax, arguments.guard, orbit, fdots, reftime)
+        orbit = bank.orbit
     data = prepare(
         sfts,
         fmin,
@@ -242,7 +247,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         floors,
         tables,
         arguments.guard,
-        orbit=templates.orbit,
+        orbit=orbit,
         fdots=fdots,
         dfreq=arguments.dFreq,
         median_bins=window,

@@ -35,7 +35,9 @@ RUN_DRIFT = 0.014
 MISMATCH = 2e-5
 """Relative difference allowed between the spacings of the band series and of the source-frame grid."""
 BLOCK_CYCLES = 1e-6
-"""Largest phase error of a block's cubic, cycles, from the Earth's rotation or from the orbit."""
+"""Largest phase error of a block's cubic, cycles, from the Earth's rotation."""
+ORBIT_CYCLES = 2e-6
+"""The same from the orbit, where it turns fastest, which changes 2F by 2e-6 (relative L2)."""
 SIDEREAL_DAY = 86164.1
 """s."""
 EARTH = dict(asini=0.0213, period=SIDEREAL_DAY)
@@ -245,7 +247,7 @@ def _blocks(search: Search, passed: LowPass) -> tuple[Blocks, float]:
     rate = 2 * np.pi / SHORTEST_PERIOD * np.sqrt((1 + LARGEST_ECC) / (1 - LARGEST_ECC))
     widest = orbit or Orbit(passed.half_pass / (fmax * rate), SHORTEST_PERIOD, 0.0, LARGEST_ECC)
     seconds = min(BLOCK_SECONDS, search.max_block, float(cubic_length(Orbit(**EARTH, tp=0.0), fmax, BLOCK_CYCLES)))
-    seconds_orbit = min(seconds, float(jnp.min(cubic_length(widest, fmax, BLOCK_CYCLES))))
+    seconds_orbit = min(seconds, float(jnp.min(cubic_length(widest, fmax, ORBIT_CYCLES))))
     block = block_length(passed.n_fft, seconds / dtau)
     block_orbit = largest_divisor(block, seconds_orbit / dtau)
     drift, drift_orbit = EARTH_SPEED + MISMATCH, float(jnp.max(doppler_speed(widest))) + MISMATCH

@@ -115,3 +115,57 @@ def integers_between(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.
     which = np.repeat(np.arange(len(count)), count)
     step = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
     return which, first[which] + step
+
+
+def covering_radius(n: int) -> float:
+    """Covering radius of A_n* in the scale of `nearest_points`, where it is the projection of Z^(n+1)."""
+    return float(np.sqrt(n * (n + 2) / (12 * (n + 1))))
+
+
+def _simplex_axes(n: int) -> np.ndarray:
+    """Orthonormal basis, (n, n + 1), of the vectors whose n + 1 components add up to 0."""
+    axes = np.zeros((n, n + 1))
+    for i in range(n):
+        axes[i, : i + 1] = 1.0
+        axes[i, i + 1] = -(i + 1.0)
+        axes[i] /= np.sqrt((i + 1.0) * (i + 2.0))
+    return axes
+
+
+def nearest_points(points: np.ndarray) -> np.ndarray:
+    """The points of A_n* nearest to given points, as integers that `lattice_points` takes.
+
+    Parameters
+    ----------
+    points : (k, n) float64
+        In Cartesian coordinates in which the covering radius is `covering_radius`.
+
+    Returns
+    -------
+    (k, n) int64
+
+    Notes
+    -----
+    A_n* is the projection of Z^(n+1) along (1, ..., 1). Its nearest point is that of one of n + 1 candidates: the
+    coordinates rounded, and the i largest remainders rounded up (Conway & Sloane 1999, chapter 20, section 3;
+    McKilliam, Clarkson & Quinn 2008, IEEE Trans. Inf. Theory 54, 4378).
+    """
+    k, n = points.shape
+    x = points @ _simplex_axes(n)
+    whole = np.floor(x)
+    rest = x - whole
+    order = np.argsort(-rest, axis=1)
+    ordered = np.take_along_axis(rest, order, axis=1)
+    # squared distance with the i largest remainders rounded up, minus that with none: only sums of these change
+    up = np.concatenate([np.zeros((k, 1)), np.cumsum(1 - 2 * ordered[:, :n], axis=1)], axis=1)
+    total = np.sum(rest, axis=1, keepdims=True) - np.arange(n + 1)
+    best = np.argmin(up - total**2 / (n + 1), axis=1)
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.arange(n + 1)[None], axis=1)
+    integers = (whole + (rank < best[:, None])).astype(np.int64)
+    return integers[:, :n] - integers[:, n:]
+
+
+def lattice_points(integers: np.ndarray) -> np.ndarray:
+    """The points of A_n* that belong to integers from `nearest_points`: (k, n) float64 for (k, n) int64."""
+    return integers @ _simplex_axes(integers.shape[1])[:, :-1].T

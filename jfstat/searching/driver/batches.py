@@ -14,12 +14,12 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.subband import subband
+from jfstat.data.workers import in_order, workers_for
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.lines.doppler import LineBands
 from jfstat.reproducible import ONE_THREAD
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
-from jfstat.searching.driver.workers import in_order, workers_for
 from jfstat.searching.reduce.keep import Keep, Peaks
 from jfstat.searching.reduce.loudest import loudest, loudest_within
 from jfstat.searching.reduce.state import State

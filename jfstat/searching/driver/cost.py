@@ -10,10 +10,10 @@ import numpy as np
 from jfstat.candidates.details import kept_columns
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.data.memory import device_of
+from jfstat.data.workers import workers_for
 from jfstat.searching.driver.batches import part_of, run
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
-from jfstat.searching.driver.workers import workers_for
 
 ROUNDS = 3
 """Batches timed for each thread."""

@@ -1,0 +1,124 @@
+"""Banks with ranges of orbits: what users give, checked, and the templates of the lattice as a stack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jfstat.banks.orbitlattice import orbit_templates
+from jfstat.banks.orbitspace import LARGEST_ECC, Elements, orbit_space
+from jfstat.banks.ranges import sky_box, sky_positions
+from jfstat.data.observation import Observation
+from jfstat.maths.vectors import unit_vector
+from jfstat.parameters import spin_name
+from jfstat.templates import Doppler, Orbit
+from jfstat.times import gps_time
+from jfstat.validation import frequency
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from astropy.coordinates import SkyCoord
+
+    from jfstat.banks.ranges import RangeLike
+    from jfstat.times import TimeLike
+    from jfstat.validation import FrequencyLike
+
+MOST_TEMPLATES = 2e7
+"""Largest number of templates with ranges of orbits."""
+MOST_RANGES = 6
+"""Largest number of parameters with ranges."""
+SKY_RADIUS = 0.5
+"""Farthest that the corners of a sky box may lie from its middle, rad: all of it is on one flat map."""
+MOST_ECC = 0.8
+"""Largest eccentricity of ranges."""
+
+
+def orbit_bank(
+    observation: Observation,
+    alpha: RangeLike | SkyCoord | None,
+    delta: RangeLike | None,
+    sky: SkyCoord | None,
+    spins: np.ndarray,
+    orbit: Mapping[str, tuple[float, float]],
+    reftime: TimeLike | None,
+    freq: float,
+    fmax: FrequencyLike,
+    mismatch: float,
+    strict: bool,
+) -> Doppler:
+    """A lattice over ranges of orbits, with those of the sky and of spin-downs.
+
+    Parameters
+    ----------
+    observation : Observation
+    alpha, delta, sky
+        As for `template_bank`.
+    spins : (s, 2) float64
+        Ranges of the derivatives of the frequency, Hz/s^k.
+    orbit : mapping of str to (low, high)
+        From `orbit_limits`.
+    reftime, freq, mismatch, strict
+        As for `template_bank`.
+    fmax : float or Quantity
+        Frequency at which the metric is taken, Hz.
+
+    Raises
+    ------
+    ValueError
+        If ranges are too wide or too many, or the bank would have too many templates.
+    """
+    if orbit["ecc"][1] > MOST_ECC:
+        raise ValueError(
+            f"orbit ecc must be at most {MOST_ECC} with a mismatch, not {orbit['ecc'][1]}: narrow its range."
+        )
+    if orbit["ecc"][0] < orbit["ecc"][1] and orbit["asini"][1] == 0:
+        raise ValueError("orbit asini is 0, so that ecc has no effect: give a size of the orbit.")
+    reference = observation.reftime if reftime is None else gps_time(reftime, "reftime")
+    limits = {spin_name(k): (float(low), float(high)) for k, (low, high) in enumerate(spins, 1)} | dict(orbit)
+    found = []
+    for own in _sky_limits(alpha, delta, sky):
+        ranges = own | limits
+        wide = [name for name, (low, high) in ranges.items() if low < high]
+        if len(wide) > MOST_RANGES:
+            raise ValueError(
+                f"at most {MOST_RANGES} parameters may have ranges where an orbit has, not {', '.join(wide)}: fix some."
+            )
+        space = orbit_space(observation, ranges, len(spins), reference, frequency(fmax, "fmax"), mismatch)
+        found.append(orbit_templates(space, MOST_TEMPLATES))
+    e = Elements(*(np.concatenate(x) for x in zip(*found, strict=True)))
+    if strict:
+        e = _inside(e, spins)
+    fkdot = np.concatenate([np.full((len(e.alpha), 1), freq), e.spins], axis=1)
+    stack = Orbit(e.asini, e.period, e.tp, np.minimum(e.ecc, LARGEST_ECC), e.argp)
+    return Doppler(alpha=e.alpha, delta=e.delta, fkdot=fkdot, reftime=reftime, orbit=stack)
+
+
+def _sky_limits(
+    alpha: RangeLike | SkyCoord | None, delta: RangeLike | None, sky: SkyCoord | None
+) -> list[dict[str, tuple[float, float]]]:
+    """Ranges of alpha and delta: one box, or one for each position."""
+    if not isinstance(alpha, tuple) and not isinstance(delta, tuple):
+        return [{"alpha": (a, a), "delta": (d, d)} for a, d in zip(*sky_positions(alpha, delta, sky), strict=True)]
+    if sky is not None or not (isinstance(alpha, tuple) and isinstance(delta, tuple)):
+        raise ValueError("alpha and delta must both be ranges (low, high) or both be values: they make one box.")
+    box = sky_box(alpha, delta)
+    ends = (box.alpha, box.alpha + box.width), (box.south, box.north)
+    centre = unit_vector(np.float64(np.mean(ends[0])), np.float64(np.mean(ends[1])))
+    corners = unit_vector(np.array(ends[0])[:, None], np.array(ends[1]))
+    if box.width > 2 * SKY_RADIUS or np.min(corners @ centre) < np.cos(SKY_RADIUS):
+        raise ValueError(
+            f"alpha and delta must span less than {2 * SKY_RADIUS} rad where orbits have ranges: search them in parts."
+        )
+    return [{"alpha": ends[0], "delta": ends[1]}]
+
+
+def _inside(e: Elements, spins: np.ndarray) -> Elements:
+    """The templates whose spin-downs lie in their ranges, (s, 2)."""
+    low, high = spins.T
+    slack = 1e-9 * (high - low) + 1e-12 * np.abs(low)  # ranges include their ends, up to rounding
+    inside = np.all((e.spins >= low - slack) & (e.spins <= high + slack), axis=1)
+    if not inside.any():
+        raise ValueError("strict leaves no template within the ranges: widen them, or allow templates beyond them.")
+    return Elements(*(x[inside] for x in e))

@@ -1,0 +1,441 @@
+"""Lattices over orbits, with sky position and spin-downs: A_n* in the coordinates of `jfstat.banks.orbitspace`.
+
+The ranges are divided into boxes. In each the lattice is laid in a constant metric, nowhere smaller than the true one,
+whose coordinates are whitened: distances there are Euclidean. Directions in which the box is thin need no lattice
+dimension: templates lie in the middle, and what that costs is taken off the mismatch. Templates are the lattice's
+points nearest to the points of the box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from math import gamma, pi
+
+import numpy as np
+from scipy.stats import qmc
+
+from jfstat.banks.orbitspace import Elements, OrbitSpace
+from jfstat.maths.lattices import covering_lattice, covering_radius, lattice_points, log_determinant, nearest_points
+
+FLOOR = 1e-3
+"""Metric added in each coordinate, in mismatches per squared half width: no template covers thirty widths."""
+METRICS = 81
+"""Largest number of places of a box at which the metric is computed, apart from its corners and its middle."""
+SAMPLES = 1024
+"""Points of a box that show how far it extends in whitened coordinates; a power of two."""
+SAFETY = 1.02
+"""Factor on the extent that these points show."""
+WORTH_IT = 0.95
+"""Ratio of templates after dividing a box to those before, below which the division is kept."""
+FLAT = 1.15
+"""Ratio of templates to those that the true metric needs, below which dividing is not tried."""
+FEWEST = 6
+"""Number of templates of a box below which it is not divided."""
+DEEPEST, MOST_BOXES = 8, 64
+"""Largest number of successive divisions, and of boxes."""
+FINE = 0.2
+"""Spacing of the points on the faces of a box for which the nearest template is looked up, in radii."""
+MOST_POINTS = 15_000_000
+"""Largest number of points looked up in a box."""
+CHECKED, ROUNDS = 16384, 20
+"""Random points of a box whose distance from the templates is checked, as often as some are too far, but not more."""
+LEAST = {"asini": 1e-6, "ecc": 1e-4}
+"""Least values at which the metric is computed, because the coordinates have no derivatives at 0."""
+PIECE = 200_000
+"""Points looked up at a time."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A part of the ranges and the lattice planned for it.
+
+    Attributes
+    ----------
+    space : OrbitSpace
+    low, high : (d,) float64
+    middle, scale : (n,) float64
+        Of the coordinates x; whitened coordinates are ``factor @ ((x - middle) / scale)``.
+    factor : (n, n) float64
+    wide, thin : (n, k), (n, n - k) float64
+        Orthonormal axes in whitened coordinates, with a lattice dimension and without.
+    offset : (n,) float64
+        Middle of the box along `wide`, then along `thin`.
+    radius : float
+        Of the balls about templates.
+    expected : float
+        Number of templates.
+    flat : float
+        Ratio of the volume by the constant metric to that by the true one.
+    """
+
+    space: OrbitSpace
+    low: np.ndarray
+    high: np.ndarray
+    middle: np.ndarray
+    scale: np.ndarray
+    factor: np.ndarray
+    wide: np.ndarray
+    thin: np.ndarray
+    offset: np.ndarray
+    radius: float
+    expected: float
+    flat: float
+
+    def whitened(self, u: np.ndarray) -> np.ndarray:
+        """Whitened coordinates, (k, n), of parameters, (k, d)."""
+        return (self.space.coordinates(u) - self.middle) / self.scale @ self.factor.T
+
+    def place(self, u: np.ndarray) -> np.ndarray:
+        """Where parameters, (k, d), lie among the lattice's points, in the units of `nearest_points`."""
+        k = self.wide.shape[1]
+        return (self.whitened(u) @ self.wide - self.offset[:k]) * self.unit
+
+    @property
+    def unit(self) -> float:
+        """The lattice's own unit of length per unit of distance."""
+        k = self.wide.shape[1]
+        return covering_radius(k) / self.radius if k else 0.0
+
+    def coordinates(self, integers: np.ndarray) -> np.ndarray:
+        """Coordinates x, (m, n), of the lattice's points."""
+        k = self.wide.shape[1]
+        along = lattice_points(integers) / self.unit if k else np.zeros((len(integers), 0))
+        z = (along + self.offset[:k]) @ self.wide.T + self.thin @ self.offset[k:]
+        return self.middle + self.scale * np.linalg.solve(self.factor, z.T).T
+
+
+def orbit_templates(space: OrbitSpace, most: float) -> Elements:
+    """The templates of a lattice over all ranges.
+
+    Raises
+    ------
+    ValueError
+        If there would be more than `most`.
+    """
+    if not space.chart.names:
+        return space.templates(space.coordinates(np.empty((1, 0))))
+    boxes = _divided(space)
+    expected = sum(box.expected for box in boxes)
+    if expected > most:
+        raise ValueError(
+            f"the bank would have about {expected:.3g} templates, more than {most:.3g}: narrow the ranges or raise the "
+            "mismatch."
+        )
+    found = [box.space.templates(_points(box)) for box in boxes]
+    return Elements(*(np.concatenate(x) for x in zip(*found, strict=True)))
+
+
+def _divided(space: OrbitSpace) -> list[Box]:
+    """The boxes that need the fewest templates, found by successive halving; of both kinds of coordinates."""
+    kinds = [space]
+    if space.chart.circle and "period" in space.chart.names:
+        kinds.append(replace(space, chart=replace(space.chart, short=True)))
+    wholes = [_planned(kind, space.low, space.high) for kind in kinds]
+    whole = min(wholes, key=lambda box: box.expected)
+    done: list[Box] = []
+    waiting = [(whole, 0)]
+    while waiting:
+        box, depth = waiting.pop()
+        parts = [] if depth >= DEEPEST or len(done) + len(waiting) >= MOST_BOXES else _parts(box)
+        if parts:
+            waiting += [(part, depth + 1) for part in parts]
+        else:
+            done.append(box)
+    return done
+
+
+def _parts(box: Box) -> list[Box]:
+    """The parts of a box whose templates are the fewest; none if it is best left as it is."""
+    if box.expected < FEWEST or (box.flat < FLAT and box.wide.shape[1] <= len(box.low)):
+        return []
+    names = box.space.chart.names
+    bent = [i for i, name in enumerate(names) if name[1:] not in ("1dot", "2dot", "3dot")]
+    best = min((_halves(box, i) for i in bent), key=_total, default=[])
+    if not best or _total(best) < WORTH_IT * box.expected:
+        return best
+    # one division may not help where two or more do
+    quarters = [half for part in best for half in min((_halves(part, i) for i in bent), key=_total)]
+    return quarters if _total(quarters) < WORTH_IT * box.expected else []
+
+
+def _total(boxes: list[Box]) -> float:
+    return sum(box.expected for box in boxes)
+
+
+def _halves(box: Box, i: int) -> list[Box]:
+    middle = 0.5 * (box.low[i] + box.high[i])
+    ends = [(box.low[i], middle), (middle, box.high[i])]
+    halves = []
+    for low, high in ends:
+        lows, highs = box.low.copy(), box.high.copy()
+        lows[i], highs[i] = low, high
+        halves.append(_planned(box.space, lows, highs))
+    return halves
+
+
+def _planned(space: OrbitSpace, low: np.ndarray, high: np.ndarray) -> Box:
+    """The lattice for a box of the ranges."""
+    d = len(low)
+    many = low + (high - low) * _filling(d, SAMPLES)
+    many = np.concatenate([many, _corners(low, high)])
+    x = space.coordinates(many)
+    middle = 0.5 * (x.min(axis=0) + x.max(axis=0))
+    scale = np.maximum(0.5 * (x.max(axis=0) - x.min(axis=0)), 1e-12 * np.abs(middle) + 1e-300)
+    few = _spread(space, low, high)
+    local = _with_floor(space.factors(space.coordinates(few), scale), space.mismatch)
+    factor = _largest(local)
+    # the metric half-way between a signal and a template beyond the box counts
+    half = _half_extents(space, factor, scale, 0.5 * (low + high), high - low)
+    wider = _spread(space, *_allowed(space, low - half, high + half, low, high))
+    local = np.concatenate([local, _with_floor(space.factors(space.coordinates(wider), scale), space.mismatch)])
+    factor = _largest(local)
+
+    n = len(scale)
+    volumes = np.prod(np.abs(np.diagonal(local, axis1=1, axis2=2)), axis=1)
+    flat = float(abs(np.linalg.det(factor)) / np.mean(volumes))
+    whitened = (x - middle) / scale @ factor.T
+    edges = _edges(space, factor, scale, low, high)
+    best: tuple[float, np.ndarray, np.ndarray, float] | None = None
+    for axes, n_thin in _frames(factor, whitened, space.mismatch):
+        thin, wide = axes[:, :n_thin], axes[:, n_thin:]
+        along = whitened @ thin
+        centre = 0.5 * (along.min(axis=0) + along.max(axis=0))
+        cost = SAFETY * float(np.max(np.sum((along - centre) ** 2, axis=1))) if n_thin else 0.0
+        if cost >= 0.98 * space.mismatch:
+            continue
+        radius = float(np.sqrt(space.mismatch - cost))
+        expected = _expected(wide.T @ edges, radius)
+        if best is None or expected < best[0]:
+            best = expected, wide, thin, radius
+    assert best is not None  # without thin directions the cost is zero
+    expected, wide, thin, radius = best
+    ends = whitened @ np.concatenate([wide, thin], axis=1)
+    offset = 0.5 * (ends.min(axis=0) + ends.max(axis=0))
+    if not n:
+        offset = np.empty(0)
+    return Box(space, low, high, middle, scale, factor, wide, thin, offset, radius, expected, flat)
+
+
+def _filling(d: int, n: int) -> np.ndarray:
+    """Points that fill the unit cube evenly, (n, d)."""
+    return qmc.Sobol(d, rng=0).random(n) if d else np.empty((1, 0))
+
+
+def _corners(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The corners, (2^d, d), of a box, and its middle."""
+    ends = np.array(list(product(*zip(low, high, strict=True)))).reshape(2 ** len(low), len(low))
+    return np.concatenate([ends, [0.5 * (low + high)]])
+
+
+def _spread(space: OrbitSpace, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Points of a box, (k, d), at which the metric is computed: a grid over what it depends on."""
+    bent = [i for i, name in enumerate(space.chart.names) if name[1:] not in ("1dot", "2dot", "3dot")]
+    u = 0.5 * (low + high)
+    if 3 ** len(bent) <= METRICS:
+        # four turns of the phase, if it goes all round, and three of the others
+        steps = [5 if space.chart.names[i] == "phase" else 3 for i in bent]
+        grid = np.array(list(product(*(np.linspace(low[i], high[i], n) for i, n in zip(bent, steps, strict=True)))))
+    else:
+        unit = np.concatenate([_filling(len(bent), 64), _corners(np.zeros(len(bent)), np.ones(len(bent)))])
+        grid = low[bent] + (high - low)[bent] * unit
+    points = np.tile(u, (max(1, len(grid)), 1))
+    if bent:
+        points[:, bent] = grid
+    for i, name in enumerate(space.chart.names):
+        if name in LEAST:  # where angles are defined
+            points[:, i] = np.maximum(points[:, i], LEAST[name])
+    return points
+
+
+def _with_floor(factors: np.ndarray, mismatch: float) -> np.ndarray:
+    n = factors.shape[-1]
+    floor = np.broadcast_to(np.sqrt(FLOOR * mismatch) * np.eye(n), factors.shape)
+    return np.asarray(np.linalg.qr(np.concatenate([factors, floor], axis=1), mode="r"))
+
+
+def _largest(local: np.ndarray) -> np.ndarray:
+    """A factor whose metric is nowhere smaller than those of the factors, (k, n, n)."""
+    factor = local[len(local) // 2]
+    for own in local:
+        # both metrics are diagonal in the axes of this decomposition, where the larger one of each pair is taken
+        _, size, axes = np.linalg.svd(own @ np.linalg.inv(factor))
+        if size.max(initial=0.0) > 1:
+            factor = np.asarray(np.linalg.qr(np.maximum(size, 1.0)[:, None] * (axes @ factor), mode="r"))
+    return factor
+
+
+def _steps(space: OrbitSpace, scale: np.ndarray, u: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """Derivatives of the coordinates, divided by `scale`, with respect to the parameters, divided by `width`.
+
+    (k, n, d) at parameters (k, d).
+    """
+    columns = []
+    for i in range(u.shape[1]):
+        step = np.zeros(u.shape[1])
+        step[i] = 1e-4 * width[i]
+        columns.append((space.coordinates(u + step) - space.coordinates(u - step)) / (2e-4 * scale))
+    return np.stack(columns, axis=-1) if columns else np.empty((len(u), len(scale), 0))
+
+
+def _half_extents(
+    space: OrbitSpace, factor: np.ndarray, scale: np.ndarray, u: np.ndarray, width: np.ndarray
+) -> np.ndarray:
+    """Half of how far a ball extends from a point in each parameter, (d,), but at most half the box's width."""
+    slope = factor @ _steps(space, scale, u[None], width)[0]
+    size = np.sqrt(np.abs(np.diagonal(np.linalg.pinv(slope.T @ slope))))
+    return width * np.minimum(0.5 * np.sqrt(space.mismatch) * size, 0.5)
+
+
+def _allowed(
+    space: OrbitSpace, low: np.ndarray, high: np.ndarray, inner_low: np.ndarray, inner_high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """A box cut to possible values."""
+    for i, name in enumerate(space.chart.names):
+        if name in ("asini", "ecc"):
+            low[i] = max(low[i], min(0.0, inner_low[i]))
+        if name == "ecc":
+            high[i] = min(high[i], 0.9)
+        if name == "period":
+            low[i] = max(low[i], 0.5 * inner_low[i])
+    return low, high
+
+
+def _edges(space: OrbitSpace, factor: np.ndarray, scale: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The box's edges in whitened coordinates, (n, d): directions in its middle, mean lengths."""
+    d, width = len(low), high - low
+    points = low + width * _filling(d, 32)
+    slopes = np.einsum("ij,kjd->kid", factor, _steps(space, scale, points, width))
+    length = np.mean(np.linalg.norm(slopes, axis=1), axis=0)
+    middle = factor @ _steps(space, scale, 0.5 * (low + high)[None], width)[0]
+    return middle * (length / np.maximum(np.linalg.norm(middle, axis=0), 1e-300))
+
+
+def _frames(factor: np.ndarray, whitened: np.ndarray, mismatch: float) -> Iterator[tuple[np.ndarray, int]]:
+    """Orthonormal axes, (n, n), in whitened coordinates, and how many of them, the first, to take as thin."""
+    n = len(factor)
+    # principal axes of the box, thinnest first
+    centred = whitened - whitened.mean(axis=0)
+    axes = np.linalg.eigh(centred.T @ centred)[1]
+    widths = np.ptp(whitened @ axes, axis=0)
+    axes = axes[:, np.argsort(widths)]
+    for n_thin in range(n + 1):
+        yield axes, n_thin
+    # coordinates, of which those are candidates that cost little however the others compensate
+    alone = 1 / np.linalg.norm(np.linalg.inv(factor), axis=1)
+    candidates = np.flatnonzero(alone**2 < mismatch)
+    for n_thin in range(1, len(candidates) + 1):
+        for some in combinations(candidates, n_thin):
+            others = [i for i in range(n) if i not in some]
+            q = np.linalg.qr(np.concatenate([factor[:, others], factor[:, list(some)]], axis=1))[0]
+            yield np.concatenate([q[:, len(others) :], q[:, : len(others)]], axis=1), n_thin
+
+
+def _expected(edges: np.ndarray, radius: float) -> float:
+    """Expected number of templates of a box with edges, (k, d), whose balls have a radius.
+
+    Of a lattice's points, those are needed whose cells touch the box. The number is the volume of the box enlarged by
+    a cell, which counts as the ball of its volume, over that of a cell; Steiner's formula for zonotopes.
+    """
+    k, d = edges.shape
+    if k == 0:
+        return 1.0
+    log_cell = k * np.log(radius) + log_determinant(covering_lattice(k))
+    ball = [pi ** (0.5 * j) / gamma(0.5 * j + 1) for j in range(k + 1)]
+    own = np.exp((log_cell - np.log(ball[k])) / k)
+    gram = edges.T @ edges
+    total = 0.0
+    for j in range(min(k, d) + 1):
+        faces = sum(
+            np.sqrt(max(0.0, float(np.linalg.det(gram[np.ix_(some, some)])))) for some in combinations(range(d), j)
+        )
+        total += ball[k - j] * own ** (k - j) * (faces if j else 1.0)
+    return float(total * np.exp(-log_cell))
+
+
+def _points(box: Box) -> np.ndarray:
+    """Coordinates of the templates of a box, (m, n): the lattice's points nearest to its points."""
+    from scipy.spatial import KDTree  # takes 0.2 s to import
+
+    k, d = box.wide.shape[1], len(box.low)
+    if k == 0:
+        return box.coordinates(np.zeros((1, 0), np.int64))
+    radius, width = covering_radius(k), box.high - box.low
+    u = box.low + width * _filling(d, 64)
+    # how far the lattice's place moves over the box with each parameter, at most
+    moves = np.abs(np.stack([_move(box, u, i, width) for i in range(d)], axis=-1)).reshape(len(u), d).max(axis=0)
+    packing = 0.5 * np.sqrt(k / (k + 1))
+    # spacings at which no cell is missed: of points inside, and on the edges, where small parts of cells may lie
+    inside, fine = 1.8 * packing / np.sqrt(k), FINE * radius
+    while True:
+        jobs = list(_jobs(moves, k, inside, fine))
+        total = sum(float(np.prod(counts.astype(float))) for counts, _ in jobs)
+        if total <= MOST_POINTS:
+            break
+        if fine > radius:
+            raise ValueError(
+                f"a lattice over these ranges would need {total:.3g} points to be looked up: narrow the ranges or "
+                "raise the mismatch."
+            )
+        inside, fine = inside * (1.0 if fine < 0.6 * radius else 1.25), fine * 1.25
+    kept = np.empty((0, k), np.int64)
+    for counts, first in jobs:
+        start = np.where(first, box.high, box.low)
+        stop = np.where(counts > 1, box.high, start)
+        kept = np.unique(np.concatenate([kept, _looked_up(box, _grid(start, stop, counts))]), axis=0)
+    # what the points missed: random points inside, on faces, edges and corners
+    rng, tree, added = np.random.default_rng(1), KDTree(lattice_points(kept)), np.empty((0, k), np.int64)
+    for _ in range(ROUNDS):
+        unit = rng.uniform(size=(CHECKED, d))
+        ends = rng.uniform(size=unit.shape) < rng.integers(d + 1, size=(CHECKED, 1)) / d
+        place = box.place(box.low + width * np.where(ends, np.round(unit), unit))
+        off = tree.query(place)[0] > radius * (1 + 1e-9)
+        known = len(added)
+        added = np.unique(np.concatenate([added, nearest_points(place[off])]), axis=0)
+        if len(added) == known:
+            break
+    kept = np.concatenate([kept, added])
+    return box.coordinates(kept)
+
+
+def _jobs(moves: np.ndarray, k: int, inside: float, fine: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Grids over a box's faces whose points find all templates: numbers of points, (d,), and where they start, (d,).
+
+    What a box with d edges projects to in k dimensions is made up of its k-dimensional faces, and bounded by those with
+    one dimension less. A box with fewer edges is looked up as finely as a boundary.
+    """
+    d = len(moves)
+    kinds = [(d, fine)] if d < k else [(k, inside), (k - 1, fine)]
+    for size, spacing in kinds:
+        number = np.ceil(moves / spacing).astype(np.int64) + 1
+        for some in combinations(range(d), size):
+            counts = np.ones(d, np.int64)
+            counts[list(some)] = np.maximum(number[list(some)], 2)
+            others = [i for i in range(d) if i not in some]
+            for ends in product((False, True), repeat=len(others)):
+                high = np.zeros(d, bool)
+                high[others] = ends
+                yield counts, high
+
+
+def _move(box: Box, u: np.ndarray, i: int, width: np.ndarray) -> np.ndarray:
+    """Distance that the place in the lattice moves over the box as a parameter does, at its rate at u, (k,)."""
+    step = np.zeros(len(width))
+    step[i] = 1e-4 * width[i]
+    return np.linalg.norm(box.place(u + step) - box.place(u - step), axis=1) / 2e-4
+
+
+def _grid(low: np.ndarray, high: np.ndarray, counts: np.ndarray) -> Iterator[np.ndarray]:
+    """A grid over a box, ends included, in pieces, (k, d)."""
+    total = int(np.prod(counts.astype(np.int64)))
+    step = (high - low) / np.maximum(counts - 1, 1)
+    for start in range(0, total, PIECE):
+        index = np.stack(np.unravel_index(np.arange(start, min(start + PIECE, total)), tuple(counts)), axis=-1)
+        yield low + index * step
+
+
+def _looked_up(box: Box, pieces: Iterator[np.ndarray]) -> np.ndarray:
+    """The lattice's points nearest to given points, as integers, each once."""
+    found = [np.unique(nearest_points(box.place(u)), axis=0) for u in pieces]
+    return np.unique(np.concatenate(found), axis=0)

@@ -1,0 +1,318 @@
+"""The parameter space of a bank with orbits: ranges of parameters, coordinates in which the metric is nearly constant.
+
+The delay across a nearly circular orbit, with t counted from the middle of the data, is
+
+    A sin(Omega t) + B cos(Omega t) + C sin(2 Omega t) + D cos(2 Omega t),
+
+and the phase is linear in A, B, C and D. For a known period they are therefore coordinates in which the metric is
+constant, however many orbits the data span. With psi = Omega (t_middle - t_asc), t_asc = tp - argp/Omega, kappa = ecc
+cos(argp) and eta = ecc sin(argp), A + iB = asini exp(i psi) and C + iD = asini/2 (kappa - i eta) exp(2 i psi): Leaci &
+Prix 2015 (Phys. Rev. D 91, 102003) expand the phase so, to first order in the eccentricity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.observation import Observation
+from jfstat.geometry.nearby import phase_difference, sites
+from jfstat.maths.vectors import angles, tangents, unit_vector
+from jfstat.parameters import ORBIT_FIELDS, SKY, spin_name, spin_order
+from jfstat.templates import Doppler, Orbit
+from jfstat.times import GPSTime
+
+MOST_TIMES = 1500
+"""Number of times of all detectors at which the phase is compared; with more SFTs, one of each few is drawn."""
+CHUNK = 16
+"""Metrics computed by one call of the compiled program."""
+LARGEST_ECC = 0.95
+"""Eccentricity at which templates beyond the ranges are stopped."""
+EDGE = 0.99
+"""The same for their distance from the middle of the sky's map."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Which parameters vary, and in which coordinates the lattice lies.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Parameters that vary: ``alpha``, ``delta``, ``f1dot``, ..., ``asini``, ``period``, ``tp``, ``ecc``, ``argp``;
+        ``phase``, psi above, stands for ``tp`` where that is not known at all.
+    n_spins : int
+        Derivatives of the frequency that templates have.
+    short : bool
+        Whether A and B are multiplied by Omega^3 and Omega^2: for data much shorter than a period these, the jerk and
+        the acceleration, are what they show.
+    """
+
+    names: tuple[str, ...]
+    n_spins: int
+    short: bool = False
+
+    @property
+    def when(self) -> bool:
+        """Whether the time of the orbit varies."""
+        return "tp" in self.names or "phase" in self.names
+
+    @property
+    def circle(self) -> bool:
+        """Whether A and B are coordinates."""
+        return "asini" in self.names and self.when
+
+    @property
+    def harmonic(self) -> bool:
+        """Whether C and D are coordinates."""
+        return self.when and "ecc" in self.names and "argp" in self.names
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """Names of the lattice's coordinates."""
+        sky = ("east", "north") if any(name in self.names for name in SKY) else ()
+        spins = tuple(name for name in self.names if spin_order(name))
+        first = ("A", "B") if self.circle else ("asini",) if "asini" in self.names else ("phase",) if self.when else ()
+        second = ("C", "D") if self.harmonic else tuple(name for name in ("ecc", "argp") if name in self.names)
+        return (*sky, *spins, *first, *(("rate",) if "period" in self.names else ()), *second)
+
+
+class Place(NamedTuple):
+    """What the coordinates are measured from, and the parameters that do not vary; a pytree.
+
+    Attributes
+    ----------
+    up, axes : (3,), (2, 3) float64
+        Middle of the sky's map, orthographic, and its axes.
+    spins : (s,) float64
+        f1dot, ..., Hz/s^k.
+    orbit : dict of str to float
+        Parameters of the orbit; of those that vary, the middle of their range.
+    middle : float
+        Mid-time of the data, GPS s.
+    reftime : GPSTime
+    frequency : float
+        Hz.
+    """
+
+    up: np.ndarray
+    axes: np.ndarray
+    spins: np.ndarray
+    orbit: dict[str, float]
+    middle: float
+    reftime: GPSTime
+    frequency: float
+
+
+class Elements(NamedTuple):
+    """Parameters of templates, arrays of one shape; `spins` has one more axis."""
+
+    alpha: jax.Array | np.ndarray
+    delta: jax.Array | np.ndarray
+    spins: jax.Array | np.ndarray
+    asini: jax.Array | np.ndarray
+    period: jax.Array | np.ndarray
+    tp: jax.Array | np.ndarray
+    ecc: jax.Array | np.ndarray
+    argp: jax.Array | np.ndarray
+
+
+def elements(chart: Chart, place: Place, x: jax.Array) -> Elements:
+    """The parameters at coordinates x, (..., n) float64; traceable."""
+    at = {name: x[..., i] for i, name in enumerate(chart.coordinates)}
+    zero = jnp.zeros(x.shape[:-1])
+    n = zero[..., None] + place.up
+    if "east" in at:
+        y = jnp.stack([at["east"], at["north"]], axis=-1)
+        size = jnp.sqrt(jnp.sum(y * y, axis=-1, keepdims=True) + 1e-300)
+        y = y * jnp.minimum(1.0, EDGE / size)
+        n = y @ place.axes + jnp.sqrt(1 - jnp.sum(y * y, axis=-1, keepdims=True)) * place.up
+    spins = [at[spin_name(k)] if spin_name(k) in at else zero + place.spins[k - 1] for k in range(1, chart.n_spins + 1)]
+    own = {name: zero + value for name, value in place.orbit.items()}
+    rate = at.get("rate", 2 * jnp.pi / own["period"])
+    asini, phase = jnp.maximum(at.get("asini", own["asini"]), 0.0), at.get("phase", zero)
+    if chart.circle:
+        a, b = (at["A"] / rate**3, at["B"] / rate**2) if chart.short else (at["A"], at["B"])
+        asini, phase = jnp.sqrt(a * a + b * b + 1e-24), jnp.arctan2(b, a)
+    ecc, argp = at.get("ecc", own["ecc"]), at.get("argp", own["argp"])
+    if chart.harmonic:
+        # 2 (C + iD)/asini exp(-2i psi) = kappa - i eta
+        cos, sin = jnp.cos(2 * phase), jnp.sin(2 * phase)
+        kappa = 2 * (at["C"] * cos + at["D"] * sin) / asini
+        eta = -2 * (at["D"] * cos - at["C"] * sin) / asini
+        ecc, argp = jnp.sqrt(kappa * kappa + eta * eta + 1e-24), jnp.arctan2(eta, kappa)
+        # within half a turn of the middle of its range
+        argp = argp - jax.lax.stop_gradient(jnp.round((argp - own["argp"]) / (2 * jnp.pi))) * (2 * jnp.pi)
+    tp = own["tp"]
+    if chart.when:
+        tp = place.middle - (phase - argp) / rate
+        # the periapsis nearest to the middle of its range
+        tp = tp + jax.lax.stop_gradient(jnp.round((own["tp"] - tp) * rate / (2 * jnp.pi))) * (2 * jnp.pi / rate)
+    alpha, delta = angles(n)
+    ecc = jnp.clip(ecc, 0.0, LARGEST_ECC)
+    return Elements(alpha, delta, jnp.stack([*spins, zero], -1)[..., :-1], asini, 2 * jnp.pi / rate, tp, ecc, argp)
+
+
+@dataclass(frozen=True)
+class OrbitSpace:
+    """Ranges of the parameters of a bank with orbits, and the metric over them.
+
+    Attributes
+    ----------
+    chart : Chart
+    place : Place
+    low, high : (d,) float64
+        Ranges of ``chart.names``.
+    observation : Observation
+    time, weight : (D, K) float64
+        Times of the data at which the phase is compared, s since the epoch, and their weights.
+    mismatch : float
+    """
+
+    chart: Chart
+    place: Place
+    low: np.ndarray
+    high: np.ndarray
+    observation: Observation
+    time: np.ndarray
+    weight: np.ndarray
+    mismatch: float
+
+    def coordinates(self, u: np.ndarray) -> np.ndarray:
+        """Coordinates, (k, n), of parameters, (k, d), in the order of ``chart.names``."""
+        chart, place = self.chart, self.place
+        at = {name: u[:, i] for i, name in enumerate(chart.names)}
+        own = {name: at.get(name, np.full(len(u), place.orbit[name])) for name in ORBIT_FIELDS}
+        rate = 2 * np.pi / own["period"]
+        phase = at.get("phase", rate * (place.middle - own["tp"]) + own["argp"])
+        x = {name: at[name] for name in chart.names if name in chart.coordinates} | {"rate": rate, "phase": phase}
+        if "east" in chart.coordinates:
+            alpha, delta = angles(place.up)
+            x["east"], x["north"] = place.axes @ unit_vector(at.get("alpha", alpha), at.get("delta", delta)).T
+        x["A"], x["B"] = own["asini"] * np.cos(phase), own["asini"] * np.sin(phase)
+        if chart.short:
+            x["A"], x["B"] = x["A"] * rate**3, x["B"] * rate**2
+        second = 0.5 * own["asini"] * own["ecc"] * np.exp(1j * (2 * phase - own["argp"]))
+        x["C"], x["D"] = second.real, second.imag
+        return np.stack([x[name] for name in chart.coordinates], axis=-1)
+
+    def factors(self, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Upper triangular factors of the metric at coordinates x, (k, n), frequency maximised over: (k, n, n).
+
+        In the coordinates divided by `scale`, (n,).
+        """
+        found = [np.empty((0, len(scale), len(scale)))]
+        for start in range(0, len(x), CHUNK):
+            some = x[np.minimum(np.arange(start, start + CHUNK), len(x) - 1)]
+            found.append(
+                np.asarray(_factors(self.observation, self.time, self.weight, self.place, some, scale, self.chart))
+            )
+        return np.concatenate(found)[: len(x)]
+
+    def templates(self, x: np.ndarray) -> Elements:
+        """The templates at coordinates x, (k, n): NumPy arrays."""
+        return Elements(*(np.asarray(y) for y in elements(self.chart, self.place, jnp.asarray(x))))
+
+
+@partial(jax.jit, static_argnames="chart")
+def _factors(
+    observation: Observation,
+    time: jax.Array,
+    weight: jax.Array,
+    place: Place,
+    x: jax.Array,
+    scale: jax.Array,
+    chart: Chart,
+) -> jax.Array:
+    share = (weight / jnp.sum(weight)).reshape(-1, 1)
+
+    def one(x: jax.Array) -> jax.Array:
+        def move(step: jax.Array) -> Doppler:
+            e = elements(chart, place, x + scale * step[1:])
+            fkdot = jnp.concatenate([place.frequency + step[:1], jnp.asarray(e.spins)])
+            orbit = Orbit(e.asini, e.period, e.tp, e.ecc, e.argp)
+            return Doppler(e.alpha, e.delta, fkdot, place.reftime, orbit)
+
+        zero = jnp.zeros(1 + len(scale))
+        centre = observation.source(move(zero))
+
+        def cycles(step: jax.Array) -> jax.Array:
+            other = observation.source(move(step))
+            each = jax.vmap(lambda own, t: phase_difference(sites(own, centre, t), centre, other))
+            return each(observation.trajectory, time).reshape(-1)
+
+        slope = 2 * jnp.pi * jax.jacfwd(cycles)(zero)
+        slope = jnp.sqrt(share) * (slope - jnp.sum(share * slope, axis=0))
+        size = jnp.maximum(jnp.sqrt(jnp.sum(slope * slope, axis=0)), 1e-300)
+        return (jnp.linalg.qr(slope / size, mode="r") * size)[1:, 1:]
+
+    return jax.lax.map(one, x)
+
+
+def orbit_space(
+    observation: Observation,
+    limits: Mapping[str, tuple[float, float]],
+    n_spins: int,
+    reftime: GPSTime,
+    frequency: float,
+    mismatch: float,
+) -> OrbitSpace:
+    """The space of given ranges.
+
+    Parameters
+    ----------
+    observation : Observation
+    limits : mapping of str to (low, high)
+        Of ``alpha``, ``delta``, ``f1dot``, ... and all of an orbit's parameters; equal for those that do not vary.
+    n_spins : int
+    reftime : GPSTime
+    frequency : float
+        At which the metric is taken, Hz.
+    mismatch : float
+    """
+    middle = int(observation.epoch) + float(observation.middle)
+    limits = dict(limits)
+    low, high = limits["tp"]
+    longest = limits["period"][1] * (1 - 1e-9)  # GPS times are rounded
+    # the uncertainty of the period adds up over the orbits between the periapsis and the data
+    orbits = abs(middle - 0.5 * (low + high)) / limits["period"][0]
+    if high - low >= longest:
+        limits["tp"] = low, low + longest
+    if high > low and high - low + orbits * (limits["period"][1] - limits["period"][0]) >= longest:
+        limits = {"phase" if name == "tp" else name: x for name, x in limits.items()}
+        limits["phase"] = 0.0, 2 * np.pi
+    if limits["argp"][1] - limits["argp"][0] > 2 * np.pi:
+        limits["argp"] = limits["argp"][0], limits["argp"][0] + 2 * np.pi
+    names = tuple(name for name, (low, high) in limits.items() if high > low)
+    mean = {name: 0.5 * (low + high) for name, (low, high) in limits.items()} | {"tp": 0.5 * (low + high)}
+    up = unit_vector(np.float64(mean["alpha"]), np.float64(mean["delta"]))
+    place = Place(
+        up=up,
+        axes=tangents(up),
+        spins=np.array([mean[spin_name(k)] for k in range(1, n_spins + 1)]),
+        orbit={name: mean[name] for name in ORBIT_FIELDS},
+        middle=middle,
+        reftime=reftime,
+        frequency=frequency,
+    )
+    time, weight = _sampled(observation)
+    ends = np.array([limits[name] for name in names]).reshape(-1, 2)
+    return OrbitSpace(Chart(names, n_spins), place, ends[:, 0], ends[:, 1], observation, time, weight, mismatch)
+
+
+def _sampled(observation: Observation) -> tuple[np.ndarray, np.ndarray]:
+    """Middles of SFTs, s since the epoch, and their weights, (D, K); one at random of each few if there are many."""
+    time, weight = (np.asarray(x) for x in observation.quadrature(1))
+    most = max(1, MOST_TIMES // len(time))
+    if time.shape[1] <= most:
+        return time, weight
+    edges = np.linspace(0, time.shape[1], most + 1).astype(int)
+    rng = np.random.default_rng(0)
+    chosen = np.stack([rng.integers(edges[:-1], edges[1:]) for _ in time])
+    return np.take_along_axis(time, chosen, axis=1), np.take_along_axis(weight, chosen, axis=1)
