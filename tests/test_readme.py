@@ -15,7 +15,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def test_the_readmes_example_runs(tmp_path, monkeypatch):
-    block, cut, reuse, lattice, loop = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    block, cut, reuse, lattice, pulsars, loop = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
     source = jfstat.Doppler(alpha=2.1, delta=0.47, fkdot=[100.1, -1e-10], reftime=1167458304)
     sfts = jfstat.simulate_sfts(
         ["H1", "L1"], 1167458304, 43200, fmin=98.9, fmax=101.7, signals=[(source, jfstat.Amplitude(4e-25, 0.3))]
@@ -41,6 +41,15 @@ def test_the_readmes_example_runs(tmp_path, monkeypatch):
     exec(compile(lattice, str(README), "exec"), names)
     assert len(names["found"]) == 1000
     assert (tmp_path / "search.checkpoint").exists()
+
+    (tmp_path / "pulsars").mkdir()
+    (tmp_path / "pulsars" / "a.par").write_text(
+        "PSRJ J0801+2655\nRAJ 08:01:17.0\nDECJ 26:55:44\nF0 50.05\nF1 -5D-11\nPEPOCH 57756.25\nEPHEM DE405\n"
+    )
+    jfstat.write_sfts(sfts, tmp_path / "sfts")
+    exec(compile(pulsars, str(README), "exec"), names)
+    assert list(names["found"]["name"]) == ["J0801+2655"]
+    assert names["found"]["twoF"][0] > 50
 
     # from a template off the source to the peak that refine finds; optax mixes precisions as users do
     coordinates = jfstat.whiten(names["data"], source)
