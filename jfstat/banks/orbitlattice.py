@@ -14,7 +14,6 @@ from itertools import combinations, product
 from math import gamma, pi
 
 import numpy as np
-from scipy.stats import qmc
 
 from jfstat.banks.orbitspace import Elements, OrbitSpace
 from jfstat.maths.lattices import covering_lattice, covering_radius, lattice_points, log_determinant, nearest_points
@@ -220,6 +219,8 @@ def _planned(space: OrbitSpace, low: np.ndarray, high: np.ndarray) -> Box:
 
 def _filling(d: int, n: int) -> np.ndarray:
     """Points that fill the unit cube evenly, (n, d)."""
+    from scipy.stats import qmc  # takes most of a second to import
+
     return qmc.Sobol(d, rng=0).random(n) if d else np.empty((1, 0))
 
 

@@ -200,7 +200,7 @@ def compressed(
     band, fine = data.band, plan.fine
     n_fine = series.shape[0] // fine
     t = node_times(band.start, band.dt, fine, n_fine)
-    phase = phase_cubic(centre.heterodyned_cycles(trajectory, t, band.heterodyne), fine)
+    phase = phase_cubic(centre.heterodyned_cycles(trajectory, t, band.heterodyne, many=True), fine)
 
     # samples are float32: rounding errors of 1e-7, the same for all templates that use the sums
     cos, sin = (x[:, 0] for x in phasor(phase, fine, fine))

@@ -7,6 +7,7 @@ So each SFT becomes a few moments of its bins, `Moments`, and these the samples 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Protocol
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
-from jfstat.data.narrow import COARSE_TURNS, usual_reach
+from jfstat.data.narrow import COARSE_TURNS, FINE_NODES, usual_reach
 from jfstat.data.narrowdata import NODES, NarrowData
 from jfstat.data.noise import MEDIAN_BINS, median_bias, noise_weights, whitened_power
 from jfstat.data.observation import Observation, weighted
@@ -25,12 +26,14 @@ from jfstat.geometry.antenna import harmonics
 from jfstat.geometry.nearby import sites
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.maths.chebyshev import nodes, series_from_values
+from jfstat.maths.chebyshev import lagrange, nodes, series_from_values
 from jfstat.maths.ladder import padded_size
 from jfstat.maths.turns import turn64
 from jfstat.sfts.container import SFTs
 from jfstat.templates import Doppler
 
+THREADS = 2
+"""Chunks of SFTs that are read and whitened at a time."""
 ROWS = 512
 """SFTs of a detector that are read and summed at a time."""
 TOLERATED_BINS = 3
@@ -139,11 +142,13 @@ def whitened(
     edges = np.linspace(0, n_bins, n_windows + 1).astype(int)
     width = int(np.diff(edges).min()) // 2 * 2 - 1
     unit = np.float32(np.sqrt(np.nanmean(np.abs(bins[:1]) ** 2))) or np.float32(1.0)  # float32 holds no 1e-46
-    real, imag = bins.real / unit, bins.imag / unit
-    power = real * real + imag * imag
+    real, imag = bins.real * (1 / unit), bins.imag * (1 / unit)
+    power = np.square(real)
+    power += np.square(imag)
     if not np.isfinite(power.sum()):
         raise ValueError(f"an SFT of {detector} has bins that are not finite: leave it out.")
     windows = np.stack([power[:, edge : edge + width] for edge in edges[:-1]], axis=1)
+    del power
     windows.partition(width // 2, axis=-1)
     median = windows[:, :, width // 2].astype(np.float64)
     if not median.min() > 0:
@@ -153,7 +158,9 @@ def whitened(
     inverse = 1 / np.sqrt(median * (2.0 / (tsft * median_bias(width)))) / unit
     correction = 1 / np.sqrt(0.5 * tsft * whitened_power(width))
     factor = (inverse * (correction * unit)).astype(np.float32) @ _linear(n_windows, n_bins)
-    return Whitened(real * factor, imag * factor, inverse.astype(np.float32), first_bin)
+    real *= factor
+    imag *= factor
+    return Whitened(real, imag, inverse.astype(np.float32), first_bin)
 
 
 @lru_cache(maxsize=8)
@@ -266,16 +273,21 @@ def _samples(
     at_nodes = sums.astype(jnp.complex128) @ jnp.asarray(from_moments)
     into = 0.5 * (1 + jnp.asarray(u))
     t = start[:, None] + tsft * into
-    cycles = source.heterodyned_cycles(trajectory, t, heterodyne) + first_cycles[:, None] - offset[:, None] * into
+    cycles = (
+        source.heterodyned_cycles(trajectory, t, heterodyne, many=True) + first_cycles[:, None] - offset[:, None] * into
+    )
     cos, sin = turn64(cycles)
     at_nodes = at_nodes * jax.lax.complex(cos, -sin)
     turned = at_nodes[..., None] * harmonics(trajectory.sidereal(t)).astype(at_nodes.dtype)  # (n, M, 5)
-    x = (t - centres[block][:, None]) / half
+    # the blocks' polynomials hardly bend within an SFT: fewer nodes carry the sums on
+    few = jnp.asarray(lagrange(FINE_NODES, u))
+    turned = jnp.einsum("nmh,mq->nqh", turned, few.astype(turned.dtype))
+    x = (start[:, None] + 0.5 * tsft * (1 + jnp.asarray(nodes(FINE_NODES))) - centres[block][:, None]) / half
     powers = [jnp.ones_like(x), x]
     while len(powers) < NODES:
         powers.append(2 * x * powers[-1] - powers[-2])
     spread = jnp.stack(powers, axis=-1) @ jnp.asarray(series_from_values(NODES))
-    each = jnp.einsum("nmh,nmk->nhk", turned, spread.astype(turned.dtype))
+    each = sum(turned[:, q, :, None] * spread[:, q, None, :].astype(turned.dtype) for q in range(FINE_NODES))
     return jnp.moveaxis(jax.ops.segment_sum(each, block, centres.shape[0]), 0, 1)
 
 
@@ -405,36 +417,39 @@ def narrow_sfts(
     first, last = _band(parts, targets, reach, floors)
     samples = [np.zeros((len(times.series), 5, len(own.centres), NODES), complex) for own in targets]
     floor_of = [[[] for _ in times] for _ in targets]
-    for i, series in enumerate(times):
-        trajectory = jax.tree.map(lambda leaf, i=i: leaf[i], observation.trajectory)
-        since = series.since(epoch)
-        for rows in _chunks(len(series)):
-            own = whitened(
-                parts.read(series.detector, rows, first, last, check_crc), first, tsft, floors[i], series.detector
-            )
-            n = rows.stop - rows.start
+    trajectories = [jax.tree.map(lambda leaf, i=i: leaf[i], observation.trajectory) for i in range(len(times.series))]
+    jobs = [(i, rows) for i, series in enumerate(times.series) for rows in _chunks(len(series))]
+
+    def summed(job: tuple[int, slice]) -> list[_Sums]:
+        """What some SFTs of a detector hold of each target."""
+        i, rows = job
+        name = times.series[i].detector
+        own = whitened(parts.read(name, rows, first, last, check_crc), first, tsft, floors[i], name)
+        return [_sums(own, target, target.bins[i][rows], reach) for target in targets]
+
+    with ThreadPoolExecutor(THREADS) as pool:  # NumPy computes outside of Python's lock
+        for (i, rows), each in zip(jobs, pool.map(summed, jobs), strict=True):
+            series, n = times.series[i], rows.stop - rows.start
+            start = _filled(series.since(epoch)[rows])
             added = []
-            for k, target in enumerate(targets):
-                centre = shared_bins(target.bins[i][rows])
-                inverse = own.inverse_at(np.round(target.bins[i][rows]))
-                sums = moments(own, centre, target.n_moments, reach) * inverse[:, None].astype(np.float32)
+            for k, (target, own) in enumerate(zip(targets, each, strict=True)):
                 # whole turns of the heterodyne are removed exactly: its bin times whole seconds is a whole number
                 cycles = np.fmod(np.float64(target.heterodyne) * (series.gps[rows] - epoch), tsft) / tsft
                 cycles = cycles + target.heterodyne / tsft * 1e-9 * series.gps_ns[rows]
-                floor_of[k][i].append(inverse**-2.0)
+                floor_of[k][i].append(own.inverse**-2.0)
                 added.append(
                     _samples(
                         target.source,
-                        trajectory,
-                        _filled(since[rows]),
+                        trajectories[i],
+                        start,
                         _filled(cycles),
-                        jnp.asarray(target.heterodyne / tsft),
-                        _filled((centre - target.heterodyne).astype(float)),
+                        np.asarray(target.heterodyne / tsft),
+                        _filled((own.centre - target.heterodyne).astype(float)),
                         observation.tsft,
-                        np.pad(sums, [(0, ROWS - n), (0, 0)]),
+                        np.pad(own.moments, [(0, ROWS - n), (0, 0)]),
                         _filled(target.block[i][rows].astype(np.int32)),
-                        jnp.asarray(target.centres),
-                        jnp.asarray(target.half),
+                        target.centres,
+                        np.asarray(target.half),
                         target.n_moments,
                     )
                 )
@@ -444,6 +459,31 @@ def narrow_sfts(
         _finished(observation, target, own, [np.concatenate(x) for x in psd], tsft)
         for target, own, psd in zip(targets, samples, floor_of, strict=True)
     ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """What some SFTs hold of a target.
+
+    Attributes
+    ----------
+    moments : (n, n_moments) complex64 ndarray
+        Divided by the root of the noise floor once more, for the weights.
+    centre : (n,) int ndarray
+        Bins about which they are.
+    inverse : (n,) float64 ndarray
+        1/sqrt(S) at the signal.
+    """
+
+    moments: np.ndarray
+    centre: np.ndarray
+    inverse: np.ndarray
+
+
+def _sums(own: Whitened, target: _Target, bins: np.ndarray, reach: int) -> _Sums:
+    centre, inverse = shared_bins(bins), own.inverse_at(np.round(bins))
+    sums = moments(own, centre, target.n_moments, reach) * inverse[:, None].astype(np.float32)
+    return _Sums(sums, centre, inverse)
 
 
 def _band(

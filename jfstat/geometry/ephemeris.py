@@ -260,7 +260,13 @@ def _read_body(path: Path, start: float, end: float, epoch: int) -> BPoly:
             f"{start:.0f} to {end:.0f} that the data need: use another ephemeris or other times."
         )
     derivatives = table[:, 1:].reshape(-1, 3, 3)
-    return BPoly.from_derivatives(table[:, 0] - epoch, derivatives)
+    times = table[:, 0] - epoch
+    (f0, v0, a0), (f1, v1, a1) = (np.moveaxis(x, 1, 0) for x in (derivatives[:-1], derivatives[1:]))
+    h = np.diff(times)[:, None]
+    # Bernstein's coefficients of the quintics; BPoly.from_derivatives finds them row by row, in a second for some years
+    low = [f0, f0 + h * v0 / 5, f0 + 2 * h * v0 / 5 + h**2 * a0 / 20]
+    high = [f1 - 2 * h * v1 / 5 + h**2 * a1 / 20, f1 - h * v1 / 5, f1]
+    return BPoly(np.stack([*low, *high]), times)
 
 
 def load_ephemeris(ephemeris: EphemerisLike, start: float, end: float, epoch: int) -> Tracks:

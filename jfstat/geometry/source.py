@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
-from jfstat.geometry.barycenter import Direction, detector_clock, ssb_delay
+from jfstat.geometry.barycenter import Direction, detector_clock, projected_ssb_delay, ssb_delay
 from jfstat.geometry.orbit import orbit_delay, orbit_delay_at_arrival
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.vectors import unit_vector
@@ -101,8 +101,13 @@ class Source:
     orbit: Orbit | None
     model: OwnPhase | None
 
-    def delay(self, trajectory: Trajectory, t: jax.Array) -> jax.Array:
-        """Time at the source (emission) minus time at the detector, s, at detector times `t` since the epoch."""
+    def delay(self, trajectory: Trajectory, t: jax.Array, many: bool = False) -> jax.Array:
+        """Time at the source (emission) minus time at the detector, s, at detector times `t` since the epoch.
+
+        With `many` the work at each time is less, but there is more beforehand.
+        """
+        if many:
+            return self.delay_from_ssb(t, projected_ssb_delay(trajectory, t, self.direction))
         return self.delay_from_ssb(t, ssb_delay(trajectory(t), t, self.direction))
 
     def delay_from_ssb(self, t: jax.Array, to_ssb: jax.Array) -> jax.Array:
@@ -137,13 +142,15 @@ class Source:
         cycles = _spin_phase(self.evolution, tau - self.middle)
         return cycles if self.model is None else cycles + self.model.cycles(tau)
 
-    def heterodyned_cycles(self, trajectory: Trajectory, t: jax.Array, heterodyne: jax.Array) -> jax.Array:
+    def heterodyned_cycles(
+        self, trajectory: Trajectory, t: jax.Array, heterodyne: jax.Array, many: bool = False
+    ) -> jax.Array:
         """Phase of the template minus that of a heterodyne, cycles, at detector times `t` since the epoch.
 
         The template's phase is zero at `middle`, the heterodyne's at the epoch. Large products of frequency and time
         cancel analytically, so that the result is accurate to 1e-9 cycles.
         """
-        delay = self.delay(trajectory, t)
+        delay = self.delay(trajectory, t, many)
         cycles = self.frequency * delay + (self.frequency - heterodyne) * (t - self.middle)
         return cycles + self.spin_down_cycles(t + delay) - jnp.mod(heterodyne * self.middle, 1.0)
 

@@ -40,7 +40,7 @@ MOST_WIDTH = 4.0
 """Widest band that is read at once for several pulsars, Hz, the guard apart."""
 EDGE_BINS = 8
 """Bins beyond a signal that a file must hold at least."""
-MOST_AT_ONCE = 64
+MOST_AT_ONCE = 32
 """Pulsars of overlapping bands that share one pass over the SFTs; it bounds the memory for their samples."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from jfstat.sfts.crc64 import crc64_rows
-from jfstat.sfts.headers import BIN_BYTES, CRC_BYTES, HEADER_BYTES, bad_file, open_file
+from jfstat.sfts.headers import BIN_BYTES, CRC_BYTES, HEADER_BYTES, bad_file, open_file, read_evenly
 
 # memory for reading, beside the result; large enough to make NumPy's overhead negligible
 BATCH_BYTES = 8 << 20
@@ -74,7 +73,12 @@ def _read_bytes(files: list[Path], table: np.ndarray, begin: int, size: int) -> 
     """(n_sfts, size) uint8: `size` bytes of each SFT from `begin` bytes after the start of its header."""
     steps = np.unique(np.diff(table["offset"]))
     if len(table) > 1 and len(steps) == 1 and steps[0] >= size and len(np.unique(table["file"])) == 1:
-        return _read_evenly(files[table["file"][0]], int(table["offset"][0]) + begin, int(steps[0]), len(table), size)
+        path = files[table["file"][0]]
+        with open_file(path) as file:
+            evenly = read_evenly(file, int(table["offset"][0]) + begin, int(steps[0]), len(table), size)
+        if evenly is None:
+            raise bad_file(path, "it became shorter while it was read")
+        return evenly
     raw = np.empty((len(table), size), np.uint8)
     with ExitStack() as stack:
         file, opened = None, -1
@@ -86,15 +90,6 @@ def _read_bytes(files: list[Path], table: np.ndarray, begin: int, size: int) -> 
             if file.readinto(row.data) != size:
                 raise bad_file(files[index], "it became shorter while it was read")
     return raw
-
-
-def _read_evenly(path: Path, first: int, step: int, n: int, size: int) -> np.ndarray:
-    """The same for SFTs of one file that are `step` bytes apart, in one copy."""
-    with open_file(path) as file:
-        if os.fstat(file.fileno()).st_size < first + (n - 1) * step + size:
-            raise bad_file(path, "it became shorter while it was read")
-        mapped = np.memmap(file, np.uint8, mode="r", offset=first, shape=((n - 1) * step + size,))
-        return np.array(np.lib.stride_tricks.as_strided(mapped, (n, size), (step, 1)))
 
 
 def _check_crc(files: list[Path], table: np.ndarray, raw: np.ndarray) -> None:

@@ -40,6 +40,7 @@ _LITTLE_DTYPE = np.dtype(
 _BIG_DTYPE = _LITTLE_DTYPE.newbyteorder(">")
 HEADER_BYTES = 48
 CRC_BYTES = slice(32, 40)
+MAPPED_BYTES = 32 << 20
 BIN_BYTES = 8
 
 TABLE = np.dtype(
@@ -123,6 +124,22 @@ def scan_file(path: Path, index: int = 0, own: Collection[str] = ()) -> np.ndarr
     return table
 
 
+def read_evenly(file: FileIO, first: int, step: int, n: int, size: int) -> np.ndarray | None:
+    """`size` bytes at `first` and after each of n - 1 steps: (n, size) uint8; None if the file ends before.
+
+    By memory maps, of a part at a time: all the pages that they touch count as the process's memory.
+    """
+    if os.fstat(file.fileno()).st_size < first + (n - 1) * step + size:
+        return None
+    raw = np.empty((n, size), np.uint8)
+    at_once = max(1, MAPPED_BYTES // step)
+    for i in range(0, n, at_once):
+        m = min(at_once, n - i)
+        mapped = np.memmap(file, np.uint8, "r", first + i * step, ((m - 1) * step + size,))
+        raw[i : i + m] = np.lib.stride_tricks.as_strided(mapped, (m, size), (step, 1))
+    return raw
+
+
 def _scan_alike(file: FileIO, path: Path, size: int) -> np.ndarray | None:
     """The headers of a file of many SFTs with equal sizes and comments, all at once; None for other files."""
     header, big_endian = _read_header(file, path, 0, size)
@@ -130,8 +147,9 @@ def _scan_alike(file: FileIO, path: Path, size: int) -> np.ndarray | None:
     step = HEADER_BYTES + comment_bytes + BIN_BYTES * n_bins
     if size == step or size % step:
         return None
-    whole = np.memmap(file, np.uint8, mode="r").reshape(-1, step)
-    heads = whole[:, : HEADER_BYTES + comment_bytes]
+    heads = read_evenly(file, 0, step, size // step, HEADER_BYTES + comment_bytes)
+    if heads is None:
+        return None
     read = np.ascontiguousarray(heads[:, :HEADER_BYTES]).view(_BIG_DTYPE if big_endian else _LITTLE_DTYPE)[:, 0]
     alike = (read["version"] == header[0]) & (read["n_bins"] == n_bins) & (read["comment_bytes"] == comment_bytes)
     if not (alike.all() and (heads[:, HEADER_BYTES:] == heads[0, HEADER_BYTES:]).all()):
