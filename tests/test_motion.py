@@ -133,3 +133,14 @@ def test_stacks_broadcast_it():
     assert jax.vmap(lambda p: p.motion[1])(stack).tolist() == [0.0, 1e-12]
     again = jfstat.Doppler(stack.alpha, stack.delta, stack.fkdot, motion=stack.motion)
     np.testing.assert_array_equal(again.motion, stack.motion)
+
+
+def test_another_reference_time_moves_the_position_too(data, point):
+    from jfstat.geometry.source import at_reftime
+    from jfstat.times import gps_time
+
+    stack = jfstat.Doppler([point.alpha], [point.delta], point.fkdot[None], point.reftime, motion=point.motion)
+    later = at_reftime(stack, gps_time(START + 5e4, "reftime"))
+    moved = jax.tree.map(lambda x: x[0], later)
+    assert float(jfstat.twoF(data, moved)) == pytest.approx(float(jfstat.twoF(data, point)), rel=1e-5)
+    assert abs(float(moved.alpha - point.alpha)) > 1e-5

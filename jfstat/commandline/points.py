@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 APART = 0.5
 """Points further apart in frequency than this, Hz, are computed from bands of their own."""
 USED = (
-    *("DataFiles", "IFOs", "minStartTime", "maxStartTime", "assumeSqrtSX", "guard"),
+    *("DataFiles", "IFOs", "detectorFiles", "minStartTime", "maxStartTime", "assumeSqrtSX", "guard", "RngMedWindow"),
     *("ephemeris", "ephemEarth", "ephemSun", "refTime", "gridType", "gridFile"),
     *("outputFstat", "NumCandidatesToKeep", "TwoFthreshold", "Fstar0", "oLGX", "countTemplates", "run"),
 )
@@ -163,6 +163,7 @@ def _values(
         orbit=orbit,
         fdots=fdots or None,
         filters=False,
+        median_bins=arguments.RngMedWindow,
     )
     print(data)
     return fstat_table(data, points[rows], reftime=reftime, fstar0=arguments.Fstar0, olgx=arguments.oLGX)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jfstat.candidates.files import HDF5_SUFFIXES, check_writable, write_candidates
 from jfstat.candidates.tables import AnyTable
+from jfstat.commandline.inputs import detectors_of_files, headers_of
 from jfstat.commandline.options import ephemeris, noise_floors
 from jfstat.pulsars.reading import read_pulsars
 
@@ -22,7 +23,7 @@ MOST_ROWS = 40
 NOTABLE = 0.03
 """Phase error in cycles from which on a pulsar is pointed out: up to some per cent of 2F may be lost."""
 APPLIES = (
-    *("par", "DataFiles", "IFOs", "minStartTime", "maxStartTime", "assumeSqrtSX", "guard", "refTime"),
+    *("par", "DataFiles", "IFOs", "detectorFiles", "minStartTime", "maxStartTime", "assumeSqrtSX", "guard", "refTime"),
     *("ephemeris", "ephemEarth", "ephemSun", "FreqBand", "f1dotBand", "outputFstat", "NumCandidatesToKeep"),
     *("Fstar0", "oLGX", "run"),
 )
@@ -57,6 +58,7 @@ def run_pulsars(arguments: argparse.Namespace, given: list[str]) -> None:
         check_writable(path)
     pulsars = read_pulsars(arguments.par)
     print(f"{len(pulsars)} pulsars from {', '.join(arguments.par)}")
+    own = arguments.detectorFiles is not None
     chosen = (arguments.ephemeris, arguments.ephemEarth, arguments.ephemSun) != (None, None, None)
     options: dict[str, Any] = dict(
         sqrt_sx=noise_floors(arguments),
@@ -65,7 +67,7 @@ def run_pulsars(arguments: argparse.Namespace, given: list[str]) -> None:
         guard=arguments.guard,
         fstar0=arguments.Fstar0,
         olgx=arguments.oLGX,
-        detectors=arguments.IFOs,
+        detectors=detectors_of_files(arguments, headers_of(arguments.DataFiles, arguments)) if own else arguments.IFOs,
         start=arguments.minStartTime,
         end=arguments.maxStartTime,
     )

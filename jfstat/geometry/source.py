@@ -55,15 +55,27 @@ def evolution_at(fkdot: jax.Array, since: jax.Array) -> jax.Array:
 
 
 def at_reftime(points: Doppler, reftime: GPSTime) -> Doppler:
-    """A stack of n templates with reference times, and the frequencies and derivatives that they have at another one.
+    """A stack of n templates at another reference time: frequencies, derivatives, and positions with a proper motion.
 
     LALSuite: XLALExtrapolatePulsarSpins. Templates without a reference time are returned unchanged.
+
+    Raises
+    ------
+    ValueError
+        If they have a phase model, whose function counts from the reference time.
     """
     if points.reftime is None:
         return points
-    evolution = jax.vmap(evolution_at)(points.fkdot, reftime - points.reftime)
+    if points.model is not None:
+        raise ValueError("reftime of templates with a phase model cannot be changed: the model counts from it.")
+    since = reftime - points.reftime
+    evolution = jax.vmap(evolution_at)(points.fkdot, since)
     fkdot = evolution.at[:, 0].add(points.fkdot[:, 0])
-    return Doppler(points.alpha, points.delta, fkdot, reftime, points.orbit)
+    alpha, delta = points.alpha, points.delta
+    if points.motion is not None:
+        alpha = alpha + since * points.motion[:, 0] / jnp.cos(delta)
+        delta = delta + since * points.motion[:, 1]
+    return Doppler(alpha, delta, fkdot, reftime, points.orbit, motion=points.motion)
 
 
 @jax.tree_util.register_dataclass

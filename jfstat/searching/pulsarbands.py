@@ -11,6 +11,7 @@ import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.data.prepare import prepare
+from jfstat.geometry.detectors import DetectorLike
 from jfstat.geometry.doppler import doppler_speed, drift_range
 from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.parameters import MOTION_FIELDS, ORBIT_FIELDS, SKY, is_parameter, spin_name, unit
@@ -46,7 +47,7 @@ def search_pulsar_bands(
     harmonic: float = QUADRUPOLE,
     fstar0: float = 0.0,
     olgx: Sequence[float] | None = None,
-    detectors: str | Iterable[str] | None = None,
+    detectors: DetectorLike | Iterable[DetectorLike] | None = None,
     start: TimeLike | None = None,
     end: TimeLike | None = None,
     check_crc: bool = False,

@@ -333,7 +333,7 @@ def lines_crossed(data: FstatData, stack: Doppler, lines: object) -> QTable:
         As `checked_lines`.
     """
     low = float(data.band.fmin)
-    high = low + (data.layout.n_frequencies - 1) / (2 * float(data.tspan))
+    high = low + (data.layout.n_frequencies - 1) * float(data.dfreq)
     return lines_near(checked_lines(lines), data.observation, stack, low, high)
 
 

@@ -19,6 +19,7 @@ from jfstat.candidates.tables import in_units
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.narrowsfts import InMemory, PartsOfSFTs, narrow_sfts
 from jfstat.data.observation import Observation, Span, observed, reference_time
+from jfstat.geometry.detectors import DetectorLike
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.geometry.ephemeris import EphemerisLike, installed_ephemerides
 from jfstat.parameters import AMPLITUDE_COLUMNS, MOTION_FIELDS, all_parameters, columns, with_fields
@@ -82,7 +83,7 @@ def search_pulsars(
     harmonic: float = QUADRUPOLE,
     fstar0: float = 0.0,
     olgx: Sequence[float] | None = None,
-    detectors: str | Iterable[str] | None = None,
+    detectors: DetectorLike | Iterable[DetectorLike] | None = None,
     start: TimeLike | None = None,
     end: TimeLike | None = None,
     check_crc: bool = False,
@@ -192,7 +193,7 @@ def ephemeris_of(pulsar: Pulsar, ephemeris: EphemerisLike | None) -> EphemerisLi
 
 def pulsar_parts(
     sfts: object,
-    detectors: str | Iterable[str] | None,
+    detectors: DetectorLike | Iterable[DetectorLike] | None,
     start: TimeLike | None,
     end: TimeLike | None,
 ) -> PartsOfSFTs:
