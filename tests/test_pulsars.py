@@ -220,3 +220,64 @@ def test_files_that_are_none(tmp_path):
     (tmp_path / "y.csv").write_text("F0,PEPOCH\n1,2\n")
     with pytest.raises(ValueError, match="row 1 has no name"):
         jfstat.read_pulsars(tmp_path / "y.csv")
+
+
+def test_the_closest_orbit_does_not_depend_on_where_samples_fall():
+    year = 365 * 86400
+    for fraction in (1, 2, 3):  # periods that are multiples of an even sampling's step
+        days = year / 2047 * fraction / 86400
+        binary = dict(BINARY="DD", PB=repr(days), A1="2", T0="58000", ECC="0.2", OM="30", OMDOT="4")
+        error = solved(**binary).phase_error(START, START + year)["binary"]
+        assert 1 < error < 100
+
+
+def test_errors_of_decaying_glitches_are_bounds():
+    at = START - 5 * 86400
+    mjd = repr(44244 + (at + 51.184) / 86400)
+    for days in ("0.2", "5", "300"):
+        pulsar = solved(GLEP_1=mjd, GLF0D_1="1e-7", GLTD_1=days)
+        point = pulsar.doppler(START, START + YEAR)
+        t = np.linspace(START, START + YEAR, 500)
+        tau = float(days) * 86400
+        left = 2 * 1e-7 * tau * (1 - np.exp(-(t - at) / tau))
+        series = sum(
+            float(f - g) * (t - float(pulsar.epoch)) ** (k + 1) / factorial(k + 1)
+            for k, (f, g) in enumerate(zip(point.fkdot, [*solved().doppler().fkdot, 0, 0, 0], strict=False))
+        )
+        actual = np.ptp(left - series)
+        said = pulsar.phase_error(START, START + YEAR)["glitch"]
+        assert np.isfinite(said)
+        assert actual < 2.1 * said + 1e-3
+
+
+def test_a_catalogues_edot_is_no_eccentricity_and_bad_rows_are_left_out(tmp_path):
+    table = tmp_path / "atnf.csv"
+    head = "NAME,RAJ,DECJ,F0,PEPOCH,BINARY,PB,A1,T0,ECC,OM,EDOT\n"
+    good = "J1,01:02:03,04:05:06,50,55000,BT,1,1,55000,0.1,20,2.2E33\n"
+    table.write_text(head + good + "J2,01:02:03,04:05:06,50,*,*,*,*,*,*,*,1E30\n")
+    with pytest.warns(UserWarning, match=r"^1 of 2 pulsars .* because of J2: PEPOCH is missing"):
+        (pulsar,) = jfstat.read_pulsars(table)
+    assert pulsar.binary.shape_dot[0] == 0
+    table.write_text(head + "J2,01:02:03,04:05:06,50,*,*,*,*,*,*,*,1E30\n")
+    with pytest.raises(ValueError, match="1 of 1 pulsars"):
+        jfstat.read_pulsars(table)
+
+
+def test_units_and_entries_of_other_programs():
+    assert solved(UNITS="SI").spins == solved(UNITS="TCB").spins == solved(EPHVER="5").spins
+    waves = solved(UNITS="TCB", WAVE1="0.3 0.4")
+    assert waves.waves == pytest.approx(0.5, rel=1e-6)
+    assert solved(WXSIN_0001="1e-3").waves == pytest.approx(1e-3)
+    for entries, message in (
+        (dict(UNITS="ET"), "UNITS is 'ET'"),
+        (dict(UNITS="TCB", PEPOCH="soon"), "PEPOCH is 'soon'"),
+        (dict(IFUNC1="55000"), "IFUNC1 is not understood"),
+        (dict(BINARY="T2", A1="1", PB="1", T0="55000", A1_2="3"), "A1_2 is of a second companion"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            solved(**entries)
+    circle = dict(BINARY="ELL1", PB="1.5", A1="2", TASC="55000.1")
+    by_ecc = solved(**circle, ECC="5e-4", OM="30").doppler(START, START + 10).orbit
+    assert (float(by_ecc.ecc), float(by_ecc.argp)) == pytest.approx((5e-4, np.radians(30)), rel=1e-6)
+    recovered = solved(GLEP_1="58000", GLF0D_1="1e-7", GLTD_1="50", GLF0D2_1="2e-7", GLTD2_1="5")
+    assert sorted(glitch.decaying for glitch in recovered.glitches) == [1e-7, 2e-7]

@@ -180,7 +180,9 @@ def test_a_table_of_pulsars_has_every_column_at_its_own_template(two):
     again = jfstat.search_pulsars(sfts, pulsars[::-1], sqrt_sx=4e-24, progress=False)
     np.testing.assert_allclose(again["twoF"][::-1], found["twoF"], rtol=1e-6)
     # the table is one of candidates
-    better = jfstat.refine(data, found, parameters=["freq"], progress=False)
+    better = jfstat.refine(data, found, progress=False)
+    np.testing.assert_array_equal(better["alpha"].value, found["alpha"].value)
+    assert "false_alarm" not in better.colnames
     assert np.all(np.asarray(better["twoF"]) > np.asarray(found["twoF"]) - 0.5)
 
 
@@ -225,6 +227,36 @@ def test_a_glitch_makes_two_rows():
     assert found["freq"][1].value == pytest.approx(80.0 + 4e-5, abs=1e-9)
     with pytest.raises(ValueError, match=r"^pulsar J: J has a glitch at GPS"):
         jfstat.search_pulsar_bands(sfts, pulsar, 1e-4, progress=False)
+
+
+def test_detectors_that_miss_a_stretch_have_no_value_there():
+    at = START + DAY
+    point = jfstat.Doppler(2.0, 0.5, [80.0, -1e-11], START)
+    amplitude = jfstat.Amplitude(3e-25, 0.2, 0.3, 0.1)
+    times = {"H1": START + 1800 * np.arange(40), "L1": START + DAY + 1800 * np.arange(1, 40)}
+    sfts = jfstat.simulate_sfts(
+        ["H1", "L1"], timestamps=times, fmin=78.9, fmax=81.1, sqrt_sx=[4e-24, 2e-24], signals=[(point, amplitude)]
+    )
+    pulsar = pulsar_of(solution("J", point, GLEP_1=mjd(at), GLF0_1="0"), "x")
+    found = jfstat.search_pulsars(sfts, pulsar, sqrt_sx={"H1": 4e-24, "L1": 2e-24}, progress=False)
+    assert np.isnan(found["twoF_L1"]).tolist() == np.isnan(found["twoF_H1"][::-1]).tolist() == [True, False]
+    for row, name in zip(found, ("H1", "L1"), strict=True):
+        alone = jfstat.search_pulsars(
+            sfts.select(detectors=name), pulsar, sqrt_sx=4e-24 if name == "H1" else 2e-24, progress=False
+        )
+        assert row["twoF"] == pytest.approx(row[f"twoF_{name}"]) == pytest.approx(alone["twoF"][0])
+
+
+def test_faint_noise_short_sfts_and_small_guards():
+    point = jfstat.Doppler(2.0, 0.5, [80.0, 0.0], START)
+    for tsft, floor, guard in ((60, 4e-24, 1.0), (1800, 3e-25, 1.0), (1800, 4e-24, 0.02)):
+        sfts = jfstat.simulate_sfts(
+            "H1", START, 20 * tsft, fmin=78.5, fmax=81.5, tsft=tsft, sqrt_sx=floor, signals=[], seed=4
+        )
+        pulsar = pulsar_of(solution("J", point), "x")
+        found = jfstat.search_pulsars(sfts, pulsar, guard=guard, progress=False)
+        assert 0 < found["twoF"][0] < 30
+        assert 0.3 * floor < found["h0_error"][0] * np.sqrt(20 * tsft) < 30 * floor
 
 
 def test_pulsars_out_of_the_band_are_left_out_and_named(two):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.candidates.tables import AnyTable, Meta, parameter_columns, points_from
+from jfstat.candidates.tables import AnyTable, Meta, parameter_columns, points_from, refuse_models
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
@@ -54,6 +54,7 @@ def flag_lines(data: Observation | FstatData | NarrowData, found: AnyTable, line
     if len(found) == 0:
         table["line"] = np.empty(0, dtype="U1")
         return table
+    refuse_models(found)
     columns = parameter_columns(found, "found", ("freq", "alpha", "delta"))
     points = points_from(columns, found.meta.get("reftime"))
     table["line"] = crossed_lines(observation, points, own)

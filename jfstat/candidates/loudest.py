@@ -10,7 +10,7 @@ import numpy as np
 
 from jfstat.atomic import replacing
 from jfstat.candidates.linerobust import log10_bsgl
-from jfstat.candidates.tables import AnyTable, parameter_columns, points_from
+from jfstat.candidates.tables import AnyTable, parameter_columns, points_from, refuse_models
 from jfstat.candidates.textformat import comment_lines
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
@@ -83,6 +83,7 @@ def loudest_text(data: FstatData | NarrowData, found: AnyTable) -> str:
     comments = comment_lines(found.meta)
     if len(found) == 0:
         return "\n".join([*comments, "%% no candidate", ""])
+    refuse_models(found)
     stack = points_from(parameter_columns(found, "found", ("freq", "alpha", "delta")), found.meta.get("reftime"))
     point = jax.tree.map(lambda x: x[0] if np.ndim(x) else x, stack)
     blocks = [_amplitude_lines(data, point), _doppler_lines(data, point), _fstat_lines(data, found, point)]

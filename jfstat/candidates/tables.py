@@ -14,6 +14,7 @@ from jfstat.parameters import (
     ORBIT_FIELDS,
     ORBIT_REQUIRED,
     SKY,
+    is_of_model,
     spin_names,
     spin_order,
     unit,
@@ -25,6 +26,8 @@ from jfstat.times import TimeLike
 if TYPE_CHECKING:
     from astropy.table import QTable
 
+STALE = ("log10BSGL", "line", "false_alarm", "n_twoF", "start", "end", "ephemeris", "phase_error")
+"""Columns that say something about 2F or the data it is of, beside 2F and the amplitudes."""
 PRECISE = ("freq", "period", "tp")
 """Columns whose 7 digits in float32 would not do: a phase has 1e9 cycles."""
 Meta: TypeAlias = dict[str, Any]
@@ -110,9 +113,16 @@ def bank_from_table(table: AnyTable) -> Doppler:
     return points_from(parameter_columns(table), table.meta.get("reftime"))
 
 
+def refuse_models(found: AnyTable) -> None:
+    """Raise a ValueError for a table of templates with a phase model, whose function a table cannot hold."""
+    own = next((name for name in found.colnames if is_of_model(name)), None)
+    if own is not None:
+        raise ValueError(f"found has the column {own!r} of a phase model, which is not known here: use refine(model=).")
+
+
 def depends_on_template(name: str) -> bool:
     """Whether a column is out of date as soon as templates or data change, apart from the parameters themselves."""
-    return name.startswith("twoF") or name.endswith("_error") or name in ("log10BSGL", "line", *AMPLITUDE_FIELDS)
+    return name.startswith("twoF") or name.endswith("_error") or name in (*STALE, *AMPLITUDE_FIELDS)
 
 
 def in_units(columns: dict[str, np.ndarray], meta: Meta) -> QTable:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from jfstat.candidates.files import HDF5_SUFFIXES, check_writable, write_candidates
 from jfstat.candidates.tables import AnyTable
 from jfstat.commandline.inputs import detectors_of_files, headers_of
-from jfstat.commandline.options import ephemeris, noise_floors
+from jfstat.commandline.options import ephemeris, noise_floors, number
+from jfstat.pulsars.pulsar import QUADRUPOLE
 from jfstat.pulsars.reading import read_pulsars
 
 if TYPE_CHECKING:
@@ -23,7 +24,18 @@ MOST_ROWS = 40
 NOTABLE = 0.03
 """Phase error in cycles from which on a pulsar is pointed out: up to some per cent of 2F may be lost."""
 APPLIES = (
-    *("par", "DataFiles", "IFOs", "detectorFiles", "minStartTime", "maxStartTime", "assumeSqrtSX", "guard", "refTime"),
+    *(
+        "par",
+        "harmonic",
+        "DataFiles",
+        "IFOs",
+        "detectorFiles",
+        "minStartTime",
+        "maxStartTime",
+        "assumeSqrtSX",
+        "guard",
+        "refTime",
+    ),
     *("ephemeris", "ephemEarth", "ephemSun", "FreqBand", "f1dotBand", "outputFstat", "NumCandidatesToKeep"),
     *("Fstar0", "oLGX", "run"),
 )
@@ -40,6 +52,13 @@ def add_pulsars(group: OptionGroup) -> None:
         "are allowed. 2F and amplitudes at each pulsar's template, in one table; with --FreqBand and --f1dotBand the "
         "loudest --NumCandidatesToKeep (default 1) of a band of this full width around each",
     )
+    group.add_argument(
+        "--harmonic",
+        type=number,
+        default=QUADRUPOLE,
+        metavar="N",
+        help="with --par: frequency of the signals over that of the rotation, no unit (default 2)",
+    )
 
 
 def run_pulsars(arguments: argparse.Namespace, given: list[str]) -> None:
@@ -54,10 +73,10 @@ def run_pulsars(arguments: argparse.Namespace, given: list[str]) -> None:
         raise ValueError("--f1dotBand with --par needs --FreqBand, the width of the band in frequency: give both.")
     if arguments.NumCandidatesToKeep is not None and not arguments.FreqBand:
         raise ValueError("--NumCandidatesToKeep with --par needs --FreqBand: without, each pulsar has one template.")
+    if arguments.NumCandidatesToKeep is not None and arguments.NumCandidatesToKeep < 1:
+        raise ValueError("--NumCandidatesToKeep with --par must be at least 1, the rows of each pulsar.")
     if path is not None:
         check_writable(path)
-    pulsars = read_pulsars(arguments.par)
-    print(f"{len(pulsars)} pulsars from {', '.join(arguments.par)}")
     own = arguments.detectorFiles is not None
     chosen = (arguments.ephemeris, arguments.ephemEarth, arguments.ephemSun) != (None, None, None)
     options: dict[str, Any] = dict(
@@ -65,6 +84,7 @@ def run_pulsars(arguments: argparse.Namespace, given: list[str]) -> None:
         reftime=arguments.refTime,
         ephemeris=ephemeris(arguments) if chosen else None,
         guard=arguments.guard,
+        harmonic=arguments.harmonic,
         fstar0=arguments.Fstar0,
         olgx=arguments.oLGX,
         detectors=detectors_of_files(arguments, headers_of(arguments.DataFiles, arguments)) if own else arguments.IFOs,
@@ -72,20 +92,25 @@ def run_pulsars(arguments: argparse.Namespace, given: list[str]) -> None:
         end=arguments.maxStartTime,
     )
     began = time.perf_counter()
+    found: Any = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        if arguments.FreqBand:
-            from jfstat.searching.pulsarbands import search_pulsar_bands
+        try:
+            pulsars = read_pulsars(arguments.par)
+            print(f"{len(pulsars)} pulsars from {', '.join(arguments.par)}")
+            if arguments.FreqBand:
+                from jfstat.searching.pulsarbands import search_pulsar_bands
 
-            top = arguments.NumCandidatesToKeep or 1
-            bands = abs(arguments.FreqBand), abs(arguments.f1dotBand)
-            found: Any = search_pulsar_bands(arguments.DataFiles, pulsars, *bands, top, **options)
-        else:
-            from jfstat.searching.targeted import search_pulsars
+                top = arguments.NumCandidatesToKeep or 1
+                bands = abs(arguments.FreqBand), abs(arguments.f1dotBand)
+                found = search_pulsar_bands(arguments.DataFiles, pulsars, *bands, top, **options)
+            else:
+                from jfstat.searching.targeted import search_pulsars
 
-            found = search_pulsars(arguments.DataFiles, pulsars, **options)
-    for warning in caught:
-        print(f"note: {warning.message}")
+                found = search_pulsars(arguments.DataFiles, pulsars, **options)
+        finally:
+            for warning in caught:
+                print(f"note: {warning.message}")
     print(f"{found.meta['n_twoF']} values of 2F in {time.perf_counter() - began:.1f} s")
     _print_summary(found)
     if path is not None:
@@ -107,8 +132,9 @@ def _print_summary(found: AnyTable) -> None:
     if len(table) > MOST_ROWS:
         print(f"... and {len(table) - MOST_ROWS} more, in --outputFstat")
     if "phase_error" in found.colnames:
-        for name, error in zip(found["name"], found["phase_error"].to_value("cycle"), strict=True):
-            if error > NOTABLE:
+        notable = dict(zip(found["name"], found["phase_error"].to_value("cycle"), strict=True))
+        for name, error in notable.items():
+            if not error <= NOTABLE:
                 print(
                     f"note: the template of {name} leaves out parts of its timing solution, up to {error:.2g} cycles: "
                     "search shorter stretches of the data"

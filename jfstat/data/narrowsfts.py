@@ -6,11 +6,12 @@ So each SFT becomes a few moments of its bins, `Moments`, and these the samples 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +35,7 @@ from jfstat.templates import Doppler
 
 THREADS = 2
 """Chunks of SFTs that are read and whitened at a time."""
-ROWS = 512
+ROWS = 256
 """SFTs of a detector that are read and summed at a time."""
 TOLERATED_BINS = 3
 """How far the signal's bin may be from the one that neighbouring SFTs share for their moments."""
@@ -141,7 +142,7 @@ def whitened(
     # windows of equal width that cover all bins
     edges = np.linspace(0, n_bins, n_windows + 1).astype(int)
     width = int(np.diff(edges).min()) // 2 * 2 - 1
-    unit = np.float32(np.sqrt(np.nanmean(np.abs(bins[:1]) ** 2))) or np.float32(1.0)  # float32 holds no 1e-46
+    unit = np.float32(np.max(np.abs(bins), initial=0.0)) or np.float32(1.0)  # float32 holds no squares of 1e-23
     real, imag = bins.real * (1 / unit), bins.imag * (1 / unit)
     power = np.square(real)
     power += np.square(imag)
@@ -428,7 +429,7 @@ def narrow_sfts(
         return [_sums(own, target, target.bins[i][rows], reach) for target in targets]
 
     with ThreadPoolExecutor(THREADS) as pool:  # NumPy computes outside of Python's lock
-        for (i, rows), each in zip(jobs, pool.map(summed, jobs), strict=True):
+        for (i, rows), each in zip(jobs, _ahead(pool, summed, jobs), strict=True):
             series, n = times.series[i], rows.stop - rows.start
             start = _filled(series.since(epoch)[rows])
             added = []
@@ -437,28 +438,38 @@ def narrow_sfts(
                 cycles = np.fmod(np.float64(target.heterodyne) * (series.gps[rows] - epoch), tsft) / tsft
                 cycles = cycles + target.heterodyne / tsft * 1e-9 * series.gps_ns[rows]
                 floor_of[k][i].append(own.inverse**-2.0)
-                added.append(
-                    _samples(
-                        target.source,
-                        trajectories[i],
-                        start,
-                        _filled(cycles),
-                        np.asarray(target.heterodyne / tsft),
-                        _filled((own.centre - target.heterodyne).astype(float)),
-                        observation.tsft,
-                        np.pad(own.moments, [(0, ROWS - n), (0, 0)]),
-                        _filled(target.block[i][rows].astype(np.int32)),
-                        target.centres,
-                        np.asarray(target.half),
-                        target.n_moments,
-                    )
+                more = _samples(
+                    target.source,
+                    trajectories[i],
+                    start,
+                    _filled(cycles),
+                    np.asarray(target.heterodyne / tsft),
+                    _filled((own.centre - target.heterodyne).astype(float)),
+                    observation.tsft,
+                    np.pad(own.moments, [(0, ROWS - n), (0, 0)]),
+                    _filled(target.block[i][rows].astype(np.int32)),
+                    target.centres,
+                    np.asarray(target.half),
+                    target.n_moments,
                 )
-            for k, more in enumerate(added):
+                added.append((k, more))
+            for k, more in added:
                 samples[k][i] += np.asarray(more)
     return [
         _finished(observation, target, own, [np.concatenate(x) for x in psd], tsft)
         for target, own, psd in zip(targets, samples, floor_of, strict=True)
     ]
+
+
+def _ahead(pool: ThreadPoolExecutor, function: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[Any]:
+    """Results of all jobs in order, of which only some are under way or wait, to spare memory."""
+    waiting: deque[Future] = deque()
+    for job in jobs:
+        waiting.append(pool.submit(function, job))
+        if len(waiting) > THREADS:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
 
 
 @dataclass(frozen=True, eq=False)
@@ -504,7 +515,9 @@ def _band(
             f"the SFTs cover {parts.first_bin / tsft:.10g} to {(parts.last_bin + 1) / tsft:.10g} Hz, not all of "
             f"{low / tsft:.10g} to {high / tsft:.10g} Hz that the signals need: name other files."
         )
-    first, last = max(low - reach, parts.first_bin), min(high + reach, parts.last_bin)
+    # the noise floor may need more than the guard
+    room = max(reach, MEDIAN_BINS // 2 + 1) if None in floors else reach
+    first, last = max(low - room, parts.first_bin), min(high + room, parts.last_bin)
     if None in floors and last + 1 - first < MEDIAN_BINS:
         raise ValueError(
             f"the noise floor needs {MEDIAN_BINS} bins and the SFTs hold {last + 1 - first}: widen their band or give "

@@ -201,6 +201,10 @@ class OwnPhase:
         """The model's phase in cycles at source times since the epoch; zero at the data's mid-time."""
         return self.model.cycles(tau - self.reference) - self.at_middle
 
+    def frequency(self, tau: jax.Array) -> jax.Array:
+        """What the model adds to the frequency, Hz, at source times since the epoch."""
+        return self.model.frequency(tau - self.reference)
+
 
 def source(point: Doppler, epoch: jax.Array, reference: jax.Array, middle: jax.Array) -> Source:
     """The source that a template describes.

@@ -133,6 +133,8 @@ def _shifts(observation: Observation, point: Doppler, nodes: jax.Array) -> tuple
     def at_detector(trajectory: Trajectory, t: jax.Array) -> tuple[jax.Array, jax.Array]:
         delay, slope = jax.jvp(lambda x: own.delay(trajectory, x), (t,), (jnp.ones_like(t),))
         drift = own.evolution[0] + spin_drift(own.evolution, t + delay - own.middle)
+        if own.model is not None:
+            drift = drift + own.model.frequency(t + delay)
         return 1.0 + slope, drift
 
     return jax.vmap(at_detector)(observation.trajectory, times)

@@ -90,7 +90,8 @@ class Binary:
 
     def delay(self, since: np.ndarray) -> np.ndarray:
         """SSB time minus time of emission at SSB times in s since `t0`, (n,) float64, s: Roemer, Einstein, Shapiro."""
-        precession = 0.0 if self.laplace else self.shape_dot[1]
+        # in BT periapsis advances evenly, in DD with the true anomaly
+        precession = 0.0 if self.laplace or self.model.startswith("BT") else self.shape_dot[1]
         return np.asarray(_full_delay(self.elements(since), since, precession, self.gamma, self.shapiro))
 
     def orbit(self, start: float, end: float) -> tuple[Orbit, float]:
@@ -109,7 +110,8 @@ class Binary:
             s, apart from a constant, which is no loss.
         """
         middle = 0.5 * (start + end)
-        times = np.linspace(start, end, SAMPLES) if end > start else np.full(SAMPLES, middle)
+        # at irregular times: regular ones may all have the same few phases of the orbit
+        times = np.sort(np.r_[start, end, np.random.default_rng(0).uniform(start, end, SAMPLES - 2)])
         orbit, wanted = self.elements(np.array(middle)), self.delay(times)
         difference = _spread(wanted, orbit, times)
         if difference > GOOD:
@@ -145,11 +147,17 @@ def binary_of(entries: Entries) -> Binary | None:
     for name in (zero, "A1"):
         if name not in entries:
             raise ValueError(f"{name} is missing: a binary of the model {model} needs it.")
+    second = next((name for name in entries if re.fullmatch(r"(A1|PB|T0|TASC)_\d+", name)), None)
+    if second is not None:
+        raise ValueError(f"{second} is of a second companion, which a template cannot have.")
+    degrees = number(entries, "OM"), number(entries, "OMDOT") / Julian_year
     if laplace:
         shape = number(entries, "EPS1"), number(entries, "EPS2")
+        if "EPS1" not in entries and "EPS2" not in entries:
+            ecc, angle = number(entries, "ECC"), np.radians(degrees[0])
+            shape = float(ecc * np.sin(angle)), float(ecc * np.cos(angle))
         shape_dot = scaled(entries, "EPS1DOT"), scaled(entries, "EPS2DOT")
     else:
-        degrees = number(entries, "OM"), number(entries, "OMDOT") / Julian_year
         shape = number(entries, "ECC"), float(np.radians(degrees[0]))
         shape_dot = scaled(entries, "EDOT"), float(np.radians(degrees[1]))
     return Binary(
@@ -188,7 +196,11 @@ def _shapiro(entries: Entries) -> tuple[float, float]:
         return SUN * number(entries, "M2"), number(entries, "SINI")
     if "M2" in entries and "KIN" in entries:
         return SUN * number(entries, "M2"), float(np.sin(np.radians(number(entries, "KIN"))))
+    if "M2" in entries and "SHAPMAX" in entries:  # DDS
+        return SUN * number(entries, "M2"), 1 - float(np.exp(-number(entries, "SHAPMAX")))
     ratio = number(entries, "STIG", number(entries, "STIGMA"))
+    if "H3" in entries and "H4" in entries and not ratio and number(entries, "H3"):
+        ratio = number(entries, "H4") / number(entries, "H3")
     if "H3" in entries and ratio > 0:
         return number(entries, "H3") / ratio**3, 2 * ratio / (1 + ratio**2)
     return 0.0, 0.0

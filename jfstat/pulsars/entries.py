@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.times import GPSTime
+from jfstat.validation import require_x64
 
 Entries: TypeAlias = dict[str, str]
 """The value of each entry, as it is written."""
@@ -112,15 +113,22 @@ def epoch(entries: Entries, name: str) -> GPSTime:
     ValueError
         If it is no MJD.
     """
-    try:
-        days = Decimal(re.sub(r"[dD]", "e", entries[name]))
-        gps = (days - GPS_EPOCH_MJD) * 86400 - TDB_MINUS_GPS
-        whole = int(gps // 1)
-    except (InvalidOperation, ValueError, OverflowError):
-        raise ValueError(f"{name} is {entries[name]!r}: give an MJD in TDB.") from None
+    require_x64()
+    gps = (_decimal(entries, name) - GPS_EPOCH_MJD) * 86400 - TDB_MINUS_GPS
+    whole = int(gps // 1)
     nanoseconds = int(((gps - whole) * 10**9).to_integral_value())
     whole, nanoseconds = whole + nanoseconds // 10**9, nanoseconds % 10**9
     return GPSTime(jnp.asarray(float(whole)), jnp.asarray(float(nanoseconds)))
+
+
+def _decimal(entries: Entries, name: str) -> Decimal:
+    try:
+        days = Decimal(re.sub(r"[dD]", "e", entries[name]))
+    except InvalidOperation:
+        days = Decimal("nan")
+    if not days.is_finite():
+        raise ValueError(f"{name} is {entries[name]!r}: give an MJD in TDB.")
+    return days
 
 
 def in_tdb(entries: Entries) -> Entries:
@@ -129,16 +137,19 @@ def in_tdb(entries: Entries) -> Entries:
     A value of dimension s^n is divided by K^n, K = 1 + 1.55051979176e-8, and epochs are moved towards MJD 43144.0003725
     (Irwin & Fukushima 1999; TEMPO2's transform and PINT's tcb2tdb do the same).
     """
-    if entries.get("UNITS", "TDB").upper() != "TCB":
+    units = entries.get("UNITS", "SI" if entries.get("EPHVER") == "5" else "TDB").upper()
+    if units not in ("TDB", "TCB", "SI"):
+        raise ValueError(f"UNITS is {units!r}: give TDB, or TCB, which TEMPO2 also calls SI.")
+    if units == "TDB":
         return entries
     converted = dict(entries)
     for name in entries:
         power = next((n for pattern, n in TCB_POWERS.items() if re.fullmatch(pattern, name)), 0)
         if re.fullmatch(TCB_EPOCHS, name):
-            days = Decimal(re.sub(r"[dD]", "e", entries[name]))
-            converted[name] = str((days - TCB_ORIGIN) / TCB_RATE + TCB_ORIGIN)
+            converted[name] = str((_decimal(entries, name) - TCB_ORIGIN) / TCB_RATE + TCB_ORIGIN)
         elif power:
-            converted[name] = repr(number(entries, name) * float(TCB_RATE) ** -power)
+            words = [number({name: word}, name) * float(TCB_RATE) ** -power for word in entries[name].split()]
+            converted[name] = " ".join(map(repr, words))
     return converted
 
 

@@ -65,6 +65,10 @@ def glitches_of(entries: Entries) -> tuple[Glitch, ...]:
             steps = number(entries, own["GLF0"]), number(entries, own["GLF1"]), number(entries, own["GLF2"])
             decay = number(entries, own["GLF0D"]), number(entries, own["GLTD"]) * day
             found.append(Glitch(epoch(entries, name), number(entries, own["GLPH"]), steps, *decay))
+            for key in (f"GLF0D{k}_{numbered[1]}" for k in (2, 3)):  # further parts that decay
+                if key in entries:
+                    tau = number(entries, key.replace("GLF0D", "GLTD")) * day
+                    found.append(Glitch(epoch(entries, name), 0.0, (0.0, 0.0, 0.0), number(entries, key), tau))
     return tuple(sorted(found, key=lambda glitch: float(glitch.time)))
 
 

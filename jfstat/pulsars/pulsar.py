@@ -116,16 +116,17 @@ class Pulsar:
         causes = {}
         if self.binary is not None:
             causes["binary"] = frequency * self._orbit(first, last)[1]
-        if self.parallax:
-            causes["parallax"] = frequency * 0.25 * au / speed_of_light * self.parallax
+        if self.parallax:  # negative ones are measured, too
+            causes["parallax"] = frequency * 0.25 * au / speed_of_light * abs(self.parallax)
         if self.waves:
             causes["waves"] = frequency * self.waves
         half = 0.5 * float(last - first)
         decays = [glitch for glitch in self._before(first, last) if glitch.tau > 0]
         if decays:
             middle = first + half
+            ages = [float(middle - glitch.time) / glitch.tau for glitch in decays]
             causes["glitch"] = harmonic * sum(
-                abs(g.decaying) * np.exp(-float(middle - g.time) / g.tau) * g.tau * _rest(half / g.tau) for g in decays
+                abs(g.decaying) * g.tau * _rest(half / g.tau, age) for g, age in zip(decays, ages, strict=True)
             )
         return causes
 
@@ -254,7 +255,10 @@ def _sky(entries: Entries) -> tuple[float, float, tuple[float, float]]:
     if "ELONG" in entries and "ELAT" in entries:
         longitude, latitude = np.radians(number(entries, "ELONG")), np.radians(number(entries, "ELAT"))
         motion = number(entries, "PMELONG") * MAS_PER_YEAR, number(entries, "PMELAT") * MAS_PER_YEAR
-        tilt = OBLIQUITY.get(entries.get("ECL", "IERS2010").upper(), OBLIQUITY["IERS2010"]) * arcsec
+        name = entries.get("ECL", "IERS2010").upper()
+        if name not in OBLIQUITY:
+            raise ValueError(f"ECL is {name!r}: of the obliquities {', '.join(OBLIQUITY)} are known.")
+        tilt = OBLIQUITY[name] * arcsec
         turn = np.array([[1, 0, 0], [0, np.cos(tilt), -np.sin(tilt)], [0, np.sin(tilt), np.cos(tilt)]])
         alpha, delta = (float(x) for x in angles(turn @ unit_vector(longitude, latitude)))
         velocity = turn @ _velocity(longitude, latitude, motion)
@@ -304,15 +308,28 @@ def _parallax_of_distance(entries: Entries) -> float:
 
 
 def _waves(entries: Entries) -> float:
-    """Bound on the sum of the sines and cosines that follow timing noise, s."""
+    """Bound on the sum of the sines and cosines that follow timing noise, s (TEMPO2's WAVE, PINT's WX).
+
+    Raises
+    ------
+    ValueError
+        If the solution follows timing noise by other means.
+    """
+    strange = next((name for name in entries if re.match(r"IFUNC\d|PWF0_|CM\d", name)), None)
+    if strange is not None:
+        raise ValueError(f"{strange} is not understood: give a solution with frequency derivatives, WAVE or WX.")
+    others = sum(abs(number(entries, name)) for name in entries if re.match(r"WX(SIN|COS)_", name))
     amplitudes = [entries[name].split()[:2] for name in entries if re.fullmatch(r"WAVE\d+", name)]
-    return sum(hypot(*(number({"WAVE": word}, "WAVE") for word in own)) for own in amplitudes)
+    return others + sum(hypot(*(number({"WAVE": word}, "WAVE") for word in own)) for own in amplitudes)
 
 
-def _rest(x: float) -> float:
-    """Largest error, within -x to x, of the series of exp(-x) that the template's derivatives make."""
-    n = DECAY_ORDERS
-    return float(np.exp(x) * x ** (n + 1) / factorial(n + 1))
+def _rest(x: float, age: float) -> float:
+    """Largest error within -x to x about `age` >= x of the series of exp(-age - t) that a template's derivatives make.
+
+    It is at -x, where the series' terms are all positive.
+    """
+    series = sum(x**k / factorial(k) for k in range(DECAY_ORDERS + 1))
+    return float(max(np.exp(x - age) - np.exp(-age) * series, 0.0))
 
 
 def _check_harmonic(harmonic: float) -> None:

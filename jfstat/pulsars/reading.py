@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,12 @@ def read_pulsars(paths: str | os.PathLike | Iterable[str | os.PathLike]) -> list
     FileNotFoundError
         If a pattern matches no file.
     ValueError
-        If a file cannot be understood, or two pulsars have the same name.
+        If a file cannot be understood, no row of a table can, or two pulsars have the same name.
+
+    Warns
+    -----
+    UserWarning
+        If some rows of a table cannot be understood, which are left out.
     """
     single = isinstance(paths, (str, os.PathLike))
     files = [file for pattern in ([paths] if single else paths) for file in _files(os.fspath(pattern))]  # type: ignore[union-attr]
@@ -93,7 +99,18 @@ def _catalogue(path: Path) -> list[Pulsar]:
     missing = [row for row, entries in enumerate(rows) if "NAME" not in entries]
     if missing:
         raise ValueError(f"{path}: row {missing[0] + 1} has no name: give a column JNAME or NAME.")
-    return [pulsar_of(entries, f"{path}: {entries['NAME']}") for entries in rows]
+    pulsars, problems = [], []
+    for entries in rows:
+        try:
+            pulsars.append(pulsar_of(entries, entries["NAME"]))
+        except ValueError as error:
+            problems.append(str(error))
+    if problems:
+        text = f"{len(problems)} of {len(rows)} pulsars of {path} cannot be used, the first because of {problems[0]}"
+        if not pulsars:
+            raise ValueError(text)
+        warnings.warn(f"{text} They are left out.", stacklevel=4)
+    return pulsars
 
 
 def _rows(path: Path) -> list[Entries]:
@@ -117,7 +134,9 @@ def _rows(path: Path) -> list[Entries]:
     except (ValueError, ascii.InconsistentTableError) as error:
         raise ValueError(f"path {str(path)!r} is no table of pulsars ({error}): see read_pulsars.") from None
     columns: Any = table
-    rows = [named({name: str(row[name]) for name in columns.colnames}) for row in columns]
+    # the ATNF catalogue's EDOT is the spin-down luminosity, its ECCDOT what timing programs call EDOT
+    names = {name: "EDOT" if name.upper() == "ECCDOT" else name for name in columns.colnames if name.upper() != "EDOT"}
+    rows = [named({own: str(row[name]) for name, own in names.items()}) for row in columns]
     # psrcat writes a line of units below the names
     units = bool(rows) and {rows[0].get(name, "").strip("()").lower() for name in ("F0", "P0")} & {"hz", "s"}
     return rows[1:] if units else rows

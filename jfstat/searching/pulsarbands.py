@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
+from jfstat.data.noise import MEDIAN_BINS
 from jfstat.data.prepare import prepare
 from jfstat.geometry.detectors import DetectorLike
 from jfstat.geometry.doppler import doppler_speed, drift_range
@@ -18,7 +19,7 @@ from jfstat.parameters import MOTION_FIELDS, ORBIT_FIELDS, SKY, is_parameter, sp
 from jfstat.pulsars.pulsar import MOST_DERIVATIVES, QUADRUPOLE, Pulsar
 from jfstat.searching.search import search
 from jfstat.searching.session.progress import progress_bar
-from jfstat.searching.targeted import check_pulsars, ephemeris_of, moved_to, pulsar_parts
+from jfstat.searching.targeted import check_pulsars, ephemeris_of, moved_to, pulsar_parts, warn_of_ephemerides
 from jfstat.sfts.container import SFTs
 from jfstat.templates import Doppler
 from jfstat.times import TimeLike, gps_time
@@ -55,8 +56,8 @@ def search_pulsar_bands(
 ) -> QTable:
     """Search a band around each of some known pulsars: their signals may differ a little from their rotation.
 
-    Position, orbit and higher derivatives are the pulsars'; frequency and f1dot lie on a flat grid, centred on the
-    pulsar's, with steps of 1/(2T) and 1/(2T^2).
+    Position, orbit and higher derivatives are the pulsars'. f1dot lies on a flat grid centred on the pulsar's, with
+    steps of 1/(2T^2); frequencies are 1/(2T) apart over the band about the pulsar's.
 
     Parameters
     ----------
@@ -75,7 +76,8 @@ def search_pulsar_bands(
     -------
     QTable
         The columns of `search`, and ``name``, ``false_alarm`` (of the row's 2F as the loudest of the pulsar's band),
-        ``n_twoF`` (the number of values of 2F in that band), ``ephemeris``.
+        ``n_twoF`` (the number of values of 2F in that band), ``phase_error`` as
+        in `search_pulsars`, ``ephemeris``.
 
     Raises
     ------
@@ -97,6 +99,9 @@ def search_pulsar_bands(
     parts = pulsar_parts(sfts, detectors, start, end)
     times = parts.times
     reference = gps_time(times.start if reftime is None else reftime, "reftime")
+    from astropy import units
+
+    warn_of_ephemerides(known, ephemeris)
     tables = []
     with progress_bar(len(known), progress, "search", "pulsars") as advance:
         for pulsar in known:
@@ -108,7 +113,8 @@ def search_pulsar_bands(
                 fdots = [(f1dot - 0.5 * spin_width, f1dot + 0.5 * spin_width), *((x, x) for x in spins[2:])]
                 since = float(times.start - float(reference))
                 drift = drift_range(fdots, since, since + times.end - times.start)
-                reach = float(doppler_speed(point.orbit)) * edges[1] + room + 4 / times.tsft
+                around = max(room, 0.0 if sqrt_sx is not None else 0.5 * MEDIAN_BINS / times.tsft)
+                reach = float(doppler_speed(point.orbit)) * edges[1] + around + 4 / times.tsft
                 own = _band_of(parts, edges[0] + drift[0] - reach, edges[1] + drift[1] + reach, check_crc)
                 own_tables = ephemeris_of(pulsar, ephemeris)
                 data = prepare(own, *edges, reference, sqrt_sx, own_tables, room, orbit=point.orbit, fdots=fdots)
@@ -116,13 +122,15 @@ def search_pulsar_bands(
                 found: Any = search(data, bank, top, progress=False, fstar0=fstar0, olgx=olgx)
             except ValueError as error:
                 raise ValueError(f"pulsar {pulsar.name}: {error}") from None
+            error = sum(pulsar.phase_error(times.start, times.end, harmonic).values())
+            found["phase_error"] = np.full(len(found), error) * units.cycle
             found["false_alarm"] = np.asarray(false_alarm(found["twoF"], found.meta["n_twoF"]))
             found["n_twoF"] = np.full(len(found), found.meta["n_twoF"])
             found["ephemeris"] = [found.meta["ephemeris"]] * len(found)
             found.add_column([pulsar.name] * len(found), name="name", index=0)
             tables.append(found)
             advance(1)
-    return _together(tables, width, spin_width)
+    return _together(tables, width, spin_width, harmonic)
 
 
 def _bank(point: Doppler, f1dot: float, width: float, tspan: float) -> Doppler:
@@ -147,7 +155,7 @@ def _band_of(parts: PartsOfSFTs, low: float, high: float, check_crc: bool) -> SF
     return SFTs(series, tsft, first)
 
 
-def _together(tables: list[Any], freq_band: float, f1dot_band: float) -> QTable:
+def _together(tables: list[Any], freq_band: float, f1dot_band: float, harmonic: float) -> QTable:
     """One table of all; isolated pulsars beside binaries get an orbit of asini 0, and all the same derivatives."""
     from astropy.table import vstack
     from astropy.units import Quantity
@@ -167,6 +175,7 @@ def _together(tables: list[Any], freq_band: float, f1dot_band: float) -> QTable:
         "parameters": ["freq", "f1dot"] if f1dot_band else ["freq"],
         "freq_band": freq_band,
         "f1dot_band": f1dot_band,
+        "harmonic": harmonic,
         "n_twoF": sum(table.meta["n_twoF"] for table in tables),
     }
     together: Any = vstack([table[names] for table in tables], metadata_conflicts="silent")

@@ -19,7 +19,7 @@ from jfstat.candidates.tables import in_units
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.narrowsfts import InMemory, PartsOfSFTs, narrow_sfts
 from jfstat.data.observation import Observation, Span, observed, reference_time
-from jfstat.geometry.detectors import DetectorLike
+from jfstat.geometry.detectors import DetectorLike, get_detectors
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.geometry.ephemeris import EphemerisLike, installed_ephemerides
 from jfstat.parameters import AMPLITUDE_COLUMNS, MOTION_FIELDS, all_parameters, columns, with_fields
@@ -157,20 +157,36 @@ def search_pulsars(
         checked_odds(len(times.detectors), fstar0, olgx)
     floors = given_sqrt_sx(times.detectors, sqrt_sx)
     reference = reference_time(reftime, times.start)
-    stretches = [x for pulsar in known for x in _stretches(pulsar, times, reference, ephemeris, harmonic)]
+    each = {p.name: _stretches(p, times, reference, ephemeris, harmonic) for p in known}
+    lost = [name for name, own in each.items() if not own]
+    if lost:
+        text = f"no SFT lies wholly before or after the glitches of {', '.join(lost)}"
+        if len(lost) == len(each):
+            raise ValueError(f"{text}: give other data.")
+        warnings.warn(f"{text}: left out.", stacklevel=2)
+    stretches = [x for own in each.values() for x in own]
+    warn_of_ephemerides(known, ephemeris)
     stretches = _inside(_alike(stretches), parts)
     rows: list[np.ndarray] = [np.empty(0)] * len(stretches)
     with progress_bar(len(stretches), progress, "search", "pulsars") as advance:
+        shared, own, observation = None, parts, None
         for group in _groups(stretches, width, times.tsft):
-            own = _between(parts, group[0].start, group[0].end)
-            observation = _observation(own.times, reference, group[0].ephemeris)
+            key = group[0].start, group[0].end, str(group[0].ephemeris)
+            if key != shared or observation is None:  # groups are in this order
+                shared, own = key, _between(parts, *key[:2])
+                observation = _observation(own.times, reference, group[0].ephemeris)
+            present = [times.detectors.index(name) for name in own.times.detectors]
+            own_floors = [floors[i] for i in present]
             try:
-                near = narrow_sfts(own, [x.point for x in group], observation, floors, width, check_crc)
+                near = narrow_sfts(own, [x.point for x in group], observation, own_floors, width, check_crc)
             except ValueError as error:
-                names = ", ".join(x.pulsar.name for x in group)
-                raise ValueError(f"pulsars {names}: {error}") from None
+                others = f" and {len(group) - 1} others" if len(group) > 1 else ""
+                raise ValueError(f"pulsar {group[0].pulsar.name}{others}: {error}") from None
             for x, data in zip(group, near, strict=True):
-                rows[x.place] = np.asarray(_row(data, x.point))
+                row, n = np.asarray(_row(data, x.point)), len(present)
+                each = np.full(len(times.detectors), np.nan)
+                each[present] = row[1 : 1 + n]
+                rows[x.place] = np.concatenate([row[:1], each, row[1 + n :]])
             advance(len(group))
     return _table(stretches, np.stack(rows), times, reference, floors, fstar0, olgx, harmonic)
 
@@ -187,8 +203,20 @@ def check_pulsars(pulsars: Pulsar | Iterable[Pulsar]) -> list[Pulsar]:
 
 def ephemeris_of(pulsar: Pulsar, ephemeris: EphemerisLike | None) -> EphemerisLike:
     """The given ephemeris, or that of the timing solution, or DE405 where it is not installed."""
-    own = pulsar.ephemeris if pulsar.ephemeris in installed_ephemerides() else None
+    named = (pulsar.ephemeris or "").upper()
+    choices = (named, named.rstrip("ST"))  # shorter and longer versions of the same
+    own = next((name for name in choices if name in installed_ephemerides()), None)
     return ephemeris or own or DEFAULT_EPHEMERIS
+
+
+def warn_of_ephemerides(pulsars: list[Pulsar], ephemeris: EphemerisLike | None) -> None:
+    """Warn if the ephemeris of a timing solution is not installed and another is used."""
+    if ephemeris is not None:
+        return
+    other = [p for p in pulsars if p.ephemeris and str(ephemeris_of(p, None)) not in p.ephemeris.upper()]
+    if other:
+        names = ", ".join(f"{p.name} ({p.ephemeris})" for p in other[:5]) + (" and others" if len(other) > 5 else "")
+        warnings.warn(f"the ephemerides of {names} are not installed: {DEFAULT_EPHEMERIS} is used.", stacklevel=3)
 
 
 def pulsar_parts(
@@ -199,7 +227,8 @@ def pulsar_parts(
 ) -> PartsOfSFTs:
     if isinstance(sfts, SFTs):
         given = (detectors, start, end) != (None, None, None)
-        return InMemory(sfts.select(start, end, detectors) if given else sfts)  # type: ignore[arg-type]
+        names = None if detectors is None else [site.prefix for site in get_detectors(detectors)]
+        return InMemory(sfts.select(start, end, names) if given else sfts)
     if not isinstance(sfts, (str, os.PathLike, Sequence)):
         raise TypeError(f"sfts must be SFTs or the names of SFT files, not {type(sfts).__name__}.")
     return find_sfts(sfts, detectors, start, end)  # type: ignore[arg-type]
@@ -220,8 +249,11 @@ def _stretches(
         own = (low + margin, high - margin)
         if not any(len(s.between(own[0], own[1] - times.tsft + 1e-3)) for s in times):
             continue
-        point = moved_to(pulsar.doppler(*own, harmonic), reference)
-        error = sum(pulsar.phase_error(*own, harmonic).values())
+        try:
+            point = moved_to(pulsar.doppler(*own, harmonic), reference)
+            error = sum(pulsar.phase_error(*own, harmonic).values())
+        except ValueError as problem:
+            raise ValueError(f"pulsar {pulsar.name}: {problem}") from None
         found.append(_Stretch(0, pulsar, point, error, tables, *own))
     return found
 
@@ -331,6 +363,10 @@ def _observation(times: SFTs, reference: GPSTime, ephemeris: EphemerisLike) -> O
     return observed(times, weights, 1.0, Span.of(times), reference, ephemeris)
 
 
+def _name_of(ephemeris: EphemerisLike) -> str:
+    return ephemeris if isinstance(ephemeris, str) else str(getattr(ephemeris, "name", "files"))
+
+
 @jax.jit
 def _row(data: NarrowData, point: Doppler) -> jax.Array:
     """2F, 2F of each detector and the columns of the amplitudes, (n,) float64."""
@@ -362,7 +398,7 @@ def _table(
     values |= {name: rows[:, n + i] for i, name in enumerate(AMPLITUDE_COLUMNS)}
     values["false_alarm"] = np.asarray(false_alarm(rows[:, 0], 1))
     values["phase_error"] = np.array([x.phase_error for x in stretches])
-    tables = [str(x.ephemeris) if isinstance(x.ephemeris, str) else "files" for x in stretches]
+    tables = [_name_of(x.ephemeris) for x in stretches]
     meta = {
         "version": __version__,
         "reftime": reference.plain,
@@ -370,7 +406,7 @@ def _table(
         "ephemeris": tables[0] if len(set(tables)) == 1 else "by row",
         "start": times.start,
         "tspan": times.end - times.start,
-        "parameters": [],
+        "parameters": ["freq"],  # what a follow-up fits by default: a known pulsar's position is no unknown
         "harmonic": harmonic,
         "n_twoF": len(stretches),
         "tsft": times.tsft,

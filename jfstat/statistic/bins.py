@@ -50,7 +50,7 @@ def covered_bins(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]
 def vetoed_bins(data: FstatData, point: Doppler, bands: LineBands) -> jax.Array:
     """First and last bin of each range that known lines affect, one after the other, for a template: (2 L,) int32."""
     low, high = affected_range(data.observation, point, bands)
-    spacing, end = 0.5 / data.observation.tspan, data.layout.n_frequencies
+    spacing, end = data.band.dfreq, data.layout.n_frequencies
     first = jnp.ceil((low - data.band.fmin) / spacing)
     last = jnp.floor((high - data.band.fmin) / spacing)
     return jnp.stack([jnp.clip(first, 0, end), jnp.clip(last, -1, end)], axis=-1).reshape(-1).astype(jnp.int32)
