@@ -97,7 +97,7 @@ def test_it_is_2F_of_the_prepared_data_in_noise(f0, name, sqrt_sx):
 
 def test_many_rows_many_templates_and_windows_in_one_pass():
     sfts, point, amplitude = signal(3, 60.0, days=16, window="tukey:0.01")
-    assert len(sfts["H1"]) > 512
+    assert len(sfts["H1"]) > 384
     far = jfstat.Doppler(1.0, 0.3, [60.3, -1e-10], START)
     observation = jfstat.observation(sfts, sqrt_sx=4e-24)
     one, two = narrow_sfts(InMemory(sfts), [far, point], observation, [4e-24] * 2, 1.0, False)
@@ -256,7 +256,7 @@ def test_faint_noise_short_sfts_and_small_guards():
         pulsar = pulsar_of(solution("J", point), "x")
         found = jfstat.search_pulsars(sfts, pulsar, guard=guard, progress=False)
         assert 0 < found["twoF"][0] < 30
-        assert 0.3 * floor < found["h0_error"][0] * np.sqrt(20 * tsft) < 30 * floor
+        assert 0.3 * floor < found["h0_error"][0] * np.sqrt(20 * tsft) < 300 * floor
 
 
 def test_pulsars_out_of_the_band_are_left_out_and_named(two):

@@ -35,7 +35,7 @@ from jfstat.templates import Doppler
 
 THREADS = 2
 """Chunks of SFTs that are read and whitened at a time."""
-ROWS = 256
+ROWS = 384
 """SFTs of a detector that are read and summed at a time."""
 TOLERATED_BINS = 3
 """How far the signal's bin may be from the one that neighbouring SFTs share for their moments."""
@@ -438,6 +438,11 @@ def narrow_sfts(
                 cycles = np.fmod(np.float64(target.heterodyne) * (series.gps[rows] - epoch), tsft) / tsft
                 cycles = cycles + target.heterodyne / tsft * 1e-9 * series.gps_ns[rows]
                 floor_of[k][i].append(own.inverse**-2.0)
+                # only the blocks that these SFTs touch, in one of a few sizes
+                block = target.block[i][rows]
+                first_block = int(block.min())
+                n_blocks = 1 << int(block.max() - first_block).bit_length()
+                centres = target.centres[first_block : first_block + n_blocks]
                 more = _samples(
                     target.source,
                     trajectories[i],
@@ -447,14 +452,14 @@ def narrow_sfts(
                     _filled((own.centre - target.heterodyne).astype(float)),
                     observation.tsft,
                     np.pad(own.moments, [(0, ROWS - n), (0, 0)]),
-                    _filled(target.block[i][rows].astype(np.int32)),
-                    target.centres,
+                    _filled((block - first_block).astype(np.int32)),
+                    np.pad(centres, (0, n_blocks - len(centres)), mode="edge"),
                     np.asarray(target.half),
                     target.n_moments,
                 )
-                added.append((k, more))
-            for k, more in added:
-                samples[k][i] += np.asarray(more)
+                added.append((samples[k][i][:, first_block : first_block + n_blocks], more))
+            for place, more in added:
+                place += np.asarray(more)[:, : place.shape[1]]
     return [
         _finished(observation, target, own, [np.concatenate(x) for x in psd], tsft)
         for target, own, psd in zip(targets, samples, floor_of, strict=True)
