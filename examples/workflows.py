@@ -178,22 +178,22 @@ def directed(folder: Path) -> dict[str, Any]:
 def all_sky(folder: Path) -> dict[str, Any]:
     """The whole sky with two signals and a line in L1: only the signals are left."""
     signals = [
-        (jfstat.Doppler(1.1, 0.35, [100.031, -3e-10], START), jfstat.Amplitude(3.2e-25, 0.3, 0.2, 1.0)),
-        (jfstat.Doppler(4.0, -0.6, [100.062, -1e-10], START), jfstat.Amplitude(1.9e-25, -0.7, 0.5, 2.0)),
+        (jfstat.Doppler(1.1, 0.35, [100.031, -3e-10], START), jfstat.Amplitude(4e-25, 0.3, 0.2, 1.0)),
+        (jfstat.Doppler(4.0, -0.6, [100.062, -1e-10], START), jfstat.Amplitude(2.4e-25, -0.7, 0.5, 2.0)),
     ]
-    make(folder, [braces(*signal) for signal in signals], 99.4, 1.4, 3)
+    make(folder, [braces(*signal) for signal in signals], 99.4, 1.4, 2)
     # a line, in one detector: of LALSuite's programs only Makefakedata_v4 adds one
     with_line = folder / "line"
     with_line.mkdir()
     (h1,), (l1,) = folder.glob("H-*.sft"), folder.glob("L-*.sft")
     shutil.copy(h1, with_line)
     line = dict(lineFeature="TRUE", h0=8e-24, cosi=0, psi=0, phi0=0.3, Freq=100.05, Alpha=0, Delta=0, refTime=START)
-    span = dict(startTime=START, duration=3 * DAY)
+    span = dict(startTime=START, duration=2 * DAY, fmin=99.4, Band=1.4)
     new = dict(IFO="L1", noiseSFTs=l1, outSFTbname=with_line / l1.name, outSingleSFT="TRUE")
     lalsuite("Makefakedata_v4", **new, **line, **span)
     files, out = f"{with_line}/*.sft", folder / "o.ecsv"
     shared = dict(DataFiles=files, Freq=100.0, FreqBand=0.1, f1dot=-4e-10, f1dotBand=4e-10, refTime=START)
-    search = dict(metricMismatch=0.3, skyRegion="allsky", NumCandidatesToKeep=1000)
+    search = dict(metricMismatch=0.4, skyRegion="allsky", NumCandidatesToKeep=1000)
     ours("search", **shared, **search, outputFstat=folder / "plain.ecsv")
     before = table_of(folder / "plain.ecsv")
     _, seconds = ours(
@@ -218,7 +218,8 @@ def binary(folder: Path) -> dict[str, Any]:
     """A source like Sco X-1: a lattice over asini and tp."""
     orbit = jfstat.Orbit(1.42, 68023.7, START + 30000.0, 0.0, 0.0)
     point = jfstat.Doppler(4.2757, -0.2730, [100.02], START, orbit)
-    files = make(folder, [braces(point, jfstat.Amplitude(4e-25, 0.3, 0.2, 1.0))], 98.9, 2.2, 1)
+    # SFTs of 720 s, because ComputeFstatistic_v2 refuses this orbit with 1800 s
+    files = make(folder, [braces(point, jfstat.Amplitude(4e-25, 0.3, 0.2, 1.0))], 98.9, 2.2, 1, Tsft=720)
     shared = dict(DataFiles=files, Alpha=4.2757, Delta=-0.2730, Freq=100.0, FreqBand=0.04, refTime=START)
     shared |= dict(orbitPeriod=68023.7)
     ranges = dict(orbitasini=1.3, orbitasiniBand=0.25, orbitTp=START + 29500.0, orbitTpBand=1000.0)
@@ -235,7 +236,6 @@ def binary(folder: Path) -> dict[str, Any]:
         dorbitTp=1000.0 / steps,
         NumCandidatesToKeep=10,
         FstatMethod="ResampBest",
-        allowedMismatchFromSFTLength=1.0,  # it refuses SFTs of 1800 s for this orbit, and loses some per cent by them
     )
     assert abs(number(found["freq"][0]) - 100.02) < 1e-4
     return compared(f"loudest 2F, {n} and {(steps + 1) ** 2} orbits", number(found["twoF"][0]), seconds, *theirs)
@@ -304,8 +304,8 @@ def strain(folder: Path) -> dict[str, Any]:
         outputFstat=folder / "o.ecsv",
     )
     seconds = time.perf_counter() - began
-    theirs = jfstat.read_sfts(files, fmin=18.0, fmax=22.0)["H1"].data
-    mine = jfstat.read_sfts(folder / "own", fmin=18.0, fmax=22.0)["H1"].data
+    theirs = jfstat.read_sfts(files, fmin=18.0, fmax=22.0)["H1"].data.astype(complex)
+    mine = jfstat.read_sfts(folder / "own", fmin=18.0, fmax=22.0)["H1"].data.astype(complex)
     difference = float(np.linalg.norm(mine - theirs) / np.linalg.norm(theirs))
     assert difference < 1e-4, difference
     found = number(table_of(folder / "o.ecsv")["twoF"][0])
@@ -316,7 +316,7 @@ def strain(folder: Path) -> dict[str, Any]:
 
 @workflow
 def own_code(folder: Path) -> dict[str, Any]:
-    """A detector and a phase model of one's own; without the model, LALSuite's number at the same site."""
+    """A phase model of one's own, under grad; notebooks/own_detector_and_phase.ipynb has a detector too."""
     files = make(folder, [braces(SIGNAL, AMPLITUDE)], 99.0, 2.0, 2, IFOs="H1", sqrtSX="4e-24")
     began = time.perf_counter()
     data = jfstat.prepare(jfstat.read_sfts(files), 100.0, 100.04, START)
@@ -366,7 +366,7 @@ def points(folder: Path) -> dict[str, Any]:
     grid.write_text("\n".join(lines) + "\n")
     shared = dict(DataFiles=files, gridType=6, gridFile=grid, refTime=START)
     _, seconds = ours("search", **shared, outputFstat=folder / "o.ecsv")
-    theirs = loudest(folder, **shared, Freq=100.0, FreqBand=0.04)
+    theirs = loudest(folder, **shared)
     return compared("loudest 2F of 2000 points", float(np.max(table_of(folder / "o.ecsv")["twoF"])), seconds, *theirs)
 
 
@@ -376,7 +376,7 @@ def many_pulsars(folder: Path) -> dict[str, Any]:
     rng = np.random.default_rng(2)
     points = []
     for i in range(12):
-        orbit = jfstat.Orbit(rng.uniform(0.5, 5), rng.uniform(0.5, 5) * DAY, START + 5e4, 0.05, 1.0) if i % 2 else None
+        orbit = jfstat.Orbit(rng.uniform(0.3, 1.5), rng.uniform(2, 6) * DAY, START + 5e4, 0.05, 1.0) if i % 2 else None
         sky = rng.uniform(0, 6.28), np.arcsin(rng.uniform(-1, 1))
         points.append(jfstat.Doppler(*sky, [99.9 + 0.02 * i, -1e-13], START, orbit))
         par(folder / f"{i:02}.par", f"J{i:04}+0000", points[-1])
