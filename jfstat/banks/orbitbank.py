@@ -8,7 +8,7 @@ import numpy as np
 
 from jfstat.banks.orbitlattice import orbit_templates
 from jfstat.banks.orbitspace import LARGEST_ECC, Elements, orbit_space
-from jfstat.banks.ranges import sky_box, sky_positions
+from jfstat.banks.ranges import sky_box, sky_positions, within_ranges
 from jfstat.data.observation import Observation
 from jfstat.maths.vectors import unit_vector
 from jfstat.parameters import spin_name
@@ -116,9 +116,5 @@ def _sky_limits(
 
 def _inside(e: Elements, spins: np.ndarray) -> Elements:
     """The templates whose spin-downs lie in their ranges, (s, 2)."""
-    low, high = spins.T
-    slack = 1e-9 * (high - low) + 1e-12 * np.abs(low)  # ranges include their ends, up to rounding
-    inside = np.all((e.spins >= low - slack) & (e.spins <= high + slack), axis=1)
-    if not inside.any():
-        raise ValueError("strict leaves no template within the ranges: widen them, or allow templates beyond them.")
+    inside = within_ranges(np.asarray(e.spins), spins)
     return Elements(*(x[inside] for x in e))

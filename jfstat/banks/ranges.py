@@ -313,3 +313,19 @@ def _numbers(x: Any, name: str, unit: str) -> np.ndarray:
     if not np.isfinite(values).all():
         raise ValueError(f"{name} must be finite, not {x!r}: give it in {unit or 'plain numbers'}.")
     return values
+
+
+def within_ranges(spins: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """Which templates' spin-downs, (n, s), lie in their ranges, (s, 2): (n,) bool.
+
+    Raises
+    ------
+    ValueError
+        If none does, which only strict bounds ask.
+    """
+    low, high = limits.T
+    slack = 1e-9 * (high - low) + 1e-12 * np.abs(low)  # ranges include their ends, up to rounding
+    inside = np.all((spins >= low - slack) & (spins <= high + slack), axis=1)
+    if not inside.any():
+        raise ValueError("strict leaves no template within the ranges: widen them, or allow templates beyond them.")
+    return inside

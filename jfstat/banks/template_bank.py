@@ -19,6 +19,7 @@ from jfstat.banks.ranges import (
     sky_positions,
     sky_region,
     spin_limits,
+    within_ranges,
 )
 from jfstat.banks.regions import Region
 from jfstat.banks.space import ParameterSpace, Templates
@@ -196,11 +197,7 @@ def template_bank(
 
 def _inside(templates: Templates, limits: np.ndarray) -> Templates:
     """The templates whose spin-downs lie in their ranges, (s, 2)."""
-    low, high = limits.T
-    slack = 1e-9 * (high - low) + 1e-12 * np.abs(low)  # ranges include their ends, up to rounding
-    inside = np.all((templates.spins >= low - slack) & (templates.spins <= high + slack), axis=1)
-    if not inside.any():
-        raise ValueError("strict leaves no template within the ranges: widen them, or allow templates beyond them.")
+    inside = within_ranges(templates.spins, limits)
     return Templates(*(x[inside] for x in templates))
 
 
