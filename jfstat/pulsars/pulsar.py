@@ -93,15 +93,7 @@ class Pulsar:
         ValueError
             If there is a glitch between `start` and `end`, or the pulsar has glitches and these are not given.
         """
-        first, last = self._span(start, end)
-        _check_harmonic(harmonic)
-        return Doppler(
-            *self._position(),
-            harmonic * self._spins(first, last),
-            self.epoch,
-            None if self.binary is None else self._orbit(first, last)[0],
-            motion=self.motion if any(self.motion) else None,
-        )
+        return self.doppler_and_error(start, end, harmonic)[0]
 
     def phase_error(self, start: TimeLike, end: TimeLike, harmonic: float = QUADRUPOLE) -> dict[str, float]:
         """The largest errors of the phase of `doppler` between two times, in cycles, by their causes.
@@ -110,12 +102,19 @@ class Pulsar:
         delays, less what the closest Keplerian orbit follows), ``parallax``, ``waves`` and ``glitch`` (its decay beyond
         the template's derivatives). A constant phase, which costs nothing, does not count.
         """
+        return self.doppler_and_error(start, end, harmonic)[1]
+
+    def doppler_and_error(
+        self, start: TimeLike | None, end: TimeLike | None, harmonic: float
+    ) -> tuple[Doppler, dict[str, float]]:
+        """What `doppler` and `phase_error` return, for which the orbit is fitted once."""
         first, last = self._span(start, end)
         _check_harmonic(harmonic)
+        orbit, difference = (None, 0.0) if self.binary is None else self._orbit(first, last)
+        motion = self.motion if any(self.motion) else None
+        point = Doppler(*self._position(), harmonic * self._spins(first, last), self.epoch, orbit, motion=motion)
         frequency = harmonic * self.spins[0]
-        causes = {}
-        if self.binary is not None:
-            causes["binary"] = frequency * self._orbit(first, last)[1]
+        causes = {} if orbit is None else {"binary": frequency * difference}
         if self.parallax:  # negative ones are measured, too
             causes["parallax"] = frequency * 0.25 * au / speed_of_light * abs(self.parallax)
         if self.waves:
@@ -128,7 +127,7 @@ class Pulsar:
             causes["glitch"] = harmonic * sum(
                 abs(g.decaying) * g.tau * _rest(half / g.tau, age) for g, age in zip(decays, ages, strict=True)
             )
-        return causes
+        return point, causes
 
     def _span(self, start: TimeLike | None, end: TimeLike | None) -> tuple[GPSTime, GPSTime]:
         if (start is None) != (end is None):

@@ -76,8 +76,7 @@ def search_pulsar_bands(
     -------
     QTable
         The columns of `search`, and ``name``, ``false_alarm`` (of the row's 2F as the loudest of the pulsar's band),
-        ``n_twoF`` (the number of values of 2F in that band), ``phase_error`` as
-        in `search_pulsars`, ``ephemeris``.
+        ``n_twoF`` (the number of values of 2F in that band), ``phase_error`` as in `search_pulsars`, ``ephemeris``.
 
     Raises
     ------
@@ -106,7 +105,8 @@ def search_pulsar_bands(
     with progress_bar(len(known), progress, "search", "pulsars") as advance:
         for pulsar in known:
             try:
-                point = moved_to(pulsar.doppler(times.start, times.end, harmonic), reference)
+                point, errors = pulsar.doppler_and_error(times.start, times.end, harmonic)
+                point = moved_to(point, reference)
                 f, spins = float(point.fkdot[0]), np.asarray(point.fkdot)
                 f1dot = spins[1] if len(spins) > 1 else 0.0
                 edges = f - 0.5 * width, f + 0.5 * width
@@ -122,8 +122,7 @@ def search_pulsar_bands(
                 found: Any = search(data, bank, top, progress=False, fstar0=fstar0, olgx=olgx)
             except ValueError as error:
                 raise ValueError(f"pulsar {pulsar.name}: {error}") from None
-            error = sum(pulsar.phase_error(times.start, times.end, harmonic).values())
-            found["phase_error"] = np.full(len(found), error) * units.cycle
+            found["phase_error"] = np.full(len(found), sum(errors.values())) * units.cycle
             found["false_alarm"] = np.asarray(false_alarm(found["twoF"], found.meta["n_twoF"]))
             found["n_twoF"] = np.full(len(found), found.meta["n_twoF"])
             found["ephemeris"] = [found.meta["ephemeris"]] * len(found)

@@ -157,14 +157,14 @@ def search_pulsars(
         checked_odds(len(times.detectors), fstar0, olgx)
     floors = given_sqrt_sx(times.detectors, sqrt_sx)
     reference = reference_time(reftime, times.start)
-    each = {p.name: _stretches(p, times, reference, ephemeris, harmonic) for p in known}
-    lost = [name for name, own in each.items() if not own]
+    by_pulsar = [_stretches(p, times, reference, ephemeris, harmonic) for p in known]
+    lost = [p.name for p, own in zip(known, by_pulsar, strict=True) if not own]
     if lost:
         text = f"no SFT lies wholly before or after the glitches of {', '.join(lost)}"
-        if len(lost) == len(each):
+        if len(lost) == len(known):
             raise ValueError(f"{text}: give other data.")
         warnings.warn(f"{text}: left out.", stacklevel=2)
-    stretches = [x for own in each.values() for x in own]
+    stretches = [x for own in by_pulsar for x in own]
     warn_of_ephemerides(known, ephemeris)
     stretches = _inside(_alike(stretches), parts)
     rows: list[np.ndarray] = [np.empty(0)] * len(stretches)
@@ -205,7 +205,8 @@ def ephemeris_of(pulsar: Pulsar, ephemeris: EphemerisLike | None) -> EphemerisLi
     """The given ephemeris, or that of the timing solution, or DE405 where it is not installed."""
     named = (pulsar.ephemeris or "").upper()
     choices = (named, named.rstrip("ST"))  # shorter and longer versions of the same
-    own = next((name for name in choices if name in installed_ephemerides()), None)
+    installed = installed_ephemerides()
+    own = next((name for name in choices if name in installed), None)
     return ephemeris or own or DEFAULT_EPHEMERIS
 
 
@@ -250,11 +251,10 @@ def _stretches(
         if not any(len(s.between(own[0], own[1] - times.tsft + 1e-3)) for s in times):
             continue
         try:
-            point = moved_to(pulsar.doppler(*own, harmonic), reference)
-            error = sum(pulsar.phase_error(*own, harmonic).values())
+            point, errors = pulsar.doppler_and_error(*own, harmonic)
         except ValueError as problem:
             raise ValueError(f"pulsar {pulsar.name}: {problem}") from None
-        found.append(_Stretch(0, pulsar, point, error, tables, *own))
+        found.append(_Stretch(0, pulsar, moved_to(point, reference), sum(errors.values()), tables, *own))
     return found
 
 
