@@ -102,8 +102,9 @@ def _check_crc(files: list[Path], table: np.ndarray, raw: np.ndarray) -> None:
 
 
 def _check_finite(files: list[Path], table: np.ndarray, values: np.ndarray) -> None:
-    # a sum is quicker, and finite if all terms are: bins are far from float32's largest number
-    finite = np.isfinite(values.view(np.float32).sum(axis=1))
+    # a sum is quicker: it is not finite if a term is not, and otherwise only if it overflows, which is looked at again
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(values.view(np.float32).sum(axis=1))
     if not np.all(finite):
         finite = np.isfinite(values).all(axis=1)
     if not np.all(finite):
