@@ -9,6 +9,7 @@ own detectors, the reader the last three.
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Collection
 from io import FileIO
@@ -23,21 +24,6 @@ from jfstat.sfts.windows import window_name
 _FIELDS = "diidiiQ2sHi"
 LITTLE_ENDIAN = struct.Struct("<" + _FIELDS)
 _BIG_ENDIAN = struct.Struct(">" + _FIELDS)
-_LITTLE_DTYPE = np.dtype(
-    [
-        ("version", "<f8"),
-        ("gps", "<i4"),
-        ("gps_ns", "<i4"),
-        ("tsft", "<f8"),
-        ("first_bin", "<i4"),
-        ("n_bins", "<i4"),
-        ("crc", "<u8"),
-        ("detector", "S2"),
-        ("window", "<u2"),
-        ("comment_bytes", "<i4"),
-    ]
-)
-_BIG_DTYPE = _LITTLE_DTYPE.newbyteorder(">")
 HEADER_BYTES = 48
 CRC_BYTES = slice(32, 40)
 MAPPED_BYTES = 32 << 20
@@ -58,6 +44,14 @@ TABLE = np.dtype(
         ("big_endian", "?"),
         ("offset", "i8"),  # of the header in its file, bytes
         ("file", "i8"),  # the file's index in the caller's list
+    ]
+)
+
+# the same headers as arrays: the struct's fields are the table's first columns, in its order
+_HEADER = np.dtype(
+    [
+        (name, code.replace("2s", "S2"))
+        for name, code in zip(TABLE.names or (), re.findall(r"\d?[a-zA-Z]", _FIELDS), strict=False)
     ]
 )
 
@@ -150,12 +144,12 @@ def _scan_alike(file: FileIO, path: Path, size: int) -> np.ndarray | None:
     heads = read_evenly(file, 0, step, size // step, HEADER_BYTES + comment_bytes)
     if heads is None:
         return None
-    read = np.ascontiguousarray(heads[:, :HEADER_BYTES]).view(_BIG_DTYPE if big_endian else _LITTLE_DTYPE)[:, 0]
+    read = np.ascontiguousarray(heads[:, :HEADER_BYTES]).view(_HEADER.newbyteorder(">" if big_endian else "<"))[:, 0]
     alike = (read["version"] == header[0]) & (read["n_bins"] == n_bins) & (read["comment_bytes"] == comment_bytes)
     if not (alike.all() and (heads[:, HEADER_BYTES:] == heads[0, HEADER_BYTES:]).all()):
         return None
     table = np.zeros(len(read), TABLE)
-    for name in _LITTLE_DTYPE.names or ():
+    for name in _HEADER.names or ():
         table[name] = read[name]
     table["big_endian"] = big_endian
     table["offset"] = step * np.arange(len(read))

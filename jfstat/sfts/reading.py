@@ -103,15 +103,23 @@ def _laid_out(
 ) -> tuple[list[Path], np.ndarray, Layout, dict[str, Detector]]:
     """The files, headers of the SFTs in them that are not wanted, where the others' bins go, and the detectors."""
     sites = _sites(detectors)
-    since, until = _time_range(start, end)
+    limits = _time_range(start, end)
     low = None if fmin is None else frequency(fmin, "fmin")
     high = None if fmax is None else frequency(fmax, "fmax")
     if (low is not None and low < 0) or (high is not None and high <= (low or 0.0)):
         raise ValueError(f"the band must have 0 <= fmin < fmax, not fmin={low} and fmax={high} Hz: correct it.")
-    files = find_files(pattern)
-    table = np.concatenate([scan_file(path, i, _own(sites)) for i, path in enumerate(files)])
-    chosen = _choose(table, list(sites) or None, since, until)
+    files, table, chosen = _scanned(pattern, sites, limits)
     return files, table[~chosen], arrange(files, table[chosen], low, high), sites
+
+
+def _scanned(
+    pattern: Pattern, sites: dict[str, Detector], limits: tuple[int | None, int | None]
+) -> tuple[list[Path], np.ndarray, np.ndarray]:
+    """The files, the headers of all SFTs in them, and which of these are wanted, (n,) bool."""
+    files = find_files(pattern)
+    own = [name for name, site in sites.items() if DETECTORS.get(name) != site]
+    table = np.concatenate([scan_file(path, i, own) for i, path in enumerate(files)])
+    return files, table, _choose(table, list(sites) or None, *limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,28 +129,34 @@ class SFTFiles:
     Attributes
     ----------
     files : list of Path
-    table : (n,) ndarray of `headers.TABLE`
-        The SFTs, which may hold different bands of one time, by detector and time.
+    layout : Layout
+        Of all bins that all times have.
     times : SFTs
-        Their times, without bins: one for each detector and time.
-    first_bin, last_bin : int
-        The band that all times have, both ends included.
+        Times of the SFTs, without bins: one for each detector and time.
     """
 
     files: list[Path]
-    table: np.ndarray
+    layout: Layout
     times: SFTs
-    first_bin: int
-    last_bin: int
+
+    @property
+    def first_bin(self) -> int:
+        return self.layout.first_bin
+
+    @property
+    def last_bin(self) -> int:
+        """The last bin that all times have."""
+        return self.layout.last_bin
 
     def read(self, detector: str, rows: slice, first_bin: int, last_bin: int, check_crc: bool) -> np.ndarray:
         """Bins of some SFTs of a detector, by their rows in `times`: (n_rows, n_bins) complex64."""
-        series = self.times[detector][rows]
-        ns = start_ns(self.table)
-        first, last = (int(series.gps[i]) * 10**9 + int(series.gps_ns[i]) for i in (0, -1))
-        chosen = (self.table["detector"] == detector.encode()) & (ns >= first) & (ns <= last)
-        layout = arrange(self.files, self.table[chosen], first_bin / self.times.tsft, (last_bin + 1) / self.times.tsft)
-        return _read(self.files, layout, self.table[:0], check_crc)
+        names = self.times.detectors
+        before = sum(len(self.times[name]) for name in names[: names.index(detector)])
+        # rows of the layout are in the order of detectors and times
+        low, high = np.searchsorted(self.layout.row, [before + rows.start, before + rows.stop])
+        table, tsft = self.layout.table, self.times.tsft
+        layout = arrange(self.files, table[low:high], first_bin / tsft, (last_bin + 1) / tsft)
+        return _read(self.files, layout, table[:0], check_crc)
 
 
 def find_sfts(
@@ -153,10 +167,8 @@ def find_sfts(
 ) -> SFTFiles:
     """Find SFTs by their headers, to read parts of them later; arguments and errors as for `read_sfts`."""
     sites = _sites(detectors)
-    since, until = _time_range(start, end)
-    files = find_files(pattern)
-    table = np.concatenate([scan_file(path, i, _own(sites)) for i, path in enumerate(files)])
-    table = table[_choose(table, list(sites) or None, since, until)]
+    files, table, chosen = _scanned(pattern, sites, _time_range(start, end))
+    table = table[chosen]
     order = np.lexsort([table["n_bins"], table["first_bin"], start_ns(table), table["detector"]])
     table = table[order]
     new = np.append(True, (table["detector"][1:] != table["detector"][:-1]) | (np.diff(start_ns(table)) != 0))
@@ -168,17 +180,12 @@ def find_sfts(
     tsft = float(table["tsft"][0])
     layout = arrange(files, table, first_bin / tsft, (last_bin + 1) / tsft)
     times = _as_sfts(layout, np.empty((len(layout.heads), 0), np.complex64), sites)
-    return SFTFiles(files, table, times, first_bin, last_bin)
+    return SFTFiles(files, layout, times)
 
 
 def _sites(detectors: DetectorLike | Iterable[DetectorLike] | None) -> dict[str, Detector]:
     """The detectors to keep by their prefixes; none means all."""
     return {} if detectors is None else {site.prefix: site for site in get_detectors(detectors)}
-
-
-def _own(sites: dict[str, Detector]) -> list[str]:
-    """Prefixes of detectors that are the user's own."""
-    return [name for name, site in sites.items() if DETECTORS.get(name) != site]
 
 
 def _time_range(start: TimeLike | None, end: TimeLike | None) -> tuple[int | None, int | None]:
