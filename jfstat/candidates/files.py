@@ -56,6 +56,11 @@ def write_candidates(table: QTable, path: str | os.PathLike) -> Path:
         content = _hdf5_bytes(table, path)
     else:
         content = written_text(table).encode()
+    return written_to(path, content)
+
+
+def written_to(path: Path, content: bytes) -> Path:
+    """The path, of which the file now has this content; an OSError of one sentence if it cannot be written."""
     try:
         with replacing(path) as file:
             file.write(content)

@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from jfstat.atomic import replacing
+from jfstat.candidates.files import written_to
 from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.tables import AnyTable, parameter_columns, points_from, refuse_models
 from jfstat.candidates.textformat import comment_lines
@@ -69,13 +69,7 @@ def write_loudest(data: FstatData | NarrowData, found: AnyTable, path: str | os.
         If `data` are of the wrong kind, or the table lacks a column or does not fit the data.
     """
     check_data(data, or_narrow=True)
-    path, text = Path(path), loudest_text(data, found)
-    try:
-        with replacing(path) as file:
-            file.write(text.encode())
-    except OSError as error:
-        raise type(error)(f"path {str(path)!r} cannot be written ({error.strerror}): choose another.") from error
-    return path
+    return written_to(Path(path), loudest_text(data, found).encode())
 
 
 def loudest_text(data: FstatData | NarrowData, found: AnyTable) -> str:

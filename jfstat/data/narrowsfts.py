@@ -1,7 +1,7 @@
 """Narrow data straight from SFTs: for templates known beforehand no wide series is made.
 
 Around a known template a signal fills some bins of each SFT, and what it leaks into the others is a smooth function.
-So each SFT becomes a few moments of its bins, `Moments`, and these the samples of narrow data.
+So each SFT becomes a few moments of its bins (`moments`), and these the samples of narrow data.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import jax
 import jax.core
@@ -293,15 +294,13 @@ def observed(
     # as many SFTs as the span can hold without gaps
     size = padded_size(max(int(span.length / sfts.tsft + 1e-6), *(len(w) for w in weights)))
     starts = [s.since(epoch) if len(s) else np.array([span.start]) for s in sfts]
-    moments = [_moments(t[: len(w)], w, sfts.tsft, epoch) for t, w in zip(starts, weights, strict=True)]
+    start_times = np.stack([np.pad(t, (0, size - len(t)), mode="edge") for t in starts])
     return Observation(
+        **_weight_fields(start_times, weights, mean_inverse, sfts.tsft, epoch),
         trajectory=stack_trajectories([detector_trajectory(d, tables, start, end) for d in detectors]),
         response=jnp.asarray(np.stack([d.response for d in detectors])),
-        moments=jnp.asarray(np.stack(moments)),
-        start=jnp.asarray(np.stack([np.pad(t, (0, size - len(t)), mode="edge") for t in starts])),
-        weight=jnp.asarray(np.stack([np.pad(w, (0, size - len(w))) for w in weights])),
+        start=jnp.asarray(start_times),
         tsft=jnp.asarray(sfts.tsft, jnp.float64),
-        sinv_tsft=None if mean_inverse is None else jnp.asarray(sfts.tsft * mean_inverse, jnp.float64),
         middle=jnp.asarray(span.start + 0.5 * span.length, jnp.float64),
         tspan=jnp.asarray(span.length, jnp.float64),
         epoch=jnp.asarray(epoch, jnp.int64),
@@ -313,15 +312,21 @@ def observed(
 
 def weighted(observation: Observation, weights: Sequence[np.ndarray], mean_inverse: float | None) -> Observation:
     """The observation with other noise weights of its SFTs, (n_sfts,) float64 for each detector; see `observed`."""
-    epoch, tsft, size = int(observation.epoch), float(observation.tsft), observation.start.shape[1]
-    starts = np.asarray(observation.start)
+    starts, tsft, epoch = np.asarray(observation.start), float(observation.tsft), int(observation.epoch)
+    return replace(observation, **_weight_fields(starts, weights, mean_inverse, tsft, epoch))
+
+
+def _weight_fields(
+    starts: np.ndarray, weights: Sequence[np.ndarray], mean_inverse: float | None, tsft: float, epoch: int
+) -> dict[str, Any]:
+    """The fields of an Observation that depend on noise weights; `starts` are its (D, S) start times."""
+    size = starts.shape[1]
     moments = [_moments(t[: len(w)], w, tsft, epoch) for t, w in zip(starts, weights, strict=True)]
-    return replace(
-        observation,
-        moments=jnp.asarray(np.stack(moments)),
-        weight=jnp.asarray(np.stack([np.pad(w, (0, size - len(w))) for w in weights])),
-        sinv_tsft=None if mean_inverse is None else jnp.asarray(tsft * mean_inverse, jnp.float64),
-    )
+    return {
+        "moments": jnp.asarray(np.stack(moments)),
+        "weight": jnp.asarray(np.stack([np.pad(w, (0, size - len(w))) for w in weights])),
+        "sinv_tsft": None if mean_inverse is None else jnp.asarray(tsft * mean_inverse, jnp.float64),
+    }
 
 
 def reference_time(reftime: TimeLike | None, start: int) -> GPSTime:

@@ -226,6 +226,13 @@ def pulsar_parts(
     start: TimeLike | None,
     end: TimeLike | None,
 ) -> PartsOfSFTs:
+    """The SFTs that a user gave, in memory or in files, of some detectors and times.
+
+    Raises
+    ------
+    TypeError
+        If they are neither SFTs nor names of files.
+    """
     if isinstance(sfts, SFTs):
         given = (detectors, start, end) != (None, None, None)
         names = None if detectors is None else [site.prefix for site in get_detectors(detectors)]
