@@ -6,32 +6,76 @@ importing any of them. A new backend adds its costs to `PASSES`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
-from jfstat.maths.lengths import fewest_factors, largest_divisor, smooth_lengths
+from jfstat.maths.lengths import largest_divisor, smooth_lengths
 
 GRANULE = 128
 """Lengths are multiples of this number where possible, so that they can be cut into blocks and runs."""
-TRITON_RADICES = (4, 6, 8, 9, 10, 12, 15, 16, 18, 20, 24, 27, 30, 32, 36)
-"""Radices of the `triton` backend's kernels; larger ones take minutes to compile."""
-TRITON_LARGEST_LAST = 32
-"""Largest radix of the last kernel, which needs the most registers."""
+CUDA_TILE = 16
+"""Columns that a block of the `cuda` backend's first kernel takes together: their number is a multiple."""
+CUDA_COLUMNS = {
+    64: (8, 8),
+    72: (12, 6),
+    100: (10, 10),
+    128: (16, 8),
+    144: (12, 12),
+    200: (20, 10),
+    225: (15, 15),
+    256: (16, 16),
+}
+"""Lengths of the `cuda` backend's first kernel, over columns, and their radices."""
+CUDA_MIDDLE = {64: (8, 8), 72: (12, 6), 100: (10, 10), 128: (16, 8), 144: (12, 12), 200: (20, 10), 256: (16, 16)}
+"""The same of the kernel between, for long transforms."""
+CUDA_ROWS = {
+    64: (8, 8, 1),
+    128: (16, 8, 1),
+    144: (12, 12, 1),
+    192: (24, 8, 1),
+    256: (16, 16, 1),
+    400: (20, 20, 1),
+    576: (24, 24, 1),
+    1024: (16, 16, 4),
+    1600: (20, 20, 4),
+    1728: (12, 12, 12),
+    2048: (16, 16, 8),
+    2304: (24, 24, 4),
+    4000: (20, 20, 10),
+    4096: (16, 16, 16),
+}
+"""The same of the last kernel, over rows."""
+CUDA_LONG_ROWS = (256, 400, 576, 1024, 4096)
+"""Its lengths if there is a kernel between."""
+CUDA_COLUMN_PASSES = {64: 3.4, 72: 3.4, 100: 3.2, 128: 3.3, 144: 3.1, 200: 4.0, 225: 4.0, 256: 3.8}
+CUDA_ROW_PASSES = {n: 2.1 if radices[2] == 1 else 2.6 for n, radices in CUDA_ROWS.items()}
+CUDA_MIDDLE_PASSES = 4.2
+"""Costs of the kernels in passes over memory, measured on an H200."""
 MOST_SECTIONS = 48
-"""Largest number of sections, unless the last radix alone is larger."""
+"""Largest number of sections of a spectrum that the `cuda` backend cannot transform."""
 
 
-def triton_radices(n_fft: int) -> tuple[int, ...] | None:
-    """Radices of the `triton` backend's transform of a length, in the order of its kernels; None if there are none.
+@lru_cache(maxsize=4096)
+def cuda_factors(n_fft: int) -> tuple[int, int, int] | None:
+    """Lengths over columns, between (1 if there is no such kernel) and over rows of a transform; None if there are none.
 
-    The first and the last kernel do more than a butterfly, so they get the smallest radices.
+    The cheapest of those whose product is the transform's length.
     """
-    factors = fewest_factors(n_fft, TRITON_RADICES, TRITON_LARGEST_LAST, range(3, 7))
-    if factors is None:
-        return None
-    *middle, second, smallest = factors
-    return second, *middle, smallest
+    found = [
+        (columns, middle, rows)
+        for columns in CUDA_COLUMNS
+        for middle in (1, *CUDA_MIDDLE)
+        for rows in (CUDA_ROWS if middle == 1 else CUDA_LONG_ROWS)
+        if columns * middle * rows == n_fft and rows % CUDA_TILE == 0
+    ]
+    return min(found, key=_cuda_cost, default=None)
+
+
+def _cuda_cost(factors: tuple[int, int, int]) -> float:
+    columns, middle, rows = factors
+    between = 0.0 if middle == 1 else CUDA_MIDDLE_PASSES
+    return CUDA_COLUMN_PASSES[columns] + between + CUDA_ROW_PASSES[rows]
 
 
 def _library_passes(n_fft: int) -> float:
@@ -42,13 +86,13 @@ def _library_passes(n_fft: int) -> float:
     return 36.0
 
 
-def _triton_passes(n_fft: int) -> float:
-    """The same for the `triton` backend: a template's four series are written and read once between two radices."""
-    radices = triton_radices(n_fft) if n_fft % GRANULE == 0 else None
-    return np.inf if radices is None else 10.0 + 4.5 * (len(radices) - 2)
+def _cuda_passes(n_fft: int) -> float:
+    """The same for the `cuda` backend."""
+    factors = cuda_factors(n_fft) if n_fft % GRANULE == 0 else None
+    return np.inf if factors is None else _cuda_cost(factors)
 
 
-PASSES = {"library": _library_passes, "triton": _triton_passes}
+PASSES = {"library": _library_passes, "cuda": _cuda_passes}
 """Passes over memory for a length, by backend; infinite if the backend cannot transform it."""
 
 
@@ -76,18 +120,8 @@ def section_count(n_fft: int) -> int:
     """Number of equal sections of a spectrum of n_fft entries; every backend gives the largest 2F of each.
 
     Searches report the maxima of sub-bands, which are made of sections. The number depends only on the length, so that
-    searches with all backends give the same result. It is the number that costs the `triton` kernels nothing, if they
-    can transform this length.
+    searches with all backends give the same result. It is the number that costs the `cuda` kernels nothing, if they can
+    transform this length: each number that a thread of the last one holds lies in a section of its own.
     """
-    radices = triton_radices(n_fft)
-    return largest_divisor(n_fft, MOST_SECTIONS) if radices is None else radices[-1] * sections_per_digit(radices)
-
-
-def sections_per_digit(radices: Sequence[int]) -> int:
-    """Sections in each stripe of the last kernel's outputs: as many as possible, often 1.
-
-    The digit of the last radix but one gives the section of an entry within its stripe. Each section takes an even
-    number of this digit's values, so that two neighbouring rows of the last kernel lie in one section.
-    """
-    *_, digits, radix = radices
-    return max([m for m in range(1, MOST_SECTIONS // radix + 1) if digits % (2 * m) == 0], default=1)
+    factors = cuda_factors(n_fft)
+    return largest_divisor(n_fft, MOST_SECTIONS) if factors is None else CUDA_ROWS[factors[2]][0]

@@ -156,6 +156,7 @@ def measure(request: Request) -> Measurement:
     n_fft = data.layout.n_fft
     backend = backend_for(data, request.path)
     batch = request.batch or default_batch(setting, data, backend)
+    whole_data, data = data, backend.ready(data)
 
     def draw() -> Doppler:
         return random_points(rng, data, batch, setting.one_position)
@@ -164,12 +165,12 @@ def measure(request: Request) -> Measurement:
     whole = jax.jit(lambda data, points: backend.maxima(data, points, setting.one_position))
     stages = backend.stages(data, points, setting.one_position)
     program, compile_seconds = compiled(whole, data, points)
-    check = checked(setting, data, points, np.asarray(program(data, points)), int(rng.integers(batch)))
+    check = checked(setting, whole_data, points, np.asarray(program(data, points)), int(rng.integers(batch)))
     calls = calls_per_time(seconds_per_call(program, [(data, draw())])[0])
 
     seconds: list[float] = []
     lal_trials: list[dict[str, float]] = []
-    options = [] if request.lalsuite is None else lalsuite.arguments(setting, data, request.seed, request.ephemeris)
+    options = [] if request.lalsuite is None else lalsuite.arguments(setting, whole_data, request.seed, request.ephemeris)
     rounds = ROUNDS if request.lalsuite is not None and device.platform == "cpu" else 1
     for share in np.array_split(np.arange(request.repeats), rounds):
         seconds += [_whole_seconds(setting, program, data, draw, calls) for _ in share]

@@ -172,7 +172,7 @@ def _add_work(work: OptionGroup) -> None:
     work.add_argument(
         "--backend",
         choices=NAMES,
-        help="what computes 2F: library runs everywhere, triton on NVIDIA GPUs (default: the fastest that is usable)",
+        help="what computes 2F: library runs everywhere, cuda on NVIDIA GPUs (default: the fastest that is usable)",
     )
     work.add_argument(
         "--devices", type=int, metavar="N", help="divide the work among the first N devices of this machine; 0: all"

@@ -130,7 +130,7 @@ def search(
         The ranges of parameters that were asked for, in Hz/s, ..., rad, s, or as Quantities. Lattices extend beyond
         theirs: a column ``outside`` then says which candidates lie outside. All are kept.
     backend : str, optional
-        What computes 2F: ``"library"``, which is XLA and runs everywhere, or ``"triton"``, kernels for NVIDIA GPUs. By
+        What computes 2F: ``"library"``, which is XLA and runs everywhere, or ``"cuda"``, kernels for NVIDIA GPUs. By
         default the fastest one that the data's device can use. Tables of different backends agree to rounding.
     lines : QTable, optional
         Known lines, from `read_lines`: a column ``line`` names those that each candidate crosses; see `flag_lines`.

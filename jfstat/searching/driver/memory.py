@@ -34,9 +34,9 @@ def most_templates(data: FstatData, points: Doppler, backend: Backend, n_parts: 
     if free is None:
         most = CPU_BYTES // each
     else:
-        room = USABLE * free
+        room = USABLE * free - backend.filter_bytes(data.layout, len(data.detectors))
         if n_parts > 1:
-            room = USABLE_IN_PARTS * free - filter_bytes(data.layout, len(data.detectors)) * MARGIN / n_parts
+            room = USABLE_IN_PARTS * free - _filters(data, backend) * MARGIN / n_parts
         most = min(int(min(room, MOST_BYTES) // each), n_parts * backend.largest_batch(data.layout))
     return max(1, most - most % GROUP if most > GROUP else 1 << max(0, most.bit_length() - 1))
 
@@ -50,11 +50,12 @@ def parts_needed(data: FstatData, points: Doppler, backend: Backend) -> int:
         If that would be more than `MOST_PARTS`.
     """
     free = free_bytes(device_of(data))
-    if free is None or (data.filters and _each(data, points, backend, 1) <= USABLE * free):
-        return 1
     layout = data.layout
+    one = backend.filter_bytes(layout, len(data.detectors)) + _each(data, points, backend, 1)
+    if free is None or (data.filters and one <= USABLE * free):
+        return 1
     whole = MARGIN * (
-        filter_bytes(layout, len(data.detectors))
+        _filters(data, backend)
         + max(LEAST_BATCH * _each(data, points, backend, 1), MAKING * layout.n_band)
     )
     parts = int(np.ceil(whole / (USABLE_IN_PARTS * free)))
@@ -68,8 +69,15 @@ def parts_needed(data: FstatData, points: Doppler, backend: Backend) -> int:
 
 def needed_bytes(data: FstatData, points: Doppler, backend: Backend, n_parts: int, batch_size: int) -> int:
     """Device memory that a search needs, data included."""
-    filters = 0 if n_parts == 1 else int(MARGIN * filter_bytes(data.layout, len(data.detectors)) / n_parts)
+    own = backend.filter_bytes(data.layout, len(data.detectors))
+    filters = own if n_parts == 1 else int(MARGIN * _filters(data, backend) / n_parts)
     return data_bytes(data) + filters + batch_size * _each(data, points, backend, n_parts)
+
+
+def _filters(data: FstatData, backend: Backend) -> int:
+    """Memory of the whole band's filters, as `prepare` and as the backend makes them."""
+    n_detectors = len(data.detectors)
+    return filter_bytes(data.layout, n_detectors) + backend.filter_bytes(data.layout, n_detectors)
 
 
 def _each(data: FstatData, points: Doppler, backend: Backend, n_parts: int) -> int:

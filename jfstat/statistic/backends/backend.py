@@ -87,12 +87,21 @@ class Backend(Protocol):
         """Largest number of templates of a batch, however much memory there is."""
         ...
 
+    def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
+        """Device memory of the filters as `ready` makes them, beside those of the data."""
+        ...
+
+    def ready(self, data: FstatData) -> FstatData:
+        """The data with their filters in the form that the methods below take; to be called once for all batches."""
+        ...
+
     def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
         """The largest values of 2F of a batch of templates, exactly, and tallies of all values; traceable.
 
         Parameters
         ----------
         data : FstatData
+            From `ready`.
         points : Doppler
             A stack of B templates that fit the data.
         bins : (2 + 2 L, B) int32

@@ -12,7 +12,7 @@ from jfstat.statistic.backends.backend import Backend
 from jfstat.statistic.linerobust import LineCut
 
 PACKAGE = "jfstat.statistic.backends"
-CLASSES = {"triton": ("triton.backend", "Triton"), "library": ("library", "Library")}
+CLASSES = {"cuda": ("cuda.backend", "Cuda"), "library": ("library", "Library")}
 """Module and class of each backend by its name, the fastest first. A module is imported when its backend is chosen,
 because ``triton`` needs Pallas, which not every installation can import."""
 NAMES = tuple(CLASSES)

@@ -77,6 +77,14 @@ class Library:
         """Number of templates whose rows of values can be indexed with 32 bits."""
         return (2**31 - 1) // (2 * layout.n_fft // _row(layout))
 
+    def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
+        """None: it takes the data's filters."""
+        return 0
+
+    def ready(self, data: FstatData) -> FstatData:
+        """The data as they are."""
+        return data
+
     def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
         """First the maxima of rows of bins, then all values of the rows with the largest maxima."""
         layout = data.layout

@@ -1,0 +1,424 @@
+"""The kernels: their constants for a layout, what they take and return, and their launch.
+
+Each function here calls one kernel, or computes the same by `emulated` where there is no GPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.bandseries import Layout
+from jfstat.maths.lengths import largest_divisor
+from jfstat.statistic.backends.cuda import emulated, filters, handler
+from jfstat.statistic.backends.cuda.cubins import Constants, cubin, key
+from jfstat.statistic.backends.cuda.driver import Kernel
+from jfstat.statistic.backends.reduction import BINS, WIDTH
+from jfstat.transforms import CUDA_COLUMNS, CUDA_MIDDLE, CUDA_ROWS, cuda_factors
+
+COLUMNS = 16
+"""Columns of a block of the first kernel: 128 bytes of neighbouring complex64."""
+COPIES = 64
+"""Copies of the tallies, so that blocks do not wait for each other."""
+LEAST_BLOCK, LEAST_RUN = 256, 48
+"""A row of `COLUMNS` samples has one whole shift and one expansion of its timing if blocks and runs are this long: then
+the position drifts by less than `filters.DRIFT` in half a row. Otherwise every sample has its own."""
+REGISTERS = {8: 64, 10: 96, 12: 96, 15: 128, 16: 128, 20: 160, 24: 200}
+"""Registers that a thread may take, by the numbers that it holds: fewer spill."""
+ALL_REGISTERS = 65536
+"""Of a multiprocessor."""
+THREADS, SHARED = 256, 72 << 10
+"""Most threads and bytes of shared memory of a block of several rows."""
+COMPLEX = 8
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel with all its constants; hashable, so that it is loaded once.
+
+    Attributes
+    ----------
+    source, name : str
+        File and function.
+    constants : Constants
+    threads, shared : int
+        Threads and bytes of shared memory of a block.
+    """
+
+    source: str
+    name: str
+    constants: Constants
+    threads: int
+    shared: int = 0
+
+    def __getitem__(self, name: str) -> int:
+        return dict(self.constants)[name]  # type: ignore[return-value]
+
+
+class Plan(NamedTuple):
+    """The programs for a layout: columns, perhaps middle, rows (reduced and values), and the shared series'."""
+
+    columns: Program
+    middle: Program | None
+    reduced: Program
+    values: Program
+    interpolate: Program
+
+
+def pitches(r1: int, r2: int, r3: int, columns: int) -> dict[str, int]:
+    """Where numbers lie in shared memory between the radices of a transform, such that few share a bank.
+
+    A row's complex numbers fill 16 banks of two words; with `COLUMNS` side by side they do anyway.
+    """
+
+    def padded(n: int, remainder: int) -> int:
+        return n + (remainder - n) % 16
+
+    first = r2 * r3 if columns >= 16 else padded(r2 * r3, 1 if r3 == 1 else r3)
+    second = 0 if r3 == 1 else padded(r1 * r2, max(1, 16 // r3))
+    return {"PITCH": first, "SECOND_PITCH": second}
+
+
+def blocks_of(threads: int, numbers: int) -> int:
+    """Blocks of a multiprocessor, if threads hold so many complex numbers."""
+    return max(1, ALL_REGISTERS // (REGISTERS[numbers] * threads))
+
+
+@lru_cache
+def plan(layout: Layout, n_detectors: int, orbit: bool, shared: bool) -> Plan:
+    """The programs for data of a layout, which `transforms.cuda_factors` can transform."""
+    n1, between, last = _factors(layout)
+    sample = {
+        "DETECTORS": n_detectors,
+        "FILTERS": filters.TERMS,
+        "HALVES": filters.HALVES,
+        "PLANES": filters.PLANES,
+        "REACH": filters.REACH,
+        "COLUMNS": COLUMNS,
+    }
+    return Plan(
+        _columns(layout, sample, n1, between * last, orbit, shared),
+        _middle(n1, between, last) if between > 1 else None,
+        *(_rows(name, n1, n1 * between, last) for name in ("reduced", "values")),
+        Program("interpolate.cu", "interpolate", _constants({**sample, "EACH": 1, "SHARED": 0}), THREADS),
+    )
+
+
+def of_rows(layout: Layout, orbit: bool) -> bool:
+    """Whether the timing of a row of `COLUMNS` samples may be expanded about its middle."""
+    block = layout.block_orbit if orbit else layout.block
+    return block % COLUMNS == 0 and block >= LEAST_BLOCK and (not orbit or layout.run_orbit >= LEAST_RUN)
+
+
+def rows_beyond(layout: Layout) -> int:
+    """Rows of the columns' matrix after its last, whose samples are folded in."""
+    n1, between, last = _factors(layout)
+    return -(-(layout.n_blocks * layout.block - layout.n_fft) // (between * last))
+
+
+def _factors(layout: Layout) -> tuple[int, int, int]:
+    factors = cuda_factors(layout.n_fft)
+    if factors is None:
+        raise ValueError(f"the backend 'cuda' has no transforms of length {layout.n_fft}: use the backend 'library'.")
+    return factors
+
+
+def _columns(layout: Layout, sample: dict[str, int | float], n1: int, n2: int, orbit: bool, shared: bool) -> Program:
+    a1, a2 = CUDA_COLUMNS[n1]
+    beyond = rows_beyond(layout)
+    each = not of_rows(layout, orbit)
+    threads = n1 // a1 * COLUMNS
+    turned = -(-beyond // a2)
+    own = pitches(a1, a2, 1, COLUMNS)
+    sources = 1 if shared else int(sample["DETECTORS"])
+    row_bytes = 0 if each else sources * (n1 + beyond) * (16 if shared else 48)
+    constants = {
+        **sample,
+        "EACH": int(each),
+        "SHARED": int(shared),
+        "A1": a1,
+        "A2": a2,
+        "E": a1,
+        "BEYOND": beyond,
+        # what is folded in takes registers, and so do polynomials for every sample
+        "BLOCKS": max(1, blocks_of(threads, a1) - (turned > 1) - (turned > a1 // 2) - each),
+        **own,
+    }
+    exchange = a1 * own["PITCH"] * COLUMNS * COMPLEX
+    return Program(
+        "columns.cu", "columns", _constants(constants), threads, a2 * COLUMNS * COMPLEX + max(exchange, row_bytes)
+    )
+
+
+def _middle(n1: int, length: int, last: int) -> Program:
+    a1, a2 = CUDA_MIDDLE[length]
+    own = pitches(a1, a2, 1, COLUMNS)
+    exchange = a1 * own["PITCH"] * COLUMNS * COMPLEX
+    threads = length // a1 * COLUMNS
+    constants = {
+        "N1": n1,
+        "A1": a1,
+        "A2": a2,
+        "E": a1,
+        "LAST": last,
+        "COLUMNS": COLUMNS,
+        "TURNS": largest_divisor(n1, 4),
+        "EXCHANGE": exchange,
+        "BLOCKS": blocks_of(threads, a1),
+        **own,
+    }
+    return Program("middle.cu", "middle", _constants(constants), threads, a2 * COLUMNS * COMPLEX + 2 * exchange)
+
+
+def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
+    r1, r2, r3 = CUDA_ROWS[length]
+    own = pitches(r1, r2, r3, 1)
+    exchange = r1 * own["PITCH"] * COMPLEX
+    together = exchange + (exchange if r3 == 1 else r3 * own["SECOND_PITCH"] * COMPLEX)
+    groups = largest_divisor(n_rows, min(THREADS // (length // r1), SHARED // together))
+    threads = length // r1 * groups
+    constants = {
+        "N1": n1,
+        "R1": r1,
+        "R2": r2,
+        "R3": r3,
+        "E": r1,
+        "GROUPS": groups,
+        "EXCHANGE": exchange,
+        "GROUP_BYTES": together,
+        "COLUMNS": COLUMNS,
+        "BINS": BINS,
+        "WIDTH": WIDTH,
+        "COPIES": COPIES,
+        "BLOCKS": blocks_of(threads, r1),
+        **own,
+    }
+    return Program("rows.cu", name, _constants(constants), threads, groups * together)
+
+
+def _constants(values: dict[str, int | float]) -> Constants:
+    return tuple(sorted(values.items()))
+
+
+# ---------------------------------------------------------------- calls
+
+
+def interpolate(
+    program: Program, given: tuple[jax.Array, jax.Array], timing: jax.Array, numbers: np.ndarray, emulate: bool
+) -> jax.Array:
+    """Weighted series of one template, (n_samples, 4) float32: both series' real and imaginary parts.
+
+    Parameters
+    ----------
+    program : Program
+    given : two arrays
+        From `filters.subdivided`.
+    timing : (D, n_blocks, 20) float32
+        See `timing.packed_timing`.
+    numbers : (4,) int32
+        Columns, samples of a block, blocks, samples of the filters.
+    emulate : bool
+    """
+    n_samples = int(numbers[1]) * int(numbers[2])
+    result = jax.ShapeDtypeStruct((n_samples, 4), jnp.float32)
+    if emulate:
+        return emulated.interpolate(*given, timing, numbers)
+    return _call(program, result)(*given, timing, jnp.asarray(numbers))
+
+
+def columns(
+    program: Program,
+    given: tuple[jax.Array, jax.Array],
+    timing: jax.Array,
+    numbers: np.ndarray,
+    emulate: bool,
+) -> jax.Array:
+    """First kernel for a batch: (B, 4, n_columns / COLUMNS, N1, COLUMNS) complex64.
+
+    Parameters
+    ----------
+    program : Program
+    given : two arrays
+        From `filters.subdivided`; or the series that all templates share, and any array.
+    timing : (B, D, n_blocks, 20) or, for a shared series, (B, n_blocks, 8) float32
+        See `timing`.
+    numbers : (4,) int32
+        As for `interpolate`.
+    emulate : bool
+    """
+    n1 = program["A1"] * program["A2"]
+    result = jax.ShapeDtypeStruct((timing.shape[0], 4, int(numbers[0]) // COLUMNS, n1, COLUMNS), jnp.complex64)
+    if emulate:
+        shared = bool(program["SHARED"])
+        return emulated.columns(*given, timing, numbers, n1, shared).reshape(result.shape)
+    return _call(program, result)(*given, timing, jnp.asarray(numbers))
+
+
+def middle(program: Program, series: jax.Array, emulate: bool) -> jax.Array:
+    """Kernel between for long transforms; in place."""
+    if emulate:
+        return emulated.middle(series, program["A1"] * program["A2"])
+    return _call(program, jax.ShapeDtypeStruct(series.shape, series.dtype), {0: 0})(series)
+
+
+class Reduced(NamedTuple):
+    """What the last kernel returns of 2F.
+
+    Attributes
+    ----------
+    largest : (B, 2, n_rows) float32
+        Of each template, parity and row; -1 if none counts.
+    histogram : (COPIES, BINS) int32
+    sections : (COPIES, S) float32
+        -1 if none counts.
+    """
+
+    largest: jax.Array
+    histogram: jax.Array
+    sections: jax.Array
+
+
+def reduced(
+    program: Program,
+    series: jax.Array,
+    bins: jax.Array,
+    offsets: jax.Array,
+    n_rows: int,
+    live: np.ndarray,
+    emulate: bool,
+) -> Reduced:
+    """Last kernel for a batch.
+
+    Parameters
+    ----------
+    program : Program
+    series : complex64
+        From `columns` or `middle`.
+    bins : (B, 2, 2) int32
+        For each parity: lowest entry that counts, negative for those of the second half, and their number.
+    offsets : (B,) float32
+        Added to 2F.
+    n_rows : int
+    live : (S,) bool
+        Which sections can have bins that count.
+    emulate : bool
+    """
+    n_batch = series.shape[0]
+    if emulate:
+        length = program["R1"] * program["R2"] * program["R3"]
+        return Reduced(*emulated.reduced(series, bins, offsets, n_rows, length, program["E"]))
+    # the others hold infinity meanwhile, so that the kernel sees at once how large a value must be to matter
+    start = np.where(live, np.float32(-1), np.float32(np.inf)).view(np.int32)
+    results = (
+        jax.ShapeDtypeStruct((n_batch, 2, n_rows), jnp.float32),
+        jax.ShapeDtypeStruct((COPIES, BINS), jnp.int32),
+        jax.ShapeDtypeStruct((COPIES, len(live)), jnp.int32),
+    )
+    largest, histogram, sections = _call(program, results, {6: 1, 7: 2})(
+        series,
+        *_twiddles(program),
+        bins,
+        offsets,
+        _row_numbers(n_rows, program),
+        jnp.zeros((COPIES, BINS), jnp.int32),
+        jnp.tile(jnp.asarray(start), (COPIES, 1)),
+    )
+    sections = jax.lax.bitcast_convert_type(sections, jnp.float32)
+    return Reduced(largest, histogram, jnp.where(jnp.asarray(live), sections, -1.0))
+
+
+def values(
+    program: Program, series: jax.Array, bins: jax.Array, offsets: jax.Array, n_rows: int, chosen: jax.Array, emulate: bool
+) -> jax.Array:
+    """2F of all bins of some rows, (K, LENGTH) float32; -1 for those that do not count.
+
+    Parameters
+    ----------
+    program, series, bins, offsets, n_rows, emulate
+        As for `reduced`.
+    chosen : (K,) int32
+        Indices into `Reduced.largest`, flat.
+    """
+    length = program["R1"] * program["R2"] * program["R3"]
+    if emulate:
+        return emulated.values(series, bins, offsets, n_rows, length, chosen)
+    result = jax.ShapeDtypeStruct((*chosen.shape, length), jnp.float32)
+    numbers = _row_numbers(n_rows, program, chosen.shape[0])
+    return _call(program, result)(series, *_twiddles(program), bins, offsets, numbers, chosen)
+
+
+def _row_numbers(n_rows: int, program: Program, *more: int) -> jax.Array:
+    n_total = n_rows * program["R1"] * program["R2"] * program["R3"]
+    return jnp.asarray(np.array([n_rows, n_total, (n_total + 1) // 2, *more], np.int32))
+
+
+@lru_cache
+def _tables(r1: int, r2: int, r3: int, numbers: int) -> tuple[np.ndarray, np.ndarray]:
+    """Twiddles of a row's transform after its first and its second radix, complex64, as `rows.cu` indexes them."""
+    length, threads = r1 * r2 * r3, r1 * r2 * r3 // numbers
+    j, q, t = np.meshgrid(np.arange(numbers // r1), np.arange(r1), np.arange(threads), indexing="ij")
+    q2, b = np.meshgrid(np.arange(r2), np.arange(r3), indexing="ij")
+    first = np.exp(-2j * np.pi * ((t + threads * j) * q % length) / length)
+    second = np.exp(-2j * np.pi * (q2 * b % (r2 * r3)) / (r2 * r3))
+    return first.astype(np.complex64).reshape(-1), second.astype(np.complex64).reshape(-1)
+
+
+def _twiddles(program: Program) -> tuple[jax.Array, ...]:
+    return tuple(jnp.asarray(x) for x in _tables(program["R1"], program["R2"], program["R3"], program["E"]))
+
+
+# ---------------------------------------------------------------- launches
+
+
+def _grid(program: Program, arrays: list[handler.Array]) -> tuple[int, int]:
+    """Blocks of a launch, from the shapes of arguments and results."""
+    shapes = [array.shape for array in arrays]
+    match program.name:
+        case "interpolate":
+            return -(-shapes[-1][0] // program.threads), 1
+        case "columns":  # the result's templates and tiles
+            return shapes[-1][0], shapes[-1][2]
+        case "middle":
+            n_batch, n_series, _, n1, _ = shapes[0]
+            return n_batch * n_series * n1 // program["TURNS"], program["LAST"] // COLUMNS
+        case "reduced":
+            return shapes[8][2] // program["GROUPS"], shapes[8][0]
+        case _:  # values
+            return -(-shapes[-1][0] // program["GROUPS"]), 1
+
+
+@lru_cache
+def architecture() -> str:
+    """Of JAX's first GPU, such as ``sm_90``."""
+    major, minor = str(jax.devices("gpu")[0].compute_capability).split(".")
+    return f"sm_{major}{minor}"
+
+
+@lru_cache
+def loaded(program: Program) -> str:
+    """Compile and load a kernel, and make it a target of XLA's; returns the target's name.
+
+    Raises
+    ------
+    CudaError
+        If it cannot be compiled or loaded.
+    """
+    kernel = Kernel(
+        cubin(program.source, program.constants, architecture()), program.name, program.threads, program.shared
+    )
+    target = f"jfstat_{program.name}_{key(program.source, program.constants, architecture())}"
+
+    def launch(stream: int | None, arrays: list[handler.Array]) -> None:
+        kernel.launch(stream, _grid(program, arrays), [array.address for array in arrays])
+
+    handler.register(target, launch)
+    return target
+
+
+def _call(program: Program, results, aliases: dict[int, int] | None = None):  # noqa: ANN001, ANN202
+    return jax.ffi.ffi_call(loaded(program), results, vmap_method="sequential", input_output_aliases=aliases)
