@@ -14,27 +14,31 @@ from jfstat.maths.lengths import largest_divisor, smooth_lengths
 
 GRANULE = 128
 """Lengths are multiples of this number where possible, so that they can be cut into blocks and runs."""
-CUDA_TILE = 16
-"""Columns that a block of the `cuda` backend's first kernel takes together: their number is a multiple."""
+CUDA_TILE, CUDA_NARROW_TILE, CUDA_LONG_COLUMNS = 16, 8, 576
+"""Columns that a block of the `cuda` backend's first kernel takes together, and fewer from that length on."""
 CUDA_COLUMNS = {
     64: (8, 8),
     72: (12, 6),
+    80: (20, 4),
+    96: (24, 4),
     100: (10, 10),
     128: (16, 8),
     144: (12, 12),
     200: (20, 10),
     225: (15, 15),
     256: (16, 16),
+    576: (24, 24),
 }
 """Lengths of the `cuda` backend's first kernel, over columns, and their radices."""
 CUDA_MIDDLE = {64: (8, 8), 72: (12, 6), 100: (10, 10), 128: (16, 8), 144: (12, 12), 200: (20, 10), 256: (16, 16)}
 """The same of the kernel between, for long transforms."""
 CUDA_ROWS = {
     64: (8, 8, 1),
+    80: (20, 4, 1),
     128: (16, 8, 1),
     144: (12, 12, 1),
-    192: (24, 8, 1),
     256: (16, 16, 1),
+    288: (24, 12, 1),
     400: (20, 20, 1),
     576: (24, 24, 1),
     1024: (16, 16, 4),
@@ -42,15 +46,31 @@ CUDA_ROWS = {
     1728: (12, 12, 12),
     2048: (16, 16, 8),
     2304: (24, 24, 4),
-    4000: (20, 20, 10),
     4096: (16, 16, 16),
+    8192: (32, 16, 16),
 }
 """The same of the last kernel, over rows."""
 CUDA_LONG_ROWS = (256, 400, 576, 1024, 4096)
 """Its lengths if there is a kernel between."""
-CUDA_COLUMN_PASSES = {64: 3.4, 72: 3.4, 100: 3.2, 128: 3.3, 144: 3.1, 200: 4.0, 225: 4.0, 256: 3.8}
-CUDA_ROW_PASSES = {n: 2.1 if radices[2] == 1 else 2.6 for n, radices in CUDA_ROWS.items()}
-CUDA_MIDDLE_PASSES = 4.2
+CUDA_COLUMN_PASSES = {64: 3.7, 72: 3.9, 80: 5.0, 96: 5.0, 100: 3.6, 128: 3.7, 144: 3.4, 200: 4.5, 225: 4.1, 256: 3.9, 576: 4.8}
+CUDA_ROW_PASSES = {
+    64: 3.7,
+    80: 5.0,
+    128: 5.0,
+    144: 3.6,
+    256: 2.9,
+    288: 4.0,
+    400: 3.6,
+    576: 3.8,
+    1024: 3.9,
+    1600: 4.6,
+    1728: 3.5,
+    2048: 3.2,
+    2304: 4.4,
+    4096: 3.3,
+    8192: 4.0,
+}
+CUDA_MIDDLE_PASSES = 5.1
 """Costs of the kernels in passes over memory, measured on an H200."""
 MOST_SECTIONS = 48
 """Largest number of sections of a spectrum that the `cuda` backend cannot transform."""
@@ -67,9 +87,14 @@ def cuda_factors(n_fft: int) -> tuple[int, int, int] | None:
         for columns in CUDA_COLUMNS
         for middle in (1, *CUDA_MIDDLE)
         for rows in (CUDA_ROWS if middle == 1 else CUDA_LONG_ROWS)
-        if columns * middle * rows == n_fft and rows % CUDA_TILE == 0
+        if columns * middle * rows == n_fft and rows % cuda_tile(columns) == 0
     ]
     return min(found, key=_cuda_cost, default=None)
+
+
+def cuda_tile(columns: int) -> int:
+    """Columns that a block of the first kernel takes together; their number is a multiple."""
+    return CUDA_TILE if columns < CUDA_LONG_COLUMNS else CUDA_NARROW_TILE
 
 
 def _cuda_cost(factors: tuple[int, int, int]) -> float:

@@ -260,6 +260,6 @@ def test_the_benchmark_times_the_same_numbers(one_position):
     """Its stages give what the whole computation gives, and that is 2F: `measure` refuses anything else."""
     if EMULATE:
         pytest.skip("times mean nothing emulated")
-    setting = Setting("tiny", 0.05, 0.05, one_position=one_position)
+    setting = Setting("tiny", 0.5, 0.2, one_position=one_position)
     found = measure(Request(setting, batch=8, repeats=1, path="cuda"))
     assert found.path == "cuda" and found.tau > 0

@@ -22,7 +22,7 @@ F1DOT = 1e-9
 """Templates have f1dot from minus this to 0, Hz/s."""
 CPU_SAMPLES = 1 << 17
 """Samples in the transforms of a batch on a CPU: few, so that they stay in its caches."""
-LEAST_AT_POSITION, MOST_TEMPLATES = 8, 512
+LEAST_AT_POSITION, MOST_TEMPLATES = 8, 2048
 
 
 def prepared(setting: Setting, seed: int, ephemeris: EphemerisFiles) -> FstatData:

@@ -71,11 +71,11 @@ class Cuda:
 
     def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
         """Memory of the filters in the kernels' form."""
-        return filters.word_bytes(layout.n_band + 2 * layout.padding, n_detectors)
+        return filters.subdivided_bytes(layout.n_band + 2 * layout.padding, n_detectors)
 
     def ready(self, data: FstatData) -> FstatData:
         """The data with filters for parts of the interval between samples, `filters.subdivided`."""
-        return replace(data, filters=filters.subdivided(data.filters, data.band.reach))
+        return replace(data, filters=(filters.subdivided(data.filters, data.band.reach),))
 
     def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
         """First the last kernel's maxima of rows, then all values of the rows with the largest maxima."""
@@ -153,12 +153,11 @@ class Cuda:
         columns, _, _ = cuda_factors(layout.n_fft) or (1, 1, 1)
         numbers = [layout.n_fft // columns, block, layout.n_blocks * layout.block // block, data.filters[0].shape[3]]
         numbers = np.array(numbers, np.int32)
-        given = data.filters
+        (given,) = data.filters
         with jax.named_scope("columns"):
             if same_source:
-                series = kernels.interpolate(plan.interpolate, given, timing[1], numbers, self.emulate)  # type: ignore[arg-type]
-                given = series, given[1]
-            return kernels.columns(plan.columns, given, timing[0], numbers, self.emulate)  # type: ignore[arg-type]
+                given = kernels.interpolate(plan.interpolate, given, timing[1], numbers, self.emulate)
+            return kernels.columns(plan.columns, given, timing[0], numbers, self.emulate)
 
     def _series(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[kernels.Plan, jax.Array]:
         """Transforms of the weighted series up to the last kernel."""
@@ -189,7 +188,7 @@ def _has_kernels(layout: Layout) -> bool:
     return (
         cuda_factors(layout.n_fft) is not None
         and n_samples <= 2 * layout.n_fft
-        and filters.PLANES * filters.QUADS * (layout.n_band + 2 * layout.padding) < INDICES
+        and 16 * filters.PLANES * (layout.n_band + 2 * layout.padding) < 2 * INDICES  # bytes
     )
 
 

@@ -15,7 +15,7 @@ from jfstat.statistic.backends.cuda import filters
 from jfstat.statistic.backends.reduction import BINS, histogram_of
 
 
-def interpolate(words: jax.Array, scales: jax.Array, timing: jax.Array, numbers: np.ndarray) -> jax.Array:
+def interpolate(words: jax.Array, timing: jax.Array, numbers: np.ndarray) -> jax.Array:
     """Weighted series of one template; see `kernels.interpolate`."""
     _, block, n_blocks, length = (int(x) for x in numbers)
     a = b = jnp.zeros((n_blocks, block), jnp.complex64)
@@ -27,16 +27,14 @@ def interpolate(words: jax.Array, scales: jax.Array, timing: jax.Array, numbers:
         whole, plane = number // filters.PLANES, number % filters.PLANES
         x = (shift + 0.5 - (number + 0.5) / filters.PLANES) / filters.REACH
         index = jnp.clip(base + j + whole, 0, length - 1)
-        value = _interpolated(own[:, plane, index], scales, x.astype(jnp.float32)) * _phasor(phase, slope, j)
+        value = _interpolated(own[:, plane, index], x.astype(jnp.float32)) * _phasor(phase, slope, j)
         a, b = a + first * value, b + second * value
     a, b = a.reshape(-1), b.reshape(-1)
     return jnp.stack([a.real, a.imag, b.real, b.imag], axis=-1)
 
 
-def columns(
-    given: jax.Array, scales: jax.Array, timing: jax.Array, numbers: np.ndarray, n1: int, shared: bool
-) -> jax.Array:
-    """Transforms over columns, (B, 4, n_columns / COLUMNS, N1, COLUMNS) complex64 but for its shape."""
+def columns(given: jax.Array, timing: jax.Array, numbers: np.ndarray, n1: int, tile: int, shared: bool) -> jax.Array:
+    """Transforms over columns, (B, 4, tiles, N1, columns of a tile) complex64."""
     n_columns, block, _, _ = (int(x) for x in numbers)
     n_total = n1 * n_columns
     sign = np.where(np.arange(4) < 2, 1, -1).astype(np.float32)[:, None]
@@ -45,14 +43,14 @@ def columns(
     inner = np.exp(-2j * np.pi * np.outer(np.arange(n1), np.arange(n_columns)) / n_total).astype(np.complex64)
 
     def one(line: jax.Array) -> jax.Array:
-        series = _rotated(given, line, block) if shared else interpolate(given, scales, line, numbers)
+        series = _rotated(given, line, block) if shared else interpolate(given, line, numbers)
         z = jax.lax.complex(series[:, 0::2], series[:, 1::2]).T  # (2, n_samples)
         z = jnp.tile(z, (2, 1))  # even, then odd bins
         beyond = jnp.pad(z[:, n_total:], ((0, 0), (0, 2 * n_total - z.shape[1])))
         folded = z[:, :n_total] + sign * beyond
         folded = jnp.where(sign > 0, folded, folded * half)
         y = jnp.fft.fft(folded.reshape(4, n1, n_columns), axis=1) * inner
-        return y.reshape(4, n1, -1, 16).transpose(0, 2, 1, 3).astype(jnp.complex64)
+        return y.reshape(4, n1, -1, tile).transpose(0, 2, 1, 3).astype(jnp.complex64)
 
     return jax.lax.map(one, timing)
 
@@ -124,16 +122,11 @@ def _phasor(phase: jax.Array, slope: jax.Array, j: jax.Array) -> jax.Array:
     return jax.lax.complex(*turn(jnp.round(cycles) - cycles))
 
 
-def _interpolated(words: jax.Array, scales: jax.Array, x: jax.Array) -> jax.Array:
+def _interpolated(words: jax.Array, x: jax.Array) -> jax.Array:
     """Value from the words of each sample, (QUADS, ..., 4)."""
     words = jnp.moveaxis(words, 0, -2)
-    words = words.reshape(*words.shape[:-2], -1)
-    singles = words[..., : 2 * filters.SINGLES].reshape(*words.shape[:-1], filters.SINGLES, 2)
-    rest = words[..., 2 * filters.SINGLES : 2 * filters.SINGLES + filters.HALVES]
-    halves = jax.lax.bitcast_convert_type(rest, jnp.float16).astype(jnp.float32) * scales[:, None]
-    terms = jnp.concatenate([singles, halves], axis=-2)
-    lower, current, total = jnp.ones_like(x), x, terms[..., 0, :]
-    for p in range(1, filters.TERMS):
-        total = total + current[..., None] * terms[..., p, :]
-        lower, current = current, 2 * x * current - lower
+    terms = words.reshape(*words.shape[:-2], -1, 2)
+    total = jnp.zeros_like(terms[..., 0, :])
+    for p in reversed(range(filters.TERMS)):
+        total = total * x[..., None] + terms[..., p, :]
     return jax.lax.complex(total[..., 0], total[..., 1])

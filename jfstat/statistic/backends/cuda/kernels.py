@@ -19,16 +19,14 @@ from jfstat.statistic.backends.cuda import emulated, filters, handler
 from jfstat.statistic.backends.cuda.cubins import Constants, cubin, key
 from jfstat.statistic.backends.cuda.driver import Kernel
 from jfstat.statistic.backends.reduction import BINS, WIDTH
-from jfstat.transforms import CUDA_COLUMNS, CUDA_MIDDLE, CUDA_ROWS, cuda_factors
+from jfstat.transforms import CUDA_COLUMNS, CUDA_MIDDLE, CUDA_ROWS, cuda_factors, cuda_tile
 
-COLUMNS = 16
-"""Columns of a block of the first kernel: 128 bytes of neighbouring complex64."""
 COPIES = 64
 """Copies of the tallies, so that blocks do not wait for each other."""
 LEAST_BLOCK, LEAST_RUN = 256, 48
-"""A row of `COLUMNS` samples has one whole shift and one expansion of its timing if blocks and runs are this long: then
+"""A row of a tile's samples has one whole shift and one expansion of its timing if blocks and runs are this long: then
 the position drifts by less than `filters.DRIFT` in half a row. Otherwise every sample has its own."""
-REGISTERS = {8: 64, 10: 96, 12: 96, 15: 128, 16: 128, 20: 160, 24: 200}
+REGISTERS = {8: 64, 10: 96, 12: 96, 15: 128, 16: 128, 20: 160, 24: 168, 32: 255}
 """Registers that a thread may take, by the numbers that it holds: fewer spill."""
 ALL_REGISTERS = 65536
 """Of a multiprocessor."""
@@ -73,13 +71,14 @@ class Plan(NamedTuple):
 def pitches(r1: int, r2: int, r3: int, columns: int) -> dict[str, int]:
     """Where numbers lie in shared memory between the radices of a transform, such that few share a bank.
 
-    A row's complex numbers fill 16 banks of two words; with `COLUMNS` side by side they do anyway.
+    Sixteen complex numbers fill the banks; with that many columns side by side they do anyway.
     """
 
     def padded(n: int, remainder: int) -> int:
         return n + (remainder - n) % 16
 
-    first = r2 * r3 if columns >= 16 else padded(r2 * r3, 1 if r3 == 1 else r3)
+    m = r2 * r3
+    first = m if columns >= 16 else m | 1 if columns > 1 else padded(m, 1 if r3 == 1 else r3)
     second = 0 if r3 == 1 else padded(r1 * r2, max(1, 16 // r3))
     return {"PITCH": first, "SECOND_PITCH": second}
 
@@ -96,10 +95,9 @@ def plan(layout: Layout, n_detectors: int, orbit: bool, shared: bool) -> Plan:
     sample = {
         "DETECTORS": n_detectors,
         "FILTERS": filters.TERMS,
-        "HALVES": filters.HALVES,
         "PLANES": filters.PLANES,
         "REACH": filters.REACH,
-        "COLUMNS": COLUMNS,
+        "COLUMNS": cuda_tile(n1),
     }
     return Plan(
         _columns(layout, sample, n1, between * last, orbit, shared),
@@ -110,9 +108,9 @@ def plan(layout: Layout, n_detectors: int, orbit: bool, shared: bool) -> Plan:
 
 
 def of_rows(layout: Layout, orbit: bool) -> bool:
-    """Whether the timing of a row of `COLUMNS` samples may be expanded about its middle."""
-    block = layout.block_orbit if orbit else layout.block
-    return block % COLUMNS == 0 and block >= LEAST_BLOCK and (not orbit or layout.run_orbit >= LEAST_RUN)
+    """Whether the timing of a row of a tile's samples may be expanded about its middle."""
+    block, n1 = layout.block_orbit if orbit else layout.block, _factors(layout)[0]
+    return block % cuda_tile(n1) == 0 and block >= LEAST_BLOCK and (not orbit or layout.run_orbit >= LEAST_RUN)
 
 
 def rows_beyond(layout: Layout) -> int:
@@ -129,12 +127,12 @@ def _factors(layout: Layout) -> tuple[int, int, int]:
 
 
 def _columns(layout: Layout, sample: dict[str, int | float], n1: int, n2: int, orbit: bool, shared: bool) -> Program:
-    a1, a2 = CUDA_COLUMNS[n1]
+    (a1, a2), tile = CUDA_COLUMNS[n1], cuda_tile(n1)
     beyond = rows_beyond(layout)
     each = not of_rows(layout, orbit)
-    threads = n1 // a1 * COLUMNS
+    threads = n1 // a1 * tile
     turned = -(-beyond // a2)
-    own = pitches(a1, a2, 1, COLUMNS)
+    own = pitches(a1, a2, 1, tile)
     sources = 1 if shared else int(sample["DETECTORS"])
     row_bytes = 0 if each else sources * (n1 + beyond) * (16 if shared else 48)
     constants = {
@@ -149,30 +147,30 @@ def _columns(layout: Layout, sample: dict[str, int | float], n1: int, n2: int, o
         "BLOCKS": max(1, blocks_of(threads, a1) - (turned > 1) - (turned > a1 // 2) - each),
         **own,
     }
-    exchange = a1 * own["PITCH"] * COLUMNS * COMPLEX
+    exchange = a1 * own["PITCH"] * tile * COMPLEX
     return Program(
-        "columns.cu", "columns", _constants(constants), threads, a2 * COLUMNS * COMPLEX + max(exchange, row_bytes)
+        "columns.cu", "columns", _constants(constants), threads, a2 * tile * COMPLEX + max(exchange, row_bytes)
     )
 
 
 def _middle(n1: int, length: int, last: int) -> Program:
-    a1, a2 = CUDA_MIDDLE[length]
-    own = pitches(a1, a2, 1, COLUMNS)
-    exchange = a1 * own["PITCH"] * COLUMNS * COMPLEX
-    threads = length // a1 * COLUMNS
+    (a1, a2), tile = CUDA_MIDDLE[length], cuda_tile(n1)
+    own = pitches(a1, a2, 1, tile)
+    exchange = a1 * own["PITCH"] * tile * COMPLEX
+    threads = length // a1 * tile
     constants = {
         "N1": n1,
         "A1": a1,
         "A2": a2,
         "E": a1,
         "LAST": last,
-        "COLUMNS": COLUMNS,
+        "COLUMNS": tile,
         "TURNS": largest_divisor(n1, 4),
         "EXCHANGE": exchange,
         "BLOCKS": blocks_of(threads, a1),
         **own,
     }
-    return Program("middle.cu", "middle", _constants(constants), threads, a2 * COLUMNS * COMPLEX + 2 * exchange)
+    return Program("middle.cu", "middle", _constants(constants), threads, a2 * tile * COMPLEX + 2 * exchange)
 
 
 def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
@@ -191,7 +189,7 @@ def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
         "GROUPS": groups,
         "EXCHANGE": exchange,
         "GROUP_BYTES": together,
-        "COLUMNS": COLUMNS,
+        "COLUMNS": cuda_tile(n1),
         "BINS": BINS,
         "WIDTH": WIDTH,
         "COPIES": COPIES,
@@ -209,14 +207,14 @@ def _constants(values: dict[str, int | float]) -> Constants:
 
 
 def interpolate(
-    program: Program, given: tuple[jax.Array, jax.Array], timing: jax.Array, numbers: np.ndarray, emulate: bool
+    program: Program, given: jax.Array, timing: jax.Array, numbers: np.ndarray, emulate: bool
 ) -> jax.Array:
     """Weighted series of one template, (n_samples, 4) float32: both series' real and imaginary parts.
 
     Parameters
     ----------
     program : Program
-    given : two arrays
+    given : (D, QUADS, PLANES, n, 4) float32
         From `filters.subdivided`.
     timing : (D, n_blocks, 20) float32
         See `timing.packed_timing`.
@@ -227,36 +225,36 @@ def interpolate(
     n_samples = int(numbers[1]) * int(numbers[2])
     result = jax.ShapeDtypeStruct((n_samples, 4), jnp.float32)
     if emulate:
-        return emulated.interpolate(*given, timing, numbers)
-    return _call(program, result)(*given, timing, jnp.asarray(numbers))
+        return emulated.interpolate(given, timing, numbers)
+    return _call(program, result)(given, timing, jnp.asarray(numbers))
 
 
 def columns(
     program: Program,
-    given: tuple[jax.Array, jax.Array],
+    given: jax.Array,
     timing: jax.Array,
     numbers: np.ndarray,
     emulate: bool,
 ) -> jax.Array:
-    """First kernel for a batch: (B, 4, n_columns / COLUMNS, N1, COLUMNS) complex64.
+    """First kernel for a batch: (B, 4, tiles, N1, columns of a tile) complex64.
 
     Parameters
     ----------
     program : Program
-    given : two arrays
-        From `filters.subdivided`; or the series that all templates share, and any array.
+    given : float32
+        From `filters.subdivided`; or the series that all templates share, (n_samples, 4).
     timing : (B, D, n_blocks, 20) or, for a shared series, (B, n_blocks, 8) float32
         See `timing`.
     numbers : (4,) int32
         As for `interpolate`.
     emulate : bool
     """
-    n1 = program["A1"] * program["A2"]
-    result = jax.ShapeDtypeStruct((timing.shape[0], 4, int(numbers[0]) // COLUMNS, n1, COLUMNS), jnp.complex64)
+    n1, tile = program["A1"] * program["A2"], program["COLUMNS"]
+    result = jax.ShapeDtypeStruct((timing.shape[0], 4, int(numbers[0]) // tile, n1, tile), jnp.complex64)
     if emulate:
         shared = bool(program["SHARED"])
-        return emulated.columns(*given, timing, numbers, n1, shared).reshape(result.shape)
-    return _call(program, result)(*given, timing, jnp.asarray(numbers))
+        return emulated.columns(given, timing, numbers, n1, tile, shared)
+    return _call(program, result)(given, timing, jnp.asarray(numbers))
 
 
 def middle(program: Program, series: jax.Array, emulate: bool) -> jax.Array:
@@ -300,7 +298,7 @@ def reduced(
     series : complex64
         From `columns` or `middle`.
     bins : (B, 2, 2) int32
-        For each parity: lowest entry that counts, negative for those of the second half, and their number.
+        For each parity: first entry that counts, negative for those of the second half, and number of those that do.
     offsets : (B,) float32
         Added to 2F.
     n_rows : int
@@ -322,7 +320,7 @@ def reduced(
     largest, histogram, sections = _call(program, results, {6: 1, 7: 2})(
         series,
         *_twiddles(program),
-        bins,
+        _ranges(bins, n_rows * program["R1"] * program["R2"] * program["R3"]),
         offsets,
         _row_numbers(n_rows, program),
         jnp.zeros((COPIES, BINS), jnp.int32),
@@ -349,12 +347,26 @@ def values(
         return emulated.values(series, bins, offsets, n_rows, length, chosen)
     result = jax.ShapeDtypeStruct((*chosen.shape, length), jnp.float32)
     numbers = _row_numbers(n_rows, program, chosen.shape[0])
-    return _call(program, result)(series, *_twiddles(program), bins, offsets, numbers, chosen)
+    return _call(program, result)(
+        series, *_twiddles(program), _ranges(bins, n_rows * length), offsets, numbers, chosen
+    )
+
+
+def _ranges(bins: jax.Array, n_total: int) -> jax.Array:
+    """As `rows.cu` takes the entries that count, (B, 2, 4) int32: a range, and whether all others count instead.
+
+    Ranges that begin in the second half and end in the first go around the end of the entries.
+    """
+    first, count = bins[..., 0], bins[..., 1]
+    around = (first < 0) & (first + count > 0)
+    start = jnp.where(around, first + count, jnp.where(first < 0, first + n_total, first))
+    zero = jnp.zeros_like(first)
+    return jnp.stack([start, jnp.where(around, n_total - count, count), around.astype(jnp.int32), zero], axis=-1)
 
 
 def _row_numbers(n_rows: int, program: Program, *more: int) -> jax.Array:
     n_total = n_rows * program["R1"] * program["R2"] * program["R3"]
-    return jnp.asarray(np.array([n_rows, n_total, (n_total + 1) // 2, *more], np.int32))
+    return jnp.asarray(np.array([n_rows, n_total, *more], np.int32))
 
 
 @lru_cache
@@ -385,7 +397,7 @@ def _grid(program: Program, arrays: list[handler.Array]) -> tuple[int, int]:
             return shapes[-1][0], shapes[-1][2]
         case "middle":
             n_batch, n_series, _, n1, _ = shapes[0]
-            return n_batch * n_series * n1 // program["TURNS"], program["LAST"] // COLUMNS
+            return n_batch * n_series * n1 // program["TURNS"], program["LAST"] // program["COLUMNS"]
         case "reduced":
             return shapes[8][2] // program["GROUPS"], shapes[8][0]
         case _:  # values

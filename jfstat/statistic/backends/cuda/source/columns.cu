@@ -12,8 +12,7 @@ constexpr int N1 = A1 * A2, T = N1 / E, THREADS = T * COLUMNS, M = A2, TURNED = 
 static_assert(E == A1 && E % A2 == 0 && T == M, "element i of a thread holds row t + M i");
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-columns(const float4 *__restrict__ filters, const float *__restrict__ scales, const float4 *__restrict__ timing,
-        const int *__restrict__ given, complex *__restrict__ out) {
+columns(const float4 *__restrict__ filters, const float4 *__restrict__ timing, const int *__restrict__ given, complex *__restrict__ out) {
   const Numbers numbers = {given[0], given[1], given[2], given[3]};
   const unsigned n_columns = numbers.n_columns, n_total = N1 * n_columns;
   const int column = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS, tile = blockIdx.y, place = tile * COLUMNS + column;
@@ -22,9 +21,6 @@ columns(const float4 *__restrict__ filters, const float *__restrict__ scales, co
   timing += own * SOURCES * numbers.n_blocks * TIMING;
   Filters bank;
   bank.stride = PLANES * numbers.length;
-  bank.keep = policy_keep();
-#pragma unroll
-  for (int i = 0; i < HALVES; ++i) bank.scale[i] = SHARED ? 1.0f : scales[i];
 
   // the exchange follows when all rows have been used, in the same memory
   const unsigned table = shared_start(), rows = table + A2 * COLUMNS * 8, exchange = rows;
@@ -73,12 +69,15 @@ columns(const float4 *__restrict__ filters, const float *__restrict__ scales, co
         const complex y = series % 2 ? beyond_b[i] : beyond_a[i];
         x = series < 2 ? x + y : x - y;
       }
-      v[i] = series < 2 ? x : turned<i, 2 * A1>(x) * odd;
+      v[i] = series < 2 ? x : turned<i, 2 * A1>(x);
     });
     Powers powers;
     transform<A1, A2, 1, E, T, COLUMNS>(
-        v, t, column, exchange, 0,
-        [&](int, int q) { if (q == 1) powers = Powers::starting(first); return powers.at(q); },
+        v, t, column, exchange, 0, series >= 2,
+        [&](int, int q) {  // odd bins: all of a thread's numbers share a part of the half-bin shift
+          if (q == 0) { powers = Powers::starting(first, series < 2 ? make_float2(1, 0) : odd); return odd; }
+          return powers.at(q);
+        },
         [&](complex x, int q, int) { return x * load_shared(table + (q * COLUMNS + column) * 8); });
 #pragma unroll
     for (int j = 0; j < E / A2; ++j)

@@ -99,7 +99,7 @@ template <> struct Dft<5> {
 
 // First factor of a composite radix; the second is what is left. Coprime factors need no twiddles between them.
 constexpr int first_factor(int r) {
-  return r == 6 ? 2 : r == 8 ? 2 : r == 10 ? 2 : r == 12 ? 3 : r == 15 ? 3 : r == 16 ? 4 : r == 20 ? 4 : r == 24 ? 3 : 0;
+  return r == 6 ? 2 : r == 8 ? 2 : r == 10 ? 2 : r == 12 ? 3 : r == 15 ? 3 : r == 16 ? 4 : r == 20 ? 4 : r == 24 ? 3 : r == 32 ? 4 : 0;
 }
 constexpr int remainders(int x, int a, int y, int b) {  // the number below a b that leaves x modulo a and y modulo b
   for (int k = 0; k < a * b; ++k) if (k % a == x && k % b == y) return k;
@@ -137,18 +137,17 @@ template <int R> struct Dft {
   }
 };
 
-// w, w^2, w^3, ... one after the other, each from at most a few products so that rounding errors stay small
+// c w, c w^2, c w^3, ... one after the other, each from a few products only so that rounding errors stay small
 struct Powers {
-  complex low[4], high;
-  DEVICE Powers starting(complex w) {
+  complex low[4], fourth, high;  // w^0 to w^3 (w^0 not used), w^4, c w^(4 n)
+  DEVICE Powers starting(complex w, complex c) {
     Powers p;
-    p.low[1] = w; p.low[2] = w * w; p.low[3] = p.low[2] * w; p.low[0] = p.low[2] * p.low[2];  // low[0] is w^4
-    p.high = p.low[0];
+    p.low[1] = w; p.low[2] = w * w; p.low[3] = p.low[2] * w; p.fourth = p.low[2] * p.low[2];
+    p.high = c;
     return p;
   }
   __device__ __forceinline__ complex at(int q) {  // q in rising order from 1
-    if (q < 4) return low[q];
-    if (q % 4 == 0) { if (q > 4) high = high * low[0]; return high; }
+    if (q % 4 == 0) { high = high * fourth; return high; }
     return high * low[q % 4];
   }
 };

@@ -27,13 +27,13 @@ DEVICE void store_shared4(unsigned at, float4 v) {
 
 // A transform spread over T threads of E numbers each. On entry v[j R1 + i] = x[t + T j + (R2 R3) i]; on return
 // v[j R + q] = X[t + T j + (R1 R2 R3 / R) q], R being the last radix that is not 1.
-// first_twiddle(j, q) is the factor of q after the first radix, q in rising order; second_twiddle(v, q, j) multiplies
+// first_twiddle(j, q) is the factor of q after the first radix, q in rising order, from 0 on if `all`, else from 1; second_twiddle(v, q, j) multiplies
 // v by that after the second.
 // In shared memory, PITCH numbers lie between those of neighbouring q after the first radix, and SECOND_PITCH between
 // those of neighbouring b, the last digit of t, after the second (constants: kernels.pitches).
 // Between two uses of `first` and of `second` all threads must have met once more; with R3 > 1 they do within.
 template <int R1, int R2, int R3, int E, int T, int COLUMNS, class F1, class F2>
-DEVICE void transform(complex (&v)[E], int t, int column, unsigned first, unsigned second, F1 first_twiddle, F2 second_twiddle) {
+DEVICE void transform(complex (&v)[E], int t, int column, unsigned first, unsigned second, bool all, F1 first_twiddle, F2 second_twiddle) {
   constexpr int STEP = 8 * COLUMNS;
   const unsigned own = first + (t * COLUMNS + column) * 8;
 #pragma unroll
@@ -41,7 +41,7 @@ DEVICE void transform(complex (&v)[E], int t, int column, unsigned first, unsign
     Dft<R1>::run(v + j * R1);
 #pragma unroll
     for (int q = 0; q < R1; ++q) {
-      if (q) v[j * R1 + q] = v[j * R1 + q] * first_twiddle(j, q);
+      if (q || all) v[j * R1 + q] = v[j * R1 + q] * first_twiddle(j, q);
       store_shared(own + (q * PITCH + T * j) * STEP, v[j * R1 + q]);
     }
   }

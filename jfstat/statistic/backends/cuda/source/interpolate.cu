@@ -2,16 +2,13 @@
 #include "sample.cuh"
 
 extern "C" __global__ void __launch_bounds__(256)
-interpolate(const float4 *__restrict__ filters, const float *__restrict__ scales, const float4 *__restrict__ timing,
+interpolate(const float4 *__restrict__ filters, const float4 *__restrict__ timing,
             const int *__restrict__ given, float4 *__restrict__ series) {
   const Numbers numbers = {given[0], given[1], given[2], given[3]};
   const int n = blockIdx.x * blockDim.x + threadIdx.x;
   if (n >= numbers.n_blocks * numbers.block) return;
   Filters own;
   own.stride = PLANES * numbers.length;
-  own.keep = policy_keep();
-#pragma unroll
-  for (int i = 0; i < HALVES; ++i) own.scale[i] = scales[i];
   complex a = make_float2(0, 0), b = a;
   for (int detector = 0; detector < DETECTORS; ++detector) {
     own.at = filters + (size_t)detector * QUADS * own.stride;

@@ -1,14 +1,14 @@
 // One sample of a template's two weighted series: the position in the band series, its interpolation, the phase.
 //
-// Constants: DETECTORS, FILTERS and HALVES (interpolation filters, of which the last HALVES are in float16), PLANES
-// (positions between two samples for which there are filters, a power of two), REACH (how far their argument may lie
-// from them, in samples), COLUMNS (samples of a row), EACH (1: every sample has its own rounded position; 0: every row)
-// and SHARED (1: the series of a sky position is at hand, and only a phase is left to remove).
+// Constants: DETECTORS, PLANES (parts of the interval between two samples, a power of two), FILTERS (interpolation
+// filters of each part: coefficients of powers), REACH (how far their argument may lie from its middle, in samples),
+// COLUMNS (samples of a row), EACH (1: every sample has its own rounded position; 0: every row) and SHARED (1: the series
+// of a sky position is at hand, and only a phase is left to remove).
 #pragma once
 #include "exchange.cuh"
 
 constexpr int SLOPES = 4096;  // jfstat.data.blocks.SLOPES
-constexpr int SINGLES = FILTERS - HALVES, WORDS = 2 * SINGLES + HALVES, QUADS = (WORDS + 3) / 4;
+constexpr int QUADS = (FILTERS + 1) / 2;
 constexpr int TIMING = SHARED ? 2 : 5;   // float4 of a block's timing; see kernels.packed_timing and packed_phase
 constexpr int ROW = SHARED ? 16 : 48;    // bytes of a row's timing in shared memory
 
@@ -18,33 +18,20 @@ struct Numbers {  // of a batch, the same for all templates; kernels.numbers
 
 struct Filters {
   const float4 *at;
-  float scale[HALVES ? HALVES : 1];  // what the float16 filters are to be multiplied by
-  unsigned stride;                    // float4 from one group of four words to the next
-  unsigned long long keep;            // cache policy: what many templates read stays in the L2 cache
+  unsigned stride;  // samples of all planes: from one group of four words to the next
 };
 
-DEVICE unsigned long long policy_keep() {
-  unsigned long long p;
-  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(p));
-  return p;
+// 32-bit offsets leave the addition to the load
+DEVICE float4 load(const float4 *from, unsigned index) {
+  return __ldg((const float4 *)((const char *)from + (size_t)(index * 16u)));
 }
 DEVICE unsigned long long policy_leave() {
   unsigned long long p;
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(p));
   return p;
 }
-DEVICE float4 load_kept(const float4 *p, unsigned long long policy) {
-  float4 v;
-  asm("ld.global.nc.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p), "l"(policy));
-  return v;
-}
 DEVICE void store_leaving(complex *p, complex v, unsigned long long policy) {
   asm volatile("st.global.L2::cache_hint.v2.f32 [%0], {%1, %2}, %3;" ::"l"(p), "f"(v.x), "f"(v.y), "l"(policy) : "memory");
-}
-DEVICE complex halves(float word) {
-  complex v;
-  asm("{.reg .f16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(v.x), "=f"(v.y) : "r"(__float_as_uint(word)));
-  return v;
 }
 DEVICE float cubic(float4 c, float u) { return c.x + u * (c.y + u * (c.z + u * c.w)); }
 DEVICE float slope(float4 c, float u) { return c.y + u * (2 * c.z + 3 * u * c.w); }
@@ -58,18 +45,12 @@ DEVICE complex interpolated(const Filters &filters, unsigned index, float x) {
   float w[QUADS * 4];
 #pragma unroll
   for (int q = 0; q < QUADS; ++q) {
-    const float4 v = load_kept(filters.at + (q * filters.stride + index), filters.keep);
+    const float4 v = load(filters.at + (size_t)q * filters.stride, index);
     w[4 * q] = v.x; w[4 * q + 1] = v.y; w[4 * q + 2] = v.z; w[4 * q + 3] = v.w;
   }
-  complex sum = make_float2(w[0] + w[2] * x, w[1] + w[3] * x);
-  float lower = 1, current = x;
+  complex sum = make_float2(w[2 * FILTERS - 2], w[2 * FILTERS - 1]);
 #pragma unroll
-  for (int p = 2; p < FILTERS; ++p) {
-    const float next = 2 * x * current - lower;
-    lower = current; current = next;
-    if (p < SINGLES) sum = sum + current * make_float2(w[2 * p], w[2 * p + 1]);
-    else sum = sum + (current * filters.scale[p - SINGLES]) * halves(w[2 * SINGLES + p - SINGLES]);
-  }
+  for (int p = FILTERS - 2; p >= 0; --p) sum = make_float2(w[2 * p] + x * sum.x, w[2 * p + 1] + x * sum.y);
   return sum;
 }
 
@@ -85,7 +66,7 @@ DEVICE void split(float shift, int &whole, int &plane, float &x) {
 
 // A sample of the series that templates of one sky position share
 DEVICE void rotated(const Filters &series, int n, complex phasor, complex &a, complex &b) {
-  const float4 z = load_kept(series.at + n, series.keep);
+  const float4 z = load(series.at, n);
   a = make_float2(z.x, z.y) * phasor;
   b = make_float2(z.z, z.w) * phasor;
 }
