@@ -71,13 +71,10 @@ columns(const float4 *__restrict__ filters, const float4 *__restrict__ timing, c
       }
       v[i] = series < 2 ? x : turned<i, 2 * A1>(x);
     });
-    Powers powers;
+    // for odd bins all of a thread's numbers share a part of the half-bin shift
+    Powers powers = Powers::of(first, series >= 2, odd);
     transform<A1, A2, 1, E, T, COLUMNS>(
-        v, t, column, exchange, 0, series >= 2,
-        [&](int, int q) {  // odd bins: all of a thread's numbers share a part of the half-bin shift
-          if (q == 0) { powers = Powers::starting(first, series < 2 ? make_float2(1, 0) : odd); return odd; }
-          return powers.at(q);
-        },
+        v, t, column, exchange, 0, series >= 2, [&](int, int q) { return powers.at(q); },
         [&](complex x, int q, int) { return x * load_shared(table + (q * COLUMNS + column) * 8); });
 #pragma unroll
     for (int j = 0; j < E / A2; ++j)

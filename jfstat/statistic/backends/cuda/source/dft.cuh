@@ -137,17 +137,23 @@ template <int R> struct Dft {
   }
 };
 
-// c w, c w^2, c w^3, ... one after the other, each from a few products only so that rounding errors stay small
+// w, w^2, w^3, ... one after the other, each from a few products only so that rounding errors stay small; times c if
+// `scaled`, which the compiler is to know
 struct Powers {
-  complex low[4], fourth, high;  // w^0 to w^3 (w^0 not used), w^4, c w^(4 n)
-  DEVICE Powers starting(complex w, complex c) {
+  complex low[4], fourth, high;  // w^0 to w^3 (w^0 not used), w^4, and w^(4 n) times c
+  bool scaled;
+  DEVICE Powers of(complex w, bool scaled, complex c) {
     Powers p;
     p.low[1] = w; p.low[2] = w * w; p.low[3] = p.low[2] * w; p.fourth = p.low[2] * p.low[2];
     p.high = c;
+    p.scaled = scaled;
     return p;
   }
-  __device__ __forceinline__ complex at(int q) {  // q in rising order from 1
-    if (q % 4 == 0) { high = high * fourth; return high; }
-    return high * low[q % 4];
+  __device__ __forceinline__ complex at(int q) {  // q in rising order
+    if (q == 0) return high;
+    if (q < 4 && !scaled) return low[q];
+    if (q % 4) return high * low[q % 4];
+    high = q == 4 && !scaled ? fourth : high * fourth;
+    return high;
   }
 };

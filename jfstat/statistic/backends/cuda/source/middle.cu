@@ -32,11 +32,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) middle(const compl
 #pragma unroll
     for (int i = 0; i < E; ++i) v[i] = next[i];
     if (turn + 1 < TURNS) load(at + COLUMNS);
-    Powers powers;
+    Powers powers = Powers::of(first, false, first);
     // two exchanges in turns, so that one meeting of the threads is enough
     transform<A1, A2, 1, E, T, COLUMNS>(
         v, t, column, exchange + (turn & 1) * EXCHANGE, 0, false,
-        [&](int, int q) { if (q == 1) powers = Powers::starting(first, make_float2(1, 0)); return powers.at(q); },
+        [&](int, int q) { return powers.at(q); },
         [&](complex x, int q, int) { return x * load_shared(table + (q * COLUMNS + column) * 8); });
 #pragma unroll
     for (int j = 0; j < E / A2; ++j)
