@@ -45,6 +45,10 @@ PROBES = 9
 """Times in each SFT at which a template's phase is looked at beforehand."""
 
 
+class MovesTooFast(ValueError):
+    """A signal that moves through too many bins within an SFT for narrow data without a wide series."""
+
+
 class PartsOfSFTs(Protocol):
     """SFTs of which parts can be read: `sfts.reading.SFTFiles`, or `InMemory`."""
 
@@ -89,7 +93,7 @@ class Whitened:
     ----------
     real, imag : (n, n_bins) float32 ndarrays
         With S the noise floor, bins divided by its root and by that of Tsft/2: in noise their power is 1.
-    inverse : (n, n_windows) float32 ndarray
+    inverse : (n, n_windows) float64 ndarray
         1/sqrt(S), S in strain^2/Hz, at the centres of windows of `MEDIAN_BINS` bins.
     first_bin : int
         Bin of the first column.
@@ -136,7 +140,7 @@ def whitened(
     if sqrt_sx is not None:
         if not np.isfinite(bins.sum()):
             raise ValueError(f"an SFT of {detector} has bins that are not finite: leave it out.")
-        inverse = np.full((n, n_windows), 1 / sqrt_sx, np.float32)
+        inverse = np.full((n, n_windows), 1 / sqrt_sx)
         scale = np.float32(1 / (sqrt_sx * np.sqrt(0.5 * tsft)))
         return Whitened(bins.real * scale, bins.imag * scale, inverse, first_bin)
     # windows of equal width that cover all bins
@@ -161,7 +165,7 @@ def whitened(
     factor = (inverse * (correction * unit)).astype(np.float32) @ _linear(n_windows, n_bins)
     real *= factor
     imag *= factor
-    return Whitened(real, imag, inverse.astype(np.float32), first_bin)
+    return Whitened(real, imag, inverse, first_bin)
 
 
 @lru_cache(maxsize=8)
@@ -358,7 +362,7 @@ def _target(observation: Observation, times: SFTs, point: Doppler) -> _Target:
     turning = np.pi * (1.2 * steepest + TOLERATED_BINS)
     n_moments = 4 * int(np.ceil((12 + 1.15 * turning) / 4))
     if n_moments > MOST_MOMENTS:
-        raise ValueError(
+        raise MovesTooFast(
             f"point's frequency changes by some {steepest / tsft:.2g} Hz within an SFT, too much for its moments: use "
             "jfstat.prepare and jfstat.narrow."
         )
@@ -409,8 +413,10 @@ def narrow_sfts(
 
     Raises
     ------
+    MovesTooFast
+        If a signal moves through too many bins within an SFT.
     ValueError
-        If the files do not hold a signal's band, or it moves through too many bins within an SFT.
+        If the files do not hold a signal's band, or the noise floor cannot be estimated.
     """
     times, tsft, epoch = parts.times, parts.times.tsft, int(observation.epoch)
     targets = [_target(observation, times, point) for point in points]
