@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -63,28 +64,33 @@ class Details(NamedTuple):
     lines: QTable | None = None
     veto_lines: bool = False
 
+    @property
+    def wanted(self) -> bool:
+        """Whether anything is to be computed for each candidate."""
+        return self.per_detector or self.amplitudes
+
     def check(self, n_detectors: int) -> None:
         """Raise a ValueError if `detail_columns` would, for data of so many detectors."""
         if self.per_detector and n_detectors > 1:
             checked_odds(n_detectors, self.fstar0, self.olgx)
 
 
-def detail_columns(data: FstatData, found: Doppler, twoF: np.ndarray, details: Details) -> dict[str, np.ndarray]:
+def detail_columns(
+    kept: Mapping[str, np.ndarray], detectors: Sequence[str], twoF: np.ndarray, details: Details
+) -> dict[str, np.ndarray]:
     """Columns for a table of candidates, each (k,) float64.
 
     Parameters
     ----------
-    data : FstatData
-    found : Doppler
-        Stack of k candidates, NumPy leaves (k, ...); k may be 0.
+    kept : mapping of str to (k,) float64 ndarray
+        Columns as from `kept_columns`; those of amplitudes only if they are wanted.
+    detectors : sequence of str
     twoF : (k,) float64 ndarray
-        Their 2F of all detectors.
+        2F of all detectors.
     details : Details
     """
-    if not (details.per_detector or details.amplitudes):
-        return {}
-    kept = kept_columns(data, found, details.amplitudes)
-    names = [f"twoF_{name}" for name in data.detectors]
+    kept = dict(kept)
+    names = [f"twoF_{name}" for name in detectors]
     each = {name: kept.pop(name) for name in names}
     if len(names) == 1:  # 2F of the only detector is 2F
         each = {names[0]: twoF.copy()}

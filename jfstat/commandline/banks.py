@@ -94,6 +94,17 @@ class Templates(NamedTuple):
     braking: BrakingRegion | None = None
 
     @property
+    def single(self) -> bool:
+        """Whether it is one template."""
+        if self.table is not None:
+            return self.table.alpha.shape == (1,)
+        if self.mismatch is not None or (self.sky is not None and self.sky.shape != (1,)):
+            return False
+        ranges = (self.alpha, self.delta, *self.spins.values())
+        alone = isinstance(self.orbit, Orbit) and np.size(self.orbit.asini) == 1
+        return (self.orbit is None or alone) and not any(isinstance(x, tuple) for x in ranges)
+
+    @property
     def bounds(self) -> dict[str, tuple[float, float]]:
         """The ranges that were asked for, for `search`."""
         orbit = self.orbit if isinstance(self.orbit, dict) else {}

@@ -92,6 +92,19 @@ def detectors_of_files(arguments: argparse.Namespace, table: np.ndarray) -> list
     return list(({name: name for name in present} | own).values()) if own else None
 
 
+def detectors_to_read(arguments: argparse.Namespace) -> list[DetectorLike] | None:
+    """The detectors to read from ``--DataFiles`` between the times that are given; None for all."""
+    if arguments.detectorFiles is None:
+        return arguments.IFOs
+    return detectors_of_files(arguments, _between_times(arguments, headers_of(arguments.DataFiles, arguments)))
+
+
+def _between_times(arguments: argparse.Namespace, table: np.ndarray) -> np.ndarray:
+    """Headers of the SFTs between ``--minStartTime`` and ``--maxStartTime``."""
+    low, high = arguments.minStartTime or -np.inf, arguments.maxStartTime or np.inf
+    return table[(table["gps"] >= low) & (table["gps"] < high)]
+
+
 def headers_of(pattern: str, arguments: argparse.Namespace) -> np.ndarray:
     """Headers of SFT files, of the user's own detectors too; see `scan_file`."""
     own = tuple(own_detectors(arguments))
@@ -142,11 +155,9 @@ def read_band(
             f"--DataFiles cover {low:.10g} to {high:.10g} Hz, not all of {fmin:.10g} to {fmax:.10g} Hz: choose other "
             "frequencies or name other files."
         )
-    low_time, high_time = arguments.minStartTime or -np.inf, arguments.maxStartTime or np.inf
-    wanted = table[(table["gps"] >= low_time) & (table["gps"] < high_time)]
     return read_sfts(
         arguments.DataFiles,
-        detectors=detectors_of_files(arguments, wanted),
+        detectors=detectors_of_files(arguments, _between_times(arguments, table)),
         start=arguments.minStartTime,
         end=arguments.maxStartTime,
         fmin=max(fmin + drift[0] - reach, low),
@@ -174,12 +185,12 @@ def known_lines(files: list[str] | None) -> QTable | None:
     OSError, ValueError
         If a file cannot be read, or does not say whose lines it holds.
     """
+    if files is None:
+        return None
     from astropy.table import vstack
 
     from jfstat.lines.reading import DETECTORS, read_lines
 
-    if files is None:
-        return None
     if not files:
         raise ValueError("--linefiles names no file: give at least one.")
     parts = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jfstat.candidates.files import HDF5_SUFFIXES, check_writable, write_candidates
 from jfstat.candidates.tables import AnyTable
-from jfstat.commandline.inputs import detectors_of_files, headers_of
+from jfstat.commandline.inputs import detectors_to_read
 from jfstat.commandline.options import ephemeris, noise_floors, number
 from jfstat.pulsars.pulsar import QUADRUPOLE
 from jfstat.pulsars.reading import read_pulsars
@@ -77,7 +77,6 @@ def run_pulsars(arguments: argparse.Namespace, given: list[str]) -> None:
         raise ValueError("--NumCandidatesToKeep with --par must be at least 1, the rows of each pulsar.")
     if path is not None:
         check_writable(path)
-    own = arguments.detectorFiles is not None
     chosen = (arguments.ephemeris, arguments.ephemEarth, arguments.ephemSun) != (None, None, None)
     options: dict[str, Any] = dict(
         sqrt_sx=noise_floors(arguments),
@@ -87,7 +86,7 @@ def run_pulsars(arguments: argparse.Namespace, given: list[str]) -> None:
         harmonic=arguments.harmonic,
         fstar0=arguments.Fstar0,
         olgx=arguments.oLGX,
-        detectors=detectors_of_files(arguments, headers_of(arguments.DataFiles, arguments)) if own else arguments.IFOs,
+        detectors=detectors_to_read(arguments),
         start=arguments.minStartTime,
         end=arguments.maxStartTime,
     )

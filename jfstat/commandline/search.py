@@ -29,6 +29,7 @@ from jfstat.commandline.options import (
 )
 from jfstat.commandline.points import check_points, point_table
 from jfstat.commandline.pulsars import add_pulsars, run_pulsars
+from jfstat.commandline.single import template_data
 from jfstat.data.observation import observation
 from jfstat.data.prepare import prepare
 from jfstat.geometry.doppler import doppler_speed
@@ -38,10 +39,23 @@ from jfstat.searching.driver.work import Share, Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep
 from jfstat.searching.search import backend_with_veto, line_cut, lines_crossed, search, vetoed_bands
 from jfstat.searching.session.processes import first_does, is_first
+from jfstat.searching.single import lines_at_template, search_template
 from jfstat.statistic.backends.choice import NAMES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from astropy.table import QTable
+
+    from jfstat.commandline.banks import Templates
     from jfstat.commandline.options import OptionGroup, Subparsers
+    from jfstat.data.fstatdata import FstatData
+    from jfstat.data.narrowdata import NarrowData
+    from jfstat.data.observation import Observation
+    from jfstat.times import TimeLike
+
+    Say: TypeAlias = Callable[[object], None]
 
 
 @option_type("a unit of work: give 3/64 for the third of 64")
@@ -217,13 +231,57 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     # fail now rather than after the search
     for file in filter(None, (arguments.outputFstat, arguments.outputLoudest)):
         first_does(lambda file=file: check_writable(file), arguments.distributed)
-    say = print if is_first() else lambda *words: None
+    say = print if is_first() else lambda words: None
     reftime = arguments.refTime
     if templates.table is not None and templates.table.reftime is not None:
         own = templates.table.reftime.common
         if reftime is not None and own != reftime:
             raise ValueError(f"--refTime is {reftime} and --gridFile's {own.plain}: leave --refTime out.")
         reftime = own
+    narrow = template_data(arguments, given, templates, reftime)
+    if narrow is not None:
+        found, data, seconds = _at_one_template(arguments, keep, lines, say, *narrow)
+    else:
+        done = _over_a_band(arguments, (fmin, fmax), templates, reftime, keep, lines, mesh, say)
+        if done is None:
+            return
+        found, data, seconds = done
+    if not is_first():
+        return
+    print(f"{found.meta['n_twoF']} values of 2F for {found.meta['n_templates']} template(s) in {seconds:.1f} s")
+    print_loudest(found)
+    if arguments.outputFstat is not None:
+        print(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")
+    if arguments.outputLoudest is not None:
+        print(f"wrote the first to {write_loudest(data, found, arguments.outputLoudest)}")
+
+
+def _at_one_template(
+    arguments: argparse.Namespace, keep: Keep, lines: QTable | None, say: Say, data: NarrowData, text: str
+) -> tuple[Any, NarrowData, float]:
+    """The candidate of narrow data, these data, and the seconds that it took."""
+    _say_noise(say, text, data.observation)
+    if lines is not None:
+        lines = lines_at_template(data, lines)
+        _say_lines(say, lines)
+    began = time.perf_counter()
+    found: Any = search_template(data, keep.top, keep.threshold, lines=lines, **_details(arguments))
+    _say_work(say, 1, 1, found.meta["device_bytes"], 1)
+    return found, data, time.perf_counter() - began
+
+
+def _over_a_band(
+    arguments: argparse.Namespace,
+    band: tuple[float, float],
+    templates: Templates,
+    reftime: TimeLike | None,
+    keep: Keep,
+    lines: QTable | None,
+    mesh: Mesh | None,
+    say: Say,
+) -> tuple[Any, FstatData, float] | None:
+    """The candidates of a band, its data, and the seconds that the search took; None if templates are only counted."""
+    fmin, fmax = band
     sfts = read_band(arguments, fmin, fmax, arguments.guard, templates.extremes, templates.fdots, reftime)
     floors, tables, fdots = noise_floors(arguments), ephemeris(arguments), templates.fdots
     window = arguments.RngMedWindow
@@ -254,27 +312,24 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     )
     bank = templates.bank(data) if bank is None else bank
     del sfts  # prepared data are all that is needed; SFTs may fill the memory
-    say(data)
-    noise = zip(data.detectors, data.observation.mean_sqrt_sx, strict=True)
-    say("noise floor " + ", ".join(f"{name} {floor:.3g}" for name, floor in noise) + " /sqrt(Hz)")
+    _say_noise(say, data, data.observation)
     choice = (arguments.RankingStatistic, arguments.BSGLthreshold, arguments.Fstar0, arguments.oLGX)
     keep = replace(keep, lines=line_cut(data, not arguments.noDetails, *choice))
     if lines is not None:
         stack = stacked_bank(bank)
         lines = lines_crossed(data, stack, lines)
-        say(f"{len(lines)} known line(s) in the band and its Doppler shifts")
+        _say_lines(say, lines)
         keep = replace(keep, bands=vetoed_bands(data, stack, lines, arguments.vetoLines))
     backend = backend_with_veto(arguments.backend, keep.bands)
     plan = search_plan(data, bank, arguments.batchSize, backend=backend, lines=keep.lines)
     parts = "" if len(plan.bands) == 1 else f", the band in {len(plan.bands)} parts"
     n = len(np.asarray(bank.alpha))
-    say(f"{n} template(s), {n * data.layout.n_frequencies:.3e} values of 2F")
-    say(f"needs {plan.device_bytes / 1e9:.2f} GB of memory, {plan.batch_size} template(s) at a time{parts}")
+    _say_work(say, n, n * data.layout.n_frequencies, plan.device_bytes, plan.batch_size, parts)
     if arguments.countTemplates:
         share = None if arguments.unit is None else Share.of(arguments.unit)
         seconds = estimated_seconds(Work(data, stacked_bank(bank), keep, share), plan, not arguments.noDetails)
         say(f"would take {seconds:.3g} s ({seconds / 3600:.3g} h) on one {jax.devices()[0].device_kind} device")
-        return
+        return None
     began = time.perf_counter()
     found: Any = search(
         data,
@@ -285,27 +340,43 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         mesh,
         True,
         batch_size=arguments.batchSize,
+        unit=arguments.unit,
+        bounds=templates.bounds,
+        backend=backend,
+        lines=lines,
+        veto_lines=arguments.vetoLines,
+        **_details(arguments),
+    )
+    return found, data, time.perf_counter() - began
+
+
+def _details(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What to compute for each candidate, and how to sort them, as `search` takes it."""
+    return dict(
         per_detector=not arguments.noDetails,
         fstar0=arguments.Fstar0,
         olgx=arguments.oLGX,
         ranking=arguments.RankingStatistic,
         bsgl_threshold=arguments.BSGLthreshold,
         cluster=arguments.cluster,
-        unit=arguments.unit,
-        bounds=templates.bounds,
-        backend=backend,
-        lines=lines,
-        veto_lines=arguments.vetoLines,
     )
-    if not is_first():
-        return
-    elapsed = time.perf_counter() - began
-    print(f"{found.meta['n_twoF']} values of 2F for {found.meta['n_templates']} template(s) in {elapsed:.1f} s")
-    print_loudest(found)
-    if arguments.outputFstat is not None:
-        print(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")
-    if arguments.outputLoudest is not None:
-        print(f"wrote the first to {write_loudest(data, found, arguments.outputLoudest)}")
+
+
+def _say_noise(say: Say, data: object, observed: Observation) -> None:
+    """Describe the data and their noise floors."""
+    say(data)
+    noise = zip(observed.detectors, observed.mean_sqrt_sx, strict=True)
+    say("noise floor " + ", ".join(f"{name} {floor:.3g}" for name, floor in noise) + " /sqrt(Hz)")
+
+
+def _say_lines(say: Say, lines: QTable) -> None:
+    say(f"{len(lines)} known line(s) in the band and its Doppler shifts")
+
+
+def _say_work(say: Say, n: int, n_values: int, n_bytes: int, batch_size: int, parts: str = "") -> None:
+    """Say how many templates and values of 2F there are, and what the search needs."""
+    say(f"{n} template(s), {n_values:.3e} values of 2F")
+    say(f"needs {n_bytes / 1e9:.2f} GB of memory, {batch_size} template(s) at a time{parts}")
 
 
 def _run_points(arguments: argparse.Namespace, given: list[str]) -> None:

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.polynomial import legendre
+from numpy.polynomial import chebyshev, legendre
 from numpy.typing import NDArray
 
-from jfstat.data.narrow import COARSE_TURNS, FINE_NODES, usual_reach
+from jfstat.data.narrow import COARSE_TURNS, usual_reach
 from jfstat.data.narrowdata import NODES, NarrowData
 from jfstat.data.noise import MEDIAN_BINS, median_bias, noise_weights, whitened_power
 from jfstat.data.observation import Observation, weighted
@@ -29,7 +29,7 @@ from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.chebyshev import lagrange, nodes, series_from_values
 from jfstat.maths.ladder import padded_size
-from jfstat.maths.turns import turn64
+from jfstat.maths.turns import turn
 from jfstat.sfts.container import SFTs
 from jfstat.templates import Doppler
 
@@ -41,8 +41,23 @@ TOLERATED_BINS = 3
 """How far the signal's bin may be from the one that neighbouring SFTs share for their moments."""
 MOST_MOMENTS = 320
 """A template that needs more moves through too many bins within an SFT."""
-PROBES = 9
-"""Times in each SFT at which a template's phase is looked at beforehand."""
+PHASES = 12
+"""Chebyshev nodes, ends included, at which a template's phase is computed in each SFT."""
+BENDS = 1e-5
+"""Largest of the last two Chebyshev coefficients of that phase, cycles; the neglected ones are smaller."""
+SFT_NODES = 8
+"""Nodes that follow the antenna patterns and the blocks' polynomials over an SFT, to 1e-8 for 1800 s."""
+CELL, ORDERS = 64, 8
+"""Bins far from a signal count by cells of so many, each by so many polynomials."""
+ONE_THREAD = 1 << 18
+"""Multiplications of a matrix product up to which BLAS (OpenBLAS, SciPy's and NumPy's) does not use threads of its own,
+which would be in the way of the workers: larger ones take several times longer."""
+POOLED = 1e-7
+"""What a cell may neglect of the integrals of `_bessel`, root of the sum of squares; they are of the order of 1."""
+
+
+class MovesTooFast(ValueError):
+    """A signal that moves through too many bins within an SFT for narrow data without a wide series."""
 
 
 class PartsOfSFTs(Protocol):
@@ -89,7 +104,7 @@ class Whitened:
     ----------
     real, imag : (n, n_bins) float32 ndarrays
         With S the noise floor, bins divided by its root and by that of Tsft/2: in noise their power is 1.
-    inverse : (n, n_windows) float32 ndarray
+    inverse : (n, n_windows) float64 ndarray
         1/sqrt(S), S in strain^2/Hz, at the centres of windows of `MEDIAN_BINS` bins.
     first_bin : int
         Bin of the first column.
@@ -136,7 +151,7 @@ def whitened(
     if sqrt_sx is not None:
         if not np.isfinite(bins.sum()):
             raise ValueError(f"an SFT of {detector} has bins that are not finite: leave it out.")
-        inverse = np.full((n, n_windows), 1 / sqrt_sx, np.float32)
+        inverse = np.full((n, n_windows), 1 / sqrt_sx)
         scale = np.float32(1 / (sqrt_sx * np.sqrt(0.5 * tsft)))
         return Whitened(bins.real * scale, bins.imag * scale, inverse, first_bin)
     # windows of equal width that cover all bins
@@ -158,10 +173,19 @@ def whitened(
         )
     inverse = 1 / np.sqrt(median * (2.0 / (tsft * median_bias(width)))) / unit
     correction = 1 / np.sqrt(0.5 * tsft * whitened_power(width))
-    factor = (inverse * (correction * unit)).astype(np.float32) @ _linear(n_windows, n_bins)
+    factor = _product((inverse * (correction * unit)).astype(np.float32), _linear(n_windows, n_bins))
     real *= factor
     imag *= factor
-    return Whitened(real, imag, inverse.astype(np.float32), first_bin)
+    return Whitened(real, imag, inverse, first_bin)
+
+
+def _product(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """The matrix product, some rows at a time, on this thread alone; see `ONE_THREAD`."""
+    step = max(1, ONE_THREAD // matrix.size) if matrix.size else len(x)
+    result = np.empty((len(x), matrix.shape[1]), np.float32)
+    for low in range(0, len(x), step):
+        np.matmul(x[low : low + step], matrix, out=result[low : low + step])
+    return result
 
 
 @lru_cache(maxsize=8)
@@ -187,12 +211,94 @@ def _bessel(n_moments: int, reach: int) -> np.ndarray:
     return (values * sign).astype(np.float32)
 
 
-def moments(own: Whitened, centre: np.ndarray, n_moments: int, reach: int) -> np.ndarray:
+@lru_cache(maxsize=1)
+def _cell_basis() -> np.ndarray:
+    """Orthonormal polynomials of the bins of a cell: (CELL, ORDERS) float64."""
+    u = (2 * np.arange(CELL) + 1) / CELL - 1
+    return np.linalg.qr(legendre.legvander(u, ORDERS - 1))[0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Kernel:
+    """The integrals of `_bessel` about a bin at some place in its cell.
+
+    Attributes
+    ----------
+    near : list of (int, (n, n_moments) float32 ndarray)
+        Runs of bins that count by themselves: the first, from the centre, and their integrals.
+    far : list of (int, (n * ORDERS, n_moments) float32 ndarray)
+        Runs of cells: the first, from the centre's cell, and the components of their integrals along `_cell_basis`.
+    """
+
+    near: list[tuple[int, np.ndarray]]
+    far: list[tuple[int, np.ndarray]]
+
+
+@lru_cache(maxsize=4 * CELL)
+def _kernel(n_moments: int, reach: int, place: int) -> _Kernel:
+    """The integrals for a centre at bin `place` of its cell: distant cells count by polynomials, which suffice there.
+
+    The integrals are polynomials in 1/n, and so ever smoother far from the centre.
+    """
+    bessel, basis = _bessel(n_moments, reach), _cell_basis()
+    first, last = -((reach - place) // CELL), (reach + 1 + place) // CELL  # whole cells, the last one excluded
+    start = reach + first * CELL - place
+    cells = bessel[start : start + (last - first) * CELL].reshape(-1, CELL, n_moments).astype(np.float64)
+    along = np.einsum("bo,cbm->com", basis, cells)
+    rest = np.sqrt(np.sum((cells - np.einsum("bo,com->cbm", basis, along)) ** 2, axis=(1, 2)))
+    bad = np.append(np.flatnonzero(rest > POOLED), -first)  # the centre's own cell
+    low, high = first + int(bad.min()), first + int(bad.max()) + 1
+    components = along.astype(np.float32).reshape(-1, n_moments)
+
+    def bins(start: int, stop: int) -> tuple[int, np.ndarray]:
+        return start, bessel[start + reach : stop + reach]
+
+    def pooled(start: int, stop: int) -> tuple[int, np.ndarray]:
+        return start, components[(start - first) * ORDERS : (stop - first) * ORDERS]
+
+    near = [
+        bins(-reach, first * CELL - place),
+        bins(low * CELL - place, high * CELL - place),
+        bins(last * CELL - place, reach + 1),
+    ]
+    return _Kernel(near, [pooled(first, low), pooled(high, last)])
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Whitened bins of some SFTs, and their components along the polynomials of cells, for `moments`.
+
+    Attributes
+    ----------
+    bins : tuple of two (n, n_bins) float32 ndarrays
+        Real and imaginary parts.
+    cells : tuple of two (n, n_cells * ORDERS) float32 ndarrays
+    first_bin : int
+    """
+
+    bins: tuple[np.ndarray, np.ndarray]
+    cells: tuple[np.ndarray, np.ndarray]
+    first_bin: int
+
+    @classmethod
+    def of(cls, own: Whitened) -> Pooled:
+        """Those of whitened SFTs; bins that are missing in the outermost cells are zero."""
+        bins = own.real, own.imag
+        (n, n_bins), lead = own.real.shape, own.first_bin % CELL
+        whole = np.zeros((n, -(-(lead + n_bins) // CELL) * CELL), np.float32)
+        basis, cells = _cell_basis().astype(np.float32), []
+        for part in bins:
+            whole[:, lead : lead + n_bins] = part
+            cells.append((whole.reshape(n, -1, CELL) @ basis).reshape(n, -1))  # a small product for each SFT
+        return cls(bins, (cells[0], cells[1]), own.first_bin)
+
+
+def moments(own: Pooled, centre: np.ndarray, n_moments: int, reach: int) -> np.ndarray:
     """Moments of SFTs about a bin of each: sums over bins of x (-1)^n j_l(pi n), n from the centre.
 
     Parameters
     ----------
-    own : Whitened
+    own : Pooled
     centre : (n,) int ndarray
         Neighbouring SFTs often share theirs.
     n_moments, reach : int
@@ -202,15 +308,19 @@ def moments(own: Whitened, centre: np.ndarray, n_moments: int, reach: int) -> np
     -------
     (n, n_moments) complex64 ndarray
     """
-    kernel = _bessel(n_moments, reach)
-    result = np.empty((len(centre), n_moments), np.complex64)
+    result = np.zeros((len(centre), n_moments), np.complex64)
     starts = np.flatnonzero(np.r_[True, np.diff(centre) != 0])
     for start, stop in zip(starts, [*starts[1:], len(centre)], strict=True):
-        first = int(centre[start]) - own.first_bin - reach
-        low, high = max(first, 0), min(first + len(kernel), own.real.shape[1])
-        part = kernel[low - first : high - first]
-        result.real[start:stop] = own.real[start:stop, low:high] @ part
-        result.imag[start:stop] = own.imag[start:stop, low:high] @ part
+        middle = int(centre[start])
+        kernel = _kernel(n_moments, reach, middle % CELL)
+        runs = [(own.bins, middle + first - own.first_bin, run) for first, run in kernel.near]
+        cell = middle // CELL - own.first_bin // CELL
+        runs += [(own.cells, (cell + first) * ORDERS, run) for first, run in kernel.far]
+        for parts, first, run in runs:
+            low, high = max(first, 0), min(first + len(run), parts[0].shape[1])
+            if low < high:
+                result.real[start:stop] += _product(parts[0][start:stop, low:high], run[low - first : high - first])
+                result.imag[start:stop] += _product(parts[1][start:stop, low:high], run[low - first : high - first])
     return result
 
 
@@ -231,64 +341,103 @@ def _source(observation: Observation, point: Doppler) -> Source:
     return observation.source(point)
 
 
+@dataclass(frozen=True, eq=False)
+class _Phases:
+    """A template's phase above the heterodyne over each of some SFTs: first + turns (0 to 1) + bend, cycles.
+
+    Attributes
+    ----------
+    first, turns : (n,) float64 ndarrays
+        Phase at the start of each SFT, and how much it grows until the end.
+    bend : (n, PHASES) float32 ndarray
+        The rest, at the nodes `_ends_and_between`.
+    """
+
+    first: np.ndarray
+    turns: np.ndarray
+    bend: np.ndarray
+
+
+def _ends_and_between() -> np.ndarray:
+    """Chebyshev nodes in [-1, 1], ends included, (PHASES,) float64."""
+    return -np.cos(np.pi * np.arange(PHASES) / (PHASES - 1))
+
+
+@lru_cache(maxsize=1)
+def _phase_series() -> np.ndarray:
+    """Chebyshev coefficients from values at `_ends_and_between`: (PHASES, PHASES) float64."""
+    return np.linalg.inv(chebyshev.chebvander(_ends_and_between(), PHASES - 1))
+
+
 @jax.jit
-def _probed(source: Source, trajectory: Trajectory, start: jax.Array, tsft: jax.Array, heterodyne: jax.Array):
-    """Phase above the heterodyne at `PROBES` times over each SFT, cycles: (n, PROBES)."""
-    t = start[:, None] + tsft * jnp.linspace(0.0, 1.0, PROBES)
-    return source.heterodyned_cycles(trajectory, t, heterodyne)
+def _phases(source: Source, trajectory: Trajectory, start: jax.Array, tsft: jax.Array, heterodyne: jax.Array):
+    """The fields of `_Phases`, the largest slope of the bend in bins, and the largest of its last two coefficients."""
+    u = _ends_and_between()
+    into = jnp.asarray(0.5 * (1 + u))
+    cycles = source.heterodyned_cycles(trajectory, start[:, None] + tsft * into, heterodyne, many=True)
+    first, turns = cycles[:, 0], cycles[:, -1] - cycles[:, 0]
+    bend = cycles - first[:, None] - turns[:, None] * into
+    series = bend @ jnp.asarray(_phase_series().T)
+    slopes = 2 * chebyshev.chebvander(u, PHASES - 2) @ chebyshev.chebder(np.eye(PHASES))
+    steepest = jnp.max(jnp.abs(series @ jnp.asarray(slopes.T)))
+    return first, turns, bend.astype(jnp.float32), steepest, jnp.max(jnp.abs(series[:, -2:]))
+
+
+@jax.jit
+def _harmonics_in(trajectory: Trajectory, start: jax.Array, tsft: jax.Array) -> jax.Array:
+    """The sidereal harmonics at the `SFT_NODES` of SFTs of a detector, (n, SFT_NODES, 5) float32."""
+    into = 0.5 * (1 + jnp.asarray(nodes(SFT_NODES)))
+    return harmonics(trajectory.sidereal(start[:, None] + tsft * into)).astype(jnp.float32)
 
 
 @partial(jax.jit, static_argnames="n_moments")
 def _samples(
-    source: Source,
-    trajectory: Trajectory,
-    start: jax.Array,
-    first_cycles: jax.Array,
-    heterodyne: jax.Array,
-    offset: jax.Array,
-    tsft: jax.Array,
+    cycles: jax.Array,
+    slope: jax.Array,
+    bend: jax.Array,
     sums: jax.Array,
+    pattern: jax.Array,
+    middle: jax.Array,
+    tsft: jax.Array,
     block: jax.Array,
     centres: jax.Array,
     half: jax.Array,
     n_moments: int,
 ) -> jax.Array:
-    """What SFTs of one detector add to the samples of narrow data: (5, B, NODES) complex128.
+    """What SFTs of one detector add to the samples of narrow data: (5, B, NODES) complex64.
 
     Parameters
     ----------
-    start : (n,) float64
-        s since the epoch.
-    first_cycles : (n,) float64
-        Phase of the heterodyne at the start of each SFT, cycles.
-    offset : (n,) float64
-        Bin of the moments minus that of the heterodyne.
+    cycles, slope : (n,) float64
+        Phase of the template at the start of each SFT, cycles, and its growth until the end above that of the moments'
+        bin.
+    bend : (n, PHASES) float32
+        See `_Phases`.
     sums : (n, n_moments) complex64
         From `moments`.
+    pattern : (n, SFT_NODES, 5) float32
+        From `_harmonics_in`.
+    middle : (n,) float64
+        Of the SFTs, s since the epoch.
     block : (n,) int32
         Which block each SFT belongs to.
     centres, half : (B,) and () float64
         Middle of the blocks, s since the epoch, and half their length, s.
     """
     u, from_moments = _legendre(n_moments)
-    at_nodes = sums.astype(jnp.complex128) @ jnp.asarray(from_moments)
-    into = 0.5 * (1 + jnp.asarray(u))
-    t = start[:, None] + tsft * into
-    cycles = (
-        source.heterodyned_cycles(trajectory, t, heterodyne, many=True) + first_cycles[:, None] - offset[:, None] * into
-    )
-    cos, sin = turn64(cycles)
-    at_nodes = at_nodes * jax.lax.complex(cos, -sin)
-    turned = at_nodes[..., None] * harmonics(trajectory.sidereal(t)).astype(at_nodes.dtype)  # (n, M, 5)
-    # the blocks' polynomials hardly bend within an SFT: fewer nodes carry the sums on
-    few = jnp.asarray(lagrange(FINE_NODES, u))
-    turned = jnp.einsum("nmh,mq->nqh", turned, few.astype(turned.dtype))
-    x = (start[:, None] + 0.5 * tsft * (1 + jnp.asarray(nodes(FINE_NODES))) - centres[block][:, None]) / half
+    at_nodes = sums @ jnp.asarray(from_moments.astype(np.complex64))
+    bent = bend @ jnp.asarray((_phase_series().T @ chebyshev.chebvander(u, PHASES - 1).T).astype(np.float32))
+    turns = cycles[:, None] + slope[:, None] * jnp.asarray(0.5 * (1 + u)) + bent.astype(jnp.float64)
+    cos, sin = turn((turns - jnp.round(turns)).astype(jnp.float32))
+    # the patterns and the blocks' polynomials hardly bend within an SFT: few nodes carry the sums on
+    few = (at_nodes * jax.lax.complex(cos, -sin)) @ jnp.asarray(lagrange(SFT_NODES, u).astype(np.complex64))
+    turned = few[..., None] * pattern.astype(few.dtype)
+    x = (middle[:, None] + 0.5 * tsft * jnp.asarray(nodes(SFT_NODES)) - centres[block][:, None]) / half
     powers = [jnp.ones_like(x), x]
     while len(powers) < NODES:
         powers.append(2 * x * powers[-1] - powers[-2])
-    spread = jnp.stack(powers, axis=-1) @ jnp.asarray(series_from_values(NODES))
-    each = sum(turned[:, q, :, None] * spread[:, q, None, :].astype(turned.dtype) for q in range(FINE_NODES))
+    spread = (jnp.stack(powers, axis=-1) @ jnp.asarray(series_from_values(NODES))).astype(few.dtype)
+    each = sum(turned[:, q, :, None] * spread[:, q, None, :] for q in range(SFT_NODES))
     return jnp.moveaxis(jax.ops.segment_sum(each, block, centres.shape[0]), 0, 1)
 
 
@@ -316,8 +465,8 @@ class _Target:
         Of the narrow data, Hz.
     heterodyne : int
         Bin whose frequency is subtracted from the template's.
-    bins : list of (n,) float64 ndarrays
-        The signal's bin in each SFT, for each detector.
+    phases : list of _Phases
+        In the SFTs of each detector.
     n_moments : int
     centres, half : (B,) float64 ndarray, float
         Blocks of the narrow data, s.
@@ -329,36 +478,35 @@ class _Target:
     source: Source
     reach: float
     heterodyne: int
-    bins: list[np.ndarray]
+    phases: list[_Phases]
     n_moments: int
     centres: np.ndarray
     half: float
     block: list[np.ndarray]
 
+    def bins(self, i: int) -> np.ndarray:
+        """The signal's bin in each SFT of detector i, (n,) float64."""
+        return self.heterodyne + self.phases[i].turns
 
-def _target(observation: Observation, times: SFTs, point: Doppler) -> _Target:
+
+def _target(observation: Observation, trajectories: Sequence[Trajectory], times: SFTs, point: Doppler) -> _Target:
     source, tsft, epoch = _source(observation, point), times.tsft, int(observation.epoch)
     heterodyne = round(float(source.frequency) * tsft)
     frequency = jnp.asarray(heterodyne / tsft)
-    bins, steepest = [], 0.0
-    for i, series in enumerate(times):
-        trajectory = jax.tree.map(lambda leaf, i=i: leaf[i], observation.trajectory)
+    phases, steepest, neglected = [], 0.0, 0.0
+    for series, trajectory in zip(times, trajectories, strict=True):
         own = []
         for rows in _chunks(len(series)):
             start = _filled(series.since(epoch)[rows])
-            cycles = np.asarray(_probed(source, trajectory, start, observation.tsft, frequency))[
-                : rows.stop - rows.start
-            ]
-            mean = cycles[:, -1] - cycles[:, 0]
-            steps = np.diff(cycles, axis=1) * (PROBES - 1)
-            steepest = max(steepest, float(np.max(np.abs(steps - mean[:, None]))))
-            own.append(heterodyne + mean)
-        bins.append(np.concatenate(own))
+            *fields, steep, rest = _phases(source, trajectory, start, observation.tsft, frequency)
+            own.append([np.asarray(x)[: rows.stop - rows.start] for x in fields])
+            steepest, neglected = max(steepest, float(steep)), max(neglected, float(rest))
+        phases.append(_Phases(*(np.concatenate(parts) for parts in zip(*own, strict=True))))
     # polynomials follow exp(i b u) from somewhat more than b terms on
-    turning = np.pi * (1.2 * steepest + TOLERATED_BINS)
+    turning = np.pi * (1.05 * steepest + TOLERATED_BINS)
     n_moments = 4 * int(np.ceil((12 + 1.15 * turning) / 4))
-    if n_moments > MOST_MOMENTS:
-        raise ValueError(
+    if n_moments > MOST_MOMENTS or neglected > BENDS:
+        raise MovesTooFast(
             f"point's frequency changes by some {steepest / tsft:.2g} Hz within an SFT, too much for its moments: use "
             "jfstat.prepare and jfstat.narrow."
         )
@@ -371,7 +519,7 @@ def _target(observation: Observation, times: SFTs, point: Doppler) -> _Target:
     middles = [series.since(epoch) + 0.5 * tsft for series in times]
     block = [np.clip(((x - start) / length).astype(int), 0, n_blocks - 1) for x in middles]
     centres = start + length * (np.arange(padded_size(n_blocks)) + 0.5)
-    return _Target(point, source, reach, heterodyne, bins, n_moments, centres, 0.5 * (length + tsft), block)
+    return _Target(point, source, reach, heterodyne, phases, n_moments, centres, 0.5 * (length + tsft), block)
 
 
 def _chunks(n: int) -> Iterator[slice]:
@@ -409,57 +557,40 @@ def narrow_sfts(
 
     Raises
     ------
+    MovesTooFast
+        If a signal moves through too many bins within an SFT.
     ValueError
-        If the files do not hold a signal's band, or it moves through too many bins within an SFT.
+        If the files do not hold a signal's band, or the noise floor cannot be estimated.
     """
     times, tsft, epoch = parts.times, parts.times.tsft, int(observation.epoch)
-    targets = [_target(observation, times, point) for point in points]
+    trajectories = [jax.tree.map(lambda leaf, i=i: leaf[i], observation.trajectory) for i in range(len(times.series))]
+    with ThreadPoolExecutor(THREADS) as pool:  # NumPy and XLA compute outside of Python's lock
+        targets = list(pool.map(partial(_target, observation, trajectories, times), points))
     reach = int(guard * tsft) + TOLERATED_BINS
     first, last = _band(parts, targets, reach, floors)
     samples = [np.zeros((len(times.series), 5, len(own.centres), NODES), complex) for own in targets]
     floor_of = [[[] for _ in times] for _ in targets]
-    trajectories = [jax.tree.map(lambda leaf, i=i: leaf[i], observation.trajectory) for i in range(len(times.series))]
     jobs = [(i, rows) for i, series in enumerate(times.series) for rows in _chunks(len(series))]
 
     def summed(job: tuple[int, slice]) -> list[_Sums]:
         """What some SFTs of a detector hold of each target."""
         i, rows = job
-        name = times.series[i].detector
-        own = whitened(parts.read(name, rows, first, last, check_crc), first, tsft, floors[i], name)
-        return [_sums(own, target, target.bins[i][rows], reach) for target in targets]
+        series = times.series[i]
+        own = whitened(
+            parts.read(series.detector, rows, first, last, check_crc), first, tsft, floors[i], series.detector
+        )
+        pooled, start = Pooled.of(own), series.since(epoch)[rows]
+        pattern = _harmonics_in(trajectories[i], _filled(start), observation.tsft)
+        clock = series.gps[rows] - epoch, series.gps_ns[rows]
+        middle = _filled(start + 0.5 * tsft)
+        return [_sums(own, pooled, target, i, rows, reach, pattern, clock, middle, tsft) for target in targets]
 
-    with ThreadPoolExecutor(THREADS) as pool:  # NumPy computes outside of Python's lock
-        for (i, rows), each in zip(jobs, _ahead(pool, summed, jobs), strict=True):
-            series, n = times.series[i], rows.stop - rows.start
-            start = _filled(series.since(epoch)[rows])
-            added = []
-            for k, (target, own) in enumerate(zip(targets, each, strict=True)):
-                # whole turns of the heterodyne are removed exactly: its bin times whole seconds is a whole number
-                cycles = np.fmod(np.float64(target.heterodyne) * (series.gps[rows] - epoch), tsft) / tsft
-                cycles = cycles + target.heterodyne / tsft * 1e-9 * series.gps_ns[rows]
-                floor_of[k][i].append(own.inverse**-2.0)
-                # only the blocks that these SFTs touch, in one of a few sizes
-                block = target.block[i][rows]
-                first_block = int(block.min())
-                n_blocks = 1 << int(block.max() - first_block).bit_length()
-                centres = target.centres[first_block : first_block + n_blocks]
-                more = _samples(
-                    target.source,
-                    trajectories[i],
-                    start,
-                    _filled(cycles),
-                    np.asarray(target.heterodyne / tsft),
-                    _filled((own.centre - target.heterodyne).astype(float)),
-                    observation.tsft,
-                    np.pad(own.moments, [(0, ROWS - n), (0, 0)]),
-                    _filled((block - first_block).astype(np.int32)),
-                    np.pad(centres, (0, n_blocks - len(centres)), mode="edge"),
-                    np.asarray(target.half),
-                    target.n_moments,
-                )
-                added.append((samples[k][i][:, first_block : first_block + n_blocks], more))
-            for place, more in added:
-                place += np.asarray(more)[:, : place.shape[1]]
+    with ThreadPoolExecutor(THREADS) as pool:
+        for (i, _), each in zip(jobs, _ahead(pool, summed, jobs), strict=True):
+            for k, own in enumerate(each):
+                floor_of[k][i].append(own.psd)
+                place = samples[k][i][:, own.first_block : own.first_block + own.samples.shape[1]]
+                place += own.samples[:, : place.shape[1]]
     return [
         _finished(observation, target, own, [np.concatenate(x) for x in psd], tsft)
         for target, own, psd in zip(targets, samples, floor_of, strict=True)
@@ -483,23 +614,57 @@ class _Sums:
 
     Attributes
     ----------
-    moments : (n, n_moments) complex64 ndarray
-        Divided by the root of the noise floor once more, for the weights.
-    centre : (n,) int ndarray
-        Bins about which they are.
-    inverse : (n,) float64 ndarray
-        1/sqrt(S) at the signal.
+    samples : (5, n_blocks, NODES) complex64
+        See `_samples`.
+    first_block : int
+    psd : (n,) float64 ndarray
+        Noise floor at the signal, 1/Hz.
     """
 
-    moments: np.ndarray
-    centre: np.ndarray
-    inverse: np.ndarray
+    samples: np.ndarray
+    first_block: int
+    psd: np.ndarray
 
 
-def _sums(own: Whitened, target: _Target, bins: np.ndarray, reach: int) -> _Sums:
+def _sums(
+    own: Whitened,
+    pooled: Pooled,
+    target: _Target,
+    i: int,
+    rows: slice,
+    reach: int,
+    pattern: jax.Array,
+    clock: tuple[np.ndarray, np.ndarray],
+    middle: np.ndarray,
+    tsft: float,
+) -> _Sums:
+    """Sums of SFTs of detector i that start at `clock`, whole seconds since the epoch and nanoseconds."""
+    phases, bins = target.phases[i], target.bins(i)[rows]
     centre, inverse = shared_bins(bins), own.inverse_at(np.round(bins))
-    sums = moments(own, centre, target.n_moments, reach) * inverse[:, None].astype(np.float32)
-    return _Sums(sums, centre, inverse)
+    # divided by the root of the noise floor once more, for the weights
+    sums = moments(pooled, centre, target.n_moments, reach) * inverse[:, None].astype(np.float32)
+    # whole turns of the heterodyne are removed exactly: its bin times whole seconds is a whole number
+    cycles = np.fmod(np.float64(target.heterodyne) * clock[0], tsft) / tsft
+    cycles = cycles + target.heterodyne / tsft * 1e-9 * clock[1] + phases.first[rows]
+    # only the blocks that these SFTs touch, in one of a few sizes
+    block = target.block[i][rows]
+    first_block = int(block.min())
+    n_blocks = 1 << int(block.max() - first_block).bit_length()
+    centres = target.centres[first_block : first_block + n_blocks]
+    samples = _samples(
+        _filled(cycles),
+        _filled(bins - centre),
+        _filled(phases.bend[rows]),
+        np.pad(sums, [(0, ROWS - len(sums)), (0, 0)]),
+        pattern,
+        middle,
+        np.float64(tsft),
+        _filled((block - first_block).astype(np.int32)),
+        np.pad(centres, (0, n_blocks - len(centres)), mode="edge"),
+        np.asarray(target.half),
+        target.n_moments,
+    )
+    return _Sums(np.asarray(samples), first_block, inverse**-2.0)
 
 
 def _band(
@@ -513,8 +678,8 @@ def _band(
         If the files do not hold all signals, or too few bins for the noise floor.
     """
     tsft = parts.times.tsft
-    low = int(min(x.min() for own in targets for x in own.bins)) - TOLERATED_BINS
-    high = int(max(x.max() for own in targets for x in own.bins)) + TOLERATED_BINS + 1
+    low = int(min(own.bins(i).min() for own in targets for i in range(len(own.phases)))) - TOLERATED_BINS
+    high = int(max(own.bins(i).max() for own in targets for i in range(len(own.phases)))) + TOLERATED_BINS + 1
     if low < parts.first_bin or high > parts.last_bin:
         raise ValueError(
             f"the SFTs cover {parts.first_bin / tsft:.10g} to {(parts.last_bin + 1) / tsft:.10g} Hz, not all of "

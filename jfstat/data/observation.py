@@ -310,6 +310,11 @@ def observed(
     )
 
 
+def unweighted(sfts: SFTs, reftime: GPSTime, ephemeris: EphemerisLike) -> Observation:
+    """The observation of SFTs of equal weights, whose noise floors are not known yet; see `weighted`."""
+    return observed(sfts, [np.ones(len(series)) for series in sfts], 1.0, Span.of(sfts), reftime, ephemeris)
+
+
 def weighted(observation: Observation, weights: Sequence[np.ndarray], mean_inverse: float | None) -> Observation:
     """The observation with other noise weights of its SFTs, (n_sfts,) float64 for each detector; see `observed`."""
     starts, tsft, epoch = np.asarray(observation.start), float(observation.tsft), int(observation.epoch)

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import checked_odds, log10_bsgl
 from jfstat.candidates.tables import AnyTable, Meta, depends_on_template, in_units
-from jfstat.data.checks import HasFaFb, check_data
+from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrow_plan, narrowed
 from jfstat.data.narrowdata import NarrowData
@@ -22,7 +21,7 @@ from jfstat.followup.neighbours import Group, neighbours
 from jfstat.geometry.source import at_reftime
 from jfstat.parameters import AMPLITUDE_COLUMNS, varied_parameters, with_fields
 from jfstat.searching.session.progress import progress_bar
-from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of
+from jfstat.statistic.fstat import compiled_values, values_of
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime
 
@@ -138,7 +137,7 @@ def _require_all(problems: list[str]) -> None:
 
 
 def _all_values(data: FstatData, points: Doppler) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows and their values, of `_values`, for all templates of a stack with NumPy leaves."""
+    """Rows and their values, of `values_of`, for all templates of a stack with NumPy leaves."""
     isolated = np.ones(len(points.alpha), bool) if points.orbit is None else np.asarray(points.orbit.asini == 0)
     reach = reaches(data, points)
     for alone in (True, False):
@@ -147,7 +146,7 @@ def _all_values(data: FstatData, points: Doppler) -> Iterator[tuple[np.ndarray, 
         large = mine & too_many_nodes(data, reach)
         for row in np.flatnonzero(large):
             point = jax.tree.map(lambda x, row=row: x[row], own)
-            yield np.array([row]), np.asarray(_values_at(data.for_one_template, point))[None]
+            yield np.array([row]), np.asarray(compiled_values(data.for_one_template, point))[None]
         for least in np.unique(reach[mine & ~large]):
             rows = np.flatnonzero(mine & ~large & (reach == least))
             yield from _shared_values(data, own, neighbours(data, own, rows, float(least)))
@@ -182,17 +181,7 @@ def _group_values(data: FstatData, points: Doppler, group: Group) -> list[jax.Ar
 @jax.jit
 def _stack_values(near: NarrowData, points: Doppler) -> jax.Array:
     """Values at each of a stack of templates, (n, n_columns) float64."""
-    return jax.vmap(_values, (None, 0))(near, points)
-
-
-def _values(data: HasFaFb, point: Doppler) -> jax.Array:
-    """2F, that of each detector, and amplitudes with errors at a template: (1 + D + 8,) float64."""
-    own = fstat_of(data, point)
-    # the same sums over the data: compiled together, they are computed once
-    return jnp.concatenate([own.twoF[None], own.twoF_per_detector, estimate_amplitude_of(data, point).columns])
-
-
-_values_at = jax.jit(_values)
+    return jax.vmap(values_of, (None, 0))(near, points)
 
 
 def _meta(data: FstatData, points: Doppler, reftime: GPSTime, twoF: np.ndarray) -> Meta:

@@ -16,6 +16,7 @@ from jfstat.candidates.linerobust import checked_odds
 from jfstat.candidates.tables import bank_from_table
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrowdata import NarrowData
 from jfstat.lines.doppler import LineBands, checked_lines, line_bands, lines_near
 from jfstat.searching.driver.batches import check_mesh, spans_processes, steps
 from jfstat.searching.driver.plan import SearchPlan, search_plan
@@ -189,16 +190,8 @@ def search(
     backend = backend_with_veto(backend, bands)
     if backend is not None:
         backend_for(data, backend, cut)  # refuses what is wrong before the search
-    details = Details(
-        bool(per_detector),
-        bool(per_detector if amplitudes is None else amplitudes),
-        float(fstar0),
-        None if olgx is None else tuple(float(x) for x in olgx),
-        _checked_cluster(cluster),
-        checked_bounds(bounds),
-        ranking,
-        known,
-        bool(veto_lines),
+    details = wanted_details(
+        per_detector, amplitudes, fstar0, olgx, ranking, cluster, bounds=bounds, lines=known, veto_lines=veto_lines
     )
     details.check(len(data.detectors))
 
@@ -297,8 +290,40 @@ def _checked_batch_size(batch_size: int | None) -> int | None:
     return None if batch_size is None else int(batch_size)
 
 
+def wanted_details(
+    per_detector: bool,
+    amplitudes: bool | None,
+    fstar0: float,
+    olgx: Sequence[float] | None,
+    ranking: str,
+    cluster: float | None,
+    *,
+    bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None = None,
+    lines: QTable | None = None,
+    veto_lines: bool = False,
+) -> Details:
+    """What these arguments of `search` ask to compute for each candidate; `lines` are from `lines_crossed`.
+
+    Raises
+    ------
+    ValueError
+        If one is out of range.
+    """
+    return Details(
+        bool(per_detector),
+        bool(per_detector if amplitudes is None else amplitudes),
+        float(fstar0),
+        None if olgx is None else tuple(float(x) for x in olgx),
+        _checked_cluster(cluster),
+        checked_bounds(bounds),
+        ranking,
+        lines,
+        bool(veto_lines),
+    )
+
+
 def line_cut(
-    data: FstatData,
+    data: FstatData | NarrowData,
     per_detector: bool,
     ranking: str,
     bsgl_threshold: float | None,

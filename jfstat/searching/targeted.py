@@ -10,15 +10,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import checked_odds, log10_bsgl
 from jfstat.candidates.tables import in_units
-from jfstat.data.narrowdata import NarrowData
 from jfstat.data.narrowsfts import InMemory, PartsOfSFTs, narrow_sfts
-from jfstat.data.observation import Observation, Span, observed, reference_time
+from jfstat.data.observation import reference_time, unweighted
 from jfstat.geometry.detectors import DetectorLike, get_detectors
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.geometry.ephemeris import EphemerisLike, installed_ephemerides
@@ -28,7 +26,7 @@ from jfstat.pulsars.pulsar import QUADRUPOLE, Pulsar
 from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import find_sfts
-from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of
+from jfstat.statistic.fstat import compiled_values
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime, TimeLike
 from jfstat.validation import FrequencyLike, NoiseLike, frequency, given_sqrt_sx, require_x64
@@ -174,7 +172,7 @@ def search_pulsars(
             key = group[0].start, group[0].end, str(group[0].ephemeris)
             if key != shared or observation is None:  # groups are in this order
                 shared, own = key, _between(parts, *key[:2])
-                observation = _observation(own.times, reference, group[0].ephemeris)
+                observation = unweighted(own.times, reference, group[0].ephemeris)
             present = [times.detectors.index(name) for name in own.times.detectors]
             own_floors = [floors[i] for i in present]
             try:
@@ -183,7 +181,7 @@ def search_pulsars(
                 others = f" and {len(group) - 1} others" if len(group) > 1 else ""
                 raise ValueError(f"pulsar {group[0].pulsar.name}{others}: {error}") from None
             for x, data in zip(group, near, strict=True):
-                row, n = np.asarray(_row(data, x.point)), len(present)
+                row, n = np.asarray(compiled_values(data, x.point)), len(present)
                 each = np.full(len(times.detectors), np.nan)
                 each[present] = row[1 : 1 + n]
                 rows[x.place] = np.concatenate([row[:1], each, row[1 + n :]])
@@ -364,21 +362,8 @@ def _between(parts: PartsOfSFTs, start: float, end: float) -> PartsOfSFTs:
     return _Between(parts, chosen, offsets)
 
 
-def _observation(times: SFTs, reference: GPSTime, ephemeris: EphemerisLike) -> Observation:
-    """The observation of SFTs of equal weights; the noise floors are not known yet."""
-    weights = [np.ones(len(series)) for series in times]
-    return observed(times, weights, 1.0, Span.of(times), reference, ephemeris)
-
-
 def _name_of(ephemeris: EphemerisLike) -> str:
     return ephemeris if isinstance(ephemeris, str) else str(getattr(ephemeris, "name", "files"))
-
-
-@jax.jit
-def _row(data: NarrowData, point: Doppler) -> jax.Array:
-    """2F, 2F of each detector and the columns of the amplitudes, (n,) float64."""
-    found = fstat_of(data, point)
-    return jnp.concatenate([found.twoF[None], found.twoF_per_detector, estimate_amplitude_of(data, point).columns])
 
 
 def _table(

@@ -23,7 +23,7 @@ from jfstat.parameters import AMPLITUDE_FIELDS
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
 from jfstat.statistic.bins import counts, covered_bins
 from jfstat.statistic.check import check_filters, check_series, nan_unless_fit
-from jfstat.statistic.combine import antenna_matrix, total_matrix, two_f
+from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
 from jfstat.statistic.resample import Resampled, resampled, spun_down, without_spin_down
 from jfstat.statistic.spectrum import in_order, spectra
 from jfstat.templates import Amplitude, Doppler
@@ -329,13 +329,29 @@ def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitud
 
 def estimate_amplitude_of(data: HasFaFb, point: Doppler) -> AmplitudeEstimate:
     """The amplitude parameters at one template without any checks, for use inside larger programs."""
-    observation = data.observation
+    fa, fb = (jnp.sum(x) for x in data.fa_fb(point))
+    total = total_matrix(antenna_matrix(data.observation, point))
+    return _amplitude_from(data.observation, point, fa, fb, total)
+
+
+def _amplitude_from(
+    observation: Observation, point: Doppler, fa: jax.Array, fb: jax.Array, total: AntennaMatrix
+) -> AmplitudeEstimate:
+    """The amplitude parameters from Fa, Fb and the antenna matrix of all detectors together."""
     angle = -2 * jnp.pi * observation.source(point).cycles_at_middle
     to_reference = jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
-    fa, fb = (jnp.sum(x) * to_reference for x in data.fa_fb(point))
-    total = total_matrix(antenna_matrix(observation, point))
-    vector, covariance = amplitude_vector(fa, fb, total, _noise_level(observation))
+    vector, covariance = amplitude_vector(fa * to_reference, fb * to_reference, total, _noise_level(observation))
     return AmplitudeEstimate(*amplitude_from_vector(vector, covariance), vector, covariance)
 
 
 _estimate_amplitude = jax.jit(estimate_amplitude_of)
+
+
+def values_of(data: HasFaFb, point: Doppler) -> jax.Array:
+    """2F, that of each detector, and the amplitudes with their errors as in tables, (1 + D + 8,) float64; traceable."""
+    own = fstat_of(data, point)
+    amplitude = _amplitude_from(data.observation, point, own.Fa, own.Fb, AntennaMatrix(own.A, own.B, own.C))
+    return jnp.concatenate([own.twoF[None], own.twoF_per_detector, amplitude.columns])
+
+
+compiled_values = jax.jit(values_of)

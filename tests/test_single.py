@@ -1,0 +1,102 @@
+"""`jfstat search` at one template, straight from the SFTs, beside the search of a prepared series."""
+
+import numpy as np
+import pytest
+
+import jfstat
+from jfstat.commandline import main
+
+START = 1167458304
+POINT = ["--Alpha=1.1", "--Delta=0.3", "--Freq=50.2", "--f1dot=-1e-10", "--assumeSqrtSX=4e-24"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """SFT files of two detectors with a signal."""
+    folder = tmp_path_factory.mktemp("single")
+    point = jfstat.Doppler(1.1, 0.3, [50.2, -1e-10], START)
+    signals = [(point, jfstat.Amplitude(1e-25, 0.3, 0.2, 1.0))]
+    sfts = jfstat.simulate_sfts(
+        ["H1", "L1"], start=START, duration=2 * 86400, fmin=49.0, fmax=51.4, sqrt_sx=4e-24, signals=signals, seed=2
+    )
+    jfstat.write_sfts(sfts, folder)
+    return f"{folder}/*.sft"
+
+
+def table(files, folder, *words):
+    """The table that the program writes."""
+    path = folder / "found.ecsv"
+    assert main(["search", f"--DataFiles={files}", f"--outputFstat={path}", *words]) == 0
+    return jfstat.read_candidates(path)
+
+
+WIDE = "--batchSize=1"
+"""Goes with a prepared series only."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--orbitasini=1.44", "--orbitPeriod=68023.7", f"--orbitTp={START}", "--cluster=1", "--RankingStatistic=BSGL"),
+        ("--noDetails", f"--refTime={START + 1000}"),
+        ("--IFOs=L1", "--f2dot=1e-18"),
+    ],
+)
+def test_one_template_has_the_table_of_a_band(files, tmp_path, capsys, words):
+    one = table(files, tmp_path, *POINT, *words)
+    said = capsys.readouterr().out.splitlines()
+    wide = table(files, tmp_path, *POINT, *words, WIDE)
+    beside = capsys.readouterr().out.splitlines()
+    assert one.meta["backend"] == "narrow"
+    assert wide.meta["backend"] == "library"
+    assert one.colnames == wide.colnames
+    assert set(one.meta) == set(wide.meta)
+    for name in ("freq", "alpha", "delta", "template"):
+        np.testing.assert_array_equal(one[name], wide[name])
+    for name in one.colnames:
+        assert one[name].unit == wide[name].unit if hasattr(wide[name], "unit") else True
+    scale = np.sqrt(wide["twoF"][0] + 4)
+    assert one["twoF"][0] == pytest.approx(wide["twoF"][0], abs=0.03 * scale)
+    assert one.meta["sqrt_sx"] == pytest.approx(wide.meta["sqrt_sx"], rel=1e-12)
+    # the same messages but for values
+    assert [line.split()[:1] for line in said[1:]] == [line.split()[:1] for line in beside[1:]]
+
+
+def test_thresholds_may_leave_nothing(files, tmp_path, capsys):
+    assert len(table(files, tmp_path, *POINT, "--TwoFthreshold=1e6")) == 0
+    assert "no candidate with 2F >= 1e+06" in capsys.readouterr().out
+    assert len(table(files, tmp_path, *POINT, "--BSGLthreshold=1e6")) == 0
+    assert len(table(files, tmp_path, *POINT, "--BSGLthreshold=-1e6")) == 1
+
+
+def test_the_loudest_file_is_of_the_same_template(files, tmp_path):
+    path = tmp_path / "loudest.txt"
+    found = table(files, tmp_path, *POINT, f"--outputLoudest={path}")
+    values = dict(
+        line.rstrip(";").split(" = ") for line in path.read_text().splitlines() if line.endswith(";") and " = " in line
+    )
+    values = {name.strip(): value for name, value in values.items()}
+    assert float(values["twoF"]) == pytest.approx(found["twoF"][0], rel=1e-6)
+    assert float(values["h0"]) == pytest.approx(found["h0"][0], rel=1e-6)
+
+
+def test_known_lines_are_named(files, tmp_path):
+    lines = tmp_path / "L1lines.txt"
+    lines.write_text("50.2,0,0,1,1,0.01,0.01,hum\n40,0,0,1,1,0,0,far\n")
+    found = table(files, tmp_path, *POINT, f"--linefiles=L1:{lines}")
+    beside = table(files, tmp_path, *POINT, f"--linefiles=L1:{lines}", WIDE)
+    assert list(found["line"]) == list(beside["line"])
+    assert "hum" in found["line"][0]
+    assert found.meta["lines"] == beside.meta["lines"]
+
+
+def test_what_needs_a_series_is_told_as_before(files, tmp_path, capsys):
+    assert main(["search", f"--DataFiles={files}", "--Alpha=1", "--Delta=0", "--Freq=80"]) == 1
+    assert "--DataFiles cover 49" in capsys.readouterr().err
+    assert main(["search", f"--DataFiles={files}", "--Alpha=1", "--Delta=0", "--Freq=49.0001"]) == 1
+    assert "with its Doppler shifts" in capsys.readouterr().err
+    assert main(["search", f"--DataFiles={files}", *POINT, "--guard=-1"]) == 1
+    assert "guard" in capsys.readouterr().err
+    found = table(files, tmp_path, *POINT, "--FreqBand=1e-5")
+    assert found.meta["backend"] == "library"
