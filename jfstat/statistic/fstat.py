@@ -25,7 +25,7 @@ from jfstat.statistic.bins import counts, covered_bins
 from jfstat.statistic.check import check_filters, check_series, nan_unless_fit
 from jfstat.statistic.combine import antenna_matrix, total_matrix, two_f
 from jfstat.statistic.resample import Resampled, resampled, spun_down, without_spin_down
-from jfstat.statistic.spectrum import in_order, spectra
+from jfstat.statistic.spectrum import folded, in_order, spectra
 from jfstat.templates import Amplitude, Doppler
 
 
@@ -212,7 +212,7 @@ def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = Non
 @jax.jit
 def _twoF_band(data: FstatData, point: Doppler, series: Resampled | None) -> jax.Array:
     own = resampled(data, point) if series is None else spun_down(data, point, series)
-    fa, fb = spectra(own, data.layout)
+    fa, fb = spectra(folded(own, data.layout), data.layout)
     with jax.named_scope("2F"):
         value = in_order(two_f(fa, fb, total_matrix(antenna_matrix(data.observation, point))), data.layout)
         if point.orbit is not None:
