@@ -113,8 +113,12 @@ def fstat(data: FstatData | NarrowData, point: Doppler) -> Fstat:
 
 def fstat_of(data: HasFaFb, point: Doppler) -> Fstat:
     """The F-statistic at one template without any checks, for use inside larger programs."""
-    fa, fb = data.fa_fb(point)
-    matrix = antenna_matrix(data.observation, point)
+    return fstat_from(data.observation, point, *data.fa_fb(point))
+
+
+def fstat_from(observation: Observation, point: Doppler, fa: jax.Array, fb: jax.Array) -> Fstat:
+    """The F-statistic from Fa and Fb of each detector, (D,) complex128."""
+    matrix = antenna_matrix(observation, point)
     total = total_matrix(matrix)
     sum_a, sum_b = jnp.sum(fa), jnp.sum(fb)
     return Fstat(
@@ -329,10 +333,16 @@ def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitud
 
 def estimate_amplitude_of(data: HasFaFb, point: Doppler) -> AmplitudeEstimate:
     """The amplitude parameters at one template without any checks, for use inside larger programs."""
-    observation = data.observation
+    return estimate_amplitude_from(data.observation, point, *data.fa_fb(point))
+
+
+def estimate_amplitude_from(
+    observation: Observation, point: Doppler, fa: jax.Array, fb: jax.Array
+) -> AmplitudeEstimate:
+    """The amplitude parameters from Fa and Fb of each detector, (D,) complex128."""
     angle = -2 * jnp.pi * observation.source(point).cycles_at_middle
     to_reference = jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
-    fa, fb = (jnp.sum(x) * to_reference for x in data.fa_fb(point))
+    fa, fb = (jnp.sum(x) * to_reference for x in (fa, fb))
     total = total_matrix(antenna_matrix(observation, point))
     vector, covariance = amplitude_vector(fa, fb, total, _noise_level(observation))
     return AmplitudeEstimate(*amplitude_from_vector(vector, covariance), vector, covariance)
