@@ -13,18 +13,19 @@ import numpy as np
 from jfstat.candidates.linerobust import checked_odds, log10_bsgl
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
-from jfstat.data.narrow import NarrowPlan, narrow_plan, narrowed, usual_reach
 from jfstat.data.workers import in_order, workers_for
 from jfstat.parameters import AMPLITUDE_COLUMNS
 from jfstat.reproducible import ONE_THREAD
-from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of
+from jfstat.statistic.fstat import estimate_amplitude_from, fstat_from
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-SAMPLE_BYTES, ORBIT_SAMPLE_BYTES = 24, 400
+SAMPLE_BYTES, ORBIT_SAMPLE_BYTES = 64, 400
 """Memory that a candidate takes per sample of the data, and with an orbit, at most."""
+ROWS = 32
+"""Most candidates for one call of the compiled program, which takes some 0.1 ms by itself."""
 MOST_BYTES = 1 << 30
 """Memory that candidates computed at a time may take, unless a single one needs more."""
 
@@ -102,11 +103,11 @@ def detail_columns(
 
 
 def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str, np.ndarray]:
-    """2F of each detector and, if wanted, amplitudes, from data narrowed around each candidate.
+    """2F of each detector and, if wanted, amplitudes, by a direct sum for each candidate.
 
     The values of a candidate are the same to the last bit whatever other candidates are in the table and wherever it
-    stands, so that the parts of a divided search add up to the same table: one compiled program computes one candidate,
-    on one thread. A CPU's cores share the candidates, as far as `MOST_BYTES` of memory allow.
+    stands, so that the parts of a divided search add up to the same table: one compiled program computes one candidate
+    after the other, on one thread. A CPU's cores share the candidates, as far as `MOST_BYTES` of memory allow.
 
     Parameters
     ----------
@@ -127,30 +128,30 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
     if amplitudes:
         names += AMPLITUDE_COLUMNS
     k, own = len(found.alpha), data.for_one_template
-
-    def one(row: int) -> np.ndarray:
-        return np.asarray(_values(own, *_focus(data, found, row), amplitudes))
-
     each = (SAMPLE_BYTES if found.orbit is None else ORBIT_SAMPLE_BYTES) * data.series.size
     workers = min(workers_for(device_of(data)), max(1, MOST_BYTES // each))
-    values = np.array(list(in_order(one, range(k), workers))).reshape(k, len(names))
+    size = min(ROWS, max(1, -(-k // workers)))
+
+    def some(first: int) -> np.ndarray:
+        rows = np.minimum(np.arange(first, first + ROWS), k - 1)
+        n = min(size, k - first)
+        return np.asarray(_values(own, jax.tree.map(lambda x: x[rows], found), n, amplitudes))[:n]
+
+    values = np.concatenate([np.empty((0, len(names))), *in_order(some, range(0, k, size), workers)])
     return {name: values[:, i].copy() for i, name in enumerate(names)}
 
 
-def _focus(data: FstatData, found: Doppler, row: int) -> tuple[Doppler, float, NarrowPlan]:
-    """One candidate, and how to narrow the data around it, independently of the others."""
-    point = jax.tree.map(lambda x: x[row], found)
-    reach = usual_reach(data, point)
-    return point, reach, narrow_plan(data, point, reach)
-
-
 @partial(jax.jit, static_argnames="amplitudes", compiler_options=ONE_THREAD)
-def _values(data: FstatData, point: Doppler, reach: float, plan: NarrowPlan, amplitudes: bool) -> jax.Array:
-    """The columns' values for one candidate, (n_columns,) float64."""
-    own = narrowed(data, point, reach, plan)
-    # a template that does not fit the data has no values, as in `twoF`
-    per_detector = jnp.where(data.fits(point), fstat_of(own, point).twoF_per_detector, jnp.nan)
-    if not amplitudes:
-        return per_detector
-    # the same sums over the data: compiled together, they are computed once
-    return jnp.concatenate([per_detector, estimate_amplitude_of(own, point).columns])
+def _values(data: FstatData, points: Doppler, n: int, amplitudes: bool) -> jax.Array:
+    """The columns' values for the first n of some candidates, (`ROWS`, n_columns) float64; zeros for the others."""
+    n_columns = len(data.detectors) + (len(AMPLITUDE_COLUMNS) if amplitudes else 0)
+
+    def fill(row: jax.Array, values: jax.Array) -> jax.Array:
+        point = jax.tree.map(lambda x: x[row], points)
+        fa, fb = data.fa_fb(point, many=True)  # NaN for a template that does not fit the data, as in `twoF`
+        own = fstat_from(data.observation, point, fa, fb).twoF_per_detector
+        if amplitudes:
+            own = jnp.concatenate([own, estimate_amplitude_from(data.observation, point, fa, fb).columns])
+        return values.at[row].set(own)
+
+    return jax.lax.fori_loop(0, n, fill, jnp.zeros((points.alpha.shape[0], n_columns)))

@@ -10,13 +10,14 @@ from jfstat.data.blocks import cubic, node_times, without_whole_cycles
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.lengths import largest_divisor
+from jfstat.maths.turns import turn64
 
 FINER = 8
 """Blocks of at least this many samples are halved for the direct sum."""
 
 
-def _block_sums(series: jax.Array, phase: jax.Array, a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Sums over blocks and samples of a x exp(-2 pi i phase) and b x exp(-2 pi i phase).
+def _moments(series: jax.Array, phase: jax.Array) -> jax.Array:
+    """Sums over blocks' samples of x exp(-2 pi i phase) times 1, u, u^2 and u^3.
 
     All in float64, unlike the resampled band: optimisers and samplers differentiate this sum, and rounding errors of
     float32, 1e-7 of 2F, would show in differences over small steps.
@@ -24,25 +25,33 @@ def _block_sums(series: jax.Array, phase: jax.Array, a: jax.Array, b: jax.Array)
     Parameters
     ----------
     series : (n_blocks, block) complex64
-    phase, a, b : (n_blocks, 4) float64
-        Cubics in u of the phase in cycles and of the antenna patterns.
+    phase : (n_blocks, 4) float64
+        Cubics in u of the phase in cycles.
 
     Returns
     -------
-    () complex128, twice.
+    (n_blocks, 4) complex128.
     """
-    block = series.shape[1]
+    powers = _powers(series.shape[1])
+    cos, sin = turn64(phase @ powers.T)
+    real, imag = series.real.astype(jnp.float64), series.imag.astype(jnp.float64)
+    return jax.lax.complex((real * cos + imag * sin) @ powers, (imag * cos - real * sin) @ powers)
+
+
+def _powers(block: int) -> jax.Array:
+    """1, u, u^2 and u^3 at the samples of a block, (block, 4) float64."""
     u = (2.0 * jnp.arange(block, dtype=jnp.float64) + 1) / block - 1
-    powers = jnp.stack([jnp.ones_like(u), u, u * u, u**3])
-    angle = (-2 * jnp.pi) * (phase @ powers)
-    rotated = series.astype(jnp.complex128) * jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
-    # a and b are cubics too, so that four moments of each block are enough for both
-    moments = rotated @ powers.T.astype(jnp.complex128)
-    return jnp.sum(moments * a.astype(moments.dtype)), jnp.sum(moments * b.astype(moments.dtype))
+    return jnp.stack([jnp.ones_like(u), u, u * u, u**3], axis=-1)
 
 
 def detector_sums(
-    band: Band, block: int, source: Source, series: jax.Array, trajectory: Trajectory, response: jax.Array
+    band: Band,
+    block: int,
+    source: Source,
+    series: jax.Array,
+    trajectory: Trajectory,
+    response: jax.Array,
+    many: bool = False,
 ) -> tuple[jax.Array, jax.Array]:
     """Fa and Fb of one detector, () complex128: the paper's equations 3 and 4 as sums over samples.
 
@@ -57,12 +66,16 @@ def detector_sums(
     series : (N,) complex64
     trajectory, response : Trajectory, (3, 3) float64
         Of the detector.
+    many : bool
+        As for `Source.delay`: less time for values, more for gradients.
     """
     if block >= FINER:  # at little cost, a sixteenth of the error of searches
         block = largest_divisor(block, block / 2)
     blocks = series.reshape(-1, block)
     t = node_times(band.start, band.dt, block, blocks.shape[0])
-    cycles = source.heterodyned_cycles(trajectory, t, band.heterodyne)
+    cycles = source.heterodyned_cycles(trajectory, t, band.heterodyne, many)
     a, b = source.patterns(response, trajectory.sidereal(t))
-    sum_a, sum_b = _block_sums(blocks, cubic(without_whole_cycles(cycles)), cubic(a), cubic(b))
-    return sum_a * band.dt.astype(sum_a.dtype), sum_b * band.dt.astype(sum_b.dtype)
+    moments = _moments(blocks, cubic(without_whole_cycles(cycles)))
+    # a and b are cubics too, so that four moments of each block are enough for both
+    dt = band.dt.astype(moments.dtype)
+    return tuple(jnp.sum(moments * cubic(x).astype(moments.dtype)) * dt for x in (a, b))  # type: ignore[return-value]

@@ -29,10 +29,16 @@ def orbit_delay(orbit: Orbit, t_emission: jax.Array) -> jax.Array:
         One orbit, scalars; its ``tp`` must be on the same clock as the times.
     t_emission : (...) float64
     """
+    return orbit_delay_and_slope(orbit, t_emission)[0]
+
+
+def orbit_delay_and_slope(orbit: Orbit, t_emission: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`orbit_delay`, and its derivative by the time of emission."""
     p, q = _amplitudes(orbit)
-    zero = jnp.zeros_like(p)
-    anomaly = kepler(2 * jnp.pi * (t_emission - orbit.tp) / orbit.period, orbit.ecc, zero, zero)
-    return p * (jnp.cos(anomaly) - orbit.ecc) + q * jnp.sin(anomaly)
+    zero, rate = jnp.zeros_like(p), 2 * jnp.pi / orbit.period
+    anomaly = kepler(rate * (t_emission - orbit.tp), orbit.ecc, zero, zero)
+    sin, cos = jnp.sin(anomaly), jnp.cos(anomaly)
+    return p * (cos - orbit.ecc) + q * sin, (q * cos - p * sin) * (rate / (1 - orbit.ecc * cos))
 
 
 def orbit_delay_at_arrival(orbit: Orbit, t_ssb: jax.Array) -> jax.Array:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
 from jfstat.geometry.barycenter import Direction, detector_clock, projected_ssb_delay, ssb_delay
-from jfstat.geometry.orbit import orbit_delay, orbit_delay_at_arrival
+from jfstat.geometry.orbit import orbit_delay_and_slope, orbit_delay_at_arrival
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.vectors import unit_vector
 from jfstat.parameters import with_fields
@@ -134,10 +134,9 @@ class Source:
 
     def clock(self, trajectory: Trajectory, tau: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Detector times t that correspond to source times `tau`, in s since the epoch, and the rate dt/dtau."""
-        orbit = self.orbit
-        if orbit is None:
+        if self.orbit is None:
             return detector_clock(trajectory, tau, self.direction)
-        delay, slope = jax.jvp(lambda tau: orbit_delay(orbit, tau), (tau,), (jnp.ones_like(tau),))
+        delay, slope = orbit_delay_and_slope(self.orbit, tau)
         t, rate = detector_clock(trajectory, tau + delay, self.direction)
         return t, rate * (1.0 + slope)
 

@@ -20,7 +20,7 @@ def kepler(phase: jax.Array, ecc: jax.Array, p: jax.Array, q: jax.Array) -> jax.
     """
     turns = jnp.floor(phase / (2 * jnp.pi) + 0.5)
     phase = phase - 2 * jnp.pi * turns  # for which the starting value below is good
-    anomaly = phase + 0.85 * ecc * jnp.sign(jnp.sin(phase))  # Danby (1987)
+    anomaly = phase + 0.85 * ecc * jnp.sign(phase)  # Danby (1987)
 
     # Danby's method: Newton's with second and third derivatives; most of a step's cost is its sine and cosine
     def step(state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -23,9 +23,9 @@ from jfstat.parameters import AMPLITUDE_FIELDS
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
 from jfstat.statistic.bins import counts, covered_bins
 from jfstat.statistic.check import check_filters, check_series, nan_unless_fit
-from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
+from jfstat.statistic.combine import antenna_matrix, total_matrix, two_f
 from jfstat.statistic.resample import Resampled, resampled, spun_down, without_spin_down
-from jfstat.statistic.spectrum import in_order, spectra
+from jfstat.statistic.spectrum import folded, in_order, spectra
 from jfstat.templates import Amplitude, Doppler
 
 
@@ -113,8 +113,12 @@ def fstat(data: FstatData | NarrowData, point: Doppler) -> Fstat:
 
 def fstat_of(data: HasFaFb, point: Doppler) -> Fstat:
     """The F-statistic at one template without any checks, for use inside larger programs."""
-    fa, fb = data.fa_fb(point)
-    matrix = antenna_matrix(data.observation, point)
+    return fstat_from(data.observation, point, *data.fa_fb(point))
+
+
+def fstat_from(observation: Observation, point: Doppler, fa: jax.Array, fb: jax.Array) -> Fstat:
+    """The F-statistic from Fa and Fb of each detector, (D,) complex128."""
+    matrix = antenna_matrix(observation, point)
     total = total_matrix(matrix)
     sum_a, sum_b = jnp.sum(fa), jnp.sum(fb)
     return Fstat(
@@ -212,7 +216,7 @@ def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = Non
 @jax.jit
 def _twoF_band(data: FstatData, point: Doppler, series: Resampled | None) -> jax.Array:
     own = resampled(data, point) if series is None else spun_down(data, point, series)
-    fa, fb = spectra(own, data.layout)
+    fa, fb = spectra(folded(own, data.layout), data.layout)
     with jax.named_scope("2F"):
         value = in_order(two_f(fa, fb, total_matrix(antenna_matrix(data.observation, point))), data.layout)
         if point.orbit is not None:
@@ -329,18 +333,18 @@ def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitud
 
 def estimate_amplitude_of(data: HasFaFb, point: Doppler) -> AmplitudeEstimate:
     """The amplitude parameters at one template without any checks, for use inside larger programs."""
-    fa, fb = (jnp.sum(x) for x in data.fa_fb(point))
-    total = total_matrix(antenna_matrix(data.observation, point))
-    return _amplitude_from(data.observation, point, fa, fb, total)
+    return estimate_amplitude_from(data.observation, point, *data.fa_fb(point))
 
 
-def _amplitude_from(
-    observation: Observation, point: Doppler, fa: jax.Array, fb: jax.Array, total: AntennaMatrix
+def estimate_amplitude_from(
+    observation: Observation, point: Doppler, fa: jax.Array, fb: jax.Array
 ) -> AmplitudeEstimate:
-    """The amplitude parameters from Fa, Fb and the antenna matrix of all detectors together."""
+    """The amplitude parameters from Fa and Fb of each detector, (D,) complex128."""
     angle = -2 * jnp.pi * observation.source(point).cycles_at_middle
     to_reference = jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
-    vector, covariance = amplitude_vector(fa * to_reference, fb * to_reference, total, _noise_level(observation))
+    fa, fb = (jnp.sum(x) * to_reference for x in (fa, fb))
+    total = total_matrix(antenna_matrix(observation, point))
+    vector, covariance = amplitude_vector(fa, fb, total, _noise_level(observation))
     return AmplitudeEstimate(*amplitude_from_vector(vector, covariance), vector, covariance)
 
 
@@ -349,8 +353,9 @@ _estimate_amplitude = jax.jit(estimate_amplitude_of)
 
 def values_of(data: HasFaFb, point: Doppler) -> jax.Array:
     """2F, that of each detector, and the amplitudes with their errors as in tables, (1 + D + 8,) float64; traceable."""
-    own = fstat_of(data, point)
-    amplitude = _amplitude_from(data.observation, point, own.Fa, own.Fb, AntennaMatrix(own.A, own.B, own.C))
+    fa, fb = data.fa_fb(point)
+    own = fstat_from(data.observation, point, fa, fb)
+    amplitude = estimate_amplitude_from(data.observation, point, fa, fb)
     return jnp.concatenate([own.twoF[None], own.twoF_per_detector, amplitude.columns])
 
 

@@ -88,24 +88,24 @@ def _block_cubics(
     )
 
 
-def interpolate(filters: jax.Array, index: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Value of the band series between its samples: ``sum_p filters[p, :, index] T_p(x)``.
+def interpolate(filters: jax.Array, start: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Values of the band series between its samples: ``sum_p filters[p, :, start + j] T_p(x[..., j])``.
 
     Parameters
     ----------
     filters : (P, 2, n) float32
-    index : (...) int32
-        Nearest sample of the filters.
-    x : (...) float32
-        Distance from that sample in units of the filters' reach, within [-1, 1].
+    start : (...) int32
+        For each run, the sample of the filters that is nearest to its first sample.
+    x : (..., run) float32
+        Distances from samples of the filters in units of their reach, within [-1, 1].
 
     Returns
     -------
-    real, imaginary : (...) float32
+    real, imaginary : (..., run) float32
     """
 
     def series(component: int) -> jax.Array:
-        term = [filters[p, component].at[index].get(mode="promise_in_bounds") for p in range(filters.shape[0])]
+        term = [_runs(filters[p, component], start, x.shape[-1]) for p in range(filters.shape[0])]
         lower, current = jnp.ones_like(x), x
         value = term[0]
         for p in range(1, len(term)):
@@ -114,6 +114,16 @@ def interpolate(filters: jax.Array, index: jax.Array, x: jax.Array) -> tuple[jax
         return value
 
     return series(0), series(1)
+
+
+def _runs(values: jax.Array, start: jax.Array, run: int) -> jax.Array:
+    """Runs of consecutive values, (..., run), that begin at `start`, (...) int32.
+
+    As slices, which XLA's CPU code copies with vector instructions; an index for each value would take four times as
+    long.
+    """
+    numbers = jax.lax.GatherDimensionNumbers(offset_dims=(start.ndim,), collapsed_slice_dims=(), start_index_map=(0,))
+    return jax.lax.gather(values, start[..., None], numbers, (run,), mode="promise_in_bounds")
 
 
 def _demodulate(filters: jax.Array, cubics: BlockCubics, reach: jax.Array, block: int, run: int) -> jax.Array:
@@ -136,10 +146,10 @@ def _demodulate(filters: jax.Array, cubics: BlockCubics, reach: jax.Array, block
     j, u = within_blocks(block, run)
     # one whole shift for each run, whose samples then come from consecutive samples of the series
     whole = jax.lax.stop_gradient(jnp.round(cubic_at(cubics.shift, jnp.mean(u, axis=1, keepdims=True))))
-    start = cubics.base[:, None, None] + whole.astype(jnp.int32) + j[:, :1]
+    start = cubics.base[:, None] + whole[:, :, 0].astype(jnp.int32) + j[:, 0]
     start = jnp.clip(start, 0, filters.shape[2] - run)  # there are zeros at the ends
     x = (cubic_at(cubics.shift, u) - whole) * (1 / reach).astype(jnp.float32)
-    real, imaginary = interpolate(filters, start + jnp.arange(run, dtype=jnp.int32), x)
+    real, imaginary = interpolate(filters, start, x)
     cos, sin = phasor(cubics.phase, block, run)
     return jax.lax.complex(real * cos - imaginary * sin, real * sin + imaginary * cos)
 
@@ -175,10 +185,11 @@ def timing(data: FstatData, point: Doppler) -> BlockCubics:
     """Timing and antenna patterns of all detectors for one template; fields with a leading axis D."""
     source, tau, block = _source_grid(data, point)
 
-    def one(trajectory: Trajectory, response: jax.Array) -> BlockCubics:
-        return _block_cubics(data.band, source, tau, block, trajectory, response)
+    def one(detector: tuple[Trajectory, jax.Array]) -> BlockCubics:
+        return _block_cubics(data.band, source, tau, block, *detector)
 
-    cubics = jax.vmap(one)(data.observation.trajectory, data.observation.response)
+    # one detector after the other: for all at a time, XLA's CPU code takes twice as long to look up their positions
+    cubics = jax.lax.map(one, (data.observation.trajectory, data.observation.response))
     return cubics._replace(base=cubics.base + data.layout.padding)
 
 

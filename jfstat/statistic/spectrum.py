@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.bandseries import Layout
-from jfstat.data.blocks import within_blocks
 from jfstat.maths.turns import turn
 from jfstat.statistic.resample import Resampled
 
@@ -30,63 +32,103 @@ def folded(series: Resampled, layout: Layout) -> jax.Array:
 
     Returns
     -------
-    (2, 2, n_fft) complex64
-        Of a and b, even and odd.
+    (2, 2, n_fft // block, block // run, run) complex64
+        Of a and b, even and odd; samples in blocks and runs as in the series.
     """
     n_blocks, runs, run = series.a.shape
     block = runs * run
     turn_blocks = layout.n_fft // block
-    n = jnp.arange(turn_blocks, dtype=jnp.int32)[:, None, None] * block + within_blocks(block, run)[0]
-    cos, sin = turn(n.astype(jnp.float32) * (-0.5 / layout.n_fft))
+    # the turn by half a bin, as a product: of each block's start, which is computed once for its samples, and within it
+    start = turn(jnp.arange(turn_blocks, dtype=jnp.float32)[:, None, None] * (-0.5 / turn_blocks))
+    angle = np.arange(block).reshape(runs, run) * (-np.pi / layout.n_fft)
+    within = np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
+    cos, sin = start[0] * within[0] - start[1] * within[1], start[1] * within[0] + start[0] * within[1]
+
+    n_turns = -(-n_blocks // turn_blocks)
+    # the first blocks of the result are sums over all turns; the last turn has no others
+    n_first = n_blocks - (n_turns - 1) * turn_blocks
 
     def part(z: jax.Array, odd: bool) -> jax.Array:
-        # real and imaginary parts are separated first and joined last: XLA's CPU code then vectorises, and keeps the
-        # interpolated series in memory instead of interpolating again for each of the four results
-        real, imaginary = z.real, z.imag
+        signs = np.where(np.arange(n_turns) % 2 & odd, -1, 1).astype(np.float32)
 
-        def turned(start: int) -> jax.Array:
-            re, im = real[start : start + turn_blocks], imaginary[start : start + turn_blocks]
+        def added(x: jax.Array, turns: int, n_own: int) -> jax.Array:
+            return sum(x[k * turn_blocks :][:n_own] * signs[k] for k in range(turns))  # type: ignore[return-value]
+
+        def turned(re: jax.Array, im: jax.Array) -> jax.Array:
             if not odd:
                 return jax.lax.complex(re, im)
             c, s = cos[: re.shape[0]], sin[: re.shape[0]]
             return jax.lax.complex(re * c - im * s, re * s + im * c)
 
-        if n_blocks > MOST_ADDED * turn_blocks:
-            n_turns = -(-n_blocks // turn_blocks)
-            real, imaginary = (
-                jnp.tensordot(
-                    np.where(np.arange(n_turns) % 2 & odd, -1, 1).astype(np.float32),
-                    jnp.pad(x, ((0, n_turns * turn_blocks - n_blocks), (0, 0), (0, 0))).reshape(n_turns, -1, runs, run),
-                    1,
-                )
-                for x in (real, imaginary)
+        # real and imaginary parts are separated first and joined last: XLA's CPU code then vectorises
+        real, imaginary = z.real, z.imag
+        if n_turns > MOST_ADDED:
+            whole = ((0, n_turns * turn_blocks - n_blocks), (0, 0), (0, 0))
+            return turned(
+                *(jnp.tensordot(signs, jnp.pad(x, whole).reshape(n_turns, -1, runs, run), 1) for x in (real, imaginary))
             )
-            return turned(0)
-        total = turned(0)
-        for number, start in enumerate(range(turn_blocks, n_blocks, turn_blocks), start=1):
-            beyond = turned(start)
-            m = beyond.shape[0]
-            head = total[:m] - beyond if odd and number % 2 else total[:m] + beyond
-            total = jnp.concatenate([head, total[m:]])
-        return total
+        first = turned(*(added(x, n_turns, n_first) for x in (real, imaginary)))
+        if n_turns == 1:
+            return first
+        # written over the rest: a concatenation would keep the code from vectorising, which takes six times as long
+        return turned(*(added(x, n_turns - 1, turn_blocks) for x in (real, imaginary))).at[:n_first].set(first)
 
     parts = [part(z, odd) for z in series for odd in (False, True)]
-    return jnp.stack(parts).reshape(2, 2, layout.n_fft)
+    return jnp.stack(parts).reshape(2, 2, turn_blocks, runs, run)
 
 
-def spectra(series: Resampled, layout: Layout) -> jax.Array:
-    """Fourier transforms of a resampled series at even and odd bins, in FFT order.
+def spectra(z: jax.Array, layout: Layout) -> jax.Array:
+    """Fourier transforms of folded series at even and odd bins, in FFT order.
+
+    Parameters
+    ----------
+    z : (..., n_fft // block, block // run, run) complex64
+        From `folded`.
+    layout : Layout
 
     Returns
     -------
-    (2, 2, n_fft) complex64
-        Fa and Fb; even and odd bins. Entry m is bin 2 m, or 2 m + 1, of 2 n_fft; `bin_numbers` gives its place in the
-        band.
+    (..., n_fft) complex64
+        After `folded`: Fa and Fb; even and odd bins. Entry m is bin 2 m, or 2 m + 1, of 2 n_fft; `bin_numbers` gives
+        its place in the band.
     """
-    with jax.named_scope("folding"):
-        z = folded(series, layout)
     with jax.named_scope("fft"):
-        return jnp.fft.fft(z)
+        return jnp.fft.fft(z.reshape(*z.shape[:-3], layout.n_fft))
+
+
+def spectra_of_batch(resample: Callable[..., Resampled], layout: Layout, *stacks: object) -> jax.Array:
+    """Fourier transforms of the series of a batch of templates.
+
+    On a CPU the series are made one after the other, each in the caches. The loop around it also keeps the samples in
+    blocks until their transform: for flat arrays, XLA's CPU code would divide to find the block of each.
+
+    Parameters
+    ----------
+    resample : callable
+        Makes the series of one template from its rows of the stacks; its fields may have leading axes before those of
+        the blocks, such as one of detectors.
+    layout : Layout
+    *stacks : pytrees
+        Leaves with a leading axis B.
+
+    Returns
+    -------
+    (B, ..., 2, 2, n_fft) complex64
+        See `spectra`; "..." are the leading axes of a series.
+    """
+
+    def one(*rows: object) -> jax.Array:
+        series = resample(*rows)
+        fold = partial(folded, layout=layout)
+        for _ in range(series.a.ndim - 3):
+            fold = jax.vmap(fold)
+        return fold(series)
+
+    with jax.named_scope("folding"):
+        z = jax.lax.platform_dependent(
+            *stacks, cpu=lambda *rows: jax.lax.map(lambda row: one(*row), rows), default=jax.vmap(one)
+        )
+    return spectra(z, layout)
 
 
 def bin_numbers(layout: Layout, odd: jax.Array | int, m: jax.Array) -> jax.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import jax
@@ -38,7 +39,7 @@ from jfstat.statistic.resample import (
     spun_down,
     timing,
 )
-from jfstat.statistic.spectrum import bin_numbers, folded, spectra
+from jfstat.statistic.spectrum import bin_numbers, folded, spectra, spectra_of_batch
 from jfstat.templates import Doppler
 
 NODE_BYTES = 5000
@@ -152,20 +153,19 @@ def _spectra(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
     """Fa and Fb of a batch, (B, 2, 2, n_fft) complex64."""
     if same_source:
         one = resampled(data, first_without_spin_down(points))
-        series = jax.vmap(spun_down, (None, 0, None))(data, points, one)
-    else:
-        series = jax.vmap(resampled, (None, 0))(data, points)
-    return jax.vmap(lambda s: spectra(s, data.layout))(series)
+        return spectra_of_batch(lambda point: spun_down(data, point, one), data.layout, points)
+    with jax.named_scope("geometry"):
+        cubics = jax.vmap(timing, (None, 0))(data, points)
+    return spectra_of_batch(partial(interpolated, data), data.layout, points, cubics)
 
 
 def _spectra_each(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
     """Fa and Fb of a batch for each detector, (B, D, 2, 2, n_fft) complex64."""
     if same_source:
         one = resampled_each(data, first_without_spin_down(points))
-        series = jax.vmap(jax.vmap(spun_down, (None, None, 0)), (None, 0, None))(data, points, one)
-    else:
-        series = jax.vmap(resampled_each, (None, 0))(data, points)
-    return jax.vmap(jax.vmap(lambda s: spectra(s, data.layout)))(series)
+        spun = jax.vmap(spun_down, (None, None, 0))
+        return spectra_of_batch(lambda point: spun(data, point, one), data.layout, points)
+    return spectra_of_batch(partial(resampled_each, data), data.layout, points)
 
 
 def _log10_odds(data: FstatData, points: Doppler, values: jax.Array, each: jax.Array, lines: LineCut) -> jax.Array:
@@ -222,7 +222,7 @@ def _folding(data: FstatData, points: Doppler, series: Resampled) -> jax.Array:
 
 @jax.jit
 def _fft(data: FstatData, points: Doppler, z: jax.Array) -> jax.Array:
-    return jnp.fft.fft(z)
+    return spectra(z, data.layout)
 
 
 @jax.jit
