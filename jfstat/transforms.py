@@ -52,7 +52,19 @@ CUDA_ROWS = {
 """The same of the last kernel, over rows."""
 CUDA_LONG_ROWS = (256, 400, 576, 1024, 4096)
 """Its lengths if there is a kernel between."""
-CUDA_COLUMN_PASSES = {64: 3.7, 72: 3.9, 80: 5.0, 96: 5.0, 100: 3.6, 128: 3.7, 144: 3.4, 200: 4.5, 225: 4.1, 256: 3.9, 576: 4.8}
+CUDA_COLUMN_PASSES = {
+    64: 3.7,
+    72: 3.9,
+    80: 5.0,
+    96: 5.0,
+    100: 3.6,
+    128: 3.7,
+    144: 3.4,
+    200: 4.5,
+    225: 4.1,
+    256: 3.9,
+    576: 4.8,
+}
 CUDA_ROW_PASSES = {
     64: 3.7,
     80: 5.0,
@@ -78,7 +90,7 @@ MOST_SECTIONS = 48
 
 @lru_cache(maxsize=4096)
 def cuda_factors(n_fft: int) -> tuple[int, int, int] | None:
-    """Lengths over columns, between (1 if there is no such kernel) and over rows of a transform; None if there are none.
+    """Lengths over columns, between (1 if there is no such kernel) and over rows of a transform; None if it has none.
 
     The cheapest of those whose product is the transform's length.
     """

@@ -13,8 +13,7 @@ from jfstat.commandline import main
 from jfstat.data.observation import Span
 from jfstat.data.plan import Search, plan_bands
 from jfstat.data.subband import subband
-from jfstat.statistic.backends.triton.backend import Triton
-from jfstat.statistic.backends.triton.chain import usable
+from jfstat.statistic.backends.cuda.backend import Cuda
 from jfstat.times import gps_time
 
 START, F0 = 1167458304, 100.0
@@ -150,21 +149,24 @@ def test_the_checkpoint_of_another_spacing_is_refused(sfts, tmp_path):
 
 
 def test_the_kernels_are_used_where_they_fold_once_at_most(sfts):
-    layouts = [jfstat.prepare(sfts, F0, F0 + 0.01, sqrt_sx=4e-24, dfreq=d, filters=False).layout for d in (5e-6, 1e-3)]
-    assert [usable(layout) for layout in layouts] == [True, False]
+    layouts = [
+        jfstat.prepare(sfts, F0, F0 + w, sqrt_sx=4e-24, dfreq=d, filters=False).layout
+        for w, d in ((0.05, 5e-6), (0.5, 1e-4))
+    ]
+    kernels, device = Cuda(emulate=True), jax.devices("cpu")[0]
+    assert [kernels.usable(layout, device) for layout in layouts] == [True, False]
 
 
-@pytest.mark.slow
 def test_both_backends_give_the_same_table_at_a_finer_spacing(monkeypatch):
-    """With the kernels interpreted."""
+    """With the kernels emulated."""
     sfts = jfstat.simulate_sfts(["H1"], START, 7200, 48.5, 51.5, sqrt_sx=4e-24, seed=1)
-    data = jfstat.prepare(sfts, 50.0, 50.02, sqrt_sx=4e-24, dfreq=2.1e-5)
+    data = jfstat.prepare(sfts, 50.0, 50.1, sqrt_sx=4e-24, dfreq=2.1e-5)
     point = jfstat.Doppler(0.1, 0.3, [50.0, -1e-9], START)
     options = dict(top=5, progress=False, per_detector=False)
     expected = jfstat.search(data, point, **options)
     for module in ("driver.plan.backend_for", "driver.batches.backend_named"):
-        monkeypatch.setattr(f"jfstat.searching.{module}", lambda *arguments: Triton(interpret=True))
+        monkeypatch.setattr(f"jfstat.searching.{module}", lambda *arguments: Cuda(emulate=True))
     found = jfstat.search(data, point, **options)
-    assert found.meta["backend"] == "triton"
+    assert found.meta["backend"] == "cuda"
     np.testing.assert_array_equal(found["freq"], expected["freq"])
     np.testing.assert_allclose(found["twoF"], expected["twoF"], rtol=1e-5)

@@ -3,13 +3,13 @@
     python -m pytest -o addopts= -m gpu tests/test_gpu.py
 
 runs them on all GPUs that JAX sees, in some minutes; ``-o addopts=`` does without pytest-xdist. Where there is no GPU
-they are skipped, unless the environment variable JFSTAT_EMULATE_KERNELS is set: what the kernels
-compute is then computed in plain JAX, slowly and on less data.
+they are skipped, unless the environment variable JFSTAT_EMULATE_KERNELS is set: what the kernels compute is then
+computed in plain JAX, slowly.
 """
 
 import dataclasses
 import os
-import sys
+from importlib import import_module
 from itertools import pairwise
 
 import jax
@@ -26,7 +26,6 @@ from jfstat.searching.reduce.tally import HISTOGRAM_EDGES, subband_edges, subban
 from jfstat.statistic.backends.cuda.backend import Cuda
 from jfstat.statistic.backends.library import Library
 from jfstat.transforms import cuda_factors
-
 
 pytestmark = pytest.mark.gpu
 EMULATE = "JFSTAT_EMULATE_KERNELS" in os.environ
@@ -49,7 +48,7 @@ def gpu():
 def prepared(detectors, hours, bandwidth, orbit=None, seed=1):
     """Noise of half-hour SFTs, of which each detector misses others, ready to search 100 Hz to 100 Hz + bandwidth."""
     rng = np.random.default_rng(seed)
-    starts = START + 1800 * np.arange(4 if EMULATE else 2 * hours)
+    starts = START + 1800 * np.arange(2 * hours)
     kept = [np.r_[True, rng.uniform(size=len(starts) - 2) < 0.8, True] for _ in detectors]
     times = {name: starts[own] for name, own in zip(detectors, kept, strict=True)}
     wide = 1.2 if orbit is None else 1.3
@@ -153,7 +152,9 @@ def test_a_shared_series(two, n):
     points = bank(n, same_source=True, seed=2)
     _, values = assert_every_bin(two, points, same_source=True)
     np.testing.assert_allclose(
-        jax.jit(KERNELS.maxima, static_argnums=2)(KERNELS.ready(two), points, True), np.nanmax(values, axis=1), rtol=1e-6
+        jax.jit(KERNELS.maxima, static_argnums=2)(KERNELS.ready(two), points, True),
+        np.nanmax(values, axis=1),
+        rtol=1e-6,
     )
 
 
@@ -208,7 +209,7 @@ def by_name(monkeypatch):
         kinds = {"cuda": KERNELS, "library": Library()}
         for name in ("search.backend_for", "driver.plan.backend_for", "driver.batches.backend_named"):
             module, function = name.rsplit(".", 1)
-            target = sys.modules[f"jfstat.searching.{module}"]
+            target = import_module(f"jfstat.searching.{module}")
             monkeypatch.setattr(target, function, lambda *arguments: kinds[arguments[-1]])
 
 

@@ -226,7 +226,7 @@ def test_ranked_and_cut_by_the_line_robust_statistic_the_signal_comes_first(with
         ({"ranking": "BSGL", "per_detector": False}, "needs several detectors and per_detector"),
         ({"bsgl_threshold": np.nan}, "bsgl_threshold must be a finite number"),
         ({"bsgl_threshold": 0.0, "olgx": [1.0]}, "olgx must be 2 finite odds"),
-        ({"bsgl_threshold": 0.0, "backend": "triton"}, "backend 'triton' cannot cut by log10BSGL"),
+        ({"bsgl_threshold": 0.0, "backend": "cuda"}, "backend 'cuda' cannot cut by log10BSGL"),
     ],
 )
 def test_mistakes_are_named(with_line, options, message):

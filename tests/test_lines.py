@@ -260,8 +260,8 @@ def test_what_is_wrong_with_lines(banded):
         jfstat.search(data, bank, lines=lines["detector", "fmin", "name"])
     with pytest.raises(ValueError, match="veto_lines needs lines"):
         jfstat.search(data, bank, veto_lines=True)
-    with pytest.raises(ValueError, match="backend 'triton' cannot veto lines"):
-        jfstat.search(data, bank, lines=lines, veto_lines=True, backend="triton")
+    with pytest.raises(ValueError, match="backend 'cuda' cannot veto lines"):
+        jfstat.search(data, bank, lines=lines, veto_lines=True, backend="cuda")
     swapped = lines.copy()
     swapped["fmin"], swapped["fmax"] = lines["fmax"], lines["fmin"] - 1 * lines["fmin"].unit
     with pytest.raises(ValueError, match="fmin <= fmax"):

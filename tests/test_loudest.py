@@ -9,16 +9,14 @@ import pytest
 
 import jfstat
 from jfstat.data.memory import data_bytes, filter_bytes
-from jfstat.maths.lengths import fewest_factors, largest_divisor, smooth_lengths
+from jfstat.maths.lengths import largest_divisor, smooth_lengths
 from jfstat.searching.driver import memory
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.reduce.keep import Keep, Peaks
 from jfstat.searching.reduce.loudest import loudest
+from jfstat.statistic.backends.cuda.backend import Cuda
 from jfstat.statistic.backends.library import Library
-from jfstat.statistic.backends.triton import chain
-from jfstat.statistic.backends.triton.backend import Triton
-from jfstat.statistic.backends.triton.butterflies import in_order, unit_root
-from jfstat.transforms import TRITON_RADICES, transform_length, triton_radices
+from jfstat.transforms import cuda_factors, transform_length
 
 START = 1167458304
 
@@ -30,6 +28,16 @@ def data():
     return jfstat.prepare(sfts, 99.9, 100.1, sqrt_sx=4e-24)
 
 
+@pytest.fixture(scope="module")
+def wide():
+    """A band for which the kernels have a transform."""
+    gaps = {"H1": START + 1800 * np.array([0, 1, 3]), "L1": START + 1800 * np.array([1, 2, 3])}
+    sfts = jfstat.simulate_sfts(["H1", "L1"], fmin=98.5, fmax=101.5, timestamps=gaps, seed=3)
+    data = jfstat.prepare(sfts, 99.7, 100.3, sqrt_sx=4e-24)
+    assert KERNELS.usable(data.layout, jax.devices()[0])
+    return data
+
+
 def bank(n, same_source=False, seed=0, orbit=None):
     rng = np.random.default_rng(seed)
     alpha, delta = rng.uniform(0, 2 * np.pi, n), np.arcsin(rng.uniform(-1, 1, n))
@@ -39,35 +47,36 @@ def bank(n, same_source=False, seed=0, orbit=None):
 
 
 two_f = jax.jit(jax.vmap(jfstat.twoF_band, (None, 0)))
-BACKENDS = [Library(), pytest.param(Triton(interpret=True), marks=pytest.mark.slow)]
+KERNELS = Cuda(emulate=True)
+BACKENDS = [Library(), KERNELS]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("same_source", [False, True])
-def test_maxima_are_those_of_every_template(data, backend, same_source):
+def test_maxima_are_those_of_every_template(wide, backend, same_source):
     points = bank(4, same_source)
-    expected = np.asarray(two_f(data, points)).max(axis=1)
-    maxima = jax.jit(backend.maxima, static_argnums=2)(data, points, same_source)
+    expected = np.asarray(two_f(wide, points)).max(axis=1)
+    maxima = jax.jit(backend.maxima, static_argnums=2)(backend.ready(wide), points, same_source)
     np.testing.assert_allclose(maxima, expected, rtol=3e-6)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("keep", "n_valid"), [(50, 3)])
-def test_loudest_are_the_largest_with_their_places(data, backend, keep, n_valid):
+def test_loudest_are_the_largest_with_their_places(wide, backend, keep, n_valid):
     points = bank(4, seed=1)
-    values = np.asarray(two_f(data, points))
-    found = loudest(data, points, n_valid, keep, backend)
-    np.testing.assert_allclose(found.twoF, np.sort(values[:n_valid].ravel())[::-1][:keep], rtol=3e-6)
-    np.testing.assert_allclose(found.twoF, values[found.template, found.frequency], rtol=3e-6)
+    values = np.asarray(two_f(wide, points))
+    found = loudest(backend.ready(wide), points, n_valid, keep, backend)
+    np.testing.assert_allclose(found.twoF, np.sort(values[:n_valid].ravel())[::-1][:keep], rtol=1e-5)
+    np.testing.assert_allclose(found.twoF, values[found.template, found.frequency], rtol=1e-5)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_bins_that_an_orbit_takes_out_of_the_band_do_not_count(data, backend):
+def test_bins_that_an_orbit_takes_out_of_the_band_do_not_count(wide, backend):
     orbit = jfstat.Orbit(np.full(2, 0.15), np.full(2, 7200.0), np.full(2, START + 0.0))
     points = bank(2, orbit=orbit)
-    values = np.asarray(two_f(data, points))
+    values = np.asarray(two_f(wide, points))
     assert np.isnan(values).any()
-    found = loudest(data, points, 2, values.size, backend)
+    found = loudest(backend.ready(wide), points, 2, values.size, backend)
     n = np.sum(values > 0)
     assert np.isfinite(found.twoF[:n]).all()
     assert not np.isfinite(found.twoF[n:]).any()
@@ -109,42 +118,17 @@ def test_a_bank_ordered_by_sky_gives_the_same_candidates(data):
     np.testing.assert_allclose(sorted(a["f1dot"].value), sorted(b["f1dot"].value))
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 9, 16, 20, 27, 30, 36])
-def test_butterflies_are_fourier_transforms(n):
-    rng = np.random.default_rng(n)
-    x = rng.normal(size=(n, 2, 5))
-    got = np.array([re + 1j * im for re, im in in_order([(a[0], a[1]) for a in x])])
-    np.testing.assert_allclose(got, np.fft.fft(x[:, 0] + 1j * x[:, 1], axis=0), atol=1e-12)
-
-
-@pytest.mark.parametrize("n", [7, 576, 2 * 10616832])
-def test_unit_roots(n):
-    t = np.unique(np.random.default_rng(0).integers(0, n, 1000)).astype(np.int32)
-    cos, sin = unit_root(jnp.asarray(t), n)
-    np.testing.assert_allclose(np.asarray(cos) + 1j * np.asarray(sin), np.exp(-2j * np.pi * t / n), atol=2e-7)
-
-
 @pytest.mark.parametrize("n", [900.5, 57000, 563000.2, 1e7])
 def test_transform_lengths(n):
     length = transform_length(n)
     assert n <= length < 1.3 * n + 128
-    radices = triton_radices(length)
-    assert radices is not None
-    assert np.prod(radices) == length
-    assert set(radices) <= set(TRITON_RADICES)
+    assert np.prod(cuda_factors(length) or length) == length
 
 
 def test_divisors_and_smooth_numbers():
     assert largest_divisor(1152, 200) == 192
     assert largest_divisor(7, 0.3) == 1
     assert smooth_lengths(1, 12, (2, 3)).tolist() == [1, 2, 3, 4, 6, 8, 9, 12]
-
-
-def test_fewest_factors():
-    assert fewest_factors(24, (2, 3, 4, 6, 8, 12), 12, range(2, 4)) == (6, 4)
-    assert fewest_factors(24, (2, 3, 4, 6, 8, 12), 3, range(2, 4)) == (8, 3)
-    assert fewest_factors(24, (4, 6), 4, range(3, 4)) is None
-    assert fewest_factors(22, (2, 4), 4, range(1, 4)) is None
 
 
 def test_a_search_too_large_for_the_device_is_refused(data, monkeypatch):
@@ -202,12 +186,12 @@ def test_merging_counts_overlaps_once():
     assert Keep(9, 6.5).merged(a, b).frequency.tolist() == [5, 5, 5]
 
 
-def test_kernels_are_left_alone_where_32_bits_do_not_suffice(data):
-    layout = data.layout
-    assert chain.usable(layout)
-    assert not chain.usable(dataclasses.replace(layout, n_band=2**28))
-    assert not chain.usable(dataclasses.replace(layout, n_fft=2**28))
-    assert chain.largest_batch(layout) * 4 * layout.n_fft < 2**31
+def test_kernels_are_left_alone_where_32_bits_do_not_suffice(wide):
+    layout, device = wide.layout, jax.devices()[0]
+    assert KERNELS.usable(layout, device)
+    assert not KERNELS.usable(dataclasses.replace(layout, n_band=2**28), device)
+    assert not KERNELS.usable(dataclasses.replace(layout, n_fft=2**28 + 1), device)  # no such transform
+    assert not KERNELS.usable(dataclasses.replace(layout, n_blocks=3 * layout.n_blocks), device)  # folded twice
 
 
 def test_uneven_groups_of_spin_downs_share_nothing(data):

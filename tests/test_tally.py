@@ -11,23 +11,25 @@ import jfstat
 from jfstat.data.fstatdata import Layout
 from jfstat.searching.reduce.loudest import loudest
 from jfstat.searching.reduce.tally import HISTOGRAM_EDGES, section_starts, subband_edges, subband_maxima
+from jfstat.statistic.backends.cuda.backend import Cuda
 from jfstat.statistic.backends.library import Library
 from jfstat.statistic.backends.reduction import histogram_of, largest_of_sections
-from jfstat.statistic.backends.triton import chain, passes
-from jfstat.statistic.backends.triton.backend import Triton
 from jfstat.statistic.spectrum import bin_numbers
-from jfstat.transforms import section_count, sections_per_digit, triton_radices
+from jfstat.transforms import section_count
 
 START = 1167458304
-BACKENDS = [Library(), Triton(interpret=True)]
+KERNELS = Cuda(emulate=True)
+BACKENDS = [Library(), KERNELS]
 two_f = jax.jit(jax.vmap(jfstat.twoF_band, (None, 0)))
 
 
 @pytest.fixture(scope="module")
 def data():
     times = {"H1": START + 1800 * np.arange(2), "L1": START + 1800 * np.arange(2)}
-    sfts = jfstat.simulate_sfts(["H1", "L1"], fmin=98.6, fmax=101.4, timestamps=times, seed=3)
-    return jfstat.prepare(sfts, 99.9, 100.1, sqrt_sx=4e-24)
+    sfts = jfstat.simulate_sfts(["H1", "L1"], fmin=98.3, fmax=101.7, timestamps=times, seed=3)
+    data = jfstat.prepare(sfts, 99.5, 100.5, sqrt_sx=4e-24)
+    assert KERNELS.usable(data.layout, jax.devices()[0])
+    return data
 
 
 def bank(n, same_source=False, orbit=None):
@@ -56,31 +58,30 @@ def assert_tallies(found, values, counts, layout):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_tallies_are_of_all_that_count(data, backend, monkeypatch):
-    monkeypatch.setattr(passes, "THREADS", 16)  # several programs for each part of a stripe
+def test_tallies_are_of_all_that_count(data, backend):
     orbit = jfstat.Orbit(np.full(4, 0.15), np.full(4, 7200.0), np.full(4, START + 0.0))
     points = bank(4, orbit=orbit)
     nowhere = dataclasses.replace(
         data, observation=dataclasses.replace(data.observation, moments=jnp.zeros_like(data.observation.moments))
     )  # A = B = C = 0: 2F is 4
     template, number = np.indices((4, data.layout.n_frequencies))
-    for case, n_valid, first_bin in ((data, 4, 0), (data, 3, 517), (nowhere, 3, 517)):
+    for case, n_valid, first_bin in ((data, 4, 0), (data, 3, 1517), (nowhere, 3, 1517)):
         values = np.asarray(two_f(case, points))
         assert np.isnan(values).any()  # beyond the band
         counts = (values > 0) & (template < n_valid) & (number >= first_bin)
-        found = loudest(case, points, n_valid, 20, backend, first_bin=first_bin)
+        found = loudest(backend.ready(case), points, n_valid, 20, backend, first_bin=first_bin)
         assert_tallies(found, values, counts, data.layout)
         assert np.isneginf(subband_maxima(data.layout, found.sections)).any() == (first_bin > 0)
         np.testing.assert_allclose(found.twoF, np.sort(values[counts])[::-1][:20], rtol=1e-5)
         assert (np.asarray(found.frequency) >= first_bin).all()
 
 
-@pytest.mark.parametrize("backend", [Library(), pytest.param(Triton(interpret=True), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("same_source", [False, True])
 def test_tallies_of_isolated_sources(data, backend, same_source):
     points = bank(3, same_source)
     values = np.asarray(two_f(data, points))
-    assert_tallies(loudest(data, points, 3, 20, backend, same_source), values, values > 0, data.layout)
+    assert_tallies(loudest(backend.ready(data), points, 3, 20, backend, same_source), values, values > 0, data.layout)
 
 
 def layouts():
@@ -105,27 +106,6 @@ def test_subbands_cut_the_band(n_fft, n_frequencies):
     np.testing.assert_array_equal(subband_maxima(layout, sections), edges[1:] - 1)
     count = section_count(n_fft)
     assert len(sections) == len(section_starts(layout)) == count + count % 2
-
-
-@pytest.mark.parametrize("n_fft", [n for n in dict(layouts()) if triton_radices(n)])
-def test_kernels_sections_are_those_of_the_library(n_fft):
-    """From the maxima of each digit and stripe, as the last kernel leaves them; entries hold their bins' numbers."""
-    radices = triton_radices(n_fft)
-    radix, digits, rows = radices[-1], radices[-2], n_fft // radices[-1]
-    layout = Layout(n_fft, int(1.9 * n_fft), *[1] * 8)
-    number = np.asarray(bin_numbers(layout, np.arange(2)[:, None], np.arange(n_fft)))
-    values = np.where((number >= 0) & (number < layout.n_frequencies), number, -1).astype(np.float32)
-    entry = np.asarray(passes.entry_of(jnp.arange(rows, dtype=jnp.int32), radices))[:, None] + np.arange(radix) * rows
-    of_rows, positive = values[:, entry].max(axis=0), entry < (n_fft + 1) // 2  # (rows, radix)
-    if radix % 2:
-        middle = radix // 2
-        ends = [np.where(own[:, middle], of_rows[:, middle], -1)[:, None] for own in (positive, ~positive)]
-        of_rows = np.concatenate([of_rows[:, :middle], *ends, of_rows[:, middle + 1 :]], axis=1)
-    together = digits // sections_per_digit(radices)
-    stripes = of_rows.reshape(rows // together, together, -1).max(axis=1)
-    found = chain.largest_of_sections(jnp.asarray(stripes), radices, rows)
-    expected = largest_of_sections(layout, np.where(values < 0, -np.inf, values)[None])
-    np.testing.assert_array_equal(found, expected)
 
 
 def test_histogram_counts_negative_and_large_values():

@@ -170,7 +170,9 @@ def measure(request: Request) -> Measurement:
 
     seconds: list[float] = []
     lal_trials: list[dict[str, float]] = []
-    options = [] if request.lalsuite is None else lalsuite.arguments(setting, whole_data, request.seed, request.ephemeris)
+    options = (
+        [] if request.lalsuite is None else lalsuite.arguments(setting, whole_data, request.seed, request.ephemeris)
+    )
     rounds = ROUNDS if request.lalsuite is not None and device.platform == "cpu" else 1
     for share in np.array_split(np.arange(request.repeats), rounds):
         seconds += [_whole_seconds(setting, program, data, draw, calls) for _ in share]

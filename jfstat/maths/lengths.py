@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 
@@ -27,35 +26,3 @@ def largest_divisor(n: int, limit: float) -> int:
     """Largest divisor of n that is at most `limit`, or 1."""
     limit = int(max(1, min(n, limit)))
     return next(d for d in range(limit, 0, -1) if n % d == 0)
-
-
-@lru_cache(maxsize=4096)
-def fewest_factors(n: int, allowed: tuple[int, ...], smallest: int, counts: range) -> tuple[int, ...] | None:
-    """Factors from a set whose product is n: as few as possible, and with the least sum among those.
-
-    Parameters
-    ----------
-    n : int
-    allowed : tuple of int
-        The set.
-    smallest : int
-        The smallest factor must be at most this.
-    counts : range
-        Allowed numbers of factors, ascending.
-
-    Returns
-    -------
-    tuple of int, descending, or None if there is no such product.
-    """
-
-    def products(n: int, count: int, largest: int) -> list[tuple[int, ...]]:
-        if count == 1:
-            return [(n,)] if n in allowed and n <= largest else []
-        return [(r, *rest) for r in allowed if r <= largest and n % r == 0 for rest in products(n // r, count - 1, r)]
-
-    largest = max(allowed)
-    for count in counts:
-        found = [f for f in products(n, count, largest) if f[-1] <= smallest] if n <= largest**count else []
-        if found:
-            return min(found, key=lambda factors: (sum(factors), factors))
-    return None

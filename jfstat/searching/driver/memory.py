@@ -55,8 +55,7 @@ def parts_needed(data: FstatData, points: Doppler, backend: Backend) -> int:
     if free is None or (data.filters and one <= USABLE * free):
         return 1
     whole = MARGIN * (
-        _filters(data, backend)
-        + max(LEAST_BATCH * _each(data, points, backend, 1), MAKING * layout.n_band)
+        _filters(data, backend) + max(LEAST_BATCH * _each(data, points, backend, 1), MAKING * layout.n_band)
     )
     parts = int(np.ceil(whole / (USABLE_IN_PARTS * free)))
     if parts > MOST_PARTS:

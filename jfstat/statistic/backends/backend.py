@@ -79,6 +79,10 @@ class Backend(Protocol):
         """Whether it can handle data of this layout on this device."""
         ...
 
+    def unavailable(self) -> str | None:
+        """Why this machine cannot run it although device and data suit it, in some words; None if it can."""
+        ...
+
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Upper limit of the device memory per template of a batch."""
         ...

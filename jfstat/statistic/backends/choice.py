@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import warnings
 from functools import lru_cache
 from importlib import import_module
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.memory import device_of
+from jfstat.data.memory import Device, device_of
 from jfstat.statistic.backends.backend import Backend
 from jfstat.statistic.linerobust import LineCut
 
 PACKAGE = "jfstat.statistic.backends"
 CLASSES = {"cuda": ("cuda.backend", "Cuda"), "library": ("library", "Library")}
-"""Module and class of each backend by its name, the fastest first. A module is imported when its backend is chosen,
-because ``triton`` needs Pallas, which not every installation can import."""
+"""Module and class of each backend by its name, the fastest first. A module is imported when its backend is chosen."""
 NAMES = tuple(CLASSES)
 
 
@@ -25,7 +24,7 @@ def backend_named(name: str, lines: LineCut | None = None) -> Backend:
     Raises
     ------
     ValueError
-        If there is none, it cannot be imported, or it cannot make the cut.
+        If there is none, or it cannot make the cut.
     """
     if name not in NAMES:
         listed = ", ".join(map(repr, NAMES))
@@ -33,10 +32,7 @@ def backend_named(name: str, lines: LineCut | None = None) -> Backend:
     if lines is not None and name != "library":
         raise ValueError(f"backend {name!r} cannot cut by log10BSGL: use the backend 'library', or None.")
     module, kind = CLASSES[name]
-    try:
-        return getattr(import_module(f"{PACKAGE}.{module}"), kind)(*(() if lines is None else (lines,)))
-    except ImportError as error:
-        raise ValueError(f"backend {name!r} cannot be imported here ({error}): use the backend 'library'.") from error
+    return getattr(import_module(f"{PACKAGE}.{module}"), kind)(*(() if lines is None else (lines,)))
 
 
 def backend_for(data: FstatData, name: str | None = None, lines: LineCut | None = None) -> Backend:
@@ -58,15 +54,31 @@ def backend_for(data: FstatData, name: str | None = None, lines: LineCut | None 
     device = device_of(data)
     if lines is not None:
         return backend_named("library" if name is None else name, lines)
-    if name is None and device.platform != "cpu":  # on a CPU, do not import what needs a GPU
-        for known in NAMES:
-            with suppress(ValueError):
-                return backend_for(data, known)
-    name = "library" if name is None else name
+    if name is None and device.platform == "cpu":  # do not import what needs a GPU
+        return backend_named("library")
+    if name is None:
+        return _fastest(data, device)
     backend = backend_named(name)
     if not backend.usable(data.layout, device):
         raise ValueError(
             f"backend {name!r} cannot compute these data on {device.device_kind}: it needs {backend.needs}; use the "
             "backend 'library', or None for the fastest one."
         )
+    if why := backend.unavailable():
+        raise ValueError(f"backend {name!r} cannot be used on this machine: {why}; use the backend 'library'.")
     return backend
+
+
+def _fastest(data: FstatData, device: Device) -> Backend:
+    """The first backend that can compute the data on their device."""
+    for backend in map(backend_named, NAMES):
+        if not backend.usable(data.layout, device):
+            continue
+        why = backend.unavailable()
+        if why is None:
+            return backend
+        warnings.warn(
+            f"the fast backend {backend.name!r} cannot be used on this machine: {why}; the search takes a slower one.",
+            stacklevel=3,
+        )
+    return backend_named("library")

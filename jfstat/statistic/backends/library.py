@@ -64,6 +64,9 @@ class Library:
         """Always."""
         return True
 
+    def unavailable(self) -> None:
+        """Nothing is in the way."""
+
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Upper limit of the device memory per template of a batch.
 

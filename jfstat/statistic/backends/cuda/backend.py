@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import ClassVar
 
 import jax
@@ -20,6 +21,7 @@ from jfstat.statistic.backends.backend import (
     nodes_per_template,
 )
 from jfstat.statistic.backends.cuda import filters, kernels
+from jfstat.statistic.backends.cuda.errors import CudaError
 from jfstat.statistic.backends.cuda.timing import packed_spin_down, packed_timing
 from jfstat.statistic.backends.reduction import largest
 from jfstat.statistic.bins import counted_bins
@@ -30,6 +32,13 @@ from jfstat.transforms import cuda_factors, section_count
 
 SAMPLE_BYTES, NODE_BYTES = 32 + 8, 3000
 """Bytes per sample (four series, and two values of the rows looked at again) and, measured, per node of the timing."""
+LEAST_CAPABILITY = 8.0
+"""Of NVIDIA GPUs, for reductions of warps and cache hints."""
+SHARED_BYTES, LEAST_SHARED = (
+    dict.fromkeys((8.0, 8.7), 163 << 10) | dict.fromkeys((9.0, 10.0, 10.3, 11.0), 227 << 10),
+    99 << 10,
+)
+"""Most shared memory of a block by compute capability, from the CUDA C++ programming guide, and of all others."""
 INDICES = 2**31
 """Number of values of an int32 index."""
 MOST_BLOCKS = 65535
@@ -48,16 +57,21 @@ class Cuda:
 
     name: ClassVar[str] = "cuda"
     needs: ClassVar[str] = (
-        "an NVIDIA GPU of compute capability 8.0 or higher, and transforms of half the data's span or more, of a length "
-        "that its kernels have"
+        "an NVIDIA GPU of compute capability 8.0 or higher, and transforms of half the data's span or more, of a "
+        "length that its kernels have"
     )
     emulate: bool = False
 
     def usable(self, layout: Layout, device: Device) -> bool:
         """Whether the device is a recent NVIDIA GPU and the kernels can compute the layout."""
         nvidia = device.platform in ("gpu", "cuda") and "nvidia" in device.device_kind.lower()
-        recent = nvidia and float(getattr(device, "compute_capability", 0)) >= 8
-        return (recent or self.emulate) and _has_kernels(layout)
+        capability = float(getattr(device, "compute_capability", 0)) if nvidia else 0.0
+        able = capability >= LEAST_CAPABILITY and _shared_bytes(layout) <= SHARED_BYTES.get(capability, LEAST_SHARED)
+        return (able or self.emulate) and _has_kernels(layout)
+
+    def unavailable(self) -> str | None:
+        """What the driver or the compiler says to a first kernel."""
+        return None if self.emulate else _problem()
 
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Upper limit of the device memory per template of a batch."""
@@ -172,9 +186,7 @@ class Cuda:
         self, plan: kernels.Plan, layout: Layout, series: jax.Array, ranges: jax.Array, offsets: jax.Array
     ) -> kernels.Reduced:
         with jax.named_scope("rows"):
-            return kernels.reduced(
-                plan.reduced, series, ranges, offsets, _n_rows(layout), _live(layout), self.emulate
-            )
+            return kernels.reduced(plan.reduced, series, ranges, offsets, _n_rows(layout), _live(layout), self.emulate)
 
     def _maxima(self, plan: kernels.Plan, data: FstatData, points: Doppler, series: jax.Array) -> jax.Array:
         bins = counted_bins(data, points, points.alpha.shape[0])
@@ -190,6 +202,22 @@ def _has_kernels(layout: Layout) -> bool:
         and n_samples <= 2 * layout.n_fft
         and 16 * filters.PLANES * (layout.n_band + 2 * layout.padding) < 2 * INDICES  # bytes
     )
+
+
+def _shared_bytes(layout: Layout) -> int:
+    """The largest shared memory of a block of any kernel for a layout, if it has kernels."""
+    if cuda_factors(layout.n_fft) is None:
+        return 0
+    return max(program.shared for program in kernels.plan(layout, 1, False, False) if program is not None)
+
+
+@cache
+def _problem() -> str | None:
+    try:
+        kernels.probe()
+    except CudaError as error:
+        return str(error)
+    return None
 
 
 def _n_rows(layout: Layout) -> int:

@@ -65,5 +65,5 @@ def cubin(source: str, constants: Constants, architecture: str) -> bytes:
 
 
 def _folder() -> Path | None:
-    folder = jax.config.jax_compilation_cache_dir
-    return Path(folder) / FOLDER if folder and jax.config.jax_enable_compilation_cache and "://" not in folder else None
+    folder, wanted = (getattr(jax.config, f"jax_{x}") for x in ("compilation_cache_dir", "enable_compilation_cache"))
+    return Path(folder) / FOLDER if folder and wanted and "://" not in folder else None

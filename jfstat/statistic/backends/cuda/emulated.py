@@ -25,10 +25,10 @@ def interpolate(words: jax.Array, timing: jax.Array, numbers: np.ndarray) -> jax
         base, slope = (jax.lax.bitcast_convert_type(line[:, 16 + k], jnp.int32)[:, None] for k in range(2))
         number = jnp.floor((shift + 0.5) * filters.PLANES).astype(jnp.int32)
         whole, plane = number // filters.PLANES, number % filters.PLANES
-        x = (shift + 0.5 - (number + 0.5) / filters.PLANES) / filters.REACH
+        x = (shift + 0.5 - (number.astype(jnp.float32) + 0.5) / filters.PLANES) / filters.REACH
         index = jnp.clip(base + j + whole, 0, length - 1)
-        value = _interpolated(own[:, plane, index], x.astype(jnp.float32)) * _phasor(phase, slope, j)
-        a, b = a + first * value, b + second * value
+        value = _interpolated(own[:, plane, index], x) * _phasor(phase, slope, j)
+        a, b = a + _times(value, first), b + _times(value, second)
     a, b = a.reshape(-1), b.reshape(-1)
     return jnp.stack([a.real, a.imag, b.real, b.imag], axis=-1)
 
@@ -47,7 +47,7 @@ def columns(given: jax.Array, timing: jax.Array, numbers: np.ndarray, n1: int, t
         z = jax.lax.complex(series[:, 0::2], series[:, 1::2]).T  # (2, n_samples)
         z = jnp.tile(z, (2, 1))  # even, then odd bins
         beyond = jnp.pad(z[:, n_total:], ((0, 0), (0, 2 * n_total - z.shape[1])))
-        folded = z[:, :n_total] + sign * beyond
+        folded = z[:, :n_total] + _times(beyond, jnp.asarray(sign))
         folded = jnp.where(sign > 0, folded, folded * half)
         y = jnp.fft.fft(folded.reshape(4, n1, n_columns), axis=1) * inner
         return y.reshape(4, n1, -1, tile).transpose(0, 2, 1, 3).astype(jnp.complex64)
@@ -95,7 +95,7 @@ def _two_f(series: jax.Array, bins: jax.Array, offsets: jax.Array, n_rows: int, 
     n_total = n_rows * length
     entry = np.arange(n_rows)[:, None] + n_rows * np.arange(length)
     number = np.where(entry < (n_total + 1) // 2, entry, entry - n_total)
-    place = number - bins[:, :, :1, None]
+    place = number.astype(np.int32) - bins[:, :, :1, None]
     counted = (place >= 0) & (place < bins[:, :, 1:, None]) & ~jnp.isnan(value)
     return jnp.where(counted, value, -1.0).astype(jnp.float32)
 
@@ -120,6 +120,10 @@ def _cubic(c: jax.Array, u: jax.Array) -> jax.Array:
 def _phasor(phase: jax.Array, slope: jax.Array, j: jax.Array) -> jax.Array:
     cycles = ((slope * j) % SLOPES).astype(jnp.float32) / SLOPES + phase
     return jax.lax.complex(*turn(jnp.round(cycles) - cycles))
+
+
+def _times(z: jax.Array, weight: jax.Array) -> jax.Array:
+    return jax.lax.complex(z.real * weight, z.imag * weight)
 
 
 def _interpolated(words: jax.Array, x: jax.Array) -> jax.Array:

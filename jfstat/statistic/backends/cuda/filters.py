@@ -1,8 +1,8 @@
 """The interpolation filters in the form that the kernels take: more of them, with fewer terms each.
 
-`prepare` makes filters that reach from half a sample before a sample to half a sample after it. Here that interval is cut
-into `PLANES` parts, each with a polynomial of its own, which needs fewer terms for the same accuracy: less is then read
-for each sample and template, though more is kept.
+`prepare` makes filters that reach from half a sample before a sample to half a sample after it. Here that interval is
+cut into `PLANES` parts, each with a polynomial of its own, which needs fewer terms for the same accuracy: less is then
+read for each sample and template, though more is kept.
 """
 
 from __future__ import annotations

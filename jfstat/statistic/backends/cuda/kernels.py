@@ -5,9 +5,10 @@ Each function here calls one kernel, or computes the same by `emulated` where th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +33,8 @@ ALL_REGISTERS = 65536
 """Of a multiprocessor."""
 THREADS, SHARED = 256, 72 << 10
 """Most threads and bytes of shared memory of a block of several rows."""
+MOST_ROW_BYTES = 80 << 10
+"""Of the timing of a block's rows in shared memory."""
 COMPLEX = 8
 
 
@@ -102,7 +105,8 @@ def plan(layout: Layout, n_detectors: int, orbit: bool, shared: bool) -> Plan:
     return Plan(
         _columns(layout, sample, n1, between * last, orbit, shared),
         _middle(n1, between, last) if between > 1 else None,
-        *(_rows(name, n1, n1 * between, last) for name in ("reduced", "values")),
+        _rows("reduced", n1, n1 * between, last),
+        _rows("values", n1, n1 * between, last),
         Program("interpolate.cu", "interpolate", _constants({**sample, "EACH": 1, "SHARED": 0}), THREADS),
     )
 
@@ -115,7 +119,7 @@ def of_rows(layout: Layout, orbit: bool) -> bool:
 
 def rows_beyond(layout: Layout) -> int:
     """Rows of the columns' matrix after its last, whose samples are folded in."""
-    n1, between, last = _factors(layout)
+    _, between, last = _factors(layout)
     return -(-(layout.n_blocks * layout.block - layout.n_fft) // (between * last))
 
 
@@ -126,15 +130,15 @@ def _factors(layout: Layout) -> tuple[int, int, int]:
     return factors
 
 
-def _columns(layout: Layout, sample: dict[str, int | float], n1: int, n2: int, orbit: bool, shared: bool) -> Program:
+def _columns(layout: Layout, sample: Mapping[str, int | float], n1: int, n2: int, orbit: bool, shared: bool) -> Program:
     (a1, a2), tile = CUDA_COLUMNS[n1], cuda_tile(n1)
     beyond = rows_beyond(layout)
-    each = not of_rows(layout, orbit)
     threads = n1 // a1 * tile
     turned = -(-beyond // a2)
     own = pitches(a1, a2, 1, tile)
-    sources = 1 if shared else int(sample["DETECTORS"])
-    row_bytes = 0 if each else sources * (n1 + beyond) * (16 if shared else 48)
+    row_bytes = (1 if shared else int(sample["DETECTORS"])) * (n1 + beyond) * (16 if shared else 48)
+    # the timing of many rows and detectors does not fit
+    each = not of_rows(layout, orbit) or row_bytes > MOST_ROW_BYTES
     constants = {
         **sample,
         "EACH": int(each),
@@ -149,7 +153,11 @@ def _columns(layout: Layout, sample: dict[str, int | float], n1: int, n2: int, o
     }
     exchange = a1 * own["PITCH"] * tile * COMPLEX
     return Program(
-        "columns.cu", "columns", _constants(constants), threads, a2 * tile * COMPLEX + max(exchange, row_bytes)
+        "columns.cu",
+        "columns",
+        _constants(constants),
+        threads,
+        a2 * tile * COMPLEX + max(exchange, 0 if each else row_bytes),
     )
 
 
@@ -199,16 +207,14 @@ def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
     return Program("rows.cu", name, _constants(constants), threads, groups * together)
 
 
-def _constants(values: dict[str, int | float]) -> Constants:
+def _constants(values: Mapping[str, int | float]) -> Constants:
     return tuple(sorted(values.items()))
 
 
 # ---------------------------------------------------------------- calls
 
 
-def interpolate(
-    program: Program, given: jax.Array, timing: jax.Array, numbers: np.ndarray, emulate: bool
-) -> jax.Array:
+def interpolate(program: Program, given: jax.Array, timing: jax.Array, numbers: np.ndarray, emulate: bool) -> jax.Array:
     """Weighted series of one template, (n_samples, 4) float32: both series' real and imaginary parts.
 
     Parameters
@@ -331,7 +337,13 @@ def reduced(
 
 
 def values(
-    program: Program, series: jax.Array, bins: jax.Array, offsets: jax.Array, n_rows: int, chosen: jax.Array, emulate: bool
+    program: Program,
+    series: jax.Array,
+    bins: jax.Array,
+    offsets: jax.Array,
+    n_rows: int,
+    chosen: jax.Array,
+    emulate: bool,
 ) -> jax.Array:
     """2F of all bins of some rows, (K, LENGTH) float32; -1 for those that do not count.
 
@@ -347,9 +359,7 @@ def values(
         return emulated.values(series, bins, offsets, n_rows, length, chosen)
     result = jax.ShapeDtypeStruct((*chosen.shape, length), jnp.float32)
     numbers = _row_numbers(n_rows, program, chosen.shape[0])
-    return _call(program, result)(
-        series, *_twiddles(program), _ranges(bins, n_rows * length), offsets, numbers, chosen
-    )
+    return _call(program, result)(series, *_twiddles(program), _ranges(bins, n_rows * length), offsets, numbers, chosen)
 
 
 def _ranges(bins: jax.Array, n_total: int) -> jax.Array:
@@ -432,5 +442,17 @@ def loaded(program: Program) -> str:
     return target
 
 
-def _call(program: Program, results, aliases: dict[int, int] | None = None):  # noqa: ANN001, ANN202
+def probe() -> None:
+    """Compile and load the smallest kernel.
+
+    Raises
+    ------
+    CudaError
+        If driver or compiler are missing or do not work together.
+    """
+    constants = {"DETECTORS": 1, "FILTERS": 2, "PLANES": 1, "REACH": 1.0, "COLUMNS": 1, "EACH": 1, "SHARED": 0}
+    loaded(Program("interpolate.cu", "interpolate", _constants(constants), THREADS))
+
+
+def _call(program: Program, results: Any, aliases: dict[int, int] | None = None) -> Callable[..., Any]:
     return jax.ffi.ffi_call(loaded(program), results, vmap_method="sequential", input_output_aliases=aliases)

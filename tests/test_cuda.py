@@ -1,0 +1,253 @@
+"""The `cuda` backend without a GPU: its kernels emulated, its lengths, filters, and what surrounds the kernels."""
+
+import ctypes
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.polynomial.chebyshev import chebval
+
+import jfstat
+from jfstat.data.bandseries import Layout
+from jfstat.searching.reduce.loudest import loudest
+from jfstat.statistic.backends.cuda import cubins, emulated, filters, handler, kernels, nvrtc
+from jfstat.statistic.backends.cuda.backend import Cuda, _live, _ranges
+from jfstat.statistic.backends.cuda.errors import CudaError
+from jfstat.statistic.bins import counts
+from jfstat.statistic.spectrum import bin_numbers
+from jfstat.transforms import CUDA_COLUMNS, CUDA_MIDDLE, CUDA_ROWS, GRANULE, cuda_factors, cuda_tile, transform_length
+
+START = 1167458304
+KERNELS = Cuda(emulate=True)
+ORBIT = jfstat.Orbit(asini=0.5, period=7200.0, tp=START + 1000.0, ecc=0.1, argp=0.7)
+
+
+def prepared(detectors, hours, bandwidth, orbit=None):
+    """Noise of half-hour SFTs, of which each detector misses others."""
+    rng = np.random.default_rng(hours)
+    starts = START + 1800 * np.arange(2 * hours)
+    times = {name: starts[np.r_[True, rng.uniform(size=len(starts) - 2) < 0.8, True]] for name in detectors}
+    sfts = jfstat.simulate_sfts(
+        detectors, fmin=98.6, fmax=101.4 + bandwidth, timestamps=times, sqrt_sx=4e-24, seed=hours
+    )
+    return jfstat.prepare(sfts, 100.0, 100.0 + bandwidth, sqrt_sx=4e-24, orbit=orbit)
+
+
+def bank(n, same_source, orbit):
+    rng = np.random.default_rng(n)
+    alpha, delta = rng.uniform(0, 2 * np.pi, n), np.arcsin(rng.uniform(-1, 1, n))
+    if same_source:
+        alpha[:], delta[:] = alpha[0], delta[0]
+    orbit = None if orbit is None else jax.tree.map(lambda x: np.full(n, float(x)), orbit)
+    return jfstat.Doppler(alpha, delta, np.stack([np.full(n, 100.0), rng.uniform(-1e-8, 0, n)], axis=1), START, orbit)
+
+
+@pytest.mark.parametrize("same_source", [False, True])
+@pytest.mark.parametrize(
+    ("detectors", "hours", "bandwidth", "orbit"),
+    [(["H1"], 12, 0.05, None), (["H1", "L1", "V1"], 6, 0.1, None), (["H1", "L1"], 6, 0.05, ORBIT)],
+)
+def test_every_bin_is_that_of_the_library(detectors, hours, bandwidth, orbit, same_source):
+    data, points = prepared(detectors, hours, bandwidth, orbit), bank(3, same_source, orbit)
+    assert KERNELS.usable(data.layout, jax.devices()[0])
+    expected = np.asarray(jax.vmap(jfstat.twoF_band, (None, 0))(data, points))
+    found = loudest(KERNELS.ready(data), points, 3, expected.size, KERNELS, same_source)
+    values = np.full(expected.shape, np.nan)
+    values[np.asarray(found.template), np.asarray(found.frequency)] = np.asarray(found.twoF)
+    assert np.isfinite(values).all()
+    assert np.linalg.norm(values - expected) < 2e-6 * np.linalg.norm(expected)
+
+
+def test_lengths_are_close_to_what_is_asked_for():
+    rng = np.random.default_rng(0)
+    asked = np.exp(rng.uniform(np.log(1e4), np.log(5e7), 300))
+    chosen = [transform_length(n) for n in asked]
+    ratio = np.array(chosen) / asked
+    assert ratio.min() >= 1
+    assert ratio.max() < 1.45
+    assert ratio.mean() < 1.1
+    for n in chosen:
+        columns, middle, rows = cuda_factors(n)
+        assert columns * middle * rows == n
+        assert n % GRANULE == 0
+        assert rows % cuda_tile(columns) == 0
+
+
+def test_radices_make_the_lengths():
+    for lengths in (CUDA_COLUMNS, CUDA_MIDDLE, CUDA_ROWS):
+        for length, radices in lengths.items():
+            assert np.prod(radices) == length
+            # a thread's numbers are a whole number of butterflies of every radix
+            assert all(radices[0] % radix == 0 for radix in radices)
+
+
+@pytest.mark.parametrize("factors", [(64, 1, 64), (100, 1, 400), (64, 64, 256)])
+def test_kernels_together_are_a_fourier_transform(factors):
+    n1, between, rows = factors
+    n, tile = n1 * between * rows, cuda_tile(n1)
+    rng = np.random.default_rng(0)
+    series = rng.normal(size=(n + 100, 4)).astype(np.float32)  # the last hundred are folded in
+    series = np.pad(series, ((0, -len(series) % 32), (0, 0)))
+    phase = np.zeros((1, len(series) // 32, 8), np.float32)  # nothing to remove
+    numbers = np.array([between * rows, 32, len(series) // 32, 0], np.int32)
+    y = emulated.columns(jnp.asarray(series), jnp.asarray(phase), numbers, n1, tile, True)
+    if between > 1:
+        y = emulated.middle(y, between)
+    bins = jnp.asarray(np.array([[[-n, 2 * n], [-n, 2 * n]]], np.int32))
+    found = np.asarray(emulated._two_f(y, bins, jnp.zeros(1, jnp.float32), n1 * between, rows))
+    z = series[:, 0::2] + 1j * series[:, 1::2]
+    double = np.zeros((2 * n, 2), complex)
+    double[: len(z)] = z
+    expected = np.sum(np.abs(np.fft.fft(double, axis=0)) ** 2, axis=1)  # bin 2 m + odd
+    expected = expected.reshape(rows, n1 * between, 2).transpose(2, 1, 0)
+    np.testing.assert_allclose(found[0], expected, rtol=0, atol=2e-6 * expected.max())
+
+
+def test_subdivided_filters_interpolate_like_the_filters():
+    data = prepared(["H1"], 6, 0.1)
+    own, reach, layout = data.filters[0], float(data.band.reach), data.layout
+    rng = np.random.default_rng(1)
+    index = rng.integers(layout.padding, layout.padding + layout.n_band, 20000).astype(np.int32)
+    shift = rng.uniform(-0.5, 0.5, 20000).astype(np.float32)
+    terms = np.asarray(own)[:, :, index].astype(np.float64)
+    expected = np.stack([chebval(shift / reach, terms[:, c], tensor=False) for c in range(2)])
+    words = filters.subdivided(data.filters, data.band.reach)
+    number = np.floor((shift + 0.5) * filters.PLANES).astype(int)
+    x = (shift + 0.5 - (number + 0.5) / filters.PLANES) / filters.REACH
+    found = emulated._interpolated(words[0][:, number, index], jnp.asarray(x, jnp.float32))
+    error = np.stack([found.real, found.imag]) - expected
+    assert np.sqrt(np.mean(error**2)) < 1.5e-6 * np.sqrt(np.mean(expected**2))
+    assert words.nbytes == filters.subdivided_bytes(layout.n_band + 2 * layout.padding, 1)
+
+
+@settings(deadline=None)
+@given(st.integers(5, 60), st.integers(-3, 130), st.integers(-3, 130), st.integers(8, 40))
+def test_ranges_of_entries_are_the_bins_that_count(n_frequencies, first, last, n_fft):
+    n_frequencies = min(n_frequencies, 2 * n_fft - 1)
+    first, last = max(first, 0), min(last, n_frequencies - 1)
+    layout = prepared_layout(n_fft, n_frequencies)
+    (low, high), ranges = (first, last), np.asarray(_ranges(layout, jnp.asarray([[first], [last]], jnp.int32)))
+    entries = np.arange(n_fft)
+    wide = np.asarray(kernels._ranges(jnp.asarray(ranges), n_fft))[0]
+    for odd, (start, count, others, _) in enumerate(wide):
+        expected = np.asarray(counts(bin_numbers(layout, odd, entries), low, high))
+        # as `counts` of rows.cu
+        found = ((entries - start).astype(np.uint32) < np.uint32(count)) != bool(others)
+        np.testing.assert_array_equal(found, expected)
+
+
+def prepared_layout(n_fft, n_frequencies):
+    return Layout(n_fft, n_frequencies, *[1] * 8)
+
+
+@pytest.mark.parametrize("fraction", [1.0, 1.5, 1.9])
+def test_live_sections_hold_the_band(fraction):
+    layout = prepared_layout(57600, int(fraction * 57600))
+    live = _live(layout)
+    number = np.asarray(bin_numbers(layout, np.arange(2)[:, None], np.arange(57600)))
+    inside = ((number >= 0) & (number < layout.n_frequencies)).any(axis=0).reshape(len(live), -1).any(axis=1)
+    np.testing.assert_array_equal(live, inside)
+
+
+def test_python_functions_are_targets_of_xla():
+    """The interface to XLA, on a CPU: arguments and results come with addresses and shapes."""
+
+    def double(stream, arrays):
+        assert stream is None
+        given, result = arrays
+        assert given.shape == result.shape == (2, 3)
+        source, target = ((ctypes.c_float * 6).from_address(array.address) for array in (given, result))
+        target[:] = [2 * x for x in source]
+
+    handler.register("jfstat_test_double", double, platform="cpu")
+    call = jax.ffi.ffi_call("jfstat_test_double", jax.ShapeDtypeStruct((2, 3), jnp.float32))
+    x = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
+    np.testing.assert_array_equal(jax.jit(lambda x: call(x) + 1)(x), 2 * x + 1)
+
+
+def test_what_a_target_raises_is_an_error_of_one_line():
+    def fail(stream, arrays):
+        raise CudaError("NVIDIA's driver fails with error 2")
+
+    handler.register("jfstat_test_fail", fail, platform="cpu")
+    call = jax.ffi.ffi_call("jfstat_test_fail", jax.ShapeDtypeStruct((1,), jnp.float32))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="NVIDIA's driver fails with error 2"):
+        jax.block_until_ready(jax.jit(call)(jnp.zeros(1, jnp.float32)))
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """A folder for machine code, and the list of what was compiled."""
+    compiled = []
+
+    def compile_(source, headers, architecture, options=()):
+        compiled.append((architecture, headers["constants.cuh"]))
+        return b"code"
+
+    monkeypatch.setattr(nvrtc, "compiled", compile_)
+    monkeypatch.setattr(nvrtc, "version", lambda: "12.9")
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path / "cache"))
+    yield tmp_path / "cache", compiled
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+def test_machine_code_is_kept_on_disk(cached):
+    folder, compiled = cached
+    constants = (("A", 3), ("B", 0.5))
+    for _ in range(2):
+        assert cubins.cubin("middle.cu", constants, "sm_90") == b"code"
+    assert compiled == [("sm_90", "#pragma once\nconstexpr int A = 3;\nconstexpr double B = 0.5;\n")]
+    cubins.cubin("middle.cu", constants, "sm_80")
+    cubins.cubin("middle.cu", (("A", 4), ("B", 0.5)), "sm_90")
+    assert len(compiled) == 3
+    assert len(list((folder / cubins.FOLDER).iterdir())) == 3
+
+
+def test_a_folder_that_cannot_be_written_costs_time_only(cached):
+    folder, compiled = cached
+    folder.write_text("a file, not a folder")
+    for _ in range(2):
+        assert cubins.cubin("middle.cu", (("A", 3),), "sm_90") == b"code"
+    assert len(compiled) == 2
+
+
+def test_a_missing_compiler_is_named(monkeypatch):
+    monkeypatch.setattr(nvrtc, "_candidates", list)
+
+    def missing(name):
+        raise OSError(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    nvrtc.library.cache_clear()
+    with pytest.raises(CudaError, match=r"NVRTC is not installed: pip install 'jax\[cuda12\]'"):
+        nvrtc.library()
+    nvrtc.library.cache_clear()
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("each", [False, True])
+def test_sources_compile(architecture, each):
+    """Where NVRTC is installed, which needs no GPU."""
+    try:
+        nvrtc.library()
+    except CudaError as error:
+        pytest.skip(str(error))
+    layout = prepared_layout(100 * 400, 70000)
+    block = 16 if each else 400
+    layout = dataclasses.replace(layout, block=block, n_blocks=40000 // block + 3, run=16, n_band=40000, terms=7)
+    for shared in (False, True):
+        for program in kernels.plan(layout, 2, False, shared):
+            if program is not None:
+                headers = {name: text for name, text in cubins.sources().items() if name.endswith(".cuh")}
+                headers["constants.cuh"] = cubins.header(program.constants)
+                assert nvrtc.compiled(cubins.sources()[program.source], headers, architecture)[:4] == b"\x7fELF"
+    middle = kernels._middle(144, 64, 256)
+    headers["constants.cuh"] = cubins.header(middle.constants)
+    assert nvrtc.compiled(cubins.sources()["middle.cu"], headers, architecture)
+    with pytest.raises(CudaError, match="cannot compile a kernel for"):
+        nvrtc.compiled("nonsense", {}, architecture)
