@@ -1,7 +1,7 @@
 """The `cuda` backend without a GPU: its kernels emulated, its lengths, filters, and what surrounds the kernels."""
 
 import ctypes
-import dataclasses
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -229,25 +229,72 @@ def test_a_missing_compiler_is_named(monkeypatch):
     nvrtc.library.cache_clear()
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("each", [False, True])
-def test_sources_compile(architecture, each):
-    """Where NVRTC is installed, which needs no GPU."""
+def compiled(program, architecture):
+    headers = {name: text for name, text in cubins.sources().items() if name.endswith(".cuh")}
+    headers["constants.cuh"] = cubins.header(program.constants)
+    return nvrtc.compiled(cubins.sources()[program.source], headers, architecture)
+
+
+@pytest.fixture(scope="module")
+def nvrtc_installed():
+    """NVRTC needs no GPU; it is installed with the tests on Linux."""
     try:
         nvrtc.library()
     except CudaError as error:
         pytest.skip(str(error))
-    layout = prepared_layout(100 * 400, 70000)
-    block = 16 if each else 400
-    layout = dataclasses.replace(layout, block=block, n_blocks=40000 // block + 3, run=16, n_band=40000, terms=7)
-    for shared in (False, True):
-        for program in kernels.plan(layout, 2, False, shared):
-            if program is not None:
-                headers = {name: text for name, text in cubins.sources().items() if name.endswith(".cuh")}
-                headers["constants.cuh"] = cubins.header(program.constants)
-                assert nvrtc.compiled(cubins.sources()[program.source], headers, architecture)[:4] == b"\x7fELF"
-    middle = kernels._middle(144, 64, 256)
-    headers["constants.cuh"] = cubins.header(middle.constants)
-    assert nvrtc.compiled(cubins.sources()["middle.cu"], headers, architecture)
-    with pytest.raises(CudaError, match="cannot compile a kernel for"):
-        nvrtc.compiled("nonsense", {}, architecture)
+
+
+@pytest.mark.usefixtures("nvrtc_installed")
+@pytest.mark.parametrize("columns", CUDA_COLUMNS)
+def test_columns_compile(columns):
+    rows = next(r for r in CUDA_ROWS if cuda_factors(columns * r) == (columns, 1, r))
+    for block, orbit, shared, more in ((256, False, False, 1), (16, True, False, 1), (256, False, True, columns)):
+        n = columns * rows
+        layout = Layout(n, n, 256, block, 128, 4, n // 256 + more, 256, n, 7)
+        plan = kernels.plan(layout, 2, orbit, shared)
+        for program in (plan.columns, plan.interpolate):
+            assert compiled(program, "sm_90").startswith(b"\x7fELF")
+    assert compiled(plan.columns, "sm_80").startswith(b"\x7fELF")
+
+
+@pytest.mark.usefixtures("nvrtc_installed")
+@pytest.mark.parametrize("length", {**CUDA_ROWS, **CUDA_MIDDLE})
+def test_rows_and_the_kernels_between_compile(length):
+    if length in CUDA_ROWS:
+        assert compiled(kernels._rows("reduced", 144, 144, length), "sm_90").startswith(b"\x7fELF")
+    if length in CUDA_MIDDLE:
+        assert compiled(kernels._middle(225, length, 256), "sm_90").startswith(b"\x7fELF")
+
+
+@pytest.mark.usefixtures("nvrtc_installed")
+def test_what_does_not_compile_is_named():
+    with pytest.raises(CudaError, match="cannot compile a kernel for sm_90: "):
+        nvrtc.compiled("nonsense", {}, "sm_90")
+
+
+def test_launches_fit_the_limits_for_all_lengths():
+    for columns, middle, rows in product(CUDA_COLUMNS, (1, *CUDA_MIDDLE), CUDA_ROWS):
+        tiles = middle * rows // cuda_tile(columns)
+        grid = kernels.tile_grid(tiles)
+        assert np.prod(grid) == tiles
+        assert max(grid) <= kernels.MOST_BLOCKS
+
+
+def test_few_of_many_values_are_the_largest():
+    """Fewer rows are looked at again than a block holds."""
+    data, points = prepared(["H1"], 12, 0.05), bank(2, False, None)
+    expected = np.sort(np.asarray(jax.vmap(jfstat.twoF_band, (None, 0))(data, points)).ravel())[::-1][:7]
+    found = loudest(KERNELS.ready(data), points, 2, 7, KERNELS)
+    np.testing.assert_allclose(found.twoF, expected, rtol=1e-5)
+
+
+def test_other_failures_than_ours_are_reasons_too(monkeypatch):
+    from jfstat.statistic.backends.cuda import backend
+
+    def old_driver():
+        raise AttributeError("undefined symbol:\n cuLibraryLoadData")
+
+    monkeypatch.setattr(kernels, "probe", old_driver)
+    backend._problem.cache_clear()
+    assert Cuda().unavailable() == "AttributeError: undefined symbol: cuLibraryLoadData"
+    backend._problem.cache_clear()

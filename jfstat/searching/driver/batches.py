@@ -96,7 +96,13 @@ def part_of(work: Work, plan: SearchPlan, number: int, mesh: Mesh | None = None)
     # orbits move signals whether `prepare` was told of them or not
     margin = 0.0 if stack.orbit is None else float(np.max(doppler_speed(stack.orbit)) * data.frequencies[-1])
     own = data if whole else subband(data, first, n_frequencies, margin)
-    own = backend_named(plan.backend, work.keep.lines).ready(own)
+    backend = backend_named(plan.backend, work.keep.lines)
+    if not backend.usable(own.layout, device_of(own)):
+        raise ValueError(
+            f"backend {plan.backend!r} cannot compute a part of the band with transforms of {own.layout.n_fft} samples: "
+            "use the backend 'library'."
+        )
+    own = backend.ready(own)
     first_new = plan.first_new(number)
     edges = np.maximum(first + subband_edges(own.layout), first_new).tolist()
     return Part(_replicated(own, mesh), stack, work.keep, plan, first, first_new, edges)

@@ -37,7 +37,8 @@ def most_templates(data: FstatData, points: Doppler, backend: Backend, n_parts: 
         room = USABLE * free - backend.filter_bytes(data.layout, len(data.detectors))
         if n_parts > 1:
             room = USABLE_IN_PARTS * free - _filters(data, backend) * MARGIN / n_parts
-        most = min(int(min(room, MOST_BYTES) // each), n_parts * backend.largest_batch(data.layout))
+        most = min(int(min(room, MOST_BYTES) // each), backend.largest_batch(data.layout))
+        most = max(1, most)
     return max(1, most - most % GROUP if most > GROUP else 1 << max(0, most.bit_length() - 1))
 
 

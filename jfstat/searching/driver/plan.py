@@ -122,6 +122,7 @@ def search_plan(
     )
     if not same_source:
         groups, size = [(0, n)], int(batch_size or _default_batch_size(n, most))
+    size = min(size, chosen.largest_batch(data.layout))
     n_bytes = needed_bytes(data, stack, chosen, n_parts, size)
     return SearchPlan(chosen.name, size, groups, same_source, bands, n_bytes)
 

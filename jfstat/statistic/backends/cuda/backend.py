@@ -41,8 +41,6 @@ SHARED_BYTES, LEAST_SHARED = (
 """Most shared memory of a block by compute capability, from the CUDA C++ programming guide, and of all others."""
 INDICES = 2**31
 """Number of values of an int32 index."""
-MOST_BLOCKS = 65535
-"""Of a launch, in the second direction."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class Cuda:
     def largest_batch(self, layout: Layout) -> int:
         """Number of templates whose rows can be indexed with 32 bits, and that one launch takes."""
         columns, middle, _ = cuda_factors(layout.n_fft) or (layout.n_fft, 1, 1)
-        return min(MOST_BLOCKS, (INDICES - 1) // (2 * columns * middle))
+        return min(kernels.MOST_BLOCKS, (INDICES - 1) // (2 * columns * middle))
 
     def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
         """Memory of the filters in the kernels' form."""
@@ -200,6 +198,7 @@ def _has_kernels(layout: Layout) -> bool:
     return (
         cuda_factors(layout.n_fft) is not None
         and n_samples <= 2 * layout.n_fft
+        and 16 * n_samples < 2 * INDICES  # bytes of a shared series
         and 16 * filters.PLANES * (layout.n_band + 2 * layout.padding) < 2 * INDICES  # bytes
     )
 
@@ -217,6 +216,8 @@ def _problem() -> str | None:
         kernels.probe()
     except CudaError as error:
         return str(error)
+    except (RuntimeError, OSError, AttributeError) as error:  # other versions of the driver, the compiler or XLA
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
     return None
 
 

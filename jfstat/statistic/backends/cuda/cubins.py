@@ -40,8 +40,8 @@ def key(source: str, constants: Constants, architecture: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def cubin(source: str, constants: Constants, architecture: str) -> bytes:
-    """Machine code of a source for an architecture such as ``sm_90``, from the disk if it is there.
+def cubin(source: str, constants: Constants, architecture: str, stored: bool = True) -> bytes:
+    """Machine code of a source for an architecture such as ``sm_90``, from the disk if it is `stored` there.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def cubin(source: str, constants: Constants, architecture: str) -> bytes:
     """
     folder = _folder()
     path = None if folder is None else folder / f"{key(source, constants, architecture)}.cubin"
-    if path is not None:
+    if path is not None and stored:
         with suppress(OSError):
             return path.read_bytes()
     texts = sources()

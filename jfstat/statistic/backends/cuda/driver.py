@@ -63,12 +63,12 @@ class Kernel:
             cuda.cuKernelSetAttribute(MOST_DYNAMIC_SHARED, shared, kernel, device)
         self._kernel = kernel
 
-    def launch(self, stream: int | None, grid: tuple[int, int], arguments: Sequence[int]) -> None:
+    def launch(self, stream: int | None, grid: tuple[int, int, int], arguments: Sequence[int]) -> None:
         """Start the kernel; `arguments` are addresses of arrays on the device."""
         values = [ctypes.c_void_p(address) for address in arguments]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         code = library().cuLaunchKernel(
-            self._kernel, *grid, 1, self._threads, 1, 1, self._shared, ctypes.c_void_p(stream), pointers, None
+            self._kernel, *grid, self._threads, 1, 1, self._shared, ctypes.c_void_p(stream), pointers, None
         )
         _check(code, "starting a kernel")
 

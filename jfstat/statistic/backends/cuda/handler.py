@@ -16,6 +16,8 @@ POINTER, INT32, INT64, SIZE = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, c
 METADATA_EXTENSION = 1
 COMMAND_BUFFER_COMPATIBLE = 1
 """The trait of targets that only launch kernels: XLA may record and repeat what they do."""
+MAJOR = 0
+"""XLA_FFI_API_MAJOR, for which the structures are declared."""
 INTERNAL = 13
 """XLA_FFI_Error_Code_INTERNAL."""
 
@@ -102,10 +104,10 @@ def register(target: str, call: Callable[[int | None, list[Array]], None], platf
         try:
             arrays = [*_arrays(frame.arguments), *_arrays(frame.results)]
             call(_stream(frame) if platform == "CUDA" else None, arrays)
-        except Exception as error:  # nothing may leave a C callback
+        except BaseException as error:  # nothing may leave a C callback
             create = ctypes.CFUNCTYPE(POINTER, ctypes.POINTER(_ErrorRequest))(frame.api.contents.error_create)
-            size = ctypes.sizeof(_ErrorRequest)
-            return create(ctypes.byref(_ErrorRequest(size, None, str(error).encode(), INTERNAL)))
+            size, message = ctypes.sizeof(_ErrorRequest), str(error) or type(error).__name__
+            return create(ctypes.byref(_ErrorRequest(size, None, message.encode(), INTERNAL)))
         return None
 
     _registered[target, platform] = handler
@@ -116,7 +118,9 @@ def _describe(frame: Any) -> None:
     """Answer XLA's question which version of the interface this is."""
     metadata = ctypes.cast(frame.extension, ctypes.POINTER(_MetadataExtension)).contents.metadata.contents
     own = frame.api.contents.version if frame.api else None
-    metadata.api_version.major, metadata.api_version.minor = (0, 3) if own is None else (own.major, own.minor)
+    # structures of another major version could be read wrongly: XLA then refuses the target
+    minor = own.minor if own is not None and own.major == MAJOR else 0
+    metadata.api_version.major, metadata.api_version.minor = MAJOR, minor
     metadata.traits = COMMAND_BUFFER_COMPATIBLE
 
 

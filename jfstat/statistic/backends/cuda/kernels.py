@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from threading import Lock
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +20,7 @@ from jfstat.maths.lengths import largest_divisor
 from jfstat.statistic.backends.cuda import emulated, filters, handler
 from jfstat.statistic.backends.cuda.cubins import Constants, cubin, key
 from jfstat.statistic.backends.cuda.driver import Kernel
+from jfstat.statistic.backends.cuda.errors import CudaError
 from jfstat.statistic.backends.reduction import BINS, WIDTH
 from jfstat.transforms import CUDA_COLUMNS, CUDA_MIDDLE, CUDA_ROWS, cuda_factors, cuda_tile
 
@@ -35,7 +37,10 @@ THREADS, SHARED = 256, 72 << 10
 """Most threads and bytes of shared memory of a block of several rows."""
 MOST_ROW_BYTES = 80 << 10
 """Of the timing of a block's rows in shared memory."""
+MOST_BLOCKS = 65535
+"""Of a launch, in the second and the third direction."""
 COMPLEX = 8
+_LOADING = Lock()
 
 
 @dataclass(frozen=True)
@@ -397,21 +402,27 @@ def _twiddles(program: Program) -> tuple[jax.Array, ...]:
 # ---------------------------------------------------------------- launches
 
 
-def _grid(program: Program, arrays: list[handler.Array]) -> tuple[int, int]:
+def tile_grid(tiles: int) -> tuple[int, int]:
+    """Blocks in the second and third direction for so many tiles, of which one direction may not take all."""
+    second = largest_divisor(tiles, MOST_BLOCKS)
+    return second, tiles // second
+
+
+def _grid(program: Program, arrays: list[handler.Array]) -> tuple[int, int, int]:
     """Blocks of a launch, from the shapes of arguments and results."""
     shapes = [array.shape for array in arrays]
     match program.name:
         case "interpolate":
-            return -(-shapes[-1][0] // program.threads), 1
+            return -(-shapes[-1][0] // program.threads), 1, 1
         case "columns":  # the result's templates and tiles
-            return shapes[-1][0], shapes[-1][2]
+            return shapes[-1][0], *tile_grid(shapes[-1][2])
         case "middle":
             n_batch, n_series, _, n1, _ = shapes[0]
-            return n_batch * n_series * n1 // program["TURNS"], program["LAST"] // program["COLUMNS"]
+            return n_batch * n_series * n1 // program["TURNS"], program["LAST"] // program["COLUMNS"], 1
         case "reduced":
-            return shapes[8][2] // program["GROUPS"], shapes[8][0]
+            return shapes[8][2] // program["GROUPS"], shapes[8][0], 1
         case _:  # values
-            return -(-shapes[-1][0] // program["GROUPS"]), 1
+            return -(-shapes[-1][0] // program["GROUPS"]), 1, 1
 
 
 @lru_cache
@@ -421,25 +432,35 @@ def architecture() -> str:
     return f"sm_{major}{minor}"
 
 
-@lru_cache
+@cache
+def _loaded(program: Program) -> str:
+    def kernel(stored: bool) -> Kernel:
+        code = cubin(program.source, program.constants, architecture(), stored)
+        return Kernel(code, program.name, program.threads, program.shared)
+
+    try:
+        own = kernel(stored=True)
+    except CudaError:  # what is on disk may be damaged
+        own = kernel(stored=False)
+    target = f"jfstat_{program.name}_{key(program.source, program.constants, architecture())}"
+
+    def launch(stream: int | None, arrays: list[handler.Array]) -> None:
+        own.launch(stream, _grid(program, arrays), [array.address for array in arrays])
+
+    handler.register(target, launch)
+    return target
+
+
 def loaded(program: Program) -> str:
-    """Compile and load a kernel, and make it a target of XLA's; returns the target's name.
+    """Compile and load a kernel, once, and make it a target of XLA's; returns the target's name.
 
     Raises
     ------
     CudaError
         If it cannot be compiled or loaded.
     """
-    kernel = Kernel(
-        cubin(program.source, program.constants, architecture()), program.name, program.threads, program.shared
-    )
-    target = f"jfstat_{program.name}_{key(program.source, program.constants, architecture())}"
-
-    def launch(stream: int | None, arrays: list[handler.Array]) -> None:
-        kernel.launch(stream, _grid(program, arrays), [array.address for array in arrays])
-
-    handler.register(target, launch)
-    return target
+    with _LOADING:  # searches trace in several threads
+        return _loaded(program)
 
 
 def probe() -> None:

@@ -75,7 +75,11 @@ def compiled(source: str, headers: Mapping[str, str], architecture: str, options
     try:
         arguments = [f"--gpu-architecture={architecture}", "--std=c++17", "-default-device", *options]
         if nvrtc.nvrtcCompileProgram(program, len(arguments), _strings(arguments)):
-            log = _text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).rstrip(b"\0").decode()
+            log = (
+                _text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
+                .rstrip(b"\0")
+                .decode(errors="replace")
+            )
             raise CudaError(
                 f"NVRTC {version()} cannot compile a kernel for {architecture}: {' '.join(log.split())[:MOST_OF_LOG]}"
             )

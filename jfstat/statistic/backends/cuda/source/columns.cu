@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 columns(const float4 *__restrict__ filters, const float4 *__restrict__ timing, const int *__restrict__ given, complex *__restrict__ out) {
   const Numbers numbers = {given[0], given[1], given[2], given[3]};
   const unsigned n_columns = numbers.n_columns, n_total = N1 * n_columns;
-  const int column = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS, tile = blockIdx.y, place = tile * COLUMNS + column;
+  const int column = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS, tile = blockIdx.y + gridDim.y * blockIdx.z, place = tile * COLUMNS + column;
   // templates fastest in the grid: those that run together read the same part of the filters
   const size_t own = blockIdx.x;
   timing += own * SOURCES * numbers.n_blocks * TIMING;

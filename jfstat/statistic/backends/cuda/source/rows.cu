@@ -10,6 +10,7 @@
 #include "exchange.cuh"
 
 constexpr int LENGTH = R1 * R2 * R3, T = LENGTH / E, THREADS = T * GROUPS, M = R2 * R3, LAST = R3 > 1 ? R3 : R2;
+static_assert(T % R3 == 0 && THREADS >= 32, "a thread's last digit, and whole warps");
 constexpr bool WHOLE = T % COLUMNS == 0 && M % COLUMNS == 0;  // a thread's numbers lie at constant distances
 
 struct Given {  // kernels.row_numbers
@@ -99,10 +100,10 @@ reduced(const complex *series, const complex *__restrict__ twiddles, const compl
       const int of_warp = __reduce_max_sync(~0u, __float_as_int(top));
       if (threadIdx.x % 32 == 0) atomicMax(best + odd * GROUPS + group, of_warp);
     } else atomicMax(best + odd * GROUPS + group, __float_as_int(top));
-    if (__float_as_int(top) > level)
+    if (top > __int_as_float(level))
 #pragma unroll
       for (int e = 0; e < E; ++e)  // each of a thread's numbers lies in a section of its own
-        if (__float_as_int(value[e]) > level) atomicMax(tops + place_of(e) / T, __float_as_int(value[e]));
+        if (value[e] > __int_as_float(level)) atomicMax(tops + place_of(e) / T, __float_as_int(value[e]));
   }
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
