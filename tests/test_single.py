@@ -100,3 +100,26 @@ def test_what_needs_a_series_is_told_as_before(files, tmp_path, capsys):
     assert "guard" in capsys.readouterr().err
     found = table(files, tmp_path, *POINT, "--FreqBand=1e-5")
     assert found.meta["backend"] == "library"
+
+
+def test_an_estimated_floor_does_not_depend_on_what_is_read(tmp_path):
+    """It is the running median about the signal, as `prepare` has it, wherever the bins that are read begin."""
+    point = jfstat.Doppler(1.2, -0.4, [100.0003, -1e-9], START)
+    signals = [(point, jfstat.Amplitude(1.8e-25, 0.4))]
+    sfts = jfstat.simulate_sfts(
+        ["H1", "L1"], START, 2 * 86400, fmin=98.0, fmax=102.0, sqrt_sx=4e-24, signals=signals, seed=4
+    )
+    jfstat.write_sfts(sfts, tmp_path)
+    expected = float(jfstat.twoF(jfstat.prepare(sfts, 100.0, 100.001), point))
+    assert expected > 40
+    found = []
+    for guard in (1.0, 0.95, 0.9, 0.7):
+        options = ["--Alpha=1.2", "--Delta=-0.4", "--Freq=100.0003", "--f1dot=-1e-9", f"--refTime={START}"]
+        table = tmp_path / f"{guard}.ecsv"
+        assert (
+            main(["search", f"--DataFiles={tmp_path}/*.sft", *options, f"--guard={guard}", f"--outputFstat={table}"])
+            == 0
+        )
+        found.append(jfstat.read_candidates(table)["twoF"][0])
+    np.testing.assert_allclose(found, expected, rtol=0.03)
+    assert np.ptp(found) < 0.005 * expected

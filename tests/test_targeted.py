@@ -288,7 +288,7 @@ def test_bad_arguments(two):
     broken = jax.tree.map(lambda x: x, sfts["H1"].data.copy())
     broken[5, 1800] = np.nan
     series = (jfstat.sfts.SFTSeries("H1", sfts["H1"].gps, sfts["H1"].gps_ns, broken),)
-    with pytest.raises(ValueError, match="an SFT of H1 has bins that are not finite"):
+    with pytest.raises(ValueError, match=r"the SFT of H1 at GPS \d+ has bins that are not finite"):
         jfstat.search_pulsars(jfstat.SFTs(series, 1800.0, sfts.first_bin), pulsars, progress=False)
 
 

@@ -24,6 +24,7 @@ from jfstat.data.narrowdata import NODES, NarrowData
 from jfstat.data.noise import MEDIAN_BINS, median_bias, noise_weights, whitened_power
 from jfstat.data.observation import Observation, weighted
 from jfstat.geometry.antenna import harmonics
+from jfstat.geometry.doppler import doppler_speed
 from jfstat.geometry.nearby import sites
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
@@ -37,6 +38,8 @@ THREADS = 2
 """Chunks of SFTs that are read and whitened at a time."""
 ROWS = 384
 """SFTs of a detector that are read and summed at a time."""
+FLOOR_BINS = 25
+"""Most bins between the running medians of a signal's band."""
 TOLERATED_BINS = 3
 """How far the signal's bin may be from the one that neighbouring SFTs share for their moments."""
 MOST_MOMENTS = 320
@@ -105,28 +108,83 @@ class Whitened:
     real, imag : (n, n_bins) float32 ndarrays
         With S the noise floor, bins divided by its root and by that of Tsft/2: in noise their power is 1.
     inverse : (n, n_windows) float64 ndarray
-        1/sqrt(S), S in strain^2/Hz, at the centres of windows of `MEDIAN_BINS` bins.
+        1/sqrt(S), S in strain^2/Hz, at the centres of windows of about `MEDIAN_BINS` bins.
     first_bin : int
         Bin of the first column.
+    width : int
+        Bins of a window; 0 if the floor was given.
     """
 
     real: np.ndarray
     imag: np.ndarray
     inverse: np.ndarray
     first_bin: int
+    width: int
 
     def inverse_at(self, bins: np.ndarray) -> np.ndarray:
-        """1/sqrt(S) of each SFT at a bin of its own, (n,) float64."""
+        """1/sqrt(S) of each SFT at bins of its own, (n, ...) float64."""
         n_windows = self.inverse.shape[1]
         place = (bins - self.first_bin + 0.5) * (n_windows / self.real.shape[1]) - 0.5
         place = np.clip(place, 0, n_windows - 1)
         low = np.minimum(place.astype(int), max(n_windows - 2, 0))
-        high, part, row = np.minimum(low + 1, n_windows - 1), place - low, np.arange(len(bins))
+        high, part = np.minimum(low + 1, n_windows - 1), place - low
+        row = np.arange(len(bins)).reshape(-1, *[1] * (bins.ndim - 1))
         return (1 - part) * self.inverse[row, low] + part * self.inverse[row, high]
+
+    def running_medians(self, bins: np.ndarray) -> np.ndarray:
+        """S of each SFT at some bins by the running median, as `prepare` has it, (n, m) float64.
+
+        The windows of `inverse` depend on what was read, the running median does not. Near the ends it is that of the
+        nearest full window.
+
+        Parameters
+        ----------
+        bins : (m,) int ndarray
+        """
+        n_bins, n_windows = self.real.shape[1], self.inverse.shape[1]
+        if not self.width:
+            return np.tile(self.inverse[:, :1] ** -2.0, (1, len(bins)))
+        result = np.empty((len(self.real), len(bins)))
+        for k, low in enumerate(np.clip(bins - self.first_bin - MEDIAN_BINS // 2, 0, n_bins - MEDIAN_BINS)):
+            own = slice(low, low + MEDIAN_BINS)
+            power = self.real[:, own] ** 2 + self.imag[:, own] ** 2
+            # as before whitening, but for units
+            floor = (self.inverse / self.inverse[:, :1]).astype(np.float32)
+            power /= _product(floor, np.ascontiguousarray(_linear(n_windows, n_bins)[:, own])) ** 2
+            power.partition(MEDIAN_BINS // 2, axis=1)
+            result[:, k] = power[:, MEDIAN_BINS // 2] / self.inverse[:, 0] ** 2
+        return result * (whitened_power(self.width) / median_bias(MEDIAN_BINS))
+
+    def floors(self, bins: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The noise floor that weighs each SFT, and what its whitened bins are to be multiplied by, (n,) float64 each.
+
+        Parameters
+        ----------
+        bins : (n,) float64 ndarray
+            The signal's bin in each SFT.
+        at : (m,) int ndarray
+            Bins of the signal's band, evenly spaced: their mean weighs, as in `prepare`, and whitened bins get the
+            floor at the signal's own.
+
+        Returns
+        -------
+        psd : (n,) float64 ndarray
+            S, strain^2/Hz.
+        relative : (n,) float64 ndarray
+        """
+        medians = self.running_medians(at)
+        place = np.clip((bins - at[0]) / max(at[-1] - at[0], 1) * (len(at) - 1), 0, len(at) - 1)
+        low = np.minimum(place.astype(int), max(len(at) - 2, 0))
+        part, row, high = place - low, np.arange(len(bins)), np.minimum(low + 1, len(at) - 1)
+        own = (1 - part) * medians[row, low] + part * medians[row, high]
+        relative = 1 / (np.sqrt(own) * self.inverse_at(np.round(bins)))
+        if self.width:
+            relative *= np.sqrt(whitened_power(self.width) / whitened_power(MEDIAN_BINS))
+        return np.mean(medians, axis=1), relative
 
 
 def whitened(
-    bins: NDArray[np.complex64], first_bin: int, tsft: float, sqrt_sx: float | None, detector: str
+    bins: NDArray[np.complex64], first_bin: int, tsft: float, sqrt_sx: float | None, detector: str, gps: np.ndarray
 ) -> Whitened:
     """Bins of SFTs divided by the noise floor, which is given or the median of windows, linear between their centres.
 
@@ -138,8 +196,8 @@ def whitened(
         s.
     sqrt_sx : float or None
         A given noise floor, 1/sqrt(Hz).
-    detector : str
-        For errors.
+    detector, gps : str, (n,) int ndarray
+        For errors: whose they are, and when they start.
 
     Raises
     ------
@@ -150,10 +208,10 @@ def whitened(
     n_windows = max(n_bins // MEDIAN_BINS, 1)
     if sqrt_sx is not None:
         if not np.isfinite(bins.sum()):
-            raise ValueError(f"an SFT of {detector} has bins that are not finite: leave it out.")
+            raise _not_finite(bins, detector, gps)
         inverse = np.full((n, n_windows), 1 / sqrt_sx)
         scale = np.float32(1 / (sqrt_sx * np.sqrt(0.5 * tsft)))
-        return Whitened(bins.real * scale, bins.imag * scale, inverse, first_bin)
+        return Whitened(bins.real * scale, bins.imag * scale, inverse, first_bin, 0)
     # windows of equal width that cover all bins
     edges = np.linspace(0, n_bins, n_windows + 1).astype(int)
     width = int(np.diff(edges).min()) // 2 * 2 - 1
@@ -162,21 +220,28 @@ def whitened(
     power = np.square(real)
     power += np.square(imag)
     if not np.isfinite(power.sum()):
-        raise ValueError(f"an SFT of {detector} has bins that are not finite: leave it out.")
+        raise _not_finite(power, detector, gps)
     windows = np.stack([power[:, edge : edge + width] for edge in edges[:-1]], axis=1)
     del power
     windows.partition(width // 2, axis=-1)
     median = windows[:, :, width // 2].astype(np.float64)
     if not median.min() > 0:
+        start = gps[np.argmin(median.min(axis=1))]
         raise ValueError(
-            f"an SFT of {detector} has all-zero bins and so no noise floor: leave it out, or give sqrt_sx."
+            f"the SFT of {detector} at GPS {start} has all-zero bins and so no noise floor: leave it out, or give "
+            "sqrt_sx."
         )
     inverse = 1 / np.sqrt(median * (2.0 / (tsft * median_bias(width)))) / unit
     correction = 1 / np.sqrt(0.5 * tsft * whitened_power(width))
     factor = _product((inverse * (correction * unit)).astype(np.float32), _linear(n_windows, n_bins))
     real *= factor
     imag *= factor
-    return Whitened(real, imag, inverse, first_bin)
+    return Whitened(real, imag, inverse, first_bin, width)
+
+
+def _not_finite(values: np.ndarray, detector: str, gps: np.ndarray) -> ValueError:
+    start = gps[np.argmin(np.isfinite(values).all(axis=1))]
+    return ValueError(f"the SFT of {detector} at GPS {start} has bins that are not finite: leave it out.")
 
 
 def _product(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
@@ -465,6 +530,8 @@ class _Target:
         Of the narrow data, Hz.
     heterodyne : int
         Bin whose frequency is subtracted from the template's.
+    band : (m,) int ndarray
+        Bins from the lowest to the highest where the signal may be, evenly spaced and at most `FLOOR_BINS` apart.
     phases : list of _Phases
         In the SFTs of each detector.
     n_moments : int
@@ -478,6 +545,7 @@ class _Target:
     source: Source
     reach: float
     heterodyne: int
+    band: np.ndarray
     phases: list[_Phases]
     n_moments: int
     centres: np.ndarray
@@ -519,7 +587,9 @@ def _target(observation: Observation, trajectories: Sequence[Trajectory], times:
     middles = [series.since(epoch) + 0.5 * tsft for series in times]
     block = [np.clip(((x - start) / length).astype(int), 0, n_blocks - 1) for x in middles]
     centres = start + length * (np.arange(padded_size(n_blocks)) + 0.5)
-    return _Target(point, source, reach, heterodyne, phases, n_moments, centres, 0.5 * (length + tsft), block)
+    sway = float(doppler_speed(point.orbit)) * heterodyne
+    band = np.round(heterodyne + np.linspace(-sway, sway, 2 * int(np.ceil(sway / FLOOR_BINS)) + 1)).astype(int)
+    return _Target(point, source, reach, heterodyne, band, phases, n_moments, centres, 0.5 * (length + tsft), block)
 
 
 def _chunks(n: int) -> Iterator[slice]:
@@ -576,9 +646,8 @@ def narrow_sfts(
         """What some SFTs of a detector hold of each target."""
         i, rows = job
         series = times.series[i]
-        own = whitened(
-            parts.read(series.detector, rows, first, last, check_crc), first, tsft, floors[i], series.detector
-        )
+        bins = parts.read(series.detector, rows, first, last, check_crc)
+        own = whitened(bins, first, tsft, floors[i], series.detector, series.gps[rows])
         pooled, start = Pooled.of(own), series.since(epoch)[rows]
         pattern = _harmonics_in(trajectories[i], _filled(start), observation.tsft)
         clock = series.gps[rows] - epoch, series.gps_ns[rows]
@@ -640,9 +709,10 @@ def _sums(
 ) -> _Sums:
     """Sums of SFTs of detector i that start at `clock`, whole seconds since the epoch and nanoseconds."""
     phases, bins = target.phases[i], target.bins(i)[rows]
-    centre, inverse = shared_bins(bins), own.inverse_at(np.round(bins))
+    centre = shared_bins(bins)
+    psd, relative = own.floors(bins, target.band)
     # divided by the root of the noise floor once more, for the weights
-    sums = moments(pooled, centre, target.n_moments, reach) * inverse[:, None].astype(np.float32)
+    sums = moments(pooled, centre, target.n_moments, reach) * (relative / np.sqrt(psd))[:, None].astype(np.float32)
     # whole turns of the heterodyne are removed exactly: its bin times whole seconds is a whole number
     cycles = np.fmod(np.float64(target.heterodyne) * clock[0], tsft) / tsft
     cycles = cycles + target.heterodyne / tsft * 1e-9 * clock[1] + phases.first[rows]
@@ -664,7 +734,7 @@ def _sums(
         np.asarray(target.half),
         target.n_moments,
     )
-    return _Sums(np.asarray(samples), first_block, inverse**-2.0)
+    return _Sums(np.asarray(samples), first_block, psd)
 
 
 def _band(

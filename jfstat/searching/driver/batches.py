@@ -99,8 +99,8 @@ def part_of(work: Work, plan: SearchPlan, number: int, mesh: Mesh | None = None)
     backend = backend_named(plan.backend, work.keep.lines)
     if not backend.usable(own.layout, device_of(own)):
         raise ValueError(
-            f"backend {plan.backend!r} cannot compute a part of the band with transforms of {own.layout.n_fft} samples: "
-            "use the backend 'library'."
+            f"backend {plan.backend!r} cannot transform a part of the band, of {own.layout.n_fft} samples: use "
+            "the backend 'library'."
         )
     own = backend.ready(own)
     first_new = plan.first_new(number)
