@@ -16,7 +16,7 @@ from jfstat.data.memory import device_of
 from jfstat.data.workers import in_order, workers_for
 from jfstat.parameters import AMPLITUDE_COLUMNS
 from jfstat.reproducible import ONE_THREAD
-from jfstat.statistic.fstat import estimate_amplitude_from, fstat_from
+from jfstat.statistic.fstat import fstat_from, values_from
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
@@ -149,9 +149,10 @@ def _values(data: FstatData, points: Doppler, n: int, amplitudes: bool) -> jax.A
     def fill(row: jax.Array, values: jax.Array) -> jax.Array:
         point = jax.tree.map(lambda x: x[row], points)
         fa, fb = data.fa_fb(point, many=True)  # NaN for a template that does not fit the data, as in `twoF`
-        own = fstat_from(data.observation, point, fa, fb).twoF_per_detector
         if amplitudes:
-            own = jnp.concatenate([own, estimate_amplitude_from(data.observation, point, fa, fb).columns])
+            own = values_from(data.observation, point, fa, fb)[1:]  # without 2F of all detectors
+        else:
+            own = fstat_from(data.observation, point, fa, fb).twoF_per_detector
         return values.at[row].set(own)
 
     return jax.lax.fori_loop(0, n, fill, jnp.zeros((points.alpha.shape[0], n_columns)))

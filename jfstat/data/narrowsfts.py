@@ -122,14 +122,9 @@ class Whitened:
     width: int
 
     def inverse_at(self, bins: np.ndarray) -> np.ndarray:
-        """1/sqrt(S) of each SFT at bins of its own, (n, ...) float64."""
-        n_windows = self.inverse.shape[1]
-        place = (bins - self.first_bin + 0.5) * (n_windows / self.real.shape[1]) - 0.5
-        place = np.clip(place, 0, n_windows - 1)
-        low = np.minimum(place.astype(int), max(n_windows - 2, 0))
-        high, part = np.minimum(low + 1, n_windows - 1), place - low
-        row = np.arange(len(bins)).reshape(-1, *[1] * (bins.ndim - 1))
-        return (1 - part) * self.inverse[row, low] + part * self.inverse[row, high]
+        """1/sqrt(S) of each SFT at a bin of its own, (n,) float64."""
+        windows = self.inverse.shape[1] / self.real.shape[1]
+        return _between_columns(self.inverse, (bins - self.first_bin + 0.5) * windows - 0.5)
 
     def running_medians(self, bins: np.ndarray) -> np.ndarray:
         """S of each SFT at some bins by the running median, as `prepare` has it, (n, m) float64.
@@ -145,11 +140,11 @@ class Whitened:
         if not self.width:
             return np.tile(self.inverse[:, :1] ** -2.0, (1, len(bins)))
         result = np.empty((len(self.real), len(bins)))
+        floor = (self.inverse / self.inverse[:, :1]).astype(np.float32)
         for k, low in enumerate(np.clip(bins - self.first_bin - MEDIAN_BINS // 2, 0, n_bins - MEDIAN_BINS)):
             own = slice(low, low + MEDIAN_BINS)
             power = self.real[:, own] ** 2 + self.imag[:, own] ** 2
             # as before whitening, but for units
-            floor = (self.inverse / self.inverse[:, :1]).astype(np.float32)
             power /= _product(floor, np.ascontiguousarray(_linear(n_windows, n_bins)[:, own])) ** 2
             power.partition(MEDIAN_BINS // 2, axis=1)
             result[:, k] = power[:, MEDIAN_BINS // 2] / self.inverse[:, 0] ** 2
@@ -173,14 +168,20 @@ class Whitened:
         relative : (n,) float64 ndarray
         """
         medians = self.running_medians(at)
-        place = np.clip((bins - at[0]) / max(at[-1] - at[0], 1) * (len(at) - 1), 0, len(at) - 1)
-        low = np.minimum(place.astype(int), max(len(at) - 2, 0))
-        part, row, high = place - low, np.arange(len(bins)), np.minimum(low + 1, len(at) - 1)
-        own = (1 - part) * medians[row, low] + part * medians[row, high]
+        own = _between_columns(medians, (bins - at[0]) / max(at[-1] - at[0], 1) * (len(at) - 1))
         relative = 1 / (np.sqrt(own) * self.inverse_at(np.round(bins)))
         if self.width:
             relative *= np.sqrt(whitened_power(self.width) / whitened_power(MEDIAN_BINS))
         return np.mean(medians, axis=1), relative
+
+
+def _between_columns(values: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Each row's value at a place of its own, linear between columns and constant beyond: (n,) from (n, m) and (n,)."""
+    last = values.shape[1] - 1
+    place = np.clip(place, 0, last)
+    low = np.minimum(place.astype(int), max(last - 1, 0))
+    high, part, row = np.minimum(low + 1, last), place - low, np.arange(len(place))
+    return (1 - part) * values[row, low] + part * values[row, high]
 
 
 def whitened(

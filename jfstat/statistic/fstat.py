@@ -353,9 +353,13 @@ _estimate_amplitude = jax.jit(estimate_amplitude_of)
 
 def values_of(data: HasFaFb, point: Doppler) -> jax.Array:
     """2F, that of each detector, and the amplitudes with their errors as in tables, (1 + D + 8,) float64; traceable."""
-    fa, fb = data.fa_fb(point)
-    own = fstat_from(data.observation, point, fa, fb)
-    amplitude = estimate_amplitude_from(data.observation, point, fa, fb)
+    return values_from(data.observation, point, *data.fa_fb(point))
+
+
+def values_from(observation: Observation, point: Doppler, fa: jax.Array, fb: jax.Array) -> jax.Array:
+    """The same from Fa and Fb of each detector, (D,) complex128."""
+    own = fstat_from(observation, point, fa, fb)
+    amplitude = estimate_amplitude_from(observation, point, fa, fb)
     return jnp.concatenate([own.twoF[None], own.twoF_per_detector, amplitude.columns])
 
 

@@ -38,8 +38,8 @@ def most_templates(data: FstatData, points: Doppler, backend: Backend, n_parts: 
         if n_parts > 1:
             room = USABLE_IN_PARTS * free - _filters(data, backend) * MARGIN / n_parts
         most = min(int(min(room, MOST_BYTES) // each), backend.largest_batch(data.layout))
-        most = max(1, most)
-    return max(1, most - most % GROUP if most > GROUP else 1 << max(0, most.bit_length() - 1))
+    most = max(1, most)
+    return most - most % GROUP if most > GROUP else 1 << (most.bit_length() - 1)
 
 
 def parts_needed(data: FstatData, points: Doppler, backend: Backend) -> int:

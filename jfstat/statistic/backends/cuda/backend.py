@@ -64,8 +64,9 @@ class Cuda:
         """Whether the device is a recent NVIDIA GPU and the kernels can compute the layout."""
         nvidia = device.platform in ("gpu", "cuda") and "nvidia" in device.device_kind.lower()
         capability = float(getattr(device, "compute_capability", 0)) if nvidia else 0.0
-        able = capability >= LEAST_CAPABILITY and _shared_bytes(layout) <= SHARED_BYTES.get(capability, LEAST_SHARED)
-        return (able or self.emulate) and _has_kernels(layout)
+        if not (_has_kernels(layout) and (self.emulate or capability >= LEAST_CAPABILITY)):
+            return False
+        return self.emulate or _shared_bytes(layout) <= SHARED_BYTES.get(capability, LEAST_SHARED)
 
     def unavailable(self) -> str | None:
         """What the driver or the compiler says to a first kernel."""
@@ -78,8 +79,7 @@ class Cuda:
 
     def largest_batch(self, layout: Layout) -> int:
         """Number of templates whose rows can be indexed with 32 bits, and that one launch takes."""
-        columns, middle, _ = cuda_factors(layout.n_fft) or (layout.n_fft, 1, 1)
-        return min(kernels.MOST_BLOCKS, (INDICES - 1) // (2 * columns * middle))
+        return min(kernels.MOST_BLOCKS, (INDICES - 1) // (2 * _n_rows(layout)))
 
     def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
         """Memory of the filters in the kernels' form."""
@@ -162,7 +162,7 @@ class Cuda:
     def _columns(self, data: FstatData, points: Doppler, timing: tuple[jax.Array, ...], same_source: bool) -> jax.Array:
         layout, plan = data.layout, self._plan(data, points, same_source)
         block, _ = block_and_run(layout, points)
-        columns, _, _ = cuda_factors(layout.n_fft) or (1, 1, 1)
+        columns, _, _ = kernels.factors_of(layout)
         numbers = [layout.n_fft // columns, block, layout.n_blocks * layout.block // block, data.filters[0].shape[3]]
         numbers = np.array(numbers, np.int32)
         (given,) = data.filters
@@ -204,9 +204,7 @@ def _has_kernels(layout: Layout) -> bool:
 
 
 def _shared_bytes(layout: Layout) -> int:
-    """The largest shared memory of a block of any kernel for a layout, if it has kernels."""
-    if cuda_factors(layout.n_fft) is None:
-        return 0
+    """The largest shared memory of a block of any kernel for a layout."""
     return max(program.shared for program in kernels.plan(layout, 1, False, False) if program is not None)
 
 
@@ -222,7 +220,7 @@ def _problem() -> str | None:
 
 
 def _n_rows(layout: Layout) -> int:
-    columns, middle, _ = cuda_factors(layout.n_fft) or (layout.n_fft, 1, 1)
+    columns, middle, _ = kernels.factors_of(layout)
     return columns * middle
 
 

@@ -99,7 +99,7 @@ def blocks_of(threads: int, numbers: int) -> int:
 @lru_cache
 def plan(layout: Layout, n_detectors: int, orbit: bool, shared: bool) -> Plan:
     """The programs for data of a layout, which `transforms.cuda_factors` can transform."""
-    n1, between, last = _factors(layout)
+    n1, between, last = factors_of(layout)
     sample = {
         "DETECTORS": n_detectors,
         "FILTERS": filters.TERMS,
@@ -118,17 +118,18 @@ def plan(layout: Layout, n_detectors: int, orbit: bool, shared: bool) -> Plan:
 
 def of_rows(layout: Layout, orbit: bool) -> bool:
     """Whether the timing of a row of a tile's samples may be expanded about its middle."""
-    block, n1 = layout.block_orbit if orbit else layout.block, _factors(layout)[0]
+    block, n1 = layout.block_orbit if orbit else layout.block, factors_of(layout)[0]
     return block % cuda_tile(n1) == 0 and block >= LEAST_BLOCK and (not orbit or layout.run_orbit >= LEAST_RUN)
 
 
 def rows_beyond(layout: Layout) -> int:
     """Rows of the columns' matrix after its last, whose samples are folded in."""
-    _, between, last = _factors(layout)
+    _, between, last = factors_of(layout)
     return -(-(layout.n_blocks * layout.block - layout.n_fft) // (between * last))
 
 
-def _factors(layout: Layout) -> tuple[int, int, int]:
+def factors_of(layout: Layout) -> tuple[int, int, int]:
+    """Lengths over columns, between and over rows, `transforms.cuda_factors`, which the layout must have."""
     factors = cuda_factors(layout.n_fft)
     if factors is None:
         raise ValueError(f"the backend 'cuda' has no transforms of length {layout.n_fft}: use the backend 'library'.")
@@ -150,7 +151,6 @@ def _columns(layout: Layout, sample: Mapping[str, int | float], n1: int, n2: int
         "SHARED": int(shared),
         "A1": a1,
         "A2": a2,
-        "E": a1,
         "BEYOND": beyond,
         # what is folded in takes registers, and so do polynomials for every sample
         "BLOCKS": max(1, blocks_of(threads, a1) - (turned > 1) - (turned > a1 // 2) - each),
@@ -175,7 +175,6 @@ def _middle(n1: int, length: int, last: int) -> Program:
         "N1": n1,
         "A1": a1,
         "A2": a2,
-        "E": a1,
         "LAST": last,
         "COLUMNS": tile,
         "TURNS": largest_divisor(n1, 4),
@@ -198,7 +197,6 @@ def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
         "R1": r1,
         "R2": r2,
         "R3": r3,
-        "E": r1,
         "GROUPS": groups,
         "EXCHANGE": exchange,
         "GROUP_BYTES": together,
@@ -319,8 +317,7 @@ def reduced(
     """
     n_batch = series.shape[0]
     if emulate:
-        length = program["R1"] * program["R2"] * program["R3"]
-        return Reduced(*emulated.reduced(series, bins, offsets, n_rows, length, program["E"]))
+        return Reduced(*emulated.reduced(series, bins, offsets, n_rows, _length(program), program["R1"]))
     # the others hold infinity meanwhile, so that the kernel sees at once how large a value must be to matter
     start = np.where(live, np.float32(-1), np.float32(np.inf)).view(np.int32)
     results = (
@@ -331,7 +328,7 @@ def reduced(
     largest, histogram, sections = _call(program, results, {6: 1, 7: 2})(
         series,
         *_twiddles(program),
-        _ranges(bins, n_rows * program["R1"] * program["R2"] * program["R3"]),
+        _ranges(bins, n_rows * _length(program)),
         offsets,
         _row_numbers(n_rows, program),
         jnp.zeros((COPIES, BINS), jnp.int32),
@@ -359,7 +356,7 @@ def values(
     chosen : (K,) int32
         Indices into `Reduced.largest`, flat.
     """
-    length = program["R1"] * program["R2"] * program["R3"]
+    length = _length(program)
     if emulate:
         return emulated.values(series, bins, offsets, n_rows, length, chosen)
     result = jax.ShapeDtypeStruct((*chosen.shape, length), jnp.float32)
@@ -380,23 +377,27 @@ def _ranges(bins: jax.Array, n_total: int) -> jax.Array:
 
 
 def _row_numbers(n_rows: int, program: Program, *more: int) -> jax.Array:
-    n_total = n_rows * program["R1"] * program["R2"] * program["R3"]
-    return jnp.asarray(np.array([n_rows, n_total, *more], np.int32))
+    return jnp.asarray(np.array([n_rows, n_rows * _length(program), *more], np.int32))
+
+
+def _length(program: Program) -> int:
+    """Of the rows."""
+    return program["R1"] * program["R2"] * program["R3"]
 
 
 @lru_cache
-def _tables(r1: int, r2: int, r3: int, numbers: int) -> tuple[np.ndarray, np.ndarray]:
+def _tables(r1: int, r2: int, r3: int) -> tuple[np.ndarray, np.ndarray]:
     """Twiddles of a row's transform after its first and its second radix, complex64, as `rows.cu` indexes them."""
-    length, threads = r1 * r2 * r3, r1 * r2 * r3 // numbers
-    j, q, t = np.meshgrid(np.arange(numbers // r1), np.arange(r1), np.arange(threads), indexing="ij")
+    length = r1 * r2 * r3
+    q, t = np.meshgrid(np.arange(r1), np.arange(r2 * r3), indexing="ij")
     q2, b = np.meshgrid(np.arange(r2), np.arange(r3), indexing="ij")
-    first = np.exp(-2j * np.pi * ((t + threads * j) * q % length) / length)
+    first = np.exp(-2j * np.pi * (t * q % length) / length)
     second = np.exp(-2j * np.pi * (q2 * b % (r2 * r3)) / (r2 * r3))
     return first.astype(np.complex64).reshape(-1), second.astype(np.complex64).reshape(-1)
 
 
 def _twiddles(program: Program) -> tuple[jax.Array, ...]:
-    return tuple(jnp.asarray(x) for x in _tables(program["R1"], program["R2"], program["R3"], program["E"]))
+    return tuple(jnp.asarray(x) for x in _tables(program["R1"], program["R2"], program["R3"]))
 
 
 # ---------------------------------------------------------------- launches

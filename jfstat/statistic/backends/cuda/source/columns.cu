@@ -4,12 +4,12 @@
 // for Fa and Fb, and writes four transforms over them (even and odd bins) times exp(-2 pi i k1 column / N), as
 // [template][even a, even b, odd a, odd b][column / COLUMNS][k1][column % COLUMNS].
 //
-// Constants: those of sample.cuh, A1 and A2 (radices, N1 = A1 A2), E (numbers of a thread), BEYOND (rows after the N1-th,
+// Constants: those of sample.cuh, A1 and A2 (radices, N1 = A1 A2), BEYOND (rows after the N1-th,
 // whose samples are added to those N earlier, with a minus sign for odd bins) and BLOCKS (at least on a multiprocessor).
 #include "sample.cuh"
 
-constexpr int N1 = A1 * A2, T = N1 / E, THREADS = T * COLUMNS, M = A2, TURNED = (BEYOND + M - 1) / M, ROWS = N1 + BEYOND, SOURCES = SHARED ? 1 : DETECTORS;
-static_assert(E == A1 && E % A2 == 0 && T == M, "element i of a thread holds row t + M i");
+constexpr int N1 = A1 * A2, E = A1, T = N1 / E, THREADS = T * COLUMNS, M = A2, TURNED = (BEYOND + M - 1) / M, ROWS = N1 + BEYOND, SOURCES = SHARED ? 1 : DETECTORS;
+static_assert(E % A2 == 0, "element i of a thread, of E, holds row t + M i");
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 columns(const float4 *__restrict__ filters, const float4 *__restrict__ timing, const int *__restrict__ given, complex *__restrict__ out) {

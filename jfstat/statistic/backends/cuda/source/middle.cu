@@ -3,12 +3,12 @@
 // A column's number is m LAST + n. For each k1 and n the transform over m is taken, times exp(-2 pi i n k / N2), with
 // N2 = A1 A2 LAST the number of columns; k takes the place of m.
 //
-// Constants: N1 (rows of the matrix), A1 and A2 (radices), E (numbers of a thread), LAST, COLUMNS, TURNS (values of k1 of
+// Constants: N1 (rows of the matrix), A1 and A2 (radices), LAST, COLUMNS, TURNS (values of k1 of
 // a block, one after the other), EXCHANGE (bytes of an exchange) and BLOCKS.
 #include "exchange.cuh"
 
-constexpr int LENGTH = A1 * A2, T = LENGTH / E, THREADS = T * COLUMNS, N2 = LENGTH * LAST;
-static_assert(E == A1 && E % A2 == 0 && T == A2 && LAST % COLUMNS == 0 && N1 % TURNS == 0, "sizes");
+constexpr int LENGTH = A1 * A2, E = A1, T = LENGTH / E, THREADS = T * COLUMNS, N2 = LENGTH * LAST;
+static_assert(E % A2 == 0 && LAST % COLUMNS == 0 && N1 % TURNS == 0, "sizes");
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) middle(const complex *, complex *data) {
   constexpr size_t STEP = (size_t)LAST * N1;

@@ -4,12 +4,12 @@
 // R3. `reduced` writes the largest 2F of each row, a histogram and the largest of each section; `values` writes all 2F
 // of some rows, by the same arithmetic.
 //
-// Constants: N1 (rows of the columns' matrix), R1, R2, R3 (radices), E (numbers of a thread), GROUPS (rows of a block),
-// EXCHANGE (bytes of a row's first exchange), GROUP_BYTES (of both), COLUMNS, BINS (of the histogram, of width WIDTH), COPIES (of the tallies, so that blocks do not wait for each other)
-// and BLOCKS.
+// Constants: N1 (rows of the columns' matrix), R1, R2, R3 (radices), GROUPS (rows of a block), EXCHANGE (bytes of a row's
+// first exchange), GROUP_BYTES (of both), COLUMNS, BINS (of the histogram, of width WIDTH), COPIES (of the tallies, so
+// that blocks do not wait for each other) and BLOCKS.
 #include "exchange.cuh"
 
-constexpr int LENGTH = R1 * R2 * R3, T = LENGTH / E, THREADS = T * GROUPS, M = R2 * R3, LAST = R3 > 1 ? R3 : R2;
+constexpr int LENGTH = R1 * R2 * R3, E = R1, T = LENGTH / E, THREADS = T * GROUPS, M = R2 * R3, LAST = R3 > 1 ? R3 : R2;
 static_assert(T % R3 == 0 && THREADS >= 32, "a thread's last digit, and whole warps");
 constexpr bool WHOLE = T % COLUMNS == 0 && M % COLUMNS == 0;  // a thread's numbers lie at constant distances
 
@@ -77,11 +77,9 @@ reduced(const complex *series, const complex *__restrict__ twiddles, const compl
     const int4 range = ranges[own * 2 + odd];
     two_f(series + (size_t)(own * 4 + odd * 2) * given.n_total, given, twiddles, inner, row, t, exchange, offsets[own], value);
     float top = -1;
-    const int start = first - range.x;
-    const bool others = range.z != 0;
 #pragma unroll
     for (int e = 0; e < E; ++e) {
-      const bool counted = ((unsigned)(start + given.n_rows * place_of(e)) < (unsigned)range.y) != others;
+      const bool counted = counts(first + given.n_rows * place_of(e), range);
       // nearly all values lie in the first bins, which a thread counts by itself, four in a word; the number of the bin
       // is in the lowest bits of a float of 2^23 and more
       const unsigned bin = __float_as_uint(__fmaf_rz(value[e], (float)(1 / WIDTH), 8388608.0f));
