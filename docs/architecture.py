@@ -20,10 +20,13 @@ PAGE = ROOT / "docs" / "architecture.md"
 
 ORDER = (
     "maths",
+    "files",
+    "constants",
     "atomic",
     "version",
     "reproducible",
     "validation",
+    "public",
     "times",
     "parameters",
     "phasemodel",

@@ -252,7 +252,7 @@ def weak(folder: Path) -> dict[str, Any]:
     columns = {"freq": [100.02 + 3e-7] * u.Hz, "alpha": [1.3 + 2e-3] * u.rad, "delta": [0.4 - 2e-3] * u.rad}
     QTable(columns | {"f1dot": [-2e-10] * u.Hz / u.s}, meta={"reftime": START}).write(grid)
     out = folder / "o.ecsv"
-    _, seconds = ours("refine", "--wide", DataFiles=files, candidates=grid, outputFstat=out)
+    _, seconds = ours("refine", "--bins=32", DataFiles=files, candidates=grid, outputFstat=out)
     better = table_of(out)[0]
     theirs = values_at(SIGNAL, files, folder)
     assert number(better["twoF"]) > theirs[0] - 2

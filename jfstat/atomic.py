@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
 from collections.abc import Iterator
@@ -9,15 +10,23 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from jfstat.files import final_path
+
+RANDOM_BYTES = 4
+"""Random bytes in temporary names."""
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write that takes the place of `path` when the block ends, or vanishes if the block raises.
 
+    Links are followed. Devices, named pipes and directories are refused by an OSError.
+
     The content is on disk before the file gets its name, and the name is on disk when the block has ended: after a
     power cut, `path` holds either what it held before or all of the new content.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    path = final_path(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(RANDOM_BYTES)}.part")
     try:
         with open(temporary, "xb") as file:
             yield file
@@ -28,6 +37,15 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
         raise
     _sync_directory(path.parent)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove the temporary files of processes that were killed while they wrote to `path`, and of no other file.
+
+    No process may be writing to it now.
+    """
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 2 * RANDOM_BYTES}.part"):
+        leftover.unlink(missing_ok=True)
 
 
 def _sync_directory(directory: Path) -> None:

@@ -83,10 +83,10 @@ def unit(name: str) -> str:
 
 
 def spin_order(name: str) -> int | None:
-    """k for the k-th derivative of the frequency, 0 for ``freq``; None for other names."""
+    """k for the k-th derivative of the frequency, at most the 99th, 0 for ``freq``; None for other names."""
     if name == "freq":
         return 0
-    found = re.fullmatch(r"f([1-9]\d*)dot", name)
+    found = re.fullmatch(r"f([1-9][0-9]?)dot", name)
     return int(found[1]) if found else None
 
 
@@ -200,10 +200,22 @@ def replaced(point: Doppler, names: Sequence[str], x: jax.Array) -> Doppler:
     return with_fields(point, orbit=None if point.orbit is None else with_fields(point.orbit, **orbit), **fields)
 
 
-def physical(point: Doppler) -> jax.Array:
-    """Whether a template lies on the sphere and its orbit, if any, is bound and slower than light: () bool."""
-    limited = [name for name in all_parameters(point) if name in LIMITS]
-    possible = jnp.all(jnp.stack([LIMITS[name].holds(value(point, name)) for name in limited]), axis=0)
+def physical(point: Doppler, ignore: Sequence[str] = ()) -> jax.Array:
+    """Whether templates are possible, which traced values need not be: (...) bool for a stack (...); traceable.
+
+    All parameters are finite, the position lies on the sphere, and the orbit, if any, is bound and slower than light.
+
+    Parameters
+    ----------
+    point : Doppler
+    ignore : sequence of str
+        Parameters that do not matter.
+    """
+    names = [name for name in all_parameters(point) if name not in ignore]
+    possible = jnp.all(jnp.isfinite(values(point, names)), axis=-1)
+    for name in names:
+        if name in LIMITS:
+            possible &= LIMITS[name].holds(value(point, name))
     if point.orbit is None:
         return possible
     return possible & (speed_bound(point.orbit.asini, point.orbit.period, point.orbit.ecc) < 1)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.parameters import MODEL
+from jfstat.public import public
 from jfstat.validation import as_float64
 
 
@@ -45,16 +46,22 @@ class PhaseModel:
     function: Callable[[jax.Array, Any], jax.Array]
     parameters: Any
 
+    @public
     def __init__(self, function: Callable[[jax.Array, Any], jax.Array], parameters: Any = ()):
         if not callable(function):
             raise TypeError(f"function must be called as function(t, parameters), not be {function!r}: define one.")
         self.function = function
-        self.parameters = jax.tree.map(_parameter, parameters, is_leaf=_is_numbers)
+        try:
+            self.parameters = jax.tree.map(_parameter, parameters, is_leaf=_is_numbers)
+        except (TypeError, ValueError) as error:  # JAX's, of what is no pytree, or that of a parameter
+            raise type(error)(f"parameters: {error}") from error
 
+    @public
     def cycles(self, t: jax.Array) -> jax.Array:
         """The phase in cycles at source times `t` since the reference time, any shape, s; same shape, float64."""
         return jax.vmap(lambda one: self.function(one, self.parameters))(t.reshape(-1)).reshape(t.shape)
 
+    @public
     def frequency(self, t: jax.Array) -> jax.Array:
         """The derivative of `cycles`, Hz, same shape."""
         return jax.jvp(self.cycles, (t,), (jnp.ones_like(t),))[1]

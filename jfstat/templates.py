@@ -10,12 +10,14 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from scipy.constants import speed_of_light
 
+from jfstat.constants import SPEED_OF_LIGHT
+from jfstat.maths.arrays import broadcast, stacked_last
 from jfstat.parameters import AMPLITUDE_FIELDS, LIMITS, MOTION_FIELDS, ORBIT_FIELDS, speed_bound, spin_name, unit
 from jfstat.phasemodel import PhaseModel
+from jfstat.public import public
 from jfstat.times import GPSTime, TimeLike, gps_time
-from jfstat.validation import AngleLike, DurationLike, FrequencyLike, NumberLike, as_float64, precise
+from jfstat.validation import AngleLike, DurationLike, FrequencyLike, NumberLike, as_float64, float64_of, precise
 
 if TYPE_CHECKING:
     from astropy.coordinates import SkyCoord
@@ -92,6 +94,7 @@ class Orbit:
     ecc: jax.Array
     argp: jax.Array
 
+    @public
     def __init__(
         self,
         asini: NumberLike,
@@ -156,6 +159,7 @@ class Doppler:
     motion: jax.Array | None
     model: PhaseModel | None
 
+    @public
     def __init__(
         self,
         alpha: AngleLike | SkyCoord | None = None,
@@ -181,25 +185,21 @@ class Doppler:
             raise TypeError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}.")
         if model is not None and not isinstance(model, PhaseModel):
             raise TypeError(f"model must be a jfstat.PhaseModel or None, not {model!r}.")
-        columns = [fkdot[..., k] for k in range(fkdot.shape[-1])]
-        orbits = [] if orbit is None else [getattr(orbit, name) for name in ORBIT_FIELDS]
         alpha, delta = as_float64(alpha, "alpha", "rad"), as_float64(delta, "delta", "rad")
         reftime = None if reftime is None else gps_time(reftime, "reftime")
-        times = [] if reftime is None else [reftime.seconds, reftime.nanoseconds]
         motions = [] if motion is None else _motion(motion)
-        values = stacked([alpha, delta, *columns, *times, *orbits, *motions], "a Doppler")
-        if orbit is not None and values[0].shape != orbit.argp.shape:
-            first = len(values) - len(motions) - len(ORBIT_FIELDS)
-            orbit = Orbit(*values[first : first + len(ORBIT_FIELDS)])
+        times, orbits = jax.tree.leaves(reftime), jax.tree.leaves(orbit)
+        shapes = [alpha.shape, delta.shape, fkdot.shape[:-1], *(x.shape for x in (*times, *orbits, *motions))]
+        shape = _common_shape(shapes, "a Doppler")
         _set(
             self,
-            alpha=values[0],
-            delta=values[1],
-            fkdot=fkdot if values[0].shape == fkdot.shape[:-1] else jnp.stack(values[2 : 2 + len(columns)], axis=-1),
-            reftime=None if reftime is None else GPSTime(*values[2 + len(columns) : 4 + len(columns)]),
-            orbit=orbit,
-            motion=None if motion is None else jnp.stack(values[-len(MOTION_FIELDS) :], axis=-1),
-            model=None if model is None else model.for_stack(values[0].shape),
+            alpha=broadcast(alpha, shape),
+            delta=broadcast(delta, shape),
+            fkdot=broadcast(fkdot, (*shape, fkdot.shape[-1])),
+            reftime=jax.tree.map(lambda x: broadcast(x, shape), reftime),
+            orbit=jax.tree.map(lambda x: broadcast(x, shape), orbit),
+            motion=None if motion is None else stacked_last([broadcast(x, shape) for x in motions]),
+            model=None if model is None else model.for_stack(shape),
         )
         if self.motion is not None:
             _require(self.motion, "motion", np.isfinite, "finite", "give rad/s")
@@ -235,6 +235,7 @@ class Amplitude:
     psi: jax.Array
     phi0: jax.Array
 
+    @public
     def __init__(self, h0: NumberLike, cosi: NumberLike, psi: AngleLike = 0.0, phi0: AngleLike = 0.0):
         values = [
             as_float64(h0, "h0"),
@@ -267,10 +268,21 @@ class Amplitude:
         )
 
 
+def check_possible(point: Doppler) -> None:
+    """Raise the ValueError of the constructors if a concrete template has values that they would refuse.
+
+    Transformations of JAX make templates without them.
+    """
+    orbit = point.orbit
+    if orbit is not None:
+        orbit = Orbit(*(getattr(orbit, name) for name in ORBIT_FIELDS))
+    Doppler(point.alpha, point.delta, point.fkdot, orbit=orbit, motion=point.motion)
+
+
 def _light_seconds(asini: Any) -> Any:
     """A length in light-seconds; anything but a Quantity that is a length is returned unchanged."""
     if hasattr(asini, "to_value") and asini.unit.physical_type == "length":
-        return asini.to_value("m") / speed_of_light
+        return asini.to_value("m") / SPEED_OF_LIGHT
     return asini
 
 
@@ -281,7 +293,7 @@ def _spins(fkdot: Any) -> jax.Array:
         fkdot = [convert[k](f, f"fkdot[{k}]", unit(spin_name(k))) for k, f in enumerate(fkdot)]
         if not fkdot:
             raise ValueError("fkdot is empty: give at least the frequency, in Hz.")
-        fkdot = jnp.stack(stacked(fkdot, "fkdot"), axis=-1)
+        fkdot = stacked_last(stacked(fkdot, "fkdot"))
     elif hasattr(fkdot, "to_value"):
         if np.shape(fkdot)[-1:] != (1,):
             raise ValueError("fkdot is one Quantity for several units: write [f, f1dot, ...], each with its own.")
@@ -294,7 +306,7 @@ def _spins(fkdot: Any) -> jax.Array:
 
 def _motion(motion: Any) -> list[jax.Array]:
     """The components of a proper motion, (...) float64 each, rad/s, from what a user gave."""
-    if not isinstance(motion, (list, tuple)) and np.ndim(motion) and np.shape(motion)[-1] == len(MOTION_FIELDS):
+    if not isinstance(motion, (list, tuple)) and float64_of(motion, "motion").shape[-1:] == (len(MOTION_FIELDS),):
         motion = [motion[..., i] for i in range(len(MOTION_FIELDS))]
     if not isinstance(motion, (list, tuple)) or len(motion) != len(MOTION_FIELDS):
         raise ValueError("motion must be (pmra, pmdec), the proper motion in rad/s or with units, or None.")
@@ -309,14 +321,18 @@ def stacked(values: list[jax.Array], what: str) -> list[jax.Array]:
     ValueError
         If their shapes do not fit.
     """
+    shape = _common_shape([x.shape for x in values], what)
+    return [broadcast(x, shape) for x in values]
+
+
+def _common_shape(shapes: Sequence[tuple[int, ...]], what: str) -> tuple[int, ...]:
     try:
-        shape = np.broadcast_shapes(*(x.shape for x in values))
+        return np.broadcast_shapes(*shapes)
     except ValueError:
-        shapes = ", ".join(str(x.shape) for x in values)
         raise ValueError(
-            f"the fields of {what} have shapes {shapes} that do not fit: give one value per template."
+            f"the fields of {what} have shapes {', '.join(map(str, shapes))} that do not fit: give one value per "
+            "template."
         ) from None
-    return [x if x.shape == shape else jnp.broadcast_to(x, shape) for x in values]
 
 
 def _require(

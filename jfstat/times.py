@@ -10,12 +10,16 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.validation import NumberLike, as_float64, in_unit, require_x64
+from jfstat.maths.arrays import module_for, on_device
+from jfstat.public import public
+from jfstat.validation import NumberLike, as_float64, float64_of, in_unit, require_x64, shown
 
 if TYPE_CHECKING:
     from astropy.time import Time
 
 BILLION = 10**9
+LATEST = 10**15
+"""Seconds beyond which float64 has no nanoseconds beside them, nor the universe a time."""
 
 
 @jax.tree_util.register_dataclass
@@ -33,11 +37,13 @@ class GPSTime:
     seconds: jax.Array
     nanoseconds: jax.Array
 
+    @public
     def since(self, epoch: jax.Array | int) -> jax.Array:
         """Seconds since a whole GPS second, (...) float64; the whole seconds are subtracted exactly."""
-        epoch = jnp.asarray(epoch, jnp.int64).astype(jnp.float64)
-        seconds, nanoseconds = jax.lax.stop_gradient((self.seconds, self.nanoseconds))
-        return (seconds - epoch) + 1e-9 * nanoseconds
+        xp = module_for(self.seconds, self.nanoseconds, epoch)
+        epoch = xp.asarray(epoch, xp.int64).astype(xp.float64)
+        seconds, nanoseconds = (xp.asarray(x) for x in jax.lax.stop_gradient((self.seconds, self.nanoseconds)))
+        return on_device((seconds - epoch) + 1e-9 * nanoseconds)
 
     @property
     def concrete(self) -> bool:
@@ -58,7 +64,7 @@ class GPSTime:
         whole, rest = np.unique(np.asarray(self.seconds)), np.unique(np.asarray(self.nanoseconds))
         if len(whole) != 1 or len(rest) != 1:
             raise ValueError("reftime differs between templates of one stack: give all of them one reference time.")
-        return GPSTime(jnp.asarray(whole[0]), jnp.asarray(rest[0]))
+        return GPSTime(on_device(whole[0]), on_device(rest[0]))
 
     @property
     def plain(self) -> int | float:
@@ -85,18 +91,24 @@ class GPSTime:
 
     __array_ufunc__ = None  # so that NumPy numbers use the operators below
 
+    @public
     def __sub__(self, other: TimeLike) -> jax.Array:
         """Difference from another GPS time, s."""
-        mine, theirs = jax.lax.stop_gradient((self, gps_time(other, "other")))
-        return (mine.seconds - theirs.seconds) + 1e-9 * (mine.nanoseconds - theirs.nanoseconds)
+        leaves = jax.tree.leaves(jax.lax.stop_gradient((self, gps_time(other, "other"))))
+        xp = module_for(*leaves)
+        seconds, nanoseconds, others, rest = (xp.asarray(x) for x in leaves)
+        return on_device((seconds - others) + 1e-9 * (nanoseconds - rest))
 
     def __rsub__(self, other: TimeLike) -> jax.Array:
         return -(self - other)
 
+    @public
     def __add__(self, seconds: float) -> GPSTime:
         """The time so many seconds later."""
-        later = gps_time(seconds, "seconds")
-        return _carried(self.seconds + later.seconds, self.nanoseconds + later.nanoseconds)
+        leaves = jax.tree.leaves((self, gps_time(seconds, "seconds")))
+        xp = module_for(*leaves)
+        whole, rest, more, fraction = (xp.asarray(x) for x in leaves)
+        return _carried(whole + more, rest + fraction)
 
     __radd__ = __add__
 
@@ -135,22 +147,26 @@ def gps_time(x: TimeLike, name: str) -> GPSTime:
         return _carried(whole, jnp.round((x.astype(jnp.float64) - whole) * BILLION))
     try:
         values = np.asarray(x)
-        whole = values.astype(np.int64) if values.dtype.kind in "iu" else np.floor(values.astype(np.float64))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a GPS time in s, not {x!r}: give a number or an astropy Time.") from error
-    if not np.isfinite(whole).all():
-        raise ValueError(f"{name} must be a GPS time in s, not {x!r}: give a finite number.")
+        if values.dtype.kind not in "iu":
+            values = float64_of(x, name)
+    except Exception as error:  # whatever a foreign object raises
+        raise ValueError(
+            f"{name} must be a GPS time in s, not {shown(x)}: give a number or an astropy Time."
+        ) from error
+    whole = np.floor(values)
+    if not values.size or not np.isfinite(whole).all() or np.any(np.abs(whole.astype(np.float64)) > LATEST):
+        raise ValueError(f"{name} must be a GPS time in s, not {shown(x)}: give a finite number.")
     return _split(whole, values - whole)
 
 
 def _split(whole: np.ndarray, rest: np.ndarray) -> GPSTime:
-    return _carried(jnp.asarray(whole, jnp.float64), jnp.asarray(np.round(np.asarray(rest, np.float64) * BILLION)))
+    return _carried(np.asarray(whole, np.float64), np.round(np.asarray(rest, np.float64) * BILLION))
 
 
-def _carried(seconds: jax.Array, nanoseconds: jax.Array) -> GPSTime:
+def _carried(seconds: jax.Array | np.ndarray, nanoseconds: jax.Array | np.ndarray) -> GPSTime:
     """The time, with whole seconds moved from the nanoseconds to the seconds."""
-    carry = jnp.floor(nanoseconds / BILLION)
-    return GPSTime(seconds + carry, nanoseconds - carry * BILLION)
+    carry = module_for(nanoseconds).floor(nanoseconds / BILLION)
+    return GPSTime(on_device(seconds + carry), on_device(nanoseconds - carry * BILLION))
 
 
 def _time_parts(x: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -172,6 +188,7 @@ def _time_parts(x: Any) -> tuple[np.ndarray, np.ndarray]:
 def _from_text(text: str, name: str) -> GPSTime:
     whole, _, rest = text.strip().partition(".")
     sign = whole.startswith("-")
-    if not whole.lstrip("-").isdigit() or (rest and not rest.isdigit()) or sign:
-        raise ValueError(f"{name} must be a GPS time in s, not {text!r}: write seconds as a decimal number.")
+    digits = whole.isascii() and whole.isdigit() and len(whole) <= len(str(LATEST))
+    if not digits or (rest and not (rest.isascii() and rest.isdigit())) or sign:
+        raise ValueError(f"{name} must be a GPS time in s, not {shown(text)}: write seconds as a decimal number.")
     return _split(np.asarray(int(whole)), np.asarray(int(rest[:9].ljust(9, "0")) / BILLION if rest else 0.0))

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard, Union
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
+
+from jfstat.maths.arrays import on_device
 
 if TYPE_CHECKING:
     from astropy.units import Quantity
@@ -23,6 +26,13 @@ DurationLike = NumberLike
 """A duration in s, or a Quantity."""
 NoiseLike = NumberLike | Sequence[NumberLike] | Mapping[str, NumberLike]
 """A noise floor in 1/sqrt(Hz): one for all detectors, or one for each in their order or by their names."""
+
+LONGEST = 80
+"""Most letters of a value in a message."""
+TSFT = (1e-3, 1e7)
+"""Lengths of SFTs that make sense, s."""
+SQRT_SX = (1e-150, 1e150)
+"""Noise floors that float64 can square and invert, 1/sqrt(Hz)."""
 
 
 def require_x64() -> None:
@@ -40,6 +50,35 @@ def require_x64() -> None:
         )
 
 
+def shown(x: object) -> str:
+    """A value in an error's message: one line of some words, whatever it is."""
+    try:
+        text = " ".join(repr(x).split())
+    except Exception:  # whatever a foreign object raises
+        text = f"a {type(x).__name__}"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
+
+
+def float64_of(x: object, name: str) -> np.ndarray:
+    """Real numbers as a float64 NumPy array, without their unit; tracers are returned unchanged.
+
+    Raises
+    ------
+    ValueError
+        If they are none, or too large for float64.
+    """
+    x = getattr(x, "value", x) if hasattr(x, "to_value") else x
+    if isinstance(x, jax.core.Tracer):
+        return x  # type: ignore[return-value]
+    try:
+        found = np.asarray(x)
+        if found.dtype.kind not in "fiubO" or isinstance(x, np.ma.core.MaskedConstant):
+            raise TypeError
+        return found.astype(np.float64)
+    except Exception as error:  # whatever a foreign object raises
+        raise ValueError(f"{name} must be a number or an array of numbers, not {shown(x)}.") from error
+
+
 def in_unit(x: object, name: str, unit: str) -> NumberLike:
     """The value of an astropy Quantity or Angle in `unit`; anything else is returned unchanged.
 
@@ -53,9 +92,9 @@ def in_unit(x: object, name: str, unit: str) -> NumberLike:
         return x  # type: ignore[return-value]
     try:
         return converted(unit)
-    except (TypeError, ValueError) as error:  # astropy's UnitConversionError is both
+    except Exception as error:  # astropy's, or whatever a foreign object raises
         raise ValueError(
-            f"{name} must be convertible to {unit or 'a plain number'}, not {x!r}: give it in {unit or 'no unit'}."
+            f"{name} must be convertible to {unit or 'a plain number'}, not {shown(x)}: give it in {unit or 'no unit'}."
         ) from error
 
 
@@ -69,10 +108,16 @@ def as_float64(x: object, name: str, unit: str = "") -> jax.Array:
     """
     require_x64()
     x = in_unit(x, name, unit)
-    try:
+    if isinstance(x, jax.Array):  # traced ones too
+        if not jnp.issubdtype(x.dtype, jnp.number) or jnp.issubdtype(x.dtype, jnp.complexfloating):
+            raise ValueError(f"{name} must be real numbers, not {x.dtype}.")
         return jnp.asarray(x, dtype=jnp.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a number or an array of numbers, not {x!r}.") from error
+    if isinstance(x, (list, tuple)) and any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(x)):
+        try:
+            return jnp.asarray(x, dtype=jnp.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} must be a number or an array of numbers, not {shown(x)}.") from error
+    return on_device(float64_of(x, name))
 
 
 def precise(x: object, name: str, unit: str = "") -> jax.Array:
@@ -92,8 +137,8 @@ def precise(x: object, name: str, unit: str = "") -> jax.Array:
 def _finite_float(x: object, name: str, what: str) -> float:
     try:
         value = float(np.asarray(x).item())
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be {what}, not {x!r}: give one number.") from error
+    except Exception as error:  # whatever a foreign object raises
+        raise ValueError(f"{name} must be {what}, not {shown(x)}: give one number.") from error
     if not math.isfinite(value):
         raise ValueError(f"{name} must be {what}, not {value}: give a finite number.")
     return value
@@ -114,6 +159,16 @@ def positive_seconds(x: object, name: str) -> float:
     value = seconds(x, name)
     if not value > 0:
         raise ValueError(f"{name} must be positive, not {value}: give it in s.")
+    return value
+
+
+def sft_seconds(tsft: object) -> float:
+    """The length of an SFT in s as a float, from a number or a Quantity."""
+    value = positive_seconds(tsft, "tsft")
+    if not TSFT[0] <= value <= TSFT[1]:
+        raise ValueError(
+            f"tsft must be within {TSFT[0]:g} to {TSFT[1]:g}, not {value:g}: give the length of an SFT in s."
+        )
     return value
 
 
@@ -143,8 +198,8 @@ def detector_names(detectors: str | Iterable[str]) -> tuple[str, ...]:
         names = (detectors,) if isinstance(detectors, str) else tuple(detectors)
     except TypeError:
         names = ()
-    if not names or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"detectors must be different prefixes such as ['H1', 'L1'], not {detectors!r}.")
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ValueError(f"detectors must be different prefixes such as ['H1', 'L1'], not {shown(detectors)}.")
     return names
 
 
@@ -155,7 +210,11 @@ def is_whole(x: object) -> TypeGuard[int]:
 
 def is_number(x: object) -> bool:
     """Whether a value is one finite real number of any kind."""
-    return bool(np.ndim(x) == 0 and np.isreal(x) and np.isfinite(x))  # type: ignore[call-overload]
+    try:
+        value = float64_of(x, "")
+    except ValueError:
+        return False
+    return bool(value.ndim == 0 and np.isfinite(value))
 
 
 def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> Sequence[float | None]:
@@ -173,7 +232,9 @@ def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> Sequence[float | Non
         if missing:
             raise ValueError(f"sqrt_sx lacks the detector {missing[0]}: give a value for each of {', '.join(names)}.")
         values = [sqrt_sx[name] for name in names]
-    elif (isinstance(sqrt_sx, Sequence) and not isinstance(sqrt_sx, str)) or getattr(sqrt_sx, "ndim", 0) > 0:
+    elif (isinstance(sqrt_sx, Sequence) and not isinstance(sqrt_sx, (str, bytes))) or (
+        hasattr(sqrt_sx, "__array__") and float64_of(sqrt_sx, "sqrt_sx").ndim > 0
+    ):
         values = list(sqrt_sx)  # type: ignore[call-overload]
         if len(values) != len(names):
             raise ValueError(f"sqrt_sx has {len(values)} values for {len(names)} detectors: give one for each.")
@@ -182,9 +243,13 @@ def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> Sequence[float | Non
     values = [in_unit(value, "sqrt_sx", "Hz(-1/2)") for value in values]
     try:
         floats = [float(value) for value in values]
-    except (TypeError, ValueError):
-        raise ValueError(f"sqrt_sx must be a number, a sequence or a mapping, not {sqrt_sx!r}.") from None
+    except Exception:  # whatever a foreign object raises
+        raise ValueError(f"sqrt_sx must be a number, a sequence or a mapping, not {shown(sqrt_sx)}.") from None
     for name, value in zip(names, floats, strict=True):
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"sqrt_sx of {name} must be positive, not {value}: give the noise floor in 1/sqrt(Hz).")
+        # its square and the inverse of that must be numbers too
+        if not SQRT_SX[0] <= value <= SQRT_SX[1]:
+            raise ValueError(
+                f"sqrt_sx of {name} must be positive, within {SQRT_SX[0]:g} to {SQRT_SX[1]:g}, not {value}: give the "
+                "noise floor in 1/sqrt(Hz)."
+            )
     return floats

@@ -1,10 +1,13 @@
 """Files that are replaced whole or not at all."""
 
 import os
+from pathlib import Path
 
 import pytest
 
+import jfstat
 from jfstat.atomic import replacing
+from jfstat.candidates.files import check_writable, written_to
 
 
 def test_content_reaches_the_disk_before_the_name_and_the_name_before_the_end(tmp_path, monkeypatch):
@@ -60,3 +63,54 @@ def test_an_error_leaves_the_old_file_and_no_other(tmp_path, monkeypatch, where)
             raise OSError(28, "No space left on device")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_links_are_followed_wherever_they_lead(tmp_path):
+    """A link is how many keep their outputs on another disk: it stays, and the file is written there."""
+    (tmp_path / "elsewhere").mkdir()
+    for there in (True, False):
+        target, link = tmp_path / "elsewhere" / f"file{there}", tmp_path / f"link{there}"
+        if there:
+            target.write_bytes(b"old")
+        link.symlink_to(target)
+        check_writable(link)
+        written_to(link, b"new")
+        assert link.is_symlink() and target.read_bytes() == b"new" and not target.is_symlink()
+    assert sorted(os.listdir(tmp_path / "elsewhere")) == ["fileFalse", "fileTrue"]
+
+
+def test_what_is_no_regular_file_is_never_replaced(tmp_path):
+    """As root, a device would be replaced by a file."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    link = tmp_path / "link"
+    link.symlink_to(pipe)
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    for path, message in (
+        ("/dev/null", "it is a device"),
+        ("/dev/full", "it is a device"),
+        (pipe, "it is a named pipe"),
+        (link, "it is a named pipe"),
+        (tmp_path, "Is a directory"),
+        (tmp_path / "circle", "symbolic links"),
+    ):
+        before = os.lstat(path)
+        for refuse in (lambda path=path: check_writable(path), lambda path=path: written_to(Path(path), b"x")):
+            with pytest.raises(OSError, match=f"path .* cannot be written .*{message}"):
+                refuse()
+        assert os.lstat(path).st_ino == before.st_ino
+    assert sorted(os.listdir(tmp_path)) == ["circle", "link", "pipe"]
+
+
+def test_a_checkpoint_may_be_a_link_to_where_no_file_is_yet(tmp_path):
+    sfts = jfstat.simulate_sfts("H1", 1_167_458_304, 3600, 98.9, 101.1)
+    data = jfstat.prepare(sfts, 100.0, 100.0001)
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "checkpoint"
+    link.symlink_to(tmp_path / "elsewhere" / "checkpoint")
+    point = jfstat.Doppler(1.0, 0.3, [100.0])
+    first = jfstat.search(data, point, top=1, checkpoint=link, progress=False)
+    assert link.is_symlink() and (tmp_path / "elsewhere" / "checkpoint").stat().st_size
+    assert jfstat.search(data, point, top=1, checkpoint=link, progress=False)["twoF"] == first["twoF"]
+    with pytest.raises(OSError, match=r"checkpoint '/dev/null' cannot be written .it is a device"):
+        jfstat.search(data, point, top=1, checkpoint="/dev/null", progress=False)

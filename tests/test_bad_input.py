@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import astropy.units as u
 import jax.numpy as jnp
@@ -227,6 +228,51 @@ def test_templates_that_do_not_fit_the_data(case):
             assert one_sentence(error)
 
 
+RESULTS = ("AmplitudeEstimate", "Coordinates", "Fstat", "FstatData", "NarrowData", "Observation", "Pulsar", "SFTs")
+RESULTS += ("SemicoherentAmplitude", "SemicoherentFstat")
+"""Classes that functions return; users do not call them."""
+WITHOUT_JAX = ("Detector", "Ephemeris", "SearchStopped")
+"""Classes that hold float64 NumPy arrays or a message, whatever JAX's mode."""
+TURNED_OFF = """
+import sys, warnings
+from pathlib import Path
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+import jfstat
+from wrong_kinds import sound_calls
+
+calls = sound_calls(Path(sys.argv[1]))
+time = jfstat.Doppler(1.0, 0.3, [100.0], 1e9).reftime
+calls["GPSTime"] = (time.since, dict(epoch=0))
+calls["GPSTime - number"] = (lambda: time - 1, {})
+missing = {name for name in jfstat.__all__ if callable(getattr(jfstat, name))}
+missing -= {name.split()[0].split(".")[0] for name in calls}
+print(*sorted(missing))
+jax.config.update("jax_enable_x64", False)
+for name, (function, arguments) in calls.items():
+    try:
+        function(**arguments)
+        print(name, "worked")
+    except Exception as error:
+        if type(error) is not ValueError or not str(error).startswith("jfstat needs JAX in 64-bit mode and it is off"):
+            print(name, repr(error))
+"""
+
+
+def test_every_public_function_says_that_64_bit_mode_is_off(tmp_path):
+    """Also if it was on when data and templates were made: signals were wrong then, without a word."""
+    run = subprocess.run(
+        [sys.executable, "-c", TURNED_OFF, tmp_path],
+        capture_output=True, text=True, check=True, cwd=Path(__file__).parent,
+    )  # fmt: skip
+    missing, *wrong = run.stdout.splitlines()
+    assert set(missing.split()) <= {*RESULTS, *WITHOUT_JAX}
+    assert all(line.split()[0].split(".")[0] in ("SFTs", *WITHOUT_JAX) for line in wrong), wrong
+    assert len(wrong) <= 5
+
+
 def test_64_bit_mode_off_is_said_plainly():
     program = (
         "import jfstat\n"
@@ -260,3 +306,64 @@ def test_ranges_of_orbits_have_no_natural_step(case):
     ranges = {"asini": (1.0, 2.0), "period": 1e5, "tp": START}
     with pytest.raises(ValueError, match=r"orbit asini has no natural step: give \(low, high, step\), or a mismatch"):
         jfstat.template_bank(1.0, 0.3, orbit=ranges, data=case.data)
+
+
+def remade(sfts, **fields):
+    """The SFTs with other fields of H1's, made in memory without a reader's checks."""
+    h1 = {"gps": sfts["H1"].gps, "gps_ns": sfts["H1"].gps_ns, "data": sfts["H1"].data}
+    whole = {"tsft": sfts.tsft, "first_bin": sfts.first_bin}
+    whole |= {name: fields.pop(name) for name in tuple(fields) if name in whole}
+    series = (jfstat.sfts.SFTSeries("H1", **(h1 | fields)), sfts["L1"])
+    return jfstat.SFTs(series, **whole)
+
+
+MADE = {
+    "a detector twice": (lambda s: jfstat.SFTs((s["H1"], s["H1"]), s.tsft, s.first_bin), "hold the detector H1 twice"),
+    "equal times": (lambda s: remade(s, gps=s["H1"].gps[[0, 0, 2, 3]]), "H1 are not in order.*is not after"),
+    "unsorted times": (lambda s: remade(s, gps=s["H1"].gps[::-1]), "H1 are not in order.*is not after"),
+    "overlap": (lambda s: remade(s, gps=s["H1"].gps[0] + 1799 * np.arange(4)), "H1 are not in order.*overlaps with"),
+    "times that are floats": (lambda s: remade(s, gps=s["H1"].gps.astype(float)), "gps of shape .n_sfts,., whole"),
+    "fewer times": (lambda s: remade(s, gps=s["H1"].gps[:3]), "gps of shape"),
+    "nanoseconds": (lambda s: remade(s, gps_ns=s["H1"].gps_ns - 1), "gps_ns of 0 to 999999999"),
+    "real data": (lambda s: remade(s, data=s["H1"].data.real), "data of shape .n_sfts, n_bins., complex"),
+    "one SFT's data": (lambda s: remade(s, data=s["H1"].data[0]), "data of shape .n_sfts, n_bins., complex"),
+    "other bins": (lambda s: remade(s, data=s["H1"].data[:, :-1]), "different numbers of bins"),
+    "NaN tsft": (lambda s: remade(s, tsft=np.nan), "sfts.*tsft must be positive and finite"),
+    "text tsft": (lambda s: remade(s, tsft="1800"), "sfts.*tsft must be positive and finite"),
+    "first bin": (lambda s: remade(s, first_bin=-3), "first_bin must be a whole number"),
+    "no SFT": (lambda s: jfstat.SFTs((), s.tsft, s.first_bin), "hold no SFT"),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_sfts_made_in_memory_are_looked_at_by_all_who_take_them(sfts, name):
+    make_it, message = MADE[name]
+    broken = make_it(sfts)
+    lines = QTable({"detector": ["H1"], "freq": [100.0], "fmin": [99.9], "fmax": [100.1]})
+    for call in (
+        lambda: jfstat.prepare(broken, 100.0, 100.1),
+        lambda: jfstat.prepare(broken, 100.0, 100.1, sqrt_sx=4e-24, segments=2),
+        lambda: jfstat.observation(broken),
+        lambda: jfstat.inject(broken, []),
+        lambda: jfstat.psd(broken),
+        lambda: jfstat.spectrogram(broken),
+        lambda: jfstat.clean(broken, lines),
+        lambda: jfstat.join_sfts([broken]),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message) as error:
+            call()
+        assert one_sentence(error)
+
+
+def test_results_that_are_no_numbers_are_refused(sfts):
+    point, loud = jfstat.Doppler(1.0, 0.3, [100.0]), jfstat.Amplitude(1e40, 0.3)
+    for call, message in (
+        (lambda: jfstat.inject(sfts, [(point, loud)]), "signals: bins are not finite"),
+        (lambda: jfstat.simulate_sfts("H1", START, 3600, 99, 101, signals=[(point, loud)]), "signals: bins are not"),
+        (lambda: jfstat.simulate_sfts("H1", START, 3600, 99, 101, sqrt_sx=1e40), "sqrt_sx: bins are not finite"),
+        (lambda: jfstat.prepare(sfts, 100.0, 100.1, sqrt_sx=1e-50), "sqrt_sx: the SFTs of H1 are so much louder"),
+        (lambda: jfstat.prepare(sfts, 100.0, 100.1, sqrt_sx=[4e-24, 1e-100]), "sqrt_sx: the SFTs of L1 are so much"),
+    ):
+        with pytest.raises(ValueError, match=message) as error:
+            call()
+        assert one_sentence(error)

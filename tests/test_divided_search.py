@@ -1,5 +1,6 @@
 """A search cut up in whatever way gives the same table: stopped and resumed, in units, on many devices."""
 
+import dataclasses
 import io
 import os
 import signal
@@ -17,6 +18,8 @@ from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.driver.work import Share
 from jfstat.searching.reduce.keep import NO_PEAKS, Keep, Peaks
 from jfstat.searching.session import checkpoint as checkpoints
+from jfstat.searching.session.banksums import bank_sums, column_sums, same_sums
+from jfstat.searching.session.lock import held
 from jfstat.searching.session.stop import SearchStopped, stop_requests
 
 START = 1167458304
@@ -142,6 +145,64 @@ def test_a_checkpoint_of_another_search_is_refused(data, bank, tmp_path, change,
     assert path.read_bytes() == before
 
 
+@pytest.fixture(scope="module")
+def long_bank():
+    """1e5 sky positions with spin-downs and orbits, of which GPS times lie far from zero and close together."""
+    rng = np.random.default_rng(3)
+    n = 100_000
+    orbit = jfstat.Orbit(rng.uniform(1, 2, n), rng.uniform(9e4, 9.1e4, n), START + rng.uniform(0, 50, n))
+    bank = jfstat.Doppler(rng.uniform(0, 6, n), rng.uniform(-1, 1, n), np.full((n, 1), 50.0), orbit=orbit)
+    return jax.tree.map(np.array, bank)
+
+
+@pytest.mark.parametrize("place", [0, 12_345, 49_999, 99_998])
+@pytest.mark.parametrize("name", ["alpha", "tp"])
+def test_two_exchanged_rows_of_a_long_bank_are_seen(long_bank, place, name):
+    """Of neighbours, and by as little as neighbouring templates ever differ."""
+    column = np.array(long_bank.alpha if name == "alpha" else long_bank.orbit.tp)
+    column[place + 1] = column[place] + (1e-6 if name == "alpha" else 1e-2)
+    exchanged = column.copy()
+    exchanged[[place, place + 1]] = exchanged[[place + 1, place]]
+    one, other = column_sums([column]), column_sums([exchanged])
+    assert not same_sums(one, other)
+    assert same_sums(one, one)
+
+
+def test_a_bank_with_rounding_errors_is_the_same(long_bank):
+    """As of another processor: a few last bits of each value, and of the whole column alike."""
+    rng = np.random.default_rng(4)
+    bits = np.finfo(float).eps
+    for wrong in (lambda x: x * (1 + 2 * bits * rng.uniform(-1, 1, x.shape)), lambda x: x * (1 + bits)):
+        assert same_sums(bank_sums(jax.tree.map(wrong, long_bank)), bank_sums(long_bank))
+
+
+def test_exchanged_rows_are_refused_by_checkpoint_and_merge(data, bank, tmp_path):
+    path = tmp_path / "search.checkpoint"
+    column = np.repeat(np.asarray(bank.alpha), 40)
+    column += np.linspace(0, 1e-5, len(column))  # neighbours far closer than templates are
+    long = jfstat.Doppler(column, np.full(len(column), 0.1), np.tile([50.0, -2e-10], (len(column), 1)))
+    rows = np.arange(len(column))
+    rows[[700, 701]] = rows[[701, 700]]
+    other = jax.tree.map(lambda x: x[rows], long)
+    options = OPTIONS | dict(batch_size=128, per_detector=False)
+    jfstat.search(data, long, checkpoint=path, **options)
+    with pytest.raises(ValueError, match="the bank's templates"):
+        jfstat.search(data, other, checkpoint=path, **options)
+    first, second = (jfstat.search(data, x, unit=(i, 2), **options) for i, x in enumerate((long, other), 1))
+    with pytest.raises(ValueError, match="the bank's templates"):
+        jfstat.merge([first, second])
+
+
+def test_another_ephemeris_of_the_same_name_is_refused(sfts, bank, tmp_path):
+    """Files that were replaced keep their name."""
+    path = tmp_path / "search.checkpoint"
+    data = [jfstat.prepare(sfts, 50.0, 50.03, reftime=START, ephemeris=name) for name in ("DE405", "DE421")]
+    renamed = dataclasses.replace(data[1], observation=dataclasses.replace(data[1].observation, ephemeris="DE405"))
+    jfstat.search(data[0], bank, checkpoint=path, **OPTIONS)
+    with pytest.raises(ValueError, match="what differs is the tables of the ephemeris"):
+        jfstat.search(renamed, bank, checkpoint=path, **OPTIONS)
+
+
 def test_a_checkpoint_of_other_data_or_another_version_is_refused(data, bank, tmp_path, monkeypatch):
     path = tmp_path / "search.checkpoint"
     jfstat.search(data, bank, checkpoint=path, **OPTIONS)
@@ -211,6 +272,86 @@ def test_what_does_not_belong_together_is_not_merged(data, bank):
     ):
         with pytest.raises(ValueError, match=message):
             jfstat.merge(tables)
+
+
+def set_meta(name, value):
+    return lambda table: table.meta.update({name: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (set_meta("unit", (1, 10**9)), "tables lack 999999999 of 1000000000 units, 2, 3, 4, .*, 11, ...: do them"),
+        (set_meta("unit", (4, 3)), "'unit' of its meta is not a pair"),
+        (set_meta("unit", "ab"), "'unit' of its meta is not a pair"),
+        (set_meta("unit", (1.0, 1.0)), "'unit' of its meta is not a pair"),
+        (set_meta("identity", None), "'identity' of its meta is not a mapping"),
+        (set_meta("twoF_histogram", [1, 2]), "'twoF_histogram' of its meta is not a list of 30"),
+        (set_meta("loudest_per_subband", {"start": [1]}), "'loudest_per_subband' of its meta is not lists"),
+        (set_meta("top", "x"), "'top' of its meta"),
+        (lambda table: table.meta.pop("n_twoF"), "its meta lacks 'n_twoF'"),
+        (lambda table: table.remove_column("template"), "it lacks the column 'template'"),
+        (lambda table: table.replace_column("twoF", [None] * len(table)), "its column 'twoF' does not hold a number"),
+    ],
+)  # fmt: skip
+def test_meta_that_was_changed_is_refused_before_it_is_used(data, bank, change, message):
+    table = jfstat.search(data, bank, unit=(1, 1), per_detector=False, **OPTIONS)
+    change(table)
+    with pytest.raises(ValueError, match=message) as error:
+        jfstat.merge([table])
+    assert "\n" not in str(error.value)
+
+
+def test_what_are_no_tables_is_refused_and_wild_columns_do_no_harm(data, bank):
+    for wrong in (None, "tables", [None], 3, jfstat.search(data, bank, unit=(1, 1), per_detector=False, **OPTIONS)):
+        with pytest.raises(TypeError, match="tables must be a sequence of QTables"):
+            jfstat.merge(wrong)
+    table = jfstat.search(data, bank, unit=(1, 1), per_detector=False, **OPTIONS)
+    for name in ("data", "bank"):
+        other = table.copy()
+        other.meta["identity"] = other.meta["identity"] | {name: ["x", None]}
+        other.meta["unit"] = table.meta["unit"] = (1, 2)
+        with pytest.raises(ValueError, match="what differs is"):
+            jfstat.merge([table, other])
+    table["f99999999dot"] = np.zeros(len(table))  # no derivative: nothing makes columns for all those below it
+    table.meta["unit"] = (1, 1)
+    assert "f99999999dot" in jfstat.merge([table]).colnames
+    with pytest.raises(ValueError, match=r"lacks the column .freq"):
+        jfstat.refine(data, table["alpha", "delta", "f99999999dot"], progress=False)
+
+
+def test_only_leftovers_of_the_same_checkpoint_are_removed(data, bank, tmp_path):
+    """Another search, whose checkpoint has a longer name, may be writing just now."""
+    kept = [".run.2.0123abcd.part", ".run.x.part", ".run.0123abcd.0123abcd.part", ".runs.0123abcd.part"]
+    for name in (*kept, ".run.0123abcd.part"):
+        (tmp_path / name).write_bytes(b"half")
+    jfstat.search(data, bank, checkpoint=tmp_path / "run", per_detector=False, **OPTIONS)
+    assert sorted(os.listdir(tmp_path)) == sorted([*kept, "run"])
+    odd = tmp_path / "run[1]*"
+    (tmp_path / ".run[1]*.0123abcd.part").write_bytes(b"half")
+    jfstat.search(data, bank, checkpoint=odd, per_detector=False, **OPTIONS)
+    assert sorted(os.listdir(tmp_path)) == sorted([*kept, "run", "run[1]*"])
+
+
+def test_two_searches_on_one_checkpoint_are_told(data, bank, tmp_path):
+    path, options = tmp_path / "run", OPTIONS | dict(per_detector=False)
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    with held(path):
+        for name in (path, link):
+            with pytest.raises(ValueError, match=rf"in use by another search .process {os.getpid()} on .*: wait for"):
+                jfstat.search(data, bank, checkpoint=name, **options)
+    assert os.listdir(tmp_path) == ["link"]
+    holding = "import sys, time; from pathlib import Path; from jfstat.searching.session.lock import held\n"
+    holding += "with held(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(600)\n"
+    with subprocess.Popen([sys.executable, "-c", holding, str(path)], stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(ValueError, match=f"in use by another search .process {other.pid} on"):
+            jfstat.search(data, bank, checkpoint=path, **options)
+        other.kill()
+    first = jfstat.search(data, bank, checkpoint=path, **options)  # killed, it holds it no longer
+    assert as_bytes(jfstat.search(data, bank, checkpoint=path, **options)) == as_bytes(first)
+    assert sorted(os.listdir(tmp_path)) == ["link", "run"]
 
 
 def test_shares_are_whole_and_disjoint():

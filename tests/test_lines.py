@@ -316,7 +316,7 @@ def test_the_program_flags_and_vetoes_a_line_of_Makefakedata(tmp_path, capsys):
     assert "2 known line(s) in the band" in told and "crosses no known line; 0 of 20" in told
     found = jfstat.read_candidates(out)
     assert found["freq"][0].value == pytest.approx(100.0, abs=2e-5) and found["twoF"][0] > 300
-    words = [f"--candidates={out}", "--NumCandidatesToKeep=1", "--starts=1", "--parameters=freq", *words[:1]]
+    words = [f"--candidates={out}", "--NumCandidatesToKeep=1", "--mismatch=0", "--parameters=freq", *words[:1]]
     assert main(["refine", *words, f"--linefiles=L1:{lines}", f"--outputFstat={refined}"]) == 0
     assert list(jfstat.read_candidates(refined)["line"]) == [""]
     capsys.readouterr()

@@ -200,7 +200,7 @@ def test_refine_recovers_the_parameters():
     found = Table({name: [x] for name, x in start.items()}, meta={"reftime": case.point.reftime.plain})
     model = jfstat.PhaseModel(recovery, case.point.model.parameters | {"decays": 5.6e-6})
     names = ["freq", "model.stays", "model.decays"]
-    row = jfstat.refine(case.data, found, model=model, parameters=names, starts=16, progress=False)[0]
+    row = jfstat.refine(case.data, found, model=model, parameters=names, progress=False)[0]
     assert row["converged"]
     assert row["twoF"] > row["start_twoF"] + 10
     assert row["twoF"] >= float(jfstat.twoF(case.data, case.point))

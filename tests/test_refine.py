@@ -17,8 +17,9 @@ from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.followup.candidates import usual_names
 from jfstat.followup.distinct import distinct
 from jfstat.followup.follow import peak_shares
+from jfstat.followup.neighbourhood import frequency_shifts
 from jfstat.followup.results import Rivals, ending
-from jfstat.maths.ball import ball_points
+from jfstat.maths.ball import ball_points, covering_points
 from jfstat.maths.newton import (
     CONVERGED,
     LEFT,
@@ -224,7 +225,7 @@ def test_tables_without_units_masked_or_with_few_columns(case, refined):
 @pytest.mark.slow  # compiles for other parameters
 def test_fixed_parameters_stay_and_templates_do_for_a_table(case):
     points = around(case, 3)
-    fixed = jfstat.refine(case.data, points, parameters=["freq", "f1dot"], starts=1, progress=False)
+    fixed = jfstat.refine(case.data, points, parameters=["freq", "f1dot"], mismatch=0, bins=0, progress=False)
     np.testing.assert_array_equal(plain(fixed["alpha"]), np.mod(points.alpha, 2 * np.pi))
     np.testing.assert_array_equal(plain(fixed["delta"]), points.delta)
     assert fixed["covariance"].shape == (3, 2, 2)
@@ -236,7 +237,7 @@ def test_fixed_parameters_stay_and_templates_do_for_a_table(case):
 def test_bounds_hold_and_are_named(case):
     one = jax.tree.map(lambda x: x[:1], around(case, 3))
     names = ["freq", "f1dot"]
-    best = float(plain(jfstat.refine(case.data, one, parameters=names, starts=1, progress=False)["freq"])[0])
+    best = float(plain(jfstat.refine(case.data, one, parameters=names, mismatch=0, bins=0, progress=False)["freq"])[0])
     low, high = best - 1e-3, best - 2e-7
     starts = high + jnp.array([-1e-6, 0.0, 1e-3])  # inside, on the bound, outside
     fkdot = jnp.stack([starts, jnp.tile(one.fkdot[:, 1], 3)], axis=1)
@@ -259,7 +260,9 @@ def test_bounds_hold_and_are_named(case):
         (dict(bounds={"asini": (0, 1)}), "bounds has 'asini'"),
         (dict(bounds={"freq": 3.0}), "bounds of freq must be"),
         (dict(bounds={"freq": (1 * u.s, 2 * u.s)}), "bounds of freq"),
-        (dict(starts=3), "starts must be a power of two"),
+        (dict(mismatch=-1.0), "mismatch must be a number from 0 on, not -1.0"),
+        (dict(mismatch=None), "mismatch must be a number from 0 on"),
+        (dict(bins=np.inf), "bins must be None or a number from 0 on"),
     ],
 )
 def test_mistakes_are_one_sentence(case, options, message):
@@ -341,6 +344,24 @@ def test_trial_points_fill_the_ball_from_its_centre():
     r = np.linalg.norm(points[1:], axis=1)
     assert r.max() < 1.6 and abs(np.median(r) - 1.6 * 0.5**0.25) < 0.05
     assert abs(points.mean(axis=0)).max() < 0.1
+
+
+@pytest.mark.parametrize(("p", "radius", "distance"), [(1, 1.0, 0.5), (3, 1.0, 0.3**0.5), (4, 1.3, 0.5), (6, 1.0, 0.8)])
+def test_trial_points_cover_the_ball(p, radius, distance):
+    points = covering_points(p, radius, distance)
+    assert not points[0].any()
+    assert np.all(np.diff(np.linalg.norm(points, axis=1)) >= -1e-12)
+    inside = ball_points(p, 4096, radius)
+    nearest = np.min(np.linalg.norm(inside[:, None] - points, axis=2), axis=1)
+    assert 0.8 * distance < nearest.max() <= distance * (1 + 1e-9)  # and no denser than need be
+
+
+def test_without_a_size_or_dimensions_there_is_the_candidate_alone():
+    np.testing.assert_array_equal(covering_points(3, 0.0, 0.5), np.zeros((1, 3)))
+    assert covering_points(0, 1.0, 0.5).shape == (1, 0)
+    np.testing.assert_array_equal(frequency_shifts(0.0, 1e5), [0.0])
+    shifts = frequency_shifts(4.0, 1e5)
+    assert shifts[len(shifts) // 2] == 0 and -shifts[0] == shifts[-1] == pytest.approx(4e-5)
 
 
 def test_columns_of_zeros_are_not_fitted():
@@ -480,15 +501,64 @@ def test_rows_tell_whether_a_higher_peak_is_near():
     points = jfstat.Doppler(
         1.0 + off * np.cos(turn) / np.cos(0.3), 0.3 + off * np.sin(turn), np.tile([100.05, -1e-10], (15, 1)), start
     )
-    for wide in (False, True):
-        found = jfstat.refine(data, points, wide=wide, progress=False)
+    for bins in (None, 64):
+        found = jfstat.refine(data, points, bins=bins, progress=False)
         right = found["twoF"] > true - 0.02
         sure = np.array([str(message) == "converged" for message in found["message"]])
         assert found["converged"].all() and right[:3].all() and sure[:3].all()
         assert not np.any(sure & ~right)  # each wrong row says that it is
         assert np.all(found["peak_probability"][right] > 0.99)
         assert np.all((found["peak_probability"] < 0.5) | (found["noise_chance"] > 1e-3) | right)
-    assert right[:9].all()  # wide starts find it from 0.006 rad away, which is 50 bins
+    assert right[:9].all()  # it is found from 0.006 rad away, which is 50 bins
+
+
+def reach(case, n, seed, losses=(0.2, 0.75)):
+    """n starts that lost such parts of the signal's rho^2, at offsets within the metric's unit ball that are added to
+    right ascension, declination, frequency and f1dot as they are; 2F at the signal's parameters."""
+    point = case.doppler
+    g = np.asarray(jfstat.metric(case.data, point, NAMES))
+    scale = 1 / np.sqrt(np.diag(g))
+    size, axes = np.linalg.eigh(g * np.outer(scale, scale))
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(64 * n, 4))
+    x *= (rng.uniform(size=len(x)) ** 0.25 / np.linalg.norm(x, axis=1))[:, None]
+    off = x @ (scale[:, None] * axes / np.sqrt(np.maximum(size, 1e-12))).T
+    off = off[(abs(float(point.delta) + off[:, 3]) < 1.5) & (abs(off[:, 0]) < 0.02) & (abs(off[:, 1]) < 1e-8)]
+    points = jfstat.Doppler(point.alpha + off[:, 2], point.delta + off[:, 3], point.fkdot + off[:, :2], point.reftime)
+    lost = jax.jit(jax.vmap(lambda other: jfstat.mismatch(case.data, point, other, amplitude=case.amplitude)))(points)
+    chosen = np.flatnonzero((np.asarray(lost) > losses[0]) & (np.asarray(lost) < losses[1]))[:n]
+    assert len(chosen) == n
+    return jax.tree.map(lambda x: x[chosen] if np.ndim(x) else x, points)
+
+
+def test_starts_within_the_metrics_unit_ball_reach_the_peak(case):
+    """The sky bends: most of these lie several bins off in frequency, on side lobes of the daily modulation."""
+    found = jfstat.refine(case.data, reach(case, 6, seed=5), progress=False)
+    assert np.all(found["twoF"] > float(jfstat.twoF(case.data, case.doppler)) - 0.02)
+    assert np.ptp(plain(found["twoF"])) < 1e-3
+    assert np.all(plain(found["start_mismatch"]) > 0.1) and np.all(plain(found["start_mismatch"]) < 0.9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("f", "days", "h0"), [(1150.0, 0.5, 6e-25), (90.0, 4.0, 2.5e-25), (700.0, 1.5, 4e-25)])
+def test_starts_that_lost_three_quarters_reach_the_peak(f, days, h0):
+    case = make(f, seed=int(f), days=days, noise=True, h0=h0, half_band=0.05, guard=0.3)
+    found = jfstat.refine(case.data, reach(case, 32, seed=6, losses=(0.5, 0.75)), progress=False)
+    right = plain(found["twoF"]) > float(jfstat.twoF(case.data, case.doppler)) - 0.02
+    assert np.mean(right) >= 0.98
+    assert all(message != "converged" for message in found["message"][~right])
+
+
+@pytest.mark.slow
+def test_a_louder_signal_nearby_is_no_word_of_this_one():
+    """A candidate at a weak signal, a strong one 6 bins away: the row that ends there says so."""
+    case = make(150.0, seed=23, days=2.0, noise=True, h0=3.2e-25, half_band=0.05, guard=0.3)
+    off = at_frequency(case.doppler, float(case.doppler.fkdot[0]) + 6.37 / float(case.data.tspan))
+    row = jfstat.refine(case.data, off, bins=8, progress=False)[0]
+    assert row["twoF"] > float(jfstat.twoF(case.data, case.doppler)) - 0.02
+    there = jfstat.mismatch(case.data, at(row.table, 0, row.table.meta["reftime"]), off)
+    assert row["start_mismatch"] == pytest.approx(float(there), abs=1e-6)
+    assert ("it may be another signal" in row["message"]) == (row["start_mismatch"] > 0.9)
 
 
 BINARY = jfstat.Orbit(asini=0.8, period=30000.0, tp=1.1e9 + 1000.0, ecc=0.1, argp=0.6)
@@ -526,8 +596,8 @@ def test_isolated_candidates_among_binaries():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("starts", [1, None])
-def test_refined_noise_says_so(starts):
+@pytest.mark.parametrize("options", [dict(mismatch=0, bins=0), {}])
+def test_refined_noise_says_so(options):
     case = make(150.0, seed=41, days=1.0, noise=True, h0=0.0, half_band=0.05, guard=0.3)
     rng = np.random.default_rng(8)
     n = 128
@@ -537,6 +607,6 @@ def test_refined_noise_says_so(starts):
         np.stack([150 + rng.uniform(-0.04, 0.04, n), np.full(n, -1e-9)], axis=1),
         case.doppler.reftime,
     )
-    found = jfstat.refine(case.data, points, starts=starts, progress=False)
+    found = jfstat.refine(case.data, points, **options, progress=False)
     quiet = np.array([message == "converged" for message in found["message"]])
     assert np.mean(quiet) <= 0.03

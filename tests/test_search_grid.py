@@ -104,7 +104,7 @@ def test_a_grid_is_ready_for_vmap(data):
         ({"alpha": (1.0, 2.0, 0.1, 5), "delta": 0.0}, r"alpha must be \(low, high, step\)"),
         ({"alpha": [], "delta": 0.0}, "alpha is empty"),
         ({"alpha": [1.0, np.nan], "delta": 0.0}, "alpha must be finite"),
-        ({"alpha": "1h", "delta": 0.0}, "alpha must hold numbers"),
+        ({"alpha": "1h", "delta": 0.0}, "alpha must be a number or an array of numbers"),
         ({"alpha": 1.0, "delta": 2.0}, "delta must be within"),
         ({"alpha": 3 * u.m, "delta": 0.0}, "alpha must be convertible to rad"),
         ({"alpha": 1.0, "delta": 0.0, "f1dot": (-1e-9, 0.0)}, "f1dot has no step"),

@@ -112,12 +112,6 @@ def test_segments_of_one_length_are_what_prepare_makes_of_them():
         assert abs(apart) < 5 * float(estimates[0].errors.phi0)
 
 
-def test_functions_of_observations_refuse_segments(segments, signal):
-    for function in (jfstat.metric, lambda data, point: jfstat.predict_twoF(data, point, signal[1])):
-        with pytest.raises(ValueError, match="has segments or is a stack"):
-            function(segments, signal[0])
-
-
 def test_every_sft_is_in_one_segment(sfts):
     data = jfstat.prepare(sfts, 79.95, 80.05, segments=7, filters=False)
     assert int(np.sum(np.asarray(data.observation.weight) > 0)) == len(sfts)

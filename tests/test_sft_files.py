@@ -1,6 +1,11 @@
 """SFT files, written here byte by byte: what is read, what is refused and how the refusals read."""
 
+import io
+import os
 import struct
+import tempfile
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +15,8 @@ from astropy.time import Time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jfstat.sfts import SFTs, SFTSeries, read_sfts, write_sfts
+import jfstat
+from jfstat.sfts import SFTs, SFTSeries, blocks, headers, read_sfts, reading, write_sfts
 from jfstat.sfts.crc64 import crc64
 from jfstat.sfts.naming import sft_file_name, span_seconds
 from jfstat.sfts.windows import window_code, window_name, window_samples
@@ -457,27 +463,27 @@ def test_written_bytes(tmp_path):
             example(data=np.array([BINS, 1e60 * BINS.astype(complex)])),
             "GPS 12405 a bin is infinite",
         ),
-        (example(data=np.zeros((2, 4))), "complex array"),
-        (example(data=np.zeros((2, 0), np.complex64)), "none of them empty"),
-        (example(data=BINS), "complex array"),
-        (example(gps=()), "none of them empty"),
-        (example(gps=(12345.0, 12405.0)), "integer arrays"),
-        (example(gps=(12345,), data=np.zeros((2, 4), np.complex64)), "integer arrays"),
-        (example(gps=(12405, 12345)), "GPS 12345 the start is not after"),
+        (example(data=np.zeros((2, 4))), "data of shape .* complex"),
+        (example(data=np.zeros((2, 0), np.complex64)), "data of shape"),
+        (example(data=BINS), "data of shape"),
+        (example(gps=()), "gps of shape"),
+        (example(gps=(12345.0, 12405.0)), "whole numbers"),
+        (example(gps=(12345,), data=np.zeros((2, 4), np.complex64)), "gps of shape"),
+        (example(gps=(12405, 12345)), "GPS 12345 is not after"),
         (example(gps=(12345, 2**31)), "32 bits"),
         (example(gps=(0, 60)), "GPS 0"),
         (example(first_bin=2**31), "32 bits"),
-        (example(first_bin=-1), "the first bin is negative"),
-        (example(gps_ns=np.array([0, 10**9])), "nanoseconds"),
-        (example(tsft=0.0), "Tsft is not positive"),
+        (example(first_bin=-1), "first_bin must be"),
+        (example(gps_ns=np.array([0, 10**9])), "gps_ns"),
+        (example(tsft=0.0), "tsft must be positive"),
         (example(tsft=0.2), "tsft = 0.2 s"),
         (example(detector="Q7"), "the detector is none of"),
         (example(detector="H1x"), "the detector is none of"),
         (example(window="kaiser"), "'kaiser' is unknown"),
         (example(window="tukey:2"), "'tukey:2' is unknown"),
         (example(window="tukey:0.33333"), "multiple of 1/5000"),
-        (SFTs((), 60.0, 0), "one entry a detector"),
-        (SFTs(2 * example().series, 60.0, 0), "one entry a detector"),
+        (SFTs((), 60.0, 0), "hold no SFT"),
+        (SFTs(2 * example().series, 60.0, 0), "H1 twice"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_anything_is(tmp_path, sfts, reason):
@@ -576,3 +582,89 @@ def test_windows_without_samples_are_refused():
     ]:
         with pytest.raises(ValueError, match=reason):
             window_samples(name, n)
+
+
+@pytest.mark.parametrize("check_crc", [False, True])
+def test_files_that_are_replaced_while_they_are_read_give_one_of_both_or_an_error(tmp_path, check_crc):
+    """Headers and bins are read one after the other, and never of two files, whatever happens in between."""
+    kinds = [jfstat.simulate_sfts("H1", 1_167_458_304, 4 * 1800, 99.0, 99.1, seed=seed) for seed in (1, 2)]
+    (path,) = jfstat.write_sfts(kinds[0], tmp_path)
+    versions = [path.read_bytes()]
+    jfstat.write_sfts(kinds[1], tmp_path)
+    versions.append(path.read_bytes())
+    done, n = threading.Event(), [0]
+
+    def replace():
+        while not done.is_set():
+            n[0] += 1
+            new = tmp_path / "new"
+            new.write_bytes(versions[n[0] % 2])
+            os.replace(new, path)
+
+    thread = threading.Thread(target=replace)
+    thread.start()
+    refused = read = 0
+    try:
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            try:
+                found = jfstat.read_sfts(path, check_crc=check_crc)["H1"].data
+            except ValueError as error:
+                refused += 1
+                assert "replaced or changed while it was read" in str(error)
+                continue
+            read += 1
+            assert any(np.array_equal(found, kind["H1"].data) for kind in kinds)
+    finally:
+        done.set()
+        thread.join()
+    assert read and refused
+
+
+def test_a_file_replaced_between_headers_and_bins_is_refused(tmp_path, monkeypatch):
+    """Also one of the same size, with the same times, and by a file with the same stamp."""
+    sfts, other = (jfstat.simulate_sfts("H1", 1_167_458_304, 3600, 99.0, 99.1, seed=seed) for seed in (1, 2))
+    (path,) = jfstat.write_sfts(sfts, tmp_path)
+    scan = reading.scan_file
+
+    def scan_and_replace(*arguments):
+        table = scan(*arguments)
+        jfstat.write_sfts(other, tmp_path)
+        return table
+
+    for stamp in (headers.stamp_of, lambda file: 1):
+        monkeypatch.setattr(reading, "scan_file", scan)
+        monkeypatch.setattr(headers, "stamp_of", stamp)
+        jfstat.write_sfts(sfts, tmp_path)
+        assert np.array_equal(jfstat.read_sfts(path, check_crc=False)["H1"].data, sfts["H1"].data)
+        monkeypatch.setattr(reading, "scan_file", scan_and_replace)
+        for check_crc in (False, True):
+            jfstat.write_sfts(sfts, tmp_path)
+            with pytest.raises(ValueError, match="it was replaced or changed while it was read"):
+                jfstat.read_sfts(path, check_crc=check_crc)
+
+
+def test_reads_that_return_less_than_was_asked_for_are_continued():
+    """As those of more than 2 GiB do."""
+
+    class Short(io.FileIO):
+        def readinto(self, buffer):
+            return super().readinto(buffer[:1000])
+
+    content = np.random.default_rng(0).integers(0, 256, 12_345).astype(np.uint8)
+    with tempfile.NamedTemporaryFile() as named:
+        named.write(content.tobytes())
+        named.flush()
+        row = np.empty(12_345, np.uint8)
+        with Short(named.name) as file:
+            assert blocks.filled(file, row)
+        assert np.array_equal(row, content)
+        with Short(named.name) as file:
+            assert not blocks.filled(file, np.empty(12_346, np.uint8))
+
+
+def test_a_length_that_no_sft_has_is_refused(tmp_path):
+    path = tmp_path / "long.sft"
+    path.write_bytes(sft_bytes(tsft=1e300))
+    with pytest.raises(ValueError, match=r"Tsft is longer than 1e\+09 s"):
+        read_sfts(path)

@@ -1,5 +1,9 @@
 """`jfstat search` at one template, straight from the SFTs, beside the search of a prepared series."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -61,6 +65,19 @@ def test_one_template_has_the_table_of_a_band(files, tmp_path, capsys, words):
     assert one.meta["sqrt_sx"] == pytest.approx(wide.meta["sqrt_sx"], rel=1e-12)
     # the same messages but for values
     assert [line.split()[:1] for line in said[1:]] == [line.split()[:1] for line in beside[1:]]
+
+
+def test_it_starts_with_few_programs_and_without_heavy_packages(files):
+    """Each program takes tens of milliseconds to trace and load, and astropy and SciPy half a second to import."""
+    words = ["search", f"--DataFiles={files}", *POINT[:-1]]
+    program = (
+        f"import sys; from jfstat.commandline import main; assert main({words!r}) == 0; "
+        "print(*(name for name in ('astropy', 'scipy', 'optax') if name in sys.modules))"
+    )
+    environment = os.environ | {"JAX_LOG_COMPILES": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == ""
+    assert 1 <= done.stderr.count("Finished XLA compilation of ") <= 4
 
 
 def test_thresholds_may_leave_nothing(files, tmp_path, capsys):

@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 from astropy import units as u
 from cases import random_timestamps
+from scipy.special import spherical_jn
 
 import jfstat
-from jfstat.data.narrowsfts import InMemory, narrow_sfts
+from jfstat.data.moments import integrals
+from jfstat.data.narrowsfts import narrow_sfts
+from jfstat.data.noise import running_median_psd
+from jfstat.data.whitening import whitened
 from jfstat.pulsars.entries import named
 from jfstat.pulsars.pulsar import pulsar_of
+from jfstat.sfts.parts import InMemory
 
 START = 1167458304
 DAY = 86400
@@ -72,6 +77,26 @@ def test_all_of_a_signal_is_recovered(f0, name):
     np.testing.assert_allclose(estimate.canonical, amplitude.canonical, rtol=0, atol=3e-4 * float(amplitude.h0))
 
 
+@pytest.mark.parametrize("alpha", [0.3, 2.1, 4.4])
+def test_an_SFT_with_a_leap_second(alpha):
+    # in LALSuite's model the Earth's rotation jumps back by a second then
+    leap = 1167264017
+    point = jfstat.Doppler(alpha, 0.1, [1900.0, -1e-9], leap)
+    amplitude = jfstat.Amplitude(3e-25, 0.4, 0.3, 1.0)
+    sfts = jfstat.simulate_sfts(
+        ["H1", "L1"],
+        start=leap - 2700,
+        duration=9000,
+        fmin=1898.6,
+        fmax=1901.4,
+        sqrt_sx=None,
+        signals=[(point, amplitude)],
+    )
+    near = narrowed(sfts, point, 4e-24)
+    expected = float(jfstat.predict_twoF(near, point, amplitude)) - 4
+    assert 0.9997 < float(jfstat.twoF(near, point)) / expected < 1.00005
+
+
 @pytest.mark.parametrize(
     ("f0", "name", "sqrt_sx"), [(100.0, "isolated", 4e-24), (437.0, "tight", 4e-24), (437.0, "Sco X-1", None)]
 )
@@ -93,6 +118,26 @@ def test_it_is_2F_of_the_prepared_data_in_noise(f0, name, sqrt_sx):
         # bins at the edges of the guard differ; an estimated floor is that of other windows
         assert abs(float(own.twoF - full.twoF)) < (0.03 if sqrt_sx else 0.15) * scale
         np.testing.assert_allclose(own.A, full.A, rtol=1e-12 if sqrt_sx else 0.02)
+
+
+@pytest.mark.parametrize(("n_moments", "reach"), [(8, 5), (24, 1803), (104, 60), (320, 400)])
+def test_integrals_of_legendre_polynomials(n_moments, reach):
+    n, order = np.arange(-reach, reach + 1)[:, None], np.arange(n_moments)
+    expected = spherical_jn(order, np.pi * np.abs(n)) * (-1.0) ** n * np.where(n < 0, (-1.0) ** order, 1.0)
+    np.testing.assert_allclose(integrals(n_moments, reach), expected, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize(("n", "n_bins"), [(1, 1000), (7, 333), (3, 101)])
+def test_the_running_median_is_that_of_prepare(n, n_bins):
+    rng = np.random.default_rng(n)
+    tilted = 1e-23 * np.linspace(1, 3, n_bins)
+    bins = (tilted * (rng.normal(size=(n, n_bins)) + 1j * rng.normal(size=(n, n_bins)))).astype(np.complex64)
+    at = np.unique(rng.integers(500, 500 + n_bins, 20))
+    own = whitened(bins, 500, 1800.0, None, at, "H1", np.arange(n))
+    expected = [running_median_psd(sft, 1800.0)[at - 500] for sft in bins]
+    np.testing.assert_allclose(own.medians, expected, rtol=1e-5)
+    # whitened bins have unit power in noise
+    assert np.mean(own.real**2 + own.imag**2) == pytest.approx(1, abs=5 / np.sqrt(n * n_bins) + 0.1)
 
 
 def test_many_rows_many_templates_and_windows_in_one_pass():

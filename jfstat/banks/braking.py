@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jfstat.validation import DurationLike, NumberLike, frequency, positive_seconds
+from jfstat.validation import DurationLike, NumberLike, float64_of, frequency, positive_seconds
 
 FINE = 20
 """Points on the boundary of the region per radius of a template."""
@@ -61,7 +61,7 @@ class BrakingRegion:
         if fmin is None or fmax is None:
             raise ValueError("fmin and fmax must be given with an age, not None: f1dot grows with the frequency.")
         try:
-            indices = np.asarray(braking_index, np.float64).reshape(-1)
+            indices = float64_of(braking_index, "braking_index").reshape(-1)
         except (TypeError, ValueError):
             indices = np.empty(0)
         if len(indices) not in (1, 2) or not 1 < indices[0] <= indices[-1] < np.inf:

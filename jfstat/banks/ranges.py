@@ -13,7 +13,7 @@ from jfstat.maths.vectors import unit_vector
 from jfstat.parameters import ORBIT_FIELDS, ORBIT_REQUIRED, spin_name
 from jfstat.parameters import unit as unit_of
 from jfstat.templates import Orbit
-from jfstat.validation import gps_seconds, in_unit
+from jfstat.validation import float64_of, gps_seconds, in_unit, shown
 
 if TYPE_CHECKING:
     from astropy.coordinates import SkyCoord
@@ -230,7 +230,9 @@ def _orbit_fields(orbit: object) -> dict[str, Any]:
     fields = {name: 0.0 for name in ORBIT_FIELDS if name not in ORBIT_REQUIRED} | dict(orbit)
     unknown, missing = set(fields) - set(ORBIT_FIELDS), set(ORBIT_FIELDS) - set(fields)
     if unknown or missing:
-        problem = f"has an unknown field {min(unknown)!r}" if unknown else f"lacks {', '.join(sorted(missing))}"
+        problem = (
+            f"has an unknown field {shown(next(iter(unknown)))}" if unknown else f"lacks {', '.join(sorted(missing))}"
+        )
         raise ValueError(f"orbit {problem}: its fields are {', '.join(ORBIT_FIELDS)}, ecc and argp optional.")
     return fields
 
@@ -304,7 +306,7 @@ def _numbers(x: Any, name: str, unit: str) -> np.ndarray:
     if unit == "s" and hasattr(x, "gps"):
         return np.asarray(gps_seconds(x, name))
     try:
-        values = np.asarray(in_unit(x, name, unit) if unit else x, dtype=np.float64)
+        values = float64_of(in_unit(x, name, unit) if unit else x, name)
     except TypeError as error:
         raise ValueError(f"{name} must be a number, a tuple or a list of numbers, not {x!r}.") from error
     except ValueError as error:

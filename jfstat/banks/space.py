@@ -135,6 +135,10 @@ class ParameterSpace:
         columns = self._tiled_columns
         return MetricBox(self.low[columns] - padding, self.high[columns] + padding, factor, radius)
 
+    def tiled_values(self, spins: np.ndarray) -> np.ndarray:
+        """The tiled ones, (n, k), of all spin-downs, (n, s)."""
+        return spins[:, self._tiled_columns]
+
     def with_fixed(self, points: np.ndarray) -> np.ndarray:
         """All spin-downs, (n, s), from the tiled ones, (n, k)."""
         spins = np.tile(self.centre, (len(points), 1))

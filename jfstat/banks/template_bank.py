@@ -30,6 +30,7 @@ from jfstat.maths.lattices import integers_between
 from jfstat.maths.vectors import unit_vector
 from jfstat.metrics.phasemetric import factor, restricted
 from jfstat.parameters import ORBIT_FIELDS, spin_name, unit
+from jfstat.public import public
 from jfstat.templates import Doppler, Orbit
 from jfstat.times import gps_time
 from jfstat.validation import frequency
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from jfstat.validation import DurationLike, FrequencyLike, NumberLike
 
 
+@public
 def template_bank(
     alpha: RangeLike | SkyCoord | None = None,
     delta: RangeLike | None = None,
@@ -95,6 +97,7 @@ def template_bank(
         `prepare` must be given the range of the bank's own spin-downs, by ``fdots=``.
     data : Observation or FstatData, optional
         What is to be searched: it sets natural steps, the metric, and, for FstatData, the frequency of the templates.
+        With segments the metric is that of `mean_twoF`, the mean of theirs, and there are no natural steps.
     freq : float or Quantity, optional
         Frequency to write into ``fkdot[..., 0]``, Hz, which `twoF_band` and `search` ignore. By default the centre of
         the data's band, or 0 without a band.
@@ -153,10 +156,12 @@ def template_bank(
     For shorter data the antenna patterns change between templates: in a bank of the whole sky for 6 h with a mismatch
     of 0.1, 0.05 % of signals lost more, up to 0.114.
     """
-    observation = None if data is None else observation_of(data)
+    observation = None if data is None else observation_of(data, segments=True)
     if observation is not None and reftime is None:
-        reftime = observation.reftime
+        reftime = observation.reftime.common
     limited = None if mismatch is None else orbit_limits(orbit)
+    if limited is not None and observation is not None and observation.n_segments is not None:
+        raise ValueError("orbit cannot have ranges for data with segments: give its fields as values or with steps.")
     stack = None if limited is not None else orbits(orbit)
     lowest, highest = data.frequencies[[0, -1]] if isinstance(data, FstatData) else (None, None)
     lowest, highest = lowest if fmin is None else fmin, highest if fmax is None else fmax
@@ -166,7 +171,7 @@ def template_bank(
         braking = BrakingRegion.of(age, braking_index, lowest, highest)
         spins = _spins_by_age(braking, f1dot, f2dot, f3dot, observation, mismatch)
     spins = spins[: max((k for k, value in enumerate(spins, 1) if value is not None), default=1)]
-    default = float(data.band.f_centre) if isinstance(data, FstatData) else 0.0
+    default = float(np.max(data.band.f_centre)) if isinstance(data, FstatData) else 0.0  # segments share it
     f = default if freq is None else frequency(freq, "freq")
     if mismatch is None and region is None:
         positions = sky_positions(alpha, delta, sky)
@@ -227,12 +232,25 @@ def _by_age(
     observation: Observation | None,
 ) -> Templates:
     """The product of sky positions, (n,) each, and a flat grid of f1dot and f2dot by age, with any f3dot."""
-    tspan = float(observation.tspan)  # type: ignore[union-attr]
+    tspan = _whole_span(observation)
     spins = braking.grid(natural_step(1, tspan), natural_step(2, tspan))
     for k, value in enumerate(others, 3):
         spins = np.concatenate([spins, np.full((len(spins), 1), spin_limits(value, k)[0])], axis=1)
     alpha, delta = (np.repeat(x, len(spins)) for x in sky)
     return Templates(alpha, delta, np.tile(spins, (len(sky[0]), 1)))
+
+
+def _whole_span(observation: Observation | None) -> float:
+    """Time that data without segments span, s.
+
+    Raises
+    ------
+    ValueError
+        If they have segments.
+    """
+    if observation is None or observation.n_segments is not None:
+        raise ValueError("data with segments have no natural steps of spin-downs: give steps, or a mismatch.")
+    return float(observation.tspan)
 
 
 def _near(
@@ -258,7 +276,9 @@ def _product(
     """The product of sky positions, (n,) each, and spin-downs, f1dot varying fastest."""
     axes = []
     for k, value in enumerate(spins, 1):
-        step = None if observation is None else natural_step(k, float(observation.tspan))
+        step = None
+        if isinstance(value, tuple) and len(value) == 2 and observation is not None:
+            step = natural_step(k, _whole_span(observation))
         axes.append(axis(0.0 if value is None else value, spin_name(k), unit(spin_name(k)), step))
     product = np.stack([x.reshape(-1) for x in np.meshgrid(*axes[::-1], indexing="ij")[::-1]], axis=-1)
     alpha, delta = (np.repeat(x, len(product)) for x in sky)

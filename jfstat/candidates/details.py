@@ -10,13 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.candidates.linerobust import checked_odds, log10_bsgl
+from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import in_order, workers_for
 from jfstat.parameters import AMPLITUDE_COLUMNS
 from jfstat.reproducible import ONE_THREAD
+from jfstat.statistic.combine import antenna_matrix
 from jfstat.statistic.fstat import fstat_from, values_from
+from jfstat.statistic.linerobust import checked_odds
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
@@ -152,7 +154,7 @@ def _values(data: FstatData, points: Doppler, n: int, amplitudes: bool) -> jax.A
         if amplitudes:
             own = values_from(data.observation, point, fa, fb)[1:]  # without 2F of all detectors
         else:
-            own = fstat_from(data.observation, point, fa, fb).twoF_per_detector
+            own = fstat_from(antenna_matrix(data.observation, point), fa, fb).twoF_per_detector
         return values.at[row].set(own)
 
     return jax.lax.fori_loop(0, n, fill, jnp.zeros((points.alpha.shape[0], n_columns)))

@@ -5,16 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import chdtrc
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-DEGREES = 4
-"""Degrees of freedom of the chi-squared distribution of 2F in noise."""
 
-
-def false_alarm(twoF: ArrayLike, n_twoF: ArrayLike) -> np.ndarray:
+def false_alarm(twoF: ArrayLike, n_twoF: ArrayLike, n_segments: int = 1) -> np.ndarray:
     """Probability that the loudest of n independent values of 2F in Gaussian noise reaches a given value.
 
     It is p = 1 - (1 - p_1)^n, where p_1 is the upper tail of a chi-squared distribution with 4 degrees of freedom. No
@@ -27,6 +23,9 @@ def false_alarm(twoF: ArrayLike, n_twoF: ArrayLike) -> np.ndarray:
         The loudest value.
     n_twoF : float or array_like
         Number of independent values, 0 or more; broadcast against `twoF`.
+    n_segments : int
+        Of a semi-coherent search, whose values are means of 2F over so many segments: their sum has 4 degrees of
+        freedom for each.
 
     Returns
     -------
@@ -42,5 +41,14 @@ def false_alarm(twoF: ArrayLike, n_twoF: ArrayLike) -> np.ndarray:
     if np.any(n < 0):
         raise ValueError(f"n_twoF must not be negative, but one value is {n.min()}: give numbers of templates.")
     # at 2F = 0 the tail is 1 and log(1 - tail) infinite: take the next smaller float64
-    tail = np.minimum(chdtrc(DEGREES, twoF), np.nextafter(1.0, 0.0))
+    # the tail of 2 m degrees of freedom at x is Q(m, x/2); for 4, which need no SciPy, (1 + x/2) exp(-x/2)
+    half = 0.5 * n_segments * np.asarray(twoF, np.float64)
+    if n_segments == 1:
+        half = np.clip(half, 0.0, 1000.0)  # beyond, the tail is 0 in float64
+        tail = (1 + half) * np.exp(-half)
+    else:
+        from scipy.special import gammaincc
+
+        tail = gammaincc(2 * n_segments, np.maximum(half, 0.0))
+    tail = np.minimum(tail, np.nextafter(1.0, 0.0))
     return -np.expm1(n * np.log1p(-tail))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import errno
+import hashlib
 import io
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jfstat.atomic import replacing
+from jfstat.candidates.tables import PlainTable
 from jfstat.candidates.textformat import table_from_text, written_text
+from jfstat.files import content_of, final_path
+from jfstat.public import public
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -20,20 +24,27 @@ if TYPE_CHECKING:
 HDF5_PATH = "candidates"
 """Name of the table in an HDF5 file."""
 HDF5_SUFFIXES = (".hdf5", ".h5")
+HDF5_SIGNATURE, USER_BLOCK = b"\x89HDF\r\n\x1a\n", 512
+"""How HDF5 content begins, and the bytes before it that hold a checksum."""
+ECSV_START = "# %ECSV 1.0\n# ---\n"
+"""How an ECSV file begins."""
+CHECKSUM = "jfstat-sha256"
+"""Name of the checksum of everything but itself. A file that another program wrote has none, and is taken as it is."""
 
 
-def write_candidates(table: QTable, path: str | os.PathLike) -> Path:
+@public
+def write_candidates(table: QTable | PlainTable, path: str | os.PathLike) -> Path:
     """Write a table of candidates in the format that the file's suffix names.
 
     Parameters
     ----------
-    table : QTable
+    table : QTable or PlainTable
         From `search`, or with such columns; units are converted.
     path : str or path
         ``.ecsv``: astropy's text format, which keeps everything. ``.hdf5`` or ``.h5``: the same in HDF5, which needs
-        h5py. Any other suffix: the text format of ComputeFstatistic_v2, with the columns ``freq alpha delta f1dot f2dot
-        f3dot 2F [log10BSGL] [2F_H1 ...] [asini period tp argp ecc]``, comment lines that start with ``%%``, and a last
-        line ``%DONE``.
+        h5py. Both hold a checksum where other programs do not look, for `read_candidates`. Any other suffix: the text
+        format of ComputeFstatistic_v2, with the columns ``freq alpha delta f1dot f2dot f3dot 2F [log10BSGL] [2F_H1 ...]
+        [asini period tp argp ecc]``, comment lines that start with ``%%``, and a last line ``%DONE``.
 
     Returns
     -------
@@ -49,14 +60,16 @@ def write_candidates(table: QTable, path: str | os.PathLike) -> Path:
     """
     path = Path(path)
     if path.suffix.lower() == ".ecsv":
-        text = io.StringIO()
-        table.write(text, format="ascii.ecsv")
-        content = text.getvalue().encode()
+        content = _ecsv_bytes(_as_qtable(table))
     elif path.suffix.lower() in HDF5_SUFFIXES:
-        content = _hdf5_bytes(table, path)
+        content = _hdf5_bytes(_as_qtable(table), path)
     else:
         content = written_text(table).encode()
     return written_to(path, content)
+
+
+def _as_qtable(table: QTable | PlainTable) -> QTable:
+    return table.in_units if isinstance(table, PlainTable) else table
 
 
 def written_to(path: Path, content: bytes) -> Path:
@@ -65,7 +78,9 @@ def written_to(path: Path, content: bytes) -> Path:
         with replacing(path) as file:
             file.write(content)
     except OSError as error:
-        raise type(error)(f"path {str(path)!r} cannot be written ({error.strerror}): choose another.") from error
+        raise type(error)(
+            f"path {str(path)!r} cannot be written ({error.strerror or error}): choose another."
+        ) from error
     return path
 
 
@@ -83,14 +98,15 @@ def check_writable(path: str | os.PathLike) -> None:
     if path.suffix.lower() in HDF5_SUFFIXES:
         _require_h5py(path)
     try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        with tempfile.TemporaryFile(dir=path.parent):
+        with tempfile.TemporaryFile(dir=final_path(path).parent):
             pass
     except OSError as error:
-        raise type(error)(f"path {str(path)!r} cannot be written ({error.strerror}): choose another.") from error
+        raise type(error)(
+            f"path {str(path)!r} cannot be written ({error.strerror or error}): choose another."
+        ) from error
 
 
+@public
 def read_candidates(path: str | os.PathLike) -> QTable:
     """Read a table of candidates that `write_candidates` or ComputeFstatistic_v2 wrote.
 
@@ -110,29 +126,74 @@ def read_candidates(path: str | os.PathLike) -> QTable:
     OSError
         If the file does not exist or cannot be read.
     ValueError
-        If it is incomplete, or not in the format that its suffix names.
+        If it is incomplete or damaged, or not in the format that its suffix names.
     """
-    from astropy.table import QTable
-
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix in HDF5_SUFFIXES:
         _require_h5py(path)
     try:
-        if suffix == ".ecsv":
-            return _without_masked_words(QTable.read(path, format="ascii.ecsv"))
-        if suffix in HDF5_SUFFIXES:
-            return QTable.read(path, path=HDF5_PATH, format="hdf5")
-        return table_from_text(path.read_text(), path)
+        content = content_of(path)
     except OSError as error:
         raise type(error)(
             f"path {str(path)!r} cannot be read ({error.strerror or error}): name another file."
         ) from error
-    except (ValueError, KeyError) as error:
-        if str(error).startswith("path "):
+    try:
+        if suffix == ".ecsv":
+            return _from_ecsv(content, path)
+        if suffix in HDF5_SUFFIXES:
+            return _from_hdf5(content, path)
+        return table_from_text(content.decode(), path)
+    except Exception as error:  # readers raise whatever they stumble over in a damaged file
+        if isinstance(error, ValueError) and str(error).startswith("path "):
             raise
         kind = suffix if suffix in (".ecsv", *HDF5_SUFFIXES) else "ComputeFstatistic_v2 text"
         raise ValueError(f"path {str(path)!r} is not a {kind} file of candidates: name another file.") from error
+
+
+def _incomplete(path: Path) -> ValueError:
+    return ValueError(f"path {str(path)!r} is incomplete or damaged, by its checksum: make it again.")
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _ecsv_bytes(table: QTable) -> bytes:
+    """The table in ECSV, with a checksum among the keys of the header, where other programs do not look."""
+    text = io.StringIO()
+    table.write(text, format="ascii.ecsv")
+    start, lines = ECSV_START, text.getvalue().removeprefix(ECSV_START)
+    return f"{start}# {CHECKSUM}: {_digest((start + lines).encode())}\n{lines}".encode()
+
+
+def _from_ecsv(content: bytes, path: Path) -> QTable:
+    """The table that ECSV holds; its checksum must be right if it has one."""
+    from astropy.table import QTable
+
+    text = content.decode().replace("\r\n", "\n")
+    found = re.match(rf"{re.escape(ECSV_START)}# {CHECKSUM}: (.*)\n", text)
+    if found is not None and found[1] != _digest((ECSV_START + text[found.end() :]).encode()):
+        raise _incomplete(path)
+    return _without_masked_words(QTable.read(io.BytesIO(text.encode()), format="ascii.ecsv"))
+
+
+def _from_hdf5(content: bytes, path: Path) -> QTable:
+    """The table that HDF5 holds. HDF5's library may abort on a damaged file, so the checksum comes first."""
+    import h5py  # pyright: ignore[reportMissingImports]
+    from astropy.table import QTable
+
+    block, body = content[:USER_BLOCK], content[USER_BLOCK:]
+    ours = block.startswith(CHECKSUM.encode()) or body.startswith(HDF5_SIGNATURE)
+    if ours and block != _user_block(body):
+        raise _incomplete(path)
+    with h5py.File(io.BytesIO(content), "r") as file:
+        return QTable.read(file, path=HDF5_PATH, format="hdf5")
+
+
+def _user_block(body: bytes) -> bytes:
+    """What stands before the HDF5 content of a file, where HDF5 leaves room for others: its checksum."""
+    return f"{CHECKSUM}: {_digest(body)}\n".encode().ljust(USER_BLOCK, b"\0")
 
 
 def _without_masked_words(table: QTable) -> QTable:
@@ -156,6 +217,7 @@ def _hdf5_bytes(table: QTable, path: Path) -> bytes:
     import h5py  # pyright: ignore[reportMissingImports]
 
     buffer = io.BytesIO()
-    with h5py.File(buffer, "w") as file:
+    with h5py.File(buffer, "w", userblock_size=USER_BLOCK) as file:
         table.write(file, path=HDF5_PATH, format="hdf5", serialize_meta=True)
-    return buffer.getvalue()
+    body = buffer.getvalue()[USER_BLOCK:]
+    return _user_block(body) + body

@@ -12,7 +12,9 @@ import numpy as np
 from jfstat.candidates.files import HDF5_SUFFIXES, read_candidates
 from jfstat.candidates.tables import in_units
 from jfstat.candidates.textformat import meta_from_comments
+from jfstat.files import text_of
 from jfstat.parameters import SKY, is_parameter, spin_name
+from jfstat.public import public
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -26,6 +28,7 @@ PYFSTAT = {"F0": "freq", "Alpha": "alpha", "Delta": "delta"} | {f"F{k}": spin_na
 COMMENTS = "%#"
 
 
+@public
 def read_templates(path: str | os.PathLike) -> QTable:
     """Read a table of templates, for `fstat_table`, `search` or `refine`.
 
@@ -59,7 +62,7 @@ def read_templates(path: str | os.PathLike) -> QTable:
             f"path {str(path)!r} is a file of sources: give it to jfstat search --gridType=6, or make Dopplers."
         )
     try:
-        lines = path.read_text().splitlines()
+        lines = text_of(path).splitlines()
     except OSError as error:
         raise type(error)(
             f"path {str(path)!r} cannot be read ({error.strerror or error}): name another file."

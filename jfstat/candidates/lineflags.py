@@ -9,16 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.candidates.tables import AnyTable, Meta, parameter_columns, points_from, refuse_models
+from jfstat.data.checks import observation_of
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.lines.doppler import checked_lines, detector_range, hertz, line_bands, lines_near
+from jfstat.public import public
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
 
+@public
 def flag_lines(data: Observation | FstatData | NarrowData, found: AnyTable, lines: QTable) -> QTable:
     """Add a column to a table of candidates that names the known lines that each of them crosses.
 
@@ -48,7 +51,7 @@ def flag_lines(data: Observation | FstatData | NarrowData, found: AnyTable, line
     TypeError, ValueError
         If a table is of the wrong kind or lacks a column.
     """
-    observation = data if isinstance(data, Observation) else data.observation
+    observation = observation_of(data)
     table: Any = found.copy() if hasattr(found, "copy") else found  # type: ignore[attr-defined]
     own = checked_lines(lines)
     if len(found) == 0:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jfstat.statistic.linerobust import log10_odds
+from jfstat.statistic.linerobust import checked_odds, log10_odds
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -54,25 +54,3 @@ def log10_bsgl(
     odds = checked_odds(n_detectors, fstar0, olgx)
     with np.errstate(invalid="ignore"):  # NaN stays NaN
         return log10_odds(total, np.moveaxis(each, -1, 0), fstar0, odds, np)
-
-
-def checked_odds(n_detectors: int, fstar0: float, olgx: ArrayLike | None) -> tuple[float, ...]:
-    """Prior odds of a line in each detector, 1/D each by default; arguments as for `log10_bsgl`.
-
-    Raises
-    ------
-    ValueError
-        As `log10_bsgl`.
-    """
-    if n_detectors < 2:
-        raise ValueError(
-            f"twoF_per_detector is of {n_detectors} detector(s), in which a line looks like a signal: give two or more."
-        )
-    odds = np.full(n_detectors, 1 / n_detectors) if olgx is None else np.asarray(olgx, np.float64)
-    if odds.shape != (n_detectors,) or not np.all((odds >= 0) & np.isfinite(odds)):
-        raise ValueError(f"olgx must be {n_detectors} finite odds of at least 0, one a detector, not {olgx!r}.")
-    if np.isnan(fstar0) or fstar0 == np.inf:
-        raise ValueError(f"fstar0 must be a number or -inf, not {fstar0!r}: give the scale at which lines take over.")
-    if fstar0 == -np.inf and not odds.any():
-        raise ValueError("olgx are all 0 and fstar0 is -inf, which leaves no alternative to a signal: raise one.")
-    return tuple(odds.tolist())

@@ -16,6 +16,7 @@ from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.parameters import spin_name
+from jfstat.public import public
 from jfstat.statistic.fstat import AmplitudeEstimate, estimate_amplitude, fstat
 from jfstat.templates import Doppler
 from jfstat.times import gps_time
@@ -30,6 +31,7 @@ ORBIT_LINES = (
 """Names in the file, and fields of an Orbit, in ComputeFstatistic_v2's order."""
 
 
+@public
 def write_loudest(data: FstatData | NarrowData, found: AnyTable, path: str | os.PathLike) -> Path:
     """Write the first candidate of a table in the format of ComputeFstatistic_v2's ``--outputLoudest``.
 

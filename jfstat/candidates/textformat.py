@@ -36,9 +36,10 @@ SKY_OPTIONS = r"--(AlphaBand|DeltaBand|skyRegion|gridFile)=(.*?)(?= --|$)"
 
 def written_text(table: AnyTable) -> str:
     """The table in the format of ComputeFstatistic_v2."""
-    detectors = [name for name in table.colnames if name.startswith("twoF_")]
+    twoF = "mean_twoF" if "mean_twoF" in table.colnames else "twoF"
+    detectors = [name for name in table.colnames if name.startswith(f"{twoF}_")]
     robust = ["log10BSGL"] if "log10BSGL" in table.colnames else []
-    names = ["freq", "alpha", "delta", "f1dot", "f2dot", "f3dot", "twoF", *robust, *detectors]
+    names = ["freq", "alpha", "delta", "f1dot", "f2dot", "f3dot", twoF, *robust, *detectors]
     if "asini" in table.colnames:
         names += ORBIT_COLUMNS
     beyond = [name for name in table.colnames if (spin_order(name) or 0) > 3]
@@ -80,7 +81,7 @@ def table_from_text(text: str, path: Path) -> QTable:
     names = comments[comments.index("columns:") + 1].split()
     rows = [line.split() for line in lines if line.strip() and not line.startswith("%")]
     values = np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
-    columns = {re.sub(r"^2F", "twoF", name): values[:, i].copy() for i, name in enumerate(names)}
+    columns = {re.sub(r"^(mean_)?2F", r"\1twoF", name): values[:, i].copy() for i, name in enumerate(names)}
     return in_units(columns, meta_from_comments(comments))
 
 

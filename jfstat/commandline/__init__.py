@@ -6,9 +6,12 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from jfstat.commandline.compilecache import use_compile_cache
-from jfstat.commandline.options import Parser, UsageError
+from jfstat.commandline.streams import lenient_streams
+
+if TYPE_CHECKING:
+    from jfstat.commandline.options import Parser
 
 SUBCOMMANDS = (
     "demo",
@@ -43,20 +46,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 1 after one line ``jfstat: error: ...`` on stderr, or 130 if interrupted, or 128 + signal after a search
-        that stopped at a checkpoint.
+        0; 1 after one line ``jfstat: error: ...`` on stderr, also if all is done and only stdout could not be written;
+        130 if interrupted; 128 + signal after a search that stopped at a checkpoint.
     """
-    words = _join_negative(sys.argv[1:] if argv is None else argv)
+    with lenient_streams() as output:
+        status = _run(_join_negative(sys.argv[1:] if argv is None else argv))
+        output.flush()
+        if status == 0 and output.failure is not None:
+            reason = output.failure.strerror or output.failure
+            return _complain(f"standard output cannot be written ({reason}); files are as they should be")
+        return status
+
+
+def _run(words: list[str]) -> int:
+    """Parse the words, do what they say, and return the exit status.
+
+    Most is imported here, so that an interruption of that, which takes a second, is told like others.
+    """
     try:
+        from jfstat.commandline.options import UsageError
+
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA's remarks on the processor, before JAX is imported
         arguments = _parser(words[0] if words else "").parse_args(words)
         import jax
 
+        from jfstat.commandline.compilecache import use_compile_cache
+
         jax.config.update("jax_enable_x64", True)
         use_compile_cache()
         arguments.run(arguments)
-        if sys.stdout is not None:  # closed by the caller
-            sys.stdout.flush()
     except SystemExit as request:  # --help and --version
         return int(request.code or 0)
     except KeyboardInterrupt as stopped:
@@ -64,11 +82,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _complain("interrupted", INTERRUPTED)
         print(f"jfstat: {stopped}", file=sys.stderr)  # a SearchStopped, whose module may not be imported
         return 128 + stopped.signal  # type: ignore[attr-defined]
-    except BrokenPipeError:
-        # the reader of a pipe, such as head, has ended: keep the interpreter from flushing once more
-        if sys.stdout is not None:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except UsageError as error:
         return _complain(f"{error} (see jfstat {error.command}--help)")
     except MemoryError:
@@ -92,6 +105,7 @@ def _parser(first: str = "") -> Parser:
     """The program's parser; if the first word of the command line is a subcommand or --version, without the others."""
     from importlib import import_module
 
+    from jfstat.commandline.options import Parser
     from jfstat.version import __version__
 
     parser = Parser(prog="jfstat", description="The F-statistic for continuous gravitational waves, in JAX.")

@@ -8,6 +8,8 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from jfstat.files import text_of
+
 TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
 """Values of options that take none on the command line, in any case."""
 
@@ -51,7 +53,7 @@ def read_config(path: Path) -> list[tuple[str, str]]:
         If the file cannot be read or has a line without a value.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = text_of(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise ValueError(f"configuration file {str(path)!r} cannot be read ({reason}): name a text file.") from None

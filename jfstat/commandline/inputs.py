@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jfstat.commandline.options import gps, words
+from jfstat.files import text_of
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DetectorLike
 from jfstat.geometry.doppler import doppler_speed, drift_range
@@ -217,7 +217,7 @@ def read_timestamps(files: list[str], detectors: list[str]) -> dict[str, np.ndar
     times = {}
     for detector, name in zip(detectors, files, strict=True):
         try:
-            lines = [line.split() for line in Path(name).read_text().splitlines()]
+            lines = [line.split() for line in text_of(name).splitlines()]
             rows = [line for line in lines if line and line[0][0] not in "#%"]
             times[detector] = np.array([(int(s), int(ns[0]) if ns else 0) for s, *ns in rows], np.int64)
         except (OSError, ValueError) as error:

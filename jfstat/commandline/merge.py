@@ -32,9 +32,10 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, join, print the loudest and write."""
+    """Read, join, write and print the loudest."""
     check_writable(arguments.outputFstat)
     found: Any = merge([read_candidates(file) for file in arguments.files])
+    path = write_candidates(found, arguments.outputFstat)
     print(f"{found.meta['n_twoF']} values of 2F for {found.meta['n_templates']} template(s)")
     print_loudest(found)
-    print(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")
+    print(f"wrote {len(found)} candidates to {path}")

@@ -107,9 +107,10 @@ def run(arguments: argparse.Namespace) -> None:
         bin_size=_bin_size(arguments, tsft),
         over_bins=arguments.PSDmthopBins,
     )
+    path = None if arguments.outputPSD is None else _written(table, Path(arguments.outputPSD))
     _print_floors(table)
-    if arguments.outputPSD is not None:
-        print(f"wrote {len(table)} rows to {_written(table, Path(arguments.outputPSD))}")
+    if path is not None:
+        print(f"wrote {len(table)} rows to {path}")
     if arguments.plot is not None:
         print(f"drew {_drawn(arguments.plot, [table], 'plot_psd')}")
     if arguments.spectrogram is not None:

@@ -62,7 +62,7 @@ def add_pulsars(group: OptionGroup) -> None:
 
 
 def run_pulsars(arguments: argparse.Namespace, given: list[str]) -> None:
-    """Search the pulsars, print a summary and write the table; `given` are the options on the command line."""
+    """Search the pulsars, write the table and print a summary; `given` are the options on the command line."""
     for name in given:
         if name not in APPLIES:
             raise ValueError(f"--{name} does not go with --par: leave it out.")
@@ -110,12 +110,12 @@ def run_pulsars(arguments: argparse.Namespace, given: list[str]) -> None:
         finally:
             for warning in caught:
                 print(f"note: {warning.message}")
+    if path is not None:
+        write_candidates(found, path)
     print(f"{found.meta['n_twoF']} values of 2F in {time.perf_counter() - began:.1f} s")
     _print_summary(found)
     if path is not None:
-        print(
-            f"wrote {len(found)} {'candidates' if arguments.FreqBand else 'pulsars'} to {write_candidates(found, path)}"
-        )
+        print(f"wrote {len(found)} {'candidates' if arguments.FreqBand else 'pulsars'} to {path}")
 
 
 def _print_summary(found: AnyTable) -> None:

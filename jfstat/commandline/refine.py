@@ -14,14 +14,23 @@ import numpy as np
 from jfstat.candidates.files import check_writable, read_candidates, write_candidates
 from jfstat.candidates.tables import AnyTable, parameter_columns
 from jfstat.commandline.inputs import add_data_files, add_lines, known_lines, read_band
-from jfstat.commandline.options import add_preparation, ephemeris, noise_floors, reference_time, words
+from jfstat.commandline.options import (
+    add_preparation,
+    ephemeris,
+    noise_floors,
+    reference_time,
+    words,
+)
+from jfstat.commandline.segments import add_segments, given_segments
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.prepare import prepare
 from jfstat.followup.candidates import NEEDED, SearchedWith, impossible, usual_names
 from jfstat.followup.distinct import distinct
+from jfstat.followup.neighbourhood import MISMATCH
 from jfstat.followup.refine import refine
 from jfstat.geometry.doppler import doppler_speed, drift_range
 from jfstat.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS, is_parameter, spin_order, unit
+from jfstat.searching.result import loudness_in
 from jfstat.templates import Orbit
 from jfstat.times import TimeLike, gps_time
 
@@ -43,8 +52,8 @@ class RefineOptions(TypedDict):
 
     parameters: Sequence[str] | None
     bounds: dict[str, tuple[float, float]]
-    starts: int | None
-    wide: bool
+    mismatch: float
+    bins: float | None
     reftime: TimeLike | None
     lines: QTable | None
 
@@ -60,6 +69,7 @@ def add_parser(subparsers: Subparsers) -> None:
     data = parser.add_argument_group("data")
     add_data_files(data)
     add_preparation(data)
+    add_segments(data)
     fit = parser.add_argument_group("candidates and what to fit")
     fit.add_argument(
         "--candidates",
@@ -96,15 +106,18 @@ def add_parser(subparsers: Subparsers) -> None:
         help="reference time of the candidates if their file does not name it, GPS s or UTC (default: data start)",
     )
     fit.add_argument(
-        "--starts",
-        type=int,
-        metavar="N",
-        help="trial points around each candidate, a power of two (default 2^(p+3) for p parameters)",
+        "--mismatch",
+        type=float,
+        default=MISMATCH,
+        metavar="M",
+        help="cover templates up to this mismatch around each candidate (default: %(default)s)",
     )
     fit.add_argument(
-        "--wide",
-        action="store_true",
-        help="climb from wherever 2F is highest within 32 frequency bins, for uncertain starts (default: next to each)",
+        "--bins",
+        type=float,
+        metavar="N",
+        help="cover frequencies up to N bins of 1/T off, more for uncertain starts (default: as many as the sky "
+        "positions that are covered can make, 4 to 32)",
     )
     fit.add_argument(
         "--keepAll",
@@ -123,7 +136,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, refine band by band, print and write."""
+    """Read, refine band by band, write and print."""
     if arguments.NumCandidatesToKeep is not None and arguments.NumCandidatesToKeep < 1:
         raise ValueError(f"--NumCandidatesToKeep must be at least 1, not {arguments.NumCandidatesToKeep}.")
     found: Any = read_candidates(arguments.candidates)[: arguments.NumCandidatesToKeep]
@@ -131,14 +144,15 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--candidates {arguments.candidates} holds no candidates: nothing is to be refined.")
     if arguments.outputFstat is not None:
         check_writable(arguments.outputFstat)
+    given_segments(arguments)  # refuses options that contradict each other, before any data are read
     reftime = found.meta.get("reftime", arguments.refTime)
     if reftime is None and any((spin_order(name) or 0) > 0 and np.any(found[name] != 0) for name in found.colnames):
         raise ValueError(f"--refTime is missing: {arguments.candidates} does not say when its frequencies hold.")
     options: RefineOptions = {
         "parameters": arguments.parameters,
         "bounds": _bounds(arguments.bounds),
-        "starts": arguments.starts,
-        "wide": arguments.wide,
+        "mismatch": arguments.mismatch,
+        "bins": arguments.bins,
         "reftime": reftime,
         "lines": known_lines(arguments.linefiles),
     }
@@ -148,6 +162,7 @@ def run(arguments: argparse.Namespace) -> None:
     n_candidates = len(refined)
     if not arguments.keepAll:
         refined = distinct(refined)
+    path = None if arguments.outputFstat is None else write_candidates(refined, arguments.outputFstat)
     converged = np.asarray(refined["converged"])
     held = [name for name in refined.colnames if is_parameter(name) and name not in refined.meta["parameters"]]
     print(f"fitted {', '.join(refined.meta['parameters'])}; held {', '.join(held) or 'nothing'}")
@@ -157,10 +172,10 @@ def run(arguments: argparse.Namespace) -> None:
     for message, count in Counter(numberless).most_common():
         print(f"  {count:6d} {message}")
     if np.any(converged):
-        loudest = int(np.argmax(np.where(converged, refined["twoF"], -np.inf)))
+        loudest = int(np.argmax(np.where(converged, refined[loudness_in(refined.meta)], -np.inf)))
         _print_candidate(refined, loudest)
-    if arguments.outputFstat is not None:
-        print(f"wrote {len(refined)} candidates to {write_candidates(refined, arguments.outputFstat)}")
+    if path is not None:
+        print(f"wrote {len(refined)} candidates to {path}")
 
 
 def _print_candidate(table: AnyTable, index: int) -> None:
@@ -168,7 +183,7 @@ def _print_candidate(table: AnyTable, index: int) -> None:
     print(f"loudest, at reference time GPS {table.meta['reftime']}:")
     for name in table.colnames:
         value = table[name][index]
-        if name.startswith("twoF") or name == "log10BSGL":
+        if name.startswith(("twoF", "mean_twoF")) or name == "log10BSGL":
             print(f"  {name:9s} {float(value):.4f}")
         elif is_parameter(name):
             print(f"  {name:9s} {_plain(value):.16g} {_error_of(table, index, name)} {unit(name)}".rstrip())
@@ -278,6 +293,7 @@ def _prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], ref
         fdots=fdots or None,
         filters=False,
         median_bins=arguments.RngMedWindow,
+        segments=given_segments(arguments),
     )
 
 

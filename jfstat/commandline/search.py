@@ -29,11 +29,15 @@ from jfstat.commandline.options import (
 )
 from jfstat.commandline.points import check_points, point_table
 from jfstat.commandline.pulsars import add_pulsars, run_pulsars
+from jfstat.commandline.segments import add_segments, given_segments
 from jfstat.commandline.single import template_data
 from jfstat.data.observation import observation
 from jfstat.data.prepare import prepare
+from jfstat.data.segments import segment_observations
 from jfstat.geometry.doppler import doppler_speed
+from jfstat.parameters import unit
 from jfstat.searching.driver.cost import estimated_seconds
+from jfstat.searching.driver.interpolation import coherent_counts, interpolation_plan, largest_shift
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.driver.work import Share, Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
     from jfstat.data.fstatdata import FstatData
     from jfstat.data.narrowdata import NarrowData
     from jfstat.data.observation import Observation
+    from jfstat.data.segments import SegmentsLike
     from jfstat.times import TimeLike
 
     Say: TypeAlias = Callable[[object], None]
@@ -80,6 +85,7 @@ def add_parser(subparsers: Subparsers) -> None:
     data = parser.add_argument_group("data")
     add_data_files(data)
     add_preparation(data)
+    _add_segments(data)
     bank = parser.add_argument_group("templates: each parameter from its value to value + band, which may be negative")
     bank.add_argument(
         "--Freq", "-f", type=number, metavar="HZ", help="lowest frequency, Hz; needed unless files hold the templates"
@@ -105,6 +111,26 @@ def add_parser(subparsers: Subparsers) -> None:
     _add_output(parser.add_argument_group("output"))
     _add_work(parser.add_argument_group("the work and its division"))
     parser.set_defaults(run=partial(run, parser))
+
+
+def _add_segments(data: OptionGroup) -> None:
+    """Add the options of a semi-coherent search."""
+    add_segments(data)
+    data.add_argument(
+        "--cohMaxMismatch",
+        type=number,
+        metavar="M",
+        help="with segments: read each segment's 2F from a lattice of its own with this mismatch, no unit, as Weave's "
+        "--coh-max-mismatch (default: compute every segment at every template)",
+    )
+
+
+def _segments(arguments: argparse.Namespace) -> SegmentsLike | None:
+    """The segments that the options ask for, as `prepare` takes them."""
+    given = given_segments(arguments)
+    if given is None and arguments.cohMaxMismatch is not None:
+        raise ValueError("--cohMaxMismatch goes with --segments, --segmentDuration or --segmentList: give one.")
+    return given
 
 
 def _add_output(out: OptionGroup) -> None:
@@ -203,7 +229,7 @@ def _add_work(work: OptionGroup) -> None:
 
 
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    """Read, prepare and search; print the loudest candidate and write the table."""
+    """Read, prepare and search; write the table and print the loudest candidate."""
     given = [name for name, value in vars(arguments).items() if value != parser.get_default(name)]
     if arguments.par is not None:
         run_pulsars(arguments, given)
@@ -238,22 +264,26 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         if reftime is not None and own != reftime:
             raise ValueError(f"--refTime is {reftime} and --gridFile's {own.plain}: leave --refTime out.")
         reftime = own
-    narrow = template_data(arguments, given, templates, reftime)
+    segments = _segments(arguments)
+    narrow = None if segments is not None else template_data(arguments, given, templates, reftime)
     if narrow is not None:
         found, data, seconds = _at_one_template(arguments, keep, lines, say, *narrow)
     else:
-        done = _over_a_band(arguments, (fmin, fmax), templates, reftime, keep, lines, mesh, say)
+        done = _over_a_band(arguments, (fmin, fmax), templates, reftime, keep, lines, mesh, say, segments)
         if done is None:
             return
         found, data, seconds = done
     if not is_first():
         return
+    said = []  # files first: nothing that is printed may stand in their way
+    if arguments.outputFstat is not None:
+        said.append(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")
+    if arguments.outputLoudest is not None:
+        said.append(f"wrote the first to {write_loudest(data, found, arguments.outputLoudest)}")
     print(f"{found.meta['n_twoF']} values of 2F for {found.meta['n_templates']} template(s) in {seconds:.1f} s")
     print_loudest(found)
-    if arguments.outputFstat is not None:
-        print(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")
-    if arguments.outputLoudest is not None:
-        print(f"wrote the first to {write_loudest(data, found, arguments.outputLoudest)}")
+    for line in said:
+        print(line)
 
 
 def _at_one_template(
@@ -279,6 +309,7 @@ def _over_a_band(
     lines: QTable | None,
     mesh: Mesh | None,
     say: Say,
+    segments: SegmentsLike | None,
 ) -> tuple[Any, FstatData, float] | None:
     """The candidates of a band, its data, and the seconds that the search took; None if templates are only counted."""
     fmin, fmax = band
@@ -288,15 +319,21 @@ def _over_a_band(
     bank, orbit = None, templates.extremes
     if templates.mismatch is not None:
         # the lattice first: it extends beyond its ranges by up to a cell, and the band must be prepared for that
-        observed = observation(
-            sfts, sqrt_sx=floors, reftime=reftime, ephemeris=tables, fmin=fmin, fmax=fmax, median_bins=window
-        )
+        how: Any = dict(sqrt_sx=floors, reftime=reftime, ephemeris=tables, fmin=fmin, fmax=fmax, median_bins=window)
+        observed = observation(sfts, **how) if segments is None else segment_observations(sfts, segments, **how)
         bank = templates.bank(observed, 0.5 * (fmin + fmax), fmax)
         fdots = [(float(x.min()), float(x.max())) for x in np.asarray(bank.fkdot)[:, 1:].T]
         if bank.orbit is not None and np.max(doppler_speed(bank.orbit)) > np.max(doppler_speed(orbit)):
             orbit = bank.orbit
             sfts = read_band(arguments, fmin, fmax, arguments.guard, orbit, fdots, reftime)
         orbit = bank.orbit
+        if arguments.cohMaxMismatch is not None:
+            # values at the edges are read from beyond them
+            own = stacked_bank(bank)
+            reference = observed.reftime.common if own.reftime is None else own.reftime.common
+            margin = largest_shift(observed, own, reference, fmax, arguments.cohMaxMismatch)
+            fmin, fmax = fmin - margin, fmax + margin
+            sfts = read_band(arguments, fmin, fmax, arguments.guard, orbit, fdots, reftime)
     data = prepare(
         sfts,
         fmin,
@@ -309,6 +346,7 @@ def _over_a_band(
         fdots=fdots,
         dfreq=arguments.dFreq,
         median_bins=window,
+        segments=segments,
     )
     bank = templates.bank(data) if bank is None else bank
     del sfts  # prepared data are all that is needed; SFTs may fill the memory
@@ -321,13 +359,21 @@ def _over_a_band(
         _say_lines(say, lines)
         keep = replace(keep, bands=vetoed_bands(data, stack, lines, arguments.vetoLines))
     backend = backend_with_veto(arguments.backend, keep.bands)
-    plan = search_plan(data, bank, arguments.batchSize, backend=backend, lines=keep.lines)
+    share = None if arguments.unit is None else Share.of(arguments.unit)
+    work = Work(data, stacked_bank(bank), keep, share, arguments.cohMaxMismatch)
+    if arguments.cohMaxMismatch is None:
+        plan = search_plan(data, bank, arguments.batchSize, backend=backend, lines=keep.lines)
+    else:
+        plan = interpolation_plan(work, arguments.batchSize)
+        each = coherent_counts(work, plan.groups)
+        n_coherent, mean = sum(each), np.mean(each)
+        ratio = len(work.stack.alpha) / mean
+        say(f"{n_coherent} template(s) of the segments; the bank has {ratio:.1f} times as many as a segment")
     parts = "" if len(plan.bands) == 1 else f", the band in {len(plan.bands)} parts"
     n = len(np.asarray(bank.alpha))
     _say_work(say, n, n * data.layout.n_frequencies, plan.device_bytes, plan.batch_size, parts)
     if arguments.countTemplates:
-        share = None if arguments.unit is None else Share.of(arguments.unit)
-        seconds = estimated_seconds(Work(data, stacked_bank(bank), keep, share), plan, not arguments.noDetails)
+        seconds = estimated_seconds(work, plan, not arguments.noDetails)
         say(f"would take {seconds:.3g} s ({seconds / 3600:.3g} h) on one {jax.devices()[0].device_kind} device")
         return None
     began = time.perf_counter()
@@ -345,6 +391,7 @@ def _over_a_band(
         backend=backend,
         lines=lines,
         veto_lines=arguments.vetoLines,
+        coherent_mismatch=arguments.cohMaxMismatch,
         **_details(arguments),
     )
     return found, data, time.perf_counter() - began
@@ -380,7 +427,7 @@ def _say_work(say: Say, n: int, n_values: int, n_bytes: int, batch_size: int, pa
 
 
 def _run_points(arguments: argparse.Namespace, given: list[str]) -> None:
-    """Compute points of a file; print the loudest and write the table, in the order of the file."""
+    """Compute points of a file; write the table, in the order of the file, and print the loudest."""
     check_points(arguments, given)
     if arguments.outputFstat is not None:
         check_writable(arguments.outputFstat)
@@ -388,11 +435,12 @@ def _run_points(arguments: argparse.Namespace, given: list[str]) -> None:
     found = point_table(arguments)
     if found is None:
         return
+    path = None if arguments.outputFstat is None else write_candidates(found, arguments.outputFstat)
     print(f"{found.meta['n_twoF']} values of 2F in {time.perf_counter() - began:.1f} s")
     loudest = int(np.argmax(found["twoF"])) if len(found) else 0
     print_loudest(found[loudest : loudest + 1], len(found))
-    if arguments.outputFstat is not None:
-        print(f"wrote {len(found)} points to {write_candidates(found, arguments.outputFstat)}")
+    if path is not None:
+        print(f"wrote {len(found)} points to {path}")
 
 
 def _keep(arguments: argparse.Namespace) -> Keep:
@@ -423,9 +471,8 @@ def print_loudest(found: AnyTable, total: int | None = None) -> None:
         if x not in ("outside", "line") and found[x].dtype.kind in "fiu" and found[x].ndim == 1
     ):
         value = found[name][0]
-        unit = getattr(value, "unit", "")
-        digits = ".4f" if name.startswith("twoF") else ".16g"
-        print(f"  {name:8s} {float(getattr(value, 'value', value)):{digits}} {unit}".rstrip())
+        digits = ".4f" if "twoF" in name else ".16g"
+        print(f"  {name:8s} {float(getattr(value, 'value', value)):{digits}} {unit(name)}".rstrip())
     if "line" in found.colnames:
         n_crossing = int(np.sum(np.asarray(found["line"]) != ""))
         print(f"  crosses {found['line'][0] or 'no known line'}; {n_crossing} of {len(found)} cross a known line")

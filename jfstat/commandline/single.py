@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jfstat.commandline.banks import Templates
 from jfstat.commandline.inputs import detectors_to_read
 from jfstat.commandline.options import ephemeris, noise_floors
 from jfstat.data.narrowdata import NarrowData
-from jfstat.data.narrowsfts import MovesTooFast, narrow_sfts
+from jfstat.data.narrowsfts import narrow_sfts
 from jfstat.data.observation import reference_time, unweighted
 from jfstat.data.plan import Search, guard_loss
+from jfstat.data.targets import MovesTooFast
 from jfstat.parameters import with_fields
 from jfstat.searching.driver.work import stacked_bank
 from jfstat.sfts.reading import SFTFiles, find_sfts
@@ -71,8 +71,8 @@ def template_data(
     floors = given_sqrt_sx(times.detectors, noise_floors(arguments))
     observation = unweighted(times, reference, ephemeris(arguments))
     stack = stacked_bank(templates.bank(observation))
-    point = jax.tree.map(lambda x: jnp.asarray(x[0]), stack)
-    point = with_fields(point, fkdot=point.fkdot.at[0].set(freq))
+    point = jax.tree.map(lambda x: x[0], stack)
+    point = with_fields(point, fkdot=np.array([freq, *point.fkdot[1:]]))
     try:
         data = narrow_sfts(parts, [point], observation, floors, guard, True)[0]
     except MovesTooFast:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from jfstat.commandline.options import ORBIT_OPTIONS, declination, gps, number, right_ascension
+from jfstat.files import text_of
 from jfstat.templates import Amplitude, Doppler, Orbit
 
 SPINS = ("f1dot", "f2dot", "f3dot")
@@ -54,7 +55,7 @@ def read_sources(text: str, option: str = "--injectionSources") -> list[tuple[Do
 
 def _read_file(path: Path, option: str) -> list[tuple[Doppler, Amplitude]]:
     try:
-        lines = [re.split(r"[#%]", line)[0].strip() for line in path.read_text().splitlines()]
+        lines = [re.split(r"[#%]", line)[0].strip() for line in text_of(path).splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{option}: {path} cannot be read ({error}): name a text file.") from None
     sections: list[list[str]] = [[]]

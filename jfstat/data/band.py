@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from scipy import fft
 
 from jfstat.data.grid import Grid
 
@@ -91,6 +90,8 @@ def decimated_spectrum(
         In FFT order, scaled so that its inverse FFT is the band series of n_out samples. The shift by `offset_bins`
         removes a phase that is zero at the grid's epoch, like the heterodyne of the series itself.
     """
+    from scipy import fft  # takes 0.1 s to import
+
     # in place, because `prepare` needs most memory here
     spectrum = np.asarray(fft.fft(series.astype(np.complex128), overwrite_x=True))
     # in FFT order: non-negative frequencies first

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import jax
+import jax.core
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
@@ -12,7 +13,6 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS
 from jfstat.templates import Amplitude, Doppler
-from jfstat.validation import require_x64
 
 
 class HasFaFb(Protocol):
@@ -39,17 +39,18 @@ class HasFaFb(Protocol):
         ...
 
 
-def check_data(data: object, or_narrow: bool = False) -> None:
-    """Raise an error unless `data` is FstatData, or NarrowData if `or_narrow`, and 64-bit mode is on.
+def check_data(data: object, or_narrow: bool = False, or_segments: bool = False) -> None:
+    """Raise an error unless `data` is FstatData, or NarrowData if `or_narrow`.
+
+    With `or_segments` they may have segments.
 
     Raises
     ------
     TypeError
         If it is of another kind.
     ValueError
-        If it has segments or is a stack, or 64-bit mode is off.
+        If it has segments or is a stack.
     """
-    require_x64()
     if or_narrow and isinstance(data, NarrowData):
         if np.ndim(data.samples) != 4:
             raise ValueError("data are a stack of narrow data, but one is wanted: use jax.vmap(function, (0, 0)).")
@@ -57,27 +58,69 @@ def check_data(data: object, or_narrow: bool = False) -> None:
     if not isinstance(data, FstatData):
         kind = type(data).__name__
         raise TypeError(f"data must be FstatData from jfstat.prepare, not {kind}: prepare the SFTs first.")
-    if data.n_segments is not None:
+    if data.n_segments is not None and not or_segments:
         raise ValueError(
             f"data has {data.n_segments} segments, but those of one are wanted: use jax.vmap(function, (0, None))"
             "(data, point), or data[i]."
         )
 
 
-def observation_of(data: object, name: str = "data") -> Observation:
-    """The observation of data, or the observation itself.
+def check_segments(segments: object) -> None:
+    """Raise an error unless `segments` are data with a leading axis of segments.
+
+    Raises
+    ------
+    TypeError
+        If it is neither FstatData nor NarrowData.
+    ValueError
+        If it has no leading axis.
+    """
+    if isinstance(segments, NarrowData):
+        if np.ndim(segments.samples) != 5:
+            raise ValueError("segments must be a stack of narrow data, one for each segment: see jax.tree.map.")
+        return
+    if not isinstance(segments, FstatData):
+        kind = type(segments).__name__
+        raise TypeError(f"segments must be FstatData from jfstat.prepare(..., segments=), not {kind}.")
+    if segments.n_segments is None:
+        raise ValueError("segments has no segments: give jfstat.prepare the argument segments=, or use jfstat.twoF.")
+
+
+def check_point_of_segments(segments: FstatData | NarrowData, point: Doppler) -> None:
+    """Raise a ValueError unless `point` is one template that fits every segment; traced values are not checked."""
+    check_template("point", point)
+    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((segments.observation, point))):
+        return
+    with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants
+        fits = np.asarray(_fits_each(segments.for_one_template, point))
+    if fits.all():
+        return
+    first = int(np.argmin(fits))
+    try:
+        jax.tree.map(lambda x: x[first], segments).check(point)
+    except ValueError as error:
+        raise ValueError(f"segment {first}: {error}") from None
+
+
+@jax.jit
+def _fits_each(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
+    """Whether a template fits each segment, (K,) bool."""
+    return jax.vmap(lambda data: data.fits(point))(segments)
+
+
+def observation_of(data: object, name: str = "data", segments: bool = False) -> Observation:
+    """The observation of data, or the observation itself; with `segments`, it may have a leading axis of segments.
 
     Raises
     ------
     TypeError
         If `data` is of another kind.
     ValueError
-        If it has segments or is a stack, or 64-bit mode is off.
+        If it has segments or is a stack.
     """
-    require_x64()
     observation = data.observation if isinstance(data, (FstatData, NarrowData)) else data
     if isinstance(observation, Observation):
-        if np.ndim(observation.epoch):
+        if np.ndim(observation.epoch) > int(segments):
             raise ValueError(
                 f"{name} has segments or is a stack, but one is wanted: use jax.vmap(function, (0, None)), or data[i]."
             )

@@ -14,8 +14,9 @@ from jfstat.data.blocks import NODES, cubic
 from jfstat.geometry.doppler import EARTH_SPEED, at_detector, doppler_speed
 from jfstat.geometry.orbit import cubic_error
 from jfstat.maths.chebyshev import nodes
+from jfstat.parameters import physical
 from jfstat.phasemodel import PhaseModel
-from jfstat.templates import Doppler
+from jfstat.templates import Doppler, check_possible
 
 if TYPE_CHECKING:
     from jfstat.data.fstatdata import FstatData
@@ -42,6 +43,8 @@ class Fit(NamedTuple):
         Phase error of the orbit's timing blocks beyond what is allowed, cycles.
     model : float64
         The same of the user's phase model, root mean square over the data; infinite if the model is.
+    impossible : float64
+        1 if no signal can have the template's parameters, see `parameters.physical`, and 0 otherwise.
     """
 
     below: jax.Array
@@ -49,6 +52,7 @@ class Fit(NamedTuple):
     orbit: jax.Array
     coarse: jax.Array
     model: jax.Array
+    impossible: jax.Array
 
 
 @partial(jax.jit, static_argnames="band")
@@ -64,13 +68,14 @@ def fit(data: FstatData, point: Doppler, band: bool) -> Fit:
     edge_low, edge_high = numbers.pass_low - numbers.slack, numbers.pass_high + numbers.slack
     lowest, highest = at_detector(low + drift_low, high + drift_high, EARTH_SPEED)
     below, above = edge_low - lowest, highest - edge_high
+    impossible = 1.0 - physical(point, ("freq",) if band else ()).astype(jnp.float64)
     own = jnp.full_like(below, -jnp.inf) if point.model is None else _model_error(data, point, point.model) - COARSE
     if point.orbit is None:
-        return Fit(below, above, jnp.full_like(below, -jnp.inf), jnp.full_like(below, -jnp.inf), own)
+        return Fit(below, above, jnp.full_like(below, -jnp.inf), jnp.full_like(below, -jnp.inf), own, impossible)
     centre = 0.5 * (low + high)
     lowest, highest = at_detector(centre + drift_low, centre + drift_high, doppler_speed(point.orbit))
     error = cubic_error(point.orbit, high, data.layout.block_orbit * numbers.dtau)
-    return Fit(below, above, jnp.maximum(edge_low - lowest, highest - edge_high), error - COARSE, own)
+    return Fit(below, above, jnp.maximum(edge_low - lowest, highest - edge_high), error - COARSE, own, impossible)
 
 
 def fit_each(data: FstatData, points: Doppler, band: bool) -> Fit:
@@ -104,7 +109,9 @@ def check_fit(data: FstatData, point: Doppler, band: bool) -> None:
         return
     own = data if band else data.for_one_template
     with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants
-        below, above, orbit, coarse, model = (float(x) for x in fit(own, point, band))
+        below, above, orbit, coarse, model, impossible = (float(x) for x in fit(own, point, band))
+        if impossible:
+            check_possible(point)
     if model > 0:
         seconds = (data.layout.block if point.orbit is None else data.layout.block_orbit) * float(data.band.dtau)
         raise ValueError(

@@ -33,9 +33,9 @@ def data_bytes(data: FstatData) -> int:
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(data))
 
 
-def device_of(data: FstatData) -> Device:
-    """The device that holds the data, or the default one for data on the host."""
-    leaf = data.series
+def device_of(data: object) -> Device:
+    """The device that holds data, of any kind, or the default one for data on the host."""
+    leaf = data.series if isinstance(data, FstatData) else jax.tree.leaves(data)[0]
     return next(iter(leaf.devices())) if isinstance(leaf, jax.Array) else jax.devices()[0]
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.blocks import node_times, phase_cubic, phasor
-from jfstat.data.checks import check_data, check_point
+from jfstat.data.checks import check_data, check_point, check_point_of_segments
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NODES, NarrowData
 from jfstat.data.observation import Observation
@@ -23,6 +23,7 @@ from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.chebyshev import lagrange, nodes
 from jfstat.maths.lengths import largest_divisor
+from jfstat.public import public
 from jfstat.templates import Doppler
 from jfstat.validation import FrequencyLike, frequency
 
@@ -46,6 +47,8 @@ FINE_NODES, FINE_TURNS = 6, 0.085
 @dataclass(frozen=True, eq=False)
 class NarrowPlan:
     """Sizes of narrow data; data with the same sizes use the same compiled program.
+
+    With segments the arrays have a leading axis of these, while sizes are those of all.
 
     Attributes
     ----------
@@ -86,43 +89,53 @@ def usual_reaches(data: FstatData | Observation, points: Doppler) -> np.ndarray:
 
 
 def narrow_plan(data: FstatData, point: Doppler, reach: float) -> NarrowPlan:
-    """Sizes of narrow data for a template or a stack; concrete values only."""
-    band, layout = data.band, data.layout
-    dt = float(band.dt)
+    """Sizes of narrow data for a template or a stack; concrete values only. With segments, see `NarrowPlan`."""
+    band, layout, observation = data.band, data.layout, data.observation
+    if data.n_segments is None:
+        band, observation = jax.tree.map(lambda x: x[None], (band, observation))
+    dt = float(band.dt[0])  # that of all segments, as are all widths
     seconds = FINE_TURNS / (reach + 2 / SIDEREAL_DAY)  # the antenna patterns vary as well, twice a day
     if point.orbit is not None:
         length = cubic_length(point.orbit, point.fkdot[..., 0], BLOCK_CYCLES / 16)  # as accurate as the direct sum
         # a power of two, so that candidates with other orbits use the same compiled program
         seconds = min(seconds, 2.0 ** np.floor(np.log2(float(jnp.min(length)))))
     fine = largest_divisor(layout.block, seconds / dt)
-    half_pass = 0.5 * float(band.pass_high - band.pass_low)
-    quiet = ringing(half_pass, 0.5 / float(band.dtau))  # the ringing of the low-pass is signal too
-    observation = data.observation
+    step = fine * dt
+    half_pass = 0.5 * float(band.pass_high[0] - band.pass_low[0])
+    quiet = ringing(half_pass, 0.5 / float(band.dtau[0]))  # the ringing of the low-pass is signal too
     # blocks lie where data ring: the series may go on for longer than the trajectory
-    middle, half = float(observation.middle), 0.5 * float(observation.tspan) + quiet
-    begin = max(0, int((middle - half - float(band.start)) / (fine * dt)))
-    end = min(int(np.ceil((middle + half - float(band.start)) / (fine * dt))) + 1, data.series.shape[1] // fine)
-    n_fine = end - begin
+    middle, half = np.asarray(observation.middle), 0.5 * np.asarray(observation.tspan) + quiet
+    origin, available = np.asarray(band.start), data.series.shape[-1] // fine
+    begin = np.maximum(0, ((middle - half - origin) / step).astype(int))
+    end = np.minimum(np.ceil((middle + half - origin) / step).astype(int) + 1, available)
+    n_fine = int(np.max(end - begin))
+    begin = np.minimum(begin, available - n_fine)
     turns = COARSE_TURNS / (1 if point.model is None else MODEL_SHORTER)
-    per_block = min(n_fine, max(1, int(turns / reach / (fine * dt))))
+    per_block = min(n_fine, max(1, int(turns / reach / step)))
     n_blocks = -(-n_fine // per_block)
 
-    edges = float(band.start) + fine * dt * (begin + per_block * np.arange(n_blocks + 1))
-    start = np.asarray(observation.start)[np.asarray(observation.weight) > 0]
-    first = np.searchsorted(edges, start - quiet, side="right") - 1
-    last = np.searchsorted(edges, start + float(observation.tsft) + quiet, side="right") - 1
-    used = np.zeros(n_blocks + 2, int)
-    np.add.at(used, np.clip(first, 0, n_blocks - 1), 1)
-    np.add.at(used, np.clip(last, 0, n_blocks - 1) + 1, -1)
-    kept = np.flatnonzero(np.cumsum(used)[:n_blocks] > 0)
-    first = begin + np.minimum(kept * per_block, n_fine - per_block)
-    overlap = begin + kept[-1] * per_block - first[-1]
+    start, weight = np.asarray(observation.start), np.asarray(observation.weight)
+    places = []
+    for i in range(len(begin)):
+        edges = origin[i] + step * (begin[i] + per_block * np.arange(n_blocks + 1))
+        own = start[i][weight[i] > 0]
+        first = np.searchsorted(edges, own - quiet, side="right") - 1
+        last = np.searchsorted(edges, own + float(observation.tsft[i]) + quiet, side="right") - 1
+        used = np.zeros(n_blocks + 2, int)
+        np.add.at(used, np.clip(first, 0, n_blocks - 1), 1)
+        np.add.at(used, np.clip(last, 0, n_blocks - 1) + 1, -1)
+        places.append(np.flatnonzero(np.cumsum(used)[:n_blocks] > 0))
+    count = np.array([len(kept) for kept in places], np.int32)
     quarter = -(-n_blocks // 4)
-    first = np.pad(first, (0, min(n_blocks, -(-len(kept) // quarter) * quarter) - len(kept)), mode="edge")
-    count, overlap = np.asarray(len(kept), np.int32), np.asarray(overlap, np.int32)
-    return NarrowPlan(first.astype(np.int32), count, overlap, fine, per_block)
+    size = min(n_blocks, -(-int(np.max(count)) // quarter) * quarter)
+    kept = np.stack([np.pad(own, (0, size - len(own)), mode="edge") for own in places])
+    first = begin[:, None] + np.minimum(kept * per_block, n_fine - per_block)
+    overlap = (begin + kept[:, -1] * per_block - first[:, -1]).astype(np.int32)
+    plan = NarrowPlan(first.astype(np.int32), count, overlap, fine, per_block)
+    return plan if data.n_segments is not None else jax.tree.map(lambda x: x[0], plan)
 
 
+@public
 def narrow(data: FstatData, point: Doppler, *, reach: FrequencyLike | None = None) -> NarrowData:
     """Compress the data for templates close to a given one: some hundred samples instead of millions.
 
@@ -135,6 +148,7 @@ def narrow(data: FstatData, point: Doppler, *, reach: FrequencyLike | None = Non
     Parameters
     ----------
     data : FstatData
+        May have a leading axis of segments.
     point : Doppler
         One template, scalar fields: the centre.
     reach : float or Quantity, optional
@@ -144,6 +158,7 @@ def narrow(data: FstatData, point: Doppler, *, reach: FrequencyLike | None = Non
     Returns
     -------
     NarrowData
+        With segments a stack, one for each, as `mean_twoF` takes it.
 
     Raises
     ------
@@ -159,21 +174,31 @@ def narrow(data: FstatData, point: Doppler, *, reach: FrequencyLike | None = Non
     filter, and gaps cost nothing. The result resembles the atoms of LALSuite's Demod, but it spans days instead of one
     SFT and is exact.
     """
-    check_data(data)
-    check_point(data, point)
-    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.band, point.orbit))):
-        raise ValueError("narrow chooses sizes by the data and the orbit, which must not be traced: call it outside.")
+    check_data(data, or_segments=True)
+    if data.n_segments is None:
+        check_point(data, point)
+    else:
+        check_point_of_segments(data, point)
+    sizes = (data.band, data.observation) + (() if point.orbit is None else (point.orbit, point.fkdot))
+    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(sizes)):
+        raise ValueError(
+            "data, and point if it has an orbit, must not be traced: narrow chooses sizes by them, call it outside."
+        )
     if reach is not None:
         reach = frequency(reach, "reach")
         if not reach > 0:
             raise ValueError(f"reach must be positive, not {reach}: give it in Hz, or None.")
-    reach = usual_reach(data, point) if reach is None else reach
-    return narrowed(data.for_one_template, point, reach, narrow_plan(data, point, reach))
+    with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants
+        reach = usual_reach(data, point) if reach is None else reach
+        plan = narrow_plan(data, point, reach)
+    return narrowed(data.for_one_template, point, reach, plan)
 
 
 @jax.jit
 def narrowed(data: FstatData, point: Doppler, reach: float, plan: NarrowPlan) -> NarrowData:
     """`narrow` for one template and a given plan; traceable."""
+    if data.n_segments is not None:
+        return jax.lax.map(lambda own: narrowed(own[0], point, reach, own[1]), (data, plan))
     observation, size = data.observation, plan.fine * plan.per_block
     start = data.band.start + data.band.dt * (plan.fine * jnp.asarray(plan.first).astype(jnp.float64) - 0.5)
     time = start[:, None] + data.band.dt * (0.5 * size) * (1 + jnp.asarray(nodes(NODES)))

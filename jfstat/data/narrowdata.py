@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import jax
 import jax.core
 import jax.numpy as jnp
+import numpy as np
 
 from jfstat.data.fstatdata import plain_time
 from jfstat.data.observation import Observation
@@ -14,13 +15,13 @@ from jfstat.geometry.antenna import pattern_coefficients
 from jfstat.geometry.nearby import Sites, phase_difference
 from jfstat.maths.chebyshev import series_from_values
 from jfstat.maths.turns import turn64
-from jfstat.templates import Doppler
+from jfstat.parameters import physical
+from jfstat.public import public
+from jfstat.templates import Doppler, check_possible
 from jfstat.times import GPSTime
 
 NODES = 16
 """Number of Chebyshev nodes of a block, K."""
-SHIFTS = 16
-"""Number of frequencies computed at a time by `shifted_fa_fb`."""
 TAIL = 3e-5
 """A template is out of reach if the last two Chebyshev coefficients of its phase factor in a block exceed this; the
 neglected ones are then some thirty times smaller."""
@@ -63,49 +64,63 @@ class NarrowData:
         return self.observation.detectors
 
     @property
+    def n_segments(self) -> int | None:
+        """Length of the leading axis of a stack, one for each segment; None for narrow data without one."""
+        return np.shape(self.samples)[0] if np.ndim(self.samples) == 5 else None
+
+    @property
     def reftime(self) -> int | float | GPSTime:
         """Reference time of templates without one, GPS s; a GPSTime if traced or stacked."""
         return plain_time(self.observation.reftime)
 
+    @public
     def fa_fb(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
         """Fa and Fb of each detector at ``point.fkdot``, (D,) complex128; NaN beyond the data's reach.
 
         The template's phase is zero at the data's mid-time.
         """
         cos, sin = self._phase_factor(point)
-        inside = jnp.where(self._followed(cos, sin), 1.0, jnp.nan)
+        inside = jnp.where(self._followed(cos, sin) & physical(point), 1.0, jnp.nan)
         sums = jnp.einsum("dhbk,dbk->dh", self.samples, jax.lax.complex(cos, -sin)) * inside.astype(jnp.complex128)
+        return self._with_patterns(sums, point)
+
+    @property
+    def central_fa_fb(self) -> tuple[jax.Array, jax.Array]:
+        """Those of the central template, whose phase factor is 1."""
+        return self._with_patterns(jnp.sum(self.samples, axis=(2, 3)), self.centre)
+
+    def _with_patterns(self, sums: jax.Array, point: Doppler) -> tuple[jax.Array, jax.Array]:
+        """Fa and Fb from sums with each of the harmonics, (D, 5)."""
         a, b = jax.vmap(pattern_coefficients, (0, None, None))(self.observation.response, point.alpha, point.delta)
         return jnp.sum(a.astype(sums.dtype) * sums, axis=1), jnp.sum(b.astype(sums.dtype) * sums, axis=1)
 
+    @public
     def shifted_fa_fb(self, point: Doppler, shifts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Fa and Fb, (F,) complex64, if frequencies at the detectors were higher by `shifts`, (F,) Hz, F/16 whole.
+        """Fa and Fb, (F,) complex64, if frequencies at the detectors were higher by `shifts`, (F,) Hz.
 
-        To look around: much cheaper than `fa_fb` for each frequency, and right to some per cent at twice the reach.
+        To look around: much cheaper than `fa_fb` for each frequency, because templates share the phase factors of the
+        shifts and one product of matrices does the sums; right to some per cent at twice the reach.
         """
         cos, sin = self._phase_factor(point)
         a, b = jax.vmap(pattern_coefficients, (0, None, None))(self.observation.response, point.alpha, point.delta)
-        samples = self.samples * jax.lax.complex(cos, -sin)[:, None]
-        fa, fb = (jnp.einsum("dh,dhbk->dbk", x.astype(samples.dtype), samples).astype(jnp.complex64) for x in (a, b))
-        time = self.sites.time - self.observation.middle
+        samples = jnp.einsum("cdh,dhbk->cdbk", jnp.stack([a, b]).astype(self.samples.dtype), self.samples)
+        # the nodes of all detectors have the same times
+        turned = jnp.sum(samples * jax.lax.complex(cos, -sin), axis=1).astype(jnp.complex64).reshape(2, -1)
+        time = (self.sites.time[0] - self.observation.middle).reshape(-1)
+        cos, sin = turn64(shifts[:, None] * time)
+        sums = turned @ jax.lax.complex(cos, -sin).astype(jnp.complex64).T
+        return sums[0], sums[1]
 
-        def some(shifts: jax.Array) -> tuple[jax.Array, jax.Array]:
-            cos, sin = turn64(shifts[:, None, None, None] * time)
-            back = jax.lax.complex(cos, -sin).astype(jnp.complex64)
-            return jnp.einsum("fdbk,dbk->f", back, fa), jnp.einsum("fdbk,dbk->f", back, fb)
-
-        # some at a time, for the memory
-        parts = jax.lax.map(some, shifts.reshape(-1, SHIFTS))
-        return parts[0].reshape(-1), parts[1].reshape(-1)
-
+    @public
     def fits(self, point: Doppler) -> jax.Array:
-        """Whether a template lies within the data's reach, () bool.
+        """Whether a template is possible and lies within the data's reach, () bool.
 
         It does if the blocks' polynomials follow its phase relative to the centre's. They are made for differences in
         frequency up to `reach`.
         """
-        return self._followed(*self._phase_factor(point))
+        return self._followed(*self._phase_factor(point)) & physical(point)
 
+    @public
     def check(self, point: Doppler) -> None:
         """Raise a ValueError if a template does not fit the data; traced values are not checked, see `fits`."""
         if (point.orbit is None) != (self.centre.orbit is None):
@@ -115,6 +130,8 @@ class NarrowData:
         if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((self, point))):
             return
         with jax.ensure_compile_time_eval():
+            if not bool(physical(point)):
+                check_possible(point)
             covered = bool(_fits(self, point))
         if not covered:
             raise ValueError(
@@ -151,6 +168,7 @@ def _fits(data: NarrowData, point: Doppler) -> jax.Array:
     return data.fits(point)
 
 
+@public
 def covers(data: NarrowData, point: Doppler) -> jax.Array:
     """Whether a template lies within the reach of narrow data; see `NarrowData.fits`.
 
@@ -169,7 +187,8 @@ def covers(data: NarrowData, point: Doppler) -> jax.Array:
     TypeError
         If `data` or `point` is of another kind.
     """
-    if not (isinstance(data, NarrowData) and isinstance(point, Doppler)):
-        kinds = f"{type(data).__name__} and {type(point).__name__}"
-        raise TypeError(f"covers takes NarrowData from jfstat.narrow and a Doppler, not {kinds}.")
+    if not isinstance(data, NarrowData):
+        raise TypeError(f"data must be NarrowData from jfstat.narrow, not {type(data).__name__}.")
+    if not isinstance(point, Doppler):
+        raise TypeError(f"point must be a jfstat.Doppler, not {type(point).__name__}: build one first.")
     return _fits(data, point)

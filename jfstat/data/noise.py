@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -42,6 +42,7 @@ def median_bias(n: int) -> float:
     return float(np.sum((-1.0) ** (k + 1) / k))
 
 
+@lru_cache(maxsize=16)
 def whitened_power(n: int) -> float:
     """Expected ratio, in Gaussian noise, of a bin's power to the running median of `n` bins around it.
 

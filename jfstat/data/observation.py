@@ -20,8 +20,10 @@ from jfstat.geometry.ephemeris import EphemerisLike, load_ephemeris
 from jfstat.geometry.rotation import sidereal_time
 from jfstat.geometry.source import Source, source
 from jfstat.geometry.trajectory import SEGMENT, Trajectory, detector_trajectory, stack_trajectories
+from jfstat.maths.arrays import on_device
 from jfstat.maths.ladder import padded_size
-from jfstat.sfts.container import SFTs, SFTSeries
+from jfstat.public import public
+from jfstat.sfts.container import SFTs, SFTSeries, check_sfts
 from jfstat.sfts.timestamps import TimestampsLike, start_times
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime, TimeLike, gps_time
@@ -31,7 +33,7 @@ from jfstat.validation import (
     NoiseLike,
     frequency,
     given_sqrt_sx,
-    positive_seconds,
+    sft_seconds,
 )
 
 
@@ -88,23 +90,37 @@ class Observation:
     detectors: tuple[str, ...] = field(metadata=dict(static=True))
     ephemeris: str = field(metadata=dict(static=True))
 
+    @public
     def reference(self, point: Doppler) -> jax.Array:
         """Reference time of a template, s since the epoch, () float64."""
         reftime = self.reftime if point.reftime is None else point.reftime
         return reftime.since(self.epoch)
 
+    @public
     def source(self, point: Doppler) -> Source:
         """A template whose times count from the epoch."""
         return source(point, self.epoch, self.reference(point), self.middle)
 
+    @public
     def drift(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
         """Lowest and highest drift of a template's frequency during the data, Hz; see `drift_during`."""
         middle, half = self.middle - self.reference(point), 0.5 * self.tspan
         return drift_during(point.fkdot, middle - half, middle + half, point.model)
 
     @property
+    def n_segments(self) -> int | None:
+        """Length of the leading axis of segments; None without one."""
+        return np.shape(self.epoch)[0] if np.ndim(self.epoch) == 1 else None
+
+    def segment(self, i: int) -> Observation:
+        """One segment of an observation with a leading axis of segments."""
+        return jax.tree.map(lambda x: x[i], self)
+
+    @property
     def sqrt_sx(self) -> np.ndarray:
         """Noise floor of each SFT, as given or estimated: (D, S) float64, 1/sqrt(Hz), NaN where there is no SFT.
+
+        With segments (K, D, S).
 
         Raises
         ------
@@ -113,14 +129,30 @@ class Observation:
         """
         if self.sinv_tsft is None:
             raise ValueError("the noise floor of this observation is not known: give jfstat.observation sqrt_sx.")
-        inverse = np.asarray(self.weight) * float(self.sinv_tsft) / float(self.tsft)
+        sinv, tsft = (np.asarray(x)[..., None, None] for x in (self.sinv_tsft, self.tsft))
+        inverse = np.asarray(self.weight) * sinv / tsft
         return np.where(inverse > 0, 1 / np.sqrt(np.where(inverse > 0, inverse, 1.0)), np.nan)
 
     @property
     def mean_sqrt_sx(self) -> list[float]:
         """Noise floor of each detector, 1/sqrt(Hz): the root of the harmonic mean of S over its SFTs."""
-        return [float(1 / np.sqrt(np.nanmean(own**-2))) for own in self.sqrt_sx]
+        floors = self.sqrt_sx
+        each = floors if floors.ndim == 2 else np.moveaxis(floors, 0, 1).reshape(len(self.detectors), -1)
+        return [float(1 / np.sqrt(np.nanmean(own**-2))) for own in each]
 
+    @property
+    def n_sfts(self) -> list[int]:
+        """Number of SFTs of each detector, of all segments together."""
+        there = np.sum(np.asarray(self.weight) > 0, axis=-1)
+        return (there if there.ndim == 1 else there.sum(axis=0)).tolist()
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """GPS times of the start of the first SFT and, to within a segment's gaps, the end of the last, s."""
+        middle, half = np.asarray(self.epoch) + np.asarray(self.middle), 0.5 * np.asarray(self.tspan)
+        return float(np.min(middle - half)), float(np.max(middle + half))
+
+    @public
     def quadrature(self, n_nodes: int, every: int = 1) -> tuple[jax.Array, jax.Array]:
         """Times within the SFTs, s since the epoch, and their weights in averages over the data: (D, n) float64 each.
 
@@ -147,6 +179,7 @@ def is_concrete(x: object) -> bool:
     return isinstance(x, (jax.Array, np.ndarray)) and not isinstance(x, jax.core.Tracer) and np.ndim(x) == 0
 
 
+@public
 def observation(
     sfts: SFTs | DetectorLike | Sequence[DetectorLike],
     start: TimeLike | None = None,
@@ -197,17 +230,18 @@ def observation(
         If the times are missing or overlap, the noise floor cannot be estimated, or an argument is out of range.
     """
     if isinstance(sfts, SFTs):
+        check_sfts(sfts)
         if start is not None or duration is not None or timestamps is not None:
             raise ValueError("start, duration and timestamps go with names of detectors: SFTs have times of their own.")
-        return _observation_of_sfts(sfts, sqrt_sx, reftime, ephemeris, fmin, fmax, median_bins)
+        return observation_of_sfts(sfts, sqrt_sx, reftime, ephemeris, fmin, fmax, median_bins)
     if timestamps is not None and (start is not None or duration is not None):
         raise ValueError("start and duration do not go with timestamps, which say when SFTs start: leave them out.")
-    given = get_detectors(sfts)
+    given = get_detectors(sfts, "sfts")
     names = tuple(site.prefix for site in given)
     floor_of = dict(zip(names, given_sqrt_sx(names, sqrt_sx), strict=True))
     sites = sorted(given, key=lambda site: site.prefix)
     names = tuple(site.prefix for site in sites)
-    length = positive_seconds(tsft, "tsft")
+    length = sft_seconds(tsft)
     times = start_times(names, start, duration, timestamps, length)
     empty = [np.empty((len(times[name][0]), 0), np.complex64) for name in names]
     series = tuple(SFTSeries.of(s, *times[s.prefix], data) for s, data in zip(sites, empty, strict=True))
@@ -219,7 +253,7 @@ def observation(
     return observed(shell, weights, known, Span.of(shell), reference_time(reftime, shell.start), ephemeris)
 
 
-def _observation_of_sfts(
+def observation_of_sfts(
     sfts: SFTs,
     sqrt_sx: NoiseLike | None,
     reftime: TimeLike | None,
@@ -227,7 +261,9 @@ def _observation_of_sfts(
     fmin: FrequencyLike | None,
     fmax: FrequencyLike | None,
     median_bins: int,
+    span: Span | None = None,
 ) -> Observation:
+    """The observation of SFTs, as `observation` has it, or of those of a segment with a given span."""
     f = sfts.frequencies
     low = f[0] if fmin is None else frequency(fmin, "fmin")
     high = f[-1] if fmax is None else frequency(fmax, "fmax")
@@ -244,7 +280,7 @@ def _observation_of_sfts(
         [np.array([x.band_mean(x.psd(i)) for i in range(len(x.series))]) for x in noise]
     )
     reference = reference_time(reftime, sfts.start)
-    return observed(sfts, weights, mean_inverse, Span.of(sfts), reference, ephemeris)
+    return observed(sfts, weights, mean_inverse, Span.of(sfts) if span is None else span, reference, ephemeris)
 
 
 @dataclass(frozen=True)
@@ -298,12 +334,12 @@ def observed(
     return Observation(
         **_weight_fields(start_times, weights, mean_inverse, sfts.tsft, epoch),
         trajectory=stack_trajectories([detector_trajectory(d, tables, start, end) for d in detectors]),
-        response=jnp.asarray(np.stack([d.response for d in detectors])),
-        start=jnp.asarray(start_times),
-        tsft=jnp.asarray(sfts.tsft, jnp.float64),
-        middle=jnp.asarray(span.start + 0.5 * span.length, jnp.float64),
-        tspan=jnp.asarray(span.length, jnp.float64),
-        epoch=jnp.asarray(epoch, jnp.int64),
+        response=on_device(np.stack([d.response for d in detectors])),
+        start=on_device(start_times),
+        tsft=on_device(np.float64(sfts.tsft)),
+        middle=on_device(np.float64(span.start + 0.5 * span.length)),
+        tspan=on_device(np.float64(span.length)),
+        epoch=on_device(np.int64(epoch)),
         reftime=reftime,
         detectors=sfts.detectors,
         ephemeris=tables.name,
@@ -328,9 +364,9 @@ def _weight_fields(
     size = starts.shape[1]
     moments = [_moments(t[: len(w)], w, tsft, epoch) for t, w in zip(starts, weights, strict=True)]
     return {
-        "moments": jnp.asarray(np.stack(moments)),
-        "weight": jnp.asarray(np.stack([np.pad(w, (0, size - len(w))) for w in weights])),
-        "sinv_tsft": None if mean_inverse is None else jnp.asarray(tsft * mean_inverse, jnp.float64),
+        "moments": on_device(np.stack(moments)),
+        "weight": on_device(np.stack([np.pad(w, (0, size - len(w))) for w in weights])),
+        "sinv_tsft": None if mean_inverse is None else on_device(np.float64(tsft * mean_inverse)),
     }
 
 
@@ -347,4 +383,5 @@ def _moments(starts: np.ndarray, weights: np.ndarray, tsft: float, epoch: int) -
     nodes, node_weights = np.polynomial.legendre.leggauss(3)
     t = starts[:, None] + 0.5 * tsft * (1 + nodes)
     h = np.stack(harmonics_of(np, sidereal_time(epoch, t)), axis=-1)
-    return np.einsum("j,q,jqm,jqn->mn", weights, 0.5 * node_weights, h, h)
+    weight = weights[:, None] * (0.5 * node_weights)
+    return (h * weight[..., None]).reshape(-1, h.shape[-1]).T @ h.reshape(-1, h.shape[-1])

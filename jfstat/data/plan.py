@@ -76,7 +76,7 @@ class Search:
 
     def pass_band(self, first: float, last: float) -> tuple[float, float]:
         """Lowest and highest frequency at the detectors, Hz, from `first` to `last`, s since the reference time."""
-        speed = float(jnp.max(doppler_speed(self.orbit)))
+        speed = float(np.max(np.asarray(doppler_speed(self.orbit))))
         drift_low, drift_high = drift_range(self.fdots, first, last)
         return self.fmin + drift_low - speed * self.fmax, self.fmax + drift_high + speed * self.fmax
 
@@ -250,7 +250,7 @@ def _blocks(search: Search, passed: LowPass) -> tuple[Blocks, float]:
     seconds_orbit = min(seconds, float(jnp.min(cubic_length(widest, fmax, ORBIT_CYCLES))))
     block = block_length(passed.n_fft, seconds / dtau)
     block_orbit = largest_divisor(block, seconds_orbit / dtau)
-    drift, drift_orbit = EARTH_SPEED + MISMATCH, float(jnp.max(doppler_speed(widest))) + MISMATCH
+    drift, drift_orbit = EARTH_SPEED + MISMATCH, float(np.max(np.asarray(doppler_speed(widest)))) + MISMATCH
     run = largest_divisor(block, 2 * RUN_DRIFT / drift)
     run_orbit = largest_divisor(block_orbit, 2 * RUN_DRIFT / drift_orbit)
     reach = 0.5 + 0.5 * max(run * drift, run_orbit * drift_orbit)

@@ -20,7 +20,8 @@ from jfstat.data.series import heterodyned_series
 from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.maths.ladder import padded_size
 from jfstat.parameters import spin_name, unit
-from jfstat.sfts.container import SFTs
+from jfstat.public import public
+from jfstat.sfts.container import SFTs, check_sfts
 from jfstat.templates import Orbit
 from jfstat.times import GPSTime, TimeLike
 from jfstat.validation import (
@@ -32,15 +33,19 @@ from jfstat.validation import (
     given_sqrt_sx,
     in_unit,
     positive_seconds,
-    require_x64,
+    shown,
 )
 
 COARSEST = 1 / 120
 """Largest spacing of frequencies, Hz: transforms, and so timing blocks, of a minute."""
+MOST_POWER = 1e30
+"""Largest sum of the squares of the whitened samples, near which powers no longer fit in float32; 2F of a signal is at
+most some ten times that, in units of the sampling time."""
 FILTER_SHARE = 0.3
 """Largest fraction of a device's memory for the filtered series; beyond it, `search` takes the band in parts."""
 
 
+@public
 def prepare(
     sfts: SFTs,
     fmin: FrequencyLike,
@@ -127,9 +132,7 @@ def prepare(
     UserWarning
         If segments given by number or duration have no SFT and are left out. The warning lists them.
     """
-    require_x64()
-    if not isinstance(sfts, SFTs):
-        raise TypeError(f"sfts must be SFTs from read_sfts or simulate_sfts, not {type(sfts).__name__}.")
+    check_sfts(sfts)
     search = _search(fmin, fmax, guard, orbit, fdots, dfreq)
     if max_block is not None:
         search = replace(search, max_block=positive_seconds(max_block, "max_block"))
@@ -224,11 +227,13 @@ def _ranges(fdots: Sequence[tuple[NumberLike, NumberLike]]) -> list[tuple[float,
             tuple(float(in_unit(x, f"fdots[{k}]", unit(spin_name(k + 1)))) for x in pair)
             for k, pair in enumerate(fdots)
         ]
-    except TypeError:
+    except Exception:  # whatever a foreign object raises
         ranges = []
     good = all(len(pair) == 2 and np.isfinite(pair).all() and pair[0] <= pair[1] for pair in ranges)
     if not ranges or not good:
-        raise ValueError(f"fdots must be ranges [(low, high), ...] of f1dot, f2dot, ..., low <= high, not {fdots!r}.")
+        raise ValueError(
+            f"fdots must be ranges [(low, high), ...] of f1dot, f2dot, ..., low <= high, not {shown(fdots)}."
+        )
     return ranges  # type: ignore[return-value]
 
 
@@ -239,7 +244,14 @@ def _weighted_series(
     wide, means, places = [], [], []
     for series, floor in zip(sfts, floors, strict=True):
         noise = NoiseFloor(series, sfts.tsft, floor, plan.edges.bins, plan.edges.searched, median_bins)
-        samples, mean_psd, slices = heterodyned_series(noise, sfts.first_bin, plan.edges.centre_bin, plan.wide)
+        with np.errstate(over="ignore", invalid="ignore"):
+            samples, mean_psd, slices = heterodyned_series(noise, sfts.first_bin, plan.edges.centre_bin, plan.wide)
+            power = float(np.vdot(samples, samples).real)
+        if not power <= MOST_POWER:
+            raise ValueError(
+                f"sqrt_sx: the SFTs of {series.detector} are so much louder than their noise floor, or it varies so "
+                "much, that 2F would not be finite: correct the noise floor, in 1/sqrt(Hz), or the SFTs."
+            )
         wide.append(samples)
         means.append(mean_psd)
         places.append(slices)

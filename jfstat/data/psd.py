@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from jfstat.data.noise import MEDIAN_BINS, checked_median_bins, running_median_psd
-from jfstat.sfts.container import SFTs
+from jfstat.public import public
+from jfstat.sfts.container import SFTs, check_sfts
 from jfstat.validation import FrequencyLike, frequency, is_whole
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Spectrogram(NamedTuple):
     psd: np.ndarray
 
 
+@public
 def spectrogram(
     sfts: SFTs,
     fmin: FrequencyLike | None = None,
@@ -97,6 +99,7 @@ def spectrogram(
     )
 
 
+@public
 def psd(
     sfts: SFTs,
     fmin: FrequencyLike | None = None,
@@ -180,8 +183,7 @@ def psd(
 
 def _columns(sfts: SFTs, fmin: FrequencyLike | None, fmax: FrequencyLike | None, median_bins: int) -> slice:
     """Columns of the SFTs that cover [fmin, fmax), after all arguments are checked."""
-    if not isinstance(sfts, SFTs):
-        raise TypeError(f"sfts must be SFTs from read_sfts or simulate_sfts, not {type(sfts).__name__}.")
+    check_sfts(sfts)
     window, f = checked_median_bins(median_bins), sfts.frequencies
     if sfts.n_bins < window:
         raise ValueError(

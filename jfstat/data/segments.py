@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.observation import Span
+from jfstat.data.noise import MEDIAN_BINS
+from jfstat.data.observation import Observation, Span, observation_of_sfts, reference_time
 from jfstat.sfts.container import SFTs
 from jfstat.times import TimeLike
 from jfstat.validation import DurationLike, gps_seconds, is_whole, positive_seconds
+
+if TYPE_CHECKING:
+    from jfstat.geometry.ephemeris import EphemerisLike
+    from jfstat.validation import FrequencyLike, NoiseLike
 
 SegmentsLike = DurationLike | Sequence[tuple[TimeLike, TimeLike]]
 """A number of segments (an int), their duration, or their starts and ends; see `jfstat.prepare`."""
@@ -54,6 +63,57 @@ def equal_spans(parts: list[SFTs]) -> list[Span]:
     spans = [Span.of(part) for part in parts]
     length = max(span.length for span in spans)
     return [Span(span.epoch, span.start, length) for span in spans]
+
+
+def segment_observations(
+    sfts: SFTs,
+    segments: SegmentsLike,
+    sqrt_sx: NoiseLike | None = None,
+    reftime: TimeLike | None = None,
+    ephemeris: EphemerisLike = "DE405",
+    fmin: FrequencyLike | None = None,
+    fmax: FrequencyLike | None = None,
+    median_bins: int = MEDIAN_BINS,
+) -> Observation:
+    """The observation of each segment with a leading axis, as of `prepare` with segments, before any data are prepared.
+
+    Arguments and errors as for `jfstat.observation` and `segments_of`.
+    """
+    parts = segments_of(sfts, segments)
+    reference = reference_time(reftime, sfts.start)
+    each = [
+        observation_of_sfts(part, sqrt_sx, reference, ephemeris, fmin, fmax, median_bins, span)
+        for part, span in zip(parts, equal_spans(parts), strict=True)
+    ]
+    return jax.tree.map(lambda *x: jnp.stack(x), *each)
+
+
+def read_segments(path: str | os.PathLike) -> list[tuple[float, float]]:
+    """Starts and ends of segments, GPS s, from a file as LALSuite's segment lists.
+
+    A line for each segment: start and end, and possibly its duration in hours and its number of SFTs, which are
+    ignored. Lines that begin with % or # are comments (LALSuite: XLALReadSegmentsFromFile).
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If a line has no start and end, or there is none.
+    """
+    edges = []
+    for number, line in enumerate(Path(path).read_text().splitlines(), 1):
+        words = line.split()
+        if not words or words[0][0] in "%#":
+            continue
+        try:
+            start, end = float(words[0]), float(words[1])
+        except (ValueError, IndexError):
+            raise ValueError(f"path {str(path)!r}, line {number}: {line!r} has no start and end in GPS s.") from None
+        edges.append((start, end))
+    if not edges:
+        raise ValueError(f"path {str(path)!r} holds no segment: give a line 'start end' for each, in GPS s.")
+    return edges
 
 
 def _edges(sfts: SFTs, segments: SegmentsLike) -> tuple[list[tuple[float, float]], bool]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
@@ -26,10 +25,6 @@ MOST_NODES = 1 << 22
 """Nodes of narrow data beyond which a candidate is not followed up: they would be larger than the data themselves."""
 
 
-WIDE_BINS = 40.0
-"""Least reach in units of 1/T if climbs may start from all surroundings."""
-
-
 class Climbing(NamedTuple):
     """How often each candidate of a batch is climbed from, and how much is computed at a time.
 
@@ -40,15 +35,12 @@ class Climbing(NamedTuple):
     candidates : int
         Candidates whose climbs are computed together, a power of two.
     trials : int
-        Trial points of each of those that are computed together, a power of two.
-    wide : bool
-        Whether climbs may start from all surroundings, not only from trial points.
+        Most trial points of each of those that are computed together.
     """
 
     n_climbs: int
     candidates: int
     trials: int
-    wide: bool
 
 
 class Batch(NamedTuple):
@@ -57,15 +49,12 @@ class Batch(NamedTuple):
     Attributes
     ----------
     rows : (n,) int64 ndarray
-    points : Doppler
-        A stack, padded to one of the sizes; isolated candidates are without orbits.
-    reach : float
-        Reach of their narrow data, Hz.
+    places : (size,) int64 ndarray
+        Where they are in what the batch was made from, padded to one of the sizes by the last one.
     """
 
     rows: np.ndarray
-    points: Doppler
-    reach: float
+    places: np.ndarray
 
 
 def _on_cpu(data: FstatData) -> bool:
@@ -78,16 +67,18 @@ def batch_sizes(data: FstatData) -> tuple[int, ...]:
     return SIZES if _on_cpu(data) else DEVICE_SIZES
 
 
-def climbing_for(
-    data: FstatData, size: int, n_blocks: int, n_climbs: int, n_trials: int, wide: bool = False
-) -> Climbing:
-    """What caches or memory hold of a batch of `size` candidates whose narrow data have `n_blocks` blocks of time."""
+def climbing_for(data: FstatData, size: int, n_blocks: int, n_climbs: int, n_trials: int) -> Climbing:
+    """What caches or memory hold of a batch of `size` candidates whose narrow data have `n_blocks` blocks of time.
+
+    Blocks of all segments count.
+    """
     nodes = len(data.detectors) * n_blocks * NODES
     lanes = LANES if _on_cpu(data) else DEVICE_LANES
     # the slowest climb of a group keeps the others waiting, which a CPU can avoid
     most = batch_sizes(data)[1 if _on_cpu(data) else -1]
     candidates = min(size, most, _power_of_two(lanes // (n_climbs * nodes)))
-    return Climbing(n_climbs, candidates, min(n_trials, _power_of_two(lanes // (candidates * nodes))), wide)
+    groups = -(-n_trials // max(1, lanes // (candidates * nodes)))
+    return Climbing(n_climbs, candidates, -(-n_trials // groups))
 
 
 def compressed_together(data: FstatData, size: int) -> int:
@@ -100,49 +91,46 @@ def _power_of_two(n: int) -> int:
     return 1 << (max(n, 1).bit_length() - 1)
 
 
-def reaches(data: FstatData, points: Doppler, wide: bool = False) -> np.ndarray:
+def reaches(data: FstatData, points: Doppler) -> np.ndarray:
     """Reach of narrow data for each template of a stack, Hz, (n,) float64: a power of two times that without orbit."""
     least = float(usual_reaches(data, with_fields(points, orbit=None))[0]) if len(points.alpha) else 0.0
-    if wide:
-        least = max(least, WIDE_BINS / float(data.tspan))
     if points.orbit is None:
         return np.full(len(points.alpha), least)
-    isolated = points.orbit.asini == 0
-    own = usual_reaches(data, points)
-    return np.where(isolated, least, least * 2.0 ** np.ceil(np.log2(own / least) - 1e-9))
+    return np.where(points.orbit.asini == 0, least, in_steps(usual_reaches(data, points), least))
+
+
+def in_steps(reach: np.ndarray, least: float | np.ndarray) -> np.ndarray:
+    """Reaches rounded up to `least` times powers of two, so that many candidates use the same compiled program."""
+    return least * 2.0 ** np.ceil(np.log2(reach / least) - 1e-9)
 
 
 def too_many_nodes(data: FstatData, reach: np.ndarray) -> np.ndarray:
     """Whether narrow data of such reaches would be too large, (n,) bool."""
-    return len(data.detectors) * NODES * float(data.tspan) * reach / COARSE_TURNS > MOST_NODES
+    n_series = len(data.detectors) * (data.n_segments or 1)
+    return n_series * NODES * float(data.tspan) * reach / COARSE_TURNS > MOST_NODES
 
 
-def batches(data: FstatData, points: Doppler, rows: np.ndarray, wide: bool = False) -> Iterator[Batch]:
-    """Batches of candidates of equal reach, isolated candidates and binaries in different batches.
+def batch_size(data: FstatData, n: int) -> int:
+    """Size of the batches of n candidates: the least that holds all, or the largest. Batches of one size, some of them
+    partly filled, take less time than a compilation for each of several sizes."""
+    sizes = batch_sizes(data)
+    return next((size for size in sizes if size >= n), sizes[-1])
+
+
+def batches(rows: np.ndarray, kind: np.ndarray, size: int) -> Iterator[Batch]:
+    """Batches of candidates of equal kind.
 
     Parameters
     ----------
-    data : FstatData
-    points : Doppler
-        Stack, NumPy leaves.
     rows : (n,) int64 ndarray
-        Which candidates to follow up.
-    wide : bool
-        See `Climbing`.
+        Which candidates.
+    kind : (n,) ndarray
+        What must be equal in a batch.
+    size : int
+        Size of all batches.
     """
-    isolated = np.ones(len(points.alpha), bool) if points.orbit is None else points.orbit.asini == 0
-    reach = reaches(data, points, wide)
-    sizes = batch_sizes(data)
-    for alone in (True, False):
-        for value in np.unique(reach[rows[isolated[rows] == alone]]):
-            members = rows[(isolated[rows] == alone) & (reach[rows] == value)]
-            start = 0
-            while start < len(members):
-                left = len(members) - start
-                # the largest size that is filled, or a larger one if at least half of it is
-                size = next((s for s in sizes if left <= s <= 2 * left), max(s for s in sizes if s <= left))
-                batch = members[start : start + size]
-                padded = batch[np.minimum(np.arange(size), len(batch) - 1)]
-                stack = jax.tree.map(lambda x, padded=padded: x[padded], points)
-                yield Batch(batch, with_fields(stack, orbit=None) if alone else stack, float(value))
-                start += size
+    for value in np.unique(kind):
+        members = np.flatnonzero(kind == value)
+        for start in range(0, len(members), size):
+            batch = members[start : start + size]
+            yield Batch(rows[batch], batch[np.minimum(np.arange(size), len(batch) - 1)])

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jfstat.candidates.tables import AnyTable, parameter_columns, plain_column, points_from
+from jfstat.data.eachsegment import each_segment
 from jfstat.data.fit import Fit, fit_each
 from jfstat.data.fstatdata import FstatData
 from jfstat.parameters import LIMITS, ORBIT_FIELDS, columns, is_usually_fixed, speed_bound, spin_name, spin_order
@@ -41,6 +43,12 @@ class Candidates(NamedTuple):
     given: dict[str, np.ndarray]
     problems: list[str]
     reftime: GPSTime
+
+    @property
+    def isolated(self) -> np.ndarray:
+        """Which candidates have no orbit, (n,) bool."""
+        orbit = self.points.orbit
+        return np.ones(len(self.problems), bool) if orbit is None else np.asarray(orbit.asini) == 0
 
 
 class SearchedWith(NamedTuple):
@@ -127,7 +135,7 @@ def read_rows(
         given = parameter_columns(found, "found", NEEDED)
         given |= {} if model is None else _model_columns(found, model)
         reftime = found.meta.get("reftime", reftime)
-    reftime = data.observation.reftime if reftime is None else gps_time(reftime, "reftime").common
+    reftime = data.observation.reftime.common if reftime is None else gps_time(reftime, "reftime").common
     problems = impossible(given)
     good = np.array([not problem for problem in problems], bool)
     points = points_from(_sound(data, given, good), reftime, model)
@@ -164,7 +172,7 @@ def usual_names(given: dict[str, np.ndarray], searched: tuple[str, ...] | None =
 def _sound(data: FstatData, given: dict[str, np.ndarray], good: np.ndarray) -> dict[str, np.ndarray]:
     """The parameters, with harmless values in place of bad rows and of isolated candidates' orbits."""
     sound = {}
-    harmless = {"freq": float(data.band.f_centre), "period": HARMLESS_PERIOD}
+    harmless = {"freq": float(np.mean(data.band.f_centre)), "period": HARMLESS_PERIOD}
     for name, x in given.items():
         usable = good & (given["asini"] != 0) if name in ORBIT_FIELDS else good
         sound[name] = np.where(usable, x, harmless.get(name, 0.0))
@@ -195,8 +203,8 @@ def impossible(given: dict[str, np.ndarray]) -> list[str]:
 
 def misfits(data: FstatData, points: Doppler) -> list[str]:
     """Why each template of a stack does not fit the data; empty for those that fit."""
-    below, above, orbit, coarse, model = (np.asarray(x) for x in _fits(data.for_one_template, points))
-    beyond = np.maximum(np.maximum(below, above), orbit)
+    found = jax.tree.map(np.asarray, _fits(data.for_one_template, points))
+    beyond = np.maximum(np.maximum(found.below, found.above), found.orbit)
     return [
         f"not refined: outside the data's band by {outside:.3g} Hz at some time"
         if outside > 0
@@ -205,10 +213,12 @@ def misfits(data: FstatData, points: Doppler) -> list[str]:
         else "not refined: the phase model changes too fast for the data's timing blocks, or is not finite"
         if own > 0
         else ""
-        for outside, error, own in zip(beyond, coarse, model, strict=True)
+        for outside, error, own in zip(beyond, found.coarse, found.model, strict=True)
     ]
 
 
 @jax.jit
 def _fits(data: FstatData, points: Doppler) -> Fit:
-    return fit_each(data, points, False)
+    """How each template of a stack fits the segment that it fits worst."""
+    each = each_segment(lambda own: fit_each(own, points, False), data)
+    return jax.tree.map(lambda x: jnp.max(x, axis=0), each)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jfstat.candidates.tables import Meta, plain_column
+from jfstat.searching.result import loudness_in
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -34,7 +35,7 @@ def distinct(refined: QTable) -> QTable:
     meta: Meta = refined.meta or {}
     names = meta["parameters"]
     place = np.column_stack([plain_column(refined, name) for name in names])
-    covariance, twoF = np.asarray(refined["covariance"]), np.asarray(refined["twoF"])
+    covariance, twoF = np.asarray(refined["covariance"]), np.asarray(refined[loudness_in(meta)])
     converged = np.asarray(refined["converged"]) & np.isfinite(covariance).all(axis=(1, 2))
     first = np.arange(len(refined))
     waiting = [row for row in np.argsort(-twoF, kind="stable") if converged[row]]

@@ -16,21 +16,22 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.followup.batches import Climbing
 from jfstat.followup.free import FreeParameters
+from jfstat.followup.neighbourhood import STEP, across, along_frequency, distance_across, frequency_shifts
 from jfstat.maths.newton import CONVERGED, Limits, Maximum, free_steps, held, maximise, pushed_limits
-from jfstat.metrics.coordinates import Coordinates, whitened
+from jfstat.metrics.coordinates import Coordinates
 from jfstat.parameters import physical, values
-from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of, shifted_twoF, twoF_of
+from jfstat.statistic.total import found_at, shrinkage, total_shifted_twoF, total_twoF
 from jfstat.templates import Doppler
 
 Element = TypeVar("Element")
 Result = TypeVar("Result")
 APART = 0.4
 """Distance between starts of climbs in whitened coordinates, in which a peak's radius is about 1."""
-SCANNED_POINTS, SCANNED = 16, 128
-"""Number of trial points at which 2F is computed at many frequencies, half a bin apart, and number of these."""
-SCANNED_REACH, WIDE_REACH = 2.0, 0.8
-"""How far these frequencies go, in units of the narrow data's reach: 2F is then right to some per cent; and how far if
-climbs may start there."""
+BIN = round(1 / STEP)
+"""Trial frequencies in a bin of 1/T."""
+LOOKED_POINTS, LOOKED_BINS, LOOKED_REACH = 16, 32.0, 2.0
+"""Number of trial points at which frequencies further away are looked at, to name higher peaks there, and how far: in
+bins of 1/T, and in units of the narrow data's reach, where 2F is still right to some per cent."""
 OWN = 1.5
 """Distance in whitened coordinates up to which they belong to the peak that was climbed."""
 SAME = 0.5
@@ -44,34 +45,38 @@ class Peak(NamedTuple):
     ----------
     point : Doppler
     twoF, start_twoF : () float64
-        There and at the start.
+        There and at the start; of data with segments, this and all other values are sums over these.
     twoF_per_detector : (D,) float64
+    shrinkage : () float64
+        By which 2F is multiplied in probabilities and errors; see `jfstat.statistic.total.shrinkage`.
     covariance : (p, p) float64
         Of the fitted parameters; NaN where 2F has no maximum, and for parameters at their limits.
     share : () float64
         Fraction of the probability on this peak rather than on other peaks that were climbed; see `peak_shares`.
-    moved : () float64
-        Distance from the start in whitened coordinates.
+    moved, across : () float64
+        Distance from the start in whitened coordinates, and the part of it `across` the frequency.
     steps, status : () int32
         See `Maximum`; the steps of all climbs are added.
     at_limit : (m,) bool
         Which limits stopped the climb.
     tried : () int32
-        Trial points within the data's reach and the limits, and surroundings if these are tried too.
-    amplitude : (8,) float64
-        Estimated there, with errors; see `AmplitudeEstimate.columns`.
+        Trial points within the data's reach and the limits, at frequencies a bin apart.
+    amplitude : (n,) float64
+        Estimated there, with errors; see `amplitude_columns`.
     other_freq, other_twoF : () float64
-        Frequency of the highest 2F of the surroundings apart from this peak, Hz, and its value there, right to some per
-        cent; -inf if the frequency is fixed.
+        Frequency of the highest 2F apart from this peak, Hz, and its value there, right to some per cent, of all trial
+        points and up to `LOOKED_BINS` from some of them; -inf if there is none.
     """
 
     point: Doppler
     twoF: jax.Array
     start_twoF: jax.Array
     twoF_per_detector: jax.Array
+    shrinkage: jax.Array
     covariance: jax.Array
     share: jax.Array
     moved: jax.Array
+    across: jax.Array
     steps: jax.Array
     status: jax.Array
     at_limit: jax.Array
@@ -82,10 +87,8 @@ class Peak(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="at_once")
-def focus(
-    data: FstatData, points: Doppler, reach: float, plan: NarrowPlan, free: FreeParameters, at_once: int
-) -> tuple[NarrowData, Coordinates]:
-    """Narrow data and whitened coordinates around each of a stack of templates that fit the data; stacked.
+def focus(data: FstatData, points: Doppler, reach: float, plan: NarrowPlan, at_once: int) -> NarrowData:
+    """Narrow data around each of a stack of templates that fit the data; stacked.
 
     Parameters
     ----------
@@ -95,15 +98,13 @@ def focus(
     reach : float
         Hz.
     plan : NarrowPlan
-    free : FreeParameters
     at_once : int, static
         Number of templates whose data are compressed together; divides n.
     """
 
-    def one(point: Doppler) -> tuple[NarrowData, Coordinates]:
-        near = narrowed(data, point, reach, plan)
+    def one(point: Doppler) -> NarrowData:
         # all candidates have the same observation: `follow` puts it back
-        return replace(near, observation=None), whitened(data.observation, point, free.names, free.bounded)
+        return replace(narrowed(data, point, reach, plan), observation=None)
 
     return _in_groups(one, points, at_once)
 
@@ -122,6 +123,7 @@ def follow(
     coordinates: Coordinates,
     free: FreeParameters,
     trials: jax.Array,
+    shifts: jax.Array,
     climbing: Climbing,
 ) -> Peak:
     """Climb from a stack of candidates, n of them.
@@ -130,12 +132,14 @@ def follow(
     ----------
     observation : Observation
     near, coordinates : NarrowData, Coordinates
-        From `focus`.
+        From `focus` and `survey`. 2F is summed over segments if the data have any.
     free : FreeParameters
-    trials : (t, p) float64
-        Whitened coordinates of points to try; the first should be the origin.
+    trials : (t, q) float64
+        Points to try, whitened coordinates `across` the frequency.
+    shifts : (F,) float64
+        Offsets of the frequency to try at each of them, Hz; [0] if it is fixed.
     climbing : Climbing, static
-        Its numbers of candidates and of trial points divide n and t.
+        Its number of candidates divides n.
 
     Returns
     -------
@@ -146,32 +150,33 @@ def follow(
     def one(pair: tuple[NarrowData, Coordinates]) -> Peak:
         near, coordinates = pair
         near = replace(near, observation=observation)
-        return _climb(near, coordinates, free, trials, climbing)
+        return _climb(near, coordinates, free, trials, shifts, climbing)
 
     return _in_groups(one, (near, coordinates), climbing.candidates)
 
 
 def _climb(
-    near: NarrowData, coordinates: Coordinates, free: FreeParameters, trials: jax.Array, climbing: Climbing
+    near: NarrowData,
+    coordinates: Coordinates,
+    free: FreeParameters,
+    trials: jax.Array,
+    shifts: jax.Array,
+    climbing: Climbing,
 ) -> Peak:
     """Climb from the best trial points around one candidate; see `follow`."""
 
     def value(x: jax.Array) -> jax.Array:
         point = coordinates.point(x)
-        return jnp.where(physical(point), twoF_of(near, point), jnp.nan)
+        return jnp.where(physical(point), total_twoF(near, point), jnp.nan)
 
     limits = _parameter_limits(coordinates, free)
-    heights = _in_groups(value, trials, climbing.trials)
-    allowed = jnp.isfinite(heights) & _within(trials, limits)
-    start_twoF = heights[0]
-    heights = jnp.where(allowed, heights, -jnp.inf)
-    reach = near.reach * (WIDE_REACH if climbing.wide else SCANNED_REACH)
-    around = _surroundings(near, coordinates, trials, limits, reach)
-    tried = jnp.sum(allowed)
-    if climbing.wide:
-        trials, heights = jnp.concatenate([trials, around.x]), jnp.concatenate([heights, around.twoF])
-        tried += jnp.sum(jnp.isfinite(around.twoF)) // 2  # half a bin apart, two are one
-    starts = _spread_starts(trials, heights, climbing.n_climbs)
+    around = _surroundings(near, coordinates, trials, shifts, limits, climbing.trials)
+    tried = jnp.sum(jnp.isfinite(around.twoF)) // BIN
+    starts = _spread_starts(around, climbing.n_climbs)
+    if "freq" in coordinates.names:
+        further = jnp.asarray(frequency_shifts(LOOKED_BINS, 1.0)) / jnp.max(near.observation.tspan)
+        beyond = _surroundings(near, coordinates, trials[:LOOKED_POINTS], further, limits, climbing.trials)
+        around = jax.tree.map(lambda *x: jnp.concatenate(x), around, beyond)
     climbs: Maximum = jax.vmap(lambda start: maximise(value, start, limits))(starts)
     # at equal height, one that converged
     heights = jnp.where(jnp.isfinite(climbs.value), climbs.value, -jnp.inf) + jnp.where(
@@ -183,39 +188,45 @@ def _climb(
     def at_limits(at: Maximum) -> jax.Array:
         return jnp.zeros(0, bool) if limits is None else pushed_limits(at, limits, at.gradient)
 
-    covariances = jax.vmap(lambda at: _peak_covariance(coordinates, at, limits, at_limits(at)))(climbs)
-    shares = peak_shares(climbs)
     point = coordinates.point(end.x)
-    found = fstat_of(near, point)
+    found = found_at(near, point)
+    trust = shrinkage(found.twoF, near.n_segments)
+    likelihoods = climbs._replace(
+        value=trust * climbs.value, gradient=trust * climbs.gradient, hessian=trust * climbs.hessian
+    )
+    covariances = jax.vmap(lambda at: _peak_covariance(coordinates, at, limits, at_limits(at)))(likelihoods)
+    shares = peak_shares(likelihoods)
     elsewhere = jnp.where(jnp.sum((around.x - end.x) ** 2, axis=1) > OWN**2, around.twoF, -jnp.inf)
-    best = jnp.argmax(elsewhere) if elsewhere.size else None
+    best = jnp.argmax(elsewhere)
     return Peak(
         point=point,
         twoF=found.twoF,
-        start_twoF=start_twoF,
+        start_twoF=value(jnp.zeros(len(coordinates.names))),
         twoF_per_detector=found.twoF_per_detector,
+        shrinkage=trust,
         covariance=_together(coordinates, climbs, covariances, shares, free.bounded, at_limits(end)),
         share=shares[0],
         moved=jnp.sqrt(jnp.sum(end.x**2)),
+        across=distance_across(coordinates, end.x),
         steps=jnp.sum(climbs.steps),
         status=end.status,
         at_limit=at_limits(end),
         tried=tried,
-        amplitude=estimate_amplitude_of(near, point).columns,
-        other_freq=point.fkdot[0] if best is None else coordinates.point(around.x[best]).fkdot[0],
-        other_twoF=jnp.asarray(-jnp.inf) if best is None else elsewhere[best],
+        amplitude=found.amplitude,
+        other_freq=coordinates.point(around.x[best]).fkdot[0],
+        other_twoF=elsewhere[best],
     )
 
 
 class Surroundings(NamedTuple):
-    """2F at many frequencies around some trial points.
+    """2F at the trial points, at all frequencies.
 
     Attributes
     ----------
     x : (n, p) float64
         Whitened coordinates.
     twoF : (n,) float64
-        -inf where templates are impossible, or beyond the limits or what narrow data can tell.
+        -inf where templates are impossible, or beyond the limits.
     """
 
     x: jax.Array
@@ -223,27 +234,26 @@ class Surroundings(NamedTuple):
 
 
 def _surroundings(
-    near: NarrowData, coordinates: Coordinates, trials: jax.Array, limits: Limits | None, reach: jax.Array
+    near: NarrowData,
+    coordinates: Coordinates,
+    trials: jax.Array,
+    shifts: jax.Array,
+    limits: Limits | None,
+    at_once: int,
 ) -> Surroundings:
-    """2F at `SCANNED_POINTS` of the trial points, each at `SCANNED` frequencies half a bin apart.
-
-    A wrong sky position moves the highest 2F in frequency by many bins before it loses much of it. Shifts of the
-    frequency end at `reach`, Hz.
-    """
-    p = trials.shape[1]
-    if "freq" not in coordinates.names:
-        return Surroundings(jnp.zeros((0, p)), jnp.zeros(0))
-    shifts = jnp.arange(-SCANNED // 2, SCANNED // 2, dtype=jnp.float64) * (0.5 / near.observation.tspan)
-    along = jnp.zeros(p).at[coordinates.names.index("freq")].set(1.0)
-    x = trials[:SCANNED_POINTS, None] + shifts[:, None] * jnp.linalg.solve(coordinates.matrix, along)
+    """2F at trial points and frequencies, see `follow`; at `at_once` points at a time."""
+    p = len(coordinates.names)
+    along = along_frequency(coordinates) if "freq" in coordinates.names else jnp.zeros(p)
+    x = across(coordinates, trials)
 
     def of_point(x: jax.Array) -> jax.Array:
         point = coordinates.point(x)
-        return jnp.where(physical(point), shifted_twoF(near, point, shifts), jnp.nan)
+        return jnp.where(physical(point), total_shifted_twoF(near, point, shifts), jnp.nan)
 
-    heights = jax.vmap(of_point)(trials[:SCANNED_POINTS]).astype(jnp.float64)
-    allowed = jnp.isfinite(heights) & (jnp.abs(shifts) <= reach) & _within(x, limits)
-    return Surroundings(x.reshape(-1, p), jnp.where(allowed, heights, -jnp.inf).reshape(-1))
+    heights = jax.lax.map(of_point, x, batch_size=at_once).astype(jnp.float64)
+    places = x[:, None] + shifts[:, None] * along
+    allowed = jnp.isfinite(heights) & (jnp.abs(shifts) <= LOOKED_REACH * jnp.max(near.reach)) & _within(places, limits)
+    return Surroundings(places.reshape(-1, p), jnp.where(allowed, heights, -jnp.inf).reshape(-1))
 
 
 def _within(x: jax.Array, limits: Limits | None) -> jax.Array:
@@ -263,16 +273,16 @@ def _parameter_limits(coordinates: Coordinates, free: FreeParameters) -> Limits 
     return Limits(coordinates.matrix[rows], jnp.asarray(free.low) - centre, jnp.asarray(free.high) - centre)
 
 
-def _spread_starts(trials: jax.Array, heights: jax.Array, n: int) -> jax.Array:
-    """The highest trial points, of (t, p), that are at least `APART` from each other: (n, p).
+def _spread_starts(around: Surroundings, n: int) -> jax.Array:
+    """The n highest trial points that are at least `APART` from each other, (n, p).
 
-    If there are fewer than n, the first trial point fills up. Points of height -inf are not chosen.
+    If there are fewer than n, the candidate itself, the origin, fills up.
     """
-    chosen = []
+    chosen, heights = [], around.twoF
     for _ in range(n):
         best = jnp.argmax(heights)
-        chosen.append(jnp.where(jnp.isfinite(heights[best]), trials[best], trials[0]))
-        near = jnp.sum((trials - chosen[-1]) ** 2, axis=1) < APART**2
+        chosen.append(jnp.where(jnp.isfinite(heights[best]), around.x[best], 0.0))
+        near = jnp.sum((around.x - chosen[-1]) ** 2, axis=1) < APART**2
         heights = jnp.where(near, -jnp.inf, heights)
     return jnp.stack(chosen)
 
@@ -318,7 +328,7 @@ def _together(
 
 
 def _peak_covariance(coordinates: Coordinates, at: Maximum, limits: Limits | None, at_limit: jax.Array) -> jax.Array:
-    """Covariance of the parameters on a peak of 2F, (p, p) float64: 2F is twice the log-likelihood ratio.
+    """Covariance of the parameters on a peak of 2F, (p, p) float64: 2F, shrunk, is twice the log-likelihood ratio.
 
     In whitened coordinates the likelihood is close to a Gaussian and taken as one. Its covariance is transformed to the
     parameters to second order, because in short data they are curved functions of these coordinates. NaN where the

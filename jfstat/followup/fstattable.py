@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
-from jfstat.candidates.linerobust import checked_odds, log10_bsgl
+from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.tables import AnyTable, Meta, depends_on_template, in_units
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
@@ -20,8 +20,10 @@ from jfstat.followup.candidates import read_rows
 from jfstat.followup.neighbours import Group, neighbours
 from jfstat.geometry.source import at_reftime
 from jfstat.parameters import AMPLITUDE_COLUMNS, varied_parameters, with_fields
+from jfstat.public import public
 from jfstat.searching.session.progress import progress_bar
 from jfstat.statistic.fstat import compiled_values, values_of
+from jfstat.statistic.linerobust import checked_odds
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime
 
@@ -34,6 +36,7 @@ UNDER_WAY = 16
 """Number of groups that are started on the device before the first one's values are waited for."""
 
 
+@public
 def fstat_table(
     data: FstatData,
     points: QTable | Doppler,

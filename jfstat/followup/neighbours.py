@@ -11,6 +11,7 @@ import numpy as np
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import NarrowPlan, narrow_plan
 from jfstat.data.narrowdata import NODES
+from jfstat.data.observation import Observation
 from jfstat.followup.batches import too_many_nodes
 from jfstat.templates import Doppler
 
@@ -86,26 +87,31 @@ def template_cost(data: FstatData, plan: NarrowPlan) -> float:
 def frequencies_seen(data: FstatData, points: Doppler) -> np.ndarray:
     """Frequencies of a stack of n templates at the first detector at some times, (n, TIMES) float64, Hz.
 
-    They are relative to the heterodyne's. The times are spread unevenly, so that they do not always fall on the same
-    phase of a daily motion or of an orbit.
+    They are relative to the heterodyne's.
     """
-    number = np.arange(TIMES)
-    places = (number + (number * 0.5 * (1 + np.sqrt(5))) % 1) / TIMES - 0.5
-    observation = data.observation
-    times = observation.middle + observation.tspan * places
-    return np.asarray(_frequencies(data.for_one_template, points, times))
+    return np.asarray(_frequencies(data.for_one_template, points))
 
 
 @jax.jit
-def _frequencies(data: FstatData, points: Doppler, times: jax.Array) -> jax.Array:
+def _frequencies(data: FstatData, points: Doppler) -> jax.Array:
+    times = uneven_times(data.observation)
+    return jax.lax.map(lambda point: frequency_at(data, point, times), points, batch_size=AT_ONCE)
+
+
+def uneven_times(observation: Observation) -> jax.Array:
+    """Times during the data, s since the epoch, (TIMES,) float64: spread unevenly, so that they do not always fall on
+    the same phase of a daily motion or of an orbit."""
+    number = np.arange(TIMES)
+    places = (number + (number * 0.5 * (1 + np.sqrt(5))) % 1) / TIMES - 0.5
+    return observation.middle + observation.tspan * places
+
+
+def frequency_at(data: FstatData, point: Doppler, times: jax.Array) -> jax.Array:
+    """Frequency of a template at the first detector at some times, relative to the heterodyne's, Hz: traceable."""
     trajectory = jax.tree.map(lambda x: x[0], data.observation.trajectory)
-
-    def one(point: Doppler) -> jax.Array:
-        source = data.observation.source(point)
-        cycles = lambda t: source.heterodyned_cycles(trajectory, t, data.band.heterodyne)  # noqa: E731
-        return jax.jvp(cycles, (times,), (jnp.ones_like(times),))[1]
-
-    return jax.lax.map(one, points, batch_size=AT_ONCE)
+    source = data.observation.source(point)
+    cycles = lambda t: source.heterodyned_cycles(trajectory, t, data.band.heterodyne)  # noqa: E731
+    return jax.jvp(cycles, (times,), (jnp.ones_like(times),))[1]
 
 
 def _groups(seen: np.ndarray, reach: float) -> list[tuple[int, np.ndarray]]:

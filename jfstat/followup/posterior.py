@@ -9,10 +9,12 @@ from jfstat.data.checks import HasFaFb, check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.metrics.coordinates import Coordinates
-from jfstat.parameters import physical
+from jfstat.public import public
 from jfstat.statistic.fstat import twoF_of
+from jfstat.validation import as_float64
 
 
+@public
 def log_posterior(data: FstatData | NarrowData, coordinates: Coordinates, x: jax.Array) -> jax.Array:
     """Log of the posterior density of a candidate's parameters, in whitened coordinates, up to a constant.
 
@@ -47,13 +49,13 @@ def log_posterior(data: FstatData | NarrowData, coordinates: Coordinates, x: jax
     check_data(data, or_narrow=True)
     if not isinstance(coordinates, Coordinates):
         raise TypeError(f"coordinates must come from jfstat.whiten, not {type(coordinates).__name__}.")
-    return _log_posterior(data.for_one_template, coordinates, x)
+    return _log_posterior(data.for_one_template, coordinates, as_float64(x, "x"))
 
 
 @jax.jit
 def _log_posterior(data: HasFaFb, coordinates: Coordinates, x: jax.Array) -> jax.Array:
     point = coordinates.point(x)
-    inside = data.fits(point) & physical(point)
+    inside = data.fits(point)
     safe = jnp.where(inside, x, jnp.zeros_like(x))  # otherwise NaN outside would spread to gradients
     value = 0.5 * twoF_of(data, coordinates.point(safe)) + coordinates.log_volume(safe)
     return jnp.where(inside, value, -jnp.inf)

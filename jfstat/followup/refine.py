@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -13,16 +13,29 @@ from jfstat.candidates.lineflags import lines_from_meta
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrow_plan
-from jfstat.followup.batches import Batch, batches, climbing_for, compressed_together, reaches, too_many_nodes
+from jfstat.data.observation import Observation
+from jfstat.followup.batches import (
+    Batch,
+    batch_size,
+    batches,
+    climbing_for,
+    compressed_together,
+    in_steps,
+    reaches,
+    too_many_nodes,
+)
 from jfstat.followup.candidates import Candidates, SearchedWith, misfits, read_rows, usual_names
 from jfstat.followup.distinct import distinct
 from jfstat.followup.follow import Peak, focus, follow
 from jfstat.followup.free import FreeParameters
+from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood, Survey, edge_points, frequency_shifts, survey
 from jfstat.followup.results import CELLS, ENDINGS, Results, Rivals, ending, results_table
 from jfstat.lines.doppler import checked_lines
-from jfstat.maths.ball import ball_points
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
+from jfstat.metrics.coordinates import Coordinates
+from jfstat.metrics.mismatch import mismatch as mismatch_of
 from jfstat.parameters import ORBIT_FIELDS, check_parameters, in_usual_order, with_fields
+from jfstat.public import public
 from jfstat.searching.session.progress import progress_bar
 from jfstat.templates import Doppler
 
@@ -34,43 +47,45 @@ if TYPE_CHECKING:
     from jfstat.times import TimeLike
     from jfstat.validation import NumberLike
 
-RADIUS = 1.6
-"""Radius of the ball of trial points: beyond it, the candidate's own peak has less than a fifth of its rho^2."""
-CLIMBS = 3
+CLIMBS = 6
 """Number of trial points from which to climb."""
 ROUNDS = 4
 """How often candidates are followed up at most: those that leave the narrow data's reach go on in new ones."""
-FAR = 1.6
-"""Distance in whitened coordinates from which a wide climb is followed by another one."""
-MOST_TRIALS = 1024
-"""Largest number of trial points by default."""
+OUTSIDE = 0.6
+"""Distance across the frequency beyond what is covered from which a peak's own surroundings are covered as well."""
 
 
+@public
 def refine(
     data: FstatData,
     found: AnyTable | Doppler,
     *,
     parameters: Sequence[str] | None = None,
     bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None = None,
-    starts: int | None = None,
-    wide: bool = False,
+    mismatch: float = MISMATCH,
+    bins: float | None = None,
     merge: bool = False,
     reftime: TimeLike | None = None,
     model: PhaseModel | None = None,
     progress: bool = True,
     lines: QTable | None = None,
 ) -> QTable:
-    """Refine candidates by gradients: climb to the peak of 2F next to each, and give error bars.
+    """Refine candidates by gradients: climb to the highest peak of 2F around each, and give error bars.
 
-    Around each candidate the data are compressed (`narrow`) and the parameters whitened by the metric (`whiten`). A
-    trust-region Newton method climbs from the best of some trial points, with the exact gradient and Hessian of 2F; the
-    errors follow from the Hessian at the peak. The row of a candidate that can't be refined says why; the other
-    candidates are not affected.
+    Around each candidate the data are compressed (`narrow`) and the parameters whitened by the metric (`whiten`). 2F is
+    computed over the whole neighbourhood in which a signal may lie that shows up at the candidate: at the points of a
+    lattice, with the sky as bent as it is, each at many frequencies. A trust-region Newton method climbs from the
+    best of them, with the exact gradient and Hessian of 2F; the errors follow from the Hessian at the peak. The row of
+    a candidate that can't be refined says why; the other candidates are not affected.
+
+    With data of several segments it is the mean of 2F over these that is climbed (`mean_twoF`), in coordinates whitened
+    by the mean of their metrics.
 
     Parameters
     ----------
     data : FstatData
-        Of a band that contains the candidates. Use all the data there are, even if the search used fewer.
+        Of a band that contains the candidates. Use all the data there are, even if the search used fewer. May have a
+        leading axis of segments.
     found : QTable, Table or Doppler
         Candidates, as `search` and `read_candidates` return them: columns ``freq``, ``alpha``, ``delta``, any of
         ``f1dot``, ``f2dot``, ..., and ``asini``, ``period``, ``tp``, ``ecc``, ``argp`` together or not at all (the last
@@ -87,15 +102,16 @@ def refine(
         Limits of parameters, in Hz, Hz/s, ..., rad, s, or as Quantities, the same for all candidates. Limits of
         ``alpha`` apply to the value in the candidate's row, without adding multiples of 2 pi. With bounds on a
         frequency or on the sky, coordinates are not adapted to curved peaks (`whiten`), and long peaks may be missed.
-    starts : int, optional
-        Number of trial points around a candidate, a power of two. More find peaks that are further away, within the
-        region where a fifth of rho^2 or more is left. 1 climbs from the candidate only. By default 2^(p+3) for p
-        parameters, at most 1024.
-    wide : bool
-        Whether to climb from wherever 2F is highest at up to 32 frequency bins of 1/T around the trial points, rather
-        than next to the candidate, and to look around again from where a climb went far. For uncertain starts: with a
-        wrong sky position, the highest 2F of a signal is first shifted in frequency, by 1e-4 of it for each radian. A
-        louder signal nearby takes the place of a weak one.
+    mismatch : float
+        Size of the neighbourhood that is covered: templates up to this mismatch from the candidate by the metric, for
+        the best frequency within `bins`. The default, 1, covers signals of which the candidate has lost up to
+        three quarters of rho^2. The cost grows with mismatch^(q/2) for q parameters besides the frequency. With 0 only
+        the frequency is tried.
+    bins : float, optional
+        How far the frequency at the detectors, its mean over the data, may be off, in bins of 1/T. A signal at a wrong
+        sky position is highest some bins off: by default as many as that position can make, 4 to 32. More for
+        uncertain starts, where the sky position is wrong by more than the metric allows: frequencies are cheap, but a
+        louder signal within the range takes the place of a weaker one.
     merge : bool
         Whether to return one row for each peak instead of one for each candidate: of those that ended on one peak the
         row with the highest 2F, and ``n_merged``, their number; see `distinct.distinct`.
@@ -123,19 +139,25 @@ def refine(
         - ``noise_chance``, an upper bound on the probability that Gaussian noise alone reaches this 2F, in as many
           templates as were tried here and in the search (``meta["n_twoF"]``, which text files of others lack);
         - ``peak_probability``, the probability that a signal lies on this peak rather than on another that was seen:
-          the other peaks that were climbed, by Laplace's approximation, and, unless ``freq`` is held, the highest 2F at
-          up to 32 frequency bins to either side of 16 of the trial points, as far as twice the reach of narrow data.
-          Peaks further away are not seen: if the start is less certain than that, search first. NaN if the climb did
-          not converge;
+          the other peaks that were climbed, by Laplace's approximation, and the highest 2F elsewhere in the
+          neighbourhood that was covered and, unless ``freq`` is held, up to 32 bins to either side of 16 of its
+          points, as far as twice the reach of narrow data. Peaks further away are not seen: if the start is less
+          certain than that, give more `bins`, or search first. NaN if the climb did not converge;
+        - ``start_mismatch``, the loss of rho^2 between the peak and the candidate (`jfstat.mismatch`). Near 1 the
+          candidate has next to nothing of this signal, and may owe its 2F to another one or to noise;
         - ``moved``, the distance from the start in whitened coordinates, where a peak has a radius of about 1, added
           over the rounds if the climb took several;
         - ``steps``, the number of gradients and Hessians computed; ``converged``; ``message``, a sentence on how it
           ended;
         - ``covariance``, (p, p), in the order of ``meta["parameters"]`` and the columns' units;
+        - with segments ``mean_twoF``, ``mean_twoF_H1``, ... (over the segments in which the detector has data) and
+          ``start_mean_twoF`` in place of these columns of 2F; amplitudes from `semicoherent_amplitude`, without phi0;
+          log10BSGL and ``noise_chance`` of the sum, which has four degrees of freedom for each segment;
         - other columns of `found` that do not depend on the template, such as names; ``template`` and ``n_members``
           tell where the candidate came from.
 
-        Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX, bounds.
+        Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX, bounds; with
+        segments n_segments and segment_tspan, the length of the longest.
 
     Raises
     ------
@@ -150,83 +172,147 @@ def refine(
     order. They span all peaks of similar height that were climbed, weighted by Laplace's approximation. In data of a
     day or less the parameters are strongly curved functions of the coordinates: the covariance is then still right for
     errors and correlations, but the posterior is no ellipsoid; see `log_posterior`.
+
+    With K segments the covariance from the Hessian of the sum of 2F is divided by 1 - 4 K / sum, and differences of 2F
+    between peaks are multiplied by it in ``peak_probability``, because the amplitudes are free in each segment and
+    follow its noise; see `jfstat.statistic.total.shrinkage`.
     """
-    check_data(data)
+    check_data(data, or_segments=True)
     candidates = read_rows(data, found, reftime, model)
     known = lines_from_meta(getattr(found, "meta", {})) if lines is None else checked_lines(lines)
     searched = SearchedWith.of(found, data.detectors)
     names = parameters if parameters is not None else usual_names(candidates.given, searched.parameters)
     names = in_usual_order(candidates.points, check_parameters(candidates.points, names))
     free = FreeParameters.within(names, bounds)
-    n_trials = min(MOST_TRIALS, _default_trials(len(names))) if starts is None else starts
-    if not (isinstance(n_trials, (int, np.integer)) and n_trials >= 1 and n_trials & (n_trials - 1) == 0):
-        raise ValueError(f"starts must be a power of two, not {starts!r}: 1 climbs from the candidate alone.")
-    results = Results.blank(candidates, len(names), len(data.detectors))
-    _refuse(data, results, candidates, free, bool(wide))
-    trying = Trying(int(n_trials), bool(wide), searched.n_twoF)
+    around = Neighbourhood.checked(mismatch, bins)
+    results = Results.blank(candidates, names, len(data.detectors), data.n_segments)
+    _refuse(data, results, candidates, free)
     with progress_bar(int(np.sum(results.open)), progress, "refine", "candidates") as advance:
-        for _ in range(ROUNDS):
-            for batch in batches(data, results.points, np.flatnonzero(results.open), trying.wide):
-                _follow_batch(data, results, batch, free, trying)
-                advance(int(np.sum(~results.open[batch.rows])))
-        advance(int(np.sum(results.open)))
+        for isolated in (True, False):
+            rows = np.flatnonzero(results.open & (candidates.isolated == isolated))
+            own = free.without(ORBIT_FIELDS) if isolated else free
+            _follow_all(data, results, Alike(rows, isolated, own, around, searched.n_twoF), advance)
     for row in np.flatnonzero(results.open & ~results.converged):
         results.close(row, ENDINGS[LEFT])
+    results.compare_with(_start_mismatch(data, candidates.points, results))
     table = results_table(data, found, candidates, results, names, searched, known)
     return distinct(table) if merge else table
 
 
-def _default_trials(p: int) -> int:
-    """Default number of trial points for p parameters."""
-    return 2 ** (p + 3)
-
-
-def _refuse(data: FstatData, results: Results, candidates: Candidates, free: FreeParameters, wide: bool) -> None:
+def _refuse(data: FstatData, results: Results, candidates: Candidates, free: FreeParameters) -> None:
     """Close candidates that start outside the bounds, or whose orbit turns too often for narrow data."""
     for name, lower, upper in zip(free.bounded, free.low, free.high, strict=True):
         x = candidates.given[name]
         for row in np.flatnonzero(results.open & ~((x >= lower) & (x <= upper))):
             results.close(row, f"not refined: {name} starts outside its bounds")
-    for row in np.flatnonzero(results.open & too_many_nodes(data, reaches(data, results.points, wide))):
+    for row in np.flatnonzero(results.open & too_many_nodes(data, reaches(data, results.points))):
         results.close(row, "not refined: the orbit turns too often during the data")
+    if not free.without(ORBIT_FIELDS).names:
+        for row in np.flatnonzero(results.open & candidates.isolated):
+            results.close(row, "not refined: it has none of the parameters that are to be refined")
 
 
-class Trying(NamedTuple):
-    """Where to start, and how many templates had been tried before.
+class Alike(NamedTuple):
+    """Candidates that are all isolated or all in binaries, n of them, and how they are followed up.
 
     Attributes
     ----------
-    starts : int
-        Trial points.
-    wide : bool
-        As for `refine`.
+    rows : (n,) int64 ndarray
+    isolated : bool
+    free : FreeParameters
+    around : Neighbourhood
     n_twoF : int
-        See `SearchedWith`.
+        Number of templates that the search tried; see `SearchedWith`.
     """
 
-    starts: int
-    wide: bool
+    rows: np.ndarray
+    isolated: bool
+    free: FreeParameters
+    around: Neighbourhood
     n_twoF: int
 
+    @property
+    def dimensions(self) -> int:
+        """Number of free parameters besides the frequency."""
+        return len(self.free.names) - ("freq" in self.free.names)
 
-def _follow_batch(data: FstatData, results: Results, batch: Batch, free: FreeParameters, trying: Trying) -> None:
-    """Follow up a batch and note how each candidate ended; those that left the narrow data's reach stay open."""
-    rows, points = batch.rows, batch.points
-    own = free
-    if points.orbit is None:  # an isolated candidate among binaries
-        own = free.without(ORBIT_FIELDS)
-        if not own.names:
-            for row in rows:
-                results.close(row, "not refined: it has none of the parameters that are to be refined")
+
+def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callable[[int], object]) -> None:
+    """Follow up candidates round after round until each has its ending."""
+    rows, isolated, free, around, _ = alike
+    edge = edge_points(alike.dimensions, around.mismatch)
+    size = batch_size(data, len(rows))
+    coverage: dict[int, Coverage] = {}
+    for _ in range(ROUNDS):
+        left = rows[results.open[rows]]
+        if not len(left):
             return
-    places = np.array([free.names.index(name) for name in own.names])
-    p = len(own.names)
-    trials = ball_points(p, trying.starts, RADIUS)
-    plan = narrow_plan(data, points, batch.reach)
+        points = jax.tree.map(lambda x, left=left: x[left], results.points)
+        points = with_fields(points, orbit=None) if isolated else points
+        parts = []
+        for batch in batches(left, np.zeros(len(left)), size):
+            some = survey(data.for_one_template, jax.tree.map(lambda x, b=batch: x[b.places], points), free, edge)
+            parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], some))
+        known: Survey = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+        if not coverage:  # later rounds have the same: another one would need a compilation
+            found = coverages(data, points, free, np.asarray(known.swing), around)
+            coverage = dict(zip(left.tolist(), found, strict=True))
+        kinds = list(dict.fromkeys(coverage.values()))
+        for batch in batches(left, np.array([kinds.index(coverage[row]) for row in left]), size):
+            own = jax.tree.map(lambda x, b=batch: x[b.places], known.coordinates)
+            _follow_batch(data, results, alike, batch, own, coverage[int(batch.rows[0])])
+            advance(int(np.sum(~results.open[batch.rows])))
+    advance(int(np.sum(results.open[rows])))
+
+
+class Coverage(NamedTuple):
+    """What the narrow data of a candidate hold.
+
+    Attributes
+    ----------
+    reach : float
+        Of the narrow data, Hz.
+    bins : float
+        Offsets of the frequency that are covered, in units of 1/T.
+    fewer : bool
+        Whether more should be covered, but the narrow data would be too large.
+    """
+
+    reach: float
+    bins: float
+    fewer: bool
+
+
+def coverages(
+    data: FstatData, points: Doppler, free: FreeParameters, swing: np.ndarray, around: Neighbourhood
+) -> list[Coverage]:
+    """Narrow data that hold all that is to be covered around each of a stack of candidates, if it can be done."""
+    least, tspan = reaches(data, points), float(data.tspan)
+    # all candidates get the most bins of any, because each number needs a compilation, and bins are cheap
+    bins = float(np.max(around.frequency_bins(swing, tspan))) if "freq" in free.names else 0.0
+    wanted = in_steps(np.maximum(swing + bins / tspan, least), float(np.min(least)))
+    large = too_many_nodes(data, wanted)
+    room = np.floor(np.clip((least - swing) * tspan, 0.0, bins))
+    return [
+        Coverage(float(a), float(b), bool(b < bins)) if too_large else Coverage(float(w), bins, False)
+        for too_large, a, b, w in zip(large, least, room, wanted, strict=True)
+    ]
+
+
+def _follow_batch(
+    data: FstatData, results: Results, alike: Alike, batch: Batch, coordinates: Coordinates, coverage: Coverage
+) -> None:
+    """Follow up a batch and note how each candidate ended; those that left the narrow data's reach stay open."""
+    rows, own, points = batch.rows, alike.free, coordinates.centre
+    trials = alike.around.trial_points(alike.dimensions)
+    edge = np.sqrt(alike.around.mismatch)
+    names_at = np.array([results.names.index(name) for name in own.names])
+    shifts = frequency_shifts(coverage.bins, float(data.tspan))
+    plan = narrow_plan(data, points, coverage.reach)
     size = len(points.alpha)
-    climbing = climbing_for(data, size, len(plan.first), min(CLIMBS, len(trials)), len(trials), trying.wide)
-    near, coordinates = focus(data.for_one_template, points, batch.reach, plan, own, compressed_together(data, size))
-    ends = follow(data.observation, near, coordinates, own, trials, climbing)
+    climbing = climbing_for(data, size, plan.first.size, min(CLIMBS, len(trials) * len(shifts)), len(trials))
+    near = focus(data.for_one_template, points, coverage.reach, plan, compressed_together(data, size))
+    ends = follow(data.observation, near, coordinates, own, trials, shifts, climbing)
     lost = misfits(data, ends.point)
     peaks: Peak = jax.tree.map(lambda x: np.asarray(x)[: len(rows)], ends)
 
@@ -234,13 +320,13 @@ def _follow_batch(data: FstatData, results: Results, batch: Batch, free: FreePar
     results.start_twoF[rows[first]] = peaks.start_twoF[first]
     results.steps[rows] += peaks.steps
     # a climb from a single start also covers templates around it
-    results.tried[rows] += np.maximum(peaks.tried, _default_trials(p))
+    results.tried[rows] += np.maximum(peaks.tried, 2 ** (len(own.names) + 3))
     known = peaks.status != NOWHERE
     kept = rows[known]
     results.twoF[kept] = peaks.twoF[known]
     results.twoF_per_detector[kept] = peaks.twoF_per_detector[known]
     results.amplitudes[kept] = peaks.amplitude[known]
-    results.covariance[np.ix_(kept, places, places)] = peaks.covariance[known]
+    results.covariance[np.ix_(kept, names_at, names_at)] = peaks.covariance[known]
     results.moved[kept] += peaks.moved[known]
     results.points = _moved(results.points, kept, peaks.point, np.asarray(known))
     for i, row in enumerate(rows):
@@ -249,17 +335,39 @@ def _follow_batch(data: FstatData, results: Results, batch: Batch, free: FreePar
             results.close(row, "not converged: left the data's band, or what they were prepared for")
             continue
         results.converged[row] = status == CONVERGED
-        # a wide climb that went far looks around once more from where it ended
-        results.open[row] = status == LEFT or (trying.wide and status == CONVERGED and peaks.moved[i] > FAR)
-        rivals = Rivals(float(peaks.share[i]), float(peaks.other_freq[i]), float(peaks.other_twoF[i]))
+        # a climb that left what was covered looks around once more from where it ended
+        results.open[row] = status == LEFT or (status == CONVERGED and peaks.across[i] > edge + OUTSIDE)
+        rivals = Rivals(
+            float(peaks.share[i]), float(peaks.other_freq[i]), float(peaks.other_twoF[i]), float(peaks.shrinkage[i])
+        )
         twoF = float(peaks.twoF[i])
         if known[i]:
-            results.noise_chance[row] = false_alarm(twoF, trying.n_twoF + CELLS * results.tried[row])
+            n_segments = data.n_segments or 1
+            tried = alike.n_twoF + CELLS * results.tried[row]
+            results.noise_chance[row] = false_alarm(twoF / n_segments, tried, n_segments)
             results.peak_probability[row] = rivals.peak_probability(twoF) if status == CONVERGED else np.nan
         held = [name for name, at in zip(own.bounded, peaks.at_limit[i], strict=True) if at]
         has_errors = bool(held) or bool(np.isfinite(np.asarray(peaks.covariance[i])).all())
         chance = float(results.noise_chance[row])
-        results.messages[row] = ending(status, twoF, chance, has_errors, rivals, held)
+        results.messages[row] = ending(status, twoF, chance, has_errors, rivals, held, data.n_segments)
+        if coverage.fewer:
+            results.messages[row] += f"; only frequencies within {coverage.bins:.0f} bins of 1/T were covered"
+
+
+def _start_mismatch(data: FstatData, starts: Doppler, results: Results) -> np.ndarray:
+    """Loss of rho^2 between each candidate and where it ended, (n,) float64; NaN where it was not refined."""
+    lost = np.full(len(results.twoF), np.nan)
+    rows = np.flatnonzero(np.isfinite(results.twoF))
+    for batch in batches(rows, np.zeros(len(rows)), batch_size(data, len(rows))):
+        pair = jax.tree.map(lambda x, at=rows[batch.places]: x[at], (results.points, starts))
+        lost[batch.rows] = np.asarray(_mismatches(data.observation, *pair))[: len(batch.rows)]
+    return lost
+
+
+@jax.jit
+def _mismatches(observation: Observation, points: Doppler, others: Doppler) -> jax.Array:
+    """`mismatch` of each pair of templates of two stacks, (n,) float64."""
+    return jax.lax.map(lambda pair: mismatch_of(observation, *pair), (points, others))
 
 
 def _moved(points: Doppler, rows: np.ndarray, ends: Doppler, known: np.ndarray) -> Doppler:

@@ -16,7 +16,9 @@ from jfstat.candidates.tables import AnyTable, depends_on_template, in_units
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.candidates import Candidates, SearchedWith
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
-from jfstat.parameters import AMPLITUDE_COLUMNS, all_parameters, values
+from jfstat.parameters import all_parameters, values
+from jfstat.searching.result import loudness
+from jfstat.statistic.total import amplitude_columns
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ CELLS = 8
 With this value at most a per cent of candidates in pure noise end without a warning (tests/test_refine.py)."""
 CERTAIN = 0.95
 """Fraction of the probability on a peak below which the message mentions other peaks."""
+FOREIGN = 0.9
+"""Loss of rho^2 between the peak and the candidate above which the message says that they may not belong together: the
+neighbourhood is made for losses up to three quarters."""
 ENDINGS = {
     STALLED: "not converged: no step gains any more, though the slope is not zero",
     OUT_OF_STEPS: "not converged: too many steps",
@@ -46,25 +51,32 @@ class Results:
     ----------
     points : Doppler
         A stack; the given templates, later the refined ones.
+    names : tuple of p str
+        The parameters to refine.
     open : (n,) bool
         Whether the candidate is still to be followed up.
     messages : list of n str
     covariance : (n, p, p) float64
     twoF, start_twoF, noise_chance, peak_probability, moved : (n,) float64
+        2F, and that of each detector, is the sum over segments.
+    start_mismatch : (n,) float64
+        Loss of rho^2 between the peak and the candidate, 0 to 1; see `mismatch`.
     twoF_per_detector : (n, D) float64
-    amplitudes : (n, 8) float64
-        h0, cosi, psi, phi0, and their errors.
+    amplitudes : (n, a) float64
+        See `amplitude_columns`.
     steps, tried : (n,) int64
         Gradients and trial points, of all rounds.
     converged : (n,) bool
     """
 
     points: Doppler
+    names: tuple[str, ...]
     open: np.ndarray
     messages: list[str]
     covariance: np.ndarray
     twoF: np.ndarray
     start_twoF: np.ndarray
+    start_mismatch: np.ndarray
     noise_chance: np.ndarray
     peak_probability: np.ndarray
     moved: np.ndarray
@@ -75,25 +87,36 @@ class Results:
     converged: np.ndarray
 
     @classmethod
-    def blank(cls, candidates: Candidates, p: int, n_detectors: int) -> Results:
+    def blank(
+        cls, candidates: Candidates, names: tuple[str, ...], n_detectors: int, n_segments: int | None = None
+    ) -> Results:
         """The start, when nothing is known; candidates with problems are closed."""
-        n = len(candidates.problems)
+        n, p = len(candidates.problems), len(names)
         return cls(
             points=candidates.points,
+            names=names,
             open=np.array([not problem for problem in candidates.problems], bool),
             messages=list(candidates.problems),
             covariance=np.full((n, p, p), np.nan),
             twoF=np.full(n, np.nan),
             start_twoF=np.full(n, np.nan),
+            start_mismatch=np.full(n, np.nan),
             noise_chance=np.full(n, np.nan),
             peak_probability=np.full(n, np.nan),
             moved=np.zeros(n),
             twoF_per_detector=np.full((n, n_detectors), np.nan),
-            amplitudes=np.full((n, len(AMPLITUDE_COLUMNS)), np.nan),
+            amplitudes=np.full((n, len(amplitude_columns(n_segments))), np.nan),
             steps=np.zeros(n, int),
             tried=np.zeros(n, int),
             converged=np.zeros(n, bool),
         )
+
+    def compare_with(self, start_mismatch: np.ndarray) -> None:
+        """Note how much of a signal at each peak its candidate lost, and which candidates hardly show it."""
+        self.start_mismatch[:] = start_mismatch
+        for row in np.flatnonzero(self.converged & (start_mismatch > FOREIGN)):
+            shown = 1 - start_mismatch[row]
+            self.messages[row] += f"; it may be another signal, of which the candidate shows {shown:.2g}"
 
     def close(self, row: int | np.integer, message: str) -> None:
         """Note that a candidate ended without a peak, and why."""
@@ -111,22 +134,31 @@ class Rivals(NamedTuple):
         See `Peak`.
     freq, twoF : float
         The highest 2F elsewhere, and where, Hz; see `Peak`.
+    shrinkage : float
+        See `Peak`.
     """
 
     share: float = 1.0
     freq: float = np.nan
     twoF: float = -np.inf
+    shrinkage: float = 1.0
 
     def peak_probability(self, twoF: float) -> float:
         """Probability that a signal lies on a peak of this height rather than on one of these others."""
-        return float(1 / (1 / self.share + np.exp(min(0.5 * (self.twoF - twoF), 700.0))))
+        return float(1 / (1 / self.share + np.exp(min(0.5 * self.shrinkage * (self.twoF - twoF), 700.0))))
 
 
 NO_RIVALS = Rivals()
 
 
 def ending(
-    status: int, twoF: float, chance: float, has_errors: bool, rivals: Rivals = NO_RIVALS, held: Sequence[str] = ()
+    status: int,
+    twoF: float,
+    chance: float,
+    has_errors: bool,
+    rivals: Rivals = NO_RIVALS,
+    held: Sequence[str] = (),
+    n_segments: int | None = None,
 ) -> str:
     """A sentence on how a candidate ended.
 
@@ -135,29 +167,33 @@ def ending(
     status : int
         See `Maximum`.
     twoF : float
-        At the peak.
+        At the peak; the sum over segments.
     chance : float
         From `jfstat.candidates.falsealarm.false_alarm`.
     has_errors : bool
     rivals : Rivals
     held : sequence of str
         Parameters at their bounds.
+    n_segments : int, optional
+        Of data with segments, whose mean 2F the sentence names.
     """
     if status != CONVERGED:
         return ENDINGS[status]
+    what = "2F" if n_segments is None else "mean 2F"
+    other = f"{rivals.twoF:.1f}" if n_segments is None else f"{rivals.twoF / n_segments:.3f}"
     sentence = "converged"
     if held:
         sentence += f", with {' and '.join(held)} at the bound"
     if chance > NOISE:
-        sentence += f", but noise alone reaches this 2F with a chance of {chance:.2g}"
+        sentence += f", but noise alone reaches this {what} with a chance of {chance:.2g}"
     if rivals.twoF >= twoF:
-        sentence += f", but not to the highest peak nearby: 2F is {rivals.twoF:.1f} at {rivals.freq:.8f} Hz"
+        sentence += f", but not to the highest peak nearby: {what} is {other} at {rivals.freq:.8f} Hz"
     elif rivals.peak_probability(twoF) < CERTAIN * rivals.share:
-        sentence += f"; 2F is almost as high, {rivals.twoF:.1f}, at {rivals.freq:.8f} Hz"
+        sentence += f"; {what} is almost as high, {other}, at {rivals.freq:.8f} Hz"
     if rivals.share < CERTAIN:
         sentence += f"; other peaks nearby hold {1 - rivals.share:.2g} of the probability, and the errors reach them"
     if chance <= NOISE and not has_errors:
-        sentence += "; 2F is too flat for error bars"
+        sentence += f"; {what} is too flat for error bars"
     return sentence
 
 
@@ -182,12 +218,17 @@ def results_table(
         x = np.where(kept | _irrelevant(results, name), candidates.given[name], refined[:, i])
         columns[name] = np.where(kept, x, np.mod(np.where(kept, 0.0, x), 2 * np.pi)) if name == "alpha" else x
     columns |= {f"{name}_error": errors[:, i] for i, name in enumerate(names)}
-    columns["twoF"] = results.twoF
-    columns |= {f"twoF_{name}": results.twoF_per_detector[:, d] for d, name in enumerate(data.detectors)}
+    loud, n_segments = loudness(data.n_segments, False), data.n_segments or 1
+    columns[loud] = results.twoF / n_segments
+    # each detector's mean is over the segments in which it has data
+    weight = np.asarray(data.observation.weight).reshape(n_segments, len(data.detectors), -1)
+    counts = np.maximum(np.any(weight > 0, axis=-1).sum(axis=0), 1)
+    columns |= {f"{loud}_{x}": results.twoF_per_detector[:, d] / counts[d] for d, x in enumerate(data.detectors)}
     if len(data.detectors) > 1:
         columns["log10BSGL"] = log10_bsgl(results.twoF, results.twoF_per_detector, searched.fstar0, searched.olgx)
-    columns |= dict(zip(AMPLITUDE_COLUMNS, results.amplitudes.T, strict=True))
-    columns |= {"start_twoF": results.start_twoF, "noise_chance": results.noise_chance}
+    columns |= dict(zip(amplitude_columns(data.n_segments), results.amplitudes.T, strict=True))
+    columns |= {f"start_{loud}": results.start_twoF / n_segments, "start_mismatch": results.start_mismatch}
+    columns |= {"noise_chance": results.noise_chance}
     columns |= {"peak_probability": results.peak_probability, "moved": results.moved}
     columns |= {"steps": results.steps, "converged": results.converged}
     columns |= {"message": np.array(results.messages, dtype=str), "covariance": results.covariance}
@@ -195,19 +236,22 @@ def results_table(
         columns["outside"] = outside(columns, searched.bounds)
     if lines is not None:
         columns["line"] = _lines_of(data, candidates, results, lines)
+    start, end = data.observation.ends
     meta = {
         "version": __version__,
         "reftime": candidates.reftime.plain,
         "detectors": list(data.detectors),
         "ephemeris": data.ephemeris,
-        "start": int(data.observation.epoch),
-        "tspan": data.tspan,
+        "start": int(np.min(data.observation.epoch)),
+        "tspan": data.tspan if data.n_segments is None else end - start,
         "parameters": list(names),
         "n_twoF": searched.n_twoF,
         "Fstar0": searched.fstar0,
         "oLGX": None if searched.olgx is None else list(searched.olgx),
         "bounds": {name: list(pair) for name, pair in searched.bounds.items()},
     }
+    if data.n_segments is not None:
+        meta |= {"n_segments": data.n_segments, "segment_tspan": data.tspan}
     own = getattr(found, "meta", {})
     meta |= {name: own[name] for name in ("lines", "veto_lines") if name in own}
     table = in_units(columns, meta)

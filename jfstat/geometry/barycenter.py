@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from scipy.constants import astronomical_unit, speed_of_light
 
+from jfstat.constants import ASTRONOMICAL_UNIT, SPEED_OF_LIGHT
 from jfstat.geometry.trajectory import SEGMENT, State, Trajectory, at_pieces
 from jfstat.maths.chebyshev import horner
 
-ASTRONOMICAL_UNIT = astronomical_unit / speed_of_light
-"""Light-seconds."""
+LIGHT_TIME = ASTRONOMICAL_UNIT / SPEED_OF_LIGHT
+"""Of the astronomical unit, s."""
 SUN_RADIUS = 2.322
 """Light-seconds, as in LALSuite."""
 MAX_DELAY = 510.0
@@ -65,7 +65,7 @@ def shapiro_delay(along: jax.Array, distance2: jax.Array) -> jax.Array:
     impact = jnp.where(impact2 > 0, jnp.sqrt(jnp.where(inside & (impact2 > 0), impact2, 1.0)), 0.0)
     path = along + jnp.sqrt(jnp.where(inside, SUN_RADIUS**2 + along * along, distance2))
     through = jnp.where(inside, 2 * SHAPIRO * (1.0 - impact / SUN_RADIUS), 0.0)
-    return SHAPIRO * jnp.log(ASTRONOMICAL_UNIT / path) + through
+    return SHAPIRO * jnp.log(LIGHT_TIME / path) + through
 
 
 def ssb_delay(state: State, t: jax.Array, direction: Direction) -> jax.Array:

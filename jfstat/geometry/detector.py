@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jfstat.geometry.detectorfile import read_ifo
-from jfstat.validation import AngleLike, NumberLike, in_unit
+from jfstat.public import plain_errors
+from jfstat.validation import AngleLike, NumberLike, float64_of, in_unit
 
 if TYPE_CHECKING:
     from astropy.coordinates import EarthLocation
@@ -62,6 +63,7 @@ class Detector:
     arms: tuple[Vector, ...]
     name: str
 
+    @plain_errors
     def __init__(
         self,
         prefix: str,
@@ -92,6 +94,7 @@ class Detector:
             object.__setattr__(self, key, value)
 
     @classmethod
+    @plain_errors
     def from_geodetic(
         cls,
         prefix: str,
@@ -139,6 +142,7 @@ class Detector:
         return cls(prefix, location, _arms(lon, lat, azimuths, tilts), name)
 
     @classmethod
+    @plain_errors
     def from_earth_location(
         cls,
         prefix: str,
@@ -163,6 +167,7 @@ class Detector:
         return cls(prefix, location, _arms(longitude, latitude, azimuths, tilts), name)
 
     @classmethod
+    @plain_errors
     def read(cls, path: str | os.PathLike, prefix: str | None = None) -> Detector:
         """A detector from a file in the format of Bilby's ``.ifo`` files.
 
@@ -241,7 +246,7 @@ def _numbers(x: Any, name: str) -> np.ndarray:
 def _vectors(x: Any, name: str) -> np.ndarray:
     """Finite numbers as a float64 array."""
     try:
-        value = np.asarray(x, np.float64)
+        value = float64_of(x, name)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be numbers, not {x!r}.") from None
     if not np.isfinite(value).all():

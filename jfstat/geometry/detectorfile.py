@@ -7,6 +7,8 @@ import operator
 import os
 from pathlib import Path
 
+from jfstat.files import text_of
+
 KEYS = ("latitude", "longitude", "elevation", "xarm_azimuth", "yarm_azimuth")
 """Keys that a file must have."""
 TILTS = ("xarm_tilt", "yarm_tilt")
@@ -26,7 +28,7 @@ def read_ifo(path: str | os.PathLike) -> tuple[dict[str, str], dict[str, float]]
     """
     file = Path(path)
     try:
-        text = file.read_text()
+        text = text_of(file)
     except UnicodeDecodeError:
         raise ValueError(f"{file} is not a text file: give lines such as latitude = 46.5.") from None
     except OSError as error:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jfstat.geometry.detector import Detector, Vector, arm
+from jfstat.validation import shown
 
 DetectorLike = str | Detector
 """A detector by its prefix, such as ``"H1"``, or a Detector."""
@@ -219,8 +220,10 @@ def get_detector(detector: DetectorLike) -> Detector:
     return DETECTORS[detector]
 
 
-def get_detectors(detectors: DetectorLike | Iterable[DetectorLike]) -> tuple[Detector, ...]:
-    """Detectors from one name or Detector or several.
+def get_detectors(
+    detectors: DetectorLike | Iterable[DetectorLike], argument: str = "detectors"
+) -> tuple[Detector, ...]:
+    """Detectors from one name or Detector or several; `argument` is for errors.
 
     Raises
     ------
@@ -230,9 +233,11 @@ def get_detectors(detectors: DetectorLike | Iterable[DetectorLike]) -> tuple[Det
     given: Any = (detectors,) if isinstance(detectors, (str, Detector)) else detectors
     try:
         parts = tuple(given)
-    except TypeError:
+    except Exception:  # whatever a foreign object raises
         parts = ()
     names = [getattr(part, "prefix", part) for part in parts]
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise ValueError(f"detectors must be different prefixes such as ['H1', 'L1'], or Detectors, not {detectors!r}.")
+        raise ValueError(
+            f"{argument} must be different prefixes such as ['H1', 'L1'], or Detectors, not {shown(detectors)}."
+        )
     return tuple(get_detector(part) for part in parts)

@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 
 from jfstat.geometry.orbit import orbit_speed
 from jfstat.geometry.source import spin_drift
+from jfstat.maths.arrays import module_for, on_device
 from jfstat.phasemodel import PhaseModel
 from jfstat.templates import Orbit
 
@@ -24,7 +25,10 @@ USUAL_F1DOT, MAX_USUAL_DRIFT = 1e-9, 0.02
 
 def doppler_speed(orbit: Orbit | None) -> jax.Array:
     """Largest relative shift of a frequency between source and detector; shaped like the orbit's fields."""
-    return jnp.asarray(EARTH_SPEED) if orbit is None else EARTH_SPEED + orbit_speed(orbit) * (1 + EARTH_SPEED)
+    if orbit is None:
+        return on_device(EARTH_SPEED)
+    speed = orbit_speed(orbit)
+    return on_device(EARTH_SPEED + module_for(speed).asarray(speed) * (1 + EARTH_SPEED))
 
 
 def at_detector(low: ArrayLike, high: ArrayLike, speed: ArrayLike) -> tuple[jax.Array, jax.Array]:

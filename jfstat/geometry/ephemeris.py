@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.constants import astronomical_unit, speed_of_light
+
+from jfstat.constants import ASTRONOMICAL_UNIT, SPEED_OF_LIGHT
+from jfstat.files import opened
+from jfstat.public import plain_errors
 
 if TYPE_CHECKING:
     from scipy.interpolate import BPoly, PPoly
@@ -24,9 +27,7 @@ if TYPE_CHECKING:
 BODIES = ("earth", "sun")
 YEARS = "00-40"
 """In the names of installed files."""
-LIGHT_SECOND = speed_of_light
-"""m."""
-FARTHEST = 2 * astronomical_unit / LIGHT_SECOND
+FARTHEST = 2 * ASTRONOMICAL_UNIT / SPEED_OF_LIGHT
 """Distance from the SSB beyond which neither Earth nor Sun is, light-seconds."""
 
 
@@ -128,6 +129,7 @@ class Ephemeris:
     sun: Table
     name: str
 
+    @plain_errors
     def __init__(self, earth: Sequence[Any], sun: Sequence[Any], name: str = "arrays"):
         object.__setattr__(self, "earth", _table(earth, "earth"))
         object.__setattr__(self, "sun", _table(sun, "sun"))
@@ -176,7 +178,7 @@ def _table(given: Sequence[Any], name: str) -> Table:
         label = f"{name}'s {what}"
         xyz = getattr(values, "xyz", None)  # of a CartesianRepresentation
         unit = "m" if power == 0 else f"m / s{power}"
-        column = _float64(values if xyz is None else xyz.T, label, unit, LIGHT_SECOND)
+        column = _float64(values if xyz is None else xyz.T, label, unit, SPEED_OF_LIGHT)
         if column.shape != (len(gps), 3):
             raise ValueError(f"{label} have shape {column.shape}, not {(len(gps), 3)}: give a row for each time.")
         columns.append(column)
@@ -262,8 +264,9 @@ def _read_body(path: Path, start: float, end: float, epoch: int) -> Quintics:
     """
     try:
         # line by line: the files hold decades, of which most need some months
-        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as opened:
-            lines = (line for line in io.BufferedReader(opened) if line.strip()[:1] not in (b"", b"#"))  # type: ignore[arg-type]
+        with opened(path) as file:
+            raw: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+            lines = (line for line in io.BufferedReader(raw) if line.strip()[:1] not in (b"", b"#"))
             first, step, count = (float(word) for word in next(lines).split())
             if step <= 0 or count < 1:
                 raise ValueError("its header does not fit its rows")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
+from jfstat.maths.arrays import module_for, on_device
 from jfstat.maths.kepler import kepler
 from jfstat.templates import Orbit
 
@@ -56,12 +61,20 @@ def emission_time(orbit: Orbit, t_ssb: jax.Array) -> jax.Array:
 
 def orbit_speed(orbit: Orbit) -> jax.Array:
     """Largest line-of-sight speed, at periapsis, over c: mean motion * asini * sqrt((1 + ecc)/(1 - ecc))."""
-    return 2 * jnp.pi / orbit.period * orbit.asini * jnp.sqrt((1 + orbit.ecc) / (1 - orbit.ecc))
+    xp, (asini, period, ecc) = _known(orbit.asini, orbit.period, orbit.ecc)
+    return on_device(2 * np.pi / period * asini * xp.sqrt((1 + ecc) / (1 - ecc)))
 
 
 def periapsis_rate(orbit: Orbit) -> jax.Array:
     """Angular rate of the orbit at periapsis, rad/s: mean motion * sqrt(1 + ecc) / (1 - ecc)^1.5."""
-    return 2 * jnp.pi / orbit.period * jnp.sqrt(1 + orbit.ecc) / (1 - orbit.ecc) ** 1.5
+    xp, (period, ecc) = _known(orbit.period, orbit.ecc)
+    return on_device(2 * np.pi / period * xp.sqrt(1 + ecc) / (1 - ecc) ** 1.5)
+
+
+def _known(*fields: jax.Array) -> tuple[ModuleType, list[Any]]:
+    """The module to compute with, see `module_for`, and the fields as its arrays."""
+    xp = module_for(*fields)
+    return xp, [xp.asarray(x) for x in fields]
 
 
 def _fourth_derivative(orbit: Orbit) -> jax.Array:

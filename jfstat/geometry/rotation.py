@@ -9,15 +9,13 @@ from __future__ import annotations
 from datetime import datetime
 
 import numpy as np
-from scipy.constants import speed_of_light
 
+from jfstat.constants import ARCSEC, DAY, SPEED_OF_LIGHT
 from jfstat.geometry.detector import Detector
 
 GPS_OF_2000 = 630720013
 """GPS time of 2000-01-01 00:00:00 UTC, s."""
-DAY = 86400.0
 DAYS_PER_CENTURY = 36525.0
-ARCSEC = np.pi / 648000.0
 DEGREE = np.pi / 180.0
 OBLIQUITY = 0.40909280422232891
 """Obliquity of the ecliptic at J2000, rad."""
@@ -66,7 +64,7 @@ def detector_offset(detector: Detector, epoch: int, t: np.ndarray) -> np.ndarray
     LALSuite applies precession and nutation to the source. Its projections equal those of the vector returned here on
     the direction of the source, for every source.
     """
-    x, y, z = np.asarray(detector.location) / speed_of_light
+    x, y, z = np.asarray(detector.location) / SPEED_OF_LIGHT
     ut, gps = _seconds_since_2000(epoch, t)
     century = (ut - 43200.0) / (DAY * DAYS_PER_CENTURY)
     zeta = century * (2306.2181 + (0.30188 + 0.017998 * century) * century) * ARCSEC

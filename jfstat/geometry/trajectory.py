@@ -15,6 +15,7 @@ from jfstat.geometry.detector import Detector
 from jfstat.geometry.einstein import einstein_delay
 from jfstat.geometry.ephemeris import Tracks
 from jfstat.geometry.rotation import detector_offset, leap_seconds, sidereal_time
+from jfstat.maths.arrays import on_device
 from jfstat.maths.chebyshev import horner, nodes, powers_from_values
 from jfstat.maths.ladder import padded_size
 
@@ -81,6 +82,13 @@ class Trajectory:
         value = horner(at_pieces(self.coefficients, piece), self.within(t, piece)[..., None])
         return State(value[..., 0:3], value[..., 3], value[..., 4], value[..., 5:8])
 
+    @property
+    def positions(self) -> np.ndarray:
+        """Of the detector and of the Earth from the Sun in the middle of each piece, (..., n_segments, 6) float64."""
+        return np.asarray(self.coefficients)[..., 0, :, [0, 1, 2, 5, 6, 7]].transpose(
+            *range(1, self.coefficients.ndim - 1), 0
+        )
+
     def sidereal(self, t: jax.Array) -> jax.Array:
         """Sidereal time alone, shaped like `t`, from a straight line in each piece, to 2e-10 rad."""
         piece = self.piece(t)
@@ -121,9 +129,9 @@ def detector_trajectory(detector: Detector, tracks: Tracks, start: float, end: f
     coefficients = np.einsum("pk,nkc->pnc", powers_from_values(DEGREE + 1), values)
     # repeat the last piece up to a common size; data and signals end before
     coefficients = np.pad(coefficients, ((0, 0), (0, padded_size(n) - n), (0, 0)), mode="edge")
-    return Trajectory(jnp.asarray(coefficients), jnp.asarray(first))
+    return Trajectory(on_device(coefficients), on_device(first))
 
 
 def stack_trajectories(trajectories: list[Trajectory]) -> Trajectory:
     """One Trajectory with a leading detector axis, for vmap."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trajectories)
+    return jax.tree.map(lambda *leaves: on_device(np.stack(leaves)), *trajectories)

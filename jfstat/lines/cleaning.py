@@ -9,7 +9,8 @@ import numpy as np
 
 from jfstat.data.noise import median_bias
 from jfstat.lines.doppler import checked_lines, hertz
-from jfstat.sfts.container import SFTs, SFTSeries
+from jfstat.public import public
+from jfstat.sfts.container import SFTs, SFTSeries, check_sfts
 from jfstat.validation import is_whole
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ WINDOW = 100
 """Bins on each side of a line from which the noise level is taken, as in lalpulsar_SFTclean."""
 
 
+@public
 def clean(sfts: SFTs, lines: QTable, *, seed: int = 0, window: int = WINDOW, max_bins: int | None = None) -> SFTs:
     """Replace the bins of known lines by Gaussian noise of the level of the neighbouring bins.
 
@@ -56,8 +58,7 @@ def clean(sfts: SFTs, lines: QTable, *, seed: int = 0, window: int = WINDOW, max
     TypeError, ValueError
         If an argument is of the wrong kind or out of range, or a line covers all bins of the SFTs.
     """
-    if not isinstance(sfts, SFTs):
-        raise TypeError(f"sfts must be SFTs from read_sfts or simulate_sfts, not {type(sfts).__name__}.")
+    check_sfts(sfts)
     table: Any = checked_lines(lines)
     missing = [name for name in ("freq", "left_width", "right_width") if name not in table.colnames]
     if missing:
@@ -68,7 +69,8 @@ def clean(sfts: SFTs, lines: QTable, *, seed: int = 0, window: int = WINDOW, max
         raise ValueError(f"max_bins must be a whole number of at least 0, or None, not {max_bins!r}.")
     if not is_whole(seed) or seed < 0:
         raise ValueError(f"seed must be a whole number of at least 0, not {seed!r}.")
-    series = []
+    max_bins = None if max_bins is None else min(max_bins, sfts.n_bins)
+    window, series = min(window, sfts.n_bins), []
     for own in sfts:
         bins = line_bins(table[np.asarray(table["detector"]) == own.detector], sfts, max_bins)
         rng = np.random.default_rng([int(seed), *own.detector.encode()])

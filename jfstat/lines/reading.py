@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from jfstat.files import text_of
+from jfstat.public import public
+
 if TYPE_CHECKING:
     from astropy.table import QTable
 
@@ -36,6 +39,7 @@ class Row(NamedTuple):
     name: str
 
 
+@public
 def read_lines(
     path: str | os.PathLike | Sequence[str | os.PathLike],
     detector: str | None = None,
@@ -125,7 +129,7 @@ def detector_in(path: Path) -> str:
 def _rows(path: Path) -> list[Row]:
     """Rows of a list in any of the formats."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = text_of(path, "utf-8-sig")
     except OSError as error:
         raise type(error)(
             f"list of lines {str(path)!r} cannot be read ({error.strerror}): name another file."

@@ -10,7 +10,8 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from jfstat.data.checks import check_template, observation_of
+from jfstat.data.checks import check_point_of_segments, check_template, observation_of
+from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
 from jfstat.maths.vectors import unit_vector
@@ -27,7 +28,9 @@ from jfstat.parameters import (
     values,
     with_fields,
 )
+from jfstat.public import public
 from jfstat.templates import Doppler
+from jfstat.validation import as_float64
 
 SKY_CURVATURE = 0.3
 """Added to the metric of the sky, 1/rad^2, to keep a unit of a coordinate below 2 rad for short data."""
@@ -42,7 +45,8 @@ RELATIVE_CURVATURE = 1e-3
 class Coordinates:
     """Whitened coordinates x, (p,) float64, around a template; made by `whiten`.
 
-    An offset x loses, to second order, the fraction ``x @ x`` of rho^2, averaged over amplitudes.
+    An offset x loses, to second order, the fraction ``x @ x`` of rho^2, averaged over amplitudes; of data with
+    segments, averaged over these too.
     The sky is a plane tangent to the sphere at the centre, without poles. If frequency and derivatives vary too, a step
     on the sky changes them such that the mean frequency at the detectors stays the same. A peak is then round even if
     its sky position is very uncertain.
@@ -72,14 +76,28 @@ class Coordinates:
     names: tuple[str, ...] = field(metadata=dict(static=True))
     flat_sky: bool = field(metadata=dict(static=True))
 
+    @public
     def point(self, x: jax.Array) -> Doppler:
-        """The template at coordinates x, (p,) float64; differentiable."""
+        """The template at coordinates x, (p,) float64; differentiable.
+
+        Raises
+        ------
+        ValueError
+            If x has another length.
+        """
+        if jnp.shape(x) != (len(self.names),):
+            raise ValueError(
+                f"x must have the shape {(len(self.names),)} of {', '.join(self.names)}, not {jnp.shape(x)}."
+            )
+        x = as_float64(x, "x")
         return self.stepped(self.matrix @ x)
 
+    @public
     def values(self, x: jax.Array) -> jax.Array:
         """The parameters `names` at coordinates x, (p,) float64."""
         return values(self.point(x), self.names)
 
+    @public
     def stepped(self, step: jax.Array) -> Doppler:
         """The template after the steps of `matrix`, (p,): Hz, Hz/s, ..., rad, s."""
         names, centre = self.names, self.centre
@@ -102,6 +120,7 @@ class Coordinates:
             moved = replaced(moved, spin_names, values(centre, spin_names) + change)
         return moved
 
+    @public
     def log_volume(self, x: jax.Array) -> jax.Array:
         """Log of the volume of parameters per volume of coordinates, up to a constant; () float64.
 
@@ -114,6 +133,7 @@ class Coordinates:
         return jnp.log(jnp.cos(self.point(x).delta)) if "delta" in self.names else jnp.zeros(())
 
 
+@public
 def whiten(
     data: Observation | FstatData,
     point: Doppler,
@@ -126,7 +146,7 @@ def whiten(
     Parameters
     ----------
     data : Observation or FstatData
-        For data, the template must fit.
+        May have a leading axis of segments. For data, the template must fit.
     point : Doppler
         One template, scalar fields: x = 0.
     parameters : sequence of str, optional
@@ -144,9 +164,11 @@ def whiten(
     TypeError, ValueError
         As `metric`, or if the template does not fit the data.
     """
-    observation = observation_of(data)
+    observation = observation_of(data, segments=True)
     check_template("point", point)
-    if isinstance(data, FstatData):
+    if isinstance(data, FstatData) and data.n_segments is not None:
+        check_point_of_segments(data, point)
+    elif isinstance(data, FstatData):
         data.check(point)
     names = usual_parameters(point) if parameters is None else check_parameters(point, parameters)
     limited = check_parameters(point, bounded) if len(bounded) else ()
@@ -163,15 +185,20 @@ def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], b
     free = not any(spin_order(name) is not None for name in bounded)
     q = len(orders)
     drift, shift = jnp.zeros((q, 3)), jnp.eye(q)
+    # middles of the segments, from the reference time
+    middles = each_segment(lambda own: own.middle - own.reference(point), observation)
+    middle = jnp.mean(middles)
+    half = 0.5 * jnp.max(observation.tspan) + jnp.max(jnp.abs(middles - middle))
     if q and free and orders == list(range(q)):  # only then can frequencies compensate steps on the sky
         if flat_sky:
-            drift = _drift(observation, q)
-        shift = _taylor(observation.reference(point) - observation.middle, q)
+            drift = _drift(observation, point, q, middle, half)
+        shift = _taylor(-middle, q)
     own = Coordinates(point, jnp.eye(len(names)), drift, shift, names, flat_sky)
     zero = jnp.zeros(len(names))
     # the Earth turns slowly enough for a part of the SFTs to be enough; orbits may not
-    every = max(1, observation.start.shape[1] // ENOUGH_SFTS) if point.orbit is None else 1
-    g = metric_along(observation, point, own.stepped, zero, n_nodes=1, every=every)
+    every = max(1, observation.start.shape[-1] // ENOUGH_SFTS) if point.orbit is None else 1
+    each = each_segment(lambda part: metric_along(part, point, own.stepped, zero, n_nodes=1, every=every), observation)
+    g = jnp.mean(each, axis=0)
     size = jnp.abs(values(point, names))
     for i, name in enumerate(names):
         extra = 0.0
@@ -184,7 +211,7 @@ def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], b
         elif name in ("ecc", "argp"):
             extra = RELATIVE_CURVATURE
         elif name in MOTION_FIELDS:
-            extra = SKY_CURVATURE * observation.tspan**2
+            extra = SKY_CURVATURE * (2 * half) ** 2
         elif is_of_model(name):  # one that the data cannot tell
             extra = jnp.where(g[i, i] > 0, 0.0, 1.0)
         g = g.at[i, i].add(extra)
@@ -194,19 +221,34 @@ def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], b
     return Coordinates(point, matrix, drift, shift, names, flat_sky)
 
 
-def _drift(observation: Observation, q: int) -> jax.Array:
+def _drift(observation: Observation, point: Doppler, q: int, middle: jax.Array, half: jax.Array) -> jax.Array:
     """Mean velocity, acceleration, ... of the detectors over the data, q of them, (q, 3) float64, over c.
 
-    From the polynomial of degree q in time, about the data's mid-time, that fits their positions best.
+    From the polynomial of degree q in time, about the data's mid-time, that fits their positions best, but for a
+    constant, which is free in each segment as the initial phase is.
+
+    Parameters
+    ----------
+    observation : Observation
+    point : Doppler
+    q : int
+    middle, half : () float64
+        Mid-time of the data, from the reference time, and half of their length, s.
     """
-    time, weight = observation.quadrature(1)
-    position = jax.vmap(lambda trajectory, t: trajectory(t).position)(observation.trajectory, time)
-    half = 0.5 * observation.tspan
-    u = (time - observation.middle) / half
-    powers = jnp.stack([u**k for k in range(q + 1)], axis=-1)
-    normal = jnp.einsum("dn,dni,dnj->ij", weight, powers, powers)
-    fitted = jnp.linalg.solve(normal, jnp.einsum("dn,dni,dnc->ic", weight, powers, position))
-    return jnp.stack([fitted[k] * (math.factorial(k) / half**k) for k in range(1, q + 1)])
+
+    def products(own: Observation) -> tuple[jax.Array, jax.Array]:
+        time, weight = own.quadrature(1)
+        position = jax.vmap(lambda trajectory, t: trajectory(t).position)(own.trajectory, time)
+        u = (time - own.reference(point) - middle) / half
+        powers = jnp.stack([u**k for k in range(1, q + 1)], axis=-1)
+        mean = lambda x: jnp.einsum("dn,dni->i", weight, x) / jnp.sum(weight)  # noqa: E731
+        powers, position = powers - mean(powers), position - mean(position)
+        normal = jnp.einsum("dn,dni,dnj->ij", weight, powers, powers)
+        return normal, jnp.einsum("dn,dni,dnc->ic", weight, powers, position)
+
+    normal, right = (jnp.sum(x, axis=0) for x in each_segment(products, observation))
+    fitted = jnp.linalg.solve(normal, right)
+    return jnp.stack([fitted[k - 1] * (math.factorial(k) / half**k) for k in range(1, q + 1)])
 
 
 def _taylor(later: jax.Array, q: int) -> jax.Array:

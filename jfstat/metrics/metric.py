@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.checks import check_amplitude, check_template, observation_of
+from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
@@ -16,10 +17,12 @@ from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.parameters import all_parameters, check_parameters, replaced, values
+from jfstat.public import public
 from jfstat.statistic.combine import MAX_CONDITION
 from jfstat.templates import Amplitude, Doppler
 
 
+@public
 def metric(
     data: Observation | FstatData | NarrowData,
     point: Doppler,
@@ -30,13 +33,16 @@ def metric(
 ) -> jax.Array:
     """The parameter-space metric g: a template at an offset d from a signal loses the fraction d g d of its rho^2.
 
-    To second order in d, with the actual times of the data, gaps, noise weights and antenna patterns.
+    To second order in d, with the actual times of the data, gaps, noise weights and antenna patterns. For data with
+    segments it is the mean of the segments' metrics, the metric of `mean_twoF`: the mean over segments of the fraction
+    lost (Wette & Prix 2013, Phys. Rev. D 88, 123005; Wette 2015, Phys. Rev. D 92, 082003).
 
     Pure; works under jit, vmap and grad.
 
     Parameters
     ----------
     data : Observation, FstatData or NarrowData
+        May have a leading axis of segments.
     point : Doppler
         One template, scalar fields: where the signal is.
     parameters : sequence of str, optional
@@ -72,12 +78,22 @@ def metric(
     real part of <P dv/di, P dv/dj> / <v, v>. Here <> is the weighted mean over the data, and P projects out a and b.
     Unlike LALSuite, this includes the derivatives of a and b.
     """
-    observation = observation_of(data)
+    observation = observation_of(data, segments=True)
     check_template("point", point)
     if amplitude is not None:
         check_amplitude(amplitude)
     names = all_parameters(point) if parameters is None else check_parameters(point, parameters)
+    if observation.n_segments is not None:
+        return _mean_metric(observation, point, amplitude, names, bool(phase_only))
     return _metric(observation, point, amplitude, names, bool(phase_only))
+
+
+@partial(jax.jit, static_argnames=("names", "phase_only"))
+def _mean_metric(
+    segments: Observation, point: Doppler, amplitude: Amplitude | None, names: tuple[str, ...], phase_only: bool
+) -> jax.Array:
+    """Mean of the metrics of segments, computed one after the other for the memory."""
+    return jnp.mean(each_segment(lambda own: _metric(own, point, amplitude, names, phase_only), segments), axis=0)
 
 
 @partial(jax.jit, static_argnames=("names", "phase_only"))

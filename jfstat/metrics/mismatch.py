@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.checks import check_amplitude, check_template, observation_of
+from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
@@ -15,12 +16,14 @@ from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.metrics.metric import amplitude_products, inverse_of
+from jfstat.public import public
 from jfstat.templates import Amplitude, Doppler
 
 NODES = 6
 """Times per SFT: enough, to 1e-6, for two templates whose phases drift apart by a cycle in it."""
 
 
+@public
 def mismatch(
     data: Observation | FstatData | NarrowData,
     point: Doppler,
@@ -32,13 +35,14 @@ def mismatch(
     """Loss of rho^2 between two templates: the fraction of a signal at one that the other misses.
 
     With the actual times of the data, gaps, noise weights and antenna patterns of both templates. `metric` is its
-    second order: half of its Hessian in `other` at ``other = point``.
+    second order: half of its Hessian in `other` at ``other = point``. For data with segments it is the mean over them.
 
     Pure; works under jit, vmap and grad.
 
     Parameters
     ----------
     data : Observation, FstatData or NarrowData
+        May have a leading axis of segments.
     point : Doppler
         One template, scalar fields: where the signal is.
     other : Doppler
@@ -72,7 +76,7 @@ def mismatch(
     Phys. Rev. D 75, 023004). Averaged over amplitudes of equal rho^2 the recovered fraction is the mean of the
     eigenvalues, tr(M^-1 X M'^-1 X^H) / 2. For the phase alone it is |<exp(2 pi i Delta)>|^2.
     """
-    observation = observation_of(data)
+    observation = observation_of(data, segments=True)
     for name, value in (("point", point), ("other", other)):
         check_template(name, value)
     if (point.orbit is None) != (other.orbit is None):
@@ -81,7 +85,17 @@ def mismatch(
         raise ValueError("point and other must both have a proper motion, or none: give the other motion=(0, 0).")
     if amplitude is not None:
         check_amplitude(amplitude)
+    if observation.n_segments is not None:
+        return _mean_mismatch(observation, point, other, amplitude, bool(phase_only))
     return _mismatch(observation, point, other, amplitude, bool(phase_only))
+
+
+@partial(jax.jit, static_argnames="phase_only")
+def _mean_mismatch(
+    segments: Observation, point: Doppler, other: Doppler, amplitude: Amplitude | None, phase_only: bool
+) -> jax.Array:
+    """Mean of the mismatches of segments, computed one after the other for the memory."""
+    return jnp.mean(each_segment(lambda own: _mismatch(own, point, other, amplitude, phase_only), segments))
 
 
 @partial(jax.jit, static_argnames="phase_only")

@@ -13,7 +13,7 @@ import numpy as np
 
 from jfstat.data.observation import Observation
 from jfstat.maths.lattices import back_substituted
-from jfstat.times import GPSTime
+from jfstat.times import GPSTime, gps_time
 
 
 def flat_metric(observation: Observation, n_spins: int, reftime: GPSTime, frequency: float) -> np.ndarray:
@@ -22,6 +22,7 @@ def flat_metric(observation: Observation, n_spins: int, reftime: GPSTime, freque
     Parameters
     ----------
     observation : Observation
+        With a leading axis of segments: the mean of their metrics.
     n_spins : int
         Number of derivatives of the frequency, s.
     reftime : GPSTime
@@ -50,9 +51,32 @@ def factor(observation: Observation, n_spins: int, reftime: GPSTime, frequency: 
     The phase in cycles is f tau + f1dot tau^2/2 + ... with tau = t + n.r(t)/c - reftime, where r is the detector's
     position relative to the SSB. Its derivatives are tau^(k+1)/(k+1)!, with n.r/c neglected, and f r(t)/c. The metric
     is (2 pi)^2 times their covariance over the data.
+
+    In each segment the mean of the derivatives over this segment is taken off, because its initial phase is free. The
+    mean of the metrics of N segments is S^T S / N, where S has the rows of all their factors (Wette 2015, Phys. Rev. D
+    92, 082003). These are taken about the middle of all segments, since about a distant reference time the columns
+    would be all but collinear.
     """
+    n = observation.n_segments
+    if n is None:
+        return _factor(observation, n_spins, reftime, frequency)
+    parts = [observation.segment(i) for i in range(n)]
+    middle = gps_time(round(np.mean([int(part.epoch) + float(part.middle) for part in parts])), "middle")
+    rows = np.concatenate([_factor(part, n_spins, middle, frequency) for part in parts]) / np.sqrt(n)
+    size = np.linalg.norm(rows, axis=0)
+    r = np.linalg.qr(rows / size, mode="r") * size
+    later = float(middle - reftime)
+    # frequency and derivatives at the middle, from those at the reference time
+    shift = np.eye(n_spins + 4)
+    for j in range(n_spins + 1):
+        shift[j, j : n_spins + 1] = [later**k / math.factorial(k) for k in range(n_spins + 1 - j)]
+    return r @ shift
+
+
+def _factor(observation: Observation, n_spins: int, reftime: GPSTime, frequency: float) -> np.ndarray:
+    """`factor` of one segment."""
     time, weight = observation.quadrature(1)
-    position = jax.vmap(lambda trajectory, t: trajectory(t).position)(observation.trajectory, time)
+    position = _positions(observation, time)
     t, w = np.asarray(time).reshape(-1), np.asarray(weight).reshape(-1)
     half = 0.5 * float(observation.tspan)
     middle = float(observation.middle)
@@ -68,6 +92,12 @@ def factor(observation: Observation, n_spins: int, reftime: GPSTime, frequency: 
     shift = np.eye(n_spins + 4)
     shift[: n_spins + 1, : n_spins + 1] = powers
     return r[1:, 1:] @ shift
+
+
+@jax.jit
+def _positions(observation: Observation, time: jax.Array) -> jax.Array:
+    """Positions of the detectors at some times of each, (D, n): (D, n, 3) float64, light-seconds."""
+    return jax.vmap(lambda trajectory, t: trajectory(t).position)(observation.trajectory, time)
 
 
 def restricted(r: np.ndarray, columns: list[int]) -> np.ndarray:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.constants import Julian_year, day
 
+from jfstat.constants import DAY, JULIAN_YEAR
 from jfstat.geometry.orbit import orbit_delay_at_arrival
+from jfstat.maths.arrays import module_for
 from jfstat.maths.kepler import kepler
 from jfstat.parameters import with_fields
 from jfstat.pulsars.entries import Entries, epoch, number, scaled
@@ -71,19 +72,18 @@ class Binary:
     shapiro: tuple[float, float]
     laplace: bool
 
-    def elements(self, since: np.ndarray | jax.Array) -> Orbit:
-        """Osculating orbits at times in s since `t0`; ``tp`` counts from there too. Fields shaped like `since`."""
-        since = jnp.asarray(since)
-        cycles, rate = jnp.zeros_like(since), jnp.zeros_like(since)
+    def elements(self, since: np.ndarray) -> Orbit:
+        """Osculating orbits at times in s since `t0`; ``tp`` counts from there too. Fields are arrays like `since`."""
+        cycles, rate = np.zeros_like(since), np.zeros_like(since)
         for k in range(len(self.frequencies) - 1, -1, -1):
             cycles = (cycles + self.frequencies[k]) * since / (k + 1)
         for k in range(len(self.frequencies) - 1, 0, -1):
             rate = (rate + self.frequencies[k]) * since / k
         period = 1 / (self.frequencies[0] + rate)
         first, second = (x + dot * since for x, dot in zip(self.shape, self.shape_dot, strict=True))
-        ecc, argp = (jnp.hypot(first, second), jnp.arctan2(first, second)) if self.laplace else (first, second)
+        ecc, argp = (np.hypot(first, second), np.arctan2(first, second)) if self.laplace else (first, second)
         if self.laplace:  # from the ascending node to periapsis
-            cycles = cycles - argp / (2 * jnp.pi)
+            cycles = cycles - argp / (2 * np.pi)
         asini = self.asini + self.xdot * since
         parts = (asini, period, since - cycles * period, ecc, argp)
         return with_fields(_NO_ORBIT, **dict(zip(("asini", "period", "tp", "ecc", "argp"), parts, strict=True)))
@@ -119,9 +119,9 @@ class Binary:
             own = _spread(wanted, fitted, times)
             if own < difference:
                 orbit, difference = fitted, own
-        turns = jnp.round((middle - orbit.tp) / orbit.period)
+        turns = np.round((middle - orbit.tp) / orbit.period)
         tp = float(self.t0) + float(orbit.tp + turns * orbit.period)
-        argp = float(jnp.mod(orbit.argp, 2 * jnp.pi))
+        argp = float(np.mod(orbit.argp, 2 * np.pi))
         return Orbit(float(orbit.asini), float(orbit.period), tp, float(orbit.ecc), argp), difference
 
 
@@ -150,7 +150,7 @@ def binary_of(entries: Entries) -> Binary | None:
     second = next((name for name in entries if re.fullmatch(r"(A1|PB|T0|TASC)_\d+", name)), None)
     if second is not None:
         raise ValueError(f"{second} is of a second companion, which a template cannot have.")
-    degrees = number(entries, "OM"), number(entries, "OMDOT") / Julian_year
+    degrees = number(entries, "OM"), number(entries, "OMDOT") / JULIAN_YEAR
     if laplace:
         shape = number(entries, "EPS1"), number(entries, "EPS2")
         if "EPS1" not in entries and "EPS2" not in entries:
@@ -180,7 +180,7 @@ def _frequencies(entries: Entries) -> tuple[float, ...]:
     if orders and orders[0] == 0:
         frequencies = tuple(number(entries, f"FB{k}") for k in range(orders[-1] + 1))
     elif "PB" in entries:
-        period = number(entries, "PB") * day
+        period = number(entries, "PB") * DAY
         rate = scaled(entries, "PBDOT") + scaled(entries, "XPBDOT")
         frequencies = (1 / period, -rate / period**2) if period > 0 else (0.0,)
     else:
@@ -246,13 +246,13 @@ def _of_vector(x: jax.Array, times: jax.Array, middle: jax.Array) -> jax.Array:
     return orbit_delay_at_arrival(_orbit_of(x, middle), times) + x[5]
 
 
-def _orbit_of(x: jax.Array, middle: jax.Array) -> Orbit:
+def _orbit_of(x: jax.Array | np.ndarray, middle: jax.Array | float) -> Orbit:
     """The orbit of asini, frequency, longitude at `middle` in rad, e sin(argp), e cos(argp)."""
-    asini, rate, longitude, first, second = x[:5]
-    ecc = jnp.sqrt(first**2 + second**2 + 1e-30)  # differentiable at 0
-    argp = jnp.arctan2(first + 1e-30, second)
+    xp, (asini, rate, longitude, first, second) = module_for(x), x[:5]
+    ecc = xp.sqrt(first**2 + second**2 + 1e-30)  # differentiable at 0
+    argp = xp.arctan2(first + 1e-30, second)
     period = 1 / rate
-    tp = middle - (longitude - argp) / (2 * jnp.pi) * period
+    tp = middle - (longitude - argp) / (2 * np.pi) * period
     return with_fields(_NO_ORBIT, asini=asini, period=period, tp=tp, ecc=ecc, argp=argp)
 
 
@@ -272,4 +272,4 @@ def _fitted(orbit: Orbit, times: np.ndarray, wanted: np.ndarray, middle: float) 
         x = x + step
         if np.hypot(x[3], x[4]) >= 1 or np.max(np.abs(slopes @ step)) < 0.01 * GOOD:
             break
-    return orbit if np.hypot(x[3], x[4]) >= 1 else _orbit_of(jnp.asarray(x), jnp.asarray(middle))
+    return orbit if np.hypot(x[3], x[4]) >= 1 else _orbit_of(x, middle)

@@ -8,9 +8,10 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TypeAlias
 
-import jax.numpy as jnp
 import numpy as np
 
+from jfstat.files import text_of
+from jfstat.maths.arrays import on_device
 from jfstat.times import GPSTime
 from jfstat.validation import require_x64
 
@@ -56,7 +57,7 @@ def par_entries(path: Path) -> Entries:
         If it is no text.
     """
     try:
-        text = path.read_text()
+        text = text_of(path)
     except UnicodeDecodeError:
         raise ValueError(f"path {str(path)!r} is no .par file: it is not text.") from None
     except OSError as error:
@@ -118,7 +119,7 @@ def epoch(entries: Entries, name: str) -> GPSTime:
     whole = int(gps // 1)
     nanoseconds = int(((gps - whole) * 10**9).to_integral_value())
     whole, nanoseconds = whole + nanoseconds // 10**9, nanoseconds % 10**9
-    return GPSTime(jnp.asarray(float(whole)), jnp.asarray(float(nanoseconds)))
+    return GPSTime(on_device(float(whole)), on_device(float(nanoseconds)))
 
 
 def _decimal(entries: Entries, name: str) -> Decimal:

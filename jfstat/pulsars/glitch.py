@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import exp, factorial
 
 import numpy as np
-from scipy.constants import day
 
+from jfstat.constants import DAY
 from jfstat.pulsars.entries import Entries, epoch, number
 from jfstat.times import GPSTime
 
@@ -63,11 +63,11 @@ def glitches_of(entries: Entries) -> tuple[Glitch, ...]:
         if numbered := re.fullmatch(r"GLEP_(\d+)", name):
             own = {key: f"{key}_{numbered[1]}" for key in ("GLPH", "GLF0", "GLF1", "GLF2", "GLF0D", "GLTD")}
             steps = number(entries, own["GLF0"]), number(entries, own["GLF1"]), number(entries, own["GLF2"])
-            decay = number(entries, own["GLF0D"]), number(entries, own["GLTD"]) * day
+            decay = number(entries, own["GLF0D"]), number(entries, own["GLTD"]) * DAY
             found.append(Glitch(epoch(entries, name), number(entries, own["GLPH"]), steps, *decay))
             for key in (f"GLF0D{k}_{numbered[1]}" for k in (2, 3)):  # further parts that decay
                 if key in entries:
-                    tau = number(entries, key.replace("GLF0D", "GLTD")) * day
+                    tau = number(entries, key.replace("GLF0D", "GLTD")) * DAY
                     found.append(Glitch(epoch(entries, name), 0.0, (0.0, 0.0, 0.0), number(entries, key), tau))
     return tuple(sorted(found, key=lambda glitch: float(glitch.time)))
 

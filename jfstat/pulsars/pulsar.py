@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from math import factorial, hypot
 
 import numpy as np
-from scipy.constants import Julian_year, arcsec, au, parsec, speed_of_light
 
+from jfstat.constants import ARCSEC, ASTRONOMICAL_UNIT, JULIAN_YEAR, PARSEC, SPEED_OF_LIGHT
 from jfstat.maths.vectors import angles, unit_vector
+from jfstat.public import public
 from jfstat.pulsars.binary import Binary, binary_of
 from jfstat.pulsars.entries import Entries, epoch, in_tdb, number
 from jfstat.pulsars.glitch import Glitch, glitches_of, taylor_shifted
@@ -19,7 +20,7 @@ from jfstat.validation import is_number
 
 QUADRUPOLE = 2.0
 """Frequency of the waves of a deformed, rotating star over that of its rotation."""
-MAS_PER_YEAR = 1e-3 * arcsec / Julian_year
+MAS_PER_YEAR = 1e-3 * ARCSEC / JULIAN_YEAR
 OBLIQUITY = {"IERS2010": 84381.406, "IERS2003": 84381.4059, "IERS1992": 84381.412, "DE405": 84381.40578}
 """Obliquity of the ecliptic in arcsec by the name in ``ECL``."""
 MOST_DERIVATIVES = 12
@@ -67,6 +68,7 @@ class Pulsar:
     waves: float
     ephemeris: str | None
 
+    @public
     def doppler(
         self, start: TimeLike | None = None, end: TimeLike | None = None, harmonic: float = QUADRUPOLE
     ) -> Doppler:
@@ -95,6 +97,7 @@ class Pulsar:
         """
         return self.doppler_and_error(start, end, harmonic)[0]
 
+    @public
     def phase_error(self, start: TimeLike, end: TimeLike, harmonic: float = QUADRUPOLE) -> dict[str, float]:
         """The largest errors of the phase of `doppler` between two times, in cycles, by their causes.
 
@@ -104,6 +107,7 @@ class Pulsar:
         """
         return self.doppler_and_error(start, end, harmonic)[1]
 
+    @public
     def doppler_and_error(
         self, start: TimeLike | None, end: TimeLike | None, harmonic: float
     ) -> tuple[Doppler, dict[str, float]]:
@@ -116,7 +120,7 @@ class Pulsar:
         frequency = harmonic * self.spins[0]
         causes = {} if orbit is None else {"binary": frequency * difference}
         if self.parallax:  # negative ones are measured, too
-            causes["parallax"] = frequency * 0.25 * au / speed_of_light * abs(self.parallax)
+            causes["parallax"] = frequency * 0.25 * ASTRONOMICAL_UNIT / SPEED_OF_LIGHT * abs(self.parallax)
         if self.waves:
             causes["waves"] = frequency * self.waves
         half = 0.5 * float(last - first)
@@ -214,7 +218,7 @@ def _pulsar(entries: Entries, where: str) -> Pulsar:
         delta=delta,
         motion=motion,
         position_epoch=epoch(entries, "POSEPOCH") if "POSEPOCH" in entries else own,
-        parallax=number(entries, "PX") * 1e-3 * arcsec or _parallax_of_distance(entries),
+        parallax=number(entries, "PX") * 1e-3 * ARCSEC or _parallax_of_distance(entries),
         binary=binary_of(entries),
         glitches=glitches_of(entries),
         waves=_waves(entries),
@@ -257,7 +261,7 @@ def _sky(entries: Entries) -> tuple[float, float, tuple[float, float]]:
         name = entries.get("ECL", "IERS2010").upper()
         if name not in OBLIQUITY:
             raise ValueError(f"ECL is {name!r}: of the obliquities {', '.join(OBLIQUITY)} are known.")
-        tilt = OBLIQUITY[name] * arcsec
+        tilt = OBLIQUITY[name] * ARCSEC
         turn = np.array([[1, 0, 0], [0, np.cos(tilt), -np.sin(tilt)], [0, np.sin(tilt), np.cos(tilt)]])
         alpha, delta = (float(x) for x in angles(turn @ unit_vector(longitude, latitude)))
         velocity = turn @ _velocity(longitude, latitude, motion)
@@ -303,7 +307,7 @@ def _velocity(alpha: float, delta: float, motion: tuple[float, float]) -> np.nda
 def _parallax_of_distance(entries: Entries) -> float:
     """Parallax in rad from a catalogue's distance in kpc; 0 without one."""
     distance = number(entries, "DIST")
-    return au / (1e3 * parsec * distance) if distance > 0 else 0.0
+    return ASTRONOMICAL_UNIT / (1e3 * PARSEC * distance) if distance > 0 else 0.0
 
 
 def _waves(entries: Entries) -> float:

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from jfstat.files import text_of
+from jfstat.public import public
 from jfstat.pulsars.entries import Entries, named, par_entries
 from jfstat.pulsars.pulsar import Pulsar, pulsar_of
 
@@ -16,6 +18,7 @@ CATALOGUES = (".csv", ".ecsv", ".tsv")
 """Suffixes of tables of pulsars."""
 
 
+@public
 def read_par(path: str | os.PathLike) -> Pulsar:
     """Read the timing solution of a pulsar from a .par file of TEMPO, TEMPO2 or PINT.
 
@@ -43,6 +46,7 @@ def read_par(path: str | os.PathLike) -> Pulsar:
     return pulsar_of(par_entries(path), str(path))
 
 
+@public
 def read_pulsars(paths: str | os.PathLike | Iterable[str | os.PathLike]) -> list[Pulsar]:
     """Read the timing solutions of many pulsars, from .par files and from tables as those of the ATNF catalogue.
 
@@ -117,7 +121,7 @@ def _rows(path: Path) -> list[Entries]:
     """The entries of each row of a table, as words: epochs have more digits than a float64."""
     from astropy.io import ascii
 
-    lines = [line for line in path.read_text().splitlines() if line.strip()]
+    lines = [line for line in text_of(path).splitlines() if line.strip()]
     if path.suffix.lower() == ".ecsv":
         lines = [line for line in lines if not line.startswith("#")]
     delimiter = next((x for x in (";", ",", "\t") if lines and x in lines[0]), " ")

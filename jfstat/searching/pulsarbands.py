@@ -16,6 +16,7 @@ from jfstat.geometry.detectors import DetectorLike
 from jfstat.geometry.doppler import doppler_speed, drift_range
 from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.parameters import MOTION_FIELDS, ORBIT_FIELDS, SKY, is_parameter, spin_name, unit
+from jfstat.public import public
 from jfstat.pulsars.pulsar import MOST_DERIVATIVES, QUADRUPOLE, Pulsar
 from jfstat.searching.search import search
 from jfstat.searching.session.progress import progress_bar
@@ -23,17 +24,18 @@ from jfstat.searching.targeted import check_pulsars, ephemeris_of, moved_to, pul
 from jfstat.sfts.container import SFTs
 from jfstat.templates import Doppler
 from jfstat.times import TimeLike, gps_time
-from jfstat.validation import FrequencyLike, NoiseLike, NumberLike, frequency, in_unit, is_whole, require_x64
+from jfstat.validation import FrequencyLike, NoiseLike, NumberLike, frequency, in_unit, is_whole
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-    from jfstat.data.narrowsfts import PartsOfSFTs
+    from jfstat.sfts.parts import PartsOfSFTs
 
 PARAMETERS = (*(spin_name(k) for k in range(MOST_DERIVATIVES + 1)), *SKY, *MOTION_FIELDS, *ORBIT_FIELDS)
 """All parameters that a pulsar's template may have, in the order of columns."""
 
 
+@public
 def search_pulsar_bands(
     sfts: SFTs | str | os.PathLike | Sequence[str | os.PathLike],
     pulsars: Pulsar | Iterable[Pulsar],
@@ -87,7 +89,6 @@ def search_pulsar_bands(
     ValueError
         If an argument is out of range, or a pulsar cannot be searched; the message names it.
     """
-    require_x64()
     known = check_pulsars(pulsars)
     width, room = frequency(freq_band, "freq_band"), frequency(guard, "guard")
     spin_width = float(np.asarray(in_unit(f1dot_band, "f1dot_band", "Hz/s")))

@@ -13,7 +13,8 @@ from jfstat.candidates.details import Details, detail_columns, kept_columns
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.leakage import Sampling
 from jfstat.candidates.lineflags import crossed_lines, lines_meta
-from jfstat.candidates.tables import Meta, in_units
+from jfstat.candidates.semicoherent import semicoherent_columns, semicoherent_details
+from jfstat.candidates.tables import Meta, PlainTable
 from jfstat.data.observation import Observation
 from jfstat.metrics.phasemetric import flat_metric
 from jfstat.parameters import columns as parameter_values
@@ -60,19 +61,28 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
         Needed for the tables of units only.
     """
     data = work.data
-    frequencies = Frequencies(float(data.band.fmin), float(data.dfreq), data.layout.n_frequencies)
-    found = candidates(work.stack, state.peaks, frequencies)
-    kept = kept_columns(data, found, details.amplitudes) if details.wanted else None
-    columns = result_columns(data.observation, found, kept, state.peaks, details)
+    frequencies = Frequencies(float(data.fmin), float(data.dfreq), data.layout.n_frequencies)
+    peaks = candidates(work.stack, state.peaks, frequencies)
+    compute = kept_columns if data.n_segments is None else semicoherent_columns
+    # what was interpolated is computed again
+    wanted = details.wanted or work.coherent_mismatch is not None
+    kept = compute(data, peaks, details.amplitudes) if wanted else None
+    columns = result_columns(data.observation, peaks, kept, state.peaks, details, work.coherent_mismatch is not None)
     meta = result_meta(data.observation, work.stack, frequencies, work.keep, state, details) | {
+        **({} if work.coherent_mismatch is None else {"coherent_mismatch": work.coherent_mismatch}),
         "backend": plan.backend,
         "batch_size": plan.batch_size,
         "device_bytes": plan.device_bytes,
         "unit": work.unit,
         "identity": own,
-        "parts": {"bands": [list(band) for band in plan.bands], "same_source": plan.same_source},
+        "parts": {
+            "bands": [list(band) for band in plan.bands],
+            "same_source": plan.same_source,
+            "groups": None if work.coherent_mismatch is None else [list(group) for group in plan.groups],
+        },
     }
-    return finished(columns, meta) if work.share is None else in_units(columns, meta)
+    found = finished(columns, meta) if work.share is None else PlainTable(columns, meta)
+    return found.in_units
 
 
 def candidates(stack: Doppler, peaks: Peaks, frequencies: Frequencies) -> Doppler:
@@ -83,7 +93,12 @@ def candidates(stack: Doppler, peaks: Peaks, frequencies: Frequencies) -> Dopple
 
 
 def result_columns(
-    observation: Observation, found: Doppler, kept: dict[str, np.ndarray] | None, peaks: Peaks, details: Details
+    observation: Observation,
+    found: Doppler,
+    kept: dict[str, np.ndarray] | None,
+    peaks: Peaks,
+    details: Details,
+    interpolated: bool = False,
 ) -> dict[str, np.ndarray]:
     """The columns of the candidates, (k,) each, before they are clustered and sorted.
 
@@ -96,14 +111,32 @@ def result_columns(
         What was computed for each candidate, as by `kept_columns`.
     peaks : Peaks
     details : Details
+    interpolated : bool
+        Whether the peaks are of an interpolating search.
     """
-    columns = parameter_values(found) | {"twoF": peaks.twoF.astype(np.float64)}
-    if kept is not None:
+    n_segments = observation.n_segments
+    columns = parameter_values(found) | {loudness(n_segments, interpolated): peaks.twoF.astype(np.float64)}
+    if n_segments is not None and kept is not None:
+        own = semicoherent_details(kept, observation.detectors, n_segments, details)
+        columns |= {name: x for name, x in own.items() if name not in columns}
+    elif kept is not None:
         columns |= detail_columns(kept, observation.detectors, columns["twoF"], details)
     columns["template"] = peaks.template
     if details.lines is not None:
         columns["line"] = crossed_lines(observation, found, details.lines)
     return columns
+
+
+def loudness(n_segments: int | None, interpolated: bool) -> str:
+    """Name of the column with the values that a search found, of data with segments or without."""
+    if n_segments is None:
+        return "twoF"
+    return "mean_twoF_interpolated" if interpolated else "mean_twoF"
+
+
+def loudness_in(meta: Meta) -> str:
+    """The same, from the meta of a table."""
+    return loudness(meta.get("n_segments"), "coherent_mismatch" in meta)
 
 
 def result_meta(
@@ -124,7 +157,10 @@ def result_meta(
     """
     from jfstat.version import __version__
 
-    reftime = observation.reftime if stack.reftime is None else stack.reftime.common
+    reftime = observation.reftime.common if stack.reftime is None else stack.reftime.common
+    start, end = observation.ends
+    n_segments = observation.n_segments
+    spread = 1.0 if n_segments is None else np.sqrt(n_segments)  # of the histogram, see `loudest_means`
     fmax = float(frequencies.at(np.array(frequencies.n - 1)))
     varied = (*varied_parameters(stack), *details.bounds)
     ends = np.array(list(state.subbands), np.int64).reshape(-1, 2)
@@ -134,20 +170,20 @@ def result_meta(
         "reftime": reftime.plain,
         "detectors": list(observation.detectors),
         "ephemeris": observation.ephemeris,
-        "start": int(observation.epoch),
-        "tspan": float(observation.tspan),
+        "start": int(np.min(observation.epoch)),
+        "tspan": float(observation.tspan) if n_segments is None else end - start,
         "parameters": [x for x in parameter_values(stack) if x in varied],
         "n_templates": len(stack.alpha),
         "n_twoF": state.n_twoF,
-        "twoF_edges": HISTOGRAM_EDGES.tolist(),
+        "twoF_edges": (4 + (HISTOGRAM_EDGES - 4) / spread).tolist(),
         "twoF_histogram": state.histogram.tolist(),
         "loudest_per_subband": subband_columns(subbands),
         "fmin": frequencies.first,
         "fmax": fmax,
         "dfreq": frequencies.step,
-        "tsft": float(observation.tsft),
+        "tsft": float(np.max(observation.tsft)),
         "sqrt_sx": observation.mean_sqrt_sx,
-        "n_sfts": np.sum(np.asarray(observation.weight) > 0, axis=1).tolist(),
+        "n_sfts": observation.n_sfts,
         "top": keep.top,
         "threshold": keep.threshold,
         "ranking": details.ranking,
@@ -157,6 +193,8 @@ def result_meta(
         "cluster": details.cluster,
         "bounds": {name: list(pair) for name, pair in details.bounds.items()},
     }
+    if n_segments is not None:
+        meta |= {"n_segments": n_segments, "segment_tspan": float(np.max(observation.tspan))}
     if details.cluster is not None:
         meta["sampling"] = Sampling.of(observation).plain
         meta["metric"] = flat_metric(observation, stack.fkdot.shape[1] - 1, reftime, fmax).tolist()
@@ -165,7 +203,7 @@ def result_meta(
     return meta
 
 
-def finished(columns: dict[str, np.ndarray], meta: Meta) -> QTable:
+def finished(columns: dict[str, np.ndarray], meta: Meta) -> PlainTable:
     """The table of a whole search: clustered if asked for, and with the false-alarm probability of the loudest.
 
     Parameters
@@ -175,7 +213,8 @@ def finished(columns: dict[str, np.ndarray], meta: Meta) -> QTable:
     meta : dict
         As in a unit's table; keys that only units have are dropped.
     """
-    twoF = columns["twoF"]
+    n_segments = meta.get("n_segments")
+    twoF = columns[loudness_in(meta)]
     if meta["cluster"] is not None:
         metric = np.array(meta["metric"])
         leader = clustered(columns, metric, meta["cluster"])
@@ -184,14 +223,17 @@ def finished(columns: dict[str, np.ndarray], meta: Meta) -> QTable:
         leads = leader == np.arange(len(twoF))
         members = np.bincount(leader, minlength=len(twoF))
         columns = {name: x[leads] for name, x in (columns | {"n_members": members}).items()}
+    if "coherent_mismatch" in meta:
+        order = np.argsort(-columns["mean_twoF"], kind="stable")
+        columns = {name: x[order] for name, x in columns.items()}
     if meta["ranking"] == "BSGL":
         order = np.argsort(-columns["log10BSGL"], kind="stable")
         columns = {name: x[order] for name, x in columns.items()}
     if meta["bounds"]:
         columns = columns | {"outside": outside(columns, meta["bounds"])}
-    alarm = float(false_alarm(twoF.max(), meta["n_twoF"])) if len(twoF) else None
+    alarm = float(false_alarm(twoF.max(), meta["n_twoF"], n_segments or 1)) if len(twoF) else None
     meta = {name: x for name, x in meta.items() if name not in OWN_KEYS} | {"false_alarm": alarm}
-    return in_units(columns, meta)
+    return PlainTable(columns, meta)
 
 
 def subband_columns(loudest: dict[tuple[float, float], float]) -> dict[str, list[float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import jax
@@ -12,13 +13,14 @@ from jax.sharding import Mesh
 
 from jfstat.candidates.bounds import checked_bounds
 from jfstat.candidates.details import Details
-from jfstat.candidates.linerobust import checked_odds
 from jfstat.candidates.tables import bank_from_table
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.lines.doppler import LineBands, checked_lines, line_bands, lines_near
+from jfstat.public import public
 from jfstat.searching.driver.batches import check_mesh, spans_processes, steps
+from jfstat.searching.driver.interpolation import interpolation_plan
 from jfstat.searching.driver.plan import SearchPlan, search_plan
 from jfstat.searching.driver.work import Share, Work, check_all_fit, stacked_bank
 from jfstat.searching.reduce.keep import Keep
@@ -30,20 +32,23 @@ from jfstat.searching.session.processes import agreed_plan, is_first
 from jfstat.searching.session.progress import progress_bar
 from jfstat.searching.session.stop import SearchStopped, stop_requests
 from jfstat.statistic.backends.choice import backend_for
-from jfstat.statistic.linerobust import LineCut
+from jfstat.statistic.linerobust import LineCut, checked_odds
 from jfstat.templates import Doppler
-from jfstat.validation import is_number, is_whole
+from jfstat.validation import is_number, is_whole, shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
     from jfstat.validation import NumberLike
 
+MOST_TOGETHER = 10**6
+"""Most templates of a batch, which is filled up by repeating the last one."""
 RANKINGS = ("F", "BSGL")
 FAILED = 1 << 16
 """Stop request of a process that failed: above the number of any signal, because all obey the largest request."""
 
 
+@public
 def search(
     data: FstatData,
     bank: Doppler | QTable,
@@ -66,8 +71,11 @@ def search(
     backend: str | None = None,
     lines: QTable | None = None,
     veto_lines: bool = False,
+    coherent_mismatch: float | None = None,
 ) -> QTable:
     """Search all frequencies of the data with every template of a bank, and keep the loudest candidates.
+
+    Of data with segments the mean over segments of 2F is searched; see the notes.
 
     Templates are computed in batches on the device, and only the loudest values and the tallies of a batch leave it.
     The values are those of `twoF_band`. A band that is too wide for the device's memory is searched in parts, one after
@@ -139,6 +147,9 @@ def search(
         Whether to leave out, for each template, the frequency bins that `lines` affect: they are not counted and never
         become candidates, so that lines fill no table. Computed on the device, for each template from its own Doppler
         shifts, spin-down and orbit; of the backends, the library can.
+    coherent_mismatch : float, optional
+        Of data with segments: interpolate, with so large a mismatch between each template and the template of the
+        segment's own lattice from which its value is read. None computes every segment at every template.
 
     Returns
     -------
@@ -170,11 +181,33 @@ def search(
         If `data`, `bank`, `mesh` or `checkpoint` is of the wrong kind.
     ValueError
         If an argument is out of range, a template does not fit the data, the backend cannot be used here, or a
-        checkpoint is of another search, data set, bank, backend or version.
+        checkpoint is of another search, data set, bank, backend or version, or in use by another.
     SearchStopped
         If a search with a checkpoint is asked to stop.
+
+    Notes
+    -----
+    For data with segments the columns are ``mean_twoF`` in place of ``twoF``, the mean over segments (Weave's
+    ``mean2F``), ``mean_twoF_H1``, ... over the segments in which a detector has data, and ``log10BSGL`` of the sums
+    over segments, with `fstar0` the transition scale of the sum (Weave's ``--lrs-Fstar0sc``). Amplitudes are those of
+    `semicoherent_amplitude`. `threshold` is one of the mean. ``twoF_histogram`` and ``loudest_per_subband`` are of the
+    mean too, ``twoF_edges`` such that bins are as wide as the noise requires, and values below the first edge are in
+    the first bin; ``false_alarm`` is for sums with 4 degrees of freedom a segment. Meta has n_segments and
+    segment_tspan, s.
+
+    With a `coherent_mismatch` each segment's 2F is computed at the points of a coarser lattice only, and for each
+    template of the bank read at the nearest of them, at the nearest frequency (Prix & Shaltev 2012, Phys. Rev. D 85,
+    084010; Wette 2015, Phys. Rev. D 92, 082003; LALSuite's Weave). On average the losses of both lattices add. The
+    nearest frequency costs each segment as much again as the spacing of frequencies does in any search. Some bins at
+    the edges of the band cannot be summed: they do not count, so prepare the band a little wider. Candidates are the
+    loudest of these sums, in the column ``mean_twoF_interpolated``. Their ``mean_twoF`` is computed exactly at their
+    own parameters, and the table is sorted by it.
     """
-    check_data(data)
+    check_data(data, or_segments=True)
+    if data.n_segments is not None:
+        check_options_of_segments(bsgl_threshold, cluster, lines)
+    if coherent_mismatch is not None:
+        coherent_mismatch = checked_coherent_mismatch(data, bank, coherent_mismatch)
     if not isinstance(bank, Doppler) and hasattr(bank, "colnames"):
         bank = bank_from_table(bank)
     stack = stacked_bank(bank)
@@ -185,7 +218,8 @@ def search(
     cut = line_cut(data, per_detector, ranking, bsgl_threshold, fstar0, olgx)
     known = None if lines is None else lines_crossed(data, stack, lines)
     bands = vetoed_bands(data, stack, known, veto_lines)
-    work = Work(data, stack, Keep(top, threshold, cut, bands), None if unit is None else Share.of(unit))
+    share = None if unit is None else Share.of(unit)
+    work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch)
     batch_size = _checked_batch_size(batch_size)
     backend = backend_with_veto(backend, bands)
     if backend is not None:
@@ -199,18 +233,41 @@ def search(
     path = None if checkpoint is None else checkpoint_path(checkpoint)
     own = {} if path is None and unit is None else identity(work)
     stored = None if path is None else Checkpoint(path, own, together)
+    with nullcontext() if stored is None else stored.in_use():
+        plan, state = _planned_and_searched(work, stored, batch_size, backend, mesh, progress)
+    return result_table(work, plan, state, details, own)
+
+
+def _planned_and_searched(
+    work: Work,
+    stored: Checkpoint | None,
+    batch_size: int | None,
+    backend: str | None,
+    mesh: Mesh | None,
+    progress: bool,
+) -> tuple[SearchPlan, State]:
+    """The plan of the search, that of the checkpoint if there is one, and what all batches contain.
+
+    Raises
+    ------
+    ValueError
+        If the checkpoint is of another search, or the device's memory does not suffice.
+    """
+    data, stack, together = work.data, work.stack, spans_processes(mesh)
     resumed = None if stored is None else stored.resumed(stack, batch_size, backend)
     if resumed is None:
-        own_plan = search_plan(data, stack, batch_size, backend=backend, lines=cut)
+        if work.coherent_mismatch is None:
+            own_plan = search_plan(data, stack, batch_size, backend=backend, lines=work.keep.lines)
+        else:
+            own_plan = interpolation_plan(work, batch_size)
         resumed = NOTHING_FOUND, agreed_plan(work, own_plan, together)
     state, plan = resumed
     while True:
         try:
-            state = _searched(work, plan, state, stored, mesh, progress)
-            break
+            return plan, _searched(work, plan, state, stored, mesh, progress)
         except DeviceFull as full:
-            if batch_size is not None or mesh is not None or plan.batch_size == 1 or (path and full.done):
-                kept = f" {full.done} batches are kept in {str(path)!r};" if path else ""
+            if batch_size is not None or mesh is not None or plan.batch_size == 1 or (stored and full.done):
+                kept = f" {full.done} batches are kept in {str(stored.path)!r};" if stored else ""
                 raise ValueError(
                     f"{plan.batch_size} template(s) at a time exhaust the device's memory, of which others may hold a "
                     f"part:{kept} free some, give a smaller batch_size or prepare a narrower band."
@@ -218,7 +275,6 @@ def search(
         # other programs may use the device too: try half as many templates at a time. Start again, because results
         # depend on the batch size to the last bit
         state, plan = NOTHING_FOUND, plan._replace(batch_size=plan.batch_size // 2)
-    return result_table(work, plan, state, details, own)
 
 
 class DeviceFull(Exception):
@@ -285,8 +341,10 @@ def _note(state: State, pace: Pace) -> str:
 
 
 def _checked_batch_size(batch_size: int | None) -> int | None:
-    if batch_size is not None and (not is_whole(batch_size) or batch_size < 1):
-        raise ValueError(f"batch_size must be a whole number of at least 1, not {batch_size!r}, or None.")
+    if batch_size is not None and (not is_whole(batch_size) or not 1 <= batch_size <= MOST_TOGETHER):
+        raise ValueError(
+            f"batch_size must be a whole number from 1 to {MOST_TOGETHER}, not {shown(batch_size)}, or None."
+        )
     return None if batch_size is None else int(batch_size)
 
 
@@ -347,6 +405,33 @@ def line_cut(
         raise ValueError(f"bsgl_threshold must be a finite number or None, not {bsgl_threshold!r}.")
     odds = checked_odds(len(data.detectors), fstar0, olgx)
     return LineCut(float(bsgl_threshold), float(fstar0), odds)
+
+
+def checked_coherent_mismatch(data: FstatData, bank: object, value: float) -> float:
+    """The mismatch of the segments' lattices as a float.
+
+    Raises
+    ------
+    ValueError
+        If it is out of range, the data have no segments, or the templates have an orbit, a motion or a phase model.
+    """
+    if data.n_segments is None:
+        raise ValueError("coherent_mismatch is for data with segments: leave it out, or prepare with segments=.")
+    if not (is_number(value) and 0 < value < 1):
+        raise ValueError(f"coherent_mismatch must be a number between 0 and 1, not {value!r}, or None: try 0.1.")
+    if isinstance(bank, Doppler) and not (bank.orbit is None and bank.motion is None and bank.model is None):
+        raise ValueError(
+            "coherent_mismatch is for isolated sources at rest: leave it out for templates with an orbit, a proper "
+            "motion or a phase model."
+        )
+    return float(value)
+
+
+def check_options_of_segments(bsgl_threshold: float | None, cluster: float | None, lines: object) -> None:
+    """Raise a ValueError for options of `search` that data with segments do not have."""
+    for name, value in {"bsgl_threshold": bsgl_threshold, "cluster": cluster, "lines": lines}.items():
+        if value is not None:
+            raise ValueError(f"{name} is for data without segments: leave it out.")
 
 
 def lines_crossed(data: FstatData, stack: Doppler, lines: object) -> QTable:

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.tables import PlainTable
 from jfstat.data.narrowdata import NarrowData
 from jfstat.lines.doppler import checked_lines, lines_near
 from jfstat.parameters import AMPLITUDE_COLUMNS
@@ -18,7 +19,7 @@ from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.tally import HISTOGRAM_EDGES
 from jfstat.searching.result import Frequencies, candidates, finished, result_columns, result_meta
 from jfstat.searching.search import line_cut, wanted_details
-from jfstat.statistic.fstat import compiled_values
+from jfstat.statistic.fstat import central_values
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -39,7 +40,7 @@ def search_template(
     bsgl_threshold: float | None = None,
     cluster: float | None = None,
     lines: QTable | None = None,
-) -> QTable:
+) -> PlainTable:
     """Search narrow data at their central template alone.
 
     Parameters
@@ -50,7 +51,7 @@ def search_template(
 
     Returns
     -------
-    QTable
+    PlainTable
         That of `search` with a bank of this template and a band of its frequency: one row, or none if 2F or log10BSGL
         is below its threshold. 2F is that of `fstat`, and ``meta["backend"]`` is "narrow".
 
@@ -67,7 +68,7 @@ def search_template(
     details = wanted_details(per_detector, None, fstar0, olgx, ranking, cluster, lines=known)
     details.check(len(data.detectors))
 
-    values = np.asarray(compiled_values(data, data.centre))
+    values = np.asarray(central_values(data))
     twoF, each = values[0], values[1 : 1 + len(data.detectors)]
     counts = np.zeros(len(HISTOGRAM_EDGES), np.int64)
     counts[max(0, int(np.searchsorted(HISTOGRAM_EDGES, twoF, side="right")) - 1)] = 1

@@ -13,23 +13,26 @@ import jax
 import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
-from jfstat.candidates.linerobust import checked_odds, log10_bsgl
+from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.tables import in_units
-from jfstat.data.narrowsfts import InMemory, PartsOfSFTs, narrow_sfts
+from jfstat.data.narrowsfts import narrow_sfts
 from jfstat.data.observation import reference_time, unweighted
 from jfstat.geometry.detectors import DetectorLike, get_detectors
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.geometry.ephemeris import EphemerisLike, installed_ephemerides
 from jfstat.parameters import AMPLITUDE_COLUMNS, MOTION_FIELDS, all_parameters, columns, with_fields
+from jfstat.public import public
 from jfstat.pulsars.glitch import taylor_shifted
 from jfstat.pulsars.pulsar import QUADRUPOLE, Pulsar
 from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs
+from jfstat.sfts.parts import InMemory, PartsOfSFTs, between
 from jfstat.sfts.reading import find_sfts
-from jfstat.statistic.fstat import compiled_values
+from jfstat.statistic.fstat import central_values
+from jfstat.statistic.linerobust import checked_odds
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime, TimeLike
-from jfstat.validation import FrequencyLike, NoiseLike, frequency, given_sqrt_sx, require_x64
+from jfstat.validation import FrequencyLike, NoiseLike, frequency, given_sqrt_sx
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -70,6 +73,7 @@ class _Stretch:
     end: float
 
 
+@public
 def search_pulsars(
     sfts: SFTs | str | os.PathLike | Sequence[str | os.PathLike],
     pulsars: Pulsar | Iterable[Pulsar],
@@ -144,7 +148,6 @@ def search_pulsars(
     UserWarning
         If the SFTs' band does not hold the signals of some pulsars, which are left out.
     """
-    require_x64()
     known = check_pulsars(pulsars)
     width = frequency(guard, "guard")
     if width < 0:
@@ -171,7 +174,7 @@ def search_pulsars(
         for group in _groups(stretches, width, times.tsft):
             key = group[0].start, group[0].end, str(group[0].ephemeris)
             if key != shared or observation is None:  # groups are in this order
-                shared, own = key, _between(parts, *key[:2])
+                shared, own = key, between(parts, *key[:2])
                 observation = unweighted(own.times, reference, group[0].ephemeris)
             present = [times.detectors.index(name) for name in own.times.detectors]
             own_floors = [floors[i] for i in present]
@@ -181,7 +184,7 @@ def search_pulsars(
                 others = f" and {len(group) - 1} others" if len(group) > 1 else ""
                 raise ValueError(f"pulsar {group[0].pulsar.name}{others}: {error}") from None
             for x, data in zip(group, near, strict=True):
-                row, n = np.asarray(compiled_values(data, x.point)), len(present)
+                row, n = np.asarray(central_values(data)), len(present)
                 each = np.full(len(times.detectors), np.nan)
                 each[present] = row[1 : 1 + n]
                 rows[x.place] = np.concatenate([row[:1], each, row[1 + n :]])
@@ -232,7 +235,7 @@ def pulsar_parts(
         If they are neither SFTs nor names of files.
     """
     if isinstance(sfts, SFTs):
-        given = (detectors, start, end) != (None, None, None)
+        given = any(x is not None for x in (detectors, start, end))
         names = None if detectors is None else [site.prefix for site in get_detectors(detectors)]
         return InMemory(sfts.select(start, end, names) if given else sfts)
     if not isinstance(sfts, (str, os.PathLike, Sequence)):
@@ -331,37 +334,6 @@ def _groups(stretches: list[_Stretch], guard: float, tsft: float) -> list[list[_
     return groups
 
 
-@dataclass(frozen=True, eq=False)
-class _Between:
-    """The part of SFTs between two times, as `PartsOfSFTs`."""
-
-    whole: PartsOfSFTs
-    times: SFTs
-    offsets: dict[str, int]
-
-    @property
-    def first_bin(self) -> int:
-        return self.whole.first_bin
-
-    @property
-    def last_bin(self) -> int:
-        return self.whole.last_bin
-
-    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int, check_crc: bool) -> np.ndarray:
-        offset = self.offsets[detector]
-        return self.whole.read(detector, slice(rows.start + offset, rows.stop + offset), first_bin, last_bin, check_crc)
-
-
-def _between(parts: PartsOfSFTs, start: float, end: float) -> PartsOfSFTs:
-    """The SFTs that lie between two GPS times as a whole."""
-    times = parts.times
-    if start <= times.start and end >= times.end:
-        return parts
-    chosen = times.select(start, end - times.tsft + 1e-3)
-    offsets = {s.detector: int(np.searchsorted(times[s.detector].since(0), s.since(0)[0] - 1e-3)) for s in chosen}
-    return _Between(parts, chosen, offsets)
-
-
 def _name_of(ephemeris: EphemerisLike) -> str:
     return ephemeris if isinstance(ephemeris, str) else str(getattr(ephemeris, "name", "files"))
 
@@ -380,7 +352,7 @@ def _table(
 
     detectors = times.detectors
     n = 1 + len(detectors)
-    own = [columns(jax.tree.map(lambda leaf: leaf[None], x.point)) for x in stretches]
+    own = [columns(jax.tree.map(lambda leaf: np.asarray(leaf)[None], x.point)) for x in stretches]
     names = max((all_parameters(x.point) for x in stretches), key=len)
     values = {name: np.concatenate([each.get(name, np.zeros(1)) for each in own]) for name in names}
     values["twoF"] = rows[:, 0]

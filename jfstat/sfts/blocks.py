@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from io import FileIO
 from pathlib import Path
 
 import numpy as np
 
 from jfstat.sfts.crc64 import crc64_rows
-from jfstat.sfts.headers import BIN_BYTES, CRC_BYTES, HEADER_BYTES, bad_file, open_file, read_evenly
+from jfstat.sfts.headers import BIN_BYTES, CRC_BYTES, HEADER_BYTES, bad_file, read_evenly, reopened
 
 # memory for reading, beside the result; large enough to make NumPy's overhead negligible
 BATCH_BYTES = 8 << 20
@@ -74,7 +75,7 @@ def _read_bytes(files: list[Path], table: np.ndarray, begin: int, size: int) -> 
     steps = np.unique(np.diff(table["offset"]))
     if len(table) > 1 and len(steps) == 1 and steps[0] >= size and len(np.unique(table["file"])) == 1:
         path = files[table["file"][0]]
-        with open_file(path) as file:
+        with reopened(path, table[0]) as file:
             evenly = read_evenly(file, int(table["offset"][0]) + begin, int(steps[0]), len(table), size)
         if evenly is None:
             raise bad_file(path, "it became shorter while it was read")
@@ -82,14 +83,25 @@ def _read_bytes(files: list[Path], table: np.ndarray, begin: int, size: int) -> 
     raw = np.empty((len(table), size), np.uint8)
     with ExitStack() as stack:
         file, opened = None, -1
-        for row, index, offset in zip(raw, table["file"].tolist(), table["offset"].tolist(), strict=True):
+        for row, sft, index, offset in zip(raw, table, table["file"].tolist(), table["offset"].tolist(), strict=True):
             if file is None or index != opened:
                 stack.close()
-                file, opened = stack.enter_context(open_file(files[index])), index
+                file, opened = stack.enter_context(reopened(files[index], sft)), index
             file.seek(offset + begin)
-            if file.readinto(row.data) != size:
+            if not filled(file, row):
                 raise bad_file(files[index], "it became shorter while it was read")
     return raw
+
+
+def filled(file: FileIO, row: np.ndarray) -> bool:
+    """Whether the file goes on for long enough to fill a row of bytes; Linux reads at most 2 GiB at a time."""
+    done = 0
+    while done < len(row):
+        n = file.readinto(row[done:].data)
+        if not n:
+            return False
+        done += n
+    return True
 
 
 def _check_crc(files: list[Path], table: np.ndarray, raw: np.ndarray) -> None:

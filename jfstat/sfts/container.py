@@ -9,8 +9,12 @@ import numpy as np
 
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DETECTORS, get_detector
+from jfstat.public import plain_errors, public
 from jfstat.times import TimeLike
-from jfstat.validation import detector_names, gps_seconds
+from jfstat.validation import detector_names, gps_seconds, is_whole
+
+CLOSE = 1e-6
+"""Overlap of two SFTs that rounded times may cause, s."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +133,7 @@ class SFTs:
         """Number of SFTs of all detectors together."""
         return sum(len(s) for s in self.series)
 
+    @plain_errors
     def select(
         self, start: TimeLike | None = None, end: TimeLike | None = None, detectors: str | Sequence[str] | None = None
     ) -> SFTs:
@@ -159,6 +164,7 @@ class SFTs:
             raise ValueError(f"no SFT of {', '.join(names)} starts in [{low}, {high}): give another start and end.")
         return SFTs(chosen, self.tsft, self.first_bin)
 
+    @plain_errors
     def joined(self, *others: SFTs) -> SFTs:
         """These SFTs together with others, which have the same length and band but other times or detectors.
 
@@ -171,8 +177,7 @@ class SFTs:
         """
         parts = (self, *others)
         for i, part in enumerate(parts):
-            if not isinstance(part, SFTs):
-                raise TypeError(f"sfts[{i}] must be SFTs, not {type(part).__name__}: read or simulate them first.")
+            check_sfts(part, f"sfts[{i}]")
             if (part.tsft, part.first_bin, part.n_bins) != (self.tsft, self.first_bin, self.n_bins):
                 raise ValueError(
                     f"sfts[{i}] has other lengths or another band than sfts[0]: read all with the same fmin and fmax."
@@ -187,6 +192,7 @@ class SFTs:
         return f"SFTs({counts}; {self.tsft:g} s each, {f[0]:g} to {f[-1]:g} Hz, GPS {self.start} to {self.end:.0f})"
 
 
+@public
 def join_sfts(sfts: Sequence[SFTs]) -> SFTs:
     """One set of SFTs from several, which have the same length and band but other times or detectors.
 
@@ -224,7 +230,62 @@ def _joined(parts: list[SFTSeries], tsft: float) -> SFTSeries:
     gps, gps_ns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("gps", "gps_ns"))
     order = np.lexsort((gps_ns, gps))
     gps, gps_ns = gps[order], gps_ns[order]
-    close = np.flatnonzero(np.diff(gps) + 1e-9 * np.diff(gps_ns) < tsft - 1e-6)
+    close = np.flatnonzero(np.diff(gps) + 1e-9 * np.diff(gps_ns) < tsft - CLOSE)
     if len(close):
         raise ValueError(f"sfts of {parts[0].detector} overlap at GPS {gps[close[0] + 1]}: leave out one of them.")
     return replace(parts[0], gps=gps, gps_ns=gps_ns, data=np.concatenate([part.data for part in parts])[order])
+
+
+def check_sfts(sfts: object, name: str = "sfts") -> None:
+    """Raise an error unless `sfts` are SFTs of different detectors, in order, that do not overlap.
+
+    SFTs made in memory have passed no reader's checks. The bins themselves are looked at where they are used.
+
+    Raises
+    ------
+    TypeError
+        If they are of another kind.
+    ValueError
+        If there are none, a detector is there twice, arrays do not fit together, times are not in order, or a number
+        makes no sense.
+    """
+    if not isinstance(sfts, SFTs):
+        raise TypeError(f"{name} must be SFTs from read_sfts or simulate_sfts, not {type(sfts).__name__}.")
+    if not isinstance(sfts.series, tuple) or not all(isinstance(series, SFTSeries) for series in sfts.series):
+        raise TypeError(f"{name}.series must be a tuple of SFTSeries: make it so.")
+    tsft = sfts.tsft
+    if not (isinstance(tsft, (int, float, np.number)) and 0 < tsft < np.inf):
+        raise ValueError(f"{name}.tsft must be positive and finite, not {tsft!r}: give the length of an SFT in s.")
+    if not is_whole(sfts.first_bin) or sfts.first_bin < 0:
+        raise ValueError(f"{name}.first_bin must be a whole number of at least 0, not {sfts.first_bin!r}.")
+    names = [series.detector for series in sfts.series]
+    twice = next((x for x in names if names.count(x) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{name} hold the detector {twice} twice: join them, or leave one out.")
+    for series in sfts.series:
+        _check_series(series, float(tsft), name)
+    if len({series.data.shape[1] for series in sfts.series}) > 1:
+        raise ValueError(f"{name} have different numbers of bins for different detectors: read all with one band.")
+    if not sum(map(len, sfts.series)):
+        raise ValueError(f"{name} hold no SFT: give at least one.")
+
+
+def _check_series(series: SFTSeries, tsft: float, name: str) -> None:
+    """Raise a ValueError unless the arrays of one detector fit together and its times are in order."""
+    own = f"{name} of {series.detector}"
+    data, gps, gps_ns = series.data, series.gps, series.gps_ns
+    if not (isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind == "c" and data.shape[1]):
+        raise ValueError(f"{own} must have data of shape (n_sfts, n_bins), complex: make them so.")
+    for what, times in (("gps", gps), ("gps_ns", gps_ns)):
+        if not (isinstance(times, np.ndarray) and times.shape == data.shape[:1] and times.dtype.kind in "iu"):
+            raise ValueError(f"{own} must have {what} of shape (n_sfts,), whole numbers: make them so.")
+    if np.any((gps_ns < 0) | (gps_ns >= 10**9)):
+        raise ValueError(f"{own} must have gps_ns of 0 to 999999999: carry the rest to gps.")
+    step = np.diff(gps.astype(np.int64)) + 1e-9 * np.diff(gps_ns.astype(np.int64))
+    if np.any(step < tsft - CLOSE):
+        row = int(np.argmax(step < tsft - CLOSE)) + 1
+        what = "overlaps with" if step[row - 1] > 0 else "is not after"
+        raise ValueError(
+            f"{own} are not in order: the one at GPS {gps[row]} {what} the one before, of {tsft:g} s; sort them, and "
+            "leave out what is there twice."
+        )

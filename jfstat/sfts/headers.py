@@ -8,6 +8,7 @@ own detectors, the reader the last three.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import struct
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jfstat.files import opened
 from jfstat.geometry.detectors import DETECTORS
 from jfstat.sfts.windows import window_name
 
@@ -28,6 +30,8 @@ HEADER_BYTES = 48
 CRC_BYTES = slice(32, 40)
 MAPPED_BYTES = 32 << 20
 BIN_BYTES = 8
+LONGEST = 1e9
+"""Longest Tsft, s: no detector observed for longer."""
 
 TABLE = np.dtype(
     [
@@ -44,6 +48,7 @@ TABLE = np.dtype(
         ("big_endian", "?"),
         ("offset", "i8"),  # of the header in its file, bytes
         ("file", "i8"),  # the file's index in the caller's list
+        ("stamp", "u8"),  # `stamp_of` the file
     ]
 )
 
@@ -63,7 +68,7 @@ def bad_file(path: Path, problem: str, gps: int | None = None) -> ValueError:
 
 
 def open_file(path: Path) -> FileIO:
-    """A file opened for reading, unbuffered.
+    """A regular file opened for reading, unbuffered.
 
     Raises
     ------
@@ -71,9 +76,47 @@ def open_file(path: Path) -> FileIO:
         If it cannot be opened.
     """
     try:
-        return open(path, "rb", buffering=0)
+        return opened(path)
     except OSError as error:
         raise type(error)(str(bad_file(path, f"it cannot be opened ({error.strerror})"))) from error
+
+
+def stamp_of(file: FileIO) -> int:
+    """A number that changes when a file is replaced or written to, as far as its file system tells."""
+    known = os.fstat(file.fileno())
+    facts = (known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns)
+    return int.from_bytes(hashlib.blake2b(repr(facts).encode(), digest_size=8).digest())
+
+
+def reopened(path: Path, sft: np.void) -> FileIO:
+    """The file of an SFT opened once more, after its headers were read.
+
+    Files cannot all be kept open: there may be more than a process may have. What is read from this one belongs to the
+    headers: the file is the same by `stamp_of` and, because names of files that are replaced again and again may come
+    back with the same stamp, by the header and checksum of this SFT.
+
+    Parameters
+    ----------
+    path : Path
+    sft : row of `TABLE`
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened.
+    ValueError
+        If it is another file than before.
+    """
+    file = open_file(path)
+    layout = _BIG_ENDIAN if sft["big_endian"] else LITTLE_ENDIAN
+    file.seek(int(sft["offset"]))
+    raw = file.read(HEADER_BYTES)
+    fields = layout.unpack(raw) if len(raw) == HEADER_BYTES else ()
+    # the window is not compared: it is set to 0 in version 2, where it is padding
+    if stamp_of(file) != sft["stamp"] or fields[:8] != tuple(sft.item()[:8]):
+        file.close()
+        raise bad_file(path, "it was replaced or changed while it was read")
+    return file
 
 
 def scan_file(path: Path, index: int = 0, own: Collection[str] = ()) -> np.ndarray:
@@ -106,11 +149,12 @@ def scan_file(path: Path, index: int = 0, own: Collection[str] = ()) -> np.ndarr
             rows, offset = [], 0
             while offset < size:
                 header, big_endian = _read_header(file, path, offset, size)
-                rows.append((*header, big_endian, offset, 0))
+                rows.append((*header, big_endian, offset, 0, 0))
                 *_, n_bins, _, _, _, comment_bytes = header
                 offset += HEADER_BYTES + comment_bytes + BIN_BYTES * n_bins
             table = np.array(rows, TABLE)
-    table["file"] = index
+        stamp = stamp_of(file)
+    table["file"], table["stamp"] = index, stamp
     problem = header_problem(table, own)
     if problem:
         raise bad_file(path, *problem)
@@ -195,6 +239,7 @@ def header_problem(table: np.ndarray, own: Collection[str] = ()) -> tuple[str, i
         (table["gps"] < 0, "the start is negative"),
         ((nanoseconds < 0) | (nanoseconds > 999_999_999), "the nanoseconds are not in 0 to 999999999"),
         (~((tsft > 0) & np.isfinite(tsft)), "Tsft is not positive"),
+        (tsft > LONGEST, f"Tsft is longer than {LONGEST:g} s"),
         (table["first_bin"] < 0, "the first bin is negative"),
         (
             ~np.isin(table["detector"], np.array(known, "S2")),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from jfstat.validation import shown
+
 
 def sft_file_name(
     detector: str,
@@ -48,9 +50,9 @@ def sft_file_name(
         raise ValueError(f"SFT files cannot be named for a start at GPS {start}: use a start after GPS 0.")
     if tsft < 1:
         raise ValueError(f"SFT files cannot be named for tsft = {tsft:g} s: use SFTs of at least 1 s.")
-    if not re.fullmatch("[A-Za-z0-9]*", description, re.ASCII) or re.fullmatch("[A-Z]", description):
+    if not re.fullmatch("[A-Za-z0-9]{0,100}", description, re.ASCII) or re.fullmatch("[A-Z]", description):
         raise ValueError(
-            f"description {description!r} cannot stand in a file name: use ASCII letters and digits, "
+            f"description {shown(description)} cannot stand in a file name: use at most 100 ASCII letters and digits, "
             "and more than one capital letter."
         )
     timebase = _round_half_up(tsft)

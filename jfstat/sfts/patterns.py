@@ -7,6 +7,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from jfstat.files import text_of
+
 Pattern = str | os.PathLike | Sequence["str | os.PathLike"]
 
 
@@ -71,7 +73,7 @@ def _matches(part: str) -> list[Path]:
 
 def _listed(name: str) -> list[Path]:
     try:
-        lines = [line.strip() for line in Path(name).read_text(encoding="utf-8").splitlines()]
+        lines = [line.strip() for line in text_of(name).splitlines()]
     except OSError as error:
         raise type(error)(
             f"the list of SFT files {name!r} cannot be read ({error.strerror}): give a text file, one path per line."

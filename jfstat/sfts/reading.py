@@ -11,6 +11,7 @@ import numpy as np
 
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DETECTORS, DetectorLike, get_detectors
+from jfstat.public import public
 from jfstat.sfts.blocks import read_batches
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.headers import scan_file, start_ns
@@ -21,6 +22,7 @@ from jfstat.times import TimeLike
 from jfstat.validation import FrequencyLike, frequency, gps_seconds
 
 
+@public
 def read_sfts(
     pattern: Pattern,
     detectors: DetectorLike | Iterable[DetectorLike] | None = None,

@@ -6,13 +6,18 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from jfstat.public import public
 from jfstat.sfts.patterns import Pattern
 from jfstat.sfts.reading import band_of, read_sfts
 from jfstat.sfts.writing import write_sfts
 from jfstat.times import TimeLike
 from jfstat.validation import FrequencyLike, frequency
 
+MOST_BANDS = 10**6
+"""More narrow bands are taken for a mistake."""
 
+
+@public
 def split_sfts(
     pattern: Pattern,
     directory: str | os.PathLike,
@@ -63,9 +68,13 @@ def split_sfts(
     """
     chosen = {"detectors": detectors, "start": start, "end": end}
     tsft, first_bin, last_bin = band_of(pattern, fmin=fmin, fmax=fmax, **chosen)
-    bands = list(
-        narrow_bands(first_bin, last_bin, _whole_bins(width, "width", tsft), _whole_bins(overlap, "overlap", tsft))
-    )
+    bins, shared = _whole_bins(width, "width", tsft), _whole_bins(overlap, "overlap", tsft)
+    n_bands = (last_bin - first_bin + 1) / max(frequency(width, "width") * tsft, 1 / MOST_BANDS)
+    if bins and n_bands > MOST_BANDS:
+        raise ValueError(
+            f"width must divide the band into at most {MOST_BANDS} parts, not {n_bands:.3g}: give more Hz."
+        )
+    bands = list(narrow_bands(first_bin, last_bin, bins, shared))
     files = []
     for i, (first, n_bins) in enumerate(bands):
         sfts = read_sfts(pattern, fmin=first / tsft, fmax=(first + n_bins) / tsft, check_crc=i == 0, **chosen)

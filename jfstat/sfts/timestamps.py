@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jfstat.times import TimeLike, gps_time
-from jfstat.validation import DurationLike, seconds
+from jfstat.validation import DurationLike, float64_of, seconds
 
+MOST_SFTS = 1e8
+"""More are taken for a mistake: 5000 years of SFTs of 1800 s."""
 TimestampsLike = ArrayLike | Mapping[str, ArrayLike]
 """Start times, GPS s or pairs (s, ns): one sequence for all detectors, or one for each by its name."""
 
@@ -40,16 +42,21 @@ def start_times(
     if timestamps is None:
         if start is None or duration is None:
             raise ValueError("start and duration are missing: give both, or timestamps.")
-        count = int(seconds(duration, "duration") // tsft)
-        if count < 1:
-            raise ValueError(f"duration is shorter than one SFT of {tsft:g} s: give at least that.")
+        length = seconds(duration, "duration")
+        if length < tsft:
+            raise ValueError(f"duration is shorter than one SFT of tsft={tsft:g} s: give at least that.")
+        if length / tsft > MOST_SFTS:
+            raise ValueError(
+                f"duration must hold at most {MOST_SFTS:g} SFTs of tsft={tsft:g} s, not {length / tsft:g}."
+            )
+        count = int(length // tsft)
         times: dict[str, Any] = dict.fromkeys(names, float(gps_time(start, "start")) + tsft * np.arange(count))
     elif isinstance(timestamps, Mapping):
         if set(timestamps) != set(names):
-            raise ValueError(f"timestamps are of {sorted(timestamps)}, detectors of {list(names)}: give the same ones.")
-        times = {name: np.asarray(timestamps[name]) for name in names}
+            raise ValueError(f"timestamps are of {list(timestamps)}, detectors of {list(names)}: give the same ones.")
+        times = {name: _array(timestamps[name], name) for name in names}
     else:
-        times = dict.fromkeys(names, np.asarray(timestamps))
+        times = dict.fromkeys(names, _array(timestamps, "all detectors"))
     split = {}
     for name, t in times.items():
         gps, gps_ns = _split(t)
@@ -59,6 +66,13 @@ def start_times(
             raise ValueError(f"timestamps of {name} must increase by at least tsft={tsft:g} s: SFTs must not overlap.")
         split[name] = gps, gps_ns
     return split
+
+
+def _array(times: object, whose: str) -> np.ndarray:
+    """Times as an array of numbers, integers as they are."""
+    values = float64_of(times, f"timestamps of {whose}")
+    given = np.asarray(times)
+    return given if given.dtype.kind in "iu" else values
 
 
 def _split(times: np.ndarray) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:

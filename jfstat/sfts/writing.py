@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from jfstat.atomic import replacing
+from jfstat.public import public
 from jfstat.sfts.blocks import BATCH_BYTES
-from jfstat.sfts.container import SFTs, SFTSeries
+from jfstat.sfts.container import SFTs, SFTSeries, check_sfts
 from jfstat.sfts.crc64 import crc64_rows
 from jfstat.sfts.headers import BIN_BYTES, CRC_BYTES, HEADER_BYTES, LITTLE_ENDIAN, TABLE, header_problem
 from jfstat.sfts.naming import sft_file_name, span_seconds
@@ -19,6 +22,7 @@ from jfstat.sfts.windows import window_code
 _INT32_MAX = 2**31 - 1
 
 
+@public
 def write_sfts(
     sfts: SFTs,
     directory: str | os.PathLike,
@@ -59,39 +63,49 @@ def write_sfts(
     ValueError
         If the SFTs, the comment or the description cannot be stored. Nothing is then written.
     """
+    check_sfts(sfts)
     if "\0" in comment:
         raise ValueError(f"comment {comment!r} has a null character, which ends comments in SFT files: remove it.")
     tables = [_headers(sfts, series) for series in sfts]
-    if len(set(sfts.detectors)) < len(tables) or not tables:
-        raise ValueError(f"sfts must have one entry a detector, not {', '.join(sfts.detectors) or 'none'}: join them.")
     files = [_file_names(table, merge, description) for table in tables]
     directory = Path(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise type(error)(f"directory {str(directory)!r} cannot be made ({error.strerror}): choose another.") from error
+        raise type(error)(
+            f"directory {str(directory)!r} cannot be made ({error.strerror or error}): choose another."
+        ) from error
     for series, table, names in zip(sfts, tables, files, strict=True):
         blocks = _blocks(series, table, comment)
         if merge:
-            with replacing(directory / names[0]) as file:
+            with _written(directory / names[0]) as file:
                 for batch in blocks:
                     file.write(batch.data)
         else:
             for name, block in zip(names, (block for batch in blocks for block in batch), strict=True):
-                with replacing(directory / name) as file:
+                with _written(directory / name) as file:
                     file.write(block.data)
     return [directory / name for names in files for name in names]
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[BinaryIO]:
+    """`atomic.replacing`, whose errors name the file."""
+    try:
+        with replacing(path) as file:
+            yield file
+    except OSError as error:
+        why = error.strerror or error
+        raise type(error)(
+            f"SFT file {str(path)!r} cannot be written ({why}): make room or choose another directory."
+        ) from error
 
 
 def _headers(sfts: SFTs, series: SFTSeries) -> np.ndarray:
     """Checked headers (n_sfts,) of `headers.TABLE` for one detector's SFTs, without checksum and comment."""
     data, times = np.asarray(series.data), (np.asarray(series.gps), np.asarray(series.gps_ns))
-    fits = data.ndim == 2 and all(t.shape == data.shape[:1] and t.dtype.kind in "iu" for t in times)
-    if not fits or data.size == 0 or data.dtype.kind != "c":
-        raise ValueError(
-            f"the SFTs of {series.detector!r} cannot be written: data must be a complex array (n_sfts, n_bins), gps "
-            "and gps_ns integer arrays (n_sfts,), none of them empty."
-        )
+    if not len(data):
+        raise ValueError(f"the SFTs of {series.detector!r} cannot be written: there are none; leave the detector out.")
     table = np.zeros(len(data), TABLE)
     table["version"], table["tsft"], table["first_bin"], table["n_bins"] = 3, sfts.tsft, sfts.first_bin, data.shape[1]
     table["gps"], table["gps_ns"], table["window"] = *times, window_code(series.window)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,8 @@ from jfstat.geometry.ephemeris import EphemerisLike, load_ephemeris
 from jfstat.geometry.source import Source, source
 from jfstat.geometry.trajectory import SEGMENT, detector_trajectory
 from jfstat.phasemodel import PhaseModel
-from jfstat.sfts.container import SFTs, SFTSeries
+from jfstat.public import public
+from jfstat.sfts.container import SFTs, SFTSeries, check_sfts
 from jfstat.sfts.timestamps import TimestampsLike, start_times
 from jfstat.sfts.windows import window_samples
 from jfstat.simulate.signals import Bins, signal_bins
@@ -29,10 +30,16 @@ from jfstat.validation import (
     NoiseLike,
     frequency,
     given_sqrt_sx,
-    positive_seconds,
+    is_number,
+    sft_seconds,
+    shown,
 )
 
+LAST_BIN = 2**31 - 1
+"""SFT files number their bins by 32-bit integers."""
 
+
+@public
 def simulate_sfts(
     detectors: Sequence[DetectorLike] | DetectorLike,
     start: TimeLike | None = None,
@@ -88,29 +95,34 @@ def simulate_sfts(
     names = tuple(site.prefix for site in given)
     floors = _floors(names, sqrt_sx)  # a sequence is in the order of the detectors as given
     sites = sorted(given, key=lambda site: site.prefix)
-    length = positive_seconds(tsft, "tsft")
+    length = sft_seconds(tsft)
     low, high = frequency(fmin, "fmin"), frequency(fmax, "fmax")
     if not 0 <= low < high:
         raise ValueError(f"fmin={low} and fmax={high} must be ordered: give 0 <= fmin < fmax in Hz.")
     first = int(np.floor(low * length + 1e-6))
     n_bins = int(np.ceil(high * length - 1e-6)) - first
+    if first + n_bins > LAST_BIN:
+        raise ValueError(f"fmin={low:g} and fmax={high:g} Hz ask for bins beyond {LAST_BIN}: lower fmax.")
     try:
         seeds = [int(x) for x in np.atleast_1d(np.asarray(seed))]
         np.random.default_rng(seeds)
-    except (TypeError, ValueError):
-        raise ValueError(f"seed must be a whole number, not negative, or several, not {seed!r}.") from None
+    except Exception:  # whatever a foreign object raises
+        raise ValueError(f"seed must be a whole number, not negative, or several, not {shown(seed)}.") from None
     times = start_times(tuple(site.prefix for site in sites), start, duration, timestamps, length)
     series = []
     for site in sites:
         gps, gps_ns = times[site.prefix]
         rng = np.random.default_rng([*seeds, *site.prefix.encode()])
-        data = _noise(rng, len(gps), n_bins, length, floors[site.prefix], window)
+        with np.errstate(over="ignore", invalid="ignore"):
+            data = _noise(rng, len(gps), n_bins, length, floors[site.prefix], window)
+        data = _single(data, "sqrt_sx", "the noise")
         series.append(SFTSeries.of(site, gps, gps_ns, data, window))
     sfts = SFTs(tuple(series), length, first)
     signals = _listed(signals)
     return inject(sfts, signals, ephemeris) if signals else sfts
 
 
+@public
 def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: EphemerisLike = "DE405") -> SFTs:
     """Add signals to SFTs; the given SFTs are not changed.
 
@@ -133,9 +145,10 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
     TypeError
         If `signals` is no sequence.
     ValueError
-        If a signal is not a pair of one Doppler and one Amplitude, or its frequency at the source lies outside the
-        SFTs' band during the data.
+        If a signal is not a pair of one Doppler and one Amplitude, its frequency at the source lies outside the SFTs'
+        band during the data, it is too strong for complex64, or the SFTs are not in order.
     """
+    check_sfts(sfts)
     signals = _listed(signals)
     f = sfts.frequencies
     for pair in signals:
@@ -170,7 +183,7 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
         for doppler, amplitude in signals:
             own = Bins(s.since(epoch), sfts.tsft, sfts.first_bin, sfts.n_bins, s.window)
             data += signal_bins(trajectory, jnp.asarray(s.site.response), _source(doppler, sfts), amplitude, own)
-        series.append(replace(s, data=data.astype(np.complex64)))
+        series.append(replace(s, data=_single(data, "signals", "h0")))
     return SFTs(tuple(series), sfts.tsft, sfts.first_bin)
 
 
@@ -192,6 +205,15 @@ def _source(doppler: Doppler, sfts: SFTs) -> Source:
     return source(doppler, jnp.asarray(sfts.start, jnp.int64), _reference(doppler, sfts.start), middle)
 
 
+def _single(data: np.ndarray, name: str, what: str) -> np.ndarray:
+    """Bins in complex64, in which SFTs are kept; a ValueError that names an argument if they are not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = data.astype(np.complex64, copy=False)
+    if not np.isfinite(single).all():
+        raise ValueError(f"{name}: bins are not finite, or too large for SFTs' single precision: lower {what}.")
+    return single
+
+
 def _listed(signals: Iterable[tuple[Doppler, Amplitude]]) -> list[tuple[Doppler, Amplitude]]:
     try:
         return list(signals)
@@ -201,7 +223,7 @@ def _listed(signals: Iterable[tuple[Doppler, Amplitude]]) -> list[tuple[Doppler,
 
 def _floors(names: tuple[str, ...], sqrt_sx: Any) -> dict[str, float]:
     """Noise floor by detector; 0 for none."""
-    if sqrt_sx is None or (np.ndim(sqrt_sx) == 0 and not isinstance(sqrt_sx, Mapping) and float(sqrt_sx) == 0):
+    if sqrt_sx is None or (is_number(sqrt_sx) and float(sqrt_sx) == 0):
         return dict.fromkeys(names, 0.0)
     return {name: float(x or 0.0) for name, x in zip(names, given_sqrt_sx(names, sqrt_sx), strict=True)}
 

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jfstat.geometry.detectors import DetectorLike, get_detector
+from jfstat.public import public
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.windows import window_samples
 from jfstat.times import TimeLike
-from jfstat.validation import DurationLike, FrequencyLike, frequency, gps_integer, gps_seconds, seconds
+from jfstat.validation import DurationLike, FrequencyLike, frequency, gps_integer, gps_seconds, seconds, sft_seconds
 
 TIME_TOLERANCE = 2e-7
 """Largest offset of samples from whole GPS seconds, s: the rounding error of a GPS time in float64."""
@@ -31,6 +32,7 @@ class TimeSeries(Protocol):
     def dt(self) -> DurationLike: ...
 
 
+@public
 def sfts_from_strain(
     series: TimeSeries | tuple[ArrayLike, TimeLike, DurationLike],
     detector: DetectorLike = "H1",
@@ -79,7 +81,7 @@ def sfts_from_strain(
     """
     x, t0, dt = _unpack(series)
     site = get_detector(detector)
-    length = seconds(tsft, "tsft")
+    length = sft_seconds(tsft)
     rate = round(1 / dt) if dt > 0 else 0
     if rate < 1 or abs(rate * dt - 1) > 1e-12:
         raise ValueError(

@@ -9,6 +9,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.lines.doppler import LineBands, affected_range
 from jfstat.maths.lengths import largest_divisor
+from jfstat.parameters import physical
 from jfstat.templates import Doppler
 
 AT_A_TIME = 8
@@ -71,14 +72,21 @@ def counted_bins(
     points : Doppler
         A stack of B templates.
     n_valid : int
-        Templates from this one on are padding: none of their bins counts.
+        Templates from this one on are padding: none of their bins counts. Neither does any of an impossible template,
+        whose 2F is NaN and would spread to the maxima of others.
     first_bin : int
         Bins before this one do not count.
     bands : LineBands, optional
         L bands of known lines: bins that they affect do not count; see `counts`.
     """
-    first, last = jax.vmap(covered_bins, (None, 0))(data, points)
-    last = jnp.where(jnp.arange(points.alpha.shape[0]) < jnp.asarray(n_valid, jnp.int64), last, -1)
+    covered = jax.vmap(covered_bins, (None, 0))
+    if data.n_segments is None:
+        first, last = covered(data, points)
+    else:  # those that count in all segments
+        each = jax.vmap(covered, (0, None))(data, points)
+        first, last = jnp.max(each[0], axis=0), jnp.min(each[1], axis=0)
+    real = (jnp.arange(points.alpha.shape[0]) < jnp.asarray(n_valid, jnp.int64)) & physical(points, ("freq",))
+    last = jnp.where(real, last, -1)
     counted = jnp.stack([jnp.maximum(first, first_bin).astype(jnp.int32), last])
     if bands is None:
         return counted

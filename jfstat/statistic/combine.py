@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from jfstat.data.observation import Observation
 from jfstat.geometry.antenna import pattern_coefficients
+from jfstat.parameters import LIMITS
 from jfstat.templates import Doppler
 
 MAX_CONDITION = 1e4
@@ -27,9 +28,11 @@ def antenna_matrix(observation: Observation, point: Doppler) -> AntennaMatrix:
     """A, B, C of each detector at a sky position, (D,) float64.
 
     Sums over SFTs of w a^2, w b^2 and w a b, averaged over the span of each SFT (LALSuite takes the mid-points:
-    XLALWeightMultiAMCoeffs). They follow from the harmonics' moments, without a sum over time for each template.
+    XLALWeightMultiAMCoeffs). They follow from the harmonics' moments, without a sum over time for each template. NaN
+    for a position beyond a pole, which traced values may have.
     """
-    a, b = jax.vmap(pattern_coefficients, (0, None, None))(observation.response, point.alpha, point.delta)
+    delta = jnp.where(LIMITS["delta"].holds(point.delta), point.delta, jnp.nan)
+    a, b = jax.vmap(pattern_coefficients, (0, None, None))(observation.response, point.alpha, delta)
     return AntennaMatrix(
         A=jnp.einsum("di,dij,dj->d", a, observation.moments, a),
         B=jnp.einsum("di,dij,dj->d", b, observation.moments, b),
@@ -55,12 +58,13 @@ def whitening(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array, jax.Array]:
 
 
 def _determinant(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array]:
-    """A B - C^2, and whether the matrix is well conditioned."""
+    """A B - C^2, and whether the matrix is not degenerate."""
     A, B, C = matrix
     determinant = A * B - C * C
     trace = A + B
     root = jnp.sqrt(jnp.maximum(trace * trace - 4 * determinant, 0.0))
-    return determinant, trace + root < MAX_CONDITION * (trace - root)
+    # not the other way round: a matrix of NaN is not degenerate, and its 2F is NaN
+    return determinant, ~(trace + root >= MAX_CONDITION * (trace - root))
 
 
 def two_f(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
@@ -81,5 +85,5 @@ def two_f(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
     b, a, c = (scale * B).astype(real), (scale * A).astype(real), (2 * scale * C).astype(real)
     power_a, power_b = fa.real**2 + fa.imag**2, fb.real**2 + fb.imag**2
     cross = fa.real * fb.real + fa.imag * fb.imag
-    # for a degenerate matrix all coefficients are 0 and the result is 4; NaN stays NaN
+    # for a degenerate matrix all coefficients are 0 and the result is 4; NaN in the data or the matrix stays NaN
     return b * power_a + a * power_b - c * cross + jnp.where(good, 0.0, 4.0).astype(real)

@@ -20,10 +20,11 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.parameters import AMPLITUDE_FIELDS
+from jfstat.public import public
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
 from jfstat.statistic.bins import counts, covered_bins
 from jfstat.statistic.check import check_filters, check_series, nan_unless_fit
-from jfstat.statistic.combine import antenna_matrix, total_matrix, two_f
+from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
 from jfstat.statistic.resample import Resampled, resampled, spun_down, without_spin_down
 from jfstat.statistic.spectrum import folded, in_order, spectra
 from jfstat.templates import Amplitude, Doppler
@@ -55,6 +56,7 @@ class Fstat:
     twoF_per_detector: jax.Array
 
 
+@public
 def twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
     """2F at one template, by a direct sum over the band series or over narrow data.
 
@@ -99,6 +101,7 @@ def shifted_twoF(data: NarrowData, point: Doppler, shifts: jax.Array) -> jax.Arr
 _twoF = jax.jit(twoF_of)
 
 
+@public
 def fstat(data: FstatData | NarrowData, point: Doppler) -> Fstat:
     """2F, Fa, Fb and the antenna matrix at one template; see `twoF` for arguments and errors.
 
@@ -113,12 +116,11 @@ def fstat(data: FstatData | NarrowData, point: Doppler) -> Fstat:
 
 def fstat_of(data: HasFaFb, point: Doppler) -> Fstat:
     """The F-statistic at one template without any checks, for use inside larger programs."""
-    return fstat_from(data.observation, point, *data.fa_fb(point))
+    return fstat_from(antenna_matrix(data.observation, point), *data.fa_fb(point))
 
 
-def fstat_from(observation: Observation, point: Doppler, fa: jax.Array, fb: jax.Array) -> Fstat:
-    """The F-statistic from Fa and Fb of each detector, (D,) complex128."""
-    matrix = antenna_matrix(observation, point)
+def fstat_from(matrix: AntennaMatrix, fa: jax.Array, fb: jax.Array) -> Fstat:
+    """The F-statistic from the antenna matrix and Fa and Fb of each detector, (D,) complex128."""
     total = total_matrix(matrix)
     sum_a, sum_b = jnp.sum(fa), jnp.sum(fb)
     return Fstat(
@@ -135,6 +137,7 @@ def fstat_from(observation: Observation, point: Doppler, fa: jax.Array, fb: jax.
 _fstat = jax.jit(fstat_of)
 
 
+@public
 def resample(data: FstatData, point: Doppler) -> Resampled:
     """The data in the frame of the source: resampled and demodulated for a sky position and orbit, without spin-down.
 
@@ -175,6 +178,7 @@ def _resample(data: FstatData, point: Doppler) -> Resampled:
     return resampled(data, without_spin_down(point))
 
 
+@public
 def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = None) -> jax.Array:
     """2F at all frequencies of the band for one sky position, spin-down, orbit and phase model, by resampling and FFT.
 
@@ -226,13 +230,14 @@ def _twoF_band(data: FstatData, point: Doppler, series: Resampled | None) -> jax
         return value * nan_unless_fit(data, point).astype(value.dtype)
 
 
-def _noise_level(observation: Observation) -> jax.Array:
+def noise_level(observation: Observation) -> jax.Array:
     """Sinv_Tsft of an observation; a ValueError if its noise floor is not known."""
     if observation.sinv_tsft is None:
         raise ValueError("data is an observation without a noise floor: give jfstat.observation sqrt_sx.")
     return observation.sinv_tsft
 
 
+@public
 def predict_twoF(data: Observation | FstatData | NarrowData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
     """Expected 2F at the true template of a signal: 4 + rho^2.
 
@@ -262,7 +267,7 @@ def predict_twoF(data: Observation | FstatData | NarrowData, doppler: Doppler, a
     observation = observation_of(data)
     check_sky("doppler", doppler)
     check_amplitude(amplitude)
-    _noise_level(observation)
+    noise_level(observation)
     return _predict_twoF(observation, doppler, amplitude)
 
 
@@ -270,7 +275,7 @@ def predict_twoF(data: Observation | FstatData | NarrowData, doppler: Doppler, a
 def _predict_twoF(observation: Observation, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
     A, B, C = total_matrix(antenna_matrix(observation, doppler))
     a1, a2, a3, a4 = amplitude.canonical
-    return 4 + _noise_level(observation) * (A * (a1**2 + a3**2) + B * (a2**2 + a4**2) + 2 * C * (a1 * a2 + a3 * a4))
+    return 4 + noise_level(observation) * (A * (a1**2 + a3**2) + B * (a2**2 + a4**2) + 2 * C * (a1 * a2 + a3 * a4))
 
 
 @jax.tree_util.register_dataclass
@@ -304,6 +309,7 @@ class AmplitudeEstimate:
         return jnp.stack([getattr(x, name) for x in (self.amplitude, self.errors) for name in AMPLITUDE_FIELDS])
 
 
+@public
 def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> AmplitudeEstimate:
     """Maximum-likelihood amplitude parameters at one template, with their errors and covariance.
 
@@ -333,18 +339,17 @@ def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitud
 
 def estimate_amplitude_of(data: HasFaFb, point: Doppler) -> AmplitudeEstimate:
     """The amplitude parameters at one template without any checks, for use inside larger programs."""
-    return estimate_amplitude_from(data.observation, point, *data.fa_fb(point))
+    return estimate_amplitude_from(data.observation, point, antenna_matrix(data.observation, point), *data.fa_fb(point))
 
 
 def estimate_amplitude_from(
-    observation: Observation, point: Doppler, fa: jax.Array, fb: jax.Array
+    observation: Observation, point: Doppler, matrix: AntennaMatrix, fa: jax.Array, fb: jax.Array
 ) -> AmplitudeEstimate:
-    """The amplitude parameters from Fa and Fb of each detector, (D,) complex128."""
+    """The amplitude parameters from the antenna matrix and Fa and Fb of each detector, (D,) complex128."""
     angle = -2 * jnp.pi * observation.source(point).cycles_at_middle
     to_reference = jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
     fa, fb = (jnp.sum(x) * to_reference for x in (fa, fb))
-    total = total_matrix(antenna_matrix(observation, point))
-    vector, covariance = amplitude_vector(fa, fb, total, _noise_level(observation))
+    vector, covariance = amplitude_vector(fa, fb, total_matrix(matrix), noise_level(observation))
     return AmplitudeEstimate(*amplitude_from_vector(vector, covariance), vector, covariance)
 
 
@@ -358,9 +363,16 @@ def values_of(data: HasFaFb, point: Doppler) -> jax.Array:
 
 def values_from(observation: Observation, point: Doppler, fa: jax.Array, fb: jax.Array) -> jax.Array:
     """The same from Fa and Fb of each detector, (D,) complex128."""
-    own = fstat_from(observation, point, fa, fb)
-    amplitude = estimate_amplitude_from(observation, point, fa, fb)
+    matrix = antenna_matrix(observation, point)
+    own = fstat_from(matrix, fa, fb)
+    amplitude = estimate_amplitude_from(observation, point, matrix, fa, fb)
     return jnp.concatenate([own.twoF[None], own.twoF_per_detector, amplitude.columns])
 
 
 compiled_values = jax.jit(values_of)
+
+
+@jax.jit
+def central_values(data: NarrowData) -> jax.Array:
+    """The same at the central template of narrow data, by a smaller program."""
+    return values_from(data.observation, data.centre, *data.central_fa_fb)

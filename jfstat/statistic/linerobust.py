@@ -7,11 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from types import ModuleType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Array = TypeVar("Array", jax.Array, np.ndarray)
 
@@ -55,3 +58,61 @@ def log10_odds(twoF: Array, each: Iterable[Array], fstar0: float, odds: Iterable
     lines = (0.5 * x + (math.log(o) if o > 0 else -math.inf) for x, o in zip(each, odds, strict=True))
     others = reduce(xp.logaddexp, lines, noise) - math.log1p(sum(odds))
     return (0.5 * twoF - others) / math.log(10)
+
+
+def log10_odds_transient(
+    twoF: jax.Array, each: jax.Array, fstar0: float, odds: Iterable[float], leading: bool = False
+) -> jax.Array:
+    """log10 of the odds of a signal against Gaussian noise, a line, or a line in one segment only; traceable.
+
+    ln B = F - ln(exp(C) + sum_X p_X/2 [exp(F_X) + 1/N sum_l exp(F_Xl + (N - 1)/N F*_0)]), F, F_X sums over N segments l
+    and the rest as in `log10_odds` (Keitel 2016, Phys. Rev. D 93, 084024, equation 23; LALSuite: XLALComputeBSGLtL).
+    Half of the prior odds of a line in each detector are for lines in all segments, half for one in any single segment.
+
+    Parameters
+    ----------
+    twoF : () float
+        Sum over segments of 2F of all detectors together.
+    each : (N, D) float
+        2F of each segment and detector; -inf where a detector has no data, which then adds nothing.
+    fstar0 : float
+        Transition scale of the sum, N times that of a segment.
+    odds : iterable of D float
+    leading : bool
+        Take only the largest term of the sum in the logarithm, as LALSuite does; B is then too large by up to the
+        number of terms.
+    """
+    n_segments = each.shape[0]
+    odds = jnp.asarray(tuple(odds))
+    # jnp.log(0) is -inf, without a warning, but for gradients, which are not taken here
+    log_prior = jnp.log(odds) - jnp.log1p(jnp.sum(odds)) - math.log(2)
+    there = each > -jnp.inf
+    persistent = log_prior + 0.5 * jnp.sum(jnp.where(there, each, 0.0), axis=0)
+    one_segment = 0.0 if n_segments == 1 else fstar0 * (n_segments - 1) / n_segments
+    transient = log_prior + 0.5 * each + one_segment - math.log(n_segments)
+    gaussian = fstar0 - jnp.log1p(jnp.sum(odds))
+    terms = jnp.concatenate([gaussian[None], persistent, transient.reshape(-1)])
+    others = jnp.max(terms) if leading else jax.scipy.special.logsumexp(terms)
+    return (0.5 * twoF - others) / math.log(10)
+
+
+def checked_odds(n_detectors: int, fstar0: float, olgx: ArrayLike | None) -> tuple[float, ...]:
+    """Prior odds of a line in each detector, 1/D each by default; arguments as for `log10_bsgl`.
+
+    Raises
+    ------
+    ValueError
+        As `log10_bsgl`.
+    """
+    if n_detectors < 2:
+        raise ValueError(
+            f"twoF_per_detector is of {n_detectors} detector(s), in which a line looks like a signal: give two or more."
+        )
+    odds = np.full(n_detectors, 1 / n_detectors) if olgx is None else np.asarray(olgx, np.float64)
+    if odds.shape != (n_detectors,) or not np.all((odds >= 0) & np.isfinite(odds)):
+        raise ValueError(f"olgx must be {n_detectors} finite odds of at least 0, one a detector, not {olgx!r}.")
+    if np.isnan(fstar0) or fstar0 == np.inf:
+        raise ValueError(f"fstar0 must be a number or -inf, not {fstar0!r}: give the scale at which lines take over.")
+    if fstar0 == -np.inf and not odds.any():
+        raise ValueError("olgx are all 0 and fstar0 is -inf, which leaves no alternative to a signal: raise one.")
+    return tuple(odds.tolist())

@@ -18,6 +18,7 @@ from jfstat.data.workers import in_order, workers_for
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.lines.doppler import LineBands
 from jfstat.reproducible import ONE_THREAD
+from jfstat.searching.driver.interpolation import bank_part
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
 from jfstat.searching.reduce.keep import Keep, Peaks
@@ -26,6 +27,7 @@ from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.tally import subband_edges, subband_maxima
 from jfstat.statistic.backends.backend import Backend, Loudest
 from jfstat.statistic.backends.choice import backend_named
+from jfstat.statistic.backends.interpolated import CoherentBands, Interpolated, Lookup
 from jfstat.templates import Doppler
 
 STEPS_UNDER_WAY = 2
@@ -40,10 +42,10 @@ class Part(NamedTuple):
 
     Attributes
     ----------
-    data : FstatData
+    data : FstatData or CoherentBands
         Of the part, as the backend takes it.
-    stack : Doppler
-        The whole bank, NumPy leaves.
+    stack : Doppler or Lookup
+        The whole bank, or what stands for a part of it in an interpolating search, NumPy leaves.
     keep : Keep
     plan : SearchPlan
     first : int
@@ -52,26 +54,31 @@ class Part(NamedTuple):
         Index in the whole band of the part's first frequency that counts; parts may overlap.
     edges : list of int
         Where its sub-bands begin and end, indices into the whole band.
+    backend : Backend or Interpolated
+    offset : int
+        Template of the bank with which `stack` begins.
     """
 
-    data: FstatData
-    stack: Doppler
+    data: FstatData | CoherentBands
+    stack: Doppler | Lookup
     keep: Keep
     plan: SearchPlan
     first: int
     first_new: int
     edges: list[int]
+    backend: Backend | Interpolated
+    offset: int = 0
 
     @property
     def n_values(self) -> int:
         """Values of 2F in a batch."""
         return self.plan.batch_size * self.data.layout.n_frequencies
 
-    def points(self, start: int, n_valid: int) -> Doppler:
+    def points(self, start: int, n_valid: int) -> Doppler | Lookup:
         """Templates of a batch, padded by repeating the last."""
         size = self.plan.batch_size
         rows = np.minimum(np.arange(start, start + size), start + max(n_valid, 1) - 1)
-        return jax.tree.map(lambda x: x[rows], self.stack)
+        return jax.tree.map(lambda x: x[rows - self.offset], self.stack)
 
     def state(self, start: int, result: Loudest) -> State:
         """What was found in the batch that begins with a template."""
@@ -95,8 +102,10 @@ def part_of(work: Work, plan: SearchPlan, number: int, mesh: Mesh | None = None)
     whole = len(plan.bands) == 1 and bool(data.filters)
     # orbits move signals whether `prepare` was told of them or not
     margin = 0.0 if stack.orbit is None else float(np.max(doppler_speed(stack.orbit)) * data.frequencies[-1])
+    backend = backend_named(plan.backend, work.keep.lines, data.n_segments is not None)
+    if data.n_segments is not None and not whole:
+        raise ValueError("data with segments must have filters to be searched: prepare a narrower band, with filters.")
     own = data if whole else subband(data, first, n_frequencies, margin)
-    backend = backend_named(plan.backend, work.keep.lines)
     if not backend.usable(own.layout, device_of(own)):
         raise ValueError(
             f"backend {plan.backend!r} cannot transform a part of the band, of {own.layout.n_fft} samples: use "
@@ -105,7 +114,14 @@ def part_of(work: Work, plan: SearchPlan, number: int, mesh: Mesh | None = None)
     own = backend.ready(own)
     first_new = plan.first_new(number)
     edges = np.maximum(first + subband_edges(own.layout), first_new).tolist()
-    return Part(_replicated(own, mesh), stack, work.keep, plan, first, first_new, edges)
+    return Part(_replicated(own, mesh), stack, work.keep, plan, first, first_new, edges, backend)
+
+
+def interpolated_part(work: Work, plan: SearchPlan, start: int, stop: int, mesh: Mesh | None) -> Part:
+    """A part of the bank, with the segments' values that its templates need."""
+    own = bank_part(work, start, stop)
+    edges = subband_edges(own.bands.layout).tolist()
+    return Part(_replicated(own.bands, mesh), own.lookup, work.keep, plan, 0, 0, edges, Interpolated(), start)
 
 
 def steps(work: Work, plan: SearchPlan, jobs: range, mesh: Mesh | None, stop: Callable[[], int]) -> Iterator[Step]:
@@ -121,6 +137,13 @@ def steps(work: Work, plan: SearchPlan, jobs: range, mesh: Mesh | None, stop: Ca
         Returns the number of the signal that asked this process to stop; 0 for none.
     """
     batches = plan.batches
+    if work.coherent_mismatch is not None:
+        for start, end in plan.groups:
+            own = batches[jobs.start : jobs.stop]
+            own = own[(own[:, 0] >= start) & (own[:, 0] < end)]
+            if len(own):
+                yield from run(interpolated_part(work, plan, start, end, mesh), own, mesh, stop)
+        return
     for number in range(len(plan.bands)):
         begin, end = (min(max(job - number * len(batches), 0), len(batches)) for job in (jobs.start, jobs.stop))
         if begin < end:
@@ -150,7 +173,7 @@ def run(part: Part, batches: np.ndarray, mesh: Mesh | None, stop: Callable[[], i
     return _on_one(part, batches, stop) if mesh is None else _on_mesh(part, batches, mesh, stop)
 
 
-def _replicated(data: FstatData, mesh: Mesh | None) -> FstatData:
+def _replicated(data: Any, mesh: Mesh | None) -> Any:
     """The data on every device of a mesh; as they are without one."""
     if mesh is None:
         return data
@@ -174,7 +197,7 @@ def _on_one(part: Part, batches: np.ndarray, stop: Callable[[], int]) -> Iterato
                 points,
                 n_valid,
                 keep,
-                backend,
+                part.backend,
                 part.plan.same_source,
                 part.first_new - part.first,
                 part.keep.bands,
@@ -183,7 +206,6 @@ def _on_one(part: Part, batches: np.ndarray, stop: Callable[[], int]) -> Iterato
                 return part.state(start, found)
             keep = min(4 * keep, part.n_values)
 
-    backend = backend_named(part.plan.backend, part.keep.lines)
     workers = min(len(batches), workers_for(device_of(part.data)))
     for found in in_order(state, batches, workers):
         yield found, stop()
@@ -191,7 +213,7 @@ def _on_one(part: Part, batches: np.ndarray, stop: Callable[[], int]) -> Iterato
 
 def _on_mesh(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int]) -> Iterator[Step]:
     """A batch on each device at each step. Results are gathered on all devices, so every process has all of them."""
-    n, backend = mesh.devices.size, backend_named(part.plan.backend, part.keep.lines)
+    n = mesh.devices.size
     split = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
     replicated = NamedSharding(mesh, PartitionSpec())
     bands = jax.tree.map(lambda x: _global(replicated, np.asarray(x)), part.keep.bands)
@@ -203,7 +225,7 @@ def _on_mesh(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int
         n_valid = _global(split, padded[:, 1].astype(np.int32))
         asked = _global(split, np.full(n, stop(), np.int32))
         first = np.int32(part.first_new - part.first)
-        return _step(part.data, points, n_valid, asked, first, bands, mesh, keep, backend, part.plan.same_source)
+        return _step(part.data, points, n_valid, asked, first, bands, mesh, keep, part.backend, part.plan.same_source)
 
     def finish(jobs: np.ndarray, result: tuple[Loudest, jax.Array]) -> Step:
         found, asked = jax.tree.map(np.asarray, result)
@@ -226,15 +248,15 @@ def _on_mesh(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int
 
 @partial(jax.jit, static_argnames=("mesh", "keep", "backend", "same_source"), compiler_options=ONE_THREAD)
 def _step(
-    data: FstatData,
-    points: Doppler,
+    data: FstatData | CoherentBands,
+    points: Doppler | Lookup,
     n_valid: jax.Array,
     stop: jax.Array,
     first_bin: jax.Array,
     bands: LineBands | None,
     mesh: Mesh,
     keep: int,
-    backend: Backend,
+    backend: Backend | Interpolated,
     same_source: bool,
 ) -> tuple[Loudest, jax.Array]:
     """A batch on each device.
@@ -244,8 +266,8 @@ def _step(
     axes = mesh.axis_names
 
     def batch(
-        data: FstatData,
-        points: Doppler,
+        data: FstatData | CoherentBands,
+        points: Doppler | Lookup,
         n_valid: jax.Array,
         stop: jax.Array,
         first_bin: jax.Array,

@@ -9,14 +9,18 @@ import numpy as np
 
 from jfstat.candidates.details import kept_columns
 from jfstat.candidates.falsealarm import false_alarm
+from jfstat.candidates.semicoherent import semicoherent_columns
 from jfstat.data.memory import device_of
 from jfstat.data.workers import workers_for
-from jfstat.searching.driver.batches import part_of, run
+from jfstat.searching.driver.batches import interpolated_part, part_of, run
+from jfstat.searching.driver.interpolation import coherent_counts
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
 
 ROUNDS = 3
 """Batches timed for each thread."""
+SAMPLE = 64
+"""Templates of an interpolating search that are timed."""
 DETAILS = 32
 """Templates whose details are timed."""
 
@@ -33,6 +37,9 @@ def estimated_seconds(work: Work, plan: SearchPlan, with_details: bool) -> float
     with_details : bool
         Whether to include the time for the details of as many candidates as will be kept in noise.
     """
+    if work.coherent_mismatch is not None:
+        searching = _interpolating_seconds(work, plan)
+        return searching + (_detail_seconds(work, plan) if with_details else 0.0)
     part, batches = part_of(work, plan, 0), plan.batches
     list(run(part, batches[:1], None, lambda: 0))
     some = batches[: ROUNDS * workers_for(device_of(work.data))]
@@ -43,14 +50,33 @@ def estimated_seconds(work: Work, plan: SearchPlan, with_details: bool) -> float
     return searching + (_detail_seconds(work, plan) if with_details else 0.0)
 
 
+def _interpolating_seconds(work: Work, plan: SearchPlan) -> float:
+    """Seconds of an interpolating search, from the segments' templates and the sums of its first `SAMPLE` templates."""
+    start, stop = plan.groups[0]
+    stop = min(stop, start + SAMPLE)
+    few = plan._replace(batch_size=min(plan.batch_size, stop - start))
+    batches = np.array([[i, min(few.batch_size, stop - i)] for i in range(start, stop, few.batch_size)])
+    list(run(interpolated_part(work, few, start, stop, None), batches, None, lambda: 0))  # compiled
+    began = time.perf_counter()
+    part = interpolated_part(work, few, start, stop, None)
+    values = time.perf_counter() - began
+    list(run(part, batches, None, lambda: 0))
+    sums = time.perf_counter() - began - values
+    ratio = sum(coherent_counts(work, plan.groups)) / sum(coherent_counts(work, [(start, stop)]))
+    first, last = work.jobs(plan.n_jobs)
+    return (values * ratio + sums * len(work.stack.alpha) / (stop - start)) * (last - first) / plan.n_jobs
+
+
 def _detail_seconds(work: Work, plan: SearchPlan) -> float:
     """Seconds that the details of the kept candidates take, estimated from those of the first templates."""
     first, last = work.jobs(plan.n_jobs)
     n_twoF = len(work.stack.alpha) * work.data.layout.n_frequencies * (last - first) / plan.n_jobs
-    in_noise = false_alarm(work.keep.threshold or 0.0, 1) * n_twoF
+    n_segments = work.data.n_segments
+    compute = kept_columns if n_segments is None else semicoherent_columns
+    in_noise = false_alarm(work.keep.threshold or 0.0, 1, n_segments or 1) * n_twoF
     kept = min(float(in_noise), np.inf if work.keep.top is None else work.keep.top)
     some = jax.tree.map(lambda x: x[:DETAILS], work.stack)
-    kept_columns(work.data, some, True)
+    compute(work.data, some, True)
     began = time.perf_counter()
-    kept_columns(work.data, some, True)
+    compute(work.data, some, True)
     return (time.perf_counter() - began) / len(some.alpha) * kept

@@ -50,6 +50,8 @@ def parts_needed(data: FstatData, points: Doppler, backend: Backend) -> int:
     ValueError
         If that would be more than `MOST_PARTS`.
     """
+    if data.n_segments is not None:
+        return 1
     free = free_bytes(device_of(data))
     layout = data.layout
     one = backend.filter_bytes(layout, len(data.detectors)) + _each(data, points, backend, 1)

@@ -12,8 +12,9 @@ import numpy as np
 from jfstat.data.checks import check_template
 from jfstat.data.fit import fit_each
 from jfstat.data.fstatdata import FstatData
+from jfstat.parameters import physical
 from jfstat.searching.reduce.keep import Keep
-from jfstat.templates import Doppler
+from jfstat.templates import Doppler, check_possible
 from jfstat.times import GPSTime
 from jfstat.validation import is_whole
 
@@ -67,18 +68,21 @@ class Work(NamedTuple):
     keep : Keep
     share : Share or None
         None for all the work, undivided. The only unit of one, (1, 1), is a unit too, whose table `merge` takes.
+    coherent_mismatch : float or None
+        Of an interpolating search over segments: the mismatch of the segments' own lattices.
     """
 
     data: FstatData
     stack: Doppler
     keep: Keep
     share: Share | None
+    coherent_mismatch: float | None = None
 
     @property
     def reftime(self) -> GPSTime:
         """GPS time at which the templates hold."""
         reftime = self.stack.reftime
-        return self.data.observation.reftime if reftime is None else reftime.common
+        return self.data.observation.reftime.common if reftime is None else reftime.common
 
     def jobs(self, n_jobs: int) -> tuple[int, int]:
         """First job to do and the one after the last, of `n_jobs` in the whole search."""
@@ -114,11 +118,22 @@ def stacked_bank(bank: object) -> Doppler:
 
 
 def check_all_fit(data: FstatData, stack: Doppler) -> None:
-    """Raise a ValueError for the first template of a stack that does not fit the data."""
-    first = int(jnp.argmax(_beyond(data, stack) > 0))
-    point = jax.tree.map(lambda x: jnp.asarray(x[first]), stack)
-    check_template("bank", point)
-    data.check(point, band=True)
+    """Raise a ValueError for the first template of a stack that is impossible or does not fit the data."""
+    # transformations of JAX make stacks without the constructor's checks
+    impossible = np.flatnonzero(~np.asarray(physical(stack, ("freq",))))
+    if len(impossible):
+        try:
+            check_possible(jax.tree.map(lambda x: jnp.asarray(x[impossible[0]]), stack))
+        except ValueError as error:
+            raise ValueError(
+                f"bank holds {len(impossible)} impossible template(s), the first in row {impossible[0]}: {error}"
+            ) from None
+    parts = [data] if data.n_segments is None else [data[i] for i in range(data.n_segments)]
+    for part in parts:
+        first = int(jnp.argmax(~(_beyond(part, stack) <= 0)))
+        point = jax.tree.map(lambda x, first=first: jnp.asarray(x[first]), stack)
+        check_template("bank", point)
+        part.check(point, band=True)
 
 
 def _beyond(data: FstatData, stack: Doppler) -> jax.Array:

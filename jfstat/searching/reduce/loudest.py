@@ -7,24 +7,24 @@ largest maxima are then looked at again. The same pass takes a histogram and the
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import jax
 
-from jfstat.data.fstatdata import FstatData
 from jfstat.lines.doppler import LineBands
 from jfstat.reproducible import ONE_THREAD
-from jfstat.statistic.backends.backend import Backend, Loudest
+from jfstat.statistic.backends.backend import Loudest
+from jfstat.statistic.backends.interpolated import CoherentBands
 from jfstat.statistic.bins import counted_bins
-from jfstat.templates import Doppler
 
 
 @partial(jax.jit, static_argnames=("keep", "backend", "same_source"), compiler_options=ONE_THREAD)
 def loudest(
-    data: FstatData,
-    points: Doppler,
+    data: Any,
+    points: Any,
     n_valid: jax.Array | int,
     keep: int,
-    backend: Backend,
+    backend: Any,
     same_source: bool = False,
     first_bin: jax.Array | int = 0,
     bands: LineBands | None = None,
@@ -33,15 +33,15 @@ def loudest(
 
     Parameters
     ----------
-    data : FstatData
-    points : Doppler
-        A stack of B templates that fit the data.
+    data : FstatData or CoherentBands
+    points : Doppler or Lookup
+        A stack of B templates that fit the data, or of what stands for them in an interpolating search.
     n_valid : int
         Templates from this one on are padding and do not count.
     keep : int
         Static.
-    backend : Backend
-        Static.
+    backend : Backend or Interpolated
+        Static. The latter with the latter kinds of data and points.
     same_source : bool
         Static. Whether all templates have the sky position, orbit and reference time of the first: the data are then
         resampled once, and only the spin-down is taken off for each template.
@@ -54,14 +54,18 @@ def loudest(
 
 
 def loudest_within(
-    data: FstatData,
-    points: Doppler,
+    data: Any,
+    points: Any,
     n_valid: jax.Array | int,
     keep: int,
-    backend: Backend,
+    backend: Any,
     same_source: bool,
     first_bin: jax.Array | int,
     bands: LineBands | None = None,
 ) -> Loudest:
     """The same within a larger program, which is to be compiled with `reproducible.ONE_THREAD`."""
-    return backend.reduced(data, points, counted_bins(data, points, n_valid, first_bin, bands), keep, same_source)
+    if isinstance(data, CoherentBands):
+        bins = data.counted_bins(points, n_valid, first_bin)
+    else:
+        bins = counted_bins(data, points, n_valid, first_bin, bands)
+    return backend.reduced(data, points, bins, keep, same_source)

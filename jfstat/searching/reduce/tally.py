@@ -9,29 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from jfstat.data.bandseries import Layout
-from jfstat.statistic.backends.reduction import BINS, WIDTH
+from jfstat.statistic.backends.reduction import BINS, WIDTH, section_starts
 from jfstat.transforms import section_count
 
 HISTOGRAM_EDGES = WIDTH * np.arange(BINS)
 """Lower edges of the histogram's bins of 2F. The last bin has no upper end; values rounded below 0 are in the first."""
 SLIVER = 0.5
 """Smallest fraction of a section that is a sub-band of its own at an edge of the band; less joins the neighbour."""
-
-
-def section_starts(layout: Layout) -> np.ndarray:
-    """Bin of the band at which each section starts; negative or too large outside the band.
-
-    Returns
-    -------
-    (P,) int64
-        In the order of `reduction.largest_of_sections`.
-    """
-    n = section_count(layout.n_fft)
-    half = (layout.n_fft + 1) // 2
-    starts = np.arange(n, dtype=np.int64) * (layout.n_fft // n)
-    positive = np.minimum(starts[: (n + 1) // 2], half)
-    negative = np.maximum(starts[n // 2 :], half) - layout.n_fft
-    return 2 * np.concatenate([positive, negative]) + layout.n_frequencies // 2
 
 
 def subband_edges(layout: Layout) -> np.ndarray:

@@ -9,6 +9,8 @@ import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,23 +18,29 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jfstat.atomic import replacing
+from jfstat.atomic import remove_leftovers, replacing
 from jfstat.candidates.files import check_writable
 from jfstat.data.memory import device_of
+from jfstat.files import content_of, final_path
 from jfstat.searching.driver.plan import SearchPlan, source_groups
 from jfstat.searching.driver.work import Identity, Work
 from jfstat.searching.reduce.keep import Peaks
 from jfstat.searching.reduce.state import State
+from jfstat.searching.session.banksums import bank_sums, column_sums, same_sums
+from jfstat.searching.session.lock import held
 from jfstat.searching.session.processes import first_does, is_first
 from jfstat.templates import Doppler
+from jfstat.validation import shown
 
+CHECKSUM = b"jfstat checkpoint, sha256 "
+"""How a checkpoint begins."""
 PIECES = 8
 """Number of pieces of the data whose sums distinguish one data set from another."""
 BROKEN = (ValueError, KeyError, TypeError, AttributeError, IndexError, NotImplementedError, OSError)
 BROKEN += (EOFError, zipfile.BadZipFile, zlib.error, struct.error)
 """What reading a file that is damaged or no checkpoint may raise."""
-SAME_DATA, SAME_BANK = 1e-5, 1e-9
-"""Relative difference up to which sums over data and over banks count as equal: processors round differently."""
+SAME_DATA = 1e-5
+"""Relative difference up to which sums over data count as equal: processors round differently."""
 
 
 class Checkpoint(NamedTuple):
@@ -50,6 +58,13 @@ class Checkpoint(NamedTuple):
     path: Path
     identity: Identity
     together: bool
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Within the ``with`` block, no other search may use the file; see `lock.held`."""
+        with ExitStack() as stack:
+            first_does(lambda: stack.enter_context(held(written_path(self.path))), self.together)
+            yield
 
     def resumed(self, stack: Doppler, batch_size: int | None, backend: str | None) -> tuple[State, SearchPlan] | None:
         """State and plan of the search that was stopped; None if there is no file.
@@ -93,6 +108,8 @@ class Checkpoint(NamedTuple):
 
 WORDS = {"times": "the times of the SFTs", "sites": "the sites of the detectors", "vetoed": "the vetoed lines"}
 """What differs, where numbers would say nothing."""
+SUMS = {"bank": "the bank's templates", "orbits": "the tables of the ephemeris"}
+"""The same, for what is told apart by `column_sums`."""
 
 
 def identity(work: Work) -> Identity:
@@ -101,7 +118,7 @@ def identity(work: Work) -> Identity:
 
     data, stack = work.data, work.stack
     # with random signs, anything added to the data, such as a signal, changes the sums by the root of its power
-    series = np.asarray(data.series)
+    series = np.asarray(data.series).reshape(-1, data.series.shape[-1])
     signs = 2 * np.random.default_rng(0).integers(0, 2, series.shape[1], np.int8) - 1
     sums = [[x.sum(dtype=np.complex128) for x in np.array_split(detector * signs, PIECES)] for detector in series]
     numbers = np.stack([np.real(sums), np.imag(sums)]).ravel()
@@ -112,17 +129,21 @@ def identity(work: Work) -> Identity:
         "platform": device_of(data).platform,
         "detectors": list(data.detectors),
         "sites": hashlib.sha256(np.round(data.observation.response, 9).tobytes()).hexdigest()[:16],
-        "start": int(data.observation.epoch),
+        "start": int(np.min(data.observation.epoch)),
+        "segments": data.n_segments,
+        "coherent_mismatch": work.coherent_mismatch,
         "tspan": float(data.tspan),
-        "fmin": float(data.band.fmin),
+        "fmin": float(data.fmin),
         "dfreq": float(data.dfreq),
         "n_frequencies": data.layout.n_frequencies,
         "ephemeris": data.ephemeris,
+        # files of other content may have the same name
+        "orbits": column_sums(data.observation.trajectory.positions.reshape(-1, 6).T),
         "reftime": [float(work.reftime.seconds), float(work.reftime.nanoseconds)],
         "times": hashlib.sha256(times.tobytes()).hexdigest()[:16],
         "data": [float(f"{x:.8g}") for x in numbers],
         "n_templates": len(stack.alpha),
-        "bank": _sums(stack),
+        "bank": bank_sums(stack),
         "model": None if stack.model is None else getattr(stack.model.function, "__qualname__", "unnamed"),
         "top": work.keep.top,
         "threshold": work.keep.threshold,
@@ -145,13 +166,11 @@ def differences(first: Identity, second: Identity, ignore: tuple[str, ...] = ())
             continue
         one, other = first.get(name), second[name]
         if name == "data":
-            scale = np.sqrt(np.mean(np.square(other)))
-            if not _close(one, other, SAME_DATA * scale):
+            if not _close(one, other):
                 found.append("the data's samples")
-        elif name == "bank":
-            # the scale of each column is the sum of its absolute values
-            if not _close(one, other, SAME_BANK * np.repeat(np.abs(other[2::3]), 3)):
-                found.append("the bank's templates")
+        elif name in SUMS:
+            if not same_sums(one, other):
+                found.append(SUMS[name])
         elif name in WORDS:
             if one != other:
                 found.append(WORDS[name])
@@ -174,25 +193,45 @@ def write_checkpoint(path: Path, state: State, plan: SearchPlan, own: Identity) 
             "backend": plan.backend,
             "batch_size": plan.batch_size,
             "same_source": plan.same_source,
+            # those of an interpolating search depend on the memory; others follow from the bank
+            "groups": None if own.get("coherent_mismatch") is None else plan.groups,
             "bands": [list(band) for band in plan.bands],
             "device_bytes": plan.device_bytes,
         },
         "done": state.done,
     }
+    arrays = io.BytesIO()
     try:
         with replacing(path) as file:
             np.savez(
-                file,
+                arrays,
                 header=np.frombuffer(json.dumps(header).encode(), np.uint8),
                 histogram=state.histogram,
                 subbands=np.array([(*ends, twoF) for ends, twoF in state.subbands.items()]).reshape(-1, 3),
                 **state.peaks._asdict(),
             )
+            file.write(with_checksum(arrays.getvalue()))
     except OSError as error:
         raise type(error)(
             f"checkpoint {str(path)!r} cannot be written ({error.strerror or error}): what it held is kept; "
             "make room or name another file."
         ) from error
+
+
+def with_checksum(content: bytes) -> bytes:
+    """The content of a checkpoint's file: arrays, after a line with their checksum."""
+    return CHECKSUM + hashlib.sha256(content).hexdigest().encode() + b"\n" + content
+
+
+def checked(content: bytes) -> bytes:
+    """The arrays of a checkpoint's file; a ValueError unless their checksum is right.
+
+    Nothing that is not just what a search wrote is unpacked: its sizes and numbers are those of the search.
+    """
+    arrays = content[len(CHECKSUM) + 2 * hashlib.sha256().digest_size + 1 :]
+    if content != with_checksum(arrays):
+        raise ValueError("the checksum is wrong")
+    return arrays
 
 
 def checkpoint_bytes(path: Path) -> bytes | None:
@@ -204,17 +243,27 @@ def checkpoint_bytes(path: Path) -> bytes | None:
         If it cannot be read, or nothing can be written there.
     """
     try:
-        check_writable(path)
-    except (OSError, ValueError) as error:
-        raise type(error)(str(error).replace("path", "checkpoint", 1)) from None
-    try:
-        for leftover in path.parent.glob(f".{path.name}.*.part"):  # of a process killed while it wrote
-            leftover.unlink(missing_ok=True)
-        return path.read_bytes()
+        remove_leftovers(written_path(path))  # of a process killed while it wrote
+        return content_of(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise type(error)(f"checkpoint {str(path)!r} cannot be read ({error.strerror}): name another file.") from error
+
+
+def written_path(path: Path) -> Path:
+    """Where the checkpoint is written, after checking that it can be; links are followed.
+
+    Raises
+    ------
+    OSError
+        If nothing can be written there.
+    """
+    try:
+        check_writable(path)
+    except (OSError, ValueError) as error:
+        raise type(error)(str(error).replace("path", "checkpoint", 1)) from None
+    return final_path(path)
 
 
 def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, SearchPlan, Identity]:
@@ -226,6 +275,7 @@ def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, 
         If it is no checkpoint.
     """
     try:
+        content = checked(content)
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             header = json.loads(arrays["header"].tobytes())
             peaks = Peaks(*(arrays[name] for name in Peaks._fields))
@@ -236,7 +286,7 @@ def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, 
         plan = SearchPlan(
             backend=stored["backend"],
             batch_size=stored["batch_size"],
-            groups=source_groups(stack) if same_source else [(0, len(stack.alpha))],
+            groups=_groups(stored["groups"], stack, same_source),
             same_source=same_source,
             bands=[(first, width) for first, width in stored["bands"]],
             device_bytes=stored["device_bytes"],
@@ -246,25 +296,26 @@ def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, 
     return state, plan, own
 
 
+def _groups(stored: list[list[int]] | None, stack: Doppler, same_source: bool) -> list[tuple[int, int]]:
+    """The ranges of the bank within which the batches of a plan lie."""
+    if stored is not None:
+        return [(start, stop) for start, stop in stored]
+    return source_groups(stack) if same_source else [(0, len(stack.alpha))]
+
+
 def checkpoint_path(path: str | os.PathLike) -> Path:
     """The path of a checkpoint; raises a TypeError if it is no path."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"checkpoint must be the name of a file, not {shown(path)}: leave it None for none.")
+    if "\0" in os.fspath(path):
+        raise ValueError(f"checkpoint must be the name of a file, not {shown(path)}: no name holds a null.")
+    return Path(path)
+
+
+def _close(first: Any, second: Any) -> bool:
+    """Whether sums over data are the same but for rounding, relative to their root mean square."""
     try:
-        return Path(path)
-    except TypeError:
-        raise TypeError(f"checkpoint must be the name of a file, not {path!r}: leave it None for none.") from None
-
-
-def _sums(stack: Doppler) -> list[float]:
-    """For each column of a bank its sum, its sum weighted by the row, and the sum of its absolute values."""
-    numbers = []
-    for leaf in jax.tree.leaves((stack.alpha, stack.delta, stack.fkdot[:, 1:], stack.motion, stack.orbit, stack.model)):
-        columns = np.asarray(leaf, np.float64).reshape(len(stack.alpha), -1)
-        place = np.linspace(0.5, 1.5, len(columns))
-        for column in columns.T:
-            numbers += [float(np.sum(column)), float(place @ column), float(np.sum(np.abs(column)))]
-    return numbers
-
-
-def _close(first: Any, second: list[float], tolerance: Any) -> bool:
-    one, other = np.asarray(first, np.float64), np.asarray(second)
-    return one.shape == other.shape and bool(np.all(np.abs(one - other) <= tolerance))
+        one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    except (TypeError, ValueError, OverflowError):  # no numbers, in a file that is not ours
+        return False
+    return one.shape == other.shape and bool(np.all(np.abs(one - other) <= SAME_DATA * np.sqrt(np.mean(other**2))))

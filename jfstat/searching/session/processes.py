@@ -9,6 +9,7 @@ import numpy as np
 
 from jfstat.searching.driver.plan import SearchPlan, search_plan
 from jfstat.searching.driver.work import Work
+from jfstat.searching.session.banksums import bank_sums, same_sums
 
 NOTHING, CONTENT, ERROR, FILE_ERROR = 0, 1, 2, 3
 """Kinds of message that the first process sends."""
@@ -66,12 +67,16 @@ def agreed_plan(work: Work, plan: SearchPlan, together: bool) -> SearchPlan:
         len(stack.alpha),
         layout.n_frequencies,
         layout.n_fft,
-        int(data.observation.epoch),
-        float(np.sum(stack.alpha)),
+        int(np.min(data.observation.epoch)),
     ]
-    each = np.asarray(process_allgather(np.array([plan.batch_size, len(plan.bands), *same], np.float64)))
-    each = each.reshape(-1, 2 + len(same))
-    if np.any(np.abs(each[:, 2:] - each[0, 2:]) > 1e-9 * np.abs(each[0, 2:])):
+    sums = bank_sums(stack)
+    each = np.asarray(process_allgather(np.array([plan.batch_size, len(plan.bands), *same, len(sums)], np.float64)))
+    each = each.reshape(-1, 3 + len(same))
+    agree = np.all(each[:, 2:] == each[0, 2:])
+    if agree:  # only then can all gather what has the same shape
+        banks = np.asarray(process_allgather(np.array(sums))).reshape(-1, len(sums))
+        agree = all(same_sums(bank, banks[0].tolist()) for bank in banks)
+    if not agree:
         raise ValueError("data and bank must be the same in all processes: prepare the same files everywhere.")
     size, n_parts = int(each[:, 0].min()), int(each[:, 1].max())
     if np.all(each[:, 0] == size) and np.all(each[:, 1] == n_parts):

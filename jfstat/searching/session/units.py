@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jfstat.candidates.tables import AnyTable, Meta, plain_column
+from jfstat.public import public
 from jfstat.searching.reduce.state import louder
-from jfstat.searching.result import SUBBAND_KEYS, finished, subband_columns
+from jfstat.searching.result import SUBBAND_KEYS, finished, loudness_in, subband_columns
 from jfstat.searching.session.checkpoint import differences
+from jfstat.statistic.backends.reduction import BINS
+from jfstat.validation import is_whole
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -21,6 +25,7 @@ MAY_DIFFER = ("unit", "platform", "jax")
 """Keys of the identity that may differ, because the machines of a pool may."""
 
 
+@public
 def merge(tables: Sequence[QTable]) -> QTable:
     """Merge the tables of all units of a search into the table that the undivided search would have given.
 
@@ -40,12 +45,13 @@ def merge(tables: Sequence[QTable]) -> QTable:
     ValueError
         If a unit is missing or given twice, a table is not of a unit, or the tables are of different searches.
     """
-    tables = list(tables)
-    n = _check_same_search(tables)
-    units = _all_in_order(tables, n)
+    given = _listed(tables)
+    n = _check_same_search(given)
+    units = _all_in_order(given, n)
     columns = {name: np.concatenate([_values(table, name) for table in units]) for name in units[0].colnames}
     metas: list[Meta] = [dict(table.meta) for table in units]
-    order = np.lexsort((columns["freq"], columns["template"], -columns["twoF"]))[: metas[0]["top"]]
+    loud = columns[loudness_in(metas[0])]
+    order = np.lexsort((columns["freq"], columns["template"], -loud))[: metas[0]["top"]]
     columns = {name: x[order] for name, x in columns.items()}
     loudest: dict[tuple[float, float], float] = {}
     for meta in metas:
@@ -58,7 +64,70 @@ def merge(tables: Sequence[QTable]) -> QTable:
         "twoF_histogram": np.sum([meta["twoF_histogram"] for meta in metas], axis=0).tolist(),
         "loudest_per_subband": subband_columns(loudest),
     }
-    return finished(columns, meta)
+    return finished(columns, meta).in_units
+
+
+def _listed(tables: object) -> list[AnyTable]:
+    """The tables as a list; raises a TypeError unless they are tables."""
+    try:
+        listed = None if hasattr(tables, "colnames") else list(tables)  # type: ignore[call-overload]
+    except Exception:  # whatever a foreign object raises
+        listed = None
+    if listed is None or isinstance(tables, (str, bytes)) or not all(hasattr(table, "colnames") for table in listed):
+        raise TypeError(f"tables must be a sequence of QTables from units of a search, not {type(tables).__name__}.")
+    return listed
+
+
+def _problem(table: AnyTable) -> str | None:
+    """What a unit's table lacks that `search` would have written, in words: files may have been edited."""
+    meta = table.meta
+    for name, (holds, what) in HELD.items():
+        if name not in meta:
+            return f"its meta lacks {name!r}"
+        if not holds(meta[name]):
+            return f"{name!r} of its meta is not {what}"
+    if meta["cluster"] is not None and not {"metric", "sampling"} <= set(meta):
+        return "its meta lacks what clusters need"
+    needed = ("freq", "template", loudness_in(meta), *(("log10BSGL",) if meta["ranking"] == "BSGL" else ()))
+    for name in needed:
+        if name not in table.colnames:
+            return f"it lacks the column {name!r}"
+    for name in table.colnames:
+        own = table[name]
+        if getattr(own, "ndim", 0) != 1 or getattr(own, "mask", None) is not None or own.dtype.kind not in "fiubUS":
+            return f"its column {name!r} does not hold a number or word in each row"
+    return None
+
+
+def _is_unit(x: object) -> bool:
+    pair = isinstance(x, (list, tuple)) and len(x) == 2 and all(map(is_whole, x))
+    return pair and 1 <= x[0] <= x[1]  # type: ignore[index]
+
+
+def _is_list_of_numbers(x: object) -> bool:
+    return isinstance(x, (list, tuple)) and all(isinstance(y, (int, float)) for y in x)
+
+
+def _is_subbands(x: object) -> bool:
+    lists = isinstance(x, Mapping) and all(_is_list_of_numbers(x.get(key)) for key in SUBBAND_KEYS)
+    return lists and len({len(x[key]) for key in SUBBAND_KEYS}) == 1  # type: ignore[index]
+
+
+HELD: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "unit": (_is_unit, "a pair (i, n) with 1 <= i <= n"),
+    "identity": (lambda x: isinstance(x, Mapping), "a mapping"),
+    "top": (lambda x: x is None or (is_whole(x) and x > 0), "a number of rows"),
+    "cluster": (lambda x: x is None or isinstance(x, (int, float)), "a number"),
+    "ranking": (lambda x: x in ("F", "BSGL"), "'F' or 'BSGL'"),
+    "bounds": (lambda x: isinstance(x, Mapping), "a mapping"),
+    "reftime": (lambda x: isinstance(x, (int, float)), "a GPS time"),
+    "backend": (lambda x: isinstance(x, str), "a name"),
+    "device_bytes": (lambda x: isinstance(x, (int, float)), "a number"),
+    "n_twoF": (lambda x: is_whole(x) and x >= 0, "a number of values"),
+    "twoF_histogram": (lambda x: _is_list_of_numbers(x) and len(x) == BINS, f"a list of {BINS} numbers"),
+    "loudest_per_subband": (_is_subbands, "lists of numbers"),
+}
+"""What `merge` needs of a unit's meta: the condition that each value must fulfil, and what that is in words."""
 
 
 def _check_same_search(tables: Sequence[AnyTable]) -> int:
@@ -68,6 +137,9 @@ def _check_same_search(tables: Sequence[AnyTable]) -> int:
     for i, table in enumerate(tables):
         if not table.meta.get("unit"):
             raise ValueError(f"tables[{i}] is not of a unit of a search: give what search(..., unit=(i, n)) returned.")
+        problem = _problem(table)
+        if problem:
+            raise ValueError(f"tables[{i}] is damaged or changed: {problem}; do this unit again.")
     first = tables[0].meta
     for i, table in enumerate(tables):
         meta = table.meta
@@ -86,10 +158,12 @@ def _check_same_search(tables: Sequence[AnyTable]) -> int:
 def _all_in_order(tables: Sequence[AnyTable], n: int) -> list[AnyTable]:
     """The tables of units 1 to n; raises a ValueError unless each is there exactly once."""
     numbers = [table.meta["unit"][0] for table in tables]
-    missing = sorted(set(range(1, n + 1)) - set(numbers))
-    if missing:
-        listed = ", ".join(map(str, missing[:10])) + (", ..." if len(missing) > 10 else "")
-        raise ValueError(f"tables lack {len(missing)} of {n} units, {listed}: do them first.")
+    there = set(numbers)
+    n_missing = n - len(there)
+    if n_missing:
+        missing = islice((i for i in range(1, n + 1) if i not in there), 10)
+        listed = ", ".join(map(str, missing)) + (", ..." if n_missing > 10 else "")
+        raise ValueError(f"tables lack {n_missing} of {n} units, {listed}: do them first.")
     if len(numbers) > n:
         twice = next(i for i in numbers if numbers.count(i) > 1)
         raise ValueError(f"tables hold unit {twice} twice: give each once.")

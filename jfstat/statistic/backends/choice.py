@@ -9,6 +9,7 @@ from importlib import import_module
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import Device, device_of
 from jfstat.statistic.backends.backend import Backend
+from jfstat.statistic.backends.segments import Segments
 from jfstat.statistic.linerobust import LineCut
 
 PACKAGE = "jfstat.statistic.backends"
@@ -18,8 +19,8 @@ NAMES = tuple(CLASSES)
 
 
 @lru_cache
-def backend_named(name: str, lines: LineCut | None = None) -> Backend:
-    """The backend with this name, with a cut by the line-robust statistic if wanted.
+def backend_named(name: str, lines: LineCut | None = None, segments: bool = False) -> Backend:
+    """The backend with this name, with a cut by the line-robust statistic if wanted, or for data with segments.
 
     Raises
     ------
@@ -31,6 +32,10 @@ def backend_named(name: str, lines: LineCut | None = None) -> Backend:
         raise ValueError(f"backend must be None or one of {listed}, not {name!r}: None takes the fastest one.")
     if lines is not None and name != "library":
         raise ValueError(f"backend {name!r} cannot cut by log10BSGL: use the backend 'library', or None.")
+    if segments:
+        if name != "library" or lines is not None:
+            raise ValueError(f"backend {name!r} cannot do this for data with segments: use the backend 'library'.")
+        return Segments()
     module, kind = CLASSES[name]
     return getattr(import_module(f"{PACKAGE}.{module}"), kind)(*(() if lines is None else (lines,)))
 
@@ -52,6 +57,8 @@ def backend_for(data: FstatData, name: str | None = None, lines: LineCut | None 
         If there is no such backend, or it cannot compute these data on their device.
     """
     device = device_of(data)
+    if data.n_segments is not None:
+        return backend_named("library" if name is None else name, lines, True)
     if lines is not None:
         return backend_named("library" if name is None else name, lines)
     if name is None and device.platform == "cpu":  # do not import what needs a GPU

@@ -39,7 +39,7 @@ from jfstat.statistic.resample import (
     spun_down,
     timing,
 )
-from jfstat.statistic.spectrum import bin_numbers, folded, spectra, spectra_of_batch
+from jfstat.statistic.spectrum import bin_numbers, folded, in_order, spectra, spectra_of_batch
 from jfstat.templates import Doppler
 
 NODE_BYTES = 5000
@@ -160,6 +160,12 @@ def _spectra(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
     with jax.named_scope("geometry"):
         cubics = jax.vmap(timing, (None, 0))(data, points)
     return spectra_of_batch(partial(interpolated, data), data.layout, points, cubics)
+
+
+def two_f_in_order(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
+    """2F of a batch at the frequencies of the band, (B, n_frequencies) float32, as from `twoF_band`; traceable."""
+    spectrum, matrices = _spectra(data, points, same_source), _matrices(data, points)
+    return jax.vmap(lambda s, m: in_order(two_f(s[0], s[1], m), data.layout))(spectrum, matrices)
 
 
 def _spectra_each(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:

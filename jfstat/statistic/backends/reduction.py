@@ -111,3 +111,31 @@ def largest_of_sections(layout: Layout, values: jax.Array) -> jax.Array:
         ends = [jnp.max(jnp.where(own, middle, -jnp.inf))[None] for own in (positive, ~positive)]
         tops = jnp.concatenate([tops[: n // 2], *ends, tops[n // 2 + 1 :]])
     return tops
+
+
+def section_starts(layout: Layout) -> np.ndarray:
+    """Bin of the band at which each section starts; negative or too large outside the band.
+
+    Returns
+    -------
+    (P,) int64
+        In the order of `largest_of_sections`.
+    """
+    n = section_count(layout.n_fft)
+    half = (layout.n_fft + 1) // 2
+    starts = np.arange(n, dtype=np.int64) * (layout.n_fft // n)
+    positive = np.minimum(starts[: (n + 1) // 2], half)
+    negative = np.maximum(starts[n // 2 :], half) - layout.n_fft
+    return 2 * np.concatenate([positive, negative]) + layout.n_frequencies // 2
+
+
+def largest_of_sections_in_order(layout: Layout, values: jax.Array) -> jax.Array:
+    """The same as `largest_of_sections` from values in the order of the band's frequencies, (B, n_frequencies)."""
+    starts = section_starts(layout)
+    order = np.argsort(starts, kind="stable")
+    ends = np.empty_like(starts)
+    ends[order] = np.append(starts[order][1:], layout.n_frequencies)
+    first, last = (np.clip(x, 0, layout.n_frequencies) for x in (starts, ends))
+    empty = jnp.full((), -jnp.inf, values.dtype)
+    tops = jnp.max(values, axis=0)
+    return jnp.stack([jnp.max(tops[a:b]) if a < b else empty for a, b in zip(first, last, strict=True)])

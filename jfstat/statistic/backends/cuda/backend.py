@@ -133,7 +133,7 @@ class Cuda:
 
         @jax.jit
         def middle(data: FstatData, points: Doppler, series: jax.Array) -> jax.Array:
-            return kernels.middle(plan.middle, series, self.emulate)  # type: ignore[arg-type]
+            return kernels.middle(plan.middle, series, self.emulate, in_place=False)  # type: ignore[arg-type]
 
         @jax.jit
         def rows(data: FstatData, points: Doppler, series: jax.Array) -> jax.Array:

@@ -266,11 +266,11 @@ def columns(
     return _call(program, result)(given, timing, jnp.asarray(numbers))
 
 
-def middle(program: Program, series: jax.Array, emulate: bool) -> jax.Array:
-    """Kernel between for long transforms; in place."""
+def middle(program: Program, series: jax.Array, emulate: bool, in_place: bool = True) -> jax.Array:
+    """Kernel between for long transforms; in place, unless the series must be kept."""
     if emulate:
         return emulated.middle(series, program["A1"] * program["A2"])
-    return _call(program, jax.ShapeDtypeStruct(series.shape, series.dtype), {0: 0})(series)
+    return _call(program, jax.ShapeDtypeStruct(series.shape, series.dtype), {0: 0} if in_place else None)(series)
 
 
 class Reduced(NamedTuple):

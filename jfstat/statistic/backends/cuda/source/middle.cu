@@ -10,7 +10,7 @@
 constexpr int LENGTH = A1 * A2, E = A1, T = LENGTH / E, THREADS = T * COLUMNS, N2 = LENGTH * LAST;
 static_assert(E % A2 == 0 && LAST % COLUMNS == 0 && N1 % TURNS == 0, "sizes");
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) middle(const complex *, complex *data) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) middle(const complex *series, complex *data) {
   constexpr size_t STEP = (size_t)LAST * N1;
   const unsigned table = shared_start(), exchange = table + A2 * COLUMNS * 8;
   const int column = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS, tile = blockIdx.y, n = tile * COLUMNS + column;
@@ -19,19 +19,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) middle(const compl
   const complex first = root((unsigned)t * LAST + n, N2);
   __syncthreads();
   const unsigned row = blockIdx.x * TURNS;  // of all templates' four series
-  complex *at = data + (size_t)(row / N1) * N1 * N2 + ((size_t)tile * N1 + row % N1) * COLUMNS + column + t * STEP;
+  const size_t place = (size_t)(row / N1) * N1 * N2 + ((size_t)tile * N1 + row % N1) * COLUMNS + column + t * STEP;
+  const complex *from = series + place;
+  complex *to = data + place;
   complex next[E];
-  auto load = [&](const complex *from) {
+  auto load = [&]() {
 #pragma unroll
     for (int i = 0; i < E; ++i) next[i] = from[A2 * i * STEP];
+    from += COLUMNS;
   };
-  load(at);
+  load();
 #pragma unroll 1
   for (int turn = 0; turn < TURNS; ++turn) {
     complex v[E];
 #pragma unroll
     for (int i = 0; i < E; ++i) v[i] = next[i];
-    if (turn + 1 < TURNS) load(at + COLUMNS);
+    if (turn + 1 < TURNS) load();
     Powers powers = Powers::of(first, false, first);
     // two exchanges in turns, so that one meeting of the threads is enough
     transform<A1, A2, 1, E, T, COLUMNS>(
@@ -41,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) middle(const compl
 #pragma unroll
     for (int j = 0; j < E / A2; ++j)
 #pragma unroll
-      for (int q = 0; q < A2; ++q) at[(T * j + A1 * q) * STEP] = v[j * A2 + q];
-    at += COLUMNS;
+      for (int q = 0; q < A2; ++q) to[(T * j + A1 * q) * STEP] = v[j * A2 + q];
+    to += COLUMNS;
   }
 }

@@ -1,0 +1,91 @@
+"""Computed for each candidate of a semi-coherent search: the exact mean of 2F, that of each detector, log10BSGL."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.candidates.details import Details
+from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import device_of
+from jfstat.data.workers import in_order, workers_for
+from jfstat.reproducible import ONE_THREAD
+from jfstat.statistic.semicoherent import amplitude_from, semicoherent_terms
+from jfstat.templates import Doppler
+
+ROWS = 64
+"""Candidates computed by one call."""
+AMPLITUDES = ("h0", "cosi", "psi", "h0_error", "cosi_error", "psi_error")
+"""Columns of amplitudes: all but phi0, which is free in each segment."""
+
+
+def semicoherent_columns(segments: FstatData, found: Doppler, amplitudes: bool) -> dict[str, np.ndarray]:
+    """The exact mean of 2F and what adds to it, by direct sums for each candidate.
+
+    The values of a candidate are the same to the last bit whatever other candidates are in the table, as those of
+    `jfstat.candidates.details.kept_columns`.
+
+    Parameters
+    ----------
+    segments : FstatData
+        With a leading axis of K segments.
+    found : Doppler
+        Stack of k candidates, NumPy leaves (k, ...); k may be 0.
+    amplitudes : bool
+        Whether to estimate amplitudes too.
+
+    Returns
+    -------
+    dict of str to (k,) float64 ndarray
+        ``mean_twoF``, ``mean_twoF_H1``, ... over the segments in which a detector has data, ``sum_twoF_H1``, ... and,
+        with `amplitudes`, ``h0``, ``cosi``, ``psi`` and their errors, see `semicoherent_amplitude`.
+    """
+    names = ["mean_twoF", *(f"{kind}_twoF_{x}" for kind in ("mean", "sum") for x in segments.detectors)]
+    names += AMPLITUDES if amplitudes else ()
+    k, own = len(found.alpha), segments.for_one_template
+
+    def some(first: int) -> np.ndarray:
+        rows = np.minimum(np.arange(first, first + ROWS), k - 1)
+        n = min(ROWS, k - first)
+        return np.asarray(_values(own, jax.tree.map(lambda x: x[rows], found), n, amplitudes))[:n]
+
+    values = [np.empty((0, len(names))), *in_order(some, range(0, k, ROWS), workers_for(device_of(segments)))]
+    return {name: column.copy() for name, column in zip(names, np.concatenate(values).T, strict=True)}
+
+
+@partial(jax.jit, static_argnames="amplitudes", compiler_options=ONE_THREAD)
+def _values(segments: FstatData, points: Doppler, n: int, amplitudes: bool) -> jax.Array:
+    """The columns' values for the first n of some candidates, (`ROWS`, n_columns) float64; zeros for the others."""
+    n_columns = 1 + 2 * len(segments.detectors) + (len(AMPLITUDES) if amplitudes else 0)
+
+    def fill(row: jax.Array, values: jax.Array) -> jax.Array:
+        found, y, total = semicoherent_terms(segments, jax.tree.map(lambda x: x[row], points))
+        own = [found.mean_twoF[None], found.mean_twoF_per_detector, found.sum_twoF_per_detector]
+        if amplitudes:
+            estimate = amplitude_from(y, total)
+            own.append(jnp.stack([getattr(estimate, name) for name in AMPLITUDES]))
+        return values.at[row].set(jnp.concatenate(own))
+
+    return jax.lax.fori_loop(0, n, fill, jnp.zeros((ROWS, n_columns)))
+
+
+def semicoherent_details(
+    kept: dict[str, np.ndarray], detectors: tuple[str, ...], n_segments: int, details: Details
+) -> dict[str, np.ndarray]:
+    """Columns for a table of candidates, each (k,) float64, from those of `semicoherent_columns`."""
+    kept = dict(kept)
+    mean = kept.pop("mean_twoF")
+    each = {name: kept.pop(name) for name in [f"mean_twoF_{x}" for x in detectors]}
+    sums = [kept.pop(name) for name in [f"sum_twoF_{x}" for x in detectors]]
+    if len(detectors) == 1:  # the only detector's 2F is 2F
+        each = {name: mean.copy() for name in each}
+    columns = {"mean_twoF": mean}
+    if details.per_detector:
+        columns |= each
+        if len(detectors) > 1:
+            columns["log10BSGL"] = log10_bsgl(n_segments * mean, np.stack(sums, axis=-1), details.fstar0, details.olgx)
+    return columns | kept

@@ -1,0 +1,41 @@
+"""A function of each segment of data; data without segments count as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import jax
+
+from jfstat.maths.lengths import largest_divisor
+
+
+class HasSegments(Protocol):
+    """A pytree that may have a leading axis of segments, such as Observation, FstatData and NarrowData."""
+
+    @property
+    def n_segments(self) -> int | None:
+        """Length of that axis; None without it."""
+        ...
+
+
+Data = TypeVar("Data", bound=HasSegments)
+
+
+def each_segment(function: Callable[[Data], Any], data: Data, at_once: int = 1) -> Any:
+    """What a function returns for each of K segments, with a leading axis K; of length 1 for data without segments.
+
+    Segments are computed again for gradients, so that the memory needed is that of those that are computed together.
+
+    Parameters
+    ----------
+    function : callable
+        From one segment to a pytree of arrays; traceable.
+    data : Observation, FstatData or NarrowData
+    at_once : int
+        Most segments to compute together.
+    """
+    if data.n_segments is None:
+        return jax.tree.map(lambda x: x[None], function(data))
+    size = largest_divisor(data.n_segments, at_once)
+    return jax.lax.map(jax.checkpoint(function), data, batch_size=size if size > 1 else None)

@@ -1,0 +1,182 @@
+"""Bins of SFTs divided by their noise floor, and the floor at a signal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jfstat.data.noise import MEDIAN_BINS, median_bias, whitened_power
+from jfstat.maths.products import product
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened:
+    """Whitened bins of some SFTs of a detector, and their noise floor.
+
+    Attributes
+    ----------
+    real, imag : (n, n_bins) float32 ndarrays
+        With S the noise floor, bins divided by its root and by that of Tsft/2: in noise their power is 1.
+    inverse : (n, n_windows) float64 ndarray
+        1/sqrt(S), S in strain^2/Hz, at the centres of windows of about `MEDIAN_BINS` bins.
+    first_bin : int
+        Bin of the first column.
+    width : int
+        Bins of a window; 0 if the floor was given.
+    at : (m,) int ndarray
+        Some bins, ascending.
+    medians : (n, m) float64 ndarray
+        S at these by the running median, as `prepare` has it. The windows of `inverse` depend on what was read, the
+        running median does not. Near the ends it is that of the nearest full window.
+    """
+
+    real: np.ndarray
+    imag: np.ndarray
+    inverse: np.ndarray
+    first_bin: int
+    width: int
+    at: np.ndarray
+    medians: np.ndarray
+
+    def inverse_at(self, bins: np.ndarray) -> np.ndarray:
+        """1/sqrt(S) of each SFT at a bin of its own, (n,) float64."""
+        windows = self.inverse.shape[1] / self.real.shape[1]
+        return _between_columns(self.inverse, (bins - self.first_bin + 0.5) * windows - 0.5)
+
+    def floors(self, bins: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The noise floor that weighs each SFT, and what its whitened bins are to be multiplied by, (n,) float64 each.
+
+        Parameters
+        ----------
+        bins : (n,) float64 ndarray
+            The signal's bin in each SFT.
+        at : (k,) int ndarray
+            Those bins of `self.at` that the signal's band has, evenly spaced: their mean weighs, as in `prepare`, and
+            whitened bins get the floor at the signal's own.
+
+        Returns
+        -------
+        psd : (n,) float64 ndarray
+            S, strain^2/Hz.
+        relative : (n,) float64 ndarray
+        """
+        medians = self.medians[:, np.searchsorted(self.at, at)]
+        own = _between_columns(medians, (bins - at[0]) / max(at[-1] - at[0], 1) * (len(at) - 1))
+        relative = 1 / (np.sqrt(own) * self.inverse_at(np.round(bins)))
+        if self.width:
+            relative *= np.sqrt(whitened_power(self.width) / whitened_power(MEDIAN_BINS))
+        return np.mean(medians, axis=1), relative
+
+
+def _between_columns(values: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Each row's value at a place of its own, linear between columns and constant beyond: (n,) from (n, m) and (n,)."""
+    last = values.shape[1] - 1
+    place = np.clip(place, 0, last)
+    low = np.minimum(place.astype(int), max(last - 1, 0))
+    high, part, row = np.minimum(low + 1, last), place - low, np.arange(len(place))
+    return (1 - part) * values[row, low] + part * values[row, high]
+
+
+def whitened(
+    bins: NDArray[np.complex64],
+    first_bin: int,
+    tsft: float,
+    sqrt_sx: float | None,
+    at: np.ndarray,
+    detector: str,
+    gps: np.ndarray,
+) -> Whitened:
+    """Bins of SFTs divided by the noise floor, which is given or the median of windows, linear between their centres.
+
+    Parameters
+    ----------
+    bins : (n, n_bins) complex64 ndarray
+    first_bin : int
+    tsft : float
+        s.
+    sqrt_sx : float or None
+        A given noise floor, 1/sqrt(Hz).
+    at : (m,) int ndarray
+        Bins, ascending, where the running median is wanted.
+    detector, gps : str, (n,) int ndarray
+        For errors: whose they are, and when they start.
+
+    Raises
+    ------
+    ValueError
+        If a bin is not finite, or a window has no noise and the floor is not given.
+    """
+    n, n_bins = bins.shape
+    n_windows = max(n_bins // MEDIAN_BINS, 1)
+    if sqrt_sx is not None:
+        if not np.isfinite(bins.sum()):
+            raise _not_finite(bins, detector, gps)
+        inverse = np.full((n, n_windows), 1 / sqrt_sx)
+        scale = np.float32(1 / (sqrt_sx * np.sqrt(0.5 * tsft)))
+        medians = np.full((n, len(at)), sqrt_sx**2)
+        return Whitened(bins.real * scale, bins.imag * scale, inverse, first_bin, 0, at, medians)
+    # windows of equal width that cover all bins
+    edges = np.linspace(0, n_bins, n_windows + 1).astype(int)
+    width = int(np.diff(edges).min()) // 2 * 2 - 1
+    unit = np.float32(np.max(np.abs(bins), initial=0.0)) or np.float32(1.0)  # float32 holds no squares of 1e-23
+    real, imag = bins.real * (1 / unit), bins.imag * (1 / unit)
+    del bins
+    power = np.square(real)
+    power += np.square(imag)
+    if not np.isfinite(power.sum()):
+        raise _not_finite(power, detector, gps)
+    median = _medians(power, edges[:-1], width)
+    centred = np.clip(at - first_bin - MEDIAN_BINS // 2, 0, n_bins - MEDIAN_BINS)
+    running = _medians(power, centred, MEDIAN_BINS)
+    del power
+    least = np.minimum(median.min(axis=1), running.min(axis=1))
+    if not least.min() > 0:
+        start = gps[np.argmin(least)]
+        raise ValueError(
+            f"the SFT of {detector} at GPS {start} has all-zero bins and so no noise floor: leave it out, or give "
+            "sqrt_sx."
+        )
+    running *= 2.0 / (tsft * median_bias(MEDIAN_BINS)) * float(unit) ** 2
+    inverse = 1 / np.sqrt(median * (2.0 / (tsft * median_bias(width)))) / unit
+    correction = 1 / np.sqrt(0.5 * tsft * whitened_power(width))
+    factor = product((inverse * (correction * unit)).astype(np.float32), _linear(n_windows, n_bins))
+    real *= factor
+    imag *= factor
+    return Whitened(real, imag, inverse, first_bin, width, at, running)
+
+
+def _medians(power: NDArray[np.float32], starts: np.ndarray, width: int) -> np.ndarray:
+    """Medians of windows of an odd number of columns: (n, n_windows) float64.
+
+    Numbers that are not negative are ordered as the whole numbers of the same bits, of which NumPy finds the median in
+    half the time.
+
+    Parameters
+    ----------
+    power : (n, n_bins) float32
+        Finite, at least 0.
+    starts : (n_windows,) int
+        First columns.
+    width : int
+    """
+    result = np.empty((len(power), len(starts)))
+    for k, start in enumerate(starts):
+        window = power[:, start : start + width].copy().view(np.int32)
+        window.partition(width // 2, axis=1)
+        result[:, k] = window[:, width // 2].view(np.float32)
+    return result
+
+
+def _not_finite(values: np.ndarray, detector: str, gps: np.ndarray) -> ValueError:
+    start = gps[np.argmin(np.isfinite(values).all(axis=1))]
+    return ValueError(f"the SFT of {detector} at GPS {start} has bins that are not finite: leave it out.")
+
+
+@lru_cache(maxsize=8)
+def _linear(n_windows: int, n_bins: int) -> np.ndarray:
+    """Interpolation from the windows' centres to bins, constant beyond the outermost: (n_windows, n_bins) float32."""
+    place = (np.arange(n_bins) + 0.5) * (n_windows / n_bins) - 0.5
+    return np.stack([np.interp(place, np.arange(n_windows), row) for row in np.eye(n_windows)]).astype(np.float32)

@@ -1,0 +1,81 @@
+"""Opening the files that users name: regular files only, whose reading cannot wait for ever."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from io import FileIO
+from pathlib import Path
+
+KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a directory",
+}
+"""What is no regular file, in words."""
+
+
+def require_regular(mode: int) -> None:
+    """Raise an OSError unless a mode, as from ``os.stat``, is that of a regular file."""
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, f"it is {KINDS.get(stat.S_IFMT(mode), 'no regular file')}, not a regular file")
+
+
+def opened(path: str | os.PathLike) -> FileIO:
+    """A regular file opened for reading, unbuffered.
+
+    Raises
+    ------
+    OSError
+        If there is none, it cannot be opened, or it is a named pipe, device or directory; without the file's name,
+        which callers put into their own message.
+    ValueError
+        If no file can have this name.
+    """
+    # a named pipe without a writer would make open wait
+    file = FileIO(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)), "rb")
+    try:
+        require_regular(os.fstat(file.fileno()).st_mode)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def content_of(path: str | os.PathLike) -> bytes:
+    """All bytes of a regular file; errors as `opened`."""
+    with opened(path) as file:
+        return file.readall()
+
+
+def text_of(path: str | os.PathLike, encoding: str = "utf-8") -> str:
+    """The text of a regular file, with every kind of line break as ``\\n``; errors as `opened`.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        If it is not text.
+    """
+    return content_of(path).decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def final_path(path: Path) -> Path:
+    """Where a file is to be written: the path itself or, for a link, where it leads, whether a file is there or not.
+
+    Raises
+    ------
+    OSError
+        If there is anything but a regular file, or links lead in a circle.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        require_regular(os.stat(path).st_mode)
+    except FileNotFoundError:
+        if target.is_symlink():  # links in a circle, which realpath does not resolve
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+    return target

@@ -1,0 +1,38 @@
+"""NumPy for known values and JAX for traced ones.
+
+Outside of jit each operation of `jax.numpy`, even `asarray`, is a compiled program of its own for each shape: to trace
+and load one takes some milliseconds, and a template has dozens of numbers. NumPy needs no programs.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+
+def module_for(*values: object) -> ModuleType:
+    """`jax.numpy` if one of some values or arrays is traced, otherwise NumPy."""
+    return jnp if any(isinstance(x, jax.core.Tracer) for x in values) else np
+
+
+def on_device(x: jax.Array | np.ndarray | np.generic | float) -> jax.Array:
+    """A JAX array of the same dtype; JAX's own, traced or not, are returned as they are."""
+    return x if isinstance(x, jax.Array) else jax.device_put(np.array(x))  # a copy, which the result may share
+
+
+def broadcast(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """The array broadcast to a shape."""
+    if x.shape == shape:
+        return x
+    xp = module_for(x)
+    return on_device(xp.broadcast_to(xp.asarray(x), shape))
+
+
+def stacked_last(arrays: list[jax.Array]) -> jax.Array:
+    """Arrays of one shape along a new last axis."""
+    xp = module_for(*arrays)
+    return on_device(xp.stack([xp.asarray(x) for x in arrays], axis=-1))

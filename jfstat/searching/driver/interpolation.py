@@ -1,0 +1,215 @@
+"""The interpolating search over segments: parts of the bank, and the segments' values that each of them needs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.banks.coherent import WIDEST, Nearest, cap_of, nearest_coherent
+from jfstat.banks.space import Templates
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import FLOAT32, data_bytes, device_of, free_bytes
+from jfstat.data.observation import Observation
+from jfstat.data.workers import in_order, workers_for
+from jfstat.maths.ladder import padded_size
+from jfstat.maths.vectors import unit_vector
+from jfstat.reproducible import ONE_THREAD
+from jfstat.searching.driver.plan import SearchPlan
+from jfstat.searching.driver.work import Work
+from jfstat.statistic.backends.interpolated import ROW, CoherentBands, Lookup
+from jfstat.statistic.backends.library import two_f_in_order
+from jfstat.templates import Doppler
+from jfstat.times import GPSTime
+
+CPU_BYTES = 1 << 30
+"""Most memory of the segments' values at a time, on a CPU."""
+SHARE = 0.4
+"""The same as a share of an accelerator's free memory."""
+LONGEST = 8192
+"""Most bins of a piece of the band: those of all segments' templates of a batch stay in a CPU's caches."""
+PRECISION = 0.25
+"""Bins by which the shift may change within a piece of the band."""
+MOST_TEMPLATES = 1 << 20
+"""Most templates of the bank in a part."""
+BATCH = 1024
+"""Templates of the bank summed by one call."""
+COHERENT_BATCH = {"cpu": 4}
+"""Segments' templates computed by one call, by platform; others take `DEVICE_BATCH`."""
+DEVICE_BATCH = 128
+
+
+def room_for_values(data: FstatData) -> int:
+    """Memory for the segments' values at a time, bytes."""
+    free = free_bytes(device_of(data))
+    return CPU_BYTES if free is None else int(SHARE * free)
+
+
+def bank_parts(work: Work, room: int) -> list[tuple[int, int]]:
+    """Ranges of the bank whose segments' values fit into `room` bytes each, in order.
+
+    A range is halved until its templates lie within `banks.coherent.WIDEST` of one another's middle and its values
+    fit. A single template is always accepted.
+    """
+    n = len(work.stack.alpha)
+    waiting = [(i, min(i + MOST_TEMPLATES, n)) for i in range(0, n, MOST_TEMPLATES)][::-1]
+    parts = []
+    while waiting:
+        start, stop = waiting.pop()
+        if stop - start == 1 or _fits(work, start, stop, room):
+            parts.append((start, stop))
+        else:
+            middle = (start + stop) // 2
+            waiting += [(middle, stop), (start, middle)]
+    return parts
+
+
+def interpolation_plan(work: Work, batch_size: int | None) -> SearchPlan:
+    """How an interpolating search is divided; of the segments' values none is computed."""
+    data, room = work.data, room_for_values(work.data)
+    groups = bank_parts(work, room)
+    longest = max(stop - start for start, stop in groups)
+    size = min(BATCH, 1 << (longest - 1).bit_length()) if batch_size is None else batch_size
+    n = data.layout.n_frequencies
+    return SearchPlan("library", size, groups, False, [(0, n)], data_bytes(data) + room)
+
+
+def _fits(work: Work, start: int, stop: int, room: int) -> bool:
+    some = _some(work.stack, start, stop)
+    if cap_of(unit_vector(some.alpha, some.delta))[1] > WIDEST:
+        return False
+    left = room // (FLOAT32 * work.data.layout.n_frequencies)
+    for own in range(work.data.n_segments or 0):
+        left -= len(_nearest(work, start, stop, own).templates.alpha)
+        if left < 0:
+            return False
+    return True
+
+
+def _nearest(work: Work, start: int, stop: int, segment: int) -> Nearest:
+    """The points of a segment's lattice nearest to a range of the bank."""
+    data, some = work.data, _some(work.stack, start, stop)
+    fmax = float(data.frequencies[-1])
+    assert work.coherent_mismatch is not None  # or there is nothing to interpolate
+    return nearest_coherent(data.observation.segment(segment), some, work.reftime, fmax, work.coherent_mismatch)
+
+
+def coherent_counts(work: Work, parts: list[tuple[int, int]]) -> list[int]:
+    """Number of templates computed in each segment, for all parts of the bank together."""
+    n_segments = work.data.n_segments or 0
+    return [sum(len(_nearest(work, *part, i).templates.alpha) for part in parts) for i in range(n_segments)]
+
+
+def largest_shift(
+    segments: Observation, bank: Doppler, reftime: GPSTime, fmax: float, coherent_mismatch: float
+) -> float:
+    """Largest difference between the frequencies of a bank's template and of its nearest in any segment, Hz.
+
+    A band must be wider by so much on either side for all its frequencies to be summed.
+    """
+    n = len(bank.alpha)
+    largest, waiting = 0.0, [(i, min(i + MOST_TEMPLATES, n)) for i in range(0, n, MOST_TEMPLATES)]
+    while waiting:
+        start, stop = waiting.pop()
+        some = _some(bank, start, stop)
+        if cap_of(unit_vector(some.alpha, some.delta))[1] > WIDEST:
+            middle = (start + stop) // 2
+            waiting += [(start, middle), (middle, stop)]
+            continue
+        for i in range(segments.n_segments or 0):
+            near = nearest_coherent(segments.segment(i), some, reftime, fmax, coherent_mismatch)
+            largest = max(largest, float(np.max(np.sum(np.abs(near.shift), axis=1))))
+    return largest
+
+
+def _some(bank: Doppler, start: int, stop: int) -> Templates:
+    """Templates `start` to `stop` of a stack with NumPy leaves."""
+    alpha, delta, fkdot = (np.asarray(x[start:stop]) for x in (bank.alpha, bank.delta, bank.fkdot))
+    return Templates(alpha, delta, fkdot[:, 1:])
+
+
+class BankPart(NamedTuple):
+    """The segments' values for a range of the bank.
+
+    Attributes
+    ----------
+    bands : CoherentBands
+    lookup : Lookup
+        Of all templates of the range, NumPy arrays.
+    n_coherent : int
+        Number of segments' templates.
+    """
+
+    bands: CoherentBands
+    lookup: Lookup
+    n_coherent: int
+
+
+def bank_part(work: Work, start: int, stop: int) -> BankPart:
+    """The segments' values for templates `start` to `stop` of the bank; they are computed here."""
+    data = work.data
+    n_segments, n = data.n_segments or 0, data.layout.n_frequencies
+    near = [_nearest(work, start, stop, i) for i in range(n_segments)]
+    fmax, dfreq = float(data.frequencies[-1]), float(data.dfreq)
+    piece = _piece_length(near, fmax, dfreq, n)
+    n_pieces = -(-n // piece)
+    centre = data.fmin + (np.arange(n_pieces) + 0.5) * piece * dfreq
+    shifts = np.stack(
+        [np.rint((x.shift[:, :1] + x.shift[:, 1:] * (centre / fmax)) / dfreq) for x in near], axis=1
+    ).astype(np.int32)  # (m, K, C)
+    sizes = [len(x.templates.alpha) for x in near]
+    first = np.append(0, np.cumsum(sizes))
+    rows = np.stack([first[i] + x.index for i, x in enumerate(near)], axis=1).astype(np.int32)
+    padding = padded_size(int(np.max(np.abs(shifts))))
+    size = COHERENT_BATCH.get(device_of(data).platform, DEVICE_BATCH)
+    values = jnp.full((padded_size(int(first[-1]) + size), n_pieces * piece + 2 * padding), -jnp.inf, jnp.float32)
+    for i, own in enumerate(near):
+        values = _filled(values, data[i], _points(work, own.templates), int(first[i]), padding, size)
+    return BankPart(CoherentBands(values, data.layout, padding, piece), Lookup(rows, shifts), int(first[-1]))
+
+
+def _piece_length(near: list[Nearest], fmax: float, dfreq: float, n: int) -> int:
+    """Length of the pieces of the band in which a shift is the same whole number of bins."""
+    change = max(float(np.max(np.abs(x.shift[:, 1]))) for x in near) / fmax  # bins of shift per bin
+    longest = min(LONGEST, n, PRECISION / change if change > 0 else np.inf)
+    length = ROW
+    while 2 * length <= longest:
+        length *= 2
+    return length
+
+
+def _points(work: Work, templates: Templates) -> Doppler:
+    """A segment's templates as a stack, NumPy leaves."""
+    stack = work.stack
+    n = len(templates.alpha)
+    fkdot = np.concatenate([np.full((n, 1), stack.fkdot[0, 0]), templates.spins], axis=1)
+    own = Doppler(templates.alpha, templates.delta, fkdot, work.reftime)
+    return jax.tree.map(np.asarray, own)
+
+
+def _filled(values: jax.Array, segment: FstatData, points: Doppler, first: int, padding: int, size: int) -> jax.Array:
+    """The values with rows from `first` on set to 2F of a segment's templates, `size` of which are computed a call."""
+    n = len(points.alpha)
+
+    def some(start: int) -> tuple[int, jax.Array]:
+        rows = np.minimum(np.arange(start, start + size), n - 1)
+        return start, jax.block_until_ready(_coherent(segment, jax.tree.map(lambda x: x[rows], points)))
+
+    # rows beyond the last template are overwritten by the next segment's, or stand in the padding
+    for start, twoF in in_order(some, range(0, n, size), workers_for(device_of(segment))):
+        values = _put(values, twoF, first + start, padding)
+    return values
+
+
+@partial(jax.jit, compiler_options=ONE_THREAD)
+def _coherent(segment: FstatData, points: Doppler) -> jax.Array:
+    """2F of a batch at the frequencies of the band, (B, n_frequencies) float32."""
+    return two_f_in_order(segment, points, False)
+
+
+@partial(jax.jit, donate_argnums=0)
+def _put(values: jax.Array, twoF: jax.Array, row: int, column: int) -> jax.Array:
+    return jax.lax.dynamic_update_slice(values, twoF, (row, column))

@@ -1,0 +1,57 @@
+"""Sums over long columns of numbers, by which two banks of templates are told apart without keeping either."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import numpy as np
+
+from jfstat.templates import Doppler
+
+PIECES = 8
+"""Number of pieces of a column whose sums are compared one by one."""
+SAME = 1e-11
+"""Errors of single values that still count as the same, in units of the column's standard deviation: a bank that is
+computed again on another kind of processor has errors far smaller than that, and neighbouring templates are far
+further apart."""
+ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
+"""The same in units of the values, which may lie far from zero and close together, as GPS times do."""
+AT_ONCE = 1 << 20
+"""Values summed at a time, for the memory."""
+
+
+def bank_sums(stack: Doppler) -> list[float]:
+    """The sums over all columns of a bank, NumPy leaves of one leading axis; its frequencies are not used."""
+    n = len(stack.alpha)
+    leaves = jax.tree.leaves((stack.alpha, stack.delta, stack.fkdot[:, 1:], stack.motion, stack.orbit, stack.model))
+    return column_sums(column for leaf in leaves for column in np.asarray(leaf, np.float64).reshape(n, -1).T)
+
+
+def column_sums(columns: Iterable[np.ndarray]) -> list[float]:
+    """For each piece of each column, (n,) float64, the sum with random weights, and how far it may be off.
+
+    Exchanging two rows, or changing one, changes a sum by the difference times a random number. Errors of the values,
+    independent of each other, add up to only the root of the sum of their squares. So one row of 1e5 is seen to differ
+    if it does by 1e-9 of the column's standard deviation.
+    """
+    numbers = []
+    for column in columns:
+        spread = SAME * float(np.std(column))
+        for number, piece in enumerate(np.array_split(column, PIECES)):
+            rng = np.random.default_rng(number)
+            parts = [piece[i : i + AT_ONCE] for i in range(0, len(piece), AT_ONCE)]
+            total = math.fsum(float(np.sum((2 * rng.random(len(part)) - 1) * part)) for part in parts)
+            numbers += [total, spread * math.sqrt(len(piece)) + ROUNDINGS * float(np.linalg.norm(piece))]
+    return numbers
+
+
+def same_sums(first: Any, second: list[float]) -> bool:
+    """Whether two results of `column_sums` are of the same columns, up to the errors that the second one states."""
+    try:
+        one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    except (TypeError, ValueError, OverflowError):  # no numbers, in a file that is not ours
+        return False
+    return one.shape == other.shape and bool(np.all(np.abs(one - other)[::2] <= other[1::2]))

@@ -1,0 +1,78 @@
+"""SFTs of which parts can be read, in files or in memory, and the part of them between two times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jfstat.sfts.container import SFTs
+
+
+class PartsOfSFTs(Protocol):
+    """SFTs of which parts can be read: `sfts.reading.SFTFiles`, or `InMemory`."""
+
+    @property
+    def times(self) -> SFTs: ...
+
+    @property
+    def first_bin(self) -> int: ...
+
+    @property
+    def last_bin(self) -> int: ...
+
+    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int, check_crc: bool) -> NDArray[np.complex64]:
+        """Bins of some SFTs of a detector, (n_rows, n_bins) complex64."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """SFTs in memory, as `PartsOfSFTs`."""
+
+    times: SFTs
+
+    @property
+    def first_bin(self) -> int:
+        return self.times.first_bin
+
+    @property
+    def last_bin(self) -> int:
+        return self.times.first_bin + self.times.n_bins - 1
+
+    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int, check_crc: bool) -> NDArray[np.complex64]:
+        del check_crc
+        return self.times[detector].data[rows, first_bin - self.first_bin : last_bin + 1 - self.first_bin]
+
+
+@dataclass(frozen=True, eq=False)
+class Between:
+    """The part of SFTs between two times, as `PartsOfSFTs`."""
+
+    whole: PartsOfSFTs
+    times: SFTs
+    offsets: dict[str, int]
+
+    @property
+    def first_bin(self) -> int:
+        return self.whole.first_bin
+
+    @property
+    def last_bin(self) -> int:
+        return self.whole.last_bin
+
+    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int, check_crc: bool) -> np.ndarray:
+        offset = self.offsets[detector]
+        return self.whole.read(detector, slice(rows.start + offset, rows.stop + offset), first_bin, last_bin, check_crc)
+
+
+def between(parts: PartsOfSFTs, start: float, end: float) -> PartsOfSFTs:
+    """The SFTs that lie between two GPS times as a whole."""
+    times = parts.times
+    if start <= times.start and end >= times.end:
+        return parts
+    chosen = times.select(start, end - times.tsft + 1e-3)
+    offsets = {s.detector: int(np.searchsorted(times[s.detector].since(0), s.since(0)[0] - 1e-3)) for s in chosen}
+    return Between(parts, chosen, offsets)

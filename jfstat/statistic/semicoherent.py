@@ -1,0 +1,355 @@
+"""Semi-coherent statistics: sums and means over segments of 2F, line-robust statistics, and amplitudes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+from numpy.typing import ArrayLike
+
+from jfstat.data.checks import check_point_of_segments, check_segments
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrowdata import NarrowData
+from jfstat.public import public
+from jfstat.statistic.amplitude import parameter_covariance, parameters_from_vector, standard_errors
+from jfstat.statistic.combine import antenna_matrix
+from jfstat.statistic.fstat import fstat_from, fstat_of, noise_level, twoF_of
+from jfstat.statistic.linerobust import checked_odds, log10_odds, log10_odds_transient
+from jfstat.templates import Doppler
+
+ITERATIONS = 200
+"""Steps of expectation maximisation: even where half of the information is missing in each, 1e-12 of the way is left
+after 40."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class SemicoherentFstat:
+    """2F of K segments and D detectors at one template; made by `semicoherent_fstat`.
+
+    Attributes
+    ----------
+    twoF : (K,) float64
+        2F of each segment, all detectors together (``coh2F`` in LALSuite's Weave).
+    twoF_per_detector : (K, D) float64
+        2F of each segment and detector, in the order of `detectors`; 4, the mean of noise, where a detector has no
+        data (``coh2F_det``).
+    has_data : (K, D) bool
+        Whether a detector has data in a segment. Only these values count in sums and means over segments of single
+        detectors.
+    detectors : tuple of str, static
+    """
+
+    twoF: jax.Array
+    twoF_per_detector: jax.Array
+    has_data: jax.Array
+    detectors: tuple[str, ...] = field(metadata=dict(static=True))
+
+    @property
+    def sum_twoF(self) -> jax.Array:
+        """Sum over segments, () float64; chi-squared with 4 K degrees of freedom in Gaussian noise."""
+        return jnp.sum(self.twoF)
+
+    @property
+    def mean_twoF(self) -> jax.Array:
+        """Mean over segments, () float64."""
+        return jnp.mean(self.twoF)
+
+    @property
+    def sum_twoF_per_detector(self) -> jax.Array:
+        """Sum over the segments in which a detector has data, (D,) float64."""
+        return jnp.sum(jnp.where(self.has_data, self.twoF_per_detector, 0.0), axis=0)
+
+    @property
+    def mean_twoF_per_detector(self) -> jax.Array:
+        """Mean over the segments in which a detector has data, (D,) float64; 4 for one without any."""
+        n = jnp.sum(self.has_data, axis=0, dtype=float)
+        return jnp.where(n > 0, self.sum_twoF_per_detector / jnp.maximum(n, 1), 4.0)
+
+    @property
+    def max_twoF(self) -> jax.Array:
+        """Largest value of a segment, () float64."""
+        return jnp.max(self.twoF)
+
+    @property
+    def max_twoF_per_detector(self) -> jax.Array:
+        """Largest value of a segment for each detector, (D,) float64."""
+        return jnp.max(self.twoF_per_detector, axis=0)
+
+    def number_count(self, threshold: float) -> jax.Array:
+        """Number of segments whose 2F exceeds a threshold, () int (``ncount`` in Weave)."""
+        return jnp.sum(self.twoF > threshold)
+
+    def number_count_per_detector(self, threshold: float) -> jax.Array:
+        """The same for each detector, (D,) int."""
+        return jnp.sum((self.twoF_per_detector > threshold) & self.has_data, axis=0)
+
+    def log10BSGL(self, fstar0sc: float = 0.0, olgx: ArrayLike | None = None) -> jax.Array:
+        """Line-robust statistic: log10 of the odds of a signal against Gaussian noise or a line in one detector.
+
+        Formula as for `jfstat.candidates.linerobust.log10_bsgl`, with sums over segments for 2F (Keitel et al. 2014,
+        Phys. Rev. D 89, 064023, equation 55; LALSuite: XLALComputeBSGL).
+
+        Parameters
+        ----------
+        fstar0sc : float
+            Transition scale of the sum, K times that of a segment, as Weave's ``--lrs-Fstar0sc``; -inf compares a
+            signal with lines only.
+        olgx : (D,) array_like, optional
+            Prior odds of a line in each detector against Gaussian noise; 1/D each by default.
+
+        Returns
+        -------
+        () float64
+
+        Raises
+        ------
+        ValueError
+            If there is only one detector, or an argument is out of range.
+        """
+        odds = checked_odds(len(self.detectors), fstar0sc, olgx)
+        return log10_odds(self.sum_twoF, list(self.sum_twoF_per_detector), fstar0sc, odds)
+
+    def log10BSGLtL(
+        self, fstar0sc: float = 0.0, olgx: ArrayLike | None = None, *, leading_term: bool = False
+    ) -> jax.Array:
+        """The same against lines in all segments, or in any single one, transient lines.
+
+        Keitel 2016 (Phys. Rev. D 93, 084024), equation 23. Half of `olgx` is for persistent, half for transient lines.
+
+        Parameters
+        ----------
+        fstar0sc, olgx
+            As for `log10BSGL`.
+        leading_term : bool
+            Approximate the logarithm of the sum over all alternatives by its largest term, as XLALComputeBSGLtL in
+            LALSuite and Weave do.
+
+        Returns
+        -------
+        () float64
+
+        Raises
+        ------
+        ValueError
+            As `log10BSGL`.
+        """
+        odds = checked_odds(len(self.detectors), fstar0sc, olgx)
+        each = jnp.where(self.has_data, self.twoF_per_detector, -jnp.inf)
+        return log10_odds_transient(self.sum_twoF, each, fstar0sc, odds, leading_term)
+
+
+@public
+def sum_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
+    """Sum over segments of 2F at one template, () float64; see `mean_twoF`."""
+    check_segments(segments)
+    check_point_of_segments(segments, point)
+    return jnp.sum(_twoF_each(segments.for_one_template, point))
+
+
+@public
+def mean_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
+    """Mean over segments of 2F at one template, the semi-coherent F-statistic, by direct sums over the data.
+
+    The amplitudes are maximised over in each segment by itself, as in LALSuite's Weave (``mean2F``). In Gaussian noise
+    K times the mean over K segments is chi-squared with 4 K degrees of freedom.
+
+    Pure; works under jit, vmap and grad, and is differentiable in every field of `point`. One segment after the other
+    is computed, and again for gradients, so that the memory needed is that of one segment.
+
+    Parameters
+    ----------
+    segments : FstatData or NarrowData
+        Data prepared with ``segments=``, or a stack of narrow data, one for each segment.
+    point : Doppler
+        One template, scalar fields; ``vmap(mean_twoF, (None, 0))`` takes stacks.
+
+    Returns
+    -------
+    () float64. NaN for traced templates that do not fit the data of every segment.
+
+    Raises
+    ------
+    TypeError
+        If `segments` or `point` is of another kind.
+    ValueError
+        If the data have no segments, shapes are wrong or, for concrete values, the template does not fit a segment.
+
+    See Also
+    --------
+    semicoherent_fstat : for 2F of each segment and detector.
+    """
+    check_segments(segments)
+    check_point_of_segments(segments, point)
+    return jnp.mean(_twoF_each(segments.for_one_template, point))
+
+
+@public
+def semicoherent_fstat(segments: FstatData | NarrowData, point: Doppler) -> SemicoherentFstat:
+    """2F of each segment and detector at one template, from which sums, counts and line-robust statistics follow.
+
+    See `mean_twoF` for arguments and errors.
+
+    Returns
+    -------
+    SemicoherentFstat
+    """
+    check_segments(segments)
+    check_point_of_segments(segments, point)
+    return semicoherent_fstat_of(segments.for_one_template, point)
+
+
+@jax.jit
+def _twoF_each(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
+    """2F of each segment, (K,) float64."""
+    return jax.lax.map(jax.checkpoint(lambda data: twoF_of(data, point)), segments)
+
+
+@jax.jit
+def semicoherent_fstat_of(segments: FstatData | NarrowData, point: Doppler) -> SemicoherentFstat:
+    """`semicoherent_fstat` without any checks, for use inside larger programs."""
+
+    def one(data: FstatData | NarrowData) -> tuple[jax.Array, jax.Array]:
+        own = fstat_of(data, point)
+        return own.twoF, own.twoF_per_detector
+
+    twoF, each = jax.lax.map(jax.checkpoint(one), segments)
+    return _fstat_of(segments, twoF, each)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class SemicoherentAmplitude:
+    """Amplitude parameters of a signal that all segments share; made by `semicoherent_amplitude`.
+
+    Attributes
+    ----------
+    h0, cosi, psi : () float64
+        psi in [-pi/4, pi/4] rad.
+    h0_error, cosi_error, psi_error : () float64
+        Their one-sigma errors, which may exceed the range of the parameters.
+    covariance : (3, 3) float64
+        Of h0, cosi and psi.
+    """
+
+    h0: jax.Array
+    cosi: jax.Array
+    psi: jax.Array
+    h0_error: jax.Array
+    cosi_error: jax.Array
+    psi_error: jax.Array
+    covariance: jax.Array
+
+
+@public
+def semicoherent_amplitude(segments: FstatData | NarrowData, point: Doppler) -> SemicoherentAmplitude:
+    """The most likely h0, cosi and psi of a signal whose initial phase is unknown in each segment.
+
+    A template of a semi-coherent search need not keep the signal's phase from one segment to the next, so the segments
+    share h0, cosi and psi but not phi0. It is marginalised in each segment with a uniform prior. (If it were maximised
+    in each, noise would add to the signal in every segment, and h0 would be too large however many there are.)
+
+    Parameters
+    ----------
+    segments : FstatData or NarrowData
+        As for `mean_twoF`.
+    point : Doppler
+        One template.
+
+    Returns
+    -------
+    SemicoherentAmplitude
+        Errors are from the curvature of the likelihood. They diverge towards |cosi| = 1 as those of
+        `estimate_amplitude`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `mean_twoF`.
+
+    Notes
+    -----
+    With c = (A1 - i A3, A2 - i A4), of which h0, cosi and psi fix all but the phase, y = sqrt(2 Sinv_Tsft) (Fa, Fb) and
+    the antenna matrix M of a segment, ln L = Re(exp(-i phi0) c^H y) - Sinv_Tsft c^H M c / 2. Averaged over phi0 this is
+    ln I0(|c^H y|) - Sinv_Tsft c^H M c / 2. The sum over segments is climbed by expectation maximisation:
+    c <- (sum Sinv_Tsft M)^-1 sum y R(|c^H y|) exp(-i arg c^H y), R = I1/I0, from the c that is best for weak signals.
+    """
+    check_segments(segments)
+    check_point_of_segments(segments, point)
+    return semicoherent_amplitude_of(segments.for_one_template, point)
+
+
+@jax.jit
+def semicoherent_amplitude_of(segments: FstatData | NarrowData, point: Doppler) -> SemicoherentAmplitude:
+    """`semicoherent_amplitude` without any checks, for use inside larger programs."""
+
+    _, y, total = semicoherent_terms(segments, point)
+    return amplitude_from(y, total)
+
+
+def semicoherent_terms(
+    segments: FstatData | NarrowData, point: Doppler
+) -> tuple[SemicoherentFstat, jax.Array, jax.Array]:
+    """2F of each segment, and y and the sum of the matrices for `amplitude_from`, from the same Fa and Fb."""
+
+    def one(data: FstatData | NarrowData) -> tuple[jax.Array, ...]:
+        fa, fb = data.fa_fb(point)
+        own = fstat_from(antenna_matrix(data.observation, point), fa, fb)
+        level = noise_level(data.observation)
+        y = jnp.sqrt(2 * level).astype(fa.dtype) * jnp.stack([own.Fa, own.Fb])
+        matrix = level * jnp.stack([jnp.stack([own.A, own.C]), jnp.stack([own.C, own.B])])
+        return own.twoF, own.twoF_per_detector, y, matrix
+
+    twoF, each, y, matrices = jax.lax.map(jax.checkpoint(one), segments)
+    return _fstat_of(segments, twoF, each), y, jnp.sum(matrices, axis=0)
+
+
+def _fstat_of(segments: FstatData | NarrowData, twoF: jax.Array, each: jax.Array) -> SemicoherentFstat:
+    """The statistic of segments from their values, (K,) and (K, D)."""
+    return SemicoherentFstat(twoF, each, jnp.any(segments.observation.weight > 0, axis=-1), segments.detectors)
+
+
+def amplitude_from(y: jax.Array, total: jax.Array) -> SemicoherentAmplitude:
+    """The amplitudes from y, (K, 2) complex128, and the sum of Sinv_Tsft M, (2, 2) float64.
+
+    See the notes of `semicoherent_amplitude`.
+    """
+    lower = jnp.linalg.cholesky(total)
+    # in white coordinates the matrix of the likelihood is the identity
+    white = jax.scipy.linalg.solve_triangular(lower.astype(y.dtype), y.T, lower=True).T
+    scatter = jnp.einsum("ki,kj->ij", white, jnp.conj(white))
+    start = jnp.linalg.eigh(scatter)[1][:, -1]
+    start = start * jnp.linalg.norm(white @ jnp.conj(start)).astype(start.dtype)
+
+    def climbed(_: int, c: jax.Array) -> jax.Array:
+        overlap = white @ jnp.conj(c)  # c^H y of each segment
+        size = jnp.sqrt(jnp.abs(overlap) ** 2 + _TINY)
+        weight = jax.scipy.special.i1e(size) / jax.scipy.special.i0e(size) / size
+        return (weight.astype(white.dtype) * jnp.conj(overlap)) @ white
+
+    c = jax.lax.fori_loop(0, ITERATIONS, climbed, start)
+    vector = jax.scipy.linalg.solve_triangular(lower.T.astype(c.dtype), c, lower=False)
+    vector = jnp.concatenate([vector.real, -vector.imag])
+    back = jax.scipy.linalg.block_diag(lower.T, lower.T)
+
+    def log_likelihood(x: jax.Array) -> jax.Array:
+        own = back @ x
+        re, im = own[:2], own[2:]  # of white c, its imaginary part negative
+        real = white.real @ re - white.imag @ im
+        imag = white.imag @ re + white.real @ im
+        size = jnp.sqrt(real**2 + imag**2 + _TINY)
+        return jnp.sum(jnp.log(jax.scipy.special.i0e(size)) + size) - 0.5 * jnp.sum(own**2)
+
+    # in units of h0, for precision
+    scale = jnp.max(jnp.abs(vector))
+    information = -jax.hessian(lambda x: log_likelihood(scale * x))(vector / scale) / scale**2
+    estimate = parameters_from_vector(vector)
+    covariance = parameter_covariance(estimate, information, 3)
+    return SemicoherentAmplitude(
+        estimate.h0, estimate.cosi, estimate.psi, *standard_errors(estimate, covariance), covariance=covariance
+    )
+
+
+_TINY = 1e-30
+"""Added to |c^H y|^2, so that its root has a derivative where a segment has no data."""

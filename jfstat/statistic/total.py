@@ -1,0 +1,81 @@
+"""2F of data, or the sum over their segments: what a follow-up climbs, with what it says of the peak."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jfstat.data.eachsegment import each_segment
+from jfstat.data.narrowdata import NarrowData
+from jfstat.parameters import AMPLITUDE_COLUMNS
+from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of, shifted_twoF, twoF_of
+from jfstat.statistic.semicoherent import amplitude_from, semicoherent_terms
+from jfstat.templates import Doppler
+
+AT_ONCE = 16
+"""Most segments of narrow data that are computed together."""
+SEGMENT_AMPLITUDES = tuple(name for name in AMPLITUDE_COLUMNS if not name.startswith("phi0"))
+"""Columns of amplitudes of data with segments: the initial phase is free in each."""
+
+
+class Found(NamedTuple):
+    """A template's 2F in the data of D detectors.
+
+    Attributes
+    ----------
+    twoF : () float64
+        Summed over segments.
+    twoF_per_detector : (D,) float64
+        The same of each detector, over the segments in which it has data.
+    amplitude : (n,) float64
+        Estimated, with errors: `amplitude_columns`.
+    """
+
+    twoF: jax.Array
+    twoF_per_detector: jax.Array
+    amplitude: jax.Array
+
+
+def amplitude_columns(n_segments: int | None) -> tuple[str, ...]:
+    """Names of the amplitudes that are estimated, and of their errors."""
+    return AMPLITUDE_COLUMNS if n_segments is None else SEGMENT_AMPLITUDES
+
+
+def total_twoF(data: NarrowData, point: Doppler) -> jax.Array:
+    """2F at one template, summed over segments: () float64, unchecked and differentiable."""
+    return jnp.sum(each_segment(lambda own: twoF_of(own, point), data, AT_ONCE))
+
+
+def total_shifted_twoF(data: NarrowData, point: Doppler, shifts: jax.Array) -> jax.Array:
+    """The same if frequencies at the detectors were higher by `shifts`, (F,) Hz: (F,) float32; see `shifted_twoF`."""
+    return jnp.sum(each_segment(lambda own: shifted_twoF(own, point, shifts), data, AT_ONCE), axis=0)
+
+
+def found_at(data: NarrowData, point: Doppler) -> Found:
+    """2F, that of each detector, and amplitudes at one template, unchecked."""
+    if data.n_segments is None:
+        own = fstat_of(data, point)
+        return Found(own.twoF, own.twoF_per_detector, estimate_amplitude_of(data, point).columns)
+    total, y, matrix = semicoherent_terms(data, point)
+    estimate = amplitude_from(y, matrix)
+    amplitude = jnp.stack([getattr(estimate, name) for name in SEGMENT_AMPLITUDES])
+    return Found(total.sum_twoF, total.sum_twoF_per_detector, amplitude)
+
+
+def shrinkage(twoF: jax.Array, n_segments: int | None) -> jax.Array:
+    """Factor by which a sum of 2F over segments overstates the logarithm of the likelihood ratio; () float64, 0 to 1.
+
+    2F/2 is the logarithm of the likelihood ratio maximised over the four amplitudes. Where they are free in each of K
+    segments and rho^2 of a segment is not large against 4, this follows the noise: near a peak the gradient of the sum
+    has the variance 4 g (rho^2 + 4 K), g being the metric, and not the 4 g rho^2 that its Hessian -2 g rho^2 suggests.
+    With amplitudes that are as large on average as 2F says, normally distributed, instead of free ones, the logarithm
+    of the likelihood ratio is rho^2 / (rho^2 + 4 K) times the sum of F, up to a constant. Its curvature and that
+    gradient give the same errors. With rho^2 + 4 K estimated by the sum, the factor is 1 - 4 K / sum.
+
+    For data without segments it is 1, as the four amplitudes of a candidate are well determined.
+    """
+    if n_segments is None:
+        return jnp.ones_like(twoF)
+    return jnp.maximum(1 - 4 * n_segments / twoF, 0.0)

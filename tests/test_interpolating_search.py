@@ -1,0 +1,168 @@
+"""The interpolating search over segments: its sums, its losses, and tables that do not depend on the division."""
+
+from itertools import pairwise
+
+import cases
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jfstat
+from jfstat.banks.coherent import nearest_coherent
+from jfstat.banks.space import Templates
+from jfstat.searching.driver import interpolation
+from jfstat.searching.driver.work import Work, stacked_bank
+from jfstat.searching.reduce.keep import Keep
+
+START = 1_167_458_304
+DAY = 86400
+SIGNAL = (jfstat.Doppler(1.05, 0.35, [100.02, -4e-10], START), jfstat.Amplitude(1.5e-25, 0.3, 0.2, 1.0))
+
+
+@pytest.fixture(scope="module")
+def segments():
+    times = cases.random_timestamps(np.random.default_rng(4), ("H1", "L1"), START, 3, 0.9)
+    sfts = jfstat.simulate_sfts(list(times), timestamps=times, fmin=98.9, fmax=101.1, signals=[SIGNAL], seed=1)
+    edges = [(START + i * DAY / 2, START + (i + 1) * DAY / 2) for i in range(6)]
+    return jfstat.prepare(sfts, 100.0, 100.03, START, sqrt_sx=4e-24, segments=edges, guard=0.5)
+
+
+@pytest.fixture(scope="module")
+def bank(segments):
+    return jfstat.template_bank(alpha=(0.9, 1.2), delta=(0.2, 0.5), f1dot=(-2e-9, 0), mismatch=0.3, data=segments)
+
+
+@pytest.fixture(scope="module")
+def found(segments, bank):
+    return jfstat.search(segments, bank, top=30, progress=False, coherent_mismatch=0.2)
+
+
+def sums_by_hand(segments, bank, mismatch):
+    """Means of 2F at the nearest templates of every segment, at the nearest frequency; -inf beyond the band."""
+    templates = Templates(*(np.asarray(x) for x in (bank.alpha, bank.delta, bank.fkdot[:, 1:])))
+    f, dfreq = segments.frequencies, segments.dfreq
+    total = np.zeros((len(templates.alpha), len(f)))
+    for i in range(segments.n_segments):
+        near = nearest_coherent(segments.observation.segment(i), templates, bank.reftime.common, f[-1], mismatch)
+        own = near.templates
+        fkdot = np.column_stack([np.full(len(own.alpha), 100.0), own.spins])
+        points = jfstat.Doppler(own.alpha, own.delta, fkdot, START)
+        bands = np.asarray(jax.lax.map(lambda point, i=i: jfstat.twoF_band(segments[i], point), points))
+        for j, row in enumerate(near.index):
+            bins = np.arange(len(f)) + np.rint((near.shift[j, 0] + near.shift[j, 1] * f / f[-1]) / dfreq).astype(int)
+            inside = (bins >= 0) & (bins < len(f))
+            total[j] += np.where(inside, bands[row, np.clip(bins, 0, len(f) - 1)], -np.inf)
+    return total / segments.n_segments
+
+
+def test_sums_are_those_by_hand(segments, bank, found):
+    means = sums_by_hand(segments, bank, 0.2)
+    counted = means > -np.inf
+    assert found.meta["n_twoF"] == pytest.approx(np.sum(counted), rel=2e-4)  # shifts are rounded by pieces
+    loud = np.sort(means[counted])[::-1][:30]
+    # pieces of the band and single bins may round to other bins
+    assert np.mean(np.abs(np.sort(found["mean_twoF_interpolated"])[::-1] - loud) < 1e-3) > 0.8
+    edges = np.append(found.meta["twoF_edges"], np.inf)
+    edges[0] = -100
+    counts = np.histogram(means[counted], edges)[0]
+    assert np.sum(np.abs(counts - found.meta["twoF_histogram"])) < 0.02 * np.sum(counts)
+
+
+def test_candidates_are_computed_exactly(segments, bank, found):
+    every = jfstat.search(segments, bank, top=30, progress=False)
+    assert found["template"][0] in every["template"][:5]
+    assert np.all(np.diff(found["mean_twoF"]) <= 0)
+    assert found.meta["coherent_mismatch"] == 0.2
+    for i in (0, 11):
+        row = [float(found[name][i].value) for name in ("alpha", "delta", "freq", "f1dot")]
+        point = jfstat.Doppler(row[0], row[1], row[2:], START)
+        exact = jfstat.semicoherent_fstat(segments, point)
+        assert float(found["mean_twoF"][i]) == pytest.approx(float(exact.mean_twoF), rel=1e-9)
+        assert float(found["log10BSGL"][i]) == pytest.approx(float(exact.log10BSGL()), rel=1e-9)
+        assert np.asarray(bank.alpha)[found["template"][i]] == row[0]
+    bare = jfstat.search(segments, bank, top=3, progress=False, coherent_mismatch=0.2, per_detector=False)
+    assert "mean_twoF" in bare.colnames and "log10BSGL" not in bare.colnames
+
+
+def assert_same(one, other):
+    assert one.colnames == other.colnames
+    for name in one.colnames:
+        np.testing.assert_array_equal(np.asarray(one[name]), np.asarray(other[name]), err_msg=name)
+    for key in ("n_twoF", "twoF_histogram", "loudest_per_subband", "false_alarm", "reftime", "coherent_mismatch"):
+        assert one.meta[key] == other.meta[key], key
+
+
+def test_tables_do_not_depend_on_the_division(segments, bank, monkeypatch, tmp_path):
+    """Memory for a few segments' templates only, so that the bank is searched in many parts."""
+    monkeypatch.setattr(interpolation, "CPU_BYTES", 10 * 6 * 4 * segments.layout.n_frequencies)
+    options = dict(top=30, progress=False, coherent_mismatch=0.2, batch_size=32)
+    work = Work(segments, stacked_bank(bank), Keep(1, None), None, 0.2)
+    parts = interpolation.bank_parts(work, interpolation.CPU_BYTES)
+    assert len(parts) > 2 and parts[0][0] == 0 and parts[-1][1] == len(bank.alpha)
+    assert all(a[1] == b[0] for a, b in pairwise(parts))
+    whole = jfstat.search(segments, bank, **options)
+    units = [jfstat.search(segments, bank, **options, unit=(i, 3)) for i in (1, 2, 3)]
+    assert_same(jfstat.merge(units), whole)
+    mesh = jax.make_mesh((len(jax.devices()),), ("x",))
+    assert_same(jfstat.search(segments, bank, **options, mesh=mesh), whole)
+    path = tmp_path / "checkpoint"
+    assert_same(jfstat.search(segments, bank, **options, checkpoint=path), whole)
+    monkeypatch.setattr(interpolation, "CPU_BYTES", 10**9)  # the plan is that of the checkpoint
+    assert_same(jfstat.search(segments, bank, **options, checkpoint=path), whole)
+    with pytest.raises(ValueError, match="what differs is coherent_mismatch"):
+        jfstat.search(segments, bank, **(options | {"coherent_mismatch": 0.1}), checkpoint=path)
+
+
+def test_on_other_devices_sums_are_the_same(segments, bank):
+    """The program for GPUs, run on the CPU."""
+    work = Work(segments, stacked_bank(bank), Keep(1, None), None, 0.2)
+    part = interpolation.bank_part(work, 0, 48)
+    from jfstat.statistic.backends import interpolated
+
+    bins = part.bands.counted_bins(jax.tree.map(jnp.asarray, part.lookup), 40, 0)
+    one = jax.jit(interpolated._pieces)(part.bands, part.lookup, bins)
+    other = jax.jit(interpolated._batches)(part.bands, part.lookup, bins)
+    np.testing.assert_allclose(one[0], other[0], rtol=1e-6)
+    np.testing.assert_allclose(one[1].reshape(-1), other[1].reshape(-1), rtol=1e-6)
+    assert np.sum(np.abs(np.asarray(one[2]) - np.asarray(other[2]))) <= 4
+
+
+@pytest.mark.parametrize(
+    ("centre", "size", "f", "f1dot", "days"),
+    [((2.0, -0.6), 0.5, 50.0, 1e-9, 1.0), ((5.0, 1.2), 0.04, 400.0, 1e-10, 3.0), ((0.3, 0.1), 0.0, 1500.0, 1e-9, 2.0)],
+)
+def test_nearest_templates_lose_no_more_than_asked(centre, size, f, f1dot, days):
+    """Of any templates, not only of a lattice, far from the reference time."""
+    rng = np.random.default_rng(8)
+    segment = jfstat.observation(["H1", "L1"], START, days * DAY, sqrt_sx=1e-23, reftime=START)
+    reftime = jfstat.Doppler(0, 0, [1.0], START - 30 * DAY).reftime.common
+    n = 50
+    alpha, delta = centre[0] + size * rng.uniform(-1, 1, n), centre[1] + 0.5 * size * rng.uniform(-1, 1, n)
+    spins = rng.uniform(-f1dot, 0, (n, 1))
+    near = nearest_coherent(segment, Templates(alpha, delta, spins), reftime, f, 0.2)
+    own = near.templates
+    assert len(own.alpha) <= n and len(np.unique(near.index)) == len(own.alpha)
+
+    @jax.jit
+    @jax.vmap
+    def loss(signal, template):
+        here, there = (jfstat.Doppler(x[0], x[1], x[2:], reftime) for x in (signal, template))
+        return jfstat.mismatch(segment, here, there)
+
+    i = near.index
+    here = np.column_stack([alpha, delta, np.full(n, f), spins])
+    there = np.column_stack([own.alpha[i], own.delta[i], f + near.shift.sum(axis=1), own.spins[i]])
+    lost = np.asarray(loss(here, there))
+    assert np.max(lost) < 0.2 and np.mean(lost) > 0.02
+
+
+def test_bad_arguments_are_refused(segments, bank):
+    with pytest.raises(ValueError, match="between 0 and 1, not 2"):
+        jfstat.search(segments, bank, coherent_mismatch=2)
+    with pytest.raises(ValueError, match="coherent_mismatch is for data with segments"):
+        jfstat.search(segments[0], bank, coherent_mismatch=0.1)
+    orbit = jfstat.Orbit(asini=[1.0], period=[1e5], tp=[START])
+    binary = jfstat.Doppler([1.0], [0.3], [[100.0, 0.0]], START, orbit=orbit)
+    with pytest.raises(ValueError, match="coherent_mismatch is for isolated sources"):
+        jfstat.search(segments, binary, coherent_mismatch=0.1)

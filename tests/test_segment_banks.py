@@ -1,0 +1,127 @@
+"""The metric of segments and lattices laid by it: means over segments, and random signals lose no more than asked."""
+
+import cases
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.spatial import KDTree
+
+import jfstat
+from jfstat.maths.vectors import unit_vector
+from jfstat.metrics.phasemetric import drift, factor, flat_metric
+
+START = 1_167_458_304
+DAY = 86400
+
+
+def observed(days, n, seed=1):
+    """Segments of two detectors with gaps, without strain."""
+    times = cases.random_timestamps(np.random.default_rng(seed), ("H1", "L1"), START, days * n, 0.8)
+    edges = [(START + i * days * DAY, START + (i + 1) * days * DAY) for i in range(n)]
+    parts = [{name: t[(t >= a) & (t < b)] for name, t in times.items()} for a, b in edges]
+    each = [jfstat.observation(["H1", "L1"], timestamps=part, sqrt_sx=1e-23, reftime=START) for part in parts]
+    return jax.tree.map(lambda *x: jnp.stack(x), *each)
+
+
+@pytest.fixture(scope="module")
+def segments():
+    return observed(1, 8)
+
+
+def test_metric_and_mismatch_are_means_over_segments(segments):
+    point = jfstat.Doppler(1.1, -0.35, [400.0, -1e-9], START + 3 * DAY)
+    other = jfstat.Doppler(1.1003, -0.3502, [400.000001, -1.0001e-9], START + 3 * DAY)
+    each = [jfstat.metric(segments.segment(i), point) for i in range(8)]
+    np.testing.assert_allclose(jfstat.metric(segments, point), np.mean(each, axis=0), rtol=1e-12)
+    losses = [jfstat.mismatch(segments.segment(i), point, other) for i in range(8)]
+    assert float(jfstat.mismatch(segments, point, other)) == pytest.approx(np.mean(losses), rel=1e-12)
+    rows = jfstat.metric(segments, point, ["f1dot", "alpha"])
+    np.testing.assert_allclose(rows, jfstat.metric(segments, point)[1:3, 1:3], rtol=1e-10)
+    bend = jax.hessian(lambda f: jfstat.mismatch(segments, point, jfstat.Doppler(1.1, -0.35, f, START + 3 * DAY)))
+    np.testing.assert_allclose(0.5 * bend(point.fkdot), jfstat.metric(segments, point)[:2, :2], rtol=1e-4)
+
+
+@pytest.mark.parametrize("away", [0, 365 * DAY])
+def test_flat_metric_is_the_phase_metric_of_a_point(segments, away):
+    reftime = jfstat.Doppler(0, 0, [1.0], START - away).reftime.common
+    point = jfstat.Doppler(1.2, 0.4, [300.0, -1e-10, 0.0], reftime)
+    g = np.asarray(jfstat.metric(segments, point, phase_only=True))
+    step = 1e-6
+    n = [unit_vector(1.2 + a, 0.4 + d) for a, d in ((step, 0), (-step, 0), (0, step), (0, -step))]
+    slope = np.zeros((6, 5))
+    slope[:3, :3] = np.eye(3)
+    slope[3:, 3], slope[3:, 4] = (n[0] - n[1]) / (2 * step), (n[2] - n[3]) / (2 * step)
+    # the flat metric leaves the travel time of light out of tau
+    flat = slope.T @ flat_metric(segments, 2, reftime, 300.0) @ slope
+    size = np.sqrt(np.diag(g))
+    np.testing.assert_allclose(
+        flat / np.outer(size, size), g / np.outer(size, size), atol=5e-3
+    )  # light travel is left out of tau
+
+
+def test_factor_of_one_segment_is_the_coherent_one(segments):
+    one = jax.tree.map(lambda x: x[:1], segments)
+    reftime = jfstat.Doppler(0, 0, [1.0], START - 100 * DAY).reftime.common
+    expected = flat_metric(segments.segment(0), 2, reftime, 100.0)
+    size = np.sqrt(np.diag(expected))
+    found = flat_metric(one, 2, reftime, 100.0)
+    np.testing.assert_allclose(found / np.outer(size, size), expected / np.outer(size, size), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("days", "n", "f", "alpha", "delta", "f1dot", "away"),
+    [
+        (1, 8, 60.0, (1.0, 2.2), (-0.5, 0.3), (-1e-9, 0.0), 0),
+        (3, 5, 200.0, (4.0, 4.15), (0.4, 0.5), (-3e-10, 0.0), 200 * DAY),
+    ],
+)
+def test_signals_lose_no_more_than_asked_of_the_sum(days, n, f, alpha, delta, f1dot, away):
+    segments, mismatch, reftime = observed(days, n, seed=days), 0.2, START - away
+    bank = jfstat.template_bank(
+        alpha=alpha, delta=delta, f1dot=f1dot, data=segments, fmax=f, mismatch=mismatch, reftime=reftime
+    )
+    coherent = jfstat.template_bank(
+        alpha=alpha, delta=delta, f1dot=f1dot, data=segments.segment(0), fmax=f, mismatch=mismatch, reftime=reftime
+    )
+    assert len(bank.alpha) > 3 * len(coherent.alpha)  # refinement
+    rng = np.random.default_rng(5)
+    k = 60
+    signals = np.column_stack(
+        [
+            rng.uniform(*alpha, k),
+            np.arcsin(rng.uniform(*np.sin(delta), k)),
+            rng.uniform(*f1dot, k),
+        ]
+    )
+    r = factor(segments, 1, bank.reftime.common, f)
+    rows = np.column_stack([signals[:, 2], unit_vector(signals[:, 0], signals[:, 1])])
+    templates = np.column_stack([bank.fkdot[:, 1], unit_vector(np.asarray(bank.alpha), np.asarray(bank.delta))])
+    middle = rows.mean(axis=0)
+    _, near = KDTree((templates - middle) @ r[1:, 1:].T).query((rows - middle) @ r[1:, 1:].T, k=2)
+
+    @jax.jit
+    @jax.vmap
+    def loss(signal, template):
+        here, there = (jfstat.Doppler(x[0], x[1], x[2:], reftime) for x in (signal, template))
+        return jfstat.mismatch(segments, here, there)
+
+    best = f - (templates[near] - rows[:, None]) @ drift(r, 1)[0]
+    there = np.stack([bank.alpha[near], bank.delta[near], best, bank.fkdot[near, 1]], axis=-1)
+    here = np.column_stack([signals[:, :2], np.full(k, f), signals[:, 2]])
+    lost = np.min([loss(here, there[:, i]) for i in range(2)], axis=0)
+    assert np.max(lost) < mismatch
+    assert np.mean(lost) > 0.15 * mismatch  # no waste
+
+
+def test_what_needs_one_segment_is_refused(segments):
+    with pytest.raises(ValueError, match="segments have no natural steps"):
+        jfstat.template_bank(1.0, 0.2, f1dot=(-1e-9, 0.0), data=segments)
+    orbit = {"asini": (1.0, 1.1), "period": 1e5, "tp": START}
+    with pytest.raises(ValueError, match="orbit cannot have ranges for data with segments"):
+        jfstat.template_bank(1.0, 0.2, orbit=orbit, data=segments, mismatch=0.1, fmax=10.0)
+    flat = jfstat.template_bank(1.0, 0.2, f1dot=(-1e-9, 0.0, 1e-10), data=segments)
+    assert len(flat.alpha) == 11 and flat.reftime == START
+    amplitude = jfstat.Amplitude(1e-25, 0.0, 0.0, 0.0)
+    with pytest.raises(ValueError, match="has segments or is a stack"):
+        jfstat.predict_twoF(segments, jfstat.Doppler(0.0, 0.0, [10.0]), amplitude)

@@ -1,0 +1,299 @@
+"""Public functions, a sound call of each, and values of wrong kinds to put in the place of each argument."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import fractions
+import inspect
+from pathlib import Path
+
+import astropy.units as u
+import jax.numpy as jnp
+import numpy as np
+from astropy.table import QTable
+
+import jfstat
+
+START = 1_167_458_304
+PAR = """PSRJ J0001+0001
+RAJ 00:01:00
+DECJ 00:01:00
+F0 50.0
+F1 -1e-12
+PEPOCH 54100
+"""
+
+
+class Plain:
+    """An object that is nothing that jfstat knows."""
+
+    def __repr__(self) -> str:
+        return "a plain\nobject"
+
+
+class Hostile:
+    """An object whose every conversion fails in its own way."""
+
+    ndim, shape, dtype = "no", 3, None
+
+    def __len__(self):
+        raise RuntimeError("no length")
+
+    def __float__(self):
+        raise RuntimeError("no\nfloat")
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("no array")
+
+
+def wrong_values(tmp_path: Path) -> dict[str, object]:
+    """Values by a name for messages; the same for every argument, whatever it is."""
+    return {
+        "None": None,
+        "True": True,
+        "text": "x",
+        "empty text": "",
+        "text with a line break": "a\nb",
+        "text with a null": "a\0b",
+        "long text": "9" * 5000,
+        "bytes": b"x",
+        "empty list": [],
+        "empty tuple": (),
+        "empty dict": {},
+        "dict": {"H1": "x", 3: None},
+        "set": {1.5},
+        "list of text": ["x"],
+        "list of None": [None],
+        "ragged list": [[1], [2, 3]],
+        "nested pairs": [(1, 2, 3)],
+        "range": range(3),
+        "object": Plain(),
+        "hostile object": Hostile(),
+        "class": float,
+        "function": len,
+        "NaN": np.nan,
+        "inf": np.inf,
+        "-inf": -np.inf,
+        "-1": -1,
+        "-1.5": -1.5,
+        "0": 0,
+        "400 digits": 10**400,
+        "-400 digits": -(10**400),
+        "2**63": 2**63,
+        "-2**63": -(2**63),
+        "1e300": 1e300,
+        "1e-300": 1e-300,
+        "complex": 1j,
+        "no numbers": np.array([]),
+        "matrix": np.ones((2, 3)),
+        "tensor": jnp.ones((2, 2, 2)),
+        "array of text": np.array(["a", "b"]),
+        "array of objects": np.array([None, "x"], dtype=object),
+        "array of NaN": np.full(3, np.nan),
+        "structured array": np.zeros(2, [("a", "f8")]),
+        "date": datetime.date(2020, 1, 1),
+        "datetime64": np.datetime64("2020-01-01"),
+        "metres": 3 * u.m,
+        "seconds": 3 * u.s,
+        "array of metres": [1, 2] * u.m,
+        "decimal": decimal.Decimal("1.5"),
+        "decimal NaN": decimal.Decimal("NaN"),
+        "fraction": fractions.Fraction(1, 3),
+        "float32": np.float32(2.5),
+        "masked": np.ma.masked,
+        "masked array": np.ma.array([1.0, 2.0], mask=[True, False]),
+        "table": QTable({"x": [1.0, 2.0]}),
+        "empty table": QTable(),
+        "path": tmp_path / "nowhere",
+    }
+
+
+def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
+    """Functions and arguments with which they work, by name."""
+    sfts = jfstat.simulate_sfts(["H1", "L1"], START, 4 * 1800, 98.8, 101.2, seed=1)
+    folder = tmp_path / "sfts"
+    jfstat.write_sfts(sfts, folder)
+    point = jfstat.Doppler(1.0, 0.3, [100.0, -1e-10], START)
+    amplitude = jfstat.Amplitude(1e-23, 0.3)
+    data = jfstat.prepare(sfts, 99.9999, 100.0001)
+    segments = jfstat.prepare(sfts, 99.9999, 100.0001, segments=2)
+    near, coordinates = jfstat.narrow(data, point), jfstat.whiten(data, point)
+    bank = jfstat.Doppler(np.array([1.0, 1.1]), np.array([0.3, 0.3]), np.full((2, 1), 100.0), START)
+    found = jfstat.search(data, bank, top=2, progress=False)
+    unit = jfstat.search(data, bank, top=2, progress=False, unit=(1, 1))
+    (tmp_path / "L1lines.csv").write_text("100.0,0,0,1,1,0.001,0.001,a line\n")
+    lines = jfstat.read_lines(tmp_path / "L1lines.csv")
+    (tmp_path / "a.par").write_text(PAR)
+    pulsar = jfstat.read_par(tmp_path / "a.par")
+    candidates = jfstat.write_candidates(found, tmp_path / "found.ecsv")
+    strain = (np.random.default_rng(0).normal(size=4 * 1800 * 16), START, 1 / 16)
+    table = np.array([START - 1e5 + 2e4 * np.arange(12), *np.zeros((3, 12))])
+    earth = (table[0], np.full((12, 3), 288.0))
+    one = dict(data=data, point=point)
+    solution = dict(sfts=sfts, pulsars=pulsar, detectors=None, start=None, end=None, progress=False)
+    solution |= dict(sqrt_sx=4e-24, reftime=START, ephemeris="DE405", guard=0.5, harmonic=2.0, fstar0=0.0)
+    return {
+        "Amplitude": (jfstat.Amplitude, dict(h0=1e-24, cosi=0.2, psi=0.1, phi0=0.3)),
+        "Detector": (jfstat.Detector, dict(prefix="Z1", location=(6.37e6, 0.0, 0.0), arms=[(0, 1, 0), (0, 0, 1)])),
+        "Detector.from_geodetic": (
+            jfstat.Detector.from_geodetic,
+            dict(prefix="Z1", latitude=0.3, longitude=0.2, height=10.0, azimuths=[0.1, 1.7]),
+        ),
+        "Doppler": (
+            jfstat.Doppler,
+            dict(alpha=1.0, delta=0.3, fkdot=[100.0, 0.0], reftime=START, orbit=None, motion=(0.0, 0.0)),
+        ),
+        "Ephemeris": (jfstat.Ephemeris, dict(earth=earth, sun=earth, name="own")),
+        "Orbit": (jfstat.Orbit, dict(asini=1.0, period=5e4, tp=START, ecc=0.1, argp=0.2)),
+        "PhaseModel": (jfstat.PhaseModel, dict(function=lambda t, p: p * t, parameters=jnp.asarray(0.0))),
+        "SFTs.select": (sfts.select, dict(start=START, end=START + 9000, detectors="H1")),
+        "SFTs.joined": (sfts.joined, {}),
+        "Coordinates.point": (coordinates.point, dict(x=jnp.zeros(4))),
+        "Coordinates.values": (coordinates.values, dict(x=jnp.zeros(4))),
+        "Pulsar.doppler": (pulsar.doppler, dict(start=START, end=START + 86400)),
+        "clean": (jfstat.clean, dict(sfts=sfts, lines=lines, seed=1, window=100, max_bins=10)),
+        "covers": (jfstat.covers, dict(data=near, point=point)),
+        "estimate_amplitude": (jfstat.estimate_amplitude, one),
+        "flag_lines": (jfstat.flag_lines, dict(data=data, found=found, lines=lines)),
+        "fstat": (jfstat.fstat, one),
+        "fstat_table": (
+            jfstat.fstat_table,
+            dict(data=data, points=found, reftime=START, fstar0=0.0, olgx=[1.0, 1.0], progress=False),
+        ),
+        "inject": (jfstat.inject, dict(sfts=sfts, signals=[(point, amplitude)], ephemeris="DE405")),
+        "join_sfts": (jfstat.join_sfts, dict(sfts=[sfts])),
+        "log_posterior": (jfstat.log_posterior, dict(data=near, coordinates=coordinates, x=jnp.zeros(4))),
+        "merge": (jfstat.merge, dict(tables=[unit])),
+        "metric": (
+            jfstat.metric,
+            dict(data=data, point=point, parameters=["freq", "alpha"], amplitude=amplitude, phase_only=False),
+        ),
+        "mismatch": (
+            jfstat.mismatch,
+            dict(data=data, point=point, other=point, amplitude=amplitude, phase_only=False),
+        ),
+        "narrow": (jfstat.narrow, one | dict(reach=1e-3)),
+        "observation": (
+            jfstat.observation,
+            dict(sfts=sfts, sqrt_sx=4e-24, reftime=START, ephemeris="DE405", fmin=99.9, fmax=100.1, median_bins=51),
+        ),
+        "observation of names": (
+            jfstat.observation,
+            dict(sfts=["H1"], start=START, duration=7200.0, tsft=1800.0, sqrt_sx=4e-24, reftime=START),
+        ),
+        "observation at times": (
+            jfstat.observation,
+            dict(sfts=["H1"], timestamps={"H1": [START, START + 1800]}, tsft=1800.0),
+        ),
+        "predict_twoF": (jfstat.predict_twoF, dict(data=data, doppler=point, amplitude=amplitude)),
+        "prepare": (
+            jfstat.prepare,
+            dict(
+                sfts=sfts, fmin=99.9999, fmax=100.0001, reftime=START, sqrt_sx=None, ephemeris="DE405", guard=0.5,
+                segments=2, orbit=None, fdots=[(-1e-10, 0.0)], filters=True, dfreq=1e-4, median_bins=101, max_block=900,
+            ),
+        ),
+        "psd": (
+            jfstat.psd,
+            dict(
+                sfts=sfts, fmin=99.9, fmax=100.1, median_bins=101, over_sfts="harmmean", over_detectors="harmsum",
+                bin_size=1, over_bins="arithmedian",
+            ),
+        ),
+        "read_candidates": (jfstat.read_candidates, dict(path=candidates)),
+        "read_lines": (jfstat.read_lines, dict(path=tmp_path / "L1lines.csv", detector="L1", extra_width=0.0)),
+        "read_par": (jfstat.read_par, dict(path=tmp_path / "a.par")),
+        "read_pulsars": (jfstat.read_pulsars, dict(paths=tmp_path / "a.par")),
+        "read_sfts": (
+            jfstat.read_sfts,
+            dict(
+                pattern=str(folder), detectors=["H1"], start=START, end=START + 9000, fmin=99.0, fmax=101.0,
+                check_crc=True,
+            ),
+        ),
+        "read_templates": (jfstat.read_templates, dict(path=candidates)),
+        "refine": (
+            jfstat.refine,
+            dict(
+                data=data, found=found[:1], parameters=["freq"], bounds={"freq": (99.99, 100.01)}, mismatch=0.3,
+                bins=2.0,
+                merge=False, reftime=START, model=None, progress=False, lines=None,
+            ),
+        ),
+        "resample": (jfstat.resample, one),
+        "search": (
+            jfstat.search,
+            dict(
+                data=data, bank=bank, top=2, threshold=None, checkpoint=None, mesh=None, progress=False, batch_size=1,
+                per_detector=True, amplitudes=True, fstar0=0.0, olgx=[1.0, 1.0], ranking="F", bsgl_threshold=None,
+                cluster=None, unit=None, bounds=None, backend=None, lines=None, veto_lines=False,
+            ),
+        ),
+        "search_pulsar_bands": (
+            jfstat.search_pulsar_bands, solution | dict(freq_band=1e-4, f1dot_band=0.0, top=1, check_crc=True)
+        ),
+        "search_pulsars": (jfstat.search_pulsars, solution | dict(olgx=[1.0, 1.0], check_crc=True)),
+        "mean_twoF": (jfstat.mean_twoF, dict(segments=segments, point=point)),
+        "semicoherent_amplitude": (jfstat.semicoherent_amplitude, dict(segments=segments, point=point)),
+        "semicoherent_fstat": (jfstat.semicoherent_fstat, dict(segments=segments, point=point)),
+        "sum_twoF": (jfstat.sum_twoF, dict(segments=segments, point=point)),
+        "sfts_from_strain": (
+            jfstat.sfts_from_strain,
+            dict(
+                series=strain, detector="H1", tsft=1800, fmin=2.0, fmax=5.0, window="tukey:0.001", timestamps=[START],
+            ),
+        ),
+        "simulate_sfts": (
+            jfstat.simulate_sfts,
+            dict(
+                detectors=["H1"], start=START, duration=3600, fmin=99.9, fmax=100.1, tsft=1800, sqrt_sx=4e-24,
+                signals=[(point, amplitude)], window="rectangular", seed=0, ephemeris="DE405",
+            ),
+        ),
+        "simulate_sfts at times": (
+            jfstat.simulate_sfts, dict(detectors=["H1"], fmin=99.9, fmax=100.1, timestamps=[START, START + 1800])
+        ),
+        "spectrogram": (jfstat.spectrogram, dict(sfts=sfts, fmin=99.9, fmax=100.1, median_bins=101)),
+        "split_sfts": (
+            jfstat.split_sfts,
+            dict(
+                pattern=str(folder), directory=tmp_path / "split", width=0.5, overlap=0.0, fmin=99.0, fmax=101.0,
+                detectors=["H1"], start=START, end=START + 9000, comment="x", description="x",
+            ),
+        ),
+        "template_bank": (
+            jfstat.template_bank,
+            dict(alpha=1.0, delta=0.3, f1dot=(-1e-9, 0, 1e-9), f2dot=0.0, f3dot=0.0, orbit=None, data=data),
+        ),
+        "template_bank by the metric": (
+            jfstat.template_bank,
+            dict(
+                alpha=(1.0, 1.01), delta=(0.3, 0.31), f1dot=(-1e-9, 0), data=data, freq=100.0, fmax=100.1, mismatch=0.5,
+                region=None, strict=False,
+            ),
+        ),
+        "template_bank by age": (
+            jfstat.template_bank,
+            dict(
+                alpha=1.0, delta=0.3, data=data, freq=100.0, fmax=100.1, mismatch=0.5, age=3e10, braking_index=(2, 7),
+                fmin=99.9,
+            ),
+        ),
+        "twoF": (jfstat.twoF, one),
+        "twoF of narrow data": (jfstat.twoF, dict(data=near, point=point)),
+        "twoF_band": (jfstat.twoF_band, one | dict(series=jfstat.resample(data, point))),
+        "validate_sfts": (jfstat.validate_sfts, dict(path=next(folder.iterdir()))),
+        "whiten": (jfstat.whiten, one | dict(parameters=["freq", "alpha", "delta"], bounded=["freq"])),
+        "write_candidates": (jfstat.write_candidates, dict(table=found, path=tmp_path / "written.ecsv")),
+        "write_loudest": (jfstat.write_loudest, dict(data=data, found=found, path=tmp_path / "loudest")),
+        "write_sfts": (
+            jfstat.write_sfts,
+            dict(sfts=sfts, directory=tmp_path / "out", merge=True, comment="x", description="x"),
+        ),
+    }  # fmt: skip
+
+
+def arguments_of(function: object) -> list[str]:
+    """Names of a function's arguments."""
+    return [name for name in inspect.signature(function).parameters if name not in ("self", "args", "kwargs")]
