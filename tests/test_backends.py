@@ -65,8 +65,7 @@ def test_backends_are_named_alike_everywhere():
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
-    [("fast", "backend must be None or one of"), (3, "not 3"), ("cuda", "it needs an NVIDIA GPU")],
+    ("name", "message"), [("fast", "backend must be None or one of"), ("cuda", "it needs an NVIDIA GPU")]
 )
 def test_unknown_and_unusable_backends_are_refused(data, bank, name, message):
     if name == "cuda" and jax.default_backend() != "cpu":
@@ -75,6 +74,11 @@ def test_unknown_and_unusable_backends_are_refused(data, bank, name, message):
         jfstat.search(data, bank, **OPTIONS, backend=name)
     with pytest.raises(ValueError, match=message):
         search_plan(data, bank, backend=name)
+
+
+def test_a_backend_of_another_kind_is_refused(data, bank):
+    with pytest.raises(TypeError, match="backend must be a string, not 3"):
+        jfstat.search(data, bank, **OPTIONS, backend=3)
 
 
 def test_the_command_names_the_backends(capsys):

@@ -135,5 +135,5 @@ def test_times_that_are_not_covered_are_refused():
     own = jfstat.Ephemeris((T, X), (T, X), name="short")
     with pytest.raises(ValueError, match=r"the ephemeris short \(earth\) covers GPS 1167458304 to .* use another"):
         jfstat.observation(["H1"], START, 86400, ephemeris=own)
-    with pytest.raises(ValueError, match=r"must be a name such as 'DE405', two files or a jfstat\.Ephemeris"):
+    with pytest.raises(ValueError, match=r"must be a name such as 'DE405', two files or an Ephemeris"):
         jfstat.observation(["H1"], START, 86400, ephemeris=3)

@@ -45,7 +45,7 @@ def prepared(sfts, freq):
 
 @pytest.fixture(scope="module")
 def signal():
-    return jfstat.Doppler(4.1, -0.7, [612.3, -8e-10], REFTIME), jfstat.Amplitude(h0=2.4e-25, cosi=-0.4, psi=0.3, phi0=2)
+    return jfstat.Doppler(4.1, -0.7, [612.3, -8e-10], REFTIME), jfstat.Amplitude(h0=3.5e-25, cosi=-0.4, psi=0.3, phi0=2)
 
 
 @pytest.fixture(scope="module")
@@ -132,10 +132,12 @@ def test_errors_are_the_curvature_of_the_shrunk_sum(segments, refined):
     near = jfstat.narrow(segments, point)
     hessian = jax.hessian(lambda x: jfstat.sum_twoF(near, coordinates.point(x)))(jnp.zeros(4))
     shrunk = 1 - 4 / table["mean_twoF"][0]
-    slope = np.asarray(jax.jacfwd(coordinates.values)(jnp.zeros(4)))
-    covariance = slope @ np.linalg.inv(-0.5 * shrunk * np.asarray(hessian)) @ slope.T
+    covariance = np.linalg.inv(-0.5 * shrunk * np.asarray(hessian))
+    drawn = np.random.default_rng(1).multivariate_normal(np.zeros(4), covariance, 20_000)
+    spread = np.std(jax.vmap(coordinates.values)(drawn), axis=0)
     errors = [float(getattr(table[f"{name}_error"], "value", table[f"{name}_error"])[0]) for name in coordinates.names]
-    np.testing.assert_allclose(errors, np.sqrt(np.diagonal(covariance)), rtol=0.05)
+    assert table["peak_probability"][0] > 0.999  # errors allow for other peaks
+    np.testing.assert_allclose(errors, spread, rtol=0.03)
 
 
 def test_mean_of_2F_falls_as_the_whitened_coordinates_say(segments, signal):

@@ -35,7 +35,7 @@ def commands(files, tmp_path_factory):
         "search": [*SEARCH, f"--DataFiles={files}"],
         "exact points": ["search", "--gridType=6", f"--gridFile={points}", f"--DataFiles={files}"],
         "merge": ["merge", *map(str, units)],
-        "refine": ["refine", f"--candidates={units[1]}", f"--DataFiles={files}", "--starts=2", "--parameters=freq"],
+        "refine": ["refine", f"--candidates={units[1]}", f"--DataFiles={files}", "--parameters=freq"],
     }
 
 
