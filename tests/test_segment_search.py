@@ -66,11 +66,11 @@ def test_candidates_are_exact(segments, found):
         point = row_point(found, i)
         exact = jfstat.semicoherent_fstat(segments, point)
         assert float(found["mean_twoF"][i]) == pytest.approx(float(exact.mean_twoF), rel=1e-4)
-        np.testing.assert_allclose(found["mean_twoF_L1"][i], exact.mean_twoF_per_detector[1], rtol=1e-9)
-        np.testing.assert_allclose(found["log10BSGL"][i], exact.log10BSGL(), rtol=1e-9)
+        np.testing.assert_allclose(found["mean_twoF_L1"][i], exact.mean_twoF_per_detector[1], rtol=3e-7)
+        np.testing.assert_allclose(found["log10BSGL"][i], exact.log10BSGL(), rtol=3e-7)
         estimate = jfstat.semicoherent_amplitude(segments, point)
-        np.testing.assert_allclose(found["h0"][i], estimate.h0, rtol=1e-9)
-        np.testing.assert_allclose(found["psi_error"][i].value, estimate.psi_error, rtol=1e-6)
+        np.testing.assert_allclose(found["h0"][i], estimate.h0, rtol=3e-7)
+        np.testing.assert_allclose(found["psi_error"][i].value, estimate.psi_error, rtol=3e-6)
     direct = [direct_twoF(segments[k], row_point(found, 0), found["freq"][:1].value)[0] for k in range(8)]
     assert float(found["mean_twoF"][0]) == pytest.approx(np.mean(direct), rel=1e-4)
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.data.blockspectra import BlockSpectra, spectra_or_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import in_order, workers_for
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 SAMPLE_BYTES, ORBIT_SAMPLE_BYTES = 64, 400
-"""Memory that a candidate takes per sample of the data, and with an orbit, at most."""
+"""Memory that a candidate takes by a direct sum per sample of the data, and with an orbit, at most."""
 ROWS = 32
 """Most candidates for one call of the compiled program, which takes some 0.1 ms by itself."""
 MOST_BYTES = 1 << 30
@@ -105,7 +106,7 @@ def detail_columns(
 
 
 def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str, np.ndarray]:
-    """2F of each detector and, if wanted, amplitudes, by a direct sum for each candidate.
+    """2F of each detector and, if wanted, amplitudes, by a sum over all data for each candidate.
 
     The values of a candidate are the same to the last bit whatever other candidates are in the table and wherever it
     stands, so that the parts of a divided search add up to the same table: one compiled program computes one candidate
@@ -129,9 +130,12 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
     names = [f"twoF_{name}" for name in data.detectors]
     if amplitudes:
         names += AMPLITUDE_COLUMNS
-    k, own = len(found.alpha), data.for_one_template
-    each = (SAMPLE_BYTES if found.orbit is None else ORBIT_SAMPLE_BYTES) * data.series.size
-    workers = min(workers_for(device_of(data)), max(1, MOST_BYTES // each))
+    k = len(found.alpha)
+    own = spectra_or_data(data, found) if k else data
+    workers = workers_for(device_of(data))
+    if not isinstance(own, BlockSpectra):
+        each = (SAMPLE_BYTES if found.orbit is None else ORBIT_SAMPLE_BYTES) * data.series.size
+        workers = min(workers, max(1, MOST_BYTES // each))
     size = min(ROWS, max(1, -(-k // workers)))
 
     def some(first: int) -> np.ndarray:
@@ -144,7 +148,7 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
 
 
 @partial(jax.jit, static_argnames="amplitudes", compiler_options=ONE_THREAD)
-def _values(data: FstatData, points: Doppler, n: int, amplitudes: bool) -> jax.Array:
+def _values(data: FstatData | BlockSpectra, points: Doppler, n: int, amplitudes: bool) -> jax.Array:
     """The columns' values for the first n of some candidates, (`ROWS`, n_columns) float64; zeros for the others."""
     n_columns = len(data.detectors) + (len(AMPLITUDE_COLUMNS) if amplitudes else 0)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +12,12 @@ import numpy as np
 
 from jfstat.candidates.details import Details
 from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.data.blockspectra import BlockSpectra, spectra_or_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import in_order, workers_for
 from jfstat.reproducible import ONE_THREAD
-from jfstat.statistic.semicoherent import amplitude_from, semicoherent_terms
+from jfstat.statistic.semicoherent import SegmentTerms, SemicoherentFstat, amplitude_from, segment_terms
 from jfstat.templates import Doppler
 
 ROWS = 64
@@ -24,7 +27,7 @@ AMPLITUDES = ("h0", "cosi", "psi", "h0_error", "cosi_error", "psi_error")
 
 
 def semicoherent_columns(segments: FstatData, found: Doppler, amplitudes: bool) -> dict[str, np.ndarray]:
-    """The exact mean of 2F and what adds to it, by direct sums for each candidate.
+    """The exact mean of 2F and what adds to it, by sums over all data for each candidate.
 
     The values of a candidate are the same to the last bit whatever other candidates are in the table, as those of
     `jfstat.candidates.details.kept_columns`.
@@ -46,27 +49,55 @@ def semicoherent_columns(segments: FstatData, found: Doppler, amplitudes: bool) 
     """
     names = ["mean_twoF", *(f"{kind}_twoF_{x}" for kind in ("mean", "sum") for x in segments.detectors)]
     names += AMPLITUDES if amplitudes else ()
-    k, own = len(found.alpha), segments.for_one_template
+    k = len(found.alpha)
+    if not k:
+        return {name: np.empty(0) for name in names}
 
-    def some(first: int) -> np.ndarray:
+    def of_segment(i: int) -> SegmentTerms:
+        own = spectra_or_data(segments[i], found)
+        terms = [_terms(own, *rows) for rows in _in_rows(found)]
+        return jax.tree.map(lambda *x: np.concatenate(x)[:k], *terms)
+
+    each = list(in_order(of_segment, range(segments.n_segments or 0), workers_for(device_of(segments))))
+    terms = jax.tree.map(lambda *x: np.stack(x, axis=1), *each)
+    counted = np.any(np.asarray(segments.observation.weight) > 0, axis=-1)
+    values = [
+        _values(rows, counted, segments.detectors, n, amplitudes)
+        for rows, n in _in_rows(terms)  # one after the other: little is left to do
+    ]
+    return {name: column.copy() for name, column in zip(names, np.concatenate(values)[:k].T, strict=True)}
+
+
+def _in_rows(stack: Any) -> Iterator[tuple[Any, int]]:
+    """A pytree of arrays with k rows in parts of `ROWS`, the last filled up, and how many of a part's rows count."""
+    k = len(jax.tree.leaves(stack)[0])
+    for first in range(0, k, ROWS):
         rows = np.minimum(np.arange(first, first + ROWS), k - 1)
-        n = min(ROWS, k - first)
-        return np.asarray(_values(own, jax.tree.map(lambda x: x[rows], found), n, amplitudes))[:n]
-
-    values = [np.empty((0, len(names))), *in_order(some, range(0, k, ROWS), workers_for(device_of(segments)))]
-    return {name: column.copy() for name, column in zip(names, np.concatenate(values).T, strict=True)}
+        yield jax.tree.map(lambda x, rows=rows: x[rows], stack), min(ROWS, k - first)
 
 
-@partial(jax.jit, static_argnames="amplitudes", compiler_options=ONE_THREAD)
-def _values(segments: FstatData, points: Doppler, n: int, amplitudes: bool) -> jax.Array:
+@partial(jax.jit, compiler_options=ONE_THREAD)
+def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int) -> SegmentTerms:
+    """What a segment contributes to the first n of some candidates, (`ROWS`, ...); zeros for the others."""
+
+    def of_row(row: jax.Array | int) -> SegmentTerms:
+        return segment_terms(segment, jax.tree.map(lambda x: x[row], points))
+
+    empty = jax.tree.map(lambda x: jnp.zeros((ROWS, *x.shape), x.dtype), jax.eval_shape(of_row, 0))
+    return jax.lax.fori_loop(0, n, lambda i, all: jax.tree.map(lambda x, y: x.at[i].set(y), all, of_row(i)), empty)
+
+
+@partial(jax.jit, static_argnames=("detectors", "amplitudes"), compiler_options=ONE_THREAD)
+def _values(terms: SegmentTerms, counted: jax.Array, detectors: tuple[str, ...], n: int, amplitudes: bool) -> jax.Array:
     """The columns' values for the first n of some candidates, (`ROWS`, n_columns) float64; zeros for the others."""
-    n_columns = 1 + 2 * len(segments.detectors) + (len(AMPLITUDES) if amplitudes else 0)
+    n_columns = 1 + 2 * len(detectors) + (len(AMPLITUDES) if amplitudes else 0)
 
     def fill(row: jax.Array, values: jax.Array) -> jax.Array:
-        found, y, total = semicoherent_terms(segments, jax.tree.map(lambda x: x[row], points))
+        twoF, each, y, matrix = jax.tree.map(lambda x: x[row], terms)
+        found = SemicoherentFstat(twoF, each, counted, detectors)
         own = [found.mean_twoF[None], found.mean_twoF_per_detector, found.sum_twoF_per_detector]
         if amplitudes:
-            estimate = amplitude_from(y, total)
+            estimate = amplitude_from(y, jnp.sum(matrix, axis=0))
             own.append(jnp.stack([getattr(estimate, name) for name in AMPLITUDES]))
         return values.at[row].set(jnp.concatenate(own))
 

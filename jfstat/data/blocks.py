@@ -35,13 +35,13 @@ class PhaseCubic(NamedTuple):
     rest: jax.Array
 
 
-def node_times(start: jax.Array, step: jax.Array, block: int, n_blocks: int) -> jax.Array:
-    """Times of the Chebyshev nodes of consecutive blocks, (n_blocks, 4) float64.
+def node_times(start: jax.Array, step: jax.Array, block: int, n_blocks: int, n: int = NODES) -> jax.Array:
+    """Times of the n Chebyshev nodes of consecutive blocks, (n_blocks, n) float64.
 
     A block's u runs over [-1, 1] such that sample j lies at ``u = (2 j + 1)/block - 1``.
     """
     centres = start + step * (block * jnp.arange(n_blocks, dtype=jnp.float64) + 0.5 * (block - 1))
-    return centres[:, None] + step * (0.5 * block) * nodes(NODES)
+    return centres[:, None] + step * (0.5 * block) * nodes(n)
 
 
 def cubic(values: jax.Array) -> jax.Array:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from numpy.typing import ArrayLike
 
+from jfstat.data.blockspectra import BlockSpectra
 from jfstat.data.checks import check_point_of_segments, check_segments
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
@@ -214,8 +216,7 @@ def semicoherent_fstat_of(segments: FstatData | NarrowData, point: Doppler) -> S
         own = fstat_of(data, point)
         return own.twoF, own.twoF_per_detector
 
-    twoF, each = jax.lax.map(jax.checkpoint(one), segments)
-    return _fstat_of(segments, twoF, each)
+    return _fstat_of(segments, *jax.lax.map(jax.checkpoint(one), segments))
 
 
 @jax.tree_util.register_dataclass
@@ -292,22 +293,41 @@ def semicoherent_terms(
     segments: FstatData | NarrowData, point: Doppler
 ) -> tuple[SemicoherentFstat, jax.Array, jax.Array]:
     """2F of each segment, and y and the sum of the matrices for `amplitude_from`, from the same Fa and Fb."""
-
-    def one(data: FstatData | NarrowData) -> tuple[jax.Array, ...]:
-        fa, fb = data.fa_fb(point)
-        own = fstat_from(antenna_matrix(data.observation, point), fa, fb)
-        level = noise_level(data.observation)
-        y = jnp.sqrt(2 * level).astype(fa.dtype) * jnp.stack([own.Fa, own.Fb])
-        matrix = level * jnp.stack([jnp.stack([own.A, own.C]), jnp.stack([own.C, own.B])])
-        return own.twoF, own.twoF_per_detector, y, matrix
-
-    twoF, each, y, matrices = jax.lax.map(jax.checkpoint(one), segments)
-    return _fstat_of(segments, twoF, each), y, jnp.sum(matrices, axis=0)
+    own = jax.lax.map(jax.checkpoint(lambda data: segment_terms(data, point)), segments)
+    return _fstat_of(segments, own.twoF, own.twoF_per_detector), own.y, jnp.sum(own.matrix, axis=0)
 
 
 def _fstat_of(segments: FstatData | NarrowData, twoF: jax.Array, each: jax.Array) -> SemicoherentFstat:
     """The statistic of segments from their values, (K,) and (K, D)."""
     return SemicoherentFstat(twoF, each, jnp.any(segments.observation.weight > 0, axis=-1), segments.detectors)
+
+
+class SegmentTerms(NamedTuple):
+    """What a segment contributes to the semi-coherent statistics and amplitudes.
+
+    Attributes
+    ----------
+    twoF : () float64
+    twoF_per_detector : (D,) float64
+    y : (2,) complex128
+        See `amplitude_from`.
+    matrix : (2, 2) float64
+        Sinv_Tsft times the antenna-pattern matrix.
+    """
+
+    twoF: jax.Array
+    twoF_per_detector: jax.Array
+    y: jax.Array
+    matrix: jax.Array
+
+
+def segment_terms(data: FstatData | NarrowData | BlockSpectra, point: Doppler) -> SegmentTerms:
+    """Those of one segment, from the same Fa and Fb."""
+    own = fstat_from(antenna_matrix(data.observation, point), *data.fa_fb(point))
+    level = noise_level(data.observation)
+    y = jnp.sqrt(2 * level).astype(own.Fa.dtype) * jnp.stack([own.Fa, own.Fb])
+    matrix = level * jnp.stack([jnp.stack([own.A, own.C]), jnp.stack([own.C, own.B])])
+    return SegmentTerms(own.twoF, own.twoF_per_detector, y, matrix)
 
 
 def amplitude_from(y: jax.Array, total: jax.Array) -> SemicoherentAmplitude:

@@ -1,0 +1,187 @@
+"""Fourier transforms of a series' blocks, from which Fa and Fb of one template take far less time than by a direct sum.
+
+In a block of the series a template's phase is nearly linear. Of the block's sum
+
+    sum_n x_n p(u_n) exp(-2 pi i (c u_n + d(u_n))),     u_n from -1 to 1, p and d smooth, d small,
+
+the linear part is a Fourier transform at a frequency that lies between those of the block's own transform. As in
+nonuniform fast Fourier transforms (Barnett, Magland & af Klinteberg 2019, SIAM J. Sci. Comput. 41, C479), the block is
+weighted, padded to twice its length and transformed once for all templates, and few of its values, the taps, give the
+transform at any frequency near theirs, with whatever smooth factor is left: they are turned into samples at a few
+nodes, which stand for the block's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.bandseries import Band
+from jfstat.data.blocks import node_times, without_whole_cycles
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.observation import Observation
+from jfstat.geometry.source import Source
+from jfstat.geometry.trajectory import Trajectory
+from jfstat.maths.chebyshev import lagrange, nodes, powers_from_values
+from jfstat.maths.lengths import largest_divisor
+from jfstat.maths.turns import turn64
+from jfstat.templates import Doppler
+
+TAPS = 14
+"""Values of a block's transform that are used for a template."""
+NODES = 12
+"""Chebyshev nodes of a block at which samples stand for it."""
+TIMING_NODES = 6
+"""Chebyshev nodes of a block at which phase and antenna patterns are computed."""
+LONGEST = 3600.0
+"""Longest block, s: the polynomial through the timing nodes errs by less than 1e-8 cycles."""
+BEND = 0.06
+"""Most cycles by which the phase may bend in half a block."""
+ACCELERATION = 1.4e-10
+"""Largest acceleration of a detector, of the Earth's spin and orbit together, over the speed of light, 1/s."""
+AT_ONCE = 128
+"""Blocks that are transformed together, in twice the precision."""
+LEAST_BLOCK = 16
+"""Blocks of fewer samples are summed as quickly."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class BlockSpectra:
+    """Prepared data for many single templates of isolated sources: `fa_fb` as of `FstatData`, to 1e-7.
+
+    Attributes
+    ----------
+    data : FstatData
+    values : (..., D, n_blocks, 2 block + TAPS) complex64
+        Of each block of the series, for the frequencies k / 4 cycles per unit of u, k from -(block + TAPS / 2) on.
+    block : int
+        Samples of a block.
+    """
+
+    data: FstatData
+    values: jax.Array
+    block: int = field(metadata=dict(static=True))
+
+    @property
+    def observation(self) -> Observation:
+        """The data's observation."""
+        return self.data.observation
+
+    @property
+    def detectors(self) -> tuple[str, ...]:
+        """Names of the detectors."""
+        return self.data.detectors
+
+    @property
+    def n_segments(self) -> int | None:
+        """Number of segments, None for data without."""
+        return self.data.n_segments
+
+    def fa_fb(self, point: Doppler, many: bool = False) -> tuple[jax.Array, jax.Array]:
+        """Fa and Fb of each detector, see `FstatData.fa_fb`; for an isolated source, and with `many` the same."""
+        source, observation = self.observation.source(point), self.observation
+
+        def one(detector: tuple[jax.Array, Trajectory, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            return _sums(self.data.band, self.block, source, *detector)
+
+        fits = jnp.where(self.data.fits(point), 1.0, jnp.nan).astype(jnp.complex128)
+        fa, fb = jax.lax.map(one, (self.values, observation.trajectory, observation.response))
+        return fa * fits, fb * fits
+
+
+def spectra_or_data(data: FstatData, point: Doppler) -> BlockSpectra | FstatData:
+    """What gives Fa and Fb of many single templates like `point` in the least time.
+
+    Parameters
+    ----------
+    data : FstatData
+    point : Doppler
+        A template or a stack of templates.
+
+    Returns
+    -------
+    BlockSpectra or FstatData
+        The data without its filters, where blocks are too short: or a source has an orbit or a phase model.
+    """
+    own, fmax = data.for_one_template, float(data.frequencies[-1])
+    seconds = min(LONGEST, 2 * np.sqrt(2 * BEND / (ACCELERATION * fmax)))
+    block = largest_divisor(own.series.shape[-1], seconds / float(np.max(np.asarray(data.band.dt))))
+    if point.orbit is not None or point.model is not None or block < LEAST_BLOCK:
+        return own
+    return BlockSpectra(own, _spectra(own.series, block), block)
+
+
+@partial(jax.jit, static_argnames="block")
+def _spectra(series: jax.Array, block: int) -> jax.Array:
+    """The transforms of (..., N) complex64, see `BlockSpectra`; in float64."""
+    weight = 1 / _window(_places(block))
+    k = np.arange(-(block + TAPS // 2), block + TAPS // 2)
+    turns = np.exp(-0.5j * np.pi * k * (1 / block - 1))
+
+    def of_one(x: jax.Array) -> jax.Array:
+        found = jnp.fft.fft(x.astype(jnp.complex128) * weight.astype(np.complex128), 2 * block)
+        return (found[k % (2 * block)] * turns).astype(jnp.complex64)
+
+    found = jax.lax.map(of_one, series.reshape(-1, block), batch_size=AT_ONCE)
+    return found.reshape(*series.shape[:-1], -1, len(k))
+
+
+def _sums(
+    band: Band,
+    block: int,
+    source: Source,
+    values: jax.Array,
+    trajectory: Trajectory,
+    response: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Fa and Fb of one detector, () complex128, as `direct.detector_sums`."""
+    t = node_times(band.start, band.dt, block, values.shape[0], TIMING_NODES)
+    cycles = without_whole_cycles(source.heterodyned_cycles(trajectory, t, band.heterodyne))
+    patterns = source.patterns(response, trajectory.sidereal(t))
+    slope = powers_from_values(TIMING_NODES)[1]
+    # the place of the nearest value, as far as there are any: beyond lie only blocks that are padding
+    k = jnp.clip(jax.lax.stop_gradient(jnp.round(4 * (cycles @ slope))), -block, block)
+    first = k.astype(jnp.int32) + block
+    taps = jax.vmap(lambda row, start: jax.lax.dynamic_slice(row, (start,), (TAPS,)))(values, first)
+    # real matrices, because XLA's CPU code for complex ones takes five times as long
+    samples = jnp.concatenate([taps.real, taps.imag], axis=1).astype(jnp.float64) @ _samples_from_taps()
+    finer = lagrange(TIMING_NODES, nodes(NODES)).T
+    cos, sin = turn64(cycles @ finer - (0.25 * k)[:, None] * nodes(NODES))
+    real, imag = samples[:, :NODES], samples[:, NODES:]
+    real, imag = real * cos + imag * sin, imag * cos - real * sin
+    fa, fb = (
+        jax.lax.complex(jnp.sum(real * x), jnp.sum(imag * x)) * band.dt.astype(jnp.complex128)
+        for x in (a @ finer for a in patterns)
+    )
+    return fa, fb
+
+
+def _places(block: int) -> np.ndarray:
+    """u of a block's samples, (block,) float64."""
+    return (2 * np.arange(block) + 1) / block - 1
+
+
+def _window(u: np.ndarray) -> np.ndarray:
+    """By what blocks are divided: the Fourier transform of the Kaiser-Bessel function that `TAPS` taps suit."""
+    shape = np.pi * TAPS * 0.75  # 1 - 1/4 for blocks padded to twice their length
+    z = np.sqrt(shape**2 - (0.25 * np.pi * TAPS * u) ** 2)
+    return np.sinh(z) / z / (np.sinh(shape) / shape)
+
+
+@cache
+def _samples_from_taps() -> np.ndarray:
+    """From real and imaginary parts of the taps to those of samples at the nodes, (2 TAPS, 2 NODES) float64.
+
+    For a smooth g with values g_i at the nodes, sum_n x_n g(u_n) exp(-2 pi i c u_n) = sum_j h_j X_j if the taps' own
+    sum, sum_j h_j exp(-2 pi i (j - TAPS / 2) u / 4) / window(u), is g(u): h is found by least squares for each of the
+    polynomials that are 1 at one node and 0 at the others.
+    """
+    u = np.cos(np.pi * (np.arange(400) + 0.5) / 400)
+    turns = np.exp(-0.5j * np.pi * np.outer(u, np.arange(TAPS) - TAPS // 2)) / _window(u)[:, None]
+    h = np.linalg.lstsq(turns, lagrange(NODES, u).astype(np.complex128), rcond=None)[0]
+    return np.block([[h.real, h.imag], [-h.imag, h.real]])
