@@ -53,18 +53,17 @@ def semicoherent_columns(segments: FstatData, found: Doppler, amplitudes: bool) 
     if not k:
         return {name: np.empty(0) for name in names}
 
+    bare = segments.for_one_template
+
     def of_segment(i: int) -> SegmentTerms:
-        own = spectra_or_data(segments[i], found)
+        own = spectra_or_data(bare[i], found)
         terms = [_terms(own, *rows) for rows in _in_rows(found)]
         return jax.tree.map(lambda *x: np.concatenate(x)[:k], *terms)
 
     each = list(in_order(of_segment, range(segments.n_segments or 0), workers_for(device_of(segments))))
     terms = jax.tree.map(lambda *x: np.stack(x, axis=1), *each)
     counted = np.any(np.asarray(segments.observation.weight) > 0, axis=-1)
-    values = [
-        _values(rows, counted, segments.detectors, n, amplitudes)
-        for rows, n in _in_rows(terms)  # one after the other: little is left to do
-    ]
+    values = [np.asarray(_values(rows, counted, segments.detectors, amplitudes)) for rows, _ in _in_rows(terms)]
     return {name: column.copy() for name, column in zip(names, np.concatenate(values)[:k].T, strict=True)}
 
 
@@ -88,20 +87,18 @@ def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int) -> Segmen
 
 
 @partial(jax.jit, static_argnames=("detectors", "amplitudes"), compiler_options=ONE_THREAD)
-def _values(terms: SegmentTerms, counted: jax.Array, detectors: tuple[str, ...], n: int, amplitudes: bool) -> jax.Array:
-    """The columns' values for the first n of some candidates, (`ROWS`, n_columns) float64; zeros for the others."""
-    n_columns = 1 + 2 * len(detectors) + (len(AMPLITUDES) if amplitudes else 0)
+def _values(terms: SegmentTerms, counted: jax.Array, detectors: tuple[str, ...], amplitudes: bool) -> jax.Array:
+    """The columns' values of `ROWS` candidates, (`ROWS`, n_columns) float64, from their terms, (`ROWS`, K, ...)."""
 
-    def fill(row: jax.Array, values: jax.Array) -> jax.Array:
-        twoF, each, y, matrix = jax.tree.map(lambda x: x[row], terms)
-        found = SemicoherentFstat(twoF, each, counted, detectors)
-        own = [found.mean_twoF[None], found.mean_twoF_per_detector, found.sum_twoF_per_detector]
+    def of_row(own: SegmentTerms) -> jax.Array:
+        found = SemicoherentFstat(own.twoF, own.twoF_per_detector, counted, detectors)
+        values = [found.mean_twoF[None], found.mean_twoF_per_detector, found.sum_twoF_per_detector]
         if amplitudes:
-            estimate = amplitude_from(y, jnp.sum(matrix, axis=0))
-            own.append(jnp.stack([getattr(estimate, name) for name in AMPLITUDES]))
-        return values.at[row].set(jnp.concatenate(own))
+            estimate = amplitude_from(own.y, jnp.sum(own.matrix, axis=0))
+            values.append(jnp.stack([getattr(estimate, name) for name in AMPLITUDES]))
+        return jnp.concatenate(values)
 
-    return jax.lax.fori_loop(0, n, fill, jnp.zeros((ROWS, n_columns)))
+    return jax.vmap(of_row)(terms)  # in a loop, the iterations of the amplitudes would take longer than all the rest
 
 
 def semicoherent_details(

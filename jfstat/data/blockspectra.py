@@ -13,6 +13,7 @@ nodes, which stand for the block's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 
@@ -20,11 +21,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.bandseries import Band
 from jfstat.data.blocks import node_times, without_whole_cycles
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
-from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.chebyshev import lagrange, nodes, powers_from_values
 from jfstat.maths.lengths import largest_divisor
@@ -84,14 +83,19 @@ class BlockSpectra:
 
     def fa_fb(self, point: Doppler, many: bool = False) -> tuple[jax.Array, jax.Array]:
         """Fa and Fb of each detector, see `FstatData.fa_fb`; for an isolated source, and with `many` the same."""
-        source, observation = self.observation.source(point), self.observation
+        source, band, n_blocks = self.observation.source(point), self.data.band, self.values.shape[-2]
+        t = node_times(band.start, band.dt, self.block, n_blocks, TIMING_NODES)
 
-        def one(detector: tuple[jax.Array, Trajectory, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            return _sums(self.data.band, self.block, source, *detector)
+        def timing(trajectory: Trajectory, response: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+            cycles = source.heterodyned_cycles(trajectory, t, band.heterodyne)
+            return without_whole_cycles(cycles), *source.patterns(response, trajectory.sidereal(t))
 
+        # (D, n_blocks, TIMING_NODES)
+        cycles, a, b = jax.vmap(timing)(self.observation.trajectory, self.observation.response)
         fits = jnp.where(self.data.fits(point), 1.0, jnp.nan).astype(jnp.complex128)
-        fa, fb = jax.lax.map(one, (self.values, observation.trajectory, observation.response))
-        return fa * fits, fb * fits
+        scale = fits * band.dt.astype(jnp.complex128)
+        fa, fb = _sums(self.values, self.block, cycles, (a, b))
+        return fa * scale, fb * scale
 
 
 def spectra_or_data(data: FstatData, point: Doppler) -> BlockSpectra | FstatData:
@@ -108,7 +112,7 @@ def spectra_or_data(data: FstatData, point: Doppler) -> BlockSpectra | FstatData
     BlockSpectra or FstatData
         The data without its filters, where blocks are too short: or a source has an orbit or a phase model.
     """
-    own, fmax = data.for_one_template, float(data.frequencies[-1])
+    own, fmax = data.for_one_template, float(np.max(np.asarray(data.band.pass_high)))
     seconds = min(LONGEST, 2 * np.sqrt(2 * BEND / (ACCELERATION * fmax)))
     block = largest_divisor(own.series.shape[-1], seconds / float(np.max(np.asarray(data.band.dt))))
     if point.orbit is not None or point.model is not None or block < LEAST_BLOCK:
@@ -131,34 +135,32 @@ def _spectra(series: jax.Array, block: int) -> jax.Array:
     return found.reshape(*series.shape[:-1], -1, len(k))
 
 
-def _sums(
-    band: Band,
-    block: int,
-    source: Source,
-    values: jax.Array,
-    trajectory: Trajectory,
-    response: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-    """Fa and Fb of one detector, () complex128, as `direct.detector_sums`."""
-    t = node_times(band.start, band.dt, block, values.shape[0], TIMING_NODES)
-    cycles = without_whole_cycles(source.heterodyned_cycles(trajectory, t, band.heterodyne))
-    patterns = source.patterns(response, trajectory.sidereal(t))
+def _sums(values: jax.Array, block: int, cycles: jax.Array, patterns: Sequence[jax.Array]) -> list[jax.Array]:
+    """Sums over samples times exp(-2 pi i cycles) and each of some patterns, (D,) complex128.
+
+    Parameters
+    ----------
+    values : (D, n_blocks, 2 block + TAPS) complex64
+    block : int
+    cycles : (D, n_blocks, TIMING_NODES) float64
+    patterns : sequence of (D, n_blocks, TIMING_NODES) float64
+    """
     slope = powers_from_values(TIMING_NODES)[1]
     # the place of the nearest value, as far as there are any: beyond lie only blocks that are padding
-    k = jnp.clip(jax.lax.stop_gradient(jnp.round(4 * (cycles @ slope))), -block, block)
-    first = k.astype(jnp.int32) + block
-    taps = jax.vmap(lambda row, start: jax.lax.dynamic_slice(row, (start,), (TAPS,)))(values, first)
+    k = jnp.clip(jnp.round(4 * (cycles @ slope)), -block, block)
+    first = k.astype(jnp.int32).reshape(-1) + block
+    table = values.reshape(-1, values.shape[-1])  # looked up as it lies, because a copy would take longer than the sum
+    taps = jax.vmap(lambda row, column: jax.lax.dynamic_slice(table, (row, column), (1, TAPS))[0])(
+        jnp.arange(len(table), dtype=jnp.int32), first
+    ).reshape(*k.shape, TAPS)
     # real matrices, because XLA's CPU code for complex ones takes five times as long
-    samples = jnp.concatenate([taps.real, taps.imag], axis=1).astype(jnp.float64) @ _samples_from_taps()
+    samples = jnp.concatenate([taps.real, taps.imag], axis=-1).astype(jnp.float64) @ _samples_from_taps()
     finer = lagrange(TIMING_NODES, nodes(NODES)).T
-    cos, sin = turn64(cycles @ finer - (0.25 * k)[:, None] * nodes(NODES))
-    real, imag = samples[:, :NODES], samples[:, NODES:]
+    cos, sin = turn64(cycles @ finer - 0.25 * k[..., None] * nodes(NODES))
+    real, imag = samples[..., :NODES], samples[..., NODES:]
     real, imag = real * cos + imag * sin, imag * cos - real * sin
-    fa, fb = (
-        jax.lax.complex(jnp.sum(real * x), jnp.sum(imag * x)) * band.dt.astype(jnp.complex128)
-        for x in (a @ finer for a in patterns)
-    )
-    return fa, fb
+    finest = [x @ finer for x in patterns]
+    return [jax.lax.complex(jnp.sum(real * x, axis=(-2, -1)), jnp.sum(imag * x, axis=(-2, -1))) for x in finest]
 
 
 def _places(block: int) -> np.ndarray:

@@ -111,7 +111,7 @@ def search(
         and on an accelerator as many as fit into most of the free memory.
     per_detector : bool
         Whether to add 2F of each detector and, with several detectors, the line-robust statistic ``log10BSGL`` (see
-        `linerobust.log10_bsgl`), by a direct sum over the data for each candidate.
+        `linerobust.log10_bsgl`), by a sum over all data for each candidate, equal to `fstat`'s to 1e-7.
     amplitudes : bool, optional
         Whether to add estimates of the amplitude parameters and their errors, which cost nothing more with
         `per_detector`; by default the same as `per_detector`.

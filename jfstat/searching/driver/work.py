@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -128,7 +128,8 @@ def check_all_fit(data: FstatData, stack: Doppler) -> None:
             raise ValueError(
                 f"bank holds {len(impossible)} impossible template(s), the first in row {impossible[0]}: {error}"
             ) from None
-    parts = [data] if data.n_segments is None else [data[i] for i in range(data.n_segments)]
+    bare = replace(data, filters=())
+    parts = [bare] if data.n_segments is None else [bare[i] for i in range(data.n_segments)]
     for part in parts:
         first = int(jnp.argmax(~(_beyond(part, stack) <= 0)))
         point = jax.tree.map(lambda x, first=first: jnp.asarray(x[first]), stack)
