@@ -56,10 +56,9 @@ SETUPS = {
 }
 
 
-def make_sfts(setup: Setup, folder: Path) -> jfstat.Doppler:
+def make_sfts(setup: Setup, folder: Path, reftime: int) -> None:
     """Write SFTs with a signal in the middle of what is searched; a tenth of them is missing."""
     tspan = setup.n_segments * setup.days * DAY
-    reftime = int(START + tspan / 2)
     f1dot = 0.4 * setup.f1dot[0]
     signal = jfstat.Doppler(
         np.mean(setup.alpha) + 0.01 * (setup.alpha[1] - setup.alpha[0]),
@@ -80,7 +79,6 @@ def make_sfts(setup: Setup, folder: Path) -> jfstat.Doppler:
         seed=4,
     )
     jfstat.write_sfts(sfts, folder)
-    return signal
 
 
 def weave_commands(setup: Setup, folder: Path, reftime: int) -> tuple[list[str], list[str]]:
@@ -127,8 +125,8 @@ def compare(setup: Setup, rounds: int) -> dict[str, Any]:
     """Both programs in turns; the first round is left out."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        signal = make_sfts(setup, folder)
-        reftime = int(signal.reftime.seconds if hasattr(signal.reftime, "seconds") else float(signal.reftime.plain))
+        reftime = int(START + setup.n_segments * setup.days * DAY / 2)
+        make_sfts(setup, folder, reftime)
         first, theirs = weave_commands(setup, folder, reftime)
         subprocess.run(first, check=True, capture_output=True)
         os.environ["OMP_NUM_THREADS"] = "1"
@@ -172,8 +170,8 @@ def main() -> None:
     text = json.dumps({"command": " ".join(sys.argv), "jfstat": jfstat.__version__, "rows": results}, indent=1)
     print(text)
     if arguments.output:
-        with replacing(arguments.output) as path:
-            path.write_text(text + "\n")
+        with replacing(arguments.output) as file:
+            file.write((text + "\n").encode())
 
 
 if __name__ == "__main__":
