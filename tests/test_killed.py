@@ -19,7 +19,9 @@ COMMAND += ["--NumCandidatesToKeep=100"]
 
 def started(sfts, out, *more):
     """With a cache of compiled programs of its own: killed, it may leave half a program there."""
-    arguments = [*COMMAND, "--DataFiles", str(sfts), "--outputFstat", str(out), *map(str, more)]
+    with_steps = "--metricMismatch" not in " ".join(map(str, more))
+    command = [x for x in COMMAND if with_steps or not x.startswith(("--dAlpha", "--dDelta"))]
+    arguments = [*command, "--DataFiles", str(sfts), "--outputFstat", str(out), *map(str, more)]
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_COMPILATION_CACHE_DIR": str(out.parent / "cache")}
     return subprocess.Popen(
         [sys.executable, "-m", "jfstat", *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -31,21 +33,26 @@ def ended(process):
     assert process.returncode == 0, error
 
 
+SEGMENTS = ["--segments=4"]
+INTERPOLATING = [*SEGMENTS, "--cohMaxMismatch=0.3", "--metricMismatch=0.02", "--f1dot=-2e-8", "--f1dotBand=2e-8"]
+
+
 @pytest.mark.slow
-def test_killed_at_twenty_random_moments(tmp_path):
+@pytest.mark.parametrize("segments", [[], SEGMENTS, INTERPOLATING], ids=["coherent", "segments", "interpolating"])
+def test_killed_at_twenty_random_moments(tmp_path, segments):
     point = jfstat.Doppler(1.5, 0.2, [50.0123], reftime=START)
     signals = [(point, jfstat.Amplitude(1e-24, 0.3, 0.2, 1.0))]
     sfts = jfstat.simulate_sfts(["H1", "L1"], START, 86400, 48.9, 51.2, sqrt_sx=4e-24, signals=signals)
     (tmp_path / "sfts").mkdir()
     jfstat.write_sfts(sfts, tmp_path / "sfts")
     files = tmp_path / "sfts" / "*.sft"
-    alone = started(files, tmp_path / "alone.ecsv")
+    alone = started(files, tmp_path / "alone.ecsv", *segments)
     ended(alone)
 
     out, checkpoint = tmp_path / "killed.ecsv", tmp_path / "search.checkpoint"
     rng, kills = random.Random(1), 0
     while kills < 20:
-        process = started(files, out, "--checkpoint", checkpoint)
+        process = started(files, out, "--checkpoint", checkpoint, *segments)
         before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
         while process.poll() is None and (not checkpoint.exists() or checkpoint.stat().st_mtime_ns == before):
             time.sleep(0.002)  # until it computes
@@ -63,7 +70,7 @@ def test_killed_at_twenty_random_moments(tmp_path):
         process.communicate()
         kills += 1
         assert not out.exists()
-    process = started(files, out, "--checkpoint", checkpoint)
+    process = started(files, out, "--checkpoint", checkpoint, *segments)
     ended(process)
     assert out.read_bytes() == (tmp_path / "alone.ecsv").read_bytes()
     assert not list(tmp_path.glob(".search.checkpoint.*.part"))
