@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from jfstat.sfts.validate import validate_sfts
     from jfstat.simulate.simulate import inject, simulate_sfts
     from jfstat.simulate.strain import sfts_from_strain
+    from jfstat.statistic.atoms import Atoms, atoms
     from jfstat.statistic.fstat import (
         AmplitudeEstimate,
         Fstat,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Amplitude",
     "AmplitudeEstimate",
+    "Atoms",
     "Coordinates",
     "Detector",
     "Doppler",
@@ -83,6 +85,7 @@ __all__ = [
     "SearchStopped",
     "SemicoherentAmplitude",
     "SemicoherentFstat",
+    "atoms",
     "clean",
     "covers",
     "estimate_amplitude",
@@ -132,6 +135,7 @@ __all__ = [
 _HOMES = {
     "Amplitude": "jfstat.templates",
     "AmplitudeEstimate": "jfstat.statistic.fstat",
+    "Atoms": "jfstat.statistic.atoms",
     "Coordinates": "jfstat.metrics.coordinates",
     "Detector": "jfstat.geometry.detector",
     "Doppler": "jfstat.templates",
@@ -148,6 +152,7 @@ _HOMES = {
     "SearchStopped": "jfstat.searching.session.stop",
     "SemicoherentAmplitude": "jfstat.statistic.semicoherent",
     "SemicoherentFstat": "jfstat.statistic.semicoherent",
+    "atoms": "jfstat.statistic.atoms",
     "clean": "jfstat.lines.cleaning",
     "covers": "jfstat.data.narrowdata",
     "estimate_amplitude": "jfstat.statistic.fstat",

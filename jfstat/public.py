@@ -156,6 +156,7 @@ KINDS: dict[str, Kind] = {
     "olgx": _vector,
     "f1dot_band": _number,
     "max_block": _number,
+    "atoms.duration": _number,
     "dfreq": _number,
     "reach": _number,
     "extra_width": _number,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax
 import jax.numpy as jnp
 
@@ -11,6 +13,9 @@ from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.lengths import largest_divisor
 from jfstat.maths.turns import turn64
+
+if TYPE_CHECKING:
+    from jfstat.data.slices import Pieces
 
 FINER = 8
 """Blocks of at least this many samples are halved for the direct sum."""
@@ -44,6 +49,11 @@ def _powers(block: int) -> jax.Array:
     return jnp.stack([jnp.ones_like(u), u, u * u, u**3], axis=-1)
 
 
+def direct_block(block: int) -> int:
+    """Samples of the direct sum's blocks for the block of a layout: at little cost, a sixteenth of its error."""
+    return largest_divisor(block, block / 2) if block >= FINER else block
+
+
 def detector_sums(
     band: Band,
     block: int,
@@ -69,8 +79,7 @@ def detector_sums(
     many : bool
         As for `Source.delay`: less time for values, more for gradients.
     """
-    if block >= FINER:  # at little cost, a sixteenth of the error of searches
-        block = largest_divisor(block, block / 2)
+    block = direct_block(block)
     blocks = series.reshape(-1, block)
     t = node_times(band.start, band.dt, block, blocks.shape[0])
     cycles = source.heterodyned_cycles(trajectory, t, band.heterodyne, many)
@@ -79,3 +88,64 @@ def detector_sums(
     # a and b are cubics too, so that four moments of each block are enough for both
     dt = band.dt.astype(moments.dtype)
     return tuple(jnp.sum(moments * cubic(x).astype(moments.dtype)) * dt for x in (a, b))  # type: ignore[return-value]
+
+
+def slice_sums(
+    band: Band,
+    block: int,
+    source: Source,
+    series: jax.Array,
+    trajectory: Trajectory,
+    response: jax.Array,
+    pieces: Pieces,
+    n_slices: int,
+) -> tuple[jax.Array, jax.Array]:
+    """Fa and Fb of one detector for each slice of time, (K,) complex128: the terms of `detector_sums`.
+
+    The timing is that of the same blocks, so that the sums over slices equal `detector_sums` but for rounding.
+
+    Parameters
+    ----------
+    band, block, source, series, trajectory, response
+        As for `detector_sums`.
+    pieces : Pieces
+        Of this detector, without the leading axis.
+    n_slices : int
+    """
+    block, size = direct_block(block), pieces.size
+    n_blocks = series.shape[0] // block
+    t = node_times(band.start, band.dt, block, n_blocks)
+    cycles = source.heterodyned_cycles(trajectory, t, band.heterodyne)
+    patterns = source.patterns(response, trajectory.sidereal(t))
+    own, first = jnp.asarray(pieces.block), jnp.asarray(pieces.first)
+    place = jnp.arange(size, dtype=jnp.int32)
+    sample = jnp.minimum(own[:, None] * block + first[:, None] + place, series.shape[0] - 1)
+    x = jnp.where(place < jnp.asarray(pieces.count)[:, None], series[sample], 0)
+    phase, a, b = (
+        _cubic_of_piece(cubic(values)[own], first, size, block)
+        for values in (without_whole_cycles(cycles), *patterns)
+    )
+    moments = _moments(x, phase)
+    slices, dt = jnp.asarray(pieces.slice), band.dt.astype(moments.dtype)
+
+    def summed(pattern: jax.Array) -> jax.Array:
+        each = jnp.sum(moments * pattern.astype(moments.dtype), axis=1) * dt
+        return jax.ops.segment_sum(each, slices, n_slices, indices_are_sorted=True)
+
+    return summed(a), summed(b)
+
+
+def _cubic_of_piece(c: jax.Array, first: jax.Array, size: int, block: int) -> jax.Array:
+    """Coefficients of cubics of a block's u, (n, 4), in the v of its piece of `size` samples from `first` on."""
+    middle = (2 * first.astype(jnp.float64) + size) / block - 1
+    c0, c1, c2, c3 = c.T
+    k = size / block
+    return jnp.stack(
+        [
+            c0 + middle * (c1 + middle * (c2 + middle * c3)),
+            k * (c1 + middle * (2 * c2 + 3 * middle * c3)),
+            k**2 * (c2 + 3 * middle * c3),
+            k**3 * c3,
+        ],
+        axis=-1,
+    )
