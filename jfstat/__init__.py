@@ -10,6 +10,7 @@ from jfstat.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from jfstat.banks.template_bank import template_bank
+    from jfstat.candidates.atomfiles import read_atoms, write_atoms
     from jfstat.candidates.files import read_candidates, write_candidates
     from jfstat.candidates.gridfiles import read_templates
     from jfstat.candidates.lineflags import flag_lines
@@ -62,8 +63,10 @@ if TYPE_CHECKING:
         semicoherent_fstat,
         sum_twoF,
     )
+    from jfstat.statistic.transients import TransientMap, transient_map, transient_twoF
     from jfstat.templates import Amplitude, Doppler, Orbit
     from jfstat.times import GPSTime
+    from jfstat.transientwindow import TransientWindow
 
 __all__ = [
     "Amplitude",
@@ -85,6 +88,8 @@ __all__ = [
     "SearchStopped",
     "SemicoherentAmplitude",
     "SemicoherentFstat",
+    "TransientMap",
+    "TransientWindow",
     "atoms",
     "clean",
     "covers",
@@ -104,6 +109,7 @@ __all__ = [
     "predict_twoF",
     "prepare",
     "psd",
+    "read_atoms",
     "read_candidates",
     "read_lines",
     "read_par",
@@ -123,10 +129,13 @@ __all__ = [
     "split_sfts",
     "sum_twoF",
     "template_bank",
+    "transient_map",
+    "transient_twoF",
     "twoF",
     "twoF_band",
     "validate_sfts",
     "whiten",
+    "write_atoms",
     "write_candidates",
     "write_loudest",
     "write_sfts",
@@ -152,6 +161,8 @@ _HOMES = {
     "SearchStopped": "jfstat.searching.session.stop",
     "SemicoherentAmplitude": "jfstat.statistic.semicoherent",
     "SemicoherentFstat": "jfstat.statistic.semicoherent",
+    "TransientMap": "jfstat.statistic.transients",
+    "TransientWindow": "jfstat.transientwindow",
     "atoms": "jfstat.statistic.atoms",
     "clean": "jfstat.lines.cleaning",
     "covers": "jfstat.data.narrowdata",
@@ -171,6 +182,7 @@ _HOMES = {
     "predict_twoF": "jfstat.statistic.fstat",
     "prepare": "jfstat.data.prepare",
     "psd": "jfstat.data.psd",
+    "read_atoms": "jfstat.candidates.atomfiles",
     "read_candidates": "jfstat.candidates.files",
     "read_lines": "jfstat.lines.reading",
     "read_par": "jfstat.pulsars.reading",
@@ -190,10 +202,13 @@ _HOMES = {
     "split_sfts": "jfstat.sfts.split",
     "sum_twoF": "jfstat.statistic.semicoherent",
     "template_bank": "jfstat.banks.template_bank",
+    "transient_map": "jfstat.statistic.transients",
+    "transient_twoF": "jfstat.statistic.transients",
     "twoF": "jfstat.statistic.fstat",
     "twoF_band": "jfstat.statistic.fstat",
     "validate_sfts": "jfstat.sfts.validate",
     "whiten": "jfstat.metrics.coordinates",
+    "write_atoms": "jfstat.candidates.atomfiles",
     "write_candidates": "jfstat.candidates.files",
     "write_loudest": "jfstat.candidates.loudest",
     "write_sfts": "jfstat.sfts",

@@ -21,7 +21,7 @@ FINER = 8
 """Blocks of at least this many samples are halved for the direct sum."""
 
 
-def _moments(series: jax.Array, phase: jax.Array) -> jax.Array:
+def _moments(series: jax.Array, phase: jax.Array, weight: jax.Array | None = None) -> jax.Array:
     """Sums over blocks' samples of x exp(-2 pi i phase) times 1, u, u^2 and u^3.
 
     All in float64, unlike the resampled band: optimisers and samplers differentiate this sum, and rounding errors of
@@ -32,6 +32,8 @@ def _moments(series: jax.Array, phase: jax.Array) -> jax.Array:
     series : (n_blocks, block) complex64
     phase : (n_blocks, 4) float64
         Cubics in u of the phase in cycles.
+    weight : (n_blocks, block) float64, optional
+        Further factors of the samples.
 
     Returns
     -------
@@ -40,6 +42,8 @@ def _moments(series: jax.Array, phase: jax.Array) -> jax.Array:
     powers = _powers(series.shape[1])
     cos, sin = turn64(phase @ powers.T)
     real, imag = series.real.astype(jnp.float64), series.imag.astype(jnp.float64)
+    if weight is not None:
+        real, imag = real * weight, imag * weight
     return jax.lax.complex((real * cos + imag * sin) @ powers, (imag * cos - real * sin) @ powers)
 
 
@@ -62,6 +66,7 @@ def detector_sums(
     trajectory: Trajectory,
     response: jax.Array,
     many: bool = False,
+    weight: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
     """Fa and Fb of one detector, () complex128: the paper's equations 3 and 4 as sums over samples.
 
@@ -78,13 +83,16 @@ def detector_sums(
         Of the detector.
     many : bool
         As for `Source.delay`: less time for values, more for gradients.
+    weight : (N,) float64, optional
+        Factors of the samples, for a signal whose amplitude varies.
     """
     block = direct_block(block)
     blocks = series.reshape(-1, block)
     t = node_times(band.start, band.dt, block, blocks.shape[0])
     cycles = source.heterodyned_cycles(trajectory, t, band.heterodyne, many)
     a, b = source.patterns(response, trajectory.sidereal(t))
-    moments = _moments(blocks, cubic(without_whole_cycles(cycles)))
+    factors = None if weight is None else weight.reshape(blocks.shape)
+    moments = _moments(blocks, cubic(without_whole_cycles(cycles)), factors)
     # a and b are cubics too, so that four moments of each block are enough for both
     dt = band.dt.astype(moments.dtype)
     return tuple(jnp.sum(moments * cubic(x).astype(moments.dtype)) * dt for x in (a, b))  # type: ignore[return-value]
@@ -122,8 +130,7 @@ def slice_sums(
     sample = jnp.minimum(own[:, None] * block + first[:, None] + place, series.shape[0] - 1)
     x = jnp.where(place < jnp.asarray(pieces.count)[:, None], series[sample], 0)
     phase, a, b = (
-        _cubic_of_piece(cubic(values)[own], first, size, block)
-        for values in (without_whole_cycles(cycles), *patterns)
+        _cubic_of_piece(cubic(values)[own], first, size, block) for values in (without_whole_cycles(cycles), *patterns)
     )
     moments = _moments(x, phase)
     slices, dt = jnp.asarray(pieces.slice), band.dt.astype(moments.dtype)

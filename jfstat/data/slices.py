@@ -81,7 +81,7 @@ def regular_slices(data: FstatData, point: Doppler, duration: float) -> tuple[Sl
     """Slices of equal duration from the start of the data on, and their samples.
 
     A sample belongs to the slice that its time lies in. The low-pass rings into gaps, and that is signal: samples in a
-    gap of a detector belong to the data nearest to them.
+    gap of a detector belong to the data nearest to them. An edge within a sample of a gap counts as in the gap.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def regular_slices(data: FstatData, point: Doppler, duration: float) -> tuple[Sl
     n_samples = data.series.shape[-1]
     cuts, firsts = [], []
     for own_start, weight in zip(np.asarray(observation.start), np.asarray(observation.weight), strict=True):
-        inner = _moved_in_gaps(edges[1:-1], own_start[weight > 0], float(observation.tsft))
+        inner = _moved_in_gaps(edges[1:-1], own_start[weight > 0], float(observation.tsft), dt)
         first = np.clip(np.ceil((inner - origin) / dt - ROUNDING), 0, n_samples).astype(np.int64)
         firsts.append(np.concatenate([[0], first, [n_samples]]))
         cuts.append(origin + dt * (first - 0.5))  # half-way between the last sample of a slice and the next
@@ -122,18 +122,27 @@ def regular_slices(data: FstatData, point: Doppler, duration: float) -> tuple[Sl
     return slices, _pieces(firsts, block, max(1, int(np.ceil(duration / dt))))
 
 
-def _moved_in_gaps(edges: np.ndarray, start: np.ndarray, tsft: float) -> np.ndarray:
-    """Edges of slices, those in gaps of a detector moved to the gap's middle; `start` are the starts of its SFTs."""
-    if not len(start) or not len(edges):
+def _moved_in_gaps(edges: np.ndarray, start: np.ndarray, tsft: float, dt: float) -> np.ndarray:
+    """Edges of slices, those in a gap of a detector, or within a sample of it, moved to the gap's middle.
+
+    Before the first SFT and after the last, that is infinitely far away.
+
+    Parameters
+    ----------
+    edges : (n,) float64
+        s since the epoch.
+    start : (n_sfts,) float64
+        Starts of the detector's SFTs, s since the epoch.
+    """
+    if not len(start):
         return edges
-    after = np.searchsorted(start, edges, side="right")
-    end_before = start[np.maximum(after - 1, 0)] + tsft
-    start_after = start[np.minimum(after, len(start) - 1)]
-    in_gap = (after > 0) & (after < len(start)) & (end_before < edges)
-    moved = np.where(in_gap, 0.5 * (end_before + start_after), edges)
-    # before the first and after the last SFT, all that rings belongs to these
-    moved = np.where(after == 0, -np.inf, moved)
-    return np.where((after == len(start)) & (end_before <= edges), np.inf, moved)
+    low, high = np.append(-np.inf, start + tsft), np.append(start, np.inf)
+    wide = high - low >= dt
+    low, high = low[wide], high[wide]
+    last = np.maximum(np.searchsorted(low, edges + dt, side="right") - 1, 0)
+    with np.errstate(invalid="ignore"):
+        middle = np.where(np.isinf(low), low, np.where(np.isinf(high), high, 0.5 * (low + high)))
+    return np.where(edges <= high[last] + dt, middle[last], edges)
 
 
 def _pieces(firsts: list[np.ndarray], block: int, slice_samples: int) -> Pieces:
@@ -183,9 +192,7 @@ def slice_moments(observation: Observation, cuts: list[np.ndarray]) -> np.ndarra
     """
     epoch, tsft = int(observation.epoch), float(observation.tsft)
     out = []
-    for start, weight, cut in zip(
-        np.asarray(observation.start), np.asarray(observation.weight), cuts, strict=True
-    ):
+    for start, weight, cut in zip(np.asarray(observation.start), np.asarray(observation.weight), cuts, strict=True):
         start, weight = start[weight > 0], weight[weight > 0]
         whole = np.concatenate([np.zeros((1, 5, 5)), np.cumsum(_moments(start, weight, tsft, tsft, epoch), axis=0)])
         begun = np.searchsorted(start, cut)  # SFTs that start before the cut; the last of them may be cut
@@ -200,9 +207,7 @@ def slice_moments(observation: Observation, cuts: list[np.ndarray]) -> np.ndarra
     return np.stack(out)
 
 
-def _moments(
-    start: np.ndarray, weight: np.ndarray, length: np.ndarray | float, tsft: float, epoch: int
-) -> np.ndarray:
+def _moments(start: np.ndarray, weight: np.ndarray, length: np.ndarray | float, tsft: float, epoch: int) -> np.ndarray:
     """Integrals of w h h^T / Tsft, h the five sidereal harmonics, from each start for a length: (n, 5, 5) float64.
 
     As in `jfstat.data.observation`, with three Gauss-Legendre nodes.

@@ -18,7 +18,7 @@ from jfstat.geometry.trajectory import Trajectory
 from jfstat.public import public
 from jfstat.statistic.combine import AntennaMatrix, two_f
 from jfstat.templates import Doppler
-from jfstat.validation import DurationLike, positive_seconds
+from jfstat.validation import DurationLike, positive_seconds, shown
 
 USUAL_DURATION = 1800.0
 """Duration of the slices of prepared data by default, s."""
@@ -107,10 +107,10 @@ class Atoms:
         """4 + rho^2 for antenna matrices of parts of the data."""
         fa, fb, (A, B, C) = self._total
         final = two_f(fa, fb, AntennaMatrix(A, B, C))
-        scale = 1 / jnp.where(A * B > C * C, A * B - C * C, 1.0).astype(fa.dtype)
-        first, second = scale * (B * fa - C * fb), scale * (A * fb - C * fa)  # complex amplitudes of a and of b
-        power_a, power_b = jnp.abs(first) ** 2, jnp.abs(second) ** 2
-        cross = jnp.real(first * jnp.conj(second))
+        # the estimated complex amplitudes of a and b, but for a factor that cancels
+        one, other = (jnp.stack([x.real, x.imag]) for x in (fa, fb))
+        first, second = B * one - C * other, A * other - C * one
+        power_a, power_b, cross = jnp.sum(first**2), jnp.sum(second**2), jnp.sum(first * second)
         rho2 = part.A * power_a + part.B * power_b + 2 * part.C * cross
         whole = A * power_a + B * power_b + 2 * C * cross
         return 4 + jnp.maximum(final - 4, 0.0) * rho2 / jnp.where(whole > 0, whole, 1.0)
@@ -122,6 +122,14 @@ class Atoms:
 
 def _matrix(atoms: Atoms, reduce) -> AntennaMatrix:
     return AntennaMatrix(*(reduce(x) for x in (atoms.A, atoms.B, atoms.C)))
+
+
+def check_atoms(atoms: object) -> None:
+    """Raise a TypeError unless the argument are the atoms of one template, a ValueError for a stack."""
+    if not isinstance(atoms, Atoms):
+        raise TypeError(f"atoms must be Atoms from jfstat.atoms, not {shown(atoms)}: compute them first.")
+    if np.ndim(atoms.Fa) != 2:
+        raise ValueError("atoms are a stack, but those of one template are wanted: use jax.vmap.")
 
 
 @public
