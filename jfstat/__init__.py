@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         semicoherent_fstat,
         sum_twoF,
     )
-    from jfstat.statistic.transients import TransientMap, transient_map, transient_twoF
+    from jfstat.statistic.transients import TransientMap, TransientRange, transient_map, transient_twoF
     from jfstat.templates import Amplitude, Doppler, Orbit
     from jfstat.times import GPSTime
     from jfstat.transientwindow import TransientWindow
@@ -89,6 +89,7 @@ __all__ = [
     "SemicoherentAmplitude",
     "SemicoherentFstat",
     "TransientMap",
+    "TransientRange",
     "TransientWindow",
     "atoms",
     "clean",
@@ -162,6 +163,7 @@ _HOMES = {
     "SemicoherentAmplitude": "jfstat.statistic.semicoherent",
     "SemicoherentFstat": "jfstat.statistic.semicoherent",
     "TransientMap": "jfstat.statistic.transients",
+    "TransientRange": "jfstat.statistic.transients",
     "TransientWindow": "jfstat.transientwindow",
     "atoms": "jfstat.statistic.atoms",
     "clean": "jfstat.lines.cleaning",

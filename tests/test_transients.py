@@ -289,9 +289,9 @@ def test_loudest_windows_are_those_of_lalsuite_on_injections(tmp_path):
         point = jfstat.Doppler(rng.uniform(0, 6.28), np.arcsin(rng.uniform(-1, 1)), [60 + rng.uniform()], START)
         f = float(point.fkdot[0])
         amplitude = jfstat.Amplitude(1.0, rng.uniform(-1, 1), rng.uniform(-0.7, 0.7), rng.uniform(0, 6))
-        observed = jfstat.observation(["H1", "L1"], START, 86400, sqrt_sx=1.0)
+        observed = jfstat.observation(["H1", "L1"], float(window.t0), float(window.tau), sqrt_sx=1.0)
         rho = np.sqrt(float(jfstat.predict_twoF(observed, point, amplitude)) - 4)
-        strength = rng.uniform(8, 15) / rho * np.sqrt(86400 / float(window.tau))
+        strength = rng.uniform(8, 15) / rho
         signal = (point, jfstat.Amplitude(strength, amplitude.cosi, amplitude.psi, amplitude.phi0), window)
         sfts = jfstat.simulate_sfts(["H1", "L1"], START, 86400, f - 1.5, f + 1.5, sqrt_sx=1.0, signals=[signal], seed=i)
         jfstat.write_sfts(sfts, tmp_path / str(i))

@@ -11,6 +11,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jfstat.data.checks import check_data, check_point
 from jfstat.data.direct import detector_sums
@@ -18,11 +19,11 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.public import public
-from jfstat.statistic.atoms import Atoms, atoms, check_atoms
+from jfstat.statistic.atoms import USUAL_DURATION, Atoms, atoms, check_atoms
 from jfstat.statistic.combine import AntennaMatrix, two_f, two_f_of_powers
 from jfstat.templates import Doppler
 from jfstat.transientwindow import Shape, TransientWindow, shape_and_end, shape_value, window_mean
-from jfstat.validation import DurationLike, NumberLike, as_float64, precise, shown
+from jfstat.validation import DurationLike, NumberLike, as_float64, is_number, positive_seconds, precise, shown
 
 PATTERN_NODES = 5
 """Gauss-Legendre nodes for the antenna matrix over the part of each SFT that a window covers."""
@@ -110,6 +111,60 @@ class TransientMap:
     def __repr__(self) -> str:
         name = self.shape if isinstance(self.shape, str) else "own"
         return f"TransientMap({name}; {' x '.join(map(str, np.shape(self.twoF)))} windows)"
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class TransientRange:
+    """Start times and time scales of a transient signal over which a search marginalises and maximises.
+
+    Parameters
+    ----------
+    shape, end
+        Of the windows, see `TransientWindow`.
+    t0 : (n,) array
+        Start times, GPS s.
+    tau : (m,) array or Quantity
+        Time scales, s, positive.
+    duration : float or Quantity, optional
+        Of the atoms, s, see `jfstat.atoms`; 1800 s by default. Windows that begin and end with slices lose nothing, and
+        others a part of the slices at their ends.
+    rho_max : float
+        See `TransientMap.log10_bayes_factor`.
+
+    Raises
+    ------
+    TypeError
+        If `shape` is neither a name nor a function.
+    ValueError
+        If an argument is out of range.
+    """
+
+    shape: Shape
+    t0: jax.Array
+    tau: jax.Array
+    end: float
+    duration: float
+    rho_max: float
+
+    @public
+    def __init__(
+        self,
+        shape: Shape,
+        t0: NumberLike,
+        tau: DurationLike,
+        *,
+        end: float | None = None,
+        duration: DurationLike = USUAL_DURATION,
+        rho_max: float = 1.0,
+    ):
+        shape, last = shape_and_end(shape, end)
+        starts, scales = checked_times(t0, tau)
+        length = positive_seconds(duration, "duration")
+        if not is_number(rho_max) or not float(rho_max) > 0:
+            raise ValueError(f"rho_max must be positive, not {shown(rho_max)}: it is a signal-to-noise ratio.")
+        values = dict(shape=shape, t0=starts, tau=scales, end=last, duration=length, rho_max=float(rho_max))
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
 
 @public
@@ -241,6 +296,19 @@ def transient_map(
         shape, last = window.shape, window.end
     else:
         shape, last = shape_and_end(window, end, "window")
+    starts, scales = checked_times(t0, tau)
+    grid = grid_of(atoms, starts, scales) if shape == "rectangular" else Grid(None, True)
+    return compiled_map(atoms, starts, scales, shape, last, grid)
+
+
+def checked_times(t0: NumberLike, tau: DurationLike) -> tuple[jax.Array, jax.Array]:
+    """Start times and time scales as arrays, (n,) and (m,) float64.
+
+    Raises
+    ------
+    ValueError
+        If one is no sequence of numbers, not finite, or some time scale not positive.
+    """
     starts, scales = precise(getattr(t0, "gps", t0), "t0", "s"), as_float64(tau, "tau", "s")
     for name, x in (("t0", starts), ("tau", scales)):
         if x.ndim != 1 or not x.shape[0]:
@@ -249,8 +317,7 @@ def transient_map(
             raise ValueError(f"{name} must be finite, not {shown(np.asarray(x))}: give it in s.")
     if not isinstance(scales, jax.core.Tracer) and not (np.asarray(scales) > 0).all():
         raise ValueError(f"tau must be positive, not {shown(np.asarray(scales))}: give it in s.")
-    grid = grid_of(atoms, starts, scales) if shape == "rectangular" else Grid(None, True)
-    return compiled_map(atoms, starts, scales, shape, last, grid)
+    return starts, scales
 
 
 class Grid(NamedTuple):
@@ -272,13 +339,18 @@ def grid_of(atoms: Atoms, t0: jax.Array, length: jax.Array) -> Grid:
     """The grid of rectangular windows of these lengths; nothing is known of traced ones."""
     if any(isinstance(x, jax.core.Tracer) for x in (t0, length)):
         return Grid(None, True)
-    one_slice = True
-    if not isinstance(atoms.start, jax.core.Tracer):
-        edges = np.append(np.asarray(atoms.start), np.asarray(atoms.end)[-1])
-        shortest, since = np.min(np.asarray(length)), np.asarray(t0) - int(atoms.epoch)
-        before, after = np.min(since) + shortest < edges[1], np.max(since) >= edges[-2]
-        one_slice = bool(before or after or shortest <= np.max(np.diff(edges)))
-    return Grid(common_ends(np.asarray(t0), np.asarray(length)), one_slice)
+    if any(isinstance(x, jax.core.Tracer) for x in (atoms.start, atoms.end, atoms.epoch)):
+        return Grid(common_ends(np.asarray(t0), np.asarray(length)), True)
+    return grid_of_times(atoms.start, atoms.end, int(atoms.epoch), t0, length)
+
+
+def grid_of_times(start: ArrayLike, end: ArrayLike, epoch: int, t0: ArrayLike, length: ArrayLike) -> Grid:
+    """The grid of rectangular windows for slices from `start` to `end`, s since the epoch; concrete values only."""
+    t0, length = np.asarray(t0), np.asarray(length)
+    edges = np.append(np.asarray(start), np.asarray(end)[-1])
+    shortest, since = np.min(length), t0 - epoch
+    outside = np.min(since) + shortest < edges[1] or np.max(since) >= edges[-2]
+    return Grid(common_ends(t0, length), bool(outside or shortest <= np.max(np.diff(edges))))
 
 
 def common_ends(t0: np.ndarray, length: np.ndarray) -> tuple[int, int] | None:
