@@ -44,7 +44,7 @@ def test_windows_are_those_of_compute_fstatistic(files, tmp_path, capsys):
     run("ComputeFstatistic_v2", outputTransientStats=theirs, outputLogfile="/dev/null", **options)
     mine, other = rows(ours)[0], rows(theirs)[0]
     np.testing.assert_allclose(mine[:6], other[:6], rtol=1e-12)
-    assert tuple(mine[6:8]) == tuple(other[6:8]) == (START + 18000, 36000)
+    assert tuple(mine[6:8]) == tuple(other[6:8])
     np.testing.assert_allclose(mine[8:10], other[8:10], rtol=0.05)
     # LALSuite gives the middle of a bin of its posterior
     assert np.all(np.abs(mine[10:] - other[10:]) < 1800)
