@@ -101,6 +101,28 @@ def test_atoms_are_written_for_each_point(files, tmp_path):
     np.testing.assert_allclose(jfstat.read_atoms(found[0]).twoF, jfstat.twoF(data, POINT), rtol=2e-3)
 
 
+def test_simulated_signals_have_windows(tmp_path, capsys):
+    """Options for one signal, and keys of sources, as LALSuite's."""
+    keys = dict(Alpha=2.1, Delta=-0.4, Freq=70, refTime=START, h0=1e-24, cosi=0.3)
+    keys |= dict(transientWindowType="exp", transientStartTime=START + 3600, transientTau=1800)
+    common = ["simulate", "--IFOs=H1", f"--startTime={START}", "--duration=18000", "--fmin=69", "--Band=2"]
+    source = "; ".join(f"{name}={value}" for name, value in keys.items())
+    assert main([*common, f"--outSFTdir={tmp_path}/a", *(f"--{name}={value}" for name, value in keys.items())]) == 0
+    assert main([*common, f"--outSFTdir={tmp_path}/b", f"--injectionSources={{{source}}}"]) == 0
+    a, b = (next(iter(jfstat.read_sfts(str(tmp_path / x)))).data for x in "ab")
+    np.testing.assert_array_equal(a, b)
+    # 3 tau from the third SFT on
+    assert np.array_equal(np.flatnonzero(np.any(a, axis=1)), [2, 3, 4])
+    for change, words in (
+        (dict(transientWindowType="box"), "must be none, rect or exp"),
+        (dict(transientWindowType="none"), "go with transientWindowType"),
+        (dict(transientTau=-1), "tau must be positive"),
+    ):
+        source = "; ".join(f"{name}={value}" for name, value in (keys | change).items())
+        assert main([*common, f"--outSFTdir={tmp_path}/c", f"--injectionSources={{{source}}}"]) == 1
+        assert words in capsys.readouterr().err
+
+
 WRONG = {
     "window missing": (["--transient-tau=7200"], "--transient-tau needs --transient-WindowType"),
     "statistics without window": (["--outputTransientStats=x"], "--outputTransientStats needs --transient-WindowType"),

@@ -126,7 +126,7 @@ def _points(name: str, reftime: TimeLike | None) -> Any:
 
 def _sources(names: str, reftime: TimeLike | None) -> QTable:
     """The sources of .cff files as a table, at --refTime, or else at the reference time of the first."""
-    sources = [doppler for doppler, _ in read_sources(names, "--gridFile")]
+    sources = [doppler for doppler, *_ in read_sources(names, "--gridFile")]
     default = None if reftime is None else gps_time(reftime, "refTime")
     times = [default if point.reftime is None else point.reftime for point in sources]
     if any(x is None for x in times) and any(x is not None for x in times):
