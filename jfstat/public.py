@@ -161,7 +161,6 @@ KINDS: dict[str, Kind] = {
     "atoms.duration": _number,
     "read_atoms.duration": _number,
     "read_atoms.detectors": _detectors,
-    "TransientMap.log10_bayes_factor.rho_max": _number,
     "dfreq": _number,
     "reach": _number,
     "extra_width": _number,

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.public import public
-from jfstat.validation import DurationLike, NumberLike, as_float64, is_number, precise, shown
+from jfstat.validation import DurationLike, NumberLike, as_float64, positive_number, precise, shown
 
 if TYPE_CHECKING:
     from astropy.time import Time
@@ -150,9 +150,7 @@ def shape_and_end(shape: object, end: object = None, name: str = "shape") -> tup
         raise TypeError(f"{name} must be one of {', '.join(SHAPES)} or a function, not {shown(shape)}.")
     if end is None:
         return shape, 1.0
-    if not is_number(end) or not float(end) > 0:  # type: ignore[arg-type]
-        raise ValueError(f"end must be a positive number, not {shown(end)}: give it in units of tau.")
-    return shape, float(end)  # type: ignore[arg-type]
+    return shape, positive_number(end, "end", "where the window ends, in units of tau")
 
 
 def shape_value(shape: Shape, x: jax.Array) -> jax.Array:
@@ -163,7 +161,10 @@ def shape_value(shape: Shape, x: jax.Array) -> jax.Array:
         return jnp.exp(-x)
     value = jnp.asarray(shape(x), jnp.float64)  # type: ignore[operator]
     if value.shape != x.shape:
-        raise ValueError(f"shape returned an array of shape {value.shape} for one of {x.shape}: make it elementwise.")
+        raise ValueError(
+            f"the function of the window returned an array of shape {value.shape} for one of {x.shape}: make it "
+            "elementwise."
+        )
     return value
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.candidates.files import written_to
+from jfstat.data.slices import MOST_SLICES
 from jfstat.files import text_of
 from jfstat.public import public
 from jfstat.statistic.atoms import Atoms, check_atoms
@@ -125,6 +126,8 @@ def read_atoms(
     epoch = int(np.floor(table[:, 0].min()))
     time = table[:, 0] - epoch
     first = time.min()
+    if not (time.max() - first) / length < MOST_SLICES:
+        raise ValueError(f"duration of {length:g} s makes more than {MOST_SLICES} slices of {str(path)!r}.")
     place = np.floor((time - first) / length + 1e-6).astype(int)
     sums = np.zeros((len(names), int(place.max()) + 1, N_COLUMNS - 1))
     which = np.searchsorted(begins, np.arange(len(table)), side="right") - 1

@@ -23,13 +23,14 @@ from jfstat.statistic.atoms import USUAL_DURATION, Atoms, atoms, check_atoms
 from jfstat.statistic.combine import AntennaMatrix, two_f, two_f_of_powers
 from jfstat.templates import Doppler
 from jfstat.transientwindow import Shape, TransientWindow, shape_and_end, shape_value, window_mean
-from jfstat.validation import DurationLike, NumberLike, as_float64, is_number, positive_seconds, precise, shown
+from jfstat.validation import DurationLike, NumberLike, as_float64, positive_number, positive_seconds, precise, shown
 
 PATTERN_NODES = 5
 """Gauss-Legendre nodes for the antenna matrix over the part of each SFT that a window covers."""
 LINEAR, ALL = 4, 7
 """Rows of `_totals`: real and imaginary parts of Fa and Fb, in which windows are linear, and A, B, C, in which they are
 quadratic."""
+RHO_MAX = "the largest signal-to-noise ratio of the prior"
 MOST_MULTIPLES = 64
 """Steps of t0 and of tau with a ratio of whole numbers up to this share the times at which windows end."""
 
@@ -88,8 +89,7 @@ class TransientMap:
         ValueError
             If `rho_max` is not positive.
         """
-        if not rho_max > 0:
-            raise ValueError(f"rho_max must be positive, not {rho_max}: it is a signal-to-noise ratio.")
+        rho_max = positive_number(rho_max, "rho_max", RHO_MAX)
         log_mean = jax.scipy.special.logsumexp(0.5 * self.twoF) - np.log(self.twoF.size)
         return (np.log(70.0) - 4 * np.log(rho_max) + log_mean) / np.log(10.0)
 
@@ -160,9 +160,8 @@ class TransientRange:
         shape, last = shape_and_end(shape, end)
         starts, scales = checked_times(t0, tau)
         length = positive_seconds(duration, "duration")
-        if not is_number(rho_max) or not float(rho_max) > 0:
-            raise ValueError(f"rho_max must be positive, not {shown(rho_max)}: it is a signal-to-noise ratio.")
-        values = dict(shape=shape, t0=starts, tau=scales, end=last, duration=length, rho_max=float(rho_max))
+        largest = positive_number(rho_max, "rho_max", RHO_MAX)
+        values = dict(shape=shape, t0=starts, tau=scales, end=last, duration=length, rho_max=largest)
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -309,7 +308,10 @@ def checked_times(t0: NumberLike, tau: DurationLike) -> tuple[jax.Array, jax.Arr
     ValueError
         If one is no sequence of numbers, not finite, or some time scale not positive.
     """
-    starts, scales = precise(getattr(t0, "gps", t0), "t0", "s"), as_float64(tau, "tau", "s")
+    plain = [isinstance(x, np.ndarray) and x.dtype == np.float64 and not hasattr(x, "unit") for x in (t0, tau)]
+    # what is of the right kind already need not go to the device twice
+    starts = t0 if plain[0] else precise(getattr(t0, "gps", t0), "t0", "s")
+    scales = tau if plain[1] else as_float64(tau, "tau", "s")
     for name, x in (("t0", starts), ("tau", scales)):
         if x.ndim != 1 or not x.shape[0]:
             raise ValueError(f"{name} must be a sequence of times, not of shape {x.shape}: put one in brackets.")
