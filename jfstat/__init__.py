@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jfstat.data.observation import Observation, observation
     from jfstat.data.prepare import prepare
     from jfstat.data.psd import psd, spectrogram
+    from jfstat.data.stretches import leave_out
     from jfstat.followup.fstattable import fstat_table
     from jfstat.followup.posterior import log_posterior
     from jfstat.followup.refine import refine
@@ -100,6 +101,7 @@ __all__ = [
     "fstat_table",
     "inject",
     "join_sfts",
+    "leave_out",
     "log_posterior",
     "mean_twoF",
     "merge",
@@ -174,6 +176,7 @@ _HOMES = {
     "fstat_table": "jfstat.followup.fstattable",
     "inject": "jfstat.simulate.simulate",
     "join_sfts": "jfstat.sfts",
+    "leave_out": "jfstat.data.stretches",
     "log_posterior": "jfstat.followup.posterior",
     "mean_twoF": "jfstat.statistic.semicoherent",
     "merge": "jfstat.searching.session.units",

@@ -176,6 +176,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         ),
         "inject": (jfstat.inject, dict(sfts=sfts, signals=[(point, amplitude)], ephemeris="DE405")),
         "join_sfts": (jfstat.join_sfts, dict(sfts=[sfts])),
+        "leave_out": (jfstat.leave_out, dict(data=data, stretches=[(START, START + 1)])),
         "log_posterior": (jfstat.log_posterior, dict(data=near, coordinates=coordinates, x=jnp.zeros(4))),
         "merge": (jfstat.merge, dict(tables=[unit])),
         "metric": (

@@ -308,7 +308,7 @@ def checked_times(t0: NumberLike, tau: DurationLike) -> tuple[jax.Array, jax.Arr
     ValueError
         If one is no sequence of numbers, not finite, or some time scale not positive.
     """
-    plain = [isinstance(x, np.ndarray) and x.dtype == np.float64 and not hasattr(x, "unit") for x in (t0, tau)]
+    plain = [type(x) is np.ndarray and x.dtype == np.float64 for x in (t0, tau)]
     # what is of the right kind already need not go to the device twice
     starts = t0 if plain[0] else precise(getattr(t0, "gps", t0), "t0", "s")
     scales = tau if plain[1] else as_float64(tau, "tau", "s")
