@@ -93,7 +93,7 @@ def main() -> None:
 
 def grid(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Start times, GPS s, and time scales, s."""
-    return START + TSFT * np.arange(n), TSFT * (2.0 + np.arange(n))
+    return START + TSFT * np.arange(n, dtype=float), TSFT * (2.0 + np.arange(n))
 
 
 def timed(function: Callable[[], Any]) -> tuple[Any, float]:
