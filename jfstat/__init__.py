@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from jfstat.simulate.simulate import inject, simulate_sfts
     from jfstat.simulate.strain import sfts_from_strain
     from jfstat.statistic.atoms import Atoms, atoms
+    from jfstat.statistic.dmoff import dm_off_twoF
     from jfstat.statistic.fstat import (
         AmplitudeEstimate,
         Fstat,
@@ -95,6 +96,7 @@ __all__ = [
     "atoms",
     "clean",
     "covers",
+    "dm_off_twoF",
     "estimate_amplitude",
     "flag_lines",
     "fstat",
@@ -170,6 +172,7 @@ _HOMES = {
     "atoms": "jfstat.statistic.atoms",
     "clean": "jfstat.lines.cleaning",
     "covers": "jfstat.data.narrowdata",
+    "dm_off_twoF": "jfstat.statistic.dmoff",
     "estimate_amplitude": "jfstat.statistic.fstat",
     "flag_lines": "jfstat.candidates.lineflags",
     "fstat": "jfstat.statistic.fstat",

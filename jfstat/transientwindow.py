@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import jax.core
@@ -127,7 +127,7 @@ jax.tree_util.register_pytree_with_keys(
 )
 
 
-def shape_and_end(shape: object, end: object = None, name: str = "shape") -> tuple[Shape, float]:
+def shape_and_end(shape: Any, end: object = None, name: str = "shape") -> tuple[Shape, float]:
     """A shape and where it ends, in units of tau, from what a user gave.
 
     Raises
@@ -148,9 +148,8 @@ def shape_and_end(shape: object, end: object = None, name: str = "shape") -> tup
         return known, SHAPES[known]
     if not callable(shape) or isinstance(shape, type):
         raise TypeError(f"{name} must be one of {', '.join(SHAPES)} or a function, not {shown(shape)}.")
-    if end is None:
-        return shape, 1.0
-    return shape, positive_number(end, "end", "where the window ends, in units of tau")
+    known = cast("Shape", shape)
+    return known, 1.0 if end is None else positive_number(end, "end", "where the window ends, in units of tau")
 
 
 def shape_value(shape: Shape, x: jax.Array) -> jax.Array:

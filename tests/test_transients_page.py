@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "transients.md"
 
 def test_the_page_runs_from_top_to_bottom():
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     names: dict = {}
     with jax.numpy_dtype_promotion("standard"):
         for block in blocks:
@@ -32,3 +32,4 @@ def test_the_page_runs_from_top_to_bottom():
     assert names["left"].observation.n_sfts[0] == data.observation.n_sfts[0] == 96
     assert names["left"].observation.n_sfts[1] == 90
     assert float(jfstat.twoF(names["left"], point)) > 4
+    assert float(names["off"]) < float(largest)

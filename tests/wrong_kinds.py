@@ -165,6 +165,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "atoms": (jfstat.atoms, one | dict(duration=3600.0)),
         "clean": (jfstat.clean, dict(sfts=sfts, lines=lines, seed=1, window=100, max_bins=10)),
         "covers": (jfstat.covers, dict(data=near, point=point)),
+        "dm_off_twoF": (jfstat.dm_off_twoF, one),
         "estimate_amplitude": (jfstat.estimate_amplitude, one),
         "flag_lines": (jfstat.flag_lines, dict(data=data, found=found, lines=lines)),
         "fstat": (jfstat.fstat, one),

@@ -221,7 +221,8 @@ def doppler_string(point: Doppler) -> str:
 
     Orbits, which LALSuite leaves out, follow.
     """
-    text = f"tRef{int(gps_time(point.reftime, 'reftime').plain):09d}_RA{float(point.alpha):.9g}"
+    reftime = 0 if point.reftime is None else gps_time(point.reftime, "reftime").plain
+    text = f"tRef{int(reftime):09d}_RA{float(point.alpha):.9g}"
     text += f"_DEC{float(point.delta):.9g}_Freq{float(point.fkdot[0]):.15g}"
     text += "".join(f"_f{k}dot{float(f):.7g}" for k, f in enumerate(point.fkdot) if k and f)
     if point.orbit is not None:

@@ -162,10 +162,11 @@ def _pieces(firsts: list[np.ndarray], block: int, slice_samples: int) -> Pieces:
         count = np.minimum(np.repeat(length, each) - size * place, size)
         found.append([sample // block, sample % block, count, np.searchsorted(first, sample, side="right") - 1])
     most = max(len(own[0]) for own in found)
-    arrays = [np.stack([np.pad(own[i], (0, most - len(own[i]))) for own in found]).astype(np.int32) for i in range(4)]
+    arrays = (np.stack([np.pad(own[i], (0, most - len(own[i]))) for own in found]).astype(np.int32) for i in range(4))
+    block_of, first_of, count, slice_of = arrays
     # padding belongs to the last slice, so that numbers of slices rise
-    arrays[3] = np.where(arrays[2] > 0, arrays[3], len(firsts[0]) - 2).astype(np.int32)
-    return Pieces(*arrays, size)
+    slice_of = np.where(count > 0, slice_of, len(firsts[0]) - 2).astype(np.int32)
+    return Pieces(block_of, first_of, count, slice_of, size)
 
 
 def block_slices(data: NarrowData) -> Slices:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.core
@@ -233,7 +233,7 @@ def _prepared_twoF(data: FstatData, point: Doppler, window: TransientWindow) -> 
     start, end = (x - observation.epoch.astype(jnp.float64) for x in (window.t0, window.t1))
     x, node_weights = np.polynomial.legendre.leggauss(PATTERN_NODES)
 
-    def one(detector: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    def one(detector: tuple[jax.Array, Trajectory, jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
         series, trajectory, response, sft_start, sft_weight = detector
         fa, fb = detector_sums(band, block, source, series, trajectory, response, weight=weight)
         low = jnp.clip(sft_start, start, end)
@@ -245,10 +245,8 @@ def _prepared_twoF(data: FstatData, point: Doppler, window: TransientWindow) -> 
         return fa, fb, jnp.sum(share * a * a), jnp.sum(share * b * b), jnp.sum(share * a * b)
 
     fits = jnp.where(data.fits(point), 1.0, jnp.nan)
-    per_detector: tuple[jax.Array | Trajectory, ...] = (
-        data.series, observation.trajectory, observation.response, observation.start, observation.weight
-    )  # fmt: skip
-    fa, fb, A, B, C = (jnp.sum(x) for x in jax.lax.map(one, per_detector))
+    each = (data.series, observation.trajectory, observation.response, observation.start, observation.weight)
+    fa, fb, A, B, C = (jnp.sum(x) for x in jax.lax.map(one, each))
     return two_f(fa, fb, AntennaMatrix(A, B, C)) * fits
 
 
@@ -308,10 +306,9 @@ def checked_times(t0: NumberLike, tau: DurationLike) -> tuple[jax.Array, jax.Arr
     ValueError
         If one is no sequence of numbers, not finite, or some time scale not positive.
     """
-    plain = [type(x) is np.ndarray and x.dtype == np.float64 for x in (t0, tau)]
     # what is of the right kind already need not go to the device twice
-    starts = t0 if plain[0] else precise(getattr(t0, "gps", t0), "t0", "s")
-    scales = tau if plain[1] else as_float64(tau, "tau", "s")
+    starts: Any = t0 if _is_plain(t0) else precise(getattr(t0, "gps", t0), "t0", "s")
+    scales: Any = tau if _is_plain(tau) else as_float64(tau, "tau", "s")
     for name, x in (("t0", starts), ("tau", scales)):
         if x.ndim != 1 or not x.shape[0]:
             raise ValueError(f"{name} must be a sequence of times, not of shape {x.shape}: put one in brackets.")
@@ -320,6 +317,11 @@ def checked_times(t0: NumberLike, tau: DurationLike) -> tuple[jax.Array, jax.Arr
     if not isinstance(scales, jax.core.Tracer) and not (np.asarray(scales) > 0).all():
         raise ValueError(f"tau must be positive, not {shown(np.asarray(scales))}: give it in s.")
     return starts, scales
+
+
+def _is_plain(x: object) -> bool:
+    """Whether a value is a float64 NumPy array, and nothing derived from one."""
+    return type(x) is np.ndarray and x.dtype == np.float64
 
 
 class Grid(NamedTuple):
