@@ -31,6 +31,7 @@ ORDER = (
     "parameters",
     "phasemodel",
     "templates",
+    "transientwindow",
     "geometry",
     "transforms",
     "sfts",

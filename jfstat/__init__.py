@@ -10,6 +10,7 @@ from jfstat.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from jfstat.banks.template_bank import template_bank
+    from jfstat.candidates.atomfiles import read_atoms, write_atoms
     from jfstat.candidates.files import read_candidates, write_candidates
     from jfstat.candidates.gridfiles import read_templates
     from jfstat.candidates.lineflags import flag_lines
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from jfstat.data.observation import Observation, observation
     from jfstat.data.prepare import prepare
     from jfstat.data.psd import psd, spectrogram
+    from jfstat.data.stretches import leave_out
     from jfstat.followup.fstattable import fstat_table
     from jfstat.followup.posterior import log_posterior
     from jfstat.followup.refine import refine
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from jfstat.sfts.validate import validate_sfts
     from jfstat.simulate.simulate import inject, simulate_sfts
     from jfstat.simulate.strain import sfts_from_strain
+    from jfstat.statistic.atoms import Atoms, atoms
+    from jfstat.statistic.dmoff import dm_off_twoF
     from jfstat.statistic.fstat import (
         AmplitudeEstimate,
         Fstat,
@@ -61,12 +65,15 @@ if TYPE_CHECKING:
         semicoherent_fstat,
         sum_twoF,
     )
+    from jfstat.statistic.transients import TransientMap, TransientRange, transient_map, transient_twoF
     from jfstat.templates import Amplitude, Doppler, Orbit
     from jfstat.times import GPSTime
+    from jfstat.transientwindow import TransientWindow
 
 __all__ = [
     "Amplitude",
     "AmplitudeEstimate",
+    "Atoms",
     "Coordinates",
     "Detector",
     "Doppler",
@@ -83,14 +90,20 @@ __all__ = [
     "SearchStopped",
     "SemicoherentAmplitude",
     "SemicoherentFstat",
+    "TransientMap",
+    "TransientRange",
+    "TransientWindow",
+    "atoms",
     "clean",
     "covers",
+    "dm_off_twoF",
     "estimate_amplitude",
     "flag_lines",
     "fstat",
     "fstat_table",
     "inject",
     "join_sfts",
+    "leave_out",
     "log_posterior",
     "mean_twoF",
     "merge",
@@ -101,6 +114,7 @@ __all__ = [
     "predict_twoF",
     "prepare",
     "psd",
+    "read_atoms",
     "read_candidates",
     "read_lines",
     "read_par",
@@ -120,10 +134,13 @@ __all__ = [
     "split_sfts",
     "sum_twoF",
     "template_bank",
+    "transient_map",
+    "transient_twoF",
     "twoF",
     "twoF_band",
     "validate_sfts",
     "whiten",
+    "write_atoms",
     "write_candidates",
     "write_loudest",
     "write_sfts",
@@ -132,6 +149,7 @@ __all__ = [
 _HOMES = {
     "Amplitude": "jfstat.templates",
     "AmplitudeEstimate": "jfstat.statistic.fstat",
+    "Atoms": "jfstat.statistic.atoms",
     "Coordinates": "jfstat.metrics.coordinates",
     "Detector": "jfstat.geometry.detector",
     "Doppler": "jfstat.templates",
@@ -148,14 +166,20 @@ _HOMES = {
     "SearchStopped": "jfstat.searching.session.stop",
     "SemicoherentAmplitude": "jfstat.statistic.semicoherent",
     "SemicoherentFstat": "jfstat.statistic.semicoherent",
+    "TransientMap": "jfstat.statistic.transients",
+    "TransientRange": "jfstat.statistic.transients",
+    "TransientWindow": "jfstat.transientwindow",
+    "atoms": "jfstat.statistic.atoms",
     "clean": "jfstat.lines.cleaning",
     "covers": "jfstat.data.narrowdata",
+    "dm_off_twoF": "jfstat.statistic.dmoff",
     "estimate_amplitude": "jfstat.statistic.fstat",
     "flag_lines": "jfstat.candidates.lineflags",
     "fstat": "jfstat.statistic.fstat",
     "fstat_table": "jfstat.followup.fstattable",
     "inject": "jfstat.simulate.simulate",
     "join_sfts": "jfstat.sfts",
+    "leave_out": "jfstat.data.stretches",
     "log_posterior": "jfstat.followup.posterior",
     "mean_twoF": "jfstat.statistic.semicoherent",
     "merge": "jfstat.searching.session.units",
@@ -166,6 +190,7 @@ _HOMES = {
     "predict_twoF": "jfstat.statistic.fstat",
     "prepare": "jfstat.data.prepare",
     "psd": "jfstat.data.psd",
+    "read_atoms": "jfstat.candidates.atomfiles",
     "read_candidates": "jfstat.candidates.files",
     "read_lines": "jfstat.lines.reading",
     "read_par": "jfstat.pulsars.reading",
@@ -185,10 +210,13 @@ _HOMES = {
     "split_sfts": "jfstat.sfts.split",
     "sum_twoF": "jfstat.statistic.semicoherent",
     "template_bank": "jfstat.banks.template_bank",
+    "transient_map": "jfstat.statistic.transients",
+    "transient_twoF": "jfstat.statistic.transients",
     "twoF": "jfstat.statistic.fstat",
     "twoF_band": "jfstat.statistic.fstat",
     "validate_sfts": "jfstat.sfts.validate",
     "whiten": "jfstat.metrics.coordinates",
+    "write_atoms": "jfstat.candidates.atomfiles",
     "write_candidates": "jfstat.candidates.files",
     "write_loudest": "jfstat.candidates.loudest",
     "write_sfts": "jfstat.sfts",

@@ -28,6 +28,8 @@ AMPLITUDE_FIELDS = ("h0", "cosi", "psi", "phi0")
 """Fields of an Amplitude apart from its errors, all scalars of a signal."""
 AMPLITUDE_COLUMNS = (*AMPLITUDE_FIELDS, *(f"{name}_error" for name in AMPLITUDE_FIELDS))
 """Columns of a table for an estimated amplitude: the parameters and their errors."""
+TRANSIENT_COLUMNS = ("max_twoF", "t0", "tau", "log10BtSG", "t0_MP", "tau_MP")
+"""Columns of a table for transient signals: the largest 2F, its window, the Bayes factor, the most probable times."""
 MODEL = "model"
 """First word of the names of the parameters of a `PhaseModel`, such as ``model.df``."""
 USUALLY_FIXED = ("ecc", "argp", *MOTION_FIELDS)
@@ -35,6 +37,7 @@ USUALLY_FIXED = ("ecc", "argp", *MOTION_FIELDS)
 ``tp``, and a proper motion is known if there is one."""
 UNITS = {"alpha": "rad", "delta": "rad", "asini": "s", "period": "s", "tp": "s", "argp": "rad"}
 UNITS |= {"psi": "rad", "phi0": "rad", "pmra": "rad / s", "pmdec": "rad / s"}
+UNITS |= dict.fromkeys(("t0", "tau", "t0_MP", "tau_MP"), "s")
 """Units of the parameters that have one, apart from the frequency and its derivatives; see `unit`."""
 
 

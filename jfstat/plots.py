@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from jfstat.candidates.tables import AnyTable
     from jfstat.data.observation import Observation
     from jfstat.data.psd import Spectrogram
+    from jfstat.statistic.atoms import Atoms
 
 BLUE, ORANGE, GREY = "#1f4e79", "#d95f02", "0.55"
 
@@ -104,6 +105,41 @@ def plot_spectrogram(ax: Axes, spectrogram: Spectrogram) -> Axes:
     figure = ax.get_figure()
     if figure is not None:
         figure.colorbar(mesh, ax=ax, label="$\\sqrt{S}$ (1/$\\sqrt{\\mathrm{Hz}}$)", pad=0.02)
+    return ax
+
+
+def plot_cumulative(ax: Axes, atoms: Atoms, *, per_detector: bool = True) -> Axes:
+    """Draw 2F of the data up to each time, with the growth expected of a persistent signal.
+
+    Lines broken by noise, that go level or jump, belong to what is no persistent signal. The expected growth is
+    `Atoms.expected_twoF`: it has the data's gaps, noise and antenna patterns, and ends at the final 2F.
+
+    Parameters
+    ----------
+    ax : Axes
+    atoms : Atoms
+        From `jfstat.atoms`.
+    per_detector : bool
+        Whether to draw each detector alone too.
+
+    Returns
+    -------
+    Axes
+    """
+    days = np.asarray(atoms.end - atoms.start[0]) / 86400
+    ax.plot(days, np.asarray(atoms.cumulative_twoF), color="k", lw=1.4, label="all detectors")
+    ax.plot(days, np.asarray(atoms.expected_twoF), color="k", lw=1.0, ls="--", label="expected")
+    if per_detector and len(atoms.detectors) > 1:
+        each = np.asarray(atoms.cumulative_twoF_per_detector)
+        expected = np.asarray(atoms.expected_twoF_per_detector)
+        for name, own, growth in zip(atoms.detectors, each, expected, strict=True):
+            (line,) = ax.plot(days, own, lw=1.0, label=name)
+            ax.plot(days, growth, lw=0.8, ls="--", color=line.get_color())
+    ax.set_xlim(0, days[-1])
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel(f"days since GPS {float(atoms.gps[0]):.0f}")
+    ax.set_ylabel("cumulative $2\\mathcal{F}$")
+    ax.legend(loc="upper left", frameon=False, fontsize="small")
     return ax
 
 

@@ -162,6 +162,20 @@ def positive_seconds(x: object, name: str) -> float:
     return value
 
 
+def positive_number(x: object, name: str, what: str) -> float:
+    """A positive number without unit as a float; `what` it is stands in the error.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or not finite.
+    """
+    value = float64_of(in_unit(x, name, ""), name)
+    if value.ndim or not (np.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be positive, not {shown(x)}: it is {what}.")
+    return float(value)
+
+
 def sft_seconds(tsft: object) -> float:
     """The length of an SFT in s as a float, from a number or a Quantity."""
     value = positive_seconds(tsft, "tsft")

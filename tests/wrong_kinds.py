@@ -130,6 +130,8 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     strain = (np.random.default_rng(0).normal(size=4 * 1800 * 16), START, 1 / 16)
     table = np.array([START - 1e5 + 2e4 * np.arange(12), *np.zeros((3, 12))])
     earth = (table[0], np.full((12, 3), 288.0))
+    parts, window = jfstat.atoms(data, point), jfstat.TransientWindow("rectangular", START, 7200.0)
+    atom_file = jfstat.write_atoms(parts, tmp_path / "parts.dat")
     one = dict(data=data, point=point)
     solution = dict(sfts=sfts, pulsars=pulsar, detectors=None, start=None, end=None, progress=False)
     solution |= dict(sqrt_sx=4e-24, reftime=START, ephemeris="DE405", guard=0.5, harmonic=2.0, fstar0=0.0)
@@ -152,17 +154,30 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "Coordinates.point": (coordinates.point, dict(x=jnp.zeros(4))),
         "Coordinates.values": (coordinates.values, dict(x=jnp.zeros(4))),
         "Pulsar.doppler": (pulsar.doppler, dict(start=START, end=START + 86400)),
+        "TransientMap.log10_bayes_factor": (
+            jfstat.transient_map(parts, "rectangular", [START], [7200.0]).log10_bayes_factor, dict(rho_max=2.0)
+        ),
+        "TransientRange": (
+            jfstat.TransientRange,
+            dict(shape=lambda x: x, t0=[START], tau=[7200.0], end=2.0, duration=1800.0, rho_max=2.0),
+        ),
+        "TransientWindow": (jfstat.TransientWindow, dict(shape=lambda x: x, t0=START, tau=3600.0, end=2.0)),
+        "atoms": (jfstat.atoms, one | dict(duration=3600.0)),
         "clean": (jfstat.clean, dict(sfts=sfts, lines=lines, seed=1, window=100, max_bins=10)),
         "covers": (jfstat.covers, dict(data=near, point=point)),
+        "dm_off_twoF": (jfstat.dm_off_twoF, one),
         "estimate_amplitude": (jfstat.estimate_amplitude, one),
         "flag_lines": (jfstat.flag_lines, dict(data=data, found=found, lines=lines)),
         "fstat": (jfstat.fstat, one),
         "fstat_table": (
             jfstat.fstat_table,
-            dict(data=data, points=found, reftime=START, fstar0=0.0, olgx=[1.0, 1.0], progress=False),
+            dict(
+                data=data, points=found, reftime=START, fstar0=0.0, olgx=[1.0, 1.0], transient=None, progress=False,
+            ),
         ),
         "inject": (jfstat.inject, dict(sfts=sfts, signals=[(point, amplitude)], ephemeris="DE405")),
         "join_sfts": (jfstat.join_sfts, dict(sfts=[sfts])),
+        "leave_out": (jfstat.leave_out, dict(data=data, stretches=[(START, START + 1)])),
         "log_posterior": (jfstat.log_posterior, dict(data=near, coordinates=coordinates, x=jnp.zeros(4))),
         "merge": (jfstat.merge, dict(tables=[unit])),
         "metric": (
@@ -173,7 +188,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             jfstat.mismatch,
             dict(data=data, point=point, other=point, amplitude=amplitude, phase_only=False),
         ),
-        "narrow": (jfstat.narrow, one | dict(reach=1e-3)),
+        "narrow": (jfstat.narrow, one | dict(reach=1e-3, max_block=1800.0)),
         "observation": (
             jfstat.observation,
             dict(sfts=sfts, sqrt_sx=4e-24, reftime=START, ephemeris="DE405", fmin=99.9, fmax=100.1, median_bins=51),
@@ -213,6 +228,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             ),
         ),
         "read_templates": (jfstat.read_templates, dict(path=candidates)),
+        "read_atoms": (jfstat.read_atoms, dict(path=atom_file, detectors=["H1", "L1"], duration=1800.0)),
         "refine": (
             jfstat.refine,
             dict(
@@ -280,11 +296,17 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
                 fmin=99.9,
             ),
         ),
+        "transient_map": (
+            jfstat.transient_map, dict(atoms=parts, window=lambda x: x, t0=[START], tau=[7200.0], end=2.0)
+        ),
+        "transient_twoF": (jfstat.transient_twoF, one | dict(window=window)),
+        "transient_twoF of atoms": (jfstat.transient_twoF, dict(data=parts, point=None, window=window)),
         "twoF": (jfstat.twoF, one),
         "twoF of narrow data": (jfstat.twoF, dict(data=near, point=point)),
         "twoF_band": (jfstat.twoF_band, one | dict(series=jfstat.resample(data, point))),
         "validate_sfts": (jfstat.validate_sfts, dict(path=next(folder.iterdir()))),
         "whiten": (jfstat.whiten, one | dict(parameters=["freq", "alpha", "delta"], bounded=["freq"])),
+        "write_atoms": (jfstat.write_atoms, dict(atoms=parts, path=tmp_path / "atoms")),
         "write_candidates": (jfstat.write_candidates, dict(table=found, path=tmp_path / "written.ecsv")),
         "write_loudest": (jfstat.write_loudest, dict(data=data, found=found, path=tmp_path / "loudest")),
         "write_sfts": (

@@ -15,6 +15,7 @@ from jfstat.parameters import (
     ORBIT_FIELDS,
     ORBIT_REQUIRED,
     SKY,
+    TRANSIENT_COLUMNS,
     is_of_model,
     spin_names,
     spin_order,
@@ -159,7 +160,7 @@ def depends_on_template(name: str) -> bool:
     return (
         name.removeprefix("start_").startswith(("twoF", "mean_twoF"))
         or name.endswith("_error")
-        or name in (*STALE, *AMPLITUDE_FIELDS)
+        or name in (*STALE, *AMPLITUDE_FIELDS, *TRANSIENT_COLUMNS)
     )
 
 

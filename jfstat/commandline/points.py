@@ -14,6 +14,8 @@ from jfstat.candidates.tables import in_units, parameter_columns, points_from
 from jfstat.commandline.inputs import read_band
 from jfstat.commandline.options import ephemeris, noise_floors
 from jfstat.commandline.sources import read_sources
+from jfstat.commandline.transients import OPTIONS as TRANSIENT_OPTIONS
+from jfstat.commandline.transients import check_transients, option, transient_range, write_atom_files
 from jfstat.data.prepare import prepare
 from jfstat.followup.candidates import NEEDED, impossible
 from jfstat.followup.fstattable import fstat_table
@@ -34,6 +36,7 @@ USED = (
     *("DataFiles", "IFOs", "detectorFiles", "minStartTime", "maxStartTime", "assumeSqrtSX", "guard", "RngMedWindow"),
     *("ephemeris", "ephemEarth", "ephemSun", "refTime", "gridType", "gridFile"),
     *("outputFstat", "NumCandidatesToKeep", "TwoFthreshold", "Fstar0", "oLGX", "countTemplates", "run"),
+    *TRANSIENT_OPTIONS,
 )
 """Options of `jfstat search` that mean something for single points."""
 
@@ -58,9 +61,12 @@ def check_points(arguments: argparse.Namespace, given: list[str]) -> None:
     """
     unused = [name for name in given if name not in USED]
     if unused:
-        raise ValueError(f"--{unused[0]} does not go with --gridType=6, whose file holds single points: leave it out.")
+        raise ValueError(
+            f"{option(unused[0])} does not go with --gridType=6, whose file holds single points: leave it out."
+        )
     if arguments.gridFile is None:
         raise ValueError("--gridFile is missing: --gridType=6 needs a file with the points.")
+    check_transients(arguments, given)
     top = arguments.NumCandidatesToKeep
     if top is not None and top < 0:
         raise ValueError(f"--NumCandidatesToKeep must not be negative, not {top}: give a number, or 0 for all.")
@@ -90,6 +96,15 @@ def point_table(arguments: argparse.Namespace) -> Any:
     return _kept(found, arguments.TwoFthreshold, arguments.NumCandidatesToKeep)
 
 
+def bank_table(arguments: argparse.Namespace, points: Any, top: int | None) -> Any:
+    """The table of the points of a bank in a band, those that are to be kept, the loudest window first."""
+    print(f"{len(points)} point(s)")
+    given = parameter_columns(points, "points", NEEDED)
+    found = _values(arguments, points, given, np.arange(len(points)), points.meta["reftime"])
+    kept = _kept(found, arguments.TwoFthreshold, top)
+    return kept[np.argsort(-_loudness(kept), kind="stable")]
+
+
 def _points(name: str, reftime: TimeLike | None) -> Any:
     """The points of a file, or of files of sources as for Makefakedata_v5, at one reference time.
 
@@ -111,7 +126,7 @@ def _points(name: str, reftime: TimeLike | None) -> Any:
 
 def _sources(names: str, reftime: TimeLike | None) -> QTable:
     """The sources of .cff files as a table, at --refTime, or else at the reference time of the first."""
-    sources = [doppler for doppler, _ in read_sources(names, "--gridFile")]
+    sources = [doppler for doppler, *_ in read_sources(names, "--gridFile")]
     default = None if reftime is None else gps_time(reftime, "refTime")
     times = [default if point.reftime is None else point.reftime for point in sources]
     if any(x is None for x in times) and any(x is not None for x in times):
@@ -166,7 +181,13 @@ def _values(
         median_bins=arguments.RngMedWindow,
     )
     print(data)
-    return fstat_table(data, points[rows], reftime=reftime, fstar0=arguments.Fstar0, olgx=arguments.oLGX)
+    transient = transient_range(arguments, data)
+    if arguments.outputFstatAtoms is not None:
+        paths = write_atom_files(data, points[rows], arguments.outputFstatAtoms)
+        print(f"wrote {len(paths)} file(s) of atoms, the first {paths[0]}")
+    return fstat_table(
+        data, points[rows], reftime=reftime, fstar0=arguments.Fstar0, olgx=arguments.oLGX, transient=transient
+    )
 
 
 def _joined(tables: list[Any], bands: list[np.ndarray]) -> Any:
@@ -187,8 +208,13 @@ def _joined(tables: list[Any], bands: list[np.ndarray]) -> Any:
 
 def _kept(found: Any, threshold: float | None, top: int | None) -> Any:
     """The points at or above a threshold, and of these the loudest `top`, in the order of the file."""
-    twoF = np.asarray(found["twoF"])
+    twoF = _loudness(found)
     keep = np.flatnonzero(twoF >= (-np.inf if threshold is None else threshold))
     if top:
         keep = np.sort(keep[np.argsort(-twoF[keep], kind="stable")[:top]])
     return found[keep]
+
+
+def _loudness(found: Any) -> np.ndarray:
+    """2F of each point, (n,) float64; with windows, the largest of its map."""
+    return np.asarray(found["max_twoF" if "max_twoF" in found.colnames else "twoF"])

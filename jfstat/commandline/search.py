@@ -27,10 +27,17 @@ from jfstat.commandline.options import (
     option_type,
     reference_time,
 )
-from jfstat.commandline.points import check_points, point_table
+from jfstat.commandline.points import bank_table, check_points, point_table
 from jfstat.commandline.pulsars import add_pulsars, run_pulsars
 from jfstat.commandline.segments import add_segments, given_segments
 from jfstat.commandline.single import template_data
+from jfstat.commandline.transients import (
+    add_transients,
+    check_transients,
+    points_of_bank,
+    wants_windows,
+    write_stats,
+)
 from jfstat.data.observation import observation
 from jfstat.data.prepare import prepare
 from jfstat.data.segments import segment_observations
@@ -108,6 +115,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="reference time of frequency and spin-down in the SSB, GPS s or UTC (default: data start)",
     )
     add_templates(bank)
+    add_transients(parser.add_argument_group("transient signals, at each template and frequency"))
     _add_output(parser.add_argument_group("output"))
     _add_work(parser.add_argument_group("the work and its division"))
     parser.set_defaults(run=partial(run, parser))
@@ -264,6 +272,10 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         if reftime is not None and own != reftime:
             raise ValueError(f"--refTime is {reftime} and --gridFile's {own.plain}: leave --refTime out.")
         reftime = own
+    check_transients(arguments, given)
+    if wants_windows(arguments) or arguments.outputFstatAtoms is not None:
+        _run_transients(arguments, given, templates, (fmin, fmax), reftime)
+        return
     segments = _segments(arguments)
     narrow = None if segments is not None else template_data(arguments, given, templates, reftime)
     if narrow is not None:
@@ -426,6 +438,58 @@ def _say_work(say: Say, n: int, n_values: int, n_bytes: int, batch_size: int, pa
     say(f"needs {n_bytes / 1e9:.2f} GB of memory, {batch_size} template(s) at a time{parts}")
 
 
+NO_TRANSIENTS = (
+    *("segments", "segmentDuration", "segmentList", "cohMaxMismatch", "metricMismatch", "skyRegion", "skyRadius"),
+    *(
+        "strictSpindownBounds",
+        "outputLoudest",
+        "cluster",
+        "RankingStatistic",
+        "BSGLthreshold",
+        "linefiles",
+        "vetoLines",
+    ),
+    *("noDetails", "countTemplates", "checkpoint", "unit", "batchSize", "backend", "devices", "distributed"),
+    *("coordinator", "numProcesses", "processId"),
+)
+"""Options of searches over a band that mean nothing if every point is computed by itself."""
+
+
+def _run_transients(
+    arguments: argparse.Namespace,
+    given: list[str],
+    templates: Templates,
+    band: tuple[float, float],
+    reftime: TimeLike | None,
+) -> None:
+    """Compute the windows or atoms of all templates at all frequencies; write the tables, and print the loudest."""
+    refused = next((name for name in given if name in NO_TRANSIENTS), None)
+    if refused is not None:
+        which = "--transient-WindowType" if wants_windows(arguments) else "--outputFstatAtoms"
+        raise ValueError(f"--{refused} does not go with {which}, which computes every point by itself: leave it out.")
+    keep = _keep(arguments)
+    began = time.perf_counter()
+    found = bank_table(arguments, points_of_bank(arguments, templates, band, reftime), keep.top)
+    _write_points(arguments, found, began, "candidates")
+
+
+def _write_points(arguments: argparse.Namespace, found: Any, began: float, what: str) -> None:
+    """Write the tables of points, then say what was found."""
+    said = []
+    if arguments.outputFstat is not None:
+        said.append(f"wrote {len(found)} {what} to {write_candidates(found, arguments.outputFstat)}")
+    if arguments.outputTransientStats is not None:
+        said.append(f"wrote their windows to {write_stats(found, arguments.outputTransientStats)}")
+    print(f"{found.meta['n_twoF']} values of 2F in {time.perf_counter() - began:.1f} s")
+    column = "max_twoF" if "max_twoF" in found.colnames else "twoF"
+    loudest = int(np.argmax(found[column])) if len(found) else 0
+    print_loudest(found[loudest : loudest + 1], len(found))
+    if "transient" in found.meta:
+        print(f"  the largest of {found.meta['transient']['n_windows']} windows at each point")
+    for line in said:
+        print(line)
+
+
 def _run_points(arguments: argparse.Namespace, given: list[str]) -> None:
     """Compute points of a file; write the table, in the order of the file, and print the loudest."""
     check_points(arguments, given)
@@ -435,12 +499,7 @@ def _run_points(arguments: argparse.Namespace, given: list[str]) -> None:
     found = point_table(arguments)
     if found is None:
         return
-    path = None if arguments.outputFstat is None else write_candidates(found, arguments.outputFstat)
-    print(f"{found.meta['n_twoF']} values of 2F in {time.perf_counter() - began:.1f} s")
-    loudest = int(np.argmax(found["twoF"])) if len(found) else 0
-    print_loudest(found[loudest : loudest + 1], len(found))
-    if path is not None:
-        print(f"wrote {len(found)} points to {path}")
+    _write_points(arguments, found, began, "points")
 
 
 def _keep(arguments: argparse.Namespace) -> Keep:

@@ -24,12 +24,11 @@ from jfstat.commandline.options import (
     one_or_list,
     words,
 )
-from jfstat.commandline.sources import KEYS, read_sources, signal
+from jfstat.commandline.sources import KEYS, Signal, read_sources, signal
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import read_sfts
 from jfstat.sfts.writing import write_sfts
 from jfstat.simulate.simulate import inject, simulate_sfts
-from jfstat.templates import Amplitude, Doppler
 
 if TYPE_CHECKING:
     from jfstat.commandline.options import Subparsers
@@ -92,6 +91,13 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_amplitude(one)
     add_orbit(one)
+    one.add_argument(
+        "--transientWindowType", choices=("none", "rect", "exp"), help="a transient signal: rect or exp (default none)"
+    )
+    one.add_argument("--transientStartTime", type=gps, metavar="GPS", help="its start, GPS s or UTC")
+    one.add_argument(
+        "--transientTau", type=number, metavar="S", help="its duration, or for exp its decay time, s; exp ends at 3 tau"
+    )
     parser.add_argument_group("any number of signals").add_argument(
         "--injectionSources",
         metavar="SOURCES",
@@ -127,7 +133,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"wrote {path}")
 
 
-def _simulated(arguments: argparse.Namespace, signals: list[tuple[Doppler, Amplitude]]) -> SFTs:
+def _simulated(arguments: argparse.Namespace, signals: list[Signal]) -> SFTs:
     times = ("timestampsFiles",) if arguments.timestampsFiles else ("startTime", "duration")
     missing = [option for option in ("IFOs", *times, "fmin", "Band") if getattr(arguments, option) is None]
     if missing:
@@ -161,7 +167,7 @@ def _simulated(arguments: argparse.Namespace, signals: list[tuple[Doppler, Ampli
     )
 
 
-def _signals(arguments: argparse.Namespace) -> list[tuple[Doppler, Amplitude]]:
+def _signals(arguments: argparse.Namespace) -> list[Signal]:
     signals = [] if arguments.injectionSources is None else read_sources(arguments.injectionSources)
     given = {key: getattr(arguments, key) for key in KEYS}
     if any(value is not None for key, value in given.items() if key not in ("psi", "phi0")):

@@ -1,4 +1,4 @@
-"""Reading signals, pairs of Doppler and Amplitude, from options and from files of sources."""
+"""Reading signals, Doppler, Amplitude and window of each, from options and from files of sources."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ import glob
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from jfstat.commandline.options import ORBIT_OPTIONS, declination, gps, number, right_ascension
 from jfstat.files import text_of
 from jfstat.templates import Amplitude, Doppler, Orbit
+from jfstat.transientwindow import TransientWindow
 
 SPINS = ("f1dot", "f2dot", "f3dot")
 NEEDED = ("Alpha", "Delta", "Freq")
 AMPLITUDES = ("h0", "cosi", "aPlus", "aCross", "psi", "phi0")
-KEYS = (*NEEDED, *SPINS, *AMPLITUDES, "refTime", *(option for option, _, _ in ORBIT_OPTIONS.values()))
+TRANSIENT = ("transientWindowType", "transientStartTime", "transientTau")
+KEYS = (*NEEDED, *SPINS, *AMPLITUDES, *TRANSIENT, "refTime", *(option for option, _, _ in ORBIT_OPTIONS.values()))
 """Parameters of a source, spelled as in Makefakedata_v5."""
+Signal = tuple[Doppler, Amplitude, TransientWindow | None]
 
 
-def read_sources(text: str, option: str = "--injectionSources") -> list[tuple[Doppler, Amplitude]]:
+def read_sources(text: str, option: str = "--injectionSources") -> list[Signal]:
     """Signals from the argument of an option such as ``--injectionSources``, in Makefakedata_v5's format.
 
     Parameters
@@ -53,7 +57,7 @@ def read_sources(text: str, option: str = "--injectionSources") -> list[tuple[Do
     return signals
 
 
-def _read_file(path: Path, option: str) -> list[tuple[Doppler, Amplitude]]:
+def _read_file(path: Path, option: str) -> list[Signal]:
     try:
         lines = [re.split(r"[#%]", line)[0].strip() for line in text_of(path).splitlines()]
     except (OSError, UnicodeDecodeError) as error:
@@ -79,7 +83,7 @@ def _pairs(lines: list[str], where: str) -> dict[str, str]:
     return pairs
 
 
-def signal(values: Mapping[str, str | float | None], where: str) -> tuple[Doppler, Amplitude]:
+def signal(values: Mapping[str, str | float | None], where: str) -> Signal:
     """One signal from its parameters, given as words or numbers.
 
     Parameters
@@ -95,6 +99,7 @@ def signal(values: Mapping[str, str | float | None], where: str) -> tuple[Dopple
         If a parameter is missing, malformed or out of range.
     """
     kinds = {"Alpha": right_ascension, "Delta": declination, "refTime": gps, "orbitTp": gps}
+    kinds |= {"transientStartTime": gps, "transientWindowType": str}
     try:
         given = {}
         for key, value in values.items():
@@ -106,9 +111,24 @@ def signal(values: Mapping[str, str | float | None], where: str) -> tuple[Dopple
         order = max((k for k, name in enumerate(SPINS, 1) if name in given), default=0)
         fkdot = [given["Freq"], *(given.get(name, 0.0) for name in SPINS[:order])]
         doppler = Doppler(given["Alpha"], given["Delta"], fkdot, given.get("refTime"), _orbit(given))
-        return doppler, amplitude(given)
+        return doppler, amplitude(given), _window(given)
     except (ValueError, argparse.ArgumentTypeError) as error:
         raise ValueError(f"source {where}: {error}") from None
+
+
+def _window(given: Mapping[str, Any]) -> TransientWindow | None:
+    """The window among a source's parameters, or None for a persistent signal."""
+    kind = given.get("transientWindowType", "none")
+    if kind not in ("none", "rect", "exp"):
+        raise ValueError(f"transientWindowType must be none, rect or exp, not {kind}.")
+    missing = [name for name in TRANSIENT[1:] if name not in given]
+    if kind == "none":
+        if len(missing) < len(TRANSIENT) - 1:
+            raise ValueError("transientStartTime and transientTau go with transientWindowType: give rect or exp.")
+        return None
+    if missing:
+        raise ValueError(f"{', '.join(missing)} must be given for a transient signal.")
+    return TransientWindow(kind, given["transientStartTime"], given["transientTau"])
 
 
 def _orbit(given: Mapping[str, float | None]) -> Orbit | None:

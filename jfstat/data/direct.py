@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax
 import jax.numpy as jnp
 
@@ -12,11 +14,14 @@ from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.lengths import largest_divisor
 from jfstat.maths.turns import turn64
 
+if TYPE_CHECKING:
+    from jfstat.data.slices import Pieces
+
 FINER = 8
 """Blocks of at least this many samples are halved for the direct sum."""
 
 
-def _moments(series: jax.Array, phase: jax.Array) -> jax.Array:
+def _moments(series: jax.Array, phase: jax.Array, weight: jax.Array | None = None) -> jax.Array:
     """Sums over blocks' samples of x exp(-2 pi i phase) times 1, u, u^2 and u^3.
 
     All in float64, unlike the resampled band: optimisers and samplers differentiate this sum, and rounding errors of
@@ -27,6 +32,8 @@ def _moments(series: jax.Array, phase: jax.Array) -> jax.Array:
     series : (n_blocks, block) complex64
     phase : (n_blocks, 4) float64
         Cubics in u of the phase in cycles.
+    weight : (n_blocks, block) float64, optional
+        Further factors of the samples.
 
     Returns
     -------
@@ -35,6 +42,8 @@ def _moments(series: jax.Array, phase: jax.Array) -> jax.Array:
     powers = _powers(series.shape[1])
     cos, sin = turn64(phase @ powers.T)
     real, imag = series.real.astype(jnp.float64), series.imag.astype(jnp.float64)
+    if weight is not None:
+        real, imag = real * weight, imag * weight
     return jax.lax.complex((real * cos + imag * sin) @ powers, (imag * cos - real * sin) @ powers)
 
 
@@ -42,6 +51,11 @@ def _powers(block: int) -> jax.Array:
     """1, u, u^2 and u^3 at the samples of a block, (block, 4) float64."""
     u = (2.0 * jnp.arange(block, dtype=jnp.float64) + 1) / block - 1
     return jnp.stack([jnp.ones_like(u), u, u * u, u**3], axis=-1)
+
+
+def direct_block(block: int) -> int:
+    """Samples of the direct sum's blocks for the block of a layout: at little cost, a sixteenth of its error."""
+    return largest_divisor(block, block / 2) if block >= FINER else block
 
 
 def detector_sums(
@@ -52,6 +66,7 @@ def detector_sums(
     trajectory: Trajectory,
     response: jax.Array,
     many: bool = False,
+    weight: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
     """Fa and Fb of one detector, () complex128: the paper's equations 3 and 4 as sums over samples.
 
@@ -68,14 +83,76 @@ def detector_sums(
         Of the detector.
     many : bool
         As for `Source.delay`: less time for values, more for gradients.
+    weight : (N,) float64, optional
+        Factors of the samples, for a signal whose amplitude varies.
     """
-    if block >= FINER:  # at little cost, a sixteenth of the error of searches
-        block = largest_divisor(block, block / 2)
+    block = direct_block(block)
     blocks = series.reshape(-1, block)
     t = node_times(band.start, band.dt, block, blocks.shape[0])
     cycles = source.heterodyned_cycles(trajectory, t, band.heterodyne, many)
     a, b = source.patterns(response, trajectory.sidereal(t))
-    moments = _moments(blocks, cubic(without_whole_cycles(cycles)))
+    factors = None if weight is None else weight.reshape(blocks.shape)
+    moments = _moments(blocks, cubic(without_whole_cycles(cycles)), factors)
     # a and b are cubics too, so that four moments of each block are enough for both
     dt = band.dt.astype(moments.dtype)
     return tuple(jnp.sum(moments * cubic(x).astype(moments.dtype)) * dt for x in (a, b))  # type: ignore[return-value]
+
+
+def slice_sums(
+    band: Band,
+    block: int,
+    source: Source,
+    series: jax.Array,
+    trajectory: Trajectory,
+    response: jax.Array,
+    pieces: Pieces,
+    n_slices: int,
+) -> tuple[jax.Array, jax.Array]:
+    """Fa and Fb of one detector for each slice of time, (K,) complex128: the terms of `detector_sums`.
+
+    The timing is that of the same blocks, so that the sums over slices equal `detector_sums` but for rounding.
+
+    Parameters
+    ----------
+    band, block, source, series, trajectory, response
+        As for `detector_sums`.
+    pieces : Pieces
+        Of this detector, without the leading axis.
+    n_slices : int
+    """
+    block, size = direct_block(block), pieces.size
+    n_blocks = series.shape[0] // block
+    t = node_times(band.start, band.dt, block, n_blocks)
+    cycles = source.heterodyned_cycles(trajectory, t, band.heterodyne)
+    patterns = source.patterns(response, trajectory.sidereal(t))
+    own, first = jnp.asarray(pieces.block), jnp.asarray(pieces.first)
+    place = jnp.arange(size, dtype=jnp.int32)
+    sample = jnp.minimum(own[:, None] * block + first[:, None] + place, series.shape[0] - 1)
+    x = jnp.where(place < jnp.asarray(pieces.count)[:, None], series[sample], 0)
+    phase, a, b = (
+        _cubic_of_piece(cubic(values)[own], first, size, block) for values in (without_whole_cycles(cycles), *patterns)
+    )
+    moments = _moments(x, phase)
+    slices, dt = jnp.asarray(pieces.slice), band.dt.astype(moments.dtype)
+
+    def summed(pattern: jax.Array) -> jax.Array:
+        each = jnp.sum(moments * pattern.astype(moments.dtype), axis=1) * dt
+        return jax.ops.segment_sum(each, slices, n_slices, indices_are_sorted=True)
+
+    return summed(a), summed(b)
+
+
+def _cubic_of_piece(c: jax.Array, first: jax.Array, size: int, block: int) -> jax.Array:
+    """Coefficients of cubics of a block's u, (n, 4), in the v of its piece of `size` samples from `first` on."""
+    middle = (2 * first.astype(jnp.float64) + size) / block - 1
+    c0, c1, c2, c3 = c.T
+    k = size / block
+    return jnp.stack(
+        [
+            c0 + middle * (c1 + middle * (c2 + middle * c3)),
+            k * (c1 + middle * (2 * c2 + 3 * middle * c3)),
+            k**2 * (c2 + 3 * middle * c3),
+            k**3 * c3,
+        ],
+        axis=-1,
+    )

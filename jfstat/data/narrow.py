@@ -25,7 +25,7 @@ from jfstat.maths.chebyshev import lagrange, nodes
 from jfstat.maths.lengths import largest_divisor
 from jfstat.public import public
 from jfstat.templates import Doppler
-from jfstat.validation import FrequencyLike, frequency
+from jfstat.validation import DurationLike, FrequencyLike, frequency, positive_seconds
 
 USUAL_BINS = 7.5
 """Least reach in units of 1/T."""
@@ -88,8 +88,11 @@ def usual_reaches(data: FstatData | Observation, points: Doppler) -> np.ndarray:
     return np.maximum(reach, USUAL_BINS / float(data.tspan) + ORBIT_HARMONICS * rate)
 
 
-def narrow_plan(data: FstatData, point: Doppler, reach: float) -> NarrowPlan:
-    """Sizes of narrow data for a template or a stack; concrete values only. With segments, see `NarrowPlan`."""
+def narrow_plan(data: FstatData, point: Doppler, reach: float, max_block: float = np.inf) -> NarrowPlan:
+    """Sizes of narrow data for a template or a stack; concrete values only. With segments, see `NarrowPlan`.
+
+    Blocks are at most `max_block` long, s.
+    """
     band, layout, observation = data.band, data.layout, data.observation
     if data.n_segments is None:
         band, observation = jax.tree.map(lambda x: x[None], (band, observation))
@@ -99,7 +102,7 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float) -> NarrowPlan:
         length = cubic_length(point.orbit, point.fkdot[..., 0], BLOCK_CYCLES / 16)  # as accurate as the direct sum
         # a power of two, so that candidates with other orbits use the same compiled program
         seconds = min(seconds, 2.0 ** np.floor(np.log2(float(jnp.min(length)))))
-    fine = largest_divisor(layout.block, seconds / dt)
+    fine = largest_divisor(layout.block, min(seconds, max_block) / dt)
     step = fine * dt
     half_pass = 0.5 * float(band.pass_high[0] - band.pass_low[0])
     quiet = ringing(half_pass, 0.5 / float(band.dtau[0]))  # the ringing of the low-pass is signal too
@@ -111,7 +114,7 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float) -> NarrowPlan:
     n_fine = int(np.max(end - begin))
     begin = np.minimum(begin, available - n_fine)
     turns = COARSE_TURNS / (1 if point.model is None else MODEL_SHORTER)
-    per_block = min(n_fine, max(1, int(turns / reach / step)))
+    per_block = min(n_fine, max(1, int(min(turns / reach, max_block) / step)))
     n_blocks = -(-n_fine // per_block)
 
     start, weight = np.asarray(observation.start), np.asarray(observation.weight)
@@ -136,7 +139,9 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float) -> NarrowPlan:
 
 
 @public
-def narrow(data: FstatData, point: Doppler, *, reach: FrequencyLike | None = None) -> NarrowData:
+def narrow(
+    data: FstatData, point: Doppler, *, reach: FrequencyLike | None = None, max_block: DurationLike | None = None
+) -> NarrowData:
     """Compress the data for templates close to a given one: some hundred samples instead of millions.
 
     The template's phase is removed from the data. They are multiplied by the five harmonics of the antenna patterns
@@ -154,6 +159,8 @@ def narrow(data: FstatData, point: Doppler, *, reach: FrequencyLike | None = Non
     reach : float or Quantity, optional
         Hz. By default the larger of 7.5/T and 0.8 + 16 d/T (at most 4) turns per day, and with an orbit at least 7.5/T
         plus 3.2 times its rate at periapsis: this covers a candidate's peak and its nearest neighbours.
+    max_block : float or Quantity, optional
+        Longest block, s. Blocks are the slices of `jfstat.atoms` of narrow data; by default they last up to a day.
 
     Returns
     -------
@@ -165,7 +172,7 @@ def narrow(data: FstatData, point: Doppler, *, reach: FrequencyLike | None = Non
     TypeError
         If `data` or `point` is of another kind.
     ValueError
-        If the template is a stack or does not fit the data, or `reach` is not positive.
+        If the template is a stack or does not fit the data, or `reach` or `max_block` is not positive.
 
     Notes
     -----
@@ -188,9 +195,10 @@ def narrow(data: FstatData, point: Doppler, *, reach: FrequencyLike | None = Non
         reach = frequency(reach, "reach")
         if not reach > 0:
             raise ValueError(f"reach must be positive, not {reach}: give it in Hz, or None.")
+    longest = np.inf if max_block is None else positive_seconds(max_block, "max_block")
     with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants
         reach = usual_reach(data, point) if reach is None else reach
-        plan = narrow_plan(data, point, reach)
+        plan = narrow_plan(data, point, reach, longest)
     return narrowed(data.for_one_template, point, reach, plan)
 
 

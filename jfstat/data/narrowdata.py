@@ -84,6 +84,15 @@ class NarrowData:
         sums = jnp.einsum("dhbk,dbk->dh", self.samples, jax.lax.complex(cos, -sin)) * inside.astype(jnp.complex128)
         return self._with_patterns(sums, point)
 
+    @public
+    def fa_fb_of_blocks(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
+        """What each block adds to `fa_fb`, (D, B) complex128."""
+        cos, sin = self._phase_factor(point)
+        inside = jnp.where(self._followed(cos, sin) & physical(point), 1.0, jnp.nan)
+        sums = jnp.einsum("dhbk,dbk->bdh", self.samples, jax.lax.complex(cos, -sin)) * inside.astype(jnp.complex128)
+        fa, fb = jax.vmap(lambda own: self._with_patterns(own, point))(sums)
+        return fa.T, fb.T
+
     @property
     def central_fa_fb(self) -> tuple[jax.Array, jax.Array]:
         """Those of the central template, whose phase factor is 1."""

@@ -18,14 +18,17 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.followup.batches import batch_sizes, reaches, too_many_nodes
 from jfstat.followup.candidates import read_rows
 from jfstat.followup.neighbours import Group, neighbours
+from jfstat.followup.transienttable import transient_meta, transient_values
 from jfstat.geometry.source import at_reftime
-from jfstat.parameters import AMPLITUDE_COLUMNS, varied_parameters, with_fields
+from jfstat.parameters import AMPLITUDE_COLUMNS, TRANSIENT_COLUMNS, varied_parameters, with_fields
 from jfstat.public import public
 from jfstat.searching.session.progress import progress_bar
 from jfstat.statistic.fstat import compiled_values, values_of
 from jfstat.statistic.linerobust import checked_odds
+from jfstat.statistic.transients import TransientRange
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime
+from jfstat.validation import shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -44,6 +47,7 @@ def fstat_table(
     reftime: TimeLike | None = None,
     fstar0: float = 0.0,
     olgx: Sequence[float] | None = None,
+    transient: TransientRange | None = None,
     progress: bool = True,
 ) -> QTable:
     """The F-statistic and the amplitudes at exactly the given templates, frequency included.
@@ -67,6 +71,9 @@ def fstat_table(
         GPS time at which frequencies hold, if `points` do not say; by default that of the data.
     fstar0, olgx
         For ``log10BSGL``, as for `search`.
+    transient : TransientRange, optional
+        Windows of a transient signal over which 2F is mapped at each template, see `transient_map`. This takes some ten
+        milliseconds a template for each 10 d and 0.1 Hz, because its atoms are made of the whole series.
     progress : bool
         Whether to show progress, as `search` does.
 
@@ -78,21 +85,26 @@ def fstat_table(
         - the template's parameters, as in tables of `search`;
         - ``twoF`` and, of each detector alone, ``twoF_H1``, ...; with several detectors ``log10BSGL``;
         - ``h0``, ``cosi``, ``psi``, ``phi0`` (rad, at the table's reference time) and their errors ``h0_error``, ...;
+        - with `transient`, the largest 2F of the map ``max_twoF`` and its window ``t0`` (GPS s) and ``tau`` (s),
+          ``log10BtSG``, the odds of a transient signal against Gaussian noise (`TransientMap.log10_bayes_factor`), and
+          ``t0_MP`` and ``tau_MP``, the start time and the time scale with the largest marginal posterior;
         - other columns of `points` that do not depend on templates and data, such as names.
 
         Meta: version, reftime, detectors, ephemeris, start, tspan, tsft, n_sfts, sqrt_sx, parameters (those that
         differ among the rows, and the frequency), n_templates and n_twoF (the number of rows), Fstar0, oLGX and
-        false_alarm, as in tables of `search`.
+        false_alarm, as in tables of `search`; with `transient`, what it holds.
 
     Raises
     ------
     TypeError
-        If `data` or `points` is of another kind.
+        If `data`, `points` or `transient` is of another kind.
     ValueError
         If a column is missing or has another unit, a row is no possible template or does not fit the data, or `fstar0`
         or `olgx` is out of range. No row is left out.
     """
     check_data(data)
+    if transient is not None and not isinstance(transient, TransientRange):
+        raise TypeError(f"transient must be a jfstat.TransientRange or None, not {shown(transient)}.")
     if len(data.detectors) > 1:
         checked_odds(len(data.detectors), fstar0, olgx)
     rows = read_rows(data, _at_one_time(points) if isinstance(points, Doppler) else points, reftime)
@@ -109,8 +121,17 @@ def fstat_table(
         robust = log10_bsgl(columns["twoF"], each, fstar0, olgx)
         amplitudes = {name: columns.pop(name) for name in AMPLITUDE_COLUMNS}
         columns |= {"log10BSGL": robust} | amplitudes
+    if transient is not None:
+        maps = np.empty((n, len(TRANSIENT_COLUMNS)))
+        with progress_bar(n, progress, "transient maps", "templates") as advance:
+            for row, found in transient_values(data, rows.points, transient):
+                maps[row] = found
+                advance(1)
+        columns |= dict(zip(TRANSIENT_COLUMNS, maps.T.copy(), strict=True))
     meta = _meta(data, rows.points, rows.reftime, columns["twoF"])
     meta |= {"Fstar0": float(fstar0), "oLGX": None if olgx is None else [float(x) for x in olgx]}
+    if transient is not None:
+        meta["transient"] = transient_meta(transient)
     table = in_units(columns, meta)
     if not isinstance(points, Doppler):
         _carry_over(table, points)

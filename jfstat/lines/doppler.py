@@ -110,11 +110,11 @@ def line_bands(lines: QTable, observation: Observation, points: Doppler) -> Line
     size = LADDER << max(0, (-(-len(bands) // LADDER) - 1).bit_length())
     bands += [(0, 1.0, 0.0)] * (size - len(bands))
     detector, low, high = zip(*bands, strict=True)
-    nodes = jnp.linspace(0.0, 1.0, _n_nodes(observation, points))
+    nodes = jnp.linspace(0.0, 1.0, frequency_nodes(observation, points))
     return LineBands(jnp.asarray(detector, jnp.int32), jnp.asarray(low), jnp.asarray(high), nodes)
 
 
-def _n_nodes(observation: Observation, points: Doppler) -> int:
+def frequency_nodes(observation: Observation, points: Doppler) -> int:
     """Number of times in each SFT at which frequencies are computed."""
     if points.orbit is None:
         return NODES

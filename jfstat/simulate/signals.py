@@ -16,6 +16,7 @@ from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.chebyshev import nodes, powers_from_values
 from jfstat.sfts.windows import window_samples
 from jfstat.templates import Amplitude
+from jfstat.transientwindow import TransientWindow
 
 OVERSAMPLING = 8
 """Rate at which signals are sampled, in units of the band's width: errors of the bins' tails stay below 2 %."""
@@ -52,7 +53,13 @@ class Bins(NamedTuple):
 
 
 def signal_bins(
-    trajectory: Trajectory, response: jax.Array, source: Source, amplitude: Amplitude, bins: Bins
+    trajectory: Trajectory,
+    response: jax.Array,
+    source: Source,
+    amplitude: Amplitude,
+    bins: Bins,
+    epoch: int,
+    transient: TransientWindow | None = None,
 ) -> np.ndarray:
     """Bins of a signal's SFTs: the Fourier integral of its strain over each SFT.
 
@@ -69,6 +76,10 @@ def signal_bins(
     source : Source
     amplitude : Amplitude
     bins : Bins
+    epoch : int
+        GPS time from which the bins' times count, s.
+    transient : TransientWindow, optional
+        Factor of the strain over time; each sample counts by the mean over its interval.
 
     Returns
     -------
@@ -83,13 +94,19 @@ def signal_bins(
     n = pieces * per_piece
     samples = np.ones(n) if bins.window in ("rectangular", "unknown") else window_samples(bins.window, n)
     at_once = max(1, MAX_SAMPLES // n)
-    out = np.empty((len(bins.starts), bins.number), np.complex128)
-    for low in range(0, len(bins.starts), at_once):
-        chunk = bins.starts[low : low + at_once]
+    out = np.zeros((len(bins.starts), bins.number), np.complex128)
+    rows = np.arange(len(bins.starts))
+    if transient is not None:  # the others hold nothing of it
+        first, last = float(transient.t0) - epoch, float(transient.t1) - epoch
+        rows = rows[(bins.starts + bins.tsft > first) & (bins.starts < last)]
+    for low in range(0, len(rows), at_once):
+        mine = rows[low : low + at_once]
+        chunk = bins.starts[mine]
         padded = np.pad(chunk, (0, at_once - len(chunk)), mode="edge")  # one shape, one compilation
         found = _bins(trajectory, response, source, amplitude.canonical, jnp.asarray(padded),
-                      jnp.asarray(bins.tsft), jnp.asarray(samples), bins.first, bins.number, pieces)  # fmt: skip
-        out[low : low + len(chunk)] = np.asarray(found)[: len(chunk)]
+                      jnp.asarray(bins.tsft), jnp.asarray(samples), np.int64(epoch), transient, bins.first, bins.number,
+                      pieces)  # fmt: skip
+        out[mine] = np.asarray(found)[: len(chunk)]
     return out
 
 
@@ -125,6 +142,8 @@ def _bins(
     starts: jax.Array,
     tsft: jax.Array,
     window: jax.Array,
+    epoch: jax.Array,
+    transient: TransientWindow | None,
     first_bin: int,
     n_bins: int,
     pieces: int,
@@ -152,6 +171,12 @@ def _bins(
     angle = (2 * jnp.pi) * (turns - jnp.round(turns)).astype(jnp.float32)
     pattern = strain.astype(jnp.complex64) @ powers.T.astype(np.complex64)
     wave = pattern * jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
+    if transient is not None:
+        middle = starts[:, None, None] + tsft / pieces * (np.arange(pieces, dtype=float)[:, None] + 0.5 + 0.5 * u)
+        first = starts[:, None, None]
+        low, high = (jnp.clip(middle + x * tsft / n, first, first + tsft) for x in (-0.5, 0.5))
+        factor = transient.mean(low, high, epoch)
+        wave = wave * factor.astype(jnp.complex64)
     x = wave[..., :-1].reshape(len(starts), n) * window.astype(jnp.complex64)
     # trapezoidal rule: the Fourier kernel is the same at both ends of an SFT
     x = x.at[:, 0].add(0.5 * (wave[:, -1, -1] * window[-1].astype(jnp.complex64) - x[:, 0]))

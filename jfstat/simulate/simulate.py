@@ -24,6 +24,7 @@ from jfstat.sfts.windows import window_samples
 from jfstat.simulate.signals import Bins, signal_bins
 from jfstat.templates import Amplitude, Doppler
 from jfstat.times import TimeLike
+from jfstat.transientwindow import TransientWindow
 from jfstat.validation import (
     DurationLike,
     FrequencyLike,
@@ -35,6 +36,8 @@ from jfstat.validation import (
     shown,
 )
 
+Signals = Iterable[tuple[Doppler, Amplitude] | tuple[Doppler, Amplitude, TransientWindow | None]]
+"""Signals to add: pairs, or with a window for transient ones."""
 LAST_BIN = 2**31 - 1
 """SFT files number their bins by 32-bit integers."""
 
@@ -48,7 +51,7 @@ def simulate_sfts(
     fmax: FrequencyLike | None = None,
     tsft: DurationLike = 1800,
     sqrt_sx: NoiseLike | None = 4e-24,
-    signals: Iterable[tuple[Doppler, Amplitude]] = (),
+    signals: Signals = (),
     timestamps: TimestampsLike | None = None,
     window: str = "rectangular",
     seed: int | Sequence[int] = 0,
@@ -70,8 +73,9 @@ def simulate_sfts(
         Length of an SFT, s.
     sqrt_sx : float, sequence, mapping or None
         Noise floor in 1/sqrt(Hz), one for all or one for each, in the order of `detectors`; None or 0 for no noise.
-    signals : sequence of (Doppler, Amplitude)
-        Signals to add. A Doppler without reference time refers to the start of the data.
+    signals : sequence of (Doppler, Amplitude) or (Doppler, Amplitude, TransientWindow)
+        Signals to add; those with a window are transient. A Doppler without reference time refers to the start of the
+        data.
     timestamps : sequence or mapping, optional
         GPS start times of the SFTs instead of `start` and `duration`, for gaps: a mapping of detectors to times, or one
         sequence for all detectors. Times are numbers, or pairs (seconds, nanoseconds) where a number is too coarse.
@@ -123,15 +127,16 @@ def simulate_sfts(
 
 
 @public
-def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: EphemerisLike = "DE405") -> SFTs:
+def inject(sfts: SFTs, signals: Signals, ephemeris: EphemerisLike = "DE405") -> SFTs:
     """Add signals to SFTs; the given SFTs are not changed.
 
     Parameters
     ----------
     sfts : SFTs
         Simulated or read from files. Windows are respected; an unknown one is taken as rectangular.
-    signals : sequence of (Doppler, Amplitude)
-        Isolated sources or binaries. A Doppler without reference time refers to the start of the data.
+    signals : sequence of (Doppler, Amplitude) or (Doppler, Amplitude, TransientWindow)
+        Isolated sources or binaries; those with a window are transient. A Doppler without reference time refers to the
+        start of the data.
     ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
 
@@ -145,21 +150,17 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
     TypeError
         If `signals` is no sequence.
     ValueError
-        If a signal is not a pair of one Doppler and one Amplitude, its frequency at the source lies outside the SFTs'
-        band during the data, it is too strong for complex64, or the SFTs are not in order.
+        If a signal is not a pair of one Doppler and one Amplitude, or these and a TransientWindow; its frequency at the
+        source lies outside the SFTs' band during the data; it is too strong for complex64; or the SFTs
+        are not in order.
     """
     check_sfts(sfts)
     signals = _listed(signals)
     f = sfts.frequencies
-    for pair in signals:
-        try:
-            doppler, amplitude = pair
-            good = isinstance(doppler, Doppler) and isinstance(amplitude, Amplitude)
-        except (TypeError, ValueError):
-            good = False
-        if not good:
-            raise ValueError(f"signals must be pairs (Doppler, Amplitude), not {pair!r}: write [(doppler, amplitude)].")
-        if doppler.alpha.ndim or amplitude.h0.ndim or doppler.fkdot.ndim != 1:
+    signals = [_parts(signal) for signal in signals]
+    for doppler, amplitude, window in signals:
+        batched = window is not None and window.t0.ndim
+        if doppler.alpha.ndim or amplitude.h0.ndim or doppler.fkdot.ndim != 1 or batched:
             raise ValueError("signals must hold single sources: write stacks as a list of pairs.")
         since = float(_source(doppler, sfts).middle) - float(_reference(doppler, sfts.start))
         half = 0.5 * (sfts.end - sfts.start)
@@ -180,9 +181,10 @@ def inject(sfts: SFTs, signals: Iterable[tuple[Doppler, Amplitude]], ephemeris: 
     for s in sfts:
         trajectory = detector_trajectory(s.site, tables, -reach, end + reach)
         data = s.data.astype(np.complex128)
-        for doppler, amplitude in signals:
+        for doppler, amplitude, transient in signals:
             own = Bins(s.since(epoch), sfts.tsft, sfts.first_bin, sfts.n_bins, s.window)
-            data += signal_bins(trajectory, jnp.asarray(s.site.response), _source(doppler, sfts), amplitude, own)
+            response = jnp.asarray(s.site.response)
+            data += signal_bins(trajectory, response, _source(doppler, sfts), amplitude, own, epoch, transient)
         series.append(replace(s, data=_single(data, "signals", "h0")))
     return SFTs(tuple(series), sfts.tsft, sfts.first_bin)
 
@@ -214,7 +216,24 @@ def _single(data: np.ndarray, name: str, what: str) -> np.ndarray:
     return single
 
 
-def _listed(signals: Iterable[tuple[Doppler, Amplitude]]) -> list[tuple[Doppler, Amplitude]]:
+def _parts(signal: Any) -> tuple[Doppler, Amplitude, TransientWindow | None]:
+    """Doppler, Amplitude and window of a signal, None without one; a ValueError if it is none."""
+    try:
+        doppler, amplitude, *rest = signal
+        window = None if not rest else rest[0]
+        good = isinstance(doppler, Doppler) and isinstance(amplitude, Amplitude) and len(rest) < 2
+        good = good and (window is None or isinstance(window, TransientWindow))
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise ValueError(
+            f"signals must be pairs (Doppler, Amplitude), or with a TransientWindow, not {signal!r}: write "
+            "[(doppler, amplitude)]."
+        )
+    return doppler, amplitude, window
+
+
+def _listed(signals: Signals) -> list[Any]:
     try:
         return list(signals)
     except TypeError:

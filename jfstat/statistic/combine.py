@@ -58,13 +58,17 @@ def whitening(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array, jax.Array]:
 
 
 def _determinant(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array]:
-    """A B - C^2, and whether the matrix is not degenerate."""
+    """A B - C^2, and whether the matrix is not degenerate.
+
+    The eigenvalues are (t +- sqrt(t^2 - 4 D))/2 with t = A + B: their ratio k is less than `MAX_CONDITION` if
+    4 D/t^2 = 4 k/(1 + k)^2 is more than for that number.
+    """
     A, B, C = matrix
     determinant = A * B - C * C
     trace = A + B
-    root = jnp.sqrt(jnp.maximum(trace * trace - 4 * determinant, 0.0))
+    least = 4 * MAX_CONDITION / (1 + MAX_CONDITION) ** 2
     # not the other way round: a matrix of NaN is not degenerate, and its 2F is NaN
-    return determinant, ~(trace + root >= MAX_CONDITION * (trace - root))
+    return determinant, ~(4 * determinant <= least * trace * trace)
 
 
 def two_f(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
@@ -78,12 +82,16 @@ def two_f(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
     matrix : AntennaMatrix
         Shapes that broadcast with `fa`.
     """
+    cross = fa.real * fb.real + fa.imag * fb.imag
+    return two_f_of_powers(fa.real**2 + fa.imag**2, fb.real**2 + fb.imag**2, cross, matrix)
+
+
+def two_f_of_powers(power_a: jax.Array, power_b: jax.Array, cross: jax.Array, matrix: AntennaMatrix) -> jax.Array:
+    """The same from |Fa|^2, |Fb|^2 and Re(Fa Fb*), (...) real each."""
     A, B, C = matrix
     determinant, good = _determinant(matrix)
-    real = fa.real.dtype
+    real = power_a.dtype
     scale = jnp.where(good, 2.0 / jnp.where(good, determinant, 1.0), 0.0)
     b, a, c = (scale * B).astype(real), (scale * A).astype(real), (2 * scale * C).astype(real)
-    power_a, power_b = fa.real**2 + fa.imag**2, fb.real**2 + fb.imag**2
-    cross = fa.real * fb.real + fa.imag * fb.imag
     # for a degenerate matrix all coefficients are 0 and the result is 4; NaN in the data or the matrix stays NaN
     return b * power_a + a * power_b - c * cross + jnp.where(good, 0.0, 4.0).astype(real)

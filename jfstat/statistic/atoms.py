@@ -1,0 +1,220 @@
+"""Atoms: Fa, Fb and the antenna matrix of each slice of time, of which 2F of any part of the data is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.checks import check_data, check_point
+from jfstat.data.direct import slice_sums
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrowdata import NarrowData
+from jfstat.data.slices import Pieces, Slices, block_slices, matrices, regular_slices, require_concrete
+from jfstat.geometry.antenna import pattern_coefficients
+from jfstat.geometry.trajectory import Trajectory
+from jfstat.public import public
+from jfstat.statistic.combine import AntennaMatrix, two_f
+from jfstat.templates import Doppler
+from jfstat.validation import DurationLike, positive_seconds, shown
+
+USUAL_DURATION = 1800.0
+"""Duration of the slices of prepared data by default, s."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """Fa, Fb and the antenna matrix of each slice of time and detector, at one template; made by `jfstat.atoms`.
+
+    A pytree. D detectors, K slices, which are the same for all detectors. Sums over slices are those of the data, in
+    LALSuite's normalisation: 2F of any set of slices follows from the sums over these.
+
+    Attributes
+    ----------
+    Fa, Fb : (D, K) complex128
+        Parts of the two matched filters, all with the phase of the whole, which is zero at the mid-time of the data.
+    A, B, C : (D, K) float64
+        Parts of the antenna matrix, with noise weights; zero where a detector has no data.
+    start, end : (K,) float64
+        Of the slices, s since the epoch.
+    epoch : () int64
+        GPS time from which these count, s.
+    detectors : tuple of str, static
+    """
+
+    Fa: jax.Array
+    Fb: jax.Array
+    A: jax.Array
+    B: jax.Array
+    C: jax.Array
+    start: jax.Array
+    end: jax.Array
+    epoch: jax.Array
+    detectors: tuple[str, ...] = field(metadata=dict(static=True))
+
+    @property
+    def gps(self) -> jax.Array:
+        """GPS times at which the slices start, (K,) float64."""
+        return self.start + self.epoch.astype(jnp.float64)
+
+    @property
+    def twoF(self) -> jax.Array:
+        """2F of all slices and detectors, () float64, as `jfstat.twoF` of the data."""
+        return two_f(*self._total)
+
+    @property
+    def twoF_per_detector(self) -> jax.Array:
+        """2F of all slices of each detector, (D,) float64."""
+        return two_f(jnp.sum(self.Fa, axis=1), jnp.sum(self.Fb, axis=1), _matrix(self, lambda x: jnp.sum(x, axis=1)))
+
+    @property
+    def cumulative_twoF(self) -> jax.Array:
+        """2F of all detectors and the slices up to the end of each, (K,) float64.
+
+        4 as long as the antenna matrix is degenerate.
+        """
+        fa, fb = (jnp.cumsum(jnp.sum(x, axis=0)) for x in (self.Fa, self.Fb))
+        return two_f(fa, fb, _matrix(self, lambda x: jnp.cumsum(jnp.sum(x, axis=0))))
+
+    @property
+    def cumulative_twoF_per_detector(self) -> jax.Array:
+        """The same of each detector alone, (D, K) float64."""
+        fa, fb = (jnp.cumsum(x, axis=1) for x in (self.Fa, self.Fb))
+        return two_f(fa, fb, _matrix(self, lambda x: jnp.cumsum(x, axis=1)))
+
+    @property
+    def expected_twoF(self) -> jax.Array:
+        """How `cumulative_twoF` of a persistent signal grows on average to today's value, (K,) float64.
+
+        4 + rho^2 of the slices up to the end of each, for the amplitudes estimated from all slices: A^mu M_mu_nu A^nu
+        with the antenna matrix of these slices, scaled such that the last value is the final 2F, or 4 if that is less.
+        """
+        return self._expected(_matrix(self, lambda x: jnp.cumsum(jnp.sum(x, axis=0))))
+
+    @property
+    def expected_twoF_per_detector(self) -> jax.Array:
+        """The same of each detector alone for a signal in all, (D, K) float64; it need not end at the detector's 2F."""
+        return self._expected(_matrix(self, lambda x: jnp.cumsum(x, axis=1)))
+
+    @property
+    def _total(self) -> tuple[jax.Array, jax.Array, AntennaMatrix]:
+        return jnp.sum(self.Fa), jnp.sum(self.Fb), _matrix(self, jnp.sum)
+
+    def _expected(self, part: AntennaMatrix) -> jax.Array:
+        """4 + rho^2 for antenna matrices of parts of the data."""
+        fa, fb, (A, B, C) = self._total
+        final = two_f(fa, fb, AntennaMatrix(A, B, C))
+        # the estimated complex amplitudes of a and b, but for a factor that cancels
+        one, other = (jnp.stack([x.real, x.imag]) for x in (fa, fb))
+        first, second = B * one - C * other, A * other - C * one
+        power_a, power_b, cross = jnp.sum(first**2), jnp.sum(second**2), jnp.sum(first * second)
+        rho2 = part.A * power_a + part.B * power_b + 2 * part.C * cross
+        whole = A * power_a + B * power_b + 2 * C * cross
+        return 4 + jnp.maximum(final - 4, 0.0) * rho2 / jnp.where(whole > 0, whole, 1.0)
+
+    def __repr__(self) -> str:
+        shape = np.shape(self.Fa)
+        return f"Atoms({', '.join(self.detectors)}; {shape[-1] if shape else '?'} slices)"
+
+
+def _matrix(atoms: Atoms, reduce) -> AntennaMatrix:
+    return AntennaMatrix(*(reduce(x) for x in (atoms.A, atoms.B, atoms.C)))
+
+
+def check_atoms(atoms: object) -> None:
+    """Raise a TypeError unless the argument are the atoms of one template, a ValueError for a stack."""
+    if not isinstance(atoms, Atoms):
+        raise TypeError(f"atoms must be Atoms from jfstat.atoms, not {shown(atoms)}: compute them first.")
+    if np.ndim(atoms.Fa) != 2:
+        raise ValueError("atoms are a stack, but those of one template are wanted: use jax.vmap.")
+
+
+@public
+def atoms(data: FstatData | NarrowData, point: Doppler, duration: DurationLike | None = None) -> Atoms:
+    """Fa, Fb and the antenna matrix of each slice of time and detector at one template.
+
+    Exact: they are the terms of the sums of `fstat`, with timing and antenna patterns at every sample, and add up to
+    it to rounding. In LALSuite atoms are those of Demod, one for each SFT, with the patterns of its mid-time, and some
+    per cent of rho^2 are lost. Works under jit, vmap and grad in `point`, with `data` closed over.
+
+    Parameters
+    ----------
+    data : FstatData or NarrowData
+        ``prepare(..., filters=False)`` is enough.
+    point : Doppler
+        One template, scalar fields.
+    duration : float or Quantity, optional
+        Of the slices, from the start of the data on, s; 1800 s by default, and at least two samples of the prepared
+        series. A sample belongs to one slice, and the antenna matrix is that of just these samples. Samples in a gap of
+        a detector, into which the low-pass rings, belong to the nearest data. Narrow data are sums over blocks, which
+        cannot be cut: their slices are the blocks, which ``narrow(..., max_block=)`` makes short, and `duration` must
+        be None.
+
+    Returns
+    -------
+    Atoms
+
+    Raises
+    ------
+    TypeError
+        If `data` or `point` is of another kind.
+    ValueError
+        As `twoF`; if `duration` is too short for the series or given for narrow data; or if `data` are traced.
+    """
+    check_data(data, or_narrow=True)
+    check_point(data, point)
+    if duration is not None:
+        duration = positive_seconds(duration, "duration")
+    require_concrete(data)
+    with jax.ensure_compile_time_eval():
+        if isinstance(data, NarrowData):
+            if duration is not None:
+                raise ValueError(
+                    "duration does not go with narrow data, whose slices are their blocks: give jfstat.narrow "
+                    "max_block."
+                )
+            slices, pieces = block_slices(data), None
+        else:
+            slices, pieces = regular_slices(data, point, USUAL_DURATION if duration is None else duration)
+    return compiled_atoms(data.for_one_template, point, slices, pieces)
+
+
+def atoms_of(data: FstatData | NarrowData, point: Doppler, slices: Slices, pieces: Pieces | None) -> Atoms:
+    """`atoms` for given slices, without checks; traceable. `pieces` are those of prepared data."""
+    observation = data.observation
+    a, b = jax.vmap(pattern_coefficients, (0, None, None))(observation.response, point.alpha, point.delta)
+    if isinstance(data, NarrowData):
+        fa, fb = data.fa_fb_of_blocks(point)
+    else:
+        fa, fb = _prepared_sums(data, point, slices, pieces)
+    return Atoms(
+        fa,
+        fb,
+        *matrices(jnp.asarray(slices.moments), a, b),
+        start=jnp.asarray(slices.start),
+        end=jnp.asarray(slices.end),
+        epoch=observation.epoch,
+        detectors=observation.detectors,
+    )
+
+
+compiled_atoms = jax.jit(atoms_of)
+
+
+def _prepared_sums(
+    data: FstatData, point: Doppler, slices: Slices, pieces: Pieces | None
+) -> tuple[jax.Array, jax.Array]:
+    """Fa and Fb of each detector and slice, (D, K) complex128; NaN for a template that does not fit the data."""
+    source, observation = data.observation.source(point), data.observation
+    block = data.layout.block if point.orbit is None else data.layout.block_orbit
+    n_slices = slices.start.shape[0]
+
+    def one(detector: tuple[jax.Array, Trajectory, jax.Array, Pieces]) -> tuple[jax.Array, jax.Array]:
+        return slice_sums(data.band, block, source, *detector, n_slices=n_slices)
+
+    fits = jnp.where(data.fits(point), 1.0, jnp.nan).astype(jnp.complex128)
+    fa, fb = jax.lax.map(one, (data.series, observation.trajectory, observation.response, pieces))
+    return fa * fits, fb * fits

@@ -1,0 +1,500 @@
+"""2F of transient signals: at one window, and over all start times and time scales of a range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from jfstat.data.checks import check_data, check_point
+from jfstat.data.direct import detector_sums
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrowdata import NarrowData
+from jfstat.geometry.trajectory import Trajectory
+from jfstat.public import public
+from jfstat.statistic.atoms import USUAL_DURATION, Atoms, atoms, check_atoms
+from jfstat.statistic.combine import AntennaMatrix, two_f, two_f_of_powers
+from jfstat.templates import Doppler
+from jfstat.transientwindow import Shape, TransientWindow, shape_and_end, shape_value, window_mean
+from jfstat.validation import DurationLike, NumberLike, as_float64, positive_number, positive_seconds, precise, shown
+
+PATTERN_NODES = 5
+"""Gauss-Legendre nodes for the antenna matrix over the part of each SFT that a window covers."""
+LINEAR, ALL = 4, 7
+"""Rows of `_totals`: real and imaginary parts of Fa and Fb, in which windows are linear, and A, B, C, in which they are
+quadratic."""
+RHO_MAX = "the largest signal-to-noise ratio of the prior"
+MOST_MULTIPLES = 64
+"""Steps of t0 and of tau with a ratio of whole numbers up to this share the times at which windows end."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class TransientMap:
+    """2F over start times and time scales of a transient signal, at one template; made by `jfstat.transient_map`.
+
+    Attributes
+    ----------
+    twoF : (n, m) float64
+        2F of the windowed data with the antenna matrix of the window.
+    t0 : (n,) float64
+        Start times, GPS s.
+    tau : (m,) float64
+        Time scales, s.
+    shape, end : static
+        Of the windows, see `TransientWindow`.
+    """
+
+    twoF: jax.Array
+    t0: jax.Array
+    tau: jax.Array
+    shape: Shape = field(metadata=dict(static=True))
+    end: float = field(metadata=dict(static=True))
+
+    @property
+    def max_twoF(self) -> jax.Array:
+        """The largest 2F, () float64."""
+        return jnp.max(self.twoF)
+
+    @property
+    def best(self) -> TransientWindow:
+        """The window with the largest 2F; the earliest and shortest of several."""
+        place = jnp.argmax(self.twoF)
+        n_tau = self.tau.shape[0]
+        return TransientWindow(
+            self.shape,
+            self.t0[place // n_tau],
+            self.tau[place % n_tau],
+            end=None if isinstance(self.shape, str) else self.end,
+        )
+
+    @public
+    def log10_bayes_factor(self, rho_max: float = 1.0) -> jax.Array:
+        """log10 B_tS/G: odds of a transient signal against Gaussian noise, marginalised over t0 and tau, () float64.
+
+        B = 70/rho_max^4 times the mean of exp(F) over the map, with equal prior probabilities of its windows and
+        amplitudes up to a signal-to-noise ratio of rho_max (Prix, Giampanis & Messenger 2011, Phys. Rev. D 84, 023007).
+        LALSuite's logBstat is its natural logarithm for rho_max = 1, the default; other values shift all log10 B by
+        -4 log10(rho_max).
+
+        Raises
+        ------
+        ValueError
+            If `rho_max` is not positive.
+        """
+        rho_max = positive_number(rho_max, "rho_max", RHO_MAX)
+        log_mean = jax.scipy.special.logsumexp(0.5 * self.twoF) - np.log(self.twoF.size)
+        return (np.log(70.0) - 4 * np.log(rho_max) + log_mean) / np.log(10.0)
+
+    @property
+    def posterior(self) -> jax.Array:
+        """Posterior probabilities of the windows, (n, m) float64, whose sum is 1: proportional to exp(F)."""
+        return jax.nn.softmax(0.5 * self.twoF.reshape(-1)).reshape(self.twoF.shape)
+
+    @property
+    def posterior_t0(self) -> jax.Array:
+        """Those of the start times, (n,) float64."""
+        return jnp.sum(self.posterior, axis=1)
+
+    @property
+    def posterior_tau(self) -> jax.Array:
+        """Those of the time scales, (m,) float64."""
+        return jnp.sum(self.posterior, axis=0)
+
+    def __repr__(self) -> str:
+        name = self.shape if isinstance(self.shape, str) else "own"
+        return f"TransientMap({name}; {' x '.join(map(str, np.shape(self.twoF)))} windows)"
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class TransientRange:
+    """Start times and time scales of a transient signal over which a search marginalises and maximises.
+
+    Parameters
+    ----------
+    shape, end
+        Of the windows, see `TransientWindow`.
+    t0 : (n,) array
+        Start times, GPS s.
+    tau : (m,) array or Quantity
+        Time scales, s, positive.
+    duration : float or Quantity, optional
+        Of the atoms, s, see `jfstat.atoms`; 1800 s by default. Windows that begin and end with slices lose nothing, and
+        others a part of the slices at their ends.
+    rho_max : float
+        See `TransientMap.log10_bayes_factor`.
+
+    Raises
+    ------
+    TypeError
+        If `shape` is neither a name nor a function.
+    ValueError
+        If an argument is out of range.
+    """
+
+    shape: Shape
+    t0: jax.Array
+    tau: jax.Array
+    end: float
+    duration: float
+    rho_max: float
+
+    @public
+    def __init__(
+        self,
+        shape: Shape,
+        t0: NumberLike,
+        tau: DurationLike,
+        *,
+        end: float | None = None,
+        duration: DurationLike = USUAL_DURATION,
+        rho_max: float = 1.0,
+    ):
+        shape, last = shape_and_end(shape, end)
+        starts, scales = checked_times(t0, tau)
+        length = positive_seconds(duration, "duration")
+        largest = positive_number(rho_max, "rho_max", RHO_MAX)
+        values = dict(shape=shape, t0=starts, tau=scales, end=last, duration=length, rho_max=largest)
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+@public
+def transient_twoF(data: FstatData | NarrowData | Atoms, point: Doppler | None, window: TransientWindow) -> jax.Array:
+    """2F at one template of a transient signal with a given window.
+
+    The matched filter for a signal whose amplitude is multiplied by the window: Fa = sum of g x a exp(-2 pi i phase),
+    A = sum of g^2 a^2, and B, C, Fb alike (Prix, Giampanis & Messenger 2011, Phys. Rev. D 84, 023007). In noise it is
+    chi^2 with 4 degrees of freedom for any window. Works under jit, vmap and grad in `point`, ``window.t0`` and
+    ``window.tau``; of prepared data, `data` may be traced too.
+
+    Parameters
+    ----------
+    data : FstatData, NarrowData or Atoms
+        Prepared data are weighted sample by sample. For atoms the window is its mean over each slice, which neglects
+        its variation within slices, at a loss of some (duration/tau)^2/12 of rho^2 for an exponential one; narrow data
+        are taken as atoms, see `jfstat.atoms`. In each case 2F is continuous in t0 and tau, and its derivatives have
+        kinks where an end of the window crosses a sample or slice.
+    point : Doppler or None
+        One template, scalar fields; None for atoms, which have theirs.
+    window : TransientWindow
+        One window.
+
+    Returns
+    -------
+    () float64. 4 if the window holds too few data for the antenna matrix to be invertible.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another kind.
+    ValueError
+        As `twoF`; if `window` is a stack; or if `point` is given with atoms.
+    """
+    if not isinstance(window, TransientWindow):
+        raise TypeError(f"window must be a jfstat.TransientWindow, not {shown(window)}: make one.")
+    if np.ndim(window.t0):
+        raise ValueError(f"window has shape {np.shape(window.t0)}, but one is wanted: use jax.vmap for a stack.")
+    if isinstance(data, Atoms):
+        check_atoms(data)
+        if point is not None:
+            raise ValueError("point must be None for atoms, which are those of a template already.")
+        return _window_twoF(data, window)
+    check_data(data, or_narrow=True)
+    if point is None:
+        raise ValueError("point is missing: only atoms have a template of their own.")
+    if isinstance(data, NarrowData):
+        return _window_twoF(atoms(data, point), window)
+    check_point(data, point)
+    return _prepared_twoF(data.for_one_template, point, window)
+
+
+@jax.jit
+def _window_twoF(own: Atoms, window: TransientWindow) -> jax.Array:
+    weight = window.mean(own.start, own.end, own.epoch)
+    fa, fb = (jnp.sum(x, axis=0) @ weight.astype(x.dtype) for x in (own.Fa, own.Fb))
+    return two_f(fa, fb, AntennaMatrix(*(jnp.sum(x, axis=0) @ weight**2 for x in (own.A, own.B, own.C))))
+
+
+@jax.jit
+def _prepared_twoF(data: FstatData, point: Doppler, window: TransientWindow) -> jax.Array:
+    observation, band = data.observation, data.band
+    source = observation.source(point)
+    block = data.layout.block if point.orbit is None else data.layout.block_orbit
+    t = band.start + band.dt * jnp.arange(data.series.shape[-1], dtype=jnp.float64)
+    weight = window.mean(t - 0.5 * band.dt, t + 0.5 * band.dt, observation.epoch)
+    start, end = (x - observation.epoch.astype(jnp.float64) for x in (window.t0, window.t1))
+    x, node_weights = np.polynomial.legendre.leggauss(PATTERN_NODES)
+
+    def one(detector: tuple[jax.Array, Trajectory, jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
+        series, trajectory, response, sft_start, sft_weight = detector
+        fa, fb = detector_sums(band, block, source, series, trajectory, response, weight=weight)
+        low = jnp.clip(sft_start, start, end)
+        length = jnp.clip(sft_start + observation.tsft, start, end) - low
+        time = low[:, None] + 0.5 * length[:, None] * jnp.asarray(1 + x)
+        value = shape_value(window.shape, (time - start) / window.tau)
+        share = (sft_weight * length / observation.tsft)[:, None] * jnp.asarray(0.5 * node_weights) * value**2
+        a, b = source.patterns(response, trajectory.sidereal(time))
+        return fa, fb, jnp.sum(share * a * a), jnp.sum(share * b * b), jnp.sum(share * a * b)
+
+    fits = jnp.where(data.fits(point), 1.0, jnp.nan)
+    each = (data.series, observation.trajectory, observation.response, observation.start, observation.weight)
+    fa, fb, A, B, C = (jnp.sum(x) for x in jax.lax.map(one, each))
+    return two_f(fa, fb, AntennaMatrix(A, B, C)) * fits
+
+
+@public
+def transient_map(
+    atoms: Atoms, window: Shape | TransientWindow, t0: NumberLike, tau: DurationLike, *, end: float | None = None
+) -> TransientMap:
+    """2F of transient signals over start times and time scales, at the template of the atoms.
+
+    Each value is that of `transient_twoF` for these atoms. LALSuite's XLALComputeTransientFstatMap rounds t0 and the
+    ends of windows to whole atoms; here slices that a window covers in part count by their mean. Sums over rectangular
+    windows are differences of prefix sums, those over exponential ones follow from one pass over the slices for each
+    tau; any other shape takes a product of matrices for each tau. Pure: works under jit, vmap over atoms, and grad.
+
+    Parameters
+    ----------
+    atoms : Atoms
+    window : str, callable or TransientWindow
+        Shape of the windows: ``"rectangular"``, ``"exponential"``, or a function of (t - t0)/tau; see
+        `TransientWindow`. The shape of a given window is taken, and its t0 and tau are ignored.
+    t0 : (n,) array
+        Start times, GPS s.
+    tau : (m,) array or Quantity
+        Time scales, s. Windows need some hours of data or two detectors: 2F is 4 where the antenna matrix cannot be
+        inverted. Times at equal steps, those of t0 and tau in a ratio of small numbers, are fastest.
+    end : float, optional
+        Where a function ends, in units of tau; 1 by default.
+
+    Returns
+    -------
+    TransientMap
+
+    Raises
+    ------
+    TypeError
+        If `atoms` or `window` is of another kind.
+    ValueError
+        If `t0` or `tau` is no sequence of numbers, or some tau is not positive.
+    """
+    check_atoms(atoms)
+    if isinstance(window, TransientWindow):
+        if end is not None:
+            raise ValueError("end goes with a function: a TransientWindow has its own.")
+        shape, last = window.shape, window.end
+    else:
+        shape, last = shape_and_end(window, end, "window")
+    starts, scales = checked_times(t0, tau)
+    grid = grid_of(atoms, starts, scales) if shape == "rectangular" else Grid(None, True)
+    return compiled_map(atoms, starts, scales, shape, last, grid)
+
+
+def checked_times(t0: NumberLike, tau: DurationLike) -> tuple[jax.Array, jax.Array]:
+    """Start times and time scales as arrays, (n,) and (m,) float64.
+
+    Raises
+    ------
+    ValueError
+        If one is no sequence of numbers, not finite, or some time scale not positive.
+    """
+    # what is of the right kind already need not go to the device twice
+    starts: Any = t0 if _is_plain(t0) else precise(getattr(t0, "gps", t0), "t0", "s")
+    scales: Any = tau if _is_plain(tau) else as_float64(tau, "tau", "s")
+    for name, x in (("t0", starts), ("tau", scales)):
+        if x.ndim != 1 or not x.shape[0]:
+            raise ValueError(f"{name} must be a sequence of times, not of shape {x.shape}: put one in brackets.")
+        if not isinstance(x, jax.core.Tracer) and not np.isfinite(np.asarray(x)).all():
+            raise ValueError(f"{name} must be finite, not {shown(np.asarray(x))}: give it in s.")
+    if not isinstance(scales, jax.core.Tracer) and not (np.asarray(scales) > 0).all():
+        raise ValueError(f"tau must be positive, not {shown(np.asarray(scales))}: give it in s.")
+    return starts, scales
+
+
+def _is_plain(x: object) -> bool:
+    """Whether a value is a float64 NumPy array, and nothing derived from one."""
+    return type(x) is np.ndarray and x.dtype == np.float64
+
+
+class Grid(NamedTuple):
+    """What is known beforehand of the windows of a map, which saves work.
+
+    Attributes
+    ----------
+    ends : (int, int) or None
+        See `common_ends`: what depends on the end of a window is then computed once for each different end.
+    one_slice : bool
+        Whether a window may lie within one slice.
+    """
+
+    ends: tuple[int, int] | None
+    one_slice: bool
+
+
+def grid_of(atoms: Atoms, t0: jax.Array, length: jax.Array) -> Grid:
+    """The grid of rectangular windows of these lengths; nothing is known of traced ones."""
+    if any(isinstance(x, jax.core.Tracer) for x in (t0, length)):
+        return Grid(None, True)
+    if any(isinstance(x, jax.core.Tracer) for x in (atoms.start, atoms.end, atoms.epoch)):
+        return Grid(common_ends(np.asarray(t0), np.asarray(length)), True)
+    return grid_of_times(atoms.start, atoms.end, int(atoms.epoch), t0, length)
+
+
+def grid_of_times(start: ArrayLike, end: ArrayLike, epoch: int, t0: ArrayLike, length: ArrayLike) -> Grid:
+    """The grid of rectangular windows for slices from `start` to `end`, s since the epoch; concrete values only."""
+    t0, length = np.asarray(t0), np.asarray(length)
+    edges = np.append(np.asarray(start), np.asarray(end)[-1])
+    shortest, since = np.min(length), t0 - epoch
+    outside = np.min(since) + shortest < edges[1] or np.max(since) >= edges[-2]
+    return Grid(common_ends(t0, length), bool(outside or shortest <= np.max(np.diff(edges))))
+
+
+def common_ends(t0: np.ndarray, length: np.ndarray) -> tuple[int, int] | None:
+    """Steps of t0 and of the length of windows in units of a common step, if such windows end at few different times.
+
+    None if they do not.
+    """
+    steps = []
+    for x in (t0, length):
+        step = (x[-1] - x[0]) / max(len(x) - 1, 1)
+        if not step > 0 or np.max(np.abs(x - x[0] - step * np.arange(len(x)))) > 1e-6:
+            return None
+        steps.append(step)
+    ratio = Fraction(steps[0] / steps[1]).limit_denominator(MOST_MULTIPLES)
+    p, q = ratio.numerator, ratio.denominator
+    if not 0 < p <= MOST_MULTIPLES or abs(steps[0] * q - steps[1] * p) * max(len(t0), len(length)) > 1e-6:
+        return None
+    return (p, q) if p * len(t0) + q * len(length) < len(t0) * len(length) else None
+
+
+@partial(jax.jit, static_argnames=("shape", "end", "grid"))
+def compiled_map(atoms: Atoms, t0: jax.Array, tau: jax.Array, shape: Shape, end: float, grid: Grid) -> TransientMap:
+    """`transient_map` without checks."""
+    since = t0 - atoms.epoch.astype(jnp.float64)
+    rows = _totals(atoms)
+    if shape == "rectangular":
+        sums = _rectangular(atoms, rows, since, end * tau, grid)
+    elif shape == "exponential":
+        sums = _exponential(atoms, rows, since, tau, end)
+    else:
+        sums = _any_shape(atoms, rows, since, tau, shape, end)
+    fa_re, fa_im, fb_re, fb_im, A, B, C = sums
+    cross = fa_re * fb_re + fa_im * fb_im
+    twoF = two_f_of_powers(fa_re**2 + fa_im**2, fb_re**2 + fb_im**2, cross, AntennaMatrix(A, B, C))
+    return TransientMap(twoF, t0, tau, shape, end)
+
+
+def _totals(atoms: Atoms) -> jax.Array:
+    """Real and imaginary parts of Fa and Fb, and A, B, C, summed over detectors: (ALL, K) float64."""
+    fa, fb = (jnp.sum(x, axis=0) for x in (atoms.Fa, atoms.Fb))
+    return jnp.stack([fa.real, fa.imag, fb.real, fb.imag, *(jnp.sum(x, axis=0) for x in (atoms.A, atoms.B, atoms.C))])
+
+
+def _located(atoms: Atoms, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The slice that each time lies in, and the fraction of the slice before it; ends of the data for times beyond."""
+    last = atoms.start.shape[0] - 1
+    k = jnp.clip(jnp.searchsorted(atoms.start, t, side="right") - 1, 0, last)
+    length = atoms.end[k] - atoms.start[k]
+    there = length > 0
+    return k, jnp.clip((t - atoms.start[k]) / jnp.where(there, length, 1.0), 0.0, 1.0)
+
+
+def _rectangular(atoms: Atoms, rows: jax.Array, t0: jax.Array, length: jax.Array, grid: Grid) -> list[jax.Array]:
+    """Sums over rectangular windows from prefix sums, (n, m) float64 for each of the rows.
+
+    What depends on one end of a window only comes first, in a loop, because XLA would compute it for each window
+    otherwise. A slice covered in part counts by the square of the window's mean in A, B and C.
+    """
+    prefix = jnp.concatenate([jnp.zeros((ALL, 1)), jnp.cumsum(rows, axis=1)], axis=1)
+    k0, f0 = (x[:, None] for x in _located(atoms, t0))
+    if grid.ends is None:
+        k1, f1 = _located(atoms, t0[:, None] + length)
+
+        def at_end(x: jax.Array) -> jax.Array:
+            return x
+
+    else:
+        p, q = grid.ends
+        n, m = t0.shape[0], length.shape[0]
+        step = (length[-1] - length[0]) / max(q * (m - 1), 1)
+        k1, f1 = _located(
+            atoms, t0[0] + length[0] + step * jnp.arange(p * (n - 1) + q * (m - 1) + 1, dtype=jnp.float64)
+        )
+        index = p * jnp.arange(n, dtype=jnp.int32)[:, None] + q * jnp.arange(m, dtype=jnp.int32)
+
+        def at_end(x: jax.Array) -> jax.Array:
+            return x.at[index].get(mode="promise_in_bounds")
+
+    def at_edges(row: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        x, before, squared = row
+        first, last = (jnp.where(squared, f**2, f) for f in (1 - f0, f1))
+        return before[k0 + 1] - first * x[k0], before[k1] + last * x[k1]
+
+    earlier, later = jax.lax.map(at_edges, (rows, prefix, jnp.arange(ALL) >= LINEAR))
+    sums = [at_end(later[i]) - earlier[i] for i in range(ALL)]
+    if not grid.one_slice:
+        return sums
+    inside, share = at_end(k1) == k0, (at_end(f1) - f0) ** 2
+    return sums[:LINEAR] + [jnp.where(inside, share * rows[i][k0], sums[i]) for i in range(LINEAR, ALL)]
+
+
+def _exponential(atoms: Atoms, rows: jax.Array, t0: jax.Array, tau: jax.Array, end: float) -> list[jax.Array]:
+    """Sums over exponential windows, (n, m) float64 for each of the rows.
+
+    The sum over all slices from one on, with weights that decay from there, follows from that of the next slice. A
+    window is the difference of two such sums, the second of which is smaller by the factor that the window has decayed
+    by: no digits are lost. The slices at its ends count by their own means.
+    """
+    start, stop = atoms.start, atoms.end
+    orders = jnp.array([1.0] * LINEAR + [2.0] * (ALL - LINEAR))
+    mean = window_mean("exponential", jnp.inf, 0.0 * start[:, None] / tau, (stop - start)[:, None] / tau)
+    steps = jnp.diff(start, append=stop[-1:])[:, None] / tau
+
+    def from_here(later: jax.Array, own: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+        x, g, step = own
+        found = x[:, None] * g ** orders[:, None] + jnp.exp(-orders[:, None] * step) * later
+        return found, found
+
+    zero = jnp.zeros((ALL, tau.shape[0]))
+    _, onwards = jax.lax.scan(from_here, zero, (rows.T, mean, steps), reverse=True)
+    onwards = jnp.concatenate([onwards, zero[None]])  # (K + 1, ALL, m)
+    starts = jnp.concatenate([start, stop[-1:]])
+    k0 = _located(atoms, t0)[0][:, None]
+    k1 = _located(atoms, t0[:, None] + end * tau)[0]
+
+    def at_slice(k: jax.Array) -> jax.Array:
+        return window_mean("exponential", end, (start[k] - t0[:, None]) / tau, (stop[k] - t0[:, None]) / tau)
+
+    g0, g1 = at_slice(k0), at_slice(k1)
+    since0, since1 = ((starts[k] - t0[:, None]) / tau for k in (k0 + 1, k1))
+    column = jnp.arange(tau.shape[0])
+    apart = k1 > k0
+    since0, since1 = jnp.where(apart, since0, 0.0), jnp.where(apart, since1, 0.0)
+    sums = []
+    for i in range(ALL):
+        order = 1 if i < LINEAR else 2
+        first, after = onwards[k0 + 1, i, column], onwards[k1, i, column]
+        inner = jnp.exp(-order * since0) * first - jnp.exp(-order * since1) * after
+        sums.append(rows[i][k0] * g0**order + jnp.where(apart, inner + rows[i][k1] * g1**order, 0.0))
+    return sums
+
+
+def _any_shape(
+    atoms: Atoms, rows: jax.Array, t0: jax.Array, tau: jax.Array, shape: Shape, end: float
+) -> list[jax.Array]:
+    """Sums over windows of any shape, (n, m) float64 for each of the rows."""
+
+    def one(scale: jax.Array) -> jax.Array:
+        low, high = ((x - t0[:, None]) / scale for x in (atoms.start, atoms.end))
+        weight = window_mean(shape, end, low, high)
+        return jnp.concatenate([rows[:LINEAR] @ weight.T, rows[LINEAR:] @ (weight**2).T])
+
+    return list(jnp.moveaxis(jax.lax.map(one, tau), 0, -1))
