@@ -45,6 +45,11 @@ class Candidates(NamedTuple):
     reftime: GPSTime
 
     @property
+    def sound(self) -> np.ndarray:
+        """Which candidates can be followed up, (n,) bool."""
+        return np.array([not problem for problem in self.problems], bool)
+
+    @property
     def isolated(self) -> np.ndarray:
         """Which candidates have no orbit, (n,) bool."""
         orbit = self.points.orbit

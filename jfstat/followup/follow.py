@@ -134,8 +134,8 @@ def follow(
     near, coordinates : NarrowData, Coordinates
         From `focus` and `survey`. 2F is summed over segments if the data have any.
     free : FreeParameters
-    trials : (t, q) float64
-        Points to try, whitened coordinates `across` the frequency.
+    trials : (n, t, q) float64
+        Points to try about each, whitened coordinates `across` the frequency; NaN where there are fewer.
     shifts : (F,) float64
         Offsets of the frequency to try at each of them, Hz; [0] if it is fixed.
     climbing : Climbing, static
@@ -147,12 +147,12 @@ def follow(
         Leading axis n.
     """
 
-    def one(pair: tuple[NarrowData, Coordinates]) -> Peak:
-        near, coordinates = pair
+    def one(own: tuple[NarrowData, Coordinates, jax.Array]) -> Peak:
+        near, coordinates, trials = own
         near = replace(near, observation=observation)
         return _climb(near, coordinates, free, trials, shifts, climbing)
 
-    return _in_groups(one, (near, coordinates), climbing.candidates)
+    return _in_groups(one, (near, coordinates, trials), climbing.candidates)
 
 
 def _climb(

@@ -12,7 +12,7 @@ from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.neighbours import frequency_at, uneven_times
-from jfstat.maths.ball import covering_points
+from jfstat.maths.ball import covering_ellipsoid, covering_points
 from jfstat.metrics.coordinates import Coordinates, whitened
 from jfstat.parameters import physical
 from jfstat.templates import Doppler
@@ -27,6 +27,8 @@ STEP = 1 / 3
 SWINGS, LEAST_BINS, MOST_BINS = 2.0, 2.0, 32.0
 """Frequencies that are covered by default, in bins: as many times the swing of `Survey`, at least and at most. The
 response to a signal at a wrong sky position is a comb of lines, not much wider than the swing."""
+MOST_TRIALS = 4096
+"""Most trial points about a candidate; of a region that needs more only the inner part is covered."""
 
 
 class Neighbourhood(NamedTuple):
@@ -39,10 +41,14 @@ class Neighbourhood(NamedTuple):
     bins : float or None
         Largest offset of the frequency at the detectors, in units of 1/T. None chooses it by the sky positions and
         orbits that are covered.
+    spread : (n, p, p) float64 ndarray or None
+        If given, the ellipsoids d^T spread^-1 d <= 1 of offsets d of the parameters to fit are covered, one for each of
+        n candidates, in place of the ball of that mismatch.
     """
 
     mismatch: float = MISMATCH
     bins: float | None = None
+    spread: np.ndarray | None = None
 
     @classmethod
     def checked(cls, mismatch: float, bins: float | None) -> Neighbourhood:
@@ -59,16 +65,39 @@ class Neighbourhood(NamedTuple):
             raise ValueError(f"bins must be None or a number from 0 on, not {bins!r}: give it in units of 1/T.")
         return cls(float(mismatch), None if bins is None else float(bins))
 
-    def trial_points(self, p: int) -> np.ndarray:
-        """Trial points in p whitened coordinates across the frequency, (t, p) float64; the first is the origin."""
-        return covering_points(p, np.sqrt(self.mismatch), np.sqrt(COVERING if p < MANY else COVERING_MANY))
+    def trial_points(self, axes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Trial points in q whitened coordinates across the frequency, and how much of each region they cover.
 
-    def frequency_bins(self, swing: np.ndarray, tspan: float) -> np.ndarray:
-        """Offset of the frequency in bins up to which it is covered, for candidates of some swings, Hz: a whole number,
-        2^k, unless it is given."""
+        Parameters
+        ----------
+        axes : (n, q, q) float64
+            See `Survey`.
+
+        Returns
+        -------
+        points : (n, t, q) float64
+            For each candidate first the origin; NaN where it has fewer than others.
+        covered : (n,) float64
+            By which factor the region that is covered is smaller in every direction than the one wanted; 1 if it is
+            not.
+        """
+        n, q, _ = axes.shape
+        distance = np.sqrt(COVERING if q < MANY else COVERING_MANY)
+        if self.spread is None:
+            points = covering_points(q, np.sqrt(self.mismatch), distance)
+            return np.broadcast_to(points, (n, *points.shape)), np.ones(n)
+        each, covered = zip(*(covering_ellipsoid(own, distance, MOST_TRIALS) for own in axes), strict=True)
+        # few sizes, which need few compilations
+        size = 1 << (max(map(len, each)) - 1).bit_length()
+        filled = [np.pad(x, [(0, size - len(x)), (0, 0)], constant_values=np.nan) for x in each]
+        return np.stack(filled), np.array(covered)
+
+    def frequency_bins(self, swing: np.ndarray, along: np.ndarray, tspan: float) -> np.ndarray:
+        """Offset of the frequency in bins up to which it is covered, for candidates of some swings and extents along
+        the frequency, Hz: a whole number, 2^k, unless it is given."""
         if self.bins is not None:
             return np.full(swing.shape, float(self.bins))
-        wanted = np.clip(LEAST_BINS + SWINGS * swing * tspan, LEAST_BINS, MOST_BINS)
+        wanted = np.clip(LEAST_BINS + (SWINGS * swing + along) * tspan, LEAST_BINS, MOST_BINS)
         return 2.0 ** np.ceil(np.log2(wanted))
 
 
@@ -92,15 +121,26 @@ class Survey(NamedTuple):
     swing : () float64
         How far the frequency at the detectors, as a function of time, leaves that of the candidate for templates at the
         edge of what is covered, Hz. The coordinates keep its mean.
+    axes : (q, q) float64
+        Columns are the semi-axes of the ellipsoid to cover, in whitened coordinates across the frequency.
+    along : () float64
+        How far it extends along the frequency, Hz; 0 for a ball, whose frequencies are chosen otherwise.
+    log_cell : () float64
+        Logarithm of the volume of parameters in a unit of the coordinates' volume.
     """
 
     coordinates: Coordinates
     swing: jax.Array
+    axes: jax.Array
+    along: jax.Array
+    log_cell: jax.Array
 
 
 @jax.jit
-def survey(data: FstatData, points: Doppler, free: FreeParameters, edge: jax.Array) -> Survey:
-    """Whitened coordinates of a stack of templates that fit the data, and what they cover.
+def survey(
+    data: FstatData, points: Doppler, free: FreeParameters, mismatch: jax.Array | float, spread: jax.Array | None
+) -> Survey:
+    """Whitened coordinates of a stack of templates that fit the data, and what is to be covered in them.
 
     Parameters
     ----------
@@ -108,33 +148,52 @@ def survey(data: FstatData, points: Doppler, free: FreeParameters, edge: jax.Arr
     points : Doppler
         Stack of n templates.
     free : FreeParameters
-    edge : (e, q) float64
-        Whitened coordinates across the frequency of points at the edge of what is covered.
+    mismatch, spread
+        See `Neighbourhood`; the spread is that of the parameters of `free`.
     """
 
-    def one(point: Doppler) -> Survey:
+    def one(pair: tuple[Doppler, jax.Array | None]) -> Survey:
+        point, own = pair
         coordinates = whitened(data.observation, point, free.names, free.bounded)
+        q = len(free.names) - ("freq" in free.names)
+        axes, along = jnp.sqrt(mismatch) * jnp.eye(q), jnp.zeros(())
+        if own is not None:
+            axes, along = _ellipsoid(coordinates, own)
 
         def swing(x: jax.Array) -> jax.Array:
             there = coordinates.point(x)
             change = each_segment(lambda own: frequency_change(own, point, there), data)
             return jnp.where(physical(there), jnp.max(jnp.abs(change)), 0.0)
 
-        swings = jax.vmap(swing)(across(coordinates, edge))
-        return Survey(coordinates, jnp.max(jnp.where(jnp.isfinite(swings), swings, 0.0), initial=0.0))
+        swings = jax.vmap(swing)(across(coordinates, jnp.concatenate([axes.T, -axes.T])))
+        largest = jnp.max(jnp.where(jnp.isfinite(swings), swings, 0.0), initial=0.0)
+        scale = jnp.linalg.norm(coordinates.matrix, axis=1)
+        volume = jnp.linalg.slogdet(coordinates.matrix / scale[:, None])[1] + jnp.sum(jnp.log(scale))
+        return Survey(coordinates, largest, axes, along, volume)
 
-    return jax.lax.map(one, points)
+    return jax.lax.map(one, (points, spread))
+
+
+def _ellipsoid(coordinates: Coordinates, spread: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`axes` and `along` of `Survey` for an ellipsoid of the parameters, to first order."""
+    size = jnp.sqrt(jnp.diagonal(spread))
+    slope = jax.jacfwd(coordinates.values)(jnp.zeros(len(coordinates.names))) / size[:, None]
+    inverse = jnp.linalg.inv(slope)
+    matrix = inverse @ (spread / size[:, None] / size) @ inverse.T
+    q = len(coordinates.names) - ("freq" in coordinates.names)
+    basis = across(coordinates, jnp.eye(q))  # (q, p)
+    squares, turned = jnp.linalg.eigh(basis @ matrix @ basis.T)
+    axes = turned * jnp.sqrt(jnp.maximum(squares, 0.0))
+    if "freq" not in coordinates.names:
+        return axes, jnp.zeros(())
+    unit = along_frequency(coordinates)
+    return axes, jnp.sqrt(jnp.maximum(unit @ matrix @ unit, 0.0)) / (unit @ unit)
 
 
 def frequency_change(data: FstatData, point: Doppler, other: Doppler) -> jax.Array:
     """Frequency of a template minus that of another at the first detector at some times, (TIMES,) float64, Hz."""
     times = uneven_times(data.observation)
     return frequency_at(data, other, times) - frequency_at(data, point, times)
-
-
-def edge_points(p: int, mismatch: float) -> np.ndarray:
-    """Points at a mismatch along each of p coordinates, both ways, (2p, p) float64."""
-    return np.sqrt(mismatch) * np.concatenate([np.eye(p), -np.eye(p)])
 
 
 def along_frequency(coordinates: Coordinates) -> jax.Array:

@@ -66,6 +66,10 @@ class Results:
         See `amplitude_columns`.
     steps, tried : (n,) int64
         Gradients and trial points, of all rounds.
+    covered : (n,) float64
+        See `Neighbourhood.trial_points`.
+    log_cell : (n,) float64
+        See `Survey`.
     converged : (n,) bool
     """
 
@@ -84,6 +88,8 @@ class Results:
     amplitudes: np.ndarray
     steps: np.ndarray
     tried: np.ndarray
+    covered: np.ndarray
+    log_cell: np.ndarray
     converged: np.ndarray
 
     @classmethod
@@ -108,6 +114,8 @@ class Results:
             amplitudes=np.full((n, len(amplitude_columns(n_segments))), np.nan),
             steps=np.zeros(n, int),
             tried=np.zeros(n, int),
+            covered=np.ones(n),
+            log_cell=np.full(n, np.nan),
             converged=np.zeros(n, bool),
         )
 
