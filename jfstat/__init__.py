@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from jfstat.data.prepare import prepare
     from jfstat.data.psd import psd, spectrogram
     from jfstat.followup.fstattable import fstat_table
+    from jfstat.followup.ladder import follow_up, last_stage
     from jfstat.followup.posterior import log_posterior
     from jfstat.followup.refine import refine
+    from jfstat.followup.stages import follow_up_stages
     from jfstat.geometry.detector import Detector
     from jfstat.geometry.ephemeris import Ephemeris
     from jfstat.lines.cleaning import clean
@@ -87,10 +89,13 @@ __all__ = [
     "covers",
     "estimate_amplitude",
     "flag_lines",
+    "follow_up",
+    "follow_up_stages",
     "fstat",
     "fstat_table",
     "inject",
     "join_sfts",
+    "last_stage",
     "log_posterior",
     "mean_twoF",
     "merge",
@@ -152,10 +157,13 @@ _HOMES = {
     "covers": "jfstat.data.narrowdata",
     "estimate_amplitude": "jfstat.statistic.fstat",
     "flag_lines": "jfstat.candidates.lineflags",
+    "follow_up": "jfstat.followup.ladder",
+    "follow_up_stages": "jfstat.followup.stages",
     "fstat": "jfstat.statistic.fstat",
     "fstat_table": "jfstat.followup.fstattable",
     "inject": "jfstat.simulate.simulate",
     "join_sfts": "jfstat.sfts",
+    "last_stage": "jfstat.followup.ladder",
     "log_posterior": "jfstat.followup.posterior",
     "mean_twoF": "jfstat.statistic.semicoherent",
     "merge": "jfstat.searching.session.units",

@@ -258,9 +258,7 @@ def _prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], ref
         GPS time at which they hold.
     """
     band = CandidateBand.of(columns)
-    sfts = read_band(
-        arguments, band.low, band.high, arguments.guard + band.margin, band.orbit, band.fdots, reftime
-    )
+    sfts = read_band(arguments, band.low, band.high, arguments.guard + band.margin, band.orbit, band.fdots, reftime)
     return band.prepared(
         sfts,
         reftime,

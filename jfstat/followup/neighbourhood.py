@@ -125,15 +125,12 @@ class Survey(NamedTuple):
         Columns are the semi-axes of the ellipsoid to cover, in whitened coordinates across the frequency.
     along : () float64
         How far it extends along the frequency, Hz; 0 for a ball, whose frequencies are chosen otherwise.
-    log_cell : () float64
-        Logarithm of the volume of parameters in a unit of the coordinates' volume.
     """
 
     coordinates: Coordinates
     swing: jax.Array
     axes: jax.Array
     along: jax.Array
-    log_cell: jax.Array
 
 
 @jax.jit
@@ -167,9 +164,7 @@ def survey(
 
         swings = jax.vmap(swing)(across(coordinates, jnp.concatenate([axes.T, -axes.T])))
         largest = jnp.max(jnp.where(jnp.isfinite(swings), swings, 0.0), initial=0.0)
-        scale = jnp.linalg.norm(coordinates.matrix, axis=1)
-        volume = jnp.linalg.slogdet(coordinates.matrix / scale[:, None])[1] + jnp.sum(jnp.log(scale))
-        return Survey(coordinates, largest, axes, along, volume)
+        return Survey(coordinates, largest, axes, along)
 
     return jax.lax.map(one, (points, spread))
 

@@ -24,7 +24,7 @@ from jfstat.followup.batches import (
     reaches,
     too_many_nodes,
 )
-from jfstat.followup.candidates import Candidates, SearchedWith, misfits, read_rows, usual_names
+from jfstat.followup.candidates import Candidates, SearchedWith, fitted_names, misfits, read_rows
 from jfstat.followup.distinct import distinct
 from jfstat.followup.follow import Peak, focus, follow
 from jfstat.followup.free import FreeParameters
@@ -34,7 +34,7 @@ from jfstat.lines.doppler import checked_lines
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.metrics.mismatch import mismatch as mismatch_of
-from jfstat.parameters import ORBIT_FIELDS, check_parameters, in_usual_order, with_fields
+from jfstat.parameters import ORBIT_FIELDS, with_fields
 from jfstat.public import public
 from jfstat.searching.session.progress import progress_bar
 from jfstat.templates import Doppler
@@ -181,7 +181,7 @@ def refine(
     around = Neighbourhood.checked(mismatch, bins)
     candidates = read_rows(data, found, reftime, model)
     searched = SearchedWith.of(found, data.detectors)
-    names = fitted_names(candidates, searched, parameters)
+    names = fitted_names(candidates.points, candidates.given, searched, parameters)
     known = lines_from_meta(getattr(found, "meta", {})) if lines is None else checked_lines(lines)
     free = FreeParameters.within(names, bounds)
     with progress_bar(int(np.sum(candidates.sound)), progress, "refine", "candidates") as advance:
@@ -190,20 +190,12 @@ def refine(
     return distinct(table) if merge else table
 
 
-def fitted_names(
-    candidates: Candidates, searched: SearchedWith, parameters: Sequence[str] | None
-) -> tuple[str, ...]:
-    """Names of the parameters to refine, in the usual order: those given, or by default those of `usual_names`."""
-    names = parameters if parameters is not None else usual_names(candidates.given, searched.parameters)
-    return in_usual_order(candidates.points, check_parameters(candidates.points, names))
-
-
 def refined(
     data: FstatData,
     candidates: Candidates,
     free: FreeParameters,
     around: Neighbourhood,
-    n_twoF: int,
+    n_twoF: int | None,
     advance: Callable[[int], object],
 ) -> Results:
     """What `refine` finds out about candidates.
@@ -214,8 +206,9 @@ def refined(
     candidates : Candidates
     free : FreeParameters
     around : Neighbourhood
-    n_twoF : int
-        Number of templates that the search tried; see `SearchedWith`.
+    n_twoF : int or None
+        Number of templates that the search tried, see `SearchedWith`; None leaves it to the caller to judge whether the
+        candidates are noise.
     advance : callable
         Told how many more candidates are done.
     """
@@ -254,15 +247,15 @@ class Alike(NamedTuple):
     isolated : bool
     free : FreeParameters
     around : Neighbourhood
-    n_twoF : int
-        Number of templates that the search tried; see `SearchedWith`.
+    n_twoF : int or None
+        See `refined`.
     """
 
     rows: np.ndarray
     isolated: bool
     free: FreeParameters
     around: Neighbourhood
-    n_twoF: int
+    n_twoF: int | None
 
 
 def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callable[[int], object]) -> None:
@@ -287,7 +280,6 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
             part = survey(data.for_one_template, some, free, around.mismatch, own)
             parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], part))
         known: Survey = jax.tree.map(lambda *x: np.concatenate(x), *parts)
-        results.log_cell[left] = known.log_cell
         if not covered:  # later rounds have the same: another one would need a compilation
             found = coverages(data, points, free, known, around)
             trials, results.covered[left] = around.trial_points(np.asarray(known.axes))
@@ -396,12 +388,13 @@ def _follow_batch(
         twoF = float(peaks.twoF[i])
         if known[i]:
             n_segments = data.n_segments or 1
-            tried = alike.n_twoF + CELLS * results.tried[row]
-            results.noise_chance[row] = false_alarm(twoF / n_segments, tried, n_segments)
+            if alike.n_twoF is not None:
+                tried = alike.n_twoF + CELLS * results.tried[row]
+                results.noise_chance[row] = false_alarm(twoF / n_segments, tried, n_segments)
             results.peak_probability[row] = rivals.peak_probability(twoF) if status == CONVERGED else np.nan
         held = [name for name, at in zip(own.bounded, peaks.at_limit[i], strict=True) if at]
         has_errors = bool(held) or bool(np.isfinite(np.asarray(peaks.covariance[i])).all())
-        chance = float(results.noise_chance[row])
+        chance = 0.0 if alike.n_twoF is None else float(results.noise_chance[row])
         results.messages[row] = ending(status, twoF, chance, has_errors, rivals, held, data.n_segments)
         if coverage.fewer:
             results.messages[row] += f"; only frequencies within {coverage.bins:.0f} bins of 1/T were covered"

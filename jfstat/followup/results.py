@@ -68,8 +68,6 @@ class Results:
         Gradients and trial points, of all rounds.
     covered : (n,) float64
         See `Neighbourhood.trial_points`.
-    log_cell : (n,) float64
-        See `Survey`.
     converged : (n,) bool
     """
 
@@ -89,7 +87,6 @@ class Results:
     steps: np.ndarray
     tried: np.ndarray
     covered: np.ndarray
-    log_cell: np.ndarray
     converged: np.ndarray
 
     @classmethod
@@ -115,7 +112,6 @@ class Results:
             steps=np.zeros(n, int),
             tried=np.zeros(n, int),
             covered=np.ones(n),
-            log_cell=np.full(n, np.nan),
             converged=np.zeros(n, bool),
         )
 
