@@ -165,14 +165,15 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"  {count:6d} {message}")
     if np.any(converged):
         loudest = int(np.argmax(np.where(converged, refined[loudness_in(refined.meta)], -np.inf)))
-        _print_candidate(refined, loudest)
+        print("loudest:")
+        print_candidate(refined, loudest)
     if path is not None:
         print(f"wrote {len(refined)} candidates to {path}")
 
 
-def _print_candidate(table: AnyTable, index: int) -> None:
+def print_candidate(table: AnyTable, index: int) -> None:
     """Print a row of refined candidates, each parameter on a line with its error and unit."""
-    print(f"loudest, at reference time GPS {table.meta['reftime']}:")
+    print(f"parameters at reference time GPS {table.meta['reftime']}:")
     for name in table.colnames:
         value = table[name][index]
         if name.startswith(("twoF", "mean_twoF")) or name == "log10BSGL":

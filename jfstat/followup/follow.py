@@ -51,6 +51,8 @@ class Peak(NamedTuple):
         By which 2F is multiplied in probabilities and errors; see `jfstat.statistic.total.shrinkage`.
     covariance : (p, p) float64
         Of the fitted parameters; NaN where 2F has no maximum, and for parameters at their limits.
+    spread : (p, p) float64
+        The same, apart from limits, of the steps of `Coordinates.matrix`, in which regions are not bent.
     share : () float64
         Fraction of the probability on this peak rather than on other peaks that were climbed; see `peak_shares`.
     moved, across : () float64
@@ -74,6 +76,7 @@ class Peak(NamedTuple):
     twoF_per_detector: jax.Array
     shrinkage: jax.Array
     covariance: jax.Array
+    spread: jax.Array
     share: jax.Array
     moved: jax.Array
     across: jax.Array
@@ -205,6 +208,7 @@ def _climb(
         twoF_per_detector=found.twoF_per_detector,
         shrinkage=trust,
         covariance=_together(coordinates, climbs, covariances, shares, free.bounded, at_limits(end)),
+        spread=_spread_of_steps(coordinates, likelihoods, shares),
         share=shares[0],
         moved=jnp.sqrt(jnp.sum(end.x**2)),
         across=distance_across(coordinates, end.x),
@@ -241,16 +245,14 @@ def _surroundings(
     limits: Limits | None,
     at_once: int,
 ) -> Surroundings:
-    """2F at trial points and frequencies, see `follow`; at `at_once` points at a time."""
+    """2F at trial points and frequencies, see `follow`; at `at_once` points at a time, or more of one segment."""
     p = len(coordinates.names)
     along = along_frequency(coordinates) if "freq" in coordinates.names else jnp.zeros(p)
     x = across(coordinates, trials)
 
-    def of_point(x: jax.Array) -> jax.Array:
-        point = coordinates.point(x)
-        return jnp.where(physical(point), total_shifted_twoF(near, point, shifts), jnp.nan)
-
-    heights = jax.lax.map(of_point, x, batch_size=at_once).astype(jnp.float64)
+    n_segments = near.n_segments or 1
+    heights = total_shifted_twoF(near, coordinates.point, x, shifts, n_segments * at_once).astype(jnp.float64)
+    heights = jnp.where(jax.vmap(lambda x: physical(coordinates.point(x)))(x)[:, None], heights, jnp.nan)
     places = x[:, None] + shifts[:, None] * along
     allowed = jnp.isfinite(heights) & (jnp.abs(shifts) <= LOOKED_REACH * jnp.max(near.reach)) & _within(places, limits)
     return Surroundings(places.reshape(-1, p), jnp.where(allowed, heights, -jnp.inf).reshape(-1))
@@ -325,6 +327,16 @@ def _together(
         hidden = jnp.where(at_limit[i], jnp.nan, 0.0)
         matrix = matrix.at[k].add(hidden).at[:, k].add(hidden)
     return matrix
+
+
+def _spread_of_steps(coordinates: Coordinates, climbs: Maximum, shares: jax.Array) -> jax.Array:
+    """Second moments about the highest peak of steps from the centre, over all peaks that were climbed, (p, p)."""
+    size, axes = jnp.linalg.eigh(-0.5 * climbs.hessian)
+    each = (axes / jnp.where(size > 0, size, jnp.nan)[:, None]) @ jnp.swapaxes(axes, 1, 2)
+    off = climbs.x - climbs.x[0]
+    each = each + off[:, :, None] * off[:, None, :]
+    moments = jnp.sum(jnp.where((shares > 0)[:, None, None], shares[:, None, None] * each, 0.0), axis=0)
+    return coordinates.matrix @ moments @ coordinates.matrix.T
 
 
 def _peak_covariance(coordinates: Coordinates, at: Maximum, limits: Limits | None, at_limit: jax.Array) -> jax.Array:

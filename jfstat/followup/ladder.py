@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from jfstat.validation import FrequencyLike, NoiseLike
 
 SIGMAS2 = 18.5
-"""Square of the number of standard deviations that each stage covers about the peak of the one before: all but 1e-3 of a
-normal distribution in four dimensions."""
+"""Square of the number of standard deviations that each stage covers about the peak of the one before: all but 1e-3
+of a normal distribution in four dimensions."""
 VETO, FALSE_ALARM = 1e-3, 1e-3
 """Default rates at which a stage rejects signals, and at which the last one keeps noise."""
 
@@ -101,8 +101,8 @@ def follow_up(
         - ``candidate``, its row in `found`, from 0; ``stage``, from 0; ``n_segments``, those that hold data;
         - the refined parameters and their errors ``<name>_error``;
         - ``mean_twoF``, the mean over segments at the peak, 2F itself for one; ``expected_mean_twoF``, what a signal of
-          the 2F in the stage before has, with ``expected_low`` and ``expected_high``, below and above which it lies with
-          the probability `veto`; NaN in the first stage;
+          the 2F in the stage before has, with ``expected_low`` and ``expected_high``, below and above which it lies
+          with the probability `veto`; NaN in the first stage;
         - ``signal_chance``, the probability that a signal's 2F grows as little as this or less;
         - ``noise_chance``, that Gaussian noise reaches this 2F: in the first stage as for `refine`; later in as many
           templates as this stage has tried, around a candidate that was chosen for its 2F in the first one;
@@ -147,9 +147,7 @@ def follow_up(
     names = fitted_names(first, given, searched, parameters)
     if stages is None:
         if table.meta.get("n_segments") is None:
-            raise ValueError(
-                "stages is missing, and found does not say of how many segments: give both, as (50, 10, 1)."
-            )
+            raise ValueError("stages is missing, and found does not say how many segments its search had: give them.")
         point = jax.tree.map(lambda x: x[0], first)
         stages = follow_up_stages(sfts, point, table.meta["n_segments"], parameters=names, ephemeris=ephemeris)
     numbers = checked_stages(stages, len(sfts))
@@ -256,11 +254,14 @@ class _Rung(NamedTuple):
         That hold data.
     table : QTable
         As from `refine`, but with the columns of `_judged`.
+    spread : (n, p, p) float64
+        See `Results`.
     """
 
     rows: np.ndarray
     n_segments: int
     table: QTable
+    spread: np.ndarray
 
     @property
     def total(self) -> np.ndarray:
@@ -308,7 +309,7 @@ def _climbed(
         rows, starts = rung.rows[going_on], rung.table[going_on]
         if not len(rows):
             break
-        around = Neighbourhood(spread=SIGMAS2 * np.asarray(starts["covariance"]))
+        around = Neighbourhood(spread=SIGMAS2 * rung.spread[going_on])
     return rungs
 
 
@@ -368,8 +369,9 @@ def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], stage: int, n_
     if n == 1:
         for name in [name for name in table.colnames if name.removeprefix("start_").startswith("twoF")]:
             table.rename_column(name, name.replace("twoF", "mean_twoF"))
-    tried, covered = (
-        np.concatenate([getattr(part.results, name) for part in parts])[order] for name in ("tried", "covered")
+    tried, covered, spread = (
+        np.concatenate([getattr(part.results, name) for part in parts])[order]
+        for name in ("tried", "covered", "spread")
     )
     total, trials = n * np.asarray(table["mean_twoF"]), CELLS * tried
     low = expected = high = chance = np.full(len(rows), np.nan)
@@ -388,7 +390,7 @@ def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], stage: int, n_
     table["noise_chance"] = noise
     grown = ~(chance < own.veto)
     silent = (noise > own.false_alarm) if n == 1 else np.zeros(len(rows), bool)
-    converged, region = np.asarray(table["converged"]), np.bool_(last) | _has_errors(table, own.names)
+    converged, region = np.asarray(table["converged"]), np.bool_(last) | _has_errors(table, spread, own.names)
     passed = converged & grown & ~silent & region
     notes = [
         (covered < 1, "only the inner {0:.2g} of the errors' region was covered", covered),
@@ -403,16 +405,16 @@ def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], stage: int, n_
     table["message"] = np.array(messages, dtype=str)
     stages = {"candidate": rows, "stage": np.full(len(rows), stage), "n_segments": np.full(len(rows), n)}
     said = {"expected_mean_twoF": expected, "expected_low": low, "expected_high": high, "signal_chance": chance}
-    return _Rung(rows, n, _arranged(table, stages, said | {"noise_chance": noise, "passed": passed}))
+    return _Rung(rows, n, _arranged(table, stages, said | {"noise_chance": noise, "passed": passed}), spread)
 
 
-def _has_errors(table: AnyTable, names: tuple[str, ...]) -> np.ndarray:
+def _has_errors(table: AnyTable, spread: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
     """Whether all parameters that a candidate has been fitted with have errors, (n,) bool."""
     fitted = np.ones((len(table), len(names)), bool)
     if "asini" in table.colnames:
         orbital = np.array([name in ORBIT_FIELDS for name in names])
         fitted = ~orbital | (plain_column(table, "asini") != 0)[:, None]
-    known = np.isfinite(np.asarray(table["covariance"]))
+    known = np.isfinite(spread)
     return np.all(known | ~(fitted[:, :, None] & fitted[:, None]), axis=(1, 2))
 
 

@@ -42,8 +42,8 @@ class Neighbourhood(NamedTuple):
         Largest offset of the frequency at the detectors, in units of 1/T. None chooses it by the sky positions and
         orbits that are covered.
     spread : (n, p, p) float64 ndarray or None
-        If given, the ellipsoids d^T spread^-1 d <= 1 of offsets d of the parameters to fit are covered, one for each of
-        n candidates, in place of the ball of that mismatch.
+        If given, the ellipsoids d^T spread^-1 d <= 1 are covered, one for each of n candidates, in place of the ball of
+        that mismatch. d are the steps of `Coordinates.matrix`, of the parameters to fit.
     """
 
     mismatch: float = MISMATCH
@@ -97,7 +97,9 @@ class Neighbourhood(NamedTuple):
         the frequency, Hz: a whole number, 2^k, unless it is given."""
         if self.bins is not None:
             return np.full(swing.shape, float(self.bins))
-        wanted = np.clip(LEAST_BINS + (SWINGS * swing + along) * tspan, LEAST_BINS, MOST_BINS)
+        # an ellipsoid comes with a lattice that covers it, one of whose points is close enough to see the main line
+        beyond = SWINGS * swing if self.spread is None else along
+        wanted = np.clip(LEAST_BINS + beyond * tspan, LEAST_BINS, MOST_BINS)
         return 2.0 ** np.ceil(np.log2(wanted))
 
 
@@ -170,10 +172,9 @@ def survey(
 
 
 def _ellipsoid(coordinates: Coordinates, spread: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`axes` and `along` of `Survey` for an ellipsoid of the parameters, to first order."""
+    """`axes` and `along` of `Survey` for an ellipsoid of steps, (p, p)."""
     size = jnp.sqrt(jnp.diagonal(spread))
-    slope = jax.jacfwd(coordinates.values)(jnp.zeros(len(coordinates.names))) / size[:, None]
-    inverse = jnp.linalg.inv(slope)
+    inverse = jnp.linalg.inv(coordinates.matrix / size[:, None])
     matrix = inverse @ (spread / size[:, None] / size) @ inverse.T
     q = len(coordinates.names) - ("freq" in coordinates.names)
     basis = across(coordinates, jnp.eye(q))  # (q, p)

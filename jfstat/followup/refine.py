@@ -372,6 +372,7 @@ def _follow_batch(
     results.twoF_per_detector[kept] = peaks.twoF_per_detector[known]
     results.amplitudes[kept] = peaks.amplitude[known]
     results.covariance[np.ix_(kept, names_at, names_at)] = peaks.covariance[known]
+    results.spread[np.ix_(kept, names_at, names_at)] = peaks.spread[known]
     results.moved[kept] += peaks.moved[known]
     results.points = _moved(results.points, kept, peaks.point, np.asarray(known))
     for i, row in enumerate(rows):

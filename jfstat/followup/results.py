@@ -56,7 +56,8 @@ class Results:
     open : (n,) bool
         Whether the candidate is still to be followed up.
     messages : list of n str
-    covariance : (n, p, p) float64
+    covariance, spread : (n, p, p) float64
+        See `Peak`.
     twoF, start_twoF, noise_chance, peak_probability, moved : (n,) float64
         2F, and that of each detector, is the sum over segments.
     start_mismatch : (n,) float64
@@ -76,6 +77,7 @@ class Results:
     open: np.ndarray
     messages: list[str]
     covariance: np.ndarray
+    spread: np.ndarray
     twoF: np.ndarray
     start_twoF: np.ndarray
     start_mismatch: np.ndarray
@@ -101,6 +103,7 @@ class Results:
             open=np.array([not problem for problem in candidates.problems], bool),
             messages=list(candidates.problems),
             covariance=np.full((n, p, p), np.nan),
+            spread=np.full((n, p, p), np.nan),
             twoF=np.full(n, np.nan),
             start_twoF=np.full(n, np.nan),
             start_mismatch=np.full(n, np.nan),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.narrowdata import NarrowData
 from jfstat.parameters import AMPLITUDE_COLUMNS
-from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of, shifted_twoF, twoF_of
+from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of, turned_twoF, twoF_of
 from jfstat.statistic.semicoherent import amplitude_from, semicoherent_terms
 from jfstat.templates import Doppler
 
@@ -48,9 +49,28 @@ def total_twoF(data: NarrowData, point: Doppler) -> jax.Array:
     return jnp.sum(each_segment(lambda own: twoF_of(own, point), data, AT_ONCE))
 
 
-def total_shifted_twoF(data: NarrowData, point: Doppler, shifts: jax.Array) -> jax.Array:
-    """The same if frequencies at the detectors were higher by `shifts`, (F,) Hz: (F,) float32; see `shifted_twoF`."""
-    return jnp.sum(each_segment(lambda own: shifted_twoF(own, point, shifts), data, AT_ONCE), axis=0)
+def total_shifted_twoF(
+    data: NarrowData, point: Callable[[jax.Array], Doppler], x: jax.Array, shifts: jax.Array, at_once: int
+) -> jax.Array:
+    """The same at many templates, with frequencies at the detectors higher by some shifts: (t, F) float32, unchecked.
+
+    Parameters
+    ----------
+    data : NarrowData
+    point : callable
+        From coordinates, (p,) float64, to a template.
+    x : (t, p) float64
+    shifts : (F,) float64
+        Hz.
+    at_once : int
+        Most templates to compute together.
+    """
+
+    def of_segment(own: NarrowData) -> jax.Array:
+        turns = own.turns(shifts)
+        return jax.lax.map(lambda at: turned_twoF(own, point(at), turns), x, batch_size=at_once)
+
+    return jnp.sum(each_segment(of_segment, data), axis=0)
 
 
 def found_at(data: NarrowData, point: Doppler) -> Found:
