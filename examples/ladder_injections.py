@@ -2,7 +2,7 @@
 
     python examples/ladder_injections.py --output examples/ladder_injections.json
 
-60 d of H1 and L1 in sets, each with signals 0.04 Hz apart: random skies, spin-downs and amplitudes, scaled to a rho^2
+60 d of H1 and L1 in sets, each with signals 24 mHz apart: random skies, spin-downs and amplitudes, scaled to a rho^2
 of 120 to 200. A candidate of a signal is a random template that lost up to 40 % of it by the metric of 60 segments; it
 counts as found if its mean 2F over these exceeds what noise does once in a million templates (chi-squared with 240
 degrees of freedom). Those found go up the ladder. A signal's coherent peak is reached if 2F ends at least at its value
@@ -33,10 +33,12 @@ START, DAY, DAYS, SEGMENTS = 1167458304, 86400, 60, 60
 REFTIME = START + DAYS * DAY // 2
 NAMES = ("freq", "f1dot", "alpha", "delta")
 KEPT = ("stage", "n_segments", "mean_twoF", "signal_chance", "noise_chance")
-APART, GUARD, SQRT_SX = 0.04, 0.15, 4e-24
+APART, GUARD, SQRT_SX = 0.024, 0.15, 4e-24
 RHO2, LOST = (120.0, 200.0), 0.4
 THRESHOLD = chi2.isf(1e-6, 4 * SEGMENTS) / SEGMENTS
 """Mean 2F from which candidates count as found."""
+BATCH = 8
+"""Most candidates of a set that are followed up: one batch."""
 
 
 def template(row: np.ndarray) -> jfstat.Doppler:
@@ -47,7 +49,7 @@ def template(row: np.ndarray) -> jfstat.Doppler:
 def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...], rows: list[dict]) -> None:
     """Simulate, find and follow up n signals, and append a row for each."""
     rng = np.random.default_rng([14, seed])
-    freqs = centre + APART * (np.arange(n) - 0.5 * (n - 1)) + rng.uniform(-0.01, 0.01, n)
+    freqs = centre + APART * (np.arange(n) - 0.5 * (n - 1)) + rng.uniform(-0.004, 0.004, n)
     sky = rng.uniform(0, 2 * np.pi, n), np.arcsin(rng.uniform(-1, 1, n))
     truth = np.stack([freqs, rng.uniform(-1e-9, 1e-9, n), *sky], axis=1)
     observed = jfstat.observation(["H1", "L1"], START, DAYS * DAY, sqrt_sx=SQRT_SX)
@@ -75,7 +77,7 @@ def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...], rows: lis
     heights = np.array([float(jfstat.mean_twoF(segments, template(row))) for row in starts])
     del segments
     found = QTable({name: np.array(starts)[:, i] for i, name in enumerate(NAMES)}, meta={"reftime": REFTIME})
-    kept = np.flatnonzero(heights > THRESHOLD)
+    kept = np.flatnonzero(heights > THRESHOLD)[:BATCH]
     began, cpu = time.perf_counter(), time.process_time()
     ladder = jfstat.follow_up(sfts, found[kept], stages, sqrt_sx=SQRT_SX, guard=GUARD, veto=0.0, false_alarm=1.0)
     spent = time.perf_counter() - began, time.process_time() - cpu
@@ -107,7 +109,10 @@ def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...], rows: lis
             "wall_s": spent[0] / len(kept),
             "cpu_s": spent[1] / len(kept),
         })  # fmt: skip
-    print(f"set {seed}: {len(kept)} of {n} found, followed up in {spent[0]:.0f} s", flush=True)
+    print(
+        f"set {seed}: {np.sum(heights > THRESHOLD)} of {n} found, {len(kept)} followed up in {spent[0]:.0f} s",
+        flush=True,
+    )
 
 
 def noise_set(seed: int, n: int, centre: float, stages: tuple[int, ...], rows: list[dict]) -> None:
@@ -186,10 +191,10 @@ def summary(rows: list[dict], noise: list[dict]) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", type=int, default=14, help="sets of signals")
-    parser.add_argument("--per-set", type=int, default=16, help="signals in each")
-    parser.add_argument("--noise-sets", type=int, default=2)
-    parser.add_argument("--noise", type=int, default=50, help="candidates of noise in each set")
+    parser.add_argument("--sets", type=int, default=7, help="sets of signals")
+    parser.add_argument("--per-set", type=int, default=24, help="signals in each")
+    parser.add_argument("--noise-sets", type=int, default=4)
+    parser.add_argument("--noise", type=int, default=BATCH, help="candidates of noise in each set")
     parser.add_argument("--freq", type=float, default=100.0, help="Hz")
     parser.add_argument("--stages", default="60,10,1")
     parser.add_argument("--first", type=int, default=0, help="seed of the first set")

@@ -46,8 +46,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "follow-up",
         help="follow candidates of a semi-coherent search up to full coherence",
         description="Take each candidate of a file through stages of ever fewer and longer segments, each refined "
-        "within the errors of the one before, and reject those whose 2F does not grow as a signal's. Candidates may lie "
-        "anywhere in the band of the SFT files.",
+        "within the errors of the one before, and reject those whose 2F grows too little for a signal. Candidates may "
+        "lie anywhere in the band of the SFT files.",
     )
     data = parser.add_argument_group("data")
     add_data_files(data)

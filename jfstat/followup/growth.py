@@ -25,6 +25,23 @@ LEAST_TRUST = 0.1
 """Least value of 1 - 4 K / S with which errors are estimated."""
 
 
+class Chosen(NamedTuple):
+    """The 2F for which n candidates were chosen.
+
+    Attributes
+    ----------
+    total : (n,) float64
+        Sum over segments.
+    n_segments : int
+    n_templates : float
+        From how many independent templates they were chosen.
+    """
+
+    total: np.ndarray
+    n_segments: int
+    n_templates: float
+
+
 class Growth(NamedTuple):
     """The distribution of a signal's S_K at its highest minus its S_K' at its highest: a gamma distribution.
 
@@ -76,10 +93,11 @@ class Growth(NamedTuple):
         return scale * gammainccinv(shape, chance)
 
 
-def noise_chance(
-    total: np.ndarray, n_segments: int, n_trials: np.ndarray, chosen: np.ndarray | None = None, n_chosen: int = 0
-) -> np.ndarray:
+def noise_chance(total: np.ndarray, n_segments: int, n_trials: np.ndarray, chosen: Chosen | None = None) -> np.ndarray:
     """Probability that the highest of some templates reaches a sum of 2F over segments in Gaussian noise, (n,).
+
+    A candidate that was chosen for its sum over more segments is noise only if that sum is, and if noise divides it as
+    unevenly among the joined segments. The smaller of the two probabilities counts, twice because there are two.
 
     Parameters
     ----------
@@ -87,17 +105,20 @@ def noise_chance(
     n_segments : int
     n_trials : (n,) float64
         Number of independent templates.
-    chosen : (n,) float64, optional
-        Sum over more segments by which the candidates were chosen from many: it makes their surroundings noisier than
-        the rest, by total / (4 n_chosen).
-    n_chosen : int
-        Number of these segments.
+    chosen : Chosen, optional
+        What the candidates were chosen by.
     """
     alone = false_alarm(total / n_segments, 1.0, n_segments)
-    if chosen is not None:
-        from scipy.special import betaincc
+    if chosen is None:
+        return _highest(alone, n_trials)
+    from scipy.special import betaincc
 
-        ratio = np.clip(total / chosen, 0.0, 1.0)
-        alone = np.maximum(alone, betaincc(2.0 * n_segments, 2.0 * (n_chosen - n_segments), ratio))
-    alone = np.minimum(alone, np.nextafter(1.0, 0.0))
-    return -np.expm1(n_trials * np.log1p(-alone))
+    ratio = np.clip(total / chosen.total, 0.0, 1.0)
+    divided = betaincc(2.0 * n_segments, 2.0 * (chosen.n_segments - n_segments), ratio)
+    before = false_alarm(chosen.total / chosen.n_segments, chosen.n_templates, chosen.n_segments)
+    return np.minimum(1.0, 2 * np.minimum(before, _highest(np.maximum(alone, divided), n_trials)))
+
+
+def _highest(alone: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """Probability that one of n independent trials succeeds, from that of each."""
+    return -np.expm1(n * np.log1p(-np.minimum(alone, np.nextafter(1.0, 0.0))))

@@ -15,7 +15,7 @@ from jfstat.data.observation import reference_time
 from jfstat.followup.band import CandidateBand, sharing_data
 from jfstat.followup.candidates import NEEDED, SearchedWith, fitted_names, impossible, read_rows
 from jfstat.followup.free import FreeParameters
-from jfstat.followup.growth import TOLERANCE, Growth, noise_chance
+from jfstat.followup.growth import TOLERANCE, Chosen, Growth, noise_chance
 from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood
 from jfstat.followup.refine import refined
 from jfstat.followup.results import CELLS, Results, results_table
@@ -40,6 +40,8 @@ SIGMAS2 = 18.5
 of a normal distribution in four dimensions."""
 VETO, FALSE_ALARM = 1e-3, 1e-3
 """Default rates at which a stage rejects signals, and at which the last one keeps noise."""
+UNKNOWN = 1e12
+"""Number of templates from which candidates count as chosen where their table does not say."""
 
 
 @public
@@ -104,8 +106,9 @@ def follow_up(
           the 2F in the stage before has, with ``expected_low`` and ``expected_high``, below and above which it lies
           with the probability `veto`; NaN in the first stage;
         - ``signal_chance``, the probability that a signal's 2F grows as little as this or less;
-        - ``noise_chance``, that Gaussian noise reaches this 2F: in the first stage as for `refine`; later in as many
-          templates as this stage has tried, around a candidate that was chosen for its 2F in the first one;
+        - ``noise_chance``, an upper bound on the probability that Gaussian noise reaches this 2F: in the first stage as
+          for `refine`; later in as many templates as this stage has tried, around a candidate that was chosen for its
+          2F in the first one from ``meta["n_twoF"]`` templates, or 1e12 if `found` does not say from how many;
         - ``passed``, whether the climb converged, ``signal_chance`` is at least `veto` and, in a stage of one segment,
           ``noise_chance`` at most `false_alarm`;
         - ``converged``, ``message``, and other columns as of `refine`, with ``mean_twoF_H1``, ... and
@@ -383,7 +386,8 @@ def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], stage: int, n_
         expected = (before[1] - growth.mean) / n
         low, high = ((before[1] - growth.fall(tail)) / n for tail in (own.veto, 1 - own.veto))
         chance = growth.chance(before[1] - (1 + TOLERANCE) * total)
-        noise = noise_chance(total, n, trials, first[1], first[0])
+        n_templates = own.searched.n_twoF if own.searched.n_twoF > 1 else UNKNOWN
+        noise = noise_chance(total, n, trials, Chosen(first[1], first[0], n_templates))
     else:
         noise = noise_chance(total, n, own.searched.n_twoF + trials)
     last = stage == n_stages - 1
