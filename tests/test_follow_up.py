@@ -108,6 +108,17 @@ def test_the_table_has_all_stages_and_survives_files(ladder, found, tmp_path):
         jfstat.last_stage(found)
 
 
+def test_the_ladder_is_drawn(ladder):
+    ax = pytest.importorskip("matplotlib.figure").Figure().add_subplot()
+    assert jfstat.plots.plot_ladder(ax, ladder, expected=290.0) is ax
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["4", "1"]
+    labels = ax.get_legend_handles_labels()[1]
+    assert labels.count("rejected") == 1 and "candidate 0" in labels and "candidate 1" not in labels
+    line = ax.get_lines()[labels.index("candidate 0")]
+    own = ladder[ladder["candidate"] == 0]
+    np.testing.assert_allclose(line.get_ydata(), own["n_segments"] * (own["mean_twoF"] - 4))
+
+
 def test_the_command_does_the_same(sfts, found, ladder, tmp_path, capsys):
     jfstat.write_sfts(sfts, tmp_path)
     jfstat.write_candidates(found, tmp_path / "found.ecsv")

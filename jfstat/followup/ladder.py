@@ -136,7 +136,7 @@ def follow_up(
     given = parameter_columns(table, "found", NEEDED)
     around = Neighbourhood.checked(mismatch, bins)
     for name, rate in (("veto", veto), ("false_alarm", false_alarm)):
-        if not isinstance(rate, (int, float, np.number)) or not 0 <= rate <= 1:
+        if not 0 <= float(rate) <= 1:
             raise ValueError(f"{name} must be a probability from 0 to 1, not {shown(rate)}.")
     searched = SearchedWith.of(table, sfts.detectors)
     problems = impossible(given)
