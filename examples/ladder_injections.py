@@ -17,6 +17,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -76,10 +77,10 @@ def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...], rows: lis
         starts.append(row + step)
     heights = np.array([float(jfstat.mean_twoF(segments, template(row))) for row in starts])
     del segments
-    found = QTable({name: np.array(starts)[:, i] for i, name in enumerate(NAMES)}, meta={"reftime": REFTIME})
+    found: Any = QTable({name: np.array(starts)[:, i] for i, name in enumerate(NAMES)}, meta={"reftime": REFTIME})
     kept = np.flatnonzero(heights > THRESHOLD)[:BATCH]
     began, cpu = time.perf_counter(), time.process_time()
-    ladder = jfstat.follow_up(sfts, found[kept], stages, sqrt_sx=SQRT_SX, guard=GUARD, veto=0.0, false_alarm=1.0)
+    ladder: Any = jfstat.follow_up(sfts, found[kept], stages, sqrt_sx=SQRT_SX, guard=GUARD, veto=0.0, false_alarm=1.0)
     spent = time.perf_counter() - began, time.process_time() - cpu
     data = jfstat.prepare(sfts, freqs[0] - 0.01, freqs[-1] + 0.01, REFTIME, SQRT_SX, guard=GUARD, filters=False)
     for i, row in enumerate(kept):
@@ -125,12 +126,12 @@ def noise_set(seed: int, n: int, centre: float, stages: tuple[int, ...], rows: l
     sky = rng.uniform(0, 2 * np.pi, 12), np.arcsin(rng.uniform(-1, 1, 12))
     bank = jfstat.Doppler(*sky, np.stack([np.full(12, centre), rng.uniform(-1e-9, 1e-9, 12)], axis=1), REFTIME)
     segments = jfstat.prepare(sfts, centre - half, centre + half, REFTIME, SQRT_SX, guard=GUARD, segments=SEGMENTS)
-    every = jfstat.search(segments, bank, top=200 * n, progress=False)
+    every: Any = jfstat.search(segments, bank, top=200 * n, progress=False)
     del segments
     cell = np.floor((every["freq"].value - centre) / 0.002).astype(int)
-    found = every[np.sort(np.unique(cell, return_index=True)[1])][:n]
+    found: Any = every[np.sort(np.unique(cell, return_index=True)[1])][:n]
     began, cpu = time.perf_counter(), time.process_time()
-    ladder = jfstat.follow_up(
+    ladder: Any = jfstat.follow_up(
         sfts, found, stages, parameters=NAMES, sqrt_sx=SQRT_SX, guard=GUARD, veto=0.0, false_alarm=1.0
     )
     spent = time.perf_counter() - began, time.process_time() - cpu
@@ -190,7 +191,7 @@ def summary(rows: list[dict], noise: list[dict]) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="`follow_up` with signals and noise")
     parser.add_argument("--sets", type=int, default=7, help="sets of signals")
     parser.add_argument("--per-set", type=int, default=24, help="signals in each")
     parser.add_argument("--noise-sets", type=int, default=4)

@@ -180,7 +180,7 @@ def test_stages_nest_and_leave_gaps_out(sfts):
     assert [x for pair in edges[1] for x in pair] == [
         x for k in range(4) for x in (edges[0][2 * k][0], edges[0][2 * k + 1][1])
     ]
-    assert len(edges[2]) == 3 and edges[3] is None
+    assert edges[2] is not None and len(edges[2]) == 3 and edges[3] is None
     gap = jfstat.join_sfts([sfts.select(end=START + DAY), sfts.select(start=START + 2 * DAY)])
     assert [len(x) for x in stage_edges(gap, (8, 4, 2))] == [6, 3, 2]
 

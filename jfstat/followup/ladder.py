@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jfstat.candidates.lineflags import lines_from_meta
-from jfstat.candidates.tables import AnyTable, Meta, in_units, parameter_columns, plain_column, points_from
+from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, plain_column, points_from
 from jfstat.data.noise import MEDIAN_BINS, checked_median_bins
 from jfstat.data.observation import reference_time
 from jfstat.followup.band import CandidateBand, sharing_data
@@ -447,7 +447,7 @@ def _joined(rungs: list[_Rung], own: _Ladder, numbers: Sequence[int]) -> QTable:
     """All stages in one table, candidate by candidate."""
     from astropy.table import vstack
 
-    meta: Meta = dict(rungs[0].table.meta)
+    meta: Any = dict(rungs[0].table.meta or {})
     for name in ("n_segments", "segment_tspan"):
         meta.pop(name, None)
     meta |= {"stages": list(numbers), "veto": own.veto, "false_alarm": own.false_alarm}

@@ -29,6 +29,10 @@ SWINGS, LEAST_BINS, MOST_BINS = 2.0, 2.0, 32.0
 response to a signal at a wrong sky position is a comb of lines, not much wider than the swing."""
 MOST_TRIALS = 4096
 """Most trial points about a candidate; of a region that needs more only the inner part is covered."""
+TRIAL_SIZES = (256, 2 * MOST_TRIALS)
+"""Room for these in a batch."""
+REGION_BINS = (8.0, MOST_BINS)
+"""Frequencies that are covered with an ellipsoid, in bins: the least of these that is enough."""
 
 
 class Neighbourhood(NamedTuple):
@@ -87,20 +91,30 @@ class Neighbourhood(NamedTuple):
             points = covering_points(q, np.sqrt(self.mismatch), distance)
             return np.broadcast_to(points, (n, *points.shape)), np.ones(n)
         each, covered = zip(*(covering_ellipsoid(own, distance, MOST_TRIALS) for own in axes), strict=True)
-        # few sizes, which need few compilations
-        size = 1 << (max(map(len, each)) - 1).bit_length()
+        # few sizes, which need few compilations; what is not used costs nothing
+        size = max(map(len, each))
+        size = next((own for own in TRIAL_SIZES if own >= size), size)
         filled = [np.pad(x, [(0, size - len(x)), (0, 0)], constant_values=np.nan) for x in each]
         return np.stack(filled), np.array(covered)
 
     def frequency_bins(self, swing: np.ndarray, along: np.ndarray, tspan: float) -> np.ndarray:
-        """Offset of the frequency in bins up to which it is covered, for candidates of some swings and extents along
-        the frequency, Hz: a whole number, 2^k, unless it is given."""
+        """Offsets of the frequency, in bins, up to which it is covered, (n,): a whole number, 2^k, unless it is given.
+
+        Parameters
+        ----------
+        swing, along : (n,) float64
+            Of each candidate; see `Survey`.
+        tspan : float
+            Length of the data or of a segment, s.
+        """
         if self.bins is not None:
             return np.full(swing.shape, float(self.bins))
-        # an ellipsoid comes with a lattice that covers it, one of whose points is close enough to see the main line
-        beyond = SWINGS * swing if self.spread is None else along
-        wanted = np.clip(LEAST_BINS + beyond * tspan, LEAST_BINS, MOST_BINS)
-        return 2.0 ** np.ceil(np.log2(wanted))
+        if self.spread is not None:
+            # one point of the lattice is close enough to a signal to see its main line
+            return np.where(LEAST_BINS + along * tspan <= REGION_BINS[0], *REGION_BINS)
+        wanted = np.clip(LEAST_BINS + SWINGS * swing * tspan, LEAST_BINS, MOST_BINS)
+        # all candidates get the most bins of any, because each number needs a compilation, and bins are cheap
+        return np.full(swing.shape, np.max(2.0 ** np.ceil(np.log2(wanted))))
 
 
 def _is_size(x: object) -> bool:

@@ -317,14 +317,17 @@ def coverages(
 ) -> list[Coverage]:
     """Narrow data that hold all that is to be covered around each of a stack of candidates, if it can be done."""
     least, tspan, swing = reaches(data, points), float(data.tspan), np.asarray(known.swing)
-    # all candidates get the most bins of any, because each number needs a compilation, and bins are cheap
-    bins = float(np.max(around.frequency_bins(swing, np.asarray(known.along), tspan))) if "freq" in free.names else 0.0
-    wanted = in_steps(np.maximum(swing + bins / tspan, least), float(np.min(least)))
+    bins = (
+        around.frequency_bins(swing, np.asarray(known.along), tspan) if "freq" in free.names else np.zeros(len(swing))
+    )
+    # regions differ from candidate to candidate: larger steps of the reach need fewer compilations
+    ratio = 2 if around.spread is None else 4
+    wanted = in_steps(np.maximum(swing + bins / tspan, least), float(np.min(least)), ratio)
     large = too_many_nodes(data, wanted)
     room = np.floor(np.clip((least - swing) * tspan, 0.0, bins))
     return [
-        Coverage(float(a), float(b), bool(b < bins)) if too_large else Coverage(float(w), bins, False)
-        for too_large, a, b, w in zip(large, least, room, wanted, strict=True)
+        Coverage(float(a), float(b), bool(b < own)) if too_large else Coverage(float(w), float(own), False)
+        for too_large, a, b, w, own in zip(large, least, room, wanted, bins, strict=True)
     ]
 
 

@@ -60,15 +60,26 @@ def total_shifted_twoF(
     point : callable
         From coordinates, (p,) float64, to a template.
     x : (t, p) float64
+        NaN from some row on costs nothing.
     shifts : (F,) float64
         Hz.
     at_once : int
         Most templates to compute together.
     """
 
+    size = min(at_once, len(x))
+    n_parts = -(-jnp.sum(jnp.isfinite(x[:, 0])) // size)
+
     def of_segment(own: NarrowData) -> jax.Array:
         turns = own.turns(shifts)
-        return jax.lax.map(lambda at: turned_twoF(own, point(at), turns), x, batch_size=at_once)
+
+        def with_part(i: jax.Array, heights: jax.Array) -> jax.Array:
+            # the last part may begin earlier, and then computes some of the one before again
+            part = jax.lax.dynamic_slice_in_dim(x, i * size, size)
+            values = jax.vmap(lambda at: turned_twoF(own, point(at), turns))(part)
+            return jax.lax.dynamic_update_slice_in_dim(heights, values.astype(jnp.float32), i * size, 0)
+
+        return jax.lax.fori_loop(0, n_parts, with_part, jnp.full((len(x), len(shifts)), jnp.nan, jnp.float32))
 
     return jnp.sum(each_segment(of_segment, data), axis=0)
 
