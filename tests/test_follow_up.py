@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -96,12 +97,12 @@ def test_the_table_has_all_stages_and_survives_files(ladder, found, tmp_path):
     assert ladder.meta["stages"] == [4, 1] and "n_segments" not in ladder.meta
     assert list(ladder["candidate"]) == sorted(ladder["candidate"])
     assert ladder.colnames[:7] == ["candidate", "stage", "n_segments", *NAMES]
-    again = jfstat.read_candidates(jfstat.write_candidates(ladder, tmp_path / "ladder.ecsv"))
+    again: Any = jfstat.read_candidates(jfstat.write_candidates(ladder, tmp_path / "ladder.ecsv"))
     assert again.colnames == ladder.colnames and again.meta == ladder.meta
     for name in ladder.colnames:
         assert again[name].unit == ladder[name].unit if hasattr(ladder[name], "unit") else True
         np.testing.assert_array_equal(plain(again[name]), plain(ladder[name]))
-    ends = jfstat.last_stage(ladder)
+    ends: Any = jfstat.last_stage(ladder)
     assert list(ends["candidate"]) == [0, 1, 2, 3] and list(ends["name"]) == list(found["name"])
     assert ends["stage"][0] == 1
     with pytest.raises(ValueError, match="no columns 'candidate' and 'stage'"):
@@ -127,7 +128,7 @@ def test_the_command_does_the_same(sfts, found, ladder, tmp_path, capsys):
     assert main(["follow-up", *options, "--stages", "4,1", "--outputFstat", f"{tmp_path}/out.ecsv"]) == 0
     out = capsys.readouterr().out
     assert "1 of 4 candidate(s) passed all stages" in out and "expected of a signal" in out
-    table = jfstat.read_candidates(tmp_path / "out.ecsv")
+    table: Any = jfstat.read_candidates(tmp_path / "out.ecsv")
     own, same = table[table["candidate"] == 0], ladder[ladder["candidate"] == 0]
     np.testing.assert_allclose(own["mean_twoF"], same["mean_twoF"], rtol=1e-3)
     assert main(["follow-up", *options]) == 1
@@ -176,13 +177,13 @@ def test_stages_are_as_few_as_the_metric_allows(sfts, signal):
 
 
 def test_stages_nest_and_leave_gaps_out(sfts):
-    edges = stage_edges(sfts, (8, 4, 3, 1))
+    edges: list[Any] = list(stage_edges(sfts, (8, 4, 3, 1)))
     assert [x for pair in edges[1] for x in pair] == [
         x for k in range(4) for x in (edges[0][2 * k][0], edges[0][2 * k + 1][1])
     ]
-    assert edges[2] is not None and len(edges[2]) == 3 and edges[3] is None
+    assert len(edges[2]) == 3 and edges[3] is None
     gap = jfstat.join_sfts([sfts.select(end=START + DAY), sfts.select(start=START + 2 * DAY)])
-    assert [len(x) for x in stage_edges(gap, (8, 4, 2))] == [6, 3, 2]
+    assert [len(x or ()) for x in stage_edges(gap, (8, 4, 2))] == [6, 3, 2]
 
 
 @pytest.fixture(scope="module")
