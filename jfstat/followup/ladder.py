@@ -347,7 +347,11 @@ def _refined(
     ranges = [np.ptp(own.given["freq"][group[own.sound[group]]]) for group in groups]
     members = rows[own.sound[rows]]
     shared = members if len(members) else np.flatnonzero(own.sound)[:1]
-    band = CandidateBand.of({name: x[shared] for name, x in own.given.items()}, float(max(ranges)))
+    own_columns = {name: x[shared] for name, x in own.given.items()}
+    band = CandidateBand.of(own_columns, float(max(ranges)))  # one width, so that all have the same shapes
+    low, high = own.sfts.frequencies[[0, -1]]
+    if band.low - band.margin < low or band.high + band.margin > high:
+        band = CandidateBand.of(own_columns)
     data = band.prepared(own.sfts, own.reftime, segments=segments, shortest=own.shortest, **own.preparation)
     candidates = read_rows(data, starts, own.reftime)
     free = FreeParameters.within(own.names, None)
