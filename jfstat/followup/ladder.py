@@ -257,7 +257,7 @@ class _Rung(NamedTuple):
         That hold data.
     table : QTable
         As from `refine`, but with the columns of `_judged`.
-    spread : (n, p, p) float64
+    spread, rivals : (n, p, p), (n, c, p) float64
         See `Results`.
     """
 
@@ -265,6 +265,7 @@ class _Rung(NamedTuple):
     n_segments: int
     table: QTable
     spread: np.ndarray
+    rivals: np.ndarray
 
     @property
     def total(self) -> np.ndarray:
@@ -312,7 +313,7 @@ def _climbed(
         rows, starts = rung.rows[going_on], rung.table[going_on]
         if not len(rows):
             break
-        around = Neighbourhood(spread=SIGMAS2 * rung.spread[going_on])
+        around = Neighbourhood(spread=SIGMAS2 * rung.spread[going_on], peaks=rung.rivals[going_on])
     return rungs
 
 
@@ -376,9 +377,9 @@ def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], stage: int, n_
     if n == 1:
         for name in [name for name in table.colnames if name.removeprefix("start_").startswith("twoF")]:
             table.rename_column(name, name.replace("twoF", "mean_twoF"))
-    tried, covered, spread = (
+    tried, covered, spread, rivals = (
         np.concatenate([getattr(part.results, name) for part in parts])[order]
-        for name in ("tried", "covered", "spread")
+        for name in ("tried", "covered", "spread", "rivals")
     )
     total, trials = n * np.asarray(table["mean_twoF"]), CELLS * tried
     low = expected = high = chance = np.full(len(rows), np.nan)
@@ -413,7 +414,7 @@ def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], stage: int, n_
     table["message"] = np.array(messages, dtype=str)
     stages = {"candidate": rows, "stage": np.full(len(rows), stage), "n_segments": np.full(len(rows), n)}
     said = {"expected_mean_twoF": expected, "expected_low": low, "expected_high": high, "signal_chance": chance}
-    return _Rung(rows, n, _arranged(table, stages, said | {"noise_chance": noise, "passed": passed}), spread)
+    return _Rung(rows, n, _arranged(table, stages, said | {"noise_chance": noise, "passed": passed}), spread, rivals)
 
 
 def _has_errors(table: AnyTable, spread: np.ndarray, names: tuple[str, ...]) -> np.ndarray:

@@ -48,11 +48,14 @@ class Neighbourhood(NamedTuple):
     spread : (n, p, p) float64 ndarray or None
         If given, the ellipsoids d^T spread^-1 d <= 1 are covered, one for each of n candidates, in place of the ball of
         that mismatch. d are the steps of `Coordinates.matrix`, of the parameters to fit.
+    peaks : (n, c, p) float64 ndarray or None
+        With ellipsoids: their centres, as steps from each candidate; the first is zero, NaN for those that are fewer.
     """
 
     mismatch: float = MISMATCH
     bins: float | None = None
     spread: np.ndarray | None = None
+    peaks: np.ndarray | None = None
 
     @classmethod
     def checked(cls, mismatch: float, bins: float | None) -> Neighbourhood:
@@ -69,28 +72,33 @@ class Neighbourhood(NamedTuple):
             raise ValueError(f"bins must be None or a number from 0 on, not {bins!r}: give it in units of 1/T.")
         return cls(float(mismatch), None if bins is None else float(bins))
 
-    def trial_points(self, axes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Trial points in q whitened coordinates across the frequency, and how much of each region they cover.
+    def trial_points(self, known: Survey) -> tuple[np.ndarray, np.ndarray]:
+        """Trial points about n candidates, and how much of each region they cover.
 
         Parameters
         ----------
-        axes : (n, q, q) float64
-            See `Survey`.
+        known : Survey
+            Stacked, NumPy leaves.
 
         Returns
         -------
-        points : (n, t, q) float64
-            For each candidate first the origin; NaN where it has fewer than others.
+        points : (n, t, p) float64
+            In whitened coordinates, for each candidate first the origin; NaN where it has fewer than others.
         covered : (n,) float64
             By which factor the region that is covered is smaller in every direction than the one wanted; 1 if it is
             not.
         """
-        n, q, _ = axes.shape
+        n, q, _ = known.basis.shape
         distance = np.sqrt(COVERING if q < MANY else COVERING_MANY)
         if self.spread is None:
             points = covering_points(q, np.sqrt(self.mismatch), distance)
-            return np.broadcast_to(points, (n, *points.shape)), np.ones(n)
-        each, covered = zip(*(covering_ellipsoid(own, distance, MOST_TRIALS) for own in axes), strict=True)
+            return np.einsum("tq,nqp->ntp", points, known.basis), np.ones(n)
+        each, covered = [], []
+        for axes, basis, offsets in zip(known.axes, known.basis, known.offsets, strict=True):
+            centres = offsets[np.isfinite(offsets).all(axis=1)]
+            points, factor = covering_ellipsoid(axes, distance, MOST_TRIALS // len(centres))
+            each.append((centres[:, None] + points @ basis).reshape(-1, centres.shape[1]))
+            covered.append(factor)
         # few sizes, which need few compilations; what is not used costs nothing
         size = max(map(len, each))
         size = next((own for own in TRIAL_SIZES if own >= size), size)
@@ -139,6 +147,10 @@ class Survey(NamedTuple):
         edge of what is covered, Hz. The coordinates keep its mean.
     axes : (q, q) float64
         Columns are the semi-axes of the ellipsoid to cover, in whitened coordinates across the frequency.
+    basis : (q, p) float64
+        Whitened coordinates of the basis in which these are given.
+    offsets : (c, p) float64
+        Whitened coordinates of the centres of the regions to cover, of which the first is the origin; NaN if fewer.
     along : () float64
         How far it extends along the frequency, Hz; 0 for a ball, whose frequencies are chosen otherwise.
     """
@@ -146,12 +158,18 @@ class Survey(NamedTuple):
     coordinates: Coordinates
     swing: jax.Array
     axes: jax.Array
+    basis: jax.Array
+    offsets: jax.Array
     along: jax.Array
 
 
 @jax.jit
 def survey(
-    data: FstatData, points: Doppler, free: FreeParameters, mismatch: jax.Array | float, spread: jax.Array | None
+    data: FstatData,
+    points: Doppler,
+    free: FreeParameters,
+    mismatch: jax.Array | float,
+    regions: tuple[jax.Array, jax.Array] | None,
 ) -> Survey:
     """Whitened coordinates of a stack of templates that fit the data, and what is to be covered in them.
 
@@ -161,43 +179,48 @@ def survey(
     points : Doppler
         Stack of n templates.
     free : FreeParameters
-    mismatch, spread
-        See `Neighbourhood`; the spread is that of the parameters of `free`.
+    mismatch : float
+    regions : pair of (n, p, p) and (n, c, p) float64, optional
+        `spread` and `peaks` of `Neighbourhood`, of the parameters of `free`.
     """
 
-    def one(pair: tuple[Doppler, jax.Array | None]) -> Survey:
-        point, own = pair
+    def one(pair: tuple[Doppler, tuple[jax.Array, jax.Array] | None]) -> Survey:
+        point, region = pair
         coordinates = whitened(data.observation, point, free.names, free.bounded)
         q = len(free.names) - ("freq" in free.names)
+        basis = across(coordinates, jnp.eye(q))
         axes, along = jnp.sqrt(mismatch) * jnp.eye(q), jnp.zeros(())
-        if own is not None:
-            axes, along = _ellipsoid(coordinates, own)
+        offsets = jnp.zeros((1, len(free.names)))
+        if region is not None:
+            axes, along, offsets = _ellipsoids(coordinates, basis, *region)
 
         def swing(x: jax.Array) -> jax.Array:
             there = coordinates.point(x)
             change = each_segment(lambda own: frequency_change(own, point, there), data)
             return jnp.where(physical(there), jnp.max(jnp.abs(change)), 0.0)
 
-        swings = jax.vmap(swing)(across(coordinates, jnp.concatenate([axes.T, -axes.T])))
+        edges = jnp.concatenate([axes.T, -axes.T, jnp.zeros((1, q))]) @ basis
+        swings = jax.vmap(swing)((offsets[:, None] + edges).reshape(-1, len(free.names)))
         largest = jnp.max(jnp.where(jnp.isfinite(swings), swings, 0.0), initial=0.0)
-        return Survey(coordinates, largest, axes, along)
+        return Survey(coordinates, largest, axes, basis, offsets, along)
 
-    return jax.lax.map(one, (points, spread))
+    return jax.lax.map(one, (points, regions))
 
 
-def _ellipsoid(coordinates: Coordinates, spread: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`axes` and `along` of `Survey` for an ellipsoid of steps, (p, p)."""
+def _ellipsoids(
+    coordinates: Coordinates, basis: jax.Array, spread: jax.Array, peaks: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """`axes`, `along` and `offsets` of `Survey` for ellipsoids of steps, (p, p), about some, (c, p)."""
     size = jnp.sqrt(jnp.diagonal(spread))
     inverse = jnp.linalg.inv(coordinates.matrix / size[:, None])
     matrix = inverse @ (spread / size[:, None] / size) @ inverse.T
-    q = len(coordinates.names) - ("freq" in coordinates.names)
-    basis = across(coordinates, jnp.eye(q))  # (q, p)
+    offsets = (peaks / size) @ inverse.T
     squares, turned = jnp.linalg.eigh(basis @ matrix @ basis.T)
     axes = turned * jnp.sqrt(jnp.maximum(squares, 0.0))
     if "freq" not in coordinates.names:
-        return axes, jnp.zeros(())
+        return axes, jnp.zeros(()), offsets
     unit = along_frequency(coordinates)
-    return axes, jnp.sqrt(jnp.maximum(unit @ matrix @ unit, 0.0)) / (unit @ unit)
+    return axes, jnp.sqrt(jnp.maximum(unit @ matrix @ unit, 0.0)) / (unit @ unit), offsets
 
 
 def frequency_change(data: FstatData, point: Doppler, other: Doppler) -> jax.Array:

@@ -29,7 +29,7 @@ from jfstat.followup.distinct import distinct
 from jfstat.followup.follow import Peak, focus, follow
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood, Survey, frequency_shifts, survey
-from jfstat.followup.results import CELLS, ENDINGS, Results, Rivals, ending, results_table
+from jfstat.followup.results import CELLS, CLIMBS, ENDINGS, Results, Rivals, ending, results_table
 from jfstat.lines.doppler import checked_lines
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
 from jfstat.metrics.coordinates import Coordinates
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from jfstat.times import TimeLike
     from jfstat.validation import NumberLike
 
-CLIMBS = 6
-"""Number of trial points from which to climb."""
 ROUNDS = 4
 """How often candidates are followed up at most: those that leave the narrow data's reach go on in new ones."""
 OUTSIDE = 0.6
@@ -262,10 +260,10 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
     """Follow up candidates round after round until each has its ending."""
     rows, isolated, free, around, _ = alike
     size = batch_size(data, len(rows))
-    spread = around.spread
-    if spread is not None:  # of the parameters that these candidates have
+    spread, peaks = around.spread, around.peaks
+    if spread is not None and peaks is not None:  # of the parameters that these candidates have
         at = [results.names.index(name) for name in free.names]
-        spread = spread[:, at][:, :, at]
+        spread, peaks = spread[:, at][:, :, at], peaks[:, :, at]
     covered: dict[int, tuple[Coverage, np.ndarray]] = {}
     for _ in range(ROUNDS):
         left = rows[results.open[rows]]
@@ -276,18 +274,19 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
         parts = []
         for batch in batches(left, np.zeros(len(left)), size):
             some = jax.tree.map(lambda x, b=batch: x[b.places], points)
-            own = None if spread is None else spread[left[batch.places]]
+            own = None if spread is None or peaks is None else (spread[left[batch.places]], peaks[left[batch.places]])
             part = survey(data.for_one_template, some, free, around.mismatch, own)
             parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], part))
         known: Survey = jax.tree.map(lambda *x: np.concatenate(x), *parts)
         if not covered:  # later rounds have the same: another one would need a compilation
             found = coverages(data, points, free, known, around)
-            trials, results.covered[left] = around.trial_points(np.asarray(known.axes))
+            trials, results.covered[left] = around.trial_points(known)
             covered = dict(zip(left.tolist(), zip(found, trials, strict=True), strict=True))
         kinds = list(dict.fromkeys(own for own, _ in covered.values()))
         for batch in batches(left, np.array([kinds.index(covered[row][0]) for row in left]), size):
             own = jax.tree.map(lambda x, b=batch: x[b.places], known.coordinates)
             edges = np.linalg.norm(known.axes[batch.places], axis=1).max(axis=-1, initial=0.0)
+            edges += np.nanmax(np.linalg.norm(known.offsets[batch.places], axis=2), axis=1)
             trials = np.stack([covered[int(row)][1] for row in left[batch.places]])
             _follow_batch(data, results, alike, batch, own, covered[int(batch.rows[0])][0], trials, edges)
             advance(int(np.sum(~results.open[batch.rows])))
@@ -349,7 +348,7 @@ def _follow_batch(
     coordinates : Coordinates
         Of the batch's candidates, as the following.
     coverage : Coverage
-    trials : (size, t, q) float64
+    trials : (size, t, p) float64
     edges : (size,) float64
         Distance to the edge of what is covered, in whitened coordinates across the frequency.
     """
@@ -376,6 +375,7 @@ def _follow_batch(
     results.amplitudes[kept] = peaks.amplitude[known]
     results.covariance[np.ix_(kept, names_at, names_at)] = peaks.covariance[known]
     results.spread[np.ix_(kept, names_at, names_at)] = peaks.spread[known]
+    results.rivals[np.ix_(kept, np.arange(peaks.rivals.shape[1]), names_at)] = peaks.rivals[known]
     results.moved[kept] += peaks.moved[known]
     results.points = _moved(results.points, kept, peaks.point, np.asarray(known))
     for i, row in enumerate(rows):

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import jax
     from astropy.table import QTable
 
+CLIMBS = 6
+"""Number of trial points from which to climb."""
 NOISE = 1e-3
 """False-alarm probability, over all templates tried, above which the message warns of noise."""
 CELLS = 8
@@ -58,6 +60,8 @@ class Results:
     messages : list of n str
     covariance, spread : (n, p, p) float64
         See `Peak`.
+    rivals : (n, CLIMBS, p) float64
+        See `Peak`.
     twoF, start_twoF, noise_chance, peak_probability, moved : (n,) float64
         2F, and that of each detector, is the sum over segments.
     start_mismatch : (n,) float64
@@ -78,6 +82,7 @@ class Results:
     messages: list[str]
     covariance: np.ndarray
     spread: np.ndarray
+    rivals: np.ndarray
     twoF: np.ndarray
     start_twoF: np.ndarray
     start_mismatch: np.ndarray
@@ -104,6 +109,7 @@ class Results:
             messages=list(candidates.problems),
             covariance=np.full((n, p, p), np.nan),
             spread=np.full((n, p, p), np.nan),
+            rivals=np.full((n, CLIMBS, p), np.nan),
             twoF=np.full(n, np.nan),
             start_twoF=np.full(n, np.nan),
             start_mismatch=np.full(n, np.nan),
