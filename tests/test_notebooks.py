@@ -79,7 +79,7 @@ def test_the_ladder_notebook_runs():
     notebook = executed("ladder_followup.ipynb", shown=True)
     assert any("image/png" in out.get("data", {}) for cell in notebook.cells for out in cell.get("outputs", ()))
     outcome = outcome_of(notebook)
-    assert outcome["passed"] == 1
+    assert outcome["passed"] >= 1
     assert abs(outcome["twoF"] - 4 - outcome["rho2"]) < 5 * 2 * np.sqrt(outcome["rho2"])
     assert np.max(np.abs(outcome["pulls"])) < 5
 
