@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from jfstat.data.psd import psd, spectrogram
     from jfstat.data.stretches import leave_out
     from jfstat.followup.fstattable import fstat_table
+    from jfstat.followup.ladder import follow_up, last_stage
     from jfstat.followup.posterior import log_posterior
     from jfstat.followup.refine import refine
+    from jfstat.followup.stages import follow_up_stages
     from jfstat.geometry.detector import Detector
     from jfstat.geometry.ephemeris import Ephemeris
     from jfstat.lines.cleaning import clean
@@ -99,10 +101,13 @@ __all__ = [
     "dm_off_twoF",
     "estimate_amplitude",
     "flag_lines",
+    "follow_up",
+    "follow_up_stages",
     "fstat",
     "fstat_table",
     "inject",
     "join_sfts",
+    "last_stage",
     "leave_out",
     "log_posterior",
     "mean_twoF",
@@ -175,10 +180,13 @@ _HOMES = {
     "dm_off_twoF": "jfstat.statistic.dmoff",
     "estimate_amplitude": "jfstat.statistic.fstat",
     "flag_lines": "jfstat.candidates.lineflags",
+    "follow_up": "jfstat.followup.ladder",
+    "follow_up_stages": "jfstat.followup.stages",
     "fstat": "jfstat.statistic.fstat",
     "fstat_table": "jfstat.followup.fstattable",
     "inject": "jfstat.simulate.simulate",
     "join_sfts": "jfstat.sfts",
+    "last_stage": "jfstat.followup.ladder",
     "leave_out": "jfstat.data.stretches",
     "log_posterior": "jfstat.followup.posterior",
     "mean_twoF": "jfstat.statistic.semicoherent",

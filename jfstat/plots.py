@@ -272,6 +272,52 @@ def plot_sky(
     return ax
 
 
+def plot_ladder(ax: Axes, table: AnyTable, *, expected: float | None = None) -> Axes:
+    """Draw how 2F of candidates grows from stage to stage: a signal keeps its rho^2, and noise loses it.
+
+    rho^2 is estimated by the sum of 2F over segments minus 4 for each. Candidates that passed all their stages are
+    coloured, with bars for what is expected of a signal after the stage before.
+
+    Parameters
+    ----------
+    ax : Axes
+    table : QTable
+        From `jfstat.follow_up`.
+    expected : float, optional
+        rho^2 of a signal that is known, to mark with a line.
+
+    Returns
+    -------
+    Axes
+    """
+    candidate, stage, n = (_plain(table[name]) for name in ("candidate", "stage", "n_segments"))
+    height = n * (_plain(table["mean_twoF"]) - 4)
+    low, high = (n * (_plain(table[name]) - 4) for name in ("expected_low", "expected_high"))
+    passed = _plain(table["passed"]).astype(bool)
+    numbers = {int(k): int(n[stage == k][0]) for k in np.unique(stage)}
+    coloured = 0
+    for i in np.unique(candidate):
+        own = np.flatnonzero(candidate == i)
+        own = own[np.argsort(stage[own])]
+        if passed[own].all() and len(own) == len(numbers):
+            line = ax.plot(stage[own], height[own], "o-", color=f"C{coloured}", zorder=3, label=f"candidate {i}")[0]
+            later = own[1:]
+            middle, half = 0.5 * (low + high)[later], 0.5 * (high - low)[later]
+            shift = stage[later] + 0.03 * (coloured + 1)
+            ax.errorbar(shift, middle, half, fmt="none", ecolor=line.get_color(), alpha=0.6, capsize=4)
+            coloured += 1
+        else:
+            first = ax.get_legend_handles_labels()[1].count("rejected") == 0
+            ax.plot(stage[own], height[own], ".-", color=GREY, lw=0.8, label="rejected" if first else None)
+    if expected is not None:
+        ax.axhline(expected, color=ORANGE, ls="--", lw=1.0, zorder=0, label=f"signal's $\\rho^2$: {expected:.0f}")
+    ax.set_xticks(list(numbers), [str(number) for number in numbers.values()])
+    ax.set_xlabel("segments")
+    ax.set_ylabel("sum of $2\\mathcal{F}$ minus 4 a segment")
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
 def plot_timing(
     ax: Axes,
     x: Sequence[float] | np.ndarray,

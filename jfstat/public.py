@@ -155,6 +155,8 @@ KINDS: dict[str, Kind] = {
     "bsgl_threshold": _number,
     "cluster": _number,
     "guard": _number,
+    "veto": _number,
+    "false_alarm": _number,
     "olgx": _vector,
     "f1dot_band": _number,
     "max_block": _number,

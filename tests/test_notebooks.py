@@ -21,8 +21,11 @@ def environment():
     return os.environ | {"PYTHONPATH": path}
 
 
-def executed(name):
-    """The notebook of this name, run from top to bottom; a cell that raises raises here."""
+def executed(name, shown=False):
+    """The notebook of this name, run from top to bottom; a cell that raises raises here.
+
+    `shown` says whether it is committed with what its cells show.
+    """
     pytest.importorskip("ipykernel")
     nbclient = pytest.importorskip("nbclient")
     nbformat = pytest.importorskip("nbformat")
@@ -31,7 +34,7 @@ def executed(name):
 
     notebook = nbformat.read(ROOT / "notebooks" / name, as_version=4)
     nbformat.validate(notebook)
-    assert not any(cell.get("outputs") for cell in notebook.cells)
+    assert any(cell.get("outputs") for cell in notebook.cells) == shown
     # without a folder to look in, python3 is this interpreter, whatever is installed elsewhere
     manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
     client = nbclient.NotebookClient(notebook, km=manager, timeout=600)
@@ -68,6 +71,17 @@ def test_the_follow_up_notebook_runs():
     assert np.max(np.abs(outcome["pulls"])) < 5
     if outcome["NUTS over refine"] is not None:
         np.testing.assert_allclose(outcome["NUTS over refine"], 1, atol=0.15)
+
+
+@pytest.mark.slow
+def test_the_ladder_notebook_runs():
+    pytest.importorskip("matplotlib")
+    notebook = executed("ladder_followup.ipynb", shown=True)
+    assert any("image/png" in out.get("data", {}) for cell in notebook.cells for out in cell.get("outputs", ()))
+    outcome = outcome_of(notebook)
+    assert outcome["passed"] >= 1
+    assert abs(outcome["twoF"] - 4 - outcome["rho2"]) < 5 * 2 * np.sqrt(outcome["rho2"])
+    assert np.max(np.abs(outcome["pulls"])) < 5
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ from jfstat.maths.newton import (
     trusted_step,
 )
 from jfstat.parameters import ORBIT_FIELDS
-from jfstat.statistic.fstat import shifted_twoF
+from jfstat.statistic.fstat import turned_twoF
 
 NAMES = ("freq", "f1dot", "alpha", "delta")
 
@@ -475,7 +475,7 @@ def test_probability_of_a_peak_among_others():
 def test_two_f_at_other_frequencies_is_that_of_shifted_templates(case):
     near = jfstat.narrow(case.data, case.doppler)
     shifts = np.linspace(-2, 2, 48) * float(near.reach)
-    found = np.asarray(shifted_twoF(near, case.doppler, jnp.asarray(shifts)))
+    found = np.asarray(turned_twoF(near, case.doppler, near.turns(jnp.asarray(shifts))))
     # the detectors move by 1e-4 of the speed of light, which shifts differ by
     shifted = [at_frequency(case.doppler, case.doppler.fkdot[0] + x) for x in shifts]
     points = jax.tree.map(lambda *x: jnp.stack(x), *shifted)

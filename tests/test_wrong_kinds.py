@@ -25,7 +25,19 @@ NEVER_RIGHT = [
     "date",
 ]
 """Values that no argument takes, so that calls end at the door; the others may mean some minutes of compilation."""
-LONG = ["fstat_table", "inject", "metric", "mismatch", "narrow", "observation", "prepare", "refine", "search"]
+LONG = [
+    "follow_up",
+    "follow_up_stages",
+    "fstat_table",
+    "inject",
+    "metric",
+    "mismatch",
+    "narrow",
+    "observation",
+    "prepare",
+    "refine",
+    "search",
+]
 LONG += ["search_pulsar_bands", "search_pulsars", "simulate_sfts", "template_bank by age", "whiten"]
 LONG += ["template_bank by the metric"]
 """Calls that take long if the value is one that they can use."""

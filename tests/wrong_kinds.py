@@ -127,6 +127,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     (tmp_path / "a.par").write_text(PAR)
     pulsar = jfstat.read_par(tmp_path / "a.par")
     candidates = jfstat.write_candidates(found, tmp_path / "found.ecsv")
+    stages = QTable({"candidate": [0, 0], "stage": [0, 1]})
     strain = (np.random.default_rng(0).normal(size=4 * 1800 * 16), START, 1 / 16)
     table = np.array([START - 1e5 + 2e4 * np.arange(12), *np.zeros((3, 12))])
     earth = (table[0], np.full((12, 3), 288.0))
@@ -168,6 +169,20 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "dm_off_twoF": (jfstat.dm_off_twoF, one),
         "estimate_amplitude": (jfstat.estimate_amplitude, one),
         "flag_lines": (jfstat.flag_lines, dict(data=data, found=found, lines=lines)),
+        "follow_up": (
+            jfstat.follow_up,
+            dict(
+                sfts=sfts, found=found[:1], stages=(1,), parameters=["freq"], mismatch=0.3, bins=2.0, veto=1e-3,
+                false_alarm=0.1, reftime=START, sqrt_sx=4e-24, ephemeris="DE405", guard=0.5, median_bins=51,
+                progress=False, lines=None,
+            ),
+        ),
+        "follow_up_stages": (
+            jfstat.follow_up_stages,
+            dict(
+                sfts=sfts, point=point, n_segments=2, parameters=["freq", "f1dot"], most_trials=100, ephemeris="DE405"
+            ),
+        ),
         "fstat": (jfstat.fstat, one),
         "fstat_table": (
             jfstat.fstat_table,
@@ -177,6 +192,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         ),
         "inject": (jfstat.inject, dict(sfts=sfts, signals=[(point, amplitude)], ephemeris="DE405")),
         "join_sfts": (jfstat.join_sfts, dict(sfts=[sfts])),
+        "last_stage": (jfstat.last_stage, dict(table=stages)),
         "leave_out": (jfstat.leave_out, dict(data=data, stretches=[(START, START + 1)])),
         "log_posterior": (jfstat.log_posterior, dict(data=near, coordinates=coordinates, x=jnp.zeros(4))),
         "merge": (jfstat.merge, dict(tables=[unit])),

@@ -19,6 +19,7 @@ SUBCOMMANDS = (
     "search",
     "merge",
     "refine",
+    "follow-up",
     "predict",
     "psd",
     "split-sfts",

@@ -23,28 +23,20 @@ from jfstat.commandline.options import (
 )
 from jfstat.commandline.segments import add_segments, given_segments
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.prepare import prepare
+from jfstat.followup.band import CandidateBand, sharing_data
 from jfstat.followup.candidates import NEEDED, SearchedWith, impossible, usual_names
 from jfstat.followup.distinct import distinct
 from jfstat.followup.neighbourhood import MISMATCH
 from jfstat.followup.refine import refine
-from jfstat.geometry.doppler import doppler_speed, drift_range
-from jfstat.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS, is_parameter, spin_order, unit
+from jfstat.parameters import AMPLITUDE_FIELDS, is_parameter, spin_order, unit
 from jfstat.searching.result import loudness_in
-from jfstat.templates import Orbit
-from jfstat.times import TimeLike, gps_time
+from jfstat.times import TimeLike
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
     from jfstat.commandline.options import Subparsers
     from jfstat.validation import NumberLike
-
-WIDEST = 1.0
-"""Candidates whose frequencies span less than this, Hz, share prepared data."""
-MARGIN_HZ, MARGIN_SKY, MARGIN_BINS = 0.01, 1e-4, 20.0
-"""Room around candidates: in frequency, Hz; relative to the frequency, for wrong sky positions in short data; and in
-the k-th derivative, in units of 1/T^(k+1)."""
 
 
 class RefineOptions(TypedDict):
@@ -173,14 +165,15 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"  {count:6d} {message}")
     if np.any(converged):
         loudest = int(np.argmax(np.where(converged, refined[loudness_in(refined.meta)], -np.inf)))
-        _print_candidate(refined, loudest)
+        print("loudest:")
+        print_candidate(refined, loudest)
     if path is not None:
         print(f"wrote {len(refined)} candidates to {path}")
 
 
-def _print_candidate(table: AnyTable, index: int) -> None:
+def print_candidate(table: AnyTable, index: int) -> None:
     """Print a row of refined candidates, each parameter on a line with its error and unit."""
-    print(f"loudest, at reference time GPS {table.meta['reftime']}:")
+    print(f"parameters at reference time GPS {table.meta['reftime']}:")
     for name in table.colnames:
         value = table[name][index]
         if name.startswith(("twoF", "mean_twoF")) or name == "log10BSGL":
@@ -222,7 +215,7 @@ def _refine_by_bands(arguments: argparse.Namespace, found: AnyTable, options: Re
         options = {**options, "parameters": usual_names(columns, SearchedWith.of(found, ()).parameters)}
     problems = impossible(columns)
     sound = np.array([not problem for problem in problems])
-    waiting = _alike(columns["freq"], sound)
+    waiting = sharing_data(columns["freq"], sound)
     tables, rows = [], []
     data, error = None, ValueError(f"--candidates {arguments.candidates} holds no sound candidate: see its columns.")
     while waiting:
@@ -265,49 +258,17 @@ def _prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], ref
     reftime : number, GPSTime or None
         GPS time at which they hold.
     """
-    low, high = float(columns["freq"].min()), float(columns["freq"].max())
-    binaries = np.flatnonzero(columns.get("asini", np.zeros(1)))  # asini = 0 is no orbit
-    orbit = Orbit(*(columns[name][binaries] for name in ORBIT_FIELDS)) if len(binaries) else None
-    spins = [columns[name] for name in columns if (spin_order(name) or 0) > 0]
-    fdots = [(float(x.min()), float(x.max())) for x in spins]
-    margin = MARGIN_HZ + MARGIN_SKY * high
-    sfts = read_band(arguments, low, high, arguments.guard + margin, orbit, fdots, reftime)
-    span = sfts.end - sfts.start
-    fdots = [
-        (first - MARGIN_BINS / span ** (k + 1), last + MARGIN_BINS / span ** (k + 1))
-        for k, (first, last) in enumerate(fdots, 1)
-    ]
-    since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(sfts.start))
-    drift_low, drift_high = drift_range(fdots, since, since + span)
-    shift = float(np.max(doppler_speed(orbit))) * (high + margin)
-    first, last = float(sfts.frequencies[0]), float(sfts.frequencies[-1])
-    return prepare(
+    band = CandidateBand.of(columns)
+    sfts = read_band(arguments, band.low, band.high, arguments.guard + band.margin, band.orbit, band.fdots, reftime)
+    return band.prepared(
         sfts,
-        min(low, max(low - margin, first + shift - drift_low)),
-        max(high + 0.25 / span, min(high + margin, last - shift - drift_high)),
         reftime,
         noise_floors(arguments),
         ephemeris(arguments),
         arguments.guard,
-        orbit=orbit,
-        fdots=fdots or None,
-        filters=False,
-        median_bins=arguments.RngMedWindow,
-        segments=given_segments(arguments),
+        arguments.RngMedWindow,
+        given_segments(arguments),
     )
-
-
-def _alike(frequencies: np.ndarray, sound: np.ndarray) -> list[np.ndarray]:
-    """Sound rows in groups that span less than `WIDEST` in frequency."""
-    groups: list[list[int]] = []
-    for row in np.argsort(frequencies, kind="stable"):
-        if not sound[row]:
-            continue
-        if groups and frequencies[row] - frequencies[groups[-1][0]] < WIDEST:
-            groups[-1].append(int(row))
-        else:
-            groups.append([int(row)])
-    return [np.array(group) for group in groups]
 
 
 def _bounds(texts: list[list[str]]) -> dict[str, tuple[float, float]]:

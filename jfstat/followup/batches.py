@@ -99,9 +99,9 @@ def reaches(data: FstatData, points: Doppler) -> np.ndarray:
     return np.where(points.orbit.asini == 0, least, in_steps(usual_reaches(data, points), least))
 
 
-def in_steps(reach: np.ndarray, least: float | np.ndarray) -> np.ndarray:
-    """Reaches rounded up to `least` times powers of two, so that many candidates use the same compiled program."""
-    return least * 2.0 ** np.ceil(np.log2(reach / least) - 1e-9)
+def in_steps(reach: np.ndarray, least: float | np.ndarray, ratio: float = 2.0) -> np.ndarray:
+    """Reaches rounded up to `least` times powers of a ratio, so that many candidates use the same compiled program."""
+    return least * ratio ** np.ceil(np.log2(reach / least) / np.log2(ratio) - 1e-9)
 
 
 def too_many_nodes(data: FstatData, reach: np.ndarray) -> np.ndarray:

@@ -13,7 +13,17 @@ from jfstat.candidates.tables import AnyTable, parameter_columns, plain_column, 
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fit import Fit, fit_each
 from jfstat.data.fstatdata import FstatData
-from jfstat.parameters import LIMITS, ORBIT_FIELDS, columns, is_usually_fixed, speed_bound, spin_name, spin_order
+from jfstat.parameters import (
+    LIMITS,
+    ORBIT_FIELDS,
+    check_parameters,
+    columns,
+    in_usual_order,
+    is_usually_fixed,
+    speed_bound,
+    spin_name,
+    spin_order,
+)
 from jfstat.phasemodel import PhaseModel
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime, TimeLike, gps_time
@@ -43,6 +53,11 @@ class Candidates(NamedTuple):
     given: dict[str, np.ndarray]
     problems: list[str]
     reftime: GPSTime
+
+    @property
+    def sound(self) -> np.ndarray:
+        """Which candidates can be followed up, (n,) bool."""
+        return np.array([not problem for problem in self.problems], bool)
 
     @property
     def isolated(self) -> np.ndarray:
@@ -167,6 +182,20 @@ def usual_names(given: dict[str, np.ndarray], searched: tuple[str, ...] | None =
         names = [name for name in names if name not in ORBIT_FIELDS]
     highest = max(k for k in map(spin_order, names) if k is not None and (k < 2 or np.any(given[spin_name(k)])))
     return tuple(name for name in names if (spin_order(name) or 0) <= highest)
+
+
+def fitted_names(
+    points: Doppler, given: dict[str, np.ndarray], searched: SearchedWith, parameters: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Names of the parameters to refine, in the usual order: those that a user gave, or else those of `usual_names`.
+
+    Raises
+    ------
+    ValueError
+        If the templates, whose columns are `given`, do not have one of them.
+    """
+    names = parameters if parameters is not None else usual_names(given, searched.parameters)
+    return in_usual_order(points, check_parameters(points, names))
 
 
 def _sound(data: FstatData, given: dict[str, np.ndarray], good: np.ndarray) -> dict[str, np.ndarray]:

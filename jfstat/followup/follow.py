@@ -16,7 +16,7 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.followup.batches import Climbing
 from jfstat.followup.free import FreeParameters
-from jfstat.followup.neighbourhood import STEP, across, along_frequency, distance_across, frequency_shifts
+from jfstat.followup.neighbourhood import STEP, along_frequency, distance_across, frequency_shifts
 from jfstat.maths.newton import CONVERGED, Limits, Maximum, free_steps, held, maximise, pushed_limits
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.parameters import physical, values
@@ -34,6 +34,8 @@ LOOKED_POINTS, LOOKED_BINS, LOOKED_REACH = 16, 32.0, 2.0
 bins of 1/T, and in units of the narrow data's reach, where 2F is still right to some per cent."""
 OWN = 1.5
 """Distance in whitened coordinates up to which they belong to the peak that was climbed."""
+LEAST_SHARE = 3e-3
+"""Least probability of a peak for it to belong to the region of the next stage of a follow-up."""
 SAME = 0.5
 """Square of the distance between maxima, in units of a peak's width, up to which they are one."""
 
@@ -51,6 +53,12 @@ class Peak(NamedTuple):
         By which 2F is multiplied in probabilities and errors; see `jfstat.statistic.total.shrinkage`.
     covariance : (p, p) float64
         Of the fitted parameters; NaN where 2F has no maximum, and for parameters at their limits.
+    spread : (p, p) float64
+        Covariance, apart from limits and other peaks, of the steps of `Coordinates.matrix`, in which regions are not
+        bent; the mean of all peaks' covariances, weighted by their probabilities.
+    rivals : (c, p) float64
+        Such steps from this peak to each one that was climbed, itself included; NaN for those that hold less than
+        `LEAST_SHARE` of the probability.
     share : () float64
         Fraction of the probability on this peak rather than on other peaks that were climbed; see `peak_shares`.
     moved, across : () float64
@@ -74,6 +82,8 @@ class Peak(NamedTuple):
     twoF_per_detector: jax.Array
     shrinkage: jax.Array
     covariance: jax.Array
+    spread: jax.Array
+    rivals: jax.Array
     share: jax.Array
     moved: jax.Array
     across: jax.Array
@@ -134,8 +144,8 @@ def follow(
     near, coordinates : NarrowData, Coordinates
         From `focus` and `survey`. 2F is summed over segments if the data have any.
     free : FreeParameters
-    trials : (t, q) float64
-        Points to try, whitened coordinates `across` the frequency.
+    trials : (n, t, p) float64
+        Points to try about each, whitened coordinates; NaN where there are fewer.
     shifts : (F,) float64
         Offsets of the frequency to try at each of them, Hz; [0] if it is fixed.
     climbing : Climbing, static
@@ -147,12 +157,12 @@ def follow(
         Leading axis n.
     """
 
-    def one(pair: tuple[NarrowData, Coordinates]) -> Peak:
-        near, coordinates = pair
+    def one(own: tuple[NarrowData, Coordinates, jax.Array]) -> Peak:
+        near, coordinates, trials = own
         near = replace(near, observation=observation)
         return _climb(near, coordinates, free, trials, shifts, climbing)
 
-    return _in_groups(one, (near, coordinates), climbing.candidates)
+    return _in_groups(one, (near, coordinates, trials), climbing.candidates)
 
 
 def _climb(
@@ -205,6 +215,8 @@ def _climb(
         twoF_per_detector=found.twoF_per_detector,
         shrinkage=trust,
         covariance=_together(coordinates, climbs, covariances, shares, free.bounded, at_limits(end)),
+        spread=_spread_of_steps(coordinates, likelihoods, shares),
+        rivals=jnp.where(shares[:, None] > LEAST_SHARE, (climbs.x - climbs.x[0]) @ coordinates.matrix.T, jnp.nan),
         share=shares[0],
         moved=jnp.sqrt(jnp.sum(end.x**2)),
         across=distance_across(coordinates, end.x),
@@ -241,16 +253,12 @@ def _surroundings(
     limits: Limits | None,
     at_once: int,
 ) -> Surroundings:
-    """2F at trial points and frequencies, see `follow`; at `at_once` points at a time."""
+    """2F at trial points and frequencies, see `follow`; at `at_once` points at a time, or more of one segment."""
     p = len(coordinates.names)
     along = along_frequency(coordinates) if "freq" in coordinates.names else jnp.zeros(p)
-    x = across(coordinates, trials)
-
-    def of_point(x: jax.Array) -> jax.Array:
-        point = coordinates.point(x)
-        return jnp.where(physical(point), total_shifted_twoF(near, point, shifts), jnp.nan)
-
-    heights = jax.lax.map(of_point, x, batch_size=at_once).astype(jnp.float64)
+    n_segments, x = near.n_segments or 1, trials
+    heights = total_shifted_twoF(near, coordinates.point, x, shifts, n_segments * at_once).astype(jnp.float64)
+    heights = jnp.where(jax.vmap(lambda x: physical(coordinates.point(x)))(x)[:, None], heights, jnp.nan)
     places = x[:, None] + shifts[:, None] * along
     allowed = jnp.isfinite(heights) & (jnp.abs(shifts) <= LOOKED_REACH * jnp.max(near.reach)) & _within(places, limits)
     return Surroundings(places.reshape(-1, p), jnp.where(allowed, heights, -jnp.inf).reshape(-1))
@@ -325,6 +333,14 @@ def _together(
         hidden = jnp.where(at_limit[i], jnp.nan, 0.0)
         matrix = matrix.at[k].add(hidden).at[:, k].add(hidden)
     return matrix
+
+
+def _spread_of_steps(coordinates: Coordinates, climbs: Maximum, shares: jax.Array) -> jax.Array:
+    """Mean covariance of steps from each of the peaks that were climbed, (p, p) float64."""
+    size, axes = jnp.linalg.eigh(-0.5 * climbs.hessian)
+    each = (axes / jnp.where(size > 0, size, jnp.nan)[:, None]) @ jnp.swapaxes(axes, 1, 2)
+    mean = jnp.sum(jnp.where((shares > 0)[:, None, None], shares[:, None, None] * each, 0.0), axis=0)
+    return coordinates.matrix @ mean @ coordinates.matrix.T
 
 
 def _peak_covariance(coordinates: Coordinates, at: Maximum, limits: Limits | None, at_limit: jax.Array) -> jax.Array:

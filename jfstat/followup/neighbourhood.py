@@ -12,7 +12,7 @@ from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.neighbours import frequency_at, uneven_times
-from jfstat.maths.ball import covering_points
+from jfstat.maths.ball import covering_ellipsoid, covering_points
 from jfstat.metrics.coordinates import Coordinates, whitened
 from jfstat.parameters import physical
 from jfstat.templates import Doppler
@@ -27,6 +27,12 @@ STEP = 1 / 3
 SWINGS, LEAST_BINS, MOST_BINS = 2.0, 2.0, 32.0
 """Frequencies that are covered by default, in bins: as many times the swing of `Survey`, at least and at most. The
 response to a signal at a wrong sky position is a comb of lines, not much wider than the swing."""
+MOST_TRIALS = 4096
+"""Most trial points about a candidate; of a region that needs more only the inner part is covered."""
+TRIAL_SIZES = (256, 2 * MOST_TRIALS)
+"""Room for these in a batch."""
+REGION_BINS = (8.0, MOST_BINS)
+"""Frequencies that are covered with an ellipsoid, in bins: the least of these that is enough."""
 
 
 class Neighbourhood(NamedTuple):
@@ -39,10 +45,17 @@ class Neighbourhood(NamedTuple):
     bins : float or None
         Largest offset of the frequency at the detectors, in units of 1/T. None chooses it by the sky positions and
         orbits that are covered.
+    spread : (n, p, p) float64 ndarray or None
+        If given, the ellipsoids d^T spread^-1 d <= 1 are covered, one for each of n candidates, in place of the ball of
+        that mismatch. d are the steps of `Coordinates.matrix`, of the parameters to fit.
+    peaks : (n, c, p) float64 ndarray or None
+        With ellipsoids: their centres, as steps from each candidate; the first is zero, NaN for those that are fewer.
     """
 
     mismatch: float = MISMATCH
     bins: float | None = None
+    spread: np.ndarray | None = None
+    peaks: np.ndarray | None = None
 
     @classmethod
     def checked(cls, mismatch: float, bins: float | None) -> Neighbourhood:
@@ -59,17 +72,57 @@ class Neighbourhood(NamedTuple):
             raise ValueError(f"bins must be None or a number from 0 on, not {bins!r}: give it in units of 1/T.")
         return cls(float(mismatch), None if bins is None else float(bins))
 
-    def trial_points(self, p: int) -> np.ndarray:
-        """Trial points in p whitened coordinates across the frequency, (t, p) float64; the first is the origin."""
-        return covering_points(p, np.sqrt(self.mismatch), np.sqrt(COVERING if p < MANY else COVERING_MANY))
+    def trial_points(self, known: Survey) -> tuple[np.ndarray, np.ndarray]:
+        """Trial points about n candidates, and how much of each region they cover.
 
-    def frequency_bins(self, swing: np.ndarray, tspan: float) -> np.ndarray:
-        """Offset of the frequency in bins up to which it is covered, for candidates of some swings, Hz: a whole number,
-        2^k, unless it is given."""
+        Parameters
+        ----------
+        known : Survey
+            Stacked, NumPy leaves.
+
+        Returns
+        -------
+        points : (n, t, p) float64
+            In whitened coordinates, for each candidate first the origin; NaN where it has fewer than others.
+        covered : (n,) float64
+            By which factor the region that is covered is smaller in every direction than the one wanted; 1 if it is
+            not.
+        """
+        n, q, _ = known.basis.shape
+        distance = np.sqrt(COVERING if q < MANY else COVERING_MANY)
+        if self.spread is None:
+            points = covering_points(q, np.sqrt(self.mismatch), distance)
+            return np.einsum("tq,nqp->ntp", points, known.basis), np.ones(n)
+        each, covered = [], []
+        for axes, basis, offsets in zip(known.axes, known.basis, known.offsets, strict=True):
+            centres = offsets[np.isfinite(offsets).all(axis=1)]
+            points, factor = covering_ellipsoid(axes, distance, MOST_TRIALS // len(centres))
+            each.append((centres[:, None] + points @ basis).reshape(-1, centres.shape[1]))
+            covered.append(factor)
+        # few sizes, which need few compilations; what is not used costs nothing
+        size = max(map(len, each))
+        size = next((own for own in TRIAL_SIZES if own >= size), size)
+        filled = [np.pad(x, [(0, size - len(x)), (0, 0)], constant_values=np.nan) for x in each]
+        return np.stack(filled), np.array(covered)
+
+    def frequency_bins(self, swing: np.ndarray, along: np.ndarray, tspan: float) -> np.ndarray:
+        """Offsets of the frequency, in bins, up to which it is covered, (n,): a whole number, 2^k, unless it is given.
+
+        Parameters
+        ----------
+        swing, along : (n,) float64
+            Of each candidate; see `Survey`.
+        tspan : float
+            Length of the data or of a segment, s.
+        """
         if self.bins is not None:
             return np.full(swing.shape, float(self.bins))
+        if self.spread is not None:
+            # one point of the lattice is close enough to a signal to see its main line
+            return np.where(LEAST_BINS + along * tspan <= REGION_BINS[0], *REGION_BINS)
         wanted = np.clip(LEAST_BINS + SWINGS * swing * tspan, LEAST_BINS, MOST_BINS)
-        return 2.0 ** np.ceil(np.log2(wanted))
+        # all candidates get the most bins of any, because each number needs a compilation, and bins are cheap
+        return np.full(swing.shape, np.max(2.0 ** np.ceil(np.log2(wanted))))
 
 
 def _is_size(x: object) -> bool:
@@ -92,15 +145,33 @@ class Survey(NamedTuple):
     swing : () float64
         How far the frequency at the detectors, as a function of time, leaves that of the candidate for templates at the
         edge of what is covered, Hz. The coordinates keep its mean.
+    axes : (q, q) float64
+        Columns are the semi-axes of the ellipsoid to cover, in whitened coordinates across the frequency.
+    basis : (q, p) float64
+        Whitened coordinates of the basis in which these are given.
+    offsets : (c, p) float64
+        Whitened coordinates of the centres of the regions to cover, of which the first is the origin; NaN if fewer.
+    along : () float64
+        How far it extends along the frequency, Hz; 0 for a ball, whose frequencies are chosen otherwise.
     """
 
     coordinates: Coordinates
     swing: jax.Array
+    axes: jax.Array
+    basis: jax.Array
+    offsets: jax.Array
+    along: jax.Array
 
 
 @jax.jit
-def survey(data: FstatData, points: Doppler, free: FreeParameters, edge: jax.Array) -> Survey:
-    """Whitened coordinates of a stack of templates that fit the data, and what they cover.
+def survey(
+    data: FstatData,
+    points: Doppler,
+    free: FreeParameters,
+    mismatch: jax.Array | float,
+    regions: tuple[jax.Array, jax.Array] | None,
+) -> Survey:
+    """Whitened coordinates of a stack of templates that fit the data, and what is to be covered in them.
 
     Parameters
     ----------
@@ -108,33 +179,54 @@ def survey(data: FstatData, points: Doppler, free: FreeParameters, edge: jax.Arr
     points : Doppler
         Stack of n templates.
     free : FreeParameters
-    edge : (e, q) float64
-        Whitened coordinates across the frequency of points at the edge of what is covered.
+    mismatch : float
+    regions : pair of (n, p, p) and (n, c, p) float64, optional
+        `spread` and `peaks` of `Neighbourhood`, of the parameters of `free`.
     """
 
-    def one(point: Doppler) -> Survey:
+    def one(pair: tuple[Doppler, tuple[jax.Array, jax.Array] | None]) -> Survey:
+        point, region = pair
         coordinates = whitened(data.observation, point, free.names, free.bounded)
+        q = len(free.names) - ("freq" in free.names)
+        basis = across(coordinates, jnp.eye(q))
+        axes, along = jnp.sqrt(mismatch) * jnp.eye(q), jnp.zeros(())
+        offsets = jnp.zeros((1, len(free.names)))
+        if region is not None:
+            axes, along, offsets = _ellipsoids(coordinates, basis, *region)
 
         def swing(x: jax.Array) -> jax.Array:
             there = coordinates.point(x)
             change = each_segment(lambda own: frequency_change(own, point, there), data)
             return jnp.where(physical(there), jnp.max(jnp.abs(change)), 0.0)
 
-        swings = jax.vmap(swing)(across(coordinates, edge))
-        return Survey(coordinates, jnp.max(jnp.where(jnp.isfinite(swings), swings, 0.0), initial=0.0))
+        edges = jnp.concatenate([axes.T, -axes.T, jnp.zeros((1, q))]) @ basis
+        swings = jax.vmap(swing)((offsets[:, None] + edges).reshape(-1, len(free.names)))
+        largest = jnp.max(jnp.where(jnp.isfinite(swings), swings, 0.0), initial=0.0)
+        return Survey(coordinates, largest, axes, basis, offsets, along)
 
-    return jax.lax.map(one, points)
+    return jax.lax.map(one, (points, regions))
+
+
+def _ellipsoids(
+    coordinates: Coordinates, basis: jax.Array, spread: jax.Array, peaks: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """`axes`, `along` and `offsets` of `Survey` for ellipsoids of steps, (p, p), about some, (c, p)."""
+    size = jnp.sqrt(jnp.diagonal(spread))
+    inverse = jnp.linalg.inv(coordinates.matrix / size[:, None])
+    matrix = inverse @ (spread / size[:, None] / size) @ inverse.T
+    offsets = (peaks / size) @ inverse.T
+    squares, turned = jnp.linalg.eigh(basis @ matrix @ basis.T)
+    axes = turned * jnp.sqrt(jnp.maximum(squares, 0.0))
+    if "freq" not in coordinates.names:
+        return axes, jnp.zeros(()), offsets
+    unit = along_frequency(coordinates)
+    return axes, jnp.sqrt(jnp.maximum(unit @ matrix @ unit, 0.0)) / (unit @ unit), offsets
 
 
 def frequency_change(data: FstatData, point: Doppler, other: Doppler) -> jax.Array:
     """Frequency of a template minus that of another at the first detector at some times, (TIMES,) float64, Hz."""
     times = uneven_times(data.observation)
     return frequency_at(data, other, times) - frequency_at(data, point, times)
-
-
-def edge_points(p: int, mismatch: float) -> np.ndarray:
-    """Points at a mismatch along each of p coordinates, both ways, (2p, p) float64."""
-    return np.sqrt(mismatch) * np.concatenate([np.eye(p), -np.eye(p)])
 
 
 def along_frequency(coordinates: Coordinates) -> jax.Array:

@@ -24,17 +24,17 @@ from jfstat.followup.batches import (
     reaches,
     too_many_nodes,
 )
-from jfstat.followup.candidates import Candidates, SearchedWith, misfits, read_rows, usual_names
+from jfstat.followup.candidates import Candidates, SearchedWith, fitted_names, misfits, read_rows
 from jfstat.followup.distinct import distinct
 from jfstat.followup.follow import Peak, focus, follow
 from jfstat.followup.free import FreeParameters
-from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood, Survey, edge_points, frequency_shifts, survey
-from jfstat.followup.results import CELLS, ENDINGS, Results, Rivals, ending, results_table
+from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood, Survey, frequency_shifts, survey
+from jfstat.followup.results import CELLS, CLIMBS, ENDINGS, Results, Rivals, ending, results_table
 from jfstat.lines.doppler import checked_lines
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.metrics.mismatch import mismatch as mismatch_of
-from jfstat.parameters import ORBIT_FIELDS, check_parameters, in_usual_order, with_fields
+from jfstat.parameters import ORBIT_FIELDS, with_fields
 from jfstat.public import public
 from jfstat.searching.session.progress import progress_bar
 from jfstat.templates import Doppler
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from jfstat.times import TimeLike
     from jfstat.validation import NumberLike
 
-CLIMBS = 6
-"""Number of trial points from which to climb."""
 ROUNDS = 4
 """How often candidates are followed up at most: those that leave the narrow data's reach go on in new ones."""
 OUTSIDE = 0.6
@@ -178,25 +176,51 @@ def refine(
     follow its noise; see `jfstat.statistic.total.shrinkage`.
     """
     check_data(data, or_segments=True)
-    candidates = read_rows(data, found, reftime, model)
-    known = lines_from_meta(getattr(found, "meta", {})) if lines is None else checked_lines(lines)
-    searched = SearchedWith.of(found, data.detectors)
-    names = parameters if parameters is not None else usual_names(candidates.given, searched.parameters)
-    names = in_usual_order(candidates.points, check_parameters(candidates.points, names))
-    free = FreeParameters.within(names, bounds)
     around = Neighbourhood.checked(mismatch, bins)
-    results = Results.blank(candidates, names, len(data.detectors), data.n_segments)
+    candidates = read_rows(data, found, reftime, model)
+    searched = SearchedWith.of(found, data.detectors)
+    names = fitted_names(candidates.points, candidates.given, searched, parameters)
+    known = lines_from_meta(getattr(found, "meta", {})) if lines is None else checked_lines(lines)
+    free = FreeParameters.within(names, bounds)
+    with progress_bar(int(np.sum(candidates.sound)), progress, "refine", "candidates") as advance:
+        results = refined(data, candidates, free, around, searched.n_twoF, advance)
+    table = results_table(data, found, candidates, results, names, searched, known)
+    return distinct(table) if merge else table
+
+
+def refined(
+    data: FstatData,
+    candidates: Candidates,
+    free: FreeParameters,
+    around: Neighbourhood,
+    n_twoF: int | None,
+    advance: Callable[[int], object],
+) -> Results:
+    """What `refine` finds out about candidates.
+
+    Parameters
+    ----------
+    data : FstatData
+    candidates : Candidates
+    free : FreeParameters
+    around : Neighbourhood
+    n_twoF : int or None
+        Number of templates that the search tried, see `SearchedWith`; None leaves it to the caller to judge whether the
+        candidates are noise.
+    advance : callable
+        Told how many more candidates are done.
+    """
+    results = Results.blank(candidates, free.names, len(data.detectors), data.n_segments)
     _refuse(data, results, candidates, free)
-    with progress_bar(int(np.sum(results.open)), progress, "refine", "candidates") as advance:
-        for isolated in (True, False):
-            rows = np.flatnonzero(results.open & (candidates.isolated == isolated))
-            own = free.without(ORBIT_FIELDS) if isolated else free
-            _follow_all(data, results, Alike(rows, isolated, own, around, searched.n_twoF), advance)
+    advance(int(np.sum(candidates.sound & ~results.open)))
+    for isolated in (True, False):
+        rows = np.flatnonzero(results.open & (candidates.isolated == isolated))
+        own = free.without(ORBIT_FIELDS) if isolated else free
+        _follow_all(data, results, Alike(rows, isolated, own, around, n_twoF), advance)
     for row in np.flatnonzero(results.open & ~results.converged):
         results.close(row, ENDINGS[LEFT])
     results.compare_with(_start_mismatch(data, candidates.points, results))
-    table = results_table(data, found, candidates, results, names, searched, known)
-    return distinct(table) if merge else table
+    return results
 
 
 def _refuse(data: FstatData, results: Results, candidates: Candidates, free: FreeParameters) -> None:
@@ -221,28 +245,26 @@ class Alike(NamedTuple):
     isolated : bool
     free : FreeParameters
     around : Neighbourhood
-    n_twoF : int
-        Number of templates that the search tried; see `SearchedWith`.
+    n_twoF : int or None
+        See `refined`.
     """
 
     rows: np.ndarray
     isolated: bool
     free: FreeParameters
     around: Neighbourhood
-    n_twoF: int
-
-    @property
-    def dimensions(self) -> int:
-        """Number of free parameters besides the frequency."""
-        return len(self.free.names) - ("freq" in self.free.names)
+    n_twoF: int | None
 
 
 def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callable[[int], object]) -> None:
     """Follow up candidates round after round until each has its ending."""
     rows, isolated, free, around, _ = alike
-    edge = edge_points(alike.dimensions, around.mismatch)
     size = batch_size(data, len(rows))
-    coverage: dict[int, Coverage] = {}
+    spread, peaks = around.spread, around.peaks
+    if spread is not None and peaks is not None:  # of the parameters that these candidates have
+        at = [results.names.index(name) for name in free.names]
+        spread, peaks = spread[:, at][:, :, at], peaks[:, :, at]
+    covered: dict[int, tuple[Coverage, np.ndarray]] = {}
     for _ in range(ROUNDS):
         left = rows[results.open[rows]]
         if not len(left):
@@ -251,16 +273,22 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
         points = with_fields(points, orbit=None) if isolated else points
         parts = []
         for batch in batches(left, np.zeros(len(left)), size):
-            some = survey(data.for_one_template, jax.tree.map(lambda x, b=batch: x[b.places], points), free, edge)
-            parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], some))
+            some = jax.tree.map(lambda x, b=batch: x[b.places], points)
+            own = None if spread is None or peaks is None else (spread[left[batch.places]], peaks[left[batch.places]])
+            part = survey(data.for_one_template, some, free, around.mismatch, own)
+            parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], part))
         known: Survey = jax.tree.map(lambda *x: np.concatenate(x), *parts)
-        if not coverage:  # later rounds have the same: another one would need a compilation
-            found = coverages(data, points, free, np.asarray(known.swing), around)
-            coverage = dict(zip(left.tolist(), found, strict=True))
-        kinds = list(dict.fromkeys(coverage.values()))
-        for batch in batches(left, np.array([kinds.index(coverage[row]) for row in left]), size):
+        if not covered:  # later rounds have the same: another one would need a compilation
+            found = coverages(data, points, free, known, around)
+            trials, results.covered[left] = around.trial_points(known)
+            covered = dict(zip(left.tolist(), zip(found, trials, strict=True), strict=True))
+        kinds = list(dict.fromkeys(own for own, _ in covered.values()))
+        for batch in batches(left, np.array([kinds.index(covered[row][0]) for row in left]), size):
             own = jax.tree.map(lambda x, b=batch: x[b.places], known.coordinates)
-            _follow_batch(data, results, alike, batch, own, coverage[int(batch.rows[0])])
+            edges = np.linalg.norm(known.axes[batch.places], axis=1).max(axis=-1, initial=0.0)
+            edges += np.nanmax(np.linalg.norm(known.offsets[batch.places], axis=2), axis=1)
+            trials = np.stack([covered[int(row)][1] for row in left[batch.places]])
+            _follow_batch(data, results, alike, batch, own, covered[int(batch.rows[0])][0], trials, edges)
             advance(int(np.sum(~results.open[batch.rows])))
     advance(int(np.sum(results.open[rows])))
 
@@ -284,33 +312,52 @@ class Coverage(NamedTuple):
 
 
 def coverages(
-    data: FstatData, points: Doppler, free: FreeParameters, swing: np.ndarray, around: Neighbourhood
+    data: FstatData, points: Doppler, free: FreeParameters, known: Survey, around: Neighbourhood
 ) -> list[Coverage]:
     """Narrow data that hold all that is to be covered around each of a stack of candidates, if it can be done."""
-    least, tspan = reaches(data, points), float(data.tspan)
-    # all candidates get the most bins of any, because each number needs a compilation, and bins are cheap
-    bins = float(np.max(around.frequency_bins(swing, tspan))) if "freq" in free.names else 0.0
-    wanted = in_steps(np.maximum(swing + bins / tspan, least), float(np.min(least)))
+    least, tspan, swing = reaches(data, points), float(data.tspan), np.asarray(known.swing)
+    bins = (
+        around.frequency_bins(swing, np.asarray(known.along), tspan) if "freq" in free.names else np.zeros(len(swing))
+    )
+    # regions differ from candidate to candidate: larger steps of the reach need fewer compilations
+    ratio = 2 if around.spread is None else 4
+    wanted = in_steps(np.maximum(swing + bins / tspan, least), float(np.min(least)), ratio)
     large = too_many_nodes(data, wanted)
     room = np.floor(np.clip((least - swing) * tspan, 0.0, bins))
     return [
-        Coverage(float(a), float(b), bool(b < bins)) if too_large else Coverage(float(w), bins, False)
-        for too_large, a, b, w in zip(large, least, room, wanted, strict=True)
+        Coverage(float(a), float(b), bool(b < own)) if too_large else Coverage(float(w), float(own), False)
+        for too_large, a, b, w, own in zip(large, least, room, wanted, bins, strict=True)
     ]
 
 
 def _follow_batch(
-    data: FstatData, results: Results, alike: Alike, batch: Batch, coordinates: Coordinates, coverage: Coverage
+    data: FstatData,
+    results: Results,
+    alike: Alike,
+    batch: Batch,
+    coordinates: Coordinates,
+    coverage: Coverage,
+    trials: np.ndarray,
+    edges: np.ndarray,
 ) -> None:
-    """Follow up a batch and note how each candidate ended; those that left the narrow data's reach stay open."""
+    """Follow up a batch and note how each candidate ended; those that left the narrow data's reach stay open.
+
+    Parameters
+    ----------
+    data, results, alike, batch
+    coordinates : Coordinates
+        Of the batch's candidates, as the following.
+    coverage : Coverage
+    trials : (size, t, p) float64
+    edges : (size,) float64
+        Distance to the edge of what is covered, in whitened coordinates across the frequency.
+    """
     rows, own, points = batch.rows, alike.free, coordinates.centre
-    trials = alike.around.trial_points(alike.dimensions)
-    edge = np.sqrt(alike.around.mismatch)
     names_at = np.array([results.names.index(name) for name in own.names])
     shifts = frequency_shifts(coverage.bins, float(data.tspan))
     plan = narrow_plan(data, points, coverage.reach)
-    size = len(points.alpha)
-    climbing = climbing_for(data, size, plan.first.size, min(CLIMBS, len(trials) * len(shifts)), len(trials))
+    size, n_trials = len(points.alpha), trials.shape[1]
+    climbing = climbing_for(data, size, plan.first.size, min(CLIMBS, n_trials * len(shifts)), n_trials)
     near = focus(data.for_one_template, points, coverage.reach, plan, compressed_together(data, size))
     ends = follow(data.observation, near, coordinates, own, trials, shifts, climbing)
     lost = misfits(data, ends.point)
@@ -327,6 +374,8 @@ def _follow_batch(
     results.twoF_per_detector[kept] = peaks.twoF_per_detector[known]
     results.amplitudes[kept] = peaks.amplitude[known]
     results.covariance[np.ix_(kept, names_at, names_at)] = peaks.covariance[known]
+    results.spread[np.ix_(kept, names_at, names_at)] = peaks.spread[known]
+    results.rivals[np.ix_(kept, np.arange(peaks.rivals.shape[1]), names_at)] = peaks.rivals[known]
     results.moved[kept] += peaks.moved[known]
     results.points = _moved(results.points, kept, peaks.point, np.asarray(known))
     for i, row in enumerate(rows):
@@ -336,19 +385,20 @@ def _follow_batch(
             continue
         results.converged[row] = status == CONVERGED
         # a climb that left what was covered looks around once more from where it ended
-        results.open[row] = status == LEFT or (status == CONVERGED and peaks.across[i] > edge + OUTSIDE)
+        results.open[row] = status == LEFT or (status == CONVERGED and peaks.across[i] > edges[i] + OUTSIDE)
         rivals = Rivals(
             float(peaks.share[i]), float(peaks.other_freq[i]), float(peaks.other_twoF[i]), float(peaks.shrinkage[i])
         )
         twoF = float(peaks.twoF[i])
         if known[i]:
             n_segments = data.n_segments or 1
-            tried = alike.n_twoF + CELLS * results.tried[row]
-            results.noise_chance[row] = false_alarm(twoF / n_segments, tried, n_segments)
+            if alike.n_twoF is not None:
+                tried = alike.n_twoF + CELLS * results.tried[row]
+                results.noise_chance[row] = false_alarm(twoF / n_segments, tried, n_segments)
             results.peak_probability[row] = rivals.peak_probability(twoF) if status == CONVERGED else np.nan
         held = [name for name, at in zip(own.bounded, peaks.at_limit[i], strict=True) if at]
         has_errors = bool(held) or bool(np.isfinite(np.asarray(peaks.covariance[i])).all())
-        chance = float(results.noise_chance[row])
+        chance = 0.0 if alike.n_twoF is None else float(results.noise_chance[row])
         results.messages[row] = ending(status, twoF, chance, has_errors, rivals, held, data.n_segments)
         if coverage.fewer:
             results.messages[row] += f"; only frequencies within {coverage.bins:.0f} bins of 1/T were covered"

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import jax
     from astropy.table import QTable
 
+CLIMBS = 6
+"""Number of trial points from which to climb."""
 NOISE = 1e-3
 """False-alarm probability, over all templates tried, above which the message warns of noise."""
 CELLS = 8
@@ -56,7 +58,10 @@ class Results:
     open : (n,) bool
         Whether the candidate is still to be followed up.
     messages : list of n str
-    covariance : (n, p, p) float64
+    covariance, spread : (n, p, p) float64
+        See `Peak`.
+    rivals : (n, CLIMBS, p) float64
+        See `Peak`.
     twoF, start_twoF, noise_chance, peak_probability, moved : (n,) float64
         2F, and that of each detector, is the sum over segments.
     start_mismatch : (n,) float64
@@ -66,6 +71,8 @@ class Results:
         See `amplitude_columns`.
     steps, tried : (n,) int64
         Gradients and trial points, of all rounds.
+    covered : (n,) float64
+        See `Neighbourhood.trial_points`.
     converged : (n,) bool
     """
 
@@ -74,6 +81,8 @@ class Results:
     open: np.ndarray
     messages: list[str]
     covariance: np.ndarray
+    spread: np.ndarray
+    rivals: np.ndarray
     twoF: np.ndarray
     start_twoF: np.ndarray
     start_mismatch: np.ndarray
@@ -84,6 +93,7 @@ class Results:
     amplitudes: np.ndarray
     steps: np.ndarray
     tried: np.ndarray
+    covered: np.ndarray
     converged: np.ndarray
 
     @classmethod
@@ -98,6 +108,8 @@ class Results:
             open=np.array([not problem for problem in candidates.problems], bool),
             messages=list(candidates.problems),
             covariance=np.full((n, p, p), np.nan),
+            spread=np.full((n, p, p), np.nan),
+            rivals=np.full((n, CLIMBS, p), np.nan),
             twoF=np.full(n, np.nan),
             start_twoF=np.full(n, np.nan),
             start_mismatch=np.full(n, np.nan),
@@ -108,6 +120,7 @@ class Results:
             amplitudes=np.full((n, len(amplitude_columns(n_segments))), np.nan),
             steps=np.zeros(n, int),
             tried=np.zeros(n, int),
+            covered=np.ones(n),
             converged=np.zeros(n, bool),
         )
 

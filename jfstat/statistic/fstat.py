@@ -93,9 +93,9 @@ def twoF_of(data: HasFaFb, point: Doppler) -> jax.Array:
     return two_f(jnp.sum(fa), jnp.sum(fb), total_matrix(antenna_matrix(data.observation, point)))
 
 
-def shifted_twoF(data: NarrowData, point: Doppler, shifts: jax.Array) -> jax.Array:
-    """2F at one template if frequencies at the detectors were higher by `shifts`, (F,) Hz: (F,) float32, unchecked."""
-    return two_f(*data.shifted_fa_fb(point, shifts), total_matrix(antenna_matrix(data.observation, point)))
+def turned_twoF(data: NarrowData, point: Doppler, turns: jax.Array) -> jax.Array:
+    """2F at one template with other frequencies at the detectors, (F,) float32, unchecked; see `NarrowData.turns`."""
+    return two_f(*data.turned_fa_fb(point, turns), total_matrix(antenna_matrix(data.observation, point)))
 
 
 _twoF = jax.jit(twoF_of)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.narrowdata import NarrowData
 from jfstat.parameters import AMPLITUDE_COLUMNS
-from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of, shifted_twoF, twoF_of
+from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of, turned_twoF, twoF_of
 from jfstat.statistic.semicoherent import amplitude_from, semicoherent_terms
 from jfstat.templates import Doppler
 
@@ -48,9 +49,39 @@ def total_twoF(data: NarrowData, point: Doppler) -> jax.Array:
     return jnp.sum(each_segment(lambda own: twoF_of(own, point), data, AT_ONCE))
 
 
-def total_shifted_twoF(data: NarrowData, point: Doppler, shifts: jax.Array) -> jax.Array:
-    """The same if frequencies at the detectors were higher by `shifts`, (F,) Hz: (F,) float32; see `shifted_twoF`."""
-    return jnp.sum(each_segment(lambda own: shifted_twoF(own, point, shifts), data, AT_ONCE), axis=0)
+def total_shifted_twoF(
+    data: NarrowData, point: Callable[[jax.Array], Doppler], x: jax.Array, shifts: jax.Array, at_once: int
+) -> jax.Array:
+    """The same at many templates, with frequencies at the detectors higher by some shifts: (t, F) float32, unchecked.
+
+    Parameters
+    ----------
+    data : NarrowData
+    point : callable
+        From coordinates, (p,) float64, to a template.
+    x : (t, p) float64
+        NaN from some row on costs nothing.
+    shifts : (F,) float64
+        Hz.
+    at_once : int
+        Most templates to compute together.
+    """
+
+    size = min(at_once, len(x))
+    n_parts = -(-jnp.sum(jnp.isfinite(x[:, 0])) // size)
+
+    def of_segment(own: NarrowData) -> jax.Array:
+        turns = own.turns(shifts)
+
+        def with_part(i: jax.Array, heights: jax.Array) -> jax.Array:
+            # the last part may begin earlier, and then computes some of the one before again
+            part = jax.lax.dynamic_slice_in_dim(x, i * size, size)
+            values = jax.vmap(lambda at: turned_twoF(own, point(at), turns))(part)
+            return jax.lax.dynamic_update_slice_in_dim(heights, values.astype(jnp.float32), i * size, 0)
+
+        return jax.lax.fori_loop(0, n_parts, with_part, jnp.full((len(x), len(shifts)), jnp.nan, jnp.float32))
+
+    return jnp.sum(each_segment(of_segment, data), axis=0)
 
 
 def found_at(data: NarrowData, point: Doppler) -> Found:

@@ -1,0 +1,123 @@
+"""Data prepared for the band around candidates, with room for climbs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from jfstat.data.noise import MEDIAN_BINS
+from jfstat.data.prepare import prepare
+from jfstat.geometry.doppler import doppler_speed, drift_range
+from jfstat.parameters import ORBIT_FIELDS, spin_order
+from jfstat.templates import Orbit
+from jfstat.times import TimeLike, gps_time
+
+if TYPE_CHECKING:
+    from jfstat.data.fstatdata import FstatData
+    from jfstat.data.segments import SegmentsLike
+    from jfstat.geometry.ephemeris import EphemerisLike
+    from jfstat.sfts.container import SFTs
+    from jfstat.validation import NoiseLike
+
+WIDEST = 1.0
+"""Candidates whose frequencies span less than this, Hz, share prepared data."""
+MARGIN_HZ, MARGIN_SKY, MARGIN_BINS = 0.01, 1e-4, 20.0
+"""Room around candidates: in frequency, Hz; relative to the frequency, for wrong sky positions in short data; and in
+the k-th derivative, in units of 1/T^(k+1)."""
+
+
+class CandidateBand(NamedTuple):
+    """Ranges of some candidates' parameters.
+
+    Attributes
+    ----------
+    low, high : float
+        Frequency, Hz.
+    orbit : Orbit or None
+        Of those in binaries, stacked.
+    fdots : list of (float, float)
+        Of the derivatives.
+    """
+
+    low: float
+    high: float
+    orbit: Orbit | None
+    fdots: list[tuple[float, float]]
+
+    @classmethod
+    def of(cls, columns: dict[str, np.ndarray], width: float = 0.0) -> CandidateBand:
+        """The ranges of columns as those of `parameter_columns`, of sound rows; frequencies at least `width` Hz."""
+        low, high = float(columns["freq"].min()), float(columns["freq"].max())
+        wider = 0.5 * max(width - (high - low), 0.0)
+        binaries = np.flatnonzero(columns.get("asini", np.zeros(1)))  # asini = 0 is no orbit
+        orbit = Orbit(*(columns[name][binaries] for name in ORBIT_FIELDS)) if len(binaries) else None
+        spins = [columns[name] for name in columns if (spin_order(name) or 0) > 0]
+        return cls(low - wider, high + wider, orbit, [(float(x.min()), float(x.max())) for x in spins])
+
+    @property
+    def margin(self) -> float:
+        """Room on each side, Hz."""
+        return MARGIN_HZ + MARGIN_SKY * self.high
+
+    def prepared(
+        self,
+        sfts: SFTs,
+        reftime: TimeLike | None,
+        sqrt_sx: NoiseLike | None,
+        ephemeris: EphemerisLike,
+        guard: float,
+        median_bins: int = MEDIAN_BINS,
+        segments: SegmentsLike | None = None,
+        shortest: float | None = None,
+    ) -> FstatData:
+        """Data of the band with room on both sides, as far as the SFTs allow.
+
+        Parameters
+        ----------
+        sfts : SFTs
+        reftime : number, GPSTime or None
+            GPS time at which frequencies hold.
+        sqrt_sx, ephemeris, guard, median_bins, segments
+            See `jfstat.prepare`.
+        shortest : float, optional
+            Length of the segments that candidates come from, s, for the room in the derivatives; by default the data's.
+        """
+        span = sfts.end - sfts.start
+        per_bin = 1 / (span if shortest is None else shortest)
+        fdots = [
+            (first - MARGIN_BINS * per_bin / span**k, last + MARGIN_BINS * per_bin / span**k)
+            for k, (first, last) in enumerate(self.fdots, 1)
+        ]
+        since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(sfts.start))
+        drift_low, drift_high = drift_range(fdots, since, since + span)
+        low, high, margin = self.low, self.high, self.margin
+        shift = float(np.max(doppler_speed(self.orbit))) * (high + margin)
+        first, last = float(sfts.frequencies[0]), float(sfts.frequencies[-1])
+        return prepare(
+            sfts,
+            min(low, max(low - margin, first + shift - drift_low)),
+            max(high + 0.25 / span, min(high + margin, last - shift - drift_high)),
+            reftime,
+            sqrt_sx,
+            ephemeris,
+            guard,
+            orbit=self.orbit,
+            fdots=fdots or None,
+            filters=False,
+            median_bins=median_bins,
+            segments=segments,
+        )
+
+
+def sharing_data(frequencies: np.ndarray, sound: np.ndarray) -> list[np.ndarray]:
+    """Sound rows in groups that span less than `WIDEST` in frequency."""
+    groups: list[list[int]] = []
+    for row in np.argsort(frequencies, kind="stable"):
+        if not sound[row]:
+            continue
+        if groups and frequencies[row] - frequencies[groups[-1][0]] < WIDEST:
+            groups[-1].append(int(row))
+        else:
+            groups.append([int(row)])
+    return [np.array(group) for group in groups]

@@ -1,0 +1,464 @@
+"""Following candidates up through stages of fewer and longer segments: `follow_up`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jfstat.candidates.lineflags import lines_from_meta
+from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, plain_column, points_from
+from jfstat.data.noise import MEDIAN_BINS, checked_median_bins
+from jfstat.data.observation import reference_time
+from jfstat.followup.band import CandidateBand, sharing_data
+from jfstat.followup.candidates import NEEDED, SearchedWith, fitted_names, impossible, read_rows
+from jfstat.followup.free import FreeParameters
+from jfstat.followup.growth import TOLERANCE, Chosen, Growth, noise_chance
+from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood
+from jfstat.followup.refine import refined
+from jfstat.followup.results import CELLS, Results, results_table
+from jfstat.followup.stages import checked_stages, follow_up_stages, stage_edges
+from jfstat.lines.doppler import checked_lines
+from jfstat.parameters import AMPLITUDE_COLUMNS, ORBIT_FIELDS, columns, is_parameter, unit
+from jfstat.public import public
+from jfstat.searching.session.progress import progress_bar
+from jfstat.sfts.container import SFTs, check_sfts
+from jfstat.templates import Doppler
+from jfstat.times import GPSTime, TimeLike
+from jfstat.validation import frequency, given_sqrt_sx, shown
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+    from jfstat.geometry.ephemeris import EphemerisLike
+    from jfstat.validation import FrequencyLike, NoiseLike
+
+SIGMAS2 = 18.5
+"""Square of the number of standard deviations that each stage covers about the peak of the one before: all but 1e-3
+of a normal distribution in four dimensions."""
+VETO, FALSE_ALARM = 1e-3, 1e-3
+"""Default rates at which a stage rejects signals, and at which the last one keeps noise."""
+UNKNOWN = 1e12
+"""Number of templates from which candidates count as chosen where their table does not say."""
+
+
+@public
+def follow_up(
+    sfts: SFTs,
+    found: AnyTable | Doppler,
+    stages: Sequence[int] | None = None,
+    *,
+    parameters: Sequence[str] | None = None,
+    mismatch: float = MISMATCH,
+    bins: float | None = None,
+    veto: float = VETO,
+    false_alarm: float = FALSE_ALARM,
+    reftime: TimeLike | None = None,
+    sqrt_sx: NoiseLike | None = None,
+    ephemeris: EphemerisLike = "DE405",
+    guard: FrequencyLike = 1.0,
+    median_bins: int = MEDIAN_BINS,
+    progress: bool = True,
+    lines: QTable | None = None,
+) -> QTable:
+    """Follow candidates of a semi-coherent search up to full coherence, through ever fewer and longer segments.
+
+    In each stage the data are cut into so many segments, and the candidates refined (`refine`) within the errors that
+    the stage before has left, so that the region shrinks while the resolution grows. Candidates whose 2F does not grow
+    as a signal's are rejected on the way.
+
+    Parameters
+    ----------
+    sfts : SFTs
+        Of a band that contains the candidates.
+    found : QTable, Table or Doppler
+        Candidates, as for `refine`: from `search` or `refine`, with or without segments, or a template or a stack.
+    stages : sequence of int, optional
+        Falling numbers of segments, such as ``(50, 10, 1)``, of equal length over the span of the data. Where a number
+        divides the one before, segments are joined. By default those of `follow_up_stages` at the first candidate,
+        from the number of segments of its search on.
+    parameters, reftime, lines
+        As for `refine`.
+    mismatch, bins
+        What the first stage covers around each candidate; see `refine`. Later stages cover 4.3 standard deviations
+        about the peak of the one before.
+    veto : float
+        Probability, 0 to 1, with which each stage after the first rejects a signal, because its 2F has grown too
+        little. With 0 none is rejected on the way.
+    false_alarm : float
+        Largest ``noise_chance`` of candidates that pass the last stage; with 1 all do.
+    sqrt_sx, ephemeris, guard, median_bins
+        As for `prepare`.
+    progress : bool
+        Whether to show progress, as `search` does.
+
+    Returns
+    -------
+    QTable
+        A row for each candidate and stage, up to the stage that rejects it; candidate by candidate, in the order of
+        `found`. `last_stage` takes the last row of each. Columns:
+
+        - ``candidate``, its row in `found`, from 0; ``stage``, from 0; ``n_segments``, those that hold data;
+        - the refined parameters and their errors ``<name>_error``;
+        - ``mean_twoF``, the mean over segments at the peak, 2F itself for one; ``expected_mean_twoF``, what a signal of
+          the 2F in the stage before has, with ``expected_low`` and ``expected_high``, below and above which it lies
+          with the probability `veto`; NaN in the first stage;
+        - ``signal_chance``, the probability that a signal's 2F grows as little as this or less;
+        - ``noise_chance``, an upper bound on the probability that Gaussian noise reaches this 2F: in the first stage as
+          for `refine`; later in as many templates as this stage has tried, around a candidate that was chosen for its
+          2F in the first one from ``meta["n_twoF"]`` templates, or 1e12 if `found` does not say from how many;
+        - ``passed``, whether the climb converged, ``signal_chance`` is at least `veto` and, in a stage of one segment,
+          ``noise_chance`` at most `false_alarm`;
+        - ``converged``, ``message``, and other columns as of `refine`, with ``mean_twoF_H1``, ... and
+          ``start_mean_twoF`` in all stages; amplitudes with ``phi0`` are NaN there with several segments.
+
+        Meta as of `refine`, with ``stages``, ``veto`` and ``false_alarm`` in place of n_segments.
+
+    Raises
+    ------
+    TypeError
+        If `sfts` or `found` is of the wrong kind.
+    ValueError
+        If an argument makes no sense, or a column of `found` is missing or has a wrong unit.
+
+    Notes
+    -----
+    If K segments are joined to K', the sums over segments S of 2F at a signal's template obey S_K = S_K' + D, with D
+    chi-squared with 4 (K - K') degrees of freedom whatever the signal. ``signal_chance`` is the probability of the fall
+    from one stage's peak to the next one's, with what the maximisation adds to either (`jfstat.followup.growth`). A
+    signal that was chosen because noise had added to its 2F falls by more than this. Tenorio, Keitel & Sintes (2021,
+    Phys. Rev. D 104, 084012) compare the two stages in the same way, with widths calibrated by injections.
+    """
+    check_sfts(sfts)
+    table, time = _as_table(found, reftime)
+    given = parameter_columns(table, "found", NEEDED)
+    around = Neighbourhood.checked(mismatch, bins)
+    for name, rate in (("veto", veto), ("false_alarm", false_alarm)):
+        if not 0 <= float(rate) <= 1:
+            raise ValueError(f"{name} must be a probability from 0 to 1, not {shown(rate)}.")
+    searched = SearchedWith.of(table, sfts.detectors)
+    problems = impossible(given)
+    in_band = (given["freq"] >= sfts.frequencies[0]) & (given["freq"] <= sfts.frequencies[-1])
+    sound = np.array([not problem for problem in problems], bool) & in_band
+    if not np.any(sound):
+        why = next(filter(None, problems), "not refined: outside the SFTs' band").removeprefix("not refined: ")
+        raise ValueError(f"found holds no candidate that can be followed up; the first: {why}.")
+    when = reference_time(time, sfts.start)
+    first = points_from({name: x[np.flatnonzero(sound)[:1]] for name, x in given.items()}, when)
+    names = fitted_names(first, given, searched, parameters)
+    if stages is None:
+        if table.meta.get("n_segments") is None:
+            raise ValueError("stages is missing, and found does not say how many segments its search had: give them.")
+        point = jax.tree.map(lambda x: x[0], first)
+        stages = follow_up_stages(sfts, point, table.meta["n_segments"], parameters=names, ephemeris=ephemeris)
+    numbers = checked_stages(stages, len(sfts))
+    own = _Ladder(
+        sfts=sfts,
+        found=table,
+        given=given,
+        sound=sound,
+        reftime=when,
+        names=names,
+        searched=searched,
+        lines=lines_from_meta(table.meta) if lines is None else checked_lines(lines),
+        preparation={
+            "sqrt_sx": given_sqrt_sx(sfts.detectors, sqrt_sx),
+            "ephemeris": ephemeris,
+            "guard": frequency(guard, "guard"),
+            "median_bins": checked_median_bins(median_bins),
+        },
+        shortest=(sfts.end - sfts.start) / numbers[0],
+        veto=float(veto),
+        false_alarm=float(false_alarm),
+    )
+    with progress_bar(len(table) * len(numbers), progress, "follow-up", "stages of candidates") as advance:
+        rungs = _climbed(own, numbers, around, advance)
+    return _joined(rungs, own, numbers)
+
+
+@public
+def last_stage(table: QTable) -> QTable:
+    """The row of each candidate's last stage, from a table of `follow_up`.
+
+    Those that passed all stages: ``rows[rows["passed"]]``.
+
+    Parameters
+    ----------
+    table : QTable
+        From `follow_up`.
+
+    Returns
+    -------
+    QTable
+        A row for each candidate, in their order.
+
+    Raises
+    ------
+    ValueError
+        If the table has no stages.
+    """
+    if "candidate" not in table.colnames or "stage" not in table.colnames:
+        raise ValueError("table has no columns 'candidate' and 'stage': give one that jfstat.follow_up made.")
+    candidate, stage = np.asarray(table["candidate"]), np.asarray(table["stage"])
+    order = np.lexsort([stage, candidate])
+    last = np.append(candidate[order][1:] != candidate[order][:-1], True)[: len(order)]
+    rows: Any = table[order[last]]
+    return rows
+
+
+class _Ladder(NamedTuple):
+    """What all stages have in common, for n candidates.
+
+    Attributes
+    ----------
+    sfts : SFTs
+    found : table
+    given : dict of (n,) float64 ndarrays
+        Its parameters.
+    sound : (n,) bool
+        Which candidates are possible templates in the band of the SFTs.
+    reftime : GPSTime
+        When they hold.
+    names : tuple of str
+        The parameters to refine.
+    searched : SearchedWith
+    lines : QTable or None
+    preparation : dict
+        Arguments of `CandidateBand.prepared`.
+    shortest : float
+        Length of the first stage's segments, s.
+    veto, false_alarm : float
+    """
+
+    sfts: SFTs
+    found: AnyTable
+    given: dict[str, np.ndarray]
+    sound: np.ndarray
+    reftime: GPSTime
+    names: tuple[str, ...]
+    searched: SearchedWith
+    lines: QTable | None
+    preparation: dict[str, Any]
+    shortest: float
+    veto: float
+    false_alarm: float
+
+
+class _Rung(NamedTuple):
+    """One stage of some candidates, n of them.
+
+    Attributes
+    ----------
+    rows : (n,) int64
+        Which candidates.
+    n_segments : int
+        That hold data.
+    table : QTable
+        As from `refine`, but with the columns of `_judged`.
+    spread, rivals : (n, p, p), (n, c, p) float64
+        See `Results`.
+    """
+
+    rows: np.ndarray
+    n_segments: int
+    table: QTable
+    spread: np.ndarray
+    rivals: np.ndarray
+
+    @property
+    def total(self) -> np.ndarray:
+        """Sum of 2F over segments, (n,)."""
+        return self.n_segments * np.asarray(self.table["mean_twoF"])
+
+
+def _as_table(found: AnyTable | Doppler, reftime: TimeLike | None) -> tuple[AnyTable, TimeLike | None]:
+    """Candidates as a table, and the time at which their frequencies hold; None for the start of the data."""
+    if isinstance(found, Doppler):
+        if found.model is not None:
+            raise ValueError("found has a phase model, which follow_up does not know: use jfstat.refine in each stage.")
+        values = {name: np.array(x, np.float64).reshape(-1) for name, x in columns(found).items()}
+        return in_units(values, {}), reftime if found.reftime is None else found.reftime.common
+    if not hasattr(found, "colnames"):
+        raise TypeError(
+            f"found must be a table of candidates, as from jfstat.search, or a Doppler, not {type(found).__name__}."
+        )
+    return found, found.meta.get("reftime", reftime)
+
+
+def _climbed(
+    own: _Ladder, numbers: Sequence[int], around: Neighbourhood, advance: Callable[[int], object]
+) -> list[_Rung]:
+    """All stages, with the candidates that reached them."""
+    groups = sharing_data(own.given["freq"], own.sound)
+    # the others fit no data: any data give them a row
+    groups[0] = np.sort(np.concatenate([groups[0], np.flatnonzero(~own.sound)]))
+    rungs: list[_Rung] = []
+    starts: Any = own.found
+    rows = np.arange(len(own.found))
+    for stage, segments in enumerate(stage_edges(own.sfts, numbers)):
+        parts = []
+        for group in groups:
+            at = np.flatnonzero(np.isin(rows, group))
+            if len(at):
+                spread = None if around.spread is None else around.spread[at]
+                parts.append(
+                    _refined(own, rows[at], starts[at], around._replace(spread=spread), segments, groups, advance)
+                )
+        rung = _judged(own, parts, rungs, stage, len(numbers))
+        rungs.append(rung)
+        going_on = np.asarray(rung.table["passed"])
+        advance(int(np.sum(~going_on)) * (len(numbers) - stage - 1))
+        rows, starts = rung.rows[going_on], rung.table[going_on]
+        if not len(rows):
+            break
+        around = Neighbourhood(spread=SIGMAS2 * rung.spread[going_on], peaks=rung.rivals[going_on])
+    return rungs
+
+
+class _Part(NamedTuple):
+    """What a stage finds out about candidates that share data, n of them.
+
+    Attributes
+    ----------
+    rows : (n,) int64
+    n_segments : int
+    table : QTable
+        As from `refine`.
+    results : Results
+    """
+
+    rows: np.ndarray
+    n_segments: int
+    table: QTable
+    results: Results
+
+
+def _refined(
+    own: _Ladder,
+    rows: np.ndarray,
+    starts: AnyTable,
+    around: Neighbourhood,
+    segments: list[tuple[float, float]] | None,
+    groups: list[np.ndarray],
+    advance: Callable[[int], object],
+) -> _Part:
+    """One stage of candidates that share data, from the rows `starts`."""
+    ranges = [np.ptp(own.given["freq"][group[own.sound[group]]]) for group in groups]
+    members = rows[own.sound[rows]]
+    shared = members if len(members) else np.flatnonzero(own.sound)[:1]
+    own_columns = {name: x[shared] for name, x in own.given.items()}
+    band = CandidateBand.of(own_columns, float(max(ranges)))  # one width, so that all have the same shapes
+    low, high = own.sfts.frequencies[[0, -1]]
+    if band.low - band.margin < low or band.high + band.margin > high:
+        band = CandidateBand.of(own_columns)
+    data = band.prepared(own.sfts, own.reftime, segments=segments, shortest=own.shortest, **own.preparation)
+    candidates = read_rows(data, starts, own.reftime)
+    free = FreeParameters.within(own.names, None)
+    results = refined(data, candidates, free, around, None, advance)
+    advance(int(np.sum(~candidates.sound)))
+    given: Any = own.found[rows]
+    table = results_table(data, given, candidates, results, own.names, own.searched, own.lines)
+    return _Part(rows, data.n_segments or 1, table, results)
+
+
+def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], stage: int, n_stages: int) -> _Rung:
+    """A stage of all candidates, with what it says of them beside what the stages before said."""
+    from astropy.table import vstack
+
+    rows, n = np.concatenate([part.rows for part in parts]), parts[0].n_segments
+    meta = parts[0].table.meta
+    for part in parts:  # meta is the same for all, but vstack would concatenate its lists
+        part.table.meta = {}
+    order = np.argsort(rows)
+    table: Any = vstack([part.table for part in parts])[order]
+    table.meta, rows = meta, rows[order]
+    if n == 1:
+        for name in [name for name in table.colnames if name.removeprefix("start_").startswith("twoF")]:
+            table.rename_column(name, name.replace("twoF", "mean_twoF"))
+    tried, covered, spread, rivals = (
+        np.concatenate([getattr(part.results, name) for part in parts])[order]
+        for name in ("tried", "covered", "spread", "rivals")
+    )
+    total, trials = n * np.asarray(table["mean_twoF"]), CELLS * tried
+    low = expected = high = chance = np.full(len(rows), np.nan)
+    if rungs:
+        before, first = (
+            (rung.n_segments, rung.total[np.searchsorted(rung.rows, rows)]) for rung in (rungs[-1], rungs[0])
+        )
+        growth = Growth.expected(before[1], before[0], n, len(own.names))
+        expected = (before[1] - growth.mean) / n
+        low, high = ((before[1] - growth.fall(tail)) / n for tail in (own.veto, 1 - own.veto))
+        chance = growth.chance(before[1] - (1 + TOLERANCE) * total)
+        n_templates = own.searched.n_twoF if own.searched.n_twoF > 1 else UNKNOWN
+        noise = noise_chance(total, n, trials, Chosen(first[1], first[0], n_templates))
+    else:
+        noise = noise_chance(total, n, own.searched.n_twoF + trials)
+    last = stage == n_stages - 1
+    table["noise_chance"] = noise
+    grown = ~(chance < own.veto)
+    silent = (noise > own.false_alarm) if n == 1 else np.zeros(len(rows), bool)
+    converged, region = np.asarray(table["converged"]), np.bool_(last) | _has_errors(table, spread, own.names)
+    passed = converged & grown & ~silent & region
+    notes = [
+        (covered < 1, "only the inner {0:.2g} of the errors' region was covered", covered),
+        (~grown, "2F grows as little as this for a signal with a chance of {0:.2g}", chance),
+        (silent, "noise alone reaches this 2F with a chance of {0:.2g}", noise),
+        (converged & ~region, "without errors there is no region for the next stage", noise),
+    ]
+    messages = [str(message) for message in table["message"]]
+    for where, text, values in notes:
+        for i in np.flatnonzero(where):
+            messages[i] += "; " + text.format(values[i])
+    table["message"] = np.array(messages, dtype=str)
+    stages = {"candidate": rows, "stage": np.full(len(rows), stage), "n_segments": np.full(len(rows), n)}
+    said = {"expected_mean_twoF": expected, "expected_low": low, "expected_high": high, "signal_chance": chance}
+    return _Rung(rows, n, _arranged(table, stages, said | {"noise_chance": noise, "passed": passed}), spread, rivals)
+
+
+def _has_errors(table: AnyTable, spread: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
+    """Whether all parameters that a candidate has been fitted with have errors, (n,) bool."""
+    fitted = np.ones((len(table), len(names)), bool)
+    if "asini" in table.colnames:
+        orbital = np.array([name in ORBIT_FIELDS for name in names])
+        fitted = ~orbital | (plain_column(table, "asini") != 0)[:, None]
+    known = np.isfinite(spread)
+    return np.all(known | ~(fitted[:, :, None] & fitted[:, None]), axis=(1, 2))
+
+
+def _arranged(table: QTable, first: dict[str, np.ndarray], said: dict[str, np.ndarray]) -> QTable:
+    """The table of a stage with its columns in order: what identifies a row, what was fitted, the verdict, the rest."""
+    from astropy.table import QTable
+    from astropy.units import Quantity
+
+    source: Any = table
+    fitted = [name for name in source.colnames if is_parameter(name) or is_parameter(name.removesuffix("_error"))]
+    verdict = ["mean_twoF", *said, "converged", "message"]
+    last = [*AMPLITUDE_COLUMNS, "covariance"]
+    others = [name for name in source.colnames if name not in (*fitted, *verdict, *last, *first)]
+    arranged: Any = QTable(first, meta=table.meta)
+    for name in [*fitted, *verdict, *others, *last]:
+        if name in said:
+            arranged[name] = said[name]
+        elif name in source.colnames:
+            arranged[name] = source[name]
+        else:  # the initial phase is free in each of several segments
+            arranged[name] = Quantity(np.full(len(table), np.nan), unit(name))
+    return arranged
+
+
+def _joined(rungs: list[_Rung], own: _Ladder, numbers: Sequence[int]) -> QTable:
+    """All stages in one table, candidate by candidate."""
+    from astropy.table import vstack
+
+    meta: Any = dict(rungs[0].table.meta or {})
+    for name in ("n_segments", "segment_tspan"):
+        meta.pop(name, None)
+    meta |= {"stages": list(numbers), "veto": own.veto, "false_alarm": own.false_alarm}
+    for rung in rungs:
+        rung.table.meta = {}
+    table: Any = vstack([rung.table for rung in rungs])
+    table = table[np.lexsort([np.asarray(table["stage"]), np.asarray(table["candidate"])])]
+    table.meta = meta
+    return table

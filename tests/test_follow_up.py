@@ -1,0 +1,250 @@
+"""`follow_up` takes candidates through stages of fewer and longer segments, and knows how 2F of a signal grows."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import beta, chi2, kstest
+
+import jfstat
+from jfstat.commandline import main
+from jfstat.followup.growth import Chosen, Growth, noise_chance
+from jfstat.followup.stages import stage_edges
+from jfstat.maths.ball import covering_ellipsoid
+
+START, DAY = 1_167_458_304, 86400
+REFTIME = START + 2 * DAY
+FREQ, SQRT_SX = 60.02, 4e-24
+NAMES = ("freq", "f1dot", "alpha", "delta")
+
+
+@pytest.fixture(scope="module")
+def signal():
+    return jfstat.Doppler(2.1, 0.6, [FREQ, -3e-10], REFTIME), jfstat.Amplitude(h0=1.4e-25, cosi=0.3, psi=0.2, phi0=1.0)
+
+
+@pytest.fixture(scope="module")
+def sfts(signal):
+    """Four days of H1 and L1 with the signal, and another one that ends after two days."""
+    short = jfstat.Doppler(0.9, -0.2, [FREQ + 0.03, 2e-10], REFTIME), jfstat.Amplitude(2.6e-25, 0.5, 0.4, 2.0)
+    whole = jfstat.simulate_sfts(["H1", "L1"], START, 4 * DAY, 59.8, 60.25, sqrt_sx=SQRT_SX, signals=[signal], seed=7)
+    first = jfstat.inject(whole.select(end=START + 2 * DAY), [short])
+    return jfstat.join_sfts([first, whole.select(start=START + 2 * DAY)])
+
+
+@pytest.fixture(scope="module")
+def found(signal):
+    """Candidates near the signal, near the short one, in noise, and one that is no template."""
+    point = signal[0]
+    rows = np.array(
+        [
+            [float(point.fkdot[0]) + 1e-6, -3e-10 + 2e-12, 2.11, 0.605],
+            [FREQ + 0.03, 2e-10, 0.9, -0.2],
+            [FREQ + 0.015, 0.0, 1.0, 1.0],
+            [FREQ, 0.0, 1.0, 4.0],
+        ]
+    )
+    columns = {name: rows[:, i] for i, name in enumerate(NAMES)} | {"name": np.array(["a", "b", "c", "d"])}
+    from astropy.table import QTable
+
+    return QTable(columns, meta={"reftime": REFTIME, "n_twoF": 10_000})
+
+
+@pytest.fixture(scope="module")
+def ladder(sfts, found):
+    return jfstat.follow_up(sfts, found, (4, 1), sqrt_sx=SQRT_SX, guard=0.1, progress=False)
+
+
+def plain(column):
+    return np.asarray(getattr(column, "value", column))
+
+
+def test_a_signal_ends_on_its_coherent_peak(sfts, signal, ladder):
+    own = ladder[ladder["name"] == "a"]
+    assert list(own["stage"]) == [0, 1] and list(own["n_segments"]) == [4, 1]
+    assert all(own["passed"]) and all(own["converged"])
+    data = jfstat.prepare(sfts, FREQ - 0.01, FREQ + 0.01, REFTIME, SQRT_SX, guard=0.1, filters=False)
+    truth = float(jfstat.twoF(data, signal[0]))
+    assert truth <= own["mean_twoF"][1] < truth + chi2.isf(1e-4, 4)
+    off = np.array(
+        [plain(own[name])[1] - float(x) for name, x in zip(NAMES, (*signal[0].fkdot, 2.1, 0.6), strict=True)]
+    )
+    assert np.all(np.abs(off) < 4.5 * np.array([plain(own[f"{name}_error"])[1] for name in NAMES]))
+    assert own["expected_low"][1] < own["mean_twoF"][1] < own["expected_high"][1]
+    assert np.isnan(own["expected_mean_twoF"][0]) and np.isnan(own["signal_chance"][0])
+    assert np.isnan(plain(own["phi0"])[0]) and np.isfinite(plain(own["phi0"])[1])
+    assert own["noise_chance"][1] < 1e-6
+
+
+def test_what_is_no_steady_signal_is_rejected(ladder):
+    short = ladder[ladder["name"] == "b"]
+    assert short["mean_twoF"][0] > 40 and short["passed"][0]
+    assert short["signal_chance"][-1] < 1e-3 and not short["passed"][-1]
+    assert "2F grows as little as this for a signal with a chance of" in short["message"][-1]
+    noise = ladder[ladder["name"] == "c"]
+    assert not noise["passed"][-1]
+    bad = ladder[ladder["name"] == "d"]
+    assert len(bad) == 1 and not bad["passed"][0] and bad["message"][0].startswith("not refined: delta")
+    assert np.isnan(bad["mean_twoF"][0])
+
+
+def test_the_table_has_all_stages_and_survives_files(ladder, found, tmp_path):
+    assert ladder.meta["stages"] == [4, 1] and "n_segments" not in ladder.meta
+    assert list(ladder["candidate"]) == sorted(ladder["candidate"])
+    assert ladder.colnames[:7] == ["candidate", "stage", "n_segments", *NAMES]
+    again: Any = jfstat.read_candidates(jfstat.write_candidates(ladder, tmp_path / "ladder.ecsv"))
+    assert again.colnames == ladder.colnames and again.meta == ladder.meta
+    for name in ladder.colnames:
+        assert again[name].unit == ladder[name].unit if hasattr(ladder[name], "unit") else True
+        np.testing.assert_array_equal(plain(again[name]), plain(ladder[name]))
+    ends: Any = jfstat.last_stage(ladder)
+    assert list(ends["candidate"]) == [0, 1, 2, 3] and list(ends["name"]) == list(found["name"])
+    assert ends["stage"][0] == 1
+    with pytest.raises(ValueError, match="no columns 'candidate' and 'stage'"):
+        jfstat.last_stage(found)
+
+
+def test_the_ladder_is_drawn(ladder):
+    ax = pytest.importorskip("matplotlib.figure").Figure().add_subplot()
+    assert jfstat.plots.plot_ladder(ax, ladder, expected=290.0) is ax
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["4", "1"]
+    labels = ax.get_legend_handles_labels()[1]
+    assert labels.count("rejected") == 1 and "candidate 0" in labels and "candidate 1" not in labels
+    line = ax.get_lines()[labels.index("candidate 0")]
+    own = ladder[ladder["candidate"] == 0]
+    np.testing.assert_allclose(line.get_ydata(), own["n_segments"] * (own["mean_twoF"] - 4))
+
+
+def test_the_command_does_the_same(sfts, found, ladder, tmp_path, capsys):
+    jfstat.write_sfts(sfts, tmp_path)
+    jfstat.write_candidates(found, tmp_path / "found.ecsv")
+    options = ["--DataFiles", f"{tmp_path}/*.sft", "--candidates", f"{tmp_path}/found.ecsv", "--guard", "0.1"]
+    options += ["--assumeSqrtSX", str(SQRT_SX)]
+    assert main(["follow-up", *options, "--stages", "4,1", "--outputFstat", f"{tmp_path}/out.ecsv"]) == 0
+    out = capsys.readouterr().out
+    assert "1 of 4 candidate(s) passed all stages" in out and "expected of a signal" in out
+    table: Any = jfstat.read_candidates(tmp_path / "out.ecsv")
+    own, same = table[table["candidate"] == 0], ladder[ladder["candidate"] == 0]
+    np.testing.assert_allclose(own["mean_twoF"], same["mean_twoF"], rtol=1e-3)
+    assert main(["follow-up", *options]) == 1
+    assert "--stages is missing" in capsys.readouterr().err
+    assert main(["follow-up", *options, "--stages", "1,4"]) == 1
+    assert "stages must be falling numbers" in capsys.readouterr().err
+    assert main(["follow-up", *options, "--stages", "4,x"]) == 1
+    assert "is not falling whole numbers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"stages": (1, 4)}, "stages must be falling numbers"),
+        ({"stages": ()}, "stages must be falling numbers"),
+        ({"stages": (4, 2.0)}, "stages must be falling numbers"),
+        ({}, "does not say how many segments"),
+        ({"stages": (4, 1), "veto": 2}, "veto must be a probability"),
+        ({"stages": (4, 1), "false_alarm": -1.0}, "false_alarm must be a probability"),
+        ({"stages": (4, 1), "mismatch": -1}, "mismatch must be"),
+        ({"stages": (4, 1), "parameters": ["period"]}, "parameters has 'period'"),
+    ],
+)
+def test_bad_arguments_are_refused(sfts, found, options, message):
+    with pytest.raises(ValueError, match=message):
+        jfstat.follow_up(sfts, found, progress=False, **options)
+
+
+def test_without_a_sound_candidate_there_is_an_error(sfts, found):
+    with pytest.raises(ValueError, match="found holds no candidate that can be followed up; the first: delta"):
+        jfstat.follow_up(sfts, found[3:], (4, 1), progress=False)
+    far = jfstat.Doppler(1.0, 0.3, [99.0], REFTIME)
+    with pytest.raises(ValueError, match="outside the SFTs' band"):
+        jfstat.follow_up(sfts, far, (4, 1), progress=False)
+
+
+def test_stages_are_as_few_as_the_metric_allows(sfts, signal):
+    stages = jfstat.follow_up_stages(sfts, signal[0], 24)
+    assert stages[0] == 24 and stages[-1] == 1
+    assert all(a % b == 0 for a, b in pairwise(stages))
+    few = jfstat.follow_up_stages(sfts, signal[0], 24, most_trials=30)
+    assert len(few) > len(stages) and few[0] == 24 and few[-1] == 1
+    assert jfstat.follow_up_stages(sfts, signal[0], 1) == (1,)
+    with pytest.raises(ValueError, match="n_segments must be a whole number"):
+        jfstat.follow_up_stages(sfts, signal[0], 0)
+
+
+def test_stages_nest_and_leave_gaps_out(sfts):
+    edges: list[Any] = list(stage_edges(sfts, (8, 4, 3, 1)))
+    assert [x for pair in edges[1] for x in pair] == [
+        x for k in range(4) for x in (edges[0][2 * k][0], edges[0][2 * k + 1][1])
+    ]
+    assert len(edges[2]) == 3 and edges[3] is None
+    gap = jfstat.join_sfts([sfts.select(end=START + DAY), sfts.select(start=START + 2 * DAY)])
+    assert [len(x or ()) for x in stage_edges(gap, (8, 4, 2))] == [6, 3, 2]
+
+
+@pytest.fixture(scope="module")
+def falls():
+    """Sums of 2F over four segments, and 2F of the whole, at the same templates in noise."""
+    sfts = jfstat.simulate_sfts(["H1", "L1"], START, DAY, 99.7, 100.3, sqrt_sx=SQRT_SX, seed=11)
+    parts, whole = (
+        jfstat.prepare(sfts, 99.9, 100.1, START, SQRT_SX, guard=0.1, filters=False, segments=n) for n in (4, None)
+    )
+    freqs = jnp.asarray(99.91 + 0.18 * np.arange(400) / 400)
+
+    def values(freq):
+        point = jfstat.Doppler(1.0, 0.3, jnp.stack([freq, jnp.zeros(())]), START)
+        return jfstat.sum_twoF(parts, point), jfstat.twoF(whole, point)
+
+    return jax.tree.map(np.asarray, jax.jit(lambda: jax.lax.map(values, freqs))())
+
+
+def test_joined_segments_lose_a_chi_squared_part(falls):
+    sums, whole = falls
+    # templates 39 bins apart are independent
+    assert kstest(sums - whole, chi2(12).cdf).pvalue > 1e-3
+    assert kstest(whole / sums, beta(2, 6).cdf).pvalue > 1e-3
+    assert abs(np.corrcoef(sums - whole, whole)[0, 1]) < 4 / np.sqrt(len(sums))
+
+
+def test_growth_of_a_loud_signal_is_that_of_the_segments(falls):
+    growth = Growth.expected(np.array([1e6]), 4, 1, 0)
+    assert growth.mean[0] == pytest.approx(12, rel=1e-3) and growth.variance[0] == pytest.approx(24, rel=1e-3)
+    np.testing.assert_allclose(growth.chance(np.array([30.0])), chi2.sf(30.0, 12), rtol=1e-2)
+    weak = Growth.expected(np.array([330.0]), 60, 10, 4)
+    assert weak.mean[0] > 200 and weak.variance[0] > 400
+    np.testing.assert_allclose(weak.chance(weak.fall(1e-3)), 1e-3, rtol=1e-6)
+    assert weak.chance(np.array([-1.0]))[0] == 1.0
+
+
+def test_chance_of_noise():
+    total, many = np.array([60.0]), np.array([1e4])
+    assert noise_chance(total, 1, np.array([1.0]))[0] == pytest.approx(chi2.sf(60, 4), rel=1e-6)
+    assert noise_chance(total, 1, many)[0] == pytest.approx(1e4 * chi2.sf(60, 4), rel=1e-3)
+    # chosen from so many that the noise is 1.5 times as large there: directions decide
+    divided = noise_chance(total, 1, many, Chosen(np.array([360.0]), 60, 1e9))[0]
+    assert divided == pytest.approx(2e4 * beta(2, 118).sf(1 / 6), rel=1e-2)
+    assert divided > 1e4 * chi2.sf(60, 4)
+    # chosen from so few that noise could not be as loud
+    before = noise_chance(np.array([100.0]), 1, many, Chosen(np.array([120.0]), 4, 1e3))[0]
+    assert before == pytest.approx(2e3 * chi2.sf(120, 16), rel=1e-2)
+    assert noise_chance(np.array([np.nan]), 1, many)[0] != 0
+
+
+@pytest.mark.parametrize("radii", [(3.0, 0.2), (2.0, 1.0, 0.01), (1.5, 1.0, 0.7, 0.0)])
+def test_trial_points_cover_an_ellipsoid(radii):
+    rng = np.random.default_rng(3)
+    q = len(radii)
+    turned = np.linalg.qr(rng.normal(size=(q, q)))[0]
+    points, factor = covering_ellipsoid(turned * radii, 0.5, 10_000)
+    assert factor == 1 and not points[0].any()
+    inside = rng.normal(size=(2000, q))
+    inside *= rng.uniform(size=(2000, 1)) ** (1 / q) / np.linalg.norm(inside, axis=1, keepdims=True)
+    nearest = np.min(np.linalg.norm((inside * radii @ turned.T)[:, None] - points, axis=2), axis=1)
+    # its surface, where the larger ellipsoid falls short of a ball's reach, may be a little further
+    assert np.mean(nearest <= 0.5) > 0.99 and nearest.max() < 0.6
+    fewer, factor = covering_ellipsoid(20 * turned * radii, 0.5, 50)
+    assert 0 < factor < 1 and len(fewer) < 150
