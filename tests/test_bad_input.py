@@ -228,7 +228,17 @@ def test_templates_that_do_not_fit_the_data(case):
             assert one_sentence(error)
 
 
-RESULTS = ("AmplitudeEstimate", "Coordinates", "Fstat", "FstatData", "NarrowData", "Observation", "Pulsar", "SFTs")
+RESULTS = (
+    "AmplitudeEstimate",
+    "Atoms",
+    "Coordinates",
+    "Fstat",
+    "FstatData",
+    "NarrowData",
+    "Observation",
+    "Pulsar",
+    "SFTs",
+)
 RESULTS += ("SemicoherentAmplitude", "SemicoherentFstat")
 """Classes that functions return; users do not call them."""
 WITHOUT_JAX = ("Detector", "Ephemeris", "SearchStopped")

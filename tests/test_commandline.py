@@ -287,7 +287,7 @@ def test_predictions_from_times_and_from_files_agree_with_the_library(directory,
     expected, sigma = predict(*times, "--assumeSqrtSX=4e-24")
     sfts = read_sfts(directory)
     data = jfstat.prepare(sfts, 50, 50.01, sqrt_sx=4e-24)
-    truth = float(jfstat.predict_twoF(data, *read_sources(SIGNAL)[0]))
+    truth = float(jfstat.predict_twoF(data, *read_sources(SIGNAL)[0][:2]))
     assert expected == pytest.approx(truth, rel=1e-6)
     assert sigma == pytest.approx(np.sqrt(8 + 4 * (truth - 4)), rel=1e-6)
     assert predict(*times, "--assumeSqrtSX=4e-24", "--PureSignal") == [pytest.approx(truth - 4, rel=1e-6)]
@@ -298,14 +298,14 @@ def test_predictions_from_times_and_from_files_agree_with_the_library(directory,
     quiet_l1, _ = predict(*times, "--assumeSqrtSX=1e-24,4e-24")
     quiet_h1, _ = predict(*times, "--assumeSqrtSX=4e-24,1e-24")
     data = jfstat.prepare(sfts, 50, 50.01, sqrt_sx={"H1": 4e-24, "L1": 1e-24})
-    assert quiet_l1 == pytest.approx(float(jfstat.predict_twoF(data, *read_sources(SIGNAL)[0])), rel=1e-6)
+    assert quiet_l1 == pytest.approx(float(jfstat.predict_twoF(data, *read_sources(SIGNAL)[0][:2])), rel=1e-6)
     assert abs(quiet_h1 - quiet_l1) > 10
 
 
 def test_plus_and_cross_stand_for_h0_and_cosi():
     h0, cosi = 2e-24, -0.4
     plus, cross = 0.5 * h0 * (1 + cosi**2), h0 * cosi
-    _, amplitude = read_sources(f"{{Alpha=1;Delta=0;Freq=50;aPlus={plus!r};aCross={cross!r}}}")[0]
+    _, amplitude, _ = read_sources(f"{{Alpha=1;Delta=0;Freq=50;aPlus={plus!r};aCross={cross!r}}}")[0]
     assert float(amplitude.h0) == pytest.approx(h0)
     assert float(amplitude.cosi) == pytest.approx(cosi)
 

@@ -6,8 +6,10 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from jfstat.commandline.interruption import INTERRUPTED, MESSAGE, leaving_at_once
 from jfstat.commandline.streams import lenient_streams
 
 if TYPE_CHECKING:
@@ -30,8 +32,6 @@ SUBCOMMANDS = (
 )
 """Modules, with underscores for hyphens. Each has ``add_parser(subparsers)``, whose parser sets ``run`` to a function
 of the parsed arguments. Only those that are needed are imported, which takes a second or two."""
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as in shells."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         130 if interrupted; 128 + signal after a search that stopped at a checkpoint.
     """
     with lenient_streams() as output:
-        status = _run(_join_negative(sys.argv[1:] if argv is None else argv))
+        status = _run(_join_negative(sys.argv[1:] if argv is None else argv), argv is None)
         output.flush()
         if status == 0 and output.failure is not None:
             reason = output.failure.strerror or output.failure
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return status
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], as_program: bool) -> int:
     """Parse the words, do what they say, and return the exit status.
 
     Most is imported here, so that an interruption of that, which takes a second, is told like others.
@@ -68,19 +68,20 @@ def _run(words: list[str]) -> int:
         from jfstat.commandline.options import UsageError
 
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA's remarks on the processor, before JAX is imported
-        arguments = _parser(words[0] if words else "").parse_args(words)
-        import jax
+        with leaving_at_once() if as_program else nullcontext():
+            arguments = _parser(words[0] if words else "").parse_args(words)
+            import jax
 
-        from jfstat.commandline.compilecache import use_compile_cache
+            from jfstat.commandline.compilecache import use_compile_cache
 
-        jax.config.update("jax_enable_x64", True)
-        use_compile_cache()
+            jax.config.update("jax_enable_x64", True)
+            use_compile_cache()
         arguments.run(arguments)
     except SystemExit as request:  # --help and --version
         return int(request.code or 0)
     except KeyboardInterrupt as stopped:
         if not hasattr(stopped, "signal"):
-            return _complain("interrupted", INTERRUPTED)
+            return _complain(MESSAGE, INTERRUPTED)
         print(f"jfstat: {stopped}", file=sys.stderr)  # a SearchStopped, whose module may not be imported
         return 128 + stopped.signal  # type: ignore[attr-defined]
     except UsageError as error:
