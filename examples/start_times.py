@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -85,7 +86,9 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = arguments.folder or Path(name)
-        day, year, pulsars = write_data(folder)
+        # in a process of its own, whose memory would count as that of the programs it starts
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            day, year, pulsars = pool.apply(write_data, (folder,))
         rows = measured(day, year, pulsars, Path(name), arguments.rounds)
     text = json.dumps({"command": " ".join(sys.argv), "cores": os.cpu_count(), "rows": rows}, indent=1)
     print(text)
