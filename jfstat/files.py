@@ -64,6 +64,11 @@ def text_of(path: str | os.PathLike, encoding: str = "utf-8") -> str:
     return content_of(path).decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
 
 
+def unreadable(path: str | os.PathLike, error: OSError) -> OSError:
+    """An error of the same type that names the file given as `path` and says what to do."""
+    return type(error)(f"path {str(path)!r} cannot be read ({error.strerror or error}): name another file.")
+
+
 def final_path(path: Path) -> Path:
     """Where a file is to be written: the path itself or, for a link, where it leads, whether a file is there or not.
 

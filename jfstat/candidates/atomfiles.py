@@ -11,7 +11,7 @@ import numpy as np
 
 from jfstat.candidates.files import written_to
 from jfstat.data.slices import MOST_SLICES
-from jfstat.files import text_of
+from jfstat.files import text_of, unreadable
 from jfstat.public import public
 from jfstat.statistic.atoms import Atoms, check_atoms
 from jfstat.validation import DurationLike, detector_names, positive_seconds
@@ -93,9 +93,7 @@ def read_atoms(
     try:
         text = text_of(path)
     except OSError as error:
-        raise type(error)(
-            f"path {str(path)!r} cannot be read ({error.strerror or error}): name another file."
-        ) from error
+        raise unreadable(path, error) from error
     except UnicodeDecodeError:
         raise ValueError(f"path {str(path)!r} is no file of atoms, not even text: name another file.") from None
     words = [line.split() for line in text.splitlines() if line.strip() and line.lstrip()[0] not in "%#"]

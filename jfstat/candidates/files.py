@@ -15,7 +15,7 @@ import numpy as np
 from jfstat.atomic import replacing
 from jfstat.candidates.tables import PlainTable
 from jfstat.candidates.textformat import table_from_text, written_text
-from jfstat.files import content_of, final_path
+from jfstat.files import content_of, final_path, unreadable
 from jfstat.public import public
 
 if TYPE_CHECKING:
@@ -135,9 +135,7 @@ def read_candidates(path: str | os.PathLike) -> QTable:
     try:
         content = content_of(path)
     except OSError as error:
-        raise type(error)(
-            f"path {str(path)!r} cannot be read ({error.strerror or error}): name another file."
-        ) from error
+        raise unreadable(path, error) from error
     try:
         if suffix == ".ecsv":
             return _from_ecsv(content, path)

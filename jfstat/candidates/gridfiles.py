@@ -12,7 +12,7 @@ import numpy as np
 from jfstat.candidates.files import HDF5_SUFFIXES, read_candidates
 from jfstat.candidates.tables import in_units
 from jfstat.candidates.textformat import meta_from_comments
-from jfstat.files import text_of
+from jfstat.files import text_of, unreadable
 from jfstat.parameters import SKY, is_parameter, spin_name
 from jfstat.public import public
 
@@ -64,9 +64,7 @@ def read_templates(path: str | os.PathLike) -> QTable:
     try:
         lines = text_of(path).splitlines()
     except OSError as error:
-        raise type(error)(
-            f"path {str(path)!r} cannot be read ({error.strerror or error}): name another file."
-        ) from error
+        raise unreadable(path, error) from error
     except UnicodeDecodeError:
         raise ValueError(f"path {str(path)!r} is no text file of templates: name another file.") from None
     comments = [line.lstrip(COMMENTS + " ").rstrip() for line in lines if line.startswith(tuple(COMMENTS))]

@@ -53,11 +53,11 @@ def semicoherent_columns(segments: FstatData, found: Doppler, amplitudes: bool) 
     if not k:
         return {name: np.empty(0) for name in names}
 
-    bare = segments.for_one_template
+    bare, parts = segments.for_one_template, list(_in_rows(found))
 
     def of_segment(i: int) -> SegmentTerms:
         own = spectra_or_data(bare[i], found)
-        terms = [_terms(own, *rows) for rows in _in_rows(found)]
+        terms = [_terms(own, *rows) for rows in parts]
         return jax.tree.map(lambda *x: np.concatenate(x)[:k], *terms)
 
     each = list(in_order(of_segment, range(segments.n_segments or 0), workers_for(device_of(segments))))

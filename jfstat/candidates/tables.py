@@ -174,6 +174,18 @@ def in_units(columns: dict[str, np.ndarray], meta: Meta) -> QTable:
     return QTable({name: Quantity(x, units[name]) if units[name] else x for name, x in columns.items()}, meta=meta)
 
 
+def stacked(tables: Sequence[QTable]) -> QTable:
+    """The rows of tables one after the other, with the meta of the first; the tables lose theirs."""
+    from astropy.table import vstack
+
+    meta = tables[0].meta
+    for table in tables:  # meta is the same for all, but vstack would concatenate its lists
+        table.meta = {}
+    together: Any = vstack(list(tables))
+    together.meta = meta
+    return together
+
+
 def plain_column(table: AnyTable, name: str) -> np.ndarray:
     """A column without its unit, float64, NaN for masked values; zeros for a derivative that has no column.
 

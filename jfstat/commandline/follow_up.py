@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jfstat.candidates.files import HDF5_SUFFIXES, check_writable, read_candidates, write_candidates
-from jfstat.candidates.tables import AnyTable, parameter_columns
+from jfstat.candidates.files import HDF5_SUFFIXES, write_candidates
+from jfstat.candidates.tables import AnyTable, parameter_columns, stacked
+from jfstat.commandline.candidates import given_candidates, given_reftime, print_candidate
 from jfstat.commandline.inputs import add_data_files, add_lines, known_lines, read_band
 from jfstat.commandline.options import (
     add_preparation,
@@ -20,12 +21,10 @@ from jfstat.commandline.options import (
     reference_time,
     words,
 )
-from jfstat.commandline.refine import print_candidate
 from jfstat.followup.band import CandidateBand, sharing_data
 from jfstat.followup.candidates import NEEDED, impossible
 from jfstat.followup.ladder import FALSE_ALARM, VETO, follow_up, last_stage
 from jfstat.followup.neighbourhood import MISMATCH
-from jfstat.parameters import spin_order
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -125,16 +124,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, follow up band by band, write and print."""
-    if arguments.NumCandidatesToKeep is not None and arguments.NumCandidatesToKeep < 1:
-        raise ValueError(f"--NumCandidatesToKeep must be at least 1, not {arguments.NumCandidatesToKeep}.")
-    found: Any = read_candidates(arguments.candidates)[: arguments.NumCandidatesToKeep]
-    if len(found) == 0:
-        raise ValueError(f"--candidates {arguments.candidates} holds no candidates: nothing is to be followed up.")
-    if arguments.outputFstat is not None:
-        check_writable(arguments.outputFstat)
-    reftime = found.meta.get("reftime", arguments.refTime)
-    if reftime is None and any((spin_order(name) or 0) > 0 and np.any(found[name] != 0) for name in found.colnames):
-        raise ValueError(f"--refTime is missing: {arguments.candidates} does not say when its frequencies hold.")
+    found = given_candidates(arguments, "followed up")
+    reftime = given_reftime(arguments, found)
     if arguments.stages is None and found.meta.get("n_segments") is None:
         raise ValueError(f"--stages is missing: {arguments.candidates} does not say how many segments its search had.")
     began = time.perf_counter()
@@ -164,8 +155,6 @@ def _by_bands(arguments: argparse.Namespace, found: AnyTable, reftime: TimeLike 
     ValueError
         If no candidate can be followed up.
     """
-    from astropy.table import vstack
-
     columns = parameter_columns(found, "found", NEEDED)
     problems = impossible(columns)
     sound = np.array([not problem for problem in problems])
@@ -203,13 +192,8 @@ def _by_bands(arguments: argparse.Namespace, found: AnyTable, reftime: TimeLike 
         stages = table.meta["stages"]  # chosen once, so that all bands have the same
     if not tables:
         raise error or ValueError("no candidate can be followed up.")
-    meta = tables[0].meta
-    for table in tables:  # meta is the same for all, but vstack would concatenate its lists
-        table.meta = {}
-    joined: Any = vstack(tables)
-    joined = joined[np.lexsort([np.asarray(joined["stage"]), np.asarray(joined["candidate"])])]
-    joined.meta = meta
-    return joined
+    joined: Any = stacked(tables)
+    return joined[np.lexsort([np.asarray(joined["stage"]), np.asarray(joined["candidate"])])]
 
 
 def _print_stages(table: AnyTable, elapsed: float) -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from jfstat.candidates.files import check_writable, read_candidates, write_candidates
-from jfstat.candidates.tables import AnyTable, parameter_columns
+from jfstat.candidates.files import write_candidates
+from jfstat.candidates.tables import AnyTable, parameter_columns, stacked
+from jfstat.commandline.candidates import given_candidates, given_reftime, print_candidate
 from jfstat.commandline.inputs import add_data_files, add_lines, known_lines, read_band
 from jfstat.commandline.options import (
     add_preparation,
@@ -28,7 +29,7 @@ from jfstat.followup.candidates import NEEDED, SearchedWith, impossible, usual_n
 from jfstat.followup.distinct import distinct
 from jfstat.followup.neighbourhood import MISMATCH
 from jfstat.followup.refine import refine
-from jfstat.parameters import AMPLITUDE_FIELDS, is_parameter, spin_order, unit
+from jfstat.parameters import is_parameter
 from jfstat.searching.result import loudness_in
 from jfstat.times import TimeLike
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
     from jfstat.commandline.options import Subparsers
-    from jfstat.validation import NumberLike
 
 
 class RefineOptions(TypedDict):
@@ -129,17 +129,9 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, refine band by band, write and print."""
-    if arguments.NumCandidatesToKeep is not None and arguments.NumCandidatesToKeep < 1:
-        raise ValueError(f"--NumCandidatesToKeep must be at least 1, not {arguments.NumCandidatesToKeep}.")
-    found: Any = read_candidates(arguments.candidates)[: arguments.NumCandidatesToKeep]
-    if len(found) == 0:
-        raise ValueError(f"--candidates {arguments.candidates} holds no candidates: nothing is to be refined.")
-    if arguments.outputFstat is not None:
-        check_writable(arguments.outputFstat)
+    found = given_candidates(arguments, "refined")
     given_segments(arguments)  # refuses options that contradict each other, before any data are read
-    reftime = found.meta.get("reftime", arguments.refTime)
-    if reftime is None and any((spin_order(name) or 0) > 0 and np.any(found[name] != 0) for name in found.colnames):
-        raise ValueError(f"--refTime is missing: {arguments.candidates} does not say when its frequencies hold.")
+    reftime = given_reftime(arguments, found)
     options: RefineOptions = {
         "parameters": arguments.parameters,
         "bounds": _bounds(arguments.bounds),
@@ -171,33 +163,6 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"wrote {len(refined)} candidates to {path}")
 
 
-def print_candidate(table: AnyTable, index: int) -> None:
-    """Print a row of refined candidates, each parameter on a line with its error and unit."""
-    print(f"parameters at reference time GPS {table.meta['reftime']}:")
-    for name in table.colnames:
-        value = table[name][index]
-        if name.startswith(("twoF", "mean_twoF")) or name == "log10BSGL":
-            print(f"  {name:9s} {float(value):.4f}")
-        elif is_parameter(name):
-            print(f"  {name:9s} {_plain(value):.16g} {_error_of(table, index, name)} {unit(name)}".rstrip())
-        elif name in AMPLITUDE_FIELDS:
-            print(f"  {name:9s} {_plain(value):.6g} {_error_of(table, index, name)} {unit(name)}".rstrip())
-    print(f"  {table['message'][index]}")
-
-
-def _plain(x: NumberLike) -> float:
-    """A number without its unit."""
-    return float(getattr(x, "value", x))
-
-
-def _error_of(table: AnyTable, index: int, name: str) -> str:
-    """A parameter's error in words."""
-    if f"{name}_error" not in table.colnames:
-        return "(fixed)"
-    error = _plain(table[f"{name}_error"][index])
-    return f"+- {error:.2g}" if np.isfinite(error) else "(no error)"
-
-
 def _refine_by_bands(arguments: argparse.Namespace, found: AnyTable, options: RefineOptions) -> QTable:
     """The table of all candidates, refined with data prepared for one narrow band after the other.
 
@@ -208,8 +173,6 @@ def _refine_by_bands(arguments: argparse.Namespace, found: AnyTable, options: Re
     ValueError
         If no candidate can be refined.
     """
-    from astropy.table import vstack
-
     columns = parameter_columns(found, "found", NEEDED)
     if options["parameters"] is None:  # decided once, so that all bands have the same
         options = {**options, "parameters": usual_names(columns, SearchedWith.of(found, ()).parameters)}
@@ -239,12 +202,7 @@ def _refine_by_bands(arguments: argparse.Namespace, found: AnyTable, options: Re
         table["message"] = [problems[row] for row in rest]
         tables.append(table)
         rows.append(rest)
-    meta = tables[0].meta
-    for table in tables:  # meta is the same for all, but vstack would concatenate its lists
-        table.meta = {}
-    refined: Any = vstack(tables)[np.argsort(np.concatenate(rows))]
-    refined.meta = meta
-    return refined
+    return stacked(tables)[np.argsort(np.concatenate(rows))]  # type: ignore[return-value]
 
 
 def _prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], reftime: TimeLike | None) -> FstatData:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jfstat.candidates.lineflags import lines_from_meta
-from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, plain_column, points_from
+from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, plain_column, points_from, stacked
 from jfstat.data.noise import MEDIAN_BINS, checked_median_bins
 from jfstat.data.observation import reference_time
 from jfstat.followup.band import CandidateBand, sharing_data
@@ -365,15 +365,10 @@ def _refined(
 
 def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], stage: int, n_stages: int) -> _Rung:
     """A stage of all candidates, with what it says of them beside what the stages before said."""
-    from astropy.table import vstack
-
     rows, n = np.concatenate([part.rows for part in parts]), parts[0].n_segments
-    meta = parts[0].table.meta
-    for part in parts:  # meta is the same for all, but vstack would concatenate its lists
-        part.table.meta = {}
     order = np.argsort(rows)
-    table: Any = vstack([part.table for part in parts])[order]
-    table.meta, rows = meta, rows[order]
+    table: Any = stacked([part.table for part in parts])[order]
+    rows = rows[order]
     if n == 1:
         for name in [name for name in table.colnames if name.removeprefix("start_").startswith("twoF")]:
             table.rename_column(name, name.replace("twoF", "mean_twoF"))
@@ -450,15 +445,9 @@ def _arranged(table: QTable, first: dict[str, np.ndarray], said: dict[str, np.nd
 
 def _joined(rungs: list[_Rung], own: _Ladder, numbers: Sequence[int]) -> QTable:
     """All stages in one table, candidate by candidate."""
-    from astropy.table import vstack
-
-    meta: Any = dict(rungs[0].table.meta or {})
-    for name in ("n_segments", "segment_tspan"):
-        meta.pop(name, None)
-    meta |= {"stages": list(numbers), "veto": own.veto, "false_alarm": own.false_alarm}
-    for rung in rungs:
-        rung.table.meta = {}
-    table: Any = vstack([rung.table for rung in rungs])
+    table: Any = stacked([rung.table for rung in rungs])
     table = table[np.lexsort([np.asarray(table["stage"]), np.asarray(table["candidate"])])]
-    table.meta = meta
+    for name in ("n_segments", "segment_tspan"):
+        table.meta.pop(name, None)
+    table.meta |= {"stages": list(numbers), "veto": own.veto, "false_alarm": own.false_alarm}
     return table
