@@ -61,7 +61,9 @@ def write_data(folder: Path) -> tuple[Path, Path, Path]:
 
 def timed(command: list[Any], cache: Path) -> dict[str, float]:
     """Wall and CPU seconds of a command, and its peak memory in MB."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX")} | {"XDG_CACHE_HOME": str(cache)}
+    # as after `pip install`: with bytecode, and with no settings of JAX but the program's own
+    unset = ("JAX", "PYTHONDONTWRITEBYTECODE")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(unset)} | {"XDG_CACHE_HOME": str(cache)}
     began = time.perf_counter()
     process = subprocess.Popen(
         [str(word) for word in command], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

@@ -266,7 +266,7 @@ def _read_body(path: Path, start: float, end: float, epoch: int) -> Quintics:
         # line by line: the files hold decades, of which most need some months
         with opened(path) as file:
             raw: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
-            lines = (line for line in io.BufferedReader(raw) if line.strip()[:1] not in (b"", b"#"))
+            lines = (line for line in io.BufferedReader(raw, 1 << 20) if line.strip()[:1] not in (b"", b"#"))
             first, step, count = (float(word) for word in next(lines).split())
             if step <= 0 or count < 1:
                 raise ValueError("its header does not fit its rows")
