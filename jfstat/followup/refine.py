@@ -28,6 +28,7 @@ from jfstat.followup.candidates import Candidates, SearchedWith, fitted_names, m
 from jfstat.followup.distinct import distinct
 from jfstat.followup.follow import Peak, focus, follow
 from jfstat.followup.free import FreeParameters
+from jfstat.followup.method import NEWTON, Method
 from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood, Survey, frequency_shifts, survey
 from jfstat.followup.results import CELLS, CLIMBS, ENDINGS, Results, Rivals, ending, results_table
 from jfstat.lines.doppler import checked_lines
@@ -40,6 +41,7 @@ from jfstat.searching.session.progress import progress_bar
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
+    import optax
     from astropy.table import QTable
 
     from jfstat.candidates.tables import AnyTable
@@ -62,6 +64,8 @@ def refine(
     bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None = None,
     mismatch: float = MISMATCH,
     bins: float | None = None,
+    optimizer: optax.GradientTransformation | None = None,
+    max_steps: int | None = None,
     merge: bool = False,
     reftime: TimeLike | None = None,
     model: PhaseModel | None = None,
@@ -182,9 +186,10 @@ def refine(
     names = fitted_names(candidates.points, candidates.given, searched, parameters)
     known = lines_from_meta(getattr(found, "meta", {})) if lines is None else checked_lines(lines)
     free = FreeParameters.within(names, bounds)
+    method = Method.checked(optimizer, max_steps, len(names))
     with progress_bar(int(np.sum(candidates.sound)), progress, "refine", "candidates") as advance:
-        results = refined(data, candidates, free, around, searched.n_twoF, advance)
-    table = results_table(data, found, candidates, results, names, searched, known)
+        results = refined(data, candidates, free, around, searched.n_twoF, advance, method)
+    table = results_table(data, found, candidates, results, names, searched, known, method)
     return distinct(table) if merge else table
 
 
@@ -195,6 +200,7 @@ def refined(
     around: Neighbourhood,
     n_twoF: int | None,
     advance: Callable[[int], object],
+    method: Method = NEWTON,
 ) -> Results:
     """What `refine` finds out about candidates.
 
@@ -209,6 +215,7 @@ def refined(
         candidates are noise.
     advance : callable
         Told how many more candidates are done.
+    method : Method
     """
     results = Results.blank(candidates, free.names, len(data.detectors), data.n_segments)
     _refuse(data, results, candidates, free)
@@ -216,7 +223,7 @@ def refined(
     for isolated in (True, False):
         rows = np.flatnonzero(results.open & (candidates.isolated == isolated))
         own = free.without(ORBIT_FIELDS) if isolated else free
-        _follow_all(data, results, Alike(rows, isolated, own, around, n_twoF), advance)
+        _follow_all(data, results, Alike(rows, isolated, own, around, n_twoF, method), advance)
     for row in np.flatnonzero(results.open & ~results.converged):
         results.close(row, ENDINGS[LEFT])
     results.compare_with(_start_mismatch(data, candidates.points, results))
@@ -247,6 +254,7 @@ class Alike(NamedTuple):
     around : Neighbourhood
     n_twoF : int or None
         See `refined`.
+    method : Method
     """
 
     rows: np.ndarray
@@ -254,11 +262,12 @@ class Alike(NamedTuple):
     free: FreeParameters
     around: Neighbourhood
     n_twoF: int | None
+    method: Method
 
 
 def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callable[[int], object]) -> None:
     """Follow up candidates round after round until each has its ending."""
-    rows, isolated, free, around, _ = alike
+    rows, isolated, free, around, *_ = alike
     size = batch_size(data, len(rows))
     spread, peaks = around.spread, around.peaks
     if spread is not None and peaks is not None:  # of the parameters that these candidates have
@@ -359,7 +368,10 @@ def _follow_batch(
     size, n_trials = len(points.alpha), trials.shape[1]
     climbing = climbing_for(data, size, plan.first.size, min(CLIMBS, n_trials * len(shifts)), n_trials)
     near = focus(data.for_one_template, points, coverage.reach, plan, compressed_together(data, size))
-    ends = follow(data.observation, near, coordinates, own, trials, shifts, climbing)
+    method = alike.method
+    ends = follow(
+        data.observation, near, coordinates, own, trials, shifts, climbing, method.max_steps, method.optimizer
+    )
     lost = misfits(data, ends.point)
     peaks: Peak = jax.tree.map(lambda x: np.asarray(x)[: len(rows)], ends)
 
