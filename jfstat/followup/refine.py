@@ -77,8 +77,9 @@ def refine(
     Around each candidate the data are compressed (`narrow`) and the parameters whitened by the metric (`whiten`). 2F is
     computed over the whole neighbourhood in which a signal may lie that shows up at the candidate: at the points of a
     lattice, with the sky as bent as it is, each at many frequencies. A trust-region Newton method climbs from the
-    best of them, with the exact gradient and Hessian of 2F; the errors follow from the Hessian at the peak. The row of
-    a candidate that can't be refined says why; the other candidates are not affected.
+    best of them, with the exact gradient and Hessian of 2F, or an optimiser of optax with the gradient; the errors
+    follow from the Hessian at the peak. The row of a candidate that can't be refined says why; the other candidates are
+    not affected.
 
     With data of several segments it is the mean of 2F over these that is climbed (`mean_twoF`), in coordinates whitened
     by the mean of their metrics.
@@ -114,6 +115,17 @@ def refine(
         sky position is highest some bins off: by default as many as that position can make, 4 to 32. More for
         uncertain starts, where the sky position is wrong by more than the metric allows: frequencies are cheap, but a
         louder signal within the range takes the place of a weaker one.
+    optimizer : optax.GradientTransformation, optional
+        What climbs in place of Newton's method, from the same starts, in the same coordinates and within the same
+        bounds: ``optax.lbfgs(1.0, linesearch=None)``, ``optax.adam(0.05)``, ... It makes minus 2F small, divided by 2F
+        at the start of the climb, in whitened coordinates, where a peak has a radius of about 1: learning rates are in
+        these units, and near 0.5 gradient descent takes about Newton's step. See Notes, and docs/followup.md for which
+        one to take. Optimisers that are made anew in a loop use the programs that were compiled for earlier ones, if
+        all their functions are optax's; your own functions, such as a schedule, define once, before the loop, as each
+        new one means a compilation.
+    max_steps : int, optional
+        Most steps of each climb. By default 60 of Newton's method, 500 of an optimiser. A climb that needs more ends at
+        its highest point, not converged. Another limit means no compilation.
     merge : bool
         Whether to return one row for each peak instead of one for each candidate: of those that ended on one peak the
         row with the highest 2F, and ``n_merged``, their number; see `distinct.distinct`.
@@ -149,8 +161,8 @@ def refine(
           candidate has next to nothing of this signal, and may owe its 2F to another one or to noise;
         - ``moved``, the distance from the start in whitened coordinates, where a peak has a radius of about 1, added
           over the rounds if the climb took several;
-        - ``steps``, the number of gradients and Hessians computed; ``converged``; ``message``, a sentence on how it
-          ended;
+        - ``steps``, the number of gradients and Hessians computed, with an optimiser the number of its steps, of all
+          climbs together; ``converged``; ``message``, a sentence on how it ended;
         - ``covariance``, (p, p), in the order of ``meta["parameters"]`` and the columns' units;
         - with segments ``mean_twoF``, ``mean_twoF_H1``, ... (over the segments in which the detector has data) and
           ``start_mean_twoF`` in place of these columns of 2F; amplitudes from `semicoherent_amplitude`, without phi0;
@@ -158,18 +170,25 @@ def refine(
         - other columns of `found` that do not depend on the template, such as names; ``template`` and ``n_members``
           tell where the candidate came from.
 
-        Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX, bounds; with
-        segments n_segments and segment_tspan, the length of the longest.
+        Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX, bounds, optimizer
+        (of what it consists, with its numbers), max_steps; with segments n_segments and segment_tspan, the length of the longest.
 
     Raises
     ------
     TypeError
         If `data`, `found` or `bounds` is of the wrong kind.
     ValueError
-        If another argument makes no sense, or a column of `found` is missing or has a wrong unit.
+        If another argument makes no sense, `optimizer` included, if a column of `found` is missing or has a wrong unit,
+        or if there are so many parameters that a neighbourhood of that `mismatch` can't be covered.
 
     Notes
     -----
+    All optimisers end by one rule: a climb has converged if the Hessian is negative definite and promises that a Newton
+    step gains less than 1e-9 (1 + 2F). For optax's the Hessian is computed where the gradient says that this may be so,
+    once as a rule. Steps are at most 1 long in whitened coordinates; a climb that has fallen 5 % below its highest
+    point goes back there, and the optimiser begins anew, as it does where a bound is reached or left. Line searches
+    are within `max_steps`, but their gradients don't count.
+
     Errors come from the curvature of 2F at the peak, in whitened coordinates, transformed to the parameters to second
     order. They span all peaks of similar height that were climbed, weighted by Laplace's approximation. In data of a
     day or less the parameters are strongly curved functions of the coordinates: the covariance is then still right for
@@ -186,6 +205,7 @@ def refine(
     names = fitted_names(candidates.points, candidates.given, searched, parameters)
     known = lines_from_meta(getattr(found, "meta", {})) if lines is None else checked_lines(lines)
     free = FreeParameters.within(names, bounds)
+    around.check_size(sum(name != "freq" for name in names))
     method = Method.checked(optimizer, max_steps, len(names))
     with progress_bar(int(np.sum(candidates.sound)), progress, "refine", "candidates") as advance:
         results = refined(data, candidates, free, around, searched.n_twoF, advance, method)

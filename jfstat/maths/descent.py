@@ -148,9 +148,7 @@ def maximise_with(
         )
 
     def climb(state: _State) -> _State:
-        state = jax.lax.while_loop(
-            lambda s: (s.at.status == RUNNING) & ~s.over & (s.at.steps < max_steps), step, state
-        )
+        state = jax.lax.while_loop(lambda s: (s.at.status == RUNNING) & ~s.over & (s.at.steps < max_steps), step, state)
         at = state.at
         # what a climb without an end has reached is its highest point
         full = evaluated(function, jnp.where(state.over, at.x, state.highest.x))

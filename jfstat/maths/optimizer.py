@@ -47,7 +47,9 @@ class Optimizer:
         if not isinstance(transformation, type):
             functions = [getattr(transformation, name, None) for name in ("init", "update")]
         if not all(map(callable, functions)):
-            raise ValueError(f"optimizer must be an optax transformation such as optax.lbfgs(), not {shown(transformation)}.")
+            raise ValueError(
+                f"optimizer must be an optax transformation such as optax.lbfgs(), not {shown(transformation)}."
+            )
         self.transformation = transformation
         self._functions = tuple(functions)
         self._likeness = tuple(_likeness(function, ()) for function in functions)
@@ -75,7 +77,9 @@ class Optimizer:
         """
         try:
             x = jax.ShapeDtypeStruct((p,), jnp.float64)
-            step, _ = jax.eval_shape(lambda x: self.update(x, self.init(x), x, jnp.sum(x * x), lambda y: jnp.sum(y * y)), x)
+            step, _ = jax.eval_shape(
+                lambda x: self.update(x, self.init(x), x, jnp.sum(x * x), lambda y: jnp.sum(y * y)), x
+            )
         except Exception as error:  # whatever a foreign function raises
             raise ValueError(f"optimizer fails with {p} parameters: {type(error).__name__}: {error}") from error
         if getattr(step, "shape", None) != (p,) or getattr(step, "dtype", None) != jnp.float64:
