@@ -25,6 +25,8 @@ OPTIMIZERS = {
     "adam": lambda: optax.adam(0.05),
     "sgd with a schedule": lambda: optax.sgd(optax.exponential_decay(0.3, 50, 0.8)),
 }
+SLOW = pytest.mark.slow  # each compiles for itself
+SOME = [name if "without" in name else pytest.param(name, marks=SLOW) for name in OPTIMIZERS]
 FIXED = ["freq", "f1dot"]
 """Parameters at a known position: few compile in half the time."""
 
@@ -78,7 +80,7 @@ def same(table, newton, names):
     assert list(table["message"]) == list(newton["message"])
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", SOME)
 def test_random_starts_end_on_newtons_peak(case, starts, newton, name):
     assert newton["converged"].all()
     table = jfstat.refine(case.data, starts, parameters=FIXED, optimizer=OPTIMIZERS[name](), progress=False)
@@ -89,24 +91,22 @@ def test_random_starts_end_on_newtons_peak(case, starts, newton, name):
     assert table.meta["optimizer"] == Optimizer(OPTIMIZERS[name]()).name
 
 
-def test_a_loop_that_makes_its_optimizer_anew_compiles_once(case, starts):
-    def refine(optimizer, max_steps=None):
+def test_a_loop_that_makes_its_optimizer_anew_compiles_once(case, starts, newton):
+    """Other limits of the steps need no compilation either; a climb that reaches them says so."""
+
+    def refine(max_steps):
+        optimizer = optax.lbfgs(1.0, linesearch=None)
         return jfstat.refine(
             case.data, starts, parameters=FIXED, optimizer=optimizer, max_steps=max_steps, progress=False
         )
 
-    first = refine(optax.adam(0.05))
+    refine(None)
     before = follow._cache_size()
-    table = refine(optax.adam(0.05), 30)
+    table = refine(2)
     assert follow._cache_size() == before
-    assert not np.array_equal(first["steps"], table["steps"])
-
-
-def test_the_limit_of_steps_is_said(case, starts, newton):
-    table = jfstat.refine(case.data, starts, parameters=FIXED, optimizer=optax.adam(0.05), max_steps=3, progress=False)
     assert not table["converged"].any()
     assert set(table["message"]) == {"not converged: too many steps"}
-    assert table.meta["max_steps"] == 3
+    assert table.meta["max_steps"] == 2
     assert np.all(table["twoF"] > table["start_twoF"])  # the highest point is kept
     assert np.all(np.isnan(table["peak_probability"]))
     assert np.all(table["twoF"] <= newton["twoF"])
@@ -144,7 +144,8 @@ def test_sky_positions_too(case, name):
     same(table, newton, names)
 
 
-def test_orbits_and_segments_and_own_phase_models(own_model):
+@pytest.mark.slow  # compiles for segments
+def test_segments_and_own_phase_models(own_model):
     """A phase model of a user over segments: what needs no Hessian at each step."""
     data, point = own_model
     names = ["freq", "model[0]", "model[1]", "model[2]"]
@@ -153,7 +154,8 @@ def test_orbits_and_segments_and_own_phase_models(own_model):
     newton = jfstat.refine(data, points, **options)
     table = jfstat.refine(data, points, optimizer=optax.lbfgs(1.0, linesearch=None), **options)
     assert newton["converged"].all() and table["converged"].all()
-    np.testing.assert_allclose(table["mean_twoF"], newton["mean_twoF"], rtol=1e-8)
+    # climbs that leave what is covered go on in narrow data around their ends, which are right to 1e-6
+    np.testing.assert_allclose(table["mean_twoF"], newton["mean_twoF"], rtol=1e-6)
     truth = float(jfstat.mean_twoF(data, point))
     assert np.all(table["mean_twoF"] > truth)
     for name in names:
@@ -169,13 +171,12 @@ def waves(t, p):
 @pytest.fixture(scope="module")
 def own_model():
     """Three segments of 12 h with a signal whose phase has slow waves."""
-    start = 1_167_458_304
+    start, names = 1_167_458_304, ("H1", "L1")
     point = jfstat.Doppler(2.0, 0.4, [80.0, -1e-10], start, model=jfstat.PhaseModel(waves, [0.3, -0.2, 0.1]))
-    times = {
-        name: start + np.concatenate([86400 * i + 1800 * np.arange(24) for i in range(3)]) for name in ("H1", "L1")
-    }
+    slots = np.concatenate([86400 * i + 1800 * np.arange(24) for i in range(3)])
+    times = {name: start + slots for name in names}
     sfts = jfstat.simulate_sfts(
-        ["H1", "L1"], timestamps=times, fmin=79.6, fmax=80.4, signals=[(point, jfstat.Amplitude(4e-25, 0.5, 0.2, 1.0))],
+        list(names), timestamps=times, fmin=79.6, fmax=80.4, signals=[(point, jfstat.Amplitude(4e-25, 0.5, 0.2, 1.0))],
         seed=3,
     )  # fmt: skip
     pairs = [(start + 86400 * i, start + 86400 * i + 43200) for i in range(3)]
@@ -231,19 +232,21 @@ def test_many_parameters_cannot_be_covered():
 # the climb alone
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", SOME)
 def test_climbs_reach_the_top_and_keep_to_limits(name):
     optimizer = Optimizer(OPTIMIZERS[name]())
     rng = np.random.default_rng(1)
     points = jnp.asarray(rng.uniform(-0.8, 0.8, (20, 2)))
-    tops: Maximum = jax.vmap(lambda x: maximise_with(optimizer, hill, x))(points)
+    tops: Maximum = jax.jit(jax.vmap(lambda x: maximise_with(optimizer, hill, x)))(points)
     assert np.all(tops.status == CONVERGED)
-    np.testing.assert_allclose(tops.value, 53, atol=1e-7)  # of 1e-9 (1 + 53), to the guess of the curvature
+    np.testing.assert_allclose(tops.value, 53, atol=1e-7)  # a Newton step would gain less than 1e-9 (1 + 53)
     slanted = Limits(jnp.array([[1.0, 0.0], [0.6, 1.0]]), jnp.array([-1.0, -1.0]), jnp.array([-0.2, -0.3]))
     inside = jnp.asarray(np.column_stack([rng.uniform(-0.9, -0.2, 20), rng.uniform(-0.4, -0.2, 20)]))
+    inside = inside[inside @ slanted.matrix[1] < -0.3]
+    with_limits = jax.jit(jax.vmap(lambda x, limits: maximise_with(optimizer, hill, x, limits), (0, None)))
+    newton = jax.jit(jax.vmap(lambda x, limits: maximise(hill, x, limits), (0, None)))
     for limits in (slanted, slanted._replace(high=jnp.array([-0.2, 5.0]))):  # a corner, and a side
-        tops = jax.vmap(lambda x, limits=limits: maximise_with(optimizer, hill, x, limits))(inside)
-        ends = jax.vmap(lambda x, limits=limits: maximise(hill, x, limits))(inside)
+        tops, ends = with_limits(inside, limits), newton(inside, limits)
         assert np.all(tops.status == CONVERGED)
         np.testing.assert_allclose(tops.value, ends.value, atol=1e-7)
         np.testing.assert_allclose(tops.x, ends.x, atol=1e-4)
@@ -298,9 +301,7 @@ def test_names_have_the_numbers():
     assert Optimizer(optax.adam(0.05)).name == (
         "chain(scale_by_adam(b1=0.9, b2=0.999, eps=1e-08, eps_root=0.0), scale(step_size=-0.05))"
     )
-    assert "cosine_decay_schedule(alpha=0.0, decay_steps=100" in Optimizer(
-        OPTIMIZERS["sgd with a schedule"]()
-    ).name or ("exponential_decay(decay_rate=0.8" in Optimizer(OPTIMIZERS["sgd with a schedule"]()).name)
+    assert "exponential_decay(decay_rate=0.8" in Optimizer(OPTIMIZERS["sgd with a schedule"]()).name
     assert "max_linesearch_steps=20" in Optimizer(optax.lbfgs()).name
 
 

@@ -79,16 +79,14 @@ class Neighbourhood(NamedTuple):
         ------
         ValueError
         """
+        if n_across == 0 or self.mismatch == 0:
+            return
         distance = np.sqrt(COVERING if n_across < MANY else COVERING_MANY)
-        count = (
-            1.0
-            if self.mismatch == 0 or n_across == 0
-            else ellipsoid_count(np.full(n_across, np.sqrt(self.mismatch)), distance)
-        )
+        count = ellipsoid_count(np.full(n_across, np.sqrt(self.mismatch)), distance)
         if count > MOST_TRIALS:
             raise ValueError(
-                f"mismatch={self.mismatch:g} would need {count:.1g} trial points in {n_across} parameters: give a smaller "
-                "one, or mismatch=0, which tries other frequencies alone, or refine fewer parameters."
+                f"mismatch={self.mismatch:g} would need {count:.1g} trial points in {n_across} parameters: give a "
+                "smaller one, or mismatch=0, which tries other frequencies alone, or refine fewer parameters."
             )
 
     def trial_points(self, known: Survey) -> tuple[np.ndarray, np.ndarray]:

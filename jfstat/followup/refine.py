@@ -171,7 +171,8 @@ def refine(
           tell where the candidate came from.
 
         Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX, bounds, optimizer
-        (of what it consists, with its numbers), max_steps; with segments n_segments and segment_tspan, the length of the longest.
+        (what it consists of, with its numbers), max_steps; with segments n_segments and segment_tspan, the length of
+        the longest.
 
     Raises
     ------

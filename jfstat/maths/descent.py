@@ -154,7 +154,7 @@ def maximise_with(
         full = evaluated(function, jnp.where(state.over, at.x, state.highest.x))
         uphill = full.gradient / jnp.maximum(jnp.sqrt(jnp.sum(full.gradient**2)), 1e-300)
         pushed = jnp.zeros(m, bool) if limits is None else pushed_limits(full, limits, full.gradient)
-        ahead = function(full.x + _allowed_step(full, FIRST_RADIUS * uphill, state.radius, limits, pushed))
+        ahead = function(full.x + _allowed_step(full, FIRST_RADIUS * uphill, LARGEST_RADIUS, limits, pushed))
         hessian = full.hessian if limits is None else held(full.gradient, full.hessian, limits.matrix, pushed)[1]
         useless = (state.short >= SHORT) | (state.refused >= REFUSED) | ~jnp.all(jnp.linalg.eigvalsh(hessian) < 0)
         stuck = jnp.where(jnp.isfinite(ahead) & (state.refused < REFUSED), STALLED, LEFT)
@@ -185,7 +185,7 @@ def maximise_with(
 
 
 def _allowed_step(
-    at: Maximum, step: jax.Array, radius: jax.Array, limits: Limits | None, pushed: jax.Array
+    at: Maximum, step: jax.Array, radius: jax.Array | float, limits: Limits | None, pushed: jax.Array
 ) -> jax.Array:
     """A step shortened to a radius, along limits that it would pass and up to the first other one: (p,)."""
     square = jnp.sum(step * step)

@@ -1,4 +1,4 @@
-"""An optax transformation as a static argument of compiled code: which ones are alike, their names, and how they run."""
+"""An optax transformation as a static argument of compiled code: which ones are alike, and what they are called."""
 
 from __future__ import annotations
 
@@ -75,11 +75,12 @@ class Optimizer:
         ValueError
             If it fails, or if its steps have another shape or type.
         """
+
+        def first_step(x: jax.Array) -> jax.Array:
+            return self.update(x, self.init(x), x, jnp.sum(x * x), lambda y: jnp.sum(y * y))[0]
+
         try:
-            x = jax.ShapeDtypeStruct((p,), jnp.float64)
-            step, _ = jax.eval_shape(
-                lambda x: self.update(x, self.init(x), x, jnp.sum(x * x), lambda y: jnp.sum(y * y)), x
-            )
+            step = jax.eval_shape(first_step, jax.ShapeDtypeStruct((p,), jnp.float64))
         except Exception as error:  # whatever a foreign function raises
             raise ValueError(f"optimizer fails with {p} parameters: {type(error).__name__}: {error}") from error
         if getattr(step, "shape", None) != (p,) or getattr(step, "dtype", None) != jnp.float64:
