@@ -14,9 +14,9 @@ from cases import make
 
 import jfstat
 from jfstat.followup.follow import follow
+from jfstat.followup.optimizer import Optimizer
 from jfstat.maths.descent import maximise_with
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED, Limits, Maximum, maximise
-from jfstat.maths.optimizer import Optimizer
 from jfstat.parameters import with_fields
 
 OPTIMIZERS = {

@@ -17,9 +17,9 @@ from jfstat.data.observation import Observation
 from jfstat.followup.batches import Climbing
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.neighbourhood import STEP, along_frequency, distance_across, frequency_shifts
+from jfstat.followup.optimizer import Optimizer
 from jfstat.maths.descent import maximise_with
 from jfstat.maths.newton import CONVERGED, Limits, Maximum, free_steps, held, maximise, pushed_limits
-from jfstat.maths.optimizer import Optimizer
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.parameters import physical, values
 from jfstat.statistic.total import found_at, shrinkage, total_shifted_twoF, total_twoF

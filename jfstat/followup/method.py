@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from jfstat.followup.optimizer import Optimizer
 from jfstat.maths import descent, newton
-from jfstat.maths.optimizer import Optimizer
 from jfstat.validation import is_whole, shown
 
 if TYPE_CHECKING:

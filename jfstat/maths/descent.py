@@ -7,7 +7,7 @@ the climb is over, once as a rule, and not for each step. docs/followup.md says 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,6 @@ from jfstat.maths.newton import (
     pushed_limits,
     shortened,
 )
-from jfstat.maths.optimizer import Optimizer
 
 MAX_STEPS = 500
 """Usual limit of the steps."""
@@ -42,6 +41,26 @@ SHORT, REFUSED = 5, 20
 """Steps in a row that lead nowhere, and steps to where the function is not defined, after which the climb is over."""
 FALL = 0.05
 """Part of the highest value by which a climb may fall before it goes back there."""
+
+
+class Steps(Protocol):
+    """Makes a function small step by step; see `jfstat.followup.optimizer.Optimizer`."""
+
+    def init(self, x: jax.Array, /) -> Any:
+        """The state before the first step, from x, (p,) float64."""
+        ...
+
+    def update(
+        self,
+        gradient: jax.Array,
+        state: Any,
+        x: jax.Array,
+        value: jax.Array,
+        function: Callable[[jax.Array], jax.Array],
+        /,
+    ) -> tuple[jax.Array, Any]:
+        """A step, (p,), and the state after it, from gradient and value at x, and the function for line searches."""
+        ...
 
 
 class _State(NamedTuple):
@@ -62,7 +81,7 @@ class _State(NamedTuple):
 
 
 def maximise_with(
-    optimizer: Optimizer,
+    optimizer: Steps,
     function: Callable[[jax.Array], jax.Array],
     start: jax.Array,
     limits: Limits | None = None,
@@ -81,7 +100,7 @@ def maximise_with(
 
     Parameters
     ----------
-    optimizer : Optimizer
+    optimizer : Steps
     function : callable
         From (p,) to () float64; NaN where it is undefined.
     start : (p,) float64

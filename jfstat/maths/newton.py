@@ -1,7 +1,7 @@
 """Maximises a smooth function near a starting point by a trust-region Newton method; traceable, and meant for vmap.
 
-optax has no second-order method, and 2F in whitened coordinates has two to nine parameters and a Hessian that costs
-little more than its value. docs/followup.md compares the methods.
+optax has no second-order method, and 2F in whitened coordinates has two to nine parameters as a rule and a Hessian that
+costs little. `jfstat.maths.descent` climbs by optax's methods; docs/followup.md compares them.
 """
 
 from __future__ import annotations

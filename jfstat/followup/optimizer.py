@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.validation import shown
+
 if TYPE_CHECKING:
     import optax
 
@@ -41,8 +43,6 @@ class Optimizer:
     """
 
     def __init__(self, transformation: optax.GradientTransformation):
-        from jfstat.validation import shown
-
         functions = [None, None]
         if not isinstance(transformation, type):
             functions = [getattr(transformation, name, None) for name in ("init", "update")]
