@@ -46,7 +46,7 @@ HARMONICS = 9
 """Of the phase model, each with a sine and a cosine."""
 SEGMENTS = 50
 SAME = 1e-3
-REPEATS = 2
+REPEATS = 1
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "Newton": lambda: None,
     "optax.lbfgs(1.0, linesearch=None)": lambda: optax.lbfgs(1.0, linesearch=None),
@@ -58,10 +58,10 @@ COMPILING: list[float] = []
 """Seconds that tracing, lowering and compiling the program that climbs took."""
 
 
-def note_compiling(event: str, seconds: float, **about: Any) -> None:
+def note_compiling(event: str, duration_secs: float, **kwargs: str | int) -> None:
     """Add to `COMPILING` what JAX says of `jfstat.followup.follow.follow`."""
-    if event.startswith("/jax/core/compile/") and about.get("fun_name") in ("follow", "jit(follow)"):
-        COMPILING.append(seconds)
+    if event.startswith("/jax/core/compile/") and kwargs.get("fun_name") in ("follow", "jit(follow)"):
+        COMPILING.append(duration_secs)
 
 
 def waves(t: jax.Array, p: jax.Array) -> jax.Array:
@@ -117,8 +117,8 @@ def starts(data: jfstat.FstatData, points: list[jfstat.Doppler], names: list[str
     return jax.tree.map(lambda *x: jnp.concatenate(x), *found)
 
 
-def measured(kind: str, n_signals: int, n_starts: int, seed: int) -> dict[str, Any]:
-    """All optimisers on one kind of candidates."""
+def measured(kind: str, chosen: list[str], n_signals: int, n_starts: int, seed: int) -> dict[str, Any]:
+    """Some optimisers, Newton's method among them, on one kind of candidates."""
     data, points = data_set(kind, n_signals, seed)
     names = ["freq", "f1dot", "alpha", "delta"]
     options: dict[str, Any] = {}
@@ -128,7 +128,8 @@ def measured(kind: str, n_signals: int, n_starts: int, seed: int) -> dict[str, A
     found = starts(data, points, names, n_starts, seed)
     options |= dict(parameters=names, progress=False)
     tables, rows = {}, []
-    for name, make in OPTIMIZERS.items():
+    for name in chosen:
+        make = OPTIMIZERS[name]
         COMPILING.clear()
         jfstat.refine(data, found, optimizer=make(), **options)
         seconds, cpu = sum(COMPILING), []
@@ -157,6 +158,7 @@ def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kinds", nargs="+", default=["data", "segments", "model"])
+    parser.add_argument("--optimizers", nargs="+", default=list(OPTIMIZERS), choices=list(OPTIMIZERS))
     parser.add_argument("--signals", type=int, default=2)
     parser.add_argument("--starts", type=int, default=4)
     parser.add_argument("--seed", type=int, default=14)
@@ -167,12 +169,12 @@ def main() -> None:
     report |= {"seed": given.seed, "results": []}
     for kind in given.kinds:
         before = os.getloadavg()[0]
-        result = measured(kind, given.signals, given.starts, given.seed)
+        result = measured(kind, given.optimizers, given.signals, given.starts, given.seed)
         report["results"].append(result | {"load_before": before, "load_after": os.getloadavg()[0]})
+        print(json.dumps(result, indent=1), flush=True)
         if given.output is not None:
             with replacing(given.output) as part:
-                part.write_text(json.dumps(report, indent=1) + "\n")
-    print(json.dumps(report, indent=1))
+                part.write(f"{json.dumps(report, indent=1)}\n".encode())
 
 
 if __name__ == "__main__":

@@ -112,6 +112,7 @@ class Optimizer:
         """
         import optax
 
+        step: Any
         known = optax.with_extra_args_support(self.transformation)
         with jax.numpy_dtype_promotion("standard"):
             step, new = known.update(gradient, state, x, value=value, grad=gradient, value_fn=function)
