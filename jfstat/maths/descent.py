@@ -64,7 +64,27 @@ class Steps(Protocol):
 
 
 class _State(NamedTuple):
-    """Where a climb is, its highest point so far, and what the next step depends on."""
+    """Where a climb is and what the next step depends on; m limits.
+
+    Attributes
+    ----------
+    at, highest : Maximum
+        Here, and at the highest point so far. The Hessian is a guess until it is `measured`.
+    scale : () float64
+        By which the function is divided for the optimiser.
+    memory : pytree
+        The optimiser's state.
+    pushed : (m,) bool
+        Limits that held during the last step.
+    radius, most : () float64
+        Longest step, and the longest that this may become.
+    turned : () float64
+        Highest value when the climb last went back.
+    short, refused : () int32
+        Steps in a row that led nowhere; steps to where the function is not defined.
+    measured, over : () bool
+        Whether the Hessian was computed, and whether it is to be.
+    """
 
     at: Maximum
     highest: Maximum
@@ -91,7 +111,9 @@ def maximise_with(
 
     The optimiser is given minus the function, divided by its value at the start, so that learning rates mean the same
     for weak and strong signals. Steps are shortened to a radius that starts as in `maximise`, doubles with each step up
-    to `LARGEST_RADIUS`, and shrinks where the function is not defined. Limits that are reached, and that the gradient
+    to `LARGEST_RADIUS`, and shrinks where the function is not defined. A climb that falls by `FALL` goes back to its
+    highest point, where the optimiser begins anew, with half the largest radius if it got no higher since it last went
+    back: secants of a flank that is bent upwards point down. Limits that are reached, and that the gradient
     points beyond, hold as equations; a step ends at the first other limit, and the optimiser, whose memory is of other
     directions, begins anew where the limits that hold change.
 
