@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar, Union
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.core
@@ -16,7 +16,7 @@ from jfstat.validation import float64_of, is_whole, shown
 
 FLOOR = -1e30
 """Stands for a logarithm of -inf: sums of many stay finite in float32, and derivatives are zero instead of NaN."""
-TransitionsLike = Union[int, ArrayLike]
+TransitionsLike = int | ArrayLike
 """Transitions as users give them; see `viterbi`."""
 NONE = 0.5 * FLOOR
 """Anything below is a logarithm of 0."""
@@ -27,7 +27,7 @@ MOST_JUMPS = 10_000
 
 
 Folded = TypeVar("Folded")
-Step = Callable[[Folded, jax.Array, Union[jax.Array, int]], Folded]
+Step = Callable[[Folded, jax.Array, jax.Array | int], Folded]
 
 
 class Jump(NamedTuple):
@@ -161,7 +161,7 @@ def model_of(transitions: TransitionsLike, drift: Sequence[int] | None, n_f1dots
         )
     w, v = (n // 2 for n in weights.shape)
     lattice = Lattice(Jump(w, v), checked_drift(drift, n_f1dots))
-    places = np.array(lattice.jumps) + [w, v]
+    places = np.array(lattice.jumps) + np.array([w, v])
     return Model(lattice, jnp.maximum(weights[places[:, 0], places[:, 1]].astype(kind), FLOOR))
 
 

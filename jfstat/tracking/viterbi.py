@@ -48,7 +48,7 @@ class ViterbiPath:
 
 
 def viterbi_score(final: jax.Array) -> jax.Array:
-    """The Viterbi score from the log-likelihoods of the best paths that end in each state, (..., N); see `ViterbiPath`."""
+    """The Viterbi score from the `final` log-likelihoods of N states, (..., N); see `ViterbiPath`."""
     there = final > NONE
     values = jnp.where(there, final, 0.0).astype(jnp.float64)
     n = jnp.maximum(jnp.sum(there, axis=-1, dtype=jnp.float64), 1.0)
