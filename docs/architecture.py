@@ -40,6 +40,7 @@ ORDER = (
     "data",
     "lines",
     "statistic",
+    "tracking",
     "reference",
     "metrics",
     "banks",

@@ -208,3 +208,19 @@ def checked_drift(drift: Sequence[int] | None, n_f1dots: int) -> tuple[int, ...]
     if values.shape != (n_f1dots,) or not np.all(np.abs(values) < MOST_JUMPS) or np.any(values != np.round(values)):
         raise ValueError(f"drift must be {n_f1dots} whole number(s) of bins, one for each f1dot, not {shown(drift)}.")
     return tuple(int(x) for x in values)
+
+
+def plain_transitions(transitions: TransitionsLike) -> tuple[float, ...]:
+    """Log-probabilities of jumps from -w to w bins as Python's numbers.
+
+    Raises
+    ------
+    ValueError
+        If they are none, or traced, or of f1dot too.
+    """
+    if isinstance(transitions, jax.core.Tracer):
+        raise ValueError("track must not be traced: call search outside of transformations.")
+    table = np.asarray(log_probabilities(transitions))
+    if table.shape[1] > 1:
+        raise ValueError("track must be of frequency alone: f1dot is a parameter of the templates.")
+    return tuple(np.maximum(table[:, 0], FLOOR).tolist())
