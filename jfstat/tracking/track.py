@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import factorial
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.core
 import jax.numpy as jnp
 
+from jfstat.candidates.tables import bank_from_table
 from jfstat.data.checks import check_amplitude
 from jfstat.data.fstatdata import FstatData
 from jfstat.public import public
@@ -16,6 +18,9 @@ from jfstat.templates import Amplitude, Doppler
 from jfstat.tracking.emission import check_band_of_segments, emission
 from jfstat.tracking.transitions import TransitionsLike
 from jfstat.tracking.viterbi import ViterbiPath, viterbi
+
+if TYPE_CHECKING:
+    from astropy.table import Row
 
 
 @jax.tree_util.register_dataclass
@@ -61,7 +66,7 @@ class Track:
 
 @public
 def track(
-    segments: FstatData, point: Doppler, transitions: TransitionsLike = 1, *, amplitude: Amplitude | None = None
+    segments: FstatData, point: Doppler | Row, transitions: TransitionsLike = 1, *, amplitude: Amplitude | None = None
 ) -> Track:
     """The path of a signal whose frequency wanders from segment to segment, at one sky position, spin-down and orbit.
 
@@ -71,8 +76,9 @@ def track(
     ----------
     segments : FstatData
         With a leading axis of K segments, each so short that the signal's frequency stays within a bin.
-    point : Doppler
-        One template, scalar fields; ``fkdot[0]`` is ignored. The path is that of the difference from its spin-down.
+    point : Doppler or Row
+        One template, scalar fields; ``fkdot[0]`` is ignored. The path is that of the difference from its spin-down. Or
+        a row of the table that ``search(segments, bank, track=transitions)`` returned, whose path this is.
     transitions : int or array_like
         Log-probabilities of jumps of -w, ..., w bins from one segment to the next, or w, for equal ones; see `viterbi`.
         Bins are as wide as the spacing of ``segments.frequencies``, by default half the inverse of a segment's length.
@@ -91,12 +97,28 @@ def track(
     ValueError
         If `segments` has no segments, shapes are wrong, or the template does not fit the data.
     """
+    if hasattr(point, "colnames"):
+        point = point_of_row(point)
     check_band_of_segments(segments, point)
     if amplitude is not None:
         check_amplitude(amplitude)
     twoF = emission(segments, point, None)
     table = 0.5 * twoF if amplitude is None else emission(segments, point, amplitude)
     return _track(segments, point, twoF, viterbi(table, transitions))
+
+
+def point_of_row(row: Any) -> Doppler:
+    """The template of a row of a table.
+
+    Raises
+    ------
+    ValueError
+        If there are several rows, or a column is missing or makes no sense.
+    """
+    table = row.table[row.index : row.index + 1] if hasattr(row, "index") and hasattr(row, "table") else row
+    if not hasattr(table, "meta") or len(table) != 1:
+        raise ValueError("point must be one template, or one row of a table: give found[0], for example.")
+    return jax.tree.map(lambda x: jnp.asarray(x)[0], bank_from_table(table))
 
 
 @jax.jit
