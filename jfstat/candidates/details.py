@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.rows import computed_rows
 from jfstat.data.blockspectra import BlockSpectra, spectra_or_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
@@ -150,15 +150,12 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
 @partial(jax.jit, static_argnames="amplitudes", compiler_options=ONE_THREAD)
 def _values(data: FstatData | BlockSpectra, points: Doppler, n: int, amplitudes: bool) -> jax.Array:
     """The columns' values for the first n of some candidates, (`ROWS`, n_columns) float64; zeros for the others."""
-    n_columns = len(data.detectors) + (len(AMPLITUDE_COLUMNS) if amplitudes else 0)
 
-    def fill(row: jax.Array, values: jax.Array) -> jax.Array:
+    def of_row(row: jax.Array | int) -> jax.Array:
         point = jax.tree.map(lambda x: x[row], points)
         fa, fb = data.fa_fb(point, many=True)  # NaN for a template that does not fit the data, as in `twoF`
         if amplitudes:
-            own = values_from(data.observation, point, fa, fb)[1:]  # without 2F of all detectors
-        else:
-            own = fstat_from(antenna_matrix(data.observation, point), fa, fb).twoF_per_detector
-        return values.at[row].set(own)
+            return values_from(data.observation, point, fa, fb)[1:]  # without 2F of all detectors
+        return fstat_from(antenna_matrix(data.observation, point), fa, fb).twoF_per_detector
 
-    return jax.lax.fori_loop(0, n, fill, jnp.zeros((points.alpha.shape[0], n_columns)))
+    return computed_rows(of_row, n, ROWS, isinstance(data, BlockSpectra))

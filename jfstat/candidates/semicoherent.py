@@ -12,6 +12,7 @@ import numpy as np
 
 from jfstat.candidates.details import Details
 from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.rows import computed_rows
 from jfstat.data.blockspectra import BlockSpectra, spectra_or_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
@@ -90,8 +91,7 @@ def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int) -> Segmen
     def of_row(row: jax.Array | int) -> SegmentTerms:
         return segment_terms(segment, jax.tree.map(lambda x: x[row], points))
 
-    empty = jax.tree.map(lambda x: jnp.zeros((ROWS, *x.shape), x.dtype), jax.eval_shape(of_row, 0))
-    return jax.lax.fori_loop(0, n, lambda i, all: jax.tree.map(lambda x, y: x.at[i].set(y), all, of_row(i)), empty)
+    return computed_rows(of_row, n, ROWS, isinstance(segment, BlockSpectra))
 
 
 @partial(jax.jit, static_argnames=("detectors", "amplitudes"), compiler_options=ONE_THREAD)

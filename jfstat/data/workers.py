@@ -16,6 +16,12 @@ MOST = 16
 """Largest number of jobs that run at a time."""
 
 
+def cores() -> int:
+    """Number of cores that this process may use, at most `MOST`."""
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(own, MOST)
+
+
 def workers_for(device: Device) -> int:
     """Number of computations that should run at a time on a device.
 
@@ -25,8 +31,8 @@ def workers_for(device: Device) -> int:
     """
     if device.platform != "cpu":
         return 2
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores + 1, MOST) if cores > 1 else 1
+    own = cores()
+    return min(own + 1, MOST) if own > 1 else 1
 
 
 def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: int) -> Iterator[Result]:

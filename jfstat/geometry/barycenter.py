@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.constants import ASTRONOMICAL_UNIT, SPEED_OF_LIGHT
-from jfstat.geometry.trajectory import SEGMENT, State, Trajectory, at_pieces
-from jfstat.maths.chebyshev import horner
+from jfstat.geometry.trajectory import SEGMENT, State, Trajectory, at_pieces, horner_at_pieces
 
 LIGHT_TIME = ASTRONOMICAL_UNIT / SPEED_OF_LIGHT
 """Of the astronomical unit, s."""
@@ -84,9 +83,9 @@ class _SkyDelay(NamedTuple):
 
     Attributes
     ----------
-    geometric : (DEGREE + 1, ...) float64
+    geometric : (DEGREE + 1, n_segments) float64
         Roemer + Einstein delay, s.
-    along, distance2 : (SUN_DEGREE + 1, ...) float64
+    along, distance2 : (SUN_DEGREE + 1, n_segments) float64
         The arguments of `shapiro_delay`.
     """
 
@@ -94,9 +93,10 @@ class _SkyDelay(NamedTuple):
     along: jax.Array
     distance2: jax.Array
 
-    def __call__(self, u: jax.Array) -> jax.Array:
-        """Delay in s at places `u` in the pieces, shaped like a coefficient."""
-        return horner(self.geometric, u) - shapiro_delay(horner(self.along, u), horner(self.distance2, u))
+    def __call__(self, piece: jax.Array, u: jax.Array) -> jax.Array:
+        """Delay in s at places `u` in pieces, shaped like both."""
+        along, distance2 = (horner_at_pieces(x, piece, u) for x in (self.along, self.distance2))
+        return horner_at_pieces(self.geometric, piece, u) - shapiro_delay(along, distance2)
 
 
 def _sky_delay(trajectory: Trajectory, direction: Direction) -> _SkyDelay:
@@ -119,8 +119,7 @@ def projected_ssb_delay(trajectory: Trajectory, t: jax.Array, direction: Directi
     The projection takes longer than the evaluation at some thousand times.
     """
     piece = trajectory.piece(t)
-    delay = jax.tree.map(lambda c: at_pieces(c, piece), _sky_delay(trajectory, direction))
-    return delay(trajectory.within(t, piece))
+    return _sky_delay(trajectory, direction)(piece, trajectory.within(t, piece))
 
 
 @jax.custom_jvp
@@ -150,13 +149,12 @@ def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, direction: Directio
     table = _sky_delay(trajectory, direction)
 
     piece = trajectory.piece(t_ssb)
-    value, slope = at_pieces(table.geometric[:2], piece)
+    value, slope = (at_pieces(x, piece) for x in table.geometric[:2])
     value = value + slope * trajectory.within(t_ssb, piece)
     t = t_ssb - value / (1.0 + slope * (2.0 / SEGMENT))
 
     piece = trajectory.piece(t)
-    delay = jax.tree.map(lambda c: at_pieces(c, piece), table)
-    value, slope = jax.jvp(lambda t: delay(trajectory.within(t, piece)), (t,), (jnp.ones_like(t),))
+    value, slope = jax.jvp(lambda t: table(piece, trajectory.within(t, piece)), (t,), (jnp.ones_like(t),))
     rate = 1.0 / (1.0 + slope)
     return t_ssb - rate * (value + slope * (t_ssb - t)), rate  # t - (t + value - t_ssb) rate, but rounded once
 

@@ -79,7 +79,8 @@ class Trajectory:
     def __call__(self, t: jax.Array) -> State:
         """State at times `t` in s since the epoch, any shape, float64; differentiable in `t`."""
         piece = self.piece(t)
-        value = horner(at_pieces(self.coefficients, piece), self.within(t, piece)[..., None])
+        coefficients = self.coefficients.at[:, piece].get(mode="promise_in_bounds")  # all in a single gather
+        value = horner(coefficients, self.within(t, piece)[..., None])
         return State(value[..., 0:3], value[..., 3], value[..., 4], value[..., 5:8])
 
     @property
@@ -92,12 +93,23 @@ class Trajectory:
     def sidereal(self, t: jax.Array) -> jax.Array:
         """Sidereal time alone, shaped like `t`, from a straight line in each piece, to 2e-10 rad."""
         piece = self.piece(t)
-        return horner(at_pieces(self.coefficients[:2, :, 4], piece), self.within(t, piece))
+        return horner_at_pieces(self.coefficients[:2, :, 4], piece, self.within(t, piece))
 
 
-def at_pieces(coefficients: jax.Array, piece: jax.Array) -> jax.Array:
-    """Coefficients (n_powers, n_segments, ...) of the pieces, in a single gather: (n_powers, *piece.shape, ...)."""
-    return coefficients.at[:, piece].get(mode="promise_in_bounds")
+def at_pieces(values: jax.Array, piece: jax.Array) -> jax.Array:
+    """Values (n_segments) of pieces, shaped like `piece`."""
+    return values.at[piece].get(mode="promise_in_bounds")
+
+
+def horner_at_pieces(coefficients: jax.Array, piece: jax.Array, u: jax.Array) -> jax.Array:
+    """Polynomials of pieces, coefficients (n_powers, n_segments), at places u in them; shaped like both.
+
+    Each coefficient is looked up where it is used: XLA's GPU code then stores none of them.
+    """
+    value = at_pieces(coefficients[-1], piece)
+    for k in range(coefficients.shape[0] - 2, -1, -1):
+        value = value * u + at_pieces(coefficients[k], piece)
+    return value
 
 
 def detector_trajectory(detector: Detector, tracks: Tracks, start: float, end: float) -> Trajectory:

@@ -14,7 +14,7 @@ from jfstat.banks.space import Templates
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32, data_bytes, device_of, free_bytes
 from jfstat.data.observation import Observation
-from jfstat.data.workers import in_order, workers_for
+from jfstat.data.workers import cores, in_order, workers_for
 from jfstat.maths.ladder import padded_size
 from jfstat.maths.vectors import unit_vector
 from jfstat.reproducible import ONE_THREAD
@@ -82,8 +82,9 @@ def _fits(work: Work, start: int, stop: int, room: int) -> bool:
     if cap_of(unit_vector(some.alpha, some.delta))[1] > WIDEST:
         return False
     left = room // (FLOAT32 * work.data.layout.n_frequencies)
-    for own in range(work.data.n_segments or 0):
-        left -= len(_nearest(work, start, stop, own).templates.alpha)
+    segments = range(work.data.n_segments or 0)
+    for near in in_order(lambda i: _nearest(work, start, stop, i), segments, cores()):
+        left -= len(near.templates.alpha)
         if left < 0:
             return False
     return True
@@ -152,7 +153,7 @@ def bank_part(work: Work, start: int, stop: int) -> BankPart:
     """The segments' values for templates `start` to `stop` of the bank; they are computed here."""
     data = work.data
     n_segments, n = data.n_segments or 0, data.layout.n_frequencies
-    near = [_nearest(work, start, stop, i) for i in range(n_segments)]
+    near = list(in_order(lambda i: _nearest(work, start, stop, i), range(n_segments), cores()))
     fmax, dfreq = float(data.frequencies[-1]), float(data.dfreq)
     piece = _piece_length(near, fmax, dfreq, n)
     n_pieces = -(-n // piece)

@@ -1,0 +1,49 @@
+"""Values of candidates, row by row, in programs of one size whatever the number of candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+
+Row = TypeVar("Row")
+
+
+def computed_rows(of_row: Callable[[jax.Array | int], Row], n: jax.Array | int, size: int, together: bool) -> Row:
+    """What a function gives for rows 0 to n - 1 of `size`, stacked; zeros for the others.
+
+    A row's values are the same to the last bit whatever n is and whatever the other rows hold: a CPU computes one row
+    after the other, and an accelerator, which would be idle most of that time, all `size` of them.
+
+    Parameters
+    ----------
+    of_row : function
+        From the number of a row, () int, to a pytree of arrays.
+    n : int
+    size : int
+    together : bool
+        Whether an accelerator's memory holds what all rows need at a time; otherwise it takes them one by one too.
+    """
+    in_turn, at_once = partial(_in_turn, of_row, size=size), partial(_at_once, of_row, size=size)
+    return jax.lax.platform_dependent(n, cpu=in_turn, default=at_once) if together else in_turn(n)
+
+
+def _in_turn(of_row: Callable[[jax.Array | int], Row], n: jax.Array | int, size: int) -> Row:
+    empty = jax.tree.map(lambda x: jnp.zeros((size, *x.shape), x.dtype), jax.eval_shape(of_row, 0))
+
+    def fill(i: jax.Array, rows: Row) -> Row:
+        return jax.tree.map(lambda x, y: x.at[i].set(y), rows, of_row(i))
+
+    return jax.lax.fori_loop(0, n, fill, empty)
+
+
+def _at_once(of_row: Callable[[jax.Array | int], Row], n: jax.Array | int, size: int) -> Row:
+    number = jnp.arange(size)
+
+    def counted(x: jax.Array) -> jax.Array:
+        return jnp.where((number < n).reshape(-1, *[1] * (x.ndim - 1)), x, jnp.zeros((), x.dtype))
+
+    return jax.tree.map(counted, jax.vmap(of_row)(number))
