@@ -217,7 +217,7 @@ def search(
       template gives those of all segments;
     - ``log_likelihood`` of the path, which the table is sorted by and which `threshold` is of: the sum of 2F/2 along
       the path and of the log-probabilities of its transitions;
-    - ``score``, the Viterbi score, see `ViterbiPath.score`;
+    - ``score``, the Viterbi score, see `ViterbiPath`;
     - ``false_alarm``, the probability that the best path of one template is as likely in Gaussian noise, from
       `viterbi_null` at the sky position of the loudest; that of meta is for all templates;
     - ``mean_twoF``, ``mean_twoF_H1``, ..., ``log10BSGL`` and amplitudes along the path, by exact sums.

@@ -99,7 +99,10 @@ def _checked(segments: FstatData, point: Doppler, amplitude: Amplitude | None, f
         raise ValueError("f1dot is for templates without f2dot, which would change it from segment to segment.")
     if not isinstance(values, jax.core.Tracer):
         for extreme in (jnp.min(values), jnp.max(values)):
-            check_point_of_segments(segments, with_fields(point, fkdot=jnp.stack([point.fkdot[0], extreme])), True)
+            try:
+                check_point_of_segments(segments, with_fields(point, fkdot=jnp.stack([point.fkdot[0], extreme])), True)
+            except ValueError as error:
+                raise ValueError(f"f1dot {float(extreme):g} does not fit: {error}") from None
     return emission_of_f1dots(segments, point, amplitude, values)
 
 

@@ -28,7 +28,7 @@ from jfstat.statistic.fstat import noise_level
 from jfstat.templates import Amplitude, Doppler
 from jfstat.tracking.emission import optimal_power
 from jfstat.tracking.transitions import FLOOR, Jump, Lattice, Model, TransitionsLike, log_probabilities
-from jfstat.validation import float64_of, is_number, is_whole, shown
+from jfstat.validation import float64_of, is_whole, shown
 
 BINS = 256
 """Frequencies of a simulated table; its ends are joined."""
@@ -42,6 +42,8 @@ TRIED = (0.0, 0.06, 0.15, 0.35, 0.7)
 """As many strengths that are tried in order to find these; see `_tables`."""
 MOST_PROBABLE, GRID = 0.9, 200
 """Probability up to which it is smoothed, and the number of points at which it is kept."""
+MOST_VALUES = 1 << 22
+"""Largest number of values of 2F of a simulated table."""
 TOGETHER = 16
 """Tables that are computed side by side."""
 
@@ -67,6 +69,7 @@ class ViterbiNull:
     n_bins: int
     n_frequencies: int
 
+    @public
     def false_alarm(self, log_likelihood: ArrayLike, n_templates: int = 1) -> np.ndarray:
         """Probability that the best path of a table of noise, or of the loudest of several, is as likely.
 
@@ -96,6 +99,7 @@ class ViterbiNull:
         p = -np.expm1(-np.exp(log_rate + np.log(n * self.n_frequencies / self.n_bins)))
         return np.where(np.isnan(x), np.nan, np.where(x < values[0], 1.0, p))[()]
 
+    @public
     def threshold(self, false_alarm: float, n_templates: int = 1) -> float:
         """The log-likelihood of a path that noise exceeds with a given probability.
 
@@ -111,10 +115,11 @@ class ViterbiNull:
         ValueError
             If an argument makes no sense.
         """
-        if not (is_number(false_alarm) and 0 < false_alarm < 1):
-            raise ValueError(f"false_alarm must be between 0 and 1, not {false_alarm!r}.")
+        probability = float64_of(false_alarm, "false_alarm")
+        if probability.ndim or not 0 < probability < 1:
+            raise ValueError(f"false_alarm must be between 0 and 1, not {shown(false_alarm)}.")
         trials = _positive(n_templates, "n_templates") * self.n_frequencies / self.n_bins
-        wanted = np.log(-np.log1p(-false_alarm)) - np.log(trials)
+        wanted = np.log(-np.log1p(-probability)) - np.log(trials)
         if wanted < self.log_rate[-1]:
             return float(self.log_likelihood[-1] + (self.log_rate[-1] - wanted) / self._slope)
         return float(np.interp(-wanted, -self.log_rate, self.log_likelihood))
@@ -127,8 +132,8 @@ class ViterbiNull:
 
 
 def _positive(n: object, name: str) -> int:
-    if not is_whole(n) or int(n) < 1:  # type: ignore[call-overload]
-        raise ValueError(f"{name} must be a whole number of at least 1, not {n!r}.")
+    if not is_whole(n) or not 1 <= int(n) <= 2**53:  # type: ignore[call-overload]
+        raise ValueError(f"{name} must be a whole number of at least 1, not {shown(n)}.")
     return int(n)  # type: ignore[call-overload]
 
 
@@ -201,7 +206,10 @@ def viterbi_null(
         if n_frequencies is None:
             raise ValueError("n_frequencies is missing: give the number of frequencies of the table.")
         one = np.where(np.arange(n) < n // 2, np.sqrt(2 / n), 0.0)
-        templates = np.tile(np.eye(2)[:, :, None] * one, (_positive(segments, "segments"), 1, 1, 1))
+        n_segments = _positive(segments, "segments")
+        if n_segments * n > MOST_VALUES:
+            raise ValueError(f"segments must be at most {MOST_VALUES // n} with these transitions, not {segments}.")
+        templates = np.tile(np.eye(2)[:, :, None] * one, (n_segments, 1, 1, 1))
     return _null(templates, weights[:, 0], _positive(n_frequencies, "n_frequencies"), strength, int(seed))
 
 

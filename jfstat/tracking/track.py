@@ -42,7 +42,7 @@ class Track:
         Of the path: sum over segments of 2F/2, or of the log-likelihood of a known amplitude, and of the logarithms of
         the transitions' probabilities. `viterbi_null` says how likely noise reaches it.
     score : () float64
-        Viterbi score; see `ViterbiPath.score`.
+        Viterbi score; see `ViterbiPath`.
     path : (K,) int32
         Indices into ``segments.frequencies``.
     final : (n_frequencies,) float32

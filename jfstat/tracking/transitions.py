@@ -165,7 +165,7 @@ def model_of(transitions: TransitionsLike, drift: Sequence[int] | None, n_f1dots
     return Model(lattice, jnp.maximum(weights[places[:, 0], places[:, 1]].astype(kind), FLOOR))
 
 
-def log_probabilities(transitions: TransitionsLike) -> jax.Array:
+def log_probabilities(transitions: TransitionsLike, name: str = "transitions") -> jax.Array:
     """The logarithms of the probabilities of jumps, (2 w + 1, 2 v + 1) float64, from what users give; see `viterbi`.
 
     Raises
@@ -177,20 +177,20 @@ def log_probabilities(transitions: TransitionsLike) -> jax.Array:
         table: np.ndarray | jax.Array = transitions.astype(jnp.float64)
     elif is_whole(transitions):
         if not 0 <= int(transitions) <= MOST_JUMPS // 2:  # type: ignore[arg-type]
-            raise ValueError(f"transitions must be a number of bins from 0 to {MOST_JUMPS // 2}, not {transitions!r}.")
+            raise ValueError(f"{name} must be a number of bins from 0 to {MOST_JUMPS // 2}, not {shown(transitions)}.")
         n = 2 * int(transitions) + 1  # type: ignore[arg-type]
         table = np.full(n, -np.log(n))
     else:
-        table = float64_of(transitions, "transitions")
+        table = float64_of(transitions, name)
     if table.ndim == 1:
         table = table[:, None]
     if table.ndim != 2 or any(n % 2 == 0 for n in table.shape) or table.size > MOST_JUMPS:
         raise ValueError(
-            f"transitions must be a number of bins, or log-probabilities of an odd number of jumps, not of shape "
+            f"{name} must be a number of bins, or log-probabilities of an odd number of jumps, not of shape "
             f"{table.shape}: give those from -w to w bins, with -inf for what cannot be."
         )
     if isinstance(table, np.ndarray) and (np.isnan(table).any() or (table == np.inf).any() or table.max() == -np.inf):
-        raise ValueError(f"transitions must be log-probabilities, not {shown(transitions)}: give finite ones or -inf.")
+        raise ValueError(f"{name} must be log-probabilities, not {shown(transitions)}: give finite ones or -inf.")
     return jnp.asarray(table)
 
 
@@ -206,7 +206,10 @@ def checked_drift(drift: Sequence[int] | None, n_f1dots: int) -> tuple[int, ...]
         return (0,) * n_f1dots
     values = float64_of(drift, "drift")
     if values.shape != (n_f1dots,) or not np.all(np.abs(values) < MOST_JUMPS) or np.any(values != np.round(values)):
-        raise ValueError(f"drift must be {n_f1dots} whole number(s) of bins, one for each f1dot, not {shown(drift)}.")
+        raise ValueError(
+            f"drift must be {n_f1dots} whole number(s) of bins, one for each f1dot of log_likelihood, not "
+            f"{shown(drift)}."
+        )
     return tuple(int(x) for x in values)
 
 
@@ -220,7 +223,7 @@ def plain_transitions(transitions: TransitionsLike) -> tuple[float, ...]:
     """
     if isinstance(transitions, jax.core.Tracer):
         raise ValueError("track must not be traced: call search outside of transformations.")
-    table = np.asarray(log_probabilities(transitions))
+    table = np.asarray(log_probabilities(transitions, "track"))
     if table.shape[1] > 1:
         raise ValueError("track must be of frequency alone: f1dot is a parameter of the templates.")
     return tuple(np.maximum(table[:, 0], FLOOR).tolist())

@@ -31,30 +31,26 @@ class ViterbiPath:
         path.
     final : (N,) or (N, M) float
         The same of the best path that ends in each state of the last segment.
+    score : () float64
+        Viterbi score: by how many standard deviations the path's log-likelihood exceeds the mean of `final` over all
+        states in which a path ends, the best one included (Suvorova et al. 2017, Phys. Rev. D 96, 102006; Abbott et
+        al. 2017, Phys. Rev. D 95, 122003; Sun et al. 2018, Phys. Rev. D 97, 043013).
     """
 
     path: jax.Array
     log_likelihood: jax.Array
     final: jax.Array
-
-    @property
-    def score(self) -> jax.Array:
-        """Viterbi score, () float: by how many standard deviations the path's log-likelihood exceeds the mean of all.
-
-        Mean and standard deviation are of `final` over all states in which a path ends, the best one included
-        (Abbott et al. 2017, Phys. Rev. D 95, 122003, equation 29; Sun et al. 2018, Phys. Rev. D 97, 043013).
-        """
-        return viterbi_score(self.final.reshape(-1))
+    score: jax.Array
 
 
 def viterbi_score(final: jax.Array) -> jax.Array:
-    """The Viterbi score from the `final` log-likelihoods of N states, (..., N); see `ViterbiPath`."""
+    """The Viterbi score from the `final` log-likelihoods of all states, (N,); see `ViterbiPath`."""
     there = final > NONE
-    values = jnp.where(there, final, 0.0).astype(jnp.float64)
-    n = jnp.maximum(jnp.sum(there, axis=-1, dtype=jnp.float64), 1.0)
-    mean = jnp.sum(values, axis=-1) / n
-    spread = jnp.sqrt(jnp.sum(jnp.where(there, values - mean[..., None], 0.0) ** 2, axis=-1) / n)
-    best = jnp.max(jnp.where(there, final, -jnp.inf), axis=-1).astype(jnp.float64)
+    values = jnp.where(there, final, jnp.zeros_like(final)).astype(jnp.float64)
+    n = jnp.maximum(jnp.sum(there, dtype=jnp.float64), 1.0)
+    mean = jnp.sum(values) / n
+    spread = jnp.sqrt(jnp.sum(jnp.where(there, values - mean, 0.0) ** 2) / n)
+    best = jnp.max(final).astype(jnp.float64)
     return (best - mean) / jnp.where(spread > 0, spread, jnp.inf)
 
 
@@ -156,6 +152,8 @@ def checked_table(log_likelihood: ArrayLike) -> jax.Array:
         found = np.asarray(float64_of(log_likelihood, "log_likelihood"))
         kind = getattr(log_likelihood, "dtype", None)
         table = jnp.asarray(found, kind if kind in (np.float32, np.float64) else np.float64)
+    if jnp.issubdtype(table.dtype, jnp.complexfloating):
+        raise ValueError(f"log_likelihood must be real numbers, not {table.dtype}.")
     if table.ndim not in (2, 3) or 0 in table.shape:
         raise ValueError(
             f"log_likelihood must have axes of segments, frequencies and perhaps f1dots, not shape {table.shape}."
@@ -200,9 +198,10 @@ def _viterbi(table: jax.Array, weights: jax.Array, lattice: Lattice) -> ViterbiP
     path = jnp.concatenate([path, jnp.stack([last[1], last[0]])[None]])
     final = jnp.where(final > NONE, final, -jnp.inf)
     best = jnp.max(final)
+    score = viterbi_score(final.reshape(-1))
     if table.ndim == 2:
-        return ViterbiPath(path[:, 0], best, final[0])
-    return ViterbiPath(path, best, final.T)
+        return ViterbiPath(path[:, 0], best, final[0], score)
+    return ViterbiPath(path, best, final.T, score)
 
 
 @partial(jax.jit, static_argnames="lattice")
