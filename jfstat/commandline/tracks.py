@@ -12,10 +12,8 @@ from jfstat.tracking.track import track
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-    from jfstat.data.fstatdata import FstatData
 
-
-def loudest_track(data: FstatData, found: Any, transitions: tuple[float, ...]) -> QTable:
+def loudest_track(data: Any, found: Any, transitions: tuple[float, ...]) -> QTable:
     """A row for each segment: its middle, the path's frequency at the reference time and there, and 2F.
 
     Parameters

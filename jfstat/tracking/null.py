@@ -336,9 +336,9 @@ def _null(
     """The distribution from simulated tables; see `Simulation` for the arguments."""
     n = templates.shape[-1]
     prior = weights - np.logaddexp.reduce(weights)
-    single = [jnp.asarray(x, jnp.float32) for x in (weights, prior)]
     known = None if strength is None else jnp.asarray(strength, jnp.float32)
-    own = Simulation(jnp.asarray(templates, jnp.complex64), *single, known)
+    logs = jnp.asarray(weights, jnp.float32), jnp.asarray(prior, jnp.float32)
+    own = Simulation(jnp.asarray(templates, jnp.complex64), logs[0], logs[1], known)
     random = np.random.default_rng(seed)
     # tables of a strength are as rare in noise as the mean ratio of their probabilities says
     _, ratios = _tables(own, _drawn(random, prior, templates.shape), jnp.asarray(TRIED, jnp.float32))
@@ -390,9 +390,9 @@ class Draw(NamedTuple):
         Bins of these.
     """
 
-    noise: np.ndarray
-    signal: np.ndarray
-    path: np.ndarray
+    noise: jax.Array
+    signal: jax.Array
+    path: jax.Array
 
 
 def _drawn(random: np.random.Generator, prior: np.ndarray, shape: tuple[int, ...]) -> Draw:
@@ -406,7 +406,8 @@ def _drawn(random: np.random.Generator, prior: np.ndarray, shape: tuple[int, ...
     path = random.choice(len(prior), (*signals, n_segments), p=np.exp(prior)) - len(prior) // 2
     path[..., 0] = random.integers(0, n, signals)
     noise = normal(TOGETHER, n_segments, n_series, n)
-    return Draw(noise, normal(*signals, n_segments, n_terms), np.cumsum(path, axis=-1).astype(np.int32))
+    amplitudes = normal(*signals, n_segments, n_terms)
+    return Draw(*(jnp.asarray(x) for x in (noise, amplitudes, np.cumsum(path, axis=-1).astype(np.int32))))
 
 
 @jax.jit

@@ -97,14 +97,13 @@ def track(
     ValueError
         If `segments` has no segments, shapes are wrong, or the template does not fit the data.
     """
-    if hasattr(point, "colnames"):
-        point = point_of_row(point)
-    check_band_of_segments(segments, point)
+    own: Any = point_of_row(point) if hasattr(point, "colnames") else point
+    check_band_of_segments(segments, own)
     if amplitude is not None:
         check_amplitude(amplitude)
-    twoF = emission(segments, point, None)
-    table = 0.5 * twoF if amplitude is None else emission(segments, point, amplitude)
-    return _track(segments, point, twoF, viterbi(table, transitions))
+    twoF = emission(segments, own, None)
+    table = 0.5 * twoF if amplitude is None else emission(segments, own, amplitude)
+    return _track(segments, own, twoF, viterbi(table, transitions))
 
 
 def point_of_row(row: Any) -> Doppler:
