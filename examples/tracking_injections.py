@@ -92,6 +92,41 @@ def injected(kind, n_each, seed):
     return loudest(prepared(jfstat.join_sfts(parts), low, high), low, n), strength
 
 
+def of_tables(n_segments, rho2, n_tables, wandering, random):
+    """Statistics of simulated tables of 2F alone, for more segments: those of Viterbi tracks and of the mean.
+
+    Noise is white and the antenna patterns constant; rho2 is of a segment, at the signal's own frequency.
+    """
+    n, found = int(WIDTH / STEP), {"viterbi": [], "summed": []}
+    best = jax.jit(lambda x: jfstat.viterbi(x / 2).log_likelihood)
+    time_ = np.arange(n)
+    for _ in range(n_tables):
+        jumps = random.integers(-1, 2, n_segments) * wandering
+        f = n / 2 + random.uniform(-0.5, 0.5) + np.cumsum(jumps)
+        z = random.standard_normal((2, n_segments, n, 2)).view(complex)[..., 0]
+        amplitude = random.standard_normal((2, n_segments, 2)).view(complex)[..., 0]
+        amplitude *= np.sqrt(rho2 / np.sum(np.abs(amplitude) ** 2, axis=0)) / np.sqrt(n)
+        z += amplitude[..., None] * np.exp(1j * np.pi * f[:, None] * time_ / n)
+        spectra = np.fft.fft(z, 2 * n)[..., :n] / np.sqrt(n)
+        table = np.sum(np.abs(spectra) ** 2, axis=0)
+        found["viterbi"].append(float(best(jnp.asarray(table, jnp.float32))))
+        found["summed"].append(float(table.mean(axis=0).max()))
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def longer(n_segments, strengths, n_noise=1000, n_each=200):
+    """Efficiencies from simulated tables of more segments."""
+    random = np.random.default_rng(11)
+    noise = of_tables(n_segments, 0.0, n_noise, False, random)
+    thresholds = {name: float(np.quantile(x, 1 - FALSE_ALARM)) for name, x in noise.items()}
+    rows = {}
+    for kind in ("wandering", "steady"):
+        each = [of_tables(n_segments, rho2, n_each, kind == "wandering", random) for rho2 in strengths]
+        rows[kind] = {name: [float(np.mean(x[name] > thresholds[name])) for x in each] for name in thresholds}
+    about = {"segments": n_segments, "rho2_of_a_segment": strengths, "signals_each": n_each, "noise_tables": n_noise}
+    return about | {"thresholds": thresholds, "efficiency": rows}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--each", type=int, default=20, help="signals of each strength and kind")
@@ -127,6 +162,8 @@ def main():
             for name, x in found.items()
         }
         print(kind, result["efficiency"][kind])
+    result["tables"] = longer(60, [1.5, 2.5, 3.5, 5.0])
+    print(result["tables"])
     result["seconds"], result["load"] = time.perf_counter() - began, os.getloadavg()[0]
     arguments.output.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -23,7 +23,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.public import public
-from jfstat.statistic.combine import antenna_matrix, total_matrix
+from jfstat.statistic.combine import MAX_CONDITION, antenna_matrix, total_matrix
 from jfstat.statistic.fstat import noise_level
 from jfstat.templates import Amplitude, Doppler
 from jfstat.tracking.emission import optimal_power
@@ -243,7 +243,9 @@ def _templates(segments: FstatData, point: Doppler, canonical: np.ndarray | None
         both = np.einsum("c,kcdn->kdn", c, both)[:, None]
     gram = np.einsum("kcdn,kedn->kce", both, np.conj(both))
     values, vectors = np.linalg.eigh(gram)
-    good = values > 1e-4 * values[:, -1:]  # others are degenerate
+    good = values * MAX_CONDITION > values[:, -1:]
+    if canonical is None:
+        good &= np.all(good, axis=1, keepdims=True)  # otherwise 2F is set to 4
     scale = np.where(good, 1 / np.sqrt(np.where(good, values, 1.0)), 0.0)
     return np.einsum("kce,kcdn->kedn", np.conj(vectors) * scale[:, None], both)
 
@@ -324,8 +326,8 @@ class Simulation(NamedTuple):
 
     def emission(self, power: jax.Array) -> jax.Array:
         """Log-likelihood from half the sum of the squares, (K, n)."""
-        if self.strength is None:
-            return power
+        if self.strength is None:  # 2F is 4 where the antenna matrix is degenerate
+            return jnp.where(jnp.any(self.templates != 0, axis=(1, 2, 3))[:, None], power, 2.0)
         size = self.strength[:, None] * jnp.sqrt(2 * power)
         return jnp.log(jax.scipy.special.i0e(size)) + size - 0.5 * self.strength[:, None] ** 2
 
