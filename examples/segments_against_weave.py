@@ -134,7 +134,7 @@ def compare(setup: Setup, rounds: int) -> dict[str, Any]:
         for turn in range(rounds + 1):
             lal = timed(theirs)[0]
             whole, said = timed(own_command(setup, folder, reftime))
-            found = re.search(r"in ([\d.]+) s", said)
+            found, coherent = re.search(r"in ([\d.]+) s", said), re.search(r"(\d+) template\(s\) of the segments", said)
             print(f"turn {turn}: Weave {lal:.1f} s, jfstat {whole:.1f} s", said if turn == 0 else "", flush=True)
             if turn:
                 seconds["weave"].append(lal)
@@ -142,6 +142,8 @@ def compare(setup: Setup, rounds: int) -> dict[str, Any]:
                 seconds["jfstat_search"].append(float(found[1]) if found else np.nan)
         table: Any = jfstat.read_candidates(folder / "jfstat.ecsv")
         peer = weave_counts(folder / "weave.fits")
+    n_twoF = int(table.meta["n_twoF"])
+    n_frequencies = n_twoF // int(table.meta["n_templates"])
     medians = {k: float(np.median(x)) for k, x in seconds.items()}
     return {
         "setup": setup._asdict(),
@@ -154,8 +156,8 @@ def compare(setup: Setup, rounds: int) -> dict[str, Any]:
             "mean_twoF": float(table["mean_twoF"][0]),
             "freq": float(table["freq"][0].value),
             "n_templates": table.meta["n_templates"],
-            "n_twoF": table.meta["n_twoF"],
-            "n_coherent": table.meta.get("n_coherent"),
+            "n_twoF": n_twoF,
+            "n_coherent": int(coherent[1]) * n_frequencies if coherent else None,
         },
     }
 

@@ -253,7 +253,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             dict(
                 data=data, found=found[:1], parameters=["freq"], bounds={"freq": (99.99, 100.01)}, mismatch=0.3,
                 bins=2.0,
-                merge=False, reftime=START, model=None, progress=False, lines=None,
+                optimizer=None, max_steps=5, merge=False, reftime=START, model=None, progress=False, lines=None,
             ),
         ),
         "resample": (jfstat.resample, one),

@@ -14,7 +14,7 @@ import numpy as np
 from jfstat.data.bandseries import Band, Layout
 from jfstat.data.direct import detector_sums
 from jfstat.data.fit import check_fit, fit
-from jfstat.data.observation import Observation, is_concrete
+from jfstat.data.observation import Observation, is_concrete, one_segment
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.public import public
 from jfstat.templates import Doppler
@@ -79,7 +79,8 @@ class FstatData:
             segment = operator.index(segment)
             if not -self.n_segments <= segment < self.n_segments:
                 raise IndexError(f"segment {segment} is out of range: there are {self.n_segments}.")
-        return jax.tree.map(lambda x: x[segment], self)
+            segment %= self.n_segments
+        return one_segment(self, segment)
 
     @property
     def tspan(self) -> float | jax.Array:

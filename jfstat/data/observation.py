@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.core
@@ -35,6 +35,8 @@ from jfstat.validation import (
     given_sqrt_sx,
     sft_seconds,
 )
+
+Tree = TypeVar("Tree")
 
 
 @jax.tree_util.register_dataclass
@@ -114,7 +116,7 @@ class Observation:
 
     def segment(self, i: int) -> Observation:
         """One segment of an observation with a leading axis of segments."""
-        return jax.tree.map(lambda x: x[i], self)
+        return one_segment(self, i)
 
     @property
     def sqrt_sx(self) -> np.ndarray:
@@ -385,3 +387,9 @@ def _moments(starts: np.ndarray, weights: np.ndarray, tsft: float, epoch: int) -
     h = np.stack(harmonics_of(np, sidereal_time(epoch, t)), axis=-1)
     weight = weights[:, None] * (0.5 * node_weights)
     return (h * weight[..., None]).reshape(-1, h.shape[-1]).T @ h.reshape(-1, h.shape[-1])
+
+
+@jax.jit
+def one_segment(tree: Tree, i: int | jax.Array) -> Tree:
+    """One segment of all arrays of a pytree, by one program: array by array it takes four times as long."""
+    return jax.tree.map(lambda x: x[i], tree)

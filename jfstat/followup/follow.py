@@ -17,6 +17,8 @@ from jfstat.data.observation import Observation
 from jfstat.followup.batches import Climbing
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.neighbourhood import STEP, along_frequency, distance_across, frequency_shifts
+from jfstat.followup.optimizer import Optimizer
+from jfstat.maths.descent import maximise_with
 from jfstat.maths.newton import CONVERGED, Limits, Maximum, free_steps, held, maximise, pushed_limits
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.parameters import physical, values
@@ -126,7 +128,7 @@ def _in_groups(function: Callable[[Element], Result], stack: Element, at_once: i
     return jax.tree.map(lambda x: x.reshape(n, *x.shape[2:]), jax.lax.map(jax.vmap(function), groups))
 
 
-@partial(jax.jit, static_argnames="climbing")
+@partial(jax.jit, static_argnames=("climbing", "optimizer"))
 def follow(
     observation: Observation,
     near: NarrowData,
@@ -135,6 +137,8 @@ def follow(
     trials: jax.Array,
     shifts: jax.Array,
     climbing: Climbing,
+    max_steps: int | jax.Array,
+    optimizer: Optimizer | None,
 ) -> Peak:
     """Climb from a stack of candidates, n of them.
 
@@ -150,6 +154,10 @@ def follow(
         Offsets of the frequency to try at each of them, Hz; [0] if it is fixed.
     climbing : Climbing, static
         Its number of candidates divides n.
+    max_steps : int or () int32
+        Of each climb.
+    optimizer : Optimizer or None, static
+        Whose steps are taken; None for Newton's.
 
     Returns
     -------
@@ -160,7 +168,13 @@ def follow(
     def one(own: tuple[NarrowData, Coordinates, jax.Array]) -> Peak:
         near, coordinates, trials = own
         near = replace(near, observation=observation)
-        return _climb(near, coordinates, free, trials, shifts, climbing)
+
+        def maximised(function: Callable[[jax.Array], jax.Array], start: jax.Array, limits: Limits | None) -> Maximum:
+            if optimizer is None:
+                return maximise(function, start, limits, max_steps)
+            return maximise_with(optimizer, function, start, limits, max_steps)
+
+        return _climb(near, coordinates, free, trials, shifts, climbing, maximised)
 
     return _in_groups(one, (near, coordinates, trials), climbing.candidates)
 
@@ -172,8 +186,9 @@ def _climb(
     trials: jax.Array,
     shifts: jax.Array,
     climbing: Climbing,
+    maximised: Callable[[Callable[[jax.Array], jax.Array], jax.Array, Limits | None], Maximum],
 ) -> Peak:
-    """Climb from the best trial points around one candidate; see `follow`."""
+    """Climb from the best trial points around one candidate, by `maximised`; see `follow`."""
 
     def value(x: jax.Array) -> jax.Array:
         point = coordinates.point(x)
@@ -187,7 +202,7 @@ def _climb(
         further = jnp.asarray(frequency_shifts(LOOKED_BINS, 1.0)) / jnp.max(near.observation.tspan)
         beyond = _surroundings(near, coordinates, trials[:LOOKED_POINTS], further, limits, climbing.trials)
         around = jax.tree.map(lambda *x: jnp.concatenate(x), around, beyond)
-    climbs: Maximum = jax.vmap(lambda start: maximise(value, start, limits))(starts)
+    climbs: Maximum = jax.vmap(lambda start: maximised(value, start, limits))(starts)
     # at equal height, one that converged
     heights = jnp.where(jnp.isfinite(climbs.value), climbs.value, -jnp.inf) + jnp.where(
         climbs.status == CONVERGED, 1e-6, 0.0

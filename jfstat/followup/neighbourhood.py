@@ -12,7 +12,7 @@ from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.neighbours import frequency_at, uneven_times
-from jfstat.maths.ball import covering_ellipsoid, covering_points
+from jfstat.maths.ball import covering_ellipsoid, covering_points, ellipsoid_count
 from jfstat.metrics.coordinates import Coordinates, whitened
 from jfstat.parameters import physical
 from jfstat.templates import Doppler
@@ -71,6 +71,23 @@ class Neighbourhood(NamedTuple):
         if bins is not None and not _is_size(bins):
             raise ValueError(f"bins must be None or a number from 0 on, not {bins!r}: give it in units of 1/T.")
         return cls(float(mismatch), None if bins is None else float(bins))
+
+    def check_size(self, n_across: int) -> None:
+        """Raise a ValueError if a ball in that many dimensions would need more than `MOST_TRIALS` points.
+
+        Raises
+        ------
+        ValueError
+        """
+        if n_across == 0 or self.mismatch == 0:
+            return
+        distance = np.sqrt(COVERING if n_across < MANY else COVERING_MANY)
+        count = ellipsoid_count(np.full(n_across, np.sqrt(self.mismatch)), distance)
+        if count > MOST_TRIALS:
+            raise ValueError(
+                f"mismatch={self.mismatch:g} would need {count:.1g} trial points in {n_across} parameters: give a "
+                "smaller one, or mismatch=0, which tries other frequencies alone, or refine fewer parameters."
+            )
 
     def trial_points(self, known: Survey) -> tuple[np.ndarray, np.ndarray]:
         """Trial points about n candidates, and how much of each region they cover.

@@ -28,6 +28,7 @@ from jfstat.followup.candidates import Candidates, SearchedWith, fitted_names, m
 from jfstat.followup.distinct import distinct
 from jfstat.followup.follow import Peak, focus, follow
 from jfstat.followup.free import FreeParameters
+from jfstat.followup.method import NEWTON, Method
 from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood, Survey, frequency_shifts, survey
 from jfstat.followup.results import CELLS, CLIMBS, ENDINGS, Results, Rivals, ending, results_table
 from jfstat.lines.doppler import checked_lines
@@ -40,6 +41,7 @@ from jfstat.searching.session.progress import progress_bar
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
+    import optax
     from astropy.table import QTable
 
     from jfstat.candidates.tables import AnyTable
@@ -62,6 +64,8 @@ def refine(
     bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None = None,
     mismatch: float = MISMATCH,
     bins: float | None = None,
+    optimizer: optax.GradientTransformation | None = None,
+    max_steps: int | None = None,
     merge: bool = False,
     reftime: TimeLike | None = None,
     model: PhaseModel | None = None,
@@ -73,8 +77,9 @@ def refine(
     Around each candidate the data are compressed (`narrow`) and the parameters whitened by the metric (`whiten`). 2F is
     computed over the whole neighbourhood in which a signal may lie that shows up at the candidate: at the points of a
     lattice, with the sky as bent as it is, each at many frequencies. A trust-region Newton method climbs from the
-    best of them, with the exact gradient and Hessian of 2F; the errors follow from the Hessian at the peak. The row of
-    a candidate that can't be refined says why; the other candidates are not affected.
+    best of them, with the exact gradient and Hessian of 2F, or an optimiser of optax with the gradient; the errors
+    follow from the Hessian at the peak. The row of a candidate that can't be refined says why; the other candidates are
+    not affected.
 
     With data of several segments it is the mean of 2F over these that is climbed (`mean_twoF`), in coordinates whitened
     by the mean of their metrics.
@@ -110,6 +115,17 @@ def refine(
         sky position is highest some bins off: by default as many as that position can make, 4 to 32. More for
         uncertain starts, where the sky position is wrong by more than the metric allows: frequencies are cheap, but a
         louder signal within the range takes the place of a weaker one.
+    optimizer : optax.GradientTransformation, optional
+        What climbs in place of Newton's method, from the same starts, in the same coordinates and within the same
+        bounds: ``optax.lbfgs(1.0, linesearch=None)``, ``optax.adam(0.05)``, ... It makes minus 2F small, divided by 2F
+        at the start of the climb, in whitened coordinates, where a peak has a radius of about 1: learning rates are in
+        these units, and near 0.5 gradient descent takes about Newton's step. See Notes, and docs/followup.md for which
+        one to take. Optimisers that are made anew in a loop use the programs that were compiled for earlier ones, if
+        all their functions are optax's; your own functions, such as a schedule, define once, before the loop, as each
+        new one means a compilation.
+    max_steps : int, optional
+        Most steps of each climb. By default 60 of Newton's method, 500 of an optimiser. A climb that needs more ends at
+        its highest point, not converged. Another limit means no compilation.
     merge : bool
         Whether to return one row for each peak instead of one for each candidate: of those that ended on one peak the
         row with the highest 2F, and ``n_merged``, their number; see `distinct.distinct`.
@@ -145,8 +161,8 @@ def refine(
           candidate has next to nothing of this signal, and may owe its 2F to another one or to noise;
         - ``moved``, the distance from the start in whitened coordinates, where a peak has a radius of about 1, added
           over the rounds if the climb took several;
-        - ``steps``, the number of gradients and Hessians computed; ``converged``; ``message``, a sentence on how it
-          ended;
+        - ``steps``, the number of gradients and Hessians computed, with an optimiser the number of its steps, of all
+          climbs together; ``converged``; ``message``, a sentence on how it ended;
         - ``covariance``, (p, p), in the order of ``meta["parameters"]`` and the columns' units;
         - with segments ``mean_twoF``, ``mean_twoF_H1``, ... (over the segments in which the detector has data) and
           ``start_mean_twoF`` in place of these columns of 2F; amplitudes from `semicoherent_amplitude`, without phi0;
@@ -154,18 +170,26 @@ def refine(
         - other columns of `found` that do not depend on the template, such as names; ``template`` and ``n_members``
           tell where the candidate came from.
 
-        Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX, bounds; with
-        segments n_segments and segment_tspan, the length of the longest.
+        Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX, bounds, optimizer
+        (what it consists of, with its numbers), max_steps; with segments n_segments and segment_tspan, the length of
+        the longest.
 
     Raises
     ------
     TypeError
         If `data`, `found` or `bounds` is of the wrong kind.
     ValueError
-        If another argument makes no sense, or a column of `found` is missing or has a wrong unit.
+        If another argument makes no sense, `optimizer` included, if a column of `found` is missing or has a wrong unit,
+        or if there are so many parameters that a neighbourhood of that `mismatch` can't be covered.
 
     Notes
     -----
+    All optimisers end by one rule: a climb has converged if the Hessian is negative definite and promises that a Newton
+    step gains less than 1e-9 (1 + 2F). For optax's the Hessian is computed where the gradient says that this may be so,
+    once as a rule. Steps are at most 1 long in whitened coordinates; a climb that has fallen 5 % below its highest
+    point goes back there, and the optimiser begins anew, as it does where a bound is reached or left. Line searches
+    are within `max_steps`, but their gradients don't count.
+
     Errors come from the curvature of 2F at the peak, in whitened coordinates, transformed to the parameters to second
     order. They span all peaks of similar height that were climbed, weighted by Laplace's approximation. In data of a
     day or less the parameters are strongly curved functions of the coordinates: the covariance is then still right for
@@ -182,9 +206,11 @@ def refine(
     names = fitted_names(candidates.points, candidates.given, searched, parameters)
     known = lines_from_meta(getattr(found, "meta", {})) if lines is None else checked_lines(lines)
     free = FreeParameters.within(names, bounds)
+    around.check_size(sum(name != "freq" for name in names))
+    method = Method.checked(optimizer, max_steps, len(names))
     with progress_bar(int(np.sum(candidates.sound)), progress, "refine", "candidates") as advance:
-        results = refined(data, candidates, free, around, searched.n_twoF, advance)
-    table = results_table(data, found, candidates, results, names, searched, known)
+        results = refined(data, candidates, free, around, searched.n_twoF, advance, method)
+    table = results_table(data, found, candidates, results, names, searched, known, method)
     return distinct(table) if merge else table
 
 
@@ -195,6 +221,7 @@ def refined(
     around: Neighbourhood,
     n_twoF: int | None,
     advance: Callable[[int], object],
+    method: Method = NEWTON,
 ) -> Results:
     """What `refine` finds out about candidates.
 
@@ -209,6 +236,7 @@ def refined(
         candidates are noise.
     advance : callable
         Told how many more candidates are done.
+    method : Method
     """
     results = Results.blank(candidates, free.names, len(data.detectors), data.n_segments)
     _refuse(data, results, candidates, free)
@@ -216,7 +244,7 @@ def refined(
     for isolated in (True, False):
         rows = np.flatnonzero(results.open & (candidates.isolated == isolated))
         own = free.without(ORBIT_FIELDS) if isolated else free
-        _follow_all(data, results, Alike(rows, isolated, own, around, n_twoF), advance)
+        _follow_all(data, results, Alike(rows, isolated, own, around, n_twoF, method), advance)
     for row in np.flatnonzero(results.open & ~results.converged):
         results.close(row, ENDINGS[LEFT])
     results.compare_with(_start_mismatch(data, candidates.points, results))
@@ -247,6 +275,7 @@ class Alike(NamedTuple):
     around : Neighbourhood
     n_twoF : int or None
         See `refined`.
+    method : Method
     """
 
     rows: np.ndarray
@@ -254,11 +283,12 @@ class Alike(NamedTuple):
     free: FreeParameters
     around: Neighbourhood
     n_twoF: int | None
+    method: Method
 
 
 def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callable[[int], object]) -> None:
     """Follow up candidates round after round until each has its ending."""
-    rows, isolated, free, around, _ = alike
+    rows, isolated, free, around, *_ = alike
     size = batch_size(data, len(rows))
     spread, peaks = around.spread, around.peaks
     if spread is not None and peaks is not None:  # of the parameters that these candidates have
@@ -359,7 +389,10 @@ def _follow_batch(
     size, n_trials = len(points.alpha), trials.shape[1]
     climbing = climbing_for(data, size, plan.first.size, min(CLIMBS, n_trials * len(shifts)), n_trials)
     near = focus(data.for_one_template, points, coverage.reach, plan, compressed_together(data, size))
-    ends = follow(data.observation, near, coordinates, own, trials, shifts, climbing)
+    method = alike.method
+    ends = follow(
+        data.observation, near, coordinates, own, trials, shifts, climbing, method.max_steps, method.optimizer
+    )
     lost = misfits(data, ends.point)
     peaks: Peak = jax.tree.map(lambda x: np.asarray(x)[: len(rows)], ends)
 

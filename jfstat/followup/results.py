@@ -15,6 +15,7 @@ from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.tables import AnyTable, depends_on_template, in_units
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.candidates import Candidates, SearchedWith
+from jfstat.followup.method import NEWTON, Method
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
 from jfstat.parameters import all_parameters, values
 from jfstat.searching.result import loudness
@@ -218,6 +219,7 @@ def results_table(
     names: tuple[str, ...],
     searched: SearchedWith,
     lines: QTable | None = None,
+    method: Method = NEWTON,
 ) -> QTable:
     """The table that `refine` returns, with those columns of `found` that do not depend on the template."""
     from jfstat.version import __version__
@@ -262,6 +264,8 @@ def results_table(
         "Fstar0": searched.fstar0,
         "oLGX": None if searched.olgx is None else list(searched.olgx),
         "bounds": {name: list(pair) for name, pair in searched.bounds.items()},
+        "optimizer": method.name,
+        "max_steps": method.max_steps,
     }
     if data.n_segments is not None:
         meta |= {"n_segments": data.n_segments, "segment_tspan": data.tspan}

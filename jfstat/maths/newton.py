@@ -1,7 +1,7 @@
 """Maximises a smooth function near a starting point by a trust-region Newton method; traceable, and meant for vmap.
 
-optax has no second-order method, and 2F in whitened coordinates has two to nine parameters and a Hessian that costs
-little more than its value. docs/followup.md compares the methods.
+optax has no second-order method, and 2F in whitened coordinates has two to nine parameters as a rule and a Hessian that
+costs little. `jfstat.maths.descent` climbs by optax's methods; docs/followup.md compares them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ LITTLE, ENOUGH, GOOD = 1e-4, 0.25, 0.75
 the third it grows."""
 GAIN = 1e-9
 """The search has converged if a full Newton step is predicted to gain less than this times 1 + |value|."""
+MAX_STEPS = 60
+"""Usual limit of the steps."""
 BISECTIONS = 40
 """Bisections to find the multiplier that keeps a step inside the trust region; each halves its error."""
 AT_LIMIT = 1e-9
@@ -72,7 +74,10 @@ class _State(NamedTuple):
 
 
 def maximise(
-    function: Callable[[jax.Array], jax.Array], start: jax.Array, limits: Limits | None = None, max_steps: int = 60
+    function: Callable[[jax.Array], jax.Array],
+    start: jax.Array,
+    limits: Limits | None = None,
+    max_steps: int | jax.Array = MAX_STEPS,
 ) -> Maximum:
     """Climb from `start` to a maximum of a smooth function, by Newton steps within a trust region.
 
@@ -87,7 +92,7 @@ def maximise(
     start : (p,) float64
         Within the limits.
     limits : Limits, optional
-    max_steps : int
+    max_steps : int or () int32
 
     Returns
     -------
@@ -109,7 +114,7 @@ def maximise(
         new: Maximum = jax.tree.map(lambda a, b: jnp.where(better, a, b), tried, at)
         undefined = ~better & (~defined | state.undefined)
         stuck = jnp.where(undefined, LEFT, STALLED)
-        status = jnp.where(_at_maximum(new, limits), CONVERGED, jnp.where(radius < LEAST_RADIUS, stuck, RUNNING))
+        status = jnp.where(at_maximum(new, limits), CONVERGED, jnp.where(radius < LEAST_RADIUS, stuck, RUNNING))
         status = jnp.where(first & ~defined, NOWHERE, status)
         new = new._replace(steps=at.steps + 1, status=status.astype(jnp.int32))
         return _State(new, radius, undefined)
@@ -135,7 +140,7 @@ def evaluated(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> Maxim
     return Maximum(x, value, gradient, 0.5 * (hessian + hessian.T), zero, zero)
 
 
-def _at_maximum(at: Maximum, limits: Limits | None) -> jax.Array:
+def at_maximum(at: Maximum, limits: Limits | None) -> jax.Array:
     """Whether no step within the limits would gain a noticeable amount: () bool."""
     if limits is None:
         return _is_top(at.gradient, at.hessian, at.value)
@@ -180,11 +185,16 @@ def _limited_step(at: Maximum, radius: jax.Array, limits: Limits | None) -> tupl
     for _ in range(limits.matrix.shape[0] + 1):  # each round may find one more limit
         step, _ = trusted_step(*held(at.gradient, at.hessian, limits.matrix, pushed), radius)
         pushed = pushed | pushed_limits(at, limits, step)
-    place, along = limits.matrix @ at.x, limits.matrix @ step
+    step = shortened(at.x, step, limits, pushed)
+    return step, at.gradient @ step + 0.5 * step @ at.hessian @ step
+
+
+def shortened(x: jax.Array, step: jax.Array, limits: Limits, pushed: jax.Array) -> jax.Array:
+    """A step from x that ends at the first limit, apart from those that are held, (m,) bool: (p,)."""
+    place, along = limits.matrix @ x, limits.matrix @ step
     moving = jnp.abs(along) > 1e-12 * (limits.high - limits.low)
     room = jnp.where(along > 0, limits.high - place, limits.low - place) / jnp.where(moving, along, 1.0)
-    step = step * jnp.clip(jnp.min(jnp.where(moving & ~pushed, room, jnp.inf)), 0.0, 1.0)
-    return step, at.gradient @ step + 0.5 * step @ at.hessian @ step
+    return step * jnp.clip(jnp.min(jnp.where(moving & ~pushed, room, jnp.inf)), 0.0, 1.0)
 
 
 def trusted_step(gradient: jax.Array, hessian: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -1,0 +1,57 @@
+"""By which steps candidates are climbed, and how many at most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from jfstat.followup.optimizer import Optimizer
+from jfstat.maths import descent, newton
+from jfstat.validation import is_whole, shown
+
+if TYPE_CHECKING:
+    import optax
+
+MOST_STEPS = 2**31 - 1
+"""Largest limit that can be set."""
+
+
+class Method(NamedTuple):
+    """How to climb.
+
+    Attributes
+    ----------
+    optimizer : Optimizer or None
+        Whose steps are taken; None for Newton's.
+    max_steps : int
+        Of a climb.
+    """
+
+    optimizer: Optimizer | None = None
+    max_steps: int = newton.MAX_STEPS
+
+    @classmethod
+    def checked(
+        cls, optimizer: optax.GradientTransformation | None, max_steps: int | None, n_parameters: int
+    ) -> Method:
+        """A method from what a user gave, for a number of parameters.
+
+        Raises
+        ------
+        ValueError
+            If `optimizer` is not one of optax or fails, or `max_steps` is no whole number from 1 on.
+        """
+        if max_steps is not None and not (is_whole(max_steps) and 1 <= max_steps <= MOST_STEPS):
+            raise ValueError(f"max_steps must be a whole number from 1 on, not {shown(max_steps)}, or None.")
+        if optimizer is None:
+            return cls(None, newton.MAX_STEPS if max_steps is None else int(max_steps))
+        own = Optimizer(optimizer)
+        own.check(n_parameters)
+        return cls(own, descent.MAX_STEPS if max_steps is None else int(max_steps))
+
+    @property
+    def name(self) -> str:
+        """What takes the steps, for `meta` of tables."""
+        return "trust-region Newton" if self.optimizer is None else self.optimizer.name
+
+
+NEWTON = Method()
