@@ -44,6 +44,7 @@ ORDER = (
     "metrics",
     "banks",
     "candidates",
+    "tracking",
     "searching",
     "followup",
     "plots",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jfstat.data.observation import Observation
     from jfstat.data.psd import Spectrogram
     from jfstat.statistic.atoms import Atoms
+    from jfstat.tracking.track import Track
 
 BLUE, ORANGE, GREY = "#1f4e79", "#d95f02", "0.55"
 
@@ -140,6 +141,48 @@ def plot_cumulative(ax: Axes, atoms: Atoms, *, per_detector: bool = True) -> Axe
     ax.set_xlabel(f"days since GPS {float(atoms.gps[0]):.0f}")
     ax.set_ylabel("cumulative $2\\mathcal{F}$")
     ax.legend(loc="upper left", frameon=False, fontsize="small")
+    return ax
+
+
+def plot_track(ax: Axes, track: Track, *, twoF: ArrayLike | None = None, frequencies: ArrayLike | None = None) -> Axes:
+    """Draw the path of a wandering signal, over 2F of each segment and frequency if that is given.
+
+    Parameters
+    ----------
+    ax : Axes
+    track : Track
+        From `jfstat.track`.
+    twoF : (K, N) array_like, optional
+        From `jfstat.twoF_by_segment` at the same template. Frequencies far from the path are not drawn.
+    frequencies : (N,) array_like, optional
+        ``segments.frequencies``, with `twoF`.
+
+    Returns
+    -------
+    Axes
+    """
+    gps, path = np.asarray(track.gps), np.asarray(track.frequencies)
+    days = (gps - gps[0]) / 86400
+    if twoF is not None and frequencies is not None:
+        f, values = np.asarray(frequencies), np.asarray(twoF)
+        step = f[1] - f[0] if len(f) > 1 else 1.0
+        margin = max(1.5 * np.ptp(path), 20 * step)
+        near = (f > path.min() - margin) & (f < path.max() + margin)
+        middles = 0.5 * (days[1:] + days[:-1])
+        ends = (1.5 * days[0] - 0.5 * days[1], 1.5 * days[-1] - 0.5 * days[-2]) if len(days) > 1 else (-0.5, 0.5)
+        edges = np.concatenate([ends[:1], middles, ends[1:]])
+        own = f[near]
+        mesh = ax.pcolormesh(
+            edges, np.append(own, own[-1] + step) - 0.5 * step, values[:, near].T, cmap="Greys", rasterized=True
+        )
+        figure = ax.get_figure()
+        if figure is not None:
+            figure.colorbar(mesh, ax=ax, label="$2\\mathcal{F}$", pad=0.02)
+    ax.plot(days, path, "o-", color=ORANGE, ms=4, lw=1.2, mfc="none", label="best path")
+    ax.set_xlabel(f"days since GPS {gps[0]:.0f}")
+    ax.set_ylabel("frequency (Hz)")
+    ax.ticklabel_format(axis="y", useOffset=False)
+    ax.legend(loc="best", fontsize="small")
     return ax
 
 

@@ -85,6 +85,20 @@ def test_the_ladder_notebook_runs():
 
 
 @pytest.mark.slow
+def test_the_tracking_notebook_runs():
+    pytest.importorskip("matplotlib")
+    notebook = executed("tracking.ipynb", shown=True)
+    pictures = [out for cell in notebook.cells for out in cell.get("outputs", ()) if "image/png" in out.get("data", {})]
+    assert len(pictures) == 4
+    outcome = outcome_of(notebook)
+    assert np.mean(np.abs(outcome["bins off"])) < 1.5
+    assert outcome["asini"] == pytest.approx(1.44, abs=0.006)
+    assert outcome["false alarm"] < 0.01
+    assert abs(outcome["pull of h0"]) < 5
+    assert outcome["noise below 0.1"] == pytest.approx(0.1, abs=0.05)
+
+
+@pytest.mark.slow
 def test_the_errors_are_those_of_the_posterior(tmp_path):
     pytest.importorskip("blackjax")
     output = tmp_path / "rows.json"

@@ -134,6 +134,9 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     parts, window = jfstat.atoms(data, point), jfstat.TransientWindow("rectangular", START, 7200.0)
     atom_file = jfstat.write_atoms(parts, tmp_path / "parts.dat")
     one = dict(data=data, point=point)
+    likelihoods = dict(log_likelihood=np.ones((2, 3, 2)), transitions=[-1.0, -1.0, -1.0], drift=[0, 1])
+    bands = dict(segments=segments, point=point, f1dot=[-1e-10, 0.0])
+    null = jfstat.viterbi_null(2, n_frequencies=100)
     solution = dict(sfts=sfts, pulsars=pulsar, detectors=None, start=None, end=None, progress=False)
     solution |= dict(sqrt_sx=4e-24, reftime=START, ephemeris="DE405", guard=0.5, harmonic=2.0, fstar0=0.0)
     return {
@@ -321,6 +324,17 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "twoF of narrow data": (jfstat.twoF, dict(data=near, point=point)),
         "twoF_band": (jfstat.twoF_band, one | dict(series=jfstat.resample(data, point))),
         "validate_sfts": (jfstat.validate_sfts, dict(path=next(folder.iterdir()))),
+        "forward_backward": (jfstat.forward_backward, likelihoods),
+        "log_likelihood_by_segment": (jfstat.log_likelihood_by_segment, bands | dict(amplitude=amplitude)),
+        "track": (jfstat.track, dict(segments=segments, point=point, transitions=1, amplitude=amplitude)),
+        "twoF_by_segment": (jfstat.twoF_by_segment, bands),
+        "viterbi": (jfstat.viterbi, likelihoods),
+        "viterbi_null": (
+            jfstat.viterbi_null,
+            dict(segments=segments, point=point, transitions=1, n_frequencies=100, amplitude=amplitude, seed=0),
+        ),
+        "ViterbiNull.false_alarm": (null.false_alarm, dict(log_likelihood=[20.0], n_templates=2)),
+        "ViterbiNull.threshold": (null.threshold, dict(false_alarm=0.1, n_templates=2)),
         "whiten": (jfstat.whiten, one | dict(parameters=["freq", "alpha", "delta"], bounded=["freq"])),
         "write_atoms": (jfstat.write_atoms, dict(atoms=parts, path=tmp_path / "atoms")),
         "write_candidates": (jfstat.write_candidates, dict(table=found, path=tmp_path / "written.ecsv")),

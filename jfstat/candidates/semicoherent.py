@@ -17,6 +17,7 @@ from jfstat.data.blockspectra import BlockSpectra, spectra_or_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import in_order, workers_for
+from jfstat.parameters import with_fields
 from jfstat.reproducible import ONE_THREAD
 from jfstat.statistic.semicoherent import SegmentTerms, SemicoherentFstat, amplitude_from, segment_terms
 from jfstat.templates import Doppler
@@ -27,7 +28,9 @@ AMPLITUDES = ("h0", "cosi", "psi", "h0_error", "cosi_error", "psi_error")
 """Columns of amplitudes: all but phi0, which is free in each segment."""
 
 
-def semicoherent_columns(segments: FstatData, found: Doppler, amplitudes: bool) -> dict[str, np.ndarray]:
+def semicoherent_columns(
+    segments: FstatData, found: Doppler, amplitudes: bool, frequencies: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
     """The exact mean of 2F and what adds to it, by sums over all data for each candidate.
 
     The values of a candidate are the same to the last bit whatever other candidates are in the table, as those of
@@ -41,6 +44,8 @@ def semicoherent_columns(segments: FstatData, found: Doppler, amplitudes: bool) 
         Stack of k candidates, NumPy leaves (k, ...); k may be 0.
     amplitudes : bool
         Whether to estimate amplitudes too.
+    frequencies : (k, K) float64 ndarray, optional
+        The frequency of each candidate in each segment, Hz, if it wanders.
 
     Returns
     -------
@@ -54,10 +59,13 @@ def semicoherent_columns(segments: FstatData, found: Doppler, amplitudes: bool) 
     if not k:
         return {name: np.empty(0) for name in names}
 
-    bare, parts = segments.for_one_template, list(_in_rows(found))
+    bare, same = segments.for_one_template, list(_in_rows(found))
 
     def of_segment(i: int) -> SegmentTerms:
-        own = spectra_or_data(bare[i], found)
+        own, parts = spectra_or_data(bare[i], found), same
+        if frequencies is not None:
+            there = np.concatenate([frequencies[:, i, None], np.asarray(found.fkdot)[:, 1:]], axis=1)
+            parts = list(_in_rows(with_fields(found, fkdot=there)))
         terms = [_terms(own, *rows) for rows in parts]
         return jax.tree.map(lambda *x: np.concatenate(x)[:k], *terms)
 

@@ -22,6 +22,7 @@ SUBCOMMANDS = (
     "merge",
     "refine",
     "follow-up",
+    "track",
     "predict",
     "psd",
     "split-sfts",

@@ -31,6 +31,7 @@ from jfstat.commandline.points import bank_table, check_points, point_table
 from jfstat.commandline.pulsars import add_pulsars, run_pulsars
 from jfstat.commandline.segments import add_segments, given_segments
 from jfstat.commandline.single import template_data
+from jfstat.commandline.tracks import loudest_track
 from jfstat.commandline.transients import (
     add_transients,
     check_transients,
@@ -117,8 +118,8 @@ def add_parser(subparsers: Subparsers) -> None:
     add_templates(bank)
     add_transients(parser.add_argument_group("transient signals, at each template and frequency"))
     _add_output(parser.add_argument_group("output"))
-    _add_work(parser.add_argument_group("the work and its division"))
-    parser.set_defaults(run=partial(run, parser))
+    add_work(parser.add_argument_group("the work and its division"))
+    parser.set_defaults(run=partial(run, parser), track=None)
 
 
 def _add_segments(data: OptionGroup) -> None:
@@ -200,7 +201,7 @@ def _add_output(out: OptionGroup) -> None:
     )
 
 
-def _add_work(work: OptionGroup) -> None:
+def add_work(work: OptionGroup, backends: bool = True) -> None:
     """Add the options for the division of the work, and for stopping and going on."""
     work.add_argument(
         "--countTemplates",
@@ -217,11 +218,12 @@ def _add_work(work: OptionGroup) -> None:
         "--unit", type=_unit, metavar="I/N", help="do the I-th of N parts of the work; jfstat merge joins their files"
     )
     work.add_argument("--batchSize", type=int, metavar="N", help="templates at a time on a device (default: by memory)")
-    work.add_argument(
-        "--backend",
-        choices=NAMES,
-        help="what computes 2F: library runs everywhere, cuda on NVIDIA GPUs (default: the fastest that is usable)",
-    )
+    if backends:
+        work.add_argument(
+            "--backend",
+            choices=NAMES,
+            help="what computes 2F: library runs everywhere, cuda on NVIDIA GPUs (default: the fastest that is usable)",
+        )
     work.add_argument(
         "--devices", type=int, metavar="N", help="divide the work among the first N devices of this machine; 0: all"
     )
@@ -263,7 +265,8 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     mesh = _mesh(arguments)  # before JAX computes anything
     templates = templates_of(arguments)
     # fail now rather than after the search
-    for file in filter(None, (arguments.outputFstat, arguments.outputLoudest)):
+    outputs = (arguments.outputFstat, arguments.outputLoudest, arguments.track and arguments.outputTrack)
+    for file in filter(None, outputs):
         first_does(lambda file=file: check_writable(file), arguments.distributed)
     say = print if is_first() else lambda words: None
     reftime = arguments.refTime
@@ -272,10 +275,11 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         if reftime is not None and own != reftime:
             raise ValueError(f"--refTime is {reftime} and --gridFile's {own.plain}: leave --refTime out.")
         reftime = own
-    check_transients(arguments, given)
-    if wants_windows(arguments) or arguments.outputFstatAtoms is not None:
-        _run_transients(arguments, given, templates, (fmin, fmax), reftime)
-        return
+    if arguments.track is None:
+        check_transients(arguments, given)
+        if wants_windows(arguments) or arguments.outputFstatAtoms is not None:
+            _run_transients(arguments, given, templates, (fmin, fmax), reftime)
+            return
     segments = _segments(arguments)
     narrow = None if segments is not None else template_data(arguments, given, templates, reftime)
     if narrow is not None:
@@ -292,6 +296,9 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         said.append(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")
     if arguments.outputLoudest is not None:
         said.append(f"wrote the first to {write_loudest(data, found, arguments.outputLoudest)}")
+    if arguments.track is not None and arguments.outputTrack is not None and len(found):
+        path = write_candidates(loudest_track(data, found, arguments.track), arguments.outputTrack)
+        said.append(f"wrote the path of the first to {path}")
     print(f"{found.meta['n_twoF']} values of 2F for {found.meta['n_templates']} template(s) in {seconds:.1f} s")
     print_loudest(found)
     for line in said:
@@ -363,6 +370,7 @@ def _over_a_band(
     bank = templates.bank(data) if bank is None else bank
     del sfts  # prepared data are all that is needed; SFTs may fill the memory
     _say_noise(say, data, data.observation)
+    track = arguments.track
     choice = (arguments.RankingStatistic, arguments.BSGLthreshold, arguments.Fstar0, arguments.oLGX)
     keep = replace(keep, lines=line_cut(data, not arguments.noDetails, *choice))
     if lines is not None:
@@ -372,9 +380,9 @@ def _over_a_band(
         keep = replace(keep, bands=vetoed_bands(data, stack, lines, arguments.vetoLines))
     backend = backend_with_veto(arguments.backend, keep.bands)
     share = None if arguments.unit is None else Share.of(arguments.unit)
-    work = Work(data, stacked_bank(bank), keep, share, arguments.cohMaxMismatch)
+    work = Work(data, stacked_bank(bank), keep, share, arguments.cohMaxMismatch, track)
     if arguments.cohMaxMismatch is None:
-        plan = search_plan(data, bank, arguments.batchSize, backend=backend, lines=keep.lines)
+        plan = search_plan(data, bank, arguments.batchSize, backend=backend, lines=keep.lines, track=track)
     else:
         plan = interpolation_plan(work, arguments.batchSize)
         each = coherent_counts(work, plan.groups)
@@ -404,6 +412,7 @@ def _over_a_band(
         lines=lines,
         veto_lines=arguments.vetoLines,
         coherent_mismatch=arguments.cohMaxMismatch,
+        track=track,
         **_details(arguments),
     )
     return found, data, time.perf_counter() - began
@@ -517,7 +526,8 @@ def print_loudest(found: AnyTable, total: int | None = None) -> None:
     """
     meta = found.meta
     if len(found) == 0:
-        cuts = {"2F": meta.get("threshold"), "log10BSGL": meta.get("bsgl_threshold")}
+        value = "log-likelihood" if "transitions" in meta else "2F"
+        cuts = {value: meta.get("threshold"), "log10BSGL": meta.get("bsgl_threshold")}
         listed = " and ".join(f"{name} >= {least:g}" for name, least in cuts.items() if least is not None)
         print(f"no candidate with {listed}" if listed else "no candidate")
         return
@@ -530,7 +540,7 @@ def print_loudest(found: AnyTable, total: int | None = None) -> None:
         if x not in ("outside", "line") and found[x].dtype.kind in "fiu" and found[x].ndim == 1
     ):
         value = found[name][0]
-        digits = ".4f" if "twoF" in name else ".16g"
+        digits = ".4f" if "twoF" in name or name in ("log_likelihood", "score") else ".16g"
         print(f"  {name:8s} {float(getattr(value, 'value', value)):{digits}} {unit(name)}".rstrip())
     if "line" in found.colnames:
         n_crossing = int(np.sum(np.asarray(found["line"]) != ""))
@@ -540,7 +550,8 @@ def print_loudest(found: AnyTable, total: int | None = None) -> None:
             f"  {int(np.sum(found['outside']))} of {len(found)} lie outside the ranges of {', '.join(meta['bounds'])}"
         )
     if "false_alarm" in meta:
-        print(f"  false-alarm probability of the largest 2F in Gaussian noise {meta['false_alarm']:.3g}")
+        what = "best path of all templates" if "transitions" in meta else "largest 2F"
+        print(f"  false-alarm probability of the {what} in Gaussian noise {meta['false_alarm']:.3g}")
 
 
 def _mesh(arguments: argparse.Namespace) -> Mesh | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 import jax
@@ -86,26 +87,30 @@ def check_segments(segments: object) -> None:
         raise ValueError("segments has no segments: give jfstat.prepare the argument segments=, or use jfstat.twoF.")
 
 
-def check_point_of_segments(segments: FstatData | NarrowData, point: Doppler) -> None:
-    """Raise a ValueError unless `point` is one template that fits every segment; traced values are not checked."""
+def check_point_of_segments(segments: FstatData | NarrowData, point: Doppler, band: bool = False) -> None:
+    """Raise a ValueError unless `point` is one template that fits every segment; traced values are not checked.
+
+    With `band` it must fit at all frequencies of the band.
+    """
     check_template("point", point)
     if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((segments.observation, point))):
         return
     with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants
-        fits = np.asarray(_fits_each(segments.for_one_template, point))
+        fits = np.asarray(_fits_each(segments if band else segments.for_one_template, point, band))
     if fits.all():
         return
     first = int(np.argmin(fits))
     try:
-        jax.tree.map(lambda x: x[first], segments).check(point)
+        own = jax.tree.map(lambda x: x[first], segments)
+        own.check(point, band=True) if band else own.check(point)
     except ValueError as error:
         raise ValueError(f"segment {first}: {error}") from None
 
 
-@jax.jit
-def _fits_each(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
+@partial(jax.jit, static_argnames="band")
+def _fits_each(segments: FstatData | NarrowData, point: Doppler, band: bool) -> jax.Array:
     """Whether a template fits each segment, (K,) bool."""
-    return jax.vmap(lambda data: data.fits(point))(segments)
+    return jax.vmap(lambda data: data.fits(point, band=True) if band else data.fits(point))(segments)
 
 
 def observation_of(data: object, name: str = "data", segments: bool = False) -> Observation:

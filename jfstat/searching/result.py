@@ -24,6 +24,7 @@ from jfstat.searching.driver.work import Identity, Work
 from jfstat.searching.reduce.keep import Keep, Peaks
 from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.tally import HISTOGRAM_EDGES
+from jfstat.searching.tracks import track_columns
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
@@ -63,13 +64,17 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
     data = work.data
     frequencies = Frequencies(float(data.fmin), float(data.dfreq), data.layout.n_frequencies)
     peaks = candidates(work.stack, state.peaks, frequencies)
-    compute = kept_columns if data.n_segments is None else semicoherent_columns
-    # what was interpolated is computed again
-    wanted = details.wanted or work.coherent_mismatch is not None
-    kept = compute(data, peaks, details.amplitudes) if wanted else None
-    columns = result_columns(data.observation, peaks, kept, state.peaks, details, work.coherent_mismatch is not None)
+    if work.track is not None:
+        columns = track_columns(data, work.track, peaks, state.peaks, details)
+    else:
+        compute = kept_columns if data.n_segments is None else semicoherent_columns
+        # what was interpolated is computed again
+        again = work.coherent_mismatch is not None
+        kept = compute(data, peaks, details.amplitudes) if details.wanted or again else None
+        columns = result_columns(data.observation, peaks, kept, state.peaks, details, again)
     meta = result_meta(data.observation, work.stack, frequencies, work.keep, state, details) | {
         **({} if work.coherent_mismatch is None else {"coherent_mismatch": work.coherent_mismatch}),
+        **({} if work.track is None else {"transitions": list(work.track)}),
         "backend": plan.backend,
         "batch_size": plan.batch_size,
         "device_bytes": plan.device_bytes,
@@ -136,7 +141,7 @@ def loudness(n_segments: int | None, interpolated: bool) -> str:
 
 def loudness_in(meta: Meta) -> str:
     """The same, from the meta of a table."""
-    return loudness(meta.get("n_segments"), "coherent_mismatch" in meta)
+    return "log_likelihood" if "transitions" in meta else loudness(meta.get("n_segments"), "coherent_mismatch" in meta)
 
 
 def result_meta(
@@ -231,7 +236,12 @@ def finished(columns: dict[str, np.ndarray], meta: Meta) -> PlainTable:
         columns = {name: x[order] for name, x in columns.items()}
     if meta["bounds"]:
         columns = columns | {"outside": outside(columns, meta["bounds"])}
-    alarm = float(false_alarm(twoF.max(), meta["n_twoF"], n_segments or 1)) if len(twoF) else None
+    if not len(twoF):
+        alarm = None
+    elif "transitions" in meta:  # the column is that of a single template
+        alarm = float(-np.expm1(meta["n_templates"] * np.log1p(-min(columns["false_alarm"].min(), 1 - 1e-15))))
+    else:
+        alarm = float(false_alarm(twoF.max(), meta["n_twoF"], n_segments or 1))
     meta = {name: x for name, x in meta.items() if name not in OWN_KEYS} | {"false_alarm": alarm}
     return PlainTable(columns, meta)
 

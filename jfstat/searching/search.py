@@ -34,11 +34,13 @@ from jfstat.searching.session.stop import SearchStopped, stop_requests
 from jfstat.statistic.backends.choice import backend_for
 from jfstat.statistic.linerobust import LineCut, checked_odds
 from jfstat.templates import Doppler
+from jfstat.tracking.transitions import plain_transitions
 from jfstat.validation import is_number, is_whole, shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
+    from jfstat.tracking.transitions import TransitionsLike
     from jfstat.validation import NumberLike
 
 MOST_TOGETHER = 10**6
@@ -72,6 +74,7 @@ def search(
     lines: QTable | None = None,
     veto_lines: bool = False,
     coherent_mismatch: float | None = None,
+    track: TransitionsLike | None = None,
 ) -> QTable:
     """Search all frequencies of the data with every template of a bank, and keep the loudest candidates.
 
@@ -151,6 +154,11 @@ def search(
         Of data with segments: interpolate, with so large a mismatch between each template and the template of the
         segment's own lattice from which its value is read. None computes every segment at every template.
 
+    track : int or array_like, optional
+        Of data with segments: search for signals whose frequency wanders, by the best path through the segments of
+        each template (the Viterbi algorithm). Log-probabilities of jumps from -w to w bins from one segment to the
+        next, or w, for equal ones; see `viterbi` and the notes.
+
     Returns
     -------
     QTable
@@ -202,8 +210,25 @@ def search(
     the edges of the band cannot be summed: they do not count, so prepare the band a little wider. Candidates are the
     loudest of these sums, in the column ``mean_twoF_interpolated``. Their ``mean_twoF`` is computed exactly at their
     own parameters, and the table is sorted by it.
+
+    With `track` there is at most one candidate for each template, its best path, and the columns are
+
+    - ``freq`` and ``freq_start``, the path's last and first frequency, Hz, at the reference time: `track` with the
+      template gives those of all segments;
+    - ``log_likelihood`` of the path, which the table is sorted by and which `threshold` is of: the sum of 2F/2 along
+      the path and of the log-probabilities of its transitions;
+    - ``score``, the Viterbi score, see `ViterbiPath`;
+    - ``false_alarm``, the probability that the best path of one template is as likely in Gaussian noise, from
+      `viterbi_null` at the sky position of the loudest; that of meta is for all templates;
+    - ``mean_twoF``, ``mean_twoF_H1``, ..., ``log10BSGL`` and amplitudes along the path, by exact sums.
+
+    ``twoF_histogram`` and ``loudest_per_subband`` are of the log-likelihoods of the best paths that end at each
+    frequency, times two and divided by the number of segments, and of the log-likelihoods themselves. ``n_twoF`` counts
+    pairs of template and last frequency; meta also has ``transitions``.
     """
     check_data(data, or_segments=True)
+    if track is not None:
+        check_options_of_tracks(data, coherent_mismatch, ranking, backend)
     if data.n_segments is not None:
         check_options_of_segments(bsgl_threshold, cluster, lines)
     if coherent_mismatch is not None:
@@ -219,7 +244,8 @@ def search(
     known = None if lines is None else lines_crossed(data, stack, lines)
     bands = vetoed_bands(data, stack, known, veto_lines)
     share = None if unit is None else Share.of(unit)
-    work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch)
+    transitions = None if track is None else plain_transitions(track)
+    work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch, transitions)
     batch_size = _checked_batch_size(batch_size)
     backend = backend_with_veto(backend, bands)
     if backend is not None:
@@ -257,7 +283,7 @@ def _planned_and_searched(
     resumed = None if stored is None else stored.resumed(stack, batch_size, backend)
     if resumed is None:
         if work.coherent_mismatch is None:
-            own_plan = search_plan(data, stack, batch_size, backend=backend, lines=work.keep.lines)
+            own_plan = search_plan(data, stack, batch_size, backend=backend, lines=work.keep.lines, track=work.track)
         else:
             own_plan = interpolation_plan(work, batch_size)
         resumed = NOTHING_FOUND, agreed_plan(work, own_plan, together)
@@ -432,6 +458,20 @@ def check_options_of_segments(bsgl_threshold: float | None, cluster: float | Non
     for name, value in {"bsgl_threshold": bsgl_threshold, "cluster": cluster, "lines": lines}.items():
         if value is not None:
             raise ValueError(f"{name} is for data without segments: leave it out.")
+
+
+def check_options_of_tracks(
+    data: FstatData, coherent_mismatch: float | None, ranking: str, backend: str | None
+) -> None:
+    """Raise a ValueError for data without segments, and for options of `search` that do not go with tracks."""
+    if data.n_segments is None:
+        raise ValueError("track is for data with segments: prepare with segments=.")
+    if coherent_mismatch is not None:
+        raise ValueError("track and coherent_mismatch do not go together: leave one out.")
+    if ranking != "F":
+        raise ValueError(f"ranking {ranking!r} does not go with track, whose table is sorted by log_likelihood.")
+    if backend not in (None, "library"):
+        raise ValueError(f"backend {backend!r} cannot track: use the backend 'library', or None.")
 
 
 def lines_crossed(data: FstatData, stack: Doppler, lines: object) -> QTable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -219,15 +220,28 @@ def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = Non
 
 @jax.jit
 def _twoF_band(data: FstatData, point: Doppler, series: Resampled | None) -> jax.Array:
+    return band_values(data, point, two_f, series)
+
+
+def band_values(
+    data: FstatData,
+    point: Doppler,
+    value: Callable[[jax.Array, jax.Array, AntennaMatrix], jax.Array],
+    series: Resampled | None = None,
+) -> jax.Array:
+    """A function of Fa, Fb and the antenna matrix at the frequencies of the band, (n_frequencies,) float32, unchecked.
+
+    NaN where `twoF_band` is.
+    """
     own = resampled(data, point) if series is None else spun_down(data, point, series)
     fa, fb = spectra(folded(own, data.layout), data.layout)
     with jax.named_scope("2F"):
-        value = in_order(two_f(fa, fb, total_matrix(antenna_matrix(data.observation, point))), data.layout)
+        values = in_order(value(fa, fb, total_matrix(antenna_matrix(data.observation, point))), data.layout)
         if point.orbit is not None:
             first, last = covered_bins(data, point)
             bins = jnp.arange(data.layout.n_frequencies, dtype=jnp.int32)
-            value = jnp.where(counts(bins, first, last), value, jnp.nan)
-        return value * nan_unless_fit(data, point).astype(value.dtype)
+            values = jnp.where(counts(bins, first, last), values, jnp.nan)
+        return values * nan_unless_fit(data, point).astype(values.dtype)
 
 
 def noise_level(observation: Observation) -> jax.Array:

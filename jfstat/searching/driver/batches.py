@@ -29,6 +29,7 @@ from jfstat.statistic.backends.backend import Backend, Loudest
 from jfstat.statistic.backends.choice import backend_named
 from jfstat.statistic.backends.interpolated import CoherentBands, Interpolated, Lookup
 from jfstat.templates import Doppler
+from jfstat.tracking.backend import Tracks
 
 STEPS_UNDER_WAY = 2
 """Steps that a mesh computes at a time, so that the devices work while the host processes what they found."""
@@ -102,7 +103,10 @@ def part_of(work: Work, plan: SearchPlan, number: int, mesh: Mesh | None = None)
     whole = len(plan.bands) == 1 and bool(data.filters)
     # orbits move signals whether `prepare` was told of them or not
     margin = 0.0 if stack.orbit is None else float(np.max(doppler_speed(stack.orbit)) * data.frequencies[-1])
-    backend = backend_named(plan.backend, work.keep.lines, data.n_segments is not None)
+    if work.track is not None:
+        backend: Backend = Tracks(work.track)
+    else:
+        backend = backend_named(plan.backend, work.keep.lines, data.n_segments is not None)
     if data.n_segments is not None and not whole:
         raise ValueError("data with segments must have filters to be searched: prepare a narrower band, with filters.")
     own = data if whole else subband(data, first, n_frequencies, margin)

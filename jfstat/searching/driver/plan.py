@@ -14,6 +14,7 @@ from jfstat.searching.driver.work import stacked_bank
 from jfstat.statistic.backends.choice import backend_for
 from jfstat.statistic.linerobust import LineCut
 from jfstat.templates import Doppler
+from jfstat.tracking.backend import Tracks
 
 PADDED = 1.5
 """Largest ratio of computed templates, padding included, to wanted ones at which sharing a series still pays."""
@@ -79,6 +80,7 @@ def search_plan(
     n_parts: int | None = None,
     backend: str | None = None,
     lines: LineCut | None = None,
+    track: tuple[float, ...] | None = None,
 ) -> SearchPlan:
     """How `search` would divide a search, and how much memory it would need; nothing is computed.
 
@@ -95,6 +97,8 @@ def search_plan(
         As for `search`.
     lines : LineCut, optional
         See `Keep`.
+    track : tuple of float, optional
+        See `Work`.
 
     Raises
     ------
@@ -102,7 +106,7 @@ def search_plan(
         If the device's memory is too small for any part of the band, or the backend cannot be used.
     """
     stack = stacked_bank(bank)
-    chosen = backend_for(data, backend, lines)
+    chosen = backend_for(data, backend, lines) if track is None else Tracks(track)
     n_parts = parts_needed(data, stack, chosen) if n_parts is None else n_parts
     # all of the same width, so that they share a compiled program; the last overlaps the one before
     width = -(-data.layout.n_frequencies // n_parts)

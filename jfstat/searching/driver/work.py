@@ -70,6 +70,8 @@ class Work(NamedTuple):
         None for all the work, undivided. The only unit of one, (1, 1), is a unit too, whose table `merge` takes.
     coherent_mismatch : float or None
         Of an interpolating search over segments: the mismatch of the segments' own lattices.
+    track : tuple of float or None
+        Of a search for the best path through segments: log-probabilities of the transitions.
     """
 
     data: FstatData
@@ -77,6 +79,7 @@ class Work(NamedTuple):
     keep: Keep
     share: Share | None
     coherent_mismatch: float | None = None
+    track: tuple[float, ...] | None = None
 
     @property
     def reftime(self) -> GPSTime:

@@ -132,6 +132,7 @@ def identity(work: Work) -> Identity:
         "start": int(np.min(data.observation.epoch)),
         "segments": data.n_segments,
         "coherent_mismatch": work.coherent_mismatch,
+        "track": None if work.track is None else list(work.track),
         "tspan": float(data.tspan),
         "fmin": float(data.fmin),
         "dfreq": float(data.dfreq),

@@ -81,4 +81,6 @@ def agreed_plan(work: Work, plan: SearchPlan, together: bool) -> SearchPlan:
     size, n_parts = int(each[:, 0].min()), int(each[:, 1].max())
     if np.all(each[:, 0] == size) and np.all(each[:, 1] == n_parts):
         return plan
-    return search_plan(data, stack, size, n_parts=n_parts, backend=plan.backend, lines=work.keep.lines)
+    return search_plan(
+        data, stack, size, n_parts=n_parts, backend=plan.backend, lines=work.keep.lines, track=work.track
+    )

@@ -1,0 +1,75 @@
+"""The columns of a search for the best paths through segments: the paths of the kept templates, and what is on them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.candidates.details import Details
+from jfstat.candidates.semicoherent import semicoherent_columns, semicoherent_details
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import device_of
+from jfstat.data.workers import in_order, workers_for
+from jfstat.parameters import columns as parameter_values
+from jfstat.reproducible import ONE_THREAD
+from jfstat.searching.reduce.keep import Peaks
+from jfstat.templates import Doppler
+from jfstat.tracking.emission import emission
+from jfstat.tracking.null import viterbi_null
+from jfstat.tracking.viterbi import ViterbiPath, viterbi
+
+
+def track_columns(
+    data: FstatData, transitions: tuple[float, ...], found: Doppler, peaks: Peaks, details: Details
+) -> dict[str, np.ndarray]:
+    """The columns of the candidates, (k,) each, loudest first; see `search`.
+
+    Parameters
+    ----------
+    data : FstatData
+        With segments.
+    transitions : tuple of float
+    found : Doppler
+        The templates, NumPy leaves (k, ...); frequencies are the last ones of the paths.
+    peaks : Peaks
+    details : Details
+    """
+    k = len(found.alpha)
+    rows = [jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), found) for i in range(k)]
+    paths = list(in_order(partial(_path, data, transitions), rows, min(k, workers_for(device_of(data))) or 1))
+    path = np.array([np.asarray(own.path) for own in paths], np.int64).reshape(k, data.n_segments or 0)
+    frequencies = float(data.fmin) + path * float(data.dfreq)
+    likelihood = peaks.twoF.astype(np.float64)
+    columns = parameter_values(found) | {
+        "log_likelihood": likelihood,
+        "score": np.array([float(own.score) for own in paths]),
+        "false_alarm": _false_alarms(data, transitions, found, likelihood),
+        "freq_start": frequencies[:, 0],
+    }
+    kept = semicoherent_columns(data, found, details.amplitudes, frequencies)
+    columns |= semicoherent_details(kept, data.observation.detectors, data.n_segments or 0, details)
+    columns["template"] = peaks.template
+    return columns
+
+
+def _path(data: FstatData, transitions: tuple[float, ...], point: Doppler) -> ViterbiPath:
+    """The best path of a template."""
+    return _compiled(data, point, jnp.asarray(transitions))
+
+
+@partial(jax.jit, compiler_options=ONE_THREAD)
+def _compiled(data: FstatData, point: Doppler, transitions: jax.Array) -> ViterbiPath:
+    return viterbi(0.5 * emission(data, point, None), transitions)
+
+
+def _false_alarms(
+    data: FstatData, transitions: tuple[float, ...], found: Doppler, likelihood: np.ndarray
+) -> np.ndarray:
+    """Probability for each candidate that the best path of a template is as likely in noise."""
+    if not len(likelihood):
+        return np.empty(0)
+    loudest = jax.tree.map(lambda x: jnp.asarray(x[0]), found)
+    return np.asarray(viterbi_null(data, loudest, transitions).false_alarm(likelihood))

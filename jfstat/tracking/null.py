@@ -1,0 +1,455 @@
+"""How loud the best path is in noise alone: thresholds and false-alarm probabilities from simulated tables.
+
+Noise of a segment is white; its product with the antenna patterns is transformed to 2F at frequencies spaced as finely
+as the data's, so that values are as correlated as in the data. A fraction of the tables holds
+a weak signal on a random path, and each table is weighted by the probability that it has in noise over the one with
+which it was drawn (importance sampling, by the mixture of all strengths: Owen & Zhou 2000, J. Am. Stat. Assoc. 95,
+135). The ratio of the two is the evidence that the forward algorithm gives. Small probabilities are therefore as well
+known as large ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from jfstat.data.checks import check_amplitude, check_segments, check_sky
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.observation import Observation
+from jfstat.geometry.trajectory import Trajectory
+from jfstat.public import public
+from jfstat.statistic.combine import MAX_CONDITION, antenna_matrix, total_matrix
+from jfstat.statistic.fstat import noise_level
+from jfstat.templates import Amplitude, Doppler
+from jfstat.tracking.emission import optimal_power
+from jfstat.tracking.transitions import FLOOR, Jump, Lattice, Model, TransitionsLike, log_probabilities
+from jfstat.validation import float64_of, is_whole, shown
+
+BINS = 256
+"""Frequencies of a simulated table; its ends are joined."""
+LEAST_PER_JUMP = 8
+"""Frequencies of a simulated table for each bin of the largest jump, at least."""
+TABLES = 512
+"""Simulated tables of each strength, a multiple of `TOGETHER`."""
+FURTHER = (1.5, 5.0, 11.0, 22.0)
+"""Strengths of signals: minus the logarithm of how rare tables like those with signals are in noise."""
+TRIED = (0.0, 0.06, 0.15, 0.35, 0.7)
+"""As many strengths that are tried in order to find these; see `_tables`."""
+MOST_PROBABLE, GRID = 0.9, 200
+"""Probability up to which it is smoothed, and the number of points at which it is kept."""
+MOST_VALUES = 1 << 22
+"""Largest number of values of 2F of a simulated table."""
+TOGETHER = 16
+"""Tables that are computed side by side."""
+
+
+@dataclass(frozen=True, eq=False)
+class ViterbiNull:
+    """Distribution of the largest log-likelihood of a path in Gaussian noise; made by `viterbi_null`.
+
+    Attributes
+    ----------
+    log_likelihood : (S,) float64 ndarray
+        Rising.
+    log_rate : (S,) float64 ndarray
+        ln(-ln(1 - p)), p being the probability that the best path of a simulated table is as likely.
+    n_bins : int
+        Frequencies of a simulated table.
+    n_frequencies : int
+        Frequencies of the data's.
+    """
+
+    log_likelihood: np.ndarray
+    log_rate: np.ndarray
+    n_bins: int
+    n_frequencies: int
+
+    @public
+    def false_alarm(self, log_likelihood: ArrayLike, n_templates: int = 1) -> np.ndarray:
+        """Probability that the best path of a table of noise, or of the loudest of several, is as likely.
+
+        Parameters
+        ----------
+        log_likelihood : float or array_like
+            Of `ViterbiPath`.
+        n_templates : int
+            Number of independent tables. Tables of neighbouring templates are alike: if this is the number of
+            templates of a bank, the result is an upper bound.
+
+        Returns
+        -------
+        ndarray or float64
+            0 to 1. Beyond the loudest simulated tables, about 1e-9, it falls exponentially, as it does there.
+
+        Raises
+        ------
+        ValueError
+            If an argument makes no sense.
+        """
+        x = float64_of(log_likelihood, "log_likelihood")
+        n = _positive(n_templates, "n_templates")
+        values, rate = self.log_likelihood, self.log_rate
+        log_rate = np.where(x > values[-1], rate[-1] - self._slope * (x - values[-1]), np.interp(x, values, rate))
+        # -log of the probability that a table stays below: adds up over tables and bands
+        p = -np.expm1(-np.exp(log_rate + np.log(n * self.n_frequencies / self.n_bins)))
+        return np.where(np.isnan(x), np.nan, np.where(x < values[0], 1.0, p))[()]
+
+    @public
+    def threshold(self, false_alarm: float, n_templates: int = 1) -> float:
+        """The log-likelihood of a path that noise exceeds with a given probability.
+
+        Parameters
+        ----------
+        false_alarm : float
+            Between 0 and 1.
+        n_templates : int
+            As for `false_alarm`.
+
+        Raises
+        ------
+        ValueError
+            If an argument makes no sense.
+        """
+        probability = float64_of(false_alarm, "false_alarm")
+        if probability.ndim or not 0 < probability < 1:
+            raise ValueError(f"false_alarm must be between 0 and 1, not {shown(false_alarm)}.")
+        trials = _positive(n_templates, "n_templates") * self.n_frequencies / self.n_bins
+        wanted = np.log(-np.log1p(-probability)) - np.log(trials)
+        if wanted < self.log_rate[-1]:
+            return float(self.log_likelihood[-1] + (self.log_rate[-1] - wanted) / self._slope)
+        return float(np.interp(-wanted, -self.log_rate, self.log_likelihood))
+
+    @property
+    def _slope(self) -> float:
+        """How fast the logarithm of the rate falls at the loudest tables."""
+        n = GRID // 3
+        return float((self.log_rate[-n] - self.log_rate[-1]) / (self.log_likelihood[-1] - self.log_likelihood[-n]))
+
+
+def _positive(n: object, name: str) -> int:
+    if not is_whole(n) or not 1 <= int(n) <= 2**53:  # type: ignore[call-overload]
+        raise ValueError(f"{name} must be a whole number of at least 1, not {shown(n)}.")
+    return int(n)  # type: ignore[call-overload]
+
+
+@public
+def viterbi_null(
+    segments: FstatData | int,
+    point: Doppler | None = None,
+    transitions: TransitionsLike = 1,
+    *,
+    n_frequencies: int | None = None,
+    amplitude: Amplitude | None = None,
+    seed: int = 0,
+) -> ViterbiNull:
+    """How likely the best path through a table is in Gaussian noise alone, from simulated tables.
+
+    Values of 2F at neighbouring frequencies, and at those some sidereal frequencies apart, are correlated: the
+    simulated tables have the gaps, noise weights and antenna patterns of the data.
+
+    Parameters
+    ----------
+    segments : FstatData or int
+        The data that are searched. Or a number of segments, for tables whose frequencies are spaced by half the inverse
+        of a segment's length, without gaps, and with antenna patterns that do not change in a segment.
+    point : Doppler, optional
+        With data, the template; only its sky position matters.
+    transitions : int or array_like
+        As for `viterbi`.
+    n_frequencies : int, optional
+        Number of frequencies of the table; by default that of the data.
+    amplitude : Amplitude, optional
+        With data: for the log-likelihood of a signal of known amplitude; by default, half of 2F.
+    seed : int
+        Of the random numbers; the same seed gives the same distribution.
+
+    Returns
+    -------
+    ViterbiNull
+        Probabilities from 0.5 to 1e-5 are right to some 10 per cent; further down, to a factor that grows.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another kind.
+    ValueError
+        If an argument is missing or makes no sense, or transitions are of f1dot too.
+    """
+    weights = np.asarray(log_probabilities(transitions))
+    if weights.shape[1] > 1:
+        raise ValueError("transitions must be of frequency alone: the distribution with f1dots is not known.")
+    if not is_whole(seed) or seed < 0:
+        raise ValueError(f"seed must be a whole number of at least 0, not {shown(seed)}.")
+    n, strength = _table_width(weights.shape[0]), None
+    if isinstance(segments, FstatData):
+        if point is None:
+            raise ValueError(
+                "point is missing: neighbouring values of 2F are correlated by the antenna patterns there."
+            )
+        check_segments(segments)
+        check_sky("point", point)
+        if amplitude is not None:
+            check_amplitude(amplitude)
+            strength = np.asarray(_signal_strengths(segments, point, amplitude))
+        n_frequencies = segments.layout.n_frequencies if n_frequencies is None else n_frequencies
+        templates = _templates(segments, point, None if amplitude is None else np.asarray(amplitude.canonical), n)
+    else:
+        if not is_whole(segments):
+            raise TypeError(f"segments must be FstatData, or their number, not {shown(segments)}.")
+        if amplitude is not None:
+            raise ValueError("amplitude needs data: give segments from jfstat.prepare in place of their number.")
+        if n_frequencies is None:
+            raise ValueError("n_frequencies is missing: give the number of frequencies of the table.")
+        one = np.where(np.arange(n) < n // 2, np.sqrt(2 / n), 0.0)
+        n_segments = _positive(segments, "segments")
+        if n_segments * n > MOST_VALUES:
+            raise ValueError(f"segments must be at most {MOST_VALUES // n} with these transitions, not {segments}.")
+        templates = np.tile(np.eye(2)[:, :, None] * one, (n_segments, 1, 1, 1))
+    return _null(templates, weights[:, 0], _positive(n_frequencies, "n_frequencies"), strength, int(seed))
+
+
+def _table_width(n_jumps: int) -> int:
+    """Frequencies of a simulated table."""
+    return max(BINS, 1 << (LEAST_PER_JUMP * (n_jumps // 2) - 1).bit_length())
+
+
+def _templates(segments: FstatData, point: Doppler, canonical: np.ndarray | None, n: int) -> np.ndarray:
+    """Orthonormal signals of each segment in whitened data at frequency 0, (K, C, D, n), the time axis being periodic.
+
+    Those of the two antenna patterns, or with four amplitudes the one of them. The axis is as long as the inverse of
+    the spacing of frequencies.
+    """
+    observed = segments.observation
+    start, weight, tsft = (np.asarray(x) for x in (observed.start, observed.weight, observed.tsft))
+    first = np.min(np.where(weight > 0, start, np.inf), axis=(1, 2))
+    step = 1 / (segments.dfreq * n)
+    time = first[:, None] + step * (0.5 + np.arange(n))
+    patterns = np.asarray(_patterns(segments, point, jnp.asarray(time)))  # (K, D, 2, n)
+    # each SFT is divided among the samples that it overlaps
+    edges = step * np.arange(n + 1)
+    windows = np.zeros((*start.shape[:2], n))
+    for k, d in np.ndindex(*start.shape[:2]):
+        begin = start[k, d, :, None] - first[k]
+        share = np.diff(np.clip(edges, begin, begin + tsft[k]), axis=1)
+        windows[k, d] = weight[k, d] @ share
+    both = np.moveaxis(patterns, 2, 1) * np.sqrt(windows)[:, None]  # (K, 2, D, n)
+    if canonical is not None:
+        c = canonical[:2] - 1j * canonical[2:]
+        both = np.einsum("c,kcdn->kdn", c, both)[:, None]
+    gram = np.einsum("kcdn,kedn->kce", both, np.conj(both))
+    values, vectors = np.linalg.eigh(gram)
+    good = values * MAX_CONDITION > values[:, -1:]
+    if canonical is None:
+        good &= np.all(good, axis=1, keepdims=True)  # otherwise 2F is set to 4
+    scale = np.where(good, 1 / np.sqrt(np.where(good, values, 1.0)), 0.0)
+    return np.einsum("kce,kcdn->kedn", np.conj(vectors) * scale[:, None], both)
+
+
+@jax.jit
+def _patterns(segments: FstatData, point: Doppler, time: jax.Array) -> jax.Array:
+    """a and b of each segment and detector at times (K, n), s since the epoch: (K, D, 2, n)."""
+
+    def one(own: Observation, t: jax.Array) -> jax.Array:
+        source = own.source(point)
+
+        def of(detector: tuple[Trajectory, jax.Array]) -> jax.Array:
+            trajectory, response = detector
+            return jnp.stack(source.patterns(response, trajectory.sidereal(t)))
+
+        return jax.lax.map(of, (own.trajectory, own.response))
+
+    return jax.lax.map(lambda x: one(*x), (segments.observation, time))
+
+
+@jax.jit
+def _signal_strengths(segments: FstatData, point: Doppler, amplitude: Amplitude) -> jax.Array:
+    """rho of the signal in each segment, (K,)."""
+
+    def one(own: Observation) -> jax.Array:
+        matrix = total_matrix(antenna_matrix(own, point))
+        return jnp.sqrt(optimal_power(noise_level(own), amplitude.canonical, matrix))
+
+    return jax.lax.map(one, segments.observation)
+
+
+class Simulation(NamedTuple):
+    """What simulated tables have in common.
+
+    Attributes
+    ----------
+    templates : (K, C, D, n) complex64
+        From `_templates`; C complex numbers make a value of the statistic.
+    weights : (J,) float32
+        Log-probabilities of the jumps from -w to w, as given.
+    prior : (J,) float32
+        The same, normalised.
+    strength : (K,) float32 or None
+        rho of the known amplitude in each segment.
+    """
+
+    templates: jax.Array
+    weights: jax.Array
+    prior: jax.Array
+    strength: jax.Array | None
+
+    @property
+    def model(self) -> Model:
+        """That of a table whose ends are joined."""
+        w = len(self.weights) // 2
+        lattice = Lattice(Jump(w, 0), (0,), True)
+        return Model(lattice, jnp.maximum(self.weights[np.array(lattice.jumps)[:, 0] + w], FLOOR))
+
+    def log_ratio(self, log_likelihood: jax.Array) -> jax.Array:
+        """Logarithm of the likelihood of a table (K, n) averaged over all paths, () float32, by the forward algorithm.
+
+        Probabilities are scaled in each segment, which takes less time than `log_sum` and loses what is below 1e-38.
+        """
+        probabilities, w, n = jnp.exp(self.prior), len(self.prior) // 2, log_likelihood.shape[1]
+
+        def forwards(carry: tuple[jax.Array, jax.Array], own: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
+            alpha, total = carry
+            wide = jnp.pad(alpha, (w, w), mode="wrap")
+            moved = sum(probabilities[j] * wide[2 * w - j : 2 * w - j + n] for j in range(2 * w + 1))
+            top = jnp.max(own)
+            alpha = moved * jnp.exp(own - top)
+            scale = jnp.sum(alpha)
+            return (alpha / scale, total + top + jnp.log(scale)), None
+
+        # uniform at first: a jump leaves that as it is
+        start = jnp.full(n, 1 / n, jnp.float32), jnp.zeros((), jnp.float32)
+        return jax.lax.scan(forwards, start, log_likelihood)[0][1]
+
+    def emission(self, power: jax.Array) -> jax.Array:
+        """Log-likelihood from half the sum of the squares, (K, n)."""
+        if self.strength is None:  # 2F is 4 where the antenna matrix is degenerate
+            return jnp.where(jnp.any(self.templates != 0, axis=(1, 2, 3))[:, None], power, 2.0)
+        size = self.strength[:, None] * jnp.sqrt(2 * power)
+        return jnp.log(jax.scipy.special.i0e(size)) + size - 0.5 * self.strength[:, None] ** 2
+
+
+def _null(
+    templates: np.ndarray, weights: np.ndarray, n_frequencies: int, strength: np.ndarray | None, seed: int
+) -> ViterbiNull:
+    """The distribution from simulated tables; see `Simulation` for the arguments."""
+    n = templates.shape[-1]
+    prior = weights - np.logaddexp.reduce(weights)
+    known = None if strength is None else jnp.asarray(strength, jnp.float32)
+    logs = jnp.asarray(weights, jnp.float32), jnp.asarray(prior, jnp.float32)
+    own = Simulation(jnp.asarray(templates, jnp.complex64), logs[0], logs[1], known)
+    random = np.random.default_rng(seed)
+    # tables of a strength are as rare in noise as the mean ratio of their probabilities says
+    _, ratios = _tables(own, _drawn(random, prior, templates.shape), jnp.asarray(TRIED, jnp.float32))
+    mean = np.mean(np.diagonal(np.asarray(ratios, np.float64), axis1=1, axis2=2), axis=0)
+    strengths = jnp.asarray([0.0, *np.interp(FURTHER, np.maximum.accumulate(mean), TRIED)], jnp.float32)
+    draws = (_drawn(random, prior, templates.shape) for _ in range(TABLES // TOGETHER))
+    drawn = [_tables(own, draw, strengths) for draw in draws]
+    values = np.concatenate([np.asarray(x, np.float64).ravel() for x, _ in drawn])
+    ratios = np.concatenate([np.asarray(x, np.float64).reshape(-1, len(strengths)) for _, x in drawn])
+    # of the mixture of all strengths, over noise alone
+    probability = np.exp(-np.logaddexp.reduce(ratios, axis=1)) / TABLES
+    return ViterbiNull(*_smooth(values, probability), n, n_frequencies)
+
+
+def _smooth(values: np.ndarray, probability: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log-likelihoods and the logarithms of the rates at which noise exceeds them, from weighted samples.
+
+    The logarithm of the rate is smooth and nearly a line: a polynomial of third order through the samples' values, each
+    with its own error, is better known than any of these.
+    """
+    order = np.argsort(-values, kind="stable")
+    values, probability = values[order], probability[order]
+    p = np.minimum(np.cumsum(probability), 1 - 1e-9)
+    error = np.sqrt(np.cumsum(probability**2)) / p
+    rate = np.log(-np.log1p(-p))
+    chosen = np.linspace(TOGETHER // 4, int(np.searchsorted(p, MOST_PROBABLE)) - 1, 60).astype(int)
+    centre, scale = np.mean(values[chosen]), np.ptp(values[chosen]) / 2
+    x = (values[chosen] - centre) / scale
+    # the rate's logarithm changes by error (1 - p) p/(-log(1 - p)) ...: near 1 it is steeper than that of p
+    steep = p[chosen] / ((1 - p[chosen]) * -np.log1p(-p[chosen]))
+    line = np.polynomial.Polynomial.fit(x, rate[chosen], 3, domain=[-1, 1], w=1 / (error[chosen] * steep + 0.01))
+    grid = np.linspace(values[chosen[-1]], values[chosen[0]], GRID)
+    smooth = np.minimum.accumulate(line((grid - centre) / scale))
+    # below, where p is nearly 1, the samples themselves
+    below = np.flatnonzero(values < grid[0])[:: -max(1, TOGETHER // 8)]
+    return np.concatenate([values[below], grid]), np.concatenate([np.maximum(rate[below], smooth[0]), smooth])
+
+
+class Draw(NamedTuple):
+    """Random numbers of some tables.
+
+    Attributes
+    ----------
+    noise : (B, K, D, n) complex64
+        Whitened data.
+    signal : (B, S, K, C) complex64
+        Amplitudes of S signals.
+    path : (B, S, K) int32
+        Bins of these.
+    """
+
+    noise: jax.Array
+    signal: jax.Array
+    path: jax.Array
+
+
+def _drawn(random: np.random.Generator, prior: np.ndarray, shape: tuple[int, ...]) -> Draw:
+    """Random numbers for templates of this shape."""
+    n_segments, n_terms, n_series, n = shape
+    signals = (TOGETHER, len(TRIED))
+
+    def normal(*shape: int) -> np.ndarray:
+        return random.standard_normal((*shape, 2), np.float32).view(np.complex64)[..., 0]
+
+    path = random.choice(len(prior), (*signals, n_segments), p=np.exp(prior)) - len(prior) // 2
+    path[..., 0] = random.integers(0, n, signals)
+    noise = normal(TOGETHER, n_segments, n_series, n)
+    amplitudes = normal(*signals, n_segments, n_terms)
+    return Draw(*(jnp.asarray(x) for x in (noise, amplitudes, np.cumsum(path, axis=-1).astype(np.int32))))
+
+
+@jax.jit
+def _tables(own: Simulation, draw: Draw, strengths: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Log-likelihood of the best path of tables, (B, S), and their log-probabilities with signals less that in noise.
+
+    Parameters
+    ----------
+    own : Simulation
+    draw : Draw
+    strengths : (S,) float32
+        t = s/(1 + s), s being the mean square of a signal over that of noise in a table's value; 0 for noise alone.
+
+    Returns
+    -------
+    best : (B, S) float32
+    ratio : (B, S, S) float32
+        The last axis is that of the strengths for which the probability is taken.
+    """
+    n_segments, n_terms, _, n = own.templates.shape
+    model, templates = own.model, own.templates
+    spectra = jnp.fft.fft(jnp.einsum("kcdn,bkdn->bkcn", jnp.conj(templates), draw.noise))
+    response = jnp.fft.fft(jnp.einsum("kcdn,kedn->kcen", jnp.conj(templates), templates))
+    segment, bins = jnp.arange(n_segments)[:, None], jnp.arange(n, dtype=jnp.int32)
+
+    def one(spectra: jax.Array, path: jax.Array, signals: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+        tones = response[segment, :, :, (bins - path[:, None]) % n]  # (K, n, C, C)
+        amplitude = jnp.sqrt(t / (1 - t)).astype(jnp.complex64) * signals
+        x = spectra + jnp.einsum("knce,ke->kcn", tones, amplitude)
+        power = 0.5 * jnp.sum(x.real**2 + x.imag**2, axis=1)
+
+        def forwards(delta: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
+            return x + model.largest_predecessors(delta), None
+
+        rows = own.emission(power)[:, None]
+        final, _ = jax.lax.scan(forwards, rows[0], rows[1:])
+
+        def ratio(t: jax.Array) -> jax.Array:
+            return own.log_ratio(t * power) + n_segments * n_terms * jnp.log1p(-t)
+
+        return jnp.max(final), jax.vmap(ratio)(strengths)
+
+    return jax.vmap(jax.vmap(one, (None, 0, 0, 0)), (0, 0, 0, None))(spectra, draw.path, draw.signal, strengths)

@@ -1,0 +1,140 @@
+"""The path of a wandering signal through segments, at one template: `track`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import factorial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.core
+import jax.numpy as jnp
+
+from jfstat.candidates.tables import bank_from_table
+from jfstat.data.checks import check_amplitude
+from jfstat.data.fstatdata import FstatData
+from jfstat.public import public
+from jfstat.templates import Amplitude, Doppler
+from jfstat.tracking.emission import check_band_of_segments, emission
+from jfstat.tracking.transitions import TransitionsLike
+from jfstat.tracking.viterbi import ViterbiPath, viterbi
+
+if TYPE_CHECKING:
+    from astropy.table import Row
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Track:
+    """The best path through K segments at one template; made by `track`.
+
+    Attributes
+    ----------
+    gps : (K,) float64
+        Middle of each segment, GPS s.
+    frequencies : (K,) float64
+        The path, Hz: in each segment the frequency at the template's reference time.
+    instantaneous : (K,) float64
+        The same with the template's spin-down: the frequency in the source's frame at the middle of each segment, Hz.
+    twoF : (K,) float32
+        2F of each segment along the path.
+    log_likelihood : () float32
+        Of the path: sum over segments of 2F/2, or of the log-likelihood of a known amplitude, and of the logarithms of
+        the transitions' probabilities. `viterbi_null` says how likely noise reaches it.
+    score : () float64
+        Viterbi score; see `ViterbiPath`.
+    path : (K,) int32
+        Indices into ``segments.frequencies``.
+    final : (n_frequencies,) float32
+        Log-likelihood of the best path that ends at each frequency.
+    """
+
+    gps: jax.Array
+    frequencies: jax.Array
+    instantaneous: jax.Array
+    twoF: jax.Array
+    log_likelihood: jax.Array
+    score: jax.Array
+    path: jax.Array
+    final: jax.Array
+
+    @property
+    def mean_twoF(self) -> jax.Array:
+        """Mean over segments of 2F along the path, () float32."""
+        return jnp.mean(self.twoF)
+
+
+@public
+def track(
+    segments: FstatData, point: Doppler | Row, transitions: TransitionsLike = 1, *, amplitude: Amplitude | None = None
+) -> Track:
+    """The path of a signal whose frequency wanders from segment to segment, at one sky position, spin-down and orbit.
+
+    Pure; works under jit and vmap: ``jax.vmap(jfstat.track, (None, 0))(segments, points)``.
+
+    Parameters
+    ----------
+    segments : FstatData
+        With a leading axis of K segments, each so short that the signal's frequency stays within a bin.
+    point : Doppler or Row
+        One template, scalar fields; ``fkdot[0]`` is ignored. The path is that of the difference from its spin-down. Or
+        a row of the table that ``search(segments, bank, track=transitions)`` returned, whose path this is.
+    transitions : int or array_like
+        Log-probabilities of jumps of -w, ..., w bins from one segment to the next, or w, for equal ones; see `viterbi`.
+        Bins are as wide as the spacing of ``segments.frequencies``, by default half the inverse of a segment's length.
+    amplitude : Amplitude, optional
+        Use the log-likelihood of a signal with this h0, cosi and psi in place of 2F/2; see
+        `log_likelihood_by_segment`.
+
+    Returns
+    -------
+    Track
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another kind.
+    ValueError
+        If `segments` has no segments, shapes are wrong, or the template does not fit the data.
+    """
+    own: Any = point_of_row(point) if hasattr(point, "colnames") else point
+    check_band_of_segments(segments, own)
+    if amplitude is not None:
+        check_amplitude(amplitude)
+    twoF = emission(segments, own, None)
+    table = 0.5 * twoF if amplitude is None else emission(segments, own, amplitude)
+    return _track(segments, own, twoF, viterbi(table, transitions))
+
+
+def point_of_row(row: Any) -> Doppler:
+    """The template of a row of a table.
+
+    Raises
+    ------
+    ValueError
+        If there are several rows, or a column is missing or makes no sense.
+    """
+    table = row.table[row.index : row.index + 1] if hasattr(row, "index") and hasattr(row, "table") else row
+    if not hasattr(table, "meta") or len(table) != 1:
+        raise ValueError("point must be one template, or one row of a table: give found[0], for example.")
+    return jax.tree.map(lambda x: jnp.asarray(x)[0], bank_from_table(table))
+
+
+@jax.jit
+def _track(segments: FstatData, point: Doppler, twoF: jax.Array, best: ViterbiPath) -> Track:
+    observed, band = segments.observation, segments.band
+    middle = observed.middle - jax.vmap(lambda own: own.reference(point))(observed)
+    frequencies = jnp.max(band.fmin) + best.path.astype(jnp.float64) * jnp.max(band.dfreq)
+    drift = sum(
+        (point.fkdot[k] * middle**k / factorial(k) for k in range(1, point.fkdot.shape[0])), jnp.zeros_like(middle)
+    )
+    return Track(
+        gps=observed.epoch.astype(jnp.float64) + observed.middle,
+        frequencies=frequencies,
+        instantaneous=frequencies + drift,
+        twoF=jnp.take_along_axis(twoF, best.path[:, None], axis=1)[:, 0],
+        log_likelihood=best.log_likelihood,
+        score=best.score,
+        path=best.path,
+        final=best.final,
+    )

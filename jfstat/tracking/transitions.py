@@ -1,0 +1,229 @@
+"""Transitions of a hidden Markov model: how far a state may move from one segment to the next, and how likely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from jfstat.validation import float64_of, is_whole, shown
+
+FLOOR = -1e30
+"""Stands for a logarithm of -inf: sums of many stay finite in float32, and derivatives are zero instead of NaN."""
+TransitionsLike = int | ArrayLike
+"""Transitions as users give them; see `viterbi`."""
+NONE = 0.5 * FLOOR
+"""Anything below is a logarithm of 0."""
+UNROLLED = 33
+"""Most jumps that are compiled one by one; of more, a loop is made."""
+MOST_JUMPS = 10_000
+"""Most jumps of a model."""
+
+
+Folded = TypeVar("Folded")
+Step = Callable[[Folded, jax.Array, jax.Array | int], Folded]
+
+
+class Jump(NamedTuple):
+    """A change of state: by so many bins of frequency, and of f1dot."""
+
+    bins: int
+    f1dots: int
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """The states of a table, M f1dots and N frequencies, and how they are connected; what is static of a model.
+
+    Attributes
+    ----------
+    half_width : Jump
+        Largest jump in each direction.
+    drift : tuple of M int
+        Bins by which the frequency moves in a segment for each f1dot, beside the jump.
+    periodic : bool
+        Whether the last frequency is next to the first. Only without f1dots.
+    """
+
+    half_width: Jump
+    drift: tuple[int, ...]
+    periodic: bool = False
+
+    @property
+    def jumps(self) -> list[Jump]:
+        """All jumps, the shortest first; upwards before downwards."""
+        w, v = self.half_width
+        each = [Jump(a, b) for a in range(-w, w + 1) for b in range(-v, v + 1)]
+        return sorted(each, key=lambda jump: (abs(jump.bins) + abs(jump.f1dots), -jump.bins, -jump.f1dots))
+
+    def moved(self, x: jax.Array, forwards: bool = True) -> Callable[[jax.Array | int, jax.Array | int], jax.Array]:
+        """A function of a jump: the values of the states from which, or with `forwards` False to which, it leads.
+
+        Parameters
+        ----------
+        x : (M, N)
+        forwards : bool
+        """
+        m, n = x.shape
+        (w, v), reach = self.half_width, max(map(abs, self.drift))
+        sign = 1 if forwards else -1
+        if self.periodic:
+            wide = jnp.pad(x, ((0, 0), (w, w)), mode="wrap")
+        elif reach == 0:
+            wide = jnp.pad(x, ((v, v), (w, w)), constant_values=FLOOR)
+        else:
+            side = w + reach
+            own = [d if forwards else 0 for d in self.drift]
+            rows = [jnp.pad(x[i], (side + d, side - d), constant_values=FLOOR) for i, d in enumerate(own)]
+            wide = jnp.pad(jnp.stack(rows), ((v, v), (0, 0)), constant_values=FLOOR)
+        side = w + reach
+
+        def at(bins: jax.Array | int, f1dots: jax.Array | int) -> jax.Array:
+            # forwards the state (i, j) is reached from (i - f1dots, j - bins - drift of that f1dot)
+            if isinstance(bins, int) and isinstance(f1dots, int) and (forwards or reach == 0):
+                row, column = v - sign * f1dots, side - sign * bins
+                return wide[row : row + m, column : column + n]
+            if forwards or reach == 0:
+                return jax.lax.dynamic_slice(wide, (v - sign * f1dots, side - sign * bins), (m, n))
+            rows = [
+                jax.lax.dynamic_slice(wide, (v + i + f1dots, side + bins + d), (1, n)) for i, d in enumerate(self.drift)
+            ]
+            return jnp.concatenate(rows)
+
+        return at
+
+
+class Model(NamedTuple):
+    """A hidden Markov model: a lattice, which is static, and the log-probability of each of its jumps, (J,)."""
+
+    lattice: Lattice
+    weights: jax.Array
+
+    def fold(self, step: Step, start: Folded, x: jax.Array, forwards: bool = True) -> Folded:
+        """Fold a function (folded, candidates, number of the jump) over the candidates (M, N) of all jumps."""
+        jumps, at = self.lattice.jumps, self.lattice.moved(x, forwards)
+        if len(jumps) <= UNROLLED:
+            for number, jump in enumerate(jumps):
+                start = step(start, at(*jump) + self.weights[number], number)
+            return start
+        places = jnp.asarray(np.array(jumps, np.int32))
+
+        def one(i: jax.Array, folded: Folded) -> Folded:
+            return step(folded, at(places[i, 0], places[i, 1]) + self.weights[i], i)
+
+        return jax.lax.fori_loop(0, len(jumps), one, start)
+
+    def best_predecessors(self, delta: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Largest candidate for each state, and the number of its jump, of equal ones the first: (M, N) each."""
+        kind = np.min_scalar_type(len(self.lattice.jumps) - 1)
+
+        def better(
+            best: tuple[jax.Array, jax.Array], candidate: jax.Array, number: jax.Array | int
+        ) -> tuple[jax.Array, jax.Array]:
+            value, jump = best
+            own = candidate > value
+            return jnp.where(own, candidate, value), jnp.where(own, jnp.asarray(number, kind), jump)
+
+        start = jnp.full_like(delta, -jnp.inf), jnp.zeros(delta.shape, kind)
+        return self.fold(better, start, delta)
+
+    def largest_predecessors(self, delta: jax.Array) -> jax.Array:
+        """The largest candidate for each state, (M, N)."""
+        return self.fold(lambda best, x, _: jnp.maximum(best, x), jnp.full_like(delta, -jnp.inf), delta)
+
+    def log_sum(self, x: jax.Array, forwards: bool = True) -> jax.Array:
+        """Logarithm of the sum of the exponentials of all candidates, (M, N)."""
+        largest = jax.lax.stop_gradient(
+            self.fold(lambda best, x, _: jnp.maximum(best, x), jnp.full_like(x, -jnp.inf), x, forwards)
+        )
+        total = self.fold(lambda sum, x, _: sum + jnp.exp(x - largest), jnp.zeros_like(x), x, forwards)
+        return largest + jnp.log(total)
+
+
+def model_of(transitions: TransitionsLike, drift: Sequence[int] | None, n_f1dots: int, kind: jnp.dtype) -> Model:
+    """The model of a table with so many f1dots, from what users give; see `viterbi` for both.
+
+    Raises
+    ------
+    ValueError
+        If the transitions are none, or the drift is not a whole number for each f1dot.
+    """
+    weights = log_probabilities(transitions)
+    if n_f1dots == 1 and weights.shape[1] > 1:
+        raise ValueError(
+            "transitions are of frequency and f1dot, and log_likelihood has no f1dots: give them in a row."
+        )
+    w, v = (n // 2 for n in weights.shape)
+    lattice = Lattice(Jump(w, v), checked_drift(drift, n_f1dots))
+    places = np.array(lattice.jumps) + np.array([w, v])
+    return Model(lattice, jnp.maximum(weights[places[:, 0], places[:, 1]].astype(kind), FLOOR))
+
+
+def log_probabilities(transitions: TransitionsLike, name: str = "transitions") -> jax.Array:
+    """The logarithms of the probabilities of jumps, (2 w + 1, 2 v + 1) float64, from what users give; see `viterbi`.
+
+    Raises
+    ------
+    ValueError
+        If they are none.
+    """
+    if isinstance(transitions, jax.core.Tracer):
+        table: np.ndarray | jax.Array = transitions.astype(jnp.float64)
+    elif is_whole(transitions):
+        if not 0 <= int(transitions) <= MOST_JUMPS // 2:  # type: ignore[arg-type]
+            raise ValueError(f"{name} must be a number of bins from 0 to {MOST_JUMPS // 2}, not {shown(transitions)}.")
+        n = 2 * int(transitions) + 1  # type: ignore[arg-type]
+        table = np.full(n, -np.log(n))
+    else:
+        table = float64_of(transitions, name)
+    if table.ndim == 1:
+        table = table[:, None]
+    if table.ndim != 2 or any(n % 2 == 0 for n in table.shape) or table.size > MOST_JUMPS:
+        raise ValueError(
+            f"{name} must be a number of bins, or log-probabilities of an odd number of jumps, not of shape "
+            f"{table.shape}: give those from -w to w bins, with -inf for what cannot be."
+        )
+    if isinstance(table, np.ndarray) and (np.isnan(table).any() or (table == np.inf).any() or table.max() == -np.inf):
+        raise ValueError(f"{name} must be log-probabilities, not {shown(transitions)}: give finite ones or -inf.")
+    return jnp.asarray(table)
+
+
+def checked_drift(drift: Sequence[int] | None, n_f1dots: int) -> tuple[int, ...]:
+    """Bins by which each f1dot moves the frequency in a segment, as Python's numbers.
+
+    Raises
+    ------
+    ValueError
+        If they are not whole numbers, one for each f1dot.
+    """
+    if drift is None:
+        return (0,) * n_f1dots
+    values = float64_of(drift, "drift")
+    if values.shape != (n_f1dots,) or not np.all(np.abs(values) < MOST_JUMPS) or np.any(values != np.round(values)):
+        raise ValueError(
+            f"drift must be {n_f1dots} whole number(s) of bins, one for each f1dot of log_likelihood, not "
+            f"{shown(drift)}."
+        )
+    return tuple(int(x) for x in values)
+
+
+def plain_transitions(transitions: TransitionsLike) -> tuple[float, ...]:
+    """Log-probabilities of jumps from -w to w bins as Python's numbers.
+
+    Raises
+    ------
+    ValueError
+        If they are none, or traced, or of f1dot too.
+    """
+    if isinstance(transitions, jax.core.Tracer):
+        raise ValueError("track must not be traced: call search outside of transformations.")
+    table = np.asarray(log_probabilities(transitions, "track"))
+    if table.shape[1] > 1:
+        raise ValueError("track must be of frequency alone: f1dot is a parameter of the templates.")
+    return tuple(np.maximum(table[:, 0], FLOOR).tolist())
