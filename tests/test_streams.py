@@ -96,6 +96,8 @@ def test_letters_that_the_encoding_lacks_are_spelt_out(commands, tmp_path):
 def test_an_interruption_is_told_in_one_line():
     """At moments from the start of the program to its end, however long that takes."""
     told, wait, ended = 0, 0.1, False
+    # programs in the background of a shell ignore it, and so would those that they start
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
     while not ended:
         with subprocess.Popen(
             [sys.executable, "-m", "jfstat", "psd", "--inputData=nowhere"], stderr=subprocess.PIPE, text=True
@@ -109,4 +111,5 @@ def test_an_interruption_is_told_in_one_line():
             told += 1
             assert lines == ["jfstat: error: interrupted"] and process.returncode == 130
         wait *= 1.3
+    signal.signal(signal.SIGINT, inherited)
     assert told
