@@ -78,6 +78,7 @@ def fit(data: FstatData, point: Doppler, band: bool) -> Fit:
     return Fit(below, above, jnp.maximum(edge_low - lowest, highest - edge_high), error - COARSE, own, impossible)
 
 
+@partial(jax.jit, static_argnames="band")
 def fit_each(data: FstatData, points: Doppler, band: bool) -> Fit:
     """`fit` for each of a stack of templates; fields (n,). Phase models, which take memory, are looked at in turn."""
     if points.model is None:
