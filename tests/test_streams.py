@@ -98,18 +98,20 @@ def test_an_interruption_is_told_in_one_line():
     told, wait, ended = 0, 0.1, False
     # programs in the background of a shell ignore it, and so would those that they start
     inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
-    while not ended:
-        with subprocess.Popen(
-            [sys.executable, "-m", "jfstat", "psd", "--inputData=nowhere"], stderr=subprocess.PIPE, text=True
-        ) as process:
-            time.sleep(wait)
-            ended = process.poll() is not None
-            process.send_signal(signal.SIGINT)
-            _, error = process.communicate(timeout=60)
-        lines = error.strip().splitlines()
-        if "jfstat: error: interrupted" in lines:
-            told += 1
-            assert lines == ["jfstat: error: interrupted"] and process.returncode == 130
-        wait *= 1.3
-    signal.signal(signal.SIGINT, inherited)
+    try:
+        while not ended:
+            with subprocess.Popen(
+                [sys.executable, "-m", "jfstat", "psd", "--inputData=nowhere"], stderr=subprocess.PIPE, text=True
+            ) as process:
+                time.sleep(wait)
+                ended = process.poll() is not None
+                process.send_signal(signal.SIGINT)
+                _, error = process.communicate(timeout=60)
+            lines = error.strip().splitlines()
+            if "jfstat: error: interrupted" in lines:
+                told += 1
+                assert lines == ["jfstat: error: interrupted"] and process.returncode == 130
+            wait *= 1.3
+    finally:
+        signal.signal(signal.SIGINT, inherited)
     assert told

@@ -11,7 +11,7 @@ import numpy as np
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
-from jfstat.data.observation import Observation
+from jfstat.data.observation import Observation, one_segment
 from jfstat.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS
 from jfstat.templates import Amplitude, Doppler
 
@@ -101,7 +101,7 @@ def check_point_of_segments(segments: FstatData | NarrowData, point: Doppler, ba
         return
     first = int(np.argmin(fits))
     try:
-        own = jax.tree.map(lambda x: x[first], segments)
+        own = one_segment(segments, first)
         own.check(point, band=True) if band else own.check(point)
     except ValueError as error:
         raise ValueError(f"segment {first}: {error}") from None

@@ -287,9 +287,15 @@ def predict_twoF(data: Observation | FstatData | NarrowData, doppler: Doppler, a
 
 @jax.jit
 def _predict_twoF(observation: Observation, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
-    A, B, C = total_matrix(antenna_matrix(observation, doppler))
-    a1, a2, a3, a4 = amplitude.canonical
-    return 4 + noise_level(observation) * (A * (a1**2 + a3**2) + B * (a2**2 + a4**2) + 2 * C * (a1 * a2 + a3 * a4))
+    matrix = total_matrix(antenna_matrix(observation, doppler))
+    return 4 + optimal_power(noise_level(observation), amplitude.canonical, matrix)
+
+
+def optimal_power(level: jax.Array, canonical: jax.Array, matrix: AntennaMatrix) -> jax.Array:
+    """rho^2 of a signal with four given amplitudes, from Sinv_Tsft and the antenna matrix; see `predict_twoF`."""
+    a1, a2, a3, a4 = canonical
+    A, B, C = matrix
+    return level * (A * (a1**2 + a3**2) + B * (a2**2 + a4**2) + 2 * C * (a1 * a2 + a3 * a4))
 
 
 @jax.tree_util.register_dataclass

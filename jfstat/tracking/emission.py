@@ -7,7 +7,6 @@ from functools import partial
 import jax
 import jax.core
 import jax.numpy as jnp
-import numpy as np
 
 from jfstat.data.checks import check_amplitude, check_point_of_segments, check_segments
 from jfstat.data.fstatdata import FstatData
@@ -15,7 +14,7 @@ from jfstat.parameters import with_fields
 from jfstat.public import public
 from jfstat.statistic.check import check_filters
 from jfstat.statistic.combine import AntennaMatrix, two_f
-from jfstat.statistic.fstat import band_values, noise_level
+from jfstat.statistic.fstat import band_values, noise_level, optimal_power
 from jfstat.templates import Amplitude, Doppler
 from jfstat.times import GPSTime
 from jfstat.validation import NumberLike, as_float64
@@ -166,15 +165,3 @@ def known_amplitude(
     im = a1.astype(kind) * fa.imag + a3.astype(kind) * fa.real + a2.astype(kind) * fb.imag + a4.astype(kind) * fb.real
     size = jnp.sqrt(re**2 + im**2 + _TINY)
     return jnp.log(jax.scipy.special.i0e(size)) + size - (0.5 * optimal_power(level, canonical, matrix)).astype(kind)
-
-
-def optimal_power(level: jax.Array, canonical: jax.Array, matrix: AntennaMatrix) -> jax.Array:
-    """rho^2 of a signal with four given amplitudes; see `predict_twoF`."""
-    a1, a2, a3, a4 = canonical
-    A, B, C = matrix
-    return level * (A * (a1**2 + a3**2) + B * (a2**2 + a4**2) + 2 * C * (a1 * a2 + a3 * a4))
-
-
-def middles(segments: FstatData) -> np.ndarray:
-    """GPS time of the middle of each segment, (K,) float64."""
-    return np.asarray(segments.observation.epoch) + np.asarray(segments.observation.middle)

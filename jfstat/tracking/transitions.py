@@ -133,15 +133,13 @@ class Model(NamedTuple):
         start = jnp.full_like(delta, -jnp.inf), jnp.zeros(delta.shape, kind)
         return self.fold(better, start, delta)
 
-    def largest_predecessors(self, delta: jax.Array) -> jax.Array:
+    def largest_predecessors(self, delta: jax.Array, forwards: bool = True) -> jax.Array:
         """The largest candidate for each state, (M, N)."""
-        return self.fold(lambda best, x, _: jnp.maximum(best, x), jnp.full_like(delta, -jnp.inf), delta)
+        return self.fold(lambda best, x, _: jnp.maximum(best, x), jnp.full_like(delta, -jnp.inf), delta, forwards)
 
     def log_sum(self, x: jax.Array, forwards: bool = True) -> jax.Array:
         """Logarithm of the sum of the exponentials of all candidates, (M, N)."""
-        largest = jax.lax.stop_gradient(
-            self.fold(lambda best, x, _: jnp.maximum(best, x), jnp.full_like(x, -jnp.inf), x, forwards)
-        )
+        largest = jax.lax.stop_gradient(self.largest_predecessors(x, forwards))
         total = self.fold(lambda sum, x, _: sum + jnp.exp(x - largest), jnp.zeros_like(x), x, forwards)
         return largest + jnp.log(total)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -82,8 +83,7 @@ def _fits(work: Work, start: int, stop: int, room: int) -> bool:
     if cap_of(unit_vector(some.alpha, some.delta))[1] > WIDEST:
         return False
     left = room // (FLOAT32 * work.data.layout.n_frequencies)
-    segments = range(work.data.n_segments or 0)
-    for near in in_order(lambda i: _nearest(work, start, stop, i), segments, cores()):
+    for near in _nearest_of_each(work, start, stop):
         left -= len(near.templates.alpha)
         if left < 0:
             return False
@@ -98,10 +98,15 @@ def _nearest(work: Work, start: int, stop: int, segment: int) -> Nearest:
     return nearest_coherent(data.observation.segment(segment), some, work.reftime, fmax, work.coherent_mismatch)
 
 
+def _nearest_of_each(work: Work, start: int, stop: int) -> Iterator[Nearest]:
+    """The same of each segment in their order, on all cores."""
+    return in_order(lambda i: _nearest(work, start, stop, i), range(work.data.n_segments or 0), cores())
+
+
 def coherent_counts(work: Work, parts: list[tuple[int, int]]) -> list[int]:
     """Number of templates computed in each segment, for all parts of the bank together."""
-    n_segments = work.data.n_segments or 0
-    return [sum(len(_nearest(work, *part, i).templates.alpha) for part in parts) for i in range(n_segments)]
+    each = [[len(near.templates.alpha) for near in _nearest_of_each(work, *part)] for part in parts]
+    return [sum(counts) for counts in zip(*each, strict=True)]
 
 
 def largest_shift(
@@ -152,8 +157,8 @@ class BankPart(NamedTuple):
 def bank_part(work: Work, start: int, stop: int) -> BankPart:
     """The segments' values for templates `start` to `stop` of the bank; they are computed here."""
     data = work.data
-    n_segments, n = data.n_segments or 0, data.layout.n_frequencies
-    near = list(in_order(lambda i: _nearest(work, start, stop, i), range(n_segments), cores()))
+    n = data.layout.n_frequencies
+    near = list(_nearest_of_each(work, start, stop))
     fmax, dfreq = float(data.frequencies[-1]), float(data.dfreq)
     piece = _piece_length(near, fmax, dfreq, n)
     n_pieces = -(-n // piece)

@@ -16,6 +16,7 @@ import numpy as np
 from jfstat.data.bandseries import Layout
 from jfstat.statistic.backends.backend import Loudest
 from jfstat.statistic.backends.reduction import BINS, WIDTH, largest, largest_of_sections_in_order
+from jfstat.statistic.backends.segments import spread_means
 
 ROW = 64
 """Number of neighbouring values whose maximum is taken first."""
@@ -119,7 +120,7 @@ def _counted(means: jax.Array, number: jax.Array, bins: jax.Array) -> jax.Array:
 
 def _spread(means: jax.Array, n_segments: int) -> jax.Array:
     """Means in the histogram's scale, see `segments.loudest_means`, as places in it."""
-    spread = 4 + (means - 4) * np.float32(np.sqrt(n_segments))
+    spread = spread_means(means, n_segments)
     return jnp.clip(spread * np.float32(1 / WIDTH), 0, BINS - 1).astype(jnp.int32)
 
 

@@ -46,17 +46,9 @@ NODE_BYTES = 5000
 """Memory for each node of the timing, measured."""
 
 
-@dataclass(frozen=True)
-class Library:
-    """2F by XLA and the platform's FFT library; see `backend.Backend`.
+class Anywhere:
+    """What all backends by XLA have in common: they run on any device and take the data as they are."""
 
-    Attributes
-    ----------
-    lines : LineCut or None
-        Which values do not count because a line explains them better; needs the transforms of each detector.
-    """
-
-    lines: LineCut | None = None
     name: ClassVar[str] = "library"
     needs: ClassVar[str] = "nothing but JAX"
 
@@ -66,6 +58,27 @@ class Library:
 
     def unavailable(self) -> None:
         """Nothing is in the way."""
+
+    def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
+        """None: it takes the data's filters."""
+        return 0
+
+    def ready(self, data: FstatData) -> FstatData:
+        """The data as they are."""
+        return data
+
+
+@dataclass(frozen=True)
+class Library(Anywhere):
+    """2F by XLA and the platform's FFT library; see `backend.Backend`.
+
+    Attributes
+    ----------
+    lines : LineCut or None
+        Which values do not count because a line explains them better; needs the transforms of each detector.
+    """
+
+    lines: LineCut | None = None
 
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Upper limit of the device memory per template of a batch.
@@ -80,14 +93,6 @@ class Library:
     def largest_batch(self, layout: Layout) -> int:
         """Number of templates whose rows of values can be indexed with 32 bits."""
         return (2**31 - 1) // (2 * layout.n_fft // _row(layout))
-
-    def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
-        """None: it takes the data's filters."""
-        return 0
-
-    def ready(self, data: FstatData) -> FstatData:
-        """The data as they are."""
-        return data
 
     def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
         """First the maxima of rows of bins, then all values of the rows with the largest maxima."""

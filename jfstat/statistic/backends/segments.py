@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +12,8 @@ import numpy as np
 from jfstat.data.bandseries import Layout
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32
-from jfstat.statistic.backends.backend import Device, Loudest, Stage
-from jfstat.statistic.backends.library import Library, two_f_in_order
+from jfstat.statistic.backends.backend import Loudest, Stage
+from jfstat.statistic.backends.library import Anywhere, Library, two_f_in_order
 from jfstat.statistic.backends.reduction import histogram_of, largest, largest_of_sections_in_order
 from jfstat.statistic.bins import counts
 from jfstat.templates import Doppler
@@ -22,53 +22,43 @@ COLUMNS = 32
 """Counters of each bin of the histogram, see `reduction.histogram_of`."""
 
 
-@dataclass(frozen=True)
-class Segments:
-    """The mean of 2F over segments by the library backend; see `backend.Backend`.
-
-    One segment after the other is transformed and added, in their order, so that results do not depend on the batch.
-    """
-
-    name: ClassVar[str] = "library"
-    needs: ClassVar[str] = "nothing but JAX"
-
-    def usable(self, layout: Layout, device: Device) -> bool:
-        """Always."""
-        return True
-
-    def unavailable(self) -> None:
-        """Nothing is in the way."""
-
-    def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
-        """That of one segment, and the sum with its copies."""
-        return Library().template_bytes(layout, n_detectors, orbit) + 4 * FLOAT32 * layout.n_frequencies
+class OverSegments(Anywhere, ABC):
+    """What backends have in common that make one value of all segments; see `backend.Backend`."""
 
     def largest_batch(self, layout: Layout) -> int:
         """Number of templates whose values can be indexed with 32 bits."""
         return min(Library().largest_batch(layout), (2**31 - 1) // layout.n_frequencies)
 
-    def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
-        """None: it takes the data's filters."""
-        return 0
-
-    def ready(self, data: FstatData) -> FstatData:
-        """The data as they are."""
-        return data
-
-    def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
-        """The largest means over segments of a batch of templates; see `backend.Backend`."""
-        return loudest_means(data.layout, self.means(data, points, bins, same_source), data.series.shape[0], keep)
-
-    def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
-        """The largest mean over the band of each template, (B,) float32."""
-        every = jnp.asarray([[0], [data.layout.n_frequencies - 1]], jnp.int32)
-        return jnp.max(self.means(data, points, every, same_source), axis=1)
-
     def stages(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[Stage, ...]:
         """None: the segments' are those of the library."""
         return ()
 
-    def means(self, data: FstatData, points: Doppler, bins: jax.Array, same_source: bool) -> jax.Array:
+    def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
+        """The largest value over the band of each template, (B,) float32."""
+        every = jnp.asarray([[0], [data.layout.n_frequencies - 1]], jnp.int32)
+        return jnp.max(self.values(data, points, every, same_source), axis=1)
+
+    @abstractmethod
+    def values(self, data: FstatData, points: Doppler, bins: jax.Array, same_source: bool) -> jax.Array:
+        """Values at the frequencies of the band, (B, n_frequencies) float32; -inf where none counts."""
+
+
+@dataclass(frozen=True)
+class Segments(OverSegments):
+    """The mean of 2F over segments by the library backend; see `backend.Backend`.
+
+    One segment after the other is transformed and added, in their order, so that results do not depend on the batch.
+    """
+
+    def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
+        """That of one segment, and the sum with its copies."""
+        return Library().template_bytes(layout, n_detectors, orbit) + 4 * FLOAT32 * layout.n_frequencies
+
+    def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
+        """The largest means over segments of a batch of templates; see `backend.Backend`."""
+        return loudest_means(data.layout, self.values(data, points, bins, same_source), data.series.shape[0], keep)
+
+    def values(self, data: FstatData, points: Doppler, bins: jax.Array, same_source: bool) -> jax.Array:
         """Means over segments at the frequencies of the band, (B, n_frequencies) float32; -inf where none counts."""
 
         def add(total: jax.Array, own: FstatData) -> tuple[jax.Array, None]:
@@ -101,7 +91,17 @@ def loudest_means(layout: Layout, means: jax.Array, n_segments: int, keep: int) 
     n = layout.n_frequencies
     twoF, place = largest(means.reshape(-1), min(keep, means.size))
     template, frequency = (x.astype(jnp.int32) for x in (place // n, place % n))
-    spread = 4 + (means - 4) * np.float32(np.sqrt(n_segments))
-    spread = jnp.pad(spread.reshape(-1), (0, -spread.size % COLUMNS), constant_values=-jnp.inf)
-    histogram = histogram_of(spread.reshape(-1, COLUMNS))
+    histogram = histogram_of_means(means, n_segments)
     return Loudest(twoF, template, frequency, histogram, largest_of_sections_in_order(layout, means))
+
+
+def histogram_of_means(means: jax.Array, n_segments: int) -> jax.Array:
+    """Histogram, (BINS,) int32, of means in the scale of `spread_means`; -inf does not count."""
+    spread = spread_means(means, n_segments)
+    spread = jnp.pad(spread.reshape(-1), (0, -spread.size % COLUMNS), constant_values=-jnp.inf)
+    return histogram_of(spread.reshape(-1, COLUMNS))
+
+
+def spread_means(means: jax.Array, n_segments: int) -> jax.Array:
+    """Means of 2F over segments stretched about 4 such that in noise they have the mean and the variance of 2F."""
+    return 4 + (means - 4) * np.float32(np.sqrt(n_segments))
