@@ -109,12 +109,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="HZ",
         help="spacing of the frequencies, Hz: finer ones cost more in proportion (default 1/(2T))",
     )
-    bank.add_argument(
-        "--refTime",
-        type=reference_time,
-        metavar="GPS",
-        help="reference time of frequency and spin-down in the SSB, GPS s or UTC (default: data start)",
-    )
+    add_reference_time(bank)
     add_templates(bank)
     add_transients(parser.add_argument_group("transient signals, at each template and frequency"))
     _add_output(parser.add_argument_group("output"))
@@ -169,12 +164,7 @@ def _add_output(out: OptionGroup) -> None:
         help="keep only the loudest of candidates within this mismatch of it by the metric, no unit, such as 1, and of "
         "those that one signal explains",
     )
-    out.add_argument(
-        "--Fstar0", type=number, default=0.0, metavar="F", help="log10BSGL: the transition scale, no unit (default 0)"
-    )
-    out.add_argument(
-        "--oLGX", type=numbers, metavar="X,...", help="log10BSGL: prior line odds of each detector (default: equal)"
-    )
+    add_odds(out)
     out.add_argument(
         "--RankingStatistic",
         choices=("F", "BSGL"),
@@ -194,10 +184,35 @@ def _add_output(out: OptionGroup) -> None:
         action="store_true",
         help="leave out, for each template, the frequencies that --linefiles affect: they never become candidates",
     )
+    add_no_details(out, "candidate")
+
+
+def add_reference_time(bank: OptionGroup) -> None:
+    """Add the option for the time at which the templates hold."""
+    bank.add_argument(
+        "--refTime",
+        type=reference_time,
+        metavar="GPS",
+        help="reference time of frequency and spin-down in the SSB, GPS s or UTC (default: data start)",
+    )
+
+
+def add_odds(out: OptionGroup) -> None:
+    """Add the options of log10BSGL."""
+    out.add_argument(
+        "--Fstar0", type=number, default=0.0, metavar="F", help="log10BSGL: the transition scale, no unit (default 0)"
+    )
+    out.add_argument(
+        "--oLGX", type=numbers, metavar="X,...", help="log10BSGL: prior line odds of each detector (default: equal)"
+    )
+
+
+def add_no_details(out: OptionGroup, what: str) -> None:
+    """Add the option to leave out what is computed for each candidate, of this kind, apart."""
     out.add_argument(
         "--noDetails",
         action="store_true",
-        help="leave out what is computed for each candidate apart: each detector's own 2F, log10BSGL, amplitudes",
+        help=f"leave out what is computed for each {what} apart: each detector's own 2F, log10BSGL, amplitudes",
     )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from jfstat.commandline.banks import EXACT_POINTS, add_templates
 from jfstat.commandline.inputs import add_data_files
-from jfstat.commandline.options import add_preparation, number, numbers, reference_time
-from jfstat.commandline.search import add_work, run
+from jfstat.commandline.options import add_preparation, number, numbers
+from jfstat.commandline.search import add_no_details, add_odds, add_reference_time, add_work, run
 from jfstat.commandline.segments import add_segments
 from jfstat.tracking.transitions import MOST_JUMPS, plain_transitions
 
@@ -41,12 +41,7 @@ def add_parser(subparsers: Subparsers) -> None:
     bank.add_argument("--Freq", "-f", type=number, metavar="HZ", help="lowest frequency of the paths, Hz")
     bank.add_argument("--FreqBand", "-b", type=number, default=0.0, metavar="HZ", help="frequency band, Hz")
     bank.add_argument("--dFreq", "-r", type=number, metavar="HZ", help="width of a bin, Hz (default 1/(2T))")
-    bank.add_argument(
-        "--refTime",
-        type=reference_time,
-        metavar="GPS",
-        help="reference time of frequency and spin-down in the SSB, GPS s or UTC (default: data start)",
-    )
+    add_reference_time(bank)
     add_templates(bank)
     path = parser.add_argument_group("paths")
     path.add_argument(
@@ -93,17 +88,8 @@ def _add_output(out: OptionGroup) -> None:
         help="keep only paths with a log-likelihood, the sum of 2F/2 and of the logarithms of the jumps' "
         "probabilities, at or above this, no unit",
     )
-    out.add_argument(
-        "--Fstar0", type=number, default=0.0, metavar="F", help="log10BSGL: the transition scale, no unit (default 0)"
-    )
-    out.add_argument(
-        "--oLGX", type=numbers, metavar="X,...", help="log10BSGL: prior line odds of each detector (default: equal)"
-    )
-    out.add_argument(
-        "--noDetails",
-        action="store_true",
-        help="leave out what is computed for each path apart: each detector's own 2F, log10BSGL, amplitudes",
-    )
+    add_odds(out)
+    add_no_details(out, "path")
 
 
 def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
