@@ -1,10 +1,9 @@
 """The Python of docs/physics.md runs as printed, and finds what it says."""
 
-import re
 from pathlib import Path
 
-import jax
 import numpy as np
+from pages import run_page
 
 import jfstat
 
@@ -12,13 +11,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "physics.md"
 
 
 def test_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch):
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
-    assert len(blocks) == 6
     monkeypatch.chdir(tmp_path)
-    names: dict = {}
-    with jax.numpy_dtype_promotion("standard"):
-        for block in blocks:
-            exec(compile(block, str(PAGE), "exec"), names)
+    names = run_page(PAGE, 6)
     assert [path.name[:5] for path in names["files"]] == ["H-24_", "Z-24_"]
     assert names["observed"].detectors == ("C4", "E2", "Z1")
     assert names["again"]["Z1"].site == names["mine"]

@@ -1,22 +1,16 @@
 """The Python of docs/tracking.md runs as printed, and finds what it says."""
 
 import json
-import re
 from pathlib import Path
 
-import jax
 import numpy as np
+from pages import run_page
 
 PAGE = Path(__file__).parents[1] / "docs" / "tracking.md"
 
 
 def test_the_page_runs_from_top_to_bottom():
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
-    assert len(blocks) == 4
-    names: dict = {}
-    with jax.numpy_dtype_promotion("standard"):
-        for block in blocks:
-            exec(compile(block, str(PAGE), "exec"), names)
+    names = run_page(PAGE, 4)
     step, frequencies = names["step"], names["frequencies"]
     for path in (names["track"], names["path"]):
         assert np.mean(np.abs(np.asarray(path.frequencies) - frequencies) < 0.6 * step) > 0.6

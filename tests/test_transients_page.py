@@ -1,11 +1,10 @@
 """The Python of docs/transients.md runs as printed, and finds what it says."""
 
-import re
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
+from pages import run_page
 
 import jfstat
 
@@ -13,12 +12,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "transients.md"
 
 
 def test_the_page_runs_from_top_to_bottom():
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
-    assert len(blocks) == 6
-    names: dict = {}
-    with jax.numpy_dtype_promotion("standard"):
-        for block in blocks:
-            exec(compile(block, str(PAGE), "exec"), names)
+    names = run_page(PAGE, 6)
     data, point, window = names["data"], names["point"], names["window"]
     assert float(names["atoms"].twoF) == pytest.approx(float(names["twoF"]), rel=1e-9)
     assert np.isfinite(float(names["slope"]))
