@@ -36,6 +36,7 @@ from jfstat.commandline.transients import (
     add_transients,
     check_transients,
     points_of_bank,
+    transient_range,
     wants_windows,
     write_stats,
 )
@@ -49,7 +50,15 @@ from jfstat.searching.driver.interpolation import coherent_counts, interpolation
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.driver.work import Share, Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep
-from jfstat.searching.search import backend_with_veto, line_cut, lines_crossed, search, vetoed_bands
+from jfstat.searching.search import (
+    RANKINGS,
+    backend_with_veto,
+    line_cut,
+    lines_crossed,
+    search,
+    transient_search,
+    vetoed_bands,
+)
 from jfstat.searching.session.processes import first_does, is_first
 from jfstat.searching.single import lines_at_template, search_template
 from jfstat.statistic.backends.choice import NAMES
@@ -167,10 +176,11 @@ def _add_output(out: OptionGroup) -> None:
     add_odds(out)
     out.add_argument(
         "--RankingStatistic",
-        choices=("F", "BSGL"),
+        choices=RANKINGS,
         default="F",
         help="what the candidates, the loudest in 2F in either case, are sorted by: 2F or log10BSGL (default F); use "
-        "--BSGLthreshold to keep lines from filling the table",
+        "--BSGLthreshold to keep lines from filling the table; BtSG, with --transient-WindowType: search for the "
+        "largest log10 B_tS/G, which --TwoFthreshold is then of, instead of the largest 2F of a window",
     )
     out.add_argument(
         "--BSGLthreshold",
@@ -292,11 +302,13 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         reftime = own
     if arguments.track is None:
         check_transients(arguments, given)
-        if wants_windows(arguments) or arguments.outputFstatAtoms is not None:
+        alone = fmin == fmax and not any(name in NO_TRANSIENTS for name in given)
+        if arguments.outputFstatAtoms is not None or (wants_windows(arguments) and alone):
             _run_transients(arguments, given, templates, (fmin, fmax), reftime)
             return
     segments = _segments(arguments)
-    narrow = None if segments is not None else template_data(arguments, given, templates, reftime)
+    several = segments is not None or arguments.track is not None or wants_windows(arguments)
+    narrow = None if several else template_data(arguments, given, templates, reftime)
     if narrow is not None:
         found, data, seconds = _at_one_template(arguments, keep, lines, say, *narrow)
     else:
@@ -314,6 +326,8 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     if arguments.track is not None and arguments.outputTrack is not None and len(found):
         path = write_candidates(loudest_track(data, found, arguments.track), arguments.outputTrack)
         said.append(f"wrote the path of the first to {path}")
+    if arguments.track is None and arguments.outputTransientStats is not None:
+        said.append(f"wrote their windows to {write_stats(found, arguments.outputTransientStats)}")
     print(f"{found.meta['n_twoF']} values of 2F for {found.meta['n_templates']} template(s) in {seconds:.1f} s")
     print_loudest(found)
     for line in said:
@@ -395,9 +409,13 @@ def _over_a_band(
         keep = replace(keep, bands=vetoed_bands(data, stack, lines, arguments.vetoLines))
     backend = backend_with_veto(arguments.backend, keep.bands)
     share = None if arguments.unit is None else Share.of(arguments.unit)
-    work = Work(data, stacked_bank(bank), keep, share, arguments.cohMaxMismatch, track)
+    windows = None if track is not None else transient_range(arguments, data)
+    searched = None if windows is None else transient_search(data, windows, arguments.RankingStatistic)
+    work = Work(data, stacked_bank(bank), keep, share, arguments.cohMaxMismatch, track, searched)
     if arguments.cohMaxMismatch is None:
-        plan = search_plan(data, bank, arguments.batchSize, backend=backend, lines=keep.lines, track=track)
+        plan = search_plan(
+            data, bank, arguments.batchSize, backend=backend, lines=keep.lines, track=track, transient=searched
+        )
     else:
         plan = interpolation_plan(work, arguments.batchSize)
         each = coherent_counts(work, plan.groups)
@@ -428,6 +446,7 @@ def _over_a_band(
         veto_lines=arguments.vetoLines,
         coherent_mismatch=arguments.cohMaxMismatch,
         track=track,
+        transient=windows,
         **_details(arguments),
     )
     return found, data, time.perf_counter() - began
@@ -508,8 +527,6 @@ def _write_points(arguments: argparse.Namespace, found: Any, began: float, what:
     column = "max_twoF" if "max_twoF" in found.colnames else "twoF"
     loudest = int(np.argmax(found[column])) if len(found) else 0
     print_loudest(found[loudest : loudest + 1], len(found))
-    if "transient" in found.meta:
-        print(f"  the largest of {found.meta['transient']['n_windows']} windows at each point")
     for line in said:
         print(line)
 
@@ -564,7 +581,9 @@ def print_loudest(found: AnyTable, total: int | None = None) -> None:
         print(
             f"  {int(np.sum(found['outside']))} of {len(found)} lie outside the ranges of {', '.join(meta['bounds'])}"
         )
-    if "false_alarm" in meta:
+    if "transient" in meta:
+        print(f"  the largest of {meta['transient']['n_windows']} windows at each point")
+    if meta.get("false_alarm") is not None:
         what = "best path of all templates" if "transitions" in meta else "largest 2F"
         print(f"  false-alarm probability of the {what} in Gaussian noise {meta['false_alarm']:.3g}")
 

@@ -90,8 +90,7 @@ class TransientMap:
             If `rho_max` is not positive.
         """
         rho_max = positive_number(rho_max, "rho_max", RHO_MAX)
-        log_mean = jax.scipy.special.logsumexp(0.5 * self.twoF) - np.log(self.twoF.size)
-        return (np.log(70.0) - 4 * np.log(rho_max) + log_mean) / np.log(10.0)
+        return log10_bayes(jax.scipy.special.logsumexp(0.5 * self.twoF) - np.log(self.twoF.size), rho_max)
 
     @property
     def posterior(self) -> jax.Array:
@@ -111,6 +110,11 @@ class TransientMap:
     def __repr__(self) -> str:
         name = self.shape if isinstance(self.shape, str) else "own"
         return f"TransientMap({name}; {' x '.join(map(str, np.shape(self.twoF)))} windows)"
+
+
+def log10_bayes(log_mean: ArrayLike, rho_max: float) -> Any:
+    """log10 B_tS/G from the logarithm of the mean of exp(F) over windows; see `TransientMap.log10_bayes_factor`."""
+    return (np.log(70.0) - 4 * np.log(rho_max) + log_mean) / np.log(10.0)
 
 
 @dataclass(frozen=True, init=False, eq=False)

@@ -11,13 +11,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import device_of
 from jfstat.data.slices import Pieces, Slices, regular_slices
+from jfstat.data.workers import in_order, workers_for
 from jfstat.maths.arrays import on_device
 from jfstat.parameters import with_fields
+from jfstat.reproducible import ONE_THREAD
 from jfstat.statistic.atoms import atoms_of
 from jfstat.statistic.transients import Grid, TransientMap, TransientRange, compiled_map, grid_of_times
 from jfstat.templates import Doppler
 from jfstat.transientwindow import Shape
+
+ATOM_BYTES = 400
+"""Memory that the atoms of a template take per sample of the data, at most."""
+MOST_BYTES = 1 << 30
+"""Memory that the atoms of templates computed at a time may take, unless those of a single one need more."""
 
 
 def map_values(found: TransientMap, rho_max: float) -> jax.Array:
@@ -28,7 +36,7 @@ def map_values(found: TransientMap, rho_max: float) -> jax.Array:
     return jnp.stack([found.max_twoF, best.t0, best.tau, log10_bayes, t0, tau])
 
 
-@partial(jax.jit, static_argnames=("shape", "end", "grid", "rho_max"))
+@partial(jax.jit, static_argnames=("shape", "end", "grid", "rho_max"), compiler_options=ONE_THREAD)
 def _values(
     data: FstatData,
     point: Doppler,
@@ -41,12 +49,15 @@ def _values(
     grid: Grid,
     rho_max: float,
 ) -> jax.Array:
-    """The values at one template, from its atoms."""
-    return map_values(compiled_map(atoms_of(data, point, slices, pieces), t0, tau, shape, end, grid), rho_max)
+    """2F of all data and the values of the map at one template, (7,) float64, from its atoms."""
+    own = atoms_of(data, point, slices, pieces)
+    return jnp.append(own.twoF, map_values(compiled_map(own, t0, tau, shape, end, grid), rho_max))
 
 
 def transient_values(data: FstatData, points: Doppler, transient: TransientRange) -> Iterator[tuple[int, np.ndarray]]:
-    """Each row of a stack of templates with NumPy leaves, and its values of `TRANSIENT_COLUMNS`.
+    """Each row of a stack of templates with NumPy leaves, its 2F of all data and its values of `TRANSIENT_COLUMNS`.
+
+    They are the same to the last bit whatever other templates are in the stack. A CPU's cores share the templates.
 
     Raises
     ------
@@ -65,13 +76,15 @@ def transient_values(data: FstatData, points: Doppler, transient: TransientRange
         grid = Grid(None, True)
         if transient.shape == "rectangular":
             grid = grid_of_times(slices.start, slices.end, int(data.observation.epoch), transient.t0, transient.tau)
-        for row in rows:
-            point = jax.tree.map(lambda x, row=row: x[row], mine)
-            found = _values(
-                own, point, slices, pieces, transient.t0, transient.tau, transient.shape, transient.end, grid,
-                transient.rho_max,
-            )  # fmt: skip
-            yield int(row), np.asarray(found)
+        range_of = (transient.t0, transient.tau, transient.shape, transient.end, grid, transient.rho_max)
+
+        arguments = (slices, pieces, *range_of)
+
+        def values(row: int, stack: Doppler = mine, rest: tuple[Any, ...] = arguments) -> np.ndarray:
+            return np.asarray(_values(own, jax.tree.map(lambda x: x[row], stack), *rest))
+
+        workers = min(len(rows), workers_for(device_of(data)), max(1, MOST_BYTES // (ATOM_BYTES * data.series.size)))
+        yield from zip(rows.tolist(), in_order(values, rows, workers), strict=True)
 
 
 def transient_meta(transient: TransientRange) -> dict[str, Any]:
