@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         sum_twoF,
     )
     from jfstat.statistic.transients import TransientMap, TransientRange, transient_map, transient_twoF
+    from jfstat.statistic.windowed import windowed
     from jfstat.templates import Amplitude, Doppler, Orbit
     from jfstat.times import GPSTime
     from jfstat.tracking.emission import log_likelihood_by_segment, twoF_by_segment
@@ -159,6 +160,7 @@ __all__ = [
     "viterbi",
     "viterbi_null",
     "whiten",
+    "windowed",
     "write_atoms",
     "write_candidates",
     "write_loudest",
@@ -248,6 +250,7 @@ _HOMES = {
     "viterbi": "jfstat.tracking.viterbi",
     "viterbi_null": "jfstat.tracking.null",
     "whiten": "jfstat.metrics.coordinates",
+    "windowed": "jfstat.statistic.windowed",
     "write_atoms": "jfstat.candidates.atomfiles",
     "write_candidates": "jfstat.candidates.files",
     "write_loudest": "jfstat.candidates.loudest",

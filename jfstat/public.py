@@ -128,6 +128,7 @@ KINDS: dict[str, Kind] = {
     "clean.window": lambda x, name: None,
     "transient_map.window": lambda x, name: None,
     "transient_twoF.window": lambda x, name: None,
+    "windowed.window": lambda x, name: None,
     "ranking": _text,
     "backend": _text,
     "over_sfts": _text,

@@ -149,7 +149,7 @@ def transient_band(data: FstatData, transient: TransientRange, most_bytes: int) 
     t0, tau = np.asarray(transient.t0) - epoch, np.asarray(transient.tau)
     dtau = float(data.band.dtau)
     longest = 0.8 * data.layout.n_fft * dtau
-    made = _tiles(t0, tau, begin, end, longest) if transient.shape == "rectangular" else None
+    made = rectangular_tiles(t0, tau, begin, end, longest) if transient.shape == "rectangular" else None
     if made is None:
         number = int(np.ceil(span / min(transient.duration, longest) - ROUNDING))
         edges = begin + span * np.arange(number + 1) / number
@@ -181,7 +181,7 @@ def _divisors(n: int) -> list[int]:
     return sorted({*low, *(n // k for k in low)})
 
 
-def _tiles(
+def rectangular_tiles(
     t0: np.ndarray, tau: np.ndarray, begin: float, end: float, longest: float
 ) -> tuple[np.ndarray, Tiles, int] | None:
     """Edges, tiles and the number of empty windows of rectangular windows, s since the epoch.
@@ -359,12 +359,16 @@ def band_values(band: TransientBand, point: Doppler, series: jax.Array, kind: Ki
     apart = 2 * layout.n_fft // band.length
     groups = -(-apart // band.residues)
     residues = jnp.arange(groups * band.residues, dtype=jnp.int32).reshape(groups, -1)
-    forms = _tile_forms(band, matrix) if isinstance(band.windows, Tiles) else None
+    windows = band.windows
+    forms = tile_forms(windows, matrix) if isinstance(windows, Tiles) else None
 
     def some(residue: jax.Array) -> jax.Array:
         slices = slice_transforms(band, samples, number, residue)
         parts = slices.reshape(*slices.shape[:2], -1)
-        found = _weighted(band, matrix, parts, kind) if forms is None else _tiled(band, forms, parts, kind)
+        if isinstance(windows, Tiles):
+            found = in_tiles(windows, forms, parts, kind.bayes)
+        else:
+            found = with_weights(windows, band.edges, matrix, parts, kind)
         return _value(band, found, kind).reshape(slices.shape[2:])
 
     values = jax.lax.map(some, residues).reshape(groups * band.residues, -1)[:apart]
@@ -395,9 +399,15 @@ def _two_f(rows: list[jax.Array], form: jax.Array) -> jax.Array:
     return form[0] * power_a + form[1] * power_b - form[2] * cross + form[3]
 
 
-def _tile_forms(band: TransientBand, matrix: AntennaMatrix) -> jax.Array:
-    """`quadratic_form` of the windows of each tile, (T, TILE, TILE, 4) float32; -inf for pairs that are none."""
-    tiles = band.windows
+def tile_forms(tiles: Tiles, matrix: AntennaMatrix) -> jax.Array:
+    """`quadratic_form` of the windows of each tile, (T, TILE, TILE, 4) float32; -inf for pairs that are none.
+
+    Parameters
+    ----------
+    tiles : Tiles
+    matrix : AntennaMatrix
+        Of each slice, (S,) float64.
+    """
     within = jnp.arange(TILE, dtype=jnp.int32)
     start, end = (edge[place[:, None] * TILE + within] for edge, place in zip(tiles[:2], tiles.places.T, strict=True))
     sums = [jnp.concatenate([jnp.zeros(1), jnp.cumsum(x)]) for x in matrix]
@@ -408,18 +418,19 @@ def _tile_forms(band: TransientBand, matrix: AntennaMatrix) -> jax.Array:
     return jnp.stack(forms, axis=-1).astype(jnp.float32)
 
 
-def _tiled(band: TransientBand, forms: jax.Array, parts: jax.Array, kind: Kind) -> Largest:
+def in_tiles(tiles: Tiles, forms: jax.Array, parts: jax.Array, bayes: bool) -> Largest:
     """What is found in rectangular windows at some frequencies.
 
     Parameters
     ----------
-    band : TransientBand
+    tiles : Tiles
     forms : (T, TILE, TILE, 4) float32
+        From `tile_forms`.
     parts : (S, 4, n) float32
-        Of each slice, from `slice_transforms`.
-    kind : Kind
+        Real and imaginary part of Fa and Fb of each slice, from `slice_transforms`.
+    bayes : bool
+        Whether to add up exp(F).
     """
-    tiles = band.windows
 
     def add(before: jax.Array, own: jax.Array) -> tuple[jax.Array, jax.Array]:
         return before + own, before + own
@@ -435,15 +446,25 @@ def _tiled(band: TransientBand, forms: jax.Array, parts: jax.Array, kind: Kind) 
         twoF = [
             _two_f([last[j, k] - first[i, k] for k in range(4)], form[i, j]) for i in range(TILE) for j in range(TILE)
         ]
-        return found.with_windows(twoF, counts.reshape(-1) if kind.bayes else None), None
+        return found.with_windows(twoF, counts.reshape(-1) if bayes else None), None
 
     return jax.lax.scan(tile, _nothing(parts), (tiles.places, forms, tiles.counts))[0]
 
 
-def _weighted(band: TransientBand, matrix: AntennaMatrix, parts: jax.Array, kind: Kind) -> Largest:
-    """The same of windows of any shape, whose means over slices weight Fa and Fb, and squared A, B and C."""
-    windows = band.windows
-    start, end = band.edges[:-1], band.edges[1:]
+def with_weights(windows: Weights, edges: jax.Array, matrix: AntennaMatrix, parts: jax.Array, kind: Kind) -> Largest:
+    """The same of windows of any shape, whose means over slices weight Fa and Fb, and squared A, B and C.
+
+    Parameters
+    ----------
+    windows : Weights
+    edges : (S + 1,) float64
+        Of the slices, s since the epoch.
+    matrix : AntennaMatrix
+        Of each slice, (S,) float64.
+    parts : (S, 4, n) float32
+    kind : Kind
+    """
+    start, end = edges[:-1], edges[1:]
     squares = jnp.stack(matrix, axis=1)
     rows = parts.reshape(parts.shape[0], -1)
 

@@ -71,10 +71,8 @@ def windowed(data: FstatData, window: TransientWindow) -> FstatData:
         raise ValueError("window holds no data: choose t0 and tau within the data's span.")
     starts = jnp.asarray(observation.start)
     covered = np.asarray(window.mean(starts, starts + tsft, epoch))
-    if steps == 1:  # a constant has the same mean square
-        weights = np.asarray(observation.weight) * covered
-    else:
-        weights = np.asarray(observation.weight) * covered**2
+    # the mean square over an SFT; part of it may be outside a constant window
+    weights = np.asarray(observation.weight) * (covered if steps == 1 else covered**2)
     inverse = None if observation.sinv_tsft is None else float(observation.sinv_tsft) / tsft
     own = replace(weighted(observation, list(weights), inverse), moments=on_device(moments))
     factor = jnp.asarray(g, jnp.float32)
