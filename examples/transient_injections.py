@@ -4,7 +4,7 @@
     python examples/transient_injections.py --processes 32 --each 200 --lines /tmp/lines.jsonl
 
 Each signal is in four days of H1 and L1 with noise of its own, at a random sky position, frequency and spin-down, with
-random start and duration. `search(transient=)` looks for it with three spin-downs at its sky position and windows in
+random start and duration. `search(transient=)` looks for it with 13 spin-downs at its sky position and windows in
 steps of four hours, and `refine` fits frequency, spin-down, t0 and tau of the loudest candidate. A pull is the
 difference between fit and truth over the error. Each signal is a line of JSON, appended as soon as it is done; signals
 whose lines are there are not done again. LALSuite is not needed.
@@ -91,8 +91,8 @@ def injected(job: tuple[str, int]) -> dict[str, Any]:
         signals=[(point, jfstat.Amplitude(h0, **amplitude), window)],
     )  # fmt: skip
     data = jfstat.prepare(sfts, 99.99, 100.01, sqrt_sx=SQRT_SX, guard=0.5)
-    fkdot = np.array([[100.0, x] for x in (-4e-10, 0.0, 4e-10)])
-    bank = jfstat.Doppler(np.full(3, alpha), np.full(3, delta), fkdot, START)
+    fkdot = np.array([[100.0, x] for x in np.linspace(-3e-10, 3e-10, 13)])
+    bank = jfstat.Doppler(np.full(13, alpha), np.full(13, delta), fkdot, START)
     n = int(span / STEP)
     scales = STEP * np.arange(1, n + 1) if shape == "rectangular" else STEP * np.arange(1, n // 3)
     wanted = jfstat.TransientRange(shape, START + STEP * np.arange(n), scales)

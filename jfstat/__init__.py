@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from jfstat.candidates.files import read_candidates, write_candidates
     from jfstat.candidates.gridfiles import read_templates
     from jfstat.candidates.lineflags import flag_lines
+    from jfstat.candidates.lineveto import line_veto
     from jfstat.candidates.loudest import write_loudest
     from jfstat.data.fstatdata import FstatData
     from jfstat.data.narrow import narrow
@@ -119,6 +120,7 @@ __all__ = [
     "join_sfts",
     "last_stage",
     "leave_out",
+    "line_veto",
     "log_likelihood_by_segment",
     "log_posterior",
     "mean_twoF",
@@ -209,6 +211,7 @@ _HOMES = {
     "join_sfts": "jfstat.sfts",
     "last_stage": "jfstat.followup.ladder",
     "leave_out": "jfstat.data.stretches",
+    "line_veto": "jfstat.candidates.lineveto",
     "log_likelihood_by_segment": "jfstat.tracking.emission",
     "log_posterior": "jfstat.followup.posterior",
     "mean_twoF": "jfstat.statistic.semicoherent",

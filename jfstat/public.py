@@ -141,6 +141,7 @@ KINDS: dict[str, Kind] = {
     "table": _table,
     "write_loudest.found": _table,
     "flag_lines.found": _table,
+    "line_veto.found": _table,
     "merge": _flag,
     "filters": _flag,
     "check_crc": _flag,

@@ -166,6 +166,56 @@ def test_divided_and_interrupted_searches_give_the_same_table(data, bank, tmp_pa
         jfstat.search(data, bank, checkpoint=path, **(how | {"transient": jfstat.TransientRange("rect", T0, TAU[1:])}))
 
 
+def test_refine_fits_the_window(data, bank):
+    found = jfstat.search(data, bank, 1, transient=jfstat.TransientRange("rect", T0, TAU), progress=False)
+    better = jfstat.refine(data, found, progress=False)
+    row = better[0]
+    for name, truth in (("t0", WINDOW.t0), ("tau", WINDOW.tau), ("freq", 1801.3), ("f1dot", 2e-9), ("h0", 4e-24)):
+        value, error = (float(getattr(row[x], "value", row[x])) for x in (name, f"{name}_error"))
+        assert abs(value - float(truth)) < 5 * error, name
+    assert row["twoF"] > found["max_twoF"][0] - 1
+    assert better["tau_error"].unit == "s"
+    assert better.meta["transient"]["window"] == "rectangular"
+    assert "max_twoF_band" not in better.colnames
+    # as a persistent signal, if the table does not say what it is
+    del found.meta["transient"]
+    assert "t0_error" not in jfstat.refine(data, found, progress=False).colnames
+    with pytest.raises(ValueError, match="lacks the column 't0'"):
+        jfstat.refine(data, found["freq", "f1dot", "alpha", "delta"], transient="rect")
+
+
+@pytest.mark.parametrize("shape", ["rectangular", "exponential"])
+def test_windowed_data_are_those_of_the_window(data, shape):
+    window = jfstat.TransientWindow(shape, START + 20000.0, 17000.0)
+    own = jfstat.windowed(data, window)
+    truth = float(jfstat.transient_twoF(data, POINT, window))
+    np.testing.assert_allclose(jfstat.twoF(own, POINT), truth, rtol=2e-5)
+    found = np.asarray(jfstat.twoF_band(own, POINT))
+    nearest = round((1801.3 - float(data.fmin)) / float(data.dfreq))
+    at = dataclasses.replace(POINT, fkdot=POINT.fkdot.at[0].set(data.frequencies[nearest]))
+    np.testing.assert_allclose(found[nearest], jfstat.transient_twoF(data, at, window), rtol=2e-3)
+    with pytest.raises(ValueError, match="holds no data"):
+        jfstat.windowed(data, jfstat.TransientWindow(shape, START + 20 * DAY, 3600.0))
+
+
+def test_lines_are_vetoed_and_signals_are_not(data, bank):
+    """A line in one detector: a constant frequency there, which is that of a template at some time."""
+    found = jfstat.search(data, bank, 1, transient=jfstat.TransientRange("rect", T0, TAU), progress=False)
+    signal = jfstat.line_veto(data, found)
+    assert signal["line_veto"][0] == "" and signal["dm_off_twoF"][0] < signal["max_twoF"][0]
+    t = np.asarray(data.band.start + data.band.dt * np.arange(data.series.shape[-1]))
+    moving = float(data.observation.middle)
+    source = data.observation.source(POINT)
+    first = jax.tree.map(lambda x: x[0], data.observation.trajectory)
+    rate = jax.grad(lambda x: source.heterodyned_cycles(first, x[None], data.band.heterodyne)[0])(moving)
+    level = 3 * float(np.std(np.asarray(data.series[0])))
+    line = level * np.exp(2j * np.pi * float(rate) * t)
+    there = np.abs(np.asarray(data.series[0])) > 0
+    loud = dataclasses.replace(data, series=data.series.at[0].add(np.where(there, line, 0).astype(np.complex64)))
+    table = jfstat.line_veto(loud, jfstat.fstat_table(loud, found, progress=False))
+    assert "H1" in table["line_veto"][0] and "DM-off" in table["line_veto"][0]
+
+
 def test_bad_arguments(data, bank):
     wanted = jfstat.TransientRange("rect", T0, TAU)
     with pytest.raises(TypeError, match="transient must be"):

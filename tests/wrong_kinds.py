@@ -197,6 +197,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "join_sfts": (jfstat.join_sfts, dict(sfts=[sfts])),
         "last_stage": (jfstat.last_stage, dict(table=stages)),
         "leave_out": (jfstat.leave_out, dict(data=data, stretches=[(START, START + 1)])),
+        "line_veto": (jfstat.line_veto, dict(data=data, found=found, transient=None)),
         "log_posterior": (jfstat.log_posterior, dict(data=near, coordinates=coordinates, x=jnp.zeros(4))),
         "merge": (jfstat.merge, dict(tables=[unit])),
         "metric": (

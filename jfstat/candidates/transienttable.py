@@ -20,7 +20,7 @@ from jfstat.reproducible import ONE_THREAD
 from jfstat.statistic.atoms import atoms_of
 from jfstat.statistic.transients import Grid, TransientMap, TransientRange, compiled_map, grid_of_times
 from jfstat.templates import Doppler
-from jfstat.transientwindow import Shape
+from jfstat.transientwindow import Shape, shape_and_end
 
 ATOM_BYTES = 400
 """Memory that the atoms of a template take per sample of the data, at most."""
@@ -99,3 +99,36 @@ def transient_meta(transient: TransientRange) -> dict[str, Any]:
         "duration": transient.duration,
         "rho_max": transient.rho_max,
     }
+
+
+def window_of_table(data: FstatData, found: object, shape: Shape | None) -> tuple[Shape, float] | None:
+    """Shape and end of the windows that go with a table of candidates; None if they are persistent signals.
+
+    Parameters
+    ----------
+    data : FstatData
+    found : table or Doppler
+    shape : str, callable or None
+        As a user gave it; None leaves it to the table.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a name nor a function.
+    ValueError
+        If it is unknown, the table lacks the columns ``t0`` and ``tau``, or the data have segments.
+    """
+    meta = getattr(found, "meta", {}).get("transient")
+    if shape is None:
+        if meta is None:
+            return None
+        if meta["window"] == "own":
+            raise ValueError("transient is missing: found is of windows of your own, so give their function.")
+        shape = meta["window"]
+    window = shape_and_end(shape, None if isinstance(shape, str) or meta is None else meta["end"], "transient")
+    missing = [name for name in ("t0", "tau") if name not in getattr(found, "colnames", ())]
+    if missing:
+        raise ValueError(f"found lacks the column {missing[0]!r}: transient is for tables of search(transient=).")
+    if data.n_segments is not None:
+        raise ValueError("transient is for data without segments: prepare without segments=.")
+    return window

@@ -14,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jfstat.candidates.files import check_writable, write_candidates
+from jfstat.candidates.lineveto import line_veto
 from jfstat.candidates.loudest import write_loudest
 from jfstat.candidates.tables import AnyTable
 from jfstat.commandline.banks import EXACT_POINTS, add_templates, band_edges, templates_of
@@ -194,6 +195,12 @@ def _add_output(out: OptionGroup) -> None:
         action="store_true",
         help="leave out, for each template, the frequencies that --linefiles affect: they never become candidates",
     )
+    out.add_argument(
+        "--lineVeto",
+        action="store_true",
+        help="add a column line_veto: the detectors whose 2F alone is larger than that of all, and DM-off if 2F is "
+        "larger with the Doppler modulation switched off, for each candidate",
+    )
     add_no_details(out, "candidate")
 
 
@@ -307,7 +314,9 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
             _run_transients(arguments, given, templates, (fmin, fmax), reftime)
             return
     segments = _segments(arguments)
-    several = segments is not None or arguments.track is not None or wants_windows(arguments)
+    if segments is not None and arguments.track is None and arguments.lineVeto:
+        raise ValueError("--lineVeto is for searches of all data at once: leave it out, or the segments.")
+    several = segments is not None or arguments.track is not None or wants_windows(arguments) or arguments.lineVeto
     narrow = None if several else template_data(arguments, given, templates, reftime)
     if narrow is not None:
         found, data, seconds = _at_one_template(arguments, keep, lines, say, *narrow)
@@ -318,6 +327,8 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         found, data, seconds = done
     if not is_first():
         return
+    if arguments.track is None and arguments.lineVeto:
+        found = line_veto(data, found)
     said = []  # files first: nothing that is printed may stand in their way
     if arguments.outputFstat is not None:
         said.append(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")
@@ -487,6 +498,7 @@ NO_TRANSIENTS = (
         "strictSpindownBounds",
         "outputLoudest",
         "cluster",
+        "lineVeto",
         "RankingStatistic",
         "BSGLthreshold",
         "linefiles",
@@ -569,7 +581,7 @@ def print_loudest(found: AnyTable, total: int | None = None) -> None:
     for name in (
         x
         for x in found.colnames
-        if x not in ("outside", "line") and found[x].dtype.kind in "fiu" and found[x].ndim == 1
+        if x not in ("outside", "line", "line_veto") and found[x].dtype.kind in "fiu" and found[x].ndim == 1
     ):
         value = found[name][0]
         digits = ".4f" if "twoF" in name or name in ("log_likelihood", "score") else ".16g"
@@ -577,6 +589,9 @@ def print_loudest(found: AnyTable, total: int | None = None) -> None:
     if "line" in found.colnames:
         n_crossing = int(np.sum(np.asarray(found["line"]) != ""))
         print(f"  crosses {found['line'][0] or 'no known line'}; {n_crossing} of {len(found)} cross a known line")
+    if "line_veto" in found.colnames:
+        n_vetoed = int(np.sum(np.asarray(found["line_veto"]) != ""))
+        print(f"  line veto: {found['line_veto'][0] or 'none'}; {n_vetoed} of {len(found)} are vetoed")
     if "outside" in found.colnames:
         print(
             f"  {int(np.sum(found['outside']))} of {len(found)} lie outside the ranges of {', '.join(meta['bounds'])}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.lineflags import lines_from_meta
+from jfstat.candidates.transienttable import window_of_table
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrow_plan
@@ -31,7 +32,7 @@ from jfstat.followup.free import FreeParameters
 from jfstat.followup.method import NEWTON, Method
 from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood, Survey, frequency_shifts, survey
 from jfstat.followup.results import CELLS, CLIMBS, ENDINGS, Results, Rivals, ending, results_table
-from jfstat.followup.transientfit import refined_with_windows, window_of_table
+from jfstat.followup.transientfit import refined_with_windows
 from jfstat.lines.doppler import checked_lines
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
 from jfstat.metrics.coordinates import Coordinates

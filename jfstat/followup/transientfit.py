@@ -20,13 +20,13 @@ from jfstat.statistic.atoms import atoms_of
 from jfstat.statistic.transients import Grid, compiled_map
 from jfstat.statistic.windowed import windowed
 from jfstat.templates import Doppler
-from jfstat.transientwindow import Shape, TransientWindow, shape_and_end
+from jfstat.transientwindow import Shape, TransientWindow
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-ROUNDS = 2
-"""How often Doppler parameters and windows are fitted in turns."""
+ROUNDS = 3
+"""How often Doppler parameters and windows are fitted in turns: a search with wrong parameters finds a short window."""
 SLICES = 4096
 """Atoms of the whole data; windows that end within one are right to a part of its duration."""
 NODES = 48
@@ -35,20 +35,6 @@ ZOOMS = 3
 """Maps, each of what the one before leaves."""
 WIDE = 6.0
 """Half-width of a map in standard deviations of the one before."""
-FIRST = 4.0
-"""The same of the first map, in units of `window_steps`."""
-LEAST_RHO2 = 10.0
-"""Of the signal, for the half-width of the first map."""
-
-
-def window_steps(shape: Shape, tau: float, twoF: float) -> float:
-    """About how well t0 and tau of a signal of this 2F are known, s.
-
-    The end of a rectangular window is known to about 2 tau/rho^2: that part of the signal adds 1 to F. The scale of a
-    smooth one is known to about tau/rho.
-    """
-    rho2 = max(twoF - 4.0, LEAST_RHO2)
-    return 2 * tau / rho2 if shape == "rectangular" else tau / np.sqrt(rho2)
 
 
 @partial(jax.jit, static_argnames=("shape", "end"))
@@ -58,7 +44,6 @@ def fitted_window(
     slices: Slices,
     pieces: Pieces,
     start: jax.Array,
-    half: jax.Array,
     shape: Shape,
     end: float,
 ) -> tuple[jax.Array, jax.Array]:
@@ -72,9 +57,7 @@ def fitted_window(
     data, point, slices, pieces
         As for `atoms_of`.
     start : (2,) float64
-        Approximate t0, GPS s, and tau, s.
-    half : () float64
-        Half-width of the first map, s.
+        Approximate t0, GPS s, and tau, s, to about tau.
     shape, end
         Of the windows, see `TransientWindow`.
     """
@@ -101,42 +84,8 @@ def fitted_window(
         spread = spread + (2 * width / (NODES - 1)) ** 2 / 12 + step**2 / 12
         return (mean, jnp.minimum(WIDE * jnp.sqrt(spread), 2 * width)), None
 
-    (mean, width), _ = jax.lax.scan(zoom, (start, jnp.stack([half, jnp.minimum(half, start[1])])), None, ZOOMS)
+    (mean, width), _ = jax.lax.scan(zoom, (start, jnp.stack([start[1], start[1]])), None, ZOOMS)
     return mean, width / WIDE
-
-
-def window_of_table(data: FstatData, found: object, shape: object) -> tuple[Shape, float] | None:
-    """Shape and end of the windows that go with a table of candidates; None if they are persistent signals.
-
-    Parameters
-    ----------
-    data : FstatData
-    found : table or Doppler
-    shape
-        As given to `refine`; None leaves it to the table.
-
-    Raises
-    ------
-    TypeError
-        If `shape` is neither a name nor a function.
-    ValueError
-        If it is unknown, the table lacks the columns ``t0`` and ``tau``, or the data have segments.
-    """
-    meta = getattr(found, "meta", {}).get("transient")
-    own = shape
-    if shape is None:
-        if meta is None:
-            return None
-        if meta["window"] == "own":
-            raise ValueError("transient is missing: found is of windows of your own, so give their function.")
-        own = meta["window"]
-    window = shape_and_end(own, None if isinstance(own, str) or meta is None else meta["end"], "transient")
-    missing = [name for name in ("t0", "tau") if name not in getattr(found, "colnames", ())]
-    if missing:
-        raise ValueError(f"found lacks the column {missing[0]!r}: transient is for tables of search(transient=).")
-    if data.n_segments is not None:
-        raise ValueError("transient is for data without segments: prepare without segments=.")
-    return window
 
 
 def refined_with_windows(
@@ -179,16 +128,15 @@ def refined_with_windows(
             for _ in range(ROUNDS):
                 own = TransientWindow(shape, *start, end=None if isinstance(shape, str) else end)
                 table = refined(windowed(data, own), table)
-                twoF = float(table["twoF"][0])
-                if not np.isfinite(twoF):
+                if not np.isfinite(float(table["twoF"][0])):
                     break
-                half = FIRST * window_steps(shape, float(start[1]), twoF)
-                start, error = _fitted(data, table, start, half, duration, window)
+                start, error = _fitted(data, table, start, duration, window)
                 fits[row] = *start, *error
             tables.append(table)
             advance(1)
     joined: Any = vstack(tables, metadata_conflicts="silent") if len(tables) > 1 else tables[0]
-    joined.meta = dict(tables[0].meta)
+    name = shape if isinstance(shape, str) else "own"
+    joined.meta = dict(tables[0].meta) | {"transient": searched.get("transient", {}) | {"window": name, "end": end}}
     for name, column in zip(("t0", "tau", "t0_error", "tau_error"), fits.T, strict=True):
         joined[name] = column
         joined[name].unit = "s"
@@ -196,7 +144,7 @@ def refined_with_windows(
 
 
 def _fitted(
-    data: FstatData, table: Any, start: np.ndarray, half: float, duration: float, window: tuple[Shape, float]
+    data: FstatData, table: Any, start: np.ndarray, duration: float, window: tuple[Shape, float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """`fitted_window` at the template of a table's only row."""
     values = parameter_columns(table, "found", ("freq", "alpha", "delta"))
@@ -205,5 +153,5 @@ def _fitted(
         point = with_fields(point, orbit=None)
     own = data.for_one_template
     slices, pieces = jax.tree.map(on_device, regular_slices(own, point, duration))
-    mean, error = fitted_window(own, point, slices, pieces, jnp.asarray(start), jnp.asarray(half), *window)
+    mean, error = fitted_window(own, point, slices, pieces, jnp.asarray(start), *window)
     return np.asarray(mean), np.asarray(error)

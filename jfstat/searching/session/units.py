@@ -171,4 +171,4 @@ def _all_in_order(tables: Sequence[AnyTable], n: int) -> list[AnyTable]:
 
 
 def _values(table: AnyTable, name: str) -> np.ndarray:
-    return np.asarray(table[name]) if name in ("template", "line") else plain_column(table, name)
+    return np.asarray(table[name]) if name in ("template", "line", "line_veto") else plain_column(table, name)
