@@ -179,9 +179,9 @@ def refine(
         - other columns of `found` that do not depend on the template, such as names; ``template`` and ``n_members``
           tell where the candidate came from;
         - with `transient`, ``t0`` and ``tau`` (s) with ``t0_error`` and ``tau_error``: means and standard deviations
-          by the posterior exp(F) for flat priors at the refined template. All other columns are of the data times this
-          window (`windowed`) as it was before its last fit: ``twoF`` is `transient_twoF`, and amplitudes are those
-          while the signal lasts.
+          by the posterior exp(F) for flat priors at the refined template. All other columns are of the data times the
+          window of largest 2F (`windowed`): ``twoF`` is `transient_twoF`, and amplitudes are those while the signal
+          lasts.
 
         Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX, bounds, optimizer
         (what it consists of, with its numbers), max_steps; with segments n_segments and segment_tspan, the length of

@@ -46,8 +46,8 @@ def fitted_window(
     start: jax.Array,
     shape: Shape,
     end: float,
-) -> tuple[jax.Array, jax.Array]:
-    """Mean and standard deviation of t0 and tau, (2,) float64 each, by the posterior exp(F) at one template.
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """t0 and tau of the largest 2F, and their mean and standard deviation by the posterior exp(F): (2,) float64 each.
 
     The prior is flat for windows that begin within the data and, if rectangular, end within them: further ones cannot
     be told from these.
@@ -66,7 +66,7 @@ def fitted_window(
     step = jnp.min(own.end - own.start)
     nodes = jnp.linspace(-1.0, 1.0, NODES)
 
-    def zoom(before: tuple[jax.Array, jax.Array], _: None) -> tuple[tuple[jax.Array, jax.Array], None]:
+    def zoom(before: tuple[jax.Array, jax.Array], _: None) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
         middle, width = before
         t0, tau = middle[0] + width[0] * nodes, middle[1] + width[1] * nodes
         positive = tau > step
@@ -82,10 +82,12 @@ def fitted_window(
         spread = jnp.stack([p @ (x - m) ** 2 for p, x, m in zip(each, (t0, tau), mean, strict=True)])
         # what a map and slices cannot resolve
         spread = spread + (2 * width / (NODES - 1)) ** 2 / 12 + step**2 / 12
-        return (mean, jnp.minimum(WIDE * jnp.sqrt(spread), 2 * width)), None
+        place = jnp.argmax(weight)
+        best = jnp.stack([t0[place // NODES], tau[place % NODES]])
+        return (mean, jnp.minimum(WIDE * jnp.sqrt(spread), 2 * width)), best
 
-    (mean, width), _ = jax.lax.scan(zoom, (start, jnp.stack([start[1], start[1]])), None, ZOOMS)
-    return mean, width / WIDE
+    (mean, width), best = jax.lax.scan(zoom, (start, jnp.stack([start[1], start[1]])), None, ZOOMS)
+    return best[-1], mean, width / WIDE
 
 
 def refined_with_windows(
@@ -130,8 +132,8 @@ def refined_with_windows(
                 table = refined(windowed(data, own), table)
                 if not np.isfinite(float(table["twoF"][0])):
                     break
-                start, error = _fitted(data, table, start, duration, window)
-                fits[row] = *start, *error
+                start, mean, error = _fitted(data, table, start, duration, window)
+                fits[row] = *mean, *error
             tables.append(table)
             advance(1)
     joined: Any = vstack(tables, metadata_conflicts="silent") if len(tables) > 1 else tables[0]
@@ -145,7 +147,7 @@ def refined_with_windows(
 
 def _fitted(
     data: FstatData, table: Any, start: np.ndarray, duration: float, window: tuple[Shape, float]
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """`fitted_window` at the template of a table's only row."""
     values = parameter_columns(table, "found", ("freq", "alpha", "delta"))
     point = jax.tree.map(lambda x: x[0], points_from(values, table.meta["reftime"]))
@@ -153,5 +155,5 @@ def _fitted(
         point = with_fields(point, orbit=None)
     own = data.for_one_template
     slices, pieces = jax.tree.map(on_device, regular_slices(own, point, duration))
-    mean, error = fitted_window(own, point, slices, pieces, jnp.asarray(start), *window)
-    return np.asarray(mean), np.asarray(error)
+    best, mean, error = map(np.asarray, fitted_window(own, point, slices, pieces, jnp.asarray(start), *window))
+    return best, mean, error
