@@ -203,7 +203,7 @@ def test_lines_are_vetoed_and_signals_are_not(data, bank):
     found = jfstat.search(data, bank, 1, transient=jfstat.TransientRange("rect", T0, TAU), progress=False)
     signal = jfstat.line_veto(data, found)
     assert signal["line_veto"][0] == "" and signal["dm_off_twoF"][0] < signal["max_twoF"][0]
-    t = np.asarray(data.band.start + data.band.dt * np.arange(data.series.shape[-1]))
+    t = float(data.band.start) + float(data.band.dt) * np.arange(data.series.shape[-1])
     moving = float(data.observation.middle)
     source = data.observation.source(POINT)
     first = jax.tree.map(lambda x: x[0], data.observation.trajectory)

@@ -73,7 +73,8 @@ def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) 
     window = window_of_table(data, found, transient)
     given = parameter_columns(found, "found", ("freq", "alpha", "delta"))
     points = points_from(given, found.meta.get("reftime", data.reftime))
-    table: Any = found.copy()
+    own_table: Any = found
+    table = own_table.copy()
     words, off = [], np.full(len(found), np.nan)
     for row in range(len(found)):
         point = jax.tree.map(lambda x, row=row: x[row] if np.ndim(x) else x, points)

@@ -84,7 +84,7 @@ def transient_values(data: FstatData, points: Doppler, transient: TransientRange
             return np.asarray(_values(own, jax.tree.map(lambda x: x[row], stack), *rest))
 
         workers = min(len(rows), workers_for(device_of(data)), max(1, MOST_BYTES // (ATOM_BYTES * data.series.size)))
-        yield from zip(rows.tolist(), in_order(values, rows, workers), strict=True)
+        yield from zip(rows.tolist(), in_order(values, rows.tolist(), workers), strict=True)
 
 
 def transient_meta(transient: TransientRange) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from jfstat.commandline.transients import (
     wants_windows,
     write_stats,
 )
+from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import observation
 from jfstat.data.prepare import prepare
 from jfstat.data.segments import segment_observations
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
     from jfstat.commandline.banks import Templates
     from jfstat.commandline.options import OptionGroup, Subparsers
     from jfstat.data.fstatdata import FstatData
-    from jfstat.data.narrowdata import NarrowData
     from jfstat.data.observation import Observation
     from jfstat.data.segments import SegmentsLike
     from jfstat.times import TimeLike
@@ -327,8 +327,9 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         found, data, seconds = done
     if not is_first():
         return
-    if arguments.track is None and arguments.lineVeto:
-        found = line_veto(data, found)
+    if arguments.track is None and arguments.lineVeto and not isinstance(data, NarrowData):
+        vetoed: Any = line_veto(data, found)
+        found = vetoed
     said = []  # files first: nothing that is printed may stand in their way
     if arguments.outputFstat is not None:
         said.append(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")

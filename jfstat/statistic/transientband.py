@@ -245,9 +245,9 @@ def _weights(t0: np.ndarray, tau: np.ndarray) -> Weights:
     """All pairs of a start and a time scale, in groups."""
     start, scale = (np.broadcast_to(x, (len(t0), len(tau))).ravel() for x in (t0[:, None], tau))
     more = -len(start) % TOGETHER
-    groups = (np.pad(x, (0, more), mode="edge").reshape(-1, TOGETHER) for x in (start, scale))
-    counts = np.pad(np.ones(len(start), np.float32), (0, more)).reshape(-1, TOGETHER)
-    return Weights(*groups, counts)
+    start, scale = (np.pad(x, (0, more), mode="edge").reshape(-1, TOGETHER) for x in (start, scale))
+    counts = np.pad(np.ones(len(t0) * len(tau), np.float32), (0, more)).reshape(-1, TOGETHER)
+    return Weights(start, scale, counts)
 
 
 def band_entries(data: FstatData, length: int) -> np.ndarray:
@@ -360,7 +360,7 @@ def band_values(band: TransientBand, point: Doppler, series: jax.Array, kind: Ki
     groups = -(-apart // band.residues)
     residues = jnp.arange(groups * band.residues, dtype=jnp.int32).reshape(groups, -1)
     windows = band.windows
-    forms = tile_forms(windows, matrix) if isinstance(windows, Tiles) else None
+    forms = tile_forms(windows, matrix) if isinstance(windows, Tiles) else jnp.empty(0)
 
     def some(residue: jax.Array) -> jax.Array:
         slices = slice_transforms(band, samples, number, residue)

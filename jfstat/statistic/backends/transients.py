@@ -68,7 +68,7 @@ class Transients(InBandOrder):
         """The sums over slices at the frequencies that are computed at a time."""
         return most_bytes(jax.devices()[0])
 
-    def ready(self, data: FstatData) -> TransientBand:  # type: ignore[override]
+    def ready(self, data: FstatData) -> TransientBand:
         """The data with the windows, which the methods below take."""
         wanted = TransientRange(
             self.shape,
@@ -79,15 +79,11 @@ class Transients(InBandOrder):
         )
         return transient_band(data, wanted, most_bytes(device_of(data)))
 
-    def reduced(  # type: ignore[override]
-        self, data: TransientBand, points: Doppler, bins: jax.Array, keep: int, same_source: bool
-    ) -> Loudest:
+    def reduced(self, data: TransientBand, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
         """The largest values of a batch of templates, and tallies of all; see `backend.Backend`."""
         return loudest_means(data.layout, self.values(data, points, bins, same_source), 1, keep)
 
-    def values(  # type: ignore[override]
-        self, data: TransientBand, points: Doppler, bins: jax.Array, same_source: bool
-    ) -> jax.Array:
+    def values(self, data: TransientBand, points: Doppler, bins: jax.Array, same_source: bool) -> jax.Array:
         """Values at the frequencies of the band, (B, n_frequencies) float32; -inf where none counts."""
         kind = Kind(self.shape, self.end, self.bayes)
         one = resampled(data.data, first_without_spin_down(points)) if same_source else None
