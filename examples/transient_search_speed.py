@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -49,6 +50,7 @@ def main() -> None:
     options = parser.parse_args()
     report: dict[str, Any] = {
         "what": "seconds for maps of a transient signal and for a search, the best of several after compilation",
+        "command": "python examples/transient_search_speed.py " + " ".join(sys.argv[1:]),
         "settings": {name: getattr(options, name) for name in ("windows", "bins", "f1dots", "days", "band")},
         "device": jax.devices()[0].device_kind,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
