@@ -152,7 +152,7 @@ def loudness(n_segments: int | None, interpolated: bool) -> str:
 
 def loudness_in(meta: Meta) -> str:
     """The same, from the meta of a table."""
-    if "transient" in meta:
+    if "transient" in meta and "ranking" in meta:  # tables of single points have no ranking
         return found_name(meta["ranking"])
     return "log_likelihood" if "transitions" in meta else loudness(meta.get("n_segments"), "coherent_mismatch" in meta)
 
