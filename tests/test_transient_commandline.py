@@ -73,6 +73,7 @@ def test_bands_and_files_of_points_give_the_same(files, tmp_path):
     np.testing.assert_array_equal(points["t0"], band["t0"])
 
 
+@pytest.mark.slow
 def test_bands_are_searched_in_units_and_by_the_bayes_factor(files, tmp_path, capsys):
     """What only searches have goes with windows too."""
     common = [*files.common, "--FreqBand=3e-5", *RANGE, "--RankingStatistic=BtSG", "--NumCandidatesToKeep=3"]

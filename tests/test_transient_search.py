@@ -107,6 +107,7 @@ def _one(x):
     return jnp.ones_like(x)
 
 
+@pytest.mark.slow
 def test_windows_without_steps_in_common(data):
     """Start times at random: as exact, whatever the edges."""
     start = np.sort(np.random.default_rng(5).uniform(START, START + 5e4, 9))
@@ -139,6 +140,7 @@ def test_search_finds_the_signal_and_its_window(data, bank):
         )
 
 
+@pytest.mark.slow
 def test_ranking_by_the_bayes_factor(data, bank):
     wanted = jfstat.TransientRange("rect", T0, TAU, rho_max=2.0)
     found = jfstat.search(data, bank, None, 2.0, transient=wanted, ranking="BtSG", progress=False)
