@@ -77,6 +77,7 @@ def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...]) -> list[d
         step = np.sqrt(LOST * rng.uniform()) * root @ (direction / np.linalg.norm(direction)) / size
         starts.append(row + step)
     heights = np.array([float(jfstat.mean_twoF(segments, template(row))) for row in starts])
+    sums = [float(jfstat.mean_twoF(segments, template(row))) for row in truth]
     del segments
     found: Any = QTable({name: np.array(starts)[:, i] for i, name in enumerate(NAMES)}, meta={"reftime": REFTIME})
     kept = np.flatnonzero(heights > THRESHOLD)[:BATCH]
@@ -97,7 +98,9 @@ def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...]) -> list[d
         rows.append({
             "set": seed,
             "truth": truth[row].tolist(),
+            "start": starts[row].tolist(),
             "found_mean_twoF": float(heights[row]),
+            "true_mean_twoF": sums[row],
             "true_twoF": float(jfstat.twoF(data, template(truth[row]))),
             "stage": own["stage"].tolist(),
             "n_segments": own["n_segments"].tolist(),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from jfstat.data.noise import MEDIAN_BINS
-from jfstat.data.prepare import prepare
+from jfstat.data.plan import Search
+from jfstat.data.prepare import prepared_for
 from jfstat.geometry.doppler import doppler_speed, drift_range
 from jfstat.parameters import ORBIT_FIELDS, spin_order
 from jfstat.templates import Orbit
@@ -94,20 +95,15 @@ class CandidateBand(NamedTuple):
         low, high, margin = self.low, self.high, self.margin
         shift = float(np.max(doppler_speed(self.orbit))) * (high + margin)
         first, last = float(sfts.frequencies[0]), float(sfts.frequencies[-1])
-        return prepare(
-            sfts,
-            min(low, max(low - margin, first + shift - drift_low)),
-            max(high + 0.25 / span, min(high + margin, last - shift - drift_high)),
-            reftime,
-            sqrt_sx,
-            ephemeris,
-            guard,
+        search = Search(
+            fmin=min(low, max(low - margin, first + shift - drift_low)),
+            fmax=max(high + 0.25 / span, min(high + margin, last - shift - drift_high)),
+            guard=guard,
             orbit=self.orbit,
             fdots=fdots or None,
-            filters=False,
-            median_bins=median_bins,
-            segments=segments,
+            rounded=True,
         )
+        return prepared_for(sfts, search, reftime, sqrt_sx, ephemeris, segments, False, median_bins)
 
 
 def sharing_data(frequencies: np.ndarray, sound: np.ndarray) -> list[np.ndarray]:

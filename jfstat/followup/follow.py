@@ -29,6 +29,8 @@ Element = TypeVar("Element")
 Result = TypeVar("Result")
 APART = 0.4
 """Distance between starts of climbs in whitened coordinates, in which a peak's radius is about 1."""
+FAR_STARTS, FAR = 2, 1.5
+"""With segments, how many of the climbs begin at least that far from the others: noise makes peaks of their own."""
 BIN = round(1 / STEP)
 """Trial frequencies in a bin of 1/T."""
 LOOKED_POINTS, LOOKED_BINS, LOOKED_REACH = 16, 32.0, 2.0
@@ -56,10 +58,10 @@ class Peak(NamedTuple):
     covariance : (p, p) float64
         Of the fitted parameters; NaN where 2F has no maximum, and for parameters at their limits.
     spread : (p, p) float64
-        Covariance, apart from limits and other peaks, of the steps of `Coordinates.matrix`, in which regions are not
-        bent; the mean of all peaks' covariances, weighted by their probabilities.
+        Steps of the parameters whose ellipsoid is that of one standard deviation, apart from limits and other peaks, to
+        first order: spread @ spread.T is the mean of all peaks' covariances, weighted by their probabilities.
     rivals : (c, p) float64
-        Such steps from this peak to each one that was climbed, itself included; NaN for those that hold less than
+        The parameters at each peak that was climbed, first at this one; NaN for those that hold less than
         `LEAST_SHARE` of the probability.
     share : () float64
         Fraction of the probability on this peak rather than on other peaks that were climbed; see `peak_shares`.
@@ -197,7 +199,7 @@ def _climb(
     limits = _parameter_limits(coordinates, free)
     around = _surroundings(near, coordinates, trials, shifts, limits, climbing.trials)
     tried = jnp.sum(jnp.isfinite(around.twoF)) // BIN
-    starts = _spread_starts(around, climbing.n_climbs)
+    starts = _spread_starts(around, climbing.n_climbs, near.n_segments is not None)
     if "freq" in coordinates.names:
         further = jnp.asarray(frequency_shifts(LOOKED_BINS, 1.0)) / jnp.max(near.observation.tspan)
         beyond = _surroundings(near, coordinates, trials[:LOOKED_POINTS], further, limits, climbing.trials)
@@ -230,8 +232,8 @@ def _climb(
         twoF_per_detector=found.twoF_per_detector,
         shrinkage=trust,
         covariance=_together(coordinates, climbs, covariances, shares, free.bounded, at_limits(end)),
-        spread=_spread_of_steps(coordinates, likelihoods, shares),
-        rivals=jnp.where(shares[:, None] > LEAST_SHARE, (climbs.x - climbs.x[0]) @ coordinates.matrix.T, jnp.nan),
+        spread=jax.jacfwd(coordinates.values)(end.x) @ _mean_spread(likelihoods, shares),
+        rivals=jnp.where(shares[:, None] > LEAST_SHARE, jax.vmap(coordinates.values)(climbs.x), jnp.nan),
         share=shares[0],
         moved=jnp.sqrt(jnp.sum(end.x**2)),
         across=distance_across(coordinates, end.x),
@@ -296,17 +298,19 @@ def _parameter_limits(coordinates: Coordinates, free: FreeParameters) -> Limits 
     return Limits(coordinates.matrix[rows], jnp.asarray(free.low) - centre, jnp.asarray(free.high) - centre)
 
 
-def _spread_starts(around: Surroundings, n: int) -> jax.Array:
+def _spread_starts(around: Surroundings, n: int, segments: bool) -> jax.Array:
     """The n highest trial points that are at least `APART` from each other, (n, p).
 
-    If there are fewer than n, the candidate itself, the origin, fills up.
+    If there are fewer than n, the candidate itself, the origin, fills up. With segments the last `FAR_STARTS` are at
+    least `FAR` from all others: where noise makes another place higher than the signal's, it has many high points.
     """
-    chosen, heights = [], around.twoF
-    for _ in range(n):
+    chosen, nearest = [], jnp.full(around.twoF.shape, jnp.inf)
+    for k in range(n):
+        apart = FAR if segments and 0 < n - FAR_STARTS <= k else APART
+        heights = jnp.where(nearest < apart**2, -jnp.inf, around.twoF)
         best = jnp.argmax(heights)
         chosen.append(jnp.where(jnp.isfinite(heights[best]), around.x[best], 0.0))
-        near = jnp.sum((around.x - chosen[-1]) ** 2, axis=1) < APART**2
-        heights = jnp.where(near, -jnp.inf, heights)
+        nearest = jnp.minimum(nearest, jnp.sum((around.x - chosen[-1]) ** 2, axis=1))
     return jnp.stack(chosen)
 
 
@@ -350,12 +354,13 @@ def _together(
     return matrix
 
 
-def _spread_of_steps(coordinates: Coordinates, climbs: Maximum, shares: jax.Array) -> jax.Array:
-    """Mean covariance of steps from each of the peaks that were climbed, (p, p) float64."""
+def _mean_spread(climbs: Maximum, shares: jax.Array) -> jax.Array:
+    """Semi-axes of the mean of the covariances of all peaks that were climbed, (p, p) float64, whitened coordinates."""
     size, axes = jnp.linalg.eigh(-0.5 * climbs.hessian)
     each = (axes / jnp.where(size > 0, size, jnp.nan)[:, None]) @ jnp.swapaxes(axes, 1, 2)
     mean = jnp.sum(jnp.where((shares > 0)[:, None, None], shares[:, None, None] * each, 0.0), axis=0)
-    return coordinates.matrix @ mean @ coordinates.matrix.T
+    size, axes = jnp.linalg.eigh(mean)
+    return axes * jnp.sqrt(size)
 
 
 def _peak_covariance(coordinates: Coordinates, at: Maximum, limits: Limits | None, at_limit: jax.Array) -> jax.Array:
