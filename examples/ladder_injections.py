@@ -81,6 +81,8 @@ def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...]) -> list[d
     del segments
     found: Any = QTable({name: np.array(starts)[:, i] for i, name in enumerate(NAMES)}, meta={"reftime": REFTIME})
     kept = np.flatnonzero(heights > THRESHOLD)[:BATCH]
+    if not len(kept):
+        return []
     began, cpu = time.perf_counter(), time.process_time()
     ladder: Any = jfstat.follow_up(sfts, found[kept], stages, sqrt_sx=SQRT_SX, guard=GUARD, veto=0.0, false_alarm=1.0)
     spent = time.perf_counter() - began, time.process_time() - cpu
