@@ -13,7 +13,7 @@ from scipy.stats import beta, chi2, kstest
 
 import jfstat
 from jfstat.commandline import main
-from jfstat.followup.growth import Chosen, Growth, noise_chance
+from jfstat.followup.growth import Chosen, Growth, covered_sigmas, noise_chance
 from jfstat.followup.stages import stage_edges
 from jfstat.maths.ball import covering_ellipsoid
 
@@ -218,6 +218,28 @@ def test_growth_of_a_loud_signal_is_that_of_the_segments(falls):
     assert weak.mean[0] > 200 and weak.variance[0] > 400
     np.testing.assert_allclose(weak.chance(weak.fall(1e-3)), 1e-3, rtol=1e-6)
     assert weak.chance(np.array([-1.0]))[0] == 1.0
+
+
+def test_weak_candidates_leave_more_open():
+    loud, weak, noise = covered_sigmas(np.array([1e5, 440.0, 300.0]), 60)
+    assert loud == pytest.approx(4.3, rel=0.01)
+    trust = 1 - 240 / 440
+    assert weak == pytest.approx(4.3 / trust) and weak < trust * np.sqrt(440)
+    # no further than where the metric says that all of rho^2 is lost
+    assert noise == 4.3 and 0.2 * np.sqrt(300) < 4.3
+    assert covered_sigmas(np.array([200.0]), 10)[0] == pytest.approx(4.3 / 0.8)
+
+
+def test_steps_to_a_template_are_those_that_lead_there(sfts, signal):
+    data = jfstat.observation(["H1", "L1"], START, 4 * DAY, sqrt_sx=SQRT_SX)
+    rng = np.random.default_rng(2)
+    orbit = jfstat.Orbit(1.3, 70_000.0, START, 0.1, 0.3)
+    near_pole = jfstat.Doppler(2.1, 1.57, [800.0, 1e-9], START - 1e8, orbit)
+    for point, names in ((near_pole, None), (signal[0], ("freq", "f1dot", "delta"))):
+        coordinates = jfstat.whiten(data, point, names)
+        x = 0.3 * rng.normal(size=len(coordinates.names))
+        step = coordinates.step_to(coordinates.point(x))
+        np.testing.assert_allclose(np.linalg.solve(coordinates.matrix, step), x, atol=1e-4)
 
 
 def test_chance_of_noise():

@@ -91,7 +91,7 @@ class CandidateBand(NamedTuple):
             for k, (first, last) in enumerate(self.fdots, 1)
         ]
         since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(sfts.start))
-        drift_low, drift_high = drift_range(fdots, since, since + span)
+        drift_low, drift_high = drift_range(fdots or None, since, since + span)
         low, high, margin = self.low, self.high, self.margin
         shift = float(np.max(doppler_speed(self.orbit))) * (high + margin)
         first, last = float(sfts.frequencies[0]), float(sfts.frequencies[-1])
