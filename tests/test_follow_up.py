@@ -13,9 +13,11 @@ from scipy.stats import beta, chi2, kstest
 
 import jfstat
 from jfstat.commandline import main
-from jfstat.followup.growth import Chosen, Growth, covered_sigmas, noise_chance
+from jfstat.followup.follow import _semi_axes
+from jfstat.followup.growth import Chosen, Growth, noise_chance
 from jfstat.followup.stages import stage_edges
 from jfstat.maths.ball import covering_ellipsoid
+from jfstat.maths.newton import Maximum
 
 START, DAY = 1_167_458_304, 86400
 REFTIME = START + 2 * DAY
@@ -221,13 +223,17 @@ def test_growth_of_a_loud_signal_is_that_of_the_segments(falls):
 
 
 def test_weak_candidates_leave_more_open():
-    loud, weak, noise = covered_sigmas(np.array([1e5, 440.0, 300.0]), 60)
-    assert loud == pytest.approx(4.3, rel=0.01)
-    trust = 1 - 240 / 440
-    assert weak == pytest.approx(4.3 / trust) and weak < trust * np.sqrt(440)
-    # no further than where the metric says that all of rho^2 is lost
-    assert noise == 4.3 and 0.2 * np.sqrt(300) < 4.3
-    assert covered_sigmas(np.array([200.0]), 10)[0] == pytest.approx(4.3 / 0.8)
+    """The region of a peak: 4.3 sigma, longer by 1/trust where that stays within the unit ball."""
+
+    def radii(curvature, trust):
+        hessian = -2 * trust * jnp.diag(jnp.asarray(curvature))[None]
+        zero = jnp.zeros(1)
+        one = Maximum(x=zero, value=zero, gradient=zero, hessian=hessian, status=zero, steps=zero)
+        return np.sort(np.linalg.norm(_semi_axes(one, jnp.ones(1), jnp.asarray(trust)), axis=0))
+
+    np.testing.assert_allclose(radii([1e5, 1e4], 1.0), 4.3 / np.sqrt([1e5, 1e4]))
+    np.testing.assert_allclose(radii([400.0, 100.0], 0.5), [4.3 / np.sqrt(200) / 0.5, 1.0])
+    np.testing.assert_allclose(radii([400.0, 20.0], 0.5)[1], 4.3 / np.sqrt(10))
 
 
 def test_steps_to_a_template_are_those_that_lead_there(sfts, signal):

@@ -38,6 +38,9 @@ LOOKED_POINTS, LOOKED_BINS, LOOKED_REACH = 16, 32.0, 2.0
 bins of 1/T, and in units of the narrow data's reach, where 2F is still right to some per cent."""
 OWN = 1.5
 """Distance in whitened coordinates up to which they belong to the peak that was climbed."""
+SIGMAS = 4.3
+"""Number of standard deviations about each peak that the next stage of a follow-up covers: all but 1e-3 of a normal
+distribution in four dimensions."""
 LEAST_SHARE = 3e-3
 """Least probability of a peak for it to belong to the region of the next stage of a follow-up."""
 SAME = 0.5
@@ -58,8 +61,8 @@ class Peak(NamedTuple):
     covariance : (p, p) float64
         Of the fitted parameters; NaN where 2F has no maximum, and for parameters at their limits.
     spread : (p, p) float64
-        Steps of the parameters whose ellipsoid is that of one standard deviation, apart from limits and other peaks, to
-        first order: spread @ spread.T is the mean of all peaks' covariances, weighted by their probabilities.
+        Steps of the parameters that are the semi-axes of the ellipsoid that the next stage of a follow-up covers about
+        each peak, to first order; see `_semi_axes`.
     rivals : (c, p) float64
         The parameters at each peak that was climbed, first at this one; NaN for those that hold less than
         `LEAST_SHARE` of the probability.
@@ -232,7 +235,7 @@ def _climb(
         twoF_per_detector=found.twoF_per_detector,
         shrinkage=trust,
         covariance=_together(coordinates, climbs, covariances, shares, free.bounded, at_limits(end)),
-        spread=jax.jacfwd(coordinates.values)(end.x) @ _mean_spread(likelihoods, shares),
+        spread=jax.jacfwd(coordinates.values)(end.x) @ _semi_axes(likelihoods, shares, trust),
         rivals=jnp.where(shares[:, None] > LEAST_SHARE, jax.vmap(coordinates.values)(climbs.x), jnp.nan),
         share=shares[0],
         moved=jnp.sqrt(jnp.sum(end.x**2)),
@@ -354,13 +357,21 @@ def _together(
     return matrix
 
 
-def _mean_spread(climbs: Maximum, shares: jax.Array) -> jax.Array:
-    """Semi-axes of the mean of the covariances of all peaks that were climbed, (p, p) float64, whitened coordinates."""
+def _semi_axes(climbs: Maximum, shares: jax.Array, trust: jax.Array) -> jax.Array:
+    """Semi-axes of the region of each peak, (p, p) float64, columns, in whitened coordinates.
+
+    They are `SIGMAS` standard deviations of the mean of all peaks' covariances, weighted by their probabilities. Where
+    noise is most of the sum over K segments, the signal may be further from the highest place than the curvature there
+    says: at a mismatch m the sum is lower by rho^2 m, but noise changes it by the root of m (16 K + 4 rho^2), and there
+    are the more templates the larger m is. The axes are then longer by 1 + 4 K / rho^2, the inverse of `trust`, but for
+    that no longer than those of the metric's unit ball.
+    """
     size, axes = jnp.linalg.eigh(-0.5 * climbs.hessian)
     each = (axes / jnp.where(size > 0, size, jnp.nan)[:, None]) @ jnp.swapaxes(axes, 1, 2)
     mean = jnp.sum(jnp.where((shares > 0)[:, None, None], shares[:, None, None] * each, 0.0), axis=0)
     size, axes = jnp.linalg.eigh(mean)
-    return axes * jnp.sqrt(size)
+    radii = SIGMAS * jnp.sqrt(size)
+    return axes * jnp.maximum(radii, jnp.minimum(radii / trust, 1.0))
 
 
 def _peak_covariance(coordinates: Coordinates, at: Maximum, limits: Limits | None, at_limit: jax.Array) -> jax.Array:

@@ -23,9 +23,6 @@ TOLERANCE = 1e-3
 low-passed in another way."""
 LEAST_TRUST = 0.1
 """Least value of 1 - 4 K / S with which errors are estimated."""
-SIGMAS = 4.3
-"""Number of standard deviations that each stage covers about the peaks of the one before: all but 1e-3 of a normal
-distribution in four dimensions."""
 
 
 class Chosen(NamedTuple):
@@ -94,27 +91,6 @@ class Growth(NamedTuple):
 
         shape, scale = self.mean**2 / self.variance, self.variance / self.mean
         return scale * gammainccinv(shape, chance)
-
-
-def covered_sigmas(total: np.ndarray, n_segments: int) -> np.ndarray:
-    """Number of standard deviations about a peak that the next stage covers, (n,).
-
-    These are `SIGMAS` for loud candidates. Where noise is most of the sum over K segments, the signal may be further
-    from the highest place than the curvature there says: at a mismatch m the sum is lower by rho^2 m, but noise changes
-    it by the root of m (16 K + 4 rho^2), and there are the more templates the larger m is. The ellipsoid is then larger
-    by 1 + 4 K / rho^2, up to the unit ball of the metric.
-
-    Parameters
-    ----------
-    total : (n,) float64
-        Sum of 2F over segments.
-    n_segments : int
-    """
-    total = np.asarray(total, np.float64)
-    trust = np.maximum(1 - 4 * n_segments / total, LEAST_TRUST)
-    # the metric times rho^2, which is trust times the sum, is the curvature, and trust times that the inverse variance
-    of_unit_ball = trust * np.sqrt(total)
-    return np.maximum(SIGMAS, np.minimum(SIGMAS / trust, of_unit_ball))
 
 
 def noise_chance(total: np.ndarray, n_segments: int, n_trials: np.ndarray, chosen: Chosen | None = None) -> np.ndarray:

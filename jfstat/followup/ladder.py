@@ -15,7 +15,7 @@ from jfstat.data.observation import reference_time
 from jfstat.followup.band import CandidateBand, sharing_data
 from jfstat.followup.candidates import NEEDED, SearchedWith, fitted_names, impossible, read_rows
 from jfstat.followup.free import FreeParameters
-from jfstat.followup.growth import TOLERANCE, Chosen, Growth, covered_sigmas, noise_chance
+from jfstat.followup.growth import TOLERANCE, Chosen, Growth, noise_chance
 from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood
 from jfstat.followup.refine import refined
 from jfstat.followup.results import CELLS, Results, results_table
@@ -311,12 +311,11 @@ def _climbed(
         rows, starts = rung.rows[going_on], rung.table[going_on]
         if not len(rows):
             break
-        sigmas = covered_sigmas(rung.total[going_on], rung.n_segments)
         peaks = rung.rivals[going_on]
         if stage == 0:  # a weak signal may be nearer to the candidate than to any peak
             candidates = np.stack([own.given[name][rows] for name in own.names], axis=1)
             peaks = np.concatenate([peaks, candidates[:, None]], axis=1)
-        around = Neighbourhood(spread=sigmas[:, None, None] * rung.spread[going_on], peaks=peaks)
+        around = Neighbourhood(spread=rung.spread[going_on], peaks=peaks)
     return rungs
 
 
