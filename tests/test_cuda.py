@@ -104,7 +104,7 @@ def test_radices_make_the_lengths():
 
 
 def test_blocks_are_round_unless_that_makes_them_short():
-    assert block_length(589824, 1228.8) == 1024
+    assert block_length(589824, 1228.8) == 1152
     assert block_length(110592, 230.4) == 192  # not 128
     assert block_length(1001, 100) == 91
 
