@@ -36,6 +36,7 @@ ORDER = (
     "transforms",
     "sfts",
     "simulate",
+    "strain",
     "pulsars",
     "data",
     "lines",

@@ -41,6 +41,9 @@ REPLACEMENTS = {
     "workingDir": "leave it out",
     "timerCount": "leave it out",
     "sftFiles": "use --DataFiles",
+    "overlap-fraction": "leave it out, the F-statistic needs SFTs that do not overlap",
+    "frame-checksums": "leave it out, damaged frames are refused",
+    "allow-skipping": "leave it out, call the program once for each channel",
 }
 """What to give instead of options of ComputeFstatistic_v2 and its relatives that jfstat does not have."""
 
