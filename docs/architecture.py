@@ -24,6 +24,7 @@ ORDER = (
     "constants",
     "atomic",
     "version",
+    "processor",
     "reproducible",
     "validation",
     "public",

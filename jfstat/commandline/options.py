@@ -214,6 +214,13 @@ def add_median_window(group: OptionGroup) -> None:
         metavar="BINS",
         help=f"width of the running median that estimates the noise floor, bins (default {MEDIAN_BINS})",
     )
+    group.add_argument(
+        "--offSourceBins",
+        type=int,
+        metavar="BINS",
+        help="estimate the noise floor at each bin from bins further away than this on both sides, so that loud "
+        "signals do not raise their own; 10 is enough for most (default: the running median over all bins)",
+    )
 
 
 def add_preparation(group: OptionGroup) -> None:

@@ -15,10 +15,13 @@ from jfstat.candidates.leakage import Sampling
 from jfstat.candidates.lineflags import crossed_lines, lines_meta
 from jfstat.candidates.semicoherent import semicoherent_columns, semicoherent_details
 from jfstat.candidates.tables import Meta, PlainTable
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
 from jfstat.metrics.phasemetric import flat_metric
 from jfstat.parameters import columns as parameter_values
 from jfstat.parameters import varied_parameters, with_fields
+from jfstat.processor import processor_kind
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Identity, Work
 from jfstat.searching.reduce.keep import Keep, Peaks
@@ -76,6 +79,7 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
         **({} if work.coherent_mismatch is None else {"coherent_mismatch": work.coherent_mismatch}),
         **({} if work.track is None else {"transitions": list(work.track)}),
         "backend": plan.backend,
+        "processor": processor_of(data),
         "batch_size": plan.batch_size,
         "device_bytes": plan.device_bytes,
         "unit": work.unit,
@@ -88,6 +92,12 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
     }
     found = finished(columns, meta) if work.share is None else PlainTable(columns, meta)
     return found.in_units
+
+
+def processor_of(data: FstatData) -> str:
+    """Kind of the processor that holds the data: a GPU's, or the CPU's with a digest of its instruction sets."""
+    device = device_of(data)
+    return "{} ({})".format(*processor_kind()) if device.platform == "cpu" else device.device_kind
 
 
 def candidates(stack: Doppler, peaks: Peaks, frequencies: Frequencies) -> Doppler:
