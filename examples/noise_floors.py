@@ -22,7 +22,8 @@ jax.config.update("jax_enable_x64", True)
 import jfstat  # noqa: E402
 
 START, SQRT_SX = 1_167_458_304, 4e-24
-WAYS: dict[str, dict[str, Any]] = {
+Ways = dict[str, dict[str, Any]]
+WAYS: Ways = {
     "101 bins": {},
     "101 bins, off_source=10": {"off_source": 10},
     "1001 bins": {"median_bins": 1001},
@@ -37,7 +38,7 @@ def start_times(rng: np.random.Generator, days: float) -> dict[str, list[int]]:
     return {name: sorted(rng.choice(every, round(0.75 * len(every)), replace=False).tolist()) for name in ("H1", "L1")}
 
 
-def case(rng: np.random.Generator, days: float, twoF: float) -> dict[str, float]:
+def case(rng: np.random.Generator, days: float, twoF: float, ways: Ways = WAYS) -> dict[str, float]:
     """2F of a random signal that should have `twoF`, with a floor estimated in each way, over the known one's."""
     f, times = float(rng.uniform(30, 1900)), start_times(rng, days)
     point = jfstat.Doppler(rng.uniform(0, 2 * np.pi), np.arcsin(rng.uniform(-1, 1)), [f, rng.uniform(-1e-9, 0)], START)
@@ -54,10 +55,10 @@ def case(rng: np.random.Generator, days: float, twoF: float) -> dict[str, float]
         return float(jfstat.twoF(jfstat.prepare(sfts, f, f, START, guard=0.3, filters=False, **how), point))
 
     known = found(sqrt_sx=SQRT_SX)
-    return {name: found(**how) / known for name, how in WAYS.items()}
+    return {name: found(**how) / known for name, how in ways.items()}
 
 
-def noise_mean(rng: np.random.Generator, days: float) -> dict[str, float]:
+def noise_mean(rng: np.random.Generator, days: float, ways: Ways = WAYS) -> dict[str, float]:
     """Mean of 2F over a band of Gaussian noise, with a floor estimated in each way."""
     times, f = start_times(rng, days), 1234.0
     sfts = jfstat.simulate_sfts(
@@ -66,7 +67,7 @@ def noise_mean(rng: np.random.Generator, days: float) -> dict[str, float]:
     point = jfstat.Doppler(rng.uniform(0, 2 * np.pi), 0.3, [f, 0.0], START)
     return {
         name: float(np.nanmean(jfstat.twoF_band(jfstat.prepare(sfts, f - 0.3, f + 0.3, START, **how), point)))
-        for name, how in WAYS.items()
+        for name, how in ways.items()
     }
 
 

@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import subprocess
 import time
 from pathlib import Path
@@ -23,15 +24,15 @@ from typing import Any
 CLUSTER = Path(__file__).parent / "cluster"
 SMALLER = (("--FreqBand 1 ", "--FreqBand 0.02 "), ("--AlphaBand 0.006", "--AlphaBand 0.3"))
 SMALLER += (("--DeltaBand 0.004", "--DeltaBand 0.2"),)
-SEARCH = (
+SEARCH = shlex.split(
     "--DataFiles sfts/*.sft --Freq 100 --FreqBand 0.02 --Alpha 3.5170 --AlphaBand 0.3 --Delta -0.8310 --DeltaBand 0.2 "
     "--f1dot -3e-14 --f1dotBand 3.5e-14 --metricMismatch 0.1 --NumCandidatesToKeep 1000"
-).split()
-DATA = (
+)
+DATA = shlex.split(
     "--outSFTdir sfts --IFOs H1,L1 --startTime 1167458304 --duration 345600 --fmin 98.8 --Band 2.6 --sqrtSX 4e-24 "
     "--randSeed 5 --Alpha 3.6 --Delta -0.75 --Freq 100.01 --f1dot -1e-14 --refTime 1167458304 --h0 9e-26 --cosi 0.3"
-).split()
-DISTRIBUTED = "--nodes=1 --ntasks-per-node=2 --gpus-per-node=0 --cpus-per-task=1 --mem-per-cpu=2G".split()
+)
+DISTRIBUTED = shlex.split("--nodes=1 --ntasks-per-node=2 --gpus-per-node=0 --cpus-per-task=1 --mem-per-cpu=2G")
 
 
 def run(folder: Path, *words: str) -> str:
@@ -86,7 +87,7 @@ def distributed(folder: Path, plain: Path) -> dict[str, Any]:
 
 
 def stopped(folder: Path) -> dict[str, Any]:
-    """slurm_units.sh as one unit of a search of minutes, with a limit of some: it stops and goes on until it is done."""
+    """slurm_units.sh as one unit of a longer search, with a time limit: it stops and goes on until it is done."""
     changes = (("--FreqBand 1 ", "--FreqBand 0.3 "), *SMALLER[1:], ('"$unit/64"', '"$unit/1"'))
     (folder / "units").mkdir(exist_ok=True)
     table, log = folder / "units" / "1.ecsv", folder / "units" / "1.out"

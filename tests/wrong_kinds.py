@@ -183,7 +183,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             dict(
                 sfts=sfts, found=found[:1], stages=(1,), parameters=["freq"], mismatch=0.3, bins=2.0, veto=1e-3,
                 false_alarm=0.1, reftime=START, sqrt_sx=4e-24, ephemeris="DE405", guard=0.5, median_bins=51,
-                progress=False, lines=None,
+                off_source=10, progress=False, lines=None,
             ),
         ),
         "follow_up_stages": (
@@ -216,7 +216,10 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "narrow": (jfstat.narrow, one | dict(reach=1e-3, max_block=1800.0)),
         "observation": (
             jfstat.observation,
-            dict(sfts=sfts, sqrt_sx=4e-24, reftime=START, ephemeris="DE405", fmin=99.9, fmax=100.1, median_bins=51),
+            dict(
+                sfts=sfts, sqrt_sx=4e-24, reftime=START, ephemeris="DE405", fmin=99.9, fmax=100.1, median_bins=51,
+                off_source=10,
+            ),
         ),
         "observation of names": (
             jfstat.observation,
@@ -231,7 +234,8 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             jfstat.prepare,
             dict(
                 sfts=sfts, fmin=99.9999, fmax=100.0001, reftime=START, sqrt_sx=None, ephemeris="DE405", guard=0.5,
-                segments=2, orbit=None, fdots=[(-1e-10, 0.0)], filters=True, dfreq=1e-4, median_bins=101, max_block=900,
+                segments=2, orbit=None, fdots=[(-1e-10, 0.0)], filters=True, dfreq=1e-4, median_bins=101,
+                off_source=10, max_block=900,
             ),
         ),
         "psd": (
