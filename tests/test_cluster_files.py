@@ -1,5 +1,6 @@
 """The submit files in examples/cluster: their command lines are ones that the program takes."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -33,7 +34,7 @@ def test_the_command_line_is_understood(name):
         assert arguments.outputFstat == "units/3.ecsv"
 
 
-@pytest.mark.parametrize("name", ["slurm_units.sh", "slurm_distributed.sh"])
+@pytest.mark.parametrize("name", ["slurm_units.sh", "slurm_distributed.sh", "one_machine_slurm.sh"])
 def test_the_scripts_are_bash(name):
     assert subprocess.run(["bash", "-n", FOLDER / name], check=False).returncode == 0
 
@@ -65,3 +66,15 @@ def test_htcondors_own_parser_reads_the_submit_file():
     killed = {"ExitBySignal": True, "ExitCode": classad.Value.Undefined}
     assert expected("on_exit_remove", **killed) is False
     assert expected("on_exit_hold", **killed) is False
+
+
+def test_a_smaller_search_is_all_that_is_changed_for_the_run_on_one_machine():
+    """What examples/slurm_run.py replaces stands in both files; what it found is that nothing differs."""
+    run = (FOLDER.parent / "slurm_run.py").read_text()
+    replaced = re.findall(r'\("(--\w+Band [\d.]+ ?)", "--', run)
+    assert len(replaced) >= 3
+    for name in ("slurm_units.sh", "slurm_distributed.sh"):
+        assert all(words in (FOLDER / name).read_text() for words in replaced)
+    found = json.loads((FOLDER.parent / "slurm_run.json").read_text())
+    assert found["slurm_units.sh"]["merged table beside the undivided one"].startswith("none")
+    assert found["slurm_distributed.sh"]["table beside the undivided one"].startswith("none")
