@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from jfstat.sfts.split import split_sfts
     from jfstat.sfts.validate import validate_sfts
     from jfstat.simulate.simulate import inject, simulate_sfts
-    from jfstat.simulate.strain import sfts_from_strain
     from jfstat.statistic.atoms import Atoms, atoms
     from jfstat.statistic.dmoff import dm_off_twoF
     from jfstat.statistic.fstat import (
@@ -70,6 +69,9 @@ if TYPE_CHECKING:
     )
     from jfstat.statistic.transients import TransientMap, TransientRange, transient_map, transient_twoF
     from jfstat.statistic.windowed import windowed
+    from jfstat.strain.files import sfts_from_frames
+    from jfstat.strain.gating import Gating
+    from jfstat.strain.series import sfts_from_strain
     from jfstat.templates import Amplitude, Doppler, Orbit
     from jfstat.times import GPSTime
     from jfstat.tracking.emission import log_likelihood_by_segment, twoF_by_segment
@@ -89,6 +91,7 @@ __all__ = [
     "Fstat",
     "FstatData",
     "GPSTime",
+    "Gating",
     "NarrowData",
     "Observation",
     "Orbit",
@@ -146,6 +149,7 @@ __all__ = [
     "search_pulsars",
     "semicoherent_amplitude",
     "semicoherent_fstat",
+    "sfts_from_frames",
     "sfts_from_strain",
     "simulate_sfts",
     "spectrogram",
@@ -180,6 +184,7 @@ _HOMES = {
     "Fstat": "jfstat.statistic.fstat",
     "FstatData": "jfstat.data.fstatdata",
     "GPSTime": "jfstat.times",
+    "Gating": "jfstat.strain.gating",
     "NarrowData": "jfstat.data.narrowdata",
     "Observation": "jfstat.data.observation",
     "Orbit": "jfstat.templates",
@@ -237,7 +242,8 @@ _HOMES = {
     "search_pulsars": "jfstat.searching.targeted",
     "semicoherent_amplitude": "jfstat.statistic.semicoherent",
     "semicoherent_fstat": "jfstat.statistic.semicoherent",
-    "sfts_from_strain": "jfstat.simulate.strain",
+    "sfts_from_frames": "jfstat.strain.files",
+    "sfts_from_strain": "jfstat.strain.series",
     "simulate_sfts": "jfstat.simulate.simulate",
     "spectrogram": "jfstat.data.psd",
     "split_sfts": "jfstat.sfts.split",

@@ -260,6 +260,20 @@ def test_units_merge_to_the_table_of_the_whole(data, bank, plain, tmp_path, n_un
     assert as_bytes(jfstat.merge(tables)) == plain
 
 
+def test_other_kinds_of_processor_are_told(data, bank, plain):
+    """The last bits of values may differ between them."""
+    tables = [jfstat.search(data, bank, unit=(i, 3), **OPTIONS) for i in (1, 2, 3)]
+    own = tables[0].meta["processor"]
+    assert own and "," not in own
+    tables[1].meta["processor"] = "Another one (0123)"
+    with pytest.warns(UserWarning, match=r"2 kinds of processor.*units 1, 3") as told:
+        merged = jfstat.merge(tables)
+    assert len(told) == 1
+    assert merged.meta["processor"] == ", ".join(sorted(("Another one (0123)", own)))
+    merged.meta["processor"] = own
+    assert as_bytes(merged) == plain
+
+
 def test_what_does_not_belong_together_is_not_merged(data, bank):
     first, second = (jfstat.search(data, bank, unit=(i, 2), per_detector=False, **OPTIONS) for i in (1, 2))
     for tables, message in (

@@ -132,6 +132,7 @@ def test_columns_units_and_meta(data, bank):
         "n_templates": 40,
         "n_twoF": 40 * len(data.frequencies),
         "backend": "library",
+        "processor": found.meta["processor"],
         "batch_size": found.meta["batch_size"],
         "device_bytes": search_plan(data, bank).device_bytes,
     }

@@ -8,7 +8,7 @@ from astropy import units
 
 from jfstat.sfts import read_sfts, write_sfts
 from jfstat.sfts.windows import window_samples
-from jfstat.simulate.strain import sfts_from_strain
+from jfstat.strain.series import sfts_from_strain
 
 RATE, T0, TSFT = 64, 1000000000, 20
 
@@ -18,7 +18,7 @@ def noise(seconds, rate=RATE, seed=1):
 
 
 def strain(x, t0=T0, rate=RATE, **options):
-    return sfts_from_strain((x, t0, 1 / rate), **{"tsft": TSFT, **options})
+    return sfts_from_strain((x, t0, 1 / rate), **{"tsft": TSFT, "detector": "H1", **options})
 
 
 @pytest.mark.parametrize("window", ["rectangular", "hann", "tukey:0.001", "tukey:0.5"])
@@ -144,6 +144,6 @@ def test_sfts_of_strain_go_to_files_and_back(tmp_path):
     ],
 )
 def test_what_makes_no_sense_is_refused(changes, message):
-    arguments = {"series": (noise(50), T0, 1 / RATE), "tsft": TSFT, **changes}
+    arguments = {"series": (noise(50), T0, 1 / RATE), "detector": "H1", "tsft": TSFT, **changes}
     with pytest.raises((TypeError, ValueError), match=message):
         sfts_from_strain(**arguments)

@@ -44,8 +44,8 @@ LONG += ["template_bank by the metric"]
 """Calls that take long if the value is one that they can use."""
 SYNONYMS = {
     "path": ("cannot be", "SFT file", "list of lines", "file of candidates"),
-    "paths": ("no .par file",),
     "pattern": ("SFT file", "no SFT"),
+    "paths": ("no .par file", "strain file"),
     "sfts": ("detector", "SFT file", "no SFT"),
     "start": ("GPS",),
     "end": ("GPS",),

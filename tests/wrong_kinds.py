@@ -12,6 +12,7 @@ import astropy.units as u
 import jax.numpy as jnp
 import numpy as np
 from astropy.table import QTable
+from strain_files import write_gwosc
 
 import jfstat
 
@@ -129,6 +130,8 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     candidates = jfstat.write_candidates(found, tmp_path / "found.ecsv")
     stages = QTable({"candidate": [0, 0], "stage": [0, 1]})
     strain = (np.random.default_rng(0).normal(size=4 * 1800 * 16), START, 1 / 16)
+    gating = jfstat.Gating(12.0, [(2.0, 6.0)])
+    frames = write_gwosc(tmp_path / "frames.hdf5", "H1", START, strain[0][: 240 * 16], 16)
     table = np.array([START - 1e5 + 2e4 * np.arange(12), *np.zeros((3, 12))])
     earth = (table[0], np.full((12, 3), 288.0))
     parts, window = jfstat.atoms(data, point), jfstat.TransientWindow("rectangular", START, 7200.0)
@@ -151,6 +154,9 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             dict(alpha=1.0, delta=0.3, fkdot=[100.0, 0.0], reftime=START, orbit=None, motion=(0.0, 0.0)),
         ),
         "Ephemeris": (jfstat.Ephemeris, dict(earth=earth, sun=earth, name="own")),
+        "Gating": (
+            jfstat.Gating, dict(threshold=12.0, bands=[(2.0, 6.0)], tzero=1.0, tpad=0.5, most_gated=0.1)
+        ),
         "Orbit": (jfstat.Orbit, dict(asini=1.0, period=5e4, tp=START, ecc=0.1, argp=0.2)),
         "PhaseModel": (jfstat.PhaseModel, dict(function=lambda t, p: p * t, parameters=jnp.asarray(0.0))),
         "SFTs.select": (sfts.select, dict(start=START, end=START + 9000, detectors="H1")),
@@ -177,7 +183,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             dict(
                 sfts=sfts, found=found[:1], stages=(1,), parameters=["freq"], mismatch=0.3, bins=2.0, veto=1e-3,
                 false_alarm=0.1, reftime=START, sqrt_sx=4e-24, ephemeris="DE405", guard=0.5, median_bins=51,
-                progress=False, lines=None,
+                off_source=10, progress=False, lines=None,
             ),
         ),
         "follow_up_stages": (
@@ -211,7 +217,10 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "narrow": (jfstat.narrow, one | dict(reach=1e-3, max_block=1800.0)),
         "observation": (
             jfstat.observation,
-            dict(sfts=sfts, sqrt_sx=4e-24, reftime=START, ephemeris="DE405", fmin=99.9, fmax=100.1, median_bins=51),
+            dict(
+                sfts=sfts, sqrt_sx=4e-24, reftime=START, ephemeris="DE405", fmin=99.9, fmax=100.1, median_bins=51,
+                off_source=10,
+            ),
         ),
         "observation of names": (
             jfstat.observation,
@@ -226,7 +235,8 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             jfstat.prepare,
             dict(
                 sfts=sfts, fmin=99.9999, fmax=100.0001, reftime=START, sqrt_sx=None, ephemeris="DE405", guard=0.5,
-                segments=2, orbit=None, fdots=[(-1e-10, 0.0)], filters=True, dfreq=1e-4, median_bins=101, max_block=900,
+                segments=2, orbit=None, fdots=[(-1e-10, 0.0)], filters=True, dfreq=1e-4, median_bins=101,
+                off_source=10, max_block=900,
             ),
         ),
         "psd": (
@@ -279,6 +289,15 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             jfstat.sfts_from_strain,
             dict(
                 series=strain, detector="H1", tsft=1800, fmin=2.0, fmax=5.0, window="tukey:0.001", timestamps=[START],
+                highpass=1.0, gating=gating,
+            ),
+        ),
+        "sfts_from_frames": (
+            jfstat.sfts_from_frames,
+            dict(
+                paths=frames, channel="H1:STRAIN", detector="H1", tsft=60, fmin=2.0, fmax=5.0, window="tukey:0.001",
+                start=START, end=START + 240, quality=["DATA"], quality_channel="H1:BITS",
+                segments=[(START, START + 180)], highpass=1.0, gating=gating,
             ),
         ),
         "simulate_sfts": (
@@ -344,7 +363,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "write_loudest": (jfstat.write_loudest, dict(data=data, found=found, path=tmp_path / "loudest")),
         "write_sfts": (
             jfstat.write_sfts,
-            dict(sfts=sfts, directory=tmp_path / "out", merge=True, comment="x", description="x"),
+            dict(sfts=sfts, directory=tmp_path / "out", merge=True, comment="x", description="x", name_band=True),
         ),
     }  # fmt: skip
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SUBCOMMANDS = (
     "demo",
+    "make-sfts",
     "simulate",
     "search",
     "merge",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 from importlib.util import find_spec
 from pathlib import Path
+
+from jfstat.processor import processor_kind
 
 LARGEST = 2 << 30
 """Size of the cache in bytes, beyond which what was not used for longest is removed."""
@@ -26,7 +26,7 @@ def use_compile_cache() -> None:
     if chosen is not None or not wanted:
         return
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = root / "jfstat" / f"jax-{jax.__version__}-{jaxlib_version}-{_machine()}"
+    folder = root / "jfstat" / f"jax-{jax.__version__}-{jaxlib_version}-{processor_kind()[1]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # RuntimeError: there is no home
@@ -38,13 +38,3 @@ def use_compile_cache() -> None:
         jax.config.update("jax_compilation_cache_max_size", LARGEST)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-
-def _machine() -> str:
-    """A short name of the kind of processor, from its model and its instruction sets."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        own = sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
-    except OSError:
-        own = [platform.processor()]
-    return hashlib.sha256("\n".join([platform.machine(), *own]).encode()).hexdigest()[:12]

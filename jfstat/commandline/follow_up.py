@@ -181,6 +181,7 @@ def _by_bands(arguments: argparse.Namespace, found: AnyTable, reftime: TimeLike 
                 ephemeris=ephemeris(arguments),
                 guard=arguments.guard,
                 median_bins=arguments.RngMedWindow,
+                off_source=arguments.offSourceBins,
                 lines=known_lines(arguments.linefiles),
             )
         except ValueError as problem:

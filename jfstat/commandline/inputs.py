@@ -145,8 +145,9 @@ def read_band(
     start, end = int(table["gps"].min()), float((table["gps"] + table["tsft"]).max())
     since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(start))
     drift = drift_range(fdots, since, since + end - start)
-    # the running median needs half a window beyond the band
-    beyond = max(guard, 0.5 * getattr(arguments, "RngMedWindow", 0) / float(table["tsft"].min()), 0.0)
+    # what the noise floor needs beyond the band: half of the running median's window, or the off-source bins
+    window, left_out = getattr(arguments, "RngMedWindow", 0), getattr(arguments, "offSourceBins", None) or 0
+    beyond = max(guard, (0.5 * window + left_out + 1) / float(table["tsft"].min()), 0.0)
     reach = speed * fmax + beyond + 4 / float(table["tsft"].min())
     low = float((table["first_bin"] / table["tsft"]).min())
     high = float(((table["first_bin"] + table["n_bins"]) / table["tsft"]).max())

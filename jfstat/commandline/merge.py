@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from jfstat.candidates.files import check_writable, read_candidates, write_candidates
@@ -34,7 +35,11 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read, join, write and print the loudest."""
     check_writable(arguments.outputFstat)
-    found: Any = merge([read_candidates(file) for file in arguments.files])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        found: Any = merge([read_candidates(file) for file in arguments.files])
+    for warning in caught:
+        print(f"note: {warning.message}")
     path = write_candidates(found, arguments.outputFstat)
     print(f"{found.meta['n_twoF']} values of 2F for {found.meta['n_templates']} template(s)")
     print_loudest(found)

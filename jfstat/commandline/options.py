@@ -41,6 +41,9 @@ REPLACEMENTS = {
     "workingDir": "leave it out",
     "timerCount": "leave it out",
     "sftFiles": "use --DataFiles",
+    "overlap-fraction": "leave it out, the F-statistic needs SFTs that do not overlap",
+    "frame-checksums": "leave it out, damaged frames are refused",
+    "allow-skipping": "leave it out, call the program once for each channel",
 }
 """What to give instead of options of ComputeFstatistic_v2 and its relatives that jfstat does not have."""
 
@@ -210,6 +213,13 @@ def add_median_window(group: OptionGroup) -> None:
         default=MEDIAN_BINS,
         metavar="BINS",
         help=f"width of the running median that estimates the noise floor, bins (default {MEDIAN_BINS})",
+    )
+    group.add_argument(
+        "--offSourceBins",
+        type=int,
+        metavar="BINS",
+        help="estimate the noise floor at each bin from bins further away than this on both sides, so that loud "
+        "signals do not raise their own; 10 is enough for most (default: the running median over all bins)",
     )
 
 

@@ -34,6 +34,7 @@ APART = 0.5
 """Points further apart in frequency than this, Hz, are computed from bands of their own."""
 USED = (
     *("DataFiles", "IFOs", "detectorFiles", "minStartTime", "maxStartTime", "assumeSqrtSX", "guard", "RngMedWindow"),
+    "offSourceBins",
     *("ephemeris", "ephemEarth", "ephemSun", "refTime", "gridType", "gridFile"),
     *("outputFstat", "NumCandidatesToKeep", "TwoFthreshold", "Fstar0", "oLGX", "countTemplates", "run"),
     *TRANSIENT_OPTIONS,
@@ -179,6 +180,7 @@ def _values(
         fdots=fdots or None,
         filters=False,
         median_bins=arguments.RngMedWindow,
+        off_source=arguments.offSourceBins,
     )
     print(data)
     transient = transient_range(arguments, data)

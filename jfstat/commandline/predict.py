@@ -112,6 +112,7 @@ def _from_files(arguments: argparse.Namespace) -> Observation:
         fmin=f,
         fmax=f,
         median_bins=arguments.RngMedWindow,
+        off_source=arguments.offSourceBins,
     )
 
 

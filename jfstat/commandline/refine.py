@@ -226,6 +226,7 @@ def _prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], ref
         arguments.guard,
         arguments.RngMedWindow,
         given_segments(arguments),
+        off_source=arguments.offSourceBins,
     )
 
 

@@ -380,6 +380,7 @@ def _over_a_band(
     if templates.mismatch is not None:
         # the lattice first: it extends beyond its ranges by up to a cell, and the band must be prepared for that
         how: Any = dict(sqrt_sx=floors, reftime=reftime, ephemeris=tables, fmin=fmin, fmax=fmax, median_bins=window)
+        how["off_source"] = arguments.offSourceBins
         observed = observation(sfts, **how) if segments is None else segment_observations(sfts, segments, **how)
         bank = templates.bank(observed, 0.5 * (fmin + fmax), fmax)
         fdots = [(float(x.min()), float(x.max())) for x in np.asarray(bank.fkdot)[:, 1:].T]
@@ -406,6 +407,7 @@ def _over_a_band(
         fdots=fdots,
         dfreq=arguments.dFreq,
         median_bins=window,
+        off_source=arguments.offSourceBins,
         segments=segments,
     )
     bank = templates.bank(data) if bank is None else bank

@@ -22,7 +22,17 @@ from jfstat.times import TimeLike
 from jfstat.validation import given_sqrt_sx
 
 WIDE_SERIES = (
-    *("dFreq", "RngMedWindow", "vetoLines", "countTemplates", "checkpoint", "unit", "batchSize", "backend"),
+    *(
+        "dFreq",
+        "RngMedWindow",
+        "offSourceBins",
+        "vetoLines",
+        "countTemplates",
+        "checkpoint",
+        "unit",
+        "batchSize",
+        "backend",
+    ),
     *("devices", "distributed", "coordinator", "numProcesses", "processId"),
 )
 """Options that go with a search of a series."""

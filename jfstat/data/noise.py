@@ -15,6 +15,10 @@ MEDIAN_BINS = 101
 """Width of the running median by default, as in ComputeFstatistic_v2."""
 LEAST_BINS = 3
 """Smallest width of the running median, as in LALSuite."""
+MOST_OFF_SOURCE = 10**6
+"""More bins are taken for a mistake."""
+LEAST_OFF_SOURCE = 7
+"""Smallest width with off-source bins: the mean of the inverse of a median of less than three bins is infinite."""
 
 
 def checked_median_bins(median_bins: object) -> int:
@@ -31,6 +35,41 @@ def checked_median_bins(median_bins: object) -> int:
             f"usually has {MEDIAN_BINS} bins."
         )
     return int(median_bins)
+
+
+def checked_off_source(off_source: object, median_bins: int) -> int | None:
+    """The bins next to each bin that its noise floor leaves out, as an int; None for none and not the bin itself.
+
+    Raises
+    ------
+    ValueError
+        If it is no whole number of at least 0, or the running median is too narrow for it.
+    """
+    if off_source is None:
+        return None
+    if not is_whole(off_source) or not 0 <= off_source <= MOST_OFF_SOURCE:
+        raise ValueError(
+            f"off_source must be None or a whole number from 0 to {MOST_OFF_SOURCE}, not {off_source!r}: it is the "
+            "number of bins on each side of a bin that its own noise floor leaves out; 10 is enough for most signals."
+        )
+    if median_bins < LEAST_OFF_SOURCE:
+        raise ValueError(f"median_bins must be at least {LEAST_OFF_SOURCE} with off_source, not {median_bins}.")
+    return int(off_source)
+
+
+def floor_bins(median_bins: int, off_source: int | None) -> int:
+    """Bins that an SFT must have for its noise floor."""
+    return median_bins if off_source is None else 2 * (off_source + side_bins(median_bins)) + 1
+
+
+def floor_reach(median_bins: int, off_source: int | None) -> int:
+    """How many bins beyond a bin its noise floor depends on."""
+    return median_bins // 2 if off_source is None else off_source + side_bins(median_bins)
+
+
+def side_bins(median_bins: int) -> int:
+    """Off-source bins on each side: half of the running median's, an odd number."""
+    return median_bins // 2 | 1
 
 
 def median_bias(n: int) -> float:
@@ -56,10 +95,7 @@ def whitened_power(n: int) -> float:
     the lower by an exponential variable of mean 2/n.
     """
     lower, half = (n + 1) // 2 - 1, n // 2  # bins below the lower of the middle, and bins above it
-    edges = np.linspace(0.0, max(3.0, 60.0 / (half + 1)), 30001)
-    m = 0.5 * (edges[1:] + edges[:-1])
-    log_density = lower * np.log1p(-np.exp(-m)) - (half + 1) * m
-    density = np.exp(log_density - log_density.max())
+    m, density = _median_density(lower, half)
     below = 1 - m / np.expm1(m)
     if n % 2:
         ratio = (lower * below + m + half * (m + 1)) / n / m
@@ -69,6 +105,24 @@ def whitened_power(n: int) -> float:
         total = (lower * below + m)[:, None] + upper + (half - 1) * (upper + 1)
         ratio = (total / n / (0.5 * (m[:, None] + upper))) @ node_weights
     return float(median_bias(n) * np.sum(density * ratio) / np.sum(density))
+
+
+@lru_cache(maxsize=16)
+def off_source_power(n: int) -> float:
+    """Expected ratio, in Gaussian noise, of a bin's power to a noise floor from `off_source_psd` with `n` bins a side.
+
+    The bin is independent of both medians, whose inverses are averaged, so that it is the expected inverse of one.
+    """
+    m, density = _median_density((n - 1) // 2, n // 2)
+    return float(median_bias(n) * np.sum(density / m) / np.sum(density))
+
+
+def _median_density(lower: int, upper: int) -> tuple[np.ndarray, np.ndarray]:
+    """Values of an exponential variable with so many others below and above it, and their density up to a factor."""
+    edges = np.linspace(0.0, max(3.0, 60.0 / (upper + 1)), 30001)
+    m = 0.5 * (edges[1:] + edges[:-1])
+    log_density = lower * np.log1p(-np.exp(-m)) - (upper + 1) * m
+    return m, np.exp(log_density - log_density.max())
 
 
 def running_median_psd(sft: np.ndarray, tsft: float, bins: int = MEDIAN_BINS) -> np.ndarray:
@@ -101,6 +155,44 @@ def running_median_psd(sft: np.ndarray, tsft: float, bins: int = MEDIAN_BINS) ->
     return median * (2.0 / (tsft * median_bias(bins)))
 
 
+def off_source_psd(sft: np.ndarray, tsft: float, bins: int, off_source: int) -> np.ndarray:
+    """Single-sided noise PSD of one SFT at each bin from the bins on both sides of it, not from itself.
+
+    A signal, whose power is in a few bins, raises the running median about it and so lowers its own 2F by per cents
+    if it is loud in each SFT. Here the floor at a bin is the harmonic mean of the medians of those bins on either side
+    that are more than `off_source` bins away; a floor that rises linearly makes no difference, and a broad line on one
+    side raises it by no more than a factor of 2. Within reach of an end of the SFT it is the median of the inner side.
+
+    Parameters
+    ----------
+    sft : (n_bins,) complex64
+    tsft : float
+        s.
+    bins : int
+        Of both sides together, as the width of the running median.
+    off_source : int
+        Number of bins on each side that are left out.
+
+    Returns
+    -------
+    (n_bins,) float64 ndarray, strain^2/Hz.
+    """
+    from scipy.ndimage import median_filter
+
+    side, n = side_bins(bins), len(sft)
+    x = sft.astype(np.complex128)
+    median = median_filter(x.real**2 + x.imag**2, side)
+    # centres of the windows of a bin, and whether they lie within the SFT
+    reach = off_source + 1 + side // 2
+    left, right = np.arange(n) - reach, np.arange(n) + reach
+    has_left, has_right = left >= side // 2, right < n - side // 2
+    with np.errstate(divide="ignore"):
+        inverse = 1 / median
+    below = np.where(has_left, inverse[np.maximum(left, 0)], 0.0)
+    above = np.where(has_right, inverse[np.minimum(right, n - 1)], 0.0)
+    return (has_left.astype(float) + has_right) / (below + above) * (2.0 / (tsft * median_bias(side)))
+
+
 @dataclass(frozen=True, eq=False)
 class NoiseFloor:
     """Noise floor of one detector's SFTs around the searched band, one SFT at a time.
@@ -117,6 +209,8 @@ class NoiseFloor:
         Columns of the searched band, within `bins`: the noise there sets the SFTs' weights.
     median_bins : int
         Width of the running median.
+    off_source : int or None
+        For the floor of `off_source_psd` instead of the running median.
     """
 
     series: SFTSeries
@@ -125,11 +219,16 @@ class NoiseFloor:
     bins: slice
     band: slice
     median_bins: int = MEDIAN_BINS
+    off_source: int | None = None
 
     @cached_property
     def whitened_power(self) -> float:
         """Mean ratio of a bin's power to its estimated noise floor; 1 for a given floor."""
-        return 1.0 if self.sqrt_sx is not None else whitened_power(self.median_bins)
+        if self.sqrt_sx is not None:
+            return 1.0
+        if self.off_source is None:
+            return whitened_power(self.median_bins)
+        return off_source_power(side_bins(self.median_bins))
 
     def psd(self, row: int) -> np.ndarray:
         """Single-sided PSD of one SFT over `bins`, strain^2/Hz: (n_bins,) float64.
@@ -139,10 +238,11 @@ class NoiseFloor:
         ValueError
             If a bin is not finite or the running median vanishes somewhere.
         """
-        window, half, row_data = self.median_bins, self.median_bins // 2, self.series.data[row]
+        window, row_data = floor_bins(self.median_bins, self.off_source), self.series.data[row]
+        reach = floor_reach(self.median_bins, self.off_source)
         # a whole window also at the edges of the SFT
-        low = max(0, min(self.bins.start - half, len(row_data) - window))
-        high = min(len(row_data), max(self.bins.stop + half, window))
+        low = max(0, min(self.bins.start - reach, len(row_data) - window))
+        high = min(len(row_data), max(self.bins.stop + reach, window))
         if not np.isfinite(row_data[low:high]).all():
             raise ValueError(
                 f"the SFT of {self.series.detector} at GPS {self.series.gps[row]} has bins that are not finite: leave "
@@ -150,7 +250,11 @@ class NoiseFloor:
             )
         if self.sqrt_sx is not None:
             return np.full(self.bins.stop - self.bins.start, self.sqrt_sx**2)
-        psd = running_median_psd(row_data[low:high], self.tsft, window)[self.bins.start - low : self.bins.stop - low]
+        if self.off_source is None:
+            psd = running_median_psd(row_data[low:high], self.tsft, self.median_bins)
+        else:
+            psd = off_source_psd(row_data[low:high], self.tsft, self.median_bins, self.off_source)
+        psd = psd[self.bins.start - low : self.bins.stop - low]
         if not psd.min() > 0:
             raise ValueError(
                 f"the SFT of {self.series.detector} at GPS {self.series.gps[row]} has all-zero bins and so no noise "

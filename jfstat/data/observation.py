@@ -11,7 +11,14 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.noise import MEDIAN_BINS, NoiseFloor, checked_median_bins, noise_weights
+from jfstat.data.noise import (
+    MEDIAN_BINS,
+    NoiseFloor,
+    checked_median_bins,
+    checked_off_source,
+    floor_bins,
+    noise_weights,
+)
 from jfstat.geometry.antenna import harmonics_of
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.detectors import DetectorLike, get_detectors
@@ -195,6 +202,7 @@ def observation(
     fmin: FrequencyLike | None = None,
     fmax: FrequencyLike | None = None,
     median_bins: int = MEDIAN_BINS,
+    off_source: int | None = None,
 ) -> Observation:
     """When and where detectors observed: what `metric`, `mismatch`, `template_bank` and `predict_twoF` need.
 
@@ -219,8 +227,8 @@ def observation(
         See `load_ephemeris`.
     fmin, fmax : float or Quantity, optional
         With SFTs: the band in which the noise is estimated, Hz; None means that of the SFTs.
-    median_bins : int
-        With SFTs: width in bins of the running median that estimates the noise; see `prepare`.
+    median_bins, off_source : int
+        With SFTs: how the noise is estimated; see `prepare`.
 
     Returns
     -------
@@ -235,7 +243,7 @@ def observation(
         check_sfts(sfts)
         if start is not None or duration is not None or timestamps is not None:
             raise ValueError("start, duration and timestamps go with names of detectors: SFTs have times of their own.")
-        return observation_of_sfts(sfts, sqrt_sx, reftime, ephemeris, fmin, fmax, median_bins)
+        return observation_of_sfts(sfts, sqrt_sx, reftime, ephemeris, fmin, fmax, median_bins, off_source)
     if timestamps is not None and (start is not None or duration is not None):
         raise ValueError("start and duration do not go with timestamps, which say when SFTs start: leave them out.")
     given = get_detectors(sfts, "sfts")
@@ -263,6 +271,7 @@ def observation_of_sfts(
     fmin: FrequencyLike | None,
     fmax: FrequencyLike | None,
     median_bins: int,
+    off_source: int | None,
     span: Span | None = None,
 ) -> Observation:
     """The observation of SFTs, as `observation` has it, or of those of a segment with a given span."""
@@ -273,11 +282,15 @@ def observation_of_sfts(
         raise ValueError(f"fmin={low} and fmax={high} must lie in the SFTs' band of {f[0]} to {f[-1]} Hz, in order.")
     floors = given_sqrt_sx(sfts.detectors, sqrt_sx)
     window = checked_median_bins(median_bins)
-    if sfts.n_bins < window and None in floors:
-        raise ValueError(f"the noise floor needs {window} bins and the SFTs hold {sfts.n_bins}: give sqrt_sx.")
+    left_out = checked_off_source(off_source, window)
+    if sfts.n_bins < floor_bins(window, left_out) and None in floors:
+        needed = floor_bins(window, left_out)
+        raise ValueError(f"the noise floor needs {needed} bins and the SFTs hold {sfts.n_bins}: give sqrt_sx.")
     band = slice(int(np.searchsorted(f, low)), int(np.searchsorted(f, high, side="right")))
     band = slice(min(band.start, band.stop - 1), band.stop)
-    noise = [NoiseFloor(s, sfts.tsft, floor, band, band, window) for s, floor in zip(sfts, floors, strict=True)]
+    noise = [
+        NoiseFloor(s, sfts.tsft, floor, band, band, window, left_out) for s, floor in zip(sfts, floors, strict=True)
+    ]
     weights, mean_inverse = noise_weights(
         [np.array([x.band_mean(x.psd(i)) for i in range(len(x.series))]) for x in noise]
     )

@@ -74,6 +74,7 @@ def segment_observations(
     fmin: FrequencyLike | None = None,
     fmax: FrequencyLike | None = None,
     median_bins: int = MEDIAN_BINS,
+    off_source: int | None = None,
 ) -> Observation:
     """The observation of each segment with a leading axis, as of `prepare` with segments, before any data are prepared.
 
@@ -82,7 +83,7 @@ def segment_observations(
     parts = segments_of(sfts, segments)
     reference = reference_time(reftime, sfts.start)
     each = [
-        observation_of_sfts(part, sqrt_sx, reference, ephemeris, fmin, fmax, median_bins, span)
+        observation_of_sfts(part, sqrt_sx, reference, ephemeris, fmin, fmax, median_bins, off_source, span)
         for part, span in zip(parts, equal_spans(parts), strict=True)
     ]
     return jax.tree.map(lambda *x: jnp.stack(x), *each)

@@ -71,6 +71,7 @@ class CandidateBand(NamedTuple):
         median_bins: int = MEDIAN_BINS,
         segments: SegmentsLike | None = None,
         shortest: float | None = None,
+        off_source: int | None = None,
     ) -> FstatData:
         """Data of the band with room on both sides, as far as the SFTs allow.
 
@@ -79,7 +80,7 @@ class CandidateBand(NamedTuple):
         sfts : SFTs
         reftime : number, GPSTime or None
             GPS time at which frequencies hold.
-        sqrt_sx, ephemeris, guard, median_bins, segments
+        sqrt_sx, ephemeris, guard, median_bins, segments, off_source
             See `jfstat.prepare`.
         shortest : float, optional
             Length of the segments that candidates come from, s, for the room in the derivatives; by default the data's.
@@ -103,7 +104,7 @@ class CandidateBand(NamedTuple):
             fdots=fdots or None,
             rounded=True,
         )
-        return prepared_for(sfts, search, reftime, sqrt_sx, ephemeris, segments, False, median_bins)
+        return prepared_for(sfts, search, reftime, sqrt_sx, ephemeris, segments, False, median_bins, off_source)
 
 
 def sharing_data(frequencies: np.ndarray, sound: np.ndarray) -> list[np.ndarray]:

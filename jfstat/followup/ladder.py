@@ -10,7 +10,7 @@ import numpy as np
 
 from jfstat.candidates.lineflags import lines_from_meta
 from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, plain_column, points_from, stacked
-from jfstat.data.noise import MEDIAN_BINS, checked_median_bins
+from jfstat.data.noise import MEDIAN_BINS, checked_median_bins, checked_off_source
 from jfstat.data.observation import reference_time
 from jfstat.followup.band import CandidateBand, sharing_data
 from jfstat.followup.candidates import NEEDED, SearchedWith, fitted_names, impossible, read_rows
@@ -57,6 +57,7 @@ def follow_up(
     ephemeris: EphemerisLike = "DE405",
     guard: FrequencyLike = 1.0,
     median_bins: int = MEDIAN_BINS,
+    off_source: int | None = None,
     progress: bool = True,
     lines: QTable | None = None,
 ) -> QTable:
@@ -87,7 +88,7 @@ def follow_up(
         little. With 0 none is rejected on the way.
     false_alarm : float
         Largest ``noise_chance`` of candidates that pass the last stage; with 1 all do.
-    sqrt_sx, ephemeris, guard, median_bins
+    sqrt_sx, ephemeris, guard, median_bins, off_source
         As for `prepare`.
     progress : bool
         Whether to show progress, as `search` does.
@@ -166,6 +167,7 @@ def follow_up(
             "ephemeris": ephemeris,
             "guard": frequency(guard, "guard"),
             "median_bins": checked_median_bins(median_bins),
+            "off_source": checked_off_source(off_source, median_bins),
         },
         shortest=(sfts.end - sfts.start) / numbers[0],
         veto=float(veto),

@@ -16,10 +16,13 @@ from jfstat.candidates.lineflags import crossed_lines, lines_meta
 from jfstat.candidates.semicoherent import semicoherent_columns, semicoherent_details
 from jfstat.candidates.tables import Meta, PlainTable
 from jfstat.candidates.transienttable import transient_meta
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
 from jfstat.metrics.phasemetric import flat_metric
 from jfstat.parameters import columns as parameter_values
 from jfstat.parameters import varied_parameters, with_fields
+from jfstat.processor import processor_kind
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Identity, TransientSearch, Work
 from jfstat.searching.reduce.keep import Keep, Peaks
@@ -81,6 +84,7 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
         **({} if work.track is None else {"transitions": list(work.track)}),
         **({} if work.transient is None else _transient_meta(work.transient, work.keep.threshold)),
         "backend": plan.backend,
+        "processor": processor_of(data),
         "batch_size": plan.batch_size,
         "device_bytes": plan.device_bytes,
         "unit": work.unit,
@@ -99,6 +103,12 @@ def _transient_meta(searched: TransientSearch, threshold: float | None) -> Meta:
     """What the table says of a search for transient signals."""
     own = None if threshold is None else float(searched.loudness(np.array(threshold)))
     return {"transient": transient_meta(searched.windows), "threshold": own}
+
+
+def processor_of(data: FstatData) -> str:
+    """Kind of the processor that holds the data: a GPU's, or the CPU's with a digest of its instruction sets."""
+    device = device_of(data)
+    return "{} ({})".format(*processor_kind()) if device.platform == "cpu" else device.device_kind
 
 
 def candidates(stack: Doppler, peaks: Peaks, frequencies: Frequencies) -> Doppler:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import re
 
-from jfstat.validation import shown
+from jfstat.sfts.windows import TUKEY_STEPS, tukey_beta
+from jfstat.validation import is_whole, shown
+
+PRIVATE = re.compile("[A-Za-z0-9]{0,100}", re.ASCII)
+PUBLIC = re.compile(r"O[1-9][0-9]*(RUN|AUX|SIM|DEV)\+R[1-9][0-9]*\+C[A-Za-z0-9]+\+W[A-Z0-9]+", re.ASCII)
+"""What may stand in the names of private and of public SFTs."""
 
 
 def sft_file_name(
@@ -17,7 +22,7 @@ def sft_file_name(
     description: str = "",
     band: tuple[int, int] | None = None,
 ) -> str:
-    """Name of a private SFT file, such as ``H-2_H1_1800SFT_mine_NBF0010Hz0W0008Hz0-1257800000-3600.sft``.
+    """Name of an SFT file, such as ``H-2_H1_1800SFT_mine_NBF0010Hz0W0008Hz0-1257800000-3600.sft``.
 
     Parameters
     ----------
@@ -30,7 +35,7 @@ def sft_file_name(
     start, span : int
         Start in GPS seconds and length in s of the time that the file covers; see `span_seconds`.
     description : str
-        Optional field for the user, ASCII letters and digits.
+        Optional field for the user, ASCII letters and digits; or from `public_description`.
     band : (int, int), optional
         First bin and number of bins, for a narrow-band file. LALSuite names the band only of files that start at 1 Hz
         or above, and so does this function.
@@ -50,7 +55,8 @@ def sft_file_name(
         raise ValueError(f"SFT files cannot be named for a start at GPS {start}: use a start after GPS 0.")
     if tsft < 1:
         raise ValueError(f"SFT files cannot be named for tsft = {tsft:g} s: use SFTs of at least 1 s.")
-    if not re.fullmatch("[A-Za-z0-9]{0,100}", description, re.ASCII) or re.fullmatch("[A-Z]", description):
+    private = PRIVATE.fullmatch(description) and not re.fullmatch("[A-Z]", description)
+    if not private and not PUBLIC.fullmatch(description):
         raise ValueError(
             f"description {shown(description)} cannot stand in a file name: use at most 100 ASCII letters and digits, "
             "and more than one capital letter."
@@ -63,6 +69,37 @@ def sft_file_name(
         (first, first_rest), (width, width_rest) = divmod(band[0], timebase), divmod(band[1], timebase)
         fields.append(f"NBF{first:04d}Hz{first_rest}W{width:04d}Hz{width_rest}")
     return f"{'_'.join(fields)}-{start:09d}-{span}.sft"
+
+
+def public_description(run: int, kind: str, revision: int, channel: str, window: str) -> str:
+    """The field of public names that says which SFTs these are, such as ``O4RUN+R1+CGDSCALIBSTRAIN+WTKEY5``.
+
+    Parameters
+    ----------
+    run : int
+        Observing run.
+    kind : str
+        ``"RUN"``, ``"AUX"``, ``"SIM"`` or ``"DEV"``.
+    revision : int
+        Of the SFTs' production.
+    channel : str
+        Of the strain; its detector and what is neither letter nor digit is left out.
+    window : str
+        ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``.
+
+    Raises
+    ------
+    ValueError
+        If a number is not positive, or the kind or the window is unknown.
+    """
+    if not (is_whole(run) and run > 0 and is_whole(revision) and revision > 0):
+        raise ValueError(f"run and revision must be whole numbers from 1 on, not {run!r} and {revision!r}.")
+    if kind not in ("RUN", "AUX", "SIM", "DEV"):
+        raise ValueError(f"kind must be 'RUN', 'AUX', 'SIM' or 'DEV', not {kind!r}.")
+    words = {"rectangular": "RECT", "hann": "HANN"}
+    word = words.get(window) or f"TKEY{round(TUKEY_STEPS * tukey_beta(window))}"
+    name = "".join(re.findall("[A-Za-z0-9]", channel.partition(":")[2] or channel, re.ASCII))
+    return f"O{run}{kind}+R{revision}+C{name}+W{word}"
 
 
 def span_seconds(first: tuple[int, int], last: tuple[int, int], tsft: float) -> int:

@@ -12,14 +12,18 @@ from jfstat.files import text_of
 Pattern = str | os.PathLike | Sequence["str | os.PathLike"]
 
 
-def find_files(pattern: Pattern) -> list[Path]:
+def find_files(pattern: Pattern, what: str = "SFT", suffixes: Sequence[str] = (".sft",)) -> list[Path]:
     """Paths of all files that a pattern names (compare LALSuite: ``FindFiles.c:XLALFindFiles``).
 
     Parameters
     ----------
     pattern : str, path or sequence of these
-        A file; a directory, for the ``*.sft`` in it; a glob; several of these joined by ``;``; or ``list:<file>``,
-        a file with one path per line, in which empty lines and lines starting with ``#`` or ``%`` are skipped.
+        A file; a directory, for the files in it with one of the suffixes; a glob; several of these joined by ``;``; or
+        ``list:<file>``, a file with one path per line, in which empty lines and lines starting with ``#`` or ``%`` are
+        skipped.
+    what : str
+        Kind of the files, for errors.
+    suffixes : sequence of str
 
     Returns
     -------
@@ -40,49 +44,51 @@ def find_files(pattern: Pattern) -> list[Path]:
     if isinstance(pattern, str):
         parts = [part.strip() for part in pattern.split(";")]
         if not any(parts):
-            raise ValueError(f"pattern {pattern!r} is empty: name at least one SFT file.")
-        return [path for part in parts if part for path in _matches(part)]
+            raise ValueError(f"pattern {pattern!r} is empty: name at least one {what} file.")
+        return [path for part in parts if part for path in _matches(part, what, suffixes)]
     if isinstance(pattern, os.PathLike):
-        return _matches(os.fspath(pattern))
+        return _matches(os.fspath(pattern), what, suffixes)
     try:
         patterns = list(pattern)
     except TypeError as error:
         raise TypeError(f"pattern must be a string, a path or a sequence of these, not {pattern!r}.") from error
     if not patterns:
-        raise ValueError("pattern is an empty sequence: name at least one SFT file.")
+        raise ValueError(f"pattern is an empty sequence: name at least one {what} file.")
     for part in patterns:
         if not isinstance(part, str | os.PathLike):
-            raise TypeError(f"pattern must hold strings or paths, not {part!r}: name SFT files.")
-    return [path for part in patterns for path in find_files(part)]
+            raise TypeError(f"pattern must hold strings or paths, not {part!r}: name {what} files.")
+    return [path for part in patterns for path in find_files(part, what, suffixes)]
 
 
-def _matches(part: str) -> list[Path]:
+def _matches(part: str, what: str, suffixes: Sequence[str]) -> list[Path]:
     if part.startswith("list:"):
-        return _listed(part.removeprefix("list:"))
+        return _listed(part.removeprefix("list:"), what)
     if os.path.isdir(part):
-        found = sorted(Path(part).glob("*.sft"))
+        found = sorted(path for path in Path(part).iterdir() if path.suffix in suffixes)
     elif os.path.exists(part):
         # before globbing: a literal name may contain the characters of globs
         found = [Path(part)]
     else:
         found = sorted(Path(name) for name in glob.glob(part) if not os.path.isdir(name))
     if not found:
-        raise FileNotFoundError(f"no SFT file matches {part!r}: check the path and the pattern.")
+        raise FileNotFoundError(f"no {what} file matches {part!r}: check the path and the pattern.")
     return found
 
 
-def _listed(name: str) -> list[Path]:
+def _listed(name: str, what: str) -> list[Path]:
     try:
         lines = [line.strip() for line in text_of(name).splitlines()]
     except OSError as error:
         raise type(error)(
-            f"the list of SFT files {name!r} cannot be read ({error.strerror}): give a text file, one path per line."
+            f"the list of {what} files {name!r} cannot be read ({error.strerror}): give a text file, one path per line."
         ) from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"the list of SFT files {name!r} is not text: give a file with one path per line.") from error
+        raise ValueError(
+            f"the list of {what} files {name!r} is not text: give a file with one path per line."
+        ) from error
     paths = [Path(_without_scheme(line)) for line in lines if line and line[0] not in "#%"]
     if not paths:
-        raise ValueError(f"the list of SFT files {name!r} is empty: write one path per line into it.")
+        raise ValueError(f"the list of {what} files {name!r} is empty: write one path per line into it.")
     for path in paths:
         if not os.path.isfile(path):
             raise FileNotFoundError(f"the list {name!r} names {str(path)!r}, which is not a file: correct the list.")

@@ -8,7 +8,7 @@ import numpy as np
 # whose parameter beta is B / 5000.
 _CODES = {"unknown": 0, "rectangular": 1, "hann": 2}
 _TUKEY = 5001
-_STEPS = 5000
+TUKEY_STEPS = 5000
 
 
 def window_code(name: str) -> int:
@@ -31,9 +31,9 @@ def window_code(name: str) -> int:
     """
     if name in _CODES:
         return _CODES[name]
-    steps = _STEPS * _tukey_beta(name)
+    steps = TUKEY_STEPS * tukey_beta(name)
     if abs(steps - round(steps)) > 1e-6:
-        raise ValueError(f"window {name!r} does not fit in an SFT header: round beta to a multiple of 1/{_STEPS}.")
+        raise ValueError(f"window {name!r} does not fit in an SFT header: round beta to a multiple of 1/{TUKEY_STEPS}.")
     return _TUKEY + round(steps)
 
 
@@ -45,12 +45,12 @@ def window_name(code: int) -> str:
     ValueError
         If no window has this code.
     """
-    if _TUKEY <= code <= _TUKEY + _STEPS:
-        return f"tukey:{(code - _TUKEY) / _STEPS:g}"
+    if _TUKEY <= code <= _TUKEY + TUKEY_STEPS:
+        return f"tukey:{(code - _TUKEY) / TUKEY_STEPS:g}"
     for name, known in _CODES.items():
         if code == known:
             return name
-    raise ValueError(f"window code {code} is unknown: use 0, 1, 2 or {_TUKEY} to {_TUKEY + _STEPS}.")
+    raise ValueError(f"window code {code} is unknown: use 0, 1, 2 or {_TUKEY} to {_TUKEY + TUKEY_STEPS}.")
 
 
 def window_samples(name: str, n: int) -> np.ndarray:
@@ -86,7 +86,7 @@ def window_samples(name: str, n: int) -> np.ndarray:
         raise ValueError("window 'unknown' has no samples: name the window, as in 'hann' or 'tukey:0.5'.")
     else:
         # round halves up, as C's round(); the transitions are those of a Hann window of this length
-        transition = int(np.floor(_tukey_beta(name) * n + 0.5))
+        transition = int(np.floor(tukey_beta(name) * n + 0.5))
         samples = np.ones(n)
         if transition > 1:
             rising = edge < (transition + 1) // 2
@@ -97,7 +97,8 @@ def window_samples(name: str, n: int) -> np.ndarray:
     return samples / rms
 
 
-def _tukey_beta(name: str) -> float:
+def tukey_beta(name: str) -> float:
+    """The tapered fraction of ``"tukey:<beta>"``; raises a ValueError for any other name."""
     kind, _, parameter = name.partition(":")
     try:
         beta = float(parameter)

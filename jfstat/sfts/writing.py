@@ -30,6 +30,7 @@ def write_sfts(
     *,
     comment: str = "written by jfstat",
     description: str = "",
+    name_band: bool = True,
 ) -> list[Path]:
     """Write little-endian SFT files of version 3, which LALSuite reads and its validator accepts.
 
@@ -47,8 +48,10 @@ def write_sfts(
     comment : str
         Text stored in each SFT.
     description : str
-        Field of the files' names, ASCII letters and digits; see `naming.sft_file_name`. Names also contain the band, so
-        that files of several bands can share a directory.
+        Field of the files' names, ASCII letters and digits; see `naming.sft_file_name`.
+    name_band : bool
+        Whether names contain the band, so that files of several bands can share a directory. lalpulsar_MakeSFTs's do
+        not.
 
     Returns
     -------
@@ -67,7 +70,7 @@ def write_sfts(
     if "\0" in comment:
         raise ValueError(f"comment {comment!r} has a null character, which ends comments in SFT files: remove it.")
     tables = [_headers(sfts, series) for series in sfts]
-    files = [_file_names(table, merge, description) for table in tables]
+    files = [_file_names(table, merge, description, name_band) for table in tables]
     directory = Path(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -124,7 +127,7 @@ def _headers(sfts: SFTs, series: SFTSeries) -> np.ndarray:
     return table
 
 
-def _file_names(table: np.ndarray, merge: bool, description: str) -> list[str]:
+def _file_names(table: np.ndarray, merge: bool, description: str, name_band: bool) -> list[str]:
     starts = list(zip(table["gps"].tolist(), table["gps_ns"].tolist(), strict=True))
     detector, tsft = table["detector"][0].decode(), table["tsft"][0].item()
     band = table["first_bin"][0].item(), table["n_bins"][0].item()
@@ -137,7 +140,7 @@ def _file_names(table: np.ndarray, merge: bool, description: str) -> list[str]:
             first[0],
             span_seconds(first, last, tsft),
             description=description,
-            band=band,
+            band=band if name_band else None,
         )
         for first, last in spans
     ]

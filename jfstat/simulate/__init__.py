@@ -1,1 +1,1 @@
-"""Simulated signals and noise, and SFTs made from these or from strain."""
+"""Simulated signals and noise, and SFTs made from these."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 DECIDE = ("cluster", "batch_size", "parts", "Fstar0", "oLGX", "bounds", "ranking", "bsgl_threshold", "lines")
 """Keys of meta that must agree beside the identity: how the work was divided, and options of the table."""
+MOST_NAMED = 10
+"""Most units that a warning names for each kind of processor."""
 MAY_DIFFER = ("unit", "platform", "jax")
 """Keys of the identity that may differ, because the machines of a pool may."""
 
@@ -44,12 +47,26 @@ def merge(tables: Sequence[QTable]) -> QTable:
     ------
     ValueError
         If a unit is missing or given twice, a table is not of a unit, or the tables are of different searches.
+
+    Warns
+    -----
+    UserWarning
+        If units were computed on different kinds of processor: the last bits of their values then differ from those of
+        the undivided search, and candidates of nearly equal 2F may be ordered otherwise.
     """
     given = _listed(tables)
     n = _check_same_search(given)
     units = _all_in_order(given, n)
     columns = {name: np.concatenate([_values(table, name) for table in units]) for name in units[0].colnames}
     metas: list[Meta] = [dict(table.meta) for table in units]
+    kinds = _processors(metas)
+    if len(kinds) > 1:
+        listed = "; ".join(f"{kind}: {_numbers(units)}" for kind, units in sorted(kinds.items()))
+        warnings.warn(
+            f"tables are from {len(kinds)} kinds of processor, so that last bits may differ from those of one search "
+            f"({listed}).",
+            stacklevel=3,
+        )
     loud = columns[loudness_in(metas[0])]
     order = np.lexsort((columns["freq"], columns["template"], -loud))[: metas[0]["top"]]
     columns = {name: x[order] for name, x in columns.items()}
@@ -60,11 +77,27 @@ def merge(tables: Sequence[QTable]) -> QTable:
     meta = metas[0] | {
         "n_twoF": sum(meta["n_twoF"] for meta in metas),
         "backend": ", ".join(sorted({meta["backend"] for meta in metas})),
+        "processor": ", ".join(sorted(_processors(metas))),
         "device_bytes": max(meta["device_bytes"] for meta in metas),
         "twoF_histogram": np.sum([meta["twoF_histogram"] for meta in metas], axis=0).tolist(),
         "loudest_per_subband": subband_columns(loudest),
     }
     return finished(columns, meta).in_units
+
+
+def _processors(metas: Sequence[Meta]) -> dict[str, list[int]]:
+    """The kinds of processor that computed, as far as is known, and the numbers of their units."""
+    kinds: dict[str, list[int]] = {}
+    for meta in metas:
+        for kind in str(meta.get("processor", "unknown")).split(", "):
+            kinds.setdefault(kind, []).append(meta["unit"][0])
+    return kinds
+
+
+def _numbers(units: list[int]) -> str:
+    """Numbers of units in a message."""
+    shown = ", ".join(map(str, units[:MOST_NAMED])) + (", ..." if len(units) > MOST_NAMED else "")
+    return f"unit{'s' * (len(units) > 1)} {shown}"
 
 
 def _listed(tables: object) -> list[AnyTable]:

@@ -1,0 +1,268 @@
+"""SFTs from strain files of GWOSC and frame files: `sfts_from_frames`."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from jfstat.files import content_of
+from jfstat.geometry.detector import Detector
+from jfstat.geometry.detectors import DetectorLike, get_detector
+from jfstat.public import public
+from jfstat.sfts.container import SFTs
+from jfstat.sfts.patterns import Pattern, find_files
+from jfstat.strain.frames import FrameFile
+from jfstat.strain.gating import Gating
+from jfstat.strain.gwosc import GwoscFile
+from jfstat.strain.making import Making, sfts_of
+from jfstat.strain.strainfile import Bit, StrainFile
+from jfstat.times import TimeLike
+from jfstat.validation import DurationLike, FrequencyLike, gps_seconds, is_whole
+
+FRAME_SUFFIX = ".gwf"
+HDF5_SUFFIXES = (".hdf5", ".h5", ".hdf")
+
+
+@dataclass(frozen=True, eq=False)
+class FilesOfStrain:
+    """Strain in files of one detector, in time order; see `strain.Strain`.
+
+    Attributes
+    ----------
+    files : tuple of StrainFile
+    stretches : list of (int, int)
+        First sample and end of each stretch of good time.
+    """
+
+    site: Detector
+    files: tuple[StrainFile, ...]
+    stretches: list[tuple[int, int]]
+
+    @property
+    def origin(self) -> int:
+        return self.files[0].start
+
+    @property
+    def rate(self) -> int:
+        return self.files[0].rate
+
+    @property
+    def channel(self) -> str:
+        return self.files[0].channel
+
+    def read(self, first: int, stop: int) -> np.ndarray:
+        """See `strain.Strain`."""
+        begins = [(file.start - self.origin) * self.rate for file in self.files]
+        x = np.full(stop - first, np.nan)
+        for file, begin in list(zip(self.files, begins, strict=True))[max(bisect_right(begins, first) - 1, 0) :]:
+            low, high = max(first, begin), min(stop, begin + file.n)
+            if begin >= stop:
+                break
+            if low < high:
+                x[low - first : high - first] = file.read(low - begin, high - begin)
+        return x
+
+
+@public
+def sfts_from_frames(
+    paths: Pattern,
+    channel: str | None = None,
+    detector: DetectorLike | None = None,
+    tsft: DurationLike = 1800,
+    fmin: FrequencyLike | None = None,
+    fmax: FrequencyLike | None = None,
+    window: str = "tukey:0.001",
+    *,
+    start: TimeLike | None = None,
+    end: TimeLike | None = None,
+    quality: Sequence[Bit] | None = None,
+    quality_channel: str | None = None,
+    segments: Sequence[tuple[TimeLike, TimeLike]] | None = None,
+    highpass: FrequencyLike | None = None,
+    gating: Gating | None = None,
+) -> SFTs:
+    """Make the SFTs of one detector's strain in HDF5 files of GWOSC or frame files.
+
+    SFTs are ``dt * DFT / rms(window)``, phases referred to each SFT's start. They follow one another without overlap
+    from the start of each stretch of good time, as lalpulsar_MakeSFTs makes them of science segments. Good is what the
+    files hold, `quality`, `segments`, `start` and `end` leave, and is finite; times at which files adjoin are no gaps.
+
+    All SFTs are kept in memory: give `fmin` and `fmax`, or use ``jfstat make-sfts``, which writes one after the other.
+
+    Parameters
+    ----------
+    paths : str, path or sequence of these
+        Files, globs, several joined by ``;``, or ``list:<file>``, see `read_sfts`: .hdf5 in GWOSC's layout (needs
+        h5py), .gwf (needs LALSuite).
+    channel : str, optional
+        Channel of frame files, such as ``"H1:GDS-CALIB_STRAIN_CLEAN"``; by default the only one whose name ends in
+        STRAIN.
+    detector : str or Detector, optional
+        Prefix of the detector whose files are used; by default that of all of them. A `Detector` says where one's own
+        stands.
+    tsft, fmin, fmax, window, highpass, gating
+        See `sfts_from_strain`.
+    start, end : float or Time, optional
+        Use strain in [start, end), GPS s.
+    quality : sequence of str or int, optional
+        Data-quality bits that must be set in each second: names of GWOSC's bits, such as ``["DATA", "CBC_CAT1",
+        "NO_CW_HW_INJ"]``, or numbers of the bits of `quality_channel`. None asks for ``DATA`` if the files have GWOSC's
+        bits, and for nothing otherwise; an empty sequence for nothing.
+    quality_channel : str, optional
+        Channel of frame files whose bits are meant by numbers, such as ``"H1:GDS-CALIB_STATE_VECTOR"``.
+    segments : sequence of (start, end), optional
+        Science segments, GPS s; what lies outside is left out.
+
+    Returns
+    -------
+    SFTs
+
+    Raises
+    ------
+    OSError
+        If a file cannot be read.
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a file is damaged or lacks the channel, files overlap or are of different detectors or rates, a package that
+        reads them is not installed, no SFT fits, or an argument is out of range.
+    """
+    strain = strain_of_files(paths, channel, detector, start, end, quality, quality_channel, segments)
+    return sfts_of(strain, Making.of(strain.rate, tsft, fmin, fmax, window, highpass, gating))
+
+
+def strain_of_files(
+    paths: Pattern,
+    channel: str | None,
+    detector: DetectorLike | None,
+    start: TimeLike | None,
+    end: TimeLike | None,
+    quality: Sequence[Bit] | None,
+    quality_channel: str | None,
+    segments: Sequence[tuple[TimeLike, TimeLike]] | None,
+) -> FilesOfStrain:
+    """The good time of strain files; arguments and errors as of `sfts_from_frames`."""
+    bits = _bits(quality)
+    low = -math.inf if start is None else gps_seconds(start, "start")
+    high = math.inf if end is None else gps_seconds(end, "end")
+    kept = None if segments is None else _pairs(segments)
+    own = None if detector is None else get_detector(detector)
+    files = [
+        _described(path, channel, quality_channel)
+        for path in find_files(paths, "strain", (FRAME_SUFFIX, *HDF5_SUFFIXES))
+    ]
+    names = sorted({file.detector for file in files})
+    wanted = names[0] if own is None else own.prefix
+    if own is None and len(names) > 1:
+        raise ValueError(f"paths hold strain of {' and '.join(names)}: name one as detector.")
+    files = sorted((file for file in files if file.detector == wanted), key=lambda file: file.start)
+    if not files:
+        raise ValueError(f"detector is {wanted}, but paths hold strain of {', '.join(names)} only.")
+    _check_together(files)
+    files = [file for file in files if file.start < high and file.start + file.n // file.rate > low]
+    if not files:
+        raise ValueError(f"paths hold no strain from start={low:g} to end={high:g}.")
+    good = [_good(file, bits, low, high, kept) for file in files]
+    return FilesOfStrain(get_detector(wanted) if own is None else own, tuple(files), _stretches(files, good))
+
+
+def _bits(quality: object) -> list[Bit] | None:
+    """Data-quality bits, checked."""
+    if quality is None:
+        return None
+    bits = [] if isinstance(quality, (str, bytes)) or not isinstance(quality, Sequence) else list(quality)
+    right = not isinstance(quality, (str, bytes)) and isinstance(quality, Sequence)
+    if not right or not all(isinstance(bit, str) or (is_whole(bit) and 0 <= bit < 63) for bit in bits):
+        raise ValueError("quality must be a sequence of names such as 'DATA', or of numbers of bits from 0 to 62.")
+    return bits
+
+
+def _pairs(segments: object) -> list[tuple[float, float]]:
+    """Segments as pairs of floats."""
+    try:
+        pairs = [tuple(gps_seconds(x, "segments") for x in pair) for pair in segments]  # type: ignore[attr-defined]
+    except TypeError:
+        pairs = [()]
+    if not pairs or not all(len(pair) == 2 and pair[0] < pair[1] for pair in pairs):
+        raise ValueError("segments must be pairs of GPS times with start < end, at least one.")
+    return pairs  # type: ignore[return-value]
+
+
+def _described(path: Path, channel: str | None, quality_channel: str | None) -> StrainFile:
+    """The description of a file of either format."""
+    if path.suffix == FRAME_SUFFIX:
+        return FrameFile.of(path, channel, quality_channel)
+    if path.suffix in HDF5_SUFFIXES:
+        return GwoscFile.of(path)
+    raise ValueError(f"paths has {str(path)!r}, which is neither {FRAME_SUFFIX} nor {', '.join(HDF5_SUFFIXES)}.")
+
+
+def _check_together(files: Sequence[StrainFile]) -> None:
+    """Raise a ValueError if files in time order overlap or differ in rate."""
+    for a, b in pairwise(files):
+        if a.rate != b.rate:
+            raise ValueError(
+                f"paths hold different rates, {a.rate} Hz in {str(a.path)!r} and {b.rate} Hz in {str(b.path)!r}: "
+                "choose one."
+            )
+        if b.start < a.start + a.n // a.rate:
+            raise ValueError(f"paths: {str(a.path)!r} and {str(b.path)!r} overlap in time: leave out one of them.")
+
+
+def _good(
+    file: StrainFile, bits: list[Bit] | None, low: float, high: float, kept: list[tuple[float, float]] | None
+) -> np.ndarray:
+    """Whether each second of a file is good, (n_seconds,) bool; seconds of which a part is not are not."""
+    good = file.good_seconds(bits)
+    t = file.start + np.arange(len(good))
+    good = good & (t >= low) & (t + 1 <= high)
+    if kept is not None:
+        inside = np.zeros(len(good), bool)
+        for begin, end in kept:
+            inside |= (t >= begin) & (t + 1 <= end)
+        good &= inside
+    return good
+
+
+def _stretches(files: Sequence[StrainFile], good: Sequence[np.ndarray]) -> list[tuple[int, int]]:
+    """First sample and end of each run of good seconds, across files that adjoin."""
+    rate, origin = files[0].rate, files[0].start
+    found: list[tuple[int, int]] = []
+    for file, seconds in zip(files, good, strict=True):
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], seconds, [False]]).astype(np.int8)))
+        for begin, end in edges.reshape(-1, 2).tolist():
+            first, stop = (file.start + begin - origin) * rate, (file.start + end - origin) * rate
+            if found and found[-1][1] == first:
+                found[-1] = (found[-1][0], stop)
+            else:
+                found.append((first, stop))
+    return found
+
+
+def read_cache(path: str) -> list[str]:
+    """Paths in a frame cache file, as lalpulsar_MakeSFTs takes it: lines ``observatory description start length URL``.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If it has no such line, or others.
+    """
+    paths = []
+    for line in content_of(path).decode().splitlines():
+        fields = line.split()
+        if not fields or fields[0].startswith(("#", "%")):
+            continue
+        if len(fields) != 5:
+            raise ValueError(f"{path!r} has a line {line!r}: give 'observatory description start length URL'.")
+        paths.append(fields[4].removeprefix("file://localhost").removeprefix("file://"))
+    if not paths:
+        raise ValueError(f"{path!r} names no frame file.")
+    return paths

@@ -1,0 +1,56 @@
+"""Strain over time: samples at a whole rate on whole GPS seconds, with gaps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from jfstat.geometry.detector import Detector
+
+
+class Strain(Protocol):
+    """Strain of one detector. Samples are counted from the GPS second `origin`; some may be NaN.
+
+    Attributes
+    ----------
+    site : Detector
+    origin : int
+        GPS s.
+    rate : int
+        Samples per second.
+    stretches : list of (int, int)
+        First sample and end of each stretch without a gap, in order; what is not finite in them is a gap too.
+    """
+
+    @property
+    def site(self) -> Detector: ...
+    @property
+    def origin(self) -> int: ...
+    @property
+    def rate(self) -> int: ...
+    @property
+    def stretches(self) -> list[tuple[int, int]]: ...
+
+    def read(self, first: int, stop: int) -> np.ndarray:
+        """Samples from `first` up to `stop`, within one stretch: (stop - first,) float64."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class StrainArray:
+    """Strain in memory, see `Strain`; `x` holds the samples from `first` on."""
+
+    site: Detector
+    origin: int
+    rate: int
+    x: np.ndarray
+    first: int
+
+    @property
+    def stretches(self) -> list[tuple[int, int]]:
+        return [(self.first, self.first + len(self.x))]
+
+    def read(self, first: int, stop: int) -> np.ndarray:
+        return self.x[first - self.first : stop - self.first].astype(np.float64)
