@@ -359,7 +359,7 @@ def _over_a_band(
         fdots = [(float(x.min()), float(x.max())) for x in np.asarray(bank.fkdot)[:, 1:].T]
         if bank.orbit is not None and np.max(doppler_speed(bank.orbit)) > np.max(doppler_speed(orbit)):
             orbit = bank.orbit
-            sfts = read_band(arguments, fmin, fmax, arguments.guard, orbit, fdots, reftime)
+            sfts = read_band(arguments, fmin, fmax, arguments.guard, orbit, fdots, reftime, sfts)
         orbit = bank.orbit
         if arguments.cohMaxMismatch is not None:
             # values at the edges are read from beyond them
@@ -367,7 +367,7 @@ def _over_a_band(
             reference = observed.reftime.common if own.reftime is None else own.reftime.common
             margin = largest_shift(observed, own, reference, fmax, arguments.cohMaxMismatch)
             fmin, fmax = fmin - margin, fmax + margin
-            sfts = read_band(arguments, fmin, fmax, arguments.guard, orbit, fdots, reftime)
+            sfts = read_band(arguments, fmin, fmax, arguments.guard, orbit, fdots, reftime, sfts)
     data = prepare(
         sfts,
         fmin,
