@@ -45,7 +45,7 @@ from jfstat.data.segments import segment_observations
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.parameters import unit
 from jfstat.searching.driver.cost import estimated_seconds
-from jfstat.searching.driver.interpolation import coherent_counts, interpolation_plan, largest_shift
+from jfstat.searching.driver.interpolation import interpolation_plan, largest_shift
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.driver.work import Share, Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep
@@ -400,9 +400,8 @@ def _over_a_band(
         plan = search_plan(data, bank, arguments.batchSize, backend=backend, lines=keep.lines, track=track)
     else:
         plan = interpolation_plan(work, arguments.batchSize)
-        each = coherent_counts(work, plan.groups)
-        n_coherent, mean = sum(each), np.mean(each)
-        ratio = len(work.stack.alpha) / mean
+        n_coherent = plan.n_coherent or 0
+        ratio = len(work.stack.alpha) * (data.n_segments or 1) / n_coherent
         say(f"{n_coherent} template(s) of the segments; the bank has {ratio:.1f} times as many as a segment")
     parts = "" if len(plan.bands) == 1 else f", the band in {len(plan.bands)} parts"
     n = len(np.asarray(bank.alpha))

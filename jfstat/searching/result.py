@@ -73,7 +73,7 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
         kept = compute(data, peaks, details.amplitudes) if details.wanted or again else None
         columns = result_columns(data.observation, peaks, kept, state.peaks, details, again)
     meta = result_meta(data.observation, work.stack, frequencies, work.keep, state, details) | {
-        **({} if work.coherent_mismatch is None else {"coherent_mismatch": work.coherent_mismatch}),
+        **coherent_meta(work, plan),
         **({} if work.track is None else {"transitions": list(work.track)}),
         "backend": plan.backend,
         "batch_size": plan.batch_size,
@@ -88,6 +88,14 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
     }
     found = finished(columns, meta) if work.share is None else PlainTable(columns, meta)
     return found.in_units
+
+
+def coherent_meta(work: Work, plan: SearchPlan) -> Meta:
+    """What the table says of an interpolating search alone."""
+    if work.coherent_mismatch is None or plan.n_coherent is None:
+        return {}
+    n_coherent = plan.n_coherent * work.data.layout.n_frequencies
+    return {"coherent_mismatch": work.coherent_mismatch, "n_coherent": n_coherent}
 
 
 def candidates(stack: Doppler, peaks: Peaks, frequencies: Frequencies) -> Doppler:

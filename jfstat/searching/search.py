@@ -209,7 +209,8 @@ def search(
     nearest frequency costs each segment as much again as the spacing of frequencies does in any search. Some bins at
     the edges of the band cannot be summed: they do not count, so prepare the band a little wider. Candidates are the
     loudest of these sums, in the column ``mean_twoF_interpolated``. Their ``mean_twoF`` is computed exactly at their
-    own parameters, and the table is sorted by it.
+    own parameters, and the table is sorted by it. Meta then has coherent_mismatch and n_coherent, the number of values
+    of the segments' 2F that the sums are made of (Weave's ``NCOHTPL``), as planned for the whole search.
 
     With `track` there is at most one candidate for each template, its best path, and the columns are
 

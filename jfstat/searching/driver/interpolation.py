@@ -49,7 +49,15 @@ def room_for_values(data: FstatData) -> int:
     return CPU_BYTES if free is None else int(SHARE * free)
 
 
-def bank_parts(work: Work, room: int) -> list[tuple[int, int]]:
+class RangeOfBank(NamedTuple):
+    """Templates `start` to `stop` of the bank, and how many templates each segment needs for them, K numbers."""
+
+    start: int
+    stop: int
+    n_coherent: list[int]
+
+
+def bank_parts(work: Work, room: int) -> list[RangeOfBank]:
     """Ranges of the bank whose segments' values fit into `room` bytes each, in order.
 
     A range is halved until its templates lie within `banks.coherent.WIDEST` of one another's middle and its values
@@ -60,8 +68,9 @@ def bank_parts(work: Work, room: int) -> list[tuple[int, int]]:
     parts = []
     while waiting:
         start, stop = waiting.pop()
-        if stop - start == 1 or _fits(work, start, stop, room):
-            parts.append((start, stop))
+        counts = _counts(work, start, stop, np.inf if stop - start == 1 else room)
+        if counts is not None:
+            parts.append(RangeOfBank(start, stop, counts))
         else:
             middle = (start + stop) // 2
             waiting += [(middle, stop), (start, middle)]
@@ -71,23 +80,26 @@ def bank_parts(work: Work, room: int) -> list[tuple[int, int]]:
 def interpolation_plan(work: Work, batch_size: int | None) -> SearchPlan:
     """How an interpolating search is divided; of the segments' values none is computed."""
     data, room = work.data, room_for_values(work.data)
-    groups = bank_parts(work, room)
-    longest = max(stop - start for start, stop in groups)
+    parts = bank_parts(work, room)
+    longest = max(part.stop - part.start for part in parts)
     size = min(BATCH, 1 << (longest - 1).bit_length()) if batch_size is None else batch_size
     n = data.layout.n_frequencies
-    return SearchPlan("library", size, groups, False, [(0, n)], data_bytes(data) + room)
+    groups = [(part.start, part.stop) for part in parts]
+    n_coherent = sum(sum(part.n_coherent) for part in parts)
+    return SearchPlan("library", size, groups, False, [(0, n)], data_bytes(data) + room, n_coherent)
 
 
-def _fits(work: Work, start: int, stop: int, room: int) -> bool:
+def _counts(work: Work, start: int, stop: int, room: float) -> list[int] | None:
+    """Number of templates that each segment needs for a range of the bank; None if that is too wide or too much."""
     some = _some(work.stack, start, stop)
     if cap_of(unit_vector(some.alpha, some.delta))[1] > WIDEST:
-        return False
-    left = room // (FLOAT32 * work.data.layout.n_frequencies)
+        return None
+    left, counts = room // (FLOAT32 * work.data.layout.n_frequencies), []
     for near in _nearest_of_each(work, start, stop):
-        left -= len(near.templates.alpha)
-        if left < 0:
-            return False
-    return True
+        counts.append(len(near.templates.alpha))
+        if sum(counts) > left:
+            return None
+    return counts
 
 
 def _nearest(work: Work, start: int, stop: int, segment: int) -> Nearest:
@@ -101,12 +113,6 @@ def _nearest(work: Work, start: int, stop: int, segment: int) -> Nearest:
 def _nearest_of_each(work: Work, start: int, stop: int) -> Iterator[Nearest]:
     """The same of each segment in their order, on all cores."""
     return in_order(lambda i: _nearest(work, start, stop, i), range(work.data.n_segments or 0), cores())
-
-
-def coherent_counts(work: Work, parts: list[tuple[int, int]]) -> list[int]:
-    """Number of templates computed in each segment, for all parts of the bank together."""
-    each = [[len(near.templates.alpha) for near in _nearest_of_each(work, *part)] for part in parts]
-    return [sum(counts) for counts in zip(*each, strict=True)]
 
 
 def largest_shift(
