@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--segments", type=int, default=26)
     parser.add_argument("--days", type=float, default=10.0, help="length of a segment, d")
     parser.add_argument("--width", type=float, default=1.0, help="of the band from 171 Hz on, Hz")
-    parser.add_argument("--f1dot", type=float, nargs=2, default=(-1e-11, 0.0), help="range, Hz/s")
+    parser.add_argument("--f1dot", type=float, default=-1e-11, help="lowest, as in --f1dot=-1e-11; up to 0, Hz/s")
     parser.add_argument("--mismatch", type=float, default=0.3)
     parser.add_argument("--coherent-mismatch", type=float, default=0.2)
     parser.add_argument("--templates", type=float, default=1e5, help="with --run: of the patch, about")
@@ -203,7 +203,7 @@ def main() -> None:
     parser.add_argument("--run", action="store_true", help="search a patch of the sky")
     parser.add_argument("--output", type=Path, help="JSON file")
     arguments = parser.parse_args()
-    arguments.f1dot = tuple(arguments.f1dot)
+    arguments.f1dot = (arguments.f1dot, 0.0)
     observation = simulated(arguments, [], 0.05, False).observation
     fine = expected(observation, arguments, arguments.mismatch)
     each = [

@@ -320,7 +320,7 @@ class Span:
 
 
 def ephemeris_for(ephemeris: EphemerisLike, spans: Sequence[Span]) -> Ephemeris:
-    """The ephemeris that `observed` needs for all of some spans, read once; arguments and errors as `load_ephemeris`."""
+    """The ephemeris that `observed` needs for some spans, read once; arguments and errors as `load_ephemeris`."""
     starts, ends = zip(*((x.epoch + x.start, x.epoch + x.end) for x in spans), strict=True)
     return read_ephemeris(ephemeris, min(starts) - REACH - MARGIN, max(ends) + REACH + MARGIN)
 

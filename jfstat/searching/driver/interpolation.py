@@ -30,8 +30,12 @@ CPU_BYTES = 1 << 30
 """Most memory of the segments' values at a time, on a CPU."""
 SHARE = 0.4
 """The same as a share of an accelerator's free memory."""
-LONGEST = 8192
-"""Most bins of a piece of the band: those of all segments' templates of a batch stay in a CPU's caches."""
+LONGEST = {"cpu": 4096}
+"""Most bins of a piece of the band, by platform: the segments' values of a piece then stay in a CPU's caches."""
+LEAST_PIECES = 16
+"""Least pieces of the band on other platforms: the last one is filled up."""
+SHIFT_BYTES = 1 << 30
+"""Most memory on the host for the shifts of a part of the bank, one for each template, segment and piece of the band."""
 PRECISION = 0.25
 """Bins by which the shift may change within a piece of the band."""
 MOST_TEMPLATES = 1 << 20
@@ -63,8 +67,10 @@ def bank_parts(work: Work, room: int) -> list[RangeOfBank]:
     A range is halved until its templates lie within `banks.coherent.WIDEST` of one another's middle and its values
     fit. A single template is always accepted.
     """
-    n = len(work.stack.alpha)
-    waiting = [(i, min(i + MOST_TEMPLATES, n)) for i in range(0, n, MOST_TEMPLATES)][::-1]
+    n, layout = len(work.stack.alpha), work.data.layout
+    pieces = -(-layout.n_frequencies // _longest(work.data))
+    most = max(1, min(MOST_TEMPLATES, SHIFT_BYTES // (FLOAT32 * pieces * (work.data.n_segments or 1))))
+    waiting = [(i, min(i + most, n)) for i in range(0, n, most)][::-1]
     parts = []
     while waiting:
         start, stop = waiting.pop()
@@ -166,7 +172,7 @@ def bank_part(work: Work, start: int, stop: int) -> BankPart:
     n = data.layout.n_frequencies
     near = list(_nearest_of_each(work, start, stop))
     fmax, dfreq = float(data.frequencies[-1]), float(data.dfreq)
-    piece = _piece_length(near, fmax, dfreq, n)
+    piece = _piece_length(near, fmax, dfreq, _longest(data))
     n_pieces = -(-n // piece)
     centre = data.fmin + (np.arange(n_pieces) + 0.5) * piece * dfreq
     shifts = np.stack(
@@ -183,10 +189,16 @@ def bank_part(work: Work, start: int, stop: int) -> BankPart:
     return BankPart(CoherentBands(values, data.layout, padding, piece), Lookup(rows, shifts), int(first[-1]))
 
 
-def _piece_length(near: list[Nearest], fmax: float, dfreq: float, n: int) -> int:
-    """Length of the pieces of the band in which a shift is the same whole number of bins."""
+def _longest(data: FstatData) -> int:
+    """Most bins of a piece of the band, if its shifts change little."""
+    n = data.layout.n_frequencies
+    return min(n, LONGEST.get(device_of(data).platform, max(ROW, n // LEAST_PIECES)))
+
+
+def _piece_length(near: list[Nearest], fmax: float, dfreq: float, most: int) -> int:
+    """Length of the pieces of the band, about `most` or less, in which a shift is the same whole number of bins."""
     change = max(float(np.max(np.abs(x.shift[:, 1]))) for x in near) / fmax  # bins of shift per bin
-    longest = min(LONGEST, n, PRECISION / change if change > 0 else np.inf)
+    longest = min(most, PRECISION / change if change > 0 else np.inf)
     length = ROW
     while 2 * length <= longest:
         length *= 2
