@@ -35,7 +35,7 @@ LONGEST = {"cpu": 4096}
 LEAST_PIECES = 16
 """Least pieces of the band on other platforms: the last one is filled up."""
 SHIFT_BYTES = 1 << 30
-"""Most memory on the host for the shifts of a part of the bank, one for each template, segment and piece of the band."""
+"""Most bins of a piece of the band, by platform: the segments' values of it then stay in a CPU's caches."""
 PRECISION = 0.25
 """Bins by which the shift may change within a piece of the band."""
 MOST_TEMPLATES = 1 << 20
