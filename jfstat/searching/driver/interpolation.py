@@ -31,11 +31,11 @@ CPU_BYTES = 1 << 30
 SHARE = 0.4
 """The same as a share of an accelerator's free memory."""
 LONGEST = {"cpu": 4096}
-"""Most bins of a piece of the band, by platform: the segments' values of a piece then stay in a CPU's caches."""
+"""Most bins of a piece of the band, by platform: the segments' values of it then stay in a CPU's caches."""
 LEAST_PIECES = 16
 """Least pieces of the band on other platforms: the last one is filled up."""
 SHIFT_BYTES = 1 << 30
-"""Most bins of a piece of the band, by platform: the segments' values of it then stay in a CPU's caches."""
+"""Most memory on the host for the shifts of a part of the bank: of each template, segment and piece of the band."""
 PRECISION = 0.25
 """Bins by which the shift may change within a piece of the band."""
 MOST_TEMPLATES = 1 << 20
