@@ -134,6 +134,10 @@ def _segments(arguments: argparse.Namespace) -> SegmentsLike | None:
     given = given_segments(arguments)
     if given is None and arguments.cohMaxMismatch is not None:
         raise ValueError("--cohMaxMismatch goes with --segments, --segmentDuration or --segmentList: give one.")
+    if given is not None and arguments.vetoLines:
+        raise ValueError("--vetoLines is for searches without segments: --linefiles alone names what candidates cross.")
+    if given is not None and arguments.BSGLthreshold is not None:
+        raise ValueError("--BSGLthreshold is for searches without segments: --RankingStatistic=BSGL sorts by it.")
     return given
 
 
@@ -276,6 +280,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     keep = _keep(arguments)
     if arguments.vetoLines and arguments.linefiles is None:
         raise ValueError("--vetoLines needs --linefiles: name the lists of lines.")
+    segments = _segments(arguments)
     lines = known_lines(arguments.linefiles)
     mesh = _mesh(arguments)  # before JAX computes anything
     templates = templates_of(arguments)
@@ -295,7 +300,6 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         if wants_windows(arguments) or arguments.outputFstatAtoms is not None:
             _run_transients(arguments, given, templates, (fmin, fmax), reftime)
             return
-    segments = _segments(arguments)
     narrow = None if segments is not None else template_data(arguments, given, templates, reftime)
     if narrow is not None:
         found, data, seconds = _at_one_template(arguments, keep, lines, say, *narrow)

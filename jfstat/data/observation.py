@@ -123,6 +123,11 @@ class Observation:
         return one_segment(self, i)
 
     @property
+    def segments(self) -> list[Observation]:
+        """The observations of all segments; without segments, this one alone."""
+        return [self] if self.n_segments is None else [self.segment(i) for i in range(self.n_segments)]
+
+    @property
     def sqrt_sx(self) -> np.ndarray:
         """Noise floor of each SFT, as given or estimated: (D, S) float64, 1/sqrt(Hz), NaN where there is no SFT.
 

@@ -209,7 +209,8 @@ def result_meta(
     if n_segments is not None:
         meta |= {"n_segments": n_segments, "segment_tspan": float(np.max(observation.tspan))}
     if details.cluster is not None:
-        meta["sampling"] = Sampling.of(observation).plain
+        if n_segments is None:
+            meta["sampling"] = Sampling.of(observation).plain
         meta["metric"] = flat_metric(observation, stack.fkdot.shape[1] - 1, reftime, fmax).tolist()
     if details.lines is not None:
         meta |= {"lines": lines_meta(details.lines), "veto_lines": details.veto_lines}
@@ -228,17 +229,18 @@ def finished(columns: dict[str, np.ndarray], meta: Meta) -> PlainTable:
     """
     n_segments = meta.get("n_segments")
     twoF = columns[loudness_in(meta)]
+    if "coherent_mismatch" in meta:  # what was interpolated is not what the table is sorted by
+        order = np.argsort(-columns["mean_twoF"], kind="stable")
+        columns = {name: x[order] for name, x in columns.items()}
     if meta["cluster"] is not None:
         metric = np.array(meta["metric"])
         leader = clustered(columns, metric, meta["cluster"])
-        sampling = Sampling.from_plain(meta["sampling"])
-        leader = explained(columns, metric, sampling, meta["reftime"], leader, meta["n_twoF"])
+        if n_segments is None:
+            sampling = Sampling.from_plain(meta["sampling"])
+            leader = explained(columns, metric, sampling, meta["reftime"], leader, meta["n_twoF"])
         leads = leader == np.arange(len(twoF))
         members = np.bincount(leader, minlength=len(twoF))
         columns = {name: x[leads] for name, x in (columns | {"n_members": members}).items()}
-    if "coherent_mismatch" in meta:
-        order = np.argsort(-columns["mean_twoF"], kind="stable")
-        columns = {name: x[order] for name, x in columns.items()}
     if meta["ranking"] == "BSGL":
         order = np.argsort(-columns["log10BSGL"], kind="stable")
         columns = {name: x[order] for name, x in columns.items()}
