@@ -182,10 +182,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--setup", choices=SETUPS, action="append", help="all by default")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--merge", type=Path, help="JSON file of an earlier run, to add to")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    results = {name: compare(SETUPS[name], arguments.rounds) for name in arguments.setup or SETUPS}
-    text = json.dumps({"command": " ".join(sys.argv), "jfstat": jfstat.__version__, "rows": results}, indent=1)
+    results = json.loads(arguments.merge.read_text())["rows"] if arguments.merge else {}
+    command = " ".join(["segments_against_weave.py", *sys.argv[1:]])
+    for name in arguments.setup or SETUPS:
+        results[name] = {"command": command} | compare(SETUPS[name], arguments.rounds)
+    text = json.dumps({"jfstat": jfstat.__version__, "rows": results}, indent=1)
     print(text)
     if arguments.output:
         with replacing(arguments.output) as file:
