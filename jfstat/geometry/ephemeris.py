@@ -314,7 +314,8 @@ def read_ephemeris(ephemeris: EphemerisLike, start: float, end: float) -> Epheme
     if isinstance(ephemeris, Ephemeris):
         return ephemeris
     name, *files = ephemeris_files(ephemeris)
-    return Ephemeris.of_tables(*(_read_body(path, start, end) for path in files), name)
+    earth, sun = (_read_body(path, start, end) for path in files)
+    return Ephemeris.of_tables(earth, sun, name)
 
 
 def load_ephemeris(ephemeris: EphemerisLike, start: float, end: float, epoch: int) -> Tracks:
