@@ -131,10 +131,10 @@ def simulated(arguments: argparse.Namespace, signals: list[Any], guard: float, n
     return jfstat.prepare(sfts, f, f + width, reftime, filters=noise, **options)
 
 
-def disc_of(arguments: argparse.Namespace, density: float) -> tuple[SkyCoord, float]:
+def disc_of(arguments: argparse.Namespace, density: float) -> tuple[Any, float]:
     """A disc at a random place with so many templates, for a density of templates per steradian."""
     rng = np.random.default_rng(171)
-    centre = SkyCoord(rng.uniform(0, 2 * np.pi), np.arcsin(rng.uniform(-1, 1)), unit="rad")
+    centre: Any = SkyCoord(rng.uniform(0, 2 * np.pi), np.arcsin(rng.uniform(-1, 1)), unit="rad")
     return centre, float(np.sqrt(arguments.templates / density / np.pi))
 
 

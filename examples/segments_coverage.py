@@ -136,14 +136,12 @@ def bank_of(number: int, sky: int, mismatch: float) -> Bank:
     data, reftime = data_of(number), START - case.away
     names = dict(zip(("f1dot", "f2dot"), case.spins, strict=False))
     began = time.perf_counter()
-    bank = jfstat.template_bank(**where, **names, mismatch=mismatch, data=data, reftime=reftime)
+    bank: Any = jfstat.template_bank(**where, **names, mismatch=mismatch, data=data, reftime=reftime)
     seconds = time.perf_counter() - began
     templates = Templates(np.asarray(bank.alpha), np.asarray(bank.delta), np.asarray(bank.fkdot)[:, 1 : 1 + len(names)])
     common = bank.reftime.common
     fmax = float(data.frequencies[-1])
-    near = [
-        nearest_coherent(data.observation.segment(i), templates, common, fmax, mismatch) for i in range(data.n_segments)
-    ]
+    near = [nearest_coherent(own, templates, common, fmax, mismatch) for own in data.observation.segments]
     r = factor(data.observation, len(names), common, fmax)
     rows = np.concatenate([templates.spins, unit_vector(templates.alpha, templates.delta)], axis=1)
     return Bank(data, region, r, templates, rows, near, seconds)
@@ -165,7 +163,7 @@ def losses(data: jfstat.FstatData, rows: tuple[jax.Array, jax.Array, jax.Array],
     def one(row: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
         point, amplitude, others = row
         signal = jfstat.Doppler(point[0], point[1], point[2:], reftime)
-        strength = jfstat.Amplitude(1e-24, *amplitude, 0.0)
+        strength = jfstat.Amplitude(1e-24, amplitude[0], amplitude[1], 0.0)
 
         def segment(part: tuple[Any, jax.Array]) -> tuple[jax.Array, jax.Array]:
             observation, other = part
@@ -299,7 +297,7 @@ def counts(box: Counted, mismatch: float) -> dict[str, Any]:
     data = jfstat.prepare(
         sfts, box.fmin, box.fmin + box.width, reftime, sqrt_sx=1e-23, guard=0.2, filters=False, segments=edges
     )
-    bank = jfstat.template_bank(alpha=box.alpha, delta=box.delta, f1dot=box.f1dot, mismatch=mismatch, data=data)
+    bank: Any = jfstat.template_bank(alpha=box.alpha, delta=box.delta, f1dot=box.f1dot, mismatch=mismatch, data=data)
     templates = Templates(np.asarray(bank.alpha), np.asarray(bank.delta), np.asarray(bank.fkdot)[:, 1:])
     fmax, n = float(data.frequencies[-1]), data.layout.n_frequencies
     coherent = sum(
