@@ -4,8 +4,9 @@
 
 Both read the same SFTs of H1 and L1, with gaps, noise and a signal, and search the same sky, spin-downs, frequencies
 and segments with the same mismatches, from SFT files to the file of candidates. ``seconds`` are of whole programs,
-WeaveSetup not counted; jfstat's compiled programs are on disk after the first round, which is left out for both. Beside
-them: how many values of 2F each computes and sums, and what both find at the signal.
+WeaveSetup not counted, and ``cpu_seconds`` what they used of a core, which others that share the machine change less;
+jfstat's compiled programs are on disk after the first round, which is left out for both. Beside them: how many values
+of 2F each computes and sums, and what both find at the signal.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -121,6 +123,12 @@ def weave_counts(path: Path) -> dict[str, Any]:
     return found | {"counts": {str(k): v for k, v in counts.items()}}
 
 
+def cpu_seconds() -> float:
+    """Seconds that all programs so far have used of a core."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def compare(setup: Setup, rounds: int) -> dict[str, Any]:
     """Both programs in turns; the first round is left out."""
     with tempfile.TemporaryDirectory() as name:
@@ -131,25 +139,33 @@ def compare(setup: Setup, rounds: int) -> dict[str, Any]:
         subprocess.run(first, check=True, capture_output=True)
         os.environ["OMP_NUM_THREADS"] = "1"
         seconds: dict[str, list[float]] = {"weave": [], "jfstat": [], "jfstat_search": []}
+        cpu: dict[str, list[float]] = {"weave": [], "jfstat": []}
         for turn in range(rounds + 1):
+            began = cpu_seconds()
             lal = timed(theirs)[0]
+            middle = cpu_seconds()
             whole, said = timed(own_command(setup, folder, reftime))
-            found, coherent = re.search(r"in ([\d.]+) s", said), re.search(r"(\d+) template\(s\) of the segments", said)
-            print(f"turn {turn}: Weave {lal:.1f} s, jfstat {whole:.1f} s", said if turn == 0 else "", flush=True)
+            end = cpu_seconds()
+            found = re.search(r"in ([\d.]+) s", said)
+            print(f"turn {turn}: Weave {lal:.1f} s ({middle - began:.1f} s of a core),", end=" ")
+            print(f"jfstat {whole:.1f} s ({end - middle:.1f} s)", said if turn == 0 else "", flush=True)
             if turn:
                 seconds["weave"].append(lal)
                 seconds["jfstat"].append(whole)
                 seconds["jfstat_search"].append(float(found[1]) if found else np.nan)
+                cpu["weave"].append(middle - began)
+                cpu["jfstat"].append(end - middle)
         table: Any = jfstat.read_candidates(folder / "jfstat.ecsv")
         peer = weave_counts(folder / "weave.fits")
     n_twoF = int(table.meta["n_twoF"])
-    n_frequencies = n_twoF // int(table.meta["n_templates"])
-    medians = {k: float(np.median(x)) for k, x in seconds.items()}
+    medians, cpu_medians = ({k: float(np.median(x)) for k, x in own.items()} for own in (seconds, cpu))
     return {
         "setup": setup._asdict(),
         "seconds": seconds,
         "median_seconds": medians,
         "ratio_whole_programs": medians["weave"] / medians["jfstat"],
+        "cpu_seconds": cpu,
+        "ratio_cpu_seconds": cpu_medians["weave"] / cpu_medians["jfstat"],
         "weave": peer,
         "jfstat": {
             "mean_twoF_interpolated": float(table["mean_twoF_interpolated"][0]),
@@ -157,7 +173,7 @@ def compare(setup: Setup, rounds: int) -> dict[str, Any]:
             "freq": float(table["freq"][0].value),
             "n_templates": table.meta["n_templates"],
             "n_twoF": n_twoF,
-            "n_coherent": int(coherent[1]) * n_frequencies if coherent else None,
+            "n_coherent": table.meta["n_coherent"],
         },
     }
 
@@ -166,10 +182,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--setup", choices=SETUPS, action="append", help="all by default")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--merge", type=Path, help="JSON file of an earlier run, to add to")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    results = {name: compare(SETUPS[name], arguments.rounds) for name in arguments.setup or SETUPS}
-    text = json.dumps({"command": " ".join(sys.argv), "jfstat": jfstat.__version__, "rows": results}, indent=1)
+    results = json.loads(arguments.merge.read_text())["rows"] if arguments.merge else {}
+    command = " ".join(["segments_against_weave.py", *sys.argv[1:]])
+    for name in arguments.setup or SETUPS:
+        results[name] = {"command": command} | compare(SETUPS[name], arguments.rounds)
+    text = json.dumps({"jfstat": jfstat.__version__, "rows": results}, indent=1)
     print(text)
     if arguments.output:
         with replacing(arguments.output) as file:

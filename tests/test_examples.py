@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -33,3 +34,14 @@ def test_the_pilot_search_scaled_down(tmp_path, bands):
     )
     assert again.returncode == 0, again.stderr
     assert again.stdout == ""
+
+
+def test_few_random_signals_lose_no_more_than_asked_in_banks_over_segments(monkeypatch):
+    """A few of the 2000 a bank of examples/segments_coverage.json."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    import segments_coverage as coverage
+
+    number = [case.name for case in coverage.CASES].index("10 x 1 d, 1000 Hz")
+    found = coverage.measure(number, 0, 0.3, 0, 12)
+    assert 0.01 < np.mean(found["template"]) < np.max(found["template"]) < 0.3
+    assert np.mean(found["template"]) < np.mean(found["interpolated"]) < np.max(found["interpolated"]) < 0.6

@@ -59,6 +59,10 @@ def sums_by_hand(segments, bank, mismatch):
 def test_sums_are_those_by_hand(segments, bank, found):
     means = sums_by_hand(segments, bank, 0.2)
     counted = means > -np.inf
+    templates = Templates(*(np.asarray(x) for x in (bank.alpha, bank.delta, bank.fkdot[:, 1:])))
+    fmax, reftime = segments.frequencies[-1], bank.reftime.common
+    coherent = [nearest_coherent(own, templates, reftime, fmax, 0.2).templates for own in segments.observation.segments]
+    assert found.meta["n_coherent"] == sum(len(x.alpha) for x in coherent) * len(segments.frequencies)
     assert found.meta["n_twoF"] == pytest.approx(np.sum(counted), rel=2e-4)  # shifts are rounded by pieces
     loud = np.sort(means[counted])[::-1][:30]
     # pieces of the band and single bins may round to other bins

@@ -72,7 +72,11 @@ def test_costs_are_said_beforehand(files, capsys):
     [
         (["--segments", "4", "--segmentDuration", "1000"], "two ways to give segments"),
         (["--cohMaxMismatch", "0.1"], "--cohMaxMismatch goes with --segments"),
-        (["--segments", "4", "--cluster", "1"], "cluster is for data without segments"),
+        (
+            ["--segments", "4", "--vetoLines", "--linefiles", "H1lines.txt"],
+            "--vetoLines is for searches without segments",
+        ),
+        (["--segments", "4", "--BSGLthreshold", "1"], "--BSGLthreshold is for searches without segments"),
     ],
 )
 def test_bad_options_are_refused(files, options, message, capsys):

@@ -4,9 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from astropy.table import QTable
 from scipy import stats
 
 import jfstat
+from jfstat.lines.doppler import detector_range
+from jfstat.maths.vectors import unit_vector
+from jfstat.metrics.phasemetric import flat_metric
 from jfstat.reference import direct_twoF
 
 START = 1_167_458_304
@@ -129,8 +133,41 @@ def test_histogram_of_noise_has_4_degrees_of_freedom_a_segment():
     assert np.all(np.abs(counts - expected)[many] < 2 * 4.5 * np.sqrt(expected[many]))
 
 
+def test_clusters_form_by_the_metric_of_all_segments(segments, bank, found):
+    table = jfstat.search(segments, bank, top=40, progress=False, cluster=1.0)
+    assert np.sum(table["n_members"]) == len(found)
+    assert table["mean_twoF"][0] == found["mean_twoF"][0] and table["n_members"][0] > 1
+    metric = flat_metric(segments.observation, 1, segments.observation.reftime.common, table.meta["fmax"])
+    names = ("freq", "f1dot")
+    n = unit_vector(np.asarray(table["alpha"]), np.asarray(table["delta"]))
+    place = np.column_stack([*(table[name].value for name in names), n])
+    offset = place[1:] - place[0]
+    assert np.all(np.einsum("ki,ij,kj->k", offset, metric, offset) > 1.0)
+    units = [jfstat.search(segments, bank, top=40, progress=False, cluster=1.0, unit=(i, 2)) for i in (1, 2)]
+    assert_same(jfstat.merge(units), table)
+
+
+def test_lines_are_crossed_in_any_segment(segments, bank, found):
+    """Each detector's frequencies, by the observation of every segment in turn."""
+    point = row_point(found, 0)
+    ends = [detector_range(own, point, np.linspace(0, 1, 3)) for own in segments.observation.segments]
+    low, high = (np.array(x) for x in zip(*ends, strict=True))  # (K, D)
+    last = 0.5 * (np.sort(high[:, 0])[-1] + np.sort(high[:, 0])[-2])  # only one segment reaches so far
+    bands = [(last, last + 1e-7), (high[:, 0].max() + 1e-6, high[:, 0].max() + 2e-6)]
+    lines = QTable({"detector": ["H1", "H1"], "fmin": [x[0] for x in bands], "fmax": [x[1] for x in bands]})
+    lines["name"] = ["crossed", "beyond"]
+    own = jfstat.search(segments, bank, top=3, progress=False, lines=lines)
+    assert "crossed" in own["line"][0] and "beyond" not in own["line"][0]
+    assert own["line"][0] == jfstat.flag_lines(segments, found[:1], lines)["line"][0]
+    assert low.min() < last
+
+
 def test_options_for_data_without_segments_are_refused(segments, bank):
-    with pytest.raises(ValueError, match="cluster is for data without segments"):
-        jfstat.search(segments, bank, cluster=1.0)
+    with pytest.raises(ValueError, match="bsgl_threshold is for data without segments"):
+        jfstat.search(segments, bank, bsgl_threshold=1.0)
+    with pytest.raises(ValueError, match="veto_lines is for data without segments"):
+        jfstat.search(segments, bank, veto_lines=True)
+    with pytest.raises(ValueError, match="cluster does not go with track"):
+        jfstat.search(segments, bank, track=1, cluster=1.0)
     with pytest.raises(ValueError, match="backend 'cuda' cannot do this for data with segments"):
         jfstat.search(segments, bank, backend="cuda")

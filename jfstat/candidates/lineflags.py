@@ -33,7 +33,7 @@ def flag_lines(data: Observation | FstatData | NarrowData, found: AnyTable, line
     Parameters
     ----------
     data : Observation, FstatData or NarrowData
-        When and where the detectors observed.
+        When and where the detectors observed; may have segments, which count as one span with gaps.
     found : QTable or Table
         Candidates, as for `refine`.
     lines : QTable
@@ -51,7 +51,7 @@ def flag_lines(data: Observation | FstatData | NarrowData, found: AnyTable, line
     TypeError, ValueError
         If a table is of the wrong kind or lacks a column.
     """
-    observation = observation_of(data)
+    observation = observation_of(data, segments=True)
     table: Any = found.copy() if hasattr(found, "copy") else found  # type: ignore[attr-defined]
     own = checked_lines(lines)
     if len(found) == 0:
@@ -74,7 +74,8 @@ def crossed_lines(observation: Observation, points: Doppler, lines: QTable) -> n
     if len(near) == 0:
         return np.full(k, "", dtype="U1")
     nodes = line_bands(near, observation, points).nodes
-    low, high = (np.asarray(x) for x in _ranges(observation, points, nodes))
+    low, high = zip(*(_ranges(own, points, nodes) for own in observation.segments), strict=True)
+    low, high = np.min(low, axis=0), np.max(high, axis=0)
     place = np.array([observation.detectors.index(name) for name in near["detector"]])
     crossed = (low[:, place] <= hertz(near["fmax"])) & (high[:, place] >= hertz(near["fmin"]))
     names = [line_name(row) for row in near]

@@ -119,6 +119,7 @@ def read_band(
     orbit: Orbit | None = None,
     fdots: list[tuple[float, float]] | None = None,
     reftime: TimeLike | None = None,
+    known: SFTs | None = None,
 ) -> SFTs:
     """Read the part of the SFT files that a search of a band needs.
 
@@ -134,6 +135,9 @@ def read_band(
         Widens the band by its Doppler shift.
     fdots, reftime : optional
         Ranges of f1dot, f2dot, ... at a GPS time, by default the files' first: widen the band by the drift they cause.
+    known : SFTs, optional
+        What was read of the same files for a band that may be a little narrower: returned if no more than a bin of the
+        guard is missing on either side, because reading takes longer than a bin is worth.
 
     Raises
     ------
@@ -156,13 +160,18 @@ def read_band(
             f"--DataFiles cover {low:.10g} to {high:.10g} Hz, not all of {fmin:.10g} to {fmax:.10g} Hz: choose other "
             "frequencies or name other files."
         )
+    first, last = max(fmin + drift[0] - reach, low), min(fmax + drift[1] + reach, high)
+    if known is not None:
+        bin_width = 1 / known.tsft
+        if known.frequencies[0] - bin_width <= first and last <= known.frequencies[-1] + 2 * bin_width:
+            return known
     return read_sfts(
         arguments.DataFiles,
         detectors=detectors_of_files(arguments, _between_times(arguments, table)),
         start=arguments.minStartTime,
         end=arguments.maxStartTime,
-        fmin=max(fmin + drift[0] - reach, low),
-        fmax=min(fmax + drift[1] + reach, high),
+        fmin=first,
+        fmax=last,
     )
 
 

@@ -48,7 +48,7 @@ from jfstat.data.segments import segment_observations
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.parameters import unit
 from jfstat.searching.driver.cost import estimated_seconds
-from jfstat.searching.driver.interpolation import coherent_counts, interpolation_plan, largest_shift
+from jfstat.searching.driver.interpolation import interpolation_plan, largest_shift
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.driver.work import Share, Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep
@@ -144,6 +144,10 @@ def _segments(arguments: argparse.Namespace) -> SegmentsLike | None:
     given = given_segments(arguments)
     if given is None and arguments.cohMaxMismatch is not None:
         raise ValueError("--cohMaxMismatch goes with --segments, --segmentDuration or --segmentList: give one.")
+    if given is not None and arguments.vetoLines:
+        raise ValueError("--vetoLines is for searches without segments: --linefiles alone names what candidates cross.")
+    if given is not None and arguments.BSGLthreshold is not None:
+        raise ValueError("--BSGLthreshold is for searches without segments: --RankingStatistic=BSGL sorts by it.")
     return given
 
 
@@ -293,6 +297,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     keep = _keep(arguments)
     if arguments.vetoLines and arguments.linefiles is None:
         raise ValueError("--vetoLines needs --linefiles: name the lists of lines.")
+    segments = _segments(arguments)
     lines = known_lines(arguments.linefiles)
     mesh = _mesh(arguments)  # before JAX computes anything
     templates = templates_of(arguments)
@@ -313,7 +318,6 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         if arguments.outputFstatAtoms is not None or (wants_windows(arguments) and alone):
             _run_transients(arguments, given, templates, (fmin, fmax), reftime)
             return
-    segments = _segments(arguments)
     if segments is not None and arguments.track is None and arguments.lineVeto:
         raise ValueError("--lineVeto is for searches of all data at once: leave it out, or the segments.")
     several = segments is not None or arguments.track is not None or wants_windows(arguments) or arguments.lineVeto
@@ -386,7 +390,7 @@ def _over_a_band(
         fdots = [(float(x.min()), float(x.max())) for x in np.asarray(bank.fkdot)[:, 1:].T]
         if bank.orbit is not None and np.max(doppler_speed(bank.orbit)) > np.max(doppler_speed(orbit)):
             orbit = bank.orbit
-            sfts = read_band(arguments, fmin, fmax, arguments.guard, orbit, fdots, reftime)
+            sfts = read_band(arguments, fmin, fmax, arguments.guard, orbit, fdots, reftime, sfts)
         orbit = bank.orbit
         if arguments.cohMaxMismatch is not None:
             # values at the edges are read from beyond them
@@ -394,7 +398,7 @@ def _over_a_band(
             reference = observed.reftime.common if own.reftime is None else own.reftime.common
             margin = largest_shift(observed, own, reference, fmax, arguments.cohMaxMismatch)
             fmin, fmax = fmin - margin, fmax + margin
-            sfts = read_band(arguments, fmin, fmax, arguments.guard, orbit, fdots, reftime)
+            sfts = read_band(arguments, fmin, fmax, arguments.guard, orbit, fdots, reftime, sfts)
     data = prepare(
         sfts,
         fmin,
@@ -432,9 +436,8 @@ def _over_a_band(
         )
     else:
         plan = interpolation_plan(work, arguments.batchSize)
-        each = coherent_counts(work, plan.groups)
-        n_coherent, mean = sum(each), np.mean(each)
-        ratio = len(work.stack.alpha) / mean
+        n_coherent = plan.n_coherent or 0
+        ratio = len(work.stack.alpha) * (data.n_segments or 1) / n_coherent
         say(f"{n_coherent} template(s) of the segments; the bank has {ratio:.1f} times as many as a segment")
     parts = "" if len(plan.bands) == 1 else f", the band in {len(plan.bands)} parts"
     n = len(np.asarray(bank.alpha))

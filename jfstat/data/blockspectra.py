@@ -24,7 +24,8 @@ import numpy as np
 from jfstat.data.blocks import node_times, without_whole_cycles
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
-from jfstat.geometry.trajectory import Trajectory
+from jfstat.geometry.barycenter import ssb_delay
+from jfstat.geometry.trajectory import State
 from jfstat.maths.chebyshev import lagrange, nodes, powers_from_values
 from jfstat.maths.lengths import largest_divisor
 from jfstat.maths.turns import turn64
@@ -58,12 +59,15 @@ class BlockSpectra:
     data : FstatData
     values : (..., D, n_blocks, 2 block + TAPS) complex64
         Of each block of the series, for the frequencies k / 4 cycles per unit of u, k from -(block + TAPS / 2) on.
+    state : State
+        At the nodes where phase and antenna patterns are computed, (D, n_blocks, TIMING_NODES, ...).
     block : int
         Samples of a block.
     """
 
     data: FstatData
     values: jax.Array
+    state: State
     block: int = field(metadata=dict(static=True))
 
     @property
@@ -86,12 +90,13 @@ class BlockSpectra:
         source, band, n_blocks = self.observation.source(point), self.data.band, self.values.shape[-2]
         t = node_times(band.start, band.dt, self.block, n_blocks, TIMING_NODES)
 
-        def timing(trajectory: Trajectory, response: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-            cycles = source.heterodyned_cycles(trajectory, t, band.heterodyne)
-            return without_whole_cycles(cycles), *source.patterns(response, trajectory.sidereal(t))
+        def timing(state: State, response: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+            delay = source.delay_from_ssb(t, ssb_delay(state, t, source.direction))
+            cycles = source.cycles_after(delay, t, band.heterodyne)
+            return without_whole_cycles(cycles), *source.patterns(response, state.sidereal)
 
         # (D, n_blocks, TIMING_NODES)
-        cycles, a, b = jax.vmap(timing)(self.observation.trajectory, self.observation.response)
+        cycles, a, b = jax.vmap(timing)(self.state, self.observation.response)
         fits = jnp.where(self.data.fits(point), 1.0, jnp.nan).astype(jnp.complex128)
         scale = fits * band.dt.astype(jnp.complex128)
         fa, fb = _sums(self.values, self.block, cycles, (a, b))
@@ -117,7 +122,15 @@ def spectra_or_data(data: FstatData, point: Doppler) -> BlockSpectra | FstatData
     block = largest_divisor(own.series.shape[-1], seconds / float(np.max(np.asarray(data.band.dt))))
     if point.orbit is not None or point.model is not None or block < LEAST_BLOCK:
         return own
-    return BlockSpectra(own, _spectra(own.series, block), block)
+    return BlockSpectra(own, _spectra(own.series, block), _state(own, block), block)
+
+
+@partial(jax.jit, static_argnames="block")
+def _state(data: FstatData, block: int) -> State:
+    """The detectors' state at the timing nodes of blocks, which all templates share."""
+    n_blocks = data.series.shape[-1] // block
+    t = node_times(data.band.start, data.band.dt, block, n_blocks, TIMING_NODES)
+    return jax.vmap(lambda trajectory: trajectory(t))(data.observation.trajectory)
 
 
 @partial(jax.jit, static_argnames="block")

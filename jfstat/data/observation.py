@@ -23,7 +23,7 @@ from jfstat.geometry.antenna import harmonics_of
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.detectors import DetectorLike, get_detectors
 from jfstat.geometry.doppler import drift_during
-from jfstat.geometry.ephemeris import EphemerisLike, load_ephemeris
+from jfstat.geometry.ephemeris import Ephemeris, EphemerisLike, load_ephemeris, read_ephemeris
 from jfstat.geometry.rotation import sidereal_time
 from jfstat.geometry.source import Source, source
 from jfstat.geometry.trajectory import SEGMENT, Trajectory, detector_trajectory, stack_trajectories
@@ -44,6 +44,10 @@ from jfstat.validation import (
 )
 
 Tree = TypeVar("Tree")
+REACH = 2 * MAX_DELAY + SEGMENT
+"""How far a trajectory reaches beyond the data, s."""
+MARGIN = 2 * SEGMENT
+"""How far the ephemeris must reach beyond that, so that it covers every piece of the trajectory, s."""
 
 
 @jax.tree_util.register_dataclass
@@ -124,6 +128,11 @@ class Observation:
     def segment(self, i: int) -> Observation:
         """One segment of an observation with a leading axis of segments."""
         return one_segment(self, i)
+
+    @property
+    def segments(self) -> list[Observation]:
+        """The observations of all segments; without segments, this one alone."""
+        return [self] if self.n_segments is None else [self.segment(i) for i in range(self.n_segments)]
 
     @property
     def sqrt_sx(self) -> np.ndarray:
@@ -328,6 +337,12 @@ class Span:
         return self.start + self.length
 
 
+def ephemeris_for(ephemeris: EphemerisLike, spans: Sequence[Span]) -> Ephemeris:
+    """The ephemeris that `observed` needs for some spans, read once; arguments and errors as `load_ephemeris`."""
+    starts, ends = zip(*((x.epoch + x.start, x.epoch + x.end) for x in spans), strict=True)
+    return read_ephemeris(ephemeris, min(starts) - REACH - MARGIN, max(ends) + REACH + MARGIN)
+
+
 def observed(
     sfts: SFTs,
     weights: Sequence[np.ndarray],
@@ -337,10 +352,9 @@ def observed(
     ephemeris: EphemerisLike,
 ) -> Observation:
     """The observation of SFTs with given noise weights, (n_sfts,) float64 for each detector, and the mean of 1/S."""
-    epoch, reach = span.epoch, 2 * MAX_DELAY
-    start, end = span.start - reach - SEGMENT, span.end + reach + SEGMENT
-    margin = 2 * SEGMENT  # the ephemeris must extend beyond every piece of the trajectory
-    tables = load_ephemeris(ephemeris, epoch + start - margin, epoch + end + margin, epoch)
+    epoch = span.epoch
+    start, end = span.start - REACH, span.end + REACH
+    tables = load_ephemeris(ephemeris, epoch + start - MARGIN, epoch + end + MARGIN, epoch)
     detectors = [s.site for s in sfts]
     # as many SFTs as the span can hold without gaps
     size = padded_size(max(int(span.length / sfts.tsft + 1e-6), *(len(w) for w in weights)))

@@ -20,7 +20,7 @@ from jfstat.data.noise import (
     floor_bins,
     noise_weights,
 )
-from jfstat.data.observation import observed, reference_time
+from jfstat.data.observation import ephemeris_for, observed, reference_time
 from jfstat.data.plan import BandPlan, Search, plan_bands
 from jfstat.data.segments import SegmentsLike, equal_spans, segments_of
 from jfstat.data.series import heterodyned_series
@@ -183,8 +183,9 @@ def prepared_for(
     copies = len(parts) * (1 if len(parts) == 1 else 1 + 1 / len(sfts.detectors))
     needed = filter_bytes(plans[0].layout, len(sfts.detectors)) * copies
     with_filters = filters and (memory is None or needed < FILTER_SHARE * memory)
+    tables = ephemeris_for(ephemeris, spans)
     prepared = [
-        _prepared(part, plan, floors, reference, ephemeris, with_filters, window, left_out)
+        _prepared(part, plan, floors, reference, tables, with_filters, window, left_out)
         for part, plan in zip(parts, plans, strict=True)
     ]
     return prepared[0] if segments is None else _stacked(prepared)

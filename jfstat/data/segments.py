@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.noise import MEDIAN_BINS
-from jfstat.data.observation import Observation, Span, observation_of_sfts, reference_time
+from jfstat.data.observation import Observation, Span, ephemeris_for, observation_of_sfts, reference_time
 from jfstat.sfts.container import SFTs
 from jfstat.times import TimeLike
 from jfstat.validation import DurationLike, gps_seconds, is_whole, positive_seconds
@@ -81,10 +81,11 @@ def segment_observations(
     Arguments and errors as for `jfstat.observation` and `segments_of`.
     """
     parts = segments_of(sfts, segments)
-    reference = reference_time(reftime, sfts.start)
+    spans, reference = equal_spans(parts), reference_time(reftime, sfts.start)
+    tables = ephemeris_for(ephemeris, spans)
     each = [
-        observation_of_sfts(part, sqrt_sx, reference, ephemeris, fmin, fmax, median_bins, off_source, span)
-        for part, span in zip(parts, equal_spans(parts), strict=True)
+        observation_of_sfts(part, sqrt_sx, reference, tables, fmin, fmax, median_bins, off_source, span)
+        for part, span in zip(parts, spans, strict=True)
     ]
     return jax.tree.map(lambda *x: jnp.stack(x), *each)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from jfstat.data.grid import Grid
@@ -9,6 +11,8 @@ from jfstat.data.noise import NoiseFloor
 
 BATCH = 256
 """SFTs transformed at once."""
+DELAYS = 8
+"""Delays of SFTs against the grid whose phase factors are kept at a time."""
 
 
 def heterodyned_series(
@@ -44,7 +48,8 @@ def heterodyned_series(
     n_samples = round(tsft / grid.dt)
     since_start = sfts.since(grid.epoch) - grid.start
     first_sample = np.ceil(since_start / grid.dt - 1e-6).astype(int)
-    late = first_sample * grid.dt - since_start  # from the SFT's start to its first sample
+    # from the SFT's start to its first sample; in whole ns, so that SFTs at regular times have the same
+    late = np.round(first_sample * grid.dt - since_start, 9)
     # the bin times whole seconds is exact in float64, so whole turns are removed exactly
     cycles = np.fmod(np.float64(first_bin + centre) * (sfts.gps - grid.epoch), tsft) / tsft
     cycles = cycles + (first_bin + centre) / tsft * 1e-9 * sfts.gps_ns
@@ -53,14 +58,15 @@ def heterodyned_series(
     series = np.zeros(grid.n, np.complex64)
     mean_psd = np.empty(len(sfts))
     offsets = np.arange(bins.start, bins.stop) - centre
+    turns = lru_cache(DELAYS)(lambda delay: np.exp(2j * np.pi * (offsets * (delay / tsft))))
+    whole_turns = np.exp(-2j * np.pi * cycles)
     for low in range(0, len(sfts), BATCH):
         rows = range(low, min(low + BATCH, len(sfts)))
         spectrum = np.zeros((len(rows), n_samples), np.complex128)
         for i, row in enumerate(rows):
             psd = noise.psd(row)
             mean_psd[row] = noise.band_mean(psd)
-            shift = np.exp(2j * np.pi * (offsets * (late[row] / tsft) - cycles[row]))
-            whitened = sfts.data[row, bins] * shift / np.sqrt(variance * psd)
+            whitened = sfts.data[row, bins] * turns(late[row]) * (whole_turns[row] / np.sqrt(variance * psd))
             spectrum[i, offsets] = whitened  # negative offsets index from the end, which is FFT order
         samples = np.fft.ifft(spectrum, axis=1) * (n_samples / tsft)
         for i, row in enumerate(rows):

@@ -45,19 +45,18 @@ class Table(NamedTuple):
     gps: np.ndarray
     position: np.ndarray
 
-    def track(self, what: str, start: float, end: float, epoch: int) -> PPoly | BPoly:
+    def track(self, what: str, start: float, end: float, epoch: int) -> Quintics | PPoly | BPoly:
         """The position as a function of the time since `epoch`, between two GPS times.
 
         Between two rows it is the polynomial with the position and all known derivatives of both; if there are none, a
-        cubic spline.
+        cubic spline. With accelerations LALSuite expands to second order about the nearest row instead, which jumps by
+        up to 6e-8 s half-way between two rows of the Earth's file.
 
         Raises
         ------
         ValueError
             If the rows do not cover the times.
         """
-        from scipy.interpolate import BPoly, CubicSpline  # takes 0.15 s to import
-
         low = int(np.searchsorted(self.gps, start, side="right")) - 1
         high = int(np.searchsorted(self.gps, end))
         if low < 0 or high >= len(self.gps):
@@ -68,6 +67,10 @@ class Table(NamedTuple):
         low, high = (low, high) if self.position.shape[1] > 1 else (0, len(self.gps) - 1)
         rows = slice(low, high + 1)
         times, values = self.gps[rows] - epoch, self.position[rows]
+        if values.shape[1] > 2:
+            return Quintics.through(times, values)
+        from scipy.interpolate import BPoly, CubicSpline  # takes 0.15 s to import
+
         if values.shape[1] > 1:
             return BPoly.from_derivatives(times, values)
         return CubicSpline(times, values[:, 0])
@@ -86,6 +89,15 @@ class Quintics(NamedTuple):
 
     times: np.ndarray
     bernstein: np.ndarray
+
+    @classmethod
+    def through(cls, times: np.ndarray, derivatives: np.ndarray) -> Quintics:
+        """The polynomials with the given positions, velocities and accelerations, (n + 1, 3, 3), at both their ends."""
+        (f0, v0, a0), (f1, v1, a1) = (np.moveaxis(x, 1, 0) for x in (derivatives[:-1], derivatives[1:]))
+        h = np.diff(times)[:, None]
+        low = [f0, f0 + h * v0 / 5, f0 + 2 * h * v0 / 5 + h**2 * a0 / 20]
+        high = [f1 - 2 * h * v1 / 5 + h**2 * a1 / 20, f1 - h * v1 / 5, f1]
+        return cls(times, np.stack([*low, *high]))
 
     def __call__(self, t: ArrayLike) -> np.ndarray:
         """Values at times within the pieces, (..., 3)."""
@@ -134,6 +146,14 @@ class Ephemeris:
         object.__setattr__(self, "earth", _table(earth, "earth"))
         object.__setattr__(self, "sun", _table(sun, "sun"))
         object.__setattr__(self, "name", str(name))
+
+    @classmethod
+    def of_tables(cls, earth: Table, sun: Table, name: str) -> Ephemeris:
+        """The ephemeris of two tables, which are taken as they are."""
+        own = object.__new__(cls)
+        for field, value in (("earth", earth), ("sun", sun), ("name", name)):
+            object.__setattr__(own, field, value)
+        return own
 
     def __repr__(self) -> str:
         return f"Ephemeris({self.name!r}; GPS {self.earth.gps[0]:.0f} to {self.earth.gps[-1]:.0f})"
@@ -249,13 +269,11 @@ def _installed() -> tuple[Path, list[str]]:
     return folder, [path.name.removesuffix(".dat.gz").rpartition("-")[2] for path in files]
 
 
-def _read_body(path: Path, start: float, end: float, epoch: int) -> Quintics:
-    """The track of one body between two GPS times, from a file in LALSuite's format.
+def _read_body(path: Path, start: float, end: float) -> Table:
+    """The rows of one body that cover two GPS times, from a file in LALSuite's format.
 
     The format is that of XLALInitBarycenter: comment lines with ``#``, a header ``start step count`` and rows
-    ``gps x y z vx vy vz ax ay az`` in light-seconds, per s, per s^2. Between two rows the track is the quintic with
-    the positions, velocities and accelerations of both. LALSuite expands to second order about the nearest row
-    instead, which jumps by up to 6e-8 s half-way between two rows of the Earth's file.
+    ``gps x y z vx vy vz ax ay az`` in light-seconds, per s, per s^2.
 
     Raises
     ------
@@ -285,13 +303,19 @@ def _read_body(path: Path, start: float, end: float, epoch: int) -> Quintics:
             f"the ephemeris {path.name} covers GPS {first:.0f} to {first + (count - 1) * step:.0f}, not all of "
             f"{start:.0f} to {end:.0f} that the data need: use another ephemeris or other times."
         )
-    derivatives = table[:, 1:].reshape(-1, 3, 3)
-    times = table[:, 0] - epoch
-    (f0, v0, a0), (f1, v1, a1) = (np.moveaxis(x, 1, 0) for x in (derivatives[:-1], derivatives[1:]))
-    h = np.diff(times)[:, None]
-    low = [f0, f0 + h * v0 / 5, f0 + 2 * h * v0 / 5 + h**2 * a0 / 20]
-    high = [f1 - 2 * h * v1 / 5 + h**2 * a1 / 20, f1 - h * v1 / 5, f1]
-    return Quintics(times, np.stack([*low, *high]))
+    return Table(table[:, 0], table[:, 1:].reshape(-1, 3, 3))
+
+
+def read_ephemeris(ephemeris: EphemerisLike, start: float, end: float) -> Ephemeris:
+    """The ephemeris between two GPS times as arrays, to be read once for many observations; arrays as they are.
+
+    Arguments and errors as for `load_ephemeris`.
+    """
+    if isinstance(ephemeris, Ephemeris):
+        return ephemeris
+    name, *files = ephemeris_files(ephemeris)
+    earth, sun = (_read_body(path, start, end) for path in files)
+    return Ephemeris.of_tables(earth, sun, name)
 
 
 def load_ephemeris(ephemeris: EphemerisLike, start: float, end: float, epoch: int) -> Tracks:
@@ -312,10 +336,6 @@ def load_ephemeris(ephemeris: EphemerisLike, start: float, end: float, epoch: in
     ValueError
         If the ephemeris is unknown, a file is missing or malformed, or the times are not covered.
     """
-    if isinstance(ephemeris, Ephemeris):
-        earth, sun = (
-            getattr(ephemeris, body).track(f"{ephemeris.name} ({body})", start, end, epoch) for body in BODIES
-        )
-        return Tracks(ephemeris.name, epoch, earth, sun)
-    name, earth, sun = ephemeris_files(ephemeris)
-    return Tracks(name, epoch, _read_body(earth, start, end, epoch), _read_body(sun, start, end, epoch))
+    tables = read_ephemeris(ephemeris, start, end)
+    earth, sun = (getattr(tables, body).track(f"{tables.name} ({body})", start, end, epoch) for body in BODIES)
+    return Tracks(tables.name, epoch, earth, sun)

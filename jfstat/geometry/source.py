@@ -161,7 +161,10 @@ class Source:
         The template's phase is zero at `middle`, the heterodyne's at the epoch. Large products of frequency and time
         cancel analytically, so that the result is accurate to 1e-9 cycles.
         """
-        delay = self.delay(trajectory, t, many)
+        return self.cycles_after(self.delay(trajectory, t, many), t, heterodyne)
+
+    def cycles_after(self, delay: jax.Array, t: jax.Array, heterodyne: jax.Array) -> jax.Array:
+        """`heterodyned_cycles` for a known `delay`, s, at detector times `t`."""
         cycles = self.frequency * delay + (self.frequency - heterodyne) * (t - self.middle)
         return cycles + self.spin_down_cycles(t + delay) - jnp.mod(heterodyne * self.middle, 1.0)
 

@@ -83,12 +83,14 @@ def lines_near(lines: QTable, observation: Observation, points: Doppler, low: fl
     ----------
     lines : QTable
     observation : Observation
+        May have a leading axis of segments.
     points : Doppler
         NumPy leaves of one leading axis.
     low, high : float
         At the templates' reference time.
     """
-    drift_low, drift_high = (np.asarray(x) for x in jax.vmap(observation.drift)(points))
+    drifts = [jax.vmap(own.drift)(points) for own in observation.segments]
+    drift_low, drift_high = (np.stack(x) for x in zip(*drifts, strict=True))
     speed = float(np.max(doppler_speed(points.orbit)))
     first, last = low + float(drift_low.min()), high + float(drift_high.max())
     table: Any = lines
@@ -118,7 +120,7 @@ def frequency_nodes(observation: Observation, points: Doppler) -> int:
     """Number of times in each SFT at which frequencies are computed."""
     if points.orbit is None:
         return NODES
-    turn = float(np.max(periapsis_rate(points.orbit))) * float(observation.tsft)
+    turn = float(np.max(periapsis_rate(points.orbit))) * float(np.max(observation.tsft))
     return min(max(NODES, int(np.ceil(turn / STEP)) + 1), MOST_NODES)
 
 

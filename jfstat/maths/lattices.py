@@ -150,22 +150,34 @@ def nearest_points(points: np.ndarray) -> np.ndarray:
     coordinates rounded, and the i largest remainders rounded up (Conway & Sloane 1999, chapter 20, section 3;
     McKilliam, Clarkson & Quinn 2008, IEEE Trans. Inf. Theory 54, 4378).
     """
-    k, n = points.shape
-    x = points @ _simplex_axes(n)
+    n = points.shape[1]
+    x = _times(points, _simplex_axes(n)).T  # (n + 1, k): each step is one loop over all points
     whole = np.floor(x)
     rest = x - whole
-    order = np.argsort(-rest, axis=1)
-    ordered = np.take_along_axis(rest, order, axis=1)
+    rank = np.zeros(rest.shape, np.int64)
+    for i in range(n + 1):
+        for j in range(i):
+            later = rest[i] > rest[j]  # of equal remainders the first is rounded up first
+            rank[j] += later
+            rank[i] += ~later
     # squared distance with the i largest remainders rounded up, minus that with none: only sums of these change
-    up = np.concatenate([np.zeros((k, 1)), np.cumsum(1 - 2 * ordered[:, :n], axis=1)], axis=1)
-    total = np.sum(rest, axis=1, keepdims=True) - np.arange(n + 1)
-    best = np.argmin(up - total**2 / (n + 1), axis=1)
-    rank = np.empty_like(order)
-    np.put_along_axis(rank, order, np.arange(n + 1)[None], axis=1)
-    integers = (whole + (rank < best[:, None])).astype(np.int64)
+    total, gain = np.sum(rest, axis=0), 1 - 2 * rest
+    nearest, least = np.zeros(len(points), np.int64), -(total**2) / (n + 1)
+    up = np.zeros(len(points))
+    for i in range(1, n + 1):
+        up += np.sum(np.where(rank == i - 1, gain, 0.0), axis=0)
+        distance = up - (total - i) ** 2 / (n + 1)
+        nearest = np.where(distance < least, i, nearest)
+        least = np.minimum(distance, least)
+    integers = (whole + (rank < nearest)).astype(np.int64).T
     return integers[:, :n] - integers[:, n:]
 
 
 def lattice_points(integers: np.ndarray) -> np.ndarray:
     """The points of A_n* that belong to integers from `nearest_points`: (k, n) float64 for (k, n) int64."""
-    return integers @ _simplex_axes(integers.shape[1])[:, :-1].T
+    return _times(integers, _simplex_axes(integers.shape[1])[:, :-1].T)
+
+
+def _times(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """rows @ matrix for many rows and a small matrix, (k, m): the same bits on any number of threads."""
+    return sum((rows[:, i, None] * own for i, own in enumerate(matrix)), np.zeros((len(rows), matrix.shape[1])))

@@ -80,7 +80,7 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
         kept = compute(data, peaks, details.amplitudes) if details.wanted or again else None
         columns = result_columns(data.observation, peaks, kept, state.peaks, details, again)
     meta = result_meta(data.observation, work.stack, frequencies, work.keep, state, details) | {
-        **({} if work.coherent_mismatch is None else {"coherent_mismatch": work.coherent_mismatch}),
+        **coherent_meta(work, plan),
         **({} if work.track is None else {"transitions": list(work.track)}),
         **({} if work.transient is None else _transient_meta(work.transient, work.keep.threshold)),
         "backend": plan.backend,
@@ -109,6 +109,14 @@ def processor_of(data: FstatData) -> str:
     """Kind of the processor that holds the data: a GPU's, or the CPU's with a digest of its instruction sets."""
     device = device_of(data)
     return "{} ({})".format(*processor_kind()) if device.platform == "cpu" else device.device_kind
+
+
+def coherent_meta(work: Work, plan: SearchPlan) -> Meta:
+    """What the table says of an interpolating search alone."""
+    if work.coherent_mismatch is None or plan.n_coherent is None:
+        return {}
+    n_coherent = plan.n_coherent * work.data.layout.n_frequencies
+    return {"coherent_mismatch": work.coherent_mismatch, "n_coherent": n_coherent}
 
 
 def candidates(stack: Doppler, peaks: Peaks, frequencies: Frequencies) -> Doppler:
@@ -231,7 +239,8 @@ def result_meta(
     if n_segments is not None:
         meta |= {"n_segments": n_segments, "segment_tspan": float(np.max(observation.tspan))}
     if details.cluster is not None:
-        meta["sampling"] = Sampling.of(observation).plain
+        if n_segments is None:
+            meta["sampling"] = Sampling.of(observation).plain
         meta["metric"] = flat_metric(observation, stack.fkdot.shape[1] - 1, reftime, fmax).tolist()
     if details.lines is not None:
         meta |= {"lines": lines_meta(details.lines), "veto_lines": details.veto_lines}
@@ -250,17 +259,18 @@ def finished(columns: dict[str, np.ndarray], meta: Meta) -> PlainTable:
     """
     n_segments = meta.get("n_segments")
     twoF = columns[loudness_in(meta)]
+    if "coherent_mismatch" in meta or "transient" in meta:  # sorted by what was computed again
+        order = np.argsort(-columns[exact_name(meta)], kind="stable")
+        columns = {name: x[order] for name, x in columns.items()}
     if meta["cluster"] is not None:
         metric = np.array(meta["metric"])
         leader = clustered(columns, metric, meta["cluster"])
-        sampling = Sampling.from_plain(meta["sampling"])
-        leader = explained(columns, metric, sampling, meta["reftime"], leader, meta["n_twoF"])
+        if n_segments is None:
+            sampling = Sampling.from_plain(meta["sampling"])
+            leader = explained(columns, metric, sampling, meta["reftime"], leader, meta["n_twoF"])
         leads = leader == np.arange(len(twoF))
         members = np.bincount(leader, minlength=len(twoF))
         columns = {name: x[leads] for name, x in (columns | {"n_members": members}).items()}
-    if "coherent_mismatch" in meta or "transient" in meta:  # by what was computed again
-        order = np.argsort(-columns[exact_name(meta)], kind="stable")
-        columns = {name: x[order] for name, x in columns.items()}
     if meta["ranking"] == "BSGL":
         order = np.argsort(-columns["log10BSGL"], kind="stable")
         columns = {name: x[order] for name, x in columns.items()}

@@ -136,7 +136,8 @@ def search(
     cluster : float, optional
         Of all candidates within this mismatch of a louder one, by the metric, keep only the loudest; see
         `clusters.clustered`. Then join what one signal explains: its side lobes, neighbours in other orbits; see
-        `clusters.explained`. A value of 1 is usual. The column ``n_members`` counts the members of each cluster.
+        `clusters.explained`; not so with segments. A value of 1 is usual. The column ``n_members`` counts the members
+        of each cluster.
         Clusters form among the `top` candidates.
     unit : (int, int), optional
         Do only unit i of n, 1 <= i <= n, which is a range of batches. `merge` turns the tables of all units into the
@@ -213,7 +214,8 @@ def search(
     nearest frequency costs each segment as much again as the spacing of frequencies does in any search. Some bins at
     the edges of the band cannot be summed: they do not count, so prepare the band a little wider. Candidates are the
     loudest of these sums, in the column ``mean_twoF_interpolated``. Their ``mean_twoF`` is computed exactly at their
-    own parameters, and the table is sorted by it.
+    own parameters, and the table is sorted by it. Meta then has coherent_mismatch and n_coherent, the number of values
+    of the segments' 2F that the sums are made of (Weave's ``NCOHTPL``), as planned for the whole search.
 
     With `track` there is at most one candidate for each template, its best path, and the columns are
 
@@ -255,9 +257,9 @@ def search(
     elif ranking == "BtSG":
         raise ValueError("ranking 'BtSG' needs transient: give a jfstat.TransientRange.")
     if track is not None:
-        check_options_of_tracks(data, coherent_mismatch, ranking, backend)
+        check_options_of_tracks(data, coherent_mismatch, ranking, backend, cluster, lines)
     if data.n_segments is not None:
-        check_options_of_segments(bsgl_threshold, cluster, lines)
+        check_options_of_segments(bsgl_threshold, veto_lines)
     if coherent_mismatch is not None:
         coherent_mismatch = checked_coherent_mismatch(data, bank, coherent_mismatch)
     if not isinstance(bank, Doppler) and hasattr(bank, "colnames"):
@@ -488,21 +490,29 @@ def checked_coherent_mismatch(data: FstatData, bank: object, value: float) -> fl
     return float(value)
 
 
-def check_options_of_segments(bsgl_threshold: float | None, cluster: float | None, lines: object) -> None:
+def check_options_of_segments(bsgl_threshold: float | None, veto_lines: bool) -> None:
     """Raise a ValueError for options of `search` that data with segments do not have."""
-    for name, value in {"bsgl_threshold": bsgl_threshold, "cluster": cluster, "lines": lines}.items():
-        if value is not None:
+    for name, given in {"bsgl_threshold": bsgl_threshold is not None, "veto_lines": veto_lines}.items():
+        if given:
             raise ValueError(f"{name} is for data without segments: leave it out.")
 
 
 def check_options_of_tracks(
-    data: FstatData, coherent_mismatch: float | None, ranking: str, backend: str | None
+    data: FstatData,
+    coherent_mismatch: float | None,
+    ranking: str,
+    backend: str | None,
+    cluster: float | None,
+    lines: object,
 ) -> None:
     """Raise a ValueError for data without segments, and for options of `search` that do not go with tracks."""
     if data.n_segments is None:
         raise ValueError("track is for data with segments: prepare with segments=.")
     if coherent_mismatch is not None:
         raise ValueError("track and coherent_mismatch do not go together: leave one out.")
+    for name, value in {"cluster": cluster, "lines": lines}.items():
+        if value is not None:
+            raise ValueError(f"{name} does not go with track, whose frequencies wander: leave it out.")
     if ranking != "F":
         raise ValueError(f"ranking {ranking!r} does not go with track, whose table is sorted by log_likelihood.")
     if backend not in (None, "library"):
@@ -552,7 +562,7 @@ def lines_crossed(data: FstatData, stack: Doppler, lines: object) -> QTable:
     TypeError, ValueError
         As `checked_lines`.
     """
-    low = float(data.band.fmin)
+    low = float(data.fmin)
     high = low + (data.layout.n_frequencies - 1) * float(data.dfreq)
     return lines_near(checked_lines(lines), data.observation, stack, low, high)
 

@@ -17,9 +17,9 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import workers_for
 from jfstat.searching.driver.batches import interpolated_part, part_of, run
-from jfstat.searching.driver.interpolation import coherent_counts
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import TransientSearch, Work
+from jfstat.statistic.backends.interpolated import Lookup
 from jfstat.templates import Doppler
 
 ROUNDS = 3
@@ -67,7 +67,8 @@ def _interpolating_seconds(work: Work, plan: SearchPlan) -> float:
     values = time.perf_counter() - began
     list(run(part, batches, None, lambda: 0))
     sums = time.perf_counter() - began - values
-    ratio = sum(coherent_counts(work, plan.groups)) / sum(coherent_counts(work, [(start, stop)]))
+    assert isinstance(part.stack, Lookup)
+    ratio = (plan.n_coherent or 0) / len(np.unique(part.stack.rows))
     first, last = work.jobs(plan.n_jobs)
     return (values * ratio + sums * len(work.stack.alpha) / (stop - start)) * (last - first) / plan.n_jobs
 

@@ -30,8 +30,12 @@ CPU_BYTES = 1 << 30
 """Most memory of the segments' values at a time, on a CPU."""
 SHARE = 0.4
 """The same as a share of an accelerator's free memory."""
-LONGEST = 8192
-"""Most bins of a piece of the band: those of all segments' templates of a batch stay in a CPU's caches."""
+LONGEST = {"cpu": 4096}
+"""Most bins of a piece of the band, by platform: the segments' values of it then stay in a CPU's caches."""
+LEAST_PIECES = 16
+"""Least pieces of the band on other platforms: the last one is filled up."""
+SHIFT_BYTES = 1 << 30
+"""Most memory on the host for the shifts of a part of the bank: of each template, segment and piece of the band."""
 PRECISION = 0.25
 """Bins by which the shift may change within a piece of the band."""
 MOST_TEMPLATES = 1 << 20
@@ -49,19 +53,30 @@ def room_for_values(data: FstatData) -> int:
     return CPU_BYTES if free is None else int(SHARE * free)
 
 
-def bank_parts(work: Work, room: int) -> list[tuple[int, int]]:
+class RangeOfBank(NamedTuple):
+    """Templates `start` to `stop` of the bank, and how many templates each segment needs for them, K numbers."""
+
+    start: int
+    stop: int
+    n_coherent: list[int]
+
+
+def bank_parts(work: Work, room: int) -> list[RangeOfBank]:
     """Ranges of the bank whose segments' values fit into `room` bytes each, in order.
 
     A range is halved until its templates lie within `banks.coherent.WIDEST` of one another's middle and its values
     fit. A single template is always accepted.
     """
-    n = len(work.stack.alpha)
-    waiting = [(i, min(i + MOST_TEMPLATES, n)) for i in range(0, n, MOST_TEMPLATES)][::-1]
+    n, layout = len(work.stack.alpha), work.data.layout
+    pieces = -(-layout.n_frequencies // _longest(work.data))
+    most = max(1, min(MOST_TEMPLATES, SHIFT_BYTES // (FLOAT32 * pieces * (work.data.n_segments or 1))))
+    waiting = [(i, min(i + most, n)) for i in range(0, n, most)][::-1]
     parts = []
     while waiting:
         start, stop = waiting.pop()
-        if stop - start == 1 or _fits(work, start, stop, room):
-            parts.append((start, stop))
+        counts = _counts(work, start, stop, np.inf if stop - start == 1 else room)
+        if counts is not None:
+            parts.append(RangeOfBank(start, stop, counts))
         else:
             middle = (start + stop) // 2
             waiting += [(middle, stop), (start, middle)]
@@ -71,23 +86,26 @@ def bank_parts(work: Work, room: int) -> list[tuple[int, int]]:
 def interpolation_plan(work: Work, batch_size: int | None) -> SearchPlan:
     """How an interpolating search is divided; of the segments' values none is computed."""
     data, room = work.data, room_for_values(work.data)
-    groups = bank_parts(work, room)
-    longest = max(stop - start for start, stop in groups)
+    parts = bank_parts(work, room)
+    longest = max(part.stop - part.start for part in parts)
     size = min(BATCH, 1 << (longest - 1).bit_length()) if batch_size is None else batch_size
     n = data.layout.n_frequencies
-    return SearchPlan("library", size, groups, False, [(0, n)], data_bytes(data) + room)
+    groups = [(part.start, part.stop) for part in parts]
+    n_coherent = sum(sum(part.n_coherent) for part in parts)
+    return SearchPlan("library", size, groups, False, [(0, n)], data_bytes(data) + room, n_coherent)
 
 
-def _fits(work: Work, start: int, stop: int, room: int) -> bool:
+def _counts(work: Work, start: int, stop: int, room: float) -> list[int] | None:
+    """Number of templates that each segment needs for a range of the bank; None if that is too wide or too much."""
     some = _some(work.stack, start, stop)
     if cap_of(unit_vector(some.alpha, some.delta))[1] > WIDEST:
-        return False
-    left = room // (FLOAT32 * work.data.layout.n_frequencies)
+        return None
+    left, counts = room // (FLOAT32 * work.data.layout.n_frequencies), []
     for near in _nearest_of_each(work, start, stop):
-        left -= len(near.templates.alpha)
-        if left < 0:
-            return False
-    return True
+        counts.append(len(near.templates.alpha))
+        if sum(counts) > left:
+            return None
+    return counts
 
 
 def _nearest(work: Work, start: int, stop: int, segment: int) -> Nearest:
@@ -101,12 +119,6 @@ def _nearest(work: Work, start: int, stop: int, segment: int) -> Nearest:
 def _nearest_of_each(work: Work, start: int, stop: int) -> Iterator[Nearest]:
     """The same of each segment in their order, on all cores."""
     return in_order(lambda i: _nearest(work, start, stop, i), range(work.data.n_segments or 0), cores())
-
-
-def coherent_counts(work: Work, parts: list[tuple[int, int]]) -> list[int]:
-    """Number of templates computed in each segment, for all parts of the bank together."""
-    each = [[len(near.templates.alpha) for near in _nearest_of_each(work, *part)] for part in parts]
-    return [sum(counts) for counts in zip(*each, strict=True)]
 
 
 def largest_shift(
@@ -160,7 +172,7 @@ def bank_part(work: Work, start: int, stop: int) -> BankPart:
     n = data.layout.n_frequencies
     near = list(_nearest_of_each(work, start, stop))
     fmax, dfreq = float(data.frequencies[-1]), float(data.dfreq)
-    piece = _piece_length(near, fmax, dfreq, n)
+    piece = _piece_length(near, fmax, dfreq, _longest(data))
     n_pieces = -(-n // piece)
     centre = data.fmin + (np.arange(n_pieces) + 0.5) * piece * dfreq
     shifts = np.stack(
@@ -177,10 +189,16 @@ def bank_part(work: Work, start: int, stop: int) -> BankPart:
     return BankPart(CoherentBands(values, data.layout, padding, piece), Lookup(rows, shifts), int(first[-1]))
 
 
-def _piece_length(near: list[Nearest], fmax: float, dfreq: float, n: int) -> int:
-    """Length of the pieces of the band in which a shift is the same whole number of bins."""
+def _longest(data: FstatData) -> int:
+    """Most bins of a piece of the band, if its shifts change little."""
+    n = data.layout.n_frequencies
+    return min(n, LONGEST.get(device_of(data).platform, max(ROW, n // LEAST_PIECES)))
+
+
+def _piece_length(near: list[Nearest], fmax: float, dfreq: float, most: int) -> int:
+    """Length of the pieces of the band, about `most` or less, in which a shift is the same whole number of bins."""
     change = max(float(np.max(np.abs(x.shift[:, 1]))) for x in near) / fmax  # bins of shift per bin
-    longest = min(LONGEST, n, PRECISION / change if change > 0 else np.inf)
+    longest = min(most, PRECISION / change if change > 0 else np.inf)
     length = ROW
     while 2 * length <= longest:
         length *= 2

@@ -42,6 +42,8 @@ class SearchPlan(NamedTuple):
         First frequency and number of frequencies of each part of the band.
     device_bytes : int
         Approximate memory needed on the device, data included.
+    n_coherent : int or None
+        Of an interpolating search: number of templates computed in the segments, those of all groups together.
     """
 
     backend: str
@@ -50,6 +52,7 @@ class SearchPlan(NamedTuple):
     same_source: bool
     bands: list[tuple[int, int]]
     device_bytes: int
+    n_coherent: int | None = None
 
     @property
     def batches(self) -> np.ndarray:

@@ -206,6 +206,7 @@ def write_checkpoint(path: Path, state: State, plan: SearchPlan, own: Identity) 
             "groups": None if own.get("coherent_mismatch") is None else plan.groups,
             "bands": [list(band) for band in plan.bands],
             "device_bytes": plan.device_bytes,
+            "n_coherent": plan.n_coherent,
         },
         "done": state.done,
     }
@@ -299,6 +300,7 @@ def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, 
             same_source=same_source,
             bands=[(first, width) for first, width in stored["bands"]],
             device_bytes=stored["device_bytes"],
+            n_coherent=stored["n_coherent"],
         )
     except BROKEN as error:
         raise ValueError(f"checkpoint {str(path)!r} is no checkpoint of a search: name another file.") from error

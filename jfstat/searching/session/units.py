@@ -119,7 +119,8 @@ def _problem(table: AnyTable) -> str | None:
             return f"its meta lacks {name!r}"
         if not holds(meta[name]):
             return f"{name!r} of its meta is not {what}"
-    if meta["cluster"] is not None and not {"metric", "sampling"} <= set(meta):
+    needed = {"metric"} if "n_segments" in meta else {"metric", "sampling"}
+    if meta["cluster"] is not None and not needed <= set(meta):
         return "its meta lacks what clusters need"
     needed = ("freq", "template", loudness_in(meta), *(("log10BSGL",) if meta["ranking"] == "BSGL" else ()))
     for name in needed:

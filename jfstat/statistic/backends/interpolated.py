@@ -22,6 +22,8 @@ ROW = 64
 """Number of neighbouring values whose maximum is taken first."""
 AT_A_TIME = 32
 """Templates that a GPU sums at a time."""
+COLUMNS = 8
+"""Counters of each bin of a CPU's histogram: neighbouring values then need not wait for each other."""
 STATIC = dict(static=True)
 
 
@@ -150,13 +152,14 @@ def _pieces(bands: CoherentBands, lookup: Lookup, bins: jax.Array) -> tuple[jax.
             parts = [jax.lax.dynamic_slice(bands.values, (rows[i], start[i]), (1, length)) for i in range(n_segments)]
             means = _counted(sum(parts[1:], parts[0])[0] * np.float32(1 / n_segments), number, ends)
             means = jax.lax.optimization_barrier(means)  # summed once
-            counted = (means > -jnp.inf).astype(jnp.int32)
-            histogram = histogram.at[_spread(means, n_segments)].add(counted, mode="promise_in_bounds")
+            counted = (means > -jnp.inf).astype(jnp.int32).reshape(-1, COLUMNS)
+            place = _spread(means, n_segments).reshape(-1, COLUMNS) * COLUMNS + jnp.arange(COLUMNS, dtype=jnp.int32)
+            histogram = histogram.at[place].add(counted, mode="promise_in_bounds")
             return (jnp.maximum(peaks, means), histogram), jnp.max(means.reshape(-1, ROW), axis=1)
 
-        empty = jnp.full(length, -jnp.inf, jnp.float32), jnp.zeros(BINS, jnp.int32)
+        empty = jnp.full(length, -jnp.inf, jnp.float32), jnp.zeros(BINS * COLUMNS, jnp.int32)
         (peaks, histogram), tops = jax.lax.scan(one, empty, (lookup.rows, shifts, bins.T))
-        return tops, peaks, histogram
+        return tops, peaks, jnp.sum(histogram.reshape(BINS, COLUMNS), axis=1, dtype=jnp.int32)
 
     numbers = jnp.arange(bands.n_pieces, dtype=jnp.int32)
     tops, peaks, histograms = jax.lax.map(lambda x: piece(*x), (numbers, jnp.moveaxis(lookup.shifts, 2, 0)))

@@ -1,0 +1,239 @@
+"""The all-sky search of 171-172 Hz over segments of 10 d of O2 (Wette et al. 2021) in outline: its plan, cost, a patch.
+
+    python examples/one_hertz_search.py                                # the plan of the whole search
+    python examples/one_hertz_search.py --run --output one_hertz.json  # a patch of the sky, really, on a GPU
+
+Wette et al. 2021, Phys. Rev. D 103, 083020, is the search for which the paper's implementation was written. Here: 26
+segments of 10 d of H1 and L1 with O2's duty factors, 1 Hz, interpolating, with mismatches and a range of f1dot that are
+options: numbers of templates are proportional to the range. Templates are counted by the lattices' volume, the
+segments' with what `overlap` of them the parts of a search have in common, as measured in a patch. Seconds are from
+costs measured on an H200 (docs/performance.md): `SUM` for each template, segment and frequency, and `COHERENT` for each
+of the segments' values and detectors.
+
+``--run`` simulates Gaussian noise with a signal in a disc of the sky of about ``--templates`` templates, searches it,
+and says what it predicted and what it took. ``--width`` and ``--segments`` make it smaller.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+import numpy as np  # noqa: E402
+from astropy import units  # noqa: E402
+from astropy.coordinates import SkyCoord  # noqa: E402
+from omega_centauri import timestamps  # noqa: E402
+
+import jfstat  # noqa: E402
+from jfstat.atomic import replacing  # noqa: E402
+from jfstat.data.memory import FLOAT32  # noqa: E402
+from jfstat.data.observation import Observation  # noqa: E402
+from jfstat.maths.lattices import expected_points  # noqa: E402
+from jfstat.metrics.phasemetric import factor  # noqa: E402
+
+START, DAY = 1167458304, 86400
+FMIN = 171.0
+SQRT_SX = {"H1": 8e-24, "L1": 7e-24}
+"""Noise floors of O2 at 171 Hz, about, 1/sqrt(Hz)."""
+DEPTH = 100.0
+"""sqrt(S)/h0 of the injected signal, 1/sqrt(Hz)."""
+SUM = 1.9e-11
+"""s a template, segment and frequency: 20 segments of 5 d, 0.1 Hz, 437089 templates, compilation and host included."""
+LEAST_SUM = 1e-12
+"""The same if only memory were the limit: 4 bytes."""
+COHERENT = 6.2e-11
+"""s a value and detector of a segment's 2F by the library, 10 d."""
+WEAVE = (1.8e-10, 1.9e-7)
+"""LALSuite's Weave on one core: s a template, segment and frequency, and s a coherent value (both detectors)."""
+ROOM = 0.4 * 140e9
+"""Memory for the segments' values on an H200, bytes."""
+
+
+def expected(observation: Observation, arguments: argparse.Namespace, mismatch: float) -> float:
+    """Number of templates of a lattice over the whole sky and the range of f1dot: their volume by that of a cell.
+
+    Of the sky's metric, with the factor R in the three components of a unit vector n, an area of the sky counts with
+    det(R) |R^-T n|.
+    """
+    low, high = arguments.f1dot
+    r = factor(observation, 1, observation.reftime.common, FMIN + arguments.width)
+    sky = r[2:, 2:]
+    n = np.random.default_rng(1).normal(size=(10000, 3))
+    n /= np.linalg.norm(n, axis=1, keepdims=True)
+    stretch = abs(np.linalg.det(sky)) * np.linalg.norm(np.linalg.solve(sky.T, n.T), axis=0)
+    volume = 4 * np.pi * np.mean(stretch) * abs(r[1, 1]) * (high - low)
+    return expected_points(float(np.log(volume)), 3, float(np.sqrt(mismatch)))
+
+
+def cost(arguments: argparse.Namespace, fine: float, coherent: float) -> dict[str, float]:
+    """Values, memory and seconds of a search with so many templates, and with so many of the segments' in all."""
+    n_frequencies = 2 * arguments.days * DAY * arguments.width
+    sums = fine * arguments.segments * n_frequencies
+    return {
+        "templates": fine,
+        "coherent_templates": coherent,
+        "frequencies": n_frequencies,
+        "sums": sums,
+        "coherent_values": coherent * n_frequencies,
+        "bytes_of_coherent_values": FLOAT32 * coherent * n_frequencies,
+        "parts": FLOAT32 * coherent * n_frequencies / ROOM,
+        "seconds_sums": SUM * sums,
+        "seconds_sums_if_bound_by_memory": LEAST_SUM * sums,
+        "seconds_coherent": COHERENT * 2 * coherent * n_frequencies,
+        "seconds": SUM * sums + COHERENT * 2 * coherent * n_frequencies,
+        "seconds_of_weave_on_a_core": WEAVE[0] * sums + WEAVE[1] * coherent * n_frequencies,
+    }
+
+
+def say(plan: dict[str, float]) -> None:
+    """Print a plan."""
+    seconds, theirs = plan["seconds"], plan["seconds_of_weave_on_a_core"]
+    print(f"{plan['templates']:.3g} templates and {plan['coherent_templates']:.3g} of the segments,")
+    print(f"each at {plan['frequencies']:.3g} frequencies: {plan['sums']:.3g} sums of values of segments,")
+    print(f"{plan['coherent_values']:.3g} such values, {plan['bytes_of_coherent_values']:.3g} bytes")
+    print(f"in {max(plan['parts'], 1):.0f} part(s) of a GPU's memory")
+    print(f"seconds on one H200: {plan['seconds_sums']:.3g} for the sums", end=" ")
+    print(f"({plan['seconds_sums_if_bound_by_memory']:.3g} if bound by memory) and", end=" ")
+    print(f"{plan['seconds_coherent']:.3g} for the values, together {seconds / 86400:.3g} d")
+    print(f"seconds of Weave on one core: {theirs:.3g} ({theirs / seconds:.0f} times as many)")
+
+
+def edges(arguments: argparse.Namespace) -> list[tuple[float, float]]:
+    """Starts and ends of the segments."""
+    length = arguments.days * DAY
+    return [(START + i * length, START + (i + 1) * length) for i in range(arguments.segments)]
+
+
+def simulated(arguments: argparse.Namespace, signals: list[Any], guard: float, noise: bool) -> jfstat.FstatData:
+    """Segments of SFTs as of O2; without noise for the plan, which needs their times alone."""
+    days = arguments.segments * arguments.days
+    f, width = (FMIN, arguments.width) if noise else (FMIN + arguments.width - 0.01, 0.01)
+    reach = guard + 1.2e-4 * (f + width) + 0.01
+    sfts = jfstat.simulate_sfts(
+        ["H1", "L1"],
+        timestamps=timestamps(days),
+        fmin=f - reach,
+        fmax=f + width + reach,
+        sqrt_sx=SQRT_SX if noise else None,
+        signals=signals,
+        seed=3,
+    )
+    reftime = START + days * DAY / 2
+    options: dict[str, Any] = dict(sqrt_sx=SQRT_SX, guard=guard, segments=edges(arguments), fdots=[arguments.f1dot])
+    return jfstat.prepare(sfts, f, f + width, reftime, filters=noise, **options)
+
+
+def disc_of(arguments: argparse.Namespace, density: float) -> tuple[Any, float]:
+    """A disc at a random place with so many templates, for a density of templates per steradian."""
+    rng = np.random.default_rng(171)
+    centre: Any = SkyCoord(rng.uniform(0, 2 * np.pi), np.arcsin(rng.uniform(-1, 1)), unit="rad")
+    return centre, float(np.sqrt(arguments.templates / density / np.pi))
+
+
+def run(arguments: argparse.Namespace, observation: Observation) -> dict[str, Any]:
+    """Search a disc of the sky, and compare what it takes with the prediction."""
+    whole = expected(observation, arguments, arguments.mismatch)
+    centre, radius = disc_of(arguments, whole / (4 * np.pi))
+    rng = np.random.default_rng(172)
+    turn, away = rng.uniform(0, 2 * np.pi), radius * np.sqrt(rng.uniform())
+    place: Any = centre.directional_offset_by(turn * units.rad, away * units.rad)
+    f = FMIN + rng.uniform(0.1, 0.9) * arguments.width
+    reftime = observation.reftime.common
+    signal = jfstat.Doppler(
+        float(place.ra.rad), float(place.dec.rad), [f, float(rng.uniform(*arguments.f1dot))], reftime
+    )
+    amplitude = jfstat.Amplitude(h0=SQRT_SX["L1"] / DEPTH, cosi=0.4, psi=0.3, phi0=1.0)
+    times = {}
+
+    def done(name: str, began: float) -> None:
+        times[name] = time.perf_counter() - began
+        print(f"{name}: {times[name]:.1f} s", flush=True)
+
+    began = time.perf_counter()
+    data = simulated(arguments, [(signal, amplitude)], arguments.guard, True)
+    jax.block_until_ready(data.series)
+    done("simulation and preparation", began)
+    began = time.perf_counter()
+    bank = jfstat.template_bank(region=(centre, radius), f1dot=arguments.f1dot, mismatch=arguments.mismatch, data=data)
+    done("bank", began)
+    options: dict[str, Any] = dict(top=1000, coherent_mismatch=arguments.coherent_mismatch, progress=False)
+    began = time.perf_counter()
+    found: Any = jfstat.search(data, bank, **options)
+    done("search", began)
+    meta = found.meta
+    n_frequencies = data.layout.n_frequencies
+    plan = cost(arguments, meta["n_templates"], meta["n_coherent"] / n_frequencies)
+    best = found[0]
+    print(f"loudest: mean 2F {float(best['mean_twoF']):.2f} at {float(best['freq'].value):.6f} Hz,")
+    print(f"the signal {float(jfstat.mean_twoF(data, signal)):.2f} at {f:.6f} Hz")
+    return {
+        "device": jax.devices()[0].device_kind,
+        "centre_rad": [float(centre.ra.rad), float(centre.dec.rad)],
+        "radius_rad": radius,
+        "seconds": times,
+        "n_templates": meta["n_templates"],
+        "n_twoF": meta["n_twoF"],
+        "n_coherent": meta["n_coherent"],
+        "seconds_a_sum": times["search"] / (meta["n_twoF"] * arguments.segments),
+        "predicted": plan,
+        "expected_templates_without_edges": arguments.templates,
+        "loudest": {"mean_twoF": float(best["mean_twoF"]), "freq": float(best["freq"].value)},
+        "signal": {"mean_twoF": float(jfstat.mean_twoF(data, signal)), "freq": f},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--segments", type=int, default=26)
+    parser.add_argument("--days", type=float, default=10.0, help="length of a segment, d")
+    parser.add_argument("--width", type=float, default=1.0, help="of the band from 171 Hz on, Hz")
+    parser.add_argument("--f1dot", type=float, default=-1e-11, help="lowest, as in --f1dot=-1e-11; up to 0, Hz/s")
+    parser.add_argument("--mismatch", type=float, default=0.3)
+    parser.add_argument("--coherent-mismatch", type=float, default=0.2)
+    parser.add_argument("--templates", type=float, default=1e5, help="with --run: of the patch, about")
+    parser.add_argument("--guard", type=float, default=0.3, help="with --run: width of the SFTs beyond the band, Hz")
+    parser.add_argument("--run", action="store_true", help="search a patch of the sky")
+    parser.add_argument("--output", type=Path, help="JSON file")
+    arguments = parser.parse_args()
+    arguments.f1dot = (arguments.f1dot, 0.0)
+    observation = simulated(arguments, [], 0.05, False).observation
+    fine = expected(observation, arguments, arguments.mismatch)
+    each = [
+        expected(observation.segment(i), arguments, arguments.coherent_mismatch)
+        for i in range(observation.n_segments or 0)
+    ]
+    plan = cost(arguments, fine, sum(each))
+    print(f"{arguments.segments} segments of {arguments.days:g} d, {FMIN:g} Hz and {arguments.width:g} Hz more,")
+    print(f"all sky, f1dot {arguments.f1dot[0]:g} to {arguments.f1dot[1]:g} Hz/s:")
+    say(plan)
+    result: dict[str, Any] = {
+        "command": " ".join(["one_hertz_search.py", *sys.argv[1:]]),
+        "jfstat": jfstat.__version__,
+        "settings": {k: v for k, v in vars(arguments).items() if k not in ("output", "run")},
+        "plan": plan,
+        "refinement": fine * arguments.segments / sum(each),
+    }
+    if arguments.run:
+        result["patch"] = run(arguments, observation)
+        own = result["patch"]
+        result["whole_search_at_the_speed_of_the_patch"] = {
+            "seconds": own["seconds"]["search"] * fine / own["n_templates"],
+            "coherent_templates": fine * own["n_coherent"] / plan["frequencies"] / own["n_templates"],
+        }
+    text = json.dumps(result, indent=1)
+    print(text)
+    if arguments.output:
+        with replacing(arguments.output) as file:
+            file.write((text + "\n").encode())
+
+
+if __name__ == "__main__":
+    main()
