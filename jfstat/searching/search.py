@@ -225,6 +225,13 @@ def search(
     ``twoF_histogram`` and ``loudest_per_subband`` are of the log-likelihoods of the best paths that end at each
     frequency, times two and divided by the number of segments, and of the log-likelihoods themselves. ``n_twoF`` counts
     pairs of template and last frequency; meta also has ``transitions``.
+
+    Examples
+    --------
+    >>> bank = jfstat.template_bank((2.0, 2.2, 0.1), 0.47, f1dot=[-1e-10], data=data)
+    >>> found = jfstat.search(data, bank, top=3, progress=False)
+    >>> found.colnames[:5], len(found)
+    (['freq', 'f1dot', 'alpha', 'delta', 'twoF'], 3)
     """
     check_data(data, or_segments=True)
     if track is not None:

@@ -78,6 +78,12 @@ def sfts_from_strain(
         If `series` is neither a TimeSeries nor (array, t0, dt).
     ValueError
         If an argument is out of range, no SFT fits, or `timestamps` ask for data that are not there.
+
+    Examples
+    --------
+    >>> strain = np.random.default_rng(0).standard_normal(256 * 3600)
+    >>> jfstat.sfts_from_strain((strain, start, 1 / 256), detector='H1', tsft=1800, fmin=50, fmax=60)
+    SFTs(H1: 2; 1800 s each, 50 to 59.9994 Hz, GPS 1167458304 to 1167461904)
     """
     x, t0, dt = _unpack(series)
     site = get_detector(detector)
