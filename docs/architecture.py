@@ -75,7 +75,7 @@ were counted when this page was last written.
     sfts        SFT files -> SFTs, and back
     geometry    ephemerides, detectors -> delays, orbits, antenna patterns
     simulate    signals, noise, strain -> SFTs
-    data        SFTs -> noise weights -> wide series -> low-passed band series and its interpolation filters; segments; narrow data
+    data        SFTs -> noise weights -> wide series -> band series, interpolation filters; segments; narrow data
     statistic   (band series, template) -> timing per block -> resampled series -> FFT -> 2F
     statistic/backends   (band series, batch of templates) -> loudest values: XLA anywhere, kernels on NVIDIA GPUs
     pulsars     timing solutions of known pulsars -> templates

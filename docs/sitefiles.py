@@ -1,4 +1,4 @@
-"""What mkdocs.yml needs beyond docs/: the README as home page, and the notebooks, examples and tests that pages link to."""
+"""The site's files outside docs/: the README as home page; notebooks, examples and tests that pages link to."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from jfstat.statistic.atoms import Atoms
     from jfstat.tracking.track import Track
 
-BLUE, ORANGE, GREY = "#1f4e79", "#d95f02", "0.55"
+BLUE, ORANGE, GREY, GREEN = "#1f4e79", "#d95f02", "0.55", "#1b7837"
+RADIUS_95 = np.sqrt(-2 * np.log(0.05))
+"""Of the circle that holds 95 % of a normal distribution in two dimensions with unit variance."""
 
 
 def plot_noise(ax: Axes, observation: Observation) -> Axes:
@@ -276,6 +278,8 @@ def plot_sky(
     *,
     injected: tuple[float, float] | None = None,
     found: tuple[float, float] | None = None,
+    refined: tuple[float, float] | None = None,
+    covariance: ArrayLike | None = None,
     label: str = "$2\\mathcal{F}$",
 ) -> Axes:
     """Draw 2F over a rectangular patch of sky, right ascension growing to the left as on the sky.
@@ -288,8 +292,10 @@ def plot_sky(
     delta : (m,) array
         Declinations, rad, evenly spaced.
     twoF : (n, m) array
-    injected, found : (alpha, delta), optional
+    injected, found, refined : (alpha, delta), optional
         Positions to mark, rad.
+    covariance : (2, 2) array, optional
+        Of the refined alpha and delta, rad^2, for an ellipse that holds 95 % of the probability.
     label : str
         Of the colour bar.
 
@@ -304,13 +310,24 @@ def plot_sky(
     if found is not None:
         ax.plot(*found, "+", color="white", ms=13, mew=4.0)
         ax.plot(*found, "+", color="k", ms=11, mew=1.6, label="found")
+    if refined is not None:
+        ax.plot(*refined, "x", color="white", ms=10, mew=4.0)
+        ax.plot(
+            *refined, "x", color=BLUE, ms=8, mew=2.0, label="refined" + (", 95 %" if covariance is not None else "")
+        )
+        if covariance is not None:
+            ellipse = np.asarray(refined) + _circle() @ np.linalg.cholesky(RADIUS_95**2 * np.asarray(covariance)).T
+            ax.plot(*ellipse.T, color="white", lw=3.2)
+            ax.plot(*ellipse.T, color=BLUE, lw=1.6)
+    ax.set_xlim(*_ends(alpha))
+    ax.set_ylim(*_ends(delta))
     ax.invert_xaxis()
     ax.set_xlabel("right ascension (rad)")
     ax.set_ylabel("declination (rad)")
     figure = ax.get_figure()
     if figure is not None:
         figure.colorbar(mesh, ax=ax, label=label, pad=0.02)
-    if injected is not None or found is not None:
+    if not (injected is None and found is None and refined is None):
         ax.legend(loc="lower left", fontsize="small", facecolor="white", framealpha=0.9)
     return ax
 
@@ -369,6 +386,8 @@ def plot_timing(
     *,
     xlabel: str,
     label: str = "jfstat",
+    others: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
+    bound: ArrayLike | None = None,
 ) -> Axes:
     """Draw the time per frequency bin, template and detector over a property of the data, both logarithmic.
 
@@ -383,6 +402,10 @@ def plot_timing(
         LALSuite's times on one core, s; None where it was not run.
     xlabel, label : str
         Name of x with its unit, and of what was timed.
+    others : mapping of str to (x, tau), optional
+        Times of other programs or devices, by label.
+    bound : (n,) array, optional
+        The least time that the device's memory allows, s.
 
     Returns
     -------
@@ -392,11 +415,28 @@ def plot_timing(
     pairs = [(a, b) for a, b in zip(x, lal_tau if lal_tau is not None else [], strict=False) if b is not None]
     if pairs:
         ax.loglog(*np.transpose(pairs), "s--", color=ORANGE, ms=5, lw=1.0, label="LALSuite ResampGeneric, one CPU core")
+    for (name, (where, times)), marker in zip((others or {}).items(), "^vD<>", strict=False):
+        ax.loglog(where, times, marker + "--", ms=5, lw=1.0, label=name)
+    if bound is not None:
+        ax.loglog(x, bound, color=GREY, ls=":", lw=1.4, label="bound: memory traffic")
     ax.set_xlabel(xlabel)
     ax.set_ylabel("time per bin, template and detector (s)")
     ax.grid(alpha=0.3)
     ax.legend(loc="best", frameon=False, fontsize="small")
     return ax
+
+
+def _circle(points: int = 200) -> np.ndarray:
+    """Points of the unit circle, (points, 2)."""
+    angle = np.linspace(0, 2 * np.pi, points)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+
+
+def _ends(x: ArrayLike) -> tuple[float, float]:
+    """Edges of evenly spaced cells with centres x."""
+    x = np.sort(np.asarray(x))
+    half = 0.5 * (x[1] - x[0]) if len(x) > 1 else 0.5
+    return float(x[0] - half), float(x[-1] + half)
 
 
 def _plain(column: ArrayLike) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The Python of the guides runs as printed, and their tables are the committed results of the programs that they name."""
+"""The Python of the guides runs as printed, and their tables are the committed results of examples."""
 
 import json
 import re
