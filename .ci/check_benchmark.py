@@ -1,7 +1,7 @@
 """Fail if jfstat has become slower beside LALSuite: `python .ci/check_benchmark.py times.json`.
 
-Times on machines of a continuous integration differ from day to day; the ratio to LALSuite, which took turns with jfstat
-on the same core, hardly does. It must be at least half of that in docs/benchmark_cpu.json.
+Times on machines of a continuous integration differ from day to day; the ratio to LALSuite, which took turns with
+jfstat on the same core, hardly does. It must be at least half of that in docs/benchmark_cpu.json.
 """
 
 import json

@@ -40,6 +40,7 @@ ORDER = (
     "data",
     "lines",
     "statistic",
+    "limits",
     "reference",
     "metrics",
     "banks",
@@ -82,6 +83,7 @@ were counted when this page was last written.
     lines       lists of known lines -> frequencies that they affect; SFTs without them
     banks       banks of templates: products of ranges, lattices over regions of the sky, spin-down and orbits
     tracking    tables of 2F by segment -> best paths, posteriors, false alarms
+    limits      (data, population of signals) -> detection probability, upper limits
     searching   (band series, bank of templates) -> candidates; stopping, resuming, dividing
     followup    candidates -> narrow data, metric, gradients -> refined candidates with errors
     benchmarking   settings -> times, beside LALSuite's

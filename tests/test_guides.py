@@ -38,6 +38,16 @@ def test_ten_minutes_and_posteriors_run(tmp_path, monkeypatch):
     assert float(names["samples"].fkdot[:, 0].std()) == pytest.approx(row["freq_error"].value, rel=0.3)
 
 
+@pytest.mark.slow
+def test_limits_run():
+    names = run_page(DOCS / "limits.md", 4)
+    assert names["depth"] == pytest.approx(79.23, abs=0.2)
+    assert names["strains"]["pulsar"] < names["lossy"] < 1.2 * names["strains"]["pulsar"]
+    limit = names["limit"]
+    formula = jfstat.sensitivity(names["data"], limit.threshold, names["pulsar"])
+    assert abs(limit.h0 - formula) < 4 * limit.h0_error
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """A folder with what the guides read: SFT files in data/."""
