@@ -197,7 +197,7 @@ def covers(data: NarrowData, point: Doppler) -> jax.Array:
 
     Returns
     -------
-    () bool.
+    () bool
 
     Raises
     ------

@@ -41,7 +41,7 @@ def dm_off_twoF(data: FstatData, point: Doppler) -> jax.Array:
 
     Returns
     -------
-    () float32.
+    () float32
 
     Raises
     ------

@@ -71,9 +71,10 @@ def twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
 
     Returns
     -------
-    () float64. Traced values cannot be checked beforehand: a template that does not fit the data then gives NaN, with
-    NaN gradients. Samplers that call their model outside jit, such as NumPyro when it looks for a start, need
-    ``jax.jit(jfstat.twoF)``, which traces everything; `log_posterior` is -inf instead.
+    () float64
+        Traced values cannot be checked beforehand: a template that does not fit the data then gives NaN, with NaN
+        gradients. Samplers that call their model outside jit, such as NumPyro when it looks for a start, need
+        ``jax.jit(jfstat.twoF)``, which traces everything; `log_posterior` is -inf instead.
 
     Raises
     ------
@@ -297,7 +298,7 @@ def predict_twoF(data: Observation | FstatData | NarrowData, doppler: Doppler, a
 
     Returns
     -------
-    () float64.
+    () float64
 
     Raises
     ------

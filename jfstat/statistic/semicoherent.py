@@ -175,7 +175,8 @@ def mean_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
 
     Returns
     -------
-    () float64. NaN for traced templates that do not fit the data of every segment.
+    () float64
+        NaN for traced templates that do not fit the data of every segment.
 
     Raises
     ------

@@ -189,7 +189,8 @@ def transient_twoF(data: FstatData | NarrowData | Atoms, point: Doppler | None, 
 
     Returns
     -------
-    () float64. 4 if the window holds too few data for the antenna matrix to be invertible.
+    () float64
+        4 if the window holds too few data for the antenna matrix to be invertible.
 
     Raises
     ------
