@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jfstat
+from jfstat.commandline import main
 from jfstat.limits.injections import signal_fa_fb
 from jfstat.statistic.combine import antenna_matrix, total_matrix
 
@@ -144,6 +145,30 @@ def test_what_makes_no_sense_is_refused(noise):
             call()
     with pytest.raises(TypeError, match="population"):
         jfstat.sensitivity(seen, 30.0, "all sky")
+
+
+def test_the_command_line_says_what_the_library_does(tmp_path, capsys):
+    jfstat.write_sfts(simulated(()), tmp_path)
+    options = [
+        f"--DataFiles={tmp_path}/*.sft",
+        "--Freq=199.999",
+        "--FreqBand=0.002",
+        "--f1dot=-1e-9",
+        "--f1dotBand=1e-9",
+    ]
+    options += ["--assumeSqrtSX=4e-24,6e-24", "--guard=0.4", "--Alpha=1.1", "--Delta=-0.3", "--injections=40"]
+    assert main(["upper-limit", *options, "--TwoFthreshold=40"]) == 0
+    rows = {line[:18].strip(): float(line[18:].split()[0]) for line in capsys.readouterr().out.splitlines()}
+    population = jfstat.Population(1.1, -0.3, freq=(199.999, 200.001), fdots=[(-1e-9, 0.0)])
+    data = jfstat.prepare(
+        simulated(()), 199.999, 200.001, guard=0.4, sqrt_sx=dict(FLOOR), fdots=[(-1e-9, 0.0)], filters=False
+    )
+    limit = jfstat.upper_limit(data, 40.0, population, injections=40)
+    assert rows["h0"] == pytest.approx(limit.h0, rel=2e-3)
+    assert rows["by formula"] == pytest.approx(jfstat.sensitivity(data, 40.0, population), rel=2e-3)
+    for wrong, message in (([], "--TwoFthreshold or --candidates"), (["-F=40", "--FreqBand=-1"], "--FreqBand")):
+        assert main(["upper-limit", *options, *wrong]) == 1
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.slow
