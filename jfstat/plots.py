@@ -497,28 +497,32 @@ def plot_corner(
         raise ValueError(f"axes have the shape {grid.shape}, but {len(names)} parameters need figure.subplots(p, p).")
     values = {name: np.asarray(_plain(samples[name])) for name in names}
     centres = {name: float(np.median(x)) for name, x in values.items()}
+    # offsets in powers of ten, since axes have no room for numbers like 100.051219
+    scales = {name: 10.0 ** np.floor(np.log10(np.std(x) or 1.0)) for name, x in values.items()}
+    offsets = {name: (x - centres[name]) / scales[name] for name, x in values.items()}
+    known = {name: (x - centres[name]) / scales[name] for name, x in (injected or {}).items()}
+    labels = {name: f"{name}\n$-$ {centres[name]:.9g}, / {scales[name]:.0e}" for name in names}
     for i, row in enumerate(names):
         for j, column in enumerate(names):
             ax: Any = grid[i, j]
             if j > i:
                 ax.set_visible(False)
                 continue
-            x = values[column] - centres[column]
+            x = offsets[column]
             if i == j:
                 ax.hist(x, bins=bins, color=BLUE, histtype="stepfilled", alpha=0.8)
                 ax.set_yticks([])
             else:
-                ax.hist2d(x, values[row] - centres[row], bins=bins, cmap="Blues", rasterized=True)
-                if row in (injected or {}):
-                    ax.axhline(injected[row] - centres[row], color=ORANGE, lw=1.2)  # type: ignore[index]
-            if column in (injected or {}):
-                ax.axvline(injected[column] - centres[column], color=ORANGE, lw=1.2)  # type: ignore[index]
+                ax.hist2d(x, offsets[row], bins=bins, cmap="Blues", rasterized=True)
+                if row in known:
+                    ax.axhline(known[row], color=ORANGE, lw=1.2)
+            if column in known:
+                ax.axvline(known[column], color=ORANGE, lw=1.2)
             if i == len(names) - 1:
-                ax.set_xlabel(f"{column}\n$-$ {centres[column]:.9g}", fontsize="small")
+                ax.set_xlabel(labels[column], fontsize="small")
             if j == 0 and i > 0:
-                ax.set_ylabel(f"{row}\n$-$ {centres[row]:.9g}", fontsize="small")
+                ax.set_ylabel(labels[row], fontsize="small")
             ax.tick_params(labelsize="x-small")
-            ax.ticklabel_format(style="sci", scilimits=(-2, 2), useOffset=False) if i != j else None
     return grid
 
 

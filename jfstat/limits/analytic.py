@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from jfstat.data.checks import observation_of
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
-from jfstat.limits.population import Population
+from jfstat.limits.population import Population, checked_number, checked_seed
 from jfstat.public import public
 from jfstat.statistic.combine import antenna_matrix, total_matrix
 from jfstat.statistic.fstat import noise_level, optimal_power
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ANY_FREQUENCY = 100.0
 """Hz; the signal-to-noise ratio does not depend on it."""
+LEAST_THRESHOLD, LARGEST_THRESHOLD = 1e-3, 1e5
+"""Of 2F; beyond, the non-central chi-squared distribution is not computed well."""
 AT_ONCE = 256
 """Signals whose antenna matrices are computed together."""
 
@@ -84,7 +86,7 @@ def detection_probability(
     strains = float64_of(h0, "h0")
     if strains.ndim > 1 or not np.all(np.isfinite(strains)) or np.any(strains < 0):
         raise ValueError(f"h0 must be strain amplitudes of 0 or more, a number or a sequence, not {shown(h0)}.")
-    least = positive_number(threshold, "threshold", "a value of 2F")
+    least = checked_threshold(threshold)
     n_segments, power = _unit_power(data, population, mismatch, samples, seed)
     values = [_passing(n_segments * least, 4 * n_segments, x**2 * power) for x in np.atleast_1d(strains)]
     return np.asarray(values).reshape(strains.shape)[()]
@@ -135,7 +137,7 @@ def sensitivity(
     """
     from scipy.optimize import brentq
 
-    least = positive_number(threshold, "threshold", "a value of 2F")
+    least = checked_threshold(threshold)
     wanted = checked_confidence(confidence)
     n_segments, power = _unit_power(data, population, mismatch, samples, seed)
     middle = float(np.median(power))
@@ -150,7 +152,8 @@ def sensitivity(
     high = np.sqrt(n_segments * least)
     while excess(high) < 0:
         high *= 2
-    return float(brentq(excess, 0.0, high, xtol=1e-9 * high, rtol=1e-9)) / np.sqrt(middle)
+    found: Any = brentq(excess, 0.0, high, xtol=1e-9 * high)
+    return float(found / np.sqrt(middle))
 
 
 @public
@@ -194,6 +197,14 @@ def sensitivity_depth(data: Observation | FstatData, h0: ArrayLike) -> np.ndarra
     return (1 / np.sqrt(inverse) / strains)[()]
 
 
+def checked_threshold(threshold: object) -> float:
+    """A value of 2F at which the non-central chi-squared distribution can be computed; a ValueError otherwise."""
+    value = positive_number(threshold, "threshold", "a value of 2F")
+    if not LEAST_THRESHOLD <= value <= LARGEST_THRESHOLD:
+        raise ValueError(f"threshold={value:g} must be from {LEAST_THRESHOLD:g} to {LARGEST_THRESHOLD:g}: it is 2F.")
+    return value
+
+
 def checked_confidence(confidence: object) -> float:
     """A probability strictly between 0 and 1; a ValueError otherwise."""
     value = positive_number(confidence, "confidence", "a probability")
@@ -207,7 +218,7 @@ def checked_mismatch(mismatch: object, n: int, seed: int) -> np.ndarray:
     given = np.atleast_1d(float64_of(mismatch, "mismatch"))
     if given.ndim != 1 or given.size == 0 or not np.all((given >= 0) & (given < 1)):
         raise ValueError(f"mismatch must be a fraction from 0 to below 1, or a sample of them, not {shown(mismatch)}.")
-    return np.random.default_rng([seed, 1]).choice(given, n)
+    return np.random.default_rng([checked_seed(seed), 1]).choice(given, n)
 
 
 def checked_population(population: object) -> Population:
@@ -226,6 +237,7 @@ def _unit_power(
     seen = observation_of(data, segments=True)
     noise_level(seen)
     chosen = checked_population(population)
+    samples = checked_number(samples, "samples", 1)
     point, amplitude = chosen.draw(samples, seed, freq=ANY_FREQUENCY)
     power = np.asarray(_powers(seen, point, amplitude))
     return seen.n_segments or 1, power * (1 - checked_mismatch(mismatch, samples, seed))

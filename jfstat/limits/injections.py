@@ -12,13 +12,13 @@ import numpy as np
 from jfstat.data.checks import check_data
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
-from jfstat.limits.analytic import checked_confidence, checked_mismatch, checked_population
-from jfstat.limits.population import Population
+from jfstat.limits.analytic import checked_confidence, checked_mismatch, checked_population, checked_threshold
+from jfstat.limits.population import Population, checked_number
 from jfstat.public import public
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f, whitening
 from jfstat.statistic.fstat import noise_level
 from jfstat.templates import Amplitude, Doppler
-from jfstat.validation import NumberLike, float64_of, positive_number, shown
+from jfstat.validation import NumberLike, float64_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -121,19 +121,18 @@ def upper_limit(
     True
     """
     check_data(data, or_segments=True)
-    least = positive_number(threshold, "threshold", "a value of 2F")
+    least = checked_threshold(threshold)
     wanted = checked_confidence(confidence)
     chosen = checked_population(population)
-    if isinstance(injections, bool) or not isinstance(injections, (int, np.integer)) or injections < 10:
-        raise ValueError(f"injections must be a whole number, 10 or more, not {shown(injections)}.")
+    n = checked_number(injections, "injections", 10)
     frequencies = np.asarray(data.frequencies).reshape(-1)
-    points, amplitudes = chosen.draw(int(injections), seed, freq=(frequencies.min(), frequencies.max()))
-    kept = np.sqrt(1 - checked_mismatch(mismatch, int(injections), seed))
+    points, amplitudes = chosen.draw(n, seed, freq=(frequencies.min(), frequencies.max()))
+    kept = np.sqrt(1 - checked_mismatch(mismatch, n, seed))
     terms = [np.asarray(x) for x in _terms(data.for_one_template, points, amplitudes)]
     if not all(np.isfinite(x).all() for x in terms):
         bad = int(np.sum(~np.all([np.isfinite(x) for x in terms], axis=0)))
         raise ValueError(
-            f"population: {bad} of {injections} signals do not fit the data: prepare a wider band, or give prepare the "
+            f"population: {bad} of {n} signals do not fit the data: prepare a wider band, or give prepare the "
             "spin-downs and the orbit of the population."
         )
     noise, cross, signal = terms[0], kept * terms[1], kept**2 * terms[2]

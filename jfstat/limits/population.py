@@ -12,12 +12,14 @@ import numpy as np
 from jfstat.parameters import LIMITS
 from jfstat.public import public
 from jfstat.templates import Amplitude, Doppler, Orbit
-from jfstat.validation import NumberLike, float64_of, shown
+from jfstat.validation import NumberLike, float64_of, is_whole, shown
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 QUARTER = np.pi / 4
+MOST_SIGNALS = 10**7
+"""Most draws at a time, which would otherwise fill the memory."""
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -126,14 +128,13 @@ class Population:
         ValueError
             If `n` is less than 1, or no frequency is known.
         """
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-            raise ValueError(f"n must be a whole number of signals, 1 or more, not {shown(n)}.")
+        n = checked_number(n, "n", 1)
         own = self.freq
         if own is None:
             if freq is None:
                 raise ValueError("freq is missing: give it here or to the Population, in Hz.")
             own = _values(freq, "freq")
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(checked_seed(seed))
         sines = np.sin(self.delta) if self.delta.size == 2 else None
         delta = _drawn(rng, self.delta, n) if sines is None else np.arcsin(_drawn(rng, sines, n))
         spins = np.stack([_drawn(rng, x, n) for x in (own, *self.fdots)], axis=-1)
@@ -141,6 +142,20 @@ class Population:
         point = Doppler(_drawn(rng, self.alpha, n), delta, spins, orbit=orbit)
         cosi, psi = _drawn(rng, self.cosi, n), _drawn(rng, self.psi, n)
         return point, Amplitude(np.ones(n), cosi, psi, rng.uniform(0, 2 * np.pi, n))
+
+
+def checked_number(n: object, name: str, least: int) -> int:
+    """A number of signals; a ValueError if it is none, or out of range."""
+    if not is_whole(n) or not least <= n <= MOST_SIGNALS:
+        raise ValueError(f"{name} must be a whole number of signals from {least} to {MOST_SIGNALS:g}, not {shown(n)}.")
+    return int(n)
+
+
+def checked_seed(seed: object) -> int:
+    """A seed for NumPy's generator; a ValueError if it is none."""
+    if not is_whole(seed) or seed < 0:
+        raise ValueError(f"seed must be a whole number, not negative, not {shown(seed)}.")
+    return int(seed)
 
 
 def _values(x: object, name: str) -> np.ndarray:
@@ -155,4 +170,4 @@ def _values(x: object, name: str) -> np.ndarray:
 
 def _drawn(rng: np.random.Generator, values: np.ndarray, n: int) -> np.ndarray:
     """n draws: constant, uniform in a range, or from a sample."""
-    return rng.uniform(*values, n) if values.size == 2 else rng.choice(values, n)
+    return rng.uniform(values[0], values[1], n) if values.size == 2 else rng.choice(values, n)
