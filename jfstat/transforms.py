@@ -6,6 +6,7 @@ importing any of them. A new backend adds its costs to `PASSES`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -14,14 +15,17 @@ from jfstat.maths.lengths import largest_divisor, smooth_lengths
 
 GRANULE = 128
 """Lengths are multiples of this number where possible, so that they can be cut into blocks and runs."""
-CUDA_TILE, CUDA_NARROW_TILE, CUDA_LONG_COLUMNS = 16, 8, 576
-"""Columns that a block of the `cuda` backend's first kernel takes together, and fewer from that length on."""
+LEAST_GRANULE = 32
+"""Blocks that would be short are multiples of this number: tiles then still do not straddle them."""
+CUDA_TILE = 16
+"""Columns that a block of the `cuda` backend's first kernel takes together; their number is a multiple."""
 CUDA_COLUMNS = {
     64: (8, 8),
     72: (12, 6),
     80: (20, 4),
-    96: (24, 4),
+    96: (8, 12),
     100: (10, 10),
+    108: (9, 12),
     128: (16, 8),
     144: (12, 12),
     200: (20, 10),
@@ -48,43 +52,46 @@ CUDA_ROWS = {
     2048: (16, 16, 8),
     2304: (24, 24, 4),
     4096: (16, 16, 16),
-    8192: (32, 16, 16),
+    7680: (15, 16, 16),
+    8192: (16, 16, 16),
 }
-"""The same of the last kernel, over rows."""
+"""The same of the last kernel, over rows; the length is one or two times the product of the radices."""
 CUDA_LONG_ROWS = (256, 400, 576, 1024, 4096)
 """Its lengths if there is a kernel between."""
 CUDA_COLUMN_PASSES = {
-    64: 3.7,
-    72: 3.9,
-    80: 5.0,
-    96: 5.0,
-    100: 3.6,
-    128: 3.7,
-    144: 3.4,
-    200: 4.5,
-    225: 4.1,
-    256: 3.9,
-    576: 4.8,
+    64: 3.1,
+    72: 3.2,
+    80: 3.5,
+    96: 3.4,
+    100: 3.3,
+    108: 3.6,
+    128: 3.5,
+    144: 3.3,
+    200: 4.2,
+    225: 3.6,
+    256: 3.7,
+    576: 4.9,
 }
 CUDA_ROW_PASSES = {
-    64: 3.7,
-    80: 5.0,
-    128: 5.0,
-    144: 3.6,
-    256: 2.9,
-    288: 4.0,
-    400: 3.6,
-    576: 3.8,
-    864: 3.6,
-    1024: 3.9,
-    1600: 4.6,
-    1728: 3.5,
-    2048: 3.2,
-    2304: 4.4,
-    4096: 3.3,
-    8192: 4.0,
+    64: 3.5,
+    80: 4.8,
+    128: 4.5,
+    144: 3.5,
+    256: 2.5,
+    288: 3.8,
+    400: 3.3,
+    576: 3.2,
+    864: 3.3,
+    1024: 2.9,
+    1600: 4.2,
+    1728: 3.2,
+    2048: 3.1,
+    2304: 3.4,
+    4096: 3.1,
+    7680: 4.2,
+    8192: 4.2,
 }
-CUDA_MIDDLE_PASSES = 5.1
+CUDA_MIDDLE_PASSES = 4.8
 """Costs of the kernels in passes over memory, measured on an H200."""
 MOST_SECTIONS = 48
 """Largest number of sections of a spectrum that the `cuda` backend cannot transform."""
@@ -101,14 +108,9 @@ def cuda_factors(n_fft: int) -> tuple[int, int, int] | None:
         for columns in CUDA_COLUMNS
         for middle in (1, *CUDA_MIDDLE)
         for rows in (CUDA_ROWS if middle == 1 else CUDA_LONG_ROWS)
-        if columns * middle * rows == n_fft and rows % cuda_tile(columns) == 0
+        if columns * middle * rows == n_fft and rows % CUDA_TILE == 0
     ]
     return min(found, key=_cuda_cost, default=None)
-
-
-def cuda_tile(columns: int) -> int:
-    """Columns that a block of the first kernel takes together; their number is a multiple."""
-    return CUDA_TILE if columns < CUDA_LONG_COLUMNS else CUDA_NARROW_TILE
 
 
 def _cuda_cost(factors: tuple[int, int, int]) -> float:
@@ -151,8 +153,14 @@ def block_length(n_fft: int, limit: float) -> int:
 
     Vectors and tiles of samples then never straddle blocks.
     """
-    granule = GRANULE if n_fft % GRANULE == 0 and limit >= GRANULE else 1
-    return granule * largest_divisor(n_fft // granule, limit / granule)
+    lengths = [
+        granule * largest_divisor(n_fft // granule, limit / granule)
+        for granule in (GRANULE, LEAST_GRANULE)
+        if n_fft % granule == 0 and limit >= granule
+    ]
+    lengths.append(largest_divisor(n_fft, limit))
+    # the second only if it is much longer: the fewer blocks, the less there is to compute for each template
+    return lengths[1] if len(lengths) == 3 and lengths[1] > 1.4 * lengths[0] else lengths[0]
 
 
 def section_count(n_fft: int) -> int:
@@ -160,7 +168,19 @@ def section_count(n_fft: int) -> int:
 
     Searches report the maxima of sub-bands, which are made of sections. The number depends only on the length, so that
     searches with all backends give the same result. It is the number that costs the `cuda` kernels nothing, if they can
-    transform this length: each number that a thread of the last one holds lies in a section of its own.
+    transform this length: each value of a thread of the last one lies in a section of its own.
     """
     factors = cuda_factors(n_fft)
-    return largest_divisor(n_fft, MOST_SECTIONS) if factors is None else CUDA_ROWS[factors[2]][0]
+    return largest_divisor(n_fft, MOST_SECTIONS) if factors is None else cuda_threads(CUDA_ROWS[factors[2]])[1]
+
+
+def cuda_threads(radices: Sequence[int]) -> tuple[int, int]:
+    """Threads of a transform by the `cuda` kernels, and the results that each of them has.
+
+    Each takes one butterfly of the first radix, and of the others no more numbers than of the largest.
+    """
+    length, most = int(np.prod(radices)), max(radices)
+    butterflies = [-(-length // (most // radix * radix)) for radix in radices[1:] if radix > 1]
+    threads = max(length // radices[0], *butterflies)
+    last = [radix for radix in radices if radix > 1][-1]
+    return threads, last * -(-length // last // threads)

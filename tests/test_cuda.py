@@ -19,7 +19,17 @@ from jfstat.statistic.backends.cuda.backend import Cuda, _live, _ranges
 from jfstat.statistic.backends.cuda.errors import CudaError
 from jfstat.statistic.bins import counts
 from jfstat.statistic.spectrum import bin_numbers
-from jfstat.transforms import CUDA_COLUMNS, CUDA_MIDDLE, CUDA_ROWS, GRANULE, cuda_factors, cuda_tile, transform_length
+from jfstat.transforms import (
+    CUDA_COLUMNS,
+    CUDA_MIDDLE,
+    CUDA_ROWS,
+    CUDA_TILE,
+    GRANULE,
+    block_length,
+    cuda_factors,
+    cuda_threads,
+    transform_length,
+)
 
 START = 1167458304
 KERNELS = Cuda(emulate=True)
@@ -74,21 +84,35 @@ def test_lengths_are_close_to_what_is_asked_for():
         columns, middle, rows = cuda_factors(n)
         assert columns * middle * rows == n
         assert n % GRANULE == 0
-        assert rows % cuda_tile(columns) == 0
+        assert rows % CUDA_TILE == 0
 
 
 def test_radices_make_the_lengths():
     for lengths in (CUDA_COLUMNS, CUDA_MIDDLE, CUDA_ROWS):
         for length, radices in lengths.items():
-            assert np.prod(radices) == length
-            # a thread's numbers are a whole number of butterflies of every radix
-            assert all(radices[0] % radix == 0 for radix in radices)
+            product = np.prod(radices)
+            assert length in ((product, 2 * product) if lengths is CUDA_ROWS else (product,))
+            threads, results = cuda_threads(radices)
+            # each thread makes one butterfly of the first radix, and holds no more than the largest at any
+            assert threads >= product // radices[0]
+            for radix in radices:
+                assert radix * -(-product // radix // threads) <= max(radices)
+            # results lie in equal sections, one of each thread in each
+            last = [radix for radix in radices if radix > 1][-1]
+            assert product % results == 0
+            assert results // last * (product // results) == product // last
+
+
+def test_blocks_are_round_unless_that_makes_them_short():
+    assert block_length(589824, 1228.8) == 1024
+    assert block_length(110592, 230.4) == 192  # not 128
+    assert block_length(1001, 100) == 91
 
 
 @pytest.mark.parametrize("factors", [(64, 1, 64), (100, 1, 400), (64, 64, 256)])
 def test_kernels_together_are_a_fourier_transform(factors):
     n1, between, rows = factors
-    n, tile = n1 * between * rows, cuda_tile(n1)
+    n, tile = n1 * between * rows, CUDA_TILE
     rng = np.random.default_rng(0)
     series = rng.normal(size=(n + 100, 4)).astype(np.float32)  # the last hundred are folded in
     series = np.pad(series, ((0, -len(series) % 32), (0, 0)))
@@ -107,7 +131,10 @@ def test_kernels_together_are_a_fourier_transform(factors):
     np.testing.assert_allclose(found[0], expected, rtol=0, atol=2e-6 * expected.max())
 
 
-def test_subdivided_filters_interpolate_like_the_filters():
+@pytest.mark.parametrize("form", [filters.SMALL, filters.LARGE])
+def test_subdivided_filters_interpolate_like_the_filters(form, monkeypatch):
+    monkeypatch.setattr(filters, "form_of", lambda n: form)
+    jax.clear_caches()
     data = prepared(["H1"], 6, 0.1)
     own, reach, layout = data.filters[0], float(data.band.reach), data.layout
     rng = np.random.default_rng(1)
@@ -116,8 +143,8 @@ def test_subdivided_filters_interpolate_like_the_filters():
     terms = np.asarray(own)[:, :, index].astype(np.float64)
     expected = np.stack([chebval(shift / reach, terms[:, c], tensor=False) for c in range(2)])
     words = filters.subdivided(data.filters, data.band.reach)
-    number = np.floor((shift + 0.5) * filters.PLANES).astype(int)
-    x = (shift + 0.5 - (number + 0.5) / filters.PLANES) / filters.REACH
+    number = np.floor((shift + 0.5) * form.planes).astype(int)
+    x = (shift + 0.5 - (number + 0.5) / form.planes) / form.reach
     found = emulated._interpolated(words[0][:, number, index], jnp.asarray(x, jnp.float32))
     error = np.stack([found.real, found.imag]) - expected
     assert np.sqrt(np.mean(error**2)) < 1.5e-6 * np.sqrt(np.mean(expected**2))
@@ -273,8 +300,8 @@ def test_what_does_not_compile_is_named():
 
 
 def test_launches_fit_the_limits_for_all_lengths():
-    for columns, middle, rows in product(CUDA_COLUMNS, (1, *CUDA_MIDDLE), CUDA_ROWS):
-        tiles = middle * rows // cuda_tile(columns)
+    for middle, rows in product((1, *CUDA_MIDDLE), CUDA_ROWS):
+        tiles = middle * rows // CUDA_TILE
         grid = kernels.tile_grid(tiles)
         assert np.prod(grid) == tiles
         assert max(grid) <= kernels.MOST_BLOCKS

@@ -23,6 +23,7 @@ from jfstat.benchmarking.measure import Request, measure
 from jfstat.benchmarking.settings import Setting
 from jfstat.searching.reduce.loudest import loudest
 from jfstat.searching.reduce.tally import HISTOGRAM_EDGES, subband_edges, subband_maxima
+from jfstat.statistic.backends.cuda import kernels
 from jfstat.statistic.backends.cuda.backend import Cuda
 from jfstat.statistic.backends.library import Library
 from jfstat.transforms import cuda_factors
@@ -184,6 +185,69 @@ def test_three_radices_in_a_row():
     data = prepared(["H1"], 24, 3.0, seed=5)
     assert cuda_factors(data.layout.n_fft)[1:] in {(1, 1024), (1, 2048), (1, 4096)}
     assert_every_bin(data, bank(3, seed=5))
+
+
+LENGTHS = {
+    (64, 1, 64): (["H1"], 8),  # and the hours of data
+    (96, 1, 256): (["H1", "L1"], 8),
+    (80, 1, 400): (["H1"], 12),
+    (64, 1, 1728): (["H1", "L1"], 48),
+    (108, 1, 864): (["H1"], 48),
+    (225, 1, 256): (["H1", "L1"], 24),
+    (256, 1, 2304): (["H1"], 120),
+    (64, 1, 7680): (["H1", "L1"], 120),
+    (72, 1, 8192): (["H1"], 120),
+    (200, 1, 4096): (["H1", "L1"], 120),
+    (576, 1, 1024): (["H1", "L1"], 120),
+    (64, 72, 256): (["H1"], 120),
+    (100, 100, 576): (["H1"], 240),
+}
+"""Every kernel of the first kind, and rows of one and of two parts, of equal and of different radices."""
+
+
+@pytest.mark.parametrize("factors", LENGTHS)
+def test_every_bin_for_every_kind_of_length(factors, monkeypatch):
+    """The prepared band is as wide as the transform's length allows."""
+    length, (detectors, hours) = int(np.prod(factors)), LENGTHS[factors]
+    if EMULATE and length > 1e5:
+        pytest.skip("takes too long emulated")
+    monkeypatch.setattr("jfstat.transforms._cuda_cost", lambda own: own != factors)
+    monkeypatch.setattr("jfstat.data.sizes.transform_length", lambda n: length)
+    for cached in (cuda_factors, kernels.plan):
+        cached.cache_clear()
+    try:
+        data = prepared(detectors, hours, 0.85 * length / (3600 * hours) - 0.04, seed=length)
+        assert kernels.factors_of(data.layout) == factors
+        points = bank(3, seed=length)
+        expected = np.asarray(two_f(data, points))
+        assert relative_difference(data, points, expected) < 2e-6
+        assert_every_bin(data, points)
+        points = bank(3, same_source=True, seed=length)
+        assert_every_bin(data, points, same_source=True)
+    finally:
+        for cached in (cuda_factors, kernels.plan):
+            cached.cache_clear()
+
+
+def relative_difference(data, points, expected):
+    """L2, of all bins that count."""
+    found = loudest(KERNELS.ready(data), points, len(expected), expected.size, KERNELS)
+    real = np.isfinite(np.asarray(found.twoF))
+    theirs = expected[np.asarray(found.template)[real], np.asarray(found.frequency)[real]]
+    return np.linalg.norm(np.asarray(found.twoF)[real] - theirs) / np.linalg.norm(theirs)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_data(seed):
+    """Random detectors, spans and bands; the narrow ones have samples of many seconds, during which antenna patterns
+    bend."""
+    rng = np.random.default_rng(seed)
+    detectors = ["H1", "L1", "V1"][: rng.integers(1, 4)]
+    hours = int(np.exp(rng.uniform(np.log(6), np.log(24 if EMULATE else 240))))
+    bandwidth = np.exp(rng.uniform(np.log(0.02), np.log(0.05 if EMULATE else 1.0)))
+    data = prepared(detectors, hours, bandwidth, orbit=ORBIT if seed % 4 == 3 else None, seed=seed)
+    points = bank(3, orbit=ORBIT if seed % 4 == 3 else None, seed=seed)
+    assert relative_difference(data, points, np.asarray(two_f(data, points))) < 2e-6
 
 
 def test_a_kernel_between():

@@ -11,9 +11,9 @@ from jfstat.data.bandseries import Layout
 from jfstat.transforms import transform_length
 
 TRANSITION = 0.02
-"""Width of the low-pass's transition on each side, relative to its pass band."""
+"""Largest width of the low-pass's transition on each side, relative to its pass band."""
 MIN_TRANSITION = 0.01
-"""Smallest such width, Hz: it sets how long the filter rings."""
+"""The same, Hz, for narrow bands."""
 RINGING = 12.0
 """Quiet time at both ends of the series in units of 1/transition: the filter's ringing has then died out."""
 FILTER_TOLERANCE = 7e-5
@@ -52,9 +52,12 @@ def ringing(half_pass: float, half_stop: float) -> float:
 def low_pass(half_pass: float, duration: float) -> LowPass:
     """The low-pass for a pass band, and transforms of a duration.
 
-    Its transition takes up what the rounding of the length leaves: the wider it is, the shorter the filter rings.
+    A wide transition takes bandwidth, a narrow one rings for long. With 2 h the pass band, w the transition and T the
+    duration, about (2 h + 2 w) (T + `RINGING` / w) samples are computed, fewest where w^2 = `RINGING` h / T. The
+    transition also takes up what the rounding of the length leaves.
     """
-    transition = max(2 * half_pass * TRANSITION, MIN_TRANSITION)
+    fewest_samples = np.sqrt(RINGING * half_pass / duration)
+    transition = min(fewest_samples, max(2 * half_pass * TRANSITION, MIN_TRANSITION))
     n_fft = transform_length(2 * (half_pass + transition) * duration)
     dtau = duration / n_fft
     return LowPass(half_pass, 0.5 / dtau, n_fft, dtau)

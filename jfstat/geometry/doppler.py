@@ -15,8 +15,9 @@ from jfstat.maths.arrays import module_for, on_device
 from jfstat.phasemodel import PhaseModel
 from jfstat.templates import Orbit
 
-EARTH_SPEED = 1.06e-4
-"""Largest speed of a detector relative to the SSB in units of c: 1.05 (2 pi AU/yr + Earth's rotation)/c."""
+EARTH_SPEED = 1.03e-4
+"""More than any detector's speed relative to the SSB in units of c: 30.29 km/s of the Earth at perihelion, 0.47 km/s of
+its rotation, 0.03 km/s of its motion with the Moon and of the Sun's with the planets make 1.027e-4."""
 MODEL_TIMES = 1024
 """Times during the data at which the frequency of a user's phase model is looked at."""
 USUAL_F1DOT, MAX_USUAL_DRIFT = 1e-9, 0.02

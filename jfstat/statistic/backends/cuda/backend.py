@@ -194,12 +194,12 @@ class Cuda:
 
 def _has_kernels(layout: Layout) -> bool:
     """Whether the kernels have this layout's length, its samples are folded once at most, and fit 32 bits."""
-    n_samples = layout.n_blocks * layout.block
+    n_samples, n_filters = layout.n_blocks * layout.block, layout.n_band + 2 * layout.padding
     return (
         cuda_factors(layout.n_fft) is not None
         and n_samples <= 2 * layout.n_fft
         and 16 * n_samples < 2 * INDICES  # bytes of a shared series
-        and 16 * filters.PLANES * (layout.n_band + 2 * layout.padding) < 2 * INDICES  # bytes
+        and 16 * filters.form_of(n_filters).planes * n_filters < 2 * INDICES  # bytes
     )
 
 

@@ -18,14 +18,15 @@ from jfstat.statistic.backends.reduction import BINS, histogram_of
 def interpolate(words: jax.Array, timing: jax.Array, numbers: np.ndarray) -> jax.Array:
     """Weighted series of one template; see `kernels.interpolate`."""
     _, block, n_blocks, length = (int(x) for x in numbers)
+    form = filters.form_of(length)
     a = b = jnp.zeros((n_blocks, block), jnp.complex64)
     u, j = _places(block)
     for own, line in zip(words, timing, strict=True):
         shift, phase, first, second = (_cubic(line[:, 4 * k : 4 * k + 4], u) for k in range(4))
         base, slope = (jax.lax.bitcast_convert_type(line[:, 16 + k], jnp.int32)[:, None] for k in range(2))
-        number = jnp.floor((shift + 0.5) * filters.PLANES).astype(jnp.int32)
-        whole, plane = number // filters.PLANES, number % filters.PLANES
-        x = (shift + 0.5 - (number.astype(jnp.float32) + 0.5) / filters.PLANES) / filters.REACH
+        number = jnp.floor((shift + 0.5) * form.planes).astype(jnp.int32)
+        whole, plane = number // form.planes, number % form.planes
+        x = (shift + 0.5 - (number.astype(jnp.float32) + 0.5) / form.planes) / form.reach
         index = jnp.clip(base + j + whole, 0, length - 1)
         value = _interpolated(own[:, plane, index], x) * _phasor(phase, slope, j)
         a, b = a + _times(value, first), b + _times(value, second)
@@ -127,10 +128,10 @@ def _times(z: jax.Array, weight: jax.Array) -> jax.Array:
 
 
 def _interpolated(words: jax.Array, x: jax.Array) -> jax.Array:
-    """Value from the words of each sample, (QUADS, ..., 4)."""
+    """Value from the words of each sample, (terms / 2, ..., 4)."""
     words = jnp.moveaxis(words, 0, -2)
     terms = words.reshape(*words.shape[:-2], -1, 2)
     total = jnp.zeros_like(terms[..., 0, :])
-    for p in reversed(range(filters.TERMS)):
+    for p in reversed(range(terms.shape[-2])):
         total = total * x[..., None] + terms[..., p, :]
     return jax.lax.complex(total[..., 0], total[..., 1])

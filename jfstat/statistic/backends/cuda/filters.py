@@ -1,27 +1,55 @@
 """The interpolation filters in the form that the kernels take: more of them, with fewer terms each.
 
 `prepare` makes filters that reach from half a sample before a sample to half a sample after it. Here that interval is
-cut into `PLANES` parts, each with a polynomial of its own, which needs fewer terms for the same accuracy: less is then
-read for each sample and template, though more is kept.
+cut into parts, each with a polynomial of its own, which needs fewer terms for the same accuracy: less is then read for
+each sample and template, though more is kept.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import chebyshev
 
-PLANES, TERMS = 2, 6
-"""Parts of the interval between samples, and coefficients for each."""
-DRIFT = 0.005
-"""How far a row's samples may lie beyond the ends of a part, in samples; see `kernels.of_rows`."""
-REACH = 0.5 / PLANES + DRIFT
-"""Half width of a part with that margin."""
-QUADS = -(-TERMS // 2)
-"""Groups of four float32 words, two complex coefficients, of a sample."""
+DRIFT = 0.001
+"""How far a row's samples may lie beyond the ends of a part, in samples, because of the Earth's motion. A few of those
+that orbits move lie up to 0.005 beyond them, where the polynomials extrapolate; see `kernels.of_rows`."""
+
+
+class Form(NamedTuple):
+    """How the interval between samples is cut.
+
+    Attributes
+    ----------
+    planes : int
+        Parts, a power of two.
+    terms : int
+        Coefficients for each, an even number.
+    """
+
+    planes: int
+    terms: int
+
+    @property
+    def reach(self) -> float:
+        """Half width of a part with a margin of `DRIFT`, samples."""
+        return 0.5 / self.planes + DRIFT
+
+
+SMALL, LARGE = Form(8, 4), Form(2, 6)
+"""Of short and of long series: 256 and 96 bytes a sample are kept, 32 and 48 read for each template."""
+MOST_SMALL = 1 << 20
+"""Samples of a series up to which more may be kept: of longer ones too much would be read that no cache holds."""
 NODES = 16
 """At which the filters' sum is taken for the polynomials: more than its degree needs."""
+
+
+def form_of(n: int) -> Form:
+    """For filters of n samples."""
+    return SMALL if n <= MOST_SMALL else LARGE
 
 
 @jax.jit
@@ -37,12 +65,12 @@ def subdivided(filters: tuple[jax.Array, ...], reach: jax.Array) -> jax.Array:
 
     Returns
     -------
-    (D, QUADS, PLANES, n, 4) float32
+    (D, terms / 2, planes, n, 4) float32
         Real and imaginary parts of the coefficients of x^0, x^1, ..., two to a group; x is the distance from the middle
-        of the part in units of `REACH`.
+        of the part in units of the form's reach.
     """
-    matrix = jnp.pad(_polynomials(filters[0].shape[0], reach), ((0, 0), (0, 2 * QUADS - TERMS), (0, 0)))
-    matrix = matrix.astype(jnp.float32)
+    form = form_of(filters[0].shape[-1])
+    matrix = _polynomials(form, filters[0].shape[0], reach).astype(jnp.float32)
 
     def coefficient(own: jax.Array, plane: int, term: int) -> jax.Array:
         # a sum that XLA does not compute as a matrix product in lower precision
@@ -51,29 +79,30 @@ def subdivided(filters: tuple[jax.Array, ...], reach: jax.Array) -> jax.Array:
     def group(own: jax.Array, plane: int, quad: int) -> jax.Array:
         return jnp.concatenate([coefficient(own, plane, 2 * quad + i) for i in range(2)]).T  # (n, 4)
 
-    return jnp.stack(
-        [
-            jnp.stack([jnp.stack([group(own, plane, quad) for plane in range(PLANES)]) for quad in range(QUADS)])
-            for own in filters
-        ]
-    )
+    def of_detector(own: jax.Array) -> jax.Array:
+        quads, planes = range(form.terms // 2), range(form.planes)
+        return jnp.stack([jnp.stack([group(own, plane, quad) for plane in planes]) for quad in quads])
+
+    return jnp.stack([of_detector(own) for own in filters])
 
 
 def subdivided_bytes(n: int, n_detectors: int) -> int:
     """Memory of the result for filters of n samples."""
-    return n_detectors * QUADS * PLANES * n * 16
+    form = form_of(n)
+    return n_detectors * form.planes * form.terms * n * 8
 
 
-def _polynomials(n_terms: int, reach: jax.Array) -> jax.Array:
-    """Coefficients of each part's polynomial for each of the filters' terms, (PLANES, TERMS, P) float64."""
+def _polynomials(form: Form, n_terms: int, reach: jax.Array) -> jax.Array:
+    """Coefficients of each part's polynomial for each of the filters' terms, (planes, terms, P) float64."""
+    planes, terms = form
     nodes = np.cos((np.arange(NODES) + 0.5) * np.pi / NODES)
     # nodes' values to Chebyshev polynomials, of which the first are kept, and these to powers
-    to_chebyshev = 2 / NODES * np.cos(np.outer(np.arange(TERMS), np.arccos(nodes)))
+    to_chebyshev = 2 / NODES * np.cos(np.outer(np.arange(terms), np.arccos(nodes)))
     to_chebyshev[0] /= 2
-    powers = [chebyshev.cheb2poly(np.eye(TERMS)[k, : k + 1]) for k in range(TERMS)]
-    to_powers = np.stack([np.pad(p, (0, TERMS - len(p))) for p in powers], axis=1)
-    middles = (np.arange(PLANES) + 0.5) / PLANES - 0.5
-    x = (middles[:, None] + REACH * nodes) / reach  # (PLANES, NODES)
+    powers = [chebyshev.cheb2poly(np.eye(terms)[k, : k + 1]) for k in range(terms)]
+    to_powers = np.stack([np.pad(p, (0, terms - len(p))) for p in powers], axis=1)
+    middles = (np.arange(planes) + 0.5) / planes - 0.5
+    x = (middles[:, None] + form.reach * nodes) / reach  # (planes, NODES)
     values = [jnp.ones_like(x), x]
     for _ in range(2, n_terms):
         values.append(2 * x * values[-1] - values[-2])

@@ -22,14 +22,15 @@ from jfstat.statistic.backends.cuda.cubins import Constants, cubin, key
 from jfstat.statistic.backends.cuda.driver import Kernel
 from jfstat.statistic.backends.cuda.errors import CudaError
 from jfstat.statistic.backends.reduction import BINS, WIDTH
-from jfstat.transforms import CUDA_COLUMNS, CUDA_MIDDLE, CUDA_ROWS, cuda_factors, cuda_tile
+from jfstat.transforms import CUDA_COLUMNS, CUDA_MIDDLE, CUDA_ROWS, CUDA_TILE, cuda_factors, cuda_threads
 
 COPIES = 64
 """Copies of the tallies, so that blocks do not wait for each other."""
-LEAST_BLOCK, LEAST_RUN = 256, 48
+LEAST_BLOCK, LEAST_RUN, LINEAR_BLOCK = 128, 48, 2048
 """A row of a tile's samples has one whole shift and one expansion of its timing if blocks and runs are this long: then
-the position drifts by less than `filters.DRIFT` in half a row. Otherwise every sample has its own."""
-REGISTERS = {8: 64, 10: 96, 12: 96, 15: 128, 16: 128, 20: 160, 24: 168, 32: 255}
+the position drifts by less than 0.005 samples in half a row. Otherwise every sample has its own. In blocks of so many
+samples, which last half an hour at most, the antenna patterns are lines within a row; in shorter ones parabolas."""
+REGISTERS = {8: 64, 10: 96, 12: 96, 15: 128, 16: 128, 18: 144, 20: 160, 24: 168}
 """Registers that a thread may take, by the numbers that it holds: fewer spill."""
 ALL_REGISTERS = 65536
 """Of a multiprocessor."""
@@ -96,30 +97,36 @@ def blocks_of(threads: int, numbers: int) -> int:
     return max(1, ALL_REGISTERS // (REGISTERS[numbers] * threads))
 
 
+def column_registers(a1: int, a2: int) -> int:
+    """Registers of a thread of the first kernel: for its samples' two series, one of their transforms, and the rest."""
+    return 4 * a1 + 2 * max(a1, a2) + 32
+
+
 @lru_cache
 def plan(layout: Layout, n_detectors: int, orbit: bool, shared: bool) -> Plan:
     """The programs for data of a layout, which `transforms.cuda_factors` can transform."""
     n1, between, last = factors_of(layout)
+    form = filters.form_of(layout.n_band + 2 * layout.padding)
     sample = {
         "DETECTORS": n_detectors,
-        "FILTERS": filters.TERMS,
-        "PLANES": filters.PLANES,
-        "REACH": filters.REACH,
-        "COLUMNS": cuda_tile(n1),
+        "FILTERS": form.terms,
+        "PLANES": form.planes,
+        "REACH": form.reach,
+        "COLUMNS": CUDA_TILE,
     }
     return Plan(
         _columns(layout, sample, n1, between * last, orbit, shared),
         _middle(n1, between, last) if between > 1 else None,
         _rows("reduced", n1, n1 * between, last),
         _rows("values", n1, n1 * between, last),
-        Program("interpolate.cu", "interpolate", _constants({**sample, "EACH": 1, "SHARED": 0}), THREADS),
+        Program("interpolate.cu", "interpolate", _constants({**sample, "EACH": 1, "CURVED": 0, "SHARED": 0}), THREADS),
     )
 
 
 def of_rows(layout: Layout, orbit: bool) -> bool:
     """Whether the timing of a row of a tile's samples may be expanded about its middle."""
-    block, n1 = layout.block_orbit if orbit else layout.block, factors_of(layout)[0]
-    return block % cuda_tile(n1) == 0 and block >= LEAST_BLOCK and (not orbit or layout.run_orbit >= LEAST_RUN)
+    block = layout.block_orbit if orbit else layout.block
+    return block % CUDA_TILE == 0 and block >= LEAST_BLOCK and (not orbit or layout.run_orbit >= LEAST_RUN)
 
 
 def rows_beyond(layout: Layout) -> int:
@@ -137,23 +144,28 @@ def factors_of(layout: Layout) -> tuple[int, int, int]:
 
 
 def _columns(layout: Layout, sample: Mapping[str, int | float], n1: int, n2: int, orbit: bool, shared: bool) -> Program:
-    (a1, a2), tile = CUDA_COLUMNS[n1], cuda_tile(n1)
+    (a1, a2), tile = CUDA_COLUMNS[n1], CUDA_TILE
     beyond = rows_beyond(layout)
-    threads = n1 // a1 * tile
+    of_column, _ = cuda_threads((a1, a2))
+    threads = of_column * tile
     turned = -(-beyond // a2)
     own = pitches(a1, a2, 1, tile)
-    row_bytes = (1 if shared else int(sample["DETECTORS"])) * (n1 + beyond) * (16 if shared else 48)
+    curved = not shared and (layout.block_orbit if orbit else layout.block) < LINEAR_BLOCK
+    row_bytes = (1 if shared else int(sample["DETECTORS"])) * (n1 + beyond) * (16 if shared else 64 if curved else 48)
     # the timing of many rows and detectors does not fit
     each = not of_rows(layout, orbit) or row_bytes > MOST_ROW_BYTES
+    blocks = ALL_REGISTERS // (column_registers(a1, a2) * threads)
     constants = {
         **sample,
         "EACH": int(each),
+        "CURVED": int(curved),
         "SHARED": int(shared),
         "A1": a1,
         "A2": a2,
+        "T": of_column,
         "BEYOND": beyond,
         # what is folded in takes registers, and so do polynomials for every sample
-        "BLOCKS": max(1, blocks_of(threads, a1) - (turned > 1) - (turned > a1 // 2) - each),
+        "BLOCKS": max(1, blocks - (turned > 1) - (turned > a1 // 2) - each),
         **own,
     }
     exchange = a1 * own["PITCH"] * tile * COMPLEX
@@ -167,7 +179,7 @@ def _columns(layout: Layout, sample: Mapping[str, int | float], n1: int, n2: int
 
 
 def _middle(n1: int, length: int, last: int) -> Program:
-    (a1, a2), tile = CUDA_MIDDLE[length], cuda_tile(n1)
+    (a1, a2), tile = CUDA_MIDDLE[length], CUDA_TILE
     own = pitches(a1, a2, 1, tile)
     exchange = a1 * own["PITCH"] * tile * COMPLEX
     threads = length // a1 * tile
@@ -186,25 +198,35 @@ def _middle(n1: int, length: int, last: int) -> Program:
 
 
 def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
-    r1, r2, r3 = CUDA_ROWS[length]
+    r1, r2, r3 = radices = CUDA_ROWS[length]
+    of_row, _ = cuda_threads(radices)
     own = pitches(r1, r2, r3, 1)
-    exchange = r1 * own["PITCH"] * COMPLEX
-    together = exchange + (exchange if r3 == 1 else r3 * own["SECOND_PITCH"] * COMPLEX)
-    groups = largest_divisor(n_rows, min(THREADS // (length // r1), SHARED // together))
-    threads = length // r1 * groups
+    first, second = r1 * own["PITCH"] * COMPLEX, r3 * own["SECOND_PITCH"] * COMPLEX
+    parts = length // (r1 * r2 * r3)
+    if parts == 1:  # two exchanges in turns
+        exchange, stash = first, 0
+        together = 2 * first if r3 == 1 else first + second
+    else:
+        exchange, stash = 0, max(first, second)
+        together = stash + 2 * r1 * of_row * COMPLEX
+    groups = largest_divisor(n_rows, max(1, min(THREADS // of_row, SHARED // together)))
+    threads = of_row * groups
     constants = {
         "N1": n1,
+        "PARTS": parts,
         "R1": r1,
         "R2": r2,
         "R3": r3,
+        "T": of_row,
         "GROUPS": groups,
         "EXCHANGE": exchange,
+        "STASH": stash,
         "GROUP_BYTES": together,
-        "COLUMNS": cuda_tile(n1),
+        "COLUMNS": CUDA_TILE,
         "BINS": BINS,
         "WIDTH": WIDTH,
         "COPIES": COPIES,
-        "BLOCKS": blocks_of(threads, r1),
+        "BLOCKS": blocks_of(threads, max(radices)),
         **own,
     }
     return Program("rows.cu", name, _constants(constants), threads, groups * together)
@@ -317,7 +339,7 @@ def reduced(
     """
     n_batch = series.shape[0]
     if emulate:
-        return Reduced(*emulated.reduced(series, bins, offsets, n_rows, _length(program), program["R1"]))
+        return Reduced(*emulated.reduced(series, bins, offsets, n_rows, _length(program), len(live)))
     # the others hold infinity meanwhile, so that the kernel sees at once how large a value must be to matter
     start = np.where(live, np.float32(-1), np.float32(np.inf)).view(np.int32)
     results = (
@@ -382,22 +404,27 @@ def _row_numbers(n_rows: int, program: Program, *more: int) -> jax.Array:
 
 def _length(program: Program) -> int:
     """Of the rows."""
-    return program["R1"] * program["R2"] * program["R3"]
+    return program["PARTS"] * program["R1"] * program["R2"] * program["R3"]
 
 
 @lru_cache
-def _tables(r1: int, r2: int, r3: int) -> tuple[np.ndarray, np.ndarray]:
-    """Twiddles of a row's transform after its first and its second radix, complex64, as `rows.cu` indexes them."""
+def _tables(parts: int, r1: int, r2: int, r3: int) -> tuple[np.ndarray, np.ndarray]:
+    """Twiddles of a row's transform after its first and its second radix, complex64, as `rows.cu` indexes them.
+
+    Those after the first differ between the two parts of a row: the odd entries' have the shift by half of an entry.
+    """
     length = r1 * r2 * r3
     q, t = np.meshgrid(np.arange(r1), np.arange(r2 * r3), indexing="ij")
     q2, b = np.meshgrid(np.arange(r2), np.arange(r3), indexing="ij")
-    first = np.exp(-2j * np.pi * (t * q % length) / length)
+    turns = [t * (parts * q + part) % (parts * length) / (parts * length) for part in range(parts)]
     second = np.exp(-2j * np.pi * (q2 * b % (r2 * r3)) / (r2 * r3))
-    return first.astype(np.complex64).reshape(-1), second.astype(np.complex64).reshape(-1)
+    return np.exp(-2j * np.pi * np.stack(turns)).astype(np.complex64).reshape(-1), second.astype(np.complex64).reshape(
+        -1
+    )
 
 
 def _twiddles(program: Program) -> tuple[jax.Array, ...]:
-    return tuple(jnp.asarray(x) for x in _tables(program["R1"], program["R2"], program["R3"]))
+    return tuple(jnp.asarray(x) for x in _tables(*(program[name] for name in ("PARTS", "R1", "R2", "R3"))))
 
 
 # ---------------------------------------------------------------- launches
@@ -472,7 +499,16 @@ def probe() -> None:
     CudaError
         If driver or compiler are missing or do not work together.
     """
-    constants = {"DETECTORS": 1, "FILTERS": 2, "PLANES": 1, "REACH": 1.0, "COLUMNS": 1, "EACH": 1, "SHARED": 0}
+    constants = {
+        "DETECTORS": 1,
+        "FILTERS": 2,
+        "PLANES": 1,
+        "REACH": 1.0,
+        "COLUMNS": 1,
+        "EACH": 1,
+        "CURVED": 0,
+        "SHARED": 0,
+    }
     loaded(Program("interpolate.cu", "interpolate", _constants(constants), THREADS))
 
 

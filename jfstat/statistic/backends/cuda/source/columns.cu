@@ -4,12 +4,14 @@
 // for Fa and Fb, and writes four transforms over them (even and odd bins) times exp(-2 pi i k1 column / N), as
 // [template][even a, even b, odd a, odd b][column / COLUMNS][k1][column % COLUMNS].
 //
-// Constants: those of sample.cuh, A1 and A2 (radices, N1 = A1 A2), BEYOND (rows after the N1-th,
+// Constants: those of sample.cuh, A1 and A2 (radices, N1 = A1 A2), T (threads of a column), BEYOND (rows after the N1-th,
 // whose samples are added to those N earlier, with a minus sign for odd bins) and BLOCKS (at least on a multiprocessor).
 #include "sample.cuh"
 
-constexpr int N1 = A1 * A2, E = A1, T = N1 / E, THREADS = T * COLUMNS, M = A2, TURNED = (BEYOND + M - 1) / M, ROWS = N1 + BEYOND, SOURCES = SHARED ? 1 : DETECTORS;
-static_assert(E % A2 == 0, "element i of a thread, of E, holds row t + M i");
+constexpr int N1 = A1 * A2, E = A1 > A2 ? A1 : A2, THREADS = T * COLUMNS, M = A2, TURNED = (BEYOND + M - 1) / M, ROWS = N1 + BEYOND, SOURCES = SHARED ? 1 : DETECTORS;
+using Inputs = Stage<A1, N1, T>;
+using Outputs = Stage<A2, N1, T>;
+static_assert(Inputs::EACH_THREAD == 1 && Outputs::EACH_THREAD * A2 <= E, "element i of a thread, of A1, holds row t + M i");
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 columns(const float4 *__restrict__ filters, const float4 *__restrict__ timing, const int *__restrict__ given, complex *__restrict__ out) {
@@ -40,16 +42,16 @@ columns(const float4 *__restrict__ filters, const float4 *__restrict__ timing, c
       else sample_of_row(bank, rows + ROW * (row + detector * ROWS), column, d, n, a, b);
     }
   };
-  complex a[E], b[E], beyond_a[TURNED ? TURNED : 1], beyond_b[TURNED ? TURNED : 1];
+  complex a[A1], b[A1], beyond_a[TURNED ? TURNED : 1], beyond_b[TURNED ? TURNED : 1];
 #pragma unroll
-  for (int i = 0; i < E; ++i) {
+  for (int i = 0; i < A1; ++i) {
     a[i] = b[i] = make_float2(0, 0);
-    sample(t + M * i, a[i], b[i]);
+    if (Inputs::has(t, 0)) sample(t + M * i, a[i], b[i]);
   }
 #pragma unroll
   for (int i = 0; i < TURNED; ++i) {
     beyond_a[i] = beyond_b[i] = make_float2(0, 0);
-    if (t + M * i < BEYOND && (!SHARED || (N1 + t + M * i) * n_columns + place < (unsigned)numbers.n_blocks * numbers.block))
+    if (Inputs::has(t, 0) && t + M * i < BEYOND && (!SHARED || (N1 + t + M * i) * n_columns + place < (unsigned)numbers.n_blocks * numbers.block))
       sample(N1 + t + M * i, beyond_a[i], beyond_b[i]);
   }
 
@@ -62,7 +64,7 @@ columns(const float4 *__restrict__ filters, const float4 *__restrict__ timing, c
   for (int series = 0; series < 4; ++series) {
     __syncthreads();
     complex v[E];
-    for_each<0, E>([&](auto index) {
+    for_each<0, A1>([&](auto index) {
       constexpr int i = decltype(index)::value;
       complex x = series % 2 ? b[i] : a[i];
       if constexpr (i < TURNED) {
@@ -77,9 +79,9 @@ columns(const float4 *__restrict__ filters, const float4 *__restrict__ timing, c
         v, t, column, exchange, 0, series >= 2, [&](int, int q) { return powers.at(q); },
         [&](complex x, int q, int) { return x * load_shared(table + (q * COLUMNS + column) * 8); });
 #pragma unroll
-    for (int j = 0; j < E / A2; ++j)
+    for (int j = 0; j < Outputs::EACH_THREAD; ++j)
 #pragma unroll
-      for (int q = 0; q < A2; ++q) store_leaving(to + (T * j + A1 * q) * COLUMNS, v[j * A2 + q], leave);
+      for (int q = 0; Outputs::has(t, j) && q < A2; ++q) store_leaving(to + (T * j + A1 * q) * COLUMNS, v[j * A2 + q], leave);
     to += n_total;
     asm volatile("" : "+l"(to));  // or the compiler keeps four pointers, and spills
   }

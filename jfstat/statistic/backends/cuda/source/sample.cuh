@@ -2,15 +2,16 @@
 //
 // Constants: DETECTORS, PLANES (parts of the interval between two samples, a power of two), FILTERS (interpolation
 // filters of each part: coefficients of powers), REACH (how far their argument may lie from its middle, in samples),
-// COLUMNS (samples of a row), EACH (1: every sample has its own rounded position; 0: every row) and SHARED (1: the series
-// of a sky position is at hand, and only a phase is left to remove).
+// COLUMNS (samples of a row), EACH (1: every sample has its own rounded position; 0: every row), CURVED (1: the weights of
+// a row are parabolas; 0: lines) and SHARED (1: the series of a sky position is at hand, and only a phase is left to
+// remove).
 #pragma once
 #include "exchange.cuh"
 
 constexpr int SLOPES = 4096;  // jfstat.data.blocks.SLOPES
 constexpr int QUADS = (FILTERS + 1) / 2;
 constexpr int TIMING = SHARED ? 2 : 5;   // float4 of a block's timing; see kernels.packed_timing and packed_phase
-constexpr int ROW = SHARED ? 16 : 48;    // bytes of a row's timing in shared memory
+constexpr int ROW = SHARED ? 16 : CURVED ? 64 : 48;  // bytes of a row's timing in shared memory
 
 struct Numbers {  // of a batch, the same for all templates; kernels.numbers
   int n_columns, block, n_blocks, length;
@@ -35,6 +36,7 @@ DEVICE void store_leaving(complex *p, complex v, unsigned long long policy) {
 }
 DEVICE float cubic(float4 c, float u) { return c.x + u * (c.y + u * (c.z + u * c.w)); }
 DEVICE float slope(float4 c, float u) { return c.y + u * (2 * c.z + 3 * u * c.w); }
+DEVICE float curvature(float4 c, float u) { return c.z + 3 * u * c.w; }  // half the second derivative
 DEVICE complex turn(float cycles) {  // exp(2 pi i cycles)
   const float angle = (cycles - rintf(cycles)) * (float)TWO_PI;
   return make_float2(__cosf(angle), __sinf(angle));
@@ -110,7 +112,7 @@ DEVICE void make_row(unsigned at, const float4 *timing, const Numbers &numbers, 
   float cycles = (float)((whole_slope * middle) & (SLOPES - 1)) * (1.0f / SLOPES) + cubic(phase, u);
   const int signed_slope = whole_slope >= SLOPES / 2 ? whole_slope - SLOPES : whole_slope;
   const float4 removed = make_float4(rintf(cycles) - cycles, -(signed_slope * (1.0f / SLOPES) + slope(phase, u) * per_sample),
-                                     -(phase.z + 3 * u * phase.w) * (per_sample * per_sample), -phase.w * (per_sample * per_sample * per_sample));
+                                     -curvature(phase, u) * (per_sample * per_sample), -phase.w * (per_sample * per_sample * per_sample));
   if constexpr (SHARED) {
     store_shared4(at, removed);
     return;
@@ -122,9 +124,11 @@ DEVICE void make_row(unsigned at, const float4 *timing, const Numbers &numbers, 
   const int index = max(0, min(__float_as_int(whole_numbers.x) + first + whole, numbers.length - COLUMNS));
   const float inverse = (float)(1 / REACH);
   store_shared4(at, make_float4(__int_as_float(plane * numbers.length + index), x, slope(position, u) * (per_sample * inverse),
-                                (position.z + 3 * u * position.w) * (per_sample * per_sample * inverse)));
+                                curvature(position, u) * (per_sample * per_sample * inverse)));
   store_shared4(at + 16, removed);
   store_shared4(at + 32, make_float4(cubic(weight_a, u), slope(weight_a, u) * per_sample, cubic(weight_b, u), slope(weight_b, u) * per_sample));
+  if constexpr (CURVED)
+    store_shared(at + 48, make_float2(curvature(weight_a, u) * (per_sample * per_sample), curvature(weight_b, u) * (per_sample * per_sample)));
 }
 
 // Sample `column` of a row, d = column - COLUMNS / 2; n is its number in the series.
@@ -138,6 +142,7 @@ DEVICE void sample_of_row(const Filters &filters, unsigned row, unsigned column,
   const float x = position.y + d * (position.z + d * position.w);
   const complex z = interpolated(filters, __float_as_int(position.x) + column, x)
                     * turn(removed.x + d * (removed.y + d * (removed.z + d * removed.w)));
-  a = a + (weight.x + d * weight.y) * z;
-  b = b + (weight.z + d * weight.w) * z;
+  const complex curved = CURVED ? load_shared(row + 48) : make_float2(0, 0);
+  a = a + (weight.x + d * (weight.y + (CURVED ? d * curved.x : 0))) * z;
+  b = b + (weight.z + d * (weight.w + (CURVED ? d * curved.y : 0))) * z;
 }
