@@ -136,3 +136,10 @@ def test_refined_injections_are_as_committed():
         (DOCS / "refining.md").read_text(),
     )
     np.testing.assert_allclose([float(x) for x in said.groups()], pulls, atol=0.0051)
+
+
+def test_the_papers_fractional_difference_is_as_committed():
+    found = committed("examples/paper/fractional_difference.json")
+    assert found["rms_fraction"] == pytest.approx(9.1e-6, rel=0.01)
+    assert found["largest_fraction"] == pytest.approx(1.8e-4, rel=0.02)
+    assert "| 9.1e-6, 1.8e-4 (" in (DOCS / "paper.md").read_text()
