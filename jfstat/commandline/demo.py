@@ -173,7 +173,7 @@ def _draw(sfts: SFTs, data: FstatData, best: Doppler, refined: AnyTable, expecte
     alphas, deltas, sky = _sky_map(sfts, best)
     names = list(refined.meta["parameters"])
     at = np.ix_(*2 * [[names.index("alpha"), names.index("delta")]])
-    position = tuple(float(refined[name][0].value) for name in ("alpha", "delta"))
+    position = float(refined["alpha"][0].value), float(refined["delta"][0].value)
     plot_sky(
         axes["sky"],
         alphas,
