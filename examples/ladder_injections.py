@@ -1,13 +1,14 @@
 """How `jfstat.follow_up` fares with signals near the threshold of a semi-coherent search, and with noise.
 
-    python examples/ladder_injections.py --output examples/ladder_injections.json
+    python examples/ladder_injections.py --output examples/ladder_injections.json --processes 2
 
 60 d of H1 and L1 in sets, each with signals 24 mHz apart: random skies, spin-downs and amplitudes, scaled to a rho^2
 of 120 to 200. A candidate of a signal is a random template that lost up to 40 % of it by the metric of 60 segments; it
 counts as found if its mean 2F over these exceeds what noise does once in a million templates (chi-squared with 240
 degrees of freedom). Those found go up the ladder. A signal's coherent peak is reached if 2F ends at least at its value
 at the signal's own parameters less 0.5. Noise candidates are the loudest of a search of noise alone over 60 segments,
-one in each 2 mHz.
+one in each 2 mHz. Every set is a process of its own (`campaign`); the file of rows, ladder_injections.jsonl, grows set
+by set, and the same command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import argparse
 import json
 import os
 import time
-from pathlib import Path
 from typing import Any
 
+import campaign
 import jax
 
 jax.config.update("jax_enable_x64", True)
@@ -47,8 +48,8 @@ def template(row: np.ndarray) -> jfstat.Doppler:
     return jfstat.Doppler(row[2], row[3], row[:2], REFTIME)
 
 
-def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...], rows: list[dict]) -> None:
-    """Simulate, find and follow up n signals, and append a row for each."""
+def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...]) -> list[dict]:
+    """Simulate, find and follow up n signals: a row for each that is found."""
     rng = np.random.default_rng([14, seed])
     freqs = centre + APART * (np.arange(n) - 0.5 * (n - 1)) + rng.uniform(-0.004, 0.004, n)
     sky = rng.uniform(0, 2 * np.pi, n), np.arcsin(rng.uniform(-1, 1, n))
@@ -76,13 +77,17 @@ def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...], rows: lis
         step = np.sqrt(LOST * rng.uniform()) * root @ (direction / np.linalg.norm(direction)) / size
         starts.append(row + step)
     heights = np.array([float(jfstat.mean_twoF(segments, template(row))) for row in starts])
+    sums = [float(jfstat.mean_twoF(segments, template(row))) for row in truth]
     del segments
     found: Any = QTable({name: np.array(starts)[:, i] for i, name in enumerate(NAMES)}, meta={"reftime": REFTIME})
     kept = np.flatnonzero(heights > THRESHOLD)[:BATCH]
+    if not len(kept):
+        return []
     began, cpu = time.perf_counter(), time.process_time()
     ladder: Any = jfstat.follow_up(sfts, found[kept], stages, sqrt_sx=SQRT_SX, guard=GUARD, veto=0.0, false_alarm=1.0)
     spent = time.perf_counter() - began, time.process_time() - cpu
     data = jfstat.prepare(sfts, freqs[0] - 0.01, freqs[-1] + 0.01, REFTIME, SQRT_SX, guard=GUARD, filters=False)
+    rows = []
     for i, row in enumerate(kept):
         own = ladder[ladder["candidate"] == i]
         off = np.array([[float(x.value) for x in own[name]] for name in NAMES]).T - truth[row]
@@ -95,7 +100,9 @@ def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...], rows: lis
         rows.append({
             "set": seed,
             "truth": truth[row].tolist(),
+            "start": starts[row].tolist(),
             "found_mean_twoF": float(heights[row]),
+            "true_mean_twoF": sums[row],
             "true_twoF": float(jfstat.twoF(data, template(truth[row]))),
             "stage": own["stage"].tolist(),
             "n_segments": own["n_segments"].tolist(),
@@ -114,10 +121,11 @@ def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...], rows: lis
         f"set {seed}: {np.sum(heights > THRESHOLD)} of {n} found, {len(kept)} followed up in {spent[0]:.0f} s",
         flush=True,
     )
+    return rows
 
 
-def noise_set(seed: int, n: int, centre: float, stages: tuple[int, ...], rows: list[dict]) -> None:
-    """Follow up the loudest candidates of a search of noise, and append a row for each."""
+def noise_set(seed: int, n: int, centre: float, stages: tuple[int, ...]) -> list[dict]:
+    """Follow up the loudest candidates of a search of noise: a row for each."""
     half = 0.001 * n
     sfts = jfstat.simulate_sfts(
         ["H1", "L1"], START, DAYS * DAY, centre - half - 0.22, centre + half + 0.22, sqrt_sx=SQRT_SX, seed=[14, seed, 2]
@@ -135,6 +143,7 @@ def noise_set(seed: int, n: int, centre: float, stages: tuple[int, ...], rows: l
         sfts, found, stages, parameters=NAMES, sqrt_sx=SQRT_SX, guard=GUARD, veto=0.0, false_alarm=1.0
     )
     spent = time.perf_counter() - began, time.process_time() - cpu
+    rows = []
     for i in range(len(found)):
         own = ladder[ladder["candidate"] == i]
         rows.append({
@@ -146,6 +155,7 @@ def noise_set(seed: int, n: int, centre: float, stages: tuple[int, ...], rows: l
             "cpu_s": spent[1] / len(found),
         })  # fmt: skip
     print(f"noise set {seed}: {len(found)} candidates followed up in {spent[0]:.0f} s", flush=True)
+    return rows
 
 
 def summary(rows: list[dict], noise: list[dict]) -> dict:
@@ -192,37 +202,40 @@ def summary(rows: list[dict], noise: list[dict]) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="`follow_up` with signals and noise")
-    parser.add_argument("--sets", type=int, default=7, help="sets of signals")
+    parser.add_argument("--sets", type=int, default=26, help="sets of signals")
     parser.add_argument("--per-set", type=int, default=24, help="signals in each")
-    parser.add_argument("--noise-sets", type=int, default=4)
-    parser.add_argument("--noise", type=int, default=BATCH, help="candidates of noise in each set")
+    parser.add_argument("--noise-sets", type=int, default=8)
+    parser.add_argument("--noise", type=int, default=32, help="candidates of noise in each set")
     parser.add_argument("--freq", type=float, default=100.0, help="Hz")
     parser.add_argument("--stages", default="60,10,1")
     parser.add_argument("--first", type=int, default=0, help="seed of the first set")
-    parser.add_argument("--output", type=Path, help="JSON file")
+    campaign.add_options(parser)
     arguments = parser.parse_args()
     stages = tuple(int(x) for x in arguments.stages.split(","))
-    rows: list[dict] = []
-    noise: list[dict] = []
-    jobs = [
-        (one_set, seed, arguments.per_set, rows) for seed in range(arguments.first, arguments.first + arguments.sets)
-    ]
-    jobs += [(noise_set, seed, arguments.noise, noise) for seed in range(arguments.noise_sets)]
-    for job, seed, n, into in jobs:
-        job(seed, n, arguments.freq, stages, into)
-        result = {
-            "version": jfstat.__version__,
-            "stages": stages,
-            "threshold": THRESHOLD,
-            "cores": os.cpu_count(),
-            "load": os.getloadavg()[1],
-            "summary": summary(rows, noise),
-            "rows": rows,
-            "noise": noise,
-        }
-        if arguments.output:
-            with replacing(arguments.output) as file:
-                file.write(json.dumps(result, indent=1).encode())
+    if arguments.job:
+        kind, seed = arguments.job.split()
+        function, n = (one_set, arguments.per_set) if kind == "signals" else (noise_set, arguments.noise)
+        rows = function(int(seed), n, arguments.freq, stages)
+        ended = {"case": -1}
+        campaign.keep(arguments.output, arguments.job, [{**row, "case": i} for i, row in enumerate(rows)] + [ended])
+        return
+    seeds = range(arguments.first, arguments.first + arguments.sets)
+    jobs = [f"signals {seed}" for seed in seeds] + [f"noise {seed}" for seed in range(arguments.noise_sets)]
+    campaign.carry_out(arguments.output, jobs, arguments.processes, arguments.minutes)
+    every = campaign.kept(arguments.output)
+    rows, noise = ([row for row in every if row["job"].startswith(kind)] for kind in ("signals", "noise"))
+    result = {
+        "version": jfstat.__version__,
+        "stages": stages,
+        "threshold": THRESHOLD,
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[1],
+        "summary": summary(rows, noise),
+        "rows": rows,
+        "noise": noise,
+    }
+    with replacing(arguments.output) as file:
+        file.write(json.dumps(result, indent=1).encode())
     print(json.dumps(result["summary"], indent=1))
 
 

@@ -1,6 +1,6 @@
 """From how far `jfstat.refine` reaches the peak: random injections, and starts that lost a known part of rho^2.
 
-    python examples/refine_reach.py --output examples/refine_reach.json
+    python examples/refine_reach.py --output examples/refine_reach.json --processes 2
 
 Data of 0.5, 1.5, 4 and 30 d of H1 and L1, every other set with a quarter of the SFTs missing; in each, signals of
 random sky, spin-down and amplitude in noise, 2F of 60 to 300, 80 to 1200 Hz; isolated, and in binaries with periods
@@ -8,7 +8,9 @@ from 5 h to the length of the data, at most 5 d. For each signal two starts wher
 where 50 to 75 % are (`jfstat.mismatch`, for the signal's own amplitudes), in random directions of the metric's unit
 ball. The offsets are added to right ascension, declination, frequency, f1dot, asini, period and tp as they are, so that
 they know nothing of the coordinates that `refine` climbs in. A start has reached the peak if 2F is at least that at the
-signal's parameters less 0.5, or, to 1e-3, what refining from there gives.
+signal's parameters less 0.5, or, to 1e-3, what refining from there gives. Every data set is a process of its own
+(`campaign`); the file of rows, refine_reach.jsonl, grows by `TOGETHER` cases at a time, and the same command goes on
+where it was stopped.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
+import campaign
 import jax
 
 jax.config.update("jax_enable_x64", True)
@@ -36,8 +38,14 @@ BINARY = (*ISOLATED, "asini", "period", "tp")
 START = 1167458304
 DAYS = (0.5, 1.5, 4.0, 30.0)
 LOSSES = {"20-50 %": (0.2, 0.5), "50-75 %": (0.5, 0.75)}
-PER_SET, STARTS, APART, GUARD = 10, 2, 0.05, 0.3
+PER_SET, STARTS, APART, GUARD = 8, 2, 0.05, 0.3
 """Signals in a data set, starts of each in a range of losses, the signals' distance in frequency, and the guard, Hz."""
+TOGETHER = 8
+"""Starts that are refined together."""
+PARTS = 4
+"""Processes among which the signals of long data with binaries are divided."""
+NEAR = 0.5
+"""By how much 2F may be lower than at the signal's parameters."""
 FIGURES = ("start_twoF", "twoF", "peak_probability", "noise_chance", "moved", "steps")
 """Columns of `refine` that are kept."""
 DRAWS, ROUNDS = 256, 400
@@ -149,46 +157,52 @@ def losses(
     return jax.lax.map(one, there, batch_size=16)
 
 
-Drawn = list[dict[str, list[tuple[jfstat.Doppler, float]]]]
+def follow_up(
+    data: jfstat.FstatData,
+    points: list[jfstat.Doppler],
+    pairs: list[tuple[int, str, jfstat.Doppler, float]],
+    options: dict,
+    done: set[int],
+    keep: Callable[[list[dict]], None],
+) -> None:
+    """Refine the starts in a data set that are not done, and hand on a dictionary for each.
 
-
-def injections(
-    days: float, binary: bool, seed: int, count: int
-) -> tuple[jfstat.FstatData, list[jfstat.Doppler], Drawn]:
-    """A data set, its signals and the starts around each."""
-    data, points, amplitudes = data_set(days, binary, seed, count)
-    rng = np.random.default_rng([15, int(10 * days), binary, seed])
-    return data, points, [starts(data, *pair, rng) for pair in zip(points, amplitudes, strict=True)]
-
-
-def follow_up(data: jfstat.FstatData, points: list[jfstat.Doppler], drawn: Drawn, options: dict) -> Iterator[dict]:
-    """A dictionary for each start in a data set."""
+    `pairs` has for each start the number of its signal, the range of losses, the template and the loss.
+    """
     names = ISOLATED if points[0].orbit is None else BINARY
-    own = jfstat.refine(data, stack(points), parameters=names, progress=False, **options)["twoF"]
+    refine = partial(jfstat.refine, data, parameters=names, progress=False, **options)
     twoF = jax.jit(jfstat.twoF)
-    true = [float(twoF(data, point)) for point in points]
-    for kind in LOSSES:
-        pairs = [(i, *pair) for i, signal in enumerate(drawn) for pair in signal[kind]]
-        candidates = stack([start for _, start, _ in pairs])
-        if kind == next(iter(LOSSES)):  # compiles
-            jfstat.refine(data, candidates, parameters=names, progress=False, **options)
-        cpu = time.process_time()
-        refined = jfstat.refine(data, candidates, parameters=names, progress=False, **options)
-        cpu = time.process_time() - cpu
-        for row, (i, _, loss) in enumerate(pairs):
-            yield {
+    for first in range(0, len(pairs), TOGETHER):
+        cases = range(first, min(first + TOGETHER, len(pairs)))
+        if done.issuperset(cases):
+            continue
+        wall, cpu = time.perf_counter(), time.process_time()
+        refined = refine(stack([pairs[case][2] for case in cases]))
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        true = [float(twoF(data, points[pairs[case][0]])) for case in cases]
+        own = np.full(len(cases), np.nan)
+        if np.any(refined["twoF"] < np.array(true) - NEAR):
+            own = np.asarray(refine(stack([points[pairs[case][0]] for case in cases]))["twoF"])
+        rows = []
+        for row, case in enumerate(cases):
+            i, kind, _, loss = pairs[case]
+            rows.append({
+                "case": case,
                 "days": round(float(data.tspan) / 86400, 1),
                 "binary": points[0].orbit is not None,
                 "kind": kind,
                 "freq": float(points[i].fkdot[0]),
                 "loss": loss,
-                "true_twoF": true[i],
-                "own_twoF": float(own[i]),
+                "true_twoF": true[row],
+                "own_twoF": float(own[row]),
                 **{name: float(refined[name][row]) for name in FIGURES},
                 "converged": bool(refined["converged"][row]),
                 "message": str(refined["message"][row]),
-                "cpu_s": cpu / len(pairs),
-            }
+                "compiled": first > 0,
+                "cpu_s": cpu / len(cases),
+                "wall_s": wall / len(cases),
+            })  # fmt: skip
+        keep(rows)
 
 
 def stack(points: list[jfstat.Doppler]) -> jfstat.Doppler:
@@ -198,7 +212,7 @@ def stack(points: list[jfstat.Doppler]) -> jfstat.Doppler:
 
 def reached(row: dict) -> bool:
     """Whether a start reached its signal's peak."""
-    return row["twoF"] >= row["true_twoF"] - 0.5 or row["twoF"] >= row["own_twoF"] - 1e-3
+    return row["twoF"] >= row["true_twoF"] - NEAR or row["twoF"] >= row["own_twoF"] - 1e-3
 
 
 def summary(rows: list[dict]) -> list[dict]:
@@ -218,7 +232,7 @@ def summary(rows: list[dict]) -> list[dict]:
                 "missed_without_a_word": sum(row["message"] == "converged" for row in missed),
                 "missed_with_peak_probability_above_half": sum(row["peak_probability"] > 0.5 for row in missed),
                 "reached_with_a_word": sum(row["message"] != "converged" for row in own if reached(row)),
-                "cpu_ms": 1e3 * float(np.median([row["cpu_s"] for row in own])),
+                "cpu_ms": 1e3 * float(np.median([row["cpu_s"] for row in own if row["compiled"]] or [np.nan])),
             }
         )
     return result
@@ -228,35 +242,44 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--days", type=float, nargs="*", default=DAYS, help="lengths of data")
     parser.add_argument("--kinds", nargs="*", default=["isolated", "binary"], choices=["isolated", "binary"])
-    parser.add_argument("--sets", type=int, default=10, help=f"data sets of {PER_SET} signals for each class")
+    parser.add_argument("--sets", type=int, default=13, help=f"data sets of {PER_SET} signals for each class")
     parser.add_argument("--only", type=int, nargs="*", help="seeds of the data sets to do (default: all)")
     parser.add_argument("--options", type=json.loads, default={}, help="options of refine, JSON")
-    parser.add_argument("--output", type=Path, help="JSON file")
+    campaign.add_options(parser)
     arguments = parser.parse_args()
-    rows: list[dict] = []
-    for days in arguments.days:
-        for kind in arguments.kinds:
-            for seed in arguments.only or range(arguments.sets):
-                began = time.perf_counter()
-                own = list(follow_up(*injections(days, kind == "binary", seed, arguments.sets), arguments.options))
-                rows += own
-                for line in summary(own):
-                    print(seed, line, f"{time.perf_counter() - began:.0f} s", flush=True)
-                for row in own:
-                    if not reached(row):
-                        print("   ", {k: row[k] for k in ("freq", "loss", "true_twoF", "twoF", "message")}, flush=True)
-                write(rows, arguments.output)
-                jax.clear_caches()  # every data set has shapes of its own
+    if arguments.job:
+        days, kind, seed, part, n_parts = arguments.job.split()
+        data, points, amplitudes = data_set(float(days), kind == "binary", int(seed), arguments.sets)
+        pairs = []
+        for i in range(PER_SET)[int(part) :: int(n_parts)]:
+            rng = np.random.default_rng([15, int(10 * float(days)), kind == "binary", int(seed), i])
+            found = starts(data, points[i], amplitudes[i], rng)
+            pairs += [(i, name, *pair) for name, own in found.items() for pair in own]
+        done = {row["case"] for row in campaign.kept(arguments.output) if row["job"] == arguments.job}
+        keep = partial(campaign.keep, arguments.output, arguments.job)
+        follow_up(data, points, pairs, arguments.options, done, keep)
+        keep([{"case": -1}])
+        return
+    # one set of each class after the other: when the time is up all classes have some
+    seeds = arguments.only or range(arguments.sets)
+    classes = [(days, kind) for days in sorted(arguments.days)[::-1] for kind in arguments.kinds[::-1]]
+    jobs = [
+        f"{days} {kind} {seed} {part} {n_parts}"
+        for seed in seeds
+        for days, kind in classes
+        for n_parts in [PARTS if kind == "binary" and days > 10 else 1]
+        for part in range(n_parts)
+    ]
+    campaign.carry_out(arguments.output, jobs, arguments.processes, arguments.minutes)
+    rows = campaign.kept(arguments.output)
+    for row in rows:
+        if not reached(row):
+            print({k: row[k] for k in ("job", "case", "freq", "loss", "true_twoF", "twoF", "message")})
     for line in summary(rows):
         print(line)
-
-
-def write(rows: list[dict], path: Path | None) -> None:
-    """Write summary and rows so far, if a file is wanted."""
-    if path:
-        result = {"version": jfstat.__version__, "summary": summary(rows), "rows": rows}
-        with replacing(path) as file:
-            file.write(json.dumps(result, indent=1).encode())
+    result = {"version": jfstat.__version__, "summary": summary(rows), "rows": rows}
+    with replacing(arguments.output) as file:
+        file.write(json.dumps(result, indent=1).encode())
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from jfstat.candidates.files import read_candidates, write_candidates
     from jfstat.candidates.gridfiles import read_templates
     from jfstat.candidates.lineflags import flag_lines
+    from jfstat.candidates.lineveto import line_veto
     from jfstat.candidates.loudest import write_loudest
     from jfstat.data.fstatdata import FstatData
     from jfstat.data.narrow import narrow
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         sum_twoF,
     )
     from jfstat.statistic.transients import TransientMap, TransientRange, transient_map, transient_twoF
+    from jfstat.statistic.windowed import windowed
     from jfstat.templates import Amplitude, Doppler, Orbit
     from jfstat.times import GPSTime
     from jfstat.tracking.emission import log_likelihood_by_segment, twoF_by_segment
@@ -124,6 +126,7 @@ __all__ = [
     "join_sfts",
     "last_stage",
     "leave_out",
+    "line_veto",
     "log_likelihood_by_segment",
     "log_posterior",
     "mean_twoF",
@@ -168,6 +171,7 @@ __all__ = [
     "viterbi",
     "viterbi_null",
     "whiten",
+    "windowed",
     "write_atoms",
     "write_candidates",
     "write_loudest",
@@ -219,6 +223,7 @@ _HOMES = {
     "join_sfts": "jfstat.sfts",
     "last_stage": "jfstat.followup.ladder",
     "leave_out": "jfstat.data.stretches",
+    "line_veto": "jfstat.candidates.lineveto",
     "log_likelihood_by_segment": "jfstat.tracking.emission",
     "log_posterior": "jfstat.followup.posterior",
     "mean_twoF": "jfstat.statistic.semicoherent",
@@ -263,6 +268,7 @@ _HOMES = {
     "viterbi": "jfstat.tracking.viterbi",
     "viterbi_null": "jfstat.tracking.null",
     "whiten": "jfstat.metrics.coordinates",
+    "windowed": "jfstat.statistic.windowed",
     "write_atoms": "jfstat.candidates.atomfiles",
     "write_candidates": "jfstat.candidates.files",
     "write_loudest": "jfstat.candidates.loudest",

@@ -13,9 +13,11 @@ from scipy.stats import beta, chi2, kstest
 
 import jfstat
 from jfstat.commandline import main
+from jfstat.followup.follow import _semi_axes
 from jfstat.followup.growth import Chosen, Growth, noise_chance
 from jfstat.followup.stages import stage_edges
 from jfstat.maths.ball import covering_ellipsoid
+from jfstat.maths.newton import Maximum
 
 START, DAY = 1_167_458_304, 86400
 REFTIME = START + 2 * DAY
@@ -218,6 +220,32 @@ def test_growth_of_a_loud_signal_is_that_of_the_segments(falls):
     assert weak.mean[0] > 200 and weak.variance[0] > 400
     np.testing.assert_allclose(weak.chance(weak.fall(1e-3)), 1e-3, rtol=1e-6)
     assert weak.chance(np.array([-1.0]))[0] == 1.0
+
+
+def test_weak_candidates_leave_more_open():
+    """The region of a peak: 4.3 sigma, longer by 1/trust where that stays within the unit ball."""
+
+    def radii(curvature, trust):
+        hessian = -2 * trust * jnp.diag(jnp.asarray(curvature))[None]
+        zero = jnp.zeros(1)
+        one = Maximum(x=zero, value=zero, gradient=zero, hessian=hessian, status=zero, steps=zero)
+        return np.sort(np.linalg.norm(_semi_axes(one, jnp.ones(1), jnp.asarray(trust)), axis=0))
+
+    np.testing.assert_allclose(radii([1e5, 1e4], 1.0), 4.3 / np.sqrt([1e5, 1e4]))
+    np.testing.assert_allclose(radii([400.0, 100.0], 0.5), [4.3 / np.sqrt(200) / 0.5, 1.0])
+    np.testing.assert_allclose(radii([400.0, 20.0], 0.5)[1], 4.3 / np.sqrt(10))
+
+
+def test_steps_to_a_template_are_those_that_lead_there(sfts, signal):
+    data = jfstat.observation(["H1", "L1"], START, 4 * DAY, sqrt_sx=SQRT_SX)
+    rng = np.random.default_rng(2)
+    orbit = jfstat.Orbit(1.3, 70_000.0, START, 0.1, 0.3)
+    near_pole = jfstat.Doppler(2.1, 1.57, [800.0, 1e-9], START - 1e8, orbit)
+    for point, names in ((near_pole, None), (signal[0], ("freq", "f1dot", "delta"))):
+        coordinates = jfstat.whiten(data, point, names)
+        x = 0.3 * rng.normal(size=len(coordinates.names))
+        step = coordinates.step_to(coordinates.point(x))
+        np.testing.assert_allclose(np.linalg.solve(coordinates.matrix, step), x, atol=1e-4)
 
 
 def test_chance_of_noise():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import jfstat
 from jfstat.data import narrow as narrow_module
 from jfstat.followup import follow as follow_module
+from jfstat.followup.band import CandidateBand
 from jfstat.maths.ladder import padded_size
 from jfstat.statistic import fstat as fstat_module
 
@@ -102,6 +103,25 @@ def counted_compilations():
         yield names
     finally:
         COMPILED.remove(names)
+
+
+def test_candidates_of_other_bands_share_sizes():
+    """Sizes are those of some widths of the pass band, whatever the frequencies and spin-downs of the candidates."""
+    sfts = jfstat.simulate_sfts(["H1"], START, 2 * DAY, 99.0, 101.6, sqrt_sx=4e-24, seed=4)
+    rng, shapes = np.random.default_rng(5), []
+    for width in (0.2, 0.21, 0.225):
+        freq = rng.uniform(99.8, 100.4) + np.array([0, width])
+        columns = {"freq": freq, "f1dot": rng.uniform(-1e-9, 1e-9, 2)}
+        options = dict(sqrt_sx=4e-24, ephemeris="DE405", guard=0.15, median_bins=101, segments=4, shortest=0.5 * DAY)
+        data = CandidateBand.of(columns).prepared(sfts, START + DAY, **options)
+        point = jfstat.Doppler(1.0, 0.3, [freq[0], 0.0], START + DAY)
+        plan = narrow_module.narrow_plan(data, point, narrow_module.usual_reach(data, point))
+        assert float(np.max(data.band.pass_high - data.band.pass_low)) >= width
+        shapes.append((jax.tree.structure(data.for_one_template), data.series.shape, plan.fine, plan.per_block))
+    assert len(set(shapes)) == 1
+    # at the SFTs' edge there is no room
+    edge = CandidateBand.of({"freq": np.array([99.03])}).prepared(sfts, START + DAY, **options)
+    assert edge.series.shape[-1] < data.series.shape[-1]
 
 
 def test_padding_changes_nothing(monkeypatch):

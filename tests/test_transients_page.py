@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "transients.md"
 
 
 def test_the_page_runs_from_top_to_bottom():
-    names = run_page(PAGE, 6)
+    names = run_page(PAGE, 9)
     data, point, window = names["data"], names["point"], names["window"]
     assert float(names["atoms"].twoF) == pytest.approx(float(names["twoF"]), rel=1e-9)
     assert np.isfinite(float(names["slope"]))
@@ -27,3 +27,11 @@ def test_the_page_runs_from_top_to_bottom():
     assert names["left"].observation.n_sfts[1] == 90
     assert float(jfstat.twoF(names["left"], point)) > 4
     assert float(names["off"]) < float(largest)
+    assert float(names["best_first"]["max_twoF"][0]) > float(largest) - 2
+    assert abs(float(names["best_first"]["freq"][0].value) - 70.0) < 1 / 43200
+    (when,) = names["when"]
+    assert abs(when["t0"].value - float(window.t0)) < 5 * when["t0_error"].value
+    assert abs(when["tau"].value - float(window.tau)) < 5 * when["tau_error"].value
+    assert abs(when["h0"] - 1e-24) < 5 * when["h0_error"]
+    assert float(jfstat.twoF(names["own"], point)) == pytest.approx(float(names["known"]), rel=1e-6)
+    assert names["vetoed"]["line_veto"][0] == ""

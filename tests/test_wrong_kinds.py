@@ -30,6 +30,7 @@ LONG = [
     "follow_up_stages",
     "fstat_table",
     "inject",
+    "line_veto",
     "metric",
     "mismatch",
     "narrow",

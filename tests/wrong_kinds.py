@@ -206,6 +206,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "join_sfts": (jfstat.join_sfts, dict(sfts=[sfts])),
         "last_stage": (jfstat.last_stage, dict(table=stages)),
         "leave_out": (jfstat.leave_out, dict(data=data, stretches=[(START, START + 1)])),
+        "line_veto": (jfstat.line_veto, dict(data=data, found=found, transient=None)),
         "log_posterior": (jfstat.log_posterior, dict(data=near, coordinates=coordinates, x=jnp.zeros(4))),
         "merge": (jfstat.merge, dict(tables=[unit])),
         "metric": (
@@ -263,6 +264,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
                 data=data, found=found[:1], parameters=["freq"], bounds={"freq": (99.99, 100.01)}, mismatch=0.3,
                 bins=2.0,
                 optimizer=None, max_steps=5, merge=False, reftime=START, model=None, progress=False, lines=None,
+                transient=None,
             ),
         ),
         "resample": (jfstat.resample, one),
@@ -271,7 +273,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             dict(
                 data=data, bank=bank, top=2, threshold=None, checkpoint=None, mesh=None, progress=False, batch_size=1,
                 per_detector=True, amplitudes=True, fstar0=0.0, olgx=[1.0, 1.0], ranking="F", bsgl_threshold=None,
-                cluster=None, unit=None, bounds=None, backend=None, lines=None, veto_lines=False,
+                cluster=None, unit=None, bounds=None, backend=None, lines=None, veto_lines=False, transient=None,
             ),
         ),
         "search_pulsar_bands": (
@@ -333,6 +335,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             jfstat.transient_map, dict(atoms=parts, window=lambda x: x, t0=[START], tau=[7200.0], end=2.0)
         ),
         "transient_twoF": (jfstat.transient_twoF, one | dict(window=window)),
+        "windowed": (jfstat.windowed, dict(data=data, window=window)),
         "transient_twoF of atoms": (jfstat.transient_twoF, dict(data=parts, point=None, window=window)),
         "twoF": (jfstat.twoF, one),
         "twoF of narrow data": (jfstat.twoF, dict(data=near, point=point)),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 STALE = ("log10BSGL", "line", "false_alarm", "n_twoF", "start", "end", "ephemeris", "phase_error")
 STALE += ("stage", "n_segments", "expected_mean_twoF", "expected_low", "expected_high", "signal_chance", "passed")
-STALE += ("log_likelihood", "score", "freq_start")
+STALE += ("log_likelihood", "score", "freq_start", "max_twoF_band", "log10BtSG_band", "line_veto", "dm_off_twoF")
 """Columns that say something about 2F or the data it is of, beside 2F and the amplitudes."""
 PRECISE = ("freq", "period", "tp")
 """Columns whose 7 digits in float32 would not do: a phase has 1e9 cycles."""

@@ -14,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jfstat.candidates.files import check_writable, write_candidates
+from jfstat.candidates.lineveto import line_veto
 from jfstat.candidates.loudest import write_loudest
 from jfstat.candidates.tables import AnyTable
 from jfstat.commandline.banks import EXACT_POINTS, add_templates, band_edges, templates_of
@@ -36,9 +37,11 @@ from jfstat.commandline.transients import (
     add_transients,
     check_transients,
     points_of_bank,
+    transient_range,
     wants_windows,
     write_stats,
 )
+from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import observation
 from jfstat.data.prepare import prepare
 from jfstat.data.segments import segment_observations
@@ -49,7 +52,15 @@ from jfstat.searching.driver.interpolation import coherent_counts, interpolation
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.driver.work import Share, Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep
-from jfstat.searching.search import backend_with_veto, line_cut, lines_crossed, search, vetoed_bands
+from jfstat.searching.search import (
+    RANKINGS,
+    backend_with_veto,
+    line_cut,
+    lines_crossed,
+    search,
+    transient_search,
+    vetoed_bands,
+)
 from jfstat.searching.session.processes import first_does, is_first
 from jfstat.searching.single import lines_at_template, search_template
 from jfstat.statistic.backends.choice import NAMES
@@ -63,7 +74,6 @@ if TYPE_CHECKING:
     from jfstat.commandline.banks import Templates
     from jfstat.commandline.options import OptionGroup, Subparsers
     from jfstat.data.fstatdata import FstatData
-    from jfstat.data.narrowdata import NarrowData
     from jfstat.data.observation import Observation
     from jfstat.data.segments import SegmentsLike
     from jfstat.times import TimeLike
@@ -167,10 +177,11 @@ def _add_output(out: OptionGroup) -> None:
     add_odds(out)
     out.add_argument(
         "--RankingStatistic",
-        choices=("F", "BSGL"),
+        choices=RANKINGS,
         default="F",
         help="what the candidates, the loudest in 2F in either case, are sorted by: 2F or log10BSGL (default F); use "
-        "--BSGLthreshold to keep lines from filling the table",
+        "--BSGLthreshold to keep lines from filling the table; BtSG, with --transient-WindowType: search for the "
+        "largest log10 B_tS/G, which --TwoFthreshold is then of, instead of the largest 2F of a window",
     )
     out.add_argument(
         "--BSGLthreshold",
@@ -183,6 +194,12 @@ def _add_output(out: OptionGroup) -> None:
         "--vetoLines",
         action="store_true",
         help="leave out, for each template, the frequencies that --linefiles affect: they never become candidates",
+    )
+    out.add_argument(
+        "--lineVeto",
+        action="store_true",
+        help="add a column line_veto: the detectors whose 2F alone is larger than that of all, and DM-off if 2F is "
+        "larger with the Doppler modulation switched off, for each candidate",
     )
     add_no_details(out, "candidate")
 
@@ -292,11 +309,15 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         reftime = own
     if arguments.track is None:
         check_transients(arguments, given)
-        if wants_windows(arguments) or arguments.outputFstatAtoms is not None:
+        alone = fmin == fmax and not any(name in NO_TRANSIENTS for name in given)
+        if arguments.outputFstatAtoms is not None or (wants_windows(arguments) and alone):
             _run_transients(arguments, given, templates, (fmin, fmax), reftime)
             return
     segments = _segments(arguments)
-    narrow = None if segments is not None else template_data(arguments, given, templates, reftime)
+    if segments is not None and arguments.track is None and arguments.lineVeto:
+        raise ValueError("--lineVeto is for searches of all data at once: leave it out, or the segments.")
+    several = segments is not None or arguments.track is not None or wants_windows(arguments) or arguments.lineVeto
+    narrow = None if several else template_data(arguments, given, templates, reftime)
     if narrow is not None:
         found, data, seconds = _at_one_template(arguments, keep, lines, say, *narrow)
     else:
@@ -306,6 +327,9 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         found, data, seconds = done
     if not is_first():
         return
+    if arguments.track is None and arguments.lineVeto and not isinstance(data, NarrowData):
+        vetoed: Any = line_veto(data, found)
+        found = vetoed
     said = []  # files first: nothing that is printed may stand in their way
     if arguments.outputFstat is not None:
         said.append(f"wrote {len(found)} candidates to {write_candidates(found, arguments.outputFstat)}")
@@ -314,6 +338,8 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     if arguments.track is not None and arguments.outputTrack is not None and len(found):
         path = write_candidates(loudest_track(data, found, arguments.track), arguments.outputTrack)
         said.append(f"wrote the path of the first to {path}")
+    if arguments.track is None and arguments.outputTransientStats is not None:
+        said.append(f"wrote their windows to {write_stats(found, arguments.outputTransientStats)}")
     print(f"{found.meta['n_twoF']} values of 2F for {found.meta['n_templates']} template(s) in {seconds:.1f} s")
     print_loudest(found)
     for line in said:
@@ -395,9 +421,13 @@ def _over_a_band(
         keep = replace(keep, bands=vetoed_bands(data, stack, lines, arguments.vetoLines))
     backend = backend_with_veto(arguments.backend, keep.bands)
     share = None if arguments.unit is None else Share.of(arguments.unit)
-    work = Work(data, stacked_bank(bank), keep, share, arguments.cohMaxMismatch, track)
+    windows = None if track is not None else transient_range(arguments, data)
+    searched = None if windows is None else transient_search(data, windows, arguments.RankingStatistic)
+    work = Work(data, stacked_bank(bank), keep, share, arguments.cohMaxMismatch, track, searched)
     if arguments.cohMaxMismatch is None:
-        plan = search_plan(data, bank, arguments.batchSize, backend=backend, lines=keep.lines, track=track)
+        plan = search_plan(
+            data, bank, arguments.batchSize, backend=backend, lines=keep.lines, track=track, transient=searched
+        )
     else:
         plan = interpolation_plan(work, arguments.batchSize)
         each = coherent_counts(work, plan.groups)
@@ -428,6 +458,7 @@ def _over_a_band(
         veto_lines=arguments.vetoLines,
         coherent_mismatch=arguments.cohMaxMismatch,
         track=track,
+        transient=windows,
         **_details(arguments),
     )
     return found, data, time.perf_counter() - began
@@ -468,6 +499,7 @@ NO_TRANSIENTS = (
         "strictSpindownBounds",
         "outputLoudest",
         "cluster",
+        "lineVeto",
         "RankingStatistic",
         "BSGLthreshold",
         "linefiles",
@@ -508,8 +540,6 @@ def _write_points(arguments: argparse.Namespace, found: Any, began: float, what:
     column = "max_twoF" if "max_twoF" in found.colnames else "twoF"
     loudest = int(np.argmax(found[column])) if len(found) else 0
     print_loudest(found[loudest : loudest + 1], len(found))
-    if "transient" in found.meta:
-        print(f"  the largest of {found.meta['transient']['n_windows']} windows at each point")
     for line in said:
         print(line)
 
@@ -552,7 +582,7 @@ def print_loudest(found: AnyTable, total: int | None = None) -> None:
     for name in (
         x
         for x in found.colnames
-        if x not in ("outside", "line") and found[x].dtype.kind in "fiu" and found[x].ndim == 1
+        if x not in ("outside", "line", "line_veto") and found[x].dtype.kind in "fiu" and found[x].ndim == 1
     ):
         value = found[name][0]
         digits = ".4f" if "twoF" in name or name in ("log_likelihood", "score") else ".16g"
@@ -560,11 +590,16 @@ def print_loudest(found: AnyTable, total: int | None = None) -> None:
     if "line" in found.colnames:
         n_crossing = int(np.sum(np.asarray(found["line"]) != ""))
         print(f"  crosses {found['line'][0] or 'no known line'}; {n_crossing} of {len(found)} cross a known line")
+    if "line_veto" in found.colnames:
+        n_vetoed = int(np.sum(np.asarray(found["line_veto"]) != ""))
+        print(f"  line veto: {found['line_veto'][0] or 'none'}; {n_vetoed} of {len(found)} are vetoed")
     if "outside" in found.colnames:
         print(
             f"  {int(np.sum(found['outside']))} of {len(found)} lie outside the ranges of {', '.join(meta['bounds'])}"
         )
-    if "false_alarm" in meta:
+    if "transient" in meta:
+        print(f"  the largest of {meta['transient']['n_windows']} windows at each point")
+    if meta.get("false_alarm") is not None:
         what = "best path of all templates" if "transitions" in meta else "largest 2F"
         print(f"  false-alarm probability of the {what} in Gaussian noise {meta['false_alarm']:.3g}")
 

@@ -28,6 +28,8 @@ USABLE = 0.1
 """Fraction of the transition in which the low-pass still passes 0.9998 of the amplitude."""
 HEADROOM = 1.1
 """Least bandwidth of the wide series relative to the band series', whose length is rounded up to a smooth number."""
+WIDTHS = 4
+"""Widths of rounded pass bands between one and its double."""
 BLOCK_SECONDS = 1800.0
 """Longest block, s, in which cubics follow the antenna patterns to 2e-6."""
 RUN_DRIFT = 0.014
@@ -64,6 +66,9 @@ class Search:
         Spacing of frequencies, Hz; None for 1/(2T).
     max_block : float
         Longest time that one cubic may follow, s.
+    rounded : bool
+        Whether to round the pass band's width up, if the SFTs have room, to one of `WIDTHS` values for each factor of
+        two, so that data of other candidates use the same compiled programs.
     """
 
     fmin: float
@@ -73,6 +78,7 @@ class Search:
     fdots: Sequence[tuple[float, float]] | None
     dfreq: float | None = None
     max_block: float = BLOCK_SECONDS
+    rounded: bool = False
 
     def pass_band(self, first: float, last: float) -> tuple[float, float]:
         """Lowest and highest frequency at the detectors, Hz, from `first` to `last`, s since the reference time."""
@@ -167,6 +173,11 @@ def plan_bands(sfts: SFTs, search: Search, reftime: GPSTime, spans: Sequence[Spa
     references = [float(reftime.since(span.epoch)) for span in spans]
     bands = [search.pass_band(s.start - r, s.end - r) for s, r in zip(spans, references, strict=True)]
     half_pass = max(0.5 * (high - low) for low, high in bands)
+    if search.rounded:
+        wider = 2.0 ** (np.ceil(WIDTHS * np.log2(half_pass)) / WIDTHS)
+        lowest, highest = (0.5 * f([low + high for low, high in bands]) for f in (min, max))
+        if sfts.frequencies[0] <= lowest - wider and highest + wider <= sfts.frequencies[-1]:
+            half_pass = float(wider)
     edges = [_edges(sfts, 0.5 * (low + high), half_pass, search.guard) for low, high in bands]
     passed = low_pass(half_pass, duration)
     # the wide series has room for all bins used, and for the whole band series

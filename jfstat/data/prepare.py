@@ -141,6 +141,20 @@ def prepare(
     search = _search(fmin, fmax, guard, orbit, fdots, dfreq)
     if max_block is not None:
         search = replace(search, max_block=positive_seconds(max_block, "max_block"))
+    return prepared_for(sfts, search, reftime, sqrt_sx, ephemeris, segments, filters, median_bins)
+
+
+def prepared_for(
+    sfts: SFTs,
+    search: Search,
+    reftime: TimeLike | None,
+    sqrt_sx: NoiseLike | None,
+    ephemeris: EphemerisLike,
+    segments: SegmentsLike | None,
+    filters: bool,
+    median_bins: int,
+) -> FstatData:
+    """`prepare` for the templates of a `Search`."""
     reference = reference_time(reftime, sfts.start)
     floors = given_sqrt_sx(sfts.detectors, sqrt_sx)
     parts = [sfts] if segments is None else segments_of(sfts, segments)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from jfstat.data.noise import MEDIAN_BINS
-from jfstat.data.prepare import prepare
+from jfstat.data.plan import Search
+from jfstat.data.prepare import prepared_for
 from jfstat.geometry.doppler import doppler_speed, drift_range
 from jfstat.parameters import ORBIT_FIELDS, spin_order
 from jfstat.templates import Orbit
@@ -90,24 +91,19 @@ class CandidateBand(NamedTuple):
             for k, (first, last) in enumerate(self.fdots, 1)
         ]
         since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(sfts.start))
-        drift_low, drift_high = drift_range(fdots, since, since + span)
+        drift_low, drift_high = drift_range(fdots or None, since, since + span)
         low, high, margin = self.low, self.high, self.margin
         shift = float(np.max(doppler_speed(self.orbit))) * (high + margin)
         first, last = float(sfts.frequencies[0]), float(sfts.frequencies[-1])
-        return prepare(
-            sfts,
-            min(low, max(low - margin, first + shift - drift_low)),
-            max(high + 0.25 / span, min(high + margin, last - shift - drift_high)),
-            reftime,
-            sqrt_sx,
-            ephemeris,
-            guard,
+        search = Search(
+            fmin=min(low, max(low - margin, first + shift - drift_low)),
+            fmax=max(high + 0.25 / span, min(high + margin, last - shift - drift_high)),
+            guard=guard,
             orbit=self.orbit,
             fdots=fdots or None,
-            filters=False,
-            median_bins=median_bins,
-            segments=segments,
+            rounded=True,
         )
+        return prepared_for(sfts, search, reftime, sqrt_sx, ephemeris, segments, False, median_bins)
 
 
 def sharing_data(frequencies: np.ndarray, sound: np.ndarray) -> list[np.ndarray]:

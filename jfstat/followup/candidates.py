@@ -232,7 +232,13 @@ def impossible(given: dict[str, np.ndarray]) -> list[str]:
 
 def misfits(data: FstatData, points: Doppler) -> list[str]:
     """Why each template of a stack does not fit the data; empty for those that fit."""
-    found = jax.tree.map(np.asarray, _fits(data.for_one_template, points))
+    n = len(points.alpha)
+    if not n:
+        return []
+    # a power of two, so that tables of other lengths use the same compiled program
+    padded = np.minimum(np.arange(1 << max(n - 1, 0).bit_length()), n - 1)
+    fits = _fits(data.for_one_template, jax.tree.map(lambda x: x[padded], points))
+    found = jax.tree.map(lambda x: np.asarray(x)[:n], fits)
     beyond = np.maximum(np.maximum(found.below, found.above), found.orbit)
     return [
         f"not refined: outside the data's band by {outside:.3g} Hz at some time"

@@ -29,6 +29,8 @@ Element = TypeVar("Element")
 Result = TypeVar("Result")
 APART = 0.4
 """Distance between starts of climbs in whitened coordinates, in which a peak's radius is about 1."""
+FAR_STARTS, FAR = 2, 1.5
+"""With segments, how many of the climbs begin at least that far from the others: noise makes peaks of their own."""
 BIN = round(1 / STEP)
 """Trial frequencies in a bin of 1/T."""
 LOOKED_POINTS, LOOKED_BINS, LOOKED_REACH = 16, 32.0, 2.0
@@ -36,6 +38,9 @@ LOOKED_POINTS, LOOKED_BINS, LOOKED_REACH = 16, 32.0, 2.0
 bins of 1/T, and in units of the narrow data's reach, where 2F is still right to some per cent."""
 OWN = 1.5
 """Distance in whitened coordinates up to which they belong to the peak that was climbed."""
+SIGMAS = 4.3
+"""Number of standard deviations about each peak that the next stage of a follow-up covers: all but 1e-3 of a normal
+distribution in four dimensions."""
 LEAST_SHARE = 3e-3
 """Least probability of a peak for it to belong to the region of the next stage of a follow-up."""
 SAME = 0.5
@@ -56,10 +61,10 @@ class Peak(NamedTuple):
     covariance : (p, p) float64
         Of the fitted parameters; NaN where 2F has no maximum, and for parameters at their limits.
     spread : (p, p) float64
-        Covariance, apart from limits and other peaks, of the steps of `Coordinates.matrix`, in which regions are not
-        bent; the mean of all peaks' covariances, weighted by their probabilities.
+        Steps of the parameters that are the semi-axes of the ellipsoid that the next stage of a follow-up covers about
+        each peak, to first order; see `_semi_axes`.
     rivals : (c, p) float64
-        Such steps from this peak to each one that was climbed, itself included; NaN for those that hold less than
+        The parameters at each peak that was climbed, first at this one; NaN for those that hold less than
         `LEAST_SHARE` of the probability.
     share : () float64
         Fraction of the probability on this peak rather than on other peaks that were climbed; see `peak_shares`.
@@ -197,7 +202,7 @@ def _climb(
     limits = _parameter_limits(coordinates, free)
     around = _surroundings(near, coordinates, trials, shifts, limits, climbing.trials)
     tried = jnp.sum(jnp.isfinite(around.twoF)) // BIN
-    starts = _spread_starts(around, climbing.n_climbs)
+    starts = _spread_starts(around, climbing.n_climbs, near.n_segments is not None)
     if "freq" in coordinates.names:
         further = jnp.asarray(frequency_shifts(LOOKED_BINS, 1.0)) / jnp.max(near.observation.tspan)
         beyond = _surroundings(near, coordinates, trials[:LOOKED_POINTS], further, limits, climbing.trials)
@@ -230,8 +235,8 @@ def _climb(
         twoF_per_detector=found.twoF_per_detector,
         shrinkage=trust,
         covariance=_together(coordinates, climbs, covariances, shares, free.bounded, at_limits(end)),
-        spread=_spread_of_steps(coordinates, likelihoods, shares),
-        rivals=jnp.where(shares[:, None] > LEAST_SHARE, (climbs.x - climbs.x[0]) @ coordinates.matrix.T, jnp.nan),
+        spread=jax.jacfwd(coordinates.values)(end.x) @ _semi_axes(likelihoods, shares, trust),
+        rivals=jnp.where(shares[:, None] > LEAST_SHARE, jax.vmap(coordinates.values)(climbs.x), jnp.nan),
         share=shares[0],
         moved=jnp.sqrt(jnp.sum(end.x**2)),
         across=distance_across(coordinates, end.x),
@@ -296,17 +301,19 @@ def _parameter_limits(coordinates: Coordinates, free: FreeParameters) -> Limits 
     return Limits(coordinates.matrix[rows], jnp.asarray(free.low) - centre, jnp.asarray(free.high) - centre)
 
 
-def _spread_starts(around: Surroundings, n: int) -> jax.Array:
+def _spread_starts(around: Surroundings, n: int, segments: bool) -> jax.Array:
     """The n highest trial points that are at least `APART` from each other, (n, p).
 
-    If there are fewer than n, the candidate itself, the origin, fills up.
+    If there are fewer than n, the candidate itself, the origin, fills up. With segments the last `FAR_STARTS` are at
+    least `FAR` from all others: where noise makes another place higher than the signal's, it has many high points.
     """
-    chosen, heights = [], around.twoF
-    for _ in range(n):
+    chosen, nearest = [], jnp.full(around.twoF.shape, jnp.inf)
+    for k in range(n):
+        apart = FAR if segments and 0 < n - FAR_STARTS <= k else APART
+        heights = jnp.where(nearest < apart**2, -jnp.inf, around.twoF)
         best = jnp.argmax(heights)
         chosen.append(jnp.where(jnp.isfinite(heights[best]), around.x[best], 0.0))
-        near = jnp.sum((around.x - chosen[-1]) ** 2, axis=1) < APART**2
-        heights = jnp.where(near, -jnp.inf, heights)
+        nearest = jnp.minimum(nearest, jnp.sum((around.x - chosen[-1]) ** 2, axis=1))
     return jnp.stack(chosen)
 
 
@@ -350,12 +357,21 @@ def _together(
     return matrix
 
 
-def _spread_of_steps(coordinates: Coordinates, climbs: Maximum, shares: jax.Array) -> jax.Array:
-    """Mean covariance of steps from each of the peaks that were climbed, (p, p) float64."""
+def _semi_axes(climbs: Maximum, shares: jax.Array, trust: jax.Array) -> jax.Array:
+    """Semi-axes of the region of each peak, (p, p) float64, columns, in whitened coordinates.
+
+    They are `SIGMAS` standard deviations of the mean of all peaks' covariances, weighted by their probabilities. Where
+    noise is most of the sum over K segments, the signal may be further from the highest place than the curvature there
+    says: at a mismatch m the sum is lower by rho^2 m, but noise changes it by the root of m (16 K + 4 rho^2), and there
+    are the more templates the larger m is. The axes are then longer by 1 + 4 K / rho^2, the inverse of `trust`, but for
+    that no longer than those of the metric's unit ball.
+    """
     size, axes = jnp.linalg.eigh(-0.5 * climbs.hessian)
     each = (axes / jnp.where(size > 0, size, jnp.nan)[:, None]) @ jnp.swapaxes(axes, 1, 2)
     mean = jnp.sum(jnp.where((shares > 0)[:, None, None], shares[:, None, None] * each, 0.0), axis=0)
-    return coordinates.matrix @ mean @ coordinates.matrix.T
+    size, axes = jnp.linalg.eigh(mean)
+    radii = SIGMAS * jnp.sqrt(size)
+    return axes * jnp.maximum(radii, jnp.minimum(radii / trust, 1.0))
 
 
 def _peak_covariance(coordinates: Coordinates, at: Maximum, limits: Limits | None, at_limit: jax.Array) -> jax.Array:

@@ -11,6 +11,7 @@ import numpy as np
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.tables import AnyTable, Meta, depends_on_template, in_units
+from jfstat.candidates.transienttable import transient_meta, transient_values
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrow_plan, narrowed
@@ -18,7 +19,6 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.followup.batches import batch_sizes, reaches, too_many_nodes
 from jfstat.followup.candidates import read_rows
 from jfstat.followup.neighbours import Group, neighbours
-from jfstat.followup.transienttable import transient_meta, transient_values
 from jfstat.geometry.source import at_reftime
 from jfstat.parameters import AMPLITUDE_COLUMNS, TRANSIENT_COLUMNS, varied_parameters, with_fields
 from jfstat.public import public
@@ -131,7 +131,7 @@ def fstat_table(
         maps = np.empty((n, len(TRANSIENT_COLUMNS)))
         with progress_bar(n, progress, "transient maps", "templates") as advance:
             for row, found in transient_values(data, rows.points, transient):
-                maps[row] = found
+                maps[row] = found[1:]
                 advance(1)
         columns |= dict(zip(TRANSIENT_COLUMNS, maps.T.copy(), strict=True))
     meta = _meta(data, rows.points, rows.reftime, columns["twoF"])

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from jfstat.geometry.ephemeris import EphemerisLike
     from jfstat.validation import FrequencyLike, NoiseLike
 
-SIGMAS2 = 18.5
-"""Square of the number of standard deviations that each stage covers about the peak of the one before: all but 1e-3
-of a normal distribution in four dimensions."""
 VETO, FALSE_ALARM = 1e-3, 1e-3
 """Default rates at which a stage rejects signals, and at which the last one keeps noise."""
 UNKNOWN = 1e12
@@ -83,7 +80,8 @@ def follow_up(
         As for `refine`.
     mismatch, bins
         What the first stage covers around each candidate; see `refine`. Later stages cover 4.3 standard deviations
-        about the peak of the one before.
+        about the peaks of the one before, and up to its metric's unit ball where noise is most of 2F; the second also
+        covers as much around the candidate itself.
     veto : float
         Probability, 0 to 1, with which each stage after the first rejects a signal, because its 2F has grown too
         little. With 0 none is rejected on the way.
@@ -313,7 +311,11 @@ def _climbed(
         rows, starts = rung.rows[going_on], rung.table[going_on]
         if not len(rows):
             break
-        around = Neighbourhood(spread=SIGMAS2 * rung.spread[going_on], peaks=rung.rivals[going_on])
+        peaks = rung.rivals[going_on]
+        if stage == 0:  # a weak signal may be nearer to the candidate than to any peak
+            candidates = np.stack([own.given[name][rows] for name in own.names], axis=1)
+            peaks = np.concatenate([peaks, candidates[:, None]], axis=1)
+        around = Neighbourhood(spread=rung.spread[going_on], peaks=peaks)
     return rungs
 
 

@@ -14,7 +14,7 @@ from jfstat.followup.free import FreeParameters
 from jfstat.followup.neighbours import frequency_at, uneven_times
 from jfstat.maths.ball import covering_ellipsoid, covering_points, ellipsoid_count
 from jfstat.metrics.coordinates import Coordinates, whitened
-from jfstat.parameters import physical
+from jfstat.parameters import physical, replaced
 from jfstat.templates import Doppler
 
 MISMATCH = 1.0
@@ -46,10 +46,10 @@ class Neighbourhood(NamedTuple):
         Largest offset of the frequency at the detectors, in units of 1/T. None chooses it by the sky positions and
         orbits that are covered.
     spread : (n, p, p) float64 ndarray or None
-        If given, the ellipsoids d^T spread^-1 d <= 1 are covered, one for each of n candidates, in place of the ball of
-        that mismatch. d are the steps of `Coordinates.matrix`, of the parameters to fit.
+        If given, ellipsoids are covered in place of the ball of that mismatch, one for each of n candidates: the steps
+        spread @ u of the parameters to fit, at the candidate and to first order, with u @ u <= 1.
     peaks : (n, c, p) float64 ndarray or None
-        With ellipsoids: their centres, as steps from each candidate; the first is zero, NaN for those that are fewer.
+        With ellipsoids: the parameters at their centres; the first is the candidate, NaN for those that are fewer.
     """
 
     mismatch: float = MISMATCH
@@ -227,17 +227,20 @@ def survey(
 def _ellipsoids(
     coordinates: Coordinates, basis: jax.Array, spread: jax.Array, peaks: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """`axes`, `along` and `offsets` of `Survey` for ellipsoids of steps, (p, p), about some, (c, p)."""
-    size = jnp.sqrt(jnp.diagonal(spread))
-    inverse = jnp.linalg.inv(coordinates.matrix / size[:, None])
-    matrix = inverse @ (spread / size[:, None] / size) @ inverse.T
-    offsets = (peaks / size) @ inverse.T
-    squares, turned = jnp.linalg.eigh(basis @ matrix @ basis.T)
-    axes = turned * jnp.sqrt(jnp.maximum(squares, 0.0))
+    """`axes`, `along` and `offsets` of `Survey` for ellipsoids of steps, (p, p), about some parameters, (c, p)."""
+    scale = jnp.linalg.norm(spread, axis=1)
+    semi_axes = jnp.linalg.solve(
+        jax.jacfwd(coordinates.values)(jnp.zeros_like(scale)) / scale[:, None], spread / scale[:, None]
+    )
+    steps = jax.vmap(lambda own: coordinates.step_to(replaced(coordinates.centre, coordinates.names, own)))(peaks)
+    offsets = jnp.linalg.solve(coordinates.matrix / scale[:, None], (steps / scale).T).T
+    offsets = offsets.at[0].set(0.0)
+    turned, radii, _ = jnp.linalg.svd(basis @ semi_axes)
+    axes = turned * radii
     if "freq" not in coordinates.names:
         return axes, jnp.zeros(()), offsets
     unit = along_frequency(coordinates)
-    return axes, jnp.sqrt(jnp.maximum(unit @ matrix @ unit, 0.0)) / (unit @ unit), offsets
+    return axes, jnp.linalg.norm(unit @ semi_axes) / (unit @ unit), offsets
 
 
 def frequency_change(data: FstatData, point: Doppler, other: Doppler) -> jax.Array:

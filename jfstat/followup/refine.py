@@ -10,6 +10,7 @@ import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.lineflags import lines_from_meta
+from jfstat.candidates.transienttable import window_of_table
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrow_plan
@@ -31,6 +32,7 @@ from jfstat.followup.free import FreeParameters
 from jfstat.followup.method import NEWTON, Method
 from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood, Survey, frequency_shifts, survey
 from jfstat.followup.results import CELLS, CLIMBS, ENDINGS, Results, Rivals, ending, results_table
+from jfstat.followup.transientfit import refined_with_windows
 from jfstat.lines.doppler import checked_lines
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
 from jfstat.metrics.coordinates import Coordinates
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from jfstat.candidates.tables import AnyTable
     from jfstat.phasemodel import PhaseModel
     from jfstat.times import TimeLike
+    from jfstat.transientwindow import Shape
     from jfstat.validation import NumberLike
 
 ROUNDS = 4
@@ -71,6 +74,7 @@ def refine(
     model: PhaseModel | None = None,
     progress: bool = True,
     lines: QTable | None = None,
+    transient: Shape | None = None,
 ) -> QTable:
     """Refine candidates by gradients: climb to the highest peak of 2F around each, and give error bars.
 
@@ -139,6 +143,11 @@ def refine(
     lines : QTable, optional
         Known lines, from `read_lines`, for a column ``line`` that names those that the refined candidate crosses; by
         default those of the search, if its table has them.
+    transient : str or callable, optional
+        Shape of the windows of transient signals, see `TransientWindow`, whose start times and time scales are in the
+        columns ``t0`` and ``tau`` and are fitted too. By default that of the search, if `found` is from
+        ``search(transient=)`` or ``fstat_table(transient=)``; take ``transient`` out of its meta to refine its
+        candidates as persistent signals.
 
     Returns
     -------
@@ -168,7 +177,11 @@ def refine(
           ``start_mean_twoF`` in place of these columns of 2F; amplitudes from `semicoherent_amplitude`, without phi0;
           log10BSGL and ``noise_chance`` of the sum, which has four degrees of freedom for each segment;
         - other columns of `found` that do not depend on the template, such as names; ``template`` and ``n_members``
-          tell where the candidate came from.
+          tell where the candidate came from;
+        - with `transient`, ``t0`` and ``tau`` (s) with ``t0_error`` and ``tau_error``: means and standard deviations
+          by the posterior exp(F) for flat priors at the refined template. All other columns are of the data times the
+          window of largest 2F (`windowed`): ``twoF`` is `transient_twoF`, and amplitudes are those while the signal
+          lasts.
 
         Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX, bounds, optimizer
         (what it consists of, with its numbers), max_steps; with segments n_segments and segment_tspan, the length of
@@ -200,17 +213,25 @@ def refine(
     follow its noise; see `jfstat.statistic.total.shrinkage`.
     """
     check_data(data, or_segments=True)
-    around = Neighbourhood.checked(mismatch, bins)
-    candidates = read_rows(data, found, reftime, model)
-    searched = SearchedWith.of(found, data.detectors)
-    names = fitted_names(candidates.points, candidates.given, searched, parameters)
-    known = lines_from_meta(getattr(found, "meta", {})) if lines is None else checked_lines(lines)
-    free = FreeParameters.within(names, bounds)
-    around.check_size(sum(name != "freq" for name in names))
-    method = Method.checked(optimizer, max_steps, len(names))
-    with progress_bar(int(np.sum(candidates.sound)), progress, "refine", "candidates") as advance:
-        results = refined(data, candidates, free, around, searched.n_twoF, advance, method)
-    table = results_table(data, found, candidates, results, names, searched, known, method)
+    window = window_of_table(data, found, transient)
+
+    def persistent(own: FstatData, some: AnyTable | Doppler, shown: bool) -> QTable:
+        around = Neighbourhood.checked(mismatch, bins)
+        candidates = read_rows(own, some, reftime, model)
+        searched = SearchedWith.of(some, own.detectors)
+        names = fitted_names(candidates.points, candidates.given, searched, parameters)
+        known = lines_from_meta(getattr(some, "meta", {})) if lines is None else checked_lines(lines)
+        free = FreeParameters.within(names, bounds)
+        around.check_size(sum(name != "freq" for name in names))
+        method = Method.checked(optimizer, max_steps, len(names))
+        with progress_bar(int(np.sum(candidates.sound)), shown, "refine", "candidates") as advance:
+            results = refined(own, candidates, free, around, searched.n_twoF, advance, method)
+        return results_table(own, some, candidates, results, names, searched, known, method)
+
+    if window is None:
+        table = persistent(data, found, progress)
+    else:
+        table = refined_with_windows(data, found, window, lambda own, some: persistent(own, some, False), progress)
     return distinct(table) if merge else table
 
 

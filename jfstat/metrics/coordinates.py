@@ -120,6 +120,22 @@ class Coordinates:
             moved = replaced(moved, spin_names, values(centre, spin_names) + change)
         return moved
 
+    def step_to(self, point: Doppler) -> jax.Array:
+        """The step that `stepped` takes to a template less than a quarter of a circle away, (p,) float64."""
+        names, centre = self.names, self.centre
+        step = values(point, names) - values(centre, names)
+        turn = jnp.zeros(3)
+        if self.flat_sky:
+            n0, n = unit_vector(centre.alpha, centre.delta), unit_vector(point.alpha, point.delta)
+            turn = n - n0
+            tangents = jax.jacfwd(lambda step: _turned(centre, step))(jnp.zeros(2))
+            step = step.at[jnp.array([names.index(name) for name in SKY])].set(turn @ tangents / (n0 @ n))
+        spins = jnp.array([i for i, name in enumerate(names) if spin_order(name) is not None], int)
+        if len(spins):
+            change = jnp.linalg.solve(self.shift, step[spins])
+            step = step.at[spins].set(change + centre.fkdot[0] * (self.drift @ turn))
+        return step
+
     @public
     def log_volume(self, x: jax.Array) -> jax.Array:
         """Log of the volume of parameters per volume of coordinates, up to a constant; () float64.

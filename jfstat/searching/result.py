@@ -15,16 +15,18 @@ from jfstat.candidates.leakage import Sampling
 from jfstat.candidates.lineflags import crossed_lines, lines_meta
 from jfstat.candidates.semicoherent import semicoherent_columns, semicoherent_details
 from jfstat.candidates.tables import Meta, PlainTable
+from jfstat.candidates.transienttable import transient_meta
 from jfstat.data.observation import Observation
 from jfstat.metrics.phasemetric import flat_metric
 from jfstat.parameters import columns as parameter_values
 from jfstat.parameters import varied_parameters, with_fields
 from jfstat.searching.driver.plan import SearchPlan
-from jfstat.searching.driver.work import Identity, Work
+from jfstat.searching.driver.work import Identity, TransientSearch, Work
 from jfstat.searching.reduce.keep import Keep, Peaks
 from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.tally import HISTOGRAM_EDGES
 from jfstat.searching.tracks import track_columns
+from jfstat.searching.transients import found_name, transient_columns
 from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
@@ -66,6 +68,8 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
     peaks = candidates(work.stack, state.peaks, frequencies)
     if work.track is not None:
         columns = track_columns(data, work.track, peaks, state.peaks, details)
+    elif work.transient is not None:
+        columns = transient_columns(data, work.transient, peaks, state.peaks, details)
     else:
         compute = kept_columns if data.n_segments is None else semicoherent_columns
         # what was interpolated is computed again
@@ -75,6 +79,7 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
     meta = result_meta(data.observation, work.stack, frequencies, work.keep, state, details) | {
         **({} if work.coherent_mismatch is None else {"coherent_mismatch": work.coherent_mismatch}),
         **({} if work.track is None else {"transitions": list(work.track)}),
+        **({} if work.transient is None else _transient_meta(work.transient, work.keep.threshold)),
         "backend": plan.backend,
         "batch_size": plan.batch_size,
         "device_bytes": plan.device_bytes,
@@ -88,6 +93,12 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
     }
     found = finished(columns, meta) if work.share is None else PlainTable(columns, meta)
     return found.in_units
+
+
+def _transient_meta(searched: TransientSearch, threshold: float | None) -> Meta:
+    """What the table says of a search for transient signals."""
+    own = None if threshold is None else float(searched.loudness(np.array(threshold)))
+    return {"transient": transient_meta(searched.windows), "threshold": own}
 
 
 def candidates(stack: Doppler, peaks: Peaks, frequencies: Frequencies) -> Doppler:
@@ -141,7 +152,16 @@ def loudness(n_segments: int | None, interpolated: bool) -> str:
 
 def loudness_in(meta: Meta) -> str:
     """The same, from the meta of a table."""
+    if "transient" in meta and "ranking" in meta:  # tables of single points have no ranking
+        return found_name(meta["ranking"])
     return "log_likelihood" if "transitions" in meta else loudness(meta.get("n_segments"), "coherent_mismatch" in meta)
+
+
+def exact_name(meta: Meta) -> str:
+    """Name of the column that the table is sorted by, of what was computed again for each candidate."""
+    if "transient" in meta:
+        return "log10BtSG" if meta["ranking"] == "BtSG" else "max_twoF"
+    return "mean_twoF"
 
 
 def result_meta(
@@ -228,8 +248,8 @@ def finished(columns: dict[str, np.ndarray], meta: Meta) -> PlainTable:
         leads = leader == np.arange(len(twoF))
         members = np.bincount(leader, minlength=len(twoF))
         columns = {name: x[leads] for name, x in (columns | {"n_members": members}).items()}
-    if "coherent_mismatch" in meta:
-        order = np.argsort(-columns["mean_twoF"], kind="stable")
+    if "coherent_mismatch" in meta or "transient" in meta:  # by what was computed again
+        order = np.argsort(-columns[exact_name(meta)], kind="stable")
         columns = {name: x[order] for name, x in columns.items()}
     if meta["ranking"] == "BSGL":
         order = np.argsort(-columns["log10BSGL"], kind="stable")
@@ -240,6 +260,9 @@ def finished(columns: dict[str, np.ndarray], meta: Meta) -> PlainTable:
         alarm = None
     elif "transitions" in meta:  # the column is that of a single template
         alarm = float(-np.expm1(meta["n_templates"] * np.log1p(-min(columns["false_alarm"].min(), 1 - 1e-15))))
+    elif "transient" in meta:  # an upper bound, for windows that were independent
+        number = meta["n_twoF"] * meta["transient"]["n_windows"]
+        alarm = None if meta["ranking"] == "BtSG" else float(false_alarm(twoF.max(), number))
     else:
         alarm = float(false_alarm(twoF.max(), meta["n_twoF"], n_segments or 1))
     meta = {name: x for name, x in meta.items() if name not in OWN_KEYS} | {"false_alarm": alarm}

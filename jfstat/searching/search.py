@@ -22,8 +22,8 @@ from jfstat.public import public
 from jfstat.searching.driver.batches import check_mesh, spans_processes, steps
 from jfstat.searching.driver.interpolation import interpolation_plan
 from jfstat.searching.driver.plan import SearchPlan, search_plan
-from jfstat.searching.driver.work import Share, Work, check_all_fit, stacked_bank
-from jfstat.searching.reduce.keep import Keep
+from jfstat.searching.driver.work import Share, TransientSearch, Work, check_all_fit, stacked_bank
+from jfstat.searching.reduce.keep import Keep, checked_threshold
 from jfstat.searching.reduce.state import NOTHING_FOUND, State
 from jfstat.searching.result import result_table
 from jfstat.searching.session.checkpoint import Checkpoint, checkpoint_path, identity
@@ -33,6 +33,7 @@ from jfstat.searching.session.progress import progress_bar
 from jfstat.searching.session.stop import SearchStopped, stop_requests
 from jfstat.statistic.backends.choice import backend_for
 from jfstat.statistic.linerobust import LineCut, checked_odds
+from jfstat.statistic.transients import TransientRange
 from jfstat.templates import Doppler
 from jfstat.tracking.transitions import plain_transitions
 from jfstat.validation import is_number, is_whole, shown
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 MOST_TOGETHER = 10**6
 """Most templates of a batch, which is filled up by repeating the last one."""
-RANKINGS = ("F", "BSGL")
+RANKINGS = ("F", "BSGL", "BtSG")
 FAILED = 1 << 16
 """Stop request of a process that failed: above the number of any signal, because all obey the largest request."""
 
@@ -75,6 +76,7 @@ def search(
     veto_lines: bool = False,
     coherent_mismatch: float | None = None,
     track: TransitionsLike | None = None,
+    transient: TransientRange | None = None,
 ) -> QTable:
     """Search all frequencies of the data with every template of a bank, and keep the loudest candidates.
 
@@ -123,9 +125,10 @@ def search(
         with lines.
     olgx : sequence of float, optional
         For ``log10BSGL``: prior odds of a line in each detector, in the order of ``data.detectors``; equal by default.
-    ranking : "F" or "BSGL"
+    ranking : "F", "BSGL" or "BtSG"
         What the table is sorted by: 2F, or ``log10BSGL``, which needs several detectors and `per_detector`. The `top`
         candidates are the loudest in 2F in either case: use `bsgl_threshold` against lines that would fill the table.
+        With `transient`, the largest 2F of the windows or, ``"BtSG"``, ``log10BtSG``, which `threshold` is then of.
     bsgl_threshold : float, optional
         Keep only candidates whose ``log10BSGL`` is at or above this, computed for every value of 2F on the device. It
         takes the transforms of each detector as well, and so three times the time with two; of the backends, the
@@ -153,11 +156,12 @@ def search(
     coherent_mismatch : float, optional
         Of data with segments: interpolate, with so large a mismatch between each template and the template of the
         segment's own lattice from which its value is read. None computes every segment at every template.
-
     track : int or array_like, optional
         Of data with segments: search for signals whose frequency wanders, by the best path through the segments of
         each template (the Viterbi algorithm). Log-probabilities of jumps from -w to w bins from one segment to the
         next, or w, for equal ones; see `viterbi` and the notes.
+    transient : TransientRange, optional
+        Search for transient signals: over all its windows at each template and frequency; see the notes.
 
     Returns
     -------
@@ -226,6 +230,23 @@ def search(
     frequency, times two and divided by the number of segments, and of the log-likelihoods themselves. ``n_twoF`` counts
     pairs of template and last frequency; meta also has ``transitions``.
 
+    With `transient`, what is searched for each template and frequency is the largest 2F of all windows, or with
+    `ranking` ``"BtSG"`` log10 B_tS/G (Prix, Giampanis & Messenger 2011, Phys. Rev. D 84, 023007). The sums over the
+    slices of time between starts and ends of windows come from one short transform of the resampled series for each
+    slice. Rectangular windows whose t0 and tau are at equal steps are differences of two such sums; others weight
+    slices of about the range's `duration`, at a cost that grows with their number. The columns are
+
+    - ``max_twoF_band`` or ``log10BtSG_band``, what the search found and `threshold` is of;
+    - ``max_twoF``, ``t0``, ``tau``, ``log10BtSG``, ``t0_MP`` and ``tau_MP``, as from `fstat_table`: from the
+      candidate's own atoms. The table is sorted by the first or the fourth;
+    - ``twoF``, ``twoF_H1``, ..., ``log10BSGL`` and amplitudes, of a persistent signal in all data.
+
+    The search cuts slices at the exact time and atoms at whole samples of the prepared series: the two differ by about
+    a sample over the length of a window. ``twoF_histogram`` and ``loudest_per_subband`` are of ``max_twoF_band``, or of
+    2 ln of the mean of exp(F) over the windows. ``false_alarm`` is for as many independent values as there are
+    windows, templates and frequencies: an upper bound, far above the truth because windows overlap; None for
+    ``"BtSG"``. Meta also has ``transient``.
+
     Examples
     --------
     >>> bank = jfstat.template_bank((2.0, 2.2, 0.1), 0.47, f1dot=[-1e-10], data=data)
@@ -234,6 +255,12 @@ def search(
     (['freq', 'f1dot', 'alpha', 'delta', 'twoF'], 3)
     """
     check_data(data, or_segments=True)
+    searched = None if transient is None else transient_search(data, transient, ranking)
+    if searched is not None:
+        check_options_of_transients(track, coherent_mismatch, cluster, bsgl_threshold, backend)
+        threshold = searched.threshold(checked_threshold(threshold))
+    elif ranking == "BtSG":
+        raise ValueError("ranking 'BtSG' needs transient: give a jfstat.TransientRange.")
     if track is not None:
         check_options_of_tracks(data, coherent_mismatch, ranking, backend)
     if data.n_segments is not None:
@@ -252,7 +279,7 @@ def search(
     bands = vetoed_bands(data, stack, known, veto_lines)
     share = None if unit is None else Share.of(unit)
     transitions = None if track is None else plain_transitions(track)
-    work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch, transitions)
+    work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch, transitions, searched)
     batch_size = _checked_batch_size(batch_size)
     backend = backend_with_veto(backend, bands)
     if backend is not None:
@@ -290,7 +317,15 @@ def _planned_and_searched(
     resumed = None if stored is None else stored.resumed(stack, batch_size, backend)
     if resumed is None:
         if work.coherent_mismatch is None:
-            own_plan = search_plan(data, stack, batch_size, backend=backend, lines=work.keep.lines, track=work.track)
+            own_plan = search_plan(
+                data,
+                stack,
+                batch_size,
+                backend=backend,
+                lines=work.keep.lines,
+                track=work.track,
+                transient=work.transient,
+            )
         else:
             own_plan = interpolation_plan(work, batch_size)
         resumed = NOTHING_FOUND, agreed_plan(work, own_plan, together)
@@ -479,6 +514,41 @@ def check_options_of_tracks(
         raise ValueError(f"ranking {ranking!r} does not go with track, whose table is sorted by log_likelihood.")
     if backend not in (None, "library"):
         raise ValueError(f"backend {backend!r} cannot track: use the backend 'library', or None.")
+
+
+def transient_search(data: FstatData, transient: object, ranking: str) -> TransientSearch:
+    """What these arguments of `search` ask for.
+
+    Raises
+    ------
+    TypeError
+        If `transient` is no range of windows.
+    ValueError
+        If the data have segments, no window holds any data, or the ranking is another.
+    """
+    if not isinstance(transient, TransientRange):
+        raise TypeError(f"transient must be a jfstat.TransientRange or None, not {shown(transient)}.")
+    if data.n_segments is not None:
+        raise ValueError("transient is for data without segments: prepare without segments=.")
+    if ranking not in ("F", "BtSG"):
+        raise ValueError(f"ranking {ranking!r} does not go with transient: give 'F' or 'BtSG'.")
+    start, end = data.observation.ends
+    t0 = np.asarray(transient.t0)
+    if not np.any((t0 < end) & (t0 + transient.end * np.asarray(transient.tau).max() > start)):
+        raise ValueError(f"transient has no window within the data, from GPS {start:.0f} to {end:.0f} s.")
+    return TransientSearch(transient, ranking == "BtSG")
+
+
+def check_options_of_transients(
+    track: object, coherent_mismatch: object, cluster: object, bsgl_threshold: object, backend: str | None
+) -> None:
+    """Raise a ValueError for options of `search` that do not go with transient signals."""
+    given = {"track": track, "coherent_mismatch": coherent_mismatch, "cluster": cluster}
+    for name, value in {**given, "bsgl_threshold": bsgl_threshold}.items():
+        if value is not None:
+            raise ValueError(f"transient and {name} do not go together: leave one out.")
+    if backend not in (None, "library"):
+        raise ValueError(f"backend {backend!r} cannot search for transients: use the backend 'library', or None.")
 
 
 def lines_crossed(data: FstatData, stack: Doppler, lines: object) -> QTable:

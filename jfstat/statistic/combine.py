@@ -88,10 +88,16 @@ def two_f(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
 
 def two_f_of_powers(power_a: jax.Array, power_b: jax.Array, cross: jax.Array, matrix: AntennaMatrix) -> jax.Array:
     """The same from |Fa|^2, |Fb|^2 and Re(Fa Fb*), (...) real each."""
+    b, a, c, least = (x.astype(power_a.dtype) for x in quadratic_form(matrix))
+    return b * power_a + a * power_b - c * cross + least
+
+
+def quadratic_form(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """Coefficients (b, a, c, least) such that 2F = b |Fa|^2 + a |Fb|^2 - c Re(Fa Fb*) + least.
+
+    For a degenerate matrix all are 0 but `least`, which is 4 and otherwise 0; NaN in the data or the matrix stays NaN.
+    """
     A, B, C = matrix
     determinant, good = _determinant(matrix)
-    real = power_a.dtype
     scale = jnp.where(good, 2.0 / jnp.where(good, determinant, 1.0), 0.0)
-    b, a, c = (scale * B).astype(real), (scale * A).astype(real), (2 * scale * C).astype(real)
-    # for a degenerate matrix all coefficients are 0 and the result is 4; NaN in the data or the matrix stays NaN
-    return b * power_a + a * power_b - c * cross + jnp.where(good, 0.0, 4.0).astype(real)
+    return scale * B, scale * A, 2 * scale * C, jnp.where(good, 0.0, 4.0)

@@ -31,6 +31,17 @@ def _grid_start(data: FstatData, source: Source, n_samples: int) -> jax.Array:
     return middle + jax.lax.stop_gradient(delay) - 0.5 * data.band.dtau * n_samples
 
 
+def grid_samples(data: FstatData, point: Doppler, t: jax.Array) -> jax.Array:
+    """Position in samples of a template's source-frame grid of what reaches the first detector at times `t`.
+
+    Same shape, float64. What reaches another detector differs by its distance, some hundredths of a second.
+    """
+    source = data.observation.source(point)
+    first = jax.tree.map(lambda x: x[0], data.observation.trajectory)
+    start = _grid_start(data, source, data.layout.n_blocks * data.layout.block)
+    return (t + source.delay(first, t) - start) / data.band.dtau
+
+
 class BlockCubics(NamedTuple):
     """Timing, phase and antenna patterns of one detector, as cubics in u of each block; see `_block_cubics`.
 

@@ -90,8 +90,7 @@ class TransientMap:
             If `rho_max` is not positive.
         """
         rho_max = positive_number(rho_max, "rho_max", RHO_MAX)
-        log_mean = jax.scipy.special.logsumexp(0.5 * self.twoF) - np.log(self.twoF.size)
-        return (np.log(70.0) - 4 * np.log(rho_max) + log_mean) / np.log(10.0)
+        return log10_bayes(jax.scipy.special.logsumexp(0.5 * self.twoF) - np.log(self.twoF.size), rho_max)
 
     @property
     def posterior(self) -> jax.Array:
@@ -111,6 +110,11 @@ class TransientMap:
     def __repr__(self) -> str:
         name = self.shape if isinstance(self.shape, str) else "own"
         return f"TransientMap({name}; {' x '.join(map(str, np.shape(self.twoF)))} windows)"
+
+
+def log10_bayes(log_mean: ArrayLike, rho_max: float) -> Any:
+    """log10 B_tS/G from the logarithm of the mean of exp(F) over windows; see `TransientMap.log10_bayes_factor`."""
+    return (np.log(70.0) - 4 * np.log(rho_max) + log_mean) / np.log(10.0)
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -461,17 +465,18 @@ def _exponential(atoms: Atoms, rows: jax.Array, t0: jax.Array, tau: jax.Array, e
     by: no digits are lost. The slices at its ends count by their own means.
     """
     start, stop = atoms.start, atoms.end
-    orders = jnp.array([1.0] * LINEAR + [2.0] * (ALL - LINEAR))
+    is_linear = np.arange(ALL)[:, None] < LINEAR
     mean = window_mean("exponential", jnp.inf, 0.0 * start[:, None] / tau, (stop - start)[:, None] / tau)
-    steps = jnp.diff(start, append=stop[-1:])[:, None] / tau
+    # each exponential once, not for each of the rows
+    decay = jnp.exp(-jnp.diff(start, append=stop[-1:])[:, None] / tau)
 
     def from_here(later: jax.Array, own: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
-        x, g, step = own
-        found = x[:, None] * g ** orders[:, None] + jnp.exp(-orders[:, None] * step) * later
+        x, g, kept = own
+        found = x[:, None] * jnp.where(is_linear, g, g * g) + jnp.where(is_linear, kept, kept * kept) * later
         return found, found
 
     zero = jnp.zeros((ALL, tau.shape[0]))
-    _, onwards = jax.lax.scan(from_here, zero, (rows.T, mean, steps), reverse=True)
+    _, onwards = jax.lax.scan(from_here, zero, (rows.T, mean, decay), reverse=True)
     onwards = jnp.concatenate([onwards, zero[None]])  # (K + 1, ALL, m)
     starts = jnp.concatenate([start, stop[-1:]])
     k0 = _located(atoms, t0)[0][:, None]
@@ -484,13 +489,15 @@ def _exponential(atoms: Atoms, rows: jax.Array, t0: jax.Array, tau: jax.Array, e
     since0, since1 = ((starts[k] - t0[:, None]) / tau for k in (k0 + 1, k1))
     column = jnp.arange(tau.shape[0])
     apart = k1 > k0
-    since0, since1 = jnp.where(apart, since0, 0.0), jnp.where(apart, since1, 0.0)
+    decay0, decay1 = jnp.exp(-since0), jnp.where(apart, jnp.exp(-jnp.where(apart, since1, 0.0)), 0.0)
+    decay0, g1 = jnp.where(apart, decay0, 0.0), jnp.where(apart, g1, 0.0)
+    # stored in memory: exponentials are expensive, and XLA would compute them for each of the rows
+    linear = jax.lax.optimization_barrier((g0, g1, decay0, decay1))
     sums = []
     for i in range(ALL):
-        order = 1 if i < LINEAR else 2
-        first, after = onwards[k0 + 1, i, column], onwards[k1, i, column]
-        inner = jnp.exp(-order * since0) * first - jnp.exp(-order * since1) * after
-        sums.append(rows[i][k0] * g0**order + jnp.where(apart, inner + rows[i][k1] * g1**order, 0.0))
+        weights = linear if i < LINEAR else tuple(x * x for x in linear)
+        terms = rows[i][k0], rows[i][k1], onwards[k0 + 1, i, column], -onwards[k1, i, column]
+        sums.append(sum(w * x for w, x in zip(weights, terms, strict=True)))
     return sums
 
 

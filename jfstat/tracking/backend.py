@@ -14,14 +14,14 @@ from jfstat.data.memory import FLOAT32
 from jfstat.statistic.backends.backend import Loudest
 from jfstat.statistic.backends.library import Library, two_f_in_order
 from jfstat.statistic.backends.reduction import largest, largest_of_sections_in_order
-from jfstat.statistic.backends.segments import OverSegments, histogram_of_means
+from jfstat.statistic.backends.segments import InBandOrder, histogram_of_means
 from jfstat.statistic.bins import counts
 from jfstat.templates import Doppler
 from jfstat.tracking.transitions import FLOOR, NONE, model_of
 
 
 @dataclass(frozen=True)
-class Tracks(OverSegments):
+class Tracks(InBandOrder):
     """The log-likelihood of the best path of each template; see `backend.Backend`.
 
     What it counts is the log-likelihood of the best path that ends at each frequency; of each template only the best

@@ -105,6 +105,8 @@ def part_of(work: Work, plan: SearchPlan, number: int, mesh: Mesh | None = None)
     margin = 0.0 if stack.orbit is None else float(np.max(doppler_speed(stack.orbit)) * data.frequencies[-1])
     if work.track is not None:
         backend: Backend = Tracks(work.track)
+    elif work.transient is not None:
+        backend = work.transient.backend
     else:
         backend = backend_named(plan.backend, work.keep.lines, data.n_segments is not None)
     if data.n_segments is not None and not whole:

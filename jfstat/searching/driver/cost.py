@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -10,12 +12,15 @@ import numpy as np
 from jfstat.candidates.details import kept_columns
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.semicoherent import semicoherent_columns
+from jfstat.candidates.transienttable import transient_values
+from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import workers_for
 from jfstat.searching.driver.batches import interpolated_part, part_of, run
 from jfstat.searching.driver.interpolation import coherent_counts
 from jfstat.searching.driver.plan import SearchPlan
-from jfstat.searching.driver.work import Work
+from jfstat.searching.driver.work import TransientSearch, Work
+from jfstat.templates import Doppler
 
 ROUNDS = 3
 """Batches timed for each thread."""
@@ -67,13 +72,22 @@ def _interpolating_seconds(work: Work, plan: SearchPlan) -> float:
     return (values * ratio + sums * len(work.stack.alpha) / (stop - start)) * (last - first) / plan.n_jobs
 
 
+def _windows(searched: TransientSearch) -> Callable[[FstatData, Doppler, bool], object]:
+    """What computes the maps of candidates."""
+    return lambda data, points, _: list(transient_values(data, points, searched.windows))
+
+
 def _detail_seconds(work: Work, plan: SearchPlan) -> float:
     """Seconds that the details of the kept candidates take, estimated from those of the first templates."""
     first, last = work.jobs(plan.n_jobs)
     n_twoF = len(work.stack.alpha) * work.data.layout.n_frequencies * (last - first) / plan.n_jobs
     n_segments = work.data.n_segments
-    compute = kept_columns if n_segments is None else semicoherent_columns
+    compute: Any = kept_columns if n_segments is None else semicoherent_columns
     in_noise = false_alarm(work.keep.threshold or 0.0, 1, n_segments or 1) * n_twoF
+    if work.transient is not None:  # at most as many as if windows were independent
+        windows = work.transient.windows
+        compute = _windows(work.transient)
+        in_noise = min(in_noise * windows.t0.size * windows.tau.size, n_twoF)
     kept = min(float(in_noise), np.inf if work.keep.top is None else work.keep.top)
     some = jax.tree.map(lambda x: x[:DETAILS], work.stack)
     compute(work.data, some, True)

@@ -10,7 +10,8 @@ import numpy as np
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.searching.driver.memory import most_templates, needed_bytes, parts_needed
-from jfstat.searching.driver.work import stacked_bank
+from jfstat.searching.driver.work import TransientSearch, stacked_bank
+from jfstat.statistic.backends.backend import Backend
 from jfstat.statistic.backends.choice import backend_for
 from jfstat.statistic.linerobust import LineCut
 from jfstat.templates import Doppler
@@ -81,6 +82,7 @@ def search_plan(
     backend: str | None = None,
     lines: LineCut | None = None,
     track: tuple[float, ...] | None = None,
+    transient: TransientSearch | None = None,
 ) -> SearchPlan:
     """How `search` would divide a search, and how much memory it would need; nothing is computed.
 
@@ -99,6 +101,8 @@ def search_plan(
         See `Keep`.
     track : tuple of float, optional
         See `Work`.
+    transient : TransientSearch, optional
+        See `Work`.
 
     Raises
     ------
@@ -106,7 +110,10 @@ def search_plan(
         If the device's memory is too small for any part of the band, or the backend cannot be used.
     """
     stack = stacked_bank(bank)
-    chosen = backend_for(data, backend, lines) if track is None else Tracks(track)
+    if track is not None:
+        chosen: Backend = Tracks(track)
+    else:
+        chosen = backend_for(data, backend, lines) if transient is None else transient.backend
     n_parts = parts_needed(data, stack, chosen) if n_parts is None else n_parts
     # all of the same width, so that they share a compiled program; the last overlaps the one before
     width = -(-data.layout.n_frequencies // n_parts)

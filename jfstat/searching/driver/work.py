@@ -14,6 +14,8 @@ from jfstat.data.fit import fit_each
 from jfstat.data.fstatdata import FstatData
 from jfstat.parameters import physical
 from jfstat.searching.reduce.keep import Keep
+from jfstat.statistic.backends.transients import Transients
+from jfstat.statistic.transients import TransientRange, log10_bayes
 from jfstat.templates import Doppler, check_possible
 from jfstat.times import GPSTime
 from jfstat.validation import is_whole
@@ -57,6 +59,35 @@ def _bad_unit(unit: object) -> ValueError:
     return ValueError(f"unit must be (i, n) with 1 <= i <= n, not {unit!r}: (3, 64) is the third of 64.")
 
 
+class TransientSearch(NamedTuple):
+    """What a search for transient signals looks for.
+
+    Attributes
+    ----------
+    windows : TransientRange
+    bayes : bool
+        Whether by the Bayes factor B_tS/G of all windows, or by the largest 2F.
+    """
+
+    windows: TransientRange
+    bayes: bool
+
+    @property
+    def backend(self) -> Transients:
+        """What computes it."""
+        return Transients.of(self.windows, self.bayes)
+
+    def loudness(self, twoF: np.ndarray) -> np.ndarray:
+        """What candidates are sorted by, from the values of `Kind`: these, or log10 B_tS/G."""
+        return np.asarray(log10_bayes(0.5 * twoF, self.windows.rho_max)) if self.bayes else twoF
+
+    def threshold(self, value: float | None) -> float | None:
+        """Of the values of `Kind`, from that of what candidates are sorted by."""
+        if value is None or not self.bayes:
+            return value
+        return float(2 * np.log(10.0) * (value - log10_bayes(0.0, self.windows.rho_max)))
+
+
 class Work(NamedTuple):
     """What a search is asked to compute.
 
@@ -72,6 +103,8 @@ class Work(NamedTuple):
         Of an interpolating search over segments: the mismatch of the segments' own lattices.
     track : tuple of float or None
         Of a search for the best path through segments: log-probabilities of the transitions.
+    transient : TransientSearch or None
+        Of a search for transient signals.
     """
 
     data: FstatData
@@ -80,6 +113,7 @@ class Work(NamedTuple):
     share: Share | None
     coherent_mismatch: float | None = None
     track: tuple[float, ...] | None = None
+    transient: TransientSearch | None = None
 
     @property
     def reftime(self) -> GPSTime:

@@ -15,6 +15,13 @@ FIRST_KEPT = 1024
 """Values first asked for from a batch if only a threshold limits them; more if all of these exceed it."""
 
 
+def checked_threshold(threshold: float | None) -> float | None:
+    """The threshold of a search as it is; raises a ValueError unless it is None or a finite number."""
+    if threshold is not None and not is_number(threshold):
+        raise ValueError(f"threshold must be a finite number or None, not {threshold!r}: give a value of 2F.")
+    return threshold
+
+
 class Peaks(NamedTuple):
     """Values of 2F that are kept, loudest first.
 
@@ -65,8 +72,7 @@ class Keep:
             raise ValueError("top and threshold are both None: give one, or everything would be kept.")
         if top is not None and (not is_whole(top) or top < 1):
             raise ValueError(f"top must be a whole number of at least 1, not {top!r}: say how many candidates to keep.")
-        if threshold is not None and not is_number(threshold):
-            raise ValueError(f"threshold must be a finite number or None, not {threshold!r}: give a value of 2F.")
+        checked_threshold(threshold)
         # plain numbers, which JSON can hold
         object.__setattr__(self, "top", None if top is None else int(top))
         object.__setattr__(self, "threshold", None if threshold is None else float(threshold))

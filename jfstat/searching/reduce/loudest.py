@@ -16,6 +16,7 @@ from jfstat.reproducible import ONE_THREAD
 from jfstat.statistic.backends.backend import Loudest
 from jfstat.statistic.backends.interpolated import CoherentBands
 from jfstat.statistic.bins import counted_bins
+from jfstat.statistic.transientband import TransientBand
 
 
 @partial(jax.jit, static_argnames=("keep", "backend", "same_source"), compiler_options=ONE_THREAD)
@@ -33,7 +34,7 @@ def loudest(
 
     Parameters
     ----------
-    data : FstatData or CoherentBands
+    data : FstatData, TransientBand or CoherentBands
     points : Doppler or Lookup
         A stack of B templates that fit the data, or of what stands for them in an interpolating search.
     n_valid : int
@@ -67,5 +68,6 @@ def loudest_within(
     if isinstance(data, CoherentBands):
         bins = data.counted_bins(points, n_valid, first_bin)
     else:
-        bins = counted_bins(data, points, n_valid, first_bin, bands)
+        own = data.data if isinstance(data, TransientBand) else data
+        bins = counted_bins(own, points, n_valid, first_bin, bands)
     return backend.reduced(data, points, bins, keep, same_source)

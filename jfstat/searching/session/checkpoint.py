@@ -23,7 +23,7 @@ from jfstat.candidates.files import check_writable
 from jfstat.data.memory import device_of
 from jfstat.files import content_of, final_path
 from jfstat.searching.driver.plan import SearchPlan, source_groups
-from jfstat.searching.driver.work import Identity, Work
+from jfstat.searching.driver.work import Identity, TransientSearch, Work
 from jfstat.searching.reduce.keep import Peaks
 from jfstat.searching.reduce.state import State
 from jfstat.searching.session.banksums import bank_sums, column_sums, same_sums
@@ -133,6 +133,7 @@ def identity(work: Work) -> Identity:
         "segments": data.n_segments,
         "coherent_mismatch": work.coherent_mismatch,
         "track": None if work.track is None else list(work.track),
+        "transient": None if work.transient is None else _transient(work.transient),
         "tspan": float(data.tspan),
         "fmin": float(data.fmin),
         "dfreq": float(data.dfreq),
@@ -152,6 +153,13 @@ def identity(work: Work) -> Identity:
         "vetoed": None if work.keep.bands is None else _digest(*work.keep.bands),
         "unit": work.unit,
     }
+
+
+def _transient(searched: TransientSearch) -> list[Any]:
+    """What distinguishes a search for transient signals from others."""
+    own = searched.windows
+    shape = own.shape if isinstance(own.shape, str) else getattr(own.shape, "__qualname__", "unnamed")
+    return [shape, own.end, own.duration, own.rho_max, searched.bayes, _digest(own.t0, own.tau)]
 
 
 def _digest(*arrays: Any) -> str:

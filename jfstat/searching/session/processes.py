@@ -82,5 +82,12 @@ def agreed_plan(work: Work, plan: SearchPlan, together: bool) -> SearchPlan:
     if np.all(each[:, 0] == size) and np.all(each[:, 1] == n_parts):
         return plan
     return search_plan(
-        data, stack, size, n_parts=n_parts, backend=plan.backend, lines=work.keep.lines, track=work.track
+        data,
+        stack,
+        size,
+        n_parts=n_parts,
+        backend=plan.backend,
+        lines=work.keep.lines,
+        track=work.track,
+        transient=work.transient,
     )

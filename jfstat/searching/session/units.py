@@ -118,7 +118,7 @@ HELD: dict[str, tuple[Callable[[Any], bool], str]] = {
     "identity": (lambda x: isinstance(x, Mapping), "a mapping"),
     "top": (lambda x: x is None or (is_whole(x) and x > 0), "a number of rows"),
     "cluster": (lambda x: x is None or isinstance(x, (int, float)), "a number"),
-    "ranking": (lambda x: x in ("F", "BSGL"), "'F' or 'BSGL'"),
+    "ranking": (lambda x: x in ("F", "BSGL", "BtSG"), "'F', 'BSGL' or 'BtSG'"),
     "bounds": (lambda x: isinstance(x, Mapping), "a mapping"),
     "reftime": (lambda x: isinstance(x, (int, float)), "a GPS time"),
     "backend": (lambda x: isinstance(x, str), "a name"),
@@ -171,4 +171,4 @@ def _all_in_order(tables: Sequence[AnyTable], n: int) -> list[AnyTable]:
 
 
 def _values(table: AnyTable, name: str) -> np.ndarray:
-    return np.asarray(table[name]) if name in ("template", "line") else plain_column(table, name)
+    return np.asarray(table[name]) if name in ("template", "line", "line_veto") else plain_column(table, name)

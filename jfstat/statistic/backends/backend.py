@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -95,16 +95,16 @@ class Backend(Protocol):
         """Device memory of the filters as `ready` makes them, beside those of the data."""
         ...
 
-    def ready(self, data: FstatData) -> FstatData:
-        """The data with their filters in the form that the methods below take; to be called once for all batches."""
+    def ready(self, data: FstatData) -> Any:
+        """The data in the form that the methods below take, often as they are; to be called once for all batches."""
         ...
 
-    def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
+    def reduced(self, data: Any, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
         """The largest values of 2F of a batch of templates, exactly, and tallies of all values; traceable.
 
         Parameters
         ----------
-        data : FstatData
+        data
             From `ready`.
         points : Doppler
             A stack of B templates that fit the data.

@@ -22,15 +22,15 @@ COLUMNS = 32
 """Counters of each bin of the histogram, see `reduction.histogram_of`."""
 
 
-class OverSegments(Anywhere, ABC):
-    """What backends have in common that make one value of all segments; see `backend.Backend`."""
+class InBandOrder(Anywhere, ABC):
+    """What backends have in common whose values are in the order of the band's frequencies; see `backend.Backend`."""
 
     def largest_batch(self, layout: Layout) -> int:
         """Number of templates whose values can be indexed with 32 bits."""
         return min(Library().largest_batch(layout), (2**31 - 1) // layout.n_frequencies)
 
     def stages(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[Stage, ...]:
-        """None: the segments' are those of the library."""
+        """None: what they transform is timed with the library."""
         return ()
 
     def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
@@ -44,7 +44,7 @@ class OverSegments(Anywhere, ABC):
 
 
 @dataclass(frozen=True)
-class Segments(OverSegments):
+class Segments(InBandOrder):
     """The mean of 2F over segments by the library backend; see `backend.Backend`.
 
     One segment after the other is transformed and added, in their order, so that results do not depend on the batch.

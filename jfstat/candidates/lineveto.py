@@ -1,0 +1,95 @@
+"""Which candidates behave like instrumental lines rather than signals: `line_veto`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from jfstat.candidates.tables import AnyTable, parameter_columns, points_from, refuse_models
+from jfstat.candidates.transienttable import window_of_table
+from jfstat.data.checks import check_data
+from jfstat.data.fstatdata import FstatData
+from jfstat.parameters import with_fields
+from jfstat.public import public
+from jfstat.statistic.atoms import Atoms, atoms
+from jfstat.statistic.dmoff import dm_off_twoF
+from jfstat.statistic.windowed import windowed
+from jfstat.transientwindow import Shape, TransientWindow
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+DM_OFF = "DM-off"
+"""What the column says of candidates that are louder without Doppler modulation."""
+
+
+@public
+def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) -> QTable:
+    """Add columns to a table of candidates that say which of them behave like lines.
+
+    Two properties of a signal that lines do not have are tested at each candidate's own parameters:
+
+    - a signal is in all detectors: 2F of all is larger than that of one alone (the F-statistic consistency veto of
+      Aasi et al. 2013, Phys. Rev. D 87, 042001). 2F of each detector is from its own atoms.
+    - a signal is Doppler modulated: 2F falls with the modulation switched off (`dm_off_twoF`; Zhu, Papa & Walsh 2017,
+      Phys. Rev. D 96, 124007).
+
+    Candidates of transient signals are tested within their windows.
+
+    Parameters
+    ----------
+    data : FstatData
+        Of a band that contains the candidates, without segments; ``prepare(..., filters=False)`` is enough.
+    found : QTable or Table
+        Candidates, as for `refine`.
+    transient : str or callable, optional
+        Shape of the windows of transient signals, see `TransientWindow`, whose start times and time scales are in the
+        columns ``t0`` and ``tau``; by default that of the search, if `found` is from ``search(transient=)``,
+        ``fstat_table(transient=)`` or a `refine` of these.
+
+    Returns
+    -------
+    QTable
+        A copy with the columns
+
+        - ``dm_off_twoF``;
+        - ``line_veto``: the detectors whose 2F alone is larger than that of all, and ``DM-off`` if ``dm_off_twoF`` is,
+          joined by commas; empty for candidates that behave like signals.
+
+        Weak candidates may be vetoed by chance: in noise, 2F of one detector exceeds that of two in about a quarter of
+        all cases, and ``dm_off_twoF`` is the largest of as many values as there are frequencies. Loud signals are not.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another kind.
+    ValueError
+        If the data have segments, or a column is missing or has another unit, or a row does not fit the data.
+    """
+    check_data(data)
+    refuse_models(found)
+    window = window_of_table(data, found, transient)
+    given = parameter_columns(found, "found", ("freq", "alpha", "delta"))
+    points = points_from(given, found.meta.get("reftime", data.reftime))
+    own_table: Any = found
+    table = own_table.copy()
+    words, off = [], np.full(len(found), np.nan)
+    for row in range(len(found)):
+        point = jax.tree.map(lambda x, row=row: x[row] if np.ndim(x) else x, points)
+        if point.orbit is not None and not point.orbit.asini:
+            point = with_fields(point, orbit=None)
+        own = data
+        if window is not None:
+            t0, tau = (float(getattr(found[name][row], "value", found[name][row])) for name in ("t0", "tau"))
+            shape, end = window
+            own = windowed(data, TransientWindow(shape, t0, tau, end=None if isinstance(shape, str) else end))
+        parts: Atoms = atoms(own, point, max(2.0 * float(data.band.dt), float(data.tspan)))
+        twoF, each = float(parts.twoF), np.asarray(parts.twoF_per_detector)
+        off[row] = float(dm_off_twoF(own, point))
+        louder = [name for name, x in zip(data.detectors, each, strict=True) if x > twoF and len(each) > 1]
+        words.append(", ".join([*louder, DM_OFF] if off[row] > twoF else louder))
+    table["dm_off_twoF"] = off
+    table["line_veto"] = np.array(words, str)
+    return table

@@ -1,0 +1,134 @@
+"""What the maps of transient signals say at each template of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import device_of
+from jfstat.data.slices import Pieces, Slices, regular_slices
+from jfstat.data.workers import in_order, workers_for
+from jfstat.maths.arrays import on_device
+from jfstat.parameters import with_fields
+from jfstat.reproducible import ONE_THREAD
+from jfstat.statistic.atoms import atoms_of
+from jfstat.statistic.transients import Grid, TransientMap, TransientRange, compiled_map, grid_of_times
+from jfstat.templates import Doppler
+from jfstat.transientwindow import Shape, shape_and_end
+
+ATOM_BYTES = 400
+"""Memory that the atoms of a template take per sample of the data, at most."""
+MOST_BYTES = 1 << 30
+"""Memory that the atoms of templates computed at a time may take, unless those of a single one need more."""
+
+
+def map_values(found: TransientMap, rho_max: float) -> jax.Array:
+    """The values of `TRANSIENT_COLUMNS` of a map, (6,) float64."""
+    best = found.best
+    log10_bayes = found.log10_bayes_factor(rho_max)
+    t0, tau = found.t0[jnp.argmax(found.posterior_t0)], found.tau[jnp.argmax(found.posterior_tau)]
+    return jnp.stack([found.max_twoF, best.t0, best.tau, log10_bayes, t0, tau])
+
+
+@partial(jax.jit, static_argnames=("shape", "end", "grid", "rho_max"), compiler_options=ONE_THREAD)
+def _values(
+    data: FstatData,
+    point: Doppler,
+    slices: Slices,
+    pieces: Pieces,
+    t0: jax.Array,
+    tau: jax.Array,
+    shape: Shape,
+    end: float,
+    grid: Grid,
+    rho_max: float,
+) -> jax.Array:
+    """2F of all data and the values of the map at one template, (7,) float64, from its atoms."""
+    own = atoms_of(data, point, slices, pieces)
+    return jnp.append(own.twoF, map_values(compiled_map(own, t0, tau, shape, end, grid), rho_max))
+
+
+def transient_values(data: FstatData, points: Doppler, transient: TransientRange) -> Iterator[tuple[int, np.ndarray]]:
+    """Each row of a stack of templates with NumPy leaves, its 2F of all data and its values of `TRANSIENT_COLUMNS`.
+
+    They are the same to the last bit whatever other templates are in the stack. A CPU's cores share the templates.
+
+    Raises
+    ------
+    ValueError
+        If the atoms of the range are too short for the data.
+    """
+    isolated = np.ones(len(points.alpha), bool) if points.orbit is None else np.asarray(points.orbit.asini == 0)
+    own = data.for_one_template
+    for alone in (True, False):
+        mine = with_fields(points, orbit=None) if alone else points
+        rows = np.flatnonzero(isolated == alone)
+        if not len(rows):
+            continue
+        first = jax.tree.map(lambda x, rows=rows: x[rows[0]], mine)
+        slices, pieces = jax.tree.map(on_device, regular_slices(own, first, transient.duration))
+        grid = Grid(None, True)
+        if transient.shape == "rectangular":
+            grid = grid_of_times(slices.start, slices.end, int(data.observation.epoch), transient.t0, transient.tau)
+        range_of = (transient.t0, transient.tau, transient.shape, transient.end, grid, transient.rho_max)
+
+        arguments = (slices, pieces, *range_of)
+
+        def values(row: int, stack: Doppler = mine, rest: tuple[Any, ...] = arguments) -> np.ndarray:
+            return np.asarray(_values(own, jax.tree.map(lambda x: x[row], stack), *rest))
+
+        workers = min(len(rows), workers_for(device_of(data)), max(1, MOST_BYTES // (ATOM_BYTES * data.series.size)))
+        yield from zip(rows.tolist(), in_order(values, rows.tolist(), workers), strict=True)
+
+
+def transient_meta(transient: TransientRange) -> dict[str, Any]:
+    """What a table says of the range, as plain values."""
+    t0, tau = np.asarray(transient.t0), np.asarray(transient.tau)
+    return {
+        "window": transient.shape if isinstance(transient.shape, str) else "own",
+        "end": transient.end,
+        "t0": [float(t0.min()), float(t0.max())],
+        "tau": [float(tau.min()), float(tau.max())],
+        "n_windows": int(t0.size * tau.size),
+        "duration": transient.duration,
+        "rho_max": transient.rho_max,
+    }
+
+
+def window_of_table(data: FstatData, found: object, shape: Shape | None) -> tuple[Shape, float] | None:
+    """Shape and end of the windows that go with a table of candidates; None if they are persistent signals.
+
+    Parameters
+    ----------
+    data : FstatData
+    found : table or Doppler
+    shape : str, callable or None
+        As a user gave it; None leaves it to the table.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a name nor a function.
+    ValueError
+        If it is unknown, the table lacks the columns ``t0`` and ``tau``, or the data have segments.
+    """
+    meta = getattr(found, "meta", {}).get("transient")
+    if shape is None:
+        if meta is None:
+            return None
+        if meta["window"] == "own":
+            raise ValueError("transient is missing: found is of windows of your own, so give their function.")
+        shape = meta["window"]
+    window = shape_and_end(shape, None if isinstance(shape, str) or meta is None else meta["end"], "transient")
+    missing = [name for name in ("t0", "tau") if name not in getattr(found, "colnames", ())]
+    if missing:
+        raise ValueError(f"found lacks the column {missing[0]!r}: transient is for tables of search(transient=).")
+    if data.n_segments is not None:
+        raise ValueError("transient is for data without segments: prepare without segments=.")
+    return window
