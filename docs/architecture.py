@@ -42,6 +42,7 @@ ORDER = (
     "data",
     "lines",
     "statistic",
+    "limits",
     "reference",
     "metrics",
     "banks",
@@ -72,6 +73,25 @@ were counted when this page was last written.
 
 {table}
 {exceptions}
+## What each package makes of what
+
+    sfts        SFT files -> SFTs, and back
+    geometry    ephemerides, detectors -> delays, orbits, antenna patterns
+    simulate    signals, noise, strain -> SFTs
+    data        SFTs -> noise weights -> wide series -> band series, interpolation filters; segments; narrow data
+    statistic   (band series, template) -> timing per block -> resampled series -> FFT -> 2F
+    statistic/backends   (band series, batch of templates) -> loudest values: XLA anywhere, kernels on NVIDIA GPUs
+    pulsars     timing solutions of known pulsars -> templates
+    lines       lists of known lines -> frequencies that they affect; SFTs without them
+    banks       banks of templates: products of ranges, lattices over regions of the sky, spin-down and orbits
+    tracking    tables of 2F by segment -> best paths, posteriors, false alarms
+    limits      (data, population of signals) -> detection probability, upper limits
+    searching   (band series, bank of templates) -> candidates; stopping, resuming, dividing
+    followup    candidates -> narrow data, metric, gradients -> refined candidates with errors
+    benchmarking   settings -> times, beside LALSuite's
+    commandline the same from a shell
+    reference.py   2F the slow and obvious way; the tests hold everything else against it
+
 ## Three ways through the packages
 
 **A template**: `templates.Doppler`, checked by `data.checks.check_point`, becomes a `geometry.source.Source` of the \

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from jfstat.followup.stages import follow_up_stages
     from jfstat.geometry.detector import Detector
     from jfstat.geometry.ephemeris import Ephemeris
+    from jfstat.limits.analytic import detection_probability, sensitivity, sensitivity_depth
+    from jfstat.limits.injections import UpperLimit, upper_limit
+    from jfstat.limits.population import Population
     from jfstat.lines.cleaning import clean
     from jfstat.lines.reading import read_lines
     from jfstat.metrics.coordinates import Coordinates, whiten
@@ -97,6 +100,7 @@ __all__ = [
     "Orbit",
     "PathPosterior",
     "PhaseModel",
+    "Population",
     "Pulsar",
     "SFTs",
     "SearchStopped",
@@ -106,11 +110,13 @@ __all__ = [
     "TransientMap",
     "TransientRange",
     "TransientWindow",
+    "UpperLimit",
     "ViterbiNull",
     "ViterbiPath",
     "atoms",
     "clean",
     "covers",
+    "detection_probability",
     "dm_off_twoF",
     "estimate_amplitude",
     "flag_lines",
@@ -149,6 +155,8 @@ __all__ = [
     "search_pulsars",
     "semicoherent_amplitude",
     "semicoherent_fstat",
+    "sensitivity",
+    "sensitivity_depth",
     "sfts_from_frames",
     "sfts_from_strain",
     "simulate_sfts",
@@ -162,6 +170,7 @@ __all__ = [
     "twoF",
     "twoF_band",
     "twoF_by_segment",
+    "upper_limit",
     "validate_sfts",
     "viterbi",
     "viterbi_null",
@@ -190,6 +199,7 @@ _HOMES = {
     "Orbit": "jfstat.templates",
     "PathPosterior": "jfstat.tracking.viterbi",
     "PhaseModel": "jfstat.phasemodel",
+    "Population": "jfstat.limits.population",
     "Pulsar": "jfstat.pulsars.pulsar",
     "SFTs": "jfstat.sfts",
     "SearchStopped": "jfstat.searching.session.stop",
@@ -199,11 +209,13 @@ _HOMES = {
     "TransientMap": "jfstat.statistic.transients",
     "TransientRange": "jfstat.statistic.transients",
     "TransientWindow": "jfstat.transientwindow",
+    "UpperLimit": "jfstat.limits.injections",
     "ViterbiNull": "jfstat.tracking.null",
     "ViterbiPath": "jfstat.tracking.viterbi",
     "atoms": "jfstat.statistic.atoms",
     "clean": "jfstat.lines.cleaning",
     "covers": "jfstat.data.narrowdata",
+    "detection_probability": "jfstat.limits.analytic",
     "dm_off_twoF": "jfstat.statistic.dmoff",
     "estimate_amplitude": "jfstat.statistic.fstat",
     "flag_lines": "jfstat.candidates.lineflags",
@@ -242,6 +254,8 @@ _HOMES = {
     "search_pulsars": "jfstat.searching.targeted",
     "semicoherent_amplitude": "jfstat.statistic.semicoherent",
     "semicoherent_fstat": "jfstat.statistic.semicoherent",
+    "sensitivity": "jfstat.limits.analytic",
+    "sensitivity_depth": "jfstat.limits.analytic",
     "sfts_from_frames": "jfstat.strain.files",
     "sfts_from_strain": "jfstat.strain.series",
     "simulate_sfts": "jfstat.simulate.simulate",
@@ -255,6 +269,7 @@ _HOMES = {
     "twoF": "jfstat.statistic.fstat",
     "twoF_band": "jfstat.statistic.fstat",
     "twoF_by_segment": "jfstat.tracking.emission",
+    "upper_limit": "jfstat.limits.injections",
     "validate_sfts": "jfstat.sfts.validate",
     "viterbi": "jfstat.tracking.viterbi",
     "viterbi_null": "jfstat.tracking.null",

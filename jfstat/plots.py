@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from jfstat.data.observation import Observation
     from jfstat.data.psd import Spectrogram
     from jfstat.statistic.atoms import Atoms
+    from jfstat.statistic.transients import TransientMap
     from jfstat.tracking.track import Track
 
-BLUE, ORANGE, GREY = "#1f4e79", "#d95f02", "0.55"
+BLUE, ORANGE, GREY, GREEN = "#1f4e79", "#d95f02", "0.55", "#1b7837"
+RADIUS_95 = np.sqrt(-2 * np.log(0.05))
+"""Of the circle that holds 95 % of a normal distribution in two dimensions with unit variance."""
 
 
 def plot_noise(ax: Axes, observation: Observation) -> Axes:
@@ -276,6 +279,8 @@ def plot_sky(
     *,
     injected: tuple[float, float] | None = None,
     found: tuple[float, float] | None = None,
+    refined: tuple[float, float] | None = None,
+    covariance: ArrayLike | None = None,
     label: str = "$2\\mathcal{F}$",
 ) -> Axes:
     """Draw 2F over a rectangular patch of sky, right ascension growing to the left as on the sky.
@@ -288,8 +293,10 @@ def plot_sky(
     delta : (m,) array
         Declinations, rad, evenly spaced.
     twoF : (n, m) array
-    injected, found : (alpha, delta), optional
+    injected, found, refined : (alpha, delta), optional
         Positions to mark, rad.
+    covariance : (2, 2) array, optional
+        Of the refined alpha and delta, rad^2, for an ellipse that holds 95 % of the probability.
     label : str
         Of the colour bar.
 
@@ -304,15 +311,219 @@ def plot_sky(
     if found is not None:
         ax.plot(*found, "+", color="white", ms=13, mew=4.0)
         ax.plot(*found, "+", color="k", ms=11, mew=1.6, label="found")
+    if refined is not None:
+        ax.plot(*refined, "x", color="white", ms=10, mew=4.0)
+        ax.plot(
+            *refined, "x", color=BLUE, ms=8, mew=2.0, label="refined" + (", 95 %" if covariance is not None else "")
+        )
+        if covariance is not None:
+            ellipse = np.asarray(refined) + _circle() @ np.linalg.cholesky(RADIUS_95**2 * np.asarray(covariance)).T
+            ax.plot(*ellipse.T, color="white", lw=3.2)
+            ax.plot(*ellipse.T, color=BLUE, lw=1.6)
+    ax.set_xlim(*_ends(alpha))
+    ax.set_ylim(*_ends(delta))
     ax.invert_xaxis()
     ax.set_xlabel("right ascension (rad)")
     ax.set_ylabel("declination (rad)")
     figure = ax.get_figure()
     if figure is not None:
         figure.colorbar(mesh, ax=ax, label=label, pad=0.02)
-    if injected is not None or found is not None:
+    if not (injected is None and found is None and refined is None):
         ax.legend(loc="lower left", fontsize="small", facecolor="white", framealpha=0.9)
     return ax
+
+
+def plot_search(ax: Axes, table: AnyTable, *, x: str = "freq", y: str | None = None) -> Axes:
+    """Draw the candidates of a search: 2F over a parameter, or over two by colour, as a sky map.
+
+    Parameters
+    ----------
+    ax : Axes
+    table : QTable
+        From `jfstat.search`, `jfstat.fstat_table` or `jfstat.read_candidates`.
+    x, y : str
+        Columns of the axes, in the columns' units. Without y it is 2F; ``x="alpha", y="delta"`` is a map of the sky.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If the table lacks a column.
+    """
+    statistic = _statistic(table)
+    for name in (x, y):
+        if name is not None and name not in table.colnames:
+            raise ValueError(f"the table has no column {name!r}: choose from {', '.join(table.colnames)}.")
+    values, order = _plain(table[statistic]), np.argsort(_plain(table[statistic]))  # the loudest on top
+    if y is None:
+        ax.plot(_plain(table[x]), values, ".", color=BLUE, ms=4)
+        ax.set_ylabel(_LABELS[statistic])
+    else:
+        points = ax.scatter(_plain(table[x])[order], _plain(table[y])[order], c=values[order], s=12, cmap="viridis")
+        ax.set_ylabel(_label(table, y))
+        if x == "alpha":
+            ax.invert_xaxis()  # east to the left, as on the sky
+        figure = ax.get_figure()
+        if figure is not None:
+            figure.colorbar(points, ax=ax, label=_LABELS[statistic], pad=0.02)
+    ax.set_xlabel(_label(table, x))
+    ax.ticklabel_format(axis="x", useOffset=False)
+    return ax
+
+
+def plot_loudest(ax: Axes, table: AnyTable) -> Axes:
+    """Draw the loudest 2F of each sub-band of a search, with the threshold and the loudest that noise would have.
+
+    Parameters
+    ----------
+    ax : Axes
+    table : QTable
+        From `jfstat.search`, with its meta: the sub-bands are of all values that it computed, kept or not.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If the table's meta has no sub-bands.
+    """
+    loudest = table.meta.get("loudest_per_subband")
+    if not loudest:
+        raise ValueError("the table's meta has no loudest_per_subband: give the table of jfstat.search.")
+    start, end, value = (np.asarray(loudest[name]) for name in ("start", "stop", "twoF"))
+    ax.hlines(value, start, end, color=BLUE, lw=2.0, label="loudest of the sub-band")
+    if table.meta.get("threshold") is not None:
+        ax.axhline(float(table.meta["threshold"]), color=GREY, ls=":", label="threshold")
+    ax.set_xlim(start.min(), end.max())
+    ax.set_ylim(0, 1.25 * float(value.max()))
+    ax.set_xlabel("frequency (Hz)")
+    ax.set_ylabel("loudest " + _LABELS[_statistic(table)])
+    ax.ticklabel_format(axis="x", useOffset=False)
+    ax.legend(frameon=False, fontsize="small", loc="upper right")
+    return ax
+
+
+def plot_transient_map(ax: Axes, result: TransientMap, *, injected: tuple[float, float] | None = None) -> Axes:
+    """Draw 2F over the start times and time scales of transient signals.
+
+    Parameters
+    ----------
+    ax : Axes
+    result : TransientMap
+        From `jfstat.transient_map`.
+    injected : (t0, tau), optional
+        To mark, GPS s and s.
+
+    Returns
+    -------
+    Axes
+    """
+    t0, tau, twoF = (np.asarray(x) for x in (result.t0, result.tau, result.twoF))
+    days = (t0 - t0[0]) / 86400
+    mesh = ax.pcolormesh(days, tau / 86400, twoF.T, cmap="magma", shading="nearest", rasterized=True)
+    i, j = np.unravel_index(np.nanargmax(twoF), twoF.shape)
+    ax.plot(days[i], tau[j] / 86400, "+", color="white", ms=13, mew=2.0, label=f"largest: {twoF[i, j]:.1f}")
+    if injected is not None:
+        ax.plot(
+            (injected[0] - t0[0]) / 86400, injected[1] / 86400, "o", mfc="none", mec=ORANGE, ms=12, label="injected"
+        )
+    ax.set_xlabel(f"start, days since GPS {t0[0]:.0f}")
+    ax.set_ylabel("time scale (d)")
+    figure = ax.get_figure()
+    if figure is not None:
+        figure.colorbar(mesh, ax=ax, label=_LABELS["twoF"], pad=0.02)
+    ax.legend(loc="upper right", fontsize="small", facecolor="white", framealpha=0.9)
+    return ax
+
+
+def plot_coverage(ax: Axes, observation: Observation) -> Axes:
+    """Draw when each detector has data: a bar for each SFT, darker the more it weighs.
+
+    Parameters
+    ----------
+    ax : Axes
+    observation : Observation
+        From `jfstat.observation`, or that of data, ``data.observation``; without segments.
+
+    Returns
+    -------
+    Axes
+    """
+    start, weight = np.asarray(observation.start), np.asarray(observation.weight)
+    length = float(np.max(np.asarray(observation.tsft))) / 86400
+    most = float(weight.max())
+    for k in range(len(observation.detectors)):
+        there = weight[k] > 0
+        bars = [(float(x), length) for x in start[k][there] / 86400]
+        shades = 0.25 + 0.75 * weight[k][there] / most
+        ax.broken_barh(bars, (k - 0.35, 0.7), facecolors=[(0.12, 0.31, 0.47, float(a)) for a in shades])
+    ax.set_yticks(range(len(observation.detectors)), list(observation.detectors))
+    ax.set_xlabel(f"days since GPS {int(observation.epoch)}")
+    return ax
+
+
+def plot_corner(
+    axes: ArrayLike, samples: Mapping[str, ArrayLike], *, injected: Mapping[str, float] | None = None, bins: int = 40
+) -> ArrayLike:
+    """Draw the distributions of samples of a posterior: of each parameter, and of each two.
+
+    Parameters
+    ----------
+    axes : (p, p) array of Axes
+        As from ``figure.subplots(p, p)``.
+    samples : mapping of str to (n,) array
+        Samples of p parameters by name, which are the labels; a name like "freq (Hz)" may have the unit in it.
+    injected : mapping of str to float, optional
+        Values to mark with lines, for any of the names.
+    bins : int
+        Of the histograms.
+
+    Returns
+    -------
+    (p, p) array of Axes
+
+    Raises
+    ------
+    ValueError
+        If there are not p x p axes for p parameters.
+    """
+    names, grid = list(samples), np.atleast_2d(np.asarray(axes))
+    if grid.shape != (len(names), len(names)):
+        raise ValueError(f"axes have the shape {grid.shape}, but {len(names)} parameters need figure.subplots(p, p).")
+    values = {name: np.asarray(_plain(samples[name])) for name in names}
+    centres = {name: float(np.median(x)) for name, x in values.items()}
+    # offsets in powers of ten, since axes have no room for numbers like 100.051219
+    scales = {name: 10.0 ** np.floor(np.log10(np.std(x) or 1.0)) for name, x in values.items()}
+    offsets = {name: (x - centres[name]) / scales[name] for name, x in values.items()}
+    known = {name: (x - centres[name]) / scales[name] for name, x in (injected or {}).items()}
+    labels = {name: f"{name}\n$-$ {centres[name]:.9g}, / {scales[name]:.0e}" for name in names}
+    for i, row in enumerate(names):
+        for j, column in enumerate(names):
+            ax: Any = grid[i, j]
+            if j > i:
+                ax.set_visible(False)
+                continue
+            x = offsets[column]
+            if i == j:
+                ax.hist(x, bins=bins, color=BLUE, histtype="stepfilled", alpha=0.8)
+                ax.set_yticks([])
+            else:
+                ax.hist2d(x, offsets[row], bins=bins, cmap="Blues", rasterized=True)
+                if row in known:
+                    ax.axhline(known[row], color=ORANGE, lw=1.2)
+            if column in known:
+                ax.axvline(known[column], color=ORANGE, lw=1.2)
+            if i == len(names) - 1:
+                ax.set_xlabel(labels[column], fontsize="small")
+            if j == 0 and i > 0:
+                ax.set_ylabel(labels[row], fontsize="small")
+            ax.tick_params(labelsize="x-small")
+    return grid
 
 
 def plot_ladder(ax: Axes, table: AnyTable, *, expected: float | None = None) -> Axes:
@@ -369,6 +580,8 @@ def plot_timing(
     *,
     xlabel: str,
     label: str = "jfstat",
+    others: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
+    bound: ArrayLike | None = None,
 ) -> Axes:
     """Draw the time per frequency bin, template and detector over a property of the data, both logarithmic.
 
@@ -383,6 +596,10 @@ def plot_timing(
         LALSuite's times on one core, s; None where it was not run.
     xlabel, label : str
         Name of x with its unit, and of what was timed.
+    others : mapping of str to (x, tau), optional
+        Times of other programs or devices, by label.
+    bound : (n,) array, optional
+        The least time that the device's memory allows, s.
 
     Returns
     -------
@@ -392,11 +609,45 @@ def plot_timing(
     pairs = [(a, b) for a, b in zip(x, lal_tau if lal_tau is not None else [], strict=False) if b is not None]
     if pairs:
         ax.loglog(*np.transpose(pairs), "s--", color=ORANGE, ms=5, lw=1.0, label="LALSuite ResampGeneric, one CPU core")
+    for (name, (where, times)), marker in zip((others or {}).items(), "^vD<>", strict=False):
+        ax.loglog(where, times, marker + "--", ms=5, lw=1.0, label=name)
+    if bound is not None:
+        ax.loglog(x, bound, color=GREY, ls=":", lw=1.4, label="bound: memory traffic")
     ax.set_xlabel(xlabel)
     ax.set_ylabel("time per bin, template and detector (s)")
     ax.grid(alpha=0.3)
     ax.legend(loc="best", frameon=False, fontsize="small")
     return ax
+
+
+_LABELS = {"twoF": "$2\\mathcal{F}$", "mean_twoF": "mean $2\\mathcal{F}$"}
+
+
+def _statistic(table: AnyTable) -> str:
+    """The column of 2F, or of its mean over segments."""
+    for name in _LABELS:
+        if name in table.colnames:
+            return name
+    raise ValueError("the table has neither a column twoF nor mean_twoF: give one of jfstat.search.")
+
+
+def _label(table: AnyTable, name: str) -> str:
+    """A column's name and unit."""
+    unit = getattr(table[name], "unit", None)
+    return f"{name} ({unit})" if unit is not None and str(unit) else name
+
+
+def _circle(points: int = 200) -> np.ndarray:
+    """Points of the unit circle, (points, 2)."""
+    angle = np.linspace(0, 2 * np.pi, points)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+
+
+def _ends(x: ArrayLike) -> tuple[float, float]:
+    """Edges of evenly spaced cells with centres x."""
+    x = np.sort(np.asarray(x))
+    half = 0.5 * (x[1] - x[0]) if len(x) > 1 else 0.5
+    return float(x[0] - half), float(x[-1] + half)
 
 
 def _plain(column: ArrayLike) -> np.ndarray:

@@ -62,6 +62,8 @@ def _set(instance: object, **values: object) -> None:
 class Orbit:
     """A Keplerian orbit of the source about the binary's barycentre.
 
+    Every field may carry leading batch axes, for vmap; they are broadcast against each other.
+
     Parameters
     ----------
     asini : float or Quantity
@@ -75,8 +77,6 @@ class Orbit:
     argp : float or Angle
         Argument of periapsis, rad.
 
-    Every field may carry leading batch axes, for vmap; they are broadcast against each other.
-
     Notes
     -----
     ``tp`` is a float64 GPS time, rounded to 1.2e-7 s. That is far below what any search resolves. The data's epoch is
@@ -86,6 +86,12 @@ class Orbit:
     ------
     ValueError
         If an argument is not numeric or outside its range.
+
+    Examples
+    --------
+    >>> orbit = jfstat.Orbit(asini=1.44, period=68023.7, tp=start)
+    >>> float(jfstat.Doppler(4.276, -0.273, [100.0], start, orbit=orbit).orbit.ecc)
+    0.0
     """
 
     asini: jax.Array
@@ -123,6 +129,8 @@ class Orbit:
 class Doppler:
     """The phase parameters of a template.
 
+    Every field may carry leading batch axes, for vmap; they are broadcast against each other.
+
     Parameters
     ----------
     alpha, delta : float, Quantity or Angle
@@ -141,14 +149,21 @@ class Doppler:
     model : PhaseModel, optional
         A phase of the user's own, added to that of `fkdot`.
 
-    Every field may carry leading batch axes, for vmap; they are broadcast against each other.
-
     Raises
     ------
     TypeError
         If `orbit` is no Orbit or `model` no PhaseModel.
     ValueError
         If an argument is not numeric, has the wrong shape or is outside its range.
+
+    Examples
+    --------
+    >>> import astropy.units as u
+    >>> jfstat.Doppler(2.1 * u.rad, 27 * u.deg, [100.01, -1e-10], reftime=start).fkdot.shape
+    (2,)
+    >>> two = jfstat.Doppler(2.1, 0.47, np.array([[100.01], [100.011]]), start)
+    >>> jax.vmap(jfstat.twoF, (None, 0))(data, two).shape
+    (2,)
     """
 
     alpha: jax.Array
@@ -228,6 +243,11 @@ class Amplitude:
     ------
     ValueError
         If an argument is not numeric or outside its range.
+
+    Examples
+    --------
+    >>> jfstat.Amplitude(h0=1e-25, cosi=1.0).canonical
+    Array([ 1.e-25,  0.e+00, -0.e+00,  1.e-25], dtype=float64)
     """
 
     h0: jax.Array

@@ -32,6 +32,11 @@ class GPSTime:
     seconds, nanoseconds : (...) float64
         Whole numbers, 0 <= nanoseconds < 1e9. They are float64, which is exact for whole numbers up to 9e15, because
         `jax.grad` refuses integer leaves. Derivatives with respect to them are zero.
+
+    Examples
+    --------
+    >>> int(point.reftime)
+    1167458304
     """
 
     seconds: jax.Array

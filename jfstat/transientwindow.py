@@ -32,7 +32,8 @@ class TransientWindow:
     """The amplitude over time of a transient signal, relative to that of a persistent one.
 
     ``"rectangular"`` is 1 from t0 to t0 + tau; ``"exponential"`` is exp(-(t - t0)/tau) from t0 to t0 + 3 tau, and both
-    are 0 at other times, as LALSuite's ``rect`` and ``exp``, whose names are understood too.
+    are 0 at other times, as LALSuite's ``rect`` and ``exp``, whose names are understood too. `t0` and `tau` may carry
+    leading batch axes, for vmap; they are broadcast against each other.
 
     Parameters
     ----------
@@ -46,8 +47,6 @@ class TransientWindow:
     end : float, optional
         Where a function ends, in units of tau; 1 by default.
 
-    `t0` and `tau` may carry leading batch axes, for vmap; they are broadcast against each other.
-
     Raises
     ------
     TypeError
@@ -58,6 +57,11 @@ class TransientWindow:
     Notes
     -----
     ``t0`` is a float64 GPS time, rounded to 1.2e-7 s.
+
+    Examples
+    --------
+    >>> jfstat.TransientWindow('rectangular', t0=start + 3600, tau=7200).shape
+    'rectangular'
     """
 
     t0: jax.Array

@@ -239,7 +239,7 @@ RESULTS = (
     "Pulsar",
     "SFTs",
 )
-RESULTS += ("PathPosterior", "SemicoherentAmplitude", "SemicoherentFstat", "Track", "ViterbiPath")
+RESULTS += ("PathPosterior", "SemicoherentAmplitude", "SemicoherentFstat", "Track", "UpperLimit", "ViterbiPath")
 """Classes that functions return; users do not call them."""
 WITHOUT_JAX = ("Detector", "Ephemeris", "Gating", "SearchStopped")
 """Classes that hold float64 NumPy arrays or a message, whatever JAX's mode."""

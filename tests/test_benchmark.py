@@ -150,7 +150,7 @@ def test_tables_and_picture(tmp_path):
     days, bands = (report.longest_series(rows, name) for name in ("days", "bandwidth"))
     assert [row.setting.days for row in days] == [1, 2, 5, 10, 20, 50, 100]
     assert [row.setting.bandwidth for row in bands] == [0.1, 0.2, 0.5, 0.606, 1, 2, 5]
-    pytest.importorskip("matplotlib")
+    assert report.memory_bound(rows[0]) == pytest.approx(4 * 16 * 100 / 1e12 / 90)
     assert report.draw(rows, tmp_path / "times.png") == tmp_path / "times.png"
     assert (tmp_path / "times.png").read_bytes().startswith(b"\x89PNG")
 

@@ -61,6 +61,40 @@ def test_the_notebook_with_a_detector_and_a_phase_of_ones_own_runs():
         assert outcome["LALSuite"] == pytest.approx(outcome["jfstat"], rel=0.02)
 
 
+def pictures_of(notebook):
+    """How many pictures its cells show."""
+    return sum("image/png" in out.get("data", {}) for cell in notebook.cells for out in cell.get("outputs", ()))
+
+
+@pytest.mark.slow
+def test_the_first_search_runs():
+    notebook = executed("first_search.ipynb", shown=True)
+    assert pictures_of(notebook) == 3
+    outcome = outcome_of(notebook)
+    assert outcome["converged"] and outcome["twoF"] > outcome["found"] > 70
+    assert np.max(np.abs(outcome["pulls"])) < 4
+
+
+@pytest.mark.slow
+def test_the_notebook_of_a_known_pulsar_runs():
+    notebook = executed("known_pulsar.ipynb", shown=True)
+    assert pictures_of(notebook) == 1
+    outcome = outcome_of(notebook)
+    assert outcome["signal"] > 100 > 20 > outcome["noise"]
+    assert abs(outcome["pull"]) < 4
+    assert abs(outcome["h0"] - outcome["formula"]) < 4 * outcome["error"]
+
+
+@pytest.mark.slow
+def test_the_notebook_with_ones_own_model_runs():
+    pytest.importorskip("blackjax")
+    notebook = executed("own_model.ipynb", shown=True)
+    assert pictures_of(notebook) == 1
+    outcome = outcome_of(notebook)
+    assert outcome["divergent"] == 0
+    assert np.max(np.abs(outcome["pulls"])) < 4
+
+
 @pytest.mark.slow
 def test_the_follow_up_notebook_runs():
     pytest.importorskip("matplotlib")

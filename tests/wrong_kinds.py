@@ -175,6 +175,15 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "atoms": (jfstat.atoms, one | dict(duration=3600.0)),
         "clean": (jfstat.clean, dict(sfts=sfts, lines=lines, seed=1, window=100, max_bins=10)),
         "covers": (jfstat.covers, dict(data=near, point=point)),
+        "Population": (
+            jfstat.Population,
+            dict(alpha=1.0, delta=(0.0, 0.1), cosi=0.3, psi=0.1, freq=100.0, fdots=[0.0], orbit=None),
+        ),
+        "Population.draw": (jfstat.Population().draw, dict(n=3, seed=1, freq=100.0)),
+        "detection_probability": (
+            jfstat.detection_probability,
+            dict(data=data, h0=1e-23, threshold=50.0, population=None, mismatch=0.1, samples=10, seed=1),
+        ),
         "dm_off_twoF": (jfstat.dm_off_twoF, one),
         "estimate_amplitude": (jfstat.estimate_amplitude, one),
         "flag_lines": (jfstat.flag_lines, dict(data=data, found=found, lines=lines)),
@@ -285,6 +294,11 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "semicoherent_amplitude": (jfstat.semicoherent_amplitude, dict(segments=segments, point=point)),
         "semicoherent_fstat": (jfstat.semicoherent_fstat, dict(segments=segments, point=point)),
         "sum_twoF": (jfstat.sum_twoF, dict(segments=segments, point=point)),
+        "sensitivity": (
+            jfstat.sensitivity,
+            dict(data=data, threshold=50.0, population=None, confidence=0.9, mismatch=0.1, samples=10, seed=1),
+        ),
+        "sensitivity_depth": (jfstat.sensitivity_depth, dict(data=data, h0=1e-24)),
         "sfts_from_strain": (
             jfstat.sfts_from_strain,
             dict(
@@ -345,6 +359,12 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "twoF": (jfstat.twoF, one),
         "twoF of narrow data": (jfstat.twoF, dict(data=near, point=point)),
         "twoF_band": (jfstat.twoF_band, one | dict(series=jfstat.resample(data, point))),
+        "upper_limit": (
+            jfstat.upper_limit,
+            dict(
+                data=data, threshold=50.0, population=None, confidence=0.9, mismatch=0.1, injections=10, seed=1,
+            ),
+        ),
         "validate_sfts": (jfstat.validate_sfts, dict(path=next(folder.iterdir()))),
         "forward_backward": (jfstat.forward_backward, likelihoods),
         "log_likelihood_by_segment": (jfstat.log_likelihood_by_segment, bands | dict(amplitude=amplitude)),

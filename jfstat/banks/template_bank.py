@@ -155,6 +155,12 @@ def template_bank(
     banks for 1 to 100 d, none of 500 to 2000 random signals lost more than `mismatch` (examples/bank_coverage.py).
     For shorter data the antenna patterns change between templates: in a bank of the whole sky for 6 h with a mismatch
     of 0.1, 0.05 % of signals lost more, up to 0.114.
+
+    Examples
+    --------
+    >>> bank = jfstat.template_bank((2.0, 2.2, 0.1), 0.47, f1dot=[-1e-10], data=data)
+    >>> bank.alpha.shape
+    (3,)
     """
     observation = None if data is None else observation_of(data, segments=True)
     if observation is not None and reftime is None:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from jfstat.atomic import replacing
-from jfstat.benchmarking.measure import Measurement
+from jfstat.benchmarking import published
+from jfstat.benchmarking.measure import PASS_BYTES, Measurement
 from jfstat.benchmarking.settings import Plain, Setting
 
 VERSIONS = ("jax", "jaxlib", "numpy", "lalsuite")
@@ -129,12 +130,13 @@ def write_json(values: Plain, path: Path) -> None:
         file.write((json.dumps(values, indent=1, allow_nan=False) + "\n").encode())
 
 
-def draw(rows: Sequence[Row], path: Path) -> Path | None:
-    """Draw tau over the data's length and over bandwidth, and write the picture; None without matplotlib."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return None
+def draw(rows: Sequence[Row], path: Path) -> Path:
+    """Draw tau over the data's length and bandwidth, with LALSuite's and the memory's bound, and write the picture.
+
+    Where LALSuite was not run beside jfstat, as on GPUs, its times are those of `published`.
+    """
+    from matplotlib.figure import Figure
+
     from jfstat.plots import plot_timing
 
     figure = Figure(figsize=(9, 4), layout="constrained")
@@ -149,12 +151,22 @@ def draw(rows: Sequence[Row], path: Path) -> Path | None:
             [row.runs[0].lal_tau for row in series],
             xlabel=axis,
             label=f"jfstat, {device_name(series[0].runs[0])}",
+            others=None if any(row.lal_over_jfstat for row in rows) else published.times(setting, name),
+            bound=[memory_bound(row) for row in series],
         )
         fixed = f"{setting.bandwidth:g} Hz" if name == "days" else f"{setting.days:g} d"
         ax.set_title(f"{fixed}, {setting.frequency:g} Hz, {', '.join(setting.detectors)}", fontsize="medium")
+    panels[1].get_legend().remove()  # the first panel's serves both
     with replacing(path) as file:
         figure.savefig(file, format=path.suffix[1:].lower(), dpi=130)
     return path
+
+
+def memory_bound(row: Row) -> float:
+    """The least tau that the device's memory allows the first measurement's stages, s."""
+    first = row.runs[0]
+    seconds = sum(stage.least_passes for stage in first.stages) * PASS_BYTES * first.n_fft / first.copy_bandwidth
+    return seconds / (first.n_frequencies * len(row.setting.detectors))
 
 
 def longest_series(rows: Sequence[Row], name: str) -> list[Row]:

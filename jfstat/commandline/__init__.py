@@ -25,6 +25,7 @@ SUBCOMMANDS = (
     "follow-up",
     "track",
     "predict",
+    "upper-limit",
     "psd",
     "split-sfts",
     "clean-sfts",

@@ -132,9 +132,7 @@ def run(arguments: argparse.Namespace) -> None:
         write_json(as_dict(rows, shlex.join(["jfstat", *sys.argv[1:]])), arguments.output)
         print(f"\nwrote {arguments.output}")
     if arguments.plot is not None:
-        drawn = draw(rows, arguments.plot)
-        missing = "no picture: matplotlib is not installed; pip install 'jfstat[plot]' gets it"
-        print(missing if drawn is None else f"wrote {drawn}")
+        print(f"wrote {draw(rows, arguments.plot)}")
 
 
 def _measured(request: Request, numbers_of_cores: list[int] | None) -> tuple[Measurement, ...]:

@@ -1,4 +1,4 @@
-"""`jfstat demo`: a signal is simulated, written to files, searched for and found, and drawn."""
+"""`jfstat demo`: a signal is simulated, written to files, searched for, found, refined and drawn."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from jfstat.candidates.files import write_candidates
 from jfstat.candidates.tables import AnyTable
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.prepare import prepare
+from jfstat.followup.refine import refine
 from jfstat.geometry.doppler import EARTH_SPEED
 from jfstat.searching.search import search
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import read_sfts
 from jfstat.sfts.writing import write_sfts
 from jfstat.simulate.simulate import simulate_sfts
-from jfstat.statistic.fstat import AmplitudeEstimate, estimate_amplitude, predict_twoF, twoF, twoF_band
+from jfstat.statistic.fstat import predict_twoF, twoF, twoF_band
 from jfstat.templates import Amplitude, Doppler
 
 if TYPE_CHECKING:
@@ -43,10 +44,10 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "demo",
-        help="simulate a signal in noise, search for it and show it",
+        help="simulate a signal in noise, search for it, refine it and show it",
         description="Simulate two days of H1 and L1 with gaps and a signal, write SFT files, read them back, search a "
-        "patch of sky, spin-down and frequency, and compare what is found with what was injected. Takes about half a "
-        "minute.",
+        "patch of sky, spin-down and frequency, refine the loudest candidate, compare what was found and refined with "
+        "what was injected, and draw it. Takes about a minute.",
     )
     parser.add_argument(
         "--outdir",
@@ -60,7 +61,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Simulate, write, read, search, and print injected against found."""
+    """Simulate, write, read, search, refine, and print injected, found and refined side by side."""
     outdir, began = arguments.outdir, time.perf_counter()
     injected = Doppler(ALPHA, DELTA, [F0, F1DOT], reftime=START)
     amplitude = Amplitude(**AMPLITUDE)
@@ -86,17 +87,19 @@ def run(arguments: argparse.Namespace) -> None:
     found: Any = search(data, bank, top=1000, progress=True)
     print(f"searched {found.meta['n_templates']} templates: {found.meta['n_twoF']:.3g} values of 2F")
 
+    began_refining = time.perf_counter()
+    refined: Any = refine(data, found[:1], progress=False)
+    spent = time.perf_counter() - began_refining
+    print(f"refined  the loudest: {refined['message'][0]} ({spent:.0f} s, mostly compiling)")
+
     best = Doppler(found["alpha"][0], found["delta"][0], [found["freq"][0], found["f1dot"][0]], reftime=START)
     expected = float(predict_twoF(data, injected, amplitude))
     print()
-    _print_comparison(data, found, injected, amplitude, expected, estimate_amplitude(data, best))
+    _print_comparison(data, found, refined, amplitude, expected)
     print()
     print(f"wrote    {write_candidates(found, outdir / 'candidates.ecsv')}: the loudest {len(found)}")
-    picture = _draw(sfts, data, best, expected, outdir / "demo.png")
-    if picture is None:
-        print("no picture: matplotlib is not installed; pip install 'jfstat[plot]' gets it")
-    else:
-        print(f"wrote    {picture}")
+    print(f"wrote    {write_candidates(refined, outdir / 'refined.ecsv')}")
+    print(f"wrote    {_draw(sfts, data, best, refined, expected, outdir / 'demo.png')}")
     print(f"all in   {time.perf_counter() - began:.0f} s")
 
 
@@ -111,50 +114,45 @@ def _timestamps() -> dict[str, np.ndarray]:
 
 
 def _print_comparison(
-    data: FstatData,
-    found: AnyTable,
-    injected: Doppler,
-    amplitude: Amplitude,
-    expected: float,
-    estimate: AmplitudeEstimate,
+    data: FstatData, found: AnyTable, refined: AnyTable, amplitude: Amplitude, expected: float
 ) -> None:
-    """Print injected parameters and those found, with the grid's resolution or the errors of the estimate."""
-    sky, tspan = max(ALPHA_RANGE[2] * np.cos(DELTA), DELTA_RANGE[2]), float(data.tspan)
-    row = {name: found[name][0] for name in found.colnames}
-    print(f"{'':8s}{'unit':8s}{'injected':>16s}{'found':>16s}{'difference':>14s}   grid")
-    lines = [
-        (
-            "freq",
-            "Hz",
-            F0,
-            row["freq"].value,
-            ".7f",
-            f"step {natural_step(0, tspan):.1e}; a step in the sky moves it by up to {EARTH_SPEED * F0 * sky:.1e}",
-        ),
-        ("f1dot", "Hz/s", F1DOT, row["f1dot"].value, ".3e", f"step {natural_step(1, tspan):.1e}"),
-        ("alpha", "rad", ALPHA, row["alpha"].value, ".4f", f"step {ALPHA_RANGE[2]}"),
-        ("delta", "rad", DELTA, row["delta"].value, ".4f", f"step {DELTA_RANGE[2]}"),
-    ]
-    for name, unit, true, value, digits, note in lines:
-        print(f"{name:8s}{unit:8s}{true:16{digits}}{value:16{digits}}{value - true:+14.1e}   {note}")
-    print()
-    print(f"{'':8s}{'unit':8s}{'injected':>16s}{'found':>16s}{'difference':>14s}   one sigma")
-    sigma = np.sqrt(8 + 4 * (expected - 4))
+    """Print injected, found and refined parameters, with the grid's steps and the refined ones' errors."""
+    tspan = float(data.tspan)
     print(
-        f"{'2F':8s}{'1':8s}{expected:16.2f}{row['twoF']:16.2f}{row['twoF'] - expected:+14.1f}   {sigma:.1f}"
-        "  (injected: expected 2F = 4 + rho^2)"
+        f"{'':8s}{'unit':8s}{'injected':>15s}{'found':>15s}{'grid step':>11s}{'refined':>15s}{'error':>11s}{'pull':>7s}"
     )
-    for name, unit, digits in (("h0", "strain", ".3e"), ("cosi", "1", ".3f")):
-        true, value, error = (float(getattr(x, name)) for x in (amplitude, estimate.amplitude, estimate.errors))
-        print(f"{name:8s}{unit:8s}{true:16{digits}}{value:16{digits}}{value - true:+14.1e}   {error:.1e}")
+    lines = [
+        ("freq", "Hz", F0, ".7f", natural_step(0, tspan)),
+        ("f1dot", "Hz/s", F1DOT, ".3e", natural_step(1, tspan)),
+        ("alpha", "rad", ALPHA, ".4f", ALPHA_RANGE[2]),
+        ("delta", "rad", DELTA, ".4f", DELTA_RANGE[2]),
+        ("h0", "strain", float(amplitude.h0), ".3e", None),
+        ("cosi", "1", float(amplitude.cosi), ".3f", None),
+        ("psi", "rad", float(amplitude.psi), ".3f", None),
+    ]
+    for name, unit, true, digits, step in lines:
+        before, after, error = (
+            float(getattr(row, "value", row)) for row in (found[name][0], refined[name][0], refined[f"{name}_error"][0])
+        )
+        grid = "" if step is None else f"{step:.1e}"
+        print(
+            f"{name:8s}{unit:8s}{true:15{digits}}{before:15{digits}}{grid:>11s}{after:15{digits}}{error:11.1e}"
+            f"{(after - true) / error:+7.1f}"
+        )
+    before, after = float(found["twoF"][0]), float(refined["twoF"][0])
+    sigma = np.sqrt(8 + 4 * (expected - 4))
+    pull = (after - expected) / sigma
+    print(f"{'2F':8s}{'1':8s}{expected:15.2f}{before:15.2f}{'':11s}{after:15.2f}{sigma:11.1f}{pull:+7.1f}")
+    print(
+        "2F injected is the expected 2F, 4 + rho^2, and its error the noise's; fitting the noise too adds about 4.\n"
+        "The grid's frequency is off by more than a step because its sky position is: they compensate."
+    )
 
 
-def _draw(sfts: SFTs, data: FstatData, best: Doppler, expected: float, path: Path) -> Path | None:
-    """Draw 2F over the band, close to the peak and over the sky; None without matplotlib."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return None
+def _draw(sfts: SFTs, data: FstatData, best: Doppler, refined: AnyTable, expected: float, path: Path) -> Path:
+    """Draw 2F over the band, close to the peak and over the sky, with the refined position and its error ellipse."""
+    from matplotlib.figure import Figure
+
     from jfstat.plots import plot_band, plot_peak, plot_sky
 
     values, f = np.asarray(twoF_band(data, best)), data.frequencies
@@ -167,13 +165,25 @@ def _draw(sfts: SFTs, data: FstatData, best: Doppler, expected: float, path: Pat
 
     figure = Figure(figsize=(11, 7.5), layout="constrained")
     axes = figure.subplot_mosaic([["band", "band"], ["peak", "sky"]], height_ratios=[1, 1.25])
-    figure.suptitle("jfstat demo: two days of H1 and L1, one signal in noise")
+    figure.suptitle("jfstat demo: two days of H1 and L1, one signal in noise, found and refined")
     plot_band(axes["band"], f, values, found=float(f[peak]), injected=F0, expected=expected)
     axes["band"].set_title("whole band, at the loudest template", fontsize="medium")
     plot_peak(axes["peak"], f[near], values[near], found=float(f[peak]), curve=(fine, curve))
     axes["peak"].set_title("the peak", fontsize="medium")
     alphas, deltas, sky = _sky_map(sfts, best)
-    plot_sky(axes["sky"], alphas, deltas, sky, injected=(ALPHA, DELTA), found=(float(best.alpha), float(best.delta)))
+    names = list(refined.meta["parameters"])
+    at = np.ix_(*2 * [[names.index("alpha"), names.index("delta")]])
+    position = float(refined["alpha"][0].value), float(refined["delta"][0].value)
+    plot_sky(
+        axes["sky"],
+        alphas,
+        deltas,
+        sky,
+        injected=(ALPHA, DELTA),
+        found=(float(best.alpha), float(best.delta)),
+        refined=position,
+        covariance=np.asarray(refined["covariance"][0])[at],
+    )
     axes["sky"].set_title("the patch of sky, largest over frequency and spin-down", fontsize="medium")
     figure.savefig(path, dpi=130)
     return path

@@ -82,8 +82,6 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, estimate, print the median floors, write and draw."""
     for file in filter(None, (arguments.outputPSD, arguments.plot, arguments.spectrogram)):
         check_writable(file)
-    if arguments.plot or arguments.spectrogram:
-        _require_matplotlib()
     chosen = {"detectors": arguments.IFOs, "start": arguments.startTime, "end": arguments.endTime}
     tsft, first_bin, last_bin = band_of(arguments.inputData, **chosen)
     low, high = first_bin / tsft, (last_bin + 1) / tsft
@@ -148,13 +146,6 @@ def _written(table: Any, path: Path) -> Path:
     with replacing(path) as file:
         file.write("\n".join([*lines, ""]).encode())
     return path
-
-
-def _require_matplotlib() -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ValueError("--plot and --spectrogram need matplotlib: pip install 'jfstat[plot]' gets it.") from None
 
 
 def _drawn(path: str, parts: Any, plot: str) -> str:

@@ -180,6 +180,12 @@ def narrow(
     Chebyshev nodes, weighted by sums of x_n times Lagrange polynomials: the transpose of interpolation. It needs no
     filter, and gaps cost nothing. The result resembles the atoms of LALSuite's Demod, but it spans days instead of one
     SFT and is exact.
+
+    Examples
+    --------
+    >>> near = jfstat.narrow(data, point)
+    >>> abs(float(jfstat.twoF(near, point) / jfstat.twoF(data, point)) - 1) < 1e-5
+    True
     """
     check_data(data, or_segments=True)
     if data.n_segments is None:

@@ -197,12 +197,18 @@ def covers(data: NarrowData, point: Doppler) -> jax.Array:
 
     Returns
     -------
-    () bool.
+    () bool
 
     Raises
     ------
     TypeError
         If `data` or `point` is of another kind.
+
+    Examples
+    --------
+    >>> near = jfstat.narrow(data, point)
+    >>> bool(jfstat.covers(near, point))
+    True
     """
     if not isinstance(data, NarrowData):
         raise TypeError(f"data must be NarrowData from jfstat.narrow, not {type(data).__name__}.")

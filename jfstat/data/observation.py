@@ -247,6 +247,12 @@ def observation(
     ------
     ValueError
         If the times are missing or overlap, the noise floor cannot be estimated, or an argument is out of range.
+
+    Examples
+    --------
+    >>> seen = jfstat.observation(['H1', 'L1'], start, 864000, sqrt_sx=4e-24)
+    >>> float(seen.tspan), seen.detectors
+    (864000.0, ('H1', 'L1'))
     """
     if isinstance(sfts, SFTs):
         check_sfts(sfts)

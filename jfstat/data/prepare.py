@@ -145,6 +145,11 @@ def prepare(
     -----
     UserWarning
         If segments given by number or duration have no SFT and are left out. The warning lists them.
+
+    Examples
+    --------
+    >>> jfstat.prepare(sfts, fmin=100.0, fmax=100.02, guard=0.3)
+    FstatData(H1, L1; GPS 1167458304 to 1167501504; 100.000000 to 100.020000 Hz in 1729 bins; ...)
     """
     check_sfts(sfts)
     search = _search(fmin, fmax, guard, orbit, fdots, dfreq)

@@ -85,6 +85,11 @@ def spectrogram(
         If `sfts` are no SFTs.
     ValueError
         If the SFTs do not cover the band, have fewer bins than the running median, or `median_bins` makes no sense.
+
+    Examples
+    --------
+    >>> len(jfstat.spectrogram(sfts))
+    2
     """
     kept = _columns(sfts, fmin, fmax, median_bins)
     return tuple(
@@ -145,6 +150,11 @@ def psd(
     -----
     These are lalpulsar_ComputePSD's values (``PSDutils.c:XLALComputePSDandNormSFTPower`` and
     ``XLALWritePSDtoFilePointer``), with its defaults.
+
+    Examples
+    --------
+    >>> jfstat.psd(sfts, fmin=99.9, fmax=100.1).colnames
+    ['freq', 'psd', 'sqrt_sx', 'psd_H1', 'sqrt_sx_H1', 'psd_L1', 'sqrt_sx_L1']
     """
     from astropy.table import QTable
     from astropy.units import Quantity

@@ -48,6 +48,12 @@ def leave_out(data: FstatData, stretches: StretchesLike) -> FstatData:
     ValueError
         If `stretches` are no pairs of times in order, name a detector that the data do not have, or leave nothing; or
         if `data` have segments or are traced.
+
+    Examples
+    --------
+    >>> rest = jfstat.leave_out(data, [(start + 7200, start + 10800)])
+    >>> float(jfstat.twoF(rest, point)) < float(jfstat.twoF(data, point))
+    True
     """
     check_data(data)
     if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.observation, data.band))):

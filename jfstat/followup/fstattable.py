@@ -101,6 +101,12 @@ def fstat_table(
     ValueError
         If a column is missing or has another unit, a row is no possible template or does not fit the data, or `fstar0`
         or `olgx` is out of range. No row is left out.
+
+    Examples
+    --------
+    >>> table = jfstat.fstat_table(data, point, progress=False)
+    >>> table.colnames[:5]
+    ['freq', 'f1dot', 'alpha', 'delta', 'twoF']
     """
     check_data(data)
     if transient is not None and not isinstance(transient, TransientRange):

@@ -45,6 +45,12 @@ def log_posterior(data: FstatData | NarrowData, coordinates: Coordinates, x: jax
     ------
     TypeError
         If `data` is of another kind, or `coordinates` do not come from `whiten`.
+
+    Examples
+    --------
+    >>> near, coordinates = jfstat.narrow(data, point), jfstat.whiten(data, point)
+    >>> float(jfstat.log_posterior(near, coordinates, jnp.zeros(4))) > 10
+    True
     """
     check_data(data, or_narrow=True)
     if not isinstance(coordinates, Coordinates):

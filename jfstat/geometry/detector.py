@@ -56,6 +56,11 @@ class Detector:
     ------
     ValueError
         If an argument is malformed, the position is not on the Earth's surface, or the arms are parallel.
+
+    Examples
+    --------
+    >>> jfstat.Detector.from_geodetic('Z1', longitude=0.16, latitude=0.7, height=400.0, azimuths=[1.23, 2.28]).prefix
+    'Z1'
     """
 
     prefix: str

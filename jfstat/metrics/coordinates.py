@@ -179,6 +179,13 @@ def whiten(
     ------
     TypeError, ValueError
         As `metric`, or if the template does not fit the data.
+
+    Examples
+    --------
+    >>> coordinates = jfstat.whiten(data, point)
+    >>> beside = coordinates.point(jnp.array([0.2, 0.0, 0.0, 0.0]))
+    >>> round(float(jfstat.mismatch(data, point, beside)), 3)
+    0.031
     """
     observation = observation_of(data, segments=True)
     check_template("point", point)

@@ -77,6 +77,11 @@ def metric(
     For a signal v(t) = (alpha a + beta b) exp(2 pi i phase), where alpha and beta depend on the amplitudes, g_ij is the
     real part of <P dv/di, P dv/dj> / <v, v>. Here <> is the weighted mean over the data, and P projects out a and b.
     Unlike LALSuite, this includes the derivatives of a and b.
+
+    Examples
+    --------
+    >>> jfstat.metric(data, point, ('freq', 'f1dot')).shape
+    (2, 2)
     """
     observation = observation_of(data, segments=True)
     check_template("point", point)

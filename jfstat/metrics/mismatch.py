@@ -75,6 +75,12 @@ def mismatch(
     rho^2 ~ c^H M c. The template recovers its projection on the template's two filters, c^H X M'^-1 X^H c (Prix 2007,
     Phys. Rev. D 75, 023004). Averaged over amplitudes of equal rho^2 the recovered fraction is the mean of the
     eigenvalues, tr(M^-1 X M'^-1 X^H) / 2. For the phase alone it is |<exp(2 pi i Delta)>|^2.
+
+    Examples
+    --------
+    >>> beside = jfstat.Doppler(2.1, 0.47, [100.01 + 1e-5, -1e-10], start)
+    >>> round(float(jfstat.mismatch(data, point, beside)), 3)
+    0.286
     """
     observation = observation_of(data, segments=True)
     for name, value in (("point", point), ("other", other)):

@@ -248,6 +248,13 @@ def search(
     2 ln of the mean of exp(F) over the windows. ``false_alarm`` is for as many independent values as there are
     windows, templates and frequencies: an upper bound, far above the truth because windows overlap; None for
     ``"BtSG"``. Meta also has ``transient``.
+
+    Examples
+    --------
+    >>> bank = jfstat.template_bank((2.0, 2.2, 0.1), 0.47, f1dot=[-1e-10], data=data)
+    >>> found = jfstat.search(data, bank, top=3, progress=False)
+    >>> found.colnames[:5], len(found)
+    (['freq', 'f1dot', 'alpha', 'delta', 'twoF'], 3)
     """
     check_data(data, or_segments=True)
     searched = None if transient is None else transient_search(data, transient, ranking)

@@ -211,6 +211,12 @@ def join_sfts(sfts: Sequence[SFTs]) -> SFTs:
         If anything but SFTs is given.
     ValueError
         If there are none, lengths, bands or windows differ, or SFTs of one detector overlap.
+
+    Examples
+    --------
+    >>> both = jfstat.join_sfts([sfts.select(end=start + 7200), sfts.select(start=start + 7200)])
+    >>> both.detectors
+    ('H1', 'L1')
     """
     parts = list(sfts)
     if not parts:

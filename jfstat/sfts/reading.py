@@ -70,6 +70,12 @@ def read_sfts(
         If an argument makes no sense or selects nothing; if a file is not a valid SFT file by LALSuite's standards; if
         the SFTs have different Tsft or, for one detector, different windows, an SFT twice or SFTs that overlap in time;
         if part of the band is missing at some time or, without fmin or fmax, bands differ.
+
+    Examples
+    --------
+    >>> files = jfstat.write_sfts(sfts, 'data')
+    >>> jfstat.read_sfts('data/*.sft', detectors='H1')
+    SFTs(H1: 24; 1800 s each, 99.6 to 100.399 Hz, GPS 1167458304 to 1167501504)
     """
     files, others, layout, sites = _laid_out(pattern, detectors, start, end, fmin, fmax)
     data = _read(files, layout, others if check_crc else others[:0], check_crc)

@@ -34,6 +34,12 @@ def validate_sfts(path: str | os.PathLike) -> int:
         If the file cannot be read.
     ValueError
         If it is not a valid SFT file: one sentence that says what is wrong, and at which time.
+
+    Examples
+    --------
+    >>> files = jfstat.write_sfts(sfts, 'data')
+    >>> jfstat.validate_sfts(files[0])
+    24
     """
     file = Path(path)
     table = scan_file(file)

@@ -65,6 +65,11 @@ def write_sfts(
         If the directory cannot be made or a file cannot be written.
     ValueError
         If the SFTs, the comment or the description cannot be stored. Nothing is then written.
+
+    Examples
+    --------
+    >>> jfstat.write_sfts(sfts, 'data')[0].name
+    'H-24_H1_1800SFT_NBF0099Hz1080W0000Hz1440-1167458304-43200.sft'
     """
     check_sfts(sfts)
     if "\0" in comment:

@@ -94,6 +94,11 @@ def simulate_sfts(
     ------
     ValueError
         If an argument is out of range, SFTs overlap, or a signal lies outside the band.
+
+    Examples
+    --------
+    >>> jfstat.simulate_sfts('H1', start, 7200, fmin=50, fmax=51, sqrt_sx=1e-23, seed=1)
+    SFTs(H1: 4; 1800 s each, 50 to 50.9994 Hz, GPS 1167458304 to 1167465504)
     """
     given = get_detectors(detectors)
     names = tuple(site.prefix for site in given)
@@ -153,6 +158,13 @@ def inject(sfts: SFTs, signals: Signals, ephemeris: EphemerisLike = "DE405") -> 
         If a signal is not a pair of one Doppler and one Amplitude, or these and a TransientWindow; its frequency at the
         source lies outside the SFTs' band during the data; it is too strong for complex64; or the SFTs
         are not in order.
+
+    Examples
+    --------
+    >>> louder = jfstat.inject(sfts, [(point, amplitude)])
+    >>> more = jfstat.prepare(louder, fmin=100.0, fmax=100.02, guard=0.3, sqrt_sx=4e-24)
+    >>> float(jfstat.twoF(more, point) / jfstat.twoF(data, point)) > 2
+    True
     """
     check_sfts(sfts)
     signals = _listed(signals)

@@ -163,6 +163,12 @@ def atoms(data: FstatData | NarrowData, point: Doppler, duration: DurationLike |
         If `data` or `point` is of another kind.
     ValueError
         As `twoF`; if `duration` is too short for the series or given for narrow data; or if `data` are traced.
+
+    Examples
+    --------
+    >>> parts = jfstat.atoms(data, point, duration=3600)
+    >>> parts.cumulative_twoF.shape
+    (12,)
     """
     check_data(data, or_narrow=True)
     check_point(data, point)

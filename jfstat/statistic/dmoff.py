@@ -41,7 +41,7 @@ def dm_off_twoF(data: FstatData, point: Doppler) -> jax.Array:
 
     Returns
     -------
-    () float32.
+    () float32
 
     Raises
     ------
@@ -49,6 +49,11 @@ def dm_off_twoF(data: FstatData, point: Doppler) -> jax.Array:
         If `data` or `point` is of another kind.
     ValueError
         As `twoF`, or if an argument is traced.
+
+    Examples
+    --------
+    >>> round(float(jfstat.dm_off_twoF(data, point)))
+    31
     """
     check_data(data)
     check_point(data, point)

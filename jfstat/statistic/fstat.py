@@ -71,9 +71,10 @@ def twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
 
     Returns
     -------
-    () float64. Traced values cannot be checked beforehand: a template that does not fit the data then gives NaN, with
-    NaN gradients. Samplers that call their model outside jit, such as NumPyro when it looks for a start, need
-    ``jax.jit(jfstat.twoF)``, which traces everything; `log_posterior` is -inf instead.
+    () float64
+        Traced values cannot be checked beforehand: a template that does not fit the data then gives NaN, with NaN
+        gradients. Samplers that call their model outside jit, such as NumPyro when it looks for a start, need
+        ``jax.jit(jfstat.twoF)``, which traces everything; `log_posterior` is -inf instead.
 
     Raises
     ------
@@ -82,6 +83,14 @@ def twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
     ValueError
         If shapes are wrong or, for concrete values, the template does not fit the data: it lies outside the band, its
         spin-down or orbit moves it there, its orbit is too fast, or it is out of reach of the narrow data.
+
+    Examples
+    --------
+    >>> round(float(jfstat.twoF(data, point)))
+    82
+    >>> slope = jax.grad(jfstat.twoF, argnums=1)(data, point)
+    >>> slope.fkdot.shape
+    (2,)
     """
     check_data(data, or_narrow=True)
     check_point(data, point)
@@ -109,6 +118,12 @@ def fstat(data: FstatData | NarrowData, point: Doppler) -> Fstat:
     Returns
     -------
     Fstat
+
+    Examples
+    --------
+    >>> result = jfstat.fstat(data, point)
+    >>> [round(float(x), 1) for x in result.twoF_per_detector]
+    [50.3, 37.3]
     """
     check_data(data, or_narrow=True)
     check_point(data, point)
@@ -167,6 +182,12 @@ def resample(data: FstatData, point: Doppler) -> Resampled:
         If `data` or `point` is of another kind.
     ValueError
         If the shapes are wrong.
+
+    Examples
+    --------
+    >>> series = jfstat.resample(data, point)
+    >>> jfstat.twoF_band(data, point, series=series).shape
+    (1729,)
     """
     check_data(data)
     check_filters(data)
@@ -208,6 +229,14 @@ def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = Non
     ValueError
         If shapes are wrong or, for concrete values, the template does not fit the data: its spin-down moves the edges
         of the band, or its orbit the centre, out of the prepared band, or its orbit is too fast.
+
+    Examples
+    --------
+    >>> values = jfstat.twoF_band(data, point)
+    >>> values.shape == data.frequencies.shape
+    True
+    >>> round(float(data.frequencies[np.argmax(values)]), 4)
+    100.01
     """
     check_data(data)
     check_filters(data)
@@ -269,7 +298,7 @@ def predict_twoF(data: Observation | FstatData | NarrowData, doppler: Doppler, a
 
     Returns
     -------
-    () float64.
+    () float64
 
     Raises
     ------
@@ -277,6 +306,11 @@ def predict_twoF(data: Observation | FstatData | NarrowData, doppler: Doppler, a
         If an argument is of another kind.
     ValueError
         If an argument is a stack, or the noise floor is not known.
+
+    Examples
+    --------
+    >>> round(float(jfstat.predict_twoF(data, point, amplitude)))
+    74
     """
     observation = observation_of(data)
     check_sky("doppler", doppler)
@@ -351,6 +385,12 @@ def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitud
     ------
     TypeError, ValueError
         As `twoF`.
+
+    Examples
+    --------
+    >>> estimate = jfstat.estimate_amplitude(data, point)
+    >>> float(abs(estimate.amplitude.h0 - 4e-25) / estimate.errors.h0) < 3
+    True
     """
     check_data(data, or_narrow=True)
     check_point(data, point)

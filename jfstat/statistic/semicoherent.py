@@ -144,7 +144,13 @@ class SemicoherentFstat:
 
 @public
 def sum_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
-    """Sum over segments of 2F at one template, () float64; see `mean_twoF`."""
+    """Sum over segments of 2F at one template, () float64; see `mean_twoF`.
+
+    Examples
+    --------
+    >>> round(float(jfstat.sum_twoF(segments, point) / jfstat.mean_twoF(segments, point)), 6)
+    3.0
+    """
     check_segments(segments)
     check_point_of_segments(segments, point)
     return jnp.sum(_twoF_each(segments.for_one_template, point))
@@ -169,7 +175,8 @@ def mean_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
 
     Returns
     -------
-    () float64. NaN for traced templates that do not fit the data of every segment.
+    () float64
+        NaN for traced templates that do not fit the data of every segment.
 
     Raises
     ------
@@ -181,6 +188,11 @@ def mean_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
     See Also
     --------
     semicoherent_fstat : for 2F of each segment and detector.
+
+    Examples
+    --------
+    >>> round(float(jfstat.mean_twoF(segments, point)))
+    31
     """
     check_segments(segments)
     check_point_of_segments(segments, point)
@@ -196,6 +208,11 @@ def semicoherent_fstat(segments: FstatData | NarrowData, point: Doppler) -> Semi
     Returns
     -------
     SemicoherentFstat
+
+    Examples
+    --------
+    >>> jfstat.semicoherent_fstat(segments, point).twoF.shape
+    (3,)
     """
     check_segments(segments)
     check_point_of_segments(segments, point)

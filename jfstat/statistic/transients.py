@@ -193,7 +193,8 @@ def transient_twoF(data: FstatData | NarrowData | Atoms, point: Doppler | None, 
 
     Returns
     -------
-    () float64. 4 if the window holds too few data for the antenna matrix to be invertible.
+    () float64
+        4 if the window holds too few data for the antenna matrix to be invertible.
 
     Raises
     ------
@@ -201,6 +202,12 @@ def transient_twoF(data: FstatData | NarrowData | Atoms, point: Doppler | None, 
         If an argument is of another kind.
     ValueError
         As `twoF`; if `window` is a stack; or if `point` is given with atoms.
+
+    Examples
+    --------
+    >>> window = jfstat.TransientWindow('rectangular', t0=start, tau=21600)
+    >>> round(float(jfstat.transient_twoF(data, point, window)))
+    54
     """
     if not isinstance(window, TransientWindow):
         raise TypeError(f"window must be a jfstat.TransientWindow, not {shown(window)}: make one.")

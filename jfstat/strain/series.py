@@ -89,6 +89,12 @@ def sfts_from_strain(
     ValueError
         If an argument is out of range, no SFT fits, `timestamps` ask for data that are not there, or the detector is
         not given and not known from the series, or another one than the series names.
+
+    Examples
+    --------
+    >>> strain = np.random.default_rng(0).standard_normal(256 * 3600)
+    >>> jfstat.sfts_from_strain((strain, start, 1 / 256), detector='H1', tsft=1800, fmin=50, fmax=60)
+    SFTs(H1: 2; 1800 s each, 50 to 59.9994 Hz, GPS 1167458304 to 1167461904)
     """
     x, t0, dt = _unpack(series)
     site = _site(series, detector)

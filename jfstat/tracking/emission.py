@@ -52,6 +52,11 @@ def twoF_by_segment(segments: FstatData, point: Doppler, *, f1dot: NumberLike | 
         If an argument is of another kind.
     ValueError
         If `segments` has no segments, or shapes are wrong, or the template does not fit the data.
+
+    Examples
+    --------
+    >>> jfstat.twoF_by_segment(segments, point).shape == (3, segments.frequencies.size)
+    True
     """
     return _checked(segments, point, None, f1dot)
 

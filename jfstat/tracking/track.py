@@ -96,6 +96,11 @@ def track(
         If an argument is of another kind.
     ValueError
         If `segments` has no segments, shapes are wrong, or the template does not fit the data.
+
+    Examples
+    --------
+    >>> jfstat.track(segments, point, transitions=1).frequencies.shape
+    (3,)
     """
     own: Any = point_of_row(point) if hasattr(point, "colnames") else point
     check_band_of_segments(segments, own)

@@ -102,6 +102,12 @@ def viterbi(
     ------
     ValueError
         If an argument has another shape, or values that make no sense.
+
+    Examples
+    --------
+    >>> table = jfstat.twoF_by_segment(segments, point) / 2
+    >>> jfstat.viterbi(table, 1).path.shape
+    (3,)
     """
     table = checked_table(log_likelihood)
     model = model_of(transitions, drift, 1 if table.ndim == 2 else table.shape[2], table.dtype)
@@ -132,6 +138,12 @@ def forward_backward(
     ------
     ValueError
         As `viterbi`.
+
+    Examples
+    --------
+    >>> table = jfstat.twoF_by_segment(segments, point) / 2
+    >>> jfstat.forward_backward(table, 1).posterior.shape == table.shape
+    True
     """
     table = checked_table(log_likelihood)
     model = model_of(transitions, drift, 1 if table.ndim == 2 else table.shape[2], table.dtype)

@@ -1,0 +1,31 @@
+"""The site's files outside docs/: the README as home page; notebooks, examples and tests that pages link to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import event_priority
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@event_priority(100)  # before the plugin that makes pages of notebooks
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add what lies outside docs/, under the path that it has in the repository."""
+    outside = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE")]
+    outside += [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "tests").glob("*.py")]
+    outside += [path for path in (ROOT / "examples").rglob("*") if path.is_file()]
+    for path in outside:
+        name = path.relative_to(ROOT).as_posix()
+        files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
+    files.append(File.generated(config, "index.md", abs_src_path=str(ROOT / "README.md")))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Turn links of the repository, which has docs/ as a folder, into links of the site, which has it as its root."""
+    return re.sub(r"\]\((\.\./(?=examples|notebooks|tests|[A-Z])|docs/)", "](", markdown)

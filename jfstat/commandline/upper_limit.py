@@ -1,0 +1,107 @@
+"""`jfstat upper-limit`: the h0 that a search would have found, by injections into SFT files."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jfstat.candidates.files import read_candidates
+from jfstat.commandline.inputs import add_data_files, read_band
+from jfstat.commandline.options import add_preparation, add_sky, ephemeris, noise_floors, number
+from jfstat.commandline.segments import add_segments, given_segments
+from jfstat.data.prepare import prepare
+from jfstat.limits.analytic import sensitivity, sensitivity_depth
+from jfstat.limits.injections import upper_limit
+from jfstat.limits.population import Population
+
+if TYPE_CHECKING:
+    from jfstat.commandline.options import Subparsers
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the subcommand and its options to the program."""
+    parser = subparsers.add_parser(
+        "upper-limit",
+        help="strain amplitude that would have been found, by injections",
+        description="Inject signals into SFT files and print the h0 above which a given share of them exceeds a "
+        "threshold, and what it would be in Gaussian noise of the same floor by formula.",
+    )
+    data = parser.add_argument_group("data")
+    add_data_files(data)
+    add_preparation(data)
+    add_segments(data)
+    signals = parser.add_argument_group("signals: isotropic positions and orientations by default")
+    signals.add_argument("--Freq", "-f", type=number, required=True, metavar="HZ", help="lowest frequency, Hz")
+    signals.add_argument(
+        "--FreqBand", "-b", type=number, default=0.01, metavar="HZ", help="frequency band, Hz (default %(default)s)"
+    )
+    add_sky(signals, required=False)
+    signals.add_argument("--f1dot", type=number, default=0.0, metavar="HZ/S", help="derivative 1, Hz/s (default 0)")
+    signals.add_argument(
+        "--f1dotBand", type=number, default=0.0, metavar="HZ/S", help="range in f1dot, Hz/s (default 0)"
+    )
+    signals.add_argument("--cosi", type=number, metavar="COS", help="cosine of the inclination (default: isotropic)")
+    found = parser.add_argument_group("what counts as found")
+    found.add_argument(
+        "--TwoFthreshold", "-F", type=number, metavar="2F", help="2F, or the mean over segments, no unit"
+    )
+    found.add_argument(
+        "--candidates", "-c", metavar="FILE", help="instead: 2F of the loudest of these, as jfstat search wrote them"
+    )
+    found.add_argument("--confidence", type=number, default=0.95, metavar="P", help="share (default %(default)s)")
+    found.add_argument(
+        "--mismatch", type=number, default=0.0, metavar="M", help="fraction of rho^2 lost between templates (default 0)"
+    )
+    found.add_argument("--injections", type=int, default=1000, metavar="N", help="their number (default %(default)s)")
+    found.add_argument("--randSeed", type=int, default=0, metavar="N", help="seed of the draws, no unit (default 0)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, prepare, inject and print."""
+    if (arguments.TwoFthreshold is None) == (arguments.candidates is None):
+        raise ValueError("--TwoFthreshold or --candidates must say what counts as found: give one of them.")
+    if (arguments.Alpha is None) != (arguments.Delta is None):
+        raise ValueError("--Alpha and --Delta are a position together: give both, or neither for the whole sky.")
+    if arguments.FreqBand < 0:
+        raise ValueError("--FreqBand must not be negative: signals lie between --Freq and --Freq + --FreqBand.")
+    threshold = arguments.TwoFthreshold if arguments.candidates is None else _loudest(arguments.candidates)
+    fmin, fmax = arguments.Freq, arguments.Freq + arguments.FreqBand
+    spins = tuple(sorted((arguments.f1dot, arguments.f1dot + arguments.f1dotBand)))
+    sky: dict[str, Any] = {} if arguments.Alpha is None else {"alpha": arguments.Alpha, "delta": arguments.Delta}
+    orientation: dict[str, Any] = {} if arguments.cosi is None else {"cosi": arguments.cosi}
+    population = Population(**sky, **orientation, freq=(fmin, fmax), fdots=[spins])
+    sfts = read_band(arguments, fmin, fmax, arguments.guard, fdots=[spins])
+    data = prepare(
+        sfts,
+        fmin,
+        fmax,
+        sqrt_sx=noise_floors(arguments),
+        ephemeris=ephemeris(arguments),
+        guard=arguments.guard,
+        segments=given_segments(arguments),
+        fdots=[spins],
+        filters=False,
+        median_bins=arguments.RngMedWindow,
+    )
+    chosen: dict[str, Any] = {"confidence": arguments.confidence, "mismatch": arguments.mismatch}
+    chosen["seed"] = arguments.randSeed
+    limit = upper_limit(data, threshold, population, injections=arguments.injections, **chosen)
+    expected = sensitivity(data, threshold, population, **chosen)
+    statistic = "2F" if data.n_segments is None else f"mean 2F of {data.n_segments} segments"
+    share = f"{100 * limit.confidence:g} % of {arguments.injections} injections"
+    print(f"threshold          {threshold:12.4f}  {statistic}")
+    print(f"h0                 {limit.h0:12.3e}  +- {limit.h0_error:.1e}: {share} are louder than the threshold")
+    print(f"by formula         {expected:12.3e}  in Gaussian noise")
+    print(f"sensitivity depth  {float(sensitivity_depth(data, limit.h0)):12.3f}  1/sqrt(Hz)")
+
+
+def _loudest(path: str) -> float:
+    """The largest 2F, or mean of 2F over segments, of a file of candidates."""
+    table = read_candidates(path)
+    names = [name for name in ("twoF", "mean_twoF") if name in table.colnames]
+    if not names or len(table) == 0:
+        raise ValueError(f"--candidates={path} has no 2F of any candidate: give the table of a search.")
+    return float(np.max(np.asarray(table[names[0]])))

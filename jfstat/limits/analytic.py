@@ -1,0 +1,265 @@
+"""How often signals of given strength are found, by formula: `detection_probability`, `sensitivity` and its depth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.checks import observation_of
+from jfstat.data.eachsegment import each_segment
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.observation import Observation
+from jfstat.limits.population import Population, checked_number, checked_seed
+from jfstat.public import public
+from jfstat.statistic.combine import antenna_matrix, total_matrix
+from jfstat.statistic.fstat import noise_level, optimal_power
+from jfstat.templates import Amplitude, Doppler
+from jfstat.validation import NumberLike, float64_of, positive_number, shown
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+ANY_FREQUENCY = 100.0
+"""Hz; the signal-to-noise ratio does not depend on it."""
+LEAST_THRESHOLD, LARGEST_THRESHOLD = 1e-3, 1e5
+"""Of 2F; beyond, the non-central chi-squared distribution is not computed well."""
+AT_ONCE = 256
+"""Signals whose antenna matrices are computed together."""
+
+
+@public
+def detection_probability(
+    data: Observation | FstatData,
+    h0: ArrayLike,
+    threshold: NumberLike,
+    population: Population | None = None,
+    *,
+    mismatch: ArrayLike = 0.0,
+    samples: int = 10000,
+    seed: int = 0,
+) -> np.ndarray:
+    """Probability that 2F of a signal exceeds a threshold, averaged over a population, in Gaussian noise.
+
+    Given its parameters, K times the mean of 2F over K segments is non-central chi-squared with 4 K degrees of freedom
+    and the non-centrality rho^2 (1 - mismatch). The average is over draws from the population, with the antenna matrix
+    of the data's real times, gaps and noise weights at each draw's position (Wette 2012, Phys. Rev. D 85, 042003;
+    Dreissigacker, Prix & Wette 2018, Phys. Rev. D 98, 084058; the package cows3 does the same).
+
+    Parameters
+    ----------
+    data : Observation or FstatData
+        With segments, for semi-coherent searches. An observation must know its noise floor.
+    h0 : float or (n,) array_like
+        Strain amplitudes.
+    threshold : float
+        2F, or the mean of 2F over segments, at which a search calls a candidate a detection.
+    population : Population, optional
+        By default isotropic positions and orientations.
+    mismatch : float or array_like
+        Fraction of rho^2 that the search loses because its templates are discrete, or a sample of such fractions, of
+        which each draw has one. From `jfstat.mismatch`, injections, or the literature.
+    samples : int
+        Number of draws.
+    seed : int
+
+    Returns
+    -------
+    float64 or (n,) float64 ndarray
+
+    Raises
+    ------
+    TypeError
+        If `data` or `population` is of another kind.
+    ValueError
+        If an argument is out of range, or the noise floor is not known.
+
+    Examples
+    --------
+    >>> seen = jfstat.observation(["H1", "L1"], start, 864000, sqrt_sx=4e-24)
+    >>> p = jfstat.detection_probability(seen, [0.0, 1e-25], threshold=50.0)
+    >>> bool(p[0] < 1e-8 and p[1] > 0.3)
+    True
+    """
+    strains = float64_of(h0, "h0")
+    if strains.ndim > 1 or not np.all(np.isfinite(strains)) or np.any(strains < 0):
+        raise ValueError(f"h0 must be strain amplitudes of 0 or more, a number or a sequence, not {shown(h0)}.")
+    least = checked_threshold(threshold)
+    n_segments, power = _unit_power(data, population, mismatch, samples, seed)
+    values = [_passing(n_segments * least, 4 * n_segments, x**2 * power) for x in np.atleast_1d(strains)]
+    return np.asarray(values).reshape(strains.shape)[()]
+
+
+@public
+def sensitivity(
+    data: Observation | FstatData,
+    threshold: NumberLike,
+    population: Population | None = None,
+    *,
+    confidence: NumberLike = 0.95,
+    mismatch: ArrayLike = 0.0,
+    samples: int = 10000,
+    seed: int = 0,
+) -> float:
+    """The h0 at which signals of a population exceed a threshold with a given probability, in Gaussian noise.
+
+    It is the root of `detection_probability`, which has the formulas and their sources. No strain is looked at: it says
+    before a search how weak a signal it will find. `upper_limit` says it of real data.
+
+    Parameters
+    ----------
+    data, threshold, population, mismatch, samples, seed
+        As for `detection_probability`. With 10000 samples h0 is right to about 0.2 % at 0.95.
+    confidence : float
+        The probability, between 0 and 1.
+
+    Returns
+    -------
+    float
+        Strain amplitude h0.
+
+    Raises
+    ------
+    TypeError
+        If `data` or `population` is of another kind.
+    ValueError
+        If an argument is out of range, the noise floor is not known, or noise alone exceeds the threshold with that
+        probability.
+
+    Examples
+    --------
+    >>> seen = jfstat.observation(["H1", "L1"], start, 864000, sqrt_sx=4e-24)
+    >>> h0 = jfstat.sensitivity(seen, threshold=50.0)
+    >>> bool(abs(jfstat.detection_probability(seen, h0, threshold=50.0) - 0.95) < 1e-6)
+    True
+    """
+    from scipy.optimize import brentq
+
+    least = checked_threshold(threshold)
+    wanted = checked_confidence(confidence)
+    n_segments, power = _unit_power(data, population, mismatch, samples, seed)
+    middle = float(np.median(power))
+    if not middle > 0:
+        raise ValueError("the data show nothing of most signals of the population: check its positions.")
+
+    def excess(root: float) -> float:
+        return _passing(n_segments * least, 4 * n_segments, root**2 / middle * power) - wanted
+
+    if excess(0.0) >= 0:
+        raise ValueError(f"threshold={least:g} is exceeded by noise alone with this confidence: raise it.")
+    high = np.sqrt(n_segments * least)
+    while excess(high) < 0:
+        high *= 2
+    found: Any = brentq(excess, 0.0, high, xtol=1e-9 * high)
+    return float(found / np.sqrt(middle))
+
+
+@public
+def sensitivity_depth(data: Observation | FstatData, h0: ArrayLike) -> np.ndarray:
+    """The sensitivity depth sqrt(S)/h0 of data at an amplitude, 1/sqrt(Hz).
+
+    S is the harmonic mean of the single-sided power spectral density over all SFTs and detectors (Behnke, Papa & Prix
+    2015, Phys. Rev. D 91, 064007; Dreissigacker, Prix & Wette 2018, Phys. Rev. D 98, 084058).
+
+    Parameters
+    ----------
+    data : Observation or FstatData
+        An observation must know its noise floor. With segments, all SFTs of all of them.
+    h0 : float or array_like
+        Strain amplitudes, positive.
+
+    Returns
+    -------
+    float64 or ndarray
+
+    Raises
+    ------
+    TypeError
+        If `data` is of another kind.
+    ValueError
+        If `h0` is not positive, or the noise floor is not known.
+
+    Examples
+    --------
+    >>> round(float(jfstat.sensitivity_depth(data, 1e-25)), 3)
+    40.0
+    """
+    strains = float64_of(h0, "h0")
+    if not np.all(np.isfinite(strains)) or np.any(strains <= 0):
+        raise ValueError(f"h0 must be positive strain amplitudes, not {shown(h0)}.")
+    seen = observation_of(data, segments=True)
+    noise_level(seen)
+    # each segment's level is a mean over its SFTs: together they count by their numbers of SFTs
+    n_sfts = np.sum(np.atleast_3d(np.asarray(seen.weight) > 0).reshape(len(np.atleast_1d(seen.tsft)), -1), axis=1)
+    inverse = np.average(np.atleast_1d(np.asarray(seen.sinv_tsft) / np.asarray(seen.tsft)), weights=n_sfts)
+    return (1 / np.sqrt(inverse) / strains)[()]
+
+
+def checked_threshold(threshold: object) -> float:
+    """A value of 2F at which the non-central chi-squared distribution can be computed; a ValueError otherwise."""
+    value = positive_number(threshold, "threshold", "a value of 2F")
+    if not LEAST_THRESHOLD <= value <= LARGEST_THRESHOLD:
+        raise ValueError(f"threshold={value:g} must be from {LEAST_THRESHOLD:g} to {LARGEST_THRESHOLD:g}: it is 2F.")
+    return value
+
+
+def checked_confidence(confidence: object) -> float:
+    """A probability strictly between 0 and 1; a ValueError otherwise."""
+    value = positive_number(confidence, "confidence", "a probability")
+    if not value < 1:
+        raise ValueError(f"confidence={value:g} must be less than 1: give a probability such as 0.95.")
+    return value
+
+
+def checked_mismatch(mismatch: object, n: int, seed: int) -> np.ndarray:
+    """A mismatch for each of n draws, (n,), from one or a sample of them."""
+    given = np.atleast_1d(float64_of(mismatch, "mismatch"))
+    if given.ndim != 1 or given.size == 0 or not np.all((given >= 0) & (given < 1)):
+        raise ValueError(f"mismatch must be a fraction from 0 to below 1, or a sample of them, not {shown(mismatch)}.")
+    return np.random.default_rng([checked_seed(seed), 1]).choice(given, n)
+
+
+def checked_population(population: object) -> Population:
+    """The population, or the isotropic one for None; a TypeError otherwise."""
+    if population is None:
+        return Population()
+    if not isinstance(population, Population):
+        raise TypeError(f"population must be a jfstat.Population, not {shown(population)}.")
+    return population
+
+
+def _unit_power(
+    data: Observation | FstatData, population: Population | None, mismatch: ArrayLike, samples: int, seed: int
+) -> tuple[int, np.ndarray]:
+    """Number of segments, and rho^2 of draws at h0 = 1, summed over segments, less what the mismatch loses, (n,)."""
+    seen = observation_of(data, segments=True)
+    noise_level(seen)
+    chosen = checked_population(population)
+    samples = checked_number(samples, "samples", 1)
+    point, amplitude = chosen.draw(samples, seed, freq=ANY_FREQUENCY)
+    power = np.asarray(_powers(seen, point, amplitude))
+    return seen.n_segments or 1, power * (1 - checked_mismatch(mismatch, samples, seed))
+
+
+@jax.jit
+def _powers(observation: Observation, point: Doppler, amplitude: Amplitude) -> jax.Array:
+    """rho^2 of each of a stack of signals, summed over segments, (n,) float64."""
+
+    def one(signal: tuple[Doppler, Amplitude]) -> jax.Array:
+        point, amplitude = signal
+
+        def of_segment(seen: Observation) -> jax.Array:
+            return optimal_power(noise_level(seen), amplitude.canonical, total_matrix(antenna_matrix(seen, point)))
+
+        return jnp.sum(each_segment(of_segment, observation))
+
+    return jax.lax.map(one, (point, amplitude), batch_size=AT_ONCE)
+
+
+def _passing(threshold: float, degrees: int, powers: np.ndarray) -> float:
+    """Mean probability that non-central chi-squared variables exceed a threshold."""
+    from scipy.stats import ncx2
+
+    return float(np.mean(ncx2.sf(threshold, degrees, powers)))

@@ -1,0 +1,197 @@
+"""Upper limits by injections into the data: `upper_limit`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.checks import check_data
+from jfstat.data.eachsegment import each_segment
+from jfstat.data.fstatdata import FstatData
+from jfstat.limits.analytic import checked_confidence, checked_mismatch, checked_population, checked_threshold
+from jfstat.limits.population import Population, checked_number
+from jfstat.public import public
+from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f, whitening
+from jfstat.statistic.fstat import noise_level
+from jfstat.templates import Amplitude, Doppler
+from jfstat.validation import NumberLike, float64_of
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+SAMPLES_AT_ONCE = 1 << 20
+"""Samples of data over which the sums of several injections are computed together."""
+
+
+@dataclass(frozen=True, eq=False)
+class UpperLimit:
+    """An upper limit and the injections behind it; made by `jfstat.upper_limit`.
+
+    Attributes
+    ----------
+    h0 : float
+        The strain amplitude above which a share `confidence` of the injections exceeds `threshold`.
+    h0_error : float
+        Its one-sigma error, from the finite number of injections.
+    confidence : float
+    threshold : float
+        2F, or the mean over segments.
+    critical_h0 : (n,) float64 ndarray
+        For each injection the h0 from which on it exceeds the threshold; 0 where the data do so without it.
+    points : Doppler
+        The injections' templates, a stack of n.
+    amplitudes : Amplitude
+        Their amplitudes with h0 = 1, a stack of n.
+    """
+
+    h0: float
+    h0_error: float
+    confidence: float
+    threshold: float
+    critical_h0: np.ndarray
+    points: Doppler
+    amplitudes: Amplitude
+
+    def detection_probability(self, h0: ArrayLike) -> np.ndarray:
+        """Share of the injections that exceed the threshold at a strain amplitude, or at each of several."""
+        return np.mean(self.critical_h0 <= float64_of(h0, "h0")[..., None], axis=-1)
+
+
+@public
+def upper_limit(
+    data: FstatData,
+    threshold: NumberLike,
+    population: Population | None = None,
+    *,
+    confidence: NumberLike = 0.95,
+    mismatch: ArrayLike = 0.0,
+    injections: int = 1000,
+    seed: int = 0,
+) -> UpperLimit:
+    """The h0 at which signals injected into the data exceed a threshold with a given probability.
+
+    Signals are drawn from a population and added to the data, with their noise, lines and gaps as they are. The
+    statistic is linear in the data before it is squared: Fa and Fb of the data with a signal are those of the data,
+    computed at the signal's template, plus those of the signal, which follow from its amplitudes and the antenna
+    matrix. 2F is then a quadratic function of h0, and each injection says exactly from which h0 on it is found: one
+    evaluation of the statistic for each, whatever the number of amplitudes that one asks for.
+
+    Parameters
+    ----------
+    data : FstatData
+        May have segments.
+    threshold : float
+        2F, or the mean of 2F over segments, that counts as found: of the search's loudest candidate for a limit in the
+        manner of the loudest event, or that of its follow-up.
+    population : Population, optional
+        By default isotropic positions and orientations, and uniform frequencies in the band of the data.
+    confidence : float
+        Between 0 and 1.
+    mismatch : float or array_like
+        Fraction of rho^2 that the search loses because its templates are discrete, or a sample of such fractions.
+    injections : int
+        Their number. The error of h0 falls with its root.
+    seed : int
+
+    Returns
+    -------
+    UpperLimit
+
+    Raises
+    ------
+    TypeError
+        If `data` or `population` is of another kind.
+    ValueError
+        If an argument is out of range, or signals of the population do not fit the data.
+
+    Notes
+    -----
+    An injection is looked at where it is. A search looks at its neighbours too and takes the loudest, which only adds:
+    the limit is on the safe side. The signal's own effect on the estimate of the noise floor, and the fraction
+    ``data.expected_loss`` of rho^2 that the SFTs lose at the band's edges, are left out.
+
+    Examples
+    --------
+    >>> limit = jfstat.upper_limit(data, threshold=90.0, injections=100)
+    >>> 2e-25 < limit.h0 < 2e-24
+    True
+    """
+    check_data(data, or_segments=True)
+    least = checked_threshold(threshold)
+    wanted = checked_confidence(confidence)
+    chosen = checked_population(population)
+    n = checked_number(injections, "injections", 10)
+    frequencies = np.asarray(data.frequencies).reshape(-1)
+    points, amplitudes = chosen.draw(n, seed, freq=(frequencies.min(), frequencies.max()))
+    kept = np.sqrt(1 - checked_mismatch(mismatch, n, seed))
+    terms = [np.asarray(x) for x in _terms(data.for_one_template, points, amplitudes)]
+    if not all(np.isfinite(x).all() for x in terms):
+        bad = int(np.sum(~np.all([np.isfinite(x) for x in terms], axis=0)))
+        raise ValueError(
+            f"population: {bad} of {n} signals do not fit the data: prepare a wider band, or give prepare the "
+            "spin-downs and the orbit of the population."
+        )
+    noise, cross, signal = terms[0], kept * terms[1], kept**2 * terms[2]
+    critical = _critical(noise - (data.n_segments or 1) * least, cross, signal)
+    h0, error = _quantile(critical, wanted)
+    return UpperLimit(h0, error, wanted, least, critical, points, amplitudes)
+
+
+def signal_fa_fb(matrix: AntennaMatrix, level: jax.Array, canonical: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Fa and Fb of a signal at its template, up to the phase between reference time and mid-time of the data.
+
+    From x = sqrt(Sinv_Tsft/2) M A^mu, with x = (Re Fa, Re Fb, -Im Fa, -Im Fb): the inverse of
+    XLALEstimatePulsarAmplitudeParams, see `jfstat.statistic.amplitude.amplitude_vector`.
+    """
+    A, B, C = matrix
+    a1, a2, a3, a4 = jnp.sqrt(level / 2) * canonical
+    return jax.lax.complex(A * a1 + C * a2, -A * a3 - C * a4), jax.lax.complex(C * a1 + B * a2, -C * a3 - B * a4)
+
+
+def whitened(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
+    """Four numbers, (4,) float64, the sum of whose squares is 2F; zero where the antenna matrix is degenerate."""
+    aa, ab, bb = whitening(matrix)
+    first = [aa * x + ab * y for x, y in ((fa.real, fb.real), (fa.imag, fb.imag))]
+    return jnp.stack([*first, bb * fb.real, bb * fb.imag])
+
+
+@jax.jit
+def _terms(data: FstatData, points: Doppler, amplitudes: Amplitude) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The coefficients of 2F of data and signal as a polynomial in h0, summed over segments: (n,) float64 each.
+
+    2F = first + 2 h0 second + h0^2 third.
+    """
+
+    def one(injection: tuple[Doppler, Amplitude]) -> tuple[jax.Array, ...]:
+        point, amplitude = injection
+
+        def of_segment(own: FstatData) -> tuple[jax.Array, ...]:
+            matrix = total_matrix(antenna_matrix(own.observation, point))
+            fa, fb = (jnp.sum(x) for x in own.fa_fb(point))
+            signal = signal_fa_fb(matrix, noise_level(own.observation), amplitude.canonical)
+            x, y = whitened(fa, fb, matrix), whitened(*signal, matrix)
+            return two_f(fa, fb, matrix), x @ y, y @ y
+
+        return tuple(jnp.sum(x) for x in each_segment(of_segment, data))
+
+    return jax.lax.map(one, (points, amplitudes), batch_size=max(1, SAMPLES_AT_ONCE // data.series[..., 0].size))
+
+
+def _critical(excess: np.ndarray, cross: np.ndarray, signal: np.ndarray) -> np.ndarray:
+    """The h0 from which on ``excess + 2 h0 cross + h0^2 signal`` is positive, 0 or more."""
+    discriminant = cross**2 - excess * signal
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = (-cross + np.sqrt(np.maximum(discriminant, 0.0))) / signal
+    root = np.where(signal > 0, root, np.where(excess > 0, 0.0, np.inf))
+    return np.where(discriminant < 0, 0.0, np.maximum(root, 0.0))
+
+
+def _quantile(values: np.ndarray, share: float) -> tuple[float, float]:
+    """A quantile and its one-sigma error, half the distance of the order statistics one binomial deviation away."""
+    spread = np.sqrt(share * (1 - share) / len(values))
+    low, middle, high = np.quantile(values, np.clip([share - spread, share, share + spread], 0, 1))
+    return float(middle), float(0.5 * (high - low))

@@ -1,0 +1,173 @@
+"""A population of signals: how their parameters are distributed, and draws from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+
+from jfstat.parameters import LIMITS
+from jfstat.public import public
+from jfstat.templates import Amplitude, Doppler, Orbit
+from jfstat.validation import NumberLike, float64_of, is_whole, shown
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+QUARTER = np.pi / 4
+MOST_SIGNALS = 10**7
+"""Most draws at a time, which would otherwise fill the memory."""
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Population:
+    """The signals of which one asks how many would be found: the distribution of all parameters but h0.
+
+    Each parameter is a number, which all signals share; a range ``(low, high)``, in which it is uniformly distributed;
+    or an array of three or more values, one of which each signal draws, for any other distribution. Parameters
+    are independent of each other. The initial phase is uniform, and so does not appear.
+
+    Parameters
+    ----------
+    alpha : number, (low, high) or array
+        Right ascension, rad.
+    delta : number, (low, high) or array, optional
+        Declination, rad. In a range sin(delta) is uniform, so that positions are uniform on the sphere. By default the
+        whole sphere.
+    cosi : number, (low, high) or array
+        Cosine of the inclination; by default isotropic orientations.
+    psi : number, (low, high) or array
+        Polarisation angle, rad.
+    freq : number, (low, high) or array, optional
+        Frequency at the data's reference time, Hz. By default uniform over the band of the data. Only `upper_limit`
+        needs it.
+    fdots : sequence of the same
+        f1dot, f2dot, ..., Hz/s, Hz/s^2, ....
+    orbit : Orbit, optional
+        Of all signals.
+
+    Raises
+    ------
+    TypeError
+        If `orbit` is no Orbit.
+    ValueError
+        If a parameter is not numeric or outside its range.
+
+    Examples
+    --------
+    >>> pulsar = jfstat.Population(alpha=2.1, delta=0.47, cosi=0.3)
+    >>> pulsar.draw(1000, seed=1, freq=100.0)[0].fkdot.shape
+    (1000, 1)
+    """
+
+    alpha: np.ndarray
+    delta: np.ndarray
+    cosi: np.ndarray
+    psi: np.ndarray
+    freq: np.ndarray | None
+    fdots: tuple[np.ndarray, ...]
+    orbit: Orbit | None = field(default=None)
+
+    @public
+    def __init__(
+        self,
+        alpha: NumberLike | Sequence[NumberLike] | ArrayLike = (0.0, 2 * np.pi),
+        delta: NumberLike | Sequence[NumberLike] | ArrayLike | None = None,
+        cosi: NumberLike | Sequence[NumberLike] | ArrayLike = (-1.0, 1.0),
+        psi: NumberLike | Sequence[NumberLike] | ArrayLike = (-QUARTER, QUARTER),
+        freq: NumberLike | Sequence[NumberLike] | ArrayLike | None = None,
+        fdots: Sequence[NumberLike | Sequence[NumberLike] | ArrayLike] = (),
+        orbit: Orbit | None = None,
+    ):
+        if orbit is not None and not isinstance(orbit, Orbit):
+            raise TypeError(f"orbit must be a jfstat.Orbit or None, not {shown(orbit)}.")
+        if not isinstance(fdots, (list, tuple)):
+            raise TypeError(f"fdots must be a sequence with an entry for f1dot, f2dot, ..., not {shown(fdots)}.")
+        given = {
+            "alpha": _values(alpha, "alpha"),
+            "delta": _values((-np.pi / 2, np.pi / 2) if delta is None else delta, "delta"),
+            "cosi": _values(cosi, "cosi"),
+            "psi": _values(psi, "psi"),
+            "freq": None if freq is None else _values(freq, "freq"),
+            "fdots": tuple(_values(x, f"fdots[{k}]") for k, x in enumerate(fdots)),
+            "orbit": orbit,
+        }
+        for name in ("delta", "cosi"):
+            if not np.all(LIMITS[name].holds(given[name])):
+                limit, own = LIMITS[name], given[name]
+                raise ValueError(f"{name} must be {limit.must_be}, not {shown(own.tolist())}: {limit.hint}.")
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+
+    @public
+    def draw(
+        self, n: int, seed: int = 0, freq: NumberLike | Sequence[NumberLike] | None = None
+    ) -> tuple[Doppler, Amplitude]:
+        """Templates and amplitudes of n signals with h0 = 1, each a stack of n.
+
+        Parameters
+        ----------
+        n : int
+            Number of signals, 1 or more.
+        seed : int
+            Of the draws.
+        freq : number, (low, high) or array, optional
+            Frequency, Hz, if the population does not have its own.
+
+        Returns
+        -------
+        Doppler
+            Without reference time: that of the data counts.
+        Amplitude
+
+        Raises
+        ------
+        ValueError
+            If `n` is less than 1, or no frequency is known.
+        """
+        n = checked_number(n, "n", 1)
+        own = self.freq
+        if own is None:
+            if freq is None:
+                raise ValueError("freq is missing: give it here or to the Population, in Hz.")
+            own = _values(freq, "freq")
+        rng = np.random.default_rng(checked_seed(seed))
+        sines = np.sin(self.delta) if self.delta.size == 2 else None
+        delta = _drawn(rng, self.delta, n) if sines is None else np.arcsin(_drawn(rng, sines, n))
+        spins = np.stack([_drawn(rng, x, n) for x in (own, *self.fdots)], axis=-1)
+        orbit = None if self.orbit is None else jax.tree.map(lambda x: np.full(n, x), self.orbit)
+        point = Doppler(_drawn(rng, self.alpha, n), delta, spins, orbit=orbit)
+        cosi, psi = _drawn(rng, self.cosi, n), _drawn(rng, self.psi, n)
+        return point, Amplitude(np.ones(n), cosi, psi, rng.uniform(0, 2 * np.pi, n))
+
+
+def checked_number(n: object, name: str, least: int) -> int:
+    """A number of signals; a ValueError if it is none, or out of range."""
+    if not is_whole(n) or not least <= n <= MOST_SIGNALS:
+        raise ValueError(f"{name} must be a whole number of signals from {least} to {MOST_SIGNALS:g}, not {shown(n)}.")
+    return int(n)
+
+
+def checked_seed(seed: object) -> int:
+    """A seed for NumPy's generator; a ValueError if it is none."""
+    if not is_whole(seed) or seed < 0:
+        raise ValueError(f"seed must be a whole number, not negative, not {shown(seed)}.")
+    return int(seed)
+
+
+def _values(x: object, name: str) -> np.ndarray:
+    """A number, the ends of a range or a sample, as an array of one dimension."""
+    values = np.atleast_1d(float64_of(x, name))
+    if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
+        raise ValueError(f"{name} must be a number, (low, high) or a sequence of values, all finite, not {shown(x)}.")
+    if values.size == 2 and values[0] > values[1]:
+        raise ValueError(f"{name} is a range from {values[0]:g} to {values[1]:g}: give (low, high) with low <= high.")
+    return values
+
+
+def _drawn(rng: np.random.Generator, values: np.ndarray, n: int) -> np.ndarray:
+    """n draws: constant, uniform in a range, or from a sample."""
+    return rng.uniform(values[0], values[1], n) if values.size == 2 else rng.choice(values, n)

@@ -1,0 +1,209 @@
+"""Sensitivity and upper limits against brute force: injections into SFTs, one at a time, and cows3."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jfstat
+from jfstat.commandline import main
+from jfstat.limits.injections import signal_fa_fb
+from jfstat.statistic.combine import antenna_matrix, total_matrix
+
+START = 1167458304
+FLOOR = {"H1": 4e-24, "L1": 6e-24}
+TIMES = {"H1": START + 1800 * np.arange(24), "L1": START + 1800 * np.r_[4:11, 15:30]}
+POPULATION = jfstat.Population(alpha=(0.5, 2.5), delta=(-0.9, 1.2), fdots=[(-1e-9, 0.0)])
+
+
+def simulated(signals, noise=True, seed=0):
+    floor = dict(FLOOR) if noise else None
+    return jfstat.simulate_sfts(
+        ["H1", "L1"], fmin=199.4, fmax=200.6, timestamps=TIMES, sqrt_sx=floor, signals=signals, seed=seed
+    )
+
+
+def prepared(sfts, **options):
+    return jfstat.prepare(sfts, 199.99, 200.01, guard=0.4, sqrt_sx=dict(FLOOR), fdots=[(-1e-9, 0.0)], **options)
+
+
+@pytest.fixture(scope="module")
+def noise():
+    return prepared(simulated(()))
+
+
+def one(stack, k):
+    return jax.tree.map(lambda x: x[k], stack)
+
+
+def test_fa_and_fb_of_a_signal_are_those_of_its_sfts(noise):
+    points, amplitudes = POPULATION.draw(3, seed=5, freq=(199.995, 200.005))
+    for k in range(3):
+        point, amplitude = one(points, k), one(amplitudes, k)
+        loud = jfstat.Amplitude(1e-23, amplitude.cosi, amplitude.psi, amplitude.phi0)
+        data = prepared(simulated([(point, loud)], noise=False))
+        found = jfstat.fstat(data, point)
+        matrix = total_matrix(antenna_matrix(noise.observation, point))
+        fa, fb = signal_fa_fb(matrix, noise.observation.sinv_tsft, loud.canonical)
+        found, fa, fb = (np.asarray(found.Fa), np.asarray(found.Fb)), np.asarray(fa), np.asarray(fb)
+        turn = found[0] / fa  # the phase between reference time and mid-time, the same for both
+        assert abs(abs(turn) - 1) < 5e-3
+        np.testing.assert_allclose(found[1], turn * fb, atol=5e-3 * abs(fb))
+
+
+def test_the_critical_amplitude_of_an_injection_is_where_its_twoF_crosses_the_threshold(noise):
+    limit = jfstat.upper_limit(noise, 40.0, POPULATION, injections=20, seed=2)
+    k = int(np.argsort(limit.critical_h0)[10])
+    point, amplitude = one(limit.points, k), one(limit.amplitudes, k)
+    values = []
+    for phase in (0.0, np.pi / 2, np.pi, 1.5 * np.pi):  # its phase against the noise's is a convention
+        signal = jfstat.Amplitude(limit.critical_h0[k], amplitude.cosi, amplitude.psi, amplitude.phi0 + phase)
+        values.append(float(jfstat.twoF(prepared(simulated([(point, signal)])), point)))
+    # 2F = Q + rho^2 + 2 |cross| cos(phase + unknown): the threshold lies between, and the mean is Q + rho^2
+    assert min(values) - 0.5 < 40.0 < max(values) + 0.5
+    power = float(jfstat.predict_twoF(noise, point, one(limit.amplitudes, k))) - 4
+    quiet = float(jfstat.twoF(noise, point))
+    assert np.mean(values) == pytest.approx(quiet + limit.critical_h0[k] ** 2 * power, rel=5e-3)
+
+
+@pytest.mark.parametrize("segments", [None, 3])
+def test_campaign_and_formula_agree_in_gaussian_noise(segments):
+    data = prepared(simulated((), seed=7), segments=segments)
+    threshold = 40.0 if segments is None else 20.0
+    limit = jfstat.upper_limit(data, threshold, POPULATION, injections=300, seed=3, mismatch=[0.0, 0.1, 0.2])
+    h0 = jfstat.sensitivity(data, threshold, POPULATION, mismatch=[0.0, 0.1, 0.2], samples=4000)
+    assert abs(limit.h0 - h0) < 4 * limit.h0_error < 0.3 * h0
+    strains = h0 * np.array([0.3, 0.5, 0.7, 1.0])
+    expected = jfstat.detection_probability(data, strains, threshold, POPULATION, mismatch=[0.0, 0.1, 0.2])
+    np.testing.assert_allclose(limit.detection_probability(strains), expected, atol=4 * 0.5 / np.sqrt(300))
+    assert expected[3] == pytest.approx(0.95, abs=0.01)
+
+
+def test_probabilities_follow_the_drawn_statistic():
+    """2F of each draw simulated as a sum of squares, without the non-central chi-squared distribution."""
+    seen = jfstat.observation(["H1", "L1"], START, 10 * 86400, sqrt_sx=4e-24)
+    points, amplitudes = jfstat.Population().draw(20000, seed=9, freq=100.0)
+    power = jax.vmap(jfstat.predict_twoF, (None, 0, 0))(seen, points, amplitudes) - 4
+    rho = 6e-26 * np.sqrt(np.asarray(power))
+    x = np.random.default_rng(0).standard_normal((20000, 4))
+    twoF = (x[:, 0] + rho) ** 2 + np.sum(x[:, 1:] ** 2, axis=1)
+    found = float(jfstat.detection_probability(seen, 6e-26, 30.0))
+    assert found == pytest.approx(np.mean(twoF > 30.0), abs=5 * 0.5 / np.sqrt(10000))
+    assert 0.1 < found < 0.9
+
+
+def test_a_known_orientation_needs_no_average():
+    seen = jfstat.observation(["H1"], START, 5 * 86400, sqrt_sx=4e-24)
+    pulsar = jfstat.Population(alpha=1.2, delta=0.3, cosi=0.4, psi=0.2)
+    h0 = jfstat.sensitivity(seen, 30.0, pulsar, confidence=0.5, samples=5)
+    point = jfstat.Doppler(1.2, 0.3, [100.0])
+    rho2 = float(jfstat.predict_twoF(seen, point, jfstat.Amplitude(h0, 0.4, 0.2))) - 4
+    from scipy.stats import ncx2
+
+    assert ncx2.sf(30.0, 4, rho2) == pytest.approx(0.5, abs=1e-6)
+    assert jfstat.sensitivity_depth(seen, h0) == pytest.approx(4e-24 / h0)
+
+
+def test_depth_is_the_harmonic_mean_over_all_sfts():
+    data = prepared(simulated(()))
+    expected = (24 / FLOOR["H1"] ** 2 + 22 / FLOOR["L1"] ** 2) / 46
+    assert jfstat.sensitivity_depth(data, 1e-25) == pytest.approx(1e25 / np.sqrt(expected), rel=1e-6)
+    segments = prepared(simulated(()), segments=3)
+    assert jfstat.sensitivity_depth(segments, 1e-25) == pytest.approx(1e25 / np.sqrt(expected), rel=1e-6)
+
+
+def test_populations_have_their_distributions():
+    population = jfstat.Population(
+        delta=(-0.2, 1.0), cosi=[0.1, 0.5, 0.9], psi=0.3, freq=(50.0, 51.0), fdots=[(-1e-9, 0)]
+    )
+    points, amplitudes = population.draw(20000, seed=4)
+    sines = np.sin(points.delta)
+    assert sines.min() >= np.sin(-0.2) - 1e-12 and sines.max() <= np.sin(1.0) + 1e-12
+    assert np.mean(sines) == pytest.approx((np.sin(-0.2) + np.sin(1.0)) / 2, abs=0.01)
+    assert set(np.asarray(amplitudes.cosi)) == {0.1, 0.5, 0.9} and set(np.asarray(amplitudes.psi)) == {0.3}
+    assert points.fkdot.shape == (20000, 2)
+    assert np.mean(points.fkdot[:, 0]) == pytest.approx(50.5, abs=0.01)
+    again, _ = population.draw(20000, seed=4)
+    assert jnp.array_equal(again.alpha, points.alpha)
+
+
+def test_what_makes_no_sense_is_refused(noise):
+    seen = jfstat.observation(["H1"], START, 86400, sqrt_sx=4e-24)
+    for call, message in (
+        (lambda: jfstat.sensitivity(seen, 30.0, confidence=1.0), "confidence"),
+        (lambda: jfstat.sensitivity(seen, 1e-3), "noise alone"),
+        (lambda: jfstat.sensitivity(seen, 30.0, mismatch=1.0), "mismatch"),
+        (lambda: jfstat.sensitivity(jfstat.observation(["H1"], START, 86400), 30.0), "noise floor"),
+        (lambda: jfstat.detection_probability(seen, -1e-25, 30.0), "h0"),
+        (lambda: jfstat.Population(delta=2.0), "delta must be within"),
+        (lambda: jfstat.Population(cosi=(0.5, -0.5)), "low <= high"),
+        (lambda: jfstat.Population().draw(5), "freq is missing"),
+        (lambda: jfstat.upper_limit(noise, 30.0, injections=5), "injections"),
+        (lambda: jfstat.upper_limit(noise, 30.0, jfstat.Population(freq=210.0), injections=10), "do not fit"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(TypeError, match="population"):
+        jfstat.sensitivity(seen, 30.0, "all sky")
+
+
+def test_the_command_line_says_what_the_library_does(tmp_path, capsys):
+    jfstat.write_sfts(simulated(()), tmp_path)
+    options = [
+        f"--DataFiles={tmp_path}/*.sft",
+        "--Freq=199.999",
+        "--FreqBand=0.002",
+        "--f1dot=-1e-9",
+        "--f1dotBand=1e-9",
+    ]
+    options += ["--assumeSqrtSX=4e-24,6e-24", "--guard=0.4", "--Alpha=1.1", "--Delta=-0.3", "--injections=40"]
+    assert main(["upper-limit", *options, "--TwoFthreshold=40"]) == 0
+    rows = {line[:18].strip(): float(line[18:].split()[0]) for line in capsys.readouterr().out.splitlines()}
+    population = jfstat.Population(1.1, -0.3, freq=(199.999, 200.001), fdots=[(-1e-9, 0.0)])
+    data = jfstat.prepare(
+        simulated(()), 199.999, 200.001, guard=0.4, sqrt_sx=dict(FLOOR), fdots=[(-1e-9, 0.0)], filters=False
+    )
+    limit = jfstat.upper_limit(data, 40.0, population, injections=40)
+    assert rows["h0"] == pytest.approx(limit.h0, rel=2e-3)
+    assert rows["by formula"] == pytest.approx(jfstat.sensitivity(data, 40.0, population), rel=2e-3)
+    for wrong, message in (([], "--TwoFthreshold or --candidates"), (["-F=40", "--FreqBand=-1"], "--FreqBand")):
+        assert main(["upper-limit", *options, *wrong]) == 1
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_signals_at_the_limit_are_found_as_often_as_it_says():
+    """The limit of one data set, and 150 simulated data sets with a signal of that strength each."""
+    data = prepared(simulated((), seed=11))
+    limit = jfstat.upper_limit(data, 40.0, POPULATION, confidence=0.8, injections=2000, seed=1)
+    points, amplitudes = POPULATION.draw(150, seed=12, freq=(199.992, 200.008))
+    found = 0
+    for k in range(150):
+        amplitude = one(amplitudes, k)
+        signal = jfstat.Amplitude(limit.h0, amplitude.cosi, amplitude.psi, amplitude.phi0)
+        found += int(jfstat.twoF(prepared(simulated([(one(points, k), signal)], seed=100 + k)), one(points, k)) > 40.0)
+    assert found / 150 == pytest.approx(0.8, abs=3.5 * np.sqrt(0.8 * 0.2 / 150))
+
+
+@pytest.mark.slow
+def test_cows3_says_the_same():
+    detectorstates = pytest.importorskip("cows3.detectorstates")
+    from cows3.sensitivity import pfd_Fstatistic
+    from cows3.snr import SignalToNoiseRatio
+    from scipy.optimize import brentq
+
+    starts = np.arange(START, START + 20 * 86400, 1800)
+    states = detectorstates.MultiDetectorStates({"H1": starts, "L1": starts}, 1800, 0).Series
+    ratio = SignalToNoiseRatio(states, assumeSqrtSX=4e-24)
+    points, amplitudes = jfstat.Population().draw(4000, seed=3, freq=100.0)
+    power = [
+        ratio.compute_snr2(alpha, delta, psi, 0.0, 0.5 * (1 + cosi**2), cosi)
+        for alpha, delta, psi, cosi in np.transpose([points.alpha, points.delta, amplitudes.psi, amplitudes.cosi])
+    ]
+    density, edges = np.histogram(np.array(power) * 4e-24**2, bins=300, density=True)
+    middles = 0.5 * (edges[1:] + edges[:-1])
+    seen = jfstat.observation(["H1", "L1"], START, 20 * 86400, sqrt_sx=4e-24)
+    for threshold in (30.0, 100.0):
+        depth = brentq(lambda d, x=threshold: pfd_Fstatistic(x, d, 1, middles, density) - 0.05, 1, 1000)
+        h0 = jfstat.sensitivity(seen, threshold, samples=4000, seed=3)  # the same draws
+        assert jfstat.sensitivity_depth(seen, h0) == pytest.approx(depth, rel=3e-3)
