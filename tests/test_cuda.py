@@ -15,7 +15,7 @@ import jfstat
 from jfstat.data.bandseries import Layout
 from jfstat.searching.reduce.loudest import loudest
 from jfstat.statistic.backends.cuda import cubins, emulated, filters, handler, kernels, nvrtc
-from jfstat.statistic.backends.cuda.backend import Cuda, _live, _ranges
+from jfstat.statistic.backends.cuda.backend import LEAST_SHARED, Cuda, _live, _ranges
 from jfstat.statistic.backends.cuda.errors import CudaError
 from jfstat.statistic.bins import counts
 from jfstat.statistic.spectrum import bin_numbers
@@ -101,6 +101,13 @@ def test_radices_make_the_lengths():
             last = [radix for radix in radices if radix > 1][-1]
             assert product % results == 0
             assert results // last * (product // results) == product // last
+
+
+def test_rows_fit_small_gpus_or_are_refused_there():
+    """With what their source declares: 99 KB is the least that GPUs of the kernels' capability have."""
+    most = {length: kernels._rows("reduced", 144, 144, length) for length in CUDA_ROWS}
+    too_long = {length for length, program in most.items() if program.shared + program.static > LEAST_SHARED}
+    assert too_long == {8192}
 
 
 def test_blocks_are_round_unless_that_makes_them_short():

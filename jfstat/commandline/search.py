@@ -429,7 +429,8 @@ def _over_a_band(
     share = None if arguments.unit is None else Share.of(arguments.unit)
     windows = None if track is not None else transient_range(arguments, data)
     searched = None if windows is None else transient_search(data, windows, arguments.RankingStatistic)
-    work = Work(data, stacked_bank(bank), keep, share, arguments.cohMaxMismatch, track, searched)
+    wanted = keep if searched is None else replace(keep, threshold=searched.threshold(keep.threshold))
+    work = Work(data, stacked_bank(bank), wanted, share, arguments.cohMaxMismatch, track, searched)
     if arguments.cohMaxMismatch is None:
         plan = search_plan(
             data, bank, arguments.batchSize, backend=backend, lines=keep.lines, track=track, transient=searched

@@ -178,7 +178,7 @@ def _terms(data: FstatData, points: Doppler, amplitudes: Amplitude) -> tuple[jax
 
         return tuple(jnp.sum(x) for x in each_segment(of_segment, data))
 
-    return jax.lax.map(one, (points, amplitudes), batch_size=max(1, SAMPLES_AT_ONCE // data.series[..., 0].size))
+    return jax.lax.map(one, (points, amplitudes), batch_size=max(1, SAMPLES_AT_ONCE // data.series.shape[-1]))
 
 
 def _critical(excess: np.ndarray, cross: np.ndarray, signal: np.ndarray) -> np.ndarray:

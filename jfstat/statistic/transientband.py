@@ -32,8 +32,8 @@ ROUNDING = 1e-6
 """Times closer than this, s, are one."""
 RINGING = 16
 """Samples beyond the ends of the data into which the low-pass rings, and which belong to the data."""
-STRETCHED = 1.01
-"""Longest slice of the source's time over that of the detector's: 1 + v/c."""
+TRANSFORM_BYTES = 3 * 2 * 2 * FLOAT32
+"""Memory of a slice's transforms for each of their entries: those of two series, and two copies under way."""
 MOST_PAIRS = 1 << 24
 """Most pairs of a start and an end of rectangular windows that are computed as such."""
 
@@ -160,9 +160,13 @@ def transient_band(data: FstatData, transient: TransientRange, most_bytes: int) 
     # beyond the data there is only what the low-pass makes of them
     outer = np.where(edges <= begin + ROUNDING, -RINGING * dtau, np.where(edges >= end - ROUNDING, RINGING * dtau, 0.0))
     edges = edges + outer
-    samples = STRETCHED * float(np.max(np.diff(edges))) / dtau + 3
+    # a slice of the source's time may be longer than that of the detectors', by the fastest motion in the pass band
+    fmax = float(data.band.fmin + data.band.dfreq * (data.layout.n_frequencies - 1))
+    stretched = float(data.band.pass_high) / fmax
+    samples = stretched * float(np.max(np.diff(edges))) / dtau + 3
     length = min(n for n in _divisors(2 * data.layout.n_fft) if n >= samples or n == 2 * data.layout.n_fft)
-    each = bytes_per_bin(len(edges)) * len(band_entries(data, length))
+    entries = bytes_per_bin(len(edges)) * len(band_entries(data, length))
+    each = max(entries, TRANSFORM_BYTES * len(edges) * length)
     residues = int(np.clip(most_bytes // each, 1, 2 * data.layout.n_fft // length))
     n_windows = float(t0.size * tau.size)
     return TransientBand(

@@ -20,7 +20,8 @@ from jfstat.validation import is_whole
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-DECIDE = ("cluster", "batch_size", "parts", "Fstar0", "oLGX", "bounds", "ranking", "bsgl_threshold", "lines")
+DIVISION = ("batch_size", "parts", "n_coherent")
+DECIDE = ("cluster", *DIVISION, "Fstar0", "oLGX", "bounds", "ranking", "bsgl_threshold", "lines")
 """Keys of meta that must agree beside the identity: how the work was divided, and options of the table."""
 MOST_NAMED = 10
 """Most units that a warning names for each kind of processor."""

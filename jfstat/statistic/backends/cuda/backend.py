@@ -205,7 +205,8 @@ def _has_kernels(layout: Layout) -> bool:
 
 def _shared_bytes(layout: Layout) -> int:
     """The largest shared memory of a block of any kernel for a layout."""
-    return max(program.shared for program in kernels.plan(layout, 1, False, False) if program is not None)
+    programs = kernels.plan(layout, 1, False, False)
+    return max(program.shared + program.static for program in programs if program is not None)
 
 
 @cache

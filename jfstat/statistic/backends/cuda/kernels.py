@@ -30,7 +30,7 @@ LEAST_BLOCK, LEAST_RUN, LINEAR_BLOCK = 128, 48, 2048
 """A row of a tile's samples has one whole shift and one expansion of its timing if blocks and runs are this long: then
 the position drifts by less than 0.005 samples in half a row. Otherwise every sample has its own. In blocks of so many
 samples, which last half an hour at most, the antenna patterns are lines within a row; in shorter ones parabolas."""
-REGISTERS = {8: 64, 10: 96, 12: 96, 15: 128, 16: 128, 18: 144, 20: 160, 24: 168}
+REGISTERS = {8: 64, 10: 96, 12: 96, 16: 128, 20: 160, 24: 168}
 """Registers that a thread may take, by the numbers that it holds: fewer spill."""
 ALL_REGISTERS = 65536
 """Of a multiprocessor."""
@@ -53,8 +53,8 @@ class Program:
     source, name : str
         File and function.
     constants : Constants
-    threads, shared : int
-        Threads and bytes of shared memory of a block.
+    threads, shared, static : int
+        Threads and bytes of shared memory of a block, given at its launch and declared in the source.
     """
 
     source: str
@@ -62,6 +62,7 @@ class Program:
     constants: Constants
     threads: int
     shared: int = 0
+    static: int = 0
 
     def __getitem__(self, name: str) -> int:
         return dict(self.constants)[name]  # type: ignore[return-value]
@@ -229,7 +230,8 @@ def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
         "BLOCKS": blocks_of(threads, max(radices)),
         **own,
     }
-    return Program("rows.cu", name, _constants(constants), threads, groups * together)
+    static = 4 * (33 * BINS + 2 * groups + 1) if name == "reduced" else 0
+    return Program("rows.cu", name, _constants(constants), threads, groups * together, static)
 
 
 def _constants(values: Mapping[str, int | float]) -> Constants:
@@ -245,7 +247,7 @@ def interpolate(program: Program, given: jax.Array, timing: jax.Array, numbers: 
     Parameters
     ----------
     program : Program
-    given : (D, QUADS, PLANES, n, 4) float32
+    given : (D, terms / 2, planes, n, 4) float32
         From `filters.subdivided`.
     timing : (D, n_blocks, 20) float32
         See `timing.packed_timing`.

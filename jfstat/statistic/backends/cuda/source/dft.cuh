@@ -138,7 +138,7 @@ template <int R> struct Dft {
 };
 
 // w, w^2, w^3, ... one after the other, each from a few products only so that rounding errors stay small; times c if
-// `scaled`, which the compiler is to know
+// `scaled`: where the compiler knows whether, it leaves out the other case
 struct Powers {
   complex low[4], fourth, high;  // w^0 to w^3 (w^0 not used), w^4, and w^(4 n) times c
   bool scaled;

@@ -20,6 +20,7 @@ constexpr int VALUES = LAST * Outputs::EACH_THREAD;  // 2F of a part that a thre
 static_assert(Inputs::EACH_THREAD == 1 && R3 * Stage<R3, CORE, T>::EACH_THREAD <= E && R2 * Stage<R2, CORE, T>::EACH_THREAD <= E && VALUES <= E && THREADS >= 32, "sizes");
 constexpr int SECTION = CORE / VALUES;  // distance of a thread's values, which lie in as many equal sections of a part
 static_assert(Outputs::EACH_THREAD * SECTION == CORE / LAST && SECTION <= T, "each of a thread's values lies in a section of its own");
+static_assert(Outputs::EACH_THREAD == 1 || SECTION == T, "threads without values have none at all");
 constexpr bool WHOLE = T % COLUMNS == 0 && M % COLUMNS == 0 && CORE % COLUMNS == 0;  // a thread's numbers lie at constant distances
 
 struct Given {  // kernels.row_numbers
