@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
@@ -36,7 +38,7 @@ def most_templates(data: FstatData, points: Doppler, backend: Backend, n_parts: 
     else:
         room = USABLE * free - backend.filter_bytes(data.layout, len(data.detectors))
         if n_parts > 1:
-            room = USABLE_IN_PARTS * free - _filters(data, backend) * MARGIN / n_parts
+            room = USABLE_IN_PARTS * free - _filters(data, backend, n_parts)
         most = min(int(min(room, MOST_BYTES) // each), backend.largest_batch(data.layout))
     most = max(1, most)
     return most - most % GROUP if most > GROUP else 1 << (most.bit_length() - 1)
@@ -72,14 +74,16 @@ def parts_needed(data: FstatData, points: Doppler, backend: Backend) -> int:
 def needed_bytes(data: FstatData, points: Doppler, backend: Backend, n_parts: int, batch_size: int) -> int:
     """Device memory that a search needs, data included."""
     own = backend.filter_bytes(data.layout, len(data.detectors))
-    filters = own if n_parts == 1 else int(MARGIN * _filters(data, backend) / n_parts)
+    filters = own if n_parts == 1 else _filters(data, backend, n_parts)
     return data_bytes(data) + filters + batch_size * _each(data, points, backend, n_parts)
 
 
-def _filters(data: FstatData, backend: Backend) -> int:
-    """Memory of the whole band's filters, as `prepare` and as the backend makes them."""
-    n_detectors = len(data.detectors)
-    return filter_bytes(data.layout, n_detectors) + backend.filter_bytes(data.layout, n_detectors)
+def _filters(data: FstatData, backend: Backend, n_parts: int = 1) -> int:
+    """Memory of the filters of the whole band or of one of its parts, as `prepare` and as the backend makes them."""
+    layout, n_detectors = data.layout, len(data.detectors)
+    if n_parts > 1:  # a backend may keep more for each sample of a short series
+        layout = replace(layout, n_band=int(MARGIN * layout.n_band / n_parts))
+    return filter_bytes(layout, n_detectors) + backend.filter_bytes(layout, n_detectors)
 
 
 def _each(data: FstatData, points: Doppler, backend: Backend, n_parts: int) -> int:
