@@ -140,7 +140,8 @@ def refined_with_windows(
             given: Any = found[row : row + 1]
             if "n_twoF" in searched:
                 given.meta = dict(searched) | {"n_twoF": searched["n_twoF"] * n_windows}
-            table, error, before = given, np.full(2, np.nan), []
+            table: Any = given
+            error, before = np.full(2, np.nan), []
             for fits in range(ROUNDS + 1):
                 own = TransientWindow(shape, *start, end=None if isinstance(shape, str) else end)
                 table = refined(windowed(data, own), table, given)
