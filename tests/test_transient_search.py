@@ -179,6 +179,20 @@ def test_refine_fits_the_window(data, bank):
     assert better["tau_error"].unit == "s"
     assert better.meta["transient"]["window"] == "rectangular"
     assert "max_twoF_band" not in better.colnames
+    # all columns are of the row's own window, those of the start of the candidate's
+    for name, table in (("twoF", better), ("start_twoF", found)):
+        point = dataclasses.replace(
+            POINT, fkdot=jnp.asarray([table["freq"][0].value, table["f1dot"][0].value]), reftime=table.meta["reftime"]
+        )
+        window = jfstat.TransientWindow("rectangular", table["t0"][0].value, table["tau"][0].value)
+        np.testing.assert_allclose(row[name], jfstat.transient_twoF(data, point, window), rtol=2e-5, err_msg=name)
+    # a second time nothing moves, and the windows that the search tried still count once
+    again = jfstat.refine(data, better, progress=False)
+    assert better.meta["n_twoF"] == found.meta["n_twoF"] * T0.size * TAU.size == again.meta["n_twoF"]
+    assert again["twoF"][0] >= row["twoF"] - 1e-3
+    for name in ("t0", "tau"):
+        assert abs(again[name][0] - row[name]) < 0.1 * row[f"{name}_error"], name
+    assert again["noise_chance"][0] <= 1.01 * row["noise_chance"]
     # as a persistent signal, if the table does not say what it is
     del found.meta["transient"]
     assert "t0_error" not in jfstat.refine(data, found, progress=False).colnames

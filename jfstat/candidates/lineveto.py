@@ -36,7 +36,10 @@ def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) 
     - a signal is Doppler modulated: 2F falls with the modulation switched off (`dm_off_twoF`; Zhu, Papa & Walsh 2017,
       Phys. Rev. D 96, 124007).
 
-    Candidates of transient signals are tested within their windows.
+    Candidates of transient signals are tested within their windows: 2F of all is then `transient_twoF` with the row's
+    ``t0`` and ``tau``. That is ``twoF`` of a table from `refine`; in one from ``search(transient=)`` or
+    ``fstat_table(transient=)`` it is ``max_twoF``, apart from samples at the ends of windows, and not ``twoF``, which
+    is that of a persistent signal.
 
     Parameters
     ----------
@@ -58,8 +61,9 @@ def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) 
         - ``line_veto``: the detectors whose 2F alone is larger than that of all, and ``DM-off`` if ``dm_off_twoF`` is,
           joined by commas; empty for candidates that behave like signals.
 
-        Weak candidates may be vetoed by chance: in noise, 2F of one detector exceeds that of two in about a quarter of
-        all cases, and ``dm_off_twoF`` is the largest of as many values as there are frequencies. Loud signals are not.
+        Weak candidates may be vetoed by chance: in noise, 2F of one or the other of two equal detectors exceeds that of
+        both in three quarters of all cases, less often but not rarely among the loudest, and ``dm_off_twoF`` is the
+        largest of as many values as there are frequencies. Loud signals are not.
 
     Raises
     ------

@@ -178,14 +178,15 @@ def refine(
           log10BSGL and ``noise_chance`` of the sum, which has four degrees of freedom for each segment;
         - other columns of `found` that do not depend on the template, such as names; ``template`` and ``n_members``
           tell where the candidate came from;
-        - with `transient`, ``t0`` and ``tau`` (s) with ``t0_error`` and ``tau_error``: means and standard deviations
-          by the posterior exp(F) for flat priors at the refined template. All other columns are of the data times the
-          window of largest 2F (`windowed`): ``twoF`` is `transient_twoF`, and amplitudes are those while the signal
-          lasts.
+        - with `transient`, ``t0`` and ``tau`` (s) of the window of largest 2F, with ``t0_error`` and ``tau_error``, the
+          root-mean-square distance from these by the posterior exp(F) for flat priors. All other columns are of the
+          data times this window (`windowed`): ``twoF`` is `transient_twoF`, and amplitudes are those while the signal
+          lasts. Only ``start_twoF`` is of the window that `found` gives. ``moved`` and ``steps`` are added over the
+          turns of climbs and fits of the window.
 
         Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX, bounds, optimizer
         (what it consists of, with its numbers), max_steps; with segments n_segments and segment_tspan, the length of
-        the longest.
+        the longest; with `transient` that of the search, whose windows n_twoF counts.
 
     Raises
     ------
@@ -215,7 +216,7 @@ def refine(
     check_data(data, or_segments=True)
     window = window_of_table(data, found, transient)
 
-    def persistent(own: FstatData, some: AnyTable | Doppler, shown: bool) -> QTable:
+    def persistent(own: FstatData, some: AnyTable | Doppler, shown: bool, given: AnyTable | None = None) -> QTable:
         around = Neighbourhood.checked(mismatch, bins)
         candidates = read_rows(own, some, reftime, model)
         searched = SearchedWith.of(some, own.detectors)
@@ -225,13 +226,16 @@ def refine(
         around.check_size(sum(name != "freq" for name in names))
         method = Method.checked(optimizer, max_steps, len(names))
         with progress_bar(int(np.sum(candidates.sound)), shown, "refine", "candidates") as advance:
-            results = refined(own, candidates, free, around, searched.n_twoF, advance, method)
+            starts = None if given is None else read_rows(own, given, reftime, model).points
+            results = refined(own, candidates, free, around, searched.n_twoF, advance, method, starts)
         return results_table(own, some, candidates, results, names, searched, known, method)
 
     if window is None:
         table = persistent(data, found, progress)
     else:
-        table = refined_with_windows(data, found, window, lambda own, some: persistent(own, some, False), progress)
+        table = refined_with_windows(
+            data, found, window, lambda own, some, given: persistent(own, some, False, given), progress
+        )
     return distinct(table) if merge else table
 
 
@@ -243,6 +247,7 @@ def refined(
     n_twoF: int | None,
     advance: Callable[[int], object],
     method: Method = NEWTON,
+    starts: Doppler | None = None,
 ) -> Results:
     """What `refine` finds out about candidates.
 
@@ -258,6 +263,8 @@ def refined(
     advance : callable
         Told how many more candidates are done.
     method : Method
+    starts : Doppler, optional
+        A stack with which the peaks are compared for ``start_mismatch``, if not with the candidates.
     """
     results = Results.blank(candidates, free.names, len(data.detectors), data.n_segments)
     _refuse(data, results, candidates, free)
@@ -268,7 +275,7 @@ def refined(
         _follow_all(data, results, Alike(rows, isolated, own, around, n_twoF, method), advance)
     for row in np.flatnonzero(results.open & ~results.converged):
         results.close(row, ENDINGS[LEFT])
-    results.compare_with(_start_mismatch(data, candidates.points, results))
+    results.compare_with(_start_mismatch(data, candidates.points if starts is None else starts, results))
     return results
 
 

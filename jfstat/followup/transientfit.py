@@ -29,10 +29,10 @@ ROUNDS = 3
 """How often Doppler parameters and windows are fitted in turns: a search with wrong parameters finds a short window."""
 SLICES = 4096
 """Atoms of the whole data; windows that end within one are right to a part of its duration."""
-NODES = 48
-"""Start times and time scales of a map."""
+NODES = 49
+"""Start times and time scales of a map; an odd number, so that the middle of a map is one of its windows."""
 ZOOMS = 3
-"""Maps, each of what the one before leaves."""
+"""Maps, each of what the one before leaves. One more is between the windows around the best of these."""
 WIDE = 6.0
 """Half-width of a map in standard deviations of the one before."""
 
@@ -46,11 +46,11 @@ def fitted_window(
     start: jax.Array,
     shape: Shape,
     end: float,
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """t0 and tau of the largest 2F, and their mean and standard deviation by the posterior exp(F): (2,) float64 each.
+) -> tuple[jax.Array, jax.Array]:
+    """t0 and tau of the largest 2F, and how far from these they may be, one sigma: (2,) float64 each.
 
-    The prior is flat for windows that begin within the data and, if rectangular, end within them: further ones cannot
-    be told from these.
+    The second is the root-mean-square distance by the posterior exp(F). The prior is flat for windows that begin within
+    the data and, if rectangular, end within them: further ones cannot be told from these.
 
     Parameters
     ----------
@@ -66,41 +66,52 @@ def fitted_window(
     step = jnp.min(own.end - own.start)
     nodes = jnp.linspace(-1.0, 1.0, NODES)
 
-    def zoom(before: tuple[jax.Array, jax.Array], _: None) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
-        middle, width = before
+    def windows(middle: jax.Array, width: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         t0, tau = middle[0] + width[0] * nodes, middle[1] + width[1] * nodes
         positive = tau > step
         found = compiled_map(own, t0, jnp.where(positive, tau, step), shape, end, Grid(None, True))
         inside = positive & ((t0 >= first) & (t0 <= last))[:, None]
         if shape == "rectangular":
             inside &= t0[:, None] + tau <= last
-        log = jnp.where(inside, 0.5 * found.twoF, -jnp.inf)
-        weight = jnp.exp(log - jnp.max(log))
+        return t0, tau, jnp.where(inside, 0.5 * found.twoF, -jnp.inf)
+
+    def highest(t0: jax.Array, tau: jax.Array, log: jax.Array) -> jax.Array:
+        place = jnp.argmax(log)
+        return jnp.stack([t0[place // NODES], tau[place % NODES]])
+
+    def zoom(
+        before: tuple[jax.Array, jax.Array], _: None
+    ) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array, jax.Array]]:
+        middle, width = before
+        t0, tau, log = windows(middle, width)
+        top, steps = jnp.max(log), 2 * width / (NODES - 1)
+        weight = jnp.exp(log - top)
         weight = weight / jnp.sum(weight)
         each = jnp.sum(weight, axis=1), jnp.sum(weight, axis=0)
         mean = jnp.stack([p @ x for p, x in zip(each, (t0, tau), strict=True)])
         spread = jnp.stack([p @ (x - m) ** 2 for p, x, m in zip(each, (t0, tau), mean, strict=True)])
         # what a map and slices cannot resolve
-        spread = spread + (2 * width / (NODES - 1)) ** 2 / 12 + step**2 / 12
-        place = jnp.argmax(weight)
-        best = jnp.stack([t0[place // NODES], tau[place % NODES]])
-        return (mean, jnp.minimum(WIDE * jnp.sqrt(spread), 2 * width)), best
+        spread = spread + steps**2 / 12 + step**2 / 12
+        return (mean, jnp.minimum(WIDE * jnp.sqrt(spread), 2 * width)), (highest(t0, tau, log), steps, top)
 
-    (mean, width), best = jax.lax.scan(zoom, (start, jnp.stack([start[1], start[1]])), None, ZOOMS)
-    return best[-1], mean, width / WIDE
+    (mean, width), (best, steps, top) = jax.lax.scan(zoom, (start, jnp.stack([start[1], start[1]])), None, ZOOMS)
+    loudest = jnp.argmax(top)
+    peak = highest(*windows(best[loudest], steps[loudest]))
+    return peak, jnp.hypot(width / WIDE, mean - peak)
 
 
 def refined_with_windows(
     data: FstatData,
     found: Any,
     window: tuple[Shape, float],
-    refined: Callable[[FstatData, Any], QTable],
+    refined: Callable[[FstatData, Any, Any], QTable],
     progress: bool,
 ) -> QTable:
     """The table of `refine` for transient signals: each candidate in data times its own window.
 
     Doppler parameters are climbed to the highest 2F of the data times the window, and then the window is fitted to the
-    atoms there, in turns.
+    atoms there, in turns. The last climb is within the last window, which is that of the row: all columns belong to it,
+    apart from ``start_twoF``, which is 2F of the candidate as it was given, within its own window.
 
     Parameters
     ----------
@@ -110,7 +121,8 @@ def refined_with_windows(
     window : (Shape, float)
         From `window_of_table`.
     refined : callable
-        Refines a table of one row in given data.
+        Refines a table of one row, the second argument, in given data. The third is the row of `found`, with which the
+        result is compared.
     progress : bool
         Whether to show progress.
     """
@@ -118,28 +130,38 @@ def refined_with_windows(
 
     shape, end = window
     searched = getattr(found, "meta", {})
+    # none in the meta of a refined table, whose n_twoF counts the windows
     n_windows = searched.get("transient", {}).get("n_windows", 1)
     times = [np.asarray(getattr(found[name], "value", found[name]), np.float64) for name in ("t0", "tau")]
     duration = max(2.0 * float(data.band.dt), float(data.tspan) / SLICES)
-    tables, fits = [], np.full((len(found), 4), np.nan)
+    tables, windows = [], np.full((len(found), 4), np.nan)
     with progress_bar(len(found), progress, "refine", "candidates") as advance:
         for row, start in enumerate(np.stack(times, axis=-1)):
-            table: Any = found[row : row + 1]
+            given: Any = found[row : row + 1]
             if "n_twoF" in searched:
-                table.meta = dict(searched) | {"n_twoF": searched["n_twoF"] * n_windows}
-            for _ in range(ROUNDS):
+                given.meta = dict(searched) | {"n_twoF": searched["n_twoF"] * n_windows}
+            table: Any = given
+            error, before = np.full(2, np.nan), []
+            for fits in range(ROUNDS + 1):
                 own = TransientWindow(shape, *start, end=None if isinstance(shape, str) else end)
-                table = refined(windowed(data, own), table)
+                table = refined(windowed(data, own), table, given)
+                windows[row] = *start, *error
+                before.append(table)
                 if not np.isfinite(float(table["twoF"][0])):
+                    windows[row, 2:] = np.nan
                     break
-                start, mean, error = _fitted(data, table, start, duration, window)
-                fits[row] = *mean, *error
+                if fits < ROUNDS:
+                    start, error = _fitted(data, table, start, duration, window)
+            table["start_twoF"] = before[0]["start_twoF"]
+            for name in ("moved", "steps"):
+                table[name] = np.sum([np.asarray(x[name]) for x in before], axis=0)
             tables.append(table)
             advance(1)
     joined: Any = vstack(tables, metadata_conflicts="silent") if len(tables) > 1 else tables[0]
-    name = shape if isinstance(shape, str) else "own"
-    joined.meta = dict(tables[0].meta) | {"transient": searched.get("transient", {}) | {"window": name, "end": end}}
-    for name, column in zip(("t0", "tau", "t0_error", "tau_error"), fits.T, strict=True):
+    about = {key: x for key, x in searched.get("transient", {}).items() if key != "n_windows"}
+    about |= {"window": shape if isinstance(shape, str) else "own", "end": end}
+    joined.meta = dict(tables[0].meta) | {"transient": about}
+    for name, column in zip(("t0", "tau", "t0_error", "tau_error"), windows.T, strict=True):
         joined[name] = column
         joined[name].unit = "s"
     return joined
@@ -147,7 +169,7 @@ def refined_with_windows(
 
 def _fitted(
     data: FstatData, table: Any, start: np.ndarray, duration: float, window: tuple[Shape, float]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
     """`fitted_window` at the template of a table's only row."""
     values = parameter_columns(table, "found", ("freq", "alpha", "delta"))
     point = jax.tree.map(lambda x: x[0], points_from(values, table.meta["reftime"]))
@@ -155,5 +177,5 @@ def _fitted(
         point = with_fields(point, orbit=None)
     own = data.for_one_template
     slices, pieces = jax.tree.map(on_device, regular_slices(own, point, duration))
-    best, mean, error = map(np.asarray, fitted_window(own, point, slices, pieces, jnp.asarray(start), *window))
-    return best, mean, error
+    best, error = map(np.asarray, fitted_window(own, point, slices, pieces, jnp.asarray(start), *window))
+    return best, error
