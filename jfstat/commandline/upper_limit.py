@@ -134,7 +134,7 @@ def _loudest(path: str, fmin: float, fmax: float, segmented: bool) -> tuple[floa
     ValueError
         If the table is of another kind of search, or has no such candidate.
     """
-    table = read_candidates(path)
+    table: Any = read_candidates(path)
     given = f"--candidates={path}"
     if "transient" in table.meta or set(TRANSIENT_COLUMNS) & set(table.colnames):
         raise ValueError(f"{given} is of transient signals, and the injections are persistent: give another table.")
