@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from astropy.table import QTable
 
 import jfstat
 from jfstat.commandline import main
-from jfstat.limits.injections import signal_fa_fb
+from jfstat.limits.injections import _quantile, signal_fa_fb
 from jfstat.statistic.combine import antenna_matrix, total_matrix
 
 START = 1167458304
@@ -52,8 +53,8 @@ def test_fa_and_fb_of_a_signal_are_those_of_its_sfts(noise):
 
 
 def test_the_critical_amplitude_of_an_injection_is_where_its_twoF_crosses_the_threshold(noise):
-    limit = jfstat.upper_limit(noise, 40.0, POPULATION, injections=20, seed=2)
-    k = int(np.argsort(limit.critical_h0)[10])
+    limit = jfstat.upper_limit(noise, 40.0, POPULATION, injections=80, seed=2)
+    k = int(np.argsort(limit.critical_h0)[40])
     point, amplitude = one(limit.points, k), one(limit.amplitudes, k)
     values = []
     for phase in (0.0, np.pi / 2, np.pi, 1.5 * np.pi):  # its phase against the noise's is a convention
@@ -139,7 +140,11 @@ def test_what_makes_no_sense_is_refused(noise):
         (lambda: jfstat.Population(cosi=(0.5, -0.5)), "low <= high"),
         (lambda: jfstat.Population().draw(5), "freq is missing"),
         (lambda: jfstat.upper_limit(noise, 30.0, injections=5), "injections"),
-        (lambda: jfstat.upper_limit(noise, 30.0, jfstat.Population(freq=210.0), injections=10), "do not fit"),
+        (lambda: jfstat.upper_limit(noise, 30.0, jfstat.Population(freq=210.0), injections=80), "do not fit"),
+        (lambda: jfstat.upper_limit(noise, 30.0, injections=79), "injections=79 are too few .* 80 or more"),
+        (lambda: jfstat.upper_limit(noise, 30.0, injections=39, confidence=0.1), "injections"),
+        (lambda: _quantile(np.r_[np.ones(94), [np.inf] * 6], 0.95), "6 of 100 injections"),
+        (lambda: _quantile(np.r_[np.ones(96), [np.inf] * 4], 0.95), "4 of 100 injections"),  # its error is infinite
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -156,19 +161,45 @@ def test_the_command_line_says_what_the_library_does(tmp_path, capsys):
         "--f1dot=-1e-9",
         "--f1dotBand=1e-9",
     ]
-    options += ["--assumeSqrtSX=4e-24,6e-24", "--guard=0.4", "--Alpha=1.1", "--Delta=-0.3", "--injections=40"]
+    options += ["--assumeSqrtSX=4e-24,6e-24", "--guard=0.4", "--Alpha=1.1", "--Delta=-0.3", "--injections=80"]
     assert main(["upper-limit", *options, "--TwoFthreshold=40"]) == 0
-    rows = {line[:18].strip(): float(line[18:].split()[0]) for line in capsys.readouterr().out.splitlines()}
+    said = capsys.readouterr()
+    assert "--mismatch is 0" in said.err and said.err.count("\n") == 1
+    rows = {line[:18].strip(): float(line[18:].split()[0]) for line in said.out.splitlines()}
     population = jfstat.Population(1.1, -0.3, freq=(199.999, 200.001), fdots=[(-1e-9, 0.0)])
     data = jfstat.prepare(
         simulated(()), 199.999, 200.001, guard=0.4, sqrt_sx=dict(FLOOR), fdots=[(-1e-9, 0.0)], filters=False
     )
-    limit = jfstat.upper_limit(data, 40.0, population, injections=40)
+    limit = jfstat.upper_limit(data, 40.0, population, injections=80)
     assert rows["h0"] == pytest.approx(limit.h0, rel=2e-3)
     assert rows["by formula"] == pytest.approx(jfstat.sensitivity(data, 40.0, population), rel=2e-3)
     for wrong, message in (([], "--TwoFthreshold or --candidates"), (["-F=40", "--FreqBand=-1"], "--FreqBand")):
         assert main(["upper-limit", *options, *wrong]) == 1
         assert message in capsys.readouterr().err
+    columns = {"freq": [199.998, 199.999, 200.0, 200.001], "mean_twoF": [500.0, 25.0, np.nan, 22.0]}
+    words = [f"--candidates={tmp_path}/found.ecsv", *options]
+    for changes, meta, segments, message in (
+        ({}, {"n_segments": 2}, ["--segments=2"], None),
+        ({}, {"n_segments": 3}, ["--segments=2"], "3 segments and the data have 2"),
+        ({}, {}, [], "give its --segments"),
+        ({"n_segments": [2, 2, 1, 1]}, {}, ["--segments=2"], "several numbers"),
+        ({"freq": [100.0] * 4}, {}, ["--segments=2"], "no candidate from --Freq=199.999 to 200.001"),
+        ({"t0": [0.0] * 4}, {}, ["--segments=2"], "transient"),
+        ({}, {"transient": {}}, ["--segments=2"], "transient"),
+    ):
+        QTable(columns | changes, meta=meta).write(tmp_path / "found.ecsv", overwrite=True)
+        status = main(["upper-limit", *words, *segments, "--mismatch=0.1"])
+        said = capsys.readouterr()
+        if message is None:
+            assert (status, said.err) == (0, "")
+            assert "threshold               25.0000  mean 2F of 2 segments" in said.out
+        else:
+            assert status == 1 and message in said.err and said.err.count("\n") == 1
+    QTable({"freq": [200.0], "twoF": [40.0]}).write(tmp_path / "found.ecsv", overwrite=True)
+    assert main(["upper-limit", *words, "--segments=2"]) == 1
+    assert "leave out --segments" in capsys.readouterr().err
+    assert main(["upper-limit", *words]) == 0
+    assert "threshold               40.0000  2F" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -241,6 +241,28 @@ def test_the_program_says_what_it_does(x, tmp_path, capsys):
     assert len(jfstat.read_sfts(out)) == 4
 
 
+@pytest.mark.parametrize(("rate", "band", "warned"), [(4096, 11, True), (4096, 10, False), (8192, 11, False)])
+def test_strain_at_four_kilohertz_is_not_valid_near_nyquist(rate, band, warned, tmp_path, capsys):
+    write_gwosc(tmp_path / "a.hdf5", "H1", T0, coloured_noise(2, rate, 1), rate)
+    words = [
+        "make-sfts",
+        "--frame-files",
+        tmp_path / "a.hdf5",
+        "-t",
+        1,
+        "-f",
+        0,
+        "-F",
+        1590,
+        "-B",
+        band,
+        "-p",
+        tmp_path,
+    ]
+    assert main(list(map(str, words))) == 0
+    assert ("16384 Hz" in capsys.readouterr().err) == warned
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

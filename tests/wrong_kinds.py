@@ -362,7 +362,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "upper_limit": (
             jfstat.upper_limit,
             dict(
-                data=data, threshold=50.0, population=None, confidence=0.9, mismatch=0.1, injections=10, seed=1,
+                data=data, threshold=50.0, population=None, confidence=0.6, mismatch=0.1, injections=10, seed=1,
             ),
         ),
         "validate_sfts": (jfstat.validate_sfts, dict(path=next(folder.iterdir()))),

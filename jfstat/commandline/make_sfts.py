@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 LISTED = 10
 """Most SFTs that are named because gating left them out."""
+GWOSC_RATE, GWOSC_VALID = 4096, 1600.0
+"""GWOSC's lower sampling rate, 1/s, and the frequency up to which strain at that rate is surely right, Hz."""
 
 
 @option_type("a list of bands such as 25-50,70-110, in Hz")
@@ -66,8 +69,9 @@ def add_parser(subparsers: Subparsers) -> None:
         "--quality-bits",
         type=words,
         metavar="BIT,...",
-        help="data-quality bits that must be set: GWOSC's names, such as DATA,CBC_CAT1,NO_CW_HW_INJ, or numbers of the "
-        "bits of --quality-channel; none for none (default: DATA in files that have GWOSC's bits)",
+        help="data-quality bits that must be set: GWOSC's names, such as DATA,CBC_CAT1, or numbers of the bits of "
+        "--quality-channel; none for none (default: DATA in files that have GWOSC's bits); NO_CW_HW_INJ throws most of "
+        "a LIGO run away, which has hardware injections of continuous waves most of the time",
     )
     data.add_argument("--quality-channel", metavar="NAME", help="channel of frame files whose bits have numbers")
     made = parser.add_argument_group("SFTs")
@@ -180,6 +184,12 @@ def run(arguments: argparse.Namespace) -> None:
         f"{strain.site.prefix}: {len(strain.files)} files, {seconds:.0f} s of good time in {len(strain.stretches)} "
         f"stretches, {strain.rate} samples/s"
     )
+    if strain.rate == GWOSC_RATE and high > GWOSC_VALID:
+        print(
+            f"jfstat: note: GWOSC's strain at {GWOSC_RATE} Hz is not valid near its Nyquist frequency: above "
+            f"{GWOSC_VALID:g} Hz use the files at 16384 Hz, or a smaller --band",
+            file=sys.stderr,
+        )
     comment = arguments.comment_field or "made by jfstat make-sfts"
     n, gated, left_out = 0, 0.0, []
     for sft in made_sfts(strain, making):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jfstat.candidates.files import read_candidates
+from jfstat.candidates.tables import plain_column
 from jfstat.commandline.inputs import add_data_files, read_band
 from jfstat.commandline.options import add_preparation, add_sky, ephemeris, noise_floors, number
 from jfstat.commandline.segments import add_segments, given_segments
@@ -15,9 +17,13 @@ from jfstat.data.prepare import prepare
 from jfstat.limits.analytic import sensitivity, sensitivity_depth
 from jfstat.limits.injections import upper_limit
 from jfstat.limits.population import Population
+from jfstat.parameters import TRANSIENT_COLUMNS
 
 if TYPE_CHECKING:
     from jfstat.commandline.options import Subparsers
+
+SLACK = 1e-9
+"""Hz by which rounding may put the frequency of a candidate outside the band."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -48,11 +54,19 @@ def add_parser(subparsers: Subparsers) -> None:
         "--TwoFthreshold", "-F", type=number, metavar="2F", help="2F, or the mean over segments, no unit"
     )
     found.add_argument(
-        "--candidates", "-c", metavar="FILE", help="instead: 2F of the loudest of these, as jfstat search wrote them"
+        "--candidates",
+        "-c",
+        metavar="FILE",
+        help="instead: 2F of the loudest of these in the band, from a search with the same segments",
     )
     found.add_argument("--confidence", type=number, default=0.95, metavar="P", help="share (default %(default)s)")
     found.add_argument(
-        "--mismatch", type=number, default=0.0, metavar="M", help="fraction of rho^2 lost between templates (default 0)"
+        "--mismatch",
+        type=number,
+        default=0.0,
+        metavar="M",
+        help="fraction of rho^2 that the search loses between its templates: the mean mismatch of its bank plus 0.066 "
+        "of the frequencies 1/(2T) apart (default 0, right only for known templates)",
     )
     found.add_argument("--injections", type=int, default=1000, metavar="N", help="their number (default %(default)s)")
     found.add_argument("--randSeed", type=int, default=0, metavar="N", help="seed of the draws, no unit (default 0)")
@@ -67,8 +81,11 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError("--Alpha and --Delta are a position together: give both, or neither for the whole sky.")
     if arguments.FreqBand < 0:
         raise ValueError("--FreqBand must not be negative: signals lie between --Freq and --Freq + --FreqBand.")
-    threshold = arguments.TwoFthreshold if arguments.candidates is None else _loudest(arguments.candidates)
     fmin, fmax = arguments.Freq, arguments.Freq + arguments.FreqBand
+    segments = given_segments(arguments)
+    threshold, searched = arguments.TwoFthreshold, None
+    if arguments.candidates is not None:
+        threshold, searched = _loudest(arguments.candidates, fmin, fmax, segments is not None)
     spins = tuple(sorted((arguments.f1dot, arguments.f1dot + arguments.f1dotBand)))
     sky: dict[str, Any] = {} if arguments.Alpha is None else {"alpha": arguments.Alpha, "delta": arguments.Delta}
     orientation: dict[str, Any] = {} if arguments.cosi is None else {"cosi": arguments.cosi}
@@ -81,11 +98,22 @@ def run(arguments: argparse.Namespace) -> None:
         sqrt_sx=noise_floors(arguments),
         ephemeris=ephemeris(arguments),
         guard=arguments.guard,
-        segments=given_segments(arguments),
+        segments=segments,
         fdots=[spins],
         filters=False,
         median_bins=arguments.RngMedWindow,
     )
+    if searched is not None and searched != data.n_segments:
+        raise ValueError(
+            f"--candidates={arguments.candidates} is of {searched} segments and the data have {data.n_segments}: give "
+            "the segments of its search."
+        )
+    if arguments.mismatch == 0:
+        print(
+            "jfstat: note: --mismatch is 0: the limit is too low unless the search computed 2F at the signals' very "
+            "templates",
+            file=sys.stderr,
+        )
     chosen: dict[str, Any] = {"confidence": arguments.confidence, "mismatch": arguments.mismatch}
     chosen["seed"] = arguments.randSeed
     limit = upper_limit(data, threshold, population, injections=arguments.injections, **chosen)
@@ -98,10 +126,34 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"sensitivity depth  {float(sensitivity_depth(data, limit.h0)):12.3f}  1/sqrt(Hz)")
 
 
-def _loudest(path: str) -> float:
-    """The largest 2F, or mean of 2F over segments, of a file of candidates."""
-    table = read_candidates(path)
-    names = [name for name in ("twoF", "mean_twoF") if name in table.colnames]
-    if not names or len(table) == 0:
-        raise ValueError(f"--candidates={path} has no 2F of any candidate: give the table of a search.")
-    return float(np.max(np.asarray(table[names[0]])))
+def _loudest(path: str, fmin: float, fmax: float, segmented: bool) -> tuple[float, int | None]:
+    """The largest 2F, or mean of 2F over segments, in a band of a file of candidates; its number of segments if told.
+
+    Raises
+    ------
+    ValueError
+        If the table is of another kind of search, or has no such candidate.
+    """
+    table: Any = read_candidates(path)
+    given = f"--candidates={path}"
+    if "transient" in table.meta or set(TRANSIENT_COLUMNS) & set(table.colnames):
+        raise ValueError(f"{given} is of transient signals, and the injections are persistent: give another table.")
+    kinds = ("twoF", "mean_twoF")
+    wanted, other = kinds[::-1] if segmented else kinds
+    if wanted not in table.colnames and other in table.colnames:
+        hint = "is of a search without segments: leave out" if segmented else "is of a search with segments: give its"
+        raise ValueError(f"{given} {hint} --segments, --segmentDuration or --segmentList.")
+    if not {wanted, "freq"} <= set(table.colnames):
+        raise ValueError(f"{given} lacks the column freq or {wanted}: give the table of a search.")
+    numbers = {table.meta.get("n_segments")} - {None}
+    if "n_segments" in table.colnames:
+        numbers = set(plain_column(table, "n_segments").astype(int).tolist())
+    if len(numbers) > 1:
+        raise ValueError(f"{given} has candidates of several numbers of segments: give those of one.")
+    freq, twoF = plain_column(table, "freq"), plain_column(table, wanted)
+    inside = twoF[(freq >= fmin - SLACK) & (freq <= fmax + SLACK)]
+    if not np.any(np.isfinite(inside)):
+        raise ValueError(
+            f"{given} has no candidate from --Freq={fmin:.10g} to {fmax:.10g} Hz: give the band that was searched."
+        )
+    return float(np.nanmax(inside)), next(iter(numbers), None)

@@ -122,7 +122,7 @@ def prepare(
     off_source : int, optional
         Estimate the noise floor at each bin from the bins on both sides that are more than so many bins away, together
         as many as `median_bins`, instead of the running median. A signal that is loud in each SFT raises the running
-        median about it, and its own 2F is too low: by some 1 % where 2F is 500 in a day, by 5 % where it is 5000. From
+        median about it, and its own 2F is too low: by 0.5 % where 2F is 500 in a day, by 5 % where it is 5000. From
         off-source bins 2F has no such bias. 10 bins are enough for most signals; more where a signal exceeds the noise
         of an SFT a thousandfold. None is the running median, as LALSuite has it.
     max_block : float or Quantity, optional

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SAMPLES_AT_ONCE = 1 << 20
 """Samples of data over which the sums of several injections are computed together."""
+FEWEST_BEYOND = 4
+"""Injections that must lie on either side of the quantile, for it and its error to be known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,13 +90,17 @@ def upper_limit(
         2F, or the mean of 2F over segments, that counts as found: of the search's loudest candidate for a limit in the
         manner of the loudest event, or that of its follow-up.
     population : Population, optional
-        By default isotropic positions and orientations, and uniform frequencies in the band of the data.
+        By default isotropic positions and orientations, and uniform frequencies in the band of the data. If position
+        and frequency (with its derivatives) are single numbers, see Notes.
     confidence : float
         Between 0 and 1.
     mismatch : float or array_like
-        Fraction of rho^2 that the search loses because its templates are discrete, or a sample of such fractions.
+        Fraction of rho^2 that the search loses because its templates are discrete, or a sample of such fractions: the
+        mean mismatch of its bank, plus 0.066 of its frequencies 1/(2T) apart. 0 is right only for a search at the
+        signals' very templates, such as that of a known pulsar.
     injections : int
-        Their number. The error of h0 falls with its root.
+        Their number: at least 4 are needed on each side of the quantile, so 80 for a confidence of 0.95. The error of
+        h0 falls with its root.
     seed : int
 
     Returns
@@ -106,13 +112,19 @@ def upper_limit(
     TypeError
         If `data` or `population` is of another kind.
     ValueError
-        If an argument is out of range, or signals of the population do not fit the data.
+        If an argument is out of range, signals of the population do not fit the data, or so many of them are not seen
+        at all that there is no limit.
 
     Notes
     -----
-    An injection is looked at where it is. A search looks at its neighbours too and takes the loudest, which only adds:
-    the limit is on the safe side. The signal's own effect on the estimate of the noise floor, and the fraction
-    ``data.expected_loss`` of rho^2 that the SFTs lose at the band's edges, are left out.
+    2F of an injection is computed at its own template, which a search meets only to within the spacing of its grid:
+    the limit is too low unless `mismatch` says what that costs. What noise adds in the loudest of the neighbouring
+    templates is left out, and so are the signal's own effect on the estimate of the noise floor, and the fraction
+    ``data.expected_loss`` of rho^2 that the SFTs lose at the band's edges.
+
+    Where position, frequency and its derivatives are all single numbers, every injection meets the same Fa and Fb of
+    the noise. The limit is then conditional on that one realisation of the noise: ``h0_error`` does not include its
+    scatter, and `confidence` is a share of orientations and phases only. A range in frequency averages over the noise.
 
     Examples
     --------
@@ -128,6 +140,9 @@ def upper_limit(
     frequencies = np.asarray(data.frequencies).reshape(-1)
     points, amplitudes = chosen.draw(n, seed, freq=(frequencies.min(), frequencies.max()))
     kept = np.sqrt(1 - checked_mismatch(mismatch, n, seed))
+    if round(n * min(wanted, 1 - wanted), 6) < FEWEST_BEYOND:
+        fewest = int(np.ceil(round(FEWEST_BEYOND / min(wanted, 1 - wanted), 6)))
+        raise ValueError(f"injections={n} are too few for confidence={wanted:g}: take {fewest} or more.")
     terms = [np.asarray(x) for x in _terms(data.for_one_template, points, amplitudes)]
     if not all(np.isfinite(x).all() for x in terms):
         bad = int(np.sum(~np.all([np.isfinite(x) for x in terms], axis=0)))
@@ -191,7 +206,16 @@ def _critical(excess: np.ndarray, cross: np.ndarray, signal: np.ndarray) -> np.n
 
 
 def _quantile(values: np.ndarray, share: float) -> tuple[float, float]:
-    """A quantile and its one-sigma error, half the distance of the order statistics one binomial deviation away."""
+    """A quantile and its one-sigma error, half the distance of the order statistics one binomial deviation away.
+
+    A ValueError if one of these is infinite.
+    """
     spread = np.sqrt(share * (1 - share) / len(values))
-    low, middle, high = np.quantile(values, np.clip([share - spread, share, share + spread], 0, 1))
+    with np.errstate(invalid="ignore"):  # inf - inf between order statistics
+        low, middle, high = np.quantile(values, np.clip([share - spread, share, share + spread], 0, 1))
+    if not np.all(np.isfinite([low, middle, high])):
+        raise ValueError(
+            f"population: {np.sum(np.isinf(values))} of {len(values)} injections are not seen at any h0, so there is "
+            "no limit at this confidence: check positions and times."
+        )
     return float(middle), float(0.5 * (high - low))

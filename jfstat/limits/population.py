@@ -43,7 +43,7 @@ class Population:
         Polarisation angle, rad.
     freq : number, (low, high) or array, optional
         Frequency at the data's reference time, Hz. By default uniform over the band of the data. Only `upper_limit`
-        needs it.
+        needs it. If it and the position are single numbers, its limit is conditional on one realisation of the noise.
     fdots : sequence of the same
         f1dot, f2dot, ..., Hz/s, Hz/s^2, ....
     orbit : Orbit, optional

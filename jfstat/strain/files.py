@@ -111,9 +111,10 @@ def sfts_from_frames(
     start, end : float or Time, optional
         Use strain in [start, end), GPS s.
     quality : sequence of str or int, optional
-        Data-quality bits that must be set in each second: names of GWOSC's bits, such as ``["DATA", "CBC_CAT1",
-        "NO_CW_HW_INJ"]``, or numbers of the bits of `quality_channel`. None asks for ``DATA`` if the files have GWOSC's
-        bits, and for nothing otherwise; an empty sequence for nothing.
+        Data-quality bits that must be set in each second: names of GWOSC's bits, such as ``["DATA", "CBC_CAT1"]``, or
+        numbers of the bits of `quality_channel`. None asks for ``DATA`` if the files have GWOSC's bits, and for nothing
+        otherwise; an empty sequence for nothing. ``NO_CW_HW_INJ`` throws most of a LIGO run away, as simulated
+        continuous waves were injected into the hardware most of the time.
     quality_channel : str, optional
         Channel of frame files whose bits are meant by numbers, such as ``"H1:GDS-CALIB_STATE_VECTOR"``.
     segments : sequence of (start, end), optional
