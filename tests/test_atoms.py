@@ -174,7 +174,8 @@ def test_atoms_are_those_of_compute_fstatistic(files):
     there = np.asarray(theirs.A) > 0
     assert np.array_equal(there, np.asarray(ours.A) > 0)
     for name in ("A", "B", "C"):
-        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), atol=4e-3)
+        # slices end at samples, here 17 s apart: up to 8 s of 1800 s at both ends
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), atol=1e-2)
     # a common phase, and per slice the noise that bins beyond the 300 kept and the low-pass leave out
     mine, other = (np.stack([x.Fa, x.Fb]) for x in (ours, theirs))
     turn = np.sum(mine * other.conj())

@@ -15,6 +15,8 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 NAVIGATION = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1]
 WITHOUT_EXAMPLE = {
+    "Gating",
+    "sfts_from_frames",
     "windowed",
     "line_veto",
     "AmplitudeEstimate",

@@ -168,7 +168,7 @@ def test_a_search_for_tracks(segments, bank, tmp_path):
         (dict(coherent_mismatch=0.1), "do not go together"),
         (dict(ranking="BSGL"), "does not go with track"),
         (dict(backend="cuda"), "cannot track"),
-        (dict(cluster=1.0), "cluster is for data without segments"),
+        (dict(cluster=1.0), "cluster does not go with track"),
         (dict(track=np.zeros((3, 3))), "of frequency alone"),
         (dict(track=[0.0, 0.0]), "odd number"),
     ],

@@ -46,8 +46,8 @@ def test_windows_are_those_of_compute_fstatistic(files, tmp_path, capsys):
     np.testing.assert_allclose(mine[:6], other[:6], rtol=1e-12)
     assert tuple(mine[6:8]) == tuple(other[6:8])
     np.testing.assert_allclose(mine[8:10], other[8:10], rtol=0.05)
-    # LALSuite gives the middle of a bin of its posterior
-    assert np.all(np.abs(mine[10:] - other[10:]) < 1800)
+    # LALSuite gives the middle of a bin of its posterior; the next tau of the range is nearly as probable
+    assert np.all(np.abs(mine[10:] - other[10:]) < 3600)
     header = [next(x for x in path.read_text().splitlines() if x.startswith("%% Freq")) for path in (ours, theirs)]
     assert header[0] == header[1]
     found = jfstat.read_candidates(table)

@@ -318,6 +318,9 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         if arguments.outputFstatAtoms is not None or (wants_windows(arguments) and alone):
             _run_transients(arguments, given, templates, (fmin, fmax), reftime)
             return
+    if segments is not None and arguments.track is None and wants_windows(arguments):
+        own = next(x for x in ("segments", "segmentDuration", "segmentList") if getattr(arguments, x) is not None)
+        raise ValueError(f"--{own} does not go with --transient-WindowType: leave one of them out.")
     if segments is not None and arguments.track is None and arguments.lineVeto:
         raise ValueError("--lineVeto is for searches of all data at once: leave it out, or the segments.")
     several = segments is not None or arguments.track is not None or wants_windows(arguments) or arguments.lineVeto
