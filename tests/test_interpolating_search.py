@@ -25,7 +25,8 @@ def segments():
     times = cases.random_timestamps(np.random.default_rng(4), ("H1", "L1"), START, 3, 0.9)
     sfts = jfstat.simulate_sfts(list(times), timestamps=times, fmin=98.9, fmax=101.1, signals=[SIGNAL], seed=1)
     edges = [(START + i * DAY / 2, START + (i + 1) * DAY / 2) for i in range(6)]
-    return jfstat.prepare(sfts, 100.0, 100.03, START, sqrt_sx=4e-24, segments=edges, guard=0.5)
+    spins = [(-5e-9, 3e-9)]  # of the segments' own lattices, which reach beyond the bank
+    return jfstat.prepare(sfts, 100.0, 100.03, START, sqrt_sx=4e-24, segments=edges, guard=0.5, fdots=spins)
 
 
 @pytest.fixture(scope="module")

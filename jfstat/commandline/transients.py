@@ -43,7 +43,7 @@ RANGE = (
 """Options that go with a window."""
 OPTIONS = ("transient_WindowType", *RANGE, "outputFstatAtoms")
 MOST_POINTS, MOST_FILES = 1_000_000, 10_000
-"""Most points of a search for transients, and most files of atoms."""
+"""Most points that are computed one by one, and most files of atoms."""
 HEADER = (
     "%% Freq[Hz]            Alpha[rad]          Delta[rad]          fkdot[1]  fkdot[2]  fkdot[3]  t0_ML[s]    tau_ML[s]"
     "  maxTwoF     logBstat   t0_MP[s]        tau_MP[s]"
@@ -161,7 +161,7 @@ def points_of_bank(
     if n > MOST_POINTS:
         raise ValueError(
             f"{len(stack.alpha)} templates at {len(freq)} frequencies are {n} points, more than {MOST_POINTS}: narrow "
-            "--FreqBand or the other bands to search for transients."
+            "--FreqBand or the other bands."
         )
     points = jax.tree.map(lambda x: np.repeat(np.asarray(x), len(freq), axis=0), stack)
     fkdot = np.array(points.fkdot)

@@ -16,7 +16,6 @@ from jfstat.candidates.lineflags import crossed_lines, lines_meta
 from jfstat.candidates.semicoherent import semicoherent_columns, semicoherent_details
 from jfstat.candidates.tables import Meta, PlainTable
 from jfstat.candidates.transienttable import transient_meta
-from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
 from jfstat.metrics.phasemetric import flat_metric
@@ -105,8 +104,8 @@ def _transient_meta(searched: TransientSearch, threshold: float | None) -> Meta:
     return {"transient": transient_meta(searched.windows), "threshold": own}
 
 
-def processor_of(data: FstatData) -> str:
-    """Kind of the processor that holds the data: a GPU's, or the CPU's with a digest of its instruction sets."""
+def processor_of(data: object) -> str:
+    """Kind of the processor that holds data of any kind: a GPU's, or the CPU's and a digest of its instruction sets."""
     device = device_of(data)
     return "{} ({})".format(*processor_kind()) if device.platform == "cpu" else device.device_kind
 

@@ -17,7 +17,7 @@ from jfstat.searching.driver.work import stacked_bank
 from jfstat.searching.reduce.keep import NO_PEAKS, Keep, Peaks
 from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.tally import HISTOGRAM_EDGES
-from jfstat.searching.result import Frequencies, candidates, finished, result_columns, result_meta
+from jfstat.searching.result import Frequencies, candidates, finished, processor_of, result_columns, result_meta
 from jfstat.searching.search import line_cut, wanted_details
 from jfstat.statistic.fstat import central_values
 
@@ -83,6 +83,7 @@ def search_template(
     columns = result_columns(observation, found, rows if details.wanted else None, state.peaks, details)
     meta = result_meta(observation, stack, frequencies, keep, state, details) | {
         "backend": BACKEND,
+        "processor": processor_of(data),
         "batch_size": 1,
         "device_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(data)),
     }
