@@ -156,6 +156,11 @@ def shape_and_end(shape: Any, end: object = None, name: str = "shape") -> tuple[
     return known, 1.0 if end is None else positive_number(end, "end", "where the window ends, in units of tau")
 
 
+def end_of(shape: Shape, end: float) -> float | None:
+    """Where a window ends, as its shape's own arguments want it: names have an end of their own."""
+    return None if isinstance(shape, str) else end
+
+
 def shape_value(shape: Shape, x: jax.Array) -> jax.Array:
     """Values of a shape at x = (t - t0)/tau within the window."""
     if shape == "rectangular":

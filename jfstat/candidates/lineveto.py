@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
-from jfstat.candidates.tables import AnyTable, parameter_columns, points_from, refuse_models
+from jfstat.candidates.tables import AnyTable, parameter_columns, point_in, points_from, refuse_models
 from jfstat.candidates.transienttable import window_of_table
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
-from jfstat.parameters import with_fields
 from jfstat.public import public
 from jfstat.statistic.atoms import Atoms, atoms
 from jfstat.statistic.dmoff import dm_off_twoF
 from jfstat.statistic.windowed import windowed
-from jfstat.transientwindow import Shape, TransientWindow
+from jfstat.transientwindow import Shape, TransientWindow, end_of
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -81,14 +79,12 @@ def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) 
     table = own_table.copy()
     words, off = [], np.full(len(found), np.nan)
     for row in range(len(found)):
-        point = jax.tree.map(lambda x, row=row: x[row] if np.ndim(x) else x, points)
-        if point.orbit is not None and not point.orbit.asini:
-            point = with_fields(point, orbit=None)
+        point = point_in(points, row)
         own = data
         if window is not None:
             t0, tau = (float(getattr(found[name][row], "value", found[name][row])) for name in ("t0", "tau"))
             shape, end = window
-            own = windowed(data, TransientWindow(shape, t0, tau, end=None if isinstance(shape, str) else end))
+            own = windowed(data, TransientWindow(shape, t0, tau, end=end_of(shape, end)))
         parts: Atoms = atoms(own, point, max(2.0 * float(data.band.dt), float(data.tspan)))
         twoF, each = float(parts.twoF), np.asarray(parts.twoF_per_detector)
         off[row] = float(dm_off_twoF(own, point))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -20,6 +20,7 @@ from jfstat.parameters import (
     spin_names,
     spin_order,
     unit,
+    with_fields,
 )
 from jfstat.phasemodel import PhaseModel
 from jfstat.templates import Doppler, Orbit
@@ -137,6 +138,24 @@ def points_from(
     motion = [columns[name] for name in MOTION_FIELDS] if MOTION_FIELDS[0] in columns else None
     points = Doppler(columns["alpha"], columns["delta"], fkdot, reftime, orbit, motion=motion, model=model)
     return jax.tree.map(np.asarray, points)
+
+
+def by_orbits(points: Doppler) -> Iterator[tuple[np.ndarray, Doppler]]:
+    """Rows of a stack with NumPy leaves that have no orbit, and rows that have one: each kind has its own programs.
+
+    Yields the rows of a kind, (m,), unless there are none, with the whole stack, without its orbit for the first kind.
+    """
+    isolated = np.ones(len(points.alpha), bool) if points.orbit is None else np.asarray(points.orbit.asini == 0)
+    for alone in (True, False):
+        rows = np.flatnonzero(isolated == alone)
+        if len(rows):
+            yield rows, with_fields(points, orbit=None) if alone else points
+
+
+def point_in(points: Doppler, row: int) -> Doppler:
+    """One template of a stack with NumPy leaves, without an orbit if that has no size."""
+    point = jax.tree.map(lambda x: x[row] if np.ndim(x) else x, points)
+    return with_fields(point, orbit=None) if point.orbit is not None and not point.orbit.asini else point
 
 
 def bank_from_table(table: AnyTable) -> Doppler:

@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.candidates.tables import by_orbits
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.slices import Pieces, Slices, regular_slices
 from jfstat.data.workers import in_order, workers_for
 from jfstat.maths.arrays import on_device
-from jfstat.parameters import with_fields
 from jfstat.reproducible import ONE_THREAD
 from jfstat.statistic.atoms import atoms_of
 from jfstat.statistic.transients import Grid, TransientMap, TransientRange, compiled_map, grid_of_times
@@ -64,20 +64,14 @@ def transient_values(data: FstatData, points: Doppler, transient: TransientRange
     ValueError
         If the atoms of the range are too short for the data.
     """
-    isolated = np.ones(len(points.alpha), bool) if points.orbit is None else np.asarray(points.orbit.asini == 0)
     own = data.for_one_template
-    for alone in (True, False):
-        mine = with_fields(points, orbit=None) if alone else points
-        rows = np.flatnonzero(isolated == alone)
-        if not len(rows):
-            continue
+    for rows, mine in by_orbits(points):
         first = jax.tree.map(lambda x, rows=rows: x[rows[0]], mine)
         slices, pieces = jax.tree.map(on_device, regular_slices(own, first, transient.duration))
         grid = Grid(None, True)
         if transient.shape == "rectangular":
             grid = grid_of_times(slices.start, slices.end, int(data.observation.epoch), transient.t0, transient.tau)
         range_of = (transient.t0, transient.tau, transient.shape, transient.end, grid, transient.rho_max)
-
         arguments = (slices, pieces, *range_of)
 
         def values(row: int, stack: Doppler = mine, rest: tuple[Any, ...] = arguments) -> np.ndarray:

@@ -30,7 +30,7 @@ from jfstat.commandline.options import (
 )
 from jfstat.commandline.points import bank_table, check_points, point_table
 from jfstat.commandline.pulsars import add_pulsars, run_pulsars
-from jfstat.commandline.segments import add_segments, given_segments
+from jfstat.commandline.segments import add_segments, given_segments, segments_option
 from jfstat.commandline.single import template_data
 from jfstat.commandline.tracks import loudest_track
 from jfstat.commandline.transients import (
@@ -148,6 +148,11 @@ def _segments(arguments: argparse.Namespace) -> SegmentsLike | None:
         raise ValueError("--vetoLines is for searches without segments: --linefiles alone names what candidates cross.")
     if given is not None and arguments.BSGLthreshold is not None:
         raise ValueError("--BSGLthreshold is for searches without segments: --RankingStatistic=BSGL sorts by it.")
+    if given is not None and wants_windows(arguments):
+        own = segments_option(arguments)
+        raise ValueError(f"{own} does not go with --transient-WindowType: leave one of them out.")
+    if given is not None and arguments.lineVeto:
+        raise ValueError("--lineVeto is for searches of all data at once: leave it out, or the segments.")
     return given
 
 
@@ -318,11 +323,6 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         if arguments.outputFstatAtoms is not None or (wants_windows(arguments) and alone):
             _run_transients(arguments, given, templates, (fmin, fmax), reftime)
             return
-    if segments is not None and arguments.track is None and wants_windows(arguments):
-        own = next(x for x in ("segments", "segmentDuration", "segmentList") if getattr(arguments, x) is not None)
-        raise ValueError(f"--{own} does not go with --transient-WindowType: leave one of them out.")
-    if segments is not None and arguments.track is None and arguments.lineVeto:
-        raise ValueError("--lineVeto is for searches of all data at once: leave it out, or the segments.")
     several = segments is not None or arguments.track is not None or wants_windows(arguments) or arguments.lineVeto
     narrow = None if several else template_data(arguments, given, templates, reftime)
     if narrow is not None:
@@ -334,7 +334,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
         found, data, seconds = done
     if not is_first():
         return
-    if arguments.track is None and arguments.lineVeto and not isinstance(data, NarrowData):
+    if arguments.lineVeto and not isinstance(data, NarrowData):
         vetoed: Any = line_veto(data, found)
         found = vetoed
     said = []  # files first: nothing that is printed may stand in their way
@@ -345,7 +345,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     if arguments.track is not None and arguments.outputTrack is not None and len(found):
         path = write_candidates(loudest_track(data, found, arguments.track), arguments.outputTrack)
         said.append(f"wrote the path of the first to {path}")
-    if arguments.track is None and arguments.outputTransientStats is not None:
+    if arguments.outputTransientStats is not None:
         said.append(f"wrote their windows to {write_stats(found, arguments.outputTransientStats)}")
     print(f"{found.meta['n_twoF']} values of 2F for {found.meta['n_templates']} template(s) in {seconds:.1f} s")
     print_loudest(found)
@@ -430,7 +430,7 @@ def _over_a_band(
         keep = replace(keep, bands=vetoed_bands(data, stack, lines, arguments.vetoLines))
     backend = backend_with_veto(arguments.backend, keep.bands)
     share = None if arguments.unit is None else Share.of(arguments.unit)
-    windows = None if track is not None else transient_range(arguments, data)
+    windows = transient_range(arguments, data)
     searched = None if windows is None else transient_search(data, windows, arguments.RankingStatistic)
     wanted = keep if searched is None else replace(keep, threshold=searched.threshold(keep.threshold))
     work = Work(data, stacked_bank(bank), wanted, share, arguments.cohMaxMismatch, track, searched)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from jfstat.commandline.options import OptionGroup
     from jfstat.data.segments import SegmentsLike
 
+NAMES = ("segments", "segmentDuration", "segmentList")
+"""Options of which one may be given."""
+
 
 def add_segments(group: OptionGroup) -> None:
     """Add the options that cut the data into segments."""
@@ -29,6 +32,20 @@ def add_segments(group: OptionGroup) -> None:
     )
 
 
+def segments_option(arguments: argparse.Namespace) -> str | None:
+    """The option that asks for segments, as users write it; None if there is none.
+
+    Raises
+    ------
+    ValueError
+        If several are given.
+    """
+    given = [f"--{name}" for name in NAMES if getattr(arguments, name) is not None]
+    if len(given) > 1:
+        raise ValueError(f"{given[0]} and {given[1]} are two ways to give segments: give one.")
+    return given[0] if given else None
+
+
 def given_segments(arguments: argparse.Namespace) -> SegmentsLike | None:
     """The segments that these options ask for, as `prepare` takes them.
 
@@ -37,10 +54,7 @@ def given_segments(arguments: argparse.Namespace) -> SegmentsLike | None:
     ValueError
         If several options are given.
     """
-    given = [name for name in ("segments", "segmentDuration", "segmentList") if getattr(arguments, name) is not None]
-    if len(given) > 1:
-        raise ValueError(f"--{given[0]} and --{given[1]} are two ways to give segments: give one.")
-    if not given:
+    if segments_option(arguments) is None:
         return None
     if arguments.segmentList is not None:
         return read_segments(arguments.segmentList)

@@ -12,7 +12,7 @@ from jfstat.commandline.banks import EXACT_POINTS, add_templates
 from jfstat.commandline.inputs import add_data_files
 from jfstat.commandline.options import add_preparation, number, numbers
 from jfstat.commandline.search import add_no_details, add_odds, add_reference_time, add_work, run
-from jfstat.commandline.segments import add_segments
+from jfstat.commandline.segments import add_segments, segments_option
 from jfstat.tracking.transitions import MOST_JUMPS, plain_transitions
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 OTHERS = dict(par=None, cohMaxMismatch=None, outputLoudest=None, cluster=None, RankingStatistic="F", BSGLthreshold=None)
 OTHERS |= dict(linefiles=None, vetoLines=False, outputFstatAtoms=None, outputTransientStats=None, backend=None)
+OTHERS |= dict(lineVeto=False, transient_WindowType="none")
 """Options of `jfstat search` that tracks do not have, and their values."""
 
 
@@ -94,7 +95,7 @@ def _add_output(out: OptionGroup) -> None:
 
 def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     """Check the options of paths, and search."""
-    if arguments.segments is None and arguments.segmentDuration is None and arguments.segmentList is None:
+    if segments_option(arguments) is None:
         raise ValueError("--segmentDuration is missing: give it, --segments or --segmentList.")
     if arguments.gridType == EXACT_POINTS:
         raise ValueError("--gridType=6 is for points without a path: use jfstat search.")

@@ -12,7 +12,7 @@ import numpy as np
 
 from jfstat.candidates.atomfiles import write_atoms
 from jfstat.candidates.files import check_writable, written_to
-from jfstat.candidates.tables import in_units, parameter_columns, points_from
+from jfstat.candidates.tables import in_units, parameter_columns, point_in, points_from
 from jfstat.candidates.textformat import comment_lines
 from jfstat.commandline.inputs import detectors_to_read
 from jfstat.commandline.options import ephemeris, gps, number
@@ -208,9 +208,7 @@ def write_atom_files(data: FstatData, points: Any, base: str) -> list[Path]:
     stack = points_from(parameter_columns(points, "points", ("freq", "alpha", "delta")), reftime)
     paths = []
     for row in range(len(points)):
-        point = jax.tree.map(lambda x, row=row: x[row] if np.ndim(x) else x, stack)
-        if point.orbit is not None and not point.orbit.asini:
-            point = with_fields(point, orbit=None)
+        point = point_in(stack, row)
         path = f"{base}_{doppler_string(point)}.dat"
         paths.append(write_atoms(atoms(data, point, float(data.observation.tsft)), path))
     return paths

@@ -298,8 +298,8 @@ def observation_of_sfts(
     floors = given_sqrt_sx(sfts.detectors, sqrt_sx)
     window = checked_median_bins(median_bins)
     left_out = checked_off_source(off_source, window)
-    if sfts.n_bins < floor_bins(window, left_out) and None in floors:
-        needed = floor_bins(window, left_out)
+    needed = floor_bins(window, left_out)
+    if sfts.n_bins < needed and None in floors:
         raise ValueError(f"the noise floor needs {needed} bins and the SFTs hold {sfts.n_bins}: give sqrt_sx.")
     band = slice(int(np.searchsorted(f, low)), int(np.searchsorted(f, high, side="right")))
     band = slice(min(band.start, band.stop - 1), band.stop)

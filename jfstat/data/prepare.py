@@ -177,10 +177,10 @@ def prepared_for(
     plans = plan_bands(sfts, search, reference, spans)
     window = checked_median_bins(median_bins)
     left_out = checked_off_source(off_source, window)
-    needed = floor_bins(window, left_out)
-    if sfts.n_bins < needed and None in floors:
+    least = floor_bins(window, left_out)
+    if sfts.n_bins < least and None in floors:
         raise ValueError(
-            f"the noise floor needs {needed} bins and the SFTs hold {sfts.n_bins}: widen their band, give sqrt_sx "
+            f"the noise floor needs {least} bins and the SFTs hold {sfts.n_bins}: widen their band, give sqrt_sx "
             "or lower median_bins or off_source."
         )
     memory = total_bytes(jax.devices()[0])

@@ -10,7 +10,7 @@ import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import log10_bsgl
-from jfstat.candidates.tables import AnyTable, Meta, depends_on_template, in_units
+from jfstat.candidates.tables import AnyTable, Meta, by_orbits, depends_on_template, in_units
 from jfstat.candidates.transienttable import transient_meta, transient_values
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
@@ -20,7 +20,7 @@ from jfstat.followup.batches import batch_sizes, reaches, too_many_nodes
 from jfstat.followup.candidates import read_rows
 from jfstat.followup.neighbours import Group, neighbours
 from jfstat.geometry.source import at_reftime
-from jfstat.parameters import AMPLITUDE_COLUMNS, TRANSIENT_COLUMNS, varied_parameters, with_fields
+from jfstat.parameters import AMPLITUDE_COLUMNS, TRANSIENT_COLUMNS, varied_parameters
 from jfstat.public import public
 from jfstat.searching.session.progress import progress_bar
 from jfstat.statistic.fstat import compiled_values, values_of
@@ -168,17 +168,15 @@ def _require_all(problems: list[str]) -> None:
 
 def _all_values(data: FstatData, points: Doppler) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Rows and their values, of `values_of`, for all templates of a stack with NumPy leaves."""
-    isolated = np.ones(len(points.alpha), bool) if points.orbit is None else np.asarray(points.orbit.asini == 0)
     reach = reaches(data, points)
-    for alone in (True, False):
-        own = with_fields(points, orbit=None) if alone else points
-        mine = isolated == alone
-        large = mine & too_many_nodes(data, reach)
-        for row in np.flatnonzero(large):
+    large = too_many_nodes(data, reach)
+    for mine, own in by_orbits(points):
+        for row in mine[large[mine]]:
             point = jax.tree.map(lambda x, row=row: x[row], own)
             yield np.array([row]), np.asarray(compiled_values(data.for_one_template, point))[None]
-        for least in np.unique(reach[mine & ~large]):
-            rows = np.flatnonzero(mine & ~large & (reach == least))
+        near = mine[~large[mine]]
+        for least in np.unique(reach[near]):
+            rows = near[reach[near] == least]
             yield from _shared_values(data, own, neighbours(data, own, rows, float(least)))
 
 

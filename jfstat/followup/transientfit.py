@@ -10,17 +10,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.candidates.tables import parameter_columns, points_from
+from jfstat.candidates.tables import parameter_columns, point_in, points_from
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.slices import Pieces, Slices, regular_slices
 from jfstat.maths.arrays import on_device
-from jfstat.parameters import with_fields
 from jfstat.searching.session.progress import progress_bar
 from jfstat.statistic.atoms import atoms_of
 from jfstat.statistic.transients import Grid, compiled_map
 from jfstat.statistic.windowed import windowed
 from jfstat.templates import Doppler
-from jfstat.transientwindow import Shape, TransientWindow
+from jfstat.transientwindow import Shape, TransientWindow, end_of
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -143,7 +142,7 @@ def refined_with_windows(
             table: Any = given
             error, before = np.full(2, np.nan), []
             for fits in range(ROUNDS + 1):
-                own = TransientWindow(shape, *start, end=None if isinstance(shape, str) else end)
+                own = TransientWindow(shape, *start, end=end_of(shape, end))
                 table = refined(windowed(data, own), table, given)
                 windows[row] = *start, *error
                 before.append(table)
@@ -172,9 +171,7 @@ def _fitted(
 ) -> tuple[np.ndarray, np.ndarray]:
     """`fitted_window` at the template of a table's only row."""
     values = parameter_columns(table, "found", ("freq", "alpha", "delta"))
-    point = jax.tree.map(lambda x: x[0], points_from(values, table.meta["reftime"]))
-    if point.orbit is not None and not point.orbit.asini:
-        point = with_fields(point, orbit=None)
+    point = point_in(points_from(values, table.meta["reftime"]), 0)
     own = data.for_one_template
     slices, pieces = jax.tree.map(on_device, regular_slices(own, point, duration))
     best, error = map(np.asarray, fitted_window(own, point, slices, pieces, jnp.asarray(start), *window))

@@ -22,7 +22,7 @@ from jfstat.public import public
 from jfstat.statistic.atoms import USUAL_DURATION, Atoms, atoms, check_atoms
 from jfstat.statistic.combine import AntennaMatrix, two_f, two_f_of_powers
 from jfstat.templates import Doppler
-from jfstat.transientwindow import Shape, TransientWindow, shape_and_end, shape_value, window_mean
+from jfstat.transientwindow import Shape, TransientWindow, end_of, shape_and_end, shape_value, window_mean
 from jfstat.validation import DurationLike, NumberLike, as_float64, positive_number, positive_seconds, precise, shown
 
 PATTERN_NODES = 5
@@ -68,12 +68,8 @@ class TransientMap:
         """The window with the largest 2F; the earliest and shortest of several."""
         place = jnp.argmax(self.twoF)
         n_tau = self.tau.shape[0]
-        return TransientWindow(
-            self.shape,
-            self.t0[place // n_tau],
-            self.tau[place % n_tau],
-            end=None if isinstance(self.shape, str) else self.end,
-        )
+        t0, tau = self.t0[place // n_tau], self.tau[place % n_tau]
+        return TransientWindow(self.shape, t0, tau, end=end_of(self.shape, self.end))
 
     @public
     def log10_bayes_factor(self, rho_max: float = 1.0) -> jax.Array:

@@ -20,8 +20,10 @@ from jfstat.validation import is_whole
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-DIVISION = ("batch_size", "parts", "n_coherent")
-DECIDE = ("cluster", *DIVISION, "Fstar0", "oLGX", "bounds", "ranking", "bsgl_threshold", "lines")
+DECIDE = (
+    *("batch_size", "parts", "n_coherent"),
+    *("cluster", "Fstar0", "oLGX", "bounds", "ranking", "bsgl_threshold", "lines"),
+)
 """Keys of meta that must agree beside the identity: how the work was divided, and options of the table."""
 MOST_NAMED = 10
 """Most units that a warning names for each kind of processor."""
@@ -78,7 +80,7 @@ def merge(tables: Sequence[QTable]) -> QTable:
     meta = metas[0] | {
         "n_twoF": sum(meta["n_twoF"] for meta in metas),
         "backend": ", ".join(sorted({meta["backend"] for meta in metas})),
-        "processor": ", ".join(sorted(_processors(metas))),
+        "processor": ", ".join(sorted(kinds)),
         "device_bytes": max(meta["device_bytes"] for meta in metas),
         "twoF_histogram": np.sum([meta["twoF_histogram"] for meta in metas], axis=0).tolist(),
         "loudest_per_subband": subband_columns(loudest),

@@ -19,7 +19,7 @@ from jfstat.statistic.resample import Resampled, resampled, spun_down
 from jfstat.statistic.transientband import Kind, TransientBand, band_values, transient_band
 from jfstat.statistic.transients import TransientRange
 from jfstat.templates import Doppler
-from jfstat.transientwindow import Shape
+from jfstat.transientwindow import Shape, end_of
 
 CPU_BYTES = 8 << 20
 """Memory for the sums over slices at the frequencies that are computed at a time on a CPU: some caches' size."""
@@ -74,7 +74,7 @@ class Transients(InBandOrder):
             self.shape,
             np.array(self.t0),
             np.array(self.tau),
-            end=None if isinstance(self.shape, str) else self.end,
+            end=end_of(self.shape, self.end),
             duration=self.duration,
         )
         return transient_band(data, wanted, most_bytes(device_of(data)))

@@ -116,7 +116,7 @@ def plan(layout: Layout, n_detectors: int, orbit: bool, shared: bool) -> Plan:
         "COLUMNS": CUDA_TILE,
     }
     return Plan(
-        _columns(layout, sample, n1, between * last, orbit, shared),
+        _columns(layout, sample, n1, orbit, shared),
         _middle(n1, between, last) if between > 1 else None,
         _rows("reduced", n1, n1 * between, last),
         _rows("values", n1, n1 * between, last),
@@ -124,9 +124,14 @@ def plan(layout: Layout, n_detectors: int, orbit: bool, shared: bool) -> Plan:
     )
 
 
+def block_of(layout: Layout, orbit: bool) -> int:
+    """Samples of a timing block."""
+    return layout.block_orbit if orbit else layout.block
+
+
 def of_rows(layout: Layout, orbit: bool) -> bool:
     """Whether the timing of a row of a tile's samples may be expanded about its middle."""
-    block = layout.block_orbit if orbit else layout.block
+    block = block_of(layout, orbit)
     return block % CUDA_TILE == 0 and block >= LEAST_BLOCK and (not orbit or layout.run_orbit >= LEAST_RUN)
 
 
@@ -144,14 +149,14 @@ def factors_of(layout: Layout) -> tuple[int, int, int]:
     return factors
 
 
-def _columns(layout: Layout, sample: Mapping[str, int | float], n1: int, n2: int, orbit: bool, shared: bool) -> Program:
-    (a1, a2), tile = CUDA_COLUMNS[n1], CUDA_TILE
+def _columns(layout: Layout, sample: Mapping[str, int | float], n1: int, orbit: bool, shared: bool) -> Program:
+    a1, a2 = CUDA_COLUMNS[n1]
     beyond = rows_beyond(layout)
     of_column, _ = cuda_threads((a1, a2))
-    threads = of_column * tile
+    threads = of_column * CUDA_TILE
     turned = -(-beyond // a2)
-    own = pitches(a1, a2, 1, tile)
-    curved = not shared and (layout.block_orbit if orbit else layout.block) < LINEAR_BLOCK
+    own = pitches(a1, a2, 1, CUDA_TILE)
+    curved = not shared and block_of(layout, orbit) < LINEAR_BLOCK
     row_bytes = (1 if shared else int(sample["DETECTORS"])) * (n1 + beyond) * (16 if shared else 64 if curved else 48)
     # the timing of many rows and detectors does not fit
     each = not of_rows(layout, orbit) or row_bytes > MOST_ROW_BYTES
@@ -169,33 +174,33 @@ def _columns(layout: Layout, sample: Mapping[str, int | float], n1: int, n2: int
         "BLOCKS": max(1, blocks - (turned > 1) - (turned > a1 // 2) - each),
         **own,
     }
-    exchange = a1 * own["PITCH"] * tile * COMPLEX
+    exchange = a1 * own["PITCH"] * CUDA_TILE * COMPLEX
     return Program(
         "columns.cu",
         "columns",
         _constants(constants),
         threads,
-        a2 * tile * COMPLEX + max(exchange, 0 if each else row_bytes),
+        a2 * CUDA_TILE * COMPLEX + max(exchange, 0 if each else row_bytes),
     )
 
 
 def _middle(n1: int, length: int, last: int) -> Program:
-    (a1, a2), tile = CUDA_MIDDLE[length], CUDA_TILE
-    own = pitches(a1, a2, 1, tile)
-    exchange = a1 * own["PITCH"] * tile * COMPLEX
-    threads = length // a1 * tile
+    a1, a2 = CUDA_MIDDLE[length]
+    own = pitches(a1, a2, 1, CUDA_TILE)
+    exchange = a1 * own["PITCH"] * CUDA_TILE * COMPLEX
+    threads = length // a1 * CUDA_TILE
     constants = {
         "N1": n1,
         "A1": a1,
         "A2": a2,
         "LAST": last,
-        "COLUMNS": tile,
+        "COLUMNS": CUDA_TILE,
         "TURNS": largest_divisor(n1, 4),
         "EXCHANGE": exchange,
         "BLOCKS": blocks_of(threads, a1),
         **own,
     }
-    return Program("middle.cu", "middle", _constants(constants), threads, a2 * tile * COMPLEX + 2 * exchange)
+    return Program("middle.cu", "middle", _constants(constants), threads, a2 * CUDA_TILE * COMPLEX + 2 * exchange)
 
 
 def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
