@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[1]
 @event_priority(100)  # before the plugin that makes pages of notebooks
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what lies outside docs/, under the path that it has in the repository."""
-    outside = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE")]
+    outside = [
+        ROOT / name for name in ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE")
+    ]
     outside += [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "tests").glob("*.py")]
     outside += [path for path in (ROOT / "examples").rglob("*") if path.is_file()]
     for path in outside:

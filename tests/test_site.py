@@ -115,7 +115,7 @@ def test_every_page_and_notebook_is_in_the_navigation():
     listed = set(re.findall(r"[\w/]+\.(?:md|ipynb)", NAVIGATION))
     pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
     notebooks = {f"notebooks/{page.name}" for page in (ROOT / "notebooks").glob("*.ipynb")}
-    assert listed == pages | notebooks | {"index.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+    assert listed == pages | notebooks | {"index.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md"}
 
 
 def anchors(page):
