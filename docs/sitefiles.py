@@ -31,3 +31,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links of the repository, which has docs/ as a folder, into links of the site, which has it as its root."""
     return re.sub(r"\]\((\.\./(?=examples|notebooks|tests|[A-Z])|docs/)", "](", markdown)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """The same for links in notebooks, which reach the page as HTML: to guides, and to other notebooks."""
+    if not page.file.src_uri.endswith(".ipynb"):
+        return output
+    guides = re.sub(r'href="\.\./docs/([\w/]+)\.md(#[\w-]*)?"', r'href="../\1.html\2"', output)
+    return re.sub(r'href="(\w+)\.ipynb"', r'href="\1.html"', guides)
