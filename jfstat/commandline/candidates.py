@@ -57,9 +57,7 @@ def print_candidate(table: AnyTable, index: int) -> None:
     print(f"parameters at reference time GPS {table.meta['reftime']}:")
     for name in table.colnames:
         value = table[name][index]
-        if name in ("t0", "tau"):  # of a transient signal
-            print(f"  {name:9s} {_plain(value):.16g} {_error_of(table, index, name)} s")
-        elif name.startswith(("twoF", "mean_twoF")) or name == "log10BSGL":
+        if name.startswith(("twoF", "mean_twoF")) or name == "log10BSGL":
             print(f"  {name:9s} {float(value):.4f}")
         elif is_parameter(name) or name in WINDOW:
             print(f"  {name:9s} {_plain(value):.16g} {_error_of(table, index, name)} {unit(name)}".rstrip())
