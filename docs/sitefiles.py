@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[1]
 @event_priority(100)  # before the plugin that makes pages of notebooks
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what lies outside docs/, under the path that it has in the repository."""
-    outside = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE")]
+    outside = [
+        ROOT / name for name in ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE")
+    ]
     outside += [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "tests").glob("*.py")]
     outside += [path for path in (ROOT / "examples").rglob("*") if path.is_file()]
     for path in outside:
@@ -29,3 +31,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links of the repository, which has docs/ as a folder, into links of the site, which has it as its root."""
     return re.sub(r"\]\((\.\./(?=examples|notebooks|tests|[A-Z])|docs/)", "](", markdown)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """The same for links in notebooks, which reach the page as HTML: to guides, and to other notebooks."""
+    if not page.file.src_uri.endswith(".ipynb"):
+        return output
+    guides = re.sub(r'href="\.\./docs/([\w/]+)\.md(#[\w-]*)?"', r'href="../\1.html\2"', output)
+    return re.sub(r'href="(\w+)\.ipynb"', r'href="\1.html"', guides)

@@ -153,6 +153,7 @@ def follow_up(
         point = jax.tree.map(lambda x: x[0], first)
         stages = follow_up_stages(sfts, point, table.meta["n_segments"], parameters=names, ephemeris=ephemeris)
     numbers = checked_stages(stages, len(sfts))
+    given_sqrt_sx(sfts.detectors, sqrt_sx)  # raises here, not in the first stage
     own = _Ladder(
         sfts=sfts,
         found=table,
@@ -163,7 +164,7 @@ def follow_up(
         searched=searched,
         lines=lines_from_meta(table.meta) if lines is None else checked_lines(lines),
         preparation={
-            "sqrt_sx": given_sqrt_sx(sfts.detectors, sqrt_sx),
+            "sqrt_sx": sqrt_sx,
             "ephemeris": ephemeris,
             "guard": frequency(guard, "guard"),
             "median_bins": checked_median_bins(median_bins),

@@ -158,7 +158,8 @@ def refine(
         - ``twoF`` and ``twoF_H1``, ... at the peak (`fstat` on narrow data: right to 1e-6), with several detectors
           ``log10BSGL`` there, with the search's Fstar0 and oLGX (equal odds if it had other detectors), and
           ``start_twoF``; ``outside`` if the search had bounds, and ``line`` if lines are known;
-        - ``h0``, ``cosi``, ``psi``, ``phi0`` and their errors, from `estimate_amplitude` at the peak;
+        - ``h0``, ``cosi``, ``psi``, ``phi0`` and their errors, from `estimate_amplitude` at the peak, with the fitted
+          parameters held there: ``phi0`` turns by many cycles within their errors, unless the position is known;
         - ``noise_chance``, an upper bound on the probability that Gaussian noise alone reaches this 2F, in as many
           templates as were tried here and in the search (``meta["n_twoF"]``, which text files of others lack);
         - ``peak_probability``, the probability that a signal lies on this peak rather than on another that was seen:
