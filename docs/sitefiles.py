@@ -33,6 +33,18 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return re.sub(r"\]\((\.\./(?=examples|notebooks|tests|[A-Z])|docs/)", "](", markdown)
 
 
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Keep each word of inline code in one piece, where it is not so long that it would not fit on a phone."""
+    parts = re.split(r"(<pre.*?</pre>)", html, flags=re.S)
+    parts[::2] = [re.sub(r"<code>([^<]*)</code>", _with_whole_words, part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _with_whole_words(code: re.Match[str]) -> str:
+    words = re.sub(r"(?<!\S)\S{1,36}(?!\S)", r'<span class="whole">\g<0></span>', code[1])
+    return f"<code>{words}</code>"
+
+
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """The same for links in notebooks, which reach the page as HTML: to guides, and to other notebooks."""
     if not page.file.src_uri.endswith(".ipynb"):
