@@ -151,16 +151,17 @@ def transform_length(n: float) -> int:
 def block_length(n_fft: int, limit: float) -> int:
     """Longest block of at most `limit` samples that divides n_fft; a multiple of GRANULE where possible.
 
-    Vectors and tiles of samples then never straddle blocks.
+    Vectors and tiles of samples then never straddle blocks. A multiple of LEAST_GRANULE is taken instead if it is much
+    longer: the fewer blocks, the less there is to compute for each template.
     """
-    lengths = [
-        granule * largest_divisor(n_fft // granule, limit / granule)
-        for granule in (GRANULE, LEAST_GRANULE)
-        if n_fft % granule == 0 and limit >= granule
-    ]
-    lengths.append(largest_divisor(n_fft, limit))
-    # the second only if it is much longer: the fewer blocks, the less there is to compute for each template
-    return lengths[1] if len(lengths) == 3 and lengths[1] > 1.4 * lengths[0] else lengths[0]
+    longest = {
+        granule: granule * largest_divisor(n_fft // granule, limit / granule)
+        for granule in (GRANULE, LEAST_GRANULE, 1)
+        if granule == 1 or (n_fft % granule == 0 and limit >= granule)
+    }
+    if GRANULE in longest and longest[LEAST_GRANULE] > 1.4 * longest[GRANULE]:
+        return longest[LEAST_GRANULE]
+    return longest[max(longest)]
 
 
 def section_count(n_fft: int) -> int:

@@ -39,7 +39,7 @@ INTERPOLATING = [*SEGMENTS, "--cohMaxMismatch=0.3", "--metricMismatch=0.02", "--
 
 @pytest.mark.slow
 @pytest.mark.parametrize("segments", [[], SEGMENTS, INTERPOLATING], ids=["coherent", "segments", "interpolating"])
-def test_killed_at_twenty_random_moments(tmp_path, segments):
+def test_killed_at_34_random_moments(tmp_path, segments):
     point = jfstat.Doppler(1.5, 0.2, [50.0123], reftime=START)
     signals = [(point, jfstat.Amplitude(1e-24, 0.3, 0.2, 1.0))]
     sfts = jfstat.simulate_sfts(["H1", "L1"], START, 86400, 48.9, 51.2, sqrt_sx=4e-24, signals=signals)
@@ -51,7 +51,7 @@ def test_killed_at_twenty_random_moments(tmp_path, segments):
 
     out, checkpoint = tmp_path / "killed.ecsv", tmp_path / "search.checkpoint"
     rng, kills = random.Random(1), 0
-    while kills < 20:
+    while kills < 34:
         process = started(files, out, "--checkpoint", checkpoint, *segments)
         before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
         while process.poll() is None and (not checkpoint.exists() or checkpoint.stat().st_mtime_ns == before):
@@ -61,7 +61,7 @@ def test_killed_at_twenty_random_moments(tmp_path, segments):
             ended(process)
             if kills == 0:
                 pytest.fail("the search was over before it could be killed")
-            # too fast for 20 kills in one search: begin another
+            # too fast for so many kills in one search: begin another
             assert out.read_bytes() == (tmp_path / "alone.ecsv").read_bytes()
             out.unlink()
             checkpoint.unlink()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jfstat
+from jfstat.commandline import main
 from jfstat.data.noise import floor_bins, floor_reach, off_source_power, off_source_psd, running_median_psd, side_bins
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
@@ -109,6 +110,55 @@ def test_everything_that_estimates_a_floor_takes_it(sfts):
     row = floors_of_one(sfts)
     assert len(row) == sfts.n_bins
     assert floor_bins(101, None) == 101
+
+
+def test_known_pulsars_have_it_without_a_series(tmp_path, capsys):
+    """A signal as loud as a hardware injection: 2F of some thousands in a day."""
+    start = 1_167_458_304
+    pulsar = jfstat.read_par(
+        written(tmp_path / "J1.par", "PSRJ J1\nRAJ 08:10:00\nDECJ 17:40:00\nF0 35\nPEPOCH 57758\n")
+    )
+    point = pulsar.doppler(start, start + 86400)
+    signal = (point, jfstat.Amplitude(6e-24, 0.4, 0.2, 1.0))
+    sfts = jfstat.simulate_sfts(["H1", "L1"], start, 86400, 69.0, 71.0, sqrt_sx=4e-24, signals=[signal], seed=5)
+    table = {off: jfstat.search_pulsars(sfts, pulsar, off_source=off, progress=False) for off in (None, 10)}
+    known = jfstat.search_pulsars(sfts, pulsar, sqrt_sx=4e-24, progress=False)
+    lost = {off: 1 - float(found["twoF"][0] / known["twoF"][0]) for off, found in table.items()}
+    assert known["twoF"][0] > 2e4
+    assert lost[None] > 0.05
+    assert abs(lost[10]) < 0.02  # as much as the floor errs in 48 SFTs
+    # as in a series, whose frequency is that of the pulsar at the data's start
+    for off, found in table.items():
+        f = float(point.fkdot[0])
+        data = jfstat.prepare(sfts, f, f, reftime=point.reftime, off_source=off, guard=0.9)
+        assert float(found["twoF"][0]) == pytest.approx(float(jfstat.twoF(data, point)), rel=2e-3)
+    assert table[10]["h0"][0] == pytest.approx(6e-24, rel=0.02)
+    band = jfstat.search_pulsar_bands(sfts, pulsar, 1e-5, off_source=10, progress=False)
+    assert float(band["twoF"][0]) == pytest.approx(float(table[10]["twoF"][0]), rel=0.02)
+    with pytest.raises(ValueError, match="off_source must be"):
+        jfstat.search_pulsars(sfts, pulsar, off_source=-1)
+    with pytest.raises(ValueError, match="noise floor needs 10103 bins"):
+        jfstat.search_pulsars(sfts, pulsar, off_source=5000)
+    # on the command line, for pulsars and for a single template
+    jfstat.write_sfts(sfts, tmp_path)
+    files, path = f"--DataFiles={tmp_path}/*.sft", tmp_path / "found.ecsv"
+    assert main(["search", files, f"--par={tmp_path}/J1.par", "--offSourceBins=10", f"--outputFstat={path}"]) == 0
+    assert float(jfstat.read_candidates(path)["twoF"][0]) == pytest.approx(float(table[10]["twoF"][0]), rel=1e-6)
+    alone = [
+        f"--Alpha={float(point.alpha)!r}",
+        f"--Delta={float(point.delta)!r}",
+        f"--Freq={f!r}",
+        "--offSourceBins=10",
+    ]
+    assert main(["search", files, *alone, f"--refTime={float(point.reftime)!r}", f"--outputFstat={path}"]) == 0
+    found = jfstat.read_candidates(path)
+    assert found.meta["backend"] == "narrow"
+    assert float(found["twoF"][0]) == pytest.approx(float(table[10]["twoF"][0]), rel=1e-3)
+
+
+def written(path, text):
+    path.write_text(text)
+    return path
 
 
 def floors_of_one(sfts):

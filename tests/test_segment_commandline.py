@@ -89,6 +89,11 @@ def test_bad_segment_lists_are_refused(tmp_path):
     path.write_text("% nothing\n")
     with pytest.raises(ValueError, match="holds no segment"):
         read_segments(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="is not text"):
+        read_segments(path)
+    with pytest.raises(FileNotFoundError, match="cannot be read"):
+        read_segments(tmp_path / "none")
     path.write_text("100 200\n300\n")
     with pytest.raises(ValueError, match="line 2: '300' has no start and end"):
         read_segments(path)

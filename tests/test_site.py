@@ -197,7 +197,8 @@ def test_the_example_runs(name, beginning, tmp_path, monkeypatch):
     said: list[str] = []
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     with jax.numpy_dtype_promotion("standard"), np.printoptions(legacy=False):
-        doctest.DocTestRunner(optionflags=flags).run(test, out=said.append)
+        # untold, doctest prints what it does if pytest was started with -v
+        doctest.DocTestRunner(verbose=False, optionflags=flags).run(test, out=said.append)
     assert not said, "".join(said)
 
 

@@ -13,7 +13,7 @@ from scipy.special import spherical_jn
 import jfstat
 from jfstat.data.moments import integrals
 from jfstat.data.narrowsfts import narrow_sfts
-from jfstat.data.noise import running_median_psd
+from jfstat.data.noise import off_source_power, off_source_psd, running_median_psd, side_bins
 from jfstat.data.whitening import whitened
 from jfstat.pulsars.entries import named
 from jfstat.pulsars.pulsar import pulsar_of
@@ -135,9 +135,25 @@ def test_the_running_median_is_that_of_prepare(n, n_bins):
     at = np.unique(rng.integers(500, 500 + n_bins, 20))
     own = whitened(bins, 500, 1800.0, None, at, "H1", np.arange(n))
     expected = [running_median_psd(sft, 1800.0)[at - 500] for sft in bins]
-    np.testing.assert_allclose(own.medians, expected, rtol=1e-5)
+    np.testing.assert_allclose(own.estimates, expected, rtol=1e-5)
     # whitened bins have unit power in noise
     assert np.mean(own.real**2 + own.imag**2) == pytest.approx(1, abs=5 / np.sqrt(n * n_bins) + 0.1)
+
+
+@pytest.mark.parametrize(("n", "n_bins", "left_out"), [(1, 1000, 10), (7, 333, 0), (3, 123, 10)])
+def test_floors_from_off_source_bins_are_those_of_prepare(n, n_bins, left_out):
+    rng = np.random.default_rng(n)
+    bins = (1e-23 * rng.normal(size=(n, n_bins, 2)) @ [1, 1j]).astype(np.complex64)
+    at = np.arange(500, 500 + n_bins)
+    own = whitened(bins, 500, 1800.0, None, at, "H1", np.arange(n), left_out)
+    expected = np.array([off_source_psd(sft, 1800.0, 101, left_out) for sft in bins])
+    np.testing.assert_allclose(own.estimates, expected, rtol=1e-5)
+    each = rng.integers(0, n_bins, n)  # a bin of each SFT, with the columns far from it
+    psd, relative = own.floors(each + 500.0, at[::7])
+    np.testing.assert_allclose(psd, np.mean(expected[:, ::7], axis=1), rtol=1e-5)
+    x = np.hypot(own.real, own.imag)[np.arange(n), each] * relative
+    power = 2 * np.abs(bins[np.arange(n), each].astype(complex)) ** 2 / 1800 / expected[np.arange(n), each]
+    np.testing.assert_allclose(x**2, power / off_source_power(side_bins(101)), rtol=1e-4)
 
 
 def test_many_rows_many_templates_and_windows_in_one_pass():

@@ -2,10 +2,12 @@
 
 import dataclasses
 
+import astropy.units as u
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from astropy.table import vstack
 
 import jfstat
 from jfstat.statistic.backends.transients import Transients
@@ -193,6 +195,21 @@ def test_refine_fits_the_window(data, bank):
     for name in ("t0", "tau"):
         assert abs(again[name][0] - row[name]) < 0.1 * row[f"{name}_error"], name
     assert again["noise_chance"][0] <= 1.01 * row["noise_chance"]
+    # bad rows say why, and do not keep others from being refined; windows may be in other units
+    several = vstack([found, found, found, found, found])
+    several["tau"] = several["tau"].to("h")
+    several["t0"][1], several["tau"][2], several["freq"][4] = np.nan * u.s, -1 * u.h, np.nan * u.Hz
+    several["t0"][3] += 20 * DAY * u.s
+    each = jfstat.refine(data, several, progress=False)
+    for name in better.colnames:
+        np.testing.assert_array_equal(np.asarray(each[name][:1]), np.asarray(better[name]), err_msg=name)
+    assert [x.removeprefix("not refined: ") for x in each["message"][1:]] == [
+        "t0 is not a number", "tau must be positive", "the window holds no data", "freq is not a number"
+    ]  # fmt: skip
+    assert np.all(np.isnan(each["twoF"][1:])) and np.all(np.isnan(each["start_twoF"][1:]))
+    np.testing.assert_array_equal(each["t0"][1:], several["t0"][1:])
+    empty = jfstat.refine(data, found[:0], progress=False)
+    assert empty.colnames == better.colnames and len(empty) == 0
     # as a persistent signal, if the table does not say what it is
     del found.meta["transient"]
     assert "t0_error" not in jfstat.refine(data, found, progress=False).colnames

@@ -13,6 +13,7 @@ from astropy.table import QTable
 import jfstat
 from jfstat.candidates.files import HDF5_PATH
 from jfstat.commandline import main
+from jfstat.data.segments import read_segments
 
 START = 1_167_458_304
 
@@ -133,6 +134,7 @@ def test_what_is_no_regular_file_is_never_waited_for(tmp_path, soon, kind, capsy
         lambda: jfstat.read_sfts(f"list:{text}"),
         lambda: jfstat.validate_sfts(sft),
         lambda: jfstat.read_candidates(name(".ecsv")),
+        lambda: read_segments(text),
         lambda: jfstat.read_candidates(name(".hdf5")),
         lambda: jfstat.read_candidates(text),
         lambda: jfstat.read_templates(text),

@@ -287,9 +287,10 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             ),
         ),
         "search_pulsar_bands": (
-            jfstat.search_pulsar_bands, solution | dict(freq_band=1e-4, f1dot_band=0.0, top=1, check_crc=True)
+            jfstat.search_pulsar_bands,
+            solution | dict(freq_band=1e-4, f1dot_band=0.0, top=1, check_crc=True, off_source=10),
         ),
-        "search_pulsars": (jfstat.search_pulsars, solution | dict(olgx=[1.0, 1.0], check_crc=True)),
+        "search_pulsars": (jfstat.search_pulsars, solution | dict(olgx=[1.0, 1.0], check_crc=True, off_source=10)),
         "mean_twoF": (jfstat.mean_twoF, dict(segments=segments, point=point)),
         "semicoherent_amplitude": (jfstat.semicoherent_amplitude, dict(segments=segments, point=point)),
         "semicoherent_fstat": (jfstat.semicoherent_fstat, dict(segments=segments, point=point)),

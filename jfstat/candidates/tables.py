@@ -33,8 +33,8 @@ STALE = ("log10BSGL", "line", "false_alarm", "n_twoF", "start", "end", "ephemeri
 STALE += ("stage", "n_segments", "expected_mean_twoF", "expected_low", "expected_high", "signal_chance", "passed")
 STALE += ("log_likelihood", "score", "freq_start", "max_twoF_band", "log10BtSG_band", "line_veto", "dm_off_twoF")
 """Columns that say something about 2F or the data it is of, beside 2F and the amplitudes."""
-PRECISE = ("freq", "period", "tp")
-"""Columns whose 7 digits in float32 would not do: a phase has 1e9 cycles."""
+PRECISE = ("freq", "period", "tp", "t0")
+"""Columns whose 7 digits in float32 would not do: a phase has 1e9 cycles, and GPS times 1e9 s."""
 Meta: TypeAlias = dict[str, Any]
 """What a table says about itself, by name: plain values and lists of them, as JSON can hold."""
 

@@ -48,16 +48,18 @@ def given_reftime(arguments: argparse.Namespace, found: Any) -> TimeLike | None:
     return reftime
 
 
+WINDOW = ("t0", "tau")
+"""Columns of a transient signal's window."""
+
+
 def print_candidate(table: AnyTable, index: int) -> None:
     """Print a row of refined candidates, each parameter on a line with its error and unit."""
     print(f"parameters at reference time GPS {table.meta['reftime']}:")
     for name in table.colnames:
         value = table[name][index]
-        if name in ("t0", "tau"):  # of a transient signal
-            print(f"  {name:9s} {_plain(value):.16g} {_error_of(table, index, name)} s")
-        elif name.startswith(("twoF", "mean_twoF")) or name == "log10BSGL":
+        if name.startswith(("twoF", "mean_twoF")) or name == "log10BSGL":
             print(f"  {name:9s} {float(value):.4f}")
-        elif is_parameter(name):
+        elif is_parameter(name) or name in WINDOW:
             print(f"  {name:9s} {_plain(value):.16g} {_error_of(table, index, name)} {unit(name)}".rstrip())
         elif name in AMPLITUDE_FIELDS:
             print(f"  {name:9s} {_plain(value):.6g} {_error_of(table, index, name)} {unit(name)}".rstrip())

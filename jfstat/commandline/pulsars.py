@@ -33,6 +33,7 @@ APPLIES = (
         "minStartTime",
         "maxStartTime",
         "assumeSqrtSX",
+        "offSourceBins",
         "guard",
         "refTime",
     ),
@@ -89,6 +90,7 @@ def run_pulsars(arguments: argparse.Namespace, given: list[str]) -> None:
         detectors=detectors_to_read(arguments),
         start=arguments.minStartTime,
         end=arguments.maxStartTime,
+        off_source=arguments.offSourceBins,
     )
     began = time.perf_counter()
     found: Any = None

@@ -12,6 +12,7 @@ from jfstat.commandline.inputs import detectors_to_read
 from jfstat.commandline.options import ephemeris, noise_floors
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.narrowsfts import narrow_sfts
+from jfstat.data.noise import MEDIAN_BINS, checked_off_source
 from jfstat.data.observation import reference_time, unweighted
 from jfstat.data.plan import Search, guard_loss
 from jfstat.data.targets import MovesTooFast
@@ -25,7 +26,6 @@ WIDE_SERIES = (
     *(
         "dFreq",
         "RngMedWindow",
-        "offSourceBins",
         "vetoLines",
         "countTemplates",
         "checkpoint",
@@ -78,13 +78,14 @@ def template_data(
     room = _room(parts, band)
     if room < 0:
         return None
+    left_out = checked_off_source(arguments.offSourceBins, MEDIAN_BINS)
     floors = given_sqrt_sx(times.detectors, noise_floors(arguments))
     observation = unweighted(times, reference, ephemeris(arguments))
     stack = stacked_bank(templates.bank(observation))
     point = jax.tree.map(lambda x: x[0], stack)
     point = with_fields(point, fkdot=np.array([freq, *point.fkdot[1:]]))
     try:
-        data = narrow_sfts(parts, [point], observation, floors, guard, True)[0]
+        data = narrow_sfts(parts, [point], observation, floors, guard, True, left_out)[0]
     except MovesTooFast:
         return None
     found = min(guard, room)

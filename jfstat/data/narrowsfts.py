@@ -18,7 +18,7 @@ from numpy.polynomial import chebyshev, legendre
 
 from jfstat.data.moments import TOLERATED_BINS, Pooled, moments, shared_bins
 from jfstat.data.narrowdata import NODES, NarrowData
-from jfstat.data.noise import MEDIAN_BINS, noise_weights
+from jfstat.data.noise import MEDIAN_BINS, floor_bins, floor_reach, noise_weights
 from jfstat.data.observation import Observation, weighted
 from jfstat.data.targets import PHASES, ROWS, Target, chunks, filled, phase_series, target_of
 from jfstat.data.whitening import Whitened, whitened
@@ -114,6 +114,7 @@ def narrow_sfts(
     floors: Sequence[float | None],
     guard: float,
     check_crc: bool,
+    off_source: int | None = None,
 ) -> list[NarrowData]:
     """Narrow data around each of some templates whose bands overlap, in one pass over the SFTs.
 
@@ -130,6 +131,8 @@ def narrow_sfts(
         How far from a signal bins count, Hz; less if the files have less.
     check_crc : bool
         Whether to check the SFTs' checksums.
+    off_source : int, optional
+        Bins on each side of a signal that its noise floor leaves out, see `prepare`.
 
     Raises
     ------
@@ -147,7 +150,7 @@ def narrow_sfts(
     with ThreadPoolExecutor(THREADS) as pool:  # NumPy and XLA compute outside of Python's lock
         targets = list(pool.map(partial(target_of, observation, trajectories, times), points))
     reach = int(guard * tsft) + TOLERATED_BINS
-    first, last = _band(parts, targets, reach, floors)
+    first, last = _band(parts, targets, reach, floors, off_source)
     at = np.unique(np.concatenate([own.band for own in targets]))
     samples = [np.zeros((len(times.series), 5, len(own.centres), NODES), complex) for own in targets]
     floor_of = [[[] for _ in times] for _ in targets]
@@ -165,6 +168,7 @@ def narrow_sfts(
             at,
             series.detector,
             series.gps[rows],
+            off_source,
         )
         pooled, start = Pooled.of(own), series.since(epoch)[rows]
         pattern = _harmonics_in(epoch, filled(start), tsft)
@@ -242,7 +246,9 @@ def _sums(
     return _Sums(np.asarray(samples), first_block, psd)
 
 
-def _band(parts: PartsOfSFTs, targets: Sequence[Target], reach: int, floors: Sequence[float | None]) -> tuple[int, int]:
+def _band(
+    parts: PartsOfSFTs, targets: Sequence[Target], reach: int, floors: Sequence[float | None], off_source: int | None
+) -> tuple[int, int]:
     """First and last bin to read.
 
     Raises
@@ -259,11 +265,12 @@ def _band(parts: PartsOfSFTs, targets: Sequence[Target], reach: int, floors: Seq
             f"{low / tsft:.10g} to {high / tsft:.10g} Hz that the signals need: name other files."
         )
     # the noise floor may need more than the guard
-    room = max(reach, MEDIAN_BINS // 2 + 1) if None in floors else reach
+    room = max(reach, floor_reach(MEDIAN_BINS, off_source) + 1) if None in floors else reach
     first, last = max(low - room, parts.first_bin), min(high + room, parts.last_bin)
-    if None in floors and last + 1 - first < MEDIAN_BINS:
+    needed = floor_bins(MEDIAN_BINS, off_source)
+    if None in floors and last + 1 - first < needed:
         raise ValueError(
-            f"the noise floor needs {MEDIAN_BINS} bins and the SFTs hold {last + 1 - first}: widen their band or give "
+            f"the noise floor needs {needed} bins and the SFTs hold {last + 1 - first}: widen their band or give "
             "sqrt_sx."
         )
     return first, last

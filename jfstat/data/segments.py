@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -15,6 +14,7 @@ import numpy as np
 
 from jfstat.data.noise import MEDIAN_BINS
 from jfstat.data.observation import Observation, Span, ephemeris_for, observation_of_sfts, reference_time
+from jfstat.files import text_of, unreadable
 from jfstat.sfts.container import SFTs
 from jfstat.times import TimeLike
 from jfstat.validation import DurationLike, gps_seconds, is_whole, positive_seconds
@@ -101,10 +101,16 @@ def read_segments(path: str | os.PathLike) -> list[tuple[float, float]]:
     OSError
         If it cannot be read.
     ValueError
-        If a line has no start and end, or there is none.
+        If it is not text, a line has no start and end, or there is none.
     """
+    try:
+        text = text_of(path)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except UnicodeDecodeError:
+        raise ValueError(f"path {str(path)!r} is not text: give a line 'start end' for each segment, GPS s.") from None
     edges = []
-    for number, line in enumerate(Path(path).read_text().splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words or words[0][0] in "%#":
             continue

@@ -8,8 +8,45 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from jfstat.data.noise import MEDIAN_BINS, median_bias, whitened_power
+from jfstat.data.noise import MEDIAN_BINS, median_bias, off_source_power, side_bins, whitened_power
 from jfstat.maths.products import product
+
+
+@dataclass(frozen=True, eq=False)
+class OffSource:
+    """The noise floor of some SFTs of a detector from off-source bins, see `noise.off_source_psd`.
+
+    Attributes
+    ----------
+    power : (n, n_bins) float32 ndarray
+        Squares of the bins, finite.
+    first_bin : int
+        Bin of the first column.
+    left_out : int
+        Number of bins on each side that are left out.
+    scale : float
+        S in strain^2/Hz over the mean of `power`.
+    """
+
+    power: np.ndarray
+    first_bin: int
+    left_out: int
+    scale: float
+
+    def at(self, bins: np.ndarray) -> np.ndarray:
+        """S at bins that all SFTs share, (m,), or at bins of each, (n, m): (n, m) float64, strain^2/Hz.
+
+        The harmonic mean of the medians on both sides, or the median of one where the other does not fit.
+        """
+        side, n_bins = side_bins(MEDIAN_BINS), self.power.shape[1]
+        column = bins - self.first_bin
+        low, high = column - self.left_out - side, column + self.left_out + 1
+        fits = np.array([low >= 0, high + side <= n_bins])
+        starts = np.clip([low, high], 0, n_bins - side)
+        below, above = (_medians(self.power, start, side) for start in starts)
+        with np.errstate(divide="ignore"):
+            inverse = np.where(fits[0], 1 / below, 0.0) + np.where(fits[1], 1 / above, 0.0)
+        return np.sum(fits, axis=0) / inverse * (self.scale / median_bias(side))
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +65,13 @@ class Whitened:
         Bins of a window; 0 if the floor was given.
     at : (m,) int ndarray
         Some bins, ascending.
-    medians : (n, m) float64 ndarray
-        S at these by the running median, as `prepare` has it. The windows of `inverse` depend on what was read, the
-        running median does not. Near the ends it is that of the nearest full window.
+    estimates : (n, m) float64 ndarray
+        S at these by the running median or from off-source bins, as `prepare` has it. The windows of `inverse` depend
+        on what was read, these do not. Near the ends the running median is that of the nearest full window.
+    expected : float
+        Mean ratio of a bin's power to such an estimate, in noise; 1 for a given floor.
+    off_source : OffSource or None
+        For estimates from off-source bins at any bin: those next to a loud signal's bin have it in them.
     """
 
     real: np.ndarray
@@ -39,7 +80,9 @@ class Whitened:
     first_bin: int
     width: int
     at: np.ndarray
-    medians: np.ndarray
+    estimates: np.ndarray
+    expected: float
+    off_source: OffSource | None = None
 
     def inverse_at(self, bins: np.ndarray) -> np.ndarray:
         """1/sqrt(S) of each SFT at a bin of its own, (n,) float64."""
@@ -63,12 +106,15 @@ class Whitened:
             S, strain^2/Hz.
         relative : (n,) float64 ndarray
         """
-        medians = self.medians[:, np.searchsorted(self.at, at)]
-        own = _between_columns(medians, (bins - at[0]) / max(at[-1] - at[0], 1) * (len(at) - 1))
+        estimates = self.estimates[:, np.searchsorted(self.at, at)]
+        if self.off_source is None:
+            own = _between_columns(estimates, (bins - at[0]) / max(at[-1] - at[0], 1) * (len(at) - 1))
+        else:
+            own = self.off_source.at(np.round(bins).astype(int)[:, None])[:, 0]
         relative = 1 / (np.sqrt(own) * self.inverse_at(np.round(bins)))
         if self.width:
-            relative *= np.sqrt(whitened_power(self.width) / whitened_power(MEDIAN_BINS))
-        return np.mean(medians, axis=1), relative
+            relative *= np.sqrt(whitened_power(self.width) / self.expected)
+        return np.mean(estimates, axis=1), relative
 
 
 def _between_columns(values: np.ndarray, place: np.ndarray) -> np.ndarray:
@@ -88,6 +134,7 @@ def whitened(
     at: np.ndarray,
     detector: str,
     gps: np.ndarray,
+    off_source: int | None = None,
 ) -> Whitened:
     """Bins of SFTs divided by the noise floor, which is given or the median of windows, linear between their centres.
 
@@ -100,9 +147,11 @@ def whitened(
     sqrt_sx : float or None
         A given noise floor, 1/sqrt(Hz).
     at : (m,) int ndarray
-        Bins, ascending, where the running median is wanted.
+        Bins, ascending, where the running median, or the estimate from off-source bins, is wanted.
     detector, gps : str, (n,) int ndarray
         For errors: whose they are, and when they start.
+    off_source : int, optional
+        See `noise.off_source_psd`.
 
     Raises
     ------
@@ -116,8 +165,8 @@ def whitened(
             raise _not_finite(bins, detector, gps)
         inverse = np.full((n, n_windows), 1 / sqrt_sx)
         scale = np.float32(1 / (sqrt_sx * np.sqrt(0.5 * tsft)))
-        medians = np.full((n, len(at)), sqrt_sx**2)
-        return Whitened(bins.real * scale, bins.imag * scale, inverse, first_bin, 0, at, medians)
+        estimates = np.full((n, len(at)), sqrt_sx**2)
+        return Whitened(bins.real * scale, bins.imag * scale, inverse, first_bin, 0, at, estimates, 1.0)
     # windows of equal width that cover all bins
     edges = np.linspace(0, n_bins, n_windows + 1).astype(int)
     width = int(np.diff(edges).min()) // 2 * 2 - 1
@@ -129,23 +178,28 @@ def whitened(
     if not np.isfinite(power.sum()):
         raise _not_finite(power, detector, gps)
     median = _medians(power, edges[:-1], width)
-    centred = np.clip(at - first_bin - MEDIAN_BINS // 2, 0, n_bins - MEDIAN_BINS)
-    running = _medians(power, centred, MEDIAN_BINS)
+    floors = None
+    if off_source is None:
+        centred = np.clip(at - first_bin - MEDIAN_BINS // 2, 0, n_bins - MEDIAN_BINS)
+        estimates = _medians(power, centred, MEDIAN_BINS) * (2.0 / (tsft * median_bias(MEDIAN_BINS)) * float(unit) ** 2)
+        expected = whitened_power(MEDIAN_BINS)
+    else:
+        floors = OffSource(power, first_bin, off_source, float(unit) ** 2 * 2.0 / tsft)
+        estimates, expected = floors.at(at), off_source_power(side_bins(MEDIAN_BINS))
     del power
-    least = np.minimum(median.min(axis=1), running.min(axis=1))
+    least = np.minimum(median.min(axis=1), estimates.min(axis=1))
     if not least.min() > 0:
         start = gps[np.argmin(least)]
         raise ValueError(
             f"the SFT of {detector} at GPS {start} has all-zero bins and so no noise floor: leave it out, or give "
             "sqrt_sx."
         )
-    running *= 2.0 / (tsft * median_bias(MEDIAN_BINS)) * float(unit) ** 2
     inverse = 1 / np.sqrt(median * (2.0 / (tsft * median_bias(width)))) / unit
     correction = 1 / np.sqrt(0.5 * tsft * whitened_power(width))
     factor = product((inverse * (correction * unit)).astype(np.float32), _linear(n_windows, n_bins))
     real *= factor
     imag *= factor
-    return Whitened(real, imag, inverse, first_bin, width, at, running)
+    return Whitened(real, imag, inverse, first_bin, width, at, estimates, expected, floors)
 
 
 def _medians(power: NDArray[np.float32], starts: np.ndarray, width: int) -> np.ndarray:
@@ -158,13 +212,16 @@ def _medians(power: NDArray[np.float32], starts: np.ndarray, width: int) -> np.n
     ----------
     power : (n, n_bins) float32
         Finite, at least 0.
-    starts : (n_windows,) int
-        First columns.
+    starts : (n_windows,) or (n, n_windows) int
+        First columns, of all rows or of each.
     width : int
     """
-    result = np.empty((len(power), len(starts)))
-    for k, start in enumerate(starts):
-        window = power[:, start : start + width].copy().view(np.int32)
+    result = np.empty((len(power), starts.shape[-1]))
+    for k, start in enumerate(np.moveaxis(starts, -1, 0)):
+        if np.ndim(start):  # windows of each row
+            window = np.take_along_axis(power, start[:, None] + np.arange(width), axis=1).view(np.int32)
+        else:
+            window = power[:, start : start + width].copy().view(np.int32)
         window.partition(width // 2, axis=1)
         result[:, k] = window[:, width // 2].view(np.float32)
     return result

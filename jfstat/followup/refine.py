@@ -217,9 +217,13 @@ def refine(
     check_data(data, or_segments=True)
     window = window_of_table(data, found, transient)
 
-    def persistent(own: FstatData, some: AnyTable | Doppler, shown: bool, given: AnyTable | None = None) -> QTable:
+    def persistent(
+        own: FstatData, some: AnyTable | Doppler, shown: bool, given: AnyTable | None = None, problem: str = ""
+    ) -> QTable:
         around = Neighbourhood.checked(mismatch, bins)
         candidates = read_rows(own, some, reftime, model)
+        if problem:
+            candidates = candidates._replace(problems=[own_problem or problem for own_problem in candidates.problems])
         searched = SearchedWith.of(some, own.detectors)
         names = fitted_names(candidates.points, candidates.given, searched, parameters)
         known = lines_from_meta(getattr(some, "meta", {})) if lines is None else checked_lines(lines)
@@ -235,7 +239,7 @@ def refine(
         table = persistent(data, found, progress)
     else:
         table = refined_with_windows(
-            data, found, window, lambda own, some, given: persistent(own, some, False, given), progress
+            data, found, window, lambda own, some, *given: persistent(own, some, False, *given), progress
         )
     return distinct(table) if merge else table
 

@@ -10,14 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.candidates.tables import parameter_columns, point_in, points_from
+from jfstat.candidates.tables import parameter_columns, plain_column, point_in, points_from
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.slices import Pieces, Slices, regular_slices
 from jfstat.maths.arrays import on_device
 from jfstat.searching.session.progress import progress_bar
 from jfstat.statistic.atoms import atoms_of
 from jfstat.statistic.transients import Grid, compiled_map
-from jfstat.statistic.windowed import windowed
+from jfstat.statistic.windowed import EmptyWindow, windowed
 from jfstat.templates import Doppler
 from jfstat.transientwindow import Shape, TransientWindow, end_of
 
@@ -103,7 +103,7 @@ def refined_with_windows(
     data: FstatData,
     found: Any,
     window: tuple[Shape, float],
-    refined: Callable[[FstatData, Any, Any], QTable],
+    refined: Callable[[FstatData, Any, Any, str], QTable],
     progress: bool,
 ) -> QTable:
     """The table of `refine` for transient signals: each candidate in data times its own window.
@@ -121,7 +121,7 @@ def refined_with_windows(
         From `window_of_table`.
     refined : callable
         Refines a table of one row, the second argument, in given data. The third is the row of `found`, with which the
-        result is compared.
+        result is compared, and the fourth says why it cannot be refined, if it cannot.
     progress : bool
         Whether to show progress.
     """
@@ -131,7 +131,7 @@ def refined_with_windows(
     searched = getattr(found, "meta", {})
     # none in the meta of a refined table, whose n_twoF counts the windows
     n_windows = searched.get("transient", {}).get("n_windows", 1)
-    times = [np.asarray(getattr(found[name], "value", found[name]), np.float64) for name in ("t0", "tau")]
+    times = [plain_column(found, name) for name in ("t0", "tau")]
     duration = max(2.0 * float(data.band.dt), float(data.tspan) / SLICES)
     tables, windows = [], np.full((len(found), 4), np.nan)
     with progress_bar(len(found), progress, "refine", "candidates") as advance:
@@ -142,8 +142,8 @@ def refined_with_windows(
             table: Any = given
             error, before = np.full(2, np.nan), []
             for fits in range(ROUNDS + 1):
-                own = TransientWindow(shape, *start, end=end_of(shape, end))
-                table = refined(windowed(data, own), table, given)
+                own, problem = _in_window(data, start, window)
+                table = refined(own, table, given, problem)
                 windows[row] = *start, *error
                 before.append(table)
                 if not np.isfinite(float(table["twoF"][0])):
@@ -156,6 +156,7 @@ def refined_with_windows(
                 table[name] = np.sum([np.asarray(x[name]) for x in before], axis=0)
             tables.append(table)
             advance(1)
+    tables = tables or [refined(data, found, found, "")]
     joined: Any = vstack(tables, metadata_conflicts="silent") if len(tables) > 1 else tables[0]
     about = {key: x for key, x in searched.get("transient", {}).items() if key != "n_windows"}
     about |= {"window": shape if isinstance(shape, str) else "own", "end": end}
@@ -164,6 +165,20 @@ def refined_with_windows(
         joined[name] = column
         joined[name].unit = "s"
     return joined
+
+
+def _in_window(data: FstatData, start: np.ndarray, window: tuple[Shape, float]) -> tuple[FstatData, str]:
+    """Data times a candidate's window, or the data as they are and why the candidate cannot be refined."""
+    shape, end = window
+    for name, x in zip(("t0", "tau"), start, strict=True):
+        if not np.isfinite(x):
+            return data, f"not refined: {name} is not a number"
+    if start[1] <= 0:
+        return data, "not refined: tau must be positive"
+    try:
+        return windowed(data, TransientWindow(shape, *start, end=end_of(shape, end))), ""
+    except EmptyWindow:
+        return data, "not refined: the window holds no data"
 
 
 def _fitted(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
-from jfstat.data.noise import MEDIAN_BINS
+from jfstat.data.noise import MEDIAN_BINS, checked_off_source, floor_reach
 from jfstat.data.prepare import prepare
 from jfstat.geometry.detectors import DetectorLike
 from jfstat.geometry.doppler import doppler_speed, drift_range
@@ -54,6 +54,7 @@ def search_pulsar_bands(
     start: TimeLike | None = None,
     end: TimeLike | None = None,
     check_crc: bool = False,
+    off_source: int | None = None,
     progress: bool = True,
 ) -> QTable:
     """Search a band around each of some known pulsars: their signals may differ a little from their rotation.
@@ -71,7 +72,7 @@ def search_pulsar_bands(
         Full width of the range of f1dot, Hz/s.
     top : int
         Rows of each pulsar: its loudest candidates.
-    sqrt_sx, reftime, ephemeris, guard, harmonic, fstar0, olgx, detectors, start, end, check_crc, progress : optional
+    sqrt_sx, reftime, ephemeris, guard, harmonic, fstar0, olgx, detectors, start, end, check_crc, off_source, progress
         As for `search_pulsars`.
 
     Returns
@@ -96,9 +97,11 @@ def search_pulsar_bands(
         raise ValueError("freq_band and f1dot_band must not be negative: give full widths in Hz and Hz/s.")
     if not is_whole(top) or top < 1:
         raise ValueError(f"top must be a whole number of at least 1, not {top!r}.")
+    left_out = checked_off_source(off_source, MEDIAN_BINS)
     parts = pulsar_parts(sfts, detectors, start, end)
     times = parts.times
     reference = gps_time(times.start if reftime is None else reftime, "reftime")
+    around_floor = (floor_reach(MEDIAN_BINS, left_out) + 1) / times.tsft
     from astropy import units
 
     warn_of_ephemerides(known, ephemeris)
@@ -114,11 +117,21 @@ def search_pulsar_bands(
                 fdots = [(f1dot - 0.5 * spin_width, f1dot + 0.5 * spin_width), *((x, x) for x in spins[2:])]
                 since = float(times.start - float(reference))
                 drift = drift_range(fdots, since, since + times.end - times.start)
-                around = max(room, 0.0 if sqrt_sx is not None else 0.5 * MEDIAN_BINS / times.tsft)
+                around = max(room, 0.0 if sqrt_sx is not None else around_floor)
                 reach = float(doppler_speed(point.orbit)) * edges[1] + around + 4 / times.tsft
                 own = _band_of(parts, edges[0] + drift[0] - reach, edges[1] + drift[1] + reach, check_crc)
                 own_tables = ephemeris_of(pulsar, ephemeris)
-                data = prepare(own, *edges, reference, sqrt_sx, own_tables, room, orbit=point.orbit, fdots=fdots)
+                data = prepare(
+                    own,
+                    *edges,
+                    reference,
+                    sqrt_sx,
+                    own_tables,
+                    room,
+                    orbit=point.orbit,
+                    fdots=fdots,
+                    off_source=left_out,
+                )
                 bank = _bank(point, f1dot, spin_width, float(data.tspan))
                 found: Any = search(data, bank, top, progress=False, fstar0=fstar0, olgx=olgx)
             except ValueError as error:

@@ -16,6 +16,7 @@ from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.tables import in_units
 from jfstat.data.narrowsfts import narrow_sfts
+from jfstat.data.noise import MEDIAN_BINS, checked_off_source
 from jfstat.data.observation import reference_time, unweighted
 from jfstat.geometry.detectors import DetectorLike, get_detectors
 from jfstat.geometry.doppler import doppler_speed
@@ -89,6 +90,7 @@ def search_pulsars(
     start: TimeLike | None = None,
     end: TimeLike | None = None,
     check_crc: bool = False,
+    off_source: int | None = None,
     progress: bool = True,
 ) -> QTable:
     """2F and the amplitudes of known pulsars' signals: a row for each.
@@ -120,6 +122,9 @@ def search_pulsars(
         Which SFTs of the files to use; see `read_sfts`.
     check_crc : bool
         Whether to check the files' checksums. As in LALSuite's searches, they are not by default.
+    off_source : int, optional
+        Estimate the noise floor of each signal from bins further away than this on both sides of it, as in `prepare`:
+        for signals that are loud in each SFT, such as hardware injections.
     progress : bool
         Whether to show the rate and the time left.
 
@@ -152,6 +157,7 @@ def search_pulsars(
     width = frequency(guard, "guard")
     if width < 0:
         raise ValueError(f"guard must not be negative, not {width}: give the guard band in Hz.")
+    left_out = checked_off_source(off_source, MEDIAN_BINS)
     parts = pulsar_parts(sfts, detectors, start, end)
     times = parts.times
     if len(times.detectors) > 1:
@@ -179,7 +185,7 @@ def search_pulsars(
             present = [times.detectors.index(name) for name in own.times.detectors]
             own_floors = [floors[i] for i in present]
             try:
-                near = narrow_sfts(own, [x.point for x in group], observation, own_floors, width, check_crc)
+                near = narrow_sfts(own, [x.point for x in group], observation, own_floors, width, check_crc, left_out)
             except ValueError as error:
                 others = f" and {len(group) - 1} others" if len(group) > 1 else ""
                 raise ValueError(f"pulsar {group[0].pulsar.name}{others}: {error}") from None

@@ -22,6 +22,10 @@ STEPS = 256
 """Slices of a window that is not constant, each of which has its mean square in the antenna matrix."""
 
 
+class EmptyWindow(ValueError):
+    """A window that holds no data."""
+
+
 @public
 def windowed(data: FstatData, window: TransientWindow) -> FstatData:
     """Prepared data times a transient window, so that their 2F is that of a signal with this window.
@@ -68,7 +72,7 @@ def windowed(data: FstatData, window: TransientWindow) -> FstatData:
     moments = slice_moments(observation, [edges] * len(data.detectors))[:, 1:-1]
     moments = np.einsum("dkij,k->dij", moments, square)
     if not np.any(moments):
-        raise ValueError("window holds no data: choose t0 and tau within the data's span.")
+        raise EmptyWindow("window holds no data: choose t0 and tau within the data's span.")
     starts = jnp.asarray(observation.start)
     covered = np.asarray(window.mean(starts, starts + tsft, epoch))
     # the mean square over an SFT; part of it may be outside a constant window
