@@ -31,6 +31,8 @@ LONGEST = 80
 """Most letters of a value in a message."""
 TSFT = (1e-3, 1e7)
 """Lengths of SFTs that make sense, s."""
+MOST_FREQUENCY = 1e6
+"""Highest frequency of a signal, Hz; more is taken for a mistake."""
 SQRT_SX = (1e-150, 1e150)
 """Noise floors that float64 can square and invert, 1/sqrt(Hz)."""
 
@@ -147,6 +149,20 @@ def _finite_float(x: object, name: str, what: str) -> float:
 def frequency(x: object, name: str) -> float:
     """A frequency in Hz as a float, from a number or a Quantity."""
     return _finite_float(in_unit(x, name, "Hz"), name, "a frequency in Hz")
+
+
+def signal_frequency(x: object, name: str) -> float:
+    """The frequency of a signal in Hz as a float.
+
+    Raises
+    ------
+    ValueError
+        If it is no frequency, not positive, or higher than any detector samples.
+    """
+    value = frequency(x, name)
+    if not 0 < value <= MOST_FREQUENCY:
+        raise ValueError(f"{name} must be positive and at most {MOST_FREQUENCY:g} Hz, not {value:g}: give it in Hz.")
+    return value
 
 
 def guard_band(x: object) -> float:

@@ -13,6 +13,7 @@ from scipy.stats import beta, chi2, kstest
 
 import jfstat
 from jfstat.commandline import main
+from jfstat.followup.distinct import distinct
 from jfstat.followup.follow import _semi_axes
 from jfstat.followup.growth import Chosen, Growth, noise_chance
 from jfstat.followup.stages import stage_edges
@@ -109,6 +110,14 @@ def test_the_table_has_all_stages_and_survives_files(ladder, found, tmp_path):
     assert ends["stage"][0] == 1
     with pytest.raises(ValueError, match="no columns 'candidate' and 'stage'"):
         jfstat.last_stage(found)
+
+
+def test_ends_on_one_peak_are_counted_once(ladder):
+    ends: Any = jfstat.last_stage(ladder)
+    ends = ends[np.asarray(ends["converged"])][[0, 0, 1]]
+    alone = distinct(ends, "mean_twoF")
+    assert list(alone["candidate"]) == list(ends["candidate"][1:])
+    assert list(alone["n_merged"]) == [2, 1]
 
 
 def test_the_ladder_is_drawn(ladder):

@@ -55,6 +55,7 @@ SYNONYMS = {
     "bounded": ("parameters",),
     "freq_band": ("pulsar", "fmin"),
     "guard": ("pulsar",),
+    "age": ("narrow the ranges",),
     "harmonic": ("pulsar", "does not hold the signal"),
     "f1dot_band": ("pulsar",),
     "bank": ("table",),

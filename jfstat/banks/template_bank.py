@@ -33,7 +33,7 @@ from jfstat.parameters import ORBIT_FIELDS, spin_name, unit
 from jfstat.public import public
 from jfstat.templates import Doppler, Orbit
 from jfstat.times import gps_time
-from jfstat.validation import frequency
+from jfstat.validation import frequency, signal_frequency
 
 if TYPE_CHECKING:
     from astropy.coordinates import SkyCoord
@@ -308,7 +308,7 @@ def _parameter_space(
     if fmax is None:
         raise ValueError("fmax must be given with a mismatch and an observation, not None: the metric grows with it.")
     reference = observation.reftime if reftime is None else gps_time(reftime, "reftime")
-    r = factor(observation, len(limits), reference, frequency(fmax, "fmax"))
+    r = factor(observation, len(limits), reference, signal_frequency(fmax, "fmax"))
     return ParameterSpace(r, limits[:, 0], limits[:, 1], float(mismatch))
 
 
