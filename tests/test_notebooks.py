@@ -111,7 +111,7 @@ def test_the_notebook_of_detection_efficiency_runs():
     assert pictures_of(notebook) == 2
     outcome = outcome_of(notebook)
     assert outcome["difference"] < 0.02
-    assert outcome["mean loss"] < 0.066 + 0.25 and outcome["largest loss"] < 0.19 + 0.25
+    assert outcome["mean loss"] < 0.065 + 0.25 and outcome["largest loss"] < 0.19 + 0.25
     share, formula = np.array(outcome["efficiency"]), np.array(outcome["formula"])
     assert np.all(np.abs(share - formula) < 4 * np.sqrt((formula * (1 - formula) + 0.01) / 40))
 

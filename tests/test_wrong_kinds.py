@@ -55,12 +55,14 @@ SYNONYMS = {
     "bounded": ("parameters",),
     "freq_band": ("pulsar", "fmin"),
     "guard": ("pulsar",),
+    "harmonic": ("pulsar", "does not hold the signal"),
+    "f1dot_band": ("pulsar",),
     "bank": ("table",),
     "points": ("table",),
     "lines": ("table",),
 }
 """Words by which messages name an argument, beside its own name, where they say what it led to."""
-SECONDS = 60
+SECONDS = 200
 """A call that takes longer counts as hung."""
 
 

@@ -106,7 +106,7 @@ def template_bank(
         that of the data's band; an Observation has none, and needs it.
     mismatch : float, optional
         Between 0 and 1: the largest fraction of rho^2 that a signal may lose at the template nearest to it, maximised
-        over frequency. The spacing of frequencies, 1/(2T), costs up to 0.19 more, and 0.066 in the mean.
+        over frequency. The spacing of frequencies, 1/(2T), costs up to 0.19 more, and 0.065 in the mean.
     region : "all", (SkyCoord, radius) or SkyCoord, optional
         With `mismatch`, instead of `alpha` and `delta`: the whole sky; a disc, its radius in rad; or a polygon of three
         or more vertices, whose sides are great circles and which fits in half the sky.

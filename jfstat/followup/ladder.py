@@ -27,7 +27,7 @@ from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs, check_sfts
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime, TimeLike
-from jfstat.validation import frequency, given_sqrt_sx, shown
+from jfstat.validation import given_sqrt_sx, guard_band, is_number, shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -135,7 +135,7 @@ def follow_up(
     given = parameter_columns(table, "found", NEEDED)
     around = Neighbourhood.checked(mismatch, bins)
     for name, rate in (("veto", veto), ("false_alarm", false_alarm)):
-        if not 0 <= float(rate) <= 1:
+        if not (is_number(rate) and 0 <= rate <= 1):
             raise ValueError(f"{name} must be a probability from 0 to 1, not {shown(rate)}.")
     searched = SearchedWith.of(table, sfts.detectors)
     problems = impossible(given)
@@ -166,7 +166,7 @@ def follow_up(
         preparation={
             "sqrt_sx": sqrt_sx,
             "ephemeris": ephemeris,
-            "guard": frequency(guard, "guard"),
+            "guard": guard_band(guard),
             "median_bins": checked_median_bins(median_bins),
             "off_source": checked_off_source(off_source, median_bins),
         },
