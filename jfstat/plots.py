@@ -74,7 +74,7 @@ def plot_psd(ax: Axes, table: AnyTable) -> Axes:
     ax.set_yscale("log")
     ax.set_xlabel("frequency (Hz)")
     ax.set_ylabel("$\\sqrt{S}$ (1/$\\sqrt{\\mathrm{Hz}}$)")
-    ax.ticklabel_format(axis="x", useOffset=False)
+    _plain_numbers(ax)
     ax.legend(loc="best", fontsize="small")
     return ax
 
@@ -232,7 +232,7 @@ def plot_band(
     ax.set_ylim(0, 1.35 * max(float(twoF.max()), expected or 0.0))
     ax.set_xlabel("frequency in the SSB (Hz)")
     ax.set_ylabel("$2\\mathcal{F}$")
-    ax.ticklabel_format(axis="x", useOffset=False)
+    _plain_numbers(ax)
     if not (found is None and injected is None and expected is None):
         ax.legend(loc="upper right", frameon=False, fontsize="small")
     return ax
@@ -370,12 +370,12 @@ def plot_search(ax: Axes, table: AnyTable, *, x: str = "freq", y: str | None = N
         if figure is not None:
             figure.colorbar(points, ax=ax, label=_LABELS[statistic], pad=0.02)
     ax.set_xlabel(_label(table, x))
-    ax.ticklabel_format(axis="x", useOffset=False)
+    _plain_numbers(ax)
     return ax
 
 
 def plot_loudest(ax: Axes, table: AnyTable) -> Axes:
-    """Draw the loudest 2F of each sub-band of a search, with the threshold and the loudest that noise would have.
+    """Draw the loudest 2F of each sub-band of a search, with its threshold if it had one.
 
     Parameters
     ----------
@@ -403,7 +403,7 @@ def plot_loudest(ax: Axes, table: AnyTable) -> Axes:
     ax.set_ylim(0, 1.25 * float(value.max()))
     ax.set_xlabel("frequency (Hz)")
     ax.set_ylabel("loudest " + _LABELS[_statistic(table)])
-    ax.ticklabel_format(axis="x", useOffset=False)
+    _plain_numbers(ax)
     ax.legend(frameon=False, fontsize="small", loc="upper right")
     return ax
 
@@ -621,6 +621,12 @@ def plot_timing(
 
 
 _LABELS = {"twoF": "$2\\mathcal{F}$", "mean_twoF": "mean $2\\mathcal{F}$"}
+
+
+def _plain_numbers(ax: Axes) -> None:
+    """Frequencies in full along the x axis, few enough that their many digits do not overlap."""
+    ax.locator_params(axis="x", nbins=4)
+    ax.ticklabel_format(axis="x", useOffset=False)
 
 
 def _statistic(table: AnyTable) -> str:

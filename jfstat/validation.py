@@ -31,6 +31,8 @@ LONGEST = 80
 """Most letters of a value in a message."""
 TSFT = (1e-3, 1e7)
 """Lengths of SFTs that make sense, s."""
+MOST_FREQUENCY = 1e6
+"""Highest frequency of a signal, Hz; more is taken for a mistake."""
 SQRT_SX = (1e-150, 1e150)
 """Noise floors that float64 can square and invert, 1/sqrt(Hz)."""
 
@@ -149,6 +151,34 @@ def frequency(x: object, name: str) -> float:
     return _finite_float(in_unit(x, name, "Hz"), name, "a frequency in Hz")
 
 
+def signal_frequency(x: object, name: str) -> float:
+    """The frequency of a signal in Hz as a float.
+
+    Raises
+    ------
+    ValueError
+        If it is no frequency, not positive, or higher than any detector samples.
+    """
+    value = frequency(x, name)
+    if not 0 < value <= MOST_FREQUENCY:
+        raise ValueError(f"{name} must be positive and at most {MOST_FREQUENCY:g} Hz, not {value:g}: give it in Hz.")
+    return value
+
+
+def guard_band(x: object) -> float:
+    """The argument `guard` in Hz as a float.
+
+    Raises
+    ------
+    ValueError
+        If it is no frequency, or negative.
+    """
+    width = frequency(x, "guard")
+    if width < 0:
+        raise ValueError(f"guard must not be negative, not {width}: give the guard band in Hz.")
+    return width
+
+
 def seconds(x: object, name: str) -> float:
     """A duration in s as a float, from a number or a Quantity."""
     return _finite_float(in_unit(x, name, "s"), name, "a time in s")
@@ -223,12 +253,26 @@ def is_whole(x: object) -> TypeGuard[int]:
 
 
 def is_number(x: object) -> bool:
-    """Whether a value is one finite real number of any kind."""
+    """Whether a value is one finite real number of any kind, without a unit."""
     try:
-        value = float64_of(x, "")
+        value = float64_of(in_unit(x, "", ""), "")
     except ValueError:
         return False
     return bool(value.ndim == 0 and np.isfinite(value))
+
+
+def plain_number(x: object, name: str, what: str, unit: str = "") -> float:
+    """A real number in a unit as a float, which may be infinite or NaN; `what` it is stands in the error.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    value = float64_of(in_unit(x, name, unit), name)
+    if value.ndim:
+        raise ValueError(f"{name} must be {what}, not {shown(x)}: give one number.")
+    return float(value)
 
 
 def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> Sequence[float | None]:

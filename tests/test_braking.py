@@ -129,7 +129,7 @@ def test_quantities_and_one_braking_index_and_a_fixed_f3dot(observation):
         (dict(age=1e9, braking_index=3, f1dot=-1e-9), "f1dot and f2dot do not go with age"),
         (dict(age=1e9, braking_index=3, f3dot=(0.0, 1e-25)), "f3dot must be a number with age"),
         (dict(age=1e9, braking_index=3, fmin=None), "fmin and fmax must be given with an age"),
-        (dict(age=1e9, braking_index=3, fmin=101.0), "positive and ordered"),
+        (dict(age=1e9, braking_index=3, fmin=101.0), "must be ordered"),
     ],
 )
 def test_what_makes_no_sense_is_refused(observation, arguments, message):

@@ -86,6 +86,37 @@ def test_the_notebook_of_a_known_pulsar_runs():
 
 
 @pytest.mark.slow
+def test_the_directed_search_runs():
+    notebook = executed("directed_search.ipynb", shown=True)
+    assert pictures_of(notebook) == 3
+    outcome = outcome_of(notebook)
+    assert outcome["converged"] and outcome["twoF"] > outcome["found"] > 100
+    assert np.max(np.abs(outcome["pulls"])) < 4
+    assert outcome["limit"] < outcome["by age"]
+
+
+@pytest.mark.slow
+def test_the_search_for_a_binary_runs():
+    notebook = executed("binary.ipynb", shown=True)
+    assert pictures_of(notebook) == 3
+    outcome = outcome_of(notebook)
+    assert outcome["converged"] and outcome["twoF"] > outcome["found"] > 100
+    assert outcome["highest"] == pytest.approx(outcome["twoF"], abs=0.01)
+    assert np.max(np.abs(outcome["pulls"])) < 4
+
+
+@pytest.mark.slow
+def test_the_notebook_of_detection_efficiency_runs():
+    notebook = executed("detection_efficiency.ipynb", shown=True)
+    assert pictures_of(notebook) == 2
+    outcome = outcome_of(notebook)
+    assert outcome["difference"] < 0.02
+    assert outcome["mean loss"] < 0.065 + 0.25 and outcome["largest loss"] < 0.19 + 0.25
+    share, formula = np.array(outcome["efficiency"]), np.array(outcome["formula"])
+    assert np.all(np.abs(share - formula) < 4 * np.sqrt((formula * (1 - formula) + 0.01) / 40))
+
+
+@pytest.mark.slow
 def test_the_notebook_with_ones_own_model_runs():
     pytest.importorskip("blackjax")
     notebook = executed("own_model.ipynb", shown=True)

@@ -34,6 +34,12 @@ def segments(sfts):
     return jfstat.prepare(sfts, 79.95, 80.05, START + 3 * DAY, sqrt_sx=4e-24, segments=10)
 
 
+def test_segments_say_what_they_cover(segments, sfts):
+    said = repr(segments)
+    assert f"10 segments; GPS {int(sfts.start)} to {int(sfts.end)}; 79.950000 to 80.0" in said and "guard" in said
+    assert "GPS" not in repr(jax.tree.map(jnp.shape, segments))
+
+
 def test_vmap_over_segments_equals_one_by_one(segments, signal):
     point, _ = signal
     together = jax.vmap(jfstat.twoF, (0, None))(segments, point)

@@ -1,8 +1,12 @@
 """The documentation is whole: every public name has its place, every link its target, every example its result."""
 
 import doctest
+import json
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import numpy as np
@@ -115,7 +119,7 @@ def test_every_page_and_notebook_is_in_the_navigation():
     listed = set(re.findall(r"[\w/]+\.(?:md|ipynb)", NAVIGATION))
     pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
     notebooks = {f"notebooks/{page.name}" for page in (ROOT / "notebooks").glob("*.ipynb")}
-    assert listed == pages | notebooks | {"index.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+    assert listed == pages | notebooks | {"index.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md"}
 
 
 def anchors(page):
@@ -136,6 +140,30 @@ def test_no_link_is_dead(page):
         assert target.exists(), link
         assert target.is_relative_to(ROOT), link
         assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_links_in_notebooks_have_targets_here_and_on_the_site(path):
+    text = "".join(
+        "".join(cell["source"]) for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "markdown"
+    )
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not link.startswith("https://")]
+    for link in links:
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve()
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+    pytest.importorskip("mkdocs")
+    sys.path.insert(0, str(DOCS))
+    try:
+        from sitefiles import on_post_page
+    finally:
+        sys.path.remove(str(DOCS))
+    page: Any = SimpleNamespace(file=SimpleNamespace(src_uri=f"notebooks/{path.name}"))
+    shown = on_post_page("".join(f'<a href="{link}">' for link in links), page, None)  # type: ignore[arg-type]
+    assert ".md" not in shown and ".ipynb" not in shown and "../docs/" not in shown
+    assert shown.count(".html") == len(links)
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,8 @@ SYNONYMS = {
     "pattern": ("SFT file", "no SFT"),
     "paths": ("no .par file", "strain file"),
     "sfts": ("detector", "SFT file", "no SFT"),
-    "start": ("GPS",),
+    "start": ("GPS", "during the data"),
+    "tsft": ("during the data",),
     "end": ("GPS",),
     "height": ("location",),
     "series": ("samples",),
@@ -55,12 +56,15 @@ SYNONYMS = {
     "bounded": ("parameters",),
     "freq_band": ("pulsar", "fmin"),
     "guard": ("pulsar",),
+    "age": ("narrow the ranges",),
+    "harmonic": ("pulsar", "does not hold the signal"),
+    "f1dot_band": ("pulsar",),
     "bank": ("table",),
     "points": ("table",),
     "lines": ("table",),
 }
 """Words by which messages name an argument, beside its own name, where they say what it led to."""
-SECONDS = 60
+SECONDS = 200
 """A call that takes longer counts as hung."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jfstat.validation import DurationLike, NumberLike, float64_of, frequency, positive_seconds
+from jfstat.validation import DurationLike, NumberLike, float64_of, positive_seconds, signal_frequency
 
 FINE = 20
 """Points on the boundary of the region per radius of a template."""
@@ -66,10 +66,17 @@ class BrakingRegion:
             indices = np.empty(0)
         if len(indices) not in (1, 2) or not 1 < indices[0] <= indices[-1] < np.inf:
             raise ValueError(f"braking_index must be (low, high) with 1 < low <= high, not {braking_index!r}.")
-        low, high = frequency(fmin, "fmin"), frequency(fmax, "fmax")
-        if not 0 < low <= high:
-            raise ValueError(f"fmin={low} and fmax={high} must be positive and ordered: give 0 < fmin <= fmax in Hz.")
-        return cls(low, high, positive_seconds(age, "age"), float(indices[0]), float(indices[-1]))
+        low, high = signal_frequency(fmin, "fmin"), signal_frequency(fmax, "fmax")
+        if low > high:
+            raise ValueError(f"fmin={low} and fmax={high} must be ordered: give fmin <= fmax in Hz.")
+        own = cls(low, high, positive_seconds(age, "age"), float(indices[0]), float(indices[-1]))
+        with np.errstate(all="ignore"):
+            limits = own.limits
+        if not np.all(np.isfinite(limits)):
+            raise ValueError(
+                f"age={own.age:g} s and braking_index={own.most:g} make spin-downs that are not finite: give s."
+            )
+        return own
 
     @property
     def limits(self) -> np.ndarray:

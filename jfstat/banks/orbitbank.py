@@ -14,7 +14,7 @@ from jfstat.maths.vectors import unit_vector
 from jfstat.parameters import spin_name
 from jfstat.templates import Doppler, Orbit
 from jfstat.times import gps_time
-from jfstat.validation import frequency
+from jfstat.validation import signal_frequency
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,7 @@ def orbit_bank(
             raise ValueError(
                 f"at most {MOST_RANGES} parameters may have ranges where an orbit has, not {', '.join(wide)}: fix some."
             )
-        space = orbit_space(observation, ranges, len(spins), reference, frequency(fmax, "fmax"), mismatch)
+        space = orbit_space(observation, ranges, len(spins), reference, signal_frequency(fmax, "fmax"), mismatch)
         found.append(orbit_templates(space, MOST_TEMPLATES))
     e = Elements(*(np.concatenate(x) for x in zip(*found, strict=True)))
     if strict:

@@ -73,7 +73,10 @@ def _stepped(value: tuple[Any, ...], name: str, unit: str, natural: float | None
     if step is None:
         if low == high:
             return np.array([low])
-        raise ValueError(f"{name} has no step: give (low, high, step), since it has no natural one without data.")
+        raise ValueError(
+            f"{name} has no step: give (low, high, step), since it has no natural one without data; template_bank also "
+            "takes mismatch= and data= instead of steps."
+        )
     if step <= 0:
         raise ValueError(f"{name} must have a positive step, not {step}: give (low, high, step).")
     # a range that is a whole number of steps, up to rounding, keeps its last value

@@ -33,7 +33,7 @@ from jfstat.parameters import ORBIT_FIELDS, spin_name, unit
 from jfstat.public import public
 from jfstat.templates import Doppler, Orbit
 from jfstat.times import gps_time
-from jfstat.validation import frequency
+from jfstat.validation import frequency, signal_frequency
 
 if TYPE_CHECKING:
     from astropy.coordinates import SkyCoord
@@ -106,7 +106,7 @@ def template_bank(
         that of the data's band; an Observation has none, and needs it.
     mismatch : float, optional
         Between 0 and 1: the largest fraction of rho^2 that a signal may lose at the template nearest to it, maximised
-        over frequency. The spacing of frequencies, 1/(2T), costs up to 0.19 more, and 0.066 in the mean.
+        over frequency. The spacing of frequencies, 1/(2T), costs up to 0.19 more, and 0.065 in the mean.
     region : "all", (SkyCoord, radius) or SkyCoord, optional
         With `mismatch`, instead of `alpha` and `delta`: the whole sky; a disc, its radius in rad; or a polygon of three
         or more vertices, whose sides are great circles and which fits in half the sky.
@@ -308,7 +308,7 @@ def _parameter_space(
     if fmax is None:
         raise ValueError("fmax must be given with a mismatch and an observation, not None: the metric grows with it.")
     reference = observation.reftime if reftime is None else gps_time(reftime, "reftime")
-    r = factor(observation, len(limits), reference, frequency(fmax, "fmax"))
+    r = factor(observation, len(limits), reference, signal_frequency(fmax, "fmax"))
     return ParameterSpace(r, limits[:, 0], limits[:, 1], float(mismatch))
 
 

@@ -12,8 +12,8 @@ TAU: dict[str, dict[tuple[float, float], float]] = {
 }
 """Seconds per frequency bin, template and detector by length in d and bandwidth in Hz, at 100 Hz with H1.
 
-The CUDA code (Dunn et al. 2022, with 2F copied to the host) on an NVIDIA H200; ResampGeneric on one core of an AMD
-EPYC, from docs/benchmark_cpu.json."""
+The CUDA code (Dunn et al. 2022, with 2F copied to the host) on an NVIDIA H200, timed once; ResampGeneric on one core of
+an AMD EPYC, from docs/benchmark_cpu.json."""
 
 
 def times(setting: Setting, name: str) -> dict[str, tuple[list[float], list[float]]]:

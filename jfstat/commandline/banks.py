@@ -218,7 +218,8 @@ def add_templates(group: OptionGroup) -> None:
     group.add_argument("--maxBraking", type=number, metavar="N", help="with --spindownAge: largest braking index")
     add_orbit(group)
     for option, unit, _ in ORBIT_OPTIONS.values():
-        label = "s" if unit == "GPS" else "no unit" if unit == "1" else unit
+        unit = "s" if unit == "GPS" else unit  # of differences
+        label = "no unit" if unit == "1" else unit
         group.add_argument(
             f"--{option}Band", type=number, metavar=unit.upper(), help=f"range in {option}, {label} (default 0)"
         )

@@ -23,6 +23,7 @@ from jfstat.commandline.options import (
 )
 from jfstat.followup.band import CandidateBand, sharing_data
 from jfstat.followup.candidates import NEEDED, impossible
+from jfstat.followup.distinct import distinct
 from jfstat.followup.ladder import FALSE_ALARM, VETO, follow_up, last_stage
 from jfstat.followup.neighbourhood import MISMATCH
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
     from jfstat.commandline.options import Subparsers
     from jfstat.times import TimeLike
+
+SAME_TWOF = 0.01
+"""2F by which the ends of climbs to one peak may differ."""
 
 
 @option_type("falling whole numbers, such as 50,10,1")
@@ -138,9 +142,11 @@ def run(arguments: argparse.Namespace) -> None:
     _print_stages(table, elapsed)
     ends: Any = last_stage(table)
     ends = ends[np.asarray(ends["passed"])]
-    print(f"{len(ends)} of {len(found)} candidate(s) passed all stages")
+    peaks = f", and end on {len(distinct(ends, 'mean_twoF'))} peak(s)" if len(ends) > 1 else ""
+    print(f"{len(ends)} of {len(found)} candidate(s) passed all stages{peaks}")
     if len(ends):
-        best = int(np.argmax(ends["mean_twoF"]))
+        twoF = np.asarray(ends["mean_twoF"])
+        best = int(np.argmax(twoF > twoF.max() - SAME_TWOF))  # the first of those that end on the highest peak
         _print_growth(table[table["candidate"] == ends["candidate"][best]])
         print_candidate(ends, best)
     if path is not None:

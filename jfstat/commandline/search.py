@@ -46,7 +46,7 @@ from jfstat.data.observation import observation
 from jfstat.data.prepare import prepare
 from jfstat.data.segments import segment_observations
 from jfstat.geometry.doppler import doppler_speed
-from jfstat.parameters import unit
+from jfstat.parameters import AMPLITUDE_FIELDS, unit
 from jfstat.searching.driver.cost import estimated_seconds
 from jfstat.searching.driver.interpolation import interpolation_plan, largest_shift
 from jfstat.searching.driver.plan import search_plan
@@ -594,7 +594,11 @@ def print_loudest(found: AnyTable, total: int | None = None) -> None:
         if x not in ("outside", "line", "line_veto") and found[x].dtype.kind in "fiu" and found[x].ndim == 1
     ):
         value = found[name][0]
-        digits = ".4f" if "twoF" in name or name in ("log_likelihood", "score") else ".16g"
+        digits = ".16g"
+        if "twoF" in name or name in ("log_likelihood", "score", "log10BSGL"):
+            digits = ".4f"
+        elif name.removesuffix("_error") in AMPLITUDE_FIELDS:
+            digits = ".6g"
         print(f"  {name:8s} {float(getattr(value, 'value', value)):{digits}} {unit(name)}".rstrip())
     if "line" in found.colnames:
         n_crossing = int(np.sum(np.asarray(found["line"]) != ""))
@@ -605,6 +609,7 @@ def print_loudest(found: AnyTable, total: int | None = None) -> None:
     if "outside" in found.colnames:
         print(
             f"  {int(np.sum(found['outside']))} of {len(found)} lie outside the ranges of {', '.join(meta['bounds'])}"
+            ", as templates at their edges may: refine shows where signals are"
         )
     if "transient" in meta:
         print(f"  the largest of {meta['transient']['n_windows']} windows at each point")

@@ -65,7 +65,7 @@ def add_parser(subparsers: Subparsers) -> None:
         type=number,
         default=0.0,
         metavar="M",
-        help="fraction of rho^2 that the search loses between its templates: the mean mismatch of its bank plus 0.066 "
+        help="fraction of rho^2 that the search loses between its templates: the mean mismatch of its bank plus 0.065 "
         "of the frequencies 1/(2T) apart (default 0, right only for known templates)",
     )
     found.add_argument("--injections", type=int, default=1000, metavar="N", help="their number (default %(default)s)")

@@ -14,7 +14,7 @@ import numpy as np
 from jfstat.data.bandseries import Band, Layout
 from jfstat.data.direct import detector_sums
 from jfstat.data.fit import check_fit, fit
-from jfstat.data.observation import Observation, is_concrete, one_segment
+from jfstat.data.observation import Observation, one_segment
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.public import public
 from jfstat.templates import Doppler
@@ -163,11 +163,13 @@ class FstatData:
         end = f"in {self.layout.n_frequencies} bins; {self.ephemeris}"
         if self.n_segments is not None:
             start = f"{start}; {self.n_segments} segments"
-        if not is_concrete(self.observation.epoch):  # traced, stacked, or a tree of shapes or axes
+        epoch = self.observation.epoch
+        known = isinstance(epoch, (jax.Array, np.ndarray)) and not isinstance(epoch, jax.core.Tracer)
+        if not known or np.ndim(epoch) != (self.n_segments is not None):  # traced, stacked, or a tree of shapes or axes
             return f"{start}; {end})"
-        f, epoch = self.frequencies, int(self.observation.epoch)
+        f, ends = self.frequencies, np.asarray(epoch) + np.asarray(self.observation.tspan)
         return (
-            f"{start}; GPS {epoch} to {epoch + self.tspan:.0f}; {f[0]:.6f} to {f[-1]:.6f} Hz {end}; "
+            f"{start}; GPS {int(np.min(epoch))} to {np.max(ends):.0f}; {f[0]:.6f} to {f[-1]:.6f} Hz {end}; "
             f"reftime {self.reftime}; guard {self.guard:.3g} Hz, expected loss of rho^2 {self.expected_loss:.1e})"
         )
 

@@ -275,8 +275,8 @@ def _columns(sfts: SFTs, pass_low: float, pass_high: float, guard: float) -> sli
     f = sfts.frequencies
     if f[0] > pass_low or f[-1] < pass_high:
         raise ValueError(
-            f"the SFTs cover {f[0]:.6f} to {f[-1]:.6f} Hz but the band needs {pass_low:.6f} to {pass_high:.6f} Hz with "
-            "its Doppler shifts: read SFTs with a wider band or narrow fmin and fmax."
+            f"the SFTs cover {f[0]:.10g} to {f[-1]:.10g} Hz but the band needs {pass_low:.10g} to {pass_high:.10g} Hz "
+            "with its Doppler shifts: read SFTs with a wider band or narrow fmin and fmax."
         )
     low = int(np.floor((pass_low - guard) * sfts.tsft)) - sfts.first_bin
     high = int(np.ceil((pass_high + guard) * sfts.tsft)) - sfts.first_bin

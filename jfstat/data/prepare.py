@@ -38,13 +38,14 @@ from jfstat.validation import (
     NumberLike,
     frequency,
     given_sqrt_sx,
+    guard_band,
     in_unit,
     positive_seconds,
     shown,
 )
 
-COARSEST = 1 / 120
-"""Largest spacing of frequencies, Hz: transforms, and so timing blocks, of a minute."""
+FINEST, COARSEST = 1e-10, 1 / 120
+"""Smallest and largest spacing of frequencies, Hz: the largest means transforms, and so timing blocks, of a minute."""
 MOST_POWER = 1e30
 """Largest sum of the squares of the whitened samples, near which powers no longer fit in float32; 2F of a signal is at
 most some ten times that, in units of the sampling time."""
@@ -213,17 +214,15 @@ def _search(
     dfreq: FrequencyLike | None,
 ) -> Search:
     """The templates to search for, from the arguments of `prepare`."""
-    low, high, room = frequency(fmin, "fmin"), frequency(fmax, "fmax"), frequency(guard, "guard")
+    low, high, room = frequency(fmin, "fmin"), frequency(fmax, "fmax"), guard_band(guard)
     if not 0 < low <= high:
         raise ValueError(f"fmin={low} and fmax={high} must be positive and ordered: give 0 < fmin <= fmax in Hz.")
-    if room < 0:
-        raise ValueError(f"guard must not be negative, not {room}: give the guard band in Hz.")
     if orbit is not None and not isinstance(orbit, Orbit):
         raise TypeError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}: build one from asini, period and tp.")
     spacing = None if dfreq is None else frequency(dfreq, "dfreq")
-    if spacing is not None and not 0 < spacing <= COARSEST:
+    if spacing is not None and not FINEST <= spacing <= COARSEST:
         raise ValueError(
-            f"dfreq must be positive and at most {COARSEST:.3g} Hz, not {spacing}: give a spacing in Hz, None for "
+            f"dfreq must be within {FINEST:g} to {COARSEST:.3g} Hz, not {spacing}: give a spacing in Hz, None for "
             "1/(2T), or single frequencies to jfstat.fstat_table."
         )
     return Search(low, high, room, orbit, None if fdots is None else _ranges(fdots), spacing)

@@ -136,7 +136,7 @@ def _edges(sfts: SFTs, segments: SegmentsLike) -> tuple[list[tuple[float, float]
         duration = positive_seconds(segments, "segments")
         if duration < sfts.tsft:
             raise ValueError(f"segments of {duration} s are shorter than an SFT of {sfts.tsft:g} s: give a longer one.")
-        cuts = sfts.start + duration * np.arange(int(np.ceil((sfts.end - sfts.start) / duration - 1e-9)) + 1)
+        cuts = sfts.start + duration * np.arange(max(1, int(np.ceil((sfts.end - sfts.start) / duration - 1e-9))) + 1)
     else:
         return _pairs(segments), True
     return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)), False

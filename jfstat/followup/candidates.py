@@ -117,7 +117,11 @@ class SearchedWith(NamedTuple):
 
 
 def read_rows(
-    data: FstatData, found: AnyTable | Doppler, reftime: TimeLike | None = None, model: PhaseModel | None = None
+    data: FstatData,
+    found: AnyTable | Doppler,
+    reftime: TimeLike | None = None,
+    model: PhaseModel | None = None,
+    name: str = "found",
 ) -> Candidates:
     """Candidates from the table or the templates that a user gave.
 
@@ -126,6 +130,8 @@ def read_rows(
     data : FstatData
     found, reftime, model
         As for `refine`.
+    name : str
+        Of the argument `found`, for errors.
 
     Raises
     ------
@@ -145,9 +151,10 @@ def read_rows(
     else:
         if not hasattr(found, "colnames"):
             raise TypeError(
-                f"found must be a table of candidates, as from jfstat.search, or a Doppler, not {type(found).__name__}."
+                f"{name} must be a table of candidates, as from jfstat.search, or a Doppler, not "
+                f"{type(found).__name__}."
             )
-        given = parameter_columns(found, "found", NEEDED)
+        given = parameter_columns(found, name, NEEDED)
         given |= {} if model is None else _model_columns(found, model)
         reftime = found.meta.get("reftime", reftime)
     reftime = data.observation.reftime.common if reftime is None else gps_time(reftime, "reftime").common

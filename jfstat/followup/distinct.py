@@ -16,7 +16,7 @@ SAME_PEAK = 0.1
 """Square of the distance in standard deviations up to which two ends are one peak."""
 
 
-def distinct(refined: QTable) -> QTable:
+def distinct(refined: QTable, statistic: str | None = None) -> QTable:
     """One row for each peak of a table from `refine`: of the candidates that ended on it, the one with the highest 2F.
 
     Two candidates ended on one peak if both converged and their parameters differ by less than a third of the standard
@@ -25,7 +25,9 @@ def distinct(refined: QTable) -> QTable:
     Parameters
     ----------
     refined : QTable
-        From `refine`.
+        From `refine`, or the last stages of a table from `follow_up`.
+    statistic : str, optional
+        Column of 2F; by default as the meta of a table from `refine` says.
 
     Returns
     -------
@@ -35,7 +37,7 @@ def distinct(refined: QTable) -> QTable:
     meta: Meta = refined.meta or {}
     names = meta["parameters"]
     place = np.column_stack([plain_column(refined, name) for name in names])
-    covariance, twoF = np.asarray(refined["covariance"]), np.asarray(refined[loudness_in(meta)])
+    covariance, twoF = np.asarray(refined["covariance"]), np.asarray(refined[statistic or loudness_in(meta)])
     converged = np.asarray(refined["converged"]) & np.isfinite(covariance).all(axis=(1, 2))
     first = np.arange(len(refined))
     waiting = [row for row in np.argsort(-twoF, kind="stable") if converged[row]]

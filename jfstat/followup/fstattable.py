@@ -24,7 +24,7 @@ from jfstat.parameters import AMPLITUDE_COLUMNS, TRANSIENT_COLUMNS, varied_param
 from jfstat.public import public
 from jfstat.searching.session.progress import progress_bar
 from jfstat.statistic.fstat import compiled_values, values_of
-from jfstat.statistic.linerobust import checked_odds
+from jfstat.statistic.linerobust import checked_odds, plain_odds
 from jfstat.statistic.transients import TransientRange
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime
@@ -111,9 +111,10 @@ def fstat_table(
     check_data(data)
     if transient is not None and not isinstance(transient, TransientRange):
         raise TypeError(f"transient must be a jfstat.TransientRange or None, not {shown(transient)}.")
+    scale, odds = plain_odds(fstar0, olgx)
     if len(data.detectors) > 1:
-        checked_odds(len(data.detectors), fstar0, olgx)
-    rows = read_rows(data, _at_one_time(points) if isinstance(points, Doppler) else points, reftime)
+        checked_odds(len(data.detectors), scale, odds)
+    rows = read_rows(data, _at_one_time(points) if isinstance(points, Doppler) else points, reftime, name="points")
     _require_all(rows.problems)
     n, names = len(rows.problems), ["twoF", *(f"twoF_{name}" for name in data.detectors), *AMPLITUDE_COLUMNS]
     values = np.full((n, len(names)), np.nan)
@@ -124,7 +125,7 @@ def fstat_table(
     columns = dict(rows.given) | dict(zip(names, values.T.copy(), strict=True))
     if len(data.detectors) > 1:
         each = values[:, 1 : 1 + len(data.detectors)]
-        robust = log10_bsgl(columns["twoF"], each, fstar0, olgx)
+        robust = log10_bsgl(columns["twoF"], each, scale, odds)
         amplitudes = {name: columns.pop(name) for name in AMPLITUDE_COLUMNS}
         columns |= {"log10BSGL": robust} | amplitudes
     if transient is not None:
@@ -135,7 +136,7 @@ def fstat_table(
                 advance(1)
         columns |= dict(zip(TRANSIENT_COLUMNS, maps.T.copy(), strict=True))
     meta = _meta(data, rows.points, rows.reftime, columns["twoF"])
-    meta |= {"Fstar0": float(fstar0), "oLGX": None if olgx is None else [float(x) for x in olgx]}
+    meta |= {"Fstar0": scale, "oLGX": None if odds is None else list(odds)}
     if transient is not None:
         meta["transient"] = transient_meta(transient)
     table = in_units(columns, meta)

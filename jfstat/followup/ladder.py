@@ -27,7 +27,7 @@ from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs, check_sfts
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime, TimeLike
-from jfstat.validation import frequency, given_sqrt_sx, shown
+from jfstat.validation import given_sqrt_sx, guard_band, is_number, shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -135,7 +135,7 @@ def follow_up(
     given = parameter_columns(table, "found", NEEDED)
     around = Neighbourhood.checked(mismatch, bins)
     for name, rate in (("veto", veto), ("false_alarm", false_alarm)):
-        if not 0 <= float(rate) <= 1:
+        if not (is_number(rate) and 0 <= rate <= 1):
             raise ValueError(f"{name} must be a probability from 0 to 1, not {shown(rate)}.")
     searched = SearchedWith.of(table, sfts.detectors)
     problems = impossible(given)
@@ -153,6 +153,7 @@ def follow_up(
         point = jax.tree.map(lambda x: x[0], first)
         stages = follow_up_stages(sfts, point, table.meta["n_segments"], parameters=names, ephemeris=ephemeris)
     numbers = checked_stages(stages, len(sfts))
+    given_sqrt_sx(sfts.detectors, sqrt_sx)  # raises here, not in the first stage
     own = _Ladder(
         sfts=sfts,
         found=table,
@@ -163,9 +164,9 @@ def follow_up(
         searched=searched,
         lines=lines_from_meta(table.meta) if lines is None else checked_lines(lines),
         preparation={
-            "sqrt_sx": given_sqrt_sx(sfts.detectors, sqrt_sx),
+            "sqrt_sx": sqrt_sx,
             "ephemeris": ephemeris,
-            "guard": frequency(guard, "guard"),
+            "guard": guard_band(guard),
             "median_bins": checked_median_bins(median_bins),
             "off_source": checked_off_source(off_source, median_bins),
         },

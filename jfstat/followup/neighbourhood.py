@@ -16,6 +16,7 @@ from jfstat.maths.ball import covering_ellipsoid, covering_points, ellipsoid_cou
 from jfstat.metrics.coordinates import Coordinates, whitened
 from jfstat.parameters import physical, replaced
 from jfstat.templates import Doppler
+from jfstat.validation import float64_of, is_number, shown
 
 MISMATCH = 1.0
 """Mismatch up to which the surroundings of a candidate are covered by default: the metric's unit ball."""
@@ -67,9 +68,9 @@ class Neighbourhood(NamedTuple):
             If `mismatch` or `bins` is no finite number from 0 on.
         """
         if not _is_size(mismatch):
-            raise ValueError(f"mismatch must be a number from 0 on, not {mismatch!r}: 0 tries other frequencies alone.")
+            raise ValueError(f"mismatch must be a number from 0 on, not {shown(mismatch)}: 0 tries frequencies alone.")
         if bins is not None and not _is_size(bins):
-            raise ValueError(f"bins must be None or a number from 0 on, not {bins!r}: give it in units of 1/T.")
+            raise ValueError(f"bins must be None or a number from 0 on, not {shown(bins)}: give it in units of 1/T.")
         return cls(float(mismatch), None if bins is None else float(bins))
 
     def check_size(self, n_across: int) -> None:
@@ -144,7 +145,7 @@ class Neighbourhood(NamedTuple):
 
 def _is_size(x: object) -> bool:
     """Whether a value is one finite number from 0 on."""
-    return isinstance(x, (int, float, np.number)) and 0 <= float(x) < np.inf
+    return is_number(x) and bool(float64_of(x, "") >= 0)
 
 
 def frequency_shifts(bins: float, tspan: float) -> np.ndarray:

@@ -158,7 +158,8 @@ def refine(
         - ``twoF`` and ``twoF_H1``, ... at the peak (`fstat` on narrow data: right to 1e-6), with several detectors
           ``log10BSGL`` there, with the search's Fstar0 and oLGX (equal odds if it had other detectors), and
           ``start_twoF``; ``outside`` if the search had bounds, and ``line`` if lines are known;
-        - ``h0``, ``cosi``, ``psi``, ``phi0`` and their errors, from `estimate_amplitude` at the peak;
+        - ``h0``, ``cosi``, ``psi``, ``phi0`` and their errors, from `estimate_amplitude` at the peak, with the fitted
+          parameters held there: ``phi0`` turns by many cycles within their errors, unless the position is known;
         - ``noise_chance``, an upper bound on the probability that Gaussian noise alone reaches this 2F, in as many
           templates as were tried here and in the search (``meta["n_twoF"]``, which text files of others lack);
         - ``peak_probability``, the probability that a signal lies on this peak rather than on another that was seen:
@@ -179,10 +180,11 @@ def refine(
         - other columns of `found` that do not depend on the template, such as names; ``template`` and ``n_members``
           tell where the candidate came from;
         - with `transient`, ``t0`` and ``tau`` (s) of the window of largest 2F, with ``t0_error`` and ``tau_error``, the
-          root-mean-square distance from these by the posterior exp(F) for flat priors. All other columns are of the
-          data times this window (`windowed`): ``twoF`` is `transient_twoF`, and amplitudes are those while the signal
-          lasts. Only ``start_twoF`` is of the window that `found` gives. ``moved`` and ``steps`` are added over the
-          turns of climbs and fits of the window.
+          root-mean-square distance from these by the posterior exp(F) for flat priors and these Doppler parameters. All
+          other columns are of the data times this window (`windowed`), errors of Doppler parameters too: ``twoF`` is
+          `transient_twoF`, and amplitudes are those while the signal lasts. Only ``start_twoF`` is of the window that
+          `found` gives. ``moved`` and ``steps`` are added over the turns of climbs and fits of the window. Each of the
+          two kinds of errors holds the other parameters; weak signals err by more, see docs/transients.md.
 
         Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX, bounds, optimizer
         (what it consists of, with its numbers), max_steps; with segments n_segments and segment_tspan, the length of

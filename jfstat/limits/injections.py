@@ -96,7 +96,7 @@ def upper_limit(
         Between 0 and 1.
     mismatch : float or array_like
         Fraction of rho^2 that the search loses because its templates are discrete, or a sample of such fractions: the
-        mean mismatch of its bank, plus 0.066 of its frequencies 1/(2T) apart. 0 is right only for a search at the
+        mean mismatch of its bank, plus 0.065 of its frequencies 1/(2T) apart. 0 is right only for a search at the
         signals' very templates, such as that of a known pulsar.
     injections : int
         Their number: at least 4 are needed on each side of the quantile, so 80 for a confidence of 0.95. The error of

@@ -16,7 +16,7 @@ from jfstat.pulsars.entries import Entries, epoch, in_tdb, number
 from jfstat.pulsars.glitch import Glitch, glitches_of, taylor_shifted
 from jfstat.templates import Doppler, Orbit
 from jfstat.times import GPSTime, TimeLike, gps_time
-from jfstat.validation import is_number
+from jfstat.validation import positive_number
 
 QUADRUPOLE = 2.0
 """Frequency of the waves of a deformed, rotating star over that of its rotation."""
@@ -113,7 +113,7 @@ class Pulsar:
     ) -> tuple[Doppler, dict[str, float]]:
         """What `doppler` and `phase_error` return, for which the orbit is fitted once."""
         first, last = self._span(start, end)
-        _check_harmonic(harmonic)
+        harmonic = positive_number(harmonic, "harmonic", "the signal's frequency over the rotation's, 2 as a rule")
         orbit, difference = (None, 0.0) if self.binary is None else self._orbit(first, last)
         motion = self.motion if any(self.motion) else None
         point = Doppler(*self._position(), harmonic * self._spins(first, last), self.epoch, orbit, motion=motion)
@@ -333,8 +333,3 @@ def _rest(x: float, age: float) -> float:
     """
     series = sum(x**k / factorial(k) for k in range(DECAY_ORDERS + 1))
     return float(max(np.exp(x - age) - np.exp(-age) * series, 0.0))
-
-
-def _check_harmonic(harmonic: float) -> None:
-    if not is_number(harmonic) or not harmonic > 0:
-        raise ValueError(f"harmonic must be a positive number, not {harmonic!r}: 2 is the quadrupole's.")

@@ -24,7 +24,7 @@ from jfstat.searching.targeted import check_pulsars, ephemeris_of, moved_to, pul
 from jfstat.sfts.container import SFTs
 from jfstat.templates import Doppler
 from jfstat.times import TimeLike, gps_time
-from jfstat.validation import FrequencyLike, NoiseLike, NumberLike, frequency, in_unit, is_whole
+from jfstat.validation import FrequencyLike, NoiseLike, NumberLike, frequency, guard_band, is_whole, plain_number
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -91,8 +91,8 @@ def search_pulsar_bands(
         If an argument is out of range, or a pulsar cannot be searched; the message names it.
     """
     known = check_pulsars(pulsars)
-    width, room = frequency(freq_band, "freq_band"), frequency(guard, "guard")
-    spin_width = float(np.asarray(in_unit(f1dot_band, "f1dot_band", "Hz/s")))
+    width, room = frequency(freq_band, "freq_band"), guard_band(guard)
+    spin_width = plain_number(f1dot_band, "f1dot_band", "a width in Hz/s", "Hz/s")
     if not (width >= 0 and spin_width >= 0 and np.isfinite(spin_width)):
         raise ValueError("freq_band and f1dot_band must not be negative: give full widths in Hz and Hz/s.")
     if not is_whole(top) or top < 1:

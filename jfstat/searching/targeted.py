@@ -30,10 +30,10 @@ from jfstat.sfts.container import SFTs
 from jfstat.sfts.parts import InMemory, PartsOfSFTs, between
 from jfstat.sfts.reading import find_sfts
 from jfstat.statistic.fstat import central_values
-from jfstat.statistic.linerobust import checked_odds
+from jfstat.statistic.linerobust import checked_odds, plain_odds
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime, TimeLike
-from jfstat.validation import FrequencyLike, NoiseLike, frequency, given_sqrt_sx
+from jfstat.validation import FrequencyLike, NoiseLike, given_sqrt_sx, guard_band
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -154,14 +154,13 @@ def search_pulsars(
         If the SFTs' band does not hold the signals of some pulsars, which are left out.
     """
     known = check_pulsars(pulsars)
-    width = frequency(guard, "guard")
-    if width < 0:
-        raise ValueError(f"guard must not be negative, not {width}: give the guard band in Hz.")
+    width = guard_band(guard)
     left_out = checked_off_source(off_source, MEDIAN_BINS)
     parts = pulsar_parts(sfts, detectors, start, end)
     times = parts.times
+    scale, odds = plain_odds(fstar0, olgx)
     if len(times.detectors) > 1:
-        checked_odds(len(times.detectors), fstar0, olgx)
+        checked_odds(len(times.detectors), scale, odds)
     floors = given_sqrt_sx(times.detectors, sqrt_sx)
     reference = reference_time(reftime, times.start)
     by_pulsar = [_stretches(p, times, reference, ephemeris, harmonic) for p in known]
@@ -195,7 +194,7 @@ def search_pulsars(
                 each[present] = row[1 : 1 + n]
                 rows[x.place] = np.concatenate([row[:1], each, row[1 + n :]])
             advance(len(group))
-    return _table(stretches, np.stack(rows), times, reference, floors, fstar0, olgx, harmonic)
+    return _table(stretches, np.stack(rows), times, reference, floors, scale, odds, harmonic)
 
 
 def check_pulsars(pulsars: Pulsar | Iterable[Pulsar]) -> list[Pulsar]:

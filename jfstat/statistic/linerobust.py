@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.validation import float64_of, in_unit, plain_number, shown
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
@@ -96,6 +98,20 @@ def log10_odds_transient(
     return (0.5 * twoF - others) / math.log(10)
 
 
+def plain_odds(fstar0: object, olgx: object) -> tuple[float, tuple[float, ...] | None]:
+    """The arguments `fstar0` and `olgx` as floats, of which None stays None.
+
+    Raises
+    ------
+    ValueError
+        If they are no numbers.
+    """
+    scale = plain_number(fstar0, "fstar0", "a number or -inf")
+    if olgx is None:
+        return scale, None
+    return scale, tuple(np.atleast_1d(float64_of(in_unit(olgx, "olgx", ""), "olgx")).ravel().tolist())
+
+
 def checked_odds(n_detectors: int, fstar0: float, olgx: ArrayLike | None) -> tuple[float, ...]:
     """Prior odds of a line in each detector, 1/D each by default; arguments as for `log10_bsgl`.
 
@@ -108,9 +124,10 @@ def checked_odds(n_detectors: int, fstar0: float, olgx: ArrayLike | None) -> tup
         raise ValueError(
             f"twoF_per_detector is of {n_detectors} detector(s), in which a line looks like a signal: give two or more."
         )
-    odds = np.full(n_detectors, 1 / n_detectors) if olgx is None else np.asarray(olgx, np.float64)
+    odds = np.full(n_detectors, 1 / n_detectors) if olgx is None else float64_of(in_unit(olgx, "olgx", ""), "olgx")
     if odds.shape != (n_detectors,) or not np.all((odds >= 0) & np.isfinite(odds)):
-        raise ValueError(f"olgx must be {n_detectors} finite odds of at least 0, one a detector, not {olgx!r}.")
+        raise ValueError(f"olgx must be {n_detectors} finite odds of at least 0, one a detector, not {shown(olgx)}.")
+    fstar0 = plain_number(fstar0, "fstar0", "a number or -inf")
     if np.isnan(fstar0) or fstar0 == np.inf:
         raise ValueError(f"fstar0 must be a number or -inf, not {fstar0!r}: give the scale at which lines take over.")
     if fstar0 == -np.inf and not odds.any():

@@ -224,7 +224,7 @@ def _lalsuite() -> tuple[Any, Any]:
         import lal
         import lalframe
     except ImportError:
-        raise ValueError("paths: frame files need LALSuite: pip install 'jfstat[strain]' gets it.") from None
+        raise ValueError("paths: frame files need LALSuite: run pip install lalsuite.") from None
     return lalframe, lal
 
 

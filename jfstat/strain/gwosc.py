@@ -101,7 +101,7 @@ class _Opened:
         try:
             import h5py
         except ImportError:
-            raise ValueError("paths: HDF5 files need h5py: pip install 'jfstat[strain]' gets it.") from None
+            raise ValueError("paths: HDF5 files need h5py: run pip install h5py.") from None
         try:
             self.raw = opened(self.path)
         except OSError as error:
