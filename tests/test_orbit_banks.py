@@ -157,7 +157,7 @@ def test_coordinates_and_elements_are_inverses():
         (dict(orbit=dict(asini=(1, 2), period=PERIOD)), "orbit lacks tp"),
         (dict(orbit=dict(asini=(1, 2), period=PERIOD, tp=0), region="all"), "region cannot go with ranges of orbits"),
         (dict(orbit=dict(asini=(1, 2), period=PERIOD, tp=0), alpha=(0, 2), delta=(0, 0.1)), "span less than 1.0 rad"),
-        (dict(orbit=dict(asini=(1, 2), period=PERIOD, tp=(0, 9)), fmax=1e7), "narrow the ranges or raise the mismatch"),
+        (dict(orbit=dict(asini=(1, 2), period=PERIOD, tp=(0, 9)), fmax=1e6), "narrow the ranges or raise the mismatch"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments, message):

@@ -52,7 +52,7 @@ def floor_rows():
         cells = ["{mean:.3f} ± {standard deviation:.3f}".format(**row[name]) for name in names]
         yield f"| 2F = {row['2F']:g}, {row['days']:g} d | " + " | ".join(cells) + " |"
     cells = ["{mean:.3f} ± {error of the mean:.3f}".format(**found["mean of 2F in noise"][name]) for name in names]
-    yield "| mean 2F of noise | " + " | ".join(cells) + " |"
+    yield "| mean 2F of noise, and its error | " + " | ".join(cells) + " |"
 
 
 def test_tables_are_as_committed():
