@@ -74,7 +74,7 @@ class BrakingRegion:
             limits = own.limits
         if not np.all(np.isfinite(limits)):
             raise ValueError(
-                f"age={own.age:g} s and braking_index={own.most:g} make spin-downs that are not finite: give s."
+                f"age={own.age:g} s and braking_index={own.most:g} make infinite spin-downs: give an age in s."
             )
         return own
 

@@ -270,8 +270,8 @@ def _band(
     needed = floor_bins(MEDIAN_BINS, off_source)
     if None in floors and last + 1 - first < needed:
         raise ValueError(
-            f"the noise floor needs {needed} bins and the SFTs hold {last + 1 - first}: widen their band or give "
-            "sqrt_sx."
+            f"the noise floor needs {needed} bins and the SFTs hold {last + 1 - first}: widen their band, give "
+            "sqrt_sx or lower off_source."
         )
     return first, last
 

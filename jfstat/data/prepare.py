@@ -116,7 +116,7 @@ def prepare(
     dfreq : float or Quantity, optional
         Spacing of the frequencies of `twoF_band` and `search`, Hz, finer or coarser than the default, 1/(2T): they are
         ``fmin + k * dfreq`` up to `fmax`. A transform takes the time 1/(2 dfreq), so it costs less or more in
-        proportion. At most 1/120 Hz.
+        proportion. From 1e-10 to 1/120 Hz.
     median_bins : int
         Width in bins of the running median that estimates the noise floor, as ComputeFstatistic_v2's
         ``--RngMedWindow``. The SFTs should extend beyond the band by half of it.

@@ -19,7 +19,7 @@ class OffSource:
     Attributes
     ----------
     power : (n, n_bins) float32 ndarray
-        Squares of the bins, finite.
+        Squares of the bins over some unit, finite.
     first_bin : int
         Bin of the first column.
     left_out : int

@@ -131,14 +131,17 @@ def refined_with_windows(
     searched = getattr(found, "meta", {})
     # none in the meta of a refined table, whose n_twoF counts the windows
     n_windows = searched.get("transient", {}).get("n_windows", 1)
+    counted = dict(searched)
+    if "n_twoF" in searched:
+        counted["n_twoF"] = searched["n_twoF"] * n_windows
     times = [plain_column(found, name) for name in ("t0", "tau")]
     duration = max(2.0 * float(data.band.dt), float(data.tspan) / SLICES)
-    tables, windows = [], np.full((len(found), 4), np.nan)
+    tables: list[Any] = []
+    windows = np.full((len(found), 4), np.nan)
     with progress_bar(len(found), progress, "refine", "candidates") as advance:
         for row, start in enumerate(np.stack(times, axis=-1)):
             given: Any = found[row : row + 1]
-            if "n_twoF" in searched:
-                given.meta = dict(searched) | {"n_twoF": searched["n_twoF"] * n_windows}
+            given.meta = counted
             table: Any = given
             error, before = np.full(2, np.nan), []
             for fits in range(ROUNDS + 1):
@@ -156,7 +159,10 @@ def refined_with_windows(
                 table[name] = np.sum([np.asarray(x[name]) for x in before], axis=0)
             tables.append(table)
             advance(1)
-    tables = tables or [refined(data, found, found, "")]
+    if not tables:
+        none: Any = found[:0]
+        none.meta = counted
+        tables = [refined(data, none, none, "")]
     joined: Any = vstack(tables, metadata_conflicts="silent") if len(tables) > 1 else tables[0]
     about = {key: x for key, x in searched.get("transient", {}).items() if key != "n_windows"}
     about |= {"window": shape if isinstance(shape, str) else "own", "end": end}

@@ -20,6 +20,8 @@ from jfstat.validation import positive_number
 
 QUADRUPOLE = 2.0
 """Frequency of the waves of a deformed, rotating star over that of its rotation."""
+HARMONIC = "the signal's frequency over the rotation's, 2 as a rule"
+"""What an argument is, in errors."""
 MAS_PER_YEAR = 1e-3 * ARCSEC / JULIAN_YEAR
 OBLIQUITY = {"IERS2010": 84381.406, "IERS2003": 84381.4059, "IERS1992": 84381.412, "DE405": 84381.40578}
 """Obliquity of the ecliptic in arcsec by the name in ``ECL``."""
@@ -113,7 +115,7 @@ class Pulsar:
     ) -> tuple[Doppler, dict[str, float]]:
         """What `doppler` and `phase_error` return, for which the orbit is fitted once."""
         first, last = self._span(start, end)
-        harmonic = positive_number(harmonic, "harmonic", "the signal's frequency over the rotation's, 2 as a rule")
+        harmonic = positive_number(harmonic, "harmonic", HARMONIC)
         orbit, difference = (None, 0.0) if self.binary is None else self._orbit(first, last)
         motion = self.motion if any(self.motion) else None
         point = Doppler(*self._position(), harmonic * self._spins(first, last), self.epoch, orbit, motion=motion)

@@ -17,14 +17,23 @@ from jfstat.geometry.doppler import doppler_speed, drift_range
 from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.parameters import MOTION_FIELDS, ORBIT_FIELDS, SKY, is_parameter, spin_name, unit
 from jfstat.public import public
-from jfstat.pulsars.pulsar import MOST_DERIVATIVES, QUADRUPOLE, Pulsar
+from jfstat.pulsars.pulsar import HARMONIC, MOST_DERIVATIVES, QUADRUPOLE, Pulsar
 from jfstat.searching.search import search
 from jfstat.searching.session.progress import progress_bar
 from jfstat.searching.targeted import check_pulsars, ephemeris_of, moved_to, pulsar_parts, warn_of_ephemerides
 from jfstat.sfts.container import SFTs
 from jfstat.templates import Doppler
 from jfstat.times import TimeLike, gps_time
-from jfstat.validation import FrequencyLike, NoiseLike, NumberLike, frequency, guard_band, is_whole, plain_number
+from jfstat.validation import (
+    FrequencyLike,
+    NoiseLike,
+    NumberLike,
+    frequency,
+    guard_band,
+    is_whole,
+    plain_number,
+    positive_number,
+)
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -92,9 +101,10 @@ def search_pulsar_bands(
     """
     known = check_pulsars(pulsars)
     width, room = frequency(freq_band, "freq_band"), guard_band(guard)
+    harmonic = positive_number(harmonic, "harmonic", HARMONIC)
     spin_width = plain_number(f1dot_band, "f1dot_band", "a width in Hz/s", "Hz/s")
     if not (width >= 0 and spin_width >= 0 and np.isfinite(spin_width)):
-        raise ValueError("freq_band and f1dot_band must not be negative: give full widths in Hz and Hz/s.")
+        raise ValueError("freq_band and f1dot_band must be finite and not negative: give full widths in Hz and Hz/s.")
     if not is_whole(top) or top < 1:
         raise ValueError(f"top must be a whole number of at least 1, not {top!r}.")
     left_out = checked_off_source(off_source, MEDIAN_BINS)

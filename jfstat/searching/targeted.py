@@ -24,7 +24,7 @@ from jfstat.geometry.ephemeris import EphemerisLike, installed_ephemerides
 from jfstat.parameters import AMPLITUDE_COLUMNS, MOTION_FIELDS, all_parameters, columns, with_fields
 from jfstat.public import public
 from jfstat.pulsars.glitch import taylor_shifted
-from jfstat.pulsars.pulsar import QUADRUPOLE, Pulsar
+from jfstat.pulsars.pulsar import HARMONIC, QUADRUPOLE, Pulsar
 from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.parts import InMemory, PartsOfSFTs, between
@@ -33,7 +33,7 @@ from jfstat.statistic.fstat import central_values
 from jfstat.statistic.linerobust import checked_odds, plain_odds
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime, TimeLike
-from jfstat.validation import FrequencyLike, NoiseLike, given_sqrt_sx, guard_band
+from jfstat.validation import FrequencyLike, NoiseLike, given_sqrt_sx, guard_band, positive_number
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -106,8 +106,8 @@ def search_pulsars(
         From `read_par` and `read_pulsars`. A pulsar with a glitch during the data gets a row for the SFTs before it and
         one for those after it.
     sqrt_sx : float, sequence or mapping, optional
-        Noise floor in 1/sqrt(Hz), one for all detectors or one for each. None estimates it from each SFT by the medians
-        of windows of 101 bins.
+        Noise floor in 1/sqrt(Hz), one for all detectors or one for each. None estimates it from each SFT by the running
+        median of 101 bins, or as `off_source` says.
     reftime : float, str, Time or GPSTime, optional
         Reference time of the table, GPS s; by default the start of the data. Frequencies and positions are taken there.
     ephemeris : str or two paths, optional
@@ -155,6 +155,7 @@ def search_pulsars(
     """
     known = check_pulsars(pulsars)
     width = guard_band(guard)
+    harmonic = positive_number(harmonic, "harmonic", HARMONIC)
     left_out = checked_off_source(off_source, MEDIAN_BINS)
     parts = pulsar_parts(sfts, detectors, start, end)
     times = parts.times

@@ -104,12 +104,17 @@ def plain_odds(fstar0: object, olgx: object) -> tuple[float, tuple[float, ...] |
     Raises
     ------
     ValueError
-        If they are no numbers.
+        If they are no numbers, or `fstar0` is NaN or +inf.
     """
     scale = plain_number(fstar0, "fstar0", "a number or -inf")
+    if np.isnan(scale) or scale == np.inf:
+        raise ValueError(f"fstar0 must be a number or -inf, not {scale!r}: give the scale at which lines take over.")
     if olgx is None:
         return scale, None
-    return scale, tuple(np.atleast_1d(float64_of(in_unit(olgx, "olgx", ""), "olgx")).ravel().tolist())
+    odds = float64_of(in_unit(olgx, "olgx", ""), "olgx")
+    if odds.ndim != 1:
+        raise ValueError(f"olgx must be odds, one a detector, not {shown(olgx)}.")
+    return scale, tuple(odds.tolist())
 
 
 def checked_odds(n_detectors: int, fstar0: float, olgx: ArrayLike | None) -> tuple[float, ...]:
@@ -127,9 +132,7 @@ def checked_odds(n_detectors: int, fstar0: float, olgx: ArrayLike | None) -> tup
     odds = np.full(n_detectors, 1 / n_detectors) if olgx is None else float64_of(in_unit(olgx, "olgx", ""), "olgx")
     if odds.shape != (n_detectors,) or not np.all((odds >= 0) & np.isfinite(odds)):
         raise ValueError(f"olgx must be {n_detectors} finite odds of at least 0, one a detector, not {shown(olgx)}.")
-    fstar0 = plain_number(fstar0, "fstar0", "a number or -inf")
-    if np.isnan(fstar0) or fstar0 == np.inf:
-        raise ValueError(f"fstar0 must be a number or -inf, not {fstar0!r}: give the scale at which lines take over.")
+    fstar0, _ = plain_odds(fstar0, None)
     if fstar0 == -np.inf and not odds.any():
         raise ValueError("olgx are all 0 and fstar0 is -inf, which leaves no alternative to a signal: raise one.")
     return tuple(odds.tolist())
