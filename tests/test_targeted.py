@@ -344,7 +344,7 @@ def test_bad_arguments(two):
         jfstat.search_pulsars(sfts, pulsars, guard=-1)
     with pytest.raises(ValueError, match=r"^top must be"):
         jfstat.search_pulsar_bands(sfts, pulsars, 1e-4, top=0)
-    with pytest.raises(ValueError, match=r"^freq_band and f1dot_band must not be negative"):
+    with pytest.raises(ValueError, match=r"^freq_band and f1dot_band must be finite"):
         jfstat.search_pulsar_bands(sfts, pulsars, -1e-4)
     broken = jax.tree.map(lambda x: x, sfts["H1"].data.copy())
     broken[5, 1800] = np.nan
