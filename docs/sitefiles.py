@@ -53,7 +53,7 @@ def _with_whole_words(code: re.Match[str]) -> str:
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """The same for links in notebooks, which reach the page as HTML: to guides, and to other notebooks."""
+    """Turn links of notebooks, which reach the page as HTML, into links of the site: to guides and other notebooks."""
     if not page.file.src_uri.endswith(".ipynb"):
         return output
     guides = re.sub(r'href="\.\./docs/([\w/]+)\.md(#[\w-]*)?"', r'href="../\1.html\2"', output)

@@ -69,6 +69,24 @@ def unreadable(path: str | os.PathLike, error: OSError) -> OSError:
     return type(error)(f"path {str(path)!r} cannot be read ({error.strerror or error}): name another file.")
 
 
+def text_of_named(path: str | os.PathLike, otherwise: str) -> str:
+    """`text_of` a file given as `path`, with errors that name it; `otherwise` says what is wrong if it is not text.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If it is not text.
+    """
+    try:
+        return text_of(path)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except UnicodeDecodeError:
+        raise ValueError(f"path {str(path)!r} {otherwise}") from None
+
+
 def final_path(path: Path) -> Path:
     """Where a file is to be written: the path itself or, for a link, where it leads, whether a file is there or not.
 

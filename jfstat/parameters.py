@@ -28,6 +28,8 @@ AMPLITUDE_FIELDS = ("h0", "cosi", "psi", "phi0")
 """Fields of an Amplitude apart from its errors, all scalars of a signal."""
 AMPLITUDE_COLUMNS = (*AMPLITUDE_FIELDS, *(f"{name}_error" for name in AMPLITUDE_FIELDS))
 """Columns of a table for an estimated amplitude: the parameters and their errors."""
+WINDOW_COLUMNS = ("t0", "tau")
+"""Columns of a table for the window of a transient signal."""
 TRANSIENT_COLUMNS = ("max_twoF", "t0", "tau", "log10BtSG", "t0_MP", "tau_MP")
 """Columns of a table for transient signals: the largest 2F, its window, the Bayes factor, the most probable times."""
 MODEL = "model"

@@ -115,9 +115,8 @@ def test_everything_that_estimates_a_floor_takes_it(sfts):
 def test_known_pulsars_have_it_without_a_series(tmp_path, capsys):
     """A signal as loud as a hardware injection: 2F of some thousands in a day."""
     start = 1_167_458_304
-    pulsar = jfstat.read_par(
-        written(tmp_path / "J1.par", "PSRJ J1\nRAJ 08:10:00\nDECJ 17:40:00\nF0 35\nPEPOCH 57758\n")
-    )
+    (tmp_path / "J1.par").write_text("PSRJ J1\nRAJ 08:10:00\nDECJ 17:40:00\nF0 35\nPEPOCH 57758\n")
+    pulsar = jfstat.read_par(tmp_path / "J1.par")
     point = pulsar.doppler(start, start + 86400)
     signal = (point, jfstat.Amplitude(6e-24, 0.4, 0.2, 1.0))
     sfts = jfstat.simulate_sfts(["H1", "L1"], start, 86400, 69.0, 71.0, sqrt_sx=4e-24, signals=[signal], seed=5)
@@ -154,11 +153,6 @@ def test_known_pulsars_have_it_without_a_series(tmp_path, capsys):
     found = jfstat.read_candidates(path)
     assert found.meta["backend"] == "narrow"
     assert float(found["twoF"][0]) == pytest.approx(float(table[10]["twoF"][0]), rel=1e-3)
-
-
-def written(path, text):
-    path.write_text(text)
-    return path
 
 
 def floors_of_one(sfts):

@@ -11,7 +11,7 @@ import numpy as np
 
 from jfstat.candidates.files import written_to
 from jfstat.data.slices import MOST_SLICES
-from jfstat.files import text_of, unreadable
+from jfstat.files import text_of_named
 from jfstat.public import public
 from jfstat.statistic.atoms import Atoms, check_atoms
 from jfstat.validation import DurationLike, detector_names, positive_seconds
@@ -90,12 +90,7 @@ def read_atoms(
     ValueError
         If it is no file of atoms, or `detectors` are not as many as in the file.
     """
-    try:
-        text = text_of(path)
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except UnicodeDecodeError:
-        raise ValueError(f"path {str(path)!r} is no file of atoms, not even text: name another file.") from None
+    text = text_of_named(path, "is no file of atoms, not even text: name another file.")
     words = [line.split() for line in text.splitlines() if line.strip() and line.lstrip()[0] not in "%#"]
     if not words or any(len(row) != N_COLUMNS for row in words):
         raise ValueError(f"path {str(path)!r} is no file of atoms: it must have lines of {N_COLUMNS} numbers.")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jfstat.candidates.tables import AnyTable, parameter_columns, plain_column, point_in, points_from, refuse_models
-from jfstat.candidates.transienttable import window_of_table
+from jfstat.candidates.tables import AnyTable, parameter_columns, point_in, points_from, refuse_models
+from jfstat.candidates.transienttable import window_of_table, window_problem, windows_in
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.public import public
@@ -78,17 +78,16 @@ def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) 
     own_table: Any = found
     table = own_table.copy()
     words, off = [], np.full(len(found), np.nan)
-    times = None if window is None else [plain_column(found, name) for name in ("t0", "tau")]
+    windows = None if window is None else windows_in(found)
     for row in range(len(found)):
         point = point_in(points, row)
         own = data
-        if window is not None and times is not None:
-            (shape, end), (t0, tau) = window, (x[row] for x in times)
-            if not (np.isfinite(t0) and np.isfinite(tau) and tau > 0):
-                raise ValueError(
-                    f"found has no window in row {row}, counted from 0: t0 is {t0}, tau {tau}; leave it out."
-                )
-            own = windowed(data, TransientWindow(shape, t0, tau, end=end_of(shape, end)))
+        if window is not None and windows is not None:
+            problem = window_problem(windows[row])
+            if problem:
+                raise ValueError(f"found has no window in row {row}, counted from 0: {problem}; leave it out.")
+            shape, end = window
+            own = windowed(data, TransientWindow(shape, *windows[row], end=end_of(shape, end)))
         parts: Atoms = atoms(own, point, max(2.0 * float(data.band.dt), float(data.tspan)))
         twoF, each = float(parts.twoF), np.asarray(parts.twoF_per_detector)
         off[row] = float(dm_off_twoF(own, point))

@@ -10,12 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.candidates.tables import by_orbits
+from jfstat.candidates.tables import AnyTable, by_orbits, plain_column
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.slices import Pieces, Slices, regular_slices
 from jfstat.data.workers import in_order, workers_for
 from jfstat.maths.arrays import on_device
+from jfstat.parameters import WINDOW_COLUMNS
 from jfstat.reproducible import ONE_THREAD
 from jfstat.statistic.atoms import atoms_of
 from jfstat.statistic.transients import Grid, TransientMap, TransientRange, compiled_map, grid_of_times
@@ -95,6 +96,25 @@ def transient_meta(transient: TransientRange) -> dict[str, Any]:
     }
 
 
+def windows_in(found: AnyTable) -> np.ndarray:
+    """t0, GPS s, and tau, s, of each row, (n, 2) float64; see `window_problem`.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, or has another unit or too few digits.
+    """
+    return np.stack([plain_column(found, name) for name in WINDOW_COLUMNS], axis=-1)
+
+
+def window_problem(window: np.ndarray) -> str:
+    """Why no window has a row's t0 and tau, (2,); empty if one may."""
+    for name, x in zip(WINDOW_COLUMNS, window, strict=True):
+        if not np.isfinite(x):
+            return f"{name} is not a number"
+    return "" if window[1] > 0 else "tau must be positive"
+
+
 def window_of_table(data: FstatData, found: object, shape: Shape | None) -> tuple[Shape, float] | None:
     """Shape and end of the windows that go with a table of candidates; None if they are persistent signals.
 
@@ -120,7 +140,7 @@ def window_of_table(data: FstatData, found: object, shape: Shape | None) -> tupl
             raise ValueError("transient is missing: found is of windows of your own, so give their function.")
         shape = meta["window"]
     window = shape_and_end(shape, None if isinstance(shape, str) or meta is None else meta["end"], "transient")
-    missing = [name for name in ("t0", "tau") if name not in getattr(found, "colnames", ())]
+    missing = [name for name in WINDOW_COLUMNS if name not in getattr(found, "colnames", ())]
     if missing:
         raise ValueError(f"found lacks the column {missing[0]!r}: transient is for tables of search(transient=).")
     if data.n_segments is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from jfstat.candidates.files import check_writable, read_candidates
 from jfstat.candidates.tables import AnyTable
-from jfstat.parameters import AMPLITUDE_FIELDS, is_parameter, spin_order, unit
+from jfstat.parameters import AMPLITUDE_FIELDS, WINDOW_COLUMNS, is_parameter, spin_order, unit
 from jfstat.times import TimeLike
 from jfstat.validation import NumberLike
 
@@ -48,8 +48,11 @@ def given_reftime(arguments: argparse.Namespace, found: Any) -> TimeLike | None:
     return reftime
 
 
-WINDOW = ("t0", "tau")
-"""Columns of a transient signal's window."""
+def digits_of(name: str) -> str:
+    """The format in which a column's value is printed: 2F and the like by decimals, parameters in full."""
+    if "twoF" in name or name in ("log_likelihood", "score", "log10BSGL"):
+        return ".4f"
+    return ".6g" if name.removesuffix("_error") in AMPLITUDE_FIELDS else ".16g"
 
 
 def print_candidate(table: AnyTable, index: int) -> None:
@@ -58,11 +61,10 @@ def print_candidate(table: AnyTable, index: int) -> None:
     for name in table.colnames:
         value = table[name][index]
         if name.startswith(("twoF", "mean_twoF")) or name == "log10BSGL":
-            print(f"  {name:9s} {float(value):.4f}")
-        elif is_parameter(name) or name in WINDOW:
-            print(f"  {name:9s} {_plain(value):.16g} {_error_of(table, index, name)} {unit(name)}".rstrip())
-        elif name in AMPLITUDE_FIELDS:
-            print(f"  {name:9s} {_plain(value):.6g} {_error_of(table, index, name)} {unit(name)}".rstrip())
+            print(f"  {name:9s} {float(value):{digits_of(name)}}")
+        elif is_parameter(name) or name in (*WINDOW_COLUMNS, *AMPLITUDE_FIELDS):
+            said = f"{_plain(value):{digits_of(name)}} {_error_of(table, index, name)} {unit(name)}"
+            print(f"  {name:9s} {said}".rstrip())
     print(f"  {table['message'][index]}")
 
 

@@ -18,6 +18,7 @@ from jfstat.candidates.lineveto import line_veto
 from jfstat.candidates.loudest import write_loudest
 from jfstat.candidates.tables import AnyTable
 from jfstat.commandline.banks import EXACT_POINTS, add_templates, band_edges, templates_of
+from jfstat.commandline.candidates import digits_of
 from jfstat.commandline.inputs import add_data_files, add_lines, known_lines, read_band
 from jfstat.commandline.options import (
     add_preparation,
@@ -46,7 +47,7 @@ from jfstat.data.observation import observation
 from jfstat.data.prepare import prepare
 from jfstat.data.segments import segment_observations
 from jfstat.geometry.doppler import doppler_speed
-from jfstat.parameters import AMPLITUDE_FIELDS, unit
+from jfstat.parameters import unit
 from jfstat.searching.driver.cost import estimated_seconds
 from jfstat.searching.driver.interpolation import interpolation_plan, largest_shift
 from jfstat.searching.driver.plan import search_plan
@@ -594,12 +595,7 @@ def print_loudest(found: AnyTable, total: int | None = None) -> None:
         if x not in ("outside", "line", "line_veto") and found[x].dtype.kind in "fiu" and found[x].ndim == 1
     ):
         value = found[name][0]
-        digits = ".16g"
-        if "twoF" in name or name in ("log_likelihood", "score", "log10BSGL"):
-            digits = ".4f"
-        elif name.removesuffix("_error") in AMPLITUDE_FIELDS:
-            digits = ".6g"
-        print(f"  {name:8s} {float(getattr(value, 'value', value)):{digits}} {unit(name)}".rstrip())
+        print(f"  {name:8s} {float(getattr(value, 'value', value)):{digits_of(name)}} {unit(name)}".rstrip())
     if "line" in found.colnames:
         n_crossing = int(np.sum(np.asarray(found["line"]) != ""))
         print(f"  crosses {found['line'][0] or 'no known line'}; {n_crossing} of {len(found)} cross a known line")

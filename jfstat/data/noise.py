@@ -186,11 +186,15 @@ def off_source_psd(sft: np.ndarray, tsft: float, bins: int, off_source: int) -> 
     reach = off_source + 1 + side // 2
     left, right = np.arange(n) - reach, np.arange(n) + reach
     has_left, has_right = left >= side // 2, right < n - side // 2
+    medians = median[np.maximum(left, 0)], median[np.minimum(right, n - 1)]
+    return of_both_sides(medians, (has_left, has_right)) * (2.0 / (tsft * median_bias(side)))
+
+
+def of_both_sides(medians: Sequence[np.ndarray], fits: Sequence[np.ndarray]) -> np.ndarray:
+    """Harmonic mean of the medians below and above, or that of one side where the other does not lie within the SFT."""
     with np.errstate(divide="ignore"):
-        inverse = 1 / median
-    below = np.where(has_left, inverse[np.maximum(left, 0)], 0.0)
-    above = np.where(has_right, inverse[np.minimum(right, n - 1)], 0.0)
-    return (has_left.astype(float) + has_right) / (below + above) * (2.0 / (tsft * median_bias(side)))
+        below, above = (np.where(has, 1 / x, 0.0) for x, has in zip(medians, fits, strict=True))
+    return np.sum(fits, axis=0) / (below + above)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ import numpy as np
 
 from jfstat.data.noise import MEDIAN_BINS
 from jfstat.data.observation import Observation, Span, ephemeris_for, observation_of_sfts, reference_time
-from jfstat.files import text_of, unreadable
+from jfstat.files import text_of_named
 from jfstat.sfts.container import SFTs
 from jfstat.times import TimeLike
 from jfstat.validation import DurationLike, gps_seconds, is_whole, positive_seconds
@@ -103,12 +103,7 @@ def read_segments(path: str | os.PathLike) -> list[tuple[float, float]]:
     ValueError
         If it is not text, a line has no start and end, or there is none.
     """
-    try:
-        text = text_of(path)
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except UnicodeDecodeError:
-        raise ValueError(f"path {str(path)!r} is not text: give a line 'start end' for each segment, GPS s.") from None
+    text = text_of_named(path, "is not text: give a line 'start end' for each segment, GPS s.")
     edges = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()

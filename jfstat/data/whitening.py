@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from jfstat.data.noise import MEDIAN_BINS, median_bias, off_source_power, side_bins, whitened_power
+from jfstat.data.noise import MEDIAN_BINS, median_bias, of_both_sides, off_source_power, side_bins, whitened_power
 from jfstat.maths.products import product
 
 
@@ -41,12 +41,8 @@ class OffSource:
         side, n_bins = side_bins(MEDIAN_BINS), self.power.shape[1]
         column = bins - self.first_bin
         low, high = column - self.left_out - side, column + self.left_out + 1
-        fits = np.array([low >= 0, high + side <= n_bins])
-        starts = np.clip([low, high], 0, n_bins - side)
-        below, above = (_medians(self.power, start, side) for start in starts)
-        with np.errstate(divide="ignore"):
-            inverse = np.where(fits[0], 1 / below, 0.0) + np.where(fits[1], 1 / above, 0.0)
-        return np.sum(fits, axis=0) / inverse * (self.scale / median_bias(side))
+        medians = [_medians(self.power, start, side) for start in np.clip([low, high], 0, n_bins - side)]
+        return of_both_sides(medians, (low >= 0, high + side <= n_bins)) * (self.scale / median_bias(side))
 
 
 @dataclass(frozen=True, eq=False)

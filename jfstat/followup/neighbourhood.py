@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from jfstat.maths.ball import covering_ellipsoid, covering_points, ellipsoid_cou
 from jfstat.metrics.coordinates import Coordinates, whitened
 from jfstat.parameters import physical, replaced
 from jfstat.templates import Doppler
-from jfstat.validation import float64_of, is_number, shown
+from jfstat.validation import is_number, shown
 
 MISMATCH = 1.0
 """Mismatch up to which the surroundings of a candidate are covered by default: the metric's unit ball."""
@@ -143,9 +143,9 @@ class Neighbourhood(NamedTuple):
         return np.full(swing.shape, np.max(2.0 ** np.ceil(np.log2(wanted))))
 
 
-def _is_size(x: object) -> bool:
+def _is_size(x: Any) -> bool:
     """Whether a value is one finite number from 0 on."""
-    return is_number(x) and bool(float64_of(x, "") >= 0)
+    return bool(is_number(x) and x >= 0)
 
 
 def frequency_shifts(bins: float, tspan: float) -> np.ndarray:

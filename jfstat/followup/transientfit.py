@@ -10,10 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.candidates.tables import parameter_columns, plain_column, point_in, points_from
+from jfstat.candidates.tables import parameter_columns, point_in, points_from
+from jfstat.candidates.transienttable import window_problem, windows_in
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.slices import Pieces, Slices, regular_slices
 from jfstat.maths.arrays import on_device
+from jfstat.parameters import WINDOW_COLUMNS
 from jfstat.searching.session.progress import progress_bar
 from jfstat.statistic.atoms import atoms_of
 from jfstat.statistic.transients import Grid, compiled_map
@@ -134,12 +136,11 @@ def refined_with_windows(
     counted = dict(searched)
     if "n_twoF" in searched:
         counted["n_twoF"] = searched["n_twoF"] * n_windows
-    times = [plain_column(found, name) for name in ("t0", "tau")]
     duration = max(2.0 * float(data.band.dt), float(data.tspan) / SLICES)
     tables: list[Any] = []
     windows = np.full((len(found), 4), np.nan)
     with progress_bar(len(found), progress, "refine", "candidates") as advance:
-        for row, start in enumerate(np.stack(times, axis=-1)):
+        for row, start in enumerate(windows_in(found)):
             given: Any = found[row : row + 1]
             given.meta = counted
             table: Any = given
@@ -167,7 +168,7 @@ def refined_with_windows(
     about = {key: x for key, x in searched.get("transient", {}).items() if key != "n_windows"}
     about |= {"window": shape if isinstance(shape, str) else "own", "end": end}
     joined.meta = dict(tables[0].meta) | {"transient": about}
-    for name, column in zip(("t0", "tau", "t0_error", "tau_error"), windows.T, strict=True):
+    for name, column in zip((*WINDOW_COLUMNS, *(f"{name}_error" for name in WINDOW_COLUMNS)), windows.T, strict=True):
         joined[name] = column
         joined[name].unit = "s"
     return joined
@@ -175,12 +176,9 @@ def refined_with_windows(
 
 def _in_window(data: FstatData, start: np.ndarray, window: tuple[Shape, float]) -> tuple[FstatData, str]:
     """Data times a candidate's window, or the data as they are and why the candidate cannot be refined."""
-    shape, end = window
-    for name, x in zip(("t0", "tau"), start, strict=True):
-        if not np.isfinite(x):
-            return data, f"not refined: {name} is not a number"
-    if start[1] <= 0:
-        return data, "not refined: tau must be positive"
+    problem, (shape, end) = window_problem(start), window
+    if problem:
+        return data, f"not refined: {problem}"
     try:
         return windowed(data, TransientWindow(shape, *start, end=end_of(shape, end))), ""
     except EmptyWindow:

@@ -111,7 +111,7 @@ def search_pulsar_bands(
     parts = pulsar_parts(sfts, detectors, start, end)
     times = parts.times
     reference = gps_time(times.start if reftime is None else reftime, "reftime")
-    around_floor = (floor_reach(MEDIAN_BINS, left_out) + 1) / times.tsft
+    around = room if sqrt_sx is not None else max(room, (floor_reach(MEDIAN_BINS, left_out) + 1) / times.tsft)
     from astropy import units
 
     warn_of_ephemerides(known, ephemeris)
@@ -127,7 +127,6 @@ def search_pulsar_bands(
                 fdots = [(f1dot - 0.5 * spin_width, f1dot + 0.5 * spin_width), *((x, x) for x in spins[2:])]
                 since = float(times.start - float(reference))
                 drift = drift_range(fdots, since, since + times.end - times.start)
-                around = max(room, 0.0 if sqrt_sx is not None else around_floor)
                 reach = float(doppler_speed(point.orbit)) * edges[1] + around + 4 / times.tsft
                 own = _band_of(parts, edges[0] + drift[0] - reach, edges[1] + drift[1] + reach, check_crc)
                 own_tables = ephemeris_of(pulsar, ephemeris)

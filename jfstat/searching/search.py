@@ -32,7 +32,7 @@ from jfstat.searching.session.processes import agreed_plan, is_first
 from jfstat.searching.session.progress import progress_bar
 from jfstat.searching.session.stop import SearchStopped, stop_requests
 from jfstat.statistic.backends.choice import backend_for
-from jfstat.statistic.linerobust import LineCut, checked_odds, plain_odds
+from jfstat.statistic.linerobust import LineCut, checked_odds, plain_fstar0, plain_odds
 from jfstat.statistic.transients import TransientRange
 from jfstat.templates import Doppler
 from jfstat.tracking.transitions import plain_transitions
@@ -473,7 +473,7 @@ def line_cut(
     if not is_number(bsgl_threshold):
         raise ValueError(f"bsgl_threshold must be a finite number or None, not {bsgl_threshold!r}.")
     odds = checked_odds(len(data.detectors), fstar0, olgx)
-    return LineCut(float(bsgl_threshold), plain_odds(fstar0, None)[0], odds)
+    return LineCut(float(bsgl_threshold), plain_fstar0(fstar0), odds)
 
 
 def checked_coherent_mismatch(data: FstatData, bank: object, value: float) -> float:

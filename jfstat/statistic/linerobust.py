@@ -98,6 +98,20 @@ def log10_odds_transient(
     return (0.5 * twoF - others) / math.log(10)
 
 
+def plain_fstar0(fstar0: object) -> float:
+    """The argument `fstar0` as a float.
+
+    Raises
+    ------
+    ValueError
+        If it is no number, NaN or +inf.
+    """
+    scale = plain_number(fstar0, "fstar0", "a number or -inf")
+    if np.isnan(scale) or scale == np.inf:
+        raise ValueError(f"fstar0 must be a number or -inf, not {scale!r}: give the scale at which lines take over.")
+    return scale
+
+
 def plain_odds(fstar0: object, olgx: object) -> tuple[float, tuple[float, ...] | None]:
     """The arguments `fstar0` and `olgx` as floats, of which None stays None.
 
@@ -106,15 +120,18 @@ def plain_odds(fstar0: object, olgx: object) -> tuple[float, tuple[float, ...] |
     ValueError
         If they are no numbers, or `fstar0` is NaN or +inf.
     """
-    scale = plain_number(fstar0, "fstar0", "a number or -inf")
-    if np.isnan(scale) or scale == np.inf:
-        raise ValueError(f"fstar0 must be a number or -inf, not {scale!r}: give the scale at which lines take over.")
+    scale = plain_fstar0(fstar0)
     if olgx is None:
         return scale, None
-    odds = float64_of(in_unit(olgx, "olgx", ""), "olgx")
+    odds = _odds_given(olgx)
     if odds.ndim != 1:
         raise ValueError(f"olgx must be odds, one a detector, not {shown(olgx)}.")
     return scale, tuple(odds.tolist())
+
+
+def _odds_given(olgx: object) -> np.ndarray:
+    """Numbers without a unit, of any shape, float64."""
+    return float64_of(in_unit(olgx, "olgx", ""), "olgx")
 
 
 def checked_odds(n_detectors: int, fstar0: float, olgx: ArrayLike | None) -> tuple[float, ...]:
@@ -129,10 +146,10 @@ def checked_odds(n_detectors: int, fstar0: float, olgx: ArrayLike | None) -> tup
         raise ValueError(
             f"twoF_per_detector is of {n_detectors} detector(s), in which a line looks like a signal: give two or more."
         )
-    odds = np.full(n_detectors, 1 / n_detectors) if olgx is None else float64_of(in_unit(olgx, "olgx", ""), "olgx")
+    odds = np.full(n_detectors, 1 / n_detectors) if olgx is None else _odds_given(olgx)
     if odds.shape != (n_detectors,) or not np.all((odds >= 0) & np.isfinite(odds)):
         raise ValueError(f"olgx must be {n_detectors} finite odds of at least 0, one a detector, not {shown(olgx)}.")
-    fstar0, _ = plain_odds(fstar0, None)
+    fstar0 = plain_fstar0(fstar0)
     if fstar0 == -np.inf and not odds.any():
         raise ValueError("olgx are all 0 and fstar0 is -inf, which leaves no alternative to a signal: raise one.")
     return tuple(odds.tolist())
