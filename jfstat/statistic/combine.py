@@ -61,14 +61,14 @@ def _determinant(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array]:
     """A B - C^2, and whether the matrix is not degenerate.
 
     The eigenvalues are (t +- sqrt(t^2 - 4 D))/2 with t = A + B: their ratio k is less than `MAX_CONDITION` if
-    4 D/t^2 = 4 k/(1 + k)^2 is more than for that number.
+    D/t^2 = k/(1 + k)^2 is more than for that number.
     """
     A, B, C = matrix
     determinant = A * B - C * C
     trace = A + B
-    least = 4 * MAX_CONDITION / (1 + MAX_CONDITION) ** 2
+    least = MAX_CONDITION / (1 + MAX_CONDITION) ** 2
     # not the other way round: a matrix of NaN is not degenerate, and its 2F is NaN
-    return determinant, ~(4 * determinant <= least * trace * trace)
+    return determinant, ~(determinant <= least * trace * trace)
 
 
 def two_f(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
@@ -82,14 +82,20 @@ def two_f(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
     matrix : AntennaMatrix
         Shapes that broadcast with `fa`.
     """
+    power_a, power_b = fa.real**2 + fa.imag**2, fb.real**2 + fb.imag**2
     cross = fa.real * fb.real + fa.imag * fb.imag
-    return two_f_of_powers(fa.real**2 + fa.imag**2, fb.real**2 + fb.imag**2, cross, matrix)
+    b, a, c, least = (x.astype(power_a.dtype) for x in quadratic_form(matrix))
+    return b * power_a + a * power_b - c * cross + least
 
 
 def two_f_of_powers(power_a: jax.Array, power_b: jax.Array, cross: jax.Array, matrix: AntennaMatrix) -> jax.Array:
-    """The same from |Fa|^2, |Fb|^2 and Re(Fa Fb*), (...) real each."""
-    b, a, c, least = (x.astype(power_a.dtype) for x in quadratic_form(matrix))
-    return b * power_a + a * power_b - c * cross + least
+    """The same from |Fa|^2, |Fb|^2 and Re(Fa Fb*), in fewer operations where each has a matrix of its own.
+
+    All arguments have the same shape and are float64.
+    """
+    A, B, C = matrix
+    scale, least = _scale(matrix)
+    return scale * (B * power_a + A * power_b - C * (cross + cross)) + least
 
 
 def quadratic_form(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
@@ -98,6 +104,11 @@ def quadratic_form(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array, jax.Arr
     For a degenerate matrix all are 0 but `least`, which is 4 and otherwise 0; NaN in the data or the matrix stays NaN.
     """
     A, B, C = matrix
+    scale, least = _scale(matrix)
+    return scale * B, scale * A, 2 * scale * C, least
+
+
+def _scale(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array]:
+    """2/D, and what is added to 2F: 0 and 4 for a degenerate matrix."""
     determinant, good = _determinant(matrix)
-    scale = jnp.where(good, 2.0 / jnp.where(good, determinant, 1.0), 0.0)
-    return scale * B, scale * A, 2 * scale * C, jnp.where(good, 0.0, 4.0)
+    return jnp.where(good, 2.0 / jnp.where(good, determinant, 1.0), 0.0), jnp.where(good, 0.0, 4.0)

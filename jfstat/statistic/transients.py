@@ -348,20 +348,20 @@ class Grid(NamedTuple):
 
 def grid_of(atoms: Atoms, t0: jax.Array, length: jax.Array) -> Grid:
     """The grid of rectangular windows of these lengths; nothing is known of traced ones."""
-    if any(isinstance(x, jax.core.Tracer) for x in (t0, length)):
+    if isinstance(t0, jax.core.Tracer) or isinstance(length, jax.core.Tracer):
         return Grid(None, True)
     if any(isinstance(x, jax.core.Tracer) for x in (atoms.start, atoms.end, atoms.epoch)):
         return Grid(common_ends(np.asarray(t0), np.asarray(length)), True)
-    return grid_of_times(atoms.start, atoms.end, int(atoms.epoch), t0, length)
+    return grid_of_times(atoms.start, atoms.end, int(np.asarray(atoms.epoch)), t0, length)
 
 
 def grid_of_times(start: ArrayLike, end: ArrayLike, epoch: int, t0: ArrayLike, length: ArrayLike) -> Grid:
     """The grid of rectangular windows for slices from `start` to `end`, s since the epoch; concrete values only."""
-    t0, length = np.asarray(t0), np.asarray(length)
-    edges = np.append(np.asarray(start), np.asarray(end)[-1])
-    shortest, since = np.min(length), t0 - epoch
-    outside = np.min(since) + shortest < edges[1] or np.max(since) >= edges[-2]
-    return Grid(common_ends(t0, length), bool(outside or shortest <= np.max(np.diff(edges))))
+    start, t0, length = (np.asarray(x) for x in (start, t0, length))
+    ends, shortest, last = common_ends(t0, length), length.min(), np.asarray(end)[-1]
+    longest = max((start[1:] - start[:-1]).max(initial=0.0), last - start[-1])
+    outside = t0.min() - epoch + shortest < (start[1] if len(start) > 1 else last) or t0.max() - epoch >= start[-1]
+    return Grid(ends, bool(outside or shortest <= longest))
 
 
 def common_ends(t0: np.ndarray, length: np.ndarray) -> tuple[int, int] | None:
@@ -369,17 +369,18 @@ def common_ends(t0: np.ndarray, length: np.ndarray) -> tuple[int, int] | None:
 
     None if they do not.
     """
+    n, m = len(t0), len(length)
     steps = []
     for x in (t0, length):
-        step = (x[-1] - x[0]) / max(len(x) - 1, 1)
-        if not step > 0 or np.max(np.abs(x - x[0] - step * np.arange(len(x)))) > 1e-6:
+        step = float(x[-1] - x[0]) / max(len(x) - 1, 1)
+        if not step > 0 or np.abs(x - x[0] - step * np.arange(len(x))).max() > 1e-6:
             return None
         steps.append(step)
     ratio = Fraction(steps[0] / steps[1]).limit_denominator(MOST_MULTIPLES)
     p, q = ratio.numerator, ratio.denominator
-    if not 0 < p <= MOST_MULTIPLES or abs(steps[0] * q - steps[1] * p) * max(len(t0), len(length)) > 1e-6:
+    if not 0 < p <= MOST_MULTIPLES or abs(steps[0] * q - steps[1] * p) * max(n, m) > 1e-6:
         return None
-    return (p, q) if p * len(t0) + q * len(length) < len(t0) * len(length) else None
+    return (p, q) if p * n + q * m < n * m else None
 
 
 @partial(jax.jit, static_argnames=("shape", "end", "grid"))
@@ -417,39 +418,36 @@ def _located(atoms: Atoms, t: jax.Array) -> tuple[jax.Array, jax.Array]:
 def _rectangular(atoms: Atoms, rows: jax.Array, t0: jax.Array, length: jax.Array, grid: Grid) -> list[jax.Array]:
     """Sums over rectangular windows from prefix sums, (n, m) float64 for each of the rows.
 
-    What depends on one end of a window only comes first, in a loop, because XLA would compute it for each window
-    otherwise. A slice covered in part counts by the square of the window's mean in A, B and C.
+    A window is the difference of the sums up to its two ends. These come first, in a loop, because XLA would compute
+    them for each window otherwise. A slice covered in part counts by the square of the window's mean in A, B and C.
     """
-    prefix = jnp.concatenate([jnp.zeros((ALL, 1)), jnp.cumsum(rows, axis=1)], axis=1)
-    k0, f0 = (x[:, None] for x in _located(atoms, t0))
+    n, m = t0.shape[0], length.shape[0]
     if grid.ends is None:
-        k1, f1 = _located(atoms, t0[:, None] + length)
-
-        def at_end(x: jax.Array) -> jax.Array:
-            return x
-
+        ends, index = (t0[:, None] + length).reshape(-1), jnp.arange(n * m, dtype=jnp.int32).reshape(n, m)
     else:
         p, q = grid.ends
-        n, m = t0.shape[0], length.shape[0]
         step = (length[-1] - length[0]) / max(q * (m - 1), 1)
-        k1, f1 = _located(
-            atoms, t0[0] + length[0] + step * jnp.arange(p * (n - 1) + q * (m - 1) + 1, dtype=jnp.float64)
-        )
+        ends = t0[0] + length[0] + step * jnp.arange(p * (n - 1) + q * (m - 1) + 1, dtype=jnp.float64)
         index = p * jnp.arange(n, dtype=jnp.int32)[:, None] + q * jnp.arange(m, dtype=jnp.int32)
+    k, f = _located(atoms, jnp.concatenate([t0, ends]))
+    is_end = np.arange(n + ends.shape[0]) >= n
+    # a window holds the rest of the slice that it starts in: all of this slice is summed, and the rest taken off again
+    whole, part = jnp.where(is_end, k, k + 1), jnp.where(is_end, f, f - 1)
+    prefix = jnp.concatenate([jnp.zeros((ALL, 1)), jnp.cumsum(rows, axis=1)], axis=1)
 
-        def at_end(x: jax.Array) -> jax.Array:
-            return x.at[index].get(mode="promise_in_bounds")
-
-    def at_edges(row: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def up_to(row: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
         x, before, squared = row
-        first, last = (jnp.where(squared, f**2, f) for f in (1 - f0, f1))
-        return before[k0 + 1] - first * x[k0], before[k1] + last * x[k1]
+        return before[whole] + jnp.where(squared, part * jnp.abs(part), part) * x[k]
 
-    earlier, later = jax.lax.map(at_edges, (rows, prefix, jnp.arange(ALL) >= LINEAR))
-    sums = [at_end(later[i]) - earlier[i] for i in range(ALL)]
+    def at_end(x: jax.Array) -> jax.Array:
+        return x[n:].at[index].get(mode="promise_in_bounds")
+
+    each = jax.lax.map(up_to, (rows, prefix, jnp.arange(ALL) >= LINEAR))
+    sums = [at_end(x) - x[:n, None] for x in each]
     if not grid.one_slice:
         return sums
-    inside, share = at_end(k1) == k0, (at_end(f1) - f0) ** 2
+    k0, f0 = k[:n, None], f[:n, None]
+    inside, share = at_end(k) == k0, (at_end(f) - f0) ** 2
     return sums[:LINEAR] + [jnp.where(inside, share * rows[i][k0], sums[i]) for i in range(LINEAR, ALL)]
 
 
