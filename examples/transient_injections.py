@@ -45,7 +45,7 @@ def main() -> None:
             for row in pool.imap_unordered(injected, jobs):
                 file.write(json.dumps(row) + "\n")
                 file.flush()
-    report = summary(rows(options.lines), time.perf_counter() - began, options)
+    report = summary(rows(options.lines), time.perf_counter() - began if jobs else None, options)
     print(json.dumps(report, indent=1))
     options.output.write_text(json.dumps(report, indent=1) + "\n")
 
@@ -120,7 +120,7 @@ def injected(job: tuple[str, int]) -> dict[str, Any]:
     }
 
 
-def summary(found: list[dict[str, Any]], seconds: float, options: argparse.Namespace) -> dict[str, Any]:
+def summary(found: list[dict[str, Any]], seconds: float | None, options: argparse.Namespace) -> dict[str, Any]:
     report: dict[str, Any] = {
         "what": "pulls (fit minus truth over error) of transient signals found by search(transient=) and refined",
         "command": f"python examples/transient_injections.py --each {options.each} --processes {options.processes}",

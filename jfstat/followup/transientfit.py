@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +14,11 @@ from jfstat.candidates.tables import parameter_columns, point_in, points_from
 from jfstat.candidates.transienttable import window_problem, windows_in
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.slices import Pieces, Slices, regular_slices
+from jfstat.followup.windowmap import WindowMap, phase_slopes, window_map
 from jfstat.maths.arrays import on_device
 from jfstat.parameters import WINDOW_COLUMNS
 from jfstat.searching.session.progress import progress_bar
 from jfstat.statistic.atoms import atoms_of
-from jfstat.statistic.transients import Grid, compiled_map
 from jfstat.statistic.windowed import EmptyWindow, windowed
 from jfstat.templates import Doppler
 from jfstat.transientwindow import Shape, TransientWindow, end_of
@@ -26,8 +26,13 @@ from jfstat.transientwindow import Shape, TransientWindow, end_of
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-ROUNDS = 3
-"""How often Doppler parameters and windows are fitted in turns: a search with wrong parameters finds a short window."""
+TURNS = 6
+"""How often Doppler parameters and windows are fitted in turns at most: a search with wrong parameters finds a short
+window."""
+HELD = 1
+"""Turns in which windows are fitted with Doppler parameters held, which are too far off at first to be followed."""
+SETTLED = 0.05
+"""Part of its error by which a window may still move when it counts as found."""
 SLICES = 4096
 """Atoms of the whole data; windows that end within one are right to a part of its duration."""
 NODES = 49
@@ -38,20 +43,49 @@ WIDE = 6.0
 """Half-width of a map in standard deviations of the one before."""
 
 
-@partial(jax.jit, static_argnames=("shape", "end"))
+class WindowFit(NamedTuple):
+    """A window fitted to data near a template, with p whitened Doppler parameters.
+
+    Attributes
+    ----------
+    best : (2,) float64
+        t0, GPS s, and tau, s, of the largest 2F.
+    mean, spread : (2,) float64
+        Mean and standard deviation of t0 and tau, s, by the posterior.
+    offset : (p,) float64
+        Mean of the parameters by the posterior, from the template on.
+    covariance : (p, p) float64
+        What the unknown window adds to the covariance of the parameters within the best one.
+    """
+
+    best: jax.Array
+    mean: jax.Array
+    spread: jax.Array
+    offset: jax.Array
+    covariance: jax.Array
+
+    def error(self, window: np.ndarray) -> np.ndarray:
+        """Root-mean-square distance of t0 and tau from those of a window, s."""
+        return np.hypot(self.spread, self.mean - window)
+
+
+@partial(jax.jit, static_argnames=("names", "shape", "end"))
 def fitted_window(
     data: FstatData,
     point: Doppler,
     slices: Slices,
     pieces: Pieces,
     start: jax.Array,
+    unwhitened: jax.Array,
+    names: tuple[str, ...],
     shape: Shape,
     end: float,
-) -> tuple[jax.Array, jax.Array]:
-    """t0 and tau of the largest 2F, and how far from these they may be, one sigma: (2,) float64 each.
+) -> WindowFit:
+    """The window of the largest 2F, and the posterior of windows and Doppler parameters.
 
-    The second is the root-mean-square distance by the posterior exp(F). The prior is flat for windows that begin within
-    the data and, if rectangular, end within them: further ones cannot be told from these.
+    For each window 2F is that of the best Doppler parameters, see `window_map`, and the posterior is integrated over
+    them. The prior is flat in them, and in t0 and tau for windows that begin within the data and, if rectangular, end
+    within them: further ones cannot be told from these.
 
     Parameters
     ----------
@@ -59,46 +93,61 @@ def fitted_window(
         As for `atoms_of`.
     start : (2,) float64
         Approximate t0, GPS s, and tau, s, to about tau.
+    unwhitened : (p, p) float64
+        Parameters, in their units, from whitened ones, in which an error is about 1.
+    names : tuple of p str
+        The parameters that follow the window; none for those of the template at all windows.
     shape, end
         Of the windows, see `TransientWindow`.
     """
     own = atoms_of(data, point, slices, pieces)
+    slope = phase_slopes(data.observation, point, names, 0.5 * (own.start + own.end)) @ unwhitened
     first, last = own.gps[0], own.end[-1] + own.epoch.astype(jnp.float64)
     step = jnp.min(own.end - own.start)
     nodes = jnp.linspace(-1.0, 1.0, NODES)
 
-    def windows(middle: jax.Array, width: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def windows(middle: jax.Array, width: jax.Array) -> tuple[jax.Array, jax.Array, WindowMap, jax.Array]:
         t0, tau = middle[0] + width[0] * nodes, middle[1] + width[1] * nodes
         positive = tau > step
-        found = compiled_map(own, t0, jnp.where(positive, tau, step), shape, end, Grid(None, True))
+        found = window_map(own, slope, t0, jnp.where(positive, tau, step), shape, end)
         inside = positive & ((t0 >= first) & (t0 <= last))[:, None]
         if shape == "rectangular":
             inside &= t0[:, None] + tau <= last
-        return t0, tau, jnp.where(inside, 0.5 * found.twoF, -jnp.inf)
+        return t0, tau, found, inside
 
-    def highest(t0: jax.Array, tau: jax.Array, log: jax.Array) -> jax.Array:
-        place = jnp.argmax(log)
-        return jnp.stack([t0[place // NODES], tau[place % NODES]])
+    def highest(t0: jax.Array, tau: jax.Array, found: WindowMap, inside: jax.Array) -> tuple[jax.Array, ...]:
+        value = jnp.where(inside, found.highest, -jnp.inf)
+        place = jnp.argmax(value)
+        i, j = place // NODES, place % NODES
+        return jnp.stack([t0[i], tau[j]]), value[i, j], found.covariance[i, j]
 
-    def zoom(
-        before: tuple[jax.Array, jax.Array], _: None
-    ) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array, jax.Array]]:
+    def zoom(before: tuple[jax.Array, jax.Array], _: None) -> tuple[tuple[jax.Array, jax.Array], tuple[Any, ...]]:
         middle, width = before
-        t0, tau, log = windows(middle, width)
-        top, steps = jnp.max(log), 2 * width / (NODES - 1)
-        weight = jnp.exp(log - top)
-        weight = weight / jnp.sum(weight)
+        t0, tau, found, inside = windows(middle, width)
+        log, steps = jnp.where(inside, found.log_posterior, -jnp.inf), 2 * width / (NODES - 1)
+        weight = jax.nn.softmax(log.reshape(-1)).reshape(log.shape)
         each = jnp.sum(weight, axis=1), jnp.sum(weight, axis=0)
         mean = jnp.stack([p @ x for p, x in zip(each, (t0, tau), strict=True)])
         spread = jnp.stack([p @ (x - m) ** 2 for p, x, m in zip(each, (t0, tau), mean, strict=True)])
         # what a map and slices cannot resolve
-        spread = spread + steps**2 / 12 + step**2 / 12
-        return (mean, jnp.minimum(WIDE * jnp.sqrt(spread), 2 * width)), (highest(t0, tau, log), steps, top)
+        spread = jnp.sqrt(spread + steps**2 / 12 + step**2 / 12)
+        best, top, within = highest(t0, tau, found, inside)
+        offset = jnp.einsum("nm,nmi->i", weight, found.offset)
+        apart = found.offset - offset
+        between = jnp.einsum("nm,nmi,nmj->ij", weight, apart, apart)
+        more = between + _positive(jnp.einsum("nm,nmij->ij", weight, found.covariance) - within)
+        return (mean, jnp.minimum(WIDE * spread, 2 * width)), (best, steps, top, (mean, spread, offset, more))
 
-    (mean, width), (best, steps, top) = jax.lax.scan(zoom, (start, jnp.stack([start[1], start[1]])), None, ZOOMS)
+    _, (best, steps, top, moments) = jax.lax.scan(zoom, (start, jnp.stack([start[1], start[1]])), None, ZOOMS)
     loudest = jnp.argmax(top)
-    peak = highest(*windows(best[loudest], steps[loudest]))
-    return peak, jnp.hypot(width / WIDE, mean - peak)
+    peak, *_ = highest(*windows(best[loudest], steps[loudest]))
+    return WindowFit(peak, *(x[-1] for x in moments))
+
+
+def _positive(matrix: jax.Array) -> jax.Array:
+    """A symmetric matrix without its negative eigenvalues: an unknown window tells no more than a known one."""
+    size, axes = jnp.linalg.eigh(matrix)
+    return (axes * jnp.maximum(size, 0.0)) @ axes.T
 
 
 def refined_with_windows(
@@ -111,8 +160,9 @@ def refined_with_windows(
     """The table of `refine` for transient signals: each candidate in data times its own window.
 
     Doppler parameters are climbed to the highest 2F of the data times the window, and then the window is fitted to the
-    atoms there, in turns. The last climb is within the last window, which is that of the row: all columns belong to it,
-    apart from ``start_twoF``, which is 2F of the candidate as it was given, within its own window.
+    atoms there, in turns, until it stays. The last climb is within the last window, which is that of the row: all
+    columns belong to it, apart from ``start_twoF``, which is 2F of the candidate as it was given, within its own
+    window. Errors and the covariance of the fitted parameters allow for the window's errors, and the other way round.
 
     Parameters
     ----------
@@ -145,16 +195,25 @@ def refined_with_windows(
             given.meta = counted
             table: Any = given
             error, before = np.full(2, np.nan), []
-            for fits in range(ROUNDS + 1):
+            best = -np.inf, table, start
+            for turn in range(TURNS):
                 own, problem = _in_window(data, start, window)
                 table = refined(own, table, given, problem)
-                windows[row] = *start, *error
                 before.append(table)
-                if not np.isfinite(float(table["twoF"][0])):
-                    windows[row, 2:] = np.nan
+                twoF = float(table["twoF"][0])
+                if not np.isfinite(twoF):
                     break
-                if fits < ROUNDS:
-                    start, error = _fitted(data, table, start, duration, window)
+                best = max(best, (twoF, table, start), key=lambda x: x[0])
+                fit = _fitted(data, table, start, duration, window, turn >= HELD)
+                if turn >= HELD and np.all(np.abs(fit.best - start) < SETTLED * fit.error(start)):
+                    break
+                start = fit.best
+            if np.isfinite(best[0]):
+                _, table, start = best
+                fit = _fitted(data, table, start, duration, window)
+                error = fit.error(start)
+                _add_errors(table, fit)
+            windows[row] = *start, *error
             table["start_twoF"] = before[0]["start_twoF"]
             for name in ("moved", "steps"):
                 table[name] = np.sum([np.asarray(x[name]) for x in before], axis=0)
@@ -186,12 +245,46 @@ def _in_window(data: FstatData, start: np.ndarray, window: tuple[Shape, float]) 
 
 
 def _fitted(
-    data: FstatData, table: Any, start: np.ndarray, duration: float, window: tuple[Shape, float]
-) -> tuple[np.ndarray, np.ndarray]:
-    """`fitted_window` at the template of a table's only row."""
+    data: FstatData,
+    table: Any,
+    start: np.ndarray,
+    duration: float,
+    window: tuple[Shape, float],
+    follow: bool = True,
+) -> WindowFit:
+    """`fitted_window` at the template of a table's only row, NumPy arrays; `follow` says whether its parameters do."""
     values = parameter_columns(table, "found", ("freq", "alpha", "delta"))
     point = point_in(points_from(values, table.meta["reftime"]), 0)
     own = data.for_one_template
     slices, pieces = jax.tree.map(on_device, regular_slices(own, point, duration))
-    best, error = map(np.asarray, fitted_window(own, point, slices, pieces, jnp.asarray(start), *window))
-    return best, error
+    fitted, unwhitened = _whitened(table)
+    names = tuple(name for name, of in zip(table.meta["parameters"], fitted, strict=True) if of)
+    fit = fitted_window(
+        own, point, slices, pieces, jnp.asarray(start), jnp.asarray(follow * unwhitened), names, *window
+    )
+    return jax.tree.map(np.asarray, fit)
+
+
+def _whitened(table: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Which parameters of a table's only row have errors, (p,) bool, and L with their covariance L L^T."""
+    covariance = np.asarray(table["covariance"])[0]
+    fitted = np.diagonal(covariance) > 0
+    own = covariance[np.ix_(fitted, fitted)]
+    size = np.sqrt(np.diagonal(own))
+    try:
+        return fitted, size[:, None] * np.linalg.cholesky(own / np.outer(size, size))
+    except np.linalg.LinAlgError:
+        return np.zeros_like(fitted), np.zeros((0, 0))
+
+
+def _add_errors(table: Any, fit: WindowFit) -> None:
+    """Add to the errors of a table's only row what the unknown window makes of them."""
+    fitted, unwhitened = _whitened(table)
+    covariance = np.array(table["covariance"])
+    more = fit.covariance + np.outer(fit.offset, fit.offset)
+    covariance[0][np.ix_(fitted, fitted)] += unwhitened @ more @ unwhitened.T
+    table["covariance"] = covariance
+    for i, name in enumerate(table.meta["parameters"]):
+        unit = table[f"{name}_error"].unit
+        table[f"{name}_error"] = np.sqrt(covariance[:, i, i])
+        table[f"{name}_error"].unit = unit

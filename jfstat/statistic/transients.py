@@ -387,17 +387,34 @@ def common_ends(t0: np.ndarray, length: np.ndarray) -> tuple[int, int] | None:
 def compiled_map(atoms: Atoms, t0: jax.Array, tau: jax.Array, shape: Shape, end: float, grid: Grid) -> TransientMap:
     """`transient_map` without checks."""
     since = t0 - atoms.epoch.astype(jnp.float64)
-    rows = _totals(atoms)
-    if shape == "rectangular":
-        sums = _rectangular(atoms, rows, since, end * tau, grid)
-    elif shape == "exponential":
-        sums = _exponential(atoms, rows, since, tau, end)
-    else:
-        sums = _any_shape(atoms, rows, since, tau, shape, end)
+    sums = window_sums(atoms, _totals(atoms), since, tau, shape, end, grid)
     fa_re, fa_im, fb_re, fb_im, A, B, C = sums
     cross = fa_re * fb_re + fa_im * fb_im
     twoF = two_f_of_powers(fa_re**2 + fa_im**2, fb_re**2 + fb_im**2, cross, AntennaMatrix(A, B, C))
     return TransientMap(twoF, t0, tau, shape, end)
+
+
+def window_sums(
+    atoms: Atoms, rows: jax.Array, since: jax.Array, tau: jax.Array, shape: Shape, end: float, grid: Grid
+) -> list[jax.Array]:
+    """Sums over the windows, (n, m) float64 for each of seven rows.
+
+    Parameters
+    ----------
+    atoms : Atoms
+        Whose slices are summed over.
+    rows : (7, K) float64
+        What is summed: four rows that are multiplied by the window, and three by its square, such as the real and
+        imaginary parts of Fa and Fb, and A, B, C.
+    since, tau : (n,), (m,) float64
+        Start times, s since the epoch, and time scales, s.
+    shape, end, grid
+    """
+    if shape == "rectangular":
+        return _rectangular(atoms, rows, since, end * tau, grid)
+    if shape == "exponential":
+        return _exponential(atoms, rows, since, tau, end)
+    return _any_shape(atoms, rows, since, tau, shape, end)
 
 
 def _totals(atoms: Atoms) -> jax.Array:
