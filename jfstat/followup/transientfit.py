@@ -115,14 +115,9 @@ def fitted_window(
             inside &= t0[:, None] + tau <= last
         return t0, tau, found, inside
 
-    def highest(t0: jax.Array, tau: jax.Array, found: WindowMap, inside: jax.Array) -> tuple[jax.Array, ...]:
-        value = jnp.where(inside, found.highest, -jnp.inf)
-        place = jnp.argmax(value)
-        i, j = place // NODES, place % NODES
-        return jnp.stack([t0[i], tau[j]]), value[i, j], found.covariance[i, j]
-
-    def zoom(before: tuple[jax.Array, jax.Array], _: None) -> tuple[tuple[jax.Array, jax.Array], tuple[Any, ...]]:
-        middle, width = before
+    def zoom(before: _Zoom, final: jax.Array) -> tuple[_Zoom, tuple[jax.Array, ...]]:
+        # the final map is between the windows around the best of all
+        middle, width = jnp.where(final, before.best, before.middle), jnp.where(final, before.steps, before.width)
         t0, tau, found, inside = windows(middle, width)
         log, steps = jnp.where(inside, found.log_posterior, -jnp.inf), 2 * width / (NODES - 1)
         weight = jax.nn.softmax(log.reshape(-1)).reshape(log.shape)
@@ -131,17 +126,38 @@ def fitted_window(
         spread = jnp.stack([p @ (x - m) ** 2 for p, x, m in zip(each, (t0, tau), mean, strict=True)])
         # what a map and slices cannot resolve
         spread = jnp.sqrt(spread + steps**2 / 12 + step**2 / 12)
-        best, top, within = highest(t0, tau, found, inside)
+        highest = jnp.where(inside, found.highest, -jnp.inf)
+        place = jnp.argmax(highest)
+        i, j = place // NODES, place % NODES
         offset = jnp.einsum("nm,nmi->i", weight, found.offset)
         apart = found.offset - offset
         between = jnp.einsum("nm,nmi,nmj->ij", weight, apart, apart)
-        more = between + _positive(jnp.einsum("nm,nmij->ij", weight, found.covariance) - within)
-        return (mean, jnp.minimum(WIDE * spread, 2 * width)), (best, steps, top, (mean, spread, offset, more))
+        within = jnp.einsum("nm,nmij->ij", weight, found.covariance) - found.covariance[i, j]
+        top, best = highest[i, j], jnp.stack([t0[i], tau[j]])
+        higher = ~(top <= before.top)
+        after = _Zoom(
+            middle=mean,
+            width=jnp.minimum(WIDE * spread, 2 * width),
+            top=jnp.where(higher, top, before.top),
+            best=jnp.where(higher, best, before.best),
+            steps=jnp.where(higher, steps, before.steps),
+        )
+        return after, (mean, spread, offset, between + _positive(within))
 
-    _, (best, steps, top, moments) = jax.lax.scan(zoom, (start, jnp.stack([start[1], start[1]])), None, ZOOMS)
-    loudest = jnp.argmax(top)
-    peak, *_ = highest(*windows(best[loudest], steps[loudest]))
-    return WindowFit(peak, *(x[-1] for x in moments))
+    width = jnp.stack([start[1], start[1]])
+    final = jnp.arange(ZOOMS + 1) == ZOOMS
+    found, moments = jax.lax.scan(zoom, _Zoom(start, width, jnp.asarray(-jnp.inf), start, width), final)
+    return WindowFit(found.best, *(x[ZOOMS - 1] for x in moments))
+
+
+class _Zoom(NamedTuple):
+    """Middle and half-width of the next map, and the largest value of those before, its window and their steps."""
+
+    middle: jax.Array
+    width: jax.Array
+    top: jax.Array
+    best: jax.Array
+    steps: jax.Array
 
 
 def _positive(matrix: jax.Array) -> jax.Array:
