@@ -13,7 +13,7 @@ from jfstat.transientwindow import SHAPES
 DAY, START = 86400, 1167458304
 NAMES = ("freq", "f1dot", "alpha")
 TRUTH = jfstat.Doppler(alpha=1.9, delta=-0.8, fkdot=[1302.0, -3e-9], reftime=START + 30000)
-AMPLITUDE = jfstat.Amplitude(h0=5e-24, cosi=0.4, psi=0.2, phi0=2.0)
+AMPLITUDE = jfstat.Amplitude(h0=1e-23, cosi=0.4, psi=0.2, phi0=2.0)
 WINDOWS = {"rectangular": (30000.0, 80000.0), "exponential": (25000.0, 27000.0)}
 
 
@@ -35,7 +35,7 @@ def maps(shape):
     point = replaced(TRUTH, NAMES, values(TRUTH, NAMES) - unwhitened @ off)
     atoms = jfstat.atoms(data, point, 300)
     steps = np.arange(-2, 3)
-    times = t0 + 1500.0 * steps, tau + 2100.0 * steps
+    times = t0 + 300.0 * steps, tau + 400.0 * steps
     slope = phase_slopes(data.observation, point, NAMES, 0.5 * (atoms.start + atoms.end)) @ unwhitened
     found = window_map(atoms, slope, *map(jnp.asarray, times), shape, SHAPES[shape])
     return data, atoms, times, point, unwhitened, off, twoF, found
