@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -9,7 +12,7 @@ import numpy as np
 
 from jfstat.candidates.bounds import outside
 from jfstat.candidates.clusters import clustered, explained
-from jfstat.candidates.details import Details, detail_columns, kept_columns
+from jfstat.candidates.details import Details, compile_columns, detail_columns, kept_columns
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.leakage import Sampling
 from jfstat.candidates.lineflags import crossed_lines, lines_meta
@@ -50,6 +53,24 @@ class Frequencies(NamedTuple):
     def at(self, index: np.ndarray) -> np.ndarray:
         """Elements of ``data.frequencies``, equal to the last bit, without computing all of them: there may be 1e8."""
         return self.first + index.astype(float) * self.step
+
+
+@contextmanager
+def compiling_columns(work: Work, details: Details) -> Iterator[None]:
+    """While the body searches, a thread compiles what `result_table` will call: XLA takes seconds for it."""
+    usual = work.data.n_segments is None and work.track is None and work.transient is None
+    if not (usual and details.wanted and work.keep.threshold is None):  # none may reach a threshold
+        yield
+        return
+
+    def compiled() -> None:
+        with suppress(Exception):  # what fails here fails again where it is needed
+            compile_columns(work.data, work.stack, details.amplitudes)
+
+    thread = Thread(target=compiled)
+    thread.start()
+    yield
+    thread.join()
 
 
 def result_table(work: Work, plan: SearchPlan, state: State, details: Details, own: Identity) -> QTable:

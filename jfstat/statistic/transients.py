@@ -443,11 +443,11 @@ def _rectangular(atoms: Atoms, rows: jax.Array, t0: jax.Array, length: jax.Array
     def at_end(x: jax.Array) -> jax.Array:
         return x[n:].at[index].get(mode="promise_in_bounds")
 
-    def row_by_row(*each: jax.Array) -> jax.Array:
-        return jax.lax.map(up_to, each)
+    def row_by_row(x: jax.Array, before: jax.Array, squared: jax.Array) -> jax.Array:
+        return jax.lax.map(up_to, (x, before, squared))
 
-    def together(*each: jax.Array) -> jax.Array:
-        return jax.lax.optimization_barrier(jax.vmap(up_to)(each))
+    def together(x: jax.Array, before: jax.Array, squared: jax.Array) -> jax.Array:
+        return jax.lax.optimization_barrier(jax.vmap(up_to)((x, before, squared)))
 
     # a loop takes each of its steps to the host on other devices than CPUs
     each = jax.lax.platform_dependent(rows, prefix, jnp.arange(ALL) >= LINEAR, cpu=row_by_row, default=together)

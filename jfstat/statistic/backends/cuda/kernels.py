@@ -5,7 +5,9 @@ Each function here calls one kernel, or computes the same by `emulated` where th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from threading import Lock
@@ -470,11 +472,27 @@ def architecture() -> str:
     return f"sm_{major}{minor}"
 
 
+@lru_cache(maxsize=64)
+def _code(program: Program, stored: bool = True) -> bytes:
+    return cubin(program.source, program.constants, architecture(), stored)
+
+
+def compile_together(programs: Sequence[Program | None]) -> None:
+    """Compile kernels at the same time, before they are loaded one after the other; None are left out."""
+
+    def compiled(program: Program) -> None:
+        with suppress(Exception):  # what fails here fails again, and is told, when the kernel is loaded
+            _code(program)
+
+    wanted = [program for program in programs if program is not None]
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        list(pool.map(compiled, wanted))
+
+
 @cache
 def _loaded(program: Program) -> str:
     def kernel(stored: bool) -> Kernel:
-        code = cubin(program.source, program.constants, architecture(), stored)
-        return Kernel(code, program.name, program.threads, program.shared)
+        return Kernel(_code(program, stored), program.name, program.threads, program.shared)
 
     try:
         own = kernel(stored=True)
