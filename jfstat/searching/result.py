@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +19,7 @@ from jfstat.candidates.lineflags import crossed_lines, lines_meta
 from jfstat.candidates.semicoherent import semicoherent_columns, semicoherent_details
 from jfstat.candidates.tables import Meta, PlainTable
 from jfstat.candidates.transienttable import transient_meta
+from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
 from jfstat.metrics.phasemetric import flat_metric
@@ -58,19 +59,27 @@ class Frequencies(NamedTuple):
 @contextmanager
 def compiling_columns(work: Work, details: Details) -> Iterator[None]:
     """While the body searches, a thread compiles what `result_table` will call: XLA takes seconds for it."""
+    thread = None
     usual = work.data.n_segments is None and work.track is None and work.transient is None
-    if not (usual and details.wanted and work.keep.threshold is None):  # none may reach a threshold
-        yield
-        return
-
-    def compiled() -> None:
-        with suppress(Exception):  # what fails here fails again where it is needed
-            compile_columns(work.data, work.stack, details.amplitudes)
-
-    thread = Thread(target=compiled)
-    thread.start()
+    if usual and details.wanted and work.keep.threshold is None:  # none may reach a threshold
+        leaves, kind = jax.tree.flatten((work.data, jax.tree.map(lambda x: x[0], work.stack)))
+        shapes = (kind, tuple((np.shape(x), x.dtype) for x in leaves), details.amplitudes)
+        if shapes not in _COMPILED:
+            _COMPILED.add(shapes)
+            thread = Thread(target=_compiled, args=(work.data, work.stack, details.amplitudes))
+            thread.start()
     yield
-    thread.join()
+    if thread is not None:
+        thread.join()
+
+
+_COMPILED: set[Hashable] = set()
+"""Shapes for which this process did so: it takes milliseconds even if nothing is left to do."""
+
+
+def _compiled(data: FstatData, stack: Doppler, amplitudes: bool) -> None:
+    with suppress(Exception):  # what fails here fails again where it is needed
+        compile_columns(data, stack, amplitudes)
 
 
 def result_table(work: Work, plan: SearchPlan, state: State, details: Details, own: Identity) -> QTable:
