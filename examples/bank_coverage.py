@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -309,7 +311,8 @@ def main() -> None:
             if arguments.output:
                 with replacing(arguments.output) as file:
                     banks = [rows[x.name, m] for x in CASES for m in x.mismatches if (x.name, m) in rows]
-                    result = {"version": jfstat.__version__, "banks": banks}
+                    command = shlex.join(["python", *sys.argv])
+                    result = {"version": jfstat.__version__, "command": command, "banks": banks}
                     file.write(json.dumps(result, indent=1).encode())
         jax.clear_caches()  # every case has shapes of its own
 

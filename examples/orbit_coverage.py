@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -323,7 +325,9 @@ def main() -> None:
             )
             if arguments.output:
                 with replacing(arguments.output) as file:
-                    file.write(json.dumps({"version": jfstat.__version__, "banks": rows}, indent=1).encode())
+                    command = shlex.join(["python", *sys.argv])
+                    result = {"version": jfstat.__version__, "command": command, "banks": rows}
+                    file.write(json.dumps(result, indent=1).encode())
         jax.clear_caches()  # every case has shapes of its own
 
 

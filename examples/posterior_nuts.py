@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -229,7 +231,12 @@ def main() -> None:
     for seed in range(arguments.candidates):
         rows.append(compared(seed))
         print_row(rows[-1])
-    result = {"version": jfstat.__version__, "blackjax": blackjax.__version__, "summary": summary(rows)}
+    result = {
+        "version": jfstat.__version__,
+        "command": shlex.join(["python", *sys.argv]),
+        "blackjax": blackjax.__version__,
+    }
+    result["summary"] = summary(rows)
     print(json.dumps(result["summary"], indent=1))
     if arguments.plot:
         plot(rows, arguments.plot)

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import sys
 from pathlib import Path
 
 import jax
@@ -189,7 +191,8 @@ def main() -> None:
 
 def write(rows: list[dict], path: Path | None) -> dict:
     """Summary and rows so far, written to a JSON file if there is to be one."""
-    result = {"version": jfstat.__version__, "summary": summary(rows), "rows": rows}
+    result = {"version": jfstat.__version__, "command": shlex.join(["python", *sys.argv])}
+    result |= {"summary": summary(rows), "rows": rows}
     if path:
         with replacing(path) as file:
             file.write(json.dumps(result, indent=1).encode())

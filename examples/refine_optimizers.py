@@ -22,6 +22,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -166,7 +168,7 @@ def main() -> None:
     given = parser.parse_args()
     jax.monitoring.register_event_duration_secs_listener(note_compiling)
     report: dict[str, Any] = {"cores": os.cpu_count(), "jax": jax.__version__, "optax": optax.__version__}
-    report |= {"seed": given.seed, "results": []}
+    report |= {"command": shlex.join(["python", *sys.argv]), "seed": given.seed, "results": []}
     for kind in given.kinds:
         before = os.getloadavg()[0]
         result = measured(kind, given.optimizers, given.signals, given.starts, given.seed)

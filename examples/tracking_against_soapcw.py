@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import platform
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -70,7 +71,7 @@ def main():
         print(row)
         rows.append(row)
     about = {"soapcw": "0.2.4", "jax": jax.__version__, "machine": platform.processor() or platform.machine()}
-    about |= {"cores": os.cpu_count(), "load": os.getloadavg()[0]}
+    about |= {"command": shlex.join(["python", *sys.argv]), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
     arguments.output.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
 
 

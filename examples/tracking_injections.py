@@ -14,6 +14,8 @@ loudest value exceeds that of 99 % of as wide bands of noise, by each of three s
 import argparse
 import json
 import os
+import shlex
+import sys
 import time
 from pathlib import Path
 
@@ -164,6 +166,7 @@ def main():
         print(kind, result["efficiency"][kind])
     result["tables"] = longer(60, [1.5, 2.5, 3.5, 5.0])
     print(result["tables"])
+    result["command"] = shlex.join(["python", *sys.argv])
     result["seconds"], result["load"] = time.perf_counter() - began, os.getloadavg()[0]
     arguments.output.write_text(json.dumps(result, indent=1) + "\n")
 

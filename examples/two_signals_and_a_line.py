@@ -7,6 +7,7 @@ at 100 Hz in simulated noise; the line is a constant sinusoid in L1, added to it
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -77,6 +78,7 @@ def main() -> None:
                 "first": rows(found, min(4, len(found))),
             }
         results[f"line of {line:g} times the noise"] = own
+    results["command"] = shlex.join(["python", *sys.argv])
     text = json.dumps(results, indent=1)
     print(text)
     if len(sys.argv) > 1:

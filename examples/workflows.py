@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -414,7 +415,8 @@ def main() -> None:
             if key not in ("what", "jfstat", "jfstat_s", "lalsuite", "lalsuite_s"):
                 print(f"{'':20s} {key}: {value}")
     if arguments.output is not None:
-        arguments.output.write_text(json.dumps(rows, indent=1) + "\n")
+        report = {"command": shlex.join(["python", *sys.argv])} | rows
+        arguments.output.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

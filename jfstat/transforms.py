@@ -34,7 +34,18 @@ CUDA_COLUMNS = {
     576: (24, 24),
 }
 """Lengths of the `cuda` backend's first kernel, over columns, and their radices."""
-CUDA_MIDDLE = {64: (8, 8), 72: (12, 6), 100: (10, 10), 128: (16, 8), 144: (12, 12), 200: (20, 10), 256: (16, 16)}
+CUDA_MIDDLE = {
+    64: (8, 8),
+    72: (12, 6),
+    100: (10, 10),
+    128: (16, 8),
+    144: (12, 12),
+    150: (10, 15),
+    200: (20, 10),
+    216: (12, 18),
+    256: (16, 16),
+    300: (15, 20),
+}
 """The same of the kernel between, for long transforms."""
 CUDA_ROWS = {
     64: (8, 8, 1),
@@ -91,7 +102,7 @@ CUDA_ROW_PASSES = {
     7680: 4.2,
     8192: 4.2,
 }
-CUDA_MIDDLE_PASSES = 4.8
+CUDA_MIDDLE_PASSES = 4.5
 """Costs of the kernels in passes over memory, measured on an H200."""
 MOST_SECTIONS = 48
 """Largest number of sections of a spectrum that the `cuda` backend cannot transform."""

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from jfstat.geometry.ephemeris import ephemeris_files
 
 lal = pytest.importorskip("lal")
 lalpulsar = pytest.importorskip("lalpulsar")
+OLD_SITES = tuple(map(int, version("lalsuite").split(".")[:2])) < (7, 26)
+"""Whether LIGO India and the Einstein Telescope may stand elsewhere: they moved after LALSuite 7.23."""
 
 
 def run(program, **options):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jfstat
+from jfstat.candidates.details import compile_columns, kept_columns
 from jfstat.data.blockspectra import LEAST_BLOCK, BlockSpectra, spectra_or_data
 
 START, DAY = 1_167_458_304, 86400
@@ -64,3 +67,19 @@ def test_templates_that_do_not_fit_give_nan():
     at = jax.jit(lambda x: jnp.stack(own.fa_fb(jfstat.Doppler(1.0, x[1], x[:1], START))))
     for freq, delta, good in ((50.05, 0.2, True), (50.2, 0.2, False), (50.05, np.nan, False), (50.05, 2.0, False)):
         assert np.all(np.isfinite(np.asarray(at(jnp.array([freq, delta])))) == good)
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_details_compiled_ahead_are_not_compiled_again(bound, caplog):
+    """Of data that are bound to a device or not."""
+    sfts = jfstat.simulate_sfts(["H1"], START, 43200, 98.8, 101.3, 1800, 4e-24, seed=1)
+    data = jfstat.prepare(sfts, 100.0, 100.02 + 0.01 * bound, sqrt_sx=4e-24)
+    if bound:
+        data = jax.device_put(data, jax.devices()[0])
+    points = jfstat.Doppler(np.array([1.0, 2.0]), np.array([0.1, -0.3]), np.full((2, 1), 100.0), START)
+    compile_columns(data, points, amplitudes=True)
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        found = kept_columns(data, jax.tree.map(np.asarray, points), amplitudes=True)
+    assert np.isfinite(found["twoF_H1"]).all()
+    assert "XLA compilation" in caplog.text  # of the spectra
+    assert "compilation of jit(_values)" not in caplog.text

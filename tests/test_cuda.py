@@ -1,6 +1,7 @@
 """The `cuda` backend without a GPU: its kernels emulated, its lengths, filters, and what surrounds the kernels."""
 
 import ctypes
+import threading
 from itertools import product
 
 import jax
@@ -228,6 +229,29 @@ def cached(tmp_path, monkeypatch):
     jax.config.update("jax_compilation_cache_dir", str(tmp_path / "cache"))
     yield tmp_path / "cache", compiled
     jax.config.update("jax_compilation_cache_dir", before)
+
+
+def test_kernels_compile_at_the_same_time(monkeypatch):
+    """What fails is told by the kernel that fails, when it is needed; the others are ready."""
+    met = threading.Barrier(3, timeout=20)
+
+    def cubin(source, constants, architecture, stored):
+        met.wait()  # for all three
+        if source == "bad.cu":
+            raise CudaError("does not compile")
+        return source.encode()
+
+    monkeypatch.setattr(kernels, "cubin", cubin)
+    monkeypatch.setattr(kernels, "architecture", lambda: "sm_90")
+    first, second, bad = (kernels.Program(f"{name}.cu", name, (), 32) for name in ("first", "second", "bad"))
+    kernels._code.cache_clear()
+    kernels.compile_together([first, None, second, bad])
+    met.abort()  # nothing is compiled twice
+    assert (kernels._code(first), kernels._code(second)) == (b"first.cu", b"second.cu")
+    monkeypatch.setattr(met, "wait", lambda: None)
+    with pytest.raises(CudaError, match="does not compile"):
+        kernels._code(bad)
+    kernels._code.cache_clear()
 
 
 def test_machine_code_is_kept_on_disk(cached):

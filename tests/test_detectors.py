@@ -10,7 +10,7 @@ import pytest
 from astropy.coordinates import EarthLocation
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lalsuite_tools import compute_fstatistic, ephemeris, lal, lalpulsar, random_sky, run, sky
+from lalsuite_tools import OLD_SITES, compute_fstatistic, ephemeris, lal, lalpulsar, random_sky, run, sky
 
 import jfstat
 from jfstat.commandline import main
@@ -376,6 +376,8 @@ def test_the_program_takes_files_of_detectors(mine, tmp_path, capsys):
 
 def test_files_of_the_einstein_telescope_that_lalsuite_wrote(tmp_path):
     """Two corners of the triangle; as built in and as one's own detectors from LALSuite's numbers."""
+    if OLD_SITES:
+        pytest.skip("this LALSuite has it elsewhere")
     fields = {
         "Alpha": 1.2,
         "Delta": -0.4,

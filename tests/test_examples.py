@@ -45,3 +45,8 @@ def test_few_random_signals_lose_no_more_than_asked_in_banks_over_segments(monke
     found = coverage.measure(number, 0, 0.3, 0, 12)
     assert 0.01 < np.mean(found["template"]) < np.max(found["template"]) < 0.3
     assert np.mean(found["template"]) < np.mean(found["interpolated"]) < np.max(found["interpolated"]) < 0.6
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("*.json")), ids=lambda file: file.stem)
+def test_committed_numbers_say_which_command_made_them(file):
+    assert '"command' in file.read_text()

@@ -320,6 +320,18 @@ def test_a_mesh_of_all_devices_changes_nothing(two, by_name):
         assert together.meta[name] == alone.meta[name]
 
 
+@pytest.mark.parametrize("shape", ["rectangular", "exponential"])
+def test_transient_maps_are_those_of_a_cpu(one, shape):
+    """They are computed in another order there."""
+    t0, tau = START + 1800 * np.arange(20), 1800.0 * np.arange(2, 20)
+    atoms = jfstat.atoms(one, jax.tree.map(lambda x: x[0], bank(1)))
+    here = jfstat.transient_map(atoms, shape, t0, tau).twoF
+    cpu = jax.devices("cpu")[0]
+    with jax.default_device(cpu):
+        there = jfstat.transient_map(jax.device_put(atoms, cpu), shape, t0, tau).twoF
+    np.testing.assert_allclose(here, there, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("one_position", [False, True])
 def test_the_benchmark_times_the_same_numbers(one_position):
     """Its stages give what the whole computation gives, and that is 2F: `measure` refuses anything else."""

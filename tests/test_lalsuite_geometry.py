@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from lalsuite_tools import ephemeris, gps_vector, lal, lalpulsar, random_sky, site, sky
+from lalsuite_tools import OLD_SITES, ephemeris, gps_vector, lal, lalpulsar, random_sky, site, sky
 
 from jfstat.geometry.antenna import harmonics, pattern_coefficients
 from jfstat.geometry.barycenter import SUN_RADIUS, Direction, ssb_delay
 from jfstat.geometry.detectors import DETECTORS, get_detector
-from jfstat.geometry.ephemeris import load_ephemeris
+from jfstat.geometry.ephemeris import ephemeris_files, load_ephemeris
 from jfstat.geometry.orbit import emission_time, orbit_speed
 from jfstat.geometry.trajectory import detector_trajectory
 from jfstat.maths.vectors import unit_vector
@@ -35,6 +35,8 @@ def earth_and_sun(name, epoch):
 
 @pytest.mark.parametrize("prefix", [prefix for prefix in DETECTORS if prefix not in ("C2", "C4")])
 def test_detectors_are_lalsuites(prefix):
+    if prefix == "I1" and OLD_SITES:
+        pytest.skip("this LALSuite has it elsewhere")
     detector = get_detector(prefix)
     theirs = next(d for d in lal.CachedDetectors if d.frDetector.name == detector.name)
     np.testing.assert_array_equal(detector.location, theirs.location)
@@ -80,6 +82,10 @@ def compare_delays(name, epoch, prefix, times, skies):
 
 @pytest.mark.parametrize("name", ["DE200", "DE405", "DE440"])
 def test_delays_to_the_ssb_are_lalsuites(name):
+    try:
+        ephemeris_files(name)
+    except ValueError:
+        pytest.skip("these ephemerides came with solar_system_ephemerides 1.1")
     rng = np.random.default_rng([1, *name.encode()])
     rows = []
     for epoch in rng.integers(FIRST, LAST, 6):

@@ -40,6 +40,10 @@ def bank(n, same_source=False, orbit=None):
     return jfstat.Doppler(alpha, delta, np.stack([np.full(n, 100.0), rng.uniform(-1e-8, 0, n)], 1), START, orbit)
 
 
+TOLERANCE = dict(rtol=2e-5, atol=2e-4)
+"""Of 2F, as for the compiled kernels (test_gpu.py): the order of rounding differs."""
+
+
 def expected(values, counts, layout):
     """Histogram and maxima of the sub-bands, of the values that count."""
     place = np.clip(np.floor(values[counts] / 2), 0, len(HISTOGRAM_EDGES) - 1).astype(int)
@@ -54,7 +58,7 @@ def assert_tallies(found, values, counts, layout):
     near = np.sum(np.abs(values[counts] - 2 * np.round(values[counts] / 2)) < 3e-5 * np.maximum(values[counts], 1))
     assert np.abs(np.asarray(found.histogram) - histogram).sum() <= 2 * near
     assert found.histogram.sum() == counts.sum()
-    np.testing.assert_allclose(subband_maxima(layout, found.sections), tops, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(subband_maxima(layout, found.sections), tops, **TOLERANCE)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -91,6 +91,18 @@ def test_maps_are_made_of_single_windows(shape, regular):
         np.testing.assert_allclose(traced, found.twoF, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("shape", ["rectangular", "exponential"])
+def test_maps_as_other_devices_than_cpus_compute_them(shape, monkeypatch):
+    atoms, (t0, tau) = fake_atoms(3, regular=False), GRIDS["irregular"]
+    expected = jfstat.transient_map(atoms, shape, t0, tau).twoF
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *given, cpu, default: default(*given))
+    jax.clear_caches()
+    found = jfstat.transient_map(atoms, shape, t0, tau).twoF
+    jax.clear_caches()
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert not np.array_equal(found, expected) or shape == "rectangular"  # the order of the sums differs
+
+
 def test_common_ends_of_windows():
     t0, length = 1e9 + 1800.0 * np.arange(50), 3600 + 1800.0 * np.arange(40)
     assert common_ends(t0, length) == (1, 1)

@@ -147,6 +147,12 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
     return {name: values[:, i].copy() for i, name in enumerate(names)}
 
 
+def compile_columns(data: FstatData, templates: Doppler, amplitudes: bool) -> None:
+    """Compile what `kept_columns` will call for candidates among some templates, a stack of any number."""
+    rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((ROWS, *x.shape[1:]), x.dtype), templates)
+    _values.lower(spectra_or_data(data, templates, shapes_only=True), rows, ROWS, amplitudes).compile()
+
+
 @partial(jax.jit, static_argnames="amplitudes", compiler_options=ONE_THREAD)
 def _values(data: FstatData | BlockSpectra, points: Doppler, n: int, amplitudes: bool) -> jax.Array:
     """The columns' values for the first n of some candidates, (`ROWS`, n_columns) float64; zeros for the others."""

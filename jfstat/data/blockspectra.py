@@ -13,9 +13,10 @@ nodes, which stand for the block's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -103,7 +104,7 @@ class BlockSpectra:
         return fa * scale, fb * scale
 
 
-def spectra_or_data(data: FstatData, point: Doppler) -> BlockSpectra | FstatData:
+def spectra_or_data(data: FstatData, point: Doppler, shapes_only: bool = False) -> BlockSpectra | FstatData:
     """What gives Fa and Fb of many single templates like `point` in the least time.
 
     Parameters
@@ -111,6 +112,8 @@ def spectra_or_data(data: FstatData, point: Doppler) -> BlockSpectra | FstatData
     data : FstatData
     point : Doppler
         A template or a stack of templates.
+    shapes_only : bool
+        Whether to compute nothing: spectra are then `jax.ShapeDtypeStruct`, to compile a function for them.
 
     Returns
     -------
@@ -122,7 +125,16 @@ def spectra_or_data(data: FstatData, point: Doppler) -> BlockSpectra | FstatData
     block = largest_divisor(own.series.shape[-1], seconds / float(np.max(np.asarray(data.band.dt))))
     if point.orbit is not None or point.model is not None or block < LEAST_BLOCK:
         return own
-    return BlockSpectra(own, _spectra(own.series, block), _state(own, block), block)
+
+    def made(function: Callable[..., Any], given: Any) -> Any:
+        if not shapes_only:
+            return function(given, block)
+        # as the result's: of data that are bound to a device, so are the spectra
+        where = own.series.sharding if own.series.committed else None
+        found = jax.eval_shape(partial(function, block=block), given)
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), found)
+
+    return BlockSpectra(own, made(_spectra, own.series), made(_state, own), block)
 
 
 @partial(jax.jit, static_argnames="block")

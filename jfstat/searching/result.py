@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -9,13 +12,14 @@ import numpy as np
 
 from jfstat.candidates.bounds import outside
 from jfstat.candidates.clusters import clustered, explained
-from jfstat.candidates.details import Details, detail_columns, kept_columns
+from jfstat.candidates.details import Details, compile_columns, detail_columns, kept_columns
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.leakage import Sampling
 from jfstat.candidates.lineflags import crossed_lines, lines_meta
 from jfstat.candidates.semicoherent import semicoherent_columns, semicoherent_details
 from jfstat.candidates.tables import Meta, PlainTable
 from jfstat.candidates.transienttable import transient_meta
+from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
 from jfstat.metrics.phasemetric import flat_metric
@@ -50,6 +54,32 @@ class Frequencies(NamedTuple):
     def at(self, index: np.ndarray) -> np.ndarray:
         """Elements of ``data.frequencies``, equal to the last bit, without computing all of them: there may be 1e8."""
         return self.first + index.astype(float) * self.step
+
+
+@contextmanager
+def compiling_columns(work: Work, details: Details) -> Iterator[None]:
+    """While the body searches, a thread compiles what `result_table` will call: XLA takes seconds for it."""
+    thread = None
+    usual = work.data.n_segments is None and work.track is None and work.transient is None
+    if usual and details.wanted and work.keep.threshold is None:  # none may reach a threshold
+        leaves, kind = jax.tree.flatten((work.data, jax.tree.map(lambda x: x[0], work.stack)))
+        shapes = (kind, tuple((np.shape(x), x.dtype) for x in leaves), details.amplitudes)
+        if shapes not in _COMPILED:
+            _COMPILED.add(shapes)
+            thread = Thread(target=_compiled, args=(work.data, work.stack, details.amplitudes))
+            thread.start()
+    yield
+    if thread is not None:
+        thread.join()
+
+
+_COMPILED: set[Hashable] = set()
+"""Shapes for which this process did so: it takes milliseconds even if nothing is left to do."""
+
+
+def _compiled(data: FstatData, stack: Doppler, amplitudes: bool) -> None:
+    with suppress(Exception):  # what fails here fails again where it is needed
+        compile_columns(data, stack, amplitudes)
 
 
 def result_table(work: Work, plan: SearchPlan, state: State, details: Details, own: Identity) -> QTable:

@@ -25,7 +25,7 @@ from jfstat.searching.driver.plan import SearchPlan, search_plan
 from jfstat.searching.driver.work import Share, TransientSearch, Work, check_all_fit, stacked_bank
 from jfstat.searching.reduce.keep import Keep, checked_threshold
 from jfstat.searching.reduce.state import NOTHING_FOUND, State
-from jfstat.searching.result import result_table
+from jfstat.searching.result import compiling_columns, result_table
 from jfstat.searching.session.checkpoint import Checkpoint, checkpoint_path, identity
 from jfstat.searching.session.pace import Pace
 from jfstat.searching.session.processes import agreed_plan, is_first
@@ -295,7 +295,7 @@ def search(
     path = None if checkpoint is None else checkpoint_path(checkpoint)
     own = {} if path is None and unit is None else identity(work)
     stored = None if path is None else Checkpoint(path, own, together)
-    with nullcontext() if stored is None else stored.in_use():
+    with nullcontext() if stored is None else stored.in_use(), compiling_columns(work, details):
         plan, state = _planned_and_searched(work, stored, batch_size, backend, mesh, progress)
     return result_table(work, plan, state, details, own)
 

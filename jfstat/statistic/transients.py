@@ -435,8 +435,9 @@ def _located(atoms: Atoms, t: jax.Array) -> tuple[jax.Array, jax.Array]:
 def _rectangular(atoms: Atoms, rows: jax.Array, t0: jax.Array, length: jax.Array, grid: Grid) -> list[jax.Array]:
     """Sums over rectangular windows from prefix sums, (n, m) float64 for each of the rows.
 
-    A window is the difference of the sums up to its two ends. These come first, in a loop, because XLA would compute
-    them for each window otherwise. A slice covered in part counts by the square of the window's mean in A, B and C.
+    A window is the difference of the sums up to its two ends. These come first, in a loop or behind a barrier, because
+    XLA would compute them for each window otherwise. A slice covered in part counts by the square of the window's mean
+    in A, B and C.
     """
     n, m = t0.shape[0], length.shape[0]
     if grid.ends is None:
@@ -459,7 +460,14 @@ def _rectangular(atoms: Atoms, rows: jax.Array, t0: jax.Array, length: jax.Array
     def at_end(x: jax.Array) -> jax.Array:
         return x[n:].at[index].get(mode="promise_in_bounds")
 
-    each = jax.lax.map(up_to, (rows, prefix, jnp.arange(ALL) >= LINEAR))
+    def row_by_row(x: jax.Array, before: jax.Array, squared: jax.Array) -> jax.Array:
+        return jax.lax.map(up_to, (x, before, squared))
+
+    def together(x: jax.Array, before: jax.Array, squared: jax.Array) -> jax.Array:
+        return jax.lax.optimization_barrier(jax.vmap(up_to)((x, before, squared)))
+
+    # a loop takes each of its steps to the host on other devices than CPUs
+    each = jax.lax.platform_dependent(rows, prefix, jnp.arange(ALL) >= LINEAR, cpu=row_by_row, default=together)
     sums = [at_end(x) - x[:n, None] for x in each]
     if not grid.one_slice:
         return sums
@@ -476,19 +484,12 @@ def _exponential(atoms: Atoms, rows: jax.Array, t0: jax.Array, tau: jax.Array, e
     by: no digits are lost. The slices at its ends count by their own means.
     """
     start, stop = atoms.start, atoms.end
-    is_linear = np.arange(ALL)[:, None] < LINEAR
     mean = window_mean("exponential", jnp.inf, 0.0 * start[:, None] / tau, (stop - start)[:, None] / tau)
     # each exponential once, not for each of the rows
     decay = jnp.exp(-jnp.diff(start, append=stop[-1:])[:, None] / tau)
 
-    def from_here(later: jax.Array, own: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
-        x, g, kept = own
-        found = x[:, None] * jnp.where(is_linear, g, g * g) + jnp.where(is_linear, kept, kept * kept) * later
-        return found, found
-
-    zero = jnp.zeros((ALL, tau.shape[0]))
-    _, onwards = jax.lax.scan(from_here, zero, (rows.T, mean, decay), reverse=True)
-    onwards = jnp.concatenate([onwards, zero[None]])  # (K + 1, ALL, m)
+    onwards = jax.lax.platform_dependent(rows, mean, decay, cpu=_one_by_one, default=_in_pairs)
+    onwards = jnp.concatenate([onwards, jnp.zeros((1, *onwards.shape[1:]))])  # (K + 1, ALL, m)
     starts = jnp.concatenate([start, stop[-1:]])
     k0 = _located(atoms, t0)[0][:, None]
     k1 = _located(atoms, t0[:, None] + end * tau)[0]
@@ -510,6 +511,32 @@ def _exponential(atoms: Atoms, rows: jax.Array, t0: jax.Array, tau: jax.Array, e
         terms = rows[i][k0], rows[i][k1], onwards[k0 + 1, i, column], -onwards[k1, i, column]
         sums.append(sum(w * x for w, x in zip(weights, terms, strict=True)))
     return sums
+
+
+def _one_by_one(rows: jax.Array, mean: jax.Array, decay: jax.Array) -> jax.Array:
+    """The sums over all slices from each one on, (K, ALL, m): each from that of the next slice."""
+
+    def from_here(later: jax.Array, own: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+        x, g, kept = own
+        found = x[:, None] * _powers(g) + _powers(kept) * later
+        return found, found
+
+    return jax.lax.scan(from_here, jnp.zeros((ALL, mean.shape[1])), (rows.T, mean, decay), reverse=True)[1]
+
+
+def _in_pairs(rows: jax.Array, mean: jax.Array, decay: jax.Array) -> jax.Array:
+    """The same with more operations in fewer steps, for devices that compute thousands of numbers at a time."""
+
+    def joined(later: tuple[jax.Array, ...], own: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        return own[0] + own[1] * later[0], own[1] * later[1]
+
+    each = rows.T[:, :, None] * jax.vmap(_powers)(mean), jax.vmap(_powers)(decay)
+    return jax.lax.associative_scan(joined, each, reverse=True)[0]
+
+
+def _powers(g: jax.Array) -> jax.Array:
+    """What a weight is for each of the rows, (ALL, m): itself where windows are linear, else its square."""
+    return jnp.where(np.arange(ALL)[:, None] < LINEAR, g, g * g)
 
 
 def _any_shape(

@@ -174,6 +174,9 @@ class Cuda:
     def _series(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[kernels.Plan, jax.Array]:
         """Transforms of the weighted series up to the last kernel."""
         plan = self._plan(data, points, same_source)
+        if not self.emulate:
+            shared = plan.interpolate if same_source else None
+            kernels.compile_together([plan.columns, plan.middle, plan.reduced, plan.values, shared])
         series = self._columns(data, points, self._timing(data, points, same_source), same_source)
         if plan.middle is not None:
             with jax.named_scope("middle"):

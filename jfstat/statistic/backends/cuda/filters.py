@@ -7,6 +7,8 @@ each sample and template, though more is kept.
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from typing import NamedTuple
 
 import jax
@@ -72,16 +74,12 @@ def subdivided(filters: tuple[jax.Array, ...], reach: jax.Array) -> jax.Array:
     form = form_of(filters[0].shape[-1])
     matrix = _polynomials(form, filters[0].shape[0], reach).astype(jnp.float32)
 
-    def coefficient(own: jax.Array, plane: int, term: int) -> jax.Array:
-        # a sum that XLA does not compute as a matrix product in lower precision
-        return sum(matrix[plane, term, p] * own[p] for p in range(own.shape[0]))  # type: ignore[return-value]
-
-    def group(own: jax.Array, plane: int, quad: int) -> jax.Array:
-        return jnp.concatenate([coefficient(own, plane, 2 * quad + i) for i in range(2)]).T  # (n, 4)
-
     def of_detector(own: jax.Array) -> jax.Array:
-        quads, planes = range(form.terms // 2), range(form.planes)
-        return jnp.stack([jnp.stack([group(own, plane, quad) for plane in planes]) for quad in quads])
+        # term by term, since XLA computes matrix products in lower precision on some devices
+        terms = [matrix[:, :, p, None, None] * own[p] for p in range(own.shape[0])]
+        found = reduce(operator.add, terms)  # (planes, terms, 2, n)
+        grouped = found.reshape(form.planes, form.terms // 2, 4, -1)
+        return grouped.transpose(1, 0, 3, 2)
 
     return jnp.stack([of_detector(own) for own in filters])
 

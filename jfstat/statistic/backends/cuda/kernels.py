@@ -5,7 +5,9 @@ Each function here calls one kernel, or computes the same by `emulated` where th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from threading import Lock
@@ -31,11 +33,13 @@ LEAST_BLOCK, LEAST_RUN, LINEAR_BLOCK = 128, 48, 2048
 the position drifts by less than 0.005 samples in half a row. Otherwise every sample has its own. In blocks of so many
 samples, which last half an hour at most, the antenna patterns are lines within a row; in shorter ones parabolas."""
 REGISTERS = {8: 64, 10: 96, 12: 96, 16: 128, 20: 160, 24: 168}
-"""Registers that a thread may take, by the numbers that it holds: fewer spill."""
+"""Registers that a thread of the last kernel may take, by the numbers that it holds: fewer spill."""
 ALL_REGISTERS = 65536
 """Of a multiprocessor."""
 THREADS, SHARED = 256, 72 << 10
 """Most threads and bytes of shared memory of a block of several rows."""
+SMALLER = {256: (128, 102)}
+"""Lengths of rows that are faster in blocks of fewer threads with fewer registers: most threads, and registers."""
 MOST_ROW_BYTES = 80 << 10
 """Of the timing of a block's rows in shared memory."""
 MOST_BLOCKS = 65535
@@ -93,14 +97,14 @@ def pitches(r1: int, r2: int, r3: int, columns: int) -> dict[str, int]:
     return {"PITCH": first, "SECOND_PITCH": second}
 
 
-def blocks_of(threads: int, numbers: int) -> int:
-    """Blocks of a multiprocessor, if threads hold so many complex numbers."""
-    return max(1, ALL_REGISTERS // (REGISTERS[numbers] * threads))
-
-
 def column_registers(a1: int, a2: int) -> int:
     """Registers of a thread of the first kernel: for its samples' two series, one of their transforms, and the rest."""
     return 4 * a1 + 2 * max(a1, a2) + 32
+
+
+def middle_registers(a1: int, a2: int) -> int:
+    """Registers of a thread of the kernel between."""
+    return 2 * max(a1, a2) + 36
 
 
 @lru_cache
@@ -186,21 +190,21 @@ def _columns(layout: Layout, sample: Mapping[str, int | float], n1: int, orbit: 
 
 def _middle(n1: int, length: int, last: int) -> Program:
     a1, a2 = CUDA_MIDDLE[length]
+    of_column, _ = cuda_threads((a1, a2))
     own = pitches(a1, a2, 1, CUDA_TILE)
     exchange = a1 * own["PITCH"] * CUDA_TILE * COMPLEX
-    threads = length // a1 * CUDA_TILE
+    threads = of_column * CUDA_TILE
     constants = {
         "N1": n1,
         "A1": a1,
         "A2": a2,
+        "T": of_column,
         "LAST": last,
         "COLUMNS": CUDA_TILE,
-        "TURNS": largest_divisor(n1, 4),
-        "EXCHANGE": exchange,
-        "BLOCKS": blocks_of(threads, a1),
+        "BLOCKS": ALL_REGISTERS // (middle_registers(a1, a2) * threads),
         **own,
     }
-    return Program("middle.cu", "middle", _constants(constants), threads, a2 * CUDA_TILE * COMPLEX + 2 * exchange)
+    return Program("middle.cu", "middle", _constants(constants), threads, a2 * CUDA_TILE * COMPLEX + exchange)
 
 
 def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
@@ -215,7 +219,8 @@ def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
     else:
         exchange, stash = 0, max(first, second)
         together = stash + 2 * r1 * of_row * COMPLEX
-    groups = largest_divisor(n_rows, max(1, min(THREADS // of_row, SHARED // together)))
+    most, registers = SMALLER.get(length, (THREADS, REGISTERS[max(radices)]))
+    groups = largest_divisor(n_rows, max(1, min(most // of_row, SHARED // together)))
     threads = of_row * groups
     constants = {
         "N1": n1,
@@ -232,7 +237,7 @@ def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
         "BINS": BINS,
         "WIDTH": WIDTH,
         "COPIES": COPIES,
-        "BLOCKS": blocks_of(threads, max(radices)),
+        "BLOCKS": max(1, ALL_REGISTERS // (registers * threads)),
         **own,
     }
     static = 4 * (33 * BINS + 2 * groups + 1) if name == "reduced" else 0
@@ -453,7 +458,7 @@ def _grid(program: Program, arrays: list[handler.Array]) -> tuple[int, int, int]
             return shapes[-1][0], *tile_grid(shapes[-1][2])
         case "middle":
             n_batch, n_series, _, n1, _ = shapes[0]
-            return n_batch * n_series * n1 // program["TURNS"], program["LAST"] // program["COLUMNS"], 1
+            return n_batch * n_series * n1, program["LAST"] // program["COLUMNS"], 1
         case "reduced":
             return shapes[8][2] // program["GROUPS"], shapes[8][0], 1
         case _:  # values
@@ -467,11 +472,27 @@ def architecture() -> str:
     return f"sm_{major}{minor}"
 
 
+@lru_cache(maxsize=64)
+def _code(program: Program, stored: bool = True) -> bytes:
+    return cubin(program.source, program.constants, architecture(), stored)
+
+
+def compile_together(programs: Sequence[Program | None]) -> None:
+    """Compile kernels at the same time, before they are loaded one after the other; None are left out."""
+
+    def compiled(program: Program) -> None:
+        with suppress(Exception):  # what fails here fails again, and is told, when the kernel is loaded
+            _code(program)
+
+    wanted = [program for program in programs if program is not None]
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        list(pool.map(compiled, wanted))
+
+
 @cache
 def _loaded(program: Program) -> str:
     def kernel(stored: bool) -> Kernel:
-        code = cubin(program.source, program.constants, architecture(), stored)
-        return Kernel(code, program.name, program.threads, program.shared)
+        return Kernel(_code(program, stored), program.name, program.threads, program.shared)
 
     try:
         own = kernel(stored=True)

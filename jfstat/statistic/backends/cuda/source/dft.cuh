@@ -99,7 +99,7 @@ template <> struct Dft<5> {
 
 // First factor of a composite radix; the second is what is left. Coprime factors need no twiddles between them.
 constexpr int first_factor(int r) {
-  return r == 6 ? 2 : r == 8 ? 2 : r == 10 ? 2 : r == 9 ? 3 : r == 12 ? 3 : r == 15 ? 3 : r == 16 ? 4 : r == 20 ? 4 : r == 24 ? 3 : 0;
+  return r == 6 ? 2 : r == 8 ? 2 : r == 10 ? 2 : r == 9 ? 3 : r == 12 ? 3 : r == 15 ? 3 : r == 16 ? 4 : r == 18 ? 2 : r == 20 ? 4 : r == 24 ? 3 : 0;
 }
 constexpr int remainders(int x, int a, int y, int b) {  // the number below a b that leaves x modulo a and y modulo b
   for (int k = 0; k < a * b; ++k) if (k % a == x && k % b == y) return k;

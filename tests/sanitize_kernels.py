@@ -1,0 +1,124 @@
+"""All kernels of small searches without XLA's GPU runtime, so that NVIDIA's compute-sanitizer sees these kernels alone.
+
+    PYTHONPATH=. compute-sanitizer --tool memcheck python tests/sanitize_kernels.py
+    PYTHONPATH=. compute-sanitizer --tool racecheck python tests/sanitize_kernels.py 0 1 9
+
+Needs a GPU, compute-sanitizer and cupy, which allocates the arrays. JAX runs on the CPU. Each case is a transform of
+other factors; numbers choose some. The largest values are compared with `twoF_band`: what ran is known to be right.
+"""
+
+import os
+import sys
+from types import SimpleNamespace
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+import cupy  # pyright: ignore[reportMissingImports]
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+
+import jfstat  # noqa: E402
+from jfstat import transforms  # noqa: E402
+from jfstat.data import sizes  # noqa: E402
+from jfstat.searching.reduce.loudest import loudest_within  # noqa: E402
+from jfstat.statistic.backends.cuda import kernels  # noqa: E402
+from jfstat.statistic.backends.cuda.backend import Cuda  # noqa: E402
+from jfstat.statistic.backends.cuda.cubins import cubin  # noqa: E402
+from jfstat.statistic.backends.cuda.driver import Kernel  # noqa: E402
+
+START = 1167458304
+ORBIT = jfstat.Orbit(asini=0.5, period=7200.0, tp=START + 1000.0, ecc=0.1, argp=0.7)
+CASES = [
+    ((64, 1, 64), ["H1"], 8, None),
+    ((96, 1, 256), ["H1", "L1"], 8, ORBIT),
+    ((80, 1, 400), ["H1"], 12, None),
+    ((64, 1, 1728), ["H1", "L1", "V1"], 48, None),
+    ((225, 1, 256), ["H1", "L1"], 24, None),
+    ((72, 1, 8192), ["H1"], 120, None),
+    ((64, 1, 7680), ["H1"], 120, None),
+    ((144, 1, 288), ["H1", "L1"], 24, None),
+    ((108, 1, 864), ["H1"], 48, None),
+    ((64, 72, 256), ["H1"], 120, None),
+    ((64, 150, 256), ["H1", "L1"], 200, None),
+]
+"""Factors, detectors, hours of data, orbit."""
+KEEP, TEMPLATES = 200, 2
+LOADED: dict[kernels.Program, Kernel] = {}
+
+
+def call(program, results, aliases=None):
+    """What `kernels._call` returns, for arrays of the host."""
+    if program not in LOADED:
+        code = cubin(program.source, program.constants, f"sm_{cupy.cuda.Device().compute_capability}")
+        LOADED[program] = Kernel(code, program.name, program.threads, program.shared)
+    several = isinstance(results, tuple)
+    source = {output: argument for argument, output in (aliases or {}).items()}
+
+    def run(*given):
+        arguments = [cupy.array(np.array(x)) for x in given]
+        outputs = [
+            arguments[source[k]] if k in source else cupy.empty(x.shape, x.dtype)
+            for k, x in enumerate(results if several else (results,))
+        ]
+        arrays = [SimpleNamespace(shape=x.shape, address=x.data.ptr) for x in (*arguments, *outputs)]
+        LOADED[program].launch(None, kernels._grid(program, arrays), [x.address for x in arrays])
+        cupy.cuda.Device().synchronize()
+        found = tuple(jnp.asarray(cupy.asnumpy(x)) for x in outputs)
+        return found if several else found[0]
+
+    return run
+
+
+def prepared(detectors, hours, bandwidth, orbit, seed):
+    """Noise with gaps."""
+    rng = np.random.default_rng(seed)
+    starts = START + 1800 * np.arange(2 * hours)
+    times = {name: starts[np.r_[True, rng.uniform(size=len(starts) - 2) < 0.8, True]] for name in detectors}
+    sfts = jfstat.simulate_sfts(
+        detectors, fmin=98.7, fmax=101.3 + bandwidth, timestamps=times, sqrt_sx=4e-24, seed=seed
+    )
+    return jfstat.prepare(sfts, 100.0, 100.0 + bandwidth, sqrt_sx=4e-24, orbit=orbit, fdots=[(-1e-8, 1e-8)])
+
+
+def bank(same_source, orbit, seed):
+    """Random templates."""
+    rng = np.random.default_rng(seed)
+    alpha, delta = rng.uniform(0, 2 * np.pi, TEMPLATES), np.arcsin(rng.uniform(-1, 1, TEMPLATES))
+    if same_source:
+        alpha[:], delta[:] = alpha[0], delta[0]
+    if orbit is not None:
+        orbit = jax.tree.map(lambda x: np.full(TEMPLATES, float(x)), orbit)
+    fkdot = np.stack([np.full(TEMPLATES, 100.0), rng.uniform(-1e-8, 0, TEMPLATES)], axis=1)
+    return jfstat.Doppler(alpha, delta, fkdot, START, orbit)
+
+
+def main(numbers):
+    """Run some cases and print what they found."""
+    kernels._call = call
+    kernels.compile_together = lambda programs: None
+    for k in numbers or range(len(CASES)):
+        factors, detectors, hours, orbit = CASES[k]
+        length = int(np.prod(factors))
+        transforms._cuda_cost = lambda own, factors=factors: own != factors
+        sizes.transform_length = lambda n, length=length: length
+        for cached in (transforms.cuda_factors, kernels.plan):
+            cached.cache_clear()
+        band = 0.85 * length / (3600 * hours) - (0.04 if orbit is None else 0.2)
+        data, backend = prepared(detectors, hours, band, orbit, length), Cuda()
+        ready = backend.ready(data)
+        for same_source in (False, True):
+            points = bank(same_source, orbit, k)
+            found = loudest_within(ready, points, TEMPLATES, KEEP, backend, same_source, 0)
+            expected = np.sort(np.asarray(jax.vmap(jfstat.twoF_band, (None, 0))(data, points)).ravel())[::-1]
+            difference = np.max(np.abs(np.asarray(found.twoF)[:KEEP] - expected[:KEEP]))
+            sources = "one position" if same_source else "several positions"
+            print(f"{factors} {'+'.join(detectors)} {sources}{' orbit' if orbit else ''}: {difference:.1e}", flush=True)
+            assert difference < 1e-3 and int(np.sum(found.histogram)) == len(expected)
+
+
+if __name__ == "__main__":
+    main([int(x) for x in sys.argv[1:]])
