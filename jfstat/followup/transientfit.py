@@ -223,7 +223,7 @@ def refined_with_windows(
                 fit = _fitted(data, table, start, duration, window, turn >= HELD)
                 if turn >= HELD and np.all(np.abs(fit.best - start) < SETTLED * fit.error(start)):
                     break
-                start = fit.best
+                start = np.asarray(fit.best)
             if np.isfinite(best[0]):
                 _, table, start = best
                 fit = _fitted(data, table, start, duration, window)
