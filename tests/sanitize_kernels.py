@@ -44,6 +44,8 @@ CASES = [
     ((108, 1, 864), ["H1"], 48, None),
     ((64, 72, 256), ["H1"], 120, None),
     ((64, 150, 256), ["H1", "L1"], 200, None),
+    ((64, 216, 256), ["H1"], 200, None),
+    ((64, 300, 256), ["H1"], 200, None),
 ]
 """Factors, detectors, hours of data, orbit."""
 KEEP, TEMPLATES = 200, 2

@@ -200,9 +200,13 @@ LENGTHS = {
     (200, 1, 4096): (["H1", "L1"], 120),
     (576, 1, 1024): (["H1", "L1"], 120),
     (64, 72, 256): (["H1"], 120),
+    (64, 150, 256): (["H1", "L1"], 240),
+    (72, 216, 256): (["H1"], 240),
+    (72, 300, 256): (["H1"], 240),
     (100, 100, 576): (["H1"], 240),
 }
-"""Every kernel of the first kind, and rows of one and of two parts, of equal and of different radices."""
+"""Every kernel of the first kind, rows of one and of two parts, of equal and of different radices, and kernels between
+of which some threads have no results to write."""
 
 
 @pytest.mark.parametrize("factors", LENGTHS)

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import jfstat
+from jfstat.data.slices import regular_slices
+from jfstat.followup.transientfit import fitted_window
 from jfstat.followup.windowmap import phase_slopes, window_map
+from jfstat.maths.arrays import on_device
 from jfstat.parameters import replaced, values
 from jfstat.transientwindow import SHAPES
 
@@ -64,3 +67,18 @@ def test_parameters_follow_the_window(shape):
     assert alone.offset.shape == (5, 5, 0) and alone.covariance.shape == (5, 5, 0, 0)
     weight = jax.nn.softmax(alone.log_posterior.reshape(-1))
     np.testing.assert_allclose(weight, plain.posterior.reshape(-1), rtol=1e-6, atol=1e-12)
+
+
+def test_a_window_too_short_for_the_slices_has_no_errors():
+    sfts = jfstat.simulate_sfts(["H1"], START, 4 * 3600, 99.0, 101.0, 1800, 1e-23, seed=5)
+    data = jfstat.prepare(sfts, 99.999, 100.001, sqrt_sx=1e-23).for_one_template
+    point = jfstat.Doppler(1.0, 0.3, [100.0], START)
+    slices, pieces = jax.tree.map(on_device, regular_slices(data, point, 3600.0))
+
+    def fit(tau):
+        start = jnp.asarray([START + 5000.0, tau])
+        found = fitted_window(data, point, slices, pieces, start, jnp.zeros((0, 0)), (), "rectangular", 1.0)
+        return jax.tree.map(np.asarray, found)
+
+    assert fit(7000.0).sound
+    assert not fit(1500.0).sound

@@ -43,8 +43,11 @@ def main() -> None:
     parser.add_argument("--emulate", action="store_true", help="kernels in plain JAX, without a GPU: to try this out")
     arguments = parser.parse_args()
     report = {name: compared(setting, Cuda(arguments.emulate)) for name, setting in SETTINGS.items()}
-    command = "python examples/paper/gpu_against_cpu.py " + shlex.join(sys.argv[1:])
-    report = {"command": command, "device": jax.devices()[0].device_kind, "differences": report}
+    report = {
+        "command": shlex.join(["python", *sys.argv]),
+        "device": jax.devices()[0].device_kind,
+        "differences": report,
+    }
     print(json.dumps(report, indent=1))
     if arguments.output:
         with replacing(arguments.output) as file:

@@ -64,6 +64,11 @@ class WindowFit(NamedTuple):
     offset: jax.Array
     covariance: jax.Array
 
+    @property
+    def sound(self) -> bool:
+        """Whether any window was within the data and long enough for the slices."""
+        return bool(np.isfinite(self.mean).all() and np.isfinite(self.covariance).all())
+
     def error(self, window: np.ndarray) -> np.ndarray:
         """Root-mean-square distance of t0 and tau from those of a window, s."""
         return np.hypot(self.spread, self.mean - window)
@@ -176,9 +181,10 @@ def refined_with_windows(
     """The table of `refine` for transient signals: each candidate in data times its own window.
 
     Doppler parameters are climbed to the highest 2F of the data times the window, and then the window is fitted to the
-    atoms there, in turns, until it stays. The last climb is within the last window, which is that of the row: all
-    columns belong to it, apart from ``start_twoF``, which is 2F of the candidate as it was given, within its own
-    window. Errors and the covariance of the fitted parameters allow for the window's errors, and the other way round.
+    atoms there, in turns, until it stays, or `TURNS` of them. The row is that of the turn with the largest 2F: all
+    columns belong to its window, apart from ``start_twoF``, which is 2F of the candidate as it was given, within its
+    own window. Errors and the covariance of the fitted parameters allow for the window's errors, and the other way
+    round; where a window is too short for the slices, it has no errors, and those of the parameters are at this window.
 
     Parameters
     ----------
@@ -221,14 +227,17 @@ def refined_with_windows(
                     break
                 best = max(best, (twoF, table, start), key=lambda x: x[0])
                 fit = _fitted(data, table, start, duration, window, turn >= HELD)
+                if not fit.sound:
+                    break
                 if turn >= HELD and np.all(np.abs(fit.best - start) < SETTLED * fit.error(start)):
                     break
                 start = np.asarray(fit.best)
             if np.isfinite(best[0]):
                 _, table, start = best
                 fit = _fitted(data, table, start, duration, window)
-                error = fit.error(start)
-                _add_errors(table, fit)
+                if fit.sound:
+                    error = fit.error(start)
+                    _add_errors(table, fit)
             windows[row] = *start, *error
             table["start_twoF"] = before[0]["start_twoF"]
             for name in ("moved", "steps"):

@@ -58,15 +58,18 @@ class Frequencies(NamedTuple):
 
 @contextmanager
 def compiling_columns(work: Work, details: Details) -> Iterator[None]:
-    """While the body searches, a thread compiles what `result_table` will call: XLA takes seconds for it."""
-    thread = None
-    usual = work.data.n_segments is None and work.track is None and work.transient is None
+    """While the body searches, a thread compiles what `result_table` will call: XLA takes seconds for it.
+
+    Where the body raises an error, nobody waits for the thread, which ends by itself.
+    """
+    data, stack, thread = work.data, work.stack, None
+    usual = data.n_segments is None and work.track is None and work.transient is None and stack.model is None
     if usual and details.wanted and work.keep.threshold is None:  # none may reach a threshold
-        leaves, kind = jax.tree.flatten((work.data, jax.tree.map(lambda x: x[0], work.stack)))
-        shapes = (kind, tuple((np.shape(x), x.dtype) for x in leaves), details.amplitudes)
-        if shapes not in _COMPILED:
-            _COMPILED.add(shapes)
-            thread = Thread(target=_compiled, args=(work.data, work.stack, details.amplitudes))
+        leaves, kind = jax.tree.flatten((data, jax.tree.map(lambda x: x[0], stack)))
+        shapes = tuple((np.shape(x), x.dtype) for x in leaves)
+        same = (kind, shapes, device_of(data), details.amplitudes)
+        if same not in _COMPILED:
+            thread = Thread(target=_compile, args=(data, stack, details.amplitudes, same), name="jfstat-details")
             thread.start()
     yield
     if thread is not None:
@@ -74,12 +77,13 @@ def compiling_columns(work: Work, details: Details) -> Iterator[None]:
 
 
 _COMPILED: set[Hashable] = set()
-"""Shapes for which this process did so: it takes milliseconds even if nothing is left to do."""
+"""For what this process did so: to find that nothing is left to do takes milliseconds."""
 
 
-def _compiled(data: FstatData, stack: Doppler, amplitudes: bool) -> None:
+def _compile(data: FstatData, stack: Doppler, amplitudes: bool, same: Hashable) -> None:
     with suppress(Exception):  # what fails here fails again where it is needed
         compile_columns(data, stack, amplitudes)
+        _COMPILED.add(same)
 
 
 def result_table(work: Work, plan: SearchPlan, state: State, details: Details, own: Identity) -> QTable:

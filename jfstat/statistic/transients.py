@@ -441,7 +441,7 @@ def _rectangular(atoms: Atoms, rows: jax.Array, t0: jax.Array, length: jax.Array
     """
     n, m = t0.shape[0], length.shape[0]
     if grid.ends is None:
-        ends, index = (t0[:, None] + length).reshape(-1), jnp.arange(n * m, dtype=jnp.int32).reshape(n, m)
+        ends, index = (t0[:, None] + length).reshape(-1), None
     else:
         p, q = grid.ends
         step = (length[-1] - length[0]) / max(q * (m - 1), 1)
@@ -458,7 +458,7 @@ def _rectangular(atoms: Atoms, rows: jax.Array, t0: jax.Array, length: jax.Array
         return before[whole] + jnp.where(squared, part * jnp.abs(part), part) * x[k]
 
     def at_end(x: jax.Array) -> jax.Array:
-        return x[n:].at[index].get(mode="promise_in_bounds")
+        return x[n:].reshape(n, m) if index is None else x[n:].at[index].get(mode="promise_in_bounds")
 
     def row_by_row(x: jax.Array, before: jax.Array, squared: jax.Array) -> jax.Array:
         return jax.lax.map(up_to, (x, before, squared))

@@ -91,7 +91,7 @@ class Cuda:
 
     def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
         """First the last kernel's maxima of rows, then all values of the rows with the largest maxima."""
-        plan, series = self._series(data, points, same_source)
+        plan, series = self._series(data, points, same_source, True)
         ranges, offsets = _ranges(data.layout, bins), _offsets(data, points)
         n_rows = _n_rows(data.layout)
         found = self._reduced(plan, data.layout, series, ranges, offsets)
@@ -115,7 +115,7 @@ class Cuda:
 
     def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
         """The largest 2F over the band of each template, (B,) float32."""
-        plan, series = self._series(data, points, same_source)
+        plan, series = self._series(data, points, same_source, False)
         return self._maxima(plan, data, points, series)
 
     def stages(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[Stage, ...]:
@@ -171,12 +171,21 @@ class Cuda:
                 given = kernels.interpolate(plan.interpolate, given, timing[1], numbers, self.emulate)
             return kernels.columns(plan.columns, given, timing[0], numbers, self.emulate)
 
-    def _series(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[kernels.Plan, jax.Array]:
-        """Transforms of the weighted series up to the last kernel."""
+    def _series(
+        self, data: FstatData, points: Doppler, same_source: bool, with_values: bool
+    ) -> tuple[kernels.Plan, jax.Array]:
+        """Transforms of the weighted series up to the last kernel, all kernels compiled, `values` if it is needed."""
         plan = self._plan(data, points, same_source)
         if not self.emulate:
-            shared = plan.interpolate if same_source else None
-            kernels.compile_together([plan.columns, plan.middle, plan.reduced, plan.values, shared])
+            kernels.compile_together(
+                [
+                    plan.columns,
+                    plan.middle,
+                    plan.reduced,
+                    plan.values if with_values else None,
+                    plan.interpolate if same_source else None,
+                ]
+            )
         series = self._columns(data, points, self._timing(data, points, same_source), same_source)
         if plan.middle is not None:
             with jax.named_scope("middle"):

@@ -38,8 +38,9 @@ ALL_REGISTERS = 65536
 """Of a multiprocessor."""
 THREADS, SHARED = 256, 72 << 10
 """Most threads and bytes of shared memory of a block of several rows."""
-SMALLER = {256: (128, 102)}
-"""Lengths of rows that are faster in blocks of fewer threads with fewer registers: most threads, and registers."""
+SMALLER = {256: (128, 96)}
+"""Lengths of rows that are faster in blocks of fewer threads with fewer registers: threads, and registers of each. For
+numbers of rows that do not fill such blocks this was not measured, and the usual ones are taken."""
 MOST_ROW_BYTES = 80 << 10
 """Of the timing of a block's rows in shared memory."""
 MOST_BLOCKS = 65535
@@ -220,6 +221,8 @@ def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
         exchange, stash = 0, max(first, second)
         together = stash + 2 * r1 * of_row * COMPLEX
     most, registers = SMALLER.get(length, (THREADS, REGISTERS[max(radices)]))
+    if n_rows % (most // of_row):
+        most, registers = THREADS, REGISTERS[max(radices)]
     groups = largest_divisor(n_rows, max(1, min(most // of_row, SHARED // together)))
     threads = of_row * groups
     constants = {
