@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from astropy.table import vstack
+from astropy.table import QTable, vstack
 
 import jfstat
 from jfstat.statistic.backends.transients import Transients
@@ -215,6 +215,31 @@ def test_refine_fits_the_window(data, bank):
     assert "t0_error" not in jfstat.refine(data, found, progress=False).colnames
     with pytest.raises(ValueError, match="lacks the column 't0'"):
         jfstat.refine(data, found["freq", "f1dot", "alpha", "delta"], transient="rect")
+
+
+@pytest.mark.slow
+def test_windows_are_fitted_at_templates_with_a_phase_model():
+    def glitch(t, p):
+        return p["df"] * jnp.maximum(t - 90000.0, 0.0)
+
+    model = jfstat.PhaseModel(glitch, {"df": 2e-6})
+    window = jfstat.TransientWindow("rectangular", START + 30000.0, 120000.0)
+    truth = jfstat.Doppler(1.0, 0.3, [100.05, -1e-9], START, model=model)
+    sfts = jfstat.simulate_sfts(
+        ["H1", "L1"], START, 2 * DAY, 98.7, 101.5, 1800, 4e-24, seed=1,
+        signals=[(truth, jfstat.Amplitude(4e-25, 0.3, 0.2, 1.0), window)],
+    )  # fmt: skip
+    data = jfstat.prepare(sfts, 100.0, 100.1, sqrt_sx=4e-24, filters=False)
+    values = {"freq": 100.05 + 2e-7, "f1dot": -1e-9, "alpha": 1.0, "delta": 0.3, "model.df": 1.5e-6}
+    start = QTable({name: [x] for name, x in (values | {"t0": START + 31000.0, "tau": 118000.0}).items()})
+    start.meta["reftime"] = START
+    row = jfstat.refine(
+        data, start, parameters=("freq", "model.df"), model=model, transient="rectangular", progress=False
+    )[0]
+    for name, true in (("freq", 100.05), ("model.df", 2e-6), ("t0", START + 30000.0), ("tau", 120000.0)):
+        value, error = (float(getattr(row[x], "value", row[x])) for x in (name, f"{name}_error"))
+        assert abs(value - true) < 5 * error, name
+    assert row["twoF"] > float(jfstat.transient_twoF(data, truth, window)) - 0.5
 
 
 @pytest.mark.parametrize("shape", ["rectangular", "exponential"])

@@ -180,12 +180,12 @@ def refine(
         - other columns of `found` that do not depend on the template, such as names; ``template`` and ``n_members``
           tell where the candidate came from;
         - with `transient`, ``t0`` and ``tau`` (s) of the window of largest 2F, with ``t0_error`` and ``tau_error``, the
-          root-mean-square distance from these by the posterior exp(F) for flat priors, integrated over the refined
-          parameters. All other columns are of the data times this window (`windowed`): ``twoF`` is `transient_twoF`,
-          and amplitudes are those while the signal lasts. Only ``start_twoF`` is of the window that `found` gives.
-          ``covariance`` and the errors of the refined parameters contain what the unknown window adds to them; those of
-          the amplitude hold window and parameters. ``moved`` and ``steps`` are added over the turns of climbs and fits
-          of the window. See docs/transients.md for how often these errors reach the truth.
+          root-mean-square distance from these by the posterior exp(F), marginalised over the refined parameters. All
+          other columns are of the data times this window (`windowed`): ``twoF`` is `transient_twoF`, and amplitudes are
+          those while the signal lasts. Only ``start_twoF`` is of the window that `found` gives. ``covariance`` and the
+          errors of the refined parameters contain what the unknown window adds to them; those of the amplitudes are for
+          this window and these parameters, and too small by that. ``moved`` and ``steps`` are added over the turns of
+          climbs and fits of the window. See docs/transients.md for how often these errors reach the truth.
 
         Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX, bounds, optimizer
         (what it consists of, with its numbers), max_steps; with segments n_segments and segment_tspan, the length of
@@ -241,7 +241,7 @@ def refine(
         table = persistent(data, found, progress)
     else:
         table = refined_with_windows(
-            data, found, window, lambda own, some, *given: persistent(own, some, False, *given), progress
+            data, found, window, lambda own, some, *given: persistent(own, some, False, *given), progress, model
         )
     return distinct(table) if merge else table
 

@@ -10,13 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.candidates.tables import parameter_columns, point_in, points_from
+from jfstat.candidates.tables import point_in
 from jfstat.candidates.transienttable import window_problem, windows_in
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.slices import Pieces, Slices, regular_slices
+from jfstat.followup.candidates import read_rows
 from jfstat.followup.windowmap import WindowMap, phase_slopes, window_map
 from jfstat.maths.arrays import on_device
 from jfstat.parameters import WINDOW_COLUMNS
+from jfstat.phasemodel import PhaseModel
 from jfstat.searching.session.progress import progress_bar
 from jfstat.statistic.atoms import atoms_of
 from jfstat.statistic.windowed import EmptyWindow, windowed
@@ -177,6 +179,7 @@ def refined_with_windows(
     window: tuple[Shape, float],
     refined: Callable[[FstatData, Any, Any, str], QTable],
     progress: bool,
+    model: PhaseModel | None,
 ) -> QTable:
     """The table of `refine` for transient signals: each candidate in data times its own window.
 
@@ -198,6 +201,8 @@ def refined_with_windows(
         result is compared, and the fourth says why it cannot be refined, if it cannot.
     progress : bool
         Whether to show progress.
+    model : PhaseModel or None
+        Of the templates.
     """
     from astropy.table import vstack
 
@@ -226,7 +231,7 @@ def refined_with_windows(
                 if not np.isfinite(twoF):
                     break
                 best = max(best, (twoF, table, start), key=lambda x: x[0])
-                fit = _fitted(data, table, start, duration, window, turn >= HELD)
+                fit = _fitted(data, table, start, duration, window, model, turn >= HELD)
                 if not fit.sound:
                     break
                 if turn >= HELD and np.all(np.abs(fit.best - start) < SETTLED * fit.error(start)):
@@ -234,7 +239,7 @@ def refined_with_windows(
                 start = np.asarray(fit.best)
             if np.isfinite(best[0]):
                 _, table, start = best
-                fit = _fitted(data, table, start, duration, window)
+                fit = _fitted(data, table, start, duration, window, model)
                 if fit.sound:
                     error = fit.error(start)
                     _add_errors(table, fit)
@@ -275,11 +280,11 @@ def _fitted(
     start: np.ndarray,
     duration: float,
     window: tuple[Shape, float],
+    model: PhaseModel | None,
     follow: bool = True,
 ) -> WindowFit:
     """`fitted_window` at the template of a table's only row, NumPy arrays; `follow` says whether its parameters do."""
-    values = parameter_columns(table, "found", ("freq", "alpha", "delta"))
-    point = point_in(points_from(values, table.meta["reftime"]), 0)
+    point = point_in(read_rows(data, table, None, model).points, 0)
     own = data.for_one_template
     slices, pieces = jax.tree.map(on_device, regular_slices(own, point, duration))
     fitted, unwhitened = _whitened(table)

@@ -19,7 +19,8 @@ from jfstat.templates import Doppler
 from jfstat.transientwindow import Shape
 
 LEAST_INFORMATION = 1e-2
-"""Least eigenvalue of the information on whitened parameters: no window leaves them open to more than ten errors."""
+"""Least eigenvalue of the information on whitened parameters: no window leaves them open to more than ten errors, as a
+prior of that width would."""
 
 
 class WindowMap(NamedTuple):
@@ -94,7 +95,7 @@ def window_map(atoms: Atoms, slope: jax.Array, t0: jax.Array, tau: jax.Array, sh
     Parameters
     ----------
     atoms : Atoms
-        With slices so short that within one the phase does not depend on the parameters.
+        With slices so short that within one the phase's derivatives hardly change.
     slope : (D, K, p) float64
         Derivatives of the phase in whitened parameters, rad.
     t0, tau : (n,), (m,) float64
