@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -277,7 +279,12 @@ def main() -> None:
             print({k: row[k] for k in ("job", "case", "freq", "loss", "true_twoF", "twoF", "message")})
     for line in summary(rows):
         print(line)
-    result = {"version": jfstat.__version__, "summary": summary(rows), "rows": rows}
+    result = {
+        "version": jfstat.__version__,
+        "command": shlex.join(["python", *sys.argv]),
+        "summary": summary(rows),
+        "rows": rows,
+    }
     with replacing(arguments.output) as file:
         file.write(json.dumps(result, indent=1).encode())
 
