@@ -222,7 +222,7 @@ def refined_with_windows(
             given.meta = counted
             table: Any = given
             error, before = np.full(2, np.nan), []
-            best = -np.inf, table, start
+            best = -np.inf, table, start, None
             for turn in range(TURNS):
                 own, problem = _in_window(data, start, window)
                 table = refined(own, table, given, problem)
@@ -230,16 +230,17 @@ def refined_with_windows(
                 twoF = float(table["twoF"][0])
                 if not np.isfinite(twoF):
                     break
-                best = max(best, (twoF, table, start), key=lambda x: x[0])
                 fit = _fitted(data, table, start, duration, window, model, turn >= HELD)
+                best = max(best, (twoF, table, start, fit if turn >= HELD else None), key=lambda x: x[0])
                 if not fit.sound:
                     break
                 if turn >= HELD and np.all(np.abs(fit.best - start) < SETTLED * fit.error(start)):
                     break
                 start = np.asarray(fit.best)
             if np.isfinite(best[0]):
-                _, table, start = best
-                fit = _fitted(data, table, start, duration, window, model)
+                _, table, start, fit = best
+                if fit is None:  # with parameters held
+                    fit = _fitted(data, table, start, duration, window, model)
                 if fit.sound:
                     error = fit.error(start)
                     _add_errors(table, fit)
