@@ -20,6 +20,7 @@ jax.config.update("jax_enable_x64", True)
 
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
+from kernel_cases import ORBIT, bank, noise  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat import transforms  # noqa: E402
@@ -30,8 +31,6 @@ from jfstat.statistic.backends.cuda.backend import Cuda  # noqa: E402
 from jfstat.statistic.backends.cuda.cubins import cubin  # noqa: E402
 from jfstat.statistic.backends.cuda.driver import Kernel  # noqa: E402
 
-START = 1167458304
-ORBIT = jfstat.Orbit(asini=0.5, period=7200.0, tp=START + 1000.0, ecc=0.1, argp=0.7)
 CASES = [
     ((64, 1, 64), ["H1"], 8, None),
     ((96, 1, 256), ["H1", "L1"], 8, ORBIT),
@@ -75,29 +74,6 @@ def call(program, results, aliases=None):
     return run
 
 
-def prepared(detectors, hours, bandwidth, orbit, seed):
-    """Noise with gaps."""
-    rng = np.random.default_rng(seed)
-    starts = START + 1800 * np.arange(2 * hours)
-    times = {name: starts[np.r_[True, rng.uniform(size=len(starts) - 2) < 0.8, True]] for name in detectors}
-    sfts = jfstat.simulate_sfts(
-        detectors, fmin=98.7, fmax=101.3 + bandwidth, timestamps=times, sqrt_sx=4e-24, seed=seed
-    )
-    return jfstat.prepare(sfts, 100.0, 100.0 + bandwidth, sqrt_sx=4e-24, orbit=orbit, fdots=[(-1e-8, 1e-8)])
-
-
-def bank(same_source, orbit, seed):
-    """Random templates."""
-    rng = np.random.default_rng(seed)
-    alpha, delta = rng.uniform(0, 2 * np.pi, TEMPLATES), np.arcsin(rng.uniform(-1, 1, TEMPLATES))
-    if same_source:
-        alpha[:], delta[:] = alpha[0], delta[0]
-    if orbit is not None:
-        orbit = jax.tree.map(lambda x: np.full(TEMPLATES, float(x)), orbit)
-    fkdot = np.stack([np.full(TEMPLATES, 100.0), rng.uniform(-1e-8, 0, TEMPLATES)], axis=1)
-    return jfstat.Doppler(alpha, delta, fkdot, START, orbit)
-
-
 def main(numbers):
     """Run some cases and print what they found."""
     kernels._call = call
@@ -110,10 +86,10 @@ def main(numbers):
         for cached in (transforms.cuda_factors, kernels.plan):
             cached.cache_clear()
         band = 0.85 * length / (3600 * hours) - (0.04 if orbit is None else 0.2)
-        data, backend = prepared(detectors, hours, band, orbit, length), Cuda()
+        data, backend = noise(detectors, hours, band, orbit, length), Cuda()
         ready = backend.ready(data)
         for same_source in (False, True):
-            points = bank(same_source, orbit, k)
+            points = bank(TEMPLATES, same_source, orbit, k)
             found = loudest_within(ready, points, TEMPLATES, KEEP, backend, same_source, 0)
             expected = np.sort(np.asarray(jax.vmap(jfstat.twoF_band, (None, 0))(data, points)).ravel())[::-1]
             difference = np.max(np.abs(np.asarray(found.twoF)[:KEEP] - expected[:KEEP]))

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh
+from kernel_cases import ORBIT, START, bank, noise
 
 import jfstat
 from jfstat.benchmarking.measure import Request, measure
@@ -31,7 +32,6 @@ from jfstat.transforms import cuda_factors
 pytestmark = pytest.mark.gpu
 EMULATE = "JFSTAT_EMULATE_KERNELS" in os.environ
 KERNELS = Cuda(emulate=EMULATE)
-START = 1167458304
 TOLERANCE = dict(rtol=2e-5, atol=2e-4)
 """Of 2F; the kernels whiten the series before the transform, `twoF_band` combines Fa and Fb after it."""
 two_f = jax.jit(jax.vmap(jfstat.twoF_band, (None, 0)))
@@ -46,17 +46,8 @@ def gpu():
     return device
 
 
-def prepared(detectors, hours, bandwidth, orbit=None, seed=1):
-    """Noise of half-hour SFTs, of which each detector misses others, ready to search 100 Hz to 100 Hz + bandwidth."""
-    rng = np.random.default_rng(seed)
-    starts = START + 1800 * np.arange(2 * hours)
-    kept = [np.r_[True, rng.uniform(size=len(starts) - 2) < 0.8, True] for _ in detectors]
-    times = {name: starts[own] for name, own in zip(detectors, kept, strict=True)}
-    wide = 1.2 if orbit is None else 1.3
-    sfts = jfstat.simulate_sfts(
-        detectors, fmin=100 - wide, fmax=100 + bandwidth + wide, timestamps=times, sqrt_sx=4e-24, seed=seed
-    )
-    data = jfstat.prepare(sfts, 100.0, 100.0 + bandwidth, sqrt_sx=4e-24, orbit=orbit, fdots=[(-1e-8, 1e-8)])
+def prepared(*given, **options):
+    data = noise(*given, **options)
     assert KERNELS.usable(data.layout, jax.devices()[0])
     return data
 
@@ -71,24 +62,10 @@ def two():
     return prepared(["H1", "L1"], 6, 0.1, seed=2)
 
 
-ORBIT = jfstat.Orbit(asini=0.5, period=7200.0, tp=START + 1000.0, ecc=0.1, argp=0.7)
-
-
 @pytest.fixture(scope="module")
 def binary():
     """Data for a tight orbit, which makes timing blocks short."""
     return prepared(["H1", "L1"], 6, 0.05, orbit=ORBIT, seed=3)
-
-
-def bank(n, same_source=False, orbit=None, seed=0):
-    rng = np.random.default_rng(seed)
-    alpha, delta = rng.uniform(0, 2 * np.pi, n), np.arcsin(rng.uniform(-1, 1, n))
-    if same_source:
-        alpha[:], delta[:] = alpha[0], delta[0]
-    if orbit is not None:
-        orbit = jax.tree.map(lambda x: np.full(n, float(x)), orbit)
-    fkdot = np.stack([np.full(n, 100.0), rng.uniform(-1e-8, 0, n)], axis=1)
-    return jfstat.Doppler(alpha, delta, fkdot, START, orbit)
 
 
 def assert_every_bin(data, points, same_source=False, n_valid=None, first_bin=0):
