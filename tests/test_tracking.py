@@ -162,6 +162,39 @@ def test_a_search_for_tracks(segments, bank, tmp_path):
     assert len(jfstat.search(segments, bank, 4, 1e4, progress=False, track=1)) == 0
 
 
+def test_a_search_for_tracks_of_a_known_amplitude(segments, bank, tmp_path):
+    known = dict(progress=False, track=1, amplitude=AMPLITUDE)
+    found = jfstat.search(segments, bank, top=4, **known)
+    assert found[0]["template"] == 2 and np.all(np.diff(found["log_likelihood"]) <= 0)
+    for i in (0, 3):
+        own = jfstat.track(segments, found[i], amplitude=AMPLITUDE)
+        assert float(own.log_likelihood) == pytest.approx(float(found["log_likelihood"][i]), rel=1e-5)
+        assert float(own.frequencies[-1]) == pytest.approx(found["freq"][i].to_value("Hz"), abs=1e-12)
+        assert float(own.frequencies[0]) == pytest.approx(found["freq_start"][i].to_value("Hz"), abs=1e-12)
+        assert float(own.mean_twoF) == pytest.approx(float(found["mean_twoF"][i]), rel=1e-4)
+    # by the noise's own distribution for this amplitude, whose phase does not matter but to its random numbers
+    null = jfstat.viterbi_null(segments, template(), 1, amplitude=jfstat.Amplitude(AMPLITUDE.h0, 0.3, 0.2))
+    np.testing.assert_allclose(found["false_alarm"], null.false_alarm(found["log_likelihood"]), rtol=1e-6)
+    assert found.meta["amplitude"] == {"h0": float(AMPLITUDE.h0), "cosi": float(AMPLITUDE.cosi), "psi": 0.2}
+    assert sum(found.meta["twoF_histogram"]) == found.meta["n_twoF"] == 5 * len(segments.frequencies)
+    assert max(found.meta["loudest_per_subband"]["twoF"]) == pytest.approx(float(found["log_likelihood"][0]))
+    # a weak amplitude's likelihoods are near 0 in noise, which must not all be in the histogram's first bin
+    weak = jfstat.search(segments, bank, top=1, progress=False, track=1, amplitude=jfstat.Amplitude(5e-26, 0.3))
+    assert weak.meta["twoF_histogram"][0] < 0.9 * weak.meta["n_twoF"]
+    units = [jfstat.search(segments, bank, top=4, unit=(i, 2), **known) for i in (1, 2)]
+    stored = [jfstat.search(segments, bank, 4, None, tmp_path / "state", **known) for _ in range(2)]
+    for table in (jfstat.merge(units), *stored):
+        for name in found.colnames:
+            np.testing.assert_array_equal(table[name], found[name])
+    for other in (None, jfstat.Amplitude(AMPLITUDE.h0, 0.31, 0.2)):
+        with pytest.raises(ValueError, match="track"):
+            jfstat.search(segments, bank, 4, None, tmp_path / "state", **(known | {"amplitude": other}))
+    with pytest.raises(ValueError, match="give track as well"):
+        jfstat.search(segments, bank, progress=False, amplitude=AMPLITUDE)
+    with pytest.raises(TypeError, match="amplitude must be"):
+        jfstat.search(segments, bank, progress=False, track=1, amplitude=True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -205,7 +238,15 @@ def test_a_track_from_the_command_line(sfts, tmp_path, capsys):
     np.testing.assert_allclose(track["freq"].to_value("Hz"), PATH, atol=1.1 * STEP)
     assert track.colnames == ["gps", "freq", "freq_at_gps", "twoF"]
     assert float(np.mean(track["twoF"])) == pytest.approx(float(found["mean_twoF"][0]), rel=1e-4)
+    known = ["--h0", str(float(AMPLITUDE.h0)), "--cosi", str(float(AMPLITUDE.cosi)), "--psi", str(float(AMPLITUDE.psi))]
+    assert main([*data, *cut, *known, "--outputFstat", str(out), "--outputTrack", str(path)]) == 0
+    found = jfstat.read_candidates(out)
+    assert found.meta["amplitude"]["h0"] == float(AMPLITUDE.h0)
+    np.testing.assert_allclose(QTable.read(path)["freq"].to_value("Hz"), PATH, atol=1.1 * STEP)
+    assert QTable.read(path).meta["amplitude"] == found.meta["amplitude"]
     for options, message in [
+        ([*cut, "--h0", "1e-25"], "--cosi is missing"),
+        ([*cut, "--h0", "1e-25", "--cosi", "2"], "cosi must be"),
         ([], "--segmentDuration is missing"),
         ([*cut, "--maxJump", "-1"], "--maxJump must be"),
         ([*cut, "--maxJump", "1", "--jumpProbabilities", "1"], "give one"),

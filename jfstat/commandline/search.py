@@ -306,6 +306,8 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     segments = _segments(arguments)
     lines = known_lines(arguments.linefiles)
     mesh = _mesh(arguments)  # before JAX computes anything
+    if arguments.track is not None:
+        arguments.track = arguments.track()
     templates = templates_of(arguments)
     # fail now rather than after the search
     outputs = (arguments.outputFstat, arguments.outputLoudest, arguments.track and arguments.outputTrack)
@@ -467,7 +469,8 @@ def _over_a_band(
         lines=lines,
         veto_lines=arguments.vetoLines,
         coherent_mismatch=arguments.cohMaxMismatch,
-        track=track,
+        track=None if track is None else track.transitions,
+        amplitude=None if track is None else track.known,
         transient=windows,
         **_details(arguments),
     )

@@ -13,7 +13,9 @@ from jfstat.commandline.inputs import add_data_files
 from jfstat.commandline.options import add_preparation, number, numbers
 from jfstat.commandline.search import add_no_details, add_odds, add_reference_time, add_work, run
 from jfstat.commandline.segments import add_segments, segments_option
-from jfstat.tracking.transitions import MOST_JUMPS, plain_transitions
+from jfstat.templates import Amplitude
+from jfstat.tracking.backend import Tracks
+from jfstat.tracking.transitions import MOST_JUMPS
 
 if TYPE_CHECKING:
     from jfstat.commandline.options import OptionGroup, Subparsers
@@ -57,6 +59,10 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="P,P,...",
         help="instead: probabilities of jumps from -W to W bins upwards, an odd number of them",
     )
+    known = parser.add_argument_group("a signal of known amplitude, instead of any amplitude in each segment")
+    known.add_argument("--h0", type=number, metavar="H", help="strain amplitude, no unit")
+    known.add_argument("--cosi", type=number, metavar="C", help="cosine of the inclination, -1 to 1")
+    known.add_argument("--psi", type=number, metavar="RAD", help="polarisation angle, rad (default 0)")
     _add_output(parser.add_argument_group("output"))
     add_work(parser.add_argument_group("the work and its division"), backends=False)
     parser.set_defaults(run=partial(_run, parser), track=None, **OTHERS)
@@ -117,5 +123,15 @@ def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None
         jumps = 1 if arguments.maxJump is None else arguments.maxJump
         if not 0 <= jumps <= MOST_JUMPS // 2:
             raise ValueError(f"--maxJump must be a number of bins from 0 to {MOST_JUMPS // 2}, not {jumps}.")
-    arguments.track = plain_transitions(jumps)
+    arguments.track = lambda: Tracks.of(jumps, _known_amplitude(arguments))
     run(parser, arguments)
+
+
+def _known_amplitude(arguments: argparse.Namespace) -> Amplitude | None:
+    """The amplitude that the options give; None if they give none."""
+    h0, cosi, psi = arguments.h0, arguments.cosi, arguments.psi
+    if h0 is None and cosi is None and psi is None:
+        return None
+    if h0 is None or cosi is None:
+        raise ValueError(f"--{'h0' if h0 is None else 'cosi'} is missing: a known amplitude has --h0 and --cosi.")
+    return Amplitude(h0, cosi, psi or 0.0)

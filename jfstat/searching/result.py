@@ -31,7 +31,7 @@ from jfstat.searching.driver.work import Identity, TransientSearch, Work
 from jfstat.searching.reduce.keep import Keep, Peaks
 from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.tally import HISTOGRAM_EDGES
-from jfstat.searching.tracks import track_columns
+from jfstat.searching.tracks import track_columns, track_meta
 from jfstat.searching.transients import found_name, transient_columns
 from jfstat.templates import Doppler
 
@@ -114,7 +114,7 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
         columns = result_columns(data.observation, peaks, kept, state.peaks, details, again)
     meta = result_meta(data.observation, work.stack, frequencies, work.keep, state, details) | {
         **coherent_meta(work, plan),
-        **({} if work.track is None else {"transitions": list(work.track)}),
+        **({} if work.track is None else track_meta(work.track)),
         **({} if work.transient is None else _transient_meta(work.transient, work.keep.threshold)),
         "backend": plan.backend,
         "processor": processor_of(data),

@@ -34,8 +34,8 @@ from jfstat.searching.session.stop import SearchStopped, stop_requests
 from jfstat.statistic.backends.choice import backend_for
 from jfstat.statistic.linerobust import LineCut, checked_odds, plain_fstar0, plain_odds
 from jfstat.statistic.transients import TransientRange
-from jfstat.templates import Doppler
-from jfstat.tracking.transitions import plain_transitions
+from jfstat.templates import Amplitude, Doppler
+from jfstat.tracking.backend import Tracks
 from jfstat.validation import is_number, is_whole, shown
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def search(
     veto_lines: bool = False,
     coherent_mismatch: float | None = None,
     track: TransitionsLike | None = None,
+    amplitude: Amplitude | None = None,
     transient: TransientRange | None = None,
 ) -> QTable:
     """Search all frequencies of the data with every template of a bank, and keep the loudest candidates.
@@ -161,6 +162,9 @@ def search(
         Of data with segments: search for signals whose frequency wanders, by the best path through the segments of
         each template (the Viterbi algorithm). Log-probabilities of jumps from -w to w bins from one segment to the
         next, or w, for equal ones; see `viterbi` and the notes.
+    amplitude : Amplitude, optional
+        With `track`: use the log-likelihood of a signal with this h0, cosi and psi in place of 2F/2; see
+        `log_likelihood_by_segment`.
     transient : TransientRange, optional
         Search for transient signals: over all its windows at each template and frequency; see the notes.
 
@@ -222,15 +226,17 @@ def search(
     - ``freq`` and ``freq_start``, the path's last and first frequency, Hz, at the reference time: `track` with the
       template gives those of all segments;
     - ``log_likelihood`` of the path, which the table is sorted by and which `threshold` is of: the sum of 2F/2 along
-      the path and of the log-probabilities of its transitions;
+      the path, or of the log-likelihoods of a known `amplitude`, and of the log-probabilities of its transitions;
     - ``score``, the Viterbi score, see `ViterbiPath`;
     - ``false_alarm``, the probability that the best path of one template is as likely in Gaussian noise, from
       `viterbi_null` at the sky position of the loudest; that of meta is for all templates;
     - ``mean_twoF``, ``mean_twoF_H1``, ..., ``log10BSGL`` and amplitudes along the path, by exact sums.
 
     ``twoF_histogram`` and ``loudest_per_subband`` are of the log-likelihoods of the best paths that end at each
-    frequency, times two and divided by the number of segments, and of the log-likelihoods themselves. ``n_twoF`` counts
-    pairs of template and last frequency; meta also has ``transitions``.
+    frequency, times two and divided by the number of segments, and of the log-likelihoods themselves. (With a known
+    `amplitude`, those of the histogram are less the log-probability of the likeliest jumps, and 4 is added, so that the
+    noise is in the same bins.) ``n_twoF`` counts pairs of template and last frequency; meta also has ``transitions``
+    and ``amplitude``, h0, cosi and psi or None.
 
     With `transient`, what is searched for each template and frequency is the largest 2F of all windows, or with
     `ranking` ``"BtSG"`` log10 B_tS/G (Prix, Giampanis & Messenger 2011, Phys. Rev. D 84, 023007). The sums over the
@@ -265,6 +271,8 @@ def search(
         raise ValueError("ranking 'BtSG' needs transient: give a jfstat.TransientRange.")
     if track is not None:
         check_options_of_tracks(data, coherent_mismatch, ranking, backend, cluster, lines)
+    elif amplitude is not None:
+        raise ValueError("amplitude is for paths of a known signal: give track as well.")
     if data.n_segments is not None:
         check_options_of_segments(bsgl_threshold, veto_lines)
     if coherent_mismatch is not None:
@@ -280,8 +288,8 @@ def search(
     known = None if lines is None else lines_crossed(data, stack, lines)
     bands = vetoed_bands(data, stack, known, veto_lines)
     share = None if unit is None else Share.of(unit)
-    transitions = None if track is None else plain_transitions(track)
-    work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch, transitions, searched)
+    tracks = None if track is None else Tracks.of(track, amplitude)
+    work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch, tracks, searched)
     batch_size = _checked_batch_size(batch_size)
     backend = backend_with_veto(backend, bands)
     if backend is not None:

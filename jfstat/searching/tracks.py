@@ -10,20 +10,22 @@ import numpy as np
 
 from jfstat.candidates.details import Details
 from jfstat.candidates.semicoherent import semicoherent_columns, semicoherent_details
+from jfstat.candidates.tables import Meta
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import in_order, workers_for
 from jfstat.parameters import columns as parameter_values
 from jfstat.reproducible import ONE_THREAD
 from jfstat.searching.reduce.keep import Peaks
-from jfstat.templates import Doppler
+from jfstat.templates import Amplitude, Doppler
+from jfstat.tracking.backend import Tracks
 from jfstat.tracking.emission import emission
 from jfstat.tracking.null import viterbi_null
 from jfstat.tracking.viterbi import ViterbiPath, viterbi
 
 
 def track_columns(
-    data: FstatData, transitions: tuple[float, ...], found: Doppler, peaks: Peaks, details: Details
+    data: FstatData, tracks: Tracks, found: Doppler, peaks: Peaks, details: Details
 ) -> dict[str, np.ndarray]:
     """The columns of the candidates, (k,) each, loudest first; see `search`.
 
@@ -31,7 +33,7 @@ def track_columns(
     ----------
     data : FstatData
         With segments.
-    transitions : tuple of float
+    tracks : Tracks
     found : Doppler
         The templates, NumPy leaves (k, ...); frequencies are the last ones of the paths.
     peaks : Peaks
@@ -39,14 +41,14 @@ def track_columns(
     """
     k = len(found.alpha)
     rows = [jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), found) for i in range(k)]
-    paths = list(in_order(partial(_path, data, transitions), rows, min(k, workers_for(device_of(data))) or 1))
+    paths = list(in_order(partial(_path, data, tracks), rows, min(k, workers_for(device_of(data))) or 1))
     path = np.array([np.asarray(own.path) for own in paths], np.int64).reshape(k, data.n_segments or 0)
     frequencies = float(data.fmin) + path * float(data.dfreq)
     likelihood = peaks.twoF.astype(np.float64)
     columns = parameter_values(found) | {
         "log_likelihood": likelihood,
         "score": np.array([float(own.score) for own in paths]),
-        "false_alarm": _false_alarms(data, transitions, found, likelihood),
+        "false_alarm": _false_alarms(data, tracks, found, likelihood),
         "freq_start": frequencies[:, 0],
     }
     kept = semicoherent_columns(data, found, details.amplitudes, frequencies)
@@ -55,21 +57,27 @@ def track_columns(
     return columns
 
 
-def _path(data: FstatData, transitions: tuple[float, ...], point: Doppler) -> ViterbiPath:
+def track_meta(tracks: Tracks) -> Meta:
+    """What the table says of a search for paths."""
+    amplitude = None if tracks.amplitude is None else dict(zip(("h0", "cosi", "psi"), tracks.amplitude, strict=True))
+    return {"transitions": list(tracks.transitions), "amplitude": amplitude}
+
+
+def _path(data: FstatData, tracks: Tracks, point: Doppler) -> ViterbiPath:
     """The best path of a template."""
-    return _compiled(data, point, jnp.asarray(transitions))
+    return _compiled(data, point, jnp.asarray(tracks.transitions), tracks.known)
 
 
 @partial(jax.jit, compiler_options=ONE_THREAD)
-def _compiled(data: FstatData, point: Doppler, transitions: jax.Array) -> ViterbiPath:
-    return viterbi(0.5 * emission(data, point, None), transitions)
+def _compiled(data: FstatData, point: Doppler, transitions: jax.Array, amplitude: Amplitude | None) -> ViterbiPath:
+    table = emission(data, point, amplitude)
+    return viterbi(0.5 * table if amplitude is None else table, transitions)
 
 
-def _false_alarms(
-    data: FstatData, transitions: tuple[float, ...], found: Doppler, likelihood: np.ndarray
-) -> np.ndarray:
+def _false_alarms(data: FstatData, tracks: Tracks, found: Doppler, likelihood: np.ndarray) -> np.ndarray:
     """Probability for each candidate that the best path of a template is as likely in noise."""
     if not len(likelihood):
         return np.empty(0)
     loudest = jax.tree.map(lambda x: jnp.asarray(x[0]), found)
-    return np.asarray(viterbi_null(data, loudest, transitions).false_alarm(likelihood))
+    null = viterbi_null(data, loudest, tracks.transitions, amplitude=tracks.known)
+    return np.asarray(null.false_alarm(likelihood))

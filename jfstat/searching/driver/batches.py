@@ -29,7 +29,6 @@ from jfstat.statistic.backends.backend import Backend, Loudest
 from jfstat.statistic.backends.choice import backend_named
 from jfstat.statistic.backends.interpolated import CoherentBands, Interpolated, Lookup
 from jfstat.templates import Doppler
-from jfstat.tracking.backend import Tracks
 
 STEPS_UNDER_WAY = 2
 """Steps that a mesh computes at a time, so that the devices work while the host processes what they found."""
@@ -104,7 +103,7 @@ def part_of(work: Work, plan: SearchPlan, number: int, mesh: Mesh | None = None)
     # orbits move signals whether `prepare` was told of them or not
     margin = 0.0 if stack.orbit is None else float(np.max(doppler_speed(stack.orbit)) * data.frequencies[-1])
     if work.track is not None:
-        backend: Backend = Tracks(work.track)
+        backend: Backend = work.track
     elif work.transient is not None:
         backend = work.transient.backend
     else:

@@ -84,7 +84,7 @@ def search_plan(
     n_parts: int | None = None,
     backend: str | None = None,
     lines: LineCut | None = None,
-    track: tuple[float, ...] | None = None,
+    track: Tracks | None = None,
     transient: TransientSearch | None = None,
 ) -> SearchPlan:
     """How `search` would divide a search, and how much memory it would need; nothing is computed.
@@ -102,7 +102,7 @@ def search_plan(
         As for `search`.
     lines : LineCut, optional
         See `Keep`.
-    track : tuple of float, optional
+    track : Tracks, optional
         See `Work`.
     transient : TransientSearch, optional
         See `Work`.
@@ -114,7 +114,7 @@ def search_plan(
     """
     stack = stacked_bank(bank)
     if track is not None:
-        chosen: Backend = Tracks(track)
+        chosen: Backend = track
     else:
         chosen = backend_for(data, backend, lines) if transient is None else transient.backend
     n_parts = parts_needed(data, stack, chosen) if n_parts is None else n_parts

@@ -18,6 +18,7 @@ from jfstat.statistic.backends.transients import Transients
 from jfstat.statistic.transients import TransientRange, log10_bayes
 from jfstat.templates import Doppler, check_possible
 from jfstat.times import GPSTime
+from jfstat.tracking.backend import Tracks
 from jfstat.validation import is_whole
 
 Identity: TypeAlias = dict[str, Any]
@@ -101,8 +102,8 @@ class Work(NamedTuple):
         None for all the work, undivided. The only unit of one, (1, 1), is a unit too, whose table `merge` takes.
     coherent_mismatch : float or None
         Of an interpolating search over segments: the mismatch of the segments' own lattices.
-    track : tuple of float or None
-        Of a search for the best path through segments: log-probabilities of the transitions.
+    track : Tracks or None
+        Of a search for the best path through segments.
     transient : TransientSearch or None
         Of a search for transient signals.
     """
@@ -112,7 +113,7 @@ class Work(NamedTuple):
     keep: Keep
     share: Share | None
     coherent_mismatch: float | None = None
-    track: tuple[float, ...] | None = None
+    track: Tracks | None = None
     transient: TransientSearch | None = None
 
     @property

@@ -132,7 +132,7 @@ def identity(work: Work) -> Identity:
         "start": int(np.min(data.observation.epoch)),
         "segments": data.n_segments,
         "coherent_mismatch": work.coherent_mismatch,
-        "track": None if work.track is None else list(work.track),
+        "track": None if work.track is None else [*work.track.transitions, *(work.track.amplitude or ())],
         "transient": None if work.transient is None else _transient(work.transient),
         "tspan": float(data.tspan),
         "fmin": float(data.fmin),

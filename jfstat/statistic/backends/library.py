@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -169,8 +170,18 @@ def _spectra(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
 
 def two_f_in_order(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
     """2F of a batch at the frequencies of the band, (B, n_frequencies) float32, as from `twoF_band`; traceable."""
+    return values_in_order(two_f, data, points, same_source)
+
+
+def values_in_order(
+    value: Callable[[jax.Array, jax.Array, AntennaMatrix], jax.Array],
+    data: FstatData,
+    points: Doppler,
+    same_source: bool,
+) -> jax.Array:
+    """The same of another function of Fa, Fb and the antenna matrix than `two_f`."""
     spectrum, matrices = _spectra(data, points, same_source), _matrices(data, points)
-    return jax.vmap(lambda s, m: in_order(two_f(s[0], s[1], m), data.layout))(spectrum, matrices)
+    return jax.vmap(lambda s, m: in_order(value(s[0], s[1], m), data.layout))(spectrum, matrices)
 
 
 def _spectra_each(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
