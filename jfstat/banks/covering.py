@@ -7,7 +7,15 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from jfstat.banks.patches import Cap, Hemisphere, Patch, icosahedron, patches, triangle_around
+from jfstat.banks.patches import (
+    Cap,
+    Hemisphere,
+    Patch,
+    grazing_triangle,
+    icosahedron,
+    patches,
+    triangle_around,
+)
 from jfstat.banks.regions import Region, Zone
 from jfstat.banks.space import ParameterSpace, Templates
 from jfstat.banks.tilings import PatchTiling, Tiling, tile_patch, tile_positions
@@ -116,7 +124,8 @@ def _divisions(space: ParameterSpace, region: Region) -> Iterator[list[Patch]]:
 
     A map projected along the direction in which the metric is smallest is hardly stretched up to near its horizon
     (Wette & Prix 2013). Two caps around that direction and its opposite, whole or in zones, therefore serve most of the
-    sky, and two hemispheres serve the zone between them.
+    sky, and two hemispheres serve the zone between them. The same holds for a small region; seen from its own centre,
+    one near that horizon would need many more templates, since the metric along the sky changes much there.
     """
     pole = space.least_seen_direction
     centre, radius = region.cap
@@ -125,12 +134,22 @@ def _divisions(space: ParameterSpace, region: Region) -> Iterator[list[Patch]]:
         yield patches(region, [triangle_around(centre, radius)])
         if pole @ centre > np.sin(1.5 * radius) + 0.25:
             yield patches(region, [triangle_around(centre, radius, pole)])
+            return
+        highest = np.sin(min(np.arcsin(pole @ centre) + radius, 0.5 * np.pi))
+        for height in ZONES[1:]:
+            division = []
+            for up in (pole, -pole):
+                division += patches(Zone(region, up, 0.0, height), [grazing_triangle(centre, radius, up)])
+                division += patches(Zone(region, up, height, 1.0), [triangle_around(centre, radius, up)])
+            yield division
+            if height > highest:  # all of it grazes
+                break
         return
     for height, in_zones in product(ZONES, (False, True)):
         edges = [height, *(x for x in ZONES if in_zones and x > height), 1.0]
         division = []
         for up, (low, high) in product((pole, -pole), pairwise(edges)):
-            division += patches(Zone(region, pole, high), [Cap(up, low)])
-        hemispheres = [Hemisphere(up, 0.0, height) for up in (pole, -pole)]
-        yield division + patches(Zone(region, pole, height), hemispheres)
+            division += patches(Zone(region, pole, -high, high), [Cap(up, low)])
+        hemispheres = [Hemisphere(up, 0.0) for up in (pole, -pole)]
+        yield division + patches(Zone(region, pole, -height, height), hemispheres)
     yield patches(region, icosahedron())

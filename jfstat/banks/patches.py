@@ -30,14 +30,8 @@ class Shape(ABC):
     """Whether it can be divided into smaller shapes."""
     edge: float = STEEPEST
     """Largest |y| of templates."""
-
-    @property
-    def thickness(self) -> float | None:
-        """Largest difference along `up` of positions in it, where the metric on the map leaves that direction out.
-
-        None where the metric on the map includes its slope.
-        """
-        return None
+    grazing: bool = False
+    """Whether it reaches to the horizon of its map; see `Grazing`."""
 
     @property
     @abstractmethod
@@ -112,7 +106,8 @@ class Shape(ABC):
         if not off.any():
             return y
         edge = self.project(circle(self.up, np.sqrt(1 - self.edge**2), 1e-3))
-        y[off] = edge[KDTree(edge @ factor.T).query(y[off] @ factor.T)[1]]
+        near = edge[KDTree(edge @ factor.T).query(y[off] @ factor.T)[1]]
+        y[off] = _nearest_on_circle(y[off], near, factor)
         return y
 
     def reached(self, y: np.ndarray, inverse: np.ndarray, radius: float) -> np.ndarray:
@@ -136,6 +131,23 @@ class Shape(ABC):
     def boundary_on_map(self, step: float) -> list[np.ndarray]:
         """Lines where the map, and the region with it, ends; points (k, 3) no further apart than `step` rad."""
         return []
+
+
+class Grazing(Shape):
+    """A shape up to the horizon of its map, where the map's slope grows without bound.
+
+    The metric on the map leaves the direction `up` out. By how much a template and the positions that it covers differ
+    along `up` is allowed for instead; see `patchmetric.padding`.
+    """
+
+    edge = 1.0
+    grazing = True
+
+    def bounded_jacobian(self, y: np.ndarray) -> np.ndarray:
+        return self.axes.T[None]
+
+    def reached(self, y: np.ndarray, inverse: np.ndarray, radius: float) -> np.ndarray:
+        return np.ones(len(y), dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -173,26 +185,8 @@ class Cap(Shape):
 
 
 @dataclass(frozen=True)
-class Hemisphere(Cap):
-    """The half of the sphere about `centre` (`height` is 0), for positions less than `top` above its horizon.
-
-    The slope of the map grows without bound there, but a template and the positions that it covers differ by at most
-    `top` along `centre`.
-    """
-
-    top: float
-
-    edge = 1.0
-
-    @property
-    def thickness(self) -> float:
-        return self.top
-
-    def bounded_jacobian(self, y: np.ndarray) -> np.ndarray:
-        return self.axes.T[None]
-
-    def reached(self, y: np.ndarray, inverse: np.ndarray, radius: float) -> np.ndarray:
-        return np.ones(len(y), dtype=bool)
+class Hemisphere(Grazing, Cap):
+    """The half of the sphere about `centre`; its `height` is 0."""
 
     def boundary_on_map(self, step: float) -> list[np.ndarray]:
         return [self.sides(step)]
@@ -252,12 +246,27 @@ class Triangle(Shape):
         ]
 
 
+@dataclass(frozen=True)
+class GrazingTriangle(Grazing, Triangle):
+    """A spherical triangle for a region that ends at the horizon of `seen_from`."""
+
+    divisible = False
+
+    def divided(self) -> list[Triangle]:
+        return []
+
+
 def triangle_around(centre: np.ndarray, radius: float, seen_from: np.ndarray | None = None) -> Triangle:
     """A triangle whose inscribed circle bounds the cap of `radius` rad, less than pi/4, around `centre`."""
     to_corner = np.arctan(2 * np.tan(max(radius, 1e-9)))
     turn = 2 * np.pi * np.arange(3) / 3
     ring = np.stack([np.cos(turn), np.sin(turn)], axis=-1) @ tangents(centre)
     return Triangle(np.cos(to_corner) * centre + np.sin(to_corner) * ring, seen_from)
+
+
+def grazing_triangle(centre: np.ndarray, radius: float, seen_from: np.ndarray) -> GrazingTriangle:
+    """The same triangle as a `GrazingTriangle`."""
+    return GrazingTriangle(triangle_around(centre, radius).corners, seen_from)
 
 
 def icosahedron() -> list[Triangle]:
@@ -272,6 +281,19 @@ def icosahedron() -> list[Triangle]:
             a, b, c = corners[[i, j, k]]
             triangles.append(Triangle(np.stack([a, b, c] if np.dot(a, np.cross(b, c)) > 0 else [a, c, b])))
     return triangles
+
+
+def _nearest_on_circle(y: np.ndarray, near: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """The points of a circle about the origin that are nearest to y, (n, 2), by a metric, from points `near` them."""
+    radius, angle = np.linalg.norm(near[0]), np.arctan2(near[:, 1], near[:, 0])
+    for _ in range(3):  # Newton
+        out = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+        along = np.stack([-out[:, 1], out[:, 0]], axis=-1)
+        off = (radius * out - y) @ factor.T
+        slope = np.sum((along @ factor.T) * off, axis=1)
+        curvature = radius * np.sum((along @ factor.T) ** 2, axis=1) - np.sum((out @ factor.T) * off, axis=1)
+        angle = angle - np.where(curvature > 0, slope / np.where(curvature > 0, curvature, 1.0), 0.0)
+    return radius * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
 @dataclass(frozen=True)

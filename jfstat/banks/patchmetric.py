@@ -16,6 +16,9 @@ from jfstat.banks.space import ParameterSpace
 from jfstat.maths.lattices import flipped, lower_factor
 from jfstat.metrics.phasemetric import drift, restricted
 
+DIRECTIONS = 48
+"""Directions on the map in which a ball's extent is looked at."""
+
 
 class Padding(NamedTuple):
     """Allowances of a lattice for fixed spin-downs and for the curvature of the sky.
@@ -43,7 +46,7 @@ def map_factor(space: ParameterSpace, patch: Patch) -> np.ndarray:
     """Lower triangular factor of a metric on a patch's map, frequency and tiled spin-downs maximised over: (2, 2)."""
     shape = patch.shape
     flat = flipped(restricted(space.sky @ shape.axes.T, [1, 0]))
-    return flat if shape.thickness is not None else _enlarged(patch, space, flat)
+    return flat if shape.grazing else _enlarged(patch, space, flat)
 
 
 def _enlarged(patch: Patch, space: ParameterSpace, flat: np.ndarray) -> np.ndarray:
@@ -115,8 +118,8 @@ def padding(space: ParameterSpace, patch: Patch, factor: np.ndarray) -> Padding 
         spin_padding = np.maximum(spin_padding, np.max(np.abs(shift[:, 1 : 1 + k]), axis=0)[::-1])
         spin_factors.append(restricted(local, [0, *y, *spins])[3:, 3:])
     left = space.mismatch - cost
-    thickness = patch.shape.thickness
-    if thickness is not None:
+    if patch.shape.grazing:
+        thickness = _thickness(patch, factor, float(np.sqrt(space.mismatch)) + sky_padding)
         # The sky may not compensate for the fixed spin-downs, whose distance and that along the omitted direction may
         # add up.
         alone = restricted(space.factor, [0, *space.tiled, *space.fixed])[1 + k :, 1 + k :]
@@ -125,6 +128,16 @@ def padding(space: ParameterSpace, patch: Patch, factor: np.ndarray) -> Padding 
         left -= float(np.sum((space.sky @ patch.shape.up) ** 2)) * thickness**2
         spin_padding = spin_padding + np.abs(space.drift @ patch.shape.up) * thickness
     return Padding(left, sky_padding, spin_padding, flipped(_lower_bound(spin_factors))) if left > 0 else None
+
+
+def _thickness(patch: Patch, factor: np.ndarray, reach: float) -> float:
+    """Largest difference along `up` of a position of the patch and a template within `reach` of it on the map."""
+    shape, points = patch.shape, patch.points
+    turn = np.linspace(0, 2 * np.pi, DIRECTIONS, endpoint=False)
+    offsets = reach * np.stack([np.cos(turn), np.sin(turn)], axis=-1) @ np.linalg.inv(factor).T
+    y = shape.project(points)[:, None] + offsets
+    height = np.sqrt(np.maximum(1 - np.sum(y * y, axis=-1), 0.0))  # templates beyond the horizon are moved to it
+    return float(np.max(np.abs(height - (points @ shape.up)[:, None])))
 
 
 def _local_factors(space: ParameterSpace, patch: Patch, factor: np.ndarray) -> Iterator[np.ndarray]:

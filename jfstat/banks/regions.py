@@ -144,11 +144,12 @@ class Polygon:
 
 @dataclass(frozen=True)
 class Zone:
-    """The part of a region between two parallel planes, |n . axis| <= height."""
+    """The part of a region between two parallel planes, low <= n . axis <= high."""
 
     region: Region
     axis: np.ndarray
-    height: float
+    low: float
+    high: float
 
     @property
     def cap(self) -> tuple[np.ndarray, float]:
@@ -156,14 +157,17 @@ class Zone:
 
     def between(self, n: np.ndarray) -> np.ndarray:
         """Whether positions (..., 3) lie between the planes."""
-        return np.abs(n @ self.axis) <= self.height
+        height = n @ self.axis
+        return (self.low <= height) & (height <= self.high)
 
     def contains(self, n: np.ndarray) -> np.ndarray:
         return self.region.contains(n) & self.between(n)
 
     def boundary(self, step: float) -> list[np.ndarray]:
         lines = [piece for line in self.region.boundary(step) for piece in _pieces(line, self.between(line))]
-        for height in (self.height, -self.height):
+        for height in (self.low, self.high):
+            if abs(height) >= 1:  # the plane does not cut the sphere
+                continue
             line = circle(self.axis, height, step)
             lines += _pieces(line, self.region.contains(line))
         return lines
