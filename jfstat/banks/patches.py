@@ -17,6 +17,8 @@ import numpy as np
 from jfstat.banks.regions import Region, arc, circle
 from jfstat.maths.vectors import tangents
 
+EDGE_STEP = 1e-3
+"""Distance between points of a map's edge, rad."""
 ROWS = 24
 """Rows of sample points in a shape, at which areas and metrics are evaluated."""
 STEEPEST = 0.99
@@ -105,9 +107,10 @@ class Shape(ABC):
         y = y.copy()
         if not off.any():
             return y
-        edge = self.project(circle(self.up, np.sqrt(1 - self.edge**2), 1e-3))
+        edge = self.project(circle(self.up, np.sqrt(1 - self.edge**2), EDGE_STEP))
         near = edge[KDTree(edge @ factor.T).query(y[off] @ factor.T)[1]]
-        y[off] = _nearest_on_circle(y[off], near, factor)
+        fine = EDGE_STEP * np.linalg.norm(factor, ord=2) < 0.03
+        y[off] = near if fine else _nearest_on_circle(y[off], near, factor)
         return y
 
     def reached(self, y: np.ndarray, inverse: np.ndarray, radius: float) -> np.ndarray:

@@ -12,12 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from jfstat.banks.patches import Patch
-from jfstat.banks.space import ParameterSpace
+from jfstat.banks.space import SKY_FLOOR, ParameterSpace
 from jfstat.maths.lattices import flipped, lower_factor
 from jfstat.metrics.phasemetric import drift, restricted
 
 DIRECTIONS = 48
 """Directions on the map in which a ball's extent is looked at."""
+HALVINGS = 12
+"""Halvings of the interval in which a ball's radius is looked for."""
 
 
 class Padding(NamedTuple):
@@ -119,25 +121,40 @@ def padding(space: ParameterSpace, patch: Patch, factor: np.ndarray) -> Padding 
         spin_factors.append(restricted(local, [0, *y, *spins])[3:, 3:])
     left = space.mismatch - cost
     if patch.shape.grazing:
-        thickness = _thickness(patch, factor, float(np.sqrt(space.mismatch)) + sky_padding)
-        # The sky may not compensate for the fixed spin-downs, whose distance and that along the omitted direction may
-        # add up.
+        # the sky may not compensate for the fixed spin-downs
         alone = restricted(space.factor, [0, *space.tiled, *space.fixed])[1 + k :, 1 + k :]
         distance = float(np.max(np.linalg.norm(corners @ alone.T, axis=1)))
-        left = max(0.0, float(np.sqrt(space.mismatch)) - distance) ** 2
-        left -= float(np.sum((space.sky @ patch.shape.up) ** 2)) * thickness**2
+        left, thickness = _grazing(space, patch, factor, max(0.0, np.sqrt(space.mismatch) - distance), sky_padding)
         spin_padding = spin_padding + np.abs(space.drift @ patch.shape.up) * thickness
     return Padding(left, sky_padding, spin_padding, flipped(_lower_bound(spin_factors))) if left > 0 else None
 
 
-def _thickness(patch: Patch, factor: np.ndarray, reach: float) -> float:
-    """Largest difference along `up` of a position of the patch and a template within `reach` of it on the map."""
+def _grazing(
+    space: ParameterSpace, patch: Patch, factor: np.ndarray, radius: float, padding: float
+) -> tuple[float, float]:
+    """The mismatch that a lattice may have on the map of a grazing shape, and what templates then differ along `up`.
+
+    A template that covers a position from a distance r on the map loses r^2, and beside it what their difference along
+    `up` costs, which depends on r. Both together may be `radius` squared, templates being up to `padding` further away.
+    """
     shape, points = patch.shape, patch.points
+    weight, widest = float(np.sum((space.seen_sky @ shape.up) ** 2)), SKY_FLOOR**-0.5
     turn = np.linspace(0, 2 * np.pi, DIRECTIONS, endpoint=False)
-    offsets = reach * np.stack([np.cos(turn), np.sin(turn)], axis=-1) @ np.linalg.inv(factor).T
-    y = shape.project(points)[:, None] + offsets
-    height = np.sqrt(np.maximum(1 - np.sum(y * y, axis=-1), 0.0))  # templates beyond the horizon are moved to it
-    return float(np.max(np.abs(height - (points @ shape.up)[:, None])))
+    directions = np.stack([np.cos(turn), np.sin(turn)], axis=-1) @ np.linalg.inv(factor).T
+    start, heights = shape.project(points)[:, None], (points @ shape.up)[:, None]
+
+    def thickness(r: float) -> float:
+        y = start + (r + padding) * directions
+        there = np.sqrt(np.maximum(1 - np.sum(y * y, axis=-1), 0.0))  # templates beyond the horizon are moved to it
+        return float(np.max(np.abs(there - heights)))
+
+    low, high = 0.0, radius
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        apart = thickness(middle)
+        fits = middle**2 + weight * apart**2 <= radius**2 and apart <= widest
+        low, high = (middle, high) if fits else (low, middle)
+    return low**2, thickness(low)
 
 
 def _local_factors(space: ParameterSpace, patch: Patch, factor: np.ndarray) -> Iterator[np.ndarray]:

@@ -86,21 +86,21 @@ class ParameterSpace:
         return restricted(self.factor, [0, *self.tiled, s + 1, s + 2, s + 3, *self.fixed])
 
     @property
-    def _seen_sky(self) -> np.ndarray:
+    def seen_sky(self) -> np.ndarray:
         """Upper triangular factor, (3, 3), of the metric on the sky, frequency and tiled spin-downs maximised over."""
         k = len(self.tiled)
         return self.ordered_factor[1 + k : 4 + k, 1 + k : 4 + k]
 
     @cached_property
     def sky(self) -> np.ndarray:
-        """`_seen_sky` with a least value added in all directions."""
+        """`seen_sky` with a least value added in all directions."""
         floor = np.sqrt(SKY_FLOOR * self.mismatch)
-        return np.linalg.qr(np.concatenate([self._seen_sky, floor * np.eye(3)]))[1]
+        return np.linalg.qr(np.concatenate([self.seen_sky, floor * np.eye(3)]))[1]
 
     @property
     def least_seen_direction(self) -> np.ndarray:
         """Unit vector, (3,), of the direction in which the metric on the sky is smallest."""
-        return np.linalg.svd(self._seen_sky)[2][-1]
+        return np.linalg.svd(self.seen_sky)[2][-1]
 
     @cached_property
     def spins(self) -> np.ndarray:
