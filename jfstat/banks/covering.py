@@ -68,7 +68,16 @@ def all_templates(tilings: Sequence[Tiling], mismatch: float) -> Templates:
             f"most is {MAX_TEMPLATES:.0g}; or narrow the ranges."
         )
     alpha, delta, spins = zip(*(piece for tiling in tilings for piece in tiling.templates()), strict=True)
-    return Templates(np.concatenate(alpha), np.concatenate(delta), np.concatenate(spins))
+    templates = Templates(np.concatenate(alpha), np.concatenate(delta), np.concatenate(spins))
+    grazing = [isinstance(tiling, PatchTiling) and tiling.patch.shape.grazing for tiling in tilings]
+    return _distinct(templates) if sum(grazing) > 1 else templates
+
+
+def _distinct(templates: Templates) -> Templates:
+    """Without templates that are there twice: two maps that meet at their horizon may have the same ones there."""
+    rows = np.concatenate([templates.alpha[:, None], templates.delta[:, None], templates.spins], axis=1)
+    first = np.sort(np.unique(rows, axis=0, return_index=True)[1])
+    return Templates(*(x[first] for x in templates))
 
 
 def _expected(tilings: Sequence[Tiling]) -> float:
