@@ -21,7 +21,7 @@ from jfstat.maths.vectors import unit_vector
 from jfstat.reproducible import ONE_THREAD
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
-from jfstat.statistic.backends.interpolated import ROW, CoherentBands, Lookup
+from jfstat.statistic.backends.interpolated import LEAST_PIECE, CoherentBands, Lookup
 from jfstat.statistic.backends.library import two_f_in_order
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime
@@ -192,14 +192,14 @@ def bank_part(work: Work, start: int, stop: int) -> BankPart:
 def _longest(data: FstatData) -> int:
     """Most bins of a piece of the band, if its shifts change little."""
     n = data.layout.n_frequencies
-    return min(n, LONGEST.get(device_of(data).platform, max(ROW, n // LEAST_PIECES)))
+    return min(n, LONGEST.get(device_of(data).platform, max(LEAST_PIECE, n // LEAST_PIECES)))
 
 
 def _piece_length(near: list[Nearest], fmax: float, dfreq: float, most: int) -> int:
     """Length of the pieces of the band, about `most` or less, in which a shift is the same whole number of bins."""
     change = max(float(np.max(np.abs(x.shift[:, 1]))) for x in near) / fmax  # bins of shift per bin
     longest = min(most, PRECISION / change if change > 0 else np.inf)
-    length = ROW
+    length = LEAST_PIECE
     while 2 * length <= longest:
         length *= 2
     return length

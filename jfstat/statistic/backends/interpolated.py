@@ -15,15 +15,21 @@ import numpy as np
 
 from jfstat.data.bandseries import Layout
 from jfstat.statistic.backends.backend import Loudest
-from jfstat.statistic.backends.reduction import BINS, WIDTH, largest, largest_of_sections_in_order
+from jfstat.statistic.backends.reduction import (
+    BINS,
+    WIDTH,
+    largest,
+    largest_of_rows,
+    largest_of_sections_in_order,
+)
 from jfstat.statistic.backends.segments import spread_means
 
-ROW = 64
-"""Number of neighbouring values whose maximum is taken first."""
-AT_A_TIME = 32
-"""Templates that a GPU sums at a time."""
-COLUMNS = 8
-"""Counters of each bin of a CPU's histogram: neighbouring values then need not wait for each other."""
+GROUP = 32
+"""Templates that are summed together, and whose maximum at each frequency is taken first."""
+PLACES = 32
+"""Places in a CPU's histogram, a power of two above `BINS`; the last is for values that do not count."""
+LEAST_PIECE = 64
+"""Least number of bins of a piece of the band."""
 STATIC = dict(static=True)
 
 
@@ -57,7 +63,7 @@ class CoherentBands:
     padding : int
         At least the largest shift.
     piece : int
-        Bins of a piece of the band, a multiple of `ROW`: the C pieces have whole-bin shifts of their own.
+        Bins of a piece of the band, an even number: the C pieces have whole-bin shifts of their own.
     """
 
     values: jax.Array
@@ -88,31 +94,43 @@ class Interpolated:
     ) -> Loudest:
         """The largest means over segments of a batch of templates, and tallies; see `backend.Backend.reduced`.
 
-        First the maxima of rows of bins, then all values of the rows with the largest maxima. Bins at which a segment
-        has no value, because its template's frequency lies outside the band, do not count.
+        First the maxima of groups of templates at each frequency, then all values of the groups with the largest
+        maxima. Bins at which a segment has no value, because its template's frequency lies outside the band, do not
+        count.
         """
         n, n_segments = lookup.rows.shape
-        tops, peaks, histogram = jax.lax.platform_dependent(bands, lookup, bins, cpu=_pieces, default=_batches)
-        # tops (C, B, piece / ROW): the place of a row is that of its maximum
-        per_piece = bands.piece // ROW
+        size = min(GROUP, 1 << (n - 1).bit_length())
+        groups, ends = _grouped(lookup, bins, size)
+        tops, peaks, histogram = jax.lax.platform_dependent(bands, groups, ends, cpu=_pieces, default=_batches)
+        # tops (C, n_groups, piece): a group's maximum at each frequency
+        n_groups, length = tops.shape[1:]
         _, chosen = largest(tops.reshape(-1), min(keep, tops.size))
         chosen = chosen.astype(jnp.int32)
-        piece, template, place = chosen // (n * per_piece), chosen // per_piece % n, chosen % per_piece
-        number = (piece * bands.piece + place * ROW)[:, None] + jnp.arange(ROW, dtype=jnp.int32)
-        column = bands.padding + number[..., None] + lookup.shifts[template, :, piece][:, None, :]
-        values = bands.values[lookup.rows[template][:, None, :], column]
+        piece, group, place = chosen // (n_groups * length), chosen // length % n_groups, chosen % length
+        number = (piece * length + place)[:, None]
+        template = group[:, None] * size + jnp.arange(size, dtype=jnp.int32)
+        real = template < n  # others fill up the last group
+        template = jnp.minimum(template, n - 1)
+        column = bands.padding + number[..., None] + lookup.shifts[template, :, piece[:, None]]
+        values = bands.values[lookup.rows[template], column]
         total = values[..., 0]
-        for i in range(1, n_segments):  # in the same order as above, so that rows and their maxima agree
+        for i in range(1, n_segments):  # in the same order as above, so that values and their maxima agree
             total = total + values[..., i]
-        value = _counted(total * np.float32(1 / n_segments), number, bins[:, template, None])
-        twoF, best = jax.lax.top_k(value.reshape(-1), min(keep, value.size))
-        return Loudest(
-            twoF,
-            jnp.broadcast_to(template[:, None], value.shape).reshape(-1)[best].astype(jnp.int32),
-            number.reshape(-1)[best].astype(jnp.int32),
-            histogram,
-            largest_of_sections_in_order(bands.layout, peaks.reshape(1, -1)),
-        )
+        means = jnp.where(real, total * np.float32(1 / n_segments), -jnp.inf)
+        means, number = _counted(means, number, bins[:, template]), jnp.broadcast_to(number, means.shape)
+        best = largest_of_rows(means, template, number, keep)
+        return Loudest(*best, histogram, largest_of_sections_in_order(bands.layout, peaks.reshape(1, -1)))
+
+
+def _grouped(lookup: Lookup, bins: jax.Array, size: int) -> tuple[Lookup, jax.Array]:
+    """Lookup, (G, size, ...), and the bins that count, (G, size, 2), of templates in groups; the last is filled up."""
+    more = -lookup.rows.shape[0] % size
+
+    def grouped(x: jax.Array, value: int = 0) -> jax.Array:
+        x = jnp.pad(x, ((0, more), *[(0, 0)] * (x.ndim - 1)), constant_values=value)
+        return x.reshape(-1, size, *x.shape[1:])
+
+    return jax.tree.map(grouped, lookup), grouped(bins.T, -1)
 
 
 def _counted(means: jax.Array, number: jax.Array, bins: jax.Array) -> jax.Array:
@@ -129,46 +147,59 @@ def _spread(means: jax.Array, n_segments: int) -> jax.Array:
 def _pieces(bands: CoherentBands, lookup: Lookup, bins: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """On a CPU: one piece of the band after the other, whose values stay in the caches for all templates.
 
+    Parameters
+    ----------
+    bands : CoherentBands
+    lookup : Lookup
+    bins : (G, size, 2) int32
+        Both from `_grouped`.
+
     Returns
     -------
-    tops : (C, B, piece / ROW) float32
-        Maxima of rows of bins.
+    tops : (C, G, piece) float32
+        Maxima over the templates of each group.
     peaks : (C, piece) float32
-        Maxima over templates.
+        Maxima over all templates.
     histogram : (BINS,) int32
     """
-    n_segments, length = lookup.rows.shape[1], bands.piece
+    n_segments, length = lookup.rows.shape[2], bands.piece
 
-    def piece(c: jax.Array, shifts: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def piece(pairs: jax.Array, own: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        c, shifts = own
         number = c * length + jnp.arange(length, dtype=jnp.int32)
 
-        def one(
-            carry: tuple[jax.Array, jax.Array], template: tuple[jax.Array, jax.Array, jax.Array]
-        ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
-            peaks, histogram = carry
+        def one(top: jax.Array, template: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             rows, own, ends = template
             # consecutive values of each segment, summed in one loop
             start = bands.padding + c * length + own
             parts = [jax.lax.dynamic_slice(bands.values, (rows[i], start[i]), (1, length)) for i in range(n_segments)]
             means = _counted(sum(parts[1:], parts[0])[0] * np.float32(1 / n_segments), number, ends)
-            means = jax.lax.optimization_barrier(means)  # summed once
-            counted = (means > -jnp.inf).astype(jnp.int32).reshape(-1, COLUMNS)
-            place = _spread(means, n_segments).reshape(-1, COLUMNS) * COLUMNS + jnp.arange(COLUMNS, dtype=jnp.int32)
-            histogram = histogram.at[place].add(counted, mode="promise_in_bounds")
-            return (jnp.maximum(peaks, means), histogram), jnp.max(means.reshape(-1, ROW), axis=1)
+            return jnp.maximum(top, means), means
 
-        empty = jnp.full(length, -jnp.inf, jnp.float32), jnp.zeros(BINS * COLUMNS, jnp.int32)
-        (peaks, histogram), tops = jax.lax.scan(one, empty, (lookup.rows, shifts, bins.T))
-        return tops, peaks, jnp.sum(histogram.reshape(BINS, COLUMNS), axis=1, dtype=jnp.int32)
+        def group(carry: tuple[jax.Array, jax.Array], templates: Any) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+            peaks, pairs = carry
+            # a loop of its own, so that XLA sums once and not for each use
+            top, means = jax.lax.scan(one, lowest, templates)
+            place = jnp.where(means > -jnp.inf, _spread(means, n_segments), PLACES - 1)
+            both = place[:, : length // 2] * PLACES + place[:, length // 2 :]
+            pairs = pairs.at[both.reshape(-1)].add(jnp.ones(both.size, jnp.int32), mode="promise_in_bounds")
+            return (jnp.maximum(peaks, top), pairs), top
 
+        lowest = jnp.full(length, -jnp.inf, jnp.float32)
+        (peaks, pairs), tops = jax.lax.scan(group, (lowest, pairs), (lookup.rows, shifts, bins))
+        return pairs, (tops, peaks)
+
+    # values are counted two by two, which halves the time that counters take
+    none = jnp.zeros(PLACES * PLACES, jnp.int32)
     numbers = jnp.arange(bands.n_pieces, dtype=jnp.int32)
-    tops, peaks, histograms = jax.lax.map(lambda x: piece(*x), (numbers, jnp.moveaxis(lookup.shifts, 2, 0)))
-    return tops, peaks, jnp.sum(histograms, axis=0, dtype=jnp.int32)
+    pairs, (tops, peaks) = jax.lax.scan(piece, none, (numbers, jnp.moveaxis(lookup.shifts, 3, 0)))
+    pairs = pairs.reshape(PLACES, PLACES)
+    return tops, peaks, (jnp.sum(pairs, axis=0, dtype=jnp.int32) + jnp.sum(pairs, axis=1, dtype=jnp.int32))[:BINS]
 
 
 def _batches(bands: CoherentBands, lookup: Lookup, bins: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """On other devices: some templates at a time, a sum of gathers each; results as of `_pieces`."""
-    n_segments, length, n_pieces = lookup.rows.shape[1], bands.piece, bands.n_pieces
+    """On other devices: a group of templates at a time, a sum of gathers; arguments and results as of `_pieces`."""
+    n_segments, length, n_pieces = lookup.rows.shape[2], bands.piece, bands.n_pieces
     number = jnp.arange(n_pieces * length, dtype=jnp.int32).reshape(n_pieces, length)
 
     def some(rows: jax.Array, shifts: jax.Array, ends: jax.Array) -> jax.Array:
@@ -182,22 +213,19 @@ def _batches(bands: CoherentBands, lookup: Lookup, bins: jax.Array) -> tuple[jax
         return _counted(total * np.float32(1 / n_segments), number, ends[:, :, None, None])
 
     def step(
-        carry: tuple[jax.Array, jax.Array], batch: tuple[jax.Array, jax.Array, jax.Array]
+        carry: tuple[jax.Array, jax.Array], group: tuple[jax.Array, jax.Array, jax.Array]
     ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
         peaks, histogram = carry
-        rows, shifts, ends = batch
+        rows, shifts, ends = group
         means = jax.lax.optimization_barrier(some(rows, shifts, jnp.moveaxis(ends, 1, 0)))
         # how many lie in each bin or above: comparisons take a tenth of the time of counters in memory
         place = jnp.where(means > -jnp.inf, _spread(means, n_segments), -1)
         bins = jnp.arange(BINS, dtype=jnp.int32)
         above = jnp.sum(place.reshape(1, -1) >= bins[:, None], axis=1, dtype=jnp.int32)
         histogram = histogram - jnp.diff(above, append=jnp.zeros(1, jnp.int32))
-        tops = jnp.max(means.reshape(*means.shape[:2], -1, ROW), axis=-1)
-        return (jnp.maximum(peaks, jnp.max(means, axis=0)), histogram), tops
+        top = jnp.max(means, axis=0)
+        return (jnp.maximum(peaks, top), histogram), top
 
-    n = lookup.rows.shape[0]
-    size = next(d for d in range(min(AT_A_TIME, n), 0, -1) if n % d == 0)
-    batches = jax.tree.map(lambda x: x.reshape(n // size, size, *x.shape[1:]), (lookup.rows, lookup.shifts, bins.T))
     empty = jnp.full((n_pieces, length), -jnp.inf, jnp.float32), jnp.zeros(BINS, jnp.int32)
-    (peaks, histogram), tops = jax.lax.scan(step, empty, batches)
-    return jnp.moveaxis(tops.reshape(n, n_pieces, -1), 1, 0), peaks, histogram
+    (peaks, histogram), tops = jax.lax.scan(step, empty, (lookup.rows, lookup.shifts, bins))
+    return jnp.moveaxis(tops, 1, 0), peaks, histogram
