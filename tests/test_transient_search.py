@@ -10,6 +10,7 @@ import pytest
 from astropy.table import QTable, vstack
 
 import jfstat
+from jfstat.followup import transientfit
 from jfstat.statistic.backends.transients import Transients
 from jfstat.statistic.transientband import Tiles, Weights
 
@@ -170,7 +171,7 @@ def test_divided_and_interrupted_searches_give_the_same_table(data, bank, tmp_pa
         jfstat.search(data, bank, checkpoint=path, **(how | {"transient": jfstat.TransientRange("rect", T0, TAU[1:])}))
 
 
-def test_refine_fits_the_window(data, bank):
+def test_refine_fits_the_window(data, bank, monkeypatch):
     found = jfstat.search(data, bank, 1, transient=jfstat.TransientRange("rect", T0, TAU), progress=False)
     better = jfstat.refine(data, found, progress=False)
     row = better[0]
@@ -188,6 +189,12 @@ def test_refine_fits_the_window(data, bank):
         )
         window = jfstat.TransientWindow("rectangular", table["t0"][0].value, table["tau"][0].value)
         np.testing.assert_allclose(row[name], jfstat.transient_twoF(data, point, window), rtol=2e-5, err_msg=name)
+    assert "window" not in row["message"]
+    with monkeypatch.context() as patch:
+        patch.setattr(transientfit, "SETTLED", 0.0)
+        restless = jfstat.refine(data, found, progress=False)
+    assert restless["message"][0].endswith("; the window still moved after 6 turns")
+    assert restless["twoF"][0] >= row["twoF"]
     # a second time nothing moves, and the windows that the search tried still count once
     again = jfstat.refine(data, better, progress=False)
     assert better.meta["n_twoF"] == found.meta["n_twoF"] * T0.size * TAU.size == again.meta["n_twoF"]

@@ -188,6 +188,7 @@ def refined_with_windows(
     columns belong to its window, apart from ``start_twoF``, which is 2F of the candidate as it was given, within its
     own window. Errors and the covariance of the fitted parameters allow for the window's errors, and the other way
     round; where a window is too short for the slices, it has no errors, and those of the parameters are at this window.
+    The message says so, and where a window had not settled after `TURNS`.
 
     Parameters
     ----------
@@ -222,7 +223,7 @@ def refined_with_windows(
             given.meta = counted
             table: Any = given
             error, before = np.full(2, np.nan), []
-            best = -np.inf, table, start, None
+            best, doubt = (-np.inf, table, start, None), ""
             for turn in range(TURNS):
                 own, problem = _in_window(data, start, window)
                 table = refined(own, table, given, problem)
@@ -233,10 +234,13 @@ def refined_with_windows(
                 fit = _fitted(data, table, start, duration, window, model, turn >= HELD)
                 best = max(best, (twoF, table, start, fit if turn >= HELD else None), key=lambda x: x[0])
                 if not fit.sound:
+                    doubt = "the window is too short for its errors to be known"
                     break
                 if turn >= HELD and np.all(np.abs(fit.best - start) < SETTLED * fit.error(start)):
                     break
                 start = np.asarray(fit.best)
+            else:
+                doubt = f"the window still moved after {TURNS} turns"
             if np.isfinite(best[0]):
                 _, table, start, fit = best
                 if fit is None:  # with parameters held
@@ -244,6 +248,8 @@ def refined_with_windows(
                 if fit.sound:
                     error = fit.error(start)
                     _add_errors(table, fit)
+            if doubt:
+                table["message"] = [f"{table['message'][0]}; {doubt}"]
             windows[row] = *start, *error
             table["start_twoF"] = before[0]["start_twoF"]
             for name in ("moved", "steps"):
