@@ -5,9 +5,9 @@
 
 Each signal is in four days of H1 and L1 with noise of its own, at a random sky position, frequency and spin-down, with
 random start and duration. `search(transient=)` looks for it with 13 spin-downs at its sky position and windows in
-steps of four hours, and `refine` fits frequency, spin-down, t0 and tau of the loudest candidate. A pull is the
-difference between fit and truth over the error. Each signal is a line of JSON, appended as soon as it is done; signals
-whose lines are there are not done again. LALSuite is not needed.
+steps of four hours, and `refine` fits frequency, spin-down, t0 and tau of the loudest candidate, with ``--sky`` its
+position too. A pull is the difference between fit and truth over the error. Each signal is a line of JSON, appended as
+soon as it is done; signals whose lines are there are not done again. LALSuite is not needed.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ JSON = Path(__file__).with_suffix(".json")
 START, DAYS, SQRT_SX = 1_167_458_304, 4, 1e-23
 STEP = 14400.0
 SHAPES = ("rectangular", "exponential")
-PULLS = ("t0", "tau", "freq", "f1dot")
+PULLS, SKY = ("t0", "tau", "freq", "f1dot"), ("alpha", "delta")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sky", action="store_true", help="fit the sky position too")
     parser.add_argument("--each", type=int, default=200, help="signals of each shape")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="signals at a time, each on a core")
     parser.add_argument("--lines", type=Path, default=JSON.with_suffix(".jsonl"), help="file of lines, one a signal")
     parser.add_argument("--output", type=Path, default=JSON, help="summary")
     options = parser.parse_args()
     done = {(row["shape"], row["seed"]) for row in rows(options.lines)}
-    jobs = [(shape, seed) for seed in range(options.each) for shape in SHAPES if (shape, seed) not in done]
+    jobs = [(shape, seed, options.sky) for seed in range(options.each) for shape in SHAPES if (shape, seed) not in done]
     began = time.perf_counter()
     if jobs:
         context, n = multiprocessing.get_context("spawn"), min(options.processes, len(jobs))
@@ -62,14 +63,14 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def injected(job: tuple[str, int]) -> dict[str, Any]:
+def injected(job: tuple[str, int, bool]) -> dict[str, Any]:
     """One signal, searched for and refined."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
     import jfstat
 
-    shape, seed = job
+    shape, seed, sky = job
     random = np.random.default_rng([seed, SHAPES.index(shape)])
     span = DAYS * 86400.0
     alpha, delta = random.uniform(0, 2 * np.pi), np.arcsin(random.uniform(-1, 1))
@@ -97,13 +98,17 @@ def injected(job: tuple[str, int]) -> dict[str, Any]:
     scales = STEP * np.arange(1, n + 1) if shape == "rectangular" else STEP * np.arange(1, n // 3)
     wanted = jfstat.TransientRange(shape, START + STEP * np.arange(n), scales)
     found = jfstat.search(data, bank, 1, transient=wanted, progress=False)
-    better = jfstat.refine(data, found, progress=False)[0]
+    names = (*SKY, "freq", "f1dot") if sky else None
+    better = jfstat.refine(data, found, parameters=names, progress=False)[0]
 
     def plain(x: Any) -> float:
         return float(getattr(x, "value", x))
 
-    truth = {"t0": t0, "tau": tau, "freq": freq, "f1dot": f1dot}
-    pulls = {name: (plain(better[name]) - truth[name]) / plain(better[f"{name}_error"]) for name in PULLS}
+    truth = {"t0": t0, "tau": tau, "freq": freq, "f1dot": f1dot} | ({"alpha": alpha, "delta": delta} if sky else {})
+    off = {name: plain(better[name]) - x for name, x in truth.items()}
+    if sky:
+        off["alpha"] = (off["alpha"] + np.pi) % (2 * np.pi) - np.pi
+    pulls = {name: x / plain(better[f"{name}_error"]) for name, x in off.items()}
     return {
         "shape": shape,
         "seed": seed,
@@ -113,7 +118,7 @@ def injected(job: tuple[str, int]) -> dict[str, Any]:
         "max_twoF": plain(found["max_twoF"][0]),
         "twoF": plain(better["twoF"]),
         "h0_pull": (plain(better["h0"]) - h0) / plain(better["h0_error"]),
-        "errors": {name: plain(better[f"{name}_error"]) for name in PULLS},
+        "errors": {name: plain(better[f"{name}_error"]) for name in truth},
         "pulls": pulls,
         "converged": bool(better["converged"]),
         "message": str(better["message"]),
@@ -123,7 +128,8 @@ def injected(job: tuple[str, int]) -> dict[str, Any]:
 def summary(found: list[dict[str, Any]], seconds: float | None, options: argparse.Namespace) -> dict[str, Any]:
     report: dict[str, Any] = {
         "what": "pulls (fit minus truth over error) of transient signals found by search(transient=) and refined",
-        "command": f"python examples/transient_injections.py --each {options.each} --processes {options.processes}",
+        "command": f"python examples/transient_injections.py --each {options.each} --processes {options.processes}"
+        + " --sky" * options.sky,
         "data": f"{DAYS} d of H1 and L1 near 100 Hz, rho^2 within the window 80 to 250, windows in steps of {STEP:g} s",
         "seconds": seconds,
     }
@@ -133,7 +139,7 @@ def summary(found: list[dict[str, Any]], seconds: float | None, options: argpars
             continue
         good = [row for row in own if row["converged"]]
         report[shape] = {"signals": len(own), "converged": len(good)}
-        for name in PULLS:
+        for name in (*PULLS, *SKY) if options.sky else PULLS:
             pulls = np.array([row["pulls"][name] for row in good])
             report[shape][name] = {
                 "mean": float(pulls.mean()),
