@@ -37,6 +37,10 @@ def main() -> None:
     parser.add_argument("--lines", type=Path, default=JSON.with_suffix(".jsonl"), help="file of lines, one a signal")
     parser.add_argument("--output", type=Path, default=JSON, help="summary")
     options = parser.parse_args()
+    if options.sky:  # files of its own
+        options.lines, options.output = (
+            x.with_stem(x.stem + "_sky") if x.stem == JSON.stem else x for x in (options.lines, options.output)
+        )
     done = {(row["shape"], row["seed"]) for row in rows(options.lines)}
     jobs = [(shape, seed, options.sky) for seed in range(options.each) for shape in SHAPES if (shape, seed) not in done]
     began = time.perf_counter()

@@ -10,8 +10,10 @@ from astropy.coordinates import SkyCoord
 from scipy.spatial import KDTree
 
 import jfstat
+from jfstat.banks.covering import all_templates, cover_region
 from jfstat.banks.patches import icosahedron, triangle_around
 from jfstat.banks.regions import Box, Disc, Polygon, WholeSky
+from jfstat.banks.space import ParameterSpace
 from jfstat.maths.boxes import MetricBox, distance_to_box
 from jfstat.maths.lattices import (
     covering_lattice,
@@ -253,6 +255,36 @@ def test_every_point_is_near_a_template(day, ten_days, days, where, region, spin
     position = np.stack([bank.alpha, bank.delta], axis=-1)
     changes = np.sum(np.any(np.diff(position, axis=0) != 0, axis=1))
     assert changes + 1 == len(np.unique(position, axis=0))  # templates of one position follow one another
+
+
+def test_templates_at_a_horizon_are_there_once(ten_days):
+    # two maps meet in it
+
+    reftime = ten_days.observation.reftime.common
+    space = ParameterSpace(factor(ten_days.observation, 1, reftime, 60.0), np.zeros(1), np.zeros(1), 0.3)
+    r = restricted(space.factor, [0, 2, 3, 4])[1:, 1:]
+    pole = next(iter(space.choices())).least_seen_direction
+    centre = tangents(pole)[0]
+    for offset in (0.0, 0.195):  # the second is seen from the other side by a sliver only
+        region = Disc((centre + offset * pole) / np.linalg.norm(centre + offset * pole), 0.2)
+        templates = all_templates(cover_region(space, region), 0.3)
+        n = unit_vector(templates.alpha, templates.delta)
+        assert np.min(KDTree(n).query(n, k=2)[0][:, 1]) > 1e-7
+        lost = KDTree(n @ r.T).query(sky_in(region, np.random.default_rng(1), 4000) @ r.T)[0] ** 2
+        assert np.max(lost) <= 0.3
+
+
+@pytest.mark.parametrize(("days", "f", "mismatch"), [(0.25, 100.0, 0.1), (0.25, 200.0, 0.1), (1.0, 60.0, 0.2)])
+def test_the_poles_of_the_sky_are_covered(days, f, mismatch):
+    # where the direction in which the metric is smallest may be longer than 1 by rounding
+    observed = jfstat.observation(["H1", "L1"], START, days * 86400, sqrt_sx=1e-23)
+    space = ParameterSpace(factor(observed, 1, observed.reftime, f), np.zeros(1), np.zeros(1), mismatch)
+    templates = all_templates(cover_region(space, WholeSky()), mismatch)
+    r = restricted(space.factor, [0, 2, 3, 4])[1:, 1:]
+    pole = next(iter(space.choices())).least_seen_direction
+    near = np.concatenate([sky_in(Disc(up, 0.2), np.random.default_rng(2), 20000) for up in (pole, -pole)])
+    lost = KDTree(unit_vector(templates.alpha, templates.delta) @ r.T).query(near @ r.T)[0] ** 2
+    assert np.max(lost) <= mismatch
 
 
 @pytest.mark.slow

@@ -1,5 +1,9 @@
 """Wandering signals: tables of 2F by segment, tracks, searches for them, and how loud the best path is in noise."""
 
+import dataclasses
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -167,7 +171,7 @@ def test_a_search_for_tracks_of_a_known_amplitude(segments, bank, tmp_path):
     found = jfstat.search(segments, bank, top=4, **known)
     assert found[0]["template"] == 2 and np.all(np.diff(found["log_likelihood"]) <= 0)
     for i in (0, 3):
-        own = jfstat.track(segments, found[i], amplitude=AMPLITUDE)
+        own = jfstat.track(segments, found[i])  # the table says for which amplitude
         assert float(own.log_likelihood) == pytest.approx(float(found["log_likelihood"][i]), rel=1e-5)
         assert float(own.frequencies[-1]) == pytest.approx(found["freq"][i].to_value("Hz"), abs=1e-12)
         assert float(own.frequencies[0]) == pytest.approx(found["freq_start"][i].to_value("Hz"), abs=1e-12)
@@ -189,6 +193,12 @@ def test_a_search_for_tracks_of_a_known_amplitude(segments, bank, tmp_path):
     for other in (None, jfstat.Amplitude(AMPLITUDE.h0, 0.31, 0.2)):
         with pytest.raises(ValueError, match="track"):
             jfstat.search(segments, bank, 4, None, tmp_path / "state", **(known | {"amplitude": other}))
+    # the noise depends on the sky position then
+    two = jax.tree.map(lambda x: jnp.concatenate([x[:1], x]), bank)
+    two = dataclasses.replace(two, alpha=two.alpha.at[0].add(0.5))
+    elsewhere = jfstat.search(segments, two, top=6, **known)
+    assert np.isnan(elsewhere["false_alarm"][elsewhere["template"] > 0]).all()
+    assert np.isfinite(elsewhere["false_alarm"][elsewhere["template"] == 0]).all() and elsewhere.meta["false_alarm"] > 0
     with pytest.raises(ValueError, match="give track as well"):
         jfstat.search(segments, bank, progress=False, amplitude=AMPLITUDE)
     with pytest.raises(TypeError, match="amplitude must be"):
@@ -258,6 +268,21 @@ def test_a_track_from_the_command_line(sfts, tmp_path, capsys):
         assert main([*data, *options]) == 1
         error = capsys.readouterr().err
         assert message in error and error.count("\n") == 1
+
+
+def test_the_command_line_computes_nothing_before_it_can_join_other_processes():
+    program = """
+from unittest import mock
+from jax._src import xla_bridge
+from jfstat.commandline import main, search
+def mesh(arguments):
+    print("computed" if xla_bridge.backends_are_initialized() else "nothing yet")
+    raise SystemExit
+with mock.patch.object(search, "_mesh", mesh):
+    main("track --DataFiles none.sft --Alpha 1 --Delta 0 --Freq 50 --segmentDuration 1e5 --h0 1e-25 --cosi 0".split())
+"""
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert out == "nothing yet\n"
 
 
 def test_the_picture(segments):

@@ -9,9 +9,9 @@ import numpy as np
 
 from jfstat.banks.patches import (
     Cap,
+    GrazingTriangle,
     Hemisphere,
     Patch,
-    grazing_triangle,
     icosahedron,
     patches,
     triangle_around,
@@ -19,6 +19,7 @@ from jfstat.banks.patches import (
 from jfstat.banks.regions import Region, Zone
 from jfstat.banks.space import ParameterSpace, Templates
 from jfstat.banks.tilings import PatchTiling, Tiling, tile_patch, tile_positions
+from jfstat.maths.vectors import unit_vector
 
 ONE_PATCH = np.deg2rad(20)
 """Regions within a cap of this radius, rad, start as one patch."""
@@ -26,13 +27,15 @@ DEEPEST = 5
 """Largest number of successive divisions of a patch."""
 NEAR_ENOUGH = 1.3
 """Ratio of a patch's templates to the fewest possible, below which it is not divided."""
-ZONES = (0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
+ZONES = (0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
 """Heights of zones to try, see `_divisions`."""
 WORTH_DIVIDING = 4
 """The same ratio, above which a patch is divided again even if one division does not help."""
 WORTH_IT = 0.98
 """Ratio of templates after dividing a patch to those before, below which the division is kept."""
 MAX_TEMPLATES = 200_000_000
+SAME, SAME_SPINS = 1e-7, 1e-3
+"""Differences, in rad and by the metric of the spin-downs, up to which templates at a horizon are one."""
 
 
 def cover_positions(space: ParameterSpace, positions: np.ndarray) -> Sequence[Tiling]:
@@ -67,17 +70,30 @@ def all_templates(tilings: Sequence[Tiling], mismatch: float) -> Templates:
             f"mismatch must be larger, not {mismatch:g}: the bank would have about {expected:.2g} templates and the "
             f"most is {MAX_TEMPLATES:.0g}; or narrow the ranges."
         )
-    alpha, delta, spins = zip(*(piece for tiling in tilings for piece in tiling.templates()), strict=True)
-    templates = Templates(np.concatenate(alpha), np.concatenate(delta), np.concatenate(spins))
-    grazing = [isinstance(tiling, PatchTiling) and tiling.patch.shape.grazing for tiling in tilings]
-    return _distinct(templates) if sum(grazing) > 1 else templates
+    found = [Templates(*map(np.concatenate, zip(*tiling.templates(), strict=True))) for tiling in tilings]
+    templates = Templates(*map(np.concatenate, zip(*found, strict=True)))
+    again = _there_twice(tilings, found)
+    return Templates(*(np.delete(x, again, axis=0) for x in templates)) if len(again) else templates
 
 
-def _distinct(templates: Templates) -> Templates:
-    """Without templates that are there twice: two maps that meet at their horizon may have the same ones there."""
-    rows = np.concatenate([templates.alpha[:, None], templates.delta[:, None], templates.spins], axis=1)
-    first = np.sort(np.unique(rows, axis=0, return_index=True)[1])
-    return Templates(*(x[first] for x in templates))
+def _there_twice(tilings: Sequence[Tiling], found: Sequence[Templates]) -> np.ndarray:
+    """Indices of the templates at the horizons of maps that others are equal to.
+
+    All templates beyond a horizon are moved to it, and two maps may meet there.
+    """
+    rows, indices, first = [], [], 0
+    for tiling, own in zip(tilings, found, strict=True):
+        if isinstance(tiling, PatchTiling) and tiling.patch.shape.grazing:
+            n = unit_vector(own.alpha, own.delta)
+            at = np.flatnonzero(np.abs(n @ tiling.patch.shape.up) < SAME)
+            spins = tiling.space.tiled_values(own.spins[at]) @ tiling.space.spins.T
+            rows.append(np.rint(np.concatenate([n[at] / SAME, spins / SAME_SPINS], axis=1)))
+            indices.append(first + at)
+        first += len(own.alpha)
+    if not rows:
+        return np.empty(0, np.int64)
+    index = np.concatenate(indices)
+    return np.delete(index, np.unique(np.concatenate(rows), axis=0, return_index=True)[1])
 
 
 def _expected(tilings: Sequence[Tiling]) -> float:
@@ -139,20 +155,12 @@ def _divisions(space: ParameterSpace, region: Region) -> Iterator[list[Patch]]:
     pole = space.least_seen_direction
     centre, radius = region.cap
     if radius < ONE_PATCH:
-        pole = pole * np.sign(pole @ centre)
+        pole = pole if pole @ centre >= 0 else -pole
         yield patches(region, [triangle_around(centre, radius)])
         if pole @ centre > np.sin(1.5 * radius) + 0.25:
             yield patches(region, [triangle_around(centre, radius, pole)])
-            return
-        highest = np.sin(min(np.arcsin(pole @ centre) + radius, 0.5 * np.pi))
-        for height in ZONES[1:]:
-            division = []
-            for up in (pole, -pole):
-                division += patches(Zone(region, up, 0.0, height), [grazing_triangle(centre, radius, up)])
-                division += patches(Zone(region, up, height, 1.0), [triangle_around(centre, radius, up)])
-            yield division
-            if height > highest:  # all of it grazes
-                break
+        else:
+            yield from _near_horizon(region, pole)
         return
     for height, in_zones in product(ZONES, (False, True)):
         edges = [height, *(x for x in ZONES if in_zones and x > height), 1.0]
@@ -162,3 +170,24 @@ def _divisions(space: ParameterSpace, region: Region) -> Iterator[list[Patch]]:
         hemispheres = [Hemisphere(up, 0.0) for up in (pole, -pole)]
         yield division + patches(Zone(region, pole, -height, height), hemispheres)
     yield patches(region, icosahedron())
+
+
+def _near_horizon(region: Region, pole: np.ndarray) -> Iterator[list[Patch]]:
+    """Ways to divide a small region near the horizon of a direction, seen from it and from the opposite one."""
+    centre, radius = region.cap
+    heights = np.concatenate([*region.boundary(radius / 400), centre[None]]) @ pole
+    for zone in ZONES:
+        division, complete = [], True
+        for sign, (low, high) in product((1, -1), ((0.0, zone), (zone, 1.0))):
+            shape = triangle_around(centre, radius, sign * pole)
+            part = patches(
+                Zone(region, sign * pole, low, high),
+                [shape if low else GrazingTriangle(shape.corners, shape.seen_from)],
+            )
+            # points of a patch may miss a sliver
+            complete &= bool(part) or not np.any((sign * heights >= low) & (sign * heights <= high))
+            division += part
+        if complete:
+            yield division
+        if zone > np.max(heights):  # all of it grazes
+            break

@@ -267,11 +267,6 @@ def triangle_around(centre: np.ndarray, radius: float, seen_from: np.ndarray | N
     return Triangle(np.cos(to_corner) * centre + np.sin(to_corner) * ring, seen_from)
 
 
-def grazing_triangle(centre: np.ndarray, radius: float, seen_from: np.ndarray) -> GrazingTriangle:
-    """The same triangle as a `GrazingTriangle`."""
-    return GrazingTriangle(triangle_around(centre, radius).corners, seen_from)
-
-
 def icosahedron() -> list[Triangle]:
     """Twenty equal triangles that make up the sphere."""
     golden = 0.5 * (1 + np.sqrt(5))

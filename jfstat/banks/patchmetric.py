@@ -130,12 +130,12 @@ def padding(space: ParameterSpace, patch: Patch, factor: np.ndarray) -> Padding 
 
 
 def _grazing(
-    space: ParameterSpace, patch: Patch, factor: np.ndarray, radius: float, padding: float
+    space: ParameterSpace, patch: Patch, factor: np.ndarray, radius: float, further: float
 ) -> tuple[float, float]:
     """The mismatch that a lattice may have on the map of a grazing shape, and what templates then differ along `up`.
 
     A template that covers a position from a distance r on the map loses r^2, and beside it what their difference along
-    `up` costs, which depends on r. Both together may be `radius` squared, templates being up to `padding` further away.
+    `up` costs, which depends on r. Both together may be `radius` squared, templates being up to `further` further away.
     """
     shape, points = patch.shape, patch.points
     weight, widest = float(np.sum((space.seen_sky @ shape.up) ** 2)), SKY_FLOOR**-0.5
@@ -144,7 +144,7 @@ def _grazing(
     start, heights = shape.project(points)[:, None], (points @ shape.up)[:, None]
 
     def thickness(r: float) -> float:
-        y = start + (r + padding) * directions
+        y = start + (r + further) * directions
         there = np.sqrt(np.maximum(1 - np.sum(y * y, axis=-1), 0.0))  # templates beyond the horizon are moved to it
         return float(np.max(np.abs(there - heights)))
 
@@ -152,6 +152,7 @@ def _grazing(
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         apart = thickness(middle)
+        # `widest` is what the least metric on the sky, which the weight leaves out, would allow
         fits = middle**2 + weight * apart**2 <= radius**2 and apart <= widest
         low, high = (middle, high) if fits else (low, middle)
     return low**2, thickness(low)

@@ -157,7 +157,7 @@ class Zone:
 
     def between(self, n: np.ndarray) -> np.ndarray:
         """Whether positions (..., 3) lie between the planes."""
-        height = n @ self.axis
+        height = np.clip(n @ self.axis, -1.0, 1.0)  # rounded, it may exceed a plane that touches the sphere
         return (self.low <= height) & (height <= self.high)
 
     def contains(self, n: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ from jfstat.commandline.points import bank_table, check_points, point_table
 from jfstat.commandline.pulsars import add_pulsars, run_pulsars
 from jfstat.commandline.segments import add_segments, given_segments, segments_option
 from jfstat.commandline.single import template_data
-from jfstat.commandline.tracks import loudest_track
+from jfstat.commandline.tracks import loudest_track, tracks_of
 from jfstat.commandline.transients import (
     add_transients,
     check_transients,
@@ -125,7 +125,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_transients(parser.add_argument_group("transient signals, at each template and frequency"))
     _add_output(parser.add_argument_group("output"))
     add_work(parser.add_argument_group("the work and its division"))
-    parser.set_defaults(run=partial(run, parser), track=None)
+    parser.set_defaults(run=partial(run, parser), jumps=None)
 
 
 def _add_segments(data: OptionGroup) -> None:
@@ -306,8 +306,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     segments = _segments(arguments)
     lines = known_lines(arguments.linefiles)
     mesh = _mesh(arguments)  # before JAX computes anything
-    if arguments.track is not None:
-        arguments.track = arguments.track()
+    arguments.track = tracks_of(arguments)
     templates = templates_of(arguments)
     # fail now rather than after the search
     outputs = (arguments.outputFstat, arguments.outputLoudest, arguments.track and arguments.outputTrack)

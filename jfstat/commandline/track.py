@@ -13,8 +13,6 @@ from jfstat.commandline.inputs import add_data_files
 from jfstat.commandline.options import add_preparation, number, numbers
 from jfstat.commandline.search import add_no_details, add_odds, add_reference_time, add_work, run
 from jfstat.commandline.segments import add_segments, segments_option
-from jfstat.templates import Amplitude
-from jfstat.tracking.backend import Tracks
 from jfstat.tracking.transitions import MOST_JUMPS
 
 if TYPE_CHECKING:
@@ -65,7 +63,7 @@ def add_parser(subparsers: Subparsers) -> None:
     known.add_argument("--psi", type=number, metavar="RAD", help="polarisation angle, rad (default 0)")
     _add_output(parser.add_argument_group("output"))
     add_work(parser.add_argument_group("the work and its division"), backends=False)
-    parser.set_defaults(run=partial(_run, parser), track=None, **OTHERS)
+    parser.set_defaults(run=partial(_run, parser), **OTHERS)
 
 
 def _add_output(out: OptionGroup) -> None:
@@ -92,8 +90,8 @@ def _add_output(out: OptionGroup) -> None:
         dest="TwoFthreshold",
         type=number,
         metavar="L",
-        help="keep only paths with a log-likelihood, the sum of 2F/2 and of the logarithms of the jumps' "
-        "probabilities, at or above this, no unit",
+        help="keep only paths with a log-likelihood, the sum of 2F/2, or of the log-likelihood ratios of a known "
+        "amplitude, and of the logarithms of the jumps' probabilities, at or above this, no unit",
     )
     add_odds(out)
     add_no_details(out, "path")
@@ -123,15 +121,5 @@ def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None
         jumps = 1 if arguments.maxJump is None else arguments.maxJump
         if not 0 <= jumps <= MOST_JUMPS // 2:
             raise ValueError(f"--maxJump must be a number of bins from 0 to {MOST_JUMPS // 2}, not {jumps}.")
-    arguments.track = lambda: Tracks.of(jumps, _known_amplitude(arguments))
+    arguments.jumps = jumps
     run(parser, arguments)
-
-
-def _known_amplitude(arguments: argparse.Namespace) -> Amplitude | None:
-    """The amplitude that the options give; None if they give none."""
-    h0, cosi, psi = arguments.h0, arguments.cosi, arguments.psi
-    if h0 is None and cosi is None and psi is None:
-        return None
-    if h0 is None or cosi is None:
-        raise ValueError(f"--{'h0' if h0 is None else 'cosi'} is missing: a known amplitude has --h0 and --cosi.")
-    return Amplitude(h0, cosi, psi or 0.0)

@@ -1,18 +1,19 @@
-"""The path of the loudest candidate of `jfstat track`, as a table."""
+"""What `jfstat track` looks for, and the path of its loudest candidate as a table."""
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jfstat.candidates.tables import in_units
+from jfstat.templates import Amplitude
+from jfstat.tracking.backend import Tracks
 from jfstat.tracking.track import track
 
 if TYPE_CHECKING:
     from astropy.table import QTable
-
-    from jfstat.tracking.backend import Tracks
 
 
 def loudest_track(data: Any, found: Any, tracks: Tracks) -> QTable:
@@ -36,3 +37,21 @@ def loudest_track(data: Any, found: Any, tracks: Tracks) -> QTable:
     keys = ("version", "reftime", "detectors", "ephemeris", "transitions", "amplitude", "segment_tspan", "dfreq")
     meta = {key: found.meta[key] for key in keys if key in found.meta}
     return in_units({name: np.asarray(x, np.float64) for name, x in columns.items()}, meta)
+
+
+def tracks_of(arguments: argparse.Namespace) -> Tracks | None:
+    """The paths that the options ask for; None if none. It computes with JAX.
+
+    Raises
+    ------
+    ValueError
+        If an amplitude is incomplete or impossible.
+    """
+    if arguments.jumps is None:
+        return None
+    h0, cosi, psi = arguments.h0, arguments.cosi, arguments.psi
+    if h0 is None and cosi is None and psi is None:
+        return Tracks.of(arguments.jumps, None)
+    if h0 is None or cosi is None:
+        raise ValueError(f"--{'h0' if h0 is None else 'cosi'} is missing: a known amplitude has --h0 and --cosi.")
+    return Tracks.of(arguments.jumps, Amplitude(h0, cosi, psi or 0.0))

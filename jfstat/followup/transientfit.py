@@ -234,7 +234,6 @@ def refined_with_windows(
                 fit = _fitted(data, table, start, duration, window, model, turn >= HELD)
                 best = max(best, (twoF, table, start, fit if turn >= HELD else None), key=lambda x: x[0])
                 if not fit.sound:
-                    doubt = "the window is too short for its errors to be known"
                     break
                 if turn >= HELD and np.all(np.abs(fit.best - start) < SETTLED * fit.error(start)):
                     break
@@ -248,6 +247,8 @@ def refined_with_windows(
                 if fit.sound:
                     error = fit.error(start)
                     _add_errors(table, fit)
+                else:
+                    doubt = "the window is too short for its errors to be known"
             if doubt:
                 table["message"] = [f"{table['message'][0]}; {doubt}"]
             windows[row] = *start, *error

@@ -103,7 +103,7 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
     frequencies = Frequencies(float(data.fmin), float(data.dfreq), data.layout.n_frequencies)
     peaks = candidates(work.stack, state.peaks, frequencies)
     if work.track is not None:
-        columns = track_columns(data, work.track, peaks, state.peaks, details)
+        columns = track_columns(data, work.track, work.stack, peaks, state.peaks, details)
     elif work.transient is not None:
         columns = transient_columns(data, work.transient, peaks, state.peaks, details)
     else:
@@ -312,7 +312,8 @@ def finished(columns: dict[str, np.ndarray], meta: Meta) -> PlainTable:
     if not len(twoF):
         alarm = None
     elif "transitions" in meta:  # the column is that of a single template
-        alarm = float(-np.expm1(meta["n_templates"] * np.log1p(-min(columns["false_alarm"].min(), 1 - 1e-15))))
+        rate = np.fmin.reduce(columns["false_alarm"])  # NaN where not known
+        alarm = float(-np.expm1(meta["n_templates"] * np.log1p(-min(rate, 1 - 1e-15))))
     elif "transient" in meta:  # an upper bound, for windows that were independent
         number = meta["n_twoF"] * meta["transient"]["n_windows"]
         alarm = None if meta["ranking"] == "BtSG" else float(false_alarm(twoF.max(), number))

@@ -229,14 +229,15 @@ def search(
       the path, or of the log-likelihoods of a known `amplitude`, and of the log-probabilities of its transitions;
     - ``score``, the Viterbi score, see `ViterbiPath`;
     - ``false_alarm``, the probability that the best path of one template is as likely in Gaussian noise, from
-      `viterbi_null` at the sky position of the loudest; that of meta is for all templates;
+      `viterbi_null` at the sky position of the bank's first template; with a known `amplitude`, for which it depends on
+      the position, NaN at others; that of meta is for all templates, as if they were at that position;
     - ``mean_twoF``, ``mean_twoF_H1``, ..., ``log10BSGL`` and amplitudes along the path, by exact sums.
 
     ``twoF_histogram`` and ``loudest_per_subband`` are of the log-likelihoods of the best paths that end at each
     frequency, times two and divided by the number of segments, and of the log-likelihoods themselves. (With a known
     `amplitude`, those of the histogram are less the log-probability of the likeliest jumps, and 4 is added, so that the
-    noise is in the same bins.) ``n_twoF`` counts pairs of template and last frequency; meta also has ``transitions``
-    and ``amplitude``, h0, cosi and psi or None.
+    noise is in the same bins if the amplitude is weak.) ``n_twoF`` counts pairs of template and last frequency; meta
+    also has ``transitions`` and ``amplitude``, h0, cosi and psi or None.
 
     With `transient`, what is searched for each template and frequency is the largest 2F of all windows, or with
     `ranking` ``"BtSG"`` log10 B_tS/G (Prix, Giampanis & Messenger 2011, Phys. Rev. D 84, 023007). The sums over the

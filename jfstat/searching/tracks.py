@@ -25,7 +25,7 @@ from jfstat.tracking.viterbi import ViterbiPath, viterbi
 
 
 def track_columns(
-    data: FstatData, tracks: Tracks, found: Doppler, peaks: Peaks, details: Details
+    data: FstatData, tracks: Tracks, stack: Doppler, found: Doppler, peaks: Peaks, details: Details
 ) -> dict[str, np.ndarray]:
     """The columns of the candidates, (k,) each, loudest first; see `search`.
 
@@ -34,6 +34,8 @@ def track_columns(
     data : FstatData
         With segments.
     tracks : Tracks
+    stack : Doppler
+        The whole bank, NumPy leaves.
     found : Doppler
         The templates, NumPy leaves (k, ...); frequencies are the last ones of the paths.
     peaks : Peaks
@@ -48,7 +50,7 @@ def track_columns(
     columns = parameter_values(found) | {
         "log_likelihood": likelihood,
         "score": np.array([float(own.score) for own in paths]),
-        "false_alarm": _false_alarms(data, tracks, found, likelihood),
+        "false_alarm": _false_alarms(data, tracks, stack, found, likelihood),
         "freq_start": frequencies[:, 0],
     }
     kept = semicoherent_columns(data, found, details.amplitudes, frequencies)
@@ -74,10 +76,20 @@ def _compiled(data: FstatData, point: Doppler, transitions: jax.Array, amplitude
     return viterbi(0.5 * table if amplitude is None else table, transitions)
 
 
-def _false_alarms(data: FstatData, tracks: Tracks, found: Doppler, likelihood: np.ndarray) -> np.ndarray:
-    """Probability for each candidate that the best path of a template is as likely in noise."""
+def _false_alarms(
+    data: FstatData, tracks: Tracks, stack: Doppler, found: Doppler, likelihood: np.ndarray
+) -> np.ndarray:
+    """Probability for each candidate that the best path of a template is as likely in noise.
+
+    By the distribution at the first template of the bank, so that it does not depend on how a search is divided.
+    """
     if not len(likelihood):
         return np.empty(0)
-    loudest = jax.tree.map(lambda x: jnp.asarray(x[0]), found)
-    null = viterbi_null(data, loudest, tracks.transitions, amplitude=tracks.known)
-    return np.asarray(null.false_alarm(likelihood))
+    first = jax.tree.map(lambda x: jnp.asarray(x[0]), stack)
+    null = viterbi_null(data, first, tracks.transitions, amplitude=tracks.known)
+    rate = np.asarray(null.false_alarm(likelihood))
+    if tracks.known is None:
+        return rate
+    # how loud noise is depends on rho^2 of the known signal, and so on the sky position
+    same = (found.alpha == stack.alpha[0]) & (found.delta == stack.delta[0])
+    return np.where(same, rate, np.nan)

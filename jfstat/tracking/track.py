@@ -78,7 +78,8 @@ def track(
         With a leading axis of K segments, each so short that the signal's frequency stays within a bin.
     point : Doppler or Row
         One template, scalar fields; ``fkdot[0]`` is ignored. The path is that of the difference from its spin-down. Or
-        a row of the table that ``search(segments, bank, track=transitions)`` returned, whose path this is.
+        a row of the table that ``search(segments, bank, track=transitions)`` returned, whose path this is, with the
+        search's amplitude.
     transitions : int or array_like
         Log-probabilities of jumps of -w, ..., w bins from one segment to the next, or w, for equal ones; see `viterbi`.
         Bins are as wide as the spacing of ``segments.frequencies``, by default half the inverse of a segment's length.
@@ -102,7 +103,10 @@ def track(
     >>> jfstat.track(segments, point, transitions=1).frequencies.shape
     (3,)
     """
-    own: Any = point_of_row(point) if hasattr(point, "colnames") else point
+    own: Any = point
+    if hasattr(point, "colnames"):
+        own, known = point_of_row(point), point.meta.get("amplitude")  # type: ignore[union-attr]
+        amplitude = Amplitude(**known) if amplitude is None and known else amplitude
     check_band_of_segments(segments, own)
     if amplitude is not None:
         check_amplitude(amplitude)

@@ -40,6 +40,8 @@ PRECISION = 0.25
 """Bins by which the shift may change within a piece of the band."""
 MOST_TEMPLATES = 1 << 20
 """Most templates of the bank in a part."""
+MOST_VALUES = 2**30
+"""Most sums of one call, which are counted and indexed with 32 bits."""
 BATCH = 1024
 """Templates of the bank summed by one call."""
 COHERENT_BATCH = {"cpu": 4}
@@ -90,6 +92,7 @@ def interpolation_plan(work: Work, batch_size: int | None) -> SearchPlan:
     longest = max(part.stop - part.start for part in parts)
     size = min(BATCH, 1 << (longest - 1).bit_length()) if batch_size is None else batch_size
     n = data.layout.n_frequencies
+    size = max(1, min(size, MOST_VALUES // n))
     groups = [(part.start, part.stop) for part in parts]
     n_coherent = sum(sum(part.n_coherent) for part in parts)
     return SearchPlan("library", size, groups, False, [(0, n)], data_bytes(data) + room, n_coherent)

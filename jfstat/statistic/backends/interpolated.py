@@ -99,7 +99,7 @@ class Interpolated:
         count.
         """
         n, n_segments = lookup.rows.shape
-        size = min(GROUP, 1 << (n - 1).bit_length())
+        size = -(-n // -(-n // GROUP))
         groups, ends = _grouped(lookup, bins, size)
         tops, peaks, histogram = jax.lax.platform_dependent(bands, groups, ends, cpu=_pieces, default=_batches)
         # tops (C, n_groups, piece): a group's maximum at each frequency
@@ -164,8 +164,8 @@ def _pieces(bands: CoherentBands, lookup: Lookup, bins: jax.Array) -> tuple[jax.
     """
     n_segments, length = lookup.rows.shape[2], bands.piece
 
-    def piece(pairs: jax.Array, own: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-        c, shifts = own
+    def piece(pairs: jax.Array, part: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        c, shifts = part
         number = c * length + jnp.arange(length, dtype=jnp.int32)
 
         def one(top: jax.Array, template: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:

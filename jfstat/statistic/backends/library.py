@@ -179,7 +179,7 @@ def values_in_order(
     points: Doppler,
     same_source: bool,
 ) -> jax.Array:
-    """The same of another function of Fa, Fb and the antenna matrix than `two_f`."""
+    """Values of a function of Fa, Fb and the antenna matrix, in the same order, (B, n_frequencies) float32."""
     spectrum, matrices = _spectra(data, points, same_source), _matrices(data, points)
     return jax.vmap(lambda s, m: in_order(value(s[0], s[1], m), data.layout))(spectrum, matrices)
 
