@@ -203,6 +203,9 @@ def _climb(
     around = _surroundings(near, coordinates, trials, shifts, limits, climbing.trials)
     tried = jnp.sum(jnp.isfinite(around.twoF)) // BIN
     starts = _spread_starts(around, climbing.n_climbs, near.n_segments is not None)
+    # a trial point may be too far from the candidate for a climb to begin there: then at the candidate
+    here = jax.vmap(value)(jnp.concatenate([jnp.zeros((1, len(coordinates.names))), starts]))
+    starts = jnp.where(jnp.isfinite(here[1:, None]), starts, 0.0)
     if "freq" in coordinates.names:
         further = jnp.asarray(frequency_shifts(LOOKED_BINS, 1.0)) / jnp.max(near.observation.tspan)
         beyond = _surroundings(near, coordinates, trials[:LOOKED_POINTS], further, limits, climbing.trials)
@@ -231,7 +234,7 @@ def _climb(
     return Peak(
         point=point,
         twoF=found.twoF,
-        start_twoF=value(jnp.zeros(len(coordinates.names))),
+        start_twoF=here[0],
         twoF_per_detector=found.twoF_per_detector,
         shrinkage=trust,
         covariance=_together(coordinates, climbs, covariances, shares, free.bounded, at_limits(end)),

@@ -18,7 +18,9 @@ FIRST_KEPT = 1024
 def checked_threshold(threshold: float | None) -> float | None:
     """The threshold of a search as it is; raises a ValueError unless it is None or a finite number."""
     if threshold is not None and not is_number(threshold):
-        raise ValueError(f"threshold must be a finite number or None, not {threshold!r}: give a value of what the table is sorted by, such as 2F.")
+        raise ValueError(
+            f"threshold must be a finite number or None, not {threshold!r}: give a value of 2F, or what the table has."
+        )
     return threshold
 
 
