@@ -226,6 +226,7 @@ def main() -> None:
     rows, noise = ([row for row in every if row["job"].startswith(kind)] for kind in ("signals", "noise"))
     result = {
         "version": jfstat.__version__,
+        "command": f"ladder_injections.py --sets {arguments.sets} --noise-sets {arguments.noise_sets}",
         "stages": stages,
         "threshold": THRESHOLD,
         "cores": os.cpu_count(),
