@@ -41,11 +41,12 @@ from ladder_injections import (  # noqa: E402
     LOST,
     NAMES,
     REFTIME,
-    RHO2,
     SEGMENTS,
     SQRT_SX,
     START,
     THRESHOLD,
+    drawn_amplitude,
+    drawn_start,
     template,
 )
 
@@ -67,9 +68,7 @@ def drawn(rng: np.random.Generator, freq: float, directory: str) -> tuple[np.nda
         # LALSuite refuses right ascensions beyond 2 pi, to which walkers may wander
         sky = rng.uniform(0.5, 5.8), np.arcsin(rng.uniform(-1, 1))
         truth = np.array([freq + rng.uniform(-0.004, 0.004), rng.uniform(-1e-9, 1e-9), *sky])
-        angles = rng.uniform(-1, 1), rng.uniform(-np.pi / 4, np.pi / 4), rng.uniform(0, 2 * np.pi)
-        rho2 = float(jfstat.predict_twoF(observed, template(truth), jfstat.Amplitude(1e-26, *angles))) - 4
-        amplitude = jfstat.Amplitude(1e-26 * (rng.uniform(*RHO2) / rho2) ** 0.5, *angles)
+        amplitude = drawn_amplitude(rng, observed, truth)
         sfts = jfstat.simulate_sfts(
             ["H1", "L1"], START, DAYS * DAY, freq - 0.25, freq + 0.25, sqrt_sx=SQRT_SX,
             signals=[(template(truth), amplitude)], seed=int(rng.integers(2**31)),
@@ -78,10 +77,7 @@ def drawn(rng: np.random.Generator, freq: float, directory: str) -> tuple[np.nda
             sfts, freq - HALF, freq + HALF, REFTIME, SQRT_SX, guard=GUARD, segments=SEGMENTS, filters=False
         )
         g = np.asarray(jfstat.metric(segments, template(truth), NAMES))
-        size = np.sqrt(np.diag(g))
-        direction = rng.normal(size=4)
-        root = np.linalg.cholesky(np.linalg.inv(g / np.outer(size, size)))
-        start = truth + np.sqrt(LOST * rng.uniform()) * root @ (direction / np.linalg.norm(direction)) / size
+        start = drawn_start(rng, truth, g)
         if float(jfstat.mean_twoF(segments, template(start))) > THRESHOLD:
             jfstat.write_sfts(sfts, directory)
             return truth, start, g, sfts

@@ -48,6 +48,21 @@ def template(row: np.ndarray) -> jfstat.Doppler:
     return jfstat.Doppler(row[2], row[3], row[:2], REFTIME)
 
 
+def drawn_amplitude(rng: np.random.Generator, observed: jfstat.Observation, row: np.ndarray) -> jfstat.Amplitude:
+    """A random amplitude of a signal, scaled to a rho^2 within `RHO2`."""
+    angles = rng.uniform(-1, 1), rng.uniform(-np.pi / 4, np.pi / 4), rng.uniform(0, 2 * np.pi)
+    rho2 = float(jfstat.predict_twoF(observed, template(row), jfstat.Amplitude(1e-26, *angles))) - 4
+    return jfstat.Amplitude(1e-26 * (rng.uniform(*RHO2) / rho2) ** 0.5, *angles)
+
+
+def drawn_start(rng: np.random.Generator, row: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """A random candidate of a signal that lost up to `LOST` of it by the metric g."""
+    size = np.sqrt(np.diag(g))
+    direction = rng.normal(size=4)
+    root = np.linalg.cholesky(np.linalg.inv(g / np.outer(size, size)))
+    return row + np.sqrt(LOST * rng.uniform()) * root @ (direction / np.linalg.norm(direction)) / size
+
+
 def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...]) -> list[dict]:
     """Simulate, find and follow up n signals: a row for each that is found."""
     rng = np.random.default_rng([14, seed])
@@ -57,10 +72,7 @@ def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...]) -> list[d
     observed = jfstat.observation(["H1", "L1"], START, DAYS * DAY, sqrt_sx=SQRT_SX)
     signals = []
     for row in truth:
-        cosi, psi, phi0 = rng.uniform(-1, 1), rng.uniform(-np.pi / 4, np.pi / 4), rng.uniform(0, 2 * np.pi)
-        unit = jfstat.Amplitude(1e-26, cosi, psi, phi0)
-        rho2 = float(jfstat.predict_twoF(observed, template(row), unit)) - 4
-        signals.append((template(row), jfstat.Amplitude(1e-26 * (rng.uniform(*RHO2) / rho2) ** 0.5, cosi, psi, phi0)))
+        signals.append((template(row), drawn_amplitude(rng, observed, row)))
     low, high = freqs[0] - 0.22, freqs[-1] + 0.22
     sfts = jfstat.simulate_sfts(
         ["H1", "L1"], START, DAYS * DAY, low, high, sqrt_sx=SQRT_SX, signals=signals, seed=[14, seed, 1]
@@ -70,12 +82,7 @@ def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...]) -> list[d
     )
     starts = []
     for row in truth:
-        g = np.asarray(jfstat.metric(segments, template(row), NAMES))
-        size = np.sqrt(np.diag(g))
-        direction = rng.normal(size=4)
-        root = np.linalg.cholesky(np.linalg.inv(g / np.outer(size, size)))
-        step = np.sqrt(LOST * rng.uniform()) * root @ (direction / np.linalg.norm(direction)) / size
-        starts.append(row + step)
+        starts.append(drawn_start(rng, row, np.asarray(jfstat.metric(segments, template(row), NAMES))))
     heights = np.array([float(jfstat.mean_twoF(segments, template(row))) for row in starts])
     sums = [float(jfstat.mean_twoF(segments, template(row))) for row in truth]
     del segments

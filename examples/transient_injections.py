@@ -34,13 +34,12 @@ def main() -> None:
     parser.add_argument("--sky", action="store_true", help="fit the sky position too")
     parser.add_argument("--each", type=int, default=200, help="signals of each shape")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="signals at a time, each on a core")
-    parser.add_argument("--lines", type=Path, default=JSON.with_suffix(".jsonl"), help="file of lines, one a signal")
-    parser.add_argument("--output", type=Path, default=JSON, help="summary")
+    parser.add_argument("--lines", type=Path, help="file of lines, one a signal")
+    parser.add_argument("--output", type=Path, help="summary")
     options = parser.parse_args()
-    if options.sky:  # files of its own
-        options.lines, options.output = (
-            x.with_stem(x.stem + "_sky") if x.stem == JSON.stem else x for x in (options.lines, options.output)
-        )
+    own = JSON.with_stem(JSON.stem + "_sky") if options.sky else JSON
+    options.output = options.output or own
+    options.lines = options.lines or own.with_suffix(".jsonl")
     done = {(row["shape"], row["seed"]) for row in rows(options.lines)}
     jobs = [(shape, seed, options.sky) for seed in range(options.each) for shape in SHAPES if (shape, seed) not in done]
     began = time.perf_counter()

@@ -259,7 +259,6 @@ def test_every_point_is_near_a_template(day, ten_days, days, where, region, spin
 
 def test_templates_at_a_horizon_are_there_once(ten_days):
     # two maps meet in it
-
     reftime = ten_days.observation.reftime.common
     space = ParameterSpace(factor(ten_days.observation, 1, reftime, 60.0), np.zeros(1), np.zeros(1), 0.3)
     r = restricted(space.factor, [0, 2, 3, 4])[1:, 1:]

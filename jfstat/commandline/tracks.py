@@ -27,7 +27,7 @@ def loudest_track(data: Any, found: Any, tracks: Tracks) -> QTable:
         From the search for these paths.
     tracks : Tracks
     """
-    own = track(data, found[0], np.asarray(tracks.transitions), amplitude=tracks.known)
+    own = track(data, found[0], np.asarray(tracks.transitions))
     columns = {
         "gps": own.gps,
         "freq": own.frequencies,
