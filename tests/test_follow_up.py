@@ -15,7 +15,7 @@ import jfstat
 from jfstat.commandline import main
 from jfstat.followup.distinct import distinct
 from jfstat.followup.follow import _semi_axes
-from jfstat.followup.growth import Chosen, Growth, noise_chance
+from jfstat.followup.growth import Before, Growth, noise_chance, stage_chance
 from jfstat.followup.stages import stage_edges
 from jfstat.maths.ball import covering_ellipsoid
 from jfstat.maths.newton import Maximum
@@ -258,16 +258,33 @@ def test_steps_to_a_template_are_those_that_lead_there(sfts, signal):
 
 def test_chance_of_noise():
     total, many = np.array([60.0]), np.array([1e4])
-    assert noise_chance(total, 1, np.array([1.0]))[0] == pytest.approx(chi2.sf(60, 4), rel=1e-6)
-    assert noise_chance(total, 1, many)[0] == pytest.approx(1e4 * chi2.sf(60, 4), rel=1e-3)
+    assert stage_chance(total, 1, np.array([1.0]))[0] == pytest.approx(chi2.sf(60, 4), rel=1e-6)
+    assert stage_chance(total, 1, many)[0] == pytest.approx(1e4 * chi2.sf(60, 4), rel=1e-3)
     # chosen from so many that the noise is 1.5 times as large there: directions decide
-    divided = noise_chance(total, 1, many, Chosen(np.array([360.0]), 60, 1e9))[0]
-    assert divided == pytest.approx(2e4 * beta(2, 118).sf(1 / 6), rel=1e-2)
+    divided = stage_chance(total, 1, many, Before(np.array([360.0]), 60))[0]
+    assert divided == pytest.approx(1e4 * beta(2, 118).sf(1 / 6), rel=1e-2)
     assert divided > 1e4 * chi2.sf(60, 4)
-    # chosen from so few that noise could not be as loud
-    before = noise_chance(np.array([100.0]), 1, many, Chosen(np.array([120.0]), 4, 1e3))[0]
-    assert before == pytest.approx(2e3 * chi2.sf(120, 16), rel=1e-2)
-    assert noise_chance(np.array([np.nan]), 1, many)[0] != 0
+    assert stage_chance(np.array([np.nan]), 1, many)[0] != 0
+    np.testing.assert_allclose(noise_chance(np.array([[0.3, 1e-4, 0.9], [0.2, 0.5, 0.9]])), [0.4, 2e-4, 1.0])
+    assert np.isnan(noise_chance(np.array([[0.3], [np.nan]]))[0])
+
+
+def test_noise_passes_a_ladder_as_rarely_as_said():
+    """Noise that each stage chooses as the highest of its trials, 60 segments to 10 to 1, as directions are random."""
+    rng = np.random.default_rng(5)
+    n, trials = 2000, np.full(2000, 500.0)
+    first = chi2(240).ppf(rng.uniform(size=n) ** (1 / 1e6))  # the loudest of a million
+    second = first * beta(20, 100).rvs((500, n), random_state=rng).max(axis=0)
+    last = second * beta(2, 18).rvs((500, n), random_state=rng).max(axis=0)
+    steps = [stage_chance(first, 60, np.full(n, 1e6))]
+    steps.append(stage_chance(second, 10, trials, Before(first, 60)))
+    steps.append(stage_chance(last, 1, trials, Before(second, 10)))
+    # to leave out the choice that the second stage has made would say 1e-3 of one candidate in 15
+    leaving_out = 2 * np.minimum(steps[0], stage_chance(last, 1, trials, Before(first, 60)))
+    assert np.mean(leaving_out < 1e-3) > 0.03
+    chances = noise_chance(np.array(steps))
+    for level in (1e-3, 1e-2, 0.1, 0.5):
+        assert np.sum(chances <= level) <= level * n + 4 * np.sqrt(level * n) + 1
 
 
 @pytest.mark.parametrize("radii", [(3.0, 0.2), (2.0, 1.0, 0.01), (1.5, 1.0, 0.7, 0.0)])

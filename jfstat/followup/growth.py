@@ -7,7 +7,8 @@ template the sums over segments S obey
     S_K = S_K' + D,  with D chi-squared with 4 (K - K') degrees of freedom and independent of S_K',
 
 with or without a signal, however strong. In noise alone directions are random: whatever made the candidate be chosen by
-S_K, S_K' / S_K has a beta distribution with parameters 2 K' and 2 (K - K').
+S_K, S_K' / S_K has a beta distribution with parameters 2 K' and 2 (K - K'). Each stage chooses the highest S_K' of the
+templates it tries, which raises the S_K' of noise: what counts for the next stage is the last choice.
 """
 
 from __future__ import annotations
@@ -23,23 +24,6 @@ TOLERANCE = 1e-3
 low-passed in another way."""
 LEAST_TRUST = 0.1
 """Least value of 1 - 4 K / S with which errors are estimated."""
-
-
-class Chosen(NamedTuple):
-    """The 2F for which n candidates were chosen.
-
-    Attributes
-    ----------
-    total : (n,) float64
-        Sum over segments.
-    n_segments : int
-    n_templates : float
-        From how many independent templates they were chosen.
-    """
-
-    total: np.ndarray
-    n_segments: int
-    n_templates: float
 
 
 class Growth(NamedTuple):
@@ -93,30 +77,55 @@ class Growth(NamedTuple):
         return scale * gammainccinv(shape, chance)
 
 
-def noise_chance(total: np.ndarray, n_segments: int, n_trials: np.ndarray, chosen: Chosen | None = None) -> np.ndarray:
+class Before(NamedTuple):
+    """What n candidates were chosen by in the stage before.
+
+    Attributes
+    ----------
+    total : (n,) float64
+        Sum of 2F over segments.
+    n_segments : int
+    """
+
+    total: np.ndarray
+    n_segments: int
+
+
+def stage_chance(total: np.ndarray, n_segments: int, n_trials: np.ndarray, before: Before | None = None) -> np.ndarray:
     """Probability that the highest of some templates reaches a sum of 2F over segments in Gaussian noise, (n,).
 
-    A candidate that was chosen for its sum over more segments is noise only if that sum is, and if noise divides it as
-    unevenly among the joined segments. The smaller of the two probabilities counts, twice because there are two.
+    After another stage, that is the chance that noise divides the sum of that stage as unevenly among the joined
+    segments, or that it reaches as much anywhere, if that is higher.
 
     Parameters
     ----------
     total : (n,) float64
+        Sum over segments.
     n_segments : int
     n_trials : (n,) float64
         Number of independent templates.
-    chosen : Chosen, optional
-        What the candidates were chosen by.
+    before : Before, optional
+        The stage before, of more segments.
     """
     alone = false_alarm(total / n_segments, 1.0, n_segments)
-    if chosen is None:
+    if before is None:
         return _highest(alone, n_trials)
     from scipy.special import betaincc
 
-    ratio = np.clip(total / chosen.total, 0.0, 1.0)
-    divided = betaincc(2.0 * n_segments, 2.0 * (chosen.n_segments - n_segments), ratio)
-    before = false_alarm(chosen.total / chosen.n_segments, chosen.n_templates, chosen.n_segments)
-    return np.minimum(1.0, 2 * np.minimum(before, _highest(np.maximum(alone, divided), n_trials)))
+    ratio = np.clip(total / before.total, 0.0, 1.0)
+    divided = betaincc(2.0 * n_segments, 2.0 * (before.n_segments - n_segments), ratio)
+    return _highest(np.maximum(alone, divided), n_trials)
+
+
+def noise_chance(chances: np.ndarray) -> np.ndarray:
+    """Probability that noise alone is as unlikely in one of k stages as in the least likely one, at the most, (n,).
+
+    Parameters
+    ----------
+    chances : (k, n) float64
+        Of each stage, given the one before.
+    """
+    return np.minimum(1.0, len(chances) * np.min(chances, axis=0))
 
 
 def _highest(alone: np.ndarray, n: np.ndarray) -> np.ndarray:

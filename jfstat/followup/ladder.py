@@ -15,7 +15,7 @@ from jfstat.data.observation import reference_time
 from jfstat.followup.band import CandidateBand, sharing_data
 from jfstat.followup.candidates import NEEDED, SearchedWith, fitted_names, impossible, read_rows
 from jfstat.followup.free import FreeParameters
-from jfstat.followup.growth import TOLERANCE, Chosen, Growth, noise_chance
+from jfstat.followup.growth import TOLERANCE, Before, Growth, noise_chance, stage_chance
 from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood
 from jfstat.followup.refine import refined
 from jfstat.followup.results import CELLS, Results, results_table
@@ -106,8 +106,10 @@ def follow_up(
           with the probability `veto`; NaN in the first stage;
         - ``signal_chance``, the probability that a signal's 2F grows as little as this or less;
         - ``noise_chance``, an upper bound on the probability that Gaussian noise reaches this 2F: in the first stage as
-          for `refine`; later in as many templates as this stage has tried, around a candidate that was chosen for its
-          2F in the first one from ``meta["n_twoF"]`` templates, or 1e12 if `found` does not say from how many;
+          for `refine`; later the smallest of the chances of all stages so far, times their number. The chance of a
+          later stage is that of the highest of the templates it has tried, around a candidate that the stage before
+          has chosen for its 2F; that of the first counts ``meta["n_twoF"]`` templates of the search, or 1e12 if `found`
+          does not say how many there were;
         - ``passed``, whether the climb converged, ``signal_chance`` is at least `veto` and, in a stage of one segment,
           ``noise_chance`` at most `false_alarm`;
         - ``converged``, ``message``, and other columns as of `refine`, with ``mean_twoF_H1``, ... and
@@ -258,6 +260,8 @@ class _Rung(NamedTuple):
         That hold data.
     table : QTable
         As from `refine`, but with the columns of `_judged`.
+    chances : (k, n) float64
+        Probability of noise in this stage and those before, each given the one before it.
     spread, rivals : (n, p, p), (n, c, p) float64
         See `Results`.
     """
@@ -265,6 +269,7 @@ class _Rung(NamedTuple):
     rows: np.ndarray
     n_segments: int
     table: QTable
+    chances: np.ndarray
     spread: np.ndarray
     rivals: np.ndarray
 
@@ -384,17 +389,18 @@ def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], stage: int, n_
     total, trials = n * np.asarray(table["mean_twoF"]), CELLS * tried
     low = expected = high = chance = np.full(len(rows), np.nan)
     if rungs:
-        before, first = (
-            (rung.n_segments, rung.total[np.searchsorted(rung.rows, rows)]) for rung in (rungs[-1], rungs[0])
-        )
-        growth = Growth.expected(before[1], before[0], n, len(own.names))
-        expected = (before[1] - growth.mean) / n
-        low, high = ((before[1] - growth.fall(tail)) / n for tail in (own.veto, 1 - own.veto))
-        chance = growth.chance(before[1] - (1 + TOLERANCE) * total)
-        n_templates = own.searched.n_twoF if own.searched.n_twoF > 1 else UNKNOWN
-        noise = noise_chance(total, n, trials, Chosen(first[1], first[0], n_templates))
+        at = np.searchsorted(rungs[-1].rows, rows)
+        before = Before(rungs[-1].total[at], rungs[-1].n_segments)
+        growth = Growth.expected(before.total, before.n_segments, n, len(own.names))
+        expected = (before.total - growth.mean) / n
+        low, high = ((before.total - growth.fall(tail)) / n for tail in (own.veto, 1 - own.veto))
+        chance = growth.chance(before.total - (1 + TOLERANCE) * total)
+        chances = np.vstack([rungs[-1].chances[:, at], stage_chance(total, n, trials, before)])
+        noise = noise_chance(chances)
     else:
-        noise = noise_chance(total, n, own.searched.n_twoF + trials)
+        n_templates = own.searched.n_twoF
+        noise = stage_chance(total, n, n_templates + trials)
+        chances = stage_chance(total, n, (n_templates if n_templates > 1 else UNKNOWN) + trials)[None]
     last = stage == n_stages - 1
     table["noise_chance"] = noise
     grown = ~(chance < own.veto)
@@ -414,7 +420,8 @@ def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], stage: int, n_
     table["message"] = np.array(messages, dtype=str)
     stages = {"candidate": rows, "stage": np.full(len(rows), stage), "n_segments": np.full(len(rows), n)}
     said = {"expected_mean_twoF": expected, "expected_low": low, "expected_high": high, "signal_chance": chance}
-    return _Rung(rows, n, _arranged(table, stages, said | {"noise_chance": noise, "passed": passed}), spread, rivals)
+    table = _arranged(table, stages, said | {"noise_chance": noise, "passed": passed})
+    return _Rung(rows, n, table, chances, spread, rivals)
 
 
 def _has_errors(table: AnyTable, spread: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
