@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 Array = TypeVar("Array", jax.Array, np.ndarray)
+CONSTANT, FIRST, SECOND = np.array([[1.0, 0, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 1]])
+"""Which of the five harmonics are the constant, of the sidereal frequency, and of twice that."""
 
 
 def harmonics_of(xp: ModuleType, angle: Array) -> list[Array]:
@@ -53,10 +55,10 @@ def pattern_coefficients(response: jax.Array, alpha: jax.Array, delta: jax.Array
     own_a = [0.5 * (d[0, 0] + d[1, 1]) - d[2, 2], 2 * d[0, 2], -2 * d[1, 2], 0.5 * (d[1, 1] - d[0, 0]), d[0, 1]]
     own_b = [zero, -2 * d[1, 2], -2 * d[0, 2], 2 * d[0, 1], d[0, 0] - d[1, 1]]
     s, c = jnp.sin(delta), jnp.cos(delta)
-    sky_a = jnp.stack([c * c, s * c, s * c, 1 + s * s, 1 + s * s])
-    sky_b = jnp.stack([jnp.zeros_like(s), c, c, s, s])
+    sky_a = CONSTANT * (1 - s * s) + FIRST * (s * c) + SECOND * (1 + s * s)
+    sky_b = FIRST * c + SECOND * s
     # from harmonics of the hour angle to those of sidereal time: each pair of cosine and sine is rotated
-    turn = jnp.array([0.0, 1.0, 1.0, 2.0, 2.0]) * alpha
+    turn = (FIRST + 2 * SECOND) * alpha
     cos, sin = jnp.cos(turn), jnp.sin(turn)
 
     def turned(own: list[jax.Array], sky: jax.Array) -> jax.Array:

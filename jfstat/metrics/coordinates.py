@@ -107,12 +107,12 @@ class Coordinates:
         moved = replaced(centre, plain_names, values(centre, plain_names) + step[jnp.array(plain)]) if plain else centre
         turn = jnp.zeros(3)
         if self.flat_sky:
-            n0 = unit_vector(centre.alpha, centre.delta)
-            turn = _turned(centre, step[jnp.array([names.index(name) for name in SKY])])
-            n = n0 + turn
-            # differences of angles, for precision
-            alpha = centre.alpha + jnp.arctan2(n0[0] * turn[1] - n0[1] * turn[0], n0[0] * n[0] + n0[1] * n[1])
-            delta = jnp.arctan2(n[2], jnp.sqrt(n[0] ** 2 + n[1] ** 2))
+            sky = step[jnp.array([names.index(name) for name in SKY])]
+            turn = _turned(centre, sky)
+            sin, cos = jnp.sin(centre.delta), jnp.cos(centre.delta)
+            outwards = cos - sin * sky[1]  # from the Earth's axis, in the plane of the centre's meridian
+            alpha = centre.alpha + jnp.arctan2(sky[0], outwards)
+            delta = jnp.arctan2(sin + cos * sky[1], jnp.sqrt(sky[0] ** 2 + outwards**2))
             moved = with_fields(moved, alpha=alpha, delta=delta)
         if spins:
             change = self.shift @ (step[jnp.array(spins)] - centre.fkdot[0] * (self.drift @ turn))
@@ -290,7 +290,7 @@ def _turned(centre: Doppler, step: jax.Array) -> jax.Array:
     sin_d, cos_d = jnp.sin(centre.delta), jnp.cos(centre.delta)
     east = jnp.stack([-sin_a, cos_a, jnp.zeros_like(sin_a)])
     north = jnp.stack([-sin_d * cos_a, -sin_d * sin_a, cos_d])
-    square = jnp.sum(step * step)
+    square = step @ step
     long = jnp.sqrt(1 + square)
-    sideways = (step[0] * east + step[1] * north) / long
-    return sideways - (square / (long * (1 + long))) * unit_vector(centre.alpha, centre.delta)
+    back = square / (1 + long)
+    return (jnp.stack([east, north], axis=1) @ step - back * unit_vector(centre.alpha, centre.delta)) / long
