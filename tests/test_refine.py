@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +18,7 @@ from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.followup.candidates import usual_names
 from jfstat.followup.distinct import distinct
-from jfstat.followup.follow import peak_shares
+from jfstat.followup.follow import follow, peak_shares
 from jfstat.followup.neighbourhood import frequency_shifts
 from jfstat.followup.results import Rivals, ending
 from jfstat.maths.ball import ball_points, covering_points
@@ -151,6 +153,21 @@ def test_bad_rows_say_what_happened_and_spoil_none(case, refined):
 
 
 @pytest.mark.slow  # compiles for other parameters
+def test_rows_that_fill_a_batch_do_nothing(case, monkeypatch):
+    ends = []
+
+    def spied(*args):
+        ends.append(follow(*args))
+        return ends[-1]
+
+    monkeypatch.setattr(sys.modules["jfstat.followup.refine"], "follow", spied)
+    found = jfstat.refine(case.data, table_of(around(case, 5)), progress=False)
+    assert all(found["converged"])
+    status, steps = (np.asarray(getattr(ends[0], name)) for name in ("status", "steps"))
+    assert status.shape == (8,) and np.all(status[5:] == NOWHERE) and np.all(status[:5] == CONVERGED)
+    assert np.all(steps[5:] < steps[:5].min()) and np.all(np.asarray(ends[0].tried)[5:] == 0)
+
+
 def test_parameters_stay_within_what_templates_can_have(case):
     """A plain declination could climb over the pole, a candidate at the band's edge out of the band."""
     pole = jfstat.Doppler(1.0, np.pi / 2 - 1e-3, case.doppler.fkdot, case.doppler.reftime)

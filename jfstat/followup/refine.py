@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -353,6 +354,10 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
             edges = np.linalg.norm(known.axes[batch.places], axis=1).max(axis=-1, initial=0.0)
             edges += np.nanmax(np.linalg.norm(known.offsets[batch.places], axis=2), axis=1)
             trials = np.stack([covered[int(row)][1] for row in left[batch.places]])
+            # a row that only fills up the batch has no trial points, and its climbs end where they begin
+            trials[len(batch.rows) :] = np.nan
+            real = (np.arange(size) < len(batch.rows))[:, None, None]
+            own = replace(own, matrix=np.where(real, own.matrix, np.nan))
             _follow_batch(data, results, alike, batch, own, covered[int(batch.rows[0])][0], trials, edges)
             advance(int(np.sum(~results.open[batch.rows])))
     advance(int(np.sum(results.open[rows])))
