@@ -15,7 +15,7 @@ measure() { # name, command
     "$@" >"$results/$name.log" 2>&1 && echo "$name: done" || echo "$name: failed, see $results/$name.log"
 }
 
-measure tests python -m pytest -o addopts= -q -m gpu tests
+measure tests env XLA_FLAGS= python -m pytest -o addopts= -q -m gpu tests
 measure benchmark jfstat benchmark --no-lalsuite --output "$results/benchmark.json"
 measure gpu_against_cpu python examples/paper/gpu_against_cpu.py --output "$results/gpu_against_cpu.json"
 measure search_speed python examples/search_speed.py --only overhead --output "$results/search_speed.json"

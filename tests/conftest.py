@@ -3,13 +3,26 @@
 Most of the suite's time is compilation, and many tests compile the same programs: JAX keeps them in a directory that
 the workers of a run share with each other and with the programs that tests start. It is made anew for each run, because
 a program compiled on one processor may not run on another; set JAX_COMPILATION_CACHE_DIR to keep it between runs.
+
+They are also compiled quickly, with little optimization, which halves the time of the suite. Set XLA_FLAGS, to nothing
+if you like, to have them compiled as users do: `.ci/run` runs modules that check numbers once more in that way. Tests
+that are marked `compiled` run in no other: they ask for the same bits of different programs, which depend on it.
 """
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
+
+QUICKLY = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
+KNOWN = ("0.9.", "0.10.")
+"""Versions of jaxlib that have these flags: others would stop at them."""
+
+if "XLA_FLAGS" not in os.environ and version("jaxlib").startswith(KNOWN):  # workers find it set
+    os.environ["XLA_FLAGS"] = QUICKLY
 
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # workers find it set
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="jfstat-tests-")
@@ -17,12 +30,13 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # workers find it set
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # or XLA writes a page about each program that it loads
 
-import jax
-import pytest
+import jax  # noqa: E402
+import pytest  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
+gc.set_threshold(200_000, 50, 100)  # tracing makes many small objects: looking for dead ones took an eighth of the time
 MOST_MAPS = 20_000
 """Memory maps from which on a worker drops its compiled programs: each takes some, and Linux allows 65,530."""
 
@@ -34,3 +48,11 @@ def few_compiled_programs():
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
         jax.clear_caches()
+
+
+def pytest_collection_modifyitems(items):
+    if os.environ.get("XLA_FLAGS") == QUICKLY:
+        skipped = pytest.mark.skip(reason="programs are compiled quickly: set XLA_FLAGS to compile them as users do")
+        for item in items:
+            if "compiled" in item.keywords:
+                item.add_marker(skipped)

@@ -556,6 +556,7 @@ def pattern(sfts, tmp_path):
     return ";".join(map(str, jfstat.write_sfts(sfts, tmp_path)))
 
 
+@pytest.mark.compiled
 def test_devices_and_processes_do_not_change_the_table(tmp_path, pattern):
     """One device, four virtual ones, and two processes under jax.distributed, of which each gets the whole table; on
     any number of threads."""

@@ -11,7 +11,8 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-@pytest.mark.parametrize("bands", ["C1", pytest.param("A1,C1", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("bands", ["C1", "A1,C1"])
 def test_the_pilot_search_scaled_down(tmp_path, bands):
     command = [sys.executable, EXAMPLES / "omega_centauri.py", "--small", "--bands", bands, "--outdir", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)

@@ -198,6 +198,7 @@ def test_vetoed_bins_are_those_that_are_flagged(banded):
         assert 0 < vetoed.sum() < len(vetoed) / 2
 
 
+@pytest.mark.compiled
 def test_vetoed_bins_never_become_candidates_and_the_signal_stays(banded):
     data, bank, lines, _, _ = banded
     plain = jfstat.search(data, bank, top=50, progress=False, per_detector=False)
@@ -224,6 +225,7 @@ def test_vetoed_bins_never_become_candidates_and_the_signal_stays(banded):
     assert np.array_equal(some["twoF"], left["twoF"]) and np.array_equal(some["freq"], left["freq"])
 
 
+@pytest.mark.compiled
 def test_lines_on_a_mesh_in_units_and_in_checkpoints(banded, tmp_path):
     data, bank, lines, _, _ = banded
     options = dict(top=50, progress=False, lines=lines, veto_lines=True, per_detector=False, batch_size=4)

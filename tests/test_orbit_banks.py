@@ -69,7 +69,7 @@ CASES = {
 }
 
 
-SLOW = ("period", "tiny", "ecc only", "f1dot")
+SLOW = ("long", "period", "tiny", "ecc", "ecc only", "f1dot")
 
 
 @pytest.mark.parametrize("name", [pytest.param(x, marks=pytest.mark.slow if x in SLOW else ()) for x in CASES])

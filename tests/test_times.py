@@ -65,6 +65,7 @@ def test_what_is_no_time_is_refused(bad):
         jfstat.Doppler(0.1, 0.2, [20.0], bad)
 
 
+@pytest.mark.compiled
 def test_templates_of_different_reference_times_stack_and_vmap():
     data = cases.make(20.0, 3, days=0.5, detectors=("H1",)).data
     start = data.reftime
