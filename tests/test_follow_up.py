@@ -265,6 +265,8 @@ def test_chance_of_noise():
     assert divided == pytest.approx(1e4 * beta(2, 118).sf(1 / 6), rel=1e-2)
     assert divided > 1e4 * chi2.sf(60, 4)
     assert stage_chance(np.array([np.nan]), 1, many)[0] != 0
+    # segments without data: nothing was joined, and rounding decides nothing
+    assert list(stage_chance(np.array([90.0, 90.1]), 2, many, Before(np.array([90.0, 90.0]), 2))) == [1, 1]
     np.testing.assert_allclose(noise_chance(np.array([[0.3, 1e-4, 0.9], [0.2, 0.5, 0.9]])), [0.4, 2e-4, 1.0])
     assert np.isnan(noise_chance(np.array([[0.3], [np.nan]]))[0])
 

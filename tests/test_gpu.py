@@ -1,6 +1,6 @@
 """The kernels of the `cuda` backend, compiled for a GPU, against `twoF_band` bin by bin.
 
-    python -m pytest -o addopts= -m gpu tests/test_gpu.py
+    XLA_FLAGS= python -m pytest -o addopts= -m gpu tests/test_gpu.py
 
 runs them on all GPUs that JAX sees, in some minutes; ``-o addopts=`` does without pytest-xdist. Where there is no GPU
 they are skipped, unless the environment variable JFSTAT_EMULATE_KERNELS is set: what the kernels compute is then

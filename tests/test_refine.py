@@ -152,7 +152,6 @@ def test_bad_rows_say_what_happened_and_spoil_none(case, refined):
     assert refined["converged"][10] and "noise alone reaches this 2F" in messages[4]
 
 
-@pytest.mark.slow  # compiles for other parameters
 def test_rows_that_fill_a_batch_do_nothing(case, monkeypatch):
     ends = []
 
@@ -168,6 +167,7 @@ def test_rows_that_fill_a_batch_do_nothing(case, monkeypatch):
     assert np.all(steps[5:] < steps[:5].min()) and np.all(np.asarray(ends[0].tried)[5:] == 0)
 
 
+@pytest.mark.slow  # compiles for other parameters
 def test_parameters_stay_within_what_templates_can_have(case):
     """A plain declination could climb over the pole, a candidate at the band's edge out of the band."""
     pole = jfstat.Doppler(1.0, np.pi / 2 - 1e-3, case.doppler.fkdot, case.doppler.reftime)

@@ -95,7 +95,7 @@ def stage_chance(total: np.ndarray, n_segments: int, n_trials: np.ndarray, befor
     """Probability that the highest of some templates reaches a sum of 2F over segments in Gaussian noise, (n,).
 
     After another stage, that is the chance that noise divides the sum of that stage as unevenly among the joined
-    segments, or that it reaches as much anywhere, if that is higher.
+    segments, or that it reaches as much anywhere, if that is higher. If nothing was joined, it is 1.
 
     Parameters
     ----------
@@ -105,11 +105,13 @@ def stage_chance(total: np.ndarray, n_segments: int, n_trials: np.ndarray, befor
     n_trials : (n,) float64
         Number of independent templates.
     before : Before, optional
-        The stage before, of more segments.
+        The stage before, whose segments were joined.
     """
     alone = false_alarm(total / n_segments, 1.0, n_segments)
     if before is None:
         return _highest(alone, n_trials)
+    if before.n_segments <= n_segments:  # the others hold no data
+        return np.ones_like(total)
     from scipy.special import betaincc
 
     ratio = np.clip(total / before.total, 0.0, 1.0)

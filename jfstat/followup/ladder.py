@@ -105,11 +105,13 @@ def follow_up(
           the 2F in the stage before has, with ``expected_low`` and ``expected_high``, below and above which it lies
           with the probability `veto`; NaN in the first stage;
         - ``signal_chance``, the probability that a signal's 2F grows as little as this or less;
-        - ``noise_chance``, an upper bound on the probability that Gaussian noise reaches this 2F: in the first stage as
-          for `refine`; later the smallest of the chances of all stages so far, times their number. The chance of a
-          later stage is that of the highest of the templates it has tried, around a candidate that the stage before
-          has chosen for its 2F; that of the first counts ``meta["n_twoF"]`` templates of the search, or 1e12 if `found`
-          does not say how many there were;
+        - ``noise_chance``, an upper bound on the probability that a candidate of Gaussian noise is as unlikely in one
+          of the stages so far: the smallest of their chances times their number. The chance of the first stage counts
+          as many templates as it has tried for each of the ``meta["n_twoF"]`` of the search, which are 1e12 if `found`
+          does not say so or says 1. That of a later one is of the highest of the templates it has tried, around a
+          candidate that the stage before has chosen for its 2F; it is 1 if the number of segments does not divide that
+          of the stage before. If the search's number of segments was not the first stage's, candidates were chosen by
+          another 2F, and ``meta["n_twoF"]`` counts in every stage;
         - ``passed``, whether the climb converged, ``signal_chance`` is at least `veto` and, in a stage of one segment,
           ``noise_chance`` at most `false_alarm`;
         - ``converged``, ``message``, and other columns as of `refine`, with ``mean_twoF_H1``, ... and
@@ -248,6 +250,20 @@ class _Ladder(NamedTuple):
     veto: float
     false_alarm: float
 
+    @property
+    def n_templates(self) -> float:
+        """From how many templates the candidates were chosen."""
+        return self.searched.n_twoF if self.searched.n_twoF > 1 else UNKNOWN
+
+    def chosen_otherwise(self, first: Sequence[int]) -> float:
+        """From how many templates they were chosen by another 2F than that of the first stage; 0 if by this.
+
+        `first` are the numbers of its segments, with and without those that hold no data. Candidates of unknown origin
+        are taken to have been chosen by it.
+        """
+        known = self.searched.n_twoF > 1
+        return self.n_templates if known and (self.found.meta.get("n_segments") or 1) not in first else 0.0
+
 
 class _Rung(NamedTuple):
     """One stage of some candidates, n of them.
@@ -312,7 +328,7 @@ def _climbed(
                 parts.append(
                     _refined(own, rows[at], starts[at], around._replace(spread=spread), segments, groups, advance)
                 )
-        rung = _judged(own, parts, rungs, stage, len(numbers))
+        rung = _judged(own, parts, rungs, numbers)
         rungs.append(rung)
         going_on = np.asarray(rung.table["passed"])
         advance(int(np.sum(~going_on)) * (len(numbers) - stage - 1))
@@ -373,8 +389,9 @@ def _refined(
     return _Part(rows, data.n_segments or 1, table, results)
 
 
-def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], stage: int, n_stages: int) -> _Rung:
+def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], numbers: Sequence[int]) -> _Rung:
     """A stage of all candidates, with what it says of them beside what the stages before said."""
+    stage = len(rungs)
     rows, n = np.concatenate([part.rows for part in parts]), parts[0].n_segments
     order = np.argsort(rows)
     table: Any = stacked([part.table for part in parts])[order]
@@ -395,22 +412,24 @@ def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], stage: int, n_
         expected = (before.total - growth.mean) / n
         low, high = ((before.total - growth.fall(tail)) / n for tail in (own.veto, 1 - own.veto))
         chance = growth.chance(before.total - (1 + TOLERANCE) * total)
-        chances = np.vstack([rungs[-1].chances[:, at], stage_chance(total, n, trials, before)])
-        noise = noise_chance(chances)
+        this = stage_chance(total, n, trials + own.chosen_otherwise((numbers[0], rungs[0].n_segments)), before)
+        if numbers[stage - 1] % numbers[stage]:  # its segments are not those before, joined
+            this = np.ones_like(total)
+        chances = np.vstack([rungs[-1].chances[:, at], this])
     else:
-        n_templates = own.searched.n_twoF
-        noise = stage_chance(total, n, n_templates + trials)
-        chances = stage_chance(total, n, (n_templates if n_templates > 1 else UNKNOWN) + trials)[None]
-    last = stage == n_stages - 1
+        # each of the search's templates could have been climbed from
+        chances = stage_chance(total, n, own.n_templates * trials)[None]
+    noise = noise_chance(chances)
+    last = stage == len(numbers) - 1
     table["noise_chance"] = noise
     grown = ~(chance < own.veto)
-    silent = (noise > own.false_alarm) if n == 1 else np.zeros(len(rows), bool)
+    silent = ~(noise <= own.false_alarm) & np.isfinite(total) if n == 1 else np.zeros(len(rows), bool)
     converged, region = np.asarray(table["converged"]), np.bool_(last) | _has_errors(table, spread, own.names)
     passed = converged & grown & ~silent & region
     notes = [
         (covered < 1, "only the inner {0:.2g} of the errors' region was covered", covered),
         (~grown, "2F grows as little as this for a signal with a chance of {0:.2g}", chance),
-        (silent, "noise alone reaches this 2F with a chance of {0:.2g}", noise),
+        (silent, "noise alone explains it with a chance of {0:.2g}", noise),
         (converged & ~region, "without errors there is no region for the next stage", noise),
     ]
     messages = [str(message) for message in table["message"]]
