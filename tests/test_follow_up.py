@@ -9,13 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from astropy.table import QTable
 from scipy.stats import beta, chi2, kstest
 
 import jfstat
 from jfstat.commandline import main
+from jfstat.followup.candidates import SearchedWith
 from jfstat.followup.distinct import distinct
 from jfstat.followup.follow import _semi_axes
 from jfstat.followup.growth import Before, Growth, noise_chance, stage_chance
+from jfstat.followup.ladder import UNKNOWN, _Ladder
 from jfstat.followup.stages import stage_edges
 from jfstat.maths.ball import covering_ellipsoid
 from jfstat.maths.newton import Maximum
@@ -53,7 +56,6 @@ def found(signal):
         ]
     )
     columns = {name: rows[:, i] for i, name in enumerate(NAMES)} | {"name": np.array(["a", "b", "c", "d"])}
-    from astropy.table import QTable
 
     return QTable(columns, meta={"reftime": REFTIME, "n_twoF": 10_000})
 
@@ -287,6 +289,24 @@ def test_noise_passes_a_ladder_as_rarely_as_said():
     chances = noise_chance(np.array(steps))
     for level in (1e-3, 1e-2, 0.1, 0.5):
         assert np.sum(chances <= level) <= level * n + 4 * np.sqrt(level * n) + 1
+
+
+@pytest.mark.parametrize(
+    ("meta", "expected"),
+    [
+        ({"n_twoF": 100, "n_segments": 4}, 0),
+        ({"n_twoF": 100, "n_segments": 3}, 0),  # one of the four holds no data
+        ({"n_twoF": 100, "n_segments": 8}, 100),
+        ({"n_twoF": 100}, 100),  # a coherent search
+        ({}, 0),
+    ],
+)
+def test_templates_of_a_search_with_other_segments_count_in_every_stage(meta, expected):
+    found = QTable(meta=meta)
+    fields = dict.fromkeys(_Ladder._fields) | {"found": found, "searched": SearchedWith.of(found, ("H1",))}
+    own = _Ladder(**fields)
+    assert own.chosen_otherwise((4, 3)) == expected
+    assert own.n_templates == (100 if meta else UNKNOWN)
 
 
 @pytest.mark.parametrize("radii", [(3.0, 0.2), (2.0, 1.0, 0.01), (1.5, 1.0, 0.7, 0.0)])
