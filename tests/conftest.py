@@ -45,7 +45,6 @@ MOST_MAPS = 20_000
 def few_compiled_programs():
     """Workers that compile thousands of programs end in a segmentation fault of XLA's compiler, out of memory maps."""
     yield
-    gc.collect()
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
         jax.clear_caches()

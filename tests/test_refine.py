@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from importlib import import_module
 
 import jax
 import jax.numpy as jnp
@@ -159,7 +159,7 @@ def test_rows_that_fill_a_batch_do_nothing(case, monkeypatch):
         ends.append(follow(*args))
         return ends[-1]
 
-    monkeypatch.setattr(sys.modules["jfstat.followup.refine"], "follow", spied)
+    monkeypatch.setattr(import_module("jfstat.followup.refine"), "follow", spied)
     found = jfstat.refine(case.data, table_of(around(case, 5)), progress=False)
     assert all(found["converged"])
     status, steps = (np.asarray(getattr(ends[0], name)) for name in ("status", "steps"))
