@@ -99,6 +99,12 @@ def test_none_above_threshold_is_an_empty_table_with_all_columns(data, bank):
     assert found["freq"].unit == u.Hz
 
 
+@pytest.mark.compiled
+def test_the_loudest_of_all_subbands_is_the_first_candidate(data, bank):
+    found = search(data, bank, top=3, progress=False)
+    assert max(found.meta["loudest_per_subband"]["twoF"]) == found["twoF"][0]
+
+
 def test_columns_units_and_meta(data, bank):
     found = search(data, bank, top=3, progress=False)
     assert found.colnames == ["freq", "f1dot", "alpha", "delta", "twoF", *KEPT]

@@ -107,14 +107,14 @@ def stage_chance(total: np.ndarray, n_segments: int, n_trials: np.ndarray, befor
     before : Before, optional
         The stage before, whose segments were joined.
     """
-    alone = false_alarm(total / n_segments, 1.0, n_segments)
     if before is None:
-        return _highest(alone, n_trials)
+        return false_alarm(total / n_segments, n_trials, n_segments)
     if before.n_segments <= n_segments:  # the others hold no data
         return np.ones_like(total)
     from scipy.special import betaincc
 
     ratio = np.clip(total / before.total, 0.0, 1.0)
+    alone = false_alarm(total / n_segments, 1.0, n_segments)
     divided = betaincc(2.0 * n_segments, 2.0 * (before.n_segments - n_segments), ratio)
     return _highest(np.maximum(alone, divided), n_trials)
 
