@@ -6,6 +6,7 @@ import pytest
 from astropy.time import Time
 
 import jfstat
+from jfstat.data import band
 from jfstat.data.band import interpolation_filter, taper, terms_needed
 from jfstat.data.grid import Grid
 from jfstat.data.noise import NoiseFloor, median_bias, whitened_power
@@ -54,6 +55,20 @@ def test_taper_is_flat_then_falls_to_zero():
     assert np.all(response[np.abs(f) <= 1.0] == 1)
     assert np.all(response[np.abs(f) >= 1.5] == 0)
     assert np.all(np.diff(response[f >= 0]) <= 0)
+
+
+def test_long_series_transformed_on_a_device_give_the_same(monkeypatch):
+    rng = np.random.default_rng(5)
+    for n, offset, n_out in ((1000, -300, 64), (1001, 450, 65), (1001, 0, 1001)):
+        series = (rng.normal(size=n) + 1j * rng.normal(size=n)).astype(np.complex64)
+        own = band._kept_on_device(series, offset, n_out)
+        np.testing.assert_allclose(own, band._kept(series, offset, n_out), atol=1e-11)
+    sfts = jfstat.simulate_sfts(["H1"], START, 6 * 3600, 98.0, 102.0, sqrt_sx=1e-23, seed=6)
+    point = jfstat.Doppler(1.0, 0.5, [100.0, -1e-9])
+    wanted = jfstat.twoF_band(jfstat.prepare(sfts, 99.9, 100.1, sqrt_sx=1e-23), point)
+    monkeypatch.setattr(band, "_fits", lambda series: True)
+    found = jfstat.twoF_band(jfstat.prepare(sfts, 99.9, 100.1, sqrt_sx=1e-23), point)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("n", [1, 2, 11, 97, 1009, 123457.2])

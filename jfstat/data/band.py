@@ -11,6 +11,12 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jfstat.data.grid import Grid
+from jfstat.data.memory import free_bytes
+
+LONG = 1 << 22
+"""Samples from which on an accelerator transforms a series faster than the host, compilation included."""
+TRANSFORM_BYTES, USABLE = 64, 0.5
+"""Memory for a sample of such a transform, and the part of the device's free memory that it may take."""
 
 
 def taper(frequency: np.ndarray, half_pass: float, half_stop: float) -> np.ndarray:
@@ -90,20 +96,41 @@ def decimated_spectrum(
         In FFT order, scaled so that its inverse FFT is the band series of n_out samples. The shift by `offset_bins`
         removes a phase that is zero at the grid's epoch, like the heterodyne of the series itself.
     """
-    from scipy import fft  # takes 0.1 s to import
-
-    # in place, because `prepare` needs most memory here
-    spectrum = np.asarray(fft.fft(series.astype(np.complex128), overwrite_x=True))
-    # in FFT order: non-negative frequencies first
-    positive, negative = -(-n_out // 2), n_out // 2
-    kept = np.empty(n_out, np.complex128)
-    kept[:positive] = _slice_around(spectrum, offset_bins, positive)
-    kept[positive:] = _slice_around(spectrum, offset_bins - negative, negative)
     bins = np.fft.fftfreq(n_out, 1.0 / n_out)
+    # a copy, since arrays of JAX cannot be written to
+    kept = np.array(_kept_on_device(series, offset_bins, n_out)) if _fits(series) else _kept(series, offset_bins, n_out)
     response = taper(bins / grid.length, half_pass, half_stop)
     turn = np.exp(-2j * np.pi * np.fmod(offset_bins * (grid.start / grid.length), 1.0))
     kept *= response * (n_out / len(series))
     return kept * turn
+
+
+def _fits(series: np.ndarray) -> bool:
+    """Whether an accelerator is there with memory enough, and the series long enough to be worth its while."""
+    free = free_bytes(jax.devices()[0]) if len(series) >= LONG else None
+    return free is not None and TRANSFORM_BYTES * len(series) <= USABLE * free
+
+
+@partial(jax.jit, static_argnames="n_out")
+def _kept_on_device(series: ArrayLike, offset_bins: ArrayLike, n_out: int) -> jax.Array:
+    """What `_kept` returns, computed by JAX."""
+    spectrum = jnp.fft.fft(jnp.asarray(series).astype(jnp.complex128))
+    place = jnp.arange(n_out)
+    bins = jnp.where(place < (n_out + 1) // 2, place, place - n_out)
+    return spectrum[(bins + offset_bins) % spectrum.shape[0]]
+
+
+def _kept(series: np.ndarray, offset_bins: int, n_out: int) -> np.ndarray:
+    """Bins of a series' transform around one of them, (n_out,) complex128, in FFT order."""
+    from scipy import fft  # takes 0.1 s to import
+
+    # in place, because `prepare` needs most memory here
+    spectrum = np.asarray(fft.fft(series.astype(np.complex128), overwrite_x=True))
+    positive, negative = -(-n_out // 2), n_out // 2
+    kept = np.empty(n_out, np.complex128)
+    kept[:positive] = _slice_around(spectrum, offset_bins, positive)
+    kept[positive:] = _slice_around(spectrum, offset_bins - negative, negative)
+    return kept
 
 
 def _slice_around(spectrum: np.ndarray, start: int, n: int) -> np.ndarray:
