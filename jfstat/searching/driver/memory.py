@@ -13,7 +13,7 @@ from jfstat.templates import Doppler
 
 CPU_BYTES = 32 << 20
 """Largest batch on a CPU, unless a single template needs more: larger ones do not fit into the caches."""
-MOST_BYTES = 32 << 30
+MOST_BYTES = 16 << 30
 """Largest batch on an accelerator, however much memory is free."""
 USABLE = 0.8
 """Fraction of a device's free memory that a search may take; fragments and the library's work space need the rest."""

@@ -30,8 +30,9 @@ from jfstat.statistic.resample import block_and_run
 from jfstat.templates import Doppler
 from jfstat.transforms import cuda_factors, section_count
 
-SAMPLE_BYTES, NODE_BYTES = 32 + 8, 3000
-"""Bytes per sample (four series, and two values of the rows looked at again) and, measured, per node of the timing."""
+SERIES_BYTES, VALUE_BYTES, NODE_BYTES = 32, 8, 3000
+"""Bytes per sample of the four series and of two values of the rows looked at again, and, measured, per node of the
+timing, which is done with before the series are made."""
 LEAST_CAPABILITY = 8.0
 """Of NVIDIA GPUs, for reductions of warps and cache hints."""
 SHARED_BYTES, LEAST_SHARED = (
@@ -75,7 +76,7 @@ class Cuda:
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Upper limit of the device memory per template of a batch."""
         nodes = nodes_per_template(layout, n_detectors, orbit)
-        return layout.n_fft * SAMPLE_BYTES + nodes * NODE_BYTES
+        return layout.n_fft * VALUE_BYTES + max(layout.n_fft * SERIES_BYTES, nodes * NODE_BYTES)
 
     def largest_batch(self, layout: Layout) -> int:
         """Number of templates whose rows can be indexed with 32 bits, and that one launch takes."""

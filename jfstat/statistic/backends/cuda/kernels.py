@@ -6,8 +6,7 @@ Each function here calls one kernel, or computes the same by `emulated` where th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from threading import Lock
@@ -475,32 +474,36 @@ def architecture() -> str:
     return f"sm_{major}{minor}"
 
 
+@cache
+def _compilers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(thread_name_prefix="jfstat-nvrtc")
+
+
 @lru_cache(maxsize=64)
-def _code(program: Program, stored: bool = True) -> bytes:
-    return cubin(program.source, program.constants, architecture(), stored)
+def _code(program: Program) -> Future[bytes]:
+    """Machine code, from the disk or from a thread that compiles it."""
+    return _compilers().submit(cubin, program.source, program.constants, architecture())
 
 
 def compile_together(programs: Sequence[Program | None]) -> None:
-    """Compile kernels at the same time, before they are loaded one after the other; None are left out."""
+    """Begin to compile kernels, all at the same time, while the caller goes on; None are left out.
 
-    def compiled(program: Program) -> None:
-        with suppress(Exception):  # what fails here fails again, and is told, when the kernel is loaded
+    What fails here is told when the kernel is loaded.
+    """
+    for program in programs:
+        if program is not None:
             _code(program)
-
-    wanted = [program for program in programs if program is not None]
-    with ThreadPoolExecutor(len(wanted)) as pool:
-        list(pool.map(compiled, wanted))
 
 
 @cache
 def _loaded(program: Program) -> str:
-    def kernel(stored: bool) -> Kernel:
-        return Kernel(_code(program, stored), program.name, program.threads, program.shared)
+    def kernel(code: bytes) -> Kernel:
+        return Kernel(code, program.name, program.threads, program.shared)
 
     try:
-        own = kernel(stored=True)
+        own = kernel(_code(program).result())
     except CudaError:  # what is on disk may be damaged
-        own = kernel(stored=False)
+        own = kernel(cubin(program.source, program.constants, architecture(), stored=False))
     target = f"jfstat_{program.name}_{key(program.source, program.constants, architecture())}"
 
     def launch(stream: int | None, arrays: list[handler.Array]) -> None:
