@@ -255,6 +255,27 @@ def test_kernels_compile_at_the_same_time(monkeypatch):
     kernels._code.cache_clear()
 
 
+def test_a_kernel_that_failed_once_is_compiled_again(monkeypatch):
+    """Such as one that met a full disk."""
+    tried = []
+
+    def cubin(source, constants, architecture, stored=True):
+        tried.append(stored)
+        if len(tried) == 1:
+            raise OSError("the disk is full")
+        return b"code"
+
+    monkeypatch.setattr(kernels, "cubin", cubin)
+    monkeypatch.setattr(kernels, "key", lambda *given: "again")
+    monkeypatch.setattr(kernels, "architecture", lambda: "sm_90")
+    monkeypatch.setattr(kernels, "Kernel", lambda code, *given: code)
+    monkeypatch.setattr(kernels.handler, "register", lambda target, call: None)
+    assert kernels.loaded(kernels.Program("once.cu", "once", (), 32)) == "jfstat_once_again"
+    assert tried == [True, False]
+    kernels._code.cache_clear()
+    kernels._loaded.cache_clear()
+
+
 def test_machine_code_is_kept_on_disk(cached):
     folder, compiled = cached
     constants = (("A", 3), ("B", 0.5))

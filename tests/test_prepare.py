@@ -61,8 +61,8 @@ def test_long_series_transformed_on_a_device_give_the_same(monkeypatch):
     rng = np.random.default_rng(5)
     for n, offset, n_out in ((1000, -300, 64), (1001, 450, 65), (1001, 0, 1001)):
         series = (rng.normal(size=n) + 1j * rng.normal(size=n)).astype(np.complex64)
-        own = band._kept_on_device(series, offset, n_out)
-        np.testing.assert_allclose(own, band._kept(series, offset, n_out), atol=1e-11)
+        own = band._bins_on_device(series, offset, n_out)
+        np.testing.assert_allclose(own, band._bins_on_host(series, offset, n_out), atol=1e-11)
     sfts = jfstat.simulate_sfts(["H1"], START, 6 * 3600, 98.0, 102.0, sqrt_sx=1e-23, seed=6)
     point = jfstat.Doppler(1.0, 0.5, [100.0, -1e-9])
     wanted = jfstat.twoF_band(jfstat.prepare(sfts, 99.9, 100.1, sqrt_sx=1e-23), point)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from math import factorial
 
@@ -11,12 +12,16 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jfstat.data.grid import Grid
-from jfstat.data.memory import free_bytes
+from jfstat.data.memory import default_device, free_bytes
+from jfstat.maths.lengths import smooth_lengths
 
 LONG = 1 << 22
-"""Samples from which on an accelerator transforms a series faster than the host, compilation included."""
-TRANSFORM_BYTES, USABLE = 64, 0.5
-"""Memory for a sample of such a transform, and the part of the device's free memory that it may take."""
+"""Samples from which on an accelerator transforms a series, if there is one."""
+FACTORS = (2, 3, 5, 7, 11)
+"""Prime factors of lengths that cuFFT transforms with little work space."""
+TRANSFORM_BYTES, USABLE = 96, 0.5
+"""Memory for a sample of such a transform, its work space with it, and the part of the device's free memory that it may
+take. Where memory is short after all, XLA may end the process instead of raising an error."""
 
 
 def taper(frequency: np.ndarray, half_pass: float, half_stop: float) -> np.ndarray:
@@ -97,8 +102,7 @@ def decimated_spectrum(
         removes a phase that is zero at the grid's epoch, like the heterodyne of the series itself.
     """
     bins = np.fft.fftfreq(n_out, 1.0 / n_out)
-    # a copy, since arrays of JAX cannot be written to
-    kept = np.array(_kept_on_device(series, offset_bins, n_out)) if _fits(series) else _kept(series, offset_bins, n_out)
+    kept = _bins_around(series, offset_bins, n_out)
     response = taper(bins / grid.length, half_pass, half_stop)
     turn = np.exp(-2j * np.pi * np.fmod(offset_bins * (grid.start / grid.length), 1.0))
     kept *= response * (n_out / len(series))
@@ -106,21 +110,30 @@ def decimated_spectrum(
 
 
 def _fits(series: np.ndarray) -> bool:
-    """Whether an accelerator is there with memory enough, and the series long enough to be worth its while."""
-    free = free_bytes(jax.devices()[0]) if len(series) >= LONG else None
-    return free is not None and TRANSFORM_BYTES * len(series) <= USABLE * free
+    """Whether a series is long enough to be worth an accelerator's while, and there is one with memory enough."""
+    n = len(series)
+    free = free_bytes(default_device()) if n >= LONG and len(smooth_lengths(n, n, FACTORS)) else None
+    return free is not None and TRANSFORM_BYTES * n <= USABLE * free
+
+
+def _bins_around(series: np.ndarray, offset_bins: int, n_out: int) -> np.ndarray:
+    """What `_bins_on_host` returns, from an accelerator if it can."""
+    if _fits(series):
+        with suppress(jax.errors.JaxRuntimeError):  # no memory for cuFFT's plan
+            return np.array(_bins_on_device(series, offset_bins, n_out))  # a copy, which can be written to
+    return _bins_on_host(series, offset_bins, n_out)
 
 
 @partial(jax.jit, static_argnames="n_out")
-def _kept_on_device(series: ArrayLike, offset_bins: ArrayLike, n_out: int) -> jax.Array:
-    """What `_kept` returns, computed by JAX."""
+def _bins_on_device(series: ArrayLike, offset_bins: ArrayLike, n_out: int) -> jax.Array:
+    """What `_bins_on_host` returns, computed by JAX."""
     spectrum = jnp.fft.fft(jnp.asarray(series).astype(jnp.complex128))
     place = jnp.arange(n_out)
     bins = jnp.where(place < (n_out + 1) // 2, place, place - n_out)
     return spectrum[(bins + offset_bins) % spectrum.shape[0]]
 
 
-def _kept(series: np.ndarray, offset_bins: int, n_out: int) -> np.ndarray:
+def _bins_on_host(series: np.ndarray, offset_bins: int, n_out: int) -> np.ndarray:
     """Bins of a series' transform around one of them, (n_out,) complex128, in FFT order."""
     from scipy import fft  # takes 0.1 s to import
 

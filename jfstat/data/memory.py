@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import jax
+import numpy as np
 
 from jfstat.data.bandseries import Layout
 from jfstat.data.fstatdata import FstatData
@@ -36,7 +37,12 @@ def data_bytes(data: FstatData) -> int:
 def device_of(data: object) -> Device:
     """The device that holds data, of any kind, or the default one for data on the host."""
     leaf = data.series if isinstance(data, FstatData) else jax.tree.leaves(data)[0]
-    return next(iter(leaf.devices())) if isinstance(leaf, jax.Array) else jax.devices()[0]
+    return next(iter(leaf.devices())) if isinstance(leaf, jax.Array) else default_device()
+
+
+def default_device() -> Device:
+    """The device on which JAX puts what is made now: this process's first, or that of ``jax.default_device``."""
+    return next(iter(jax.device_put(np.float32(0)).devices()))
 
 
 def total_bytes(device: Device) -> int | None:

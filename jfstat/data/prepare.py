@@ -1,4 +1,4 @@
-"""Prepares SFTs, once per data set, on the CPU in float64: weights, wide series, band series, filters."""
+"""Prepares SFTs, once per data set, in float64: weights, wide series, band series, filters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from jfstat.data.band import decimated_spectrum, filtered_series
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.memory import filter_bytes, total_bytes
+from jfstat.data.memory import default_device, filter_bytes, total_bytes
 from jfstat.data.noise import (
     MEDIAN_BINS,
     NoiseFloor,
@@ -184,7 +184,7 @@ def prepared_for(
             f"the noise floor needs {least} bins and the SFTs hold {sfts.n_bins}: widen their band, give sqrt_sx "
             "or lower median_bins or off_source."
         )
-    memory = total_bytes(jax.devices()[0])
+    memory = total_bytes(default_device())
     # stacking holds one array of all segments twice
     copies = len(parts) * (1 if len(parts) == 1 else 1 + 1 / len(sfts.detectors))
     needed = filter_bytes(plans[0].layout, len(sfts.detectors)) * copies

@@ -12,7 +12,7 @@ from jfstat.data.band import decimated_spectrum, filtered_series
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.grid import Grid
 from jfstat.data.sizes import Blocks, layout_of, low_pass
-from jfstat.maths.lengths import largest_divisor
+from jfstat.maths.lengths import largest_divisor, smooth_lengths
 from jfstat.transforms import block_length
 
 
@@ -44,6 +44,9 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
     passed = low_pass(half_pass, 0.5 / spacing)
     # a narrower filter rings longer, and needs room for it on both sides
     room = int(np.ceil(passed.quiet / float(band.dt)))
+    least = layout.n_band + 2 * room
+    lengths = smooth_lengths(least, 2 * least)
+    room += int(min(lengths[(lengths - least) % 2 == 0]) - least) // 2
     grid = Grid(
         int(data.observation.epoch), float(band.start) - room * float(band.dt), float(band.dt), layout.n_band + 2 * room
     )

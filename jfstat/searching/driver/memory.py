@@ -87,5 +87,9 @@ def _filters(data: FstatData, backend: Backend, n_parts: int = 1) -> int:
 
 
 def _each(data: FstatData, points: Doppler, backend: Backend, n_parts: int) -> int:
-    whole = backend.template_bytes(data.layout, len(data.detectors), points.orbit is not None)
-    return whole if n_parts == 1 else int(MARGIN * whole / n_parts)
+    layout = data.layout
+    if n_parts > 1:  # a part has fewer samples in as many blocks
+        fewer = {x: max(1, int(MARGIN * getattr(layout, x) / n_parts)) for x in ("n_fft", "n_band", "n_frequencies")}
+        block = max(1, int(MARGIN * layout.block / n_parts))
+        layout = replace(layout, block=block, block_orbit=max(1, layout.block_orbit * block // layout.block), **fewer)
+    return backend.template_bytes(layout, len(data.detectors), points.orbit is not None)

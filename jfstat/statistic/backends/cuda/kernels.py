@@ -21,7 +21,6 @@ from jfstat.maths.lengths import largest_divisor
 from jfstat.statistic.backends.cuda import emulated, filters, handler
 from jfstat.statistic.backends.cuda.cubins import Constants, cubin, key
 from jfstat.statistic.backends.cuda.driver import Kernel
-from jfstat.statistic.backends.cuda.errors import CudaError
 from jfstat.statistic.backends.reduction import BINS, WIDTH
 from jfstat.transforms import CUDA_COLUMNS, CUDA_MIDDLE, CUDA_ROWS, CUDA_TILE, cuda_factors, cuda_threads
 
@@ -502,7 +501,7 @@ def _loaded(program: Program) -> str:
 
     try:
         own = kernel(_code(program).result())
-    except CudaError:  # what is on disk may be damaged
+    except Exception:  # what is on disk may be damaged, and what has failed once may succeed
         own = kernel(cubin(program.source, program.constants, architecture(), stored=False))
     target = f"jfstat_{program.name}_{key(program.source, program.constants, architecture())}"
 
