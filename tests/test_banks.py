@@ -121,6 +121,10 @@ def test_distance_to_a_box_against_many_points_of_it(k):
     found = distance_to_box(x, low, high, shape)
     assert np.all(found <= truth * (1 + 1e-9))
     np.testing.assert_allclose(np.sqrt(found), np.sqrt(truth), atol=0.2)
+    # turning a metric's factor leaves the metric as it is; diagonal ones go by a shorter way
+    diagonal, turn = np.diag(rng.uniform(0.5, 2, k)), np.linalg.qr(rng.normal(size=(k, k)))[0]
+    both = [distance_to_box(x, low, high, own) for own in (diagonal, turn @ diagonal)]
+    np.testing.assert_allclose(*both, atol=1e-12)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])

@@ -376,6 +376,7 @@ def test_trial_points_cover_the_ball(p, radius, distance):
 def test_without_a_size_or_dimensions_there_is_the_candidate_alone():
     np.testing.assert_array_equal(covering_points(3, 0.0, 0.5), np.zeros((1, 3)))
     assert covering_points(0, 1.0, 0.5).shape == (1, 0)
+    assert covering_points(30, 0.0, 0.5).shape == (1, 30)  # 3^30 faces of a box would take for ever
     np.testing.assert_array_equal(frequency_shifts(0.0, 1e5), [0.0])
     shifts = frequency_shifts(4.0, 1e5)
     assert shifts[len(shifts) // 2] == 0 and -shifts[0] == shifts[-1] == pytest.approx(4e-5)

@@ -102,8 +102,9 @@ class MetricBox(NamedTuple):
 def distance_to_box(points: np.ndarray, low: np.ndarray, high: np.ndarray, factor: np.ndarray) -> np.ndarray:
     """Squared distance from points to the nearest point of a box.
 
-    The nearest point lies on one of the 3^k faces, which include the interior and the corners. On each face the free
-    coordinates are solved for, and the solution counts if it lies on the face.
+    Of a diagonal metric each coordinate is by itself. Otherwise the nearest point lies on one of the 3^k faces, which
+    include the interior and the corners. On each face the free coordinates are solved for, and the solution counts if
+    it lies on the face.
 
     Parameters
     ----------
@@ -117,7 +118,9 @@ def distance_to_box(points: np.ndarray, low: np.ndarray, high: np.ndarray, facto
     -------
     (n,) float64
     """
-    k = len(low)
+    k, scale = len(low), np.diagonal(factor)
+    if np.array_equal(factor, np.diag(scale)):
+        return np.sum((scale * (points - np.clip(points, low, high))) ** 2, axis=1)
     best = np.full(len(points), np.inf)
     slack = 1e-9 * (high - low)
     for face in np.ndindex(*(3,) * k):
