@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from jfstat.data.bandseries import Layout
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import data_bytes, device_of, filter_bytes, free_bytes
 from jfstat.statistic.backends.backend import Backend
@@ -80,16 +81,20 @@ def needed_bytes(data: FstatData, points: Doppler, backend: Backend, n_parts: in
 
 def _filters(data: FstatData, backend: Backend, n_parts: int = 1) -> int:
     """Memory of the filters of the whole band or of one of its parts, as `prepare` and as the backend makes them."""
-    layout, n_detectors = data.layout, len(data.detectors)
-    if n_parts > 1:  # a backend may keep more for each sample of a short series
-        layout = replace(layout, n_band=int(MARGIN * layout.n_band / n_parts))
+    layout, n_detectors = _of_part(data.layout, n_parts), len(data.detectors)
     return filter_bytes(layout, n_detectors) + backend.filter_bytes(layout, n_detectors)
 
 
 def _each(data: FstatData, points: Doppler, backend: Backend, n_parts: int) -> int:
-    layout = data.layout
-    if n_parts > 1:  # a part has fewer samples in as many blocks
-        fewer = {x: max(1, int(MARGIN * getattr(layout, x) / n_parts)) for x in ("n_fft", "n_band", "n_frequencies")}
-        block = max(1, int(MARGIN * layout.block / n_parts))
-        layout = replace(layout, block=block, block_orbit=max(1, layout.block_orbit * block // layout.block), **fewer)
+    layout = _of_part(data.layout, n_parts)
     return backend.template_bytes(layout, len(data.detectors), points.orbit is not None)
+
+
+def _of_part(layout: Layout, n_parts: int) -> Layout:
+    """About the sizes of one of the band's parts: fewer samples, of which a backend may keep more each, in as many
+    blocks."""
+    if n_parts == 1:
+        return layout
+    names = ("n_fft", "n_band", "n_frequencies", "block")
+    fewer = {name: max(1, int(MARGIN * getattr(layout, name) / n_parts)) for name in names}
+    return replace(layout, block_orbit=max(1, layout.block_orbit * fewer["block"] // layout.block), **fewer)
