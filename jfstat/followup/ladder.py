@@ -412,9 +412,10 @@ def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], numbers: Seque
         expected = (before.total - growth.mean) / n
         low, high = ((before.total - growth.fall(tail)) / n for tail in (own.veto, 1 - own.veto))
         chance = growth.chance(before.total - (1 + TOLERANCE) * total)
-        this = stage_chance(total, n, trials + own.chosen_otherwise((numbers[0], rungs[0].n_segments)), before)
         if numbers[stage - 1] % numbers[stage]:  # its segments are not those before, joined
             this = np.ones_like(total)
+        else:
+            this = stage_chance(total, n, trials + own.chosen_otherwise((numbers[0], rungs[0].n_segments)), before)
         chances = np.vstack([rungs[-1].chances[:, at], this])
     else:
         # each of the search's templates could have been climbed from

@@ -10,7 +10,7 @@ import numpy as np
 
 from jfstat.data.bandseries import Layout
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.memory import FLOAT32, device_of, free_bytes
+from jfstat.data.memory import FLOAT32, default_device, device_of, free_bytes
 from jfstat.statistic.backends.backend import COMPLEX, Device, Loudest, first_without_spin_down, nodes_per_template
 from jfstat.statistic.backends.library import NODE_BYTES
 from jfstat.statistic.backends.segments import InBandOrder, loudest_means
@@ -66,7 +66,7 @@ class Transients(InBandOrder):
 
     def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
         """The sums over slices at the frequencies that are computed at a time."""
-        return most_bytes(jax.devices()[0])
+        return most_bytes(default_device())
 
     def ready(self, data: FstatData) -> TransientBand:
         """The data with the windows, which the methods below take."""
