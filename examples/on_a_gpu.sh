@@ -3,8 +3,8 @@
 #
 #     examples/on_a_gpu.sh RESULTS
 #
-# About half an hour on an H200 (tests 6 minutes, pilot 7). What fails does not stop the rest. Needs jfstat with the extra test, and for the kernels'
-# sanitizer cupy and compute-sanitizer.
+# About half an hour on an H200 (tests 6 minutes, pilot 7). What fails does not stop the rest. Needs jfstat with the extra
+# test, and for the kernels' sanitizer cupy and compute-sanitizer.
 set -u
 results=$(mkdir -p "${1:?name a folder for the results}" && cd "$1" && pwd)
 cd "$(dirname "$0")/.."

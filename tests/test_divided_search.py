@@ -396,9 +396,8 @@ def test_a_threshold_alone_keeps_all_above_it(data, bank, monkeypatch):
     monkeypatch.setattr("jfstat.searching.reduce.keep.FIRST_KEPT", 16)
     options = dict(batch_size=4, progress=False, per_detector=False)
     many = jfstat.search(data, bank, top=400, **options)
-    threshold = float(
-        np.mean(many["twoF"][300:302])
-    )  # between two values: these are two programs, which may round apart
+    # between two values, since these are two programs, which may round apart
+    threshold = float(np.mean(many["twoF"][300:302]))
     found = jfstat.search(data, bank, top=None, threshold=threshold, **options)
     assert len(found) == np.sum(many["twoF"] >= threshold) == 301
     assert np.bincount(np.asarray(found["template"]) // 4).max() > 16
