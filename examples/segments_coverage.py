@@ -37,7 +37,7 @@ from bank_coverage import timestamps as gappy_timestamps  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.atomic import replacing  # noqa: E402
-from jfstat.banks.coherent import nearest_coherent  # noqa: E402
+from jfstat.banks.coherent import Group  # noqa: E402
 from jfstat.banks.space import Templates  # noqa: E402
 from jfstat.maths.vectors import angles, unit_vector  # noqa: E402
 from jfstat.metrics.phasemetric import factor  # noqa: E402
@@ -141,7 +141,8 @@ def bank_of(number: int, sky: int, mismatch: float) -> Bank:
     templates = Templates(np.asarray(bank.alpha), np.asarray(bank.delta), np.asarray(bank.fkdot)[:, 1 : 1 + len(names)])
     common = bank.reftime.common
     fmax = float(data.frequencies[-1])
-    near = [nearest_coherent(own, templates, common, fmax, mismatch) for own in data.observation.segments]
+    group = Group(templates)
+    near = [group.nearest(own, common, fmax, mismatch) for own in data.observation.segments]
     r = factor(data.observation, len(names), common, fmax)
     rows = np.concatenate([templates.spins, unit_vector(templates.alpha, templates.delta)], axis=1)
     return Bank(data, region, r, templates, rows, near, seconds)
@@ -300,14 +301,9 @@ def counts(box: Counted, mismatch: float) -> dict[str, Any]:
     bank: Any = jfstat.template_bank(alpha=box.alpha, delta=box.delta, f1dot=box.f1dot, mismatch=mismatch, data=data)
     templates = Templates(np.asarray(bank.alpha), np.asarray(bank.delta), np.asarray(bank.fkdot)[:, 1:])
     fmax, n = float(data.frequencies[-1]), data.layout.n_frequencies
-    coherent = sum(
-        len(
-            nearest_coherent(
-                data.observation.segment(i), templates, bank.reftime.common, fmax, mismatch
-            ).templates.alpha
-        )
-        for i in range(box.n_segments)
-    )
+    group, common = Group(templates), bank.reftime.common
+    near = (group.nearest(own, common, fmax, mismatch) for own in data.observation.segments)
+    coherent = sum(len(x.templates.alpha) for x in near)
     with tempfile.TemporaryDirectory() as folder:
         setup, result = f"{folder}/setup.fits", f"{folder}/weave.fits"
         first = [lal_program("lalpulsar_WeaveSetup"), f"--first-segment={START},{START + length}", "--detectors=H1,L1"]

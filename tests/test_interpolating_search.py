@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jfstat
-from jfstat.banks.coherent import nearest_coherent
+from jfstat.banks.coherent import Group
 from jfstat.banks.space import Templates
 from jfstat.searching.driver import interpolation
 from jfstat.searching.driver.work import Work, stacked_bank
@@ -42,10 +42,10 @@ def found(segments, bank):
 def sums_by_hand(segments, bank, mismatch):
     """Means of 2F at the nearest templates of every segment, at the nearest frequency; -inf beyond the band."""
     templates = Templates(*(np.asarray(x) for x in (bank.alpha, bank.delta, bank.fkdot[:, 1:])))
-    f, dfreq = segments.frequencies, segments.dfreq
+    f, dfreq, group = segments.frequencies, segments.dfreq, Group(templates)
     total = np.zeros((len(templates.alpha), len(f)))
     for i in range(segments.n_segments):
-        near = nearest_coherent(segments.observation.segment(i), templates, bank.reftime.common, f[-1], mismatch)
+        near = group.nearest(segments.observation.segment(i), bank.reftime.common, f[-1], mismatch)
         own = near.templates
         fkdot = np.column_stack([np.full(len(own.alpha), 100.0), own.spins])
         points = jfstat.Doppler(own.alpha, own.delta, fkdot, START)
@@ -62,7 +62,8 @@ def test_sums_are_those_by_hand(segments, bank, found):
     counted = means > -np.inf
     templates = Templates(*(np.asarray(x) for x in (bank.alpha, bank.delta, bank.fkdot[:, 1:])))
     fmax, reftime = segments.frequencies[-1], bank.reftime.common
-    coherent = [nearest_coherent(own, templates, reftime, fmax, 0.2).templates for own in segments.observation.segments]
+    group = Group(templates)
+    coherent = [group.nearest(own, reftime, fmax, 0.2).templates for own in segments.observation.segments]
     assert found.meta["n_coherent"] == sum(len(x.alpha) for x in coherent) * len(segments.frequencies)
     assert found.meta["n_twoF"] == pytest.approx(np.sum(counted), rel=2e-4)  # shifts are rounded by pieces
     loud = np.sort(means[counted])[::-1][:30]
@@ -125,10 +126,11 @@ def test_on_other_devices_sums_are_the_same(segments, bank):
     part = interpolation.bank_part(work, 0, 48)
     from jfstat.statistic.backends import interpolated
 
-    bins = part.bands.counted_bins(jax.tree.map(jnp.asarray, part.lookup), 40, 0)
-    groups = interpolated._grouped(jax.tree.map(jnp.asarray, part.lookup), bins, interpolated.GROUP)  # the last is half
-    one = jax.jit(interpolated._pieces)(part.bands, *groups)
-    other = jax.jit(interpolated._batches)(part.bands, *groups)
+    lookup = jax.tree.map(jnp.asarray, part.lookup)
+    bins = part.bands.counted_bins(lookup, 40, 0)
+    groups = interpolated.grouped(lookup.rows, part.bands.shifts(lookup), bins, interpolated.GROUP)  # the last is half
+    one = jax.jit(interpolated._pieces)(part.bands, groups)
+    other = jax.jit(interpolated._batches)(part.bands, groups)
     np.testing.assert_allclose(one[0], other[0], rtol=1e-6)
     np.testing.assert_allclose(one[1].reshape(-1), other[1].reshape(-1), rtol=1e-6)
     assert np.sum(np.abs(np.asarray(one[2]) - np.asarray(other[2]))) <= 4
@@ -146,7 +148,7 @@ def test_nearest_templates_lose_no_more_than_asked(centre, size, f, f1dot, days)
     n = 50
     alpha, delta = centre[0] + size * rng.uniform(-1, 1, n), centre[1] + 0.5 * size * rng.uniform(-1, 1, n)
     spins = rng.uniform(-f1dot, 0, (n, 1))
-    near = nearest_coherent(segment, Templates(alpha, delta, spins), reftime, f, 0.2)
+    near = Group(Templates(alpha, delta, spins)).nearest(segment, reftime, f, 0.2)
     own = near.templates
     assert len(own.alpha) <= n and len(np.unique(near.index)) == len(own.alpha)
 

@@ -7,14 +7,19 @@ templates are needed, and these follow by rounding.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jfstat.banks.patches import Patch, Shape, triangle_around
 from jfstat.banks.patchmetric import map_factor
 from jfstat.banks.regions import Disc
 from jfstat.banks.space import ParameterSpace, Templates
+from jfstat.data.memory import Device
 from jfstat.data.observation import Observation
 from jfstat.maths.lattices import covering_radius, lattice_points, nearest_points
 from jfstat.maths.vectors import angles, unit_vector
@@ -25,6 +30,80 @@ WIDEST = 0.6
 """Radius of a patch, rad, up to which one map of it is used."""
 LEAST_RADIUS = 1e-6
 """Radius of the patch of a single position with others about it, rad."""
+PIECE, LEAST_PIECE = 1 << 16, 1 << 10
+"""Most and least templates whose nearest points one call computes; numbers between them are powers of two."""
+DENSE = 8
+"""Numbers up to so many times their count are sorted by a table of all of them."""
+
+
+class Group:
+    """Templates whose nearest points in the lattices of several segments are wanted.
+
+    Attributes
+    ----------
+    templates : Templates
+        m templates.
+    n : (m, 3) float64
+        Unit vectors of their positions.
+    centre, radius : (3,) float64, float
+        Of a cap that holds all positions, rad; see `cap_of`.
+    device : Device or None
+        Where nearest points are computed; by default JAX's.
+    """
+
+    def __init__(self, templates: Templates, device: Device | None = None):
+        self.templates, self.device = templates, device
+        self.n = unit_vector(templates.alpha, templates.delta)
+        self.centre, self.radius = cap_of(self.n)
+
+    @cached_property
+    def pieces(self) -> list[jax.Array]:
+        """Positions and spin-downs, (3 + s, size) float64 each, on the device; the last are repeated to fill up."""
+        parameters, size = np.concatenate([self.n.T, self.templates.spins.T]), LEAST_PIECE
+        m = parameters.shape[1]
+        while size < min(m, PIECE):
+            size *= 2
+        padded = np.pad(parameters, ((0, 0), (0, -m % size)), mode="edge")
+        return [jax.device_put(x, self.device) for x in np.split(padded, padded.shape[1] // size, axis=1)]
+
+    def nearest(self, segment: Observation, reftime: GPSTime, fmax: float, mismatch: float) -> Nearest:
+        """The points of a segment's lattice that are nearest to the templates, the frequency maximised over.
+
+        Parameters
+        ----------
+        segment : Observation
+            Of one segment.
+        reftime : GPSTime
+            At which the spin-downs hold.
+        fmax : float
+            Highest frequency to be searched, Hz.
+        mismatch : float
+            Largest fraction of rho^2 that the segment's 2F of a template loses at its point, bins of frequency apart.
+
+        Raises
+        ------
+        ValueError
+            If the templates are too far apart.
+        """
+        spins = self.templates.spins
+        r = factor(segment, spins.shape[1], reftime, fmax)
+        space = ParameterSpace(r, spins.min(axis=0), spins.max(axis=0), mismatch)
+        # all spin-downs are tiled: a fixed one would have to be compensated for by an offset on the sky
+        *_, space = space.choices()
+        lattice = _lattice(space, self)
+        # by how much the best frequency changes with position, in proportion to the frequency, and with spin-down
+        slopes = np.zeros((2, 3 + spins.shape[1]))
+        slope = drift(r, 1)[0]
+        slopes[0, 3:], slopes[1, :3] = slope[: spins.shape[1]], slope[spins.shape[1] :]
+        found = [_rounded(x, lattice.origin, lattice.matrix, slopes) for x in self.pieces]
+        m = len(self.n)
+        integers, moved = (np.concatenate([np.asarray(x[i]) for x in found], axis=1)[:, :m] for i in range(2))
+        points, index = _distinct(integers)
+        n, own = lattice.parameters(points)
+        # differences to the points as they are, not as the integers have them: a map has an edge
+        return Nearest(
+            Templates(*angles(n), own), index, moved.T - (slopes @ np.concatenate([n, own], axis=1).T).T[index]
+        )
 
 
 class Nearest(NamedTuple):
@@ -46,52 +125,6 @@ class Nearest(NamedTuple):
     shift: np.ndarray
 
 
-def nearest_coherent(
-    segment: Observation, templates: Templates, reftime: GPSTime, fmax: float, mismatch: float
-) -> Nearest:
-    """The nearest points of a segment's lattice to some templates, the frequency maximised over.
-
-    Parameters
-    ----------
-    segment : Observation
-        Of one segment.
-    templates : Templates
-        m templates within `WIDEST` of one position.
-    reftime : GPSTime
-        At which their spin-downs hold.
-    fmax : float
-        Highest frequency to be searched, Hz.
-    mismatch : float
-        Largest fraction of rho^2 that the segment's 2F of a template loses at its point, bins of frequency apart.
-
-    Raises
-    ------
-    ValueError
-        If the templates are too far apart.
-    """
-    spins = templates.spins
-    r = factor(segment, spins.shape[1], reftime, fmax)
-    space = ParameterSpace(r, spins.min(axis=0), spins.max(axis=0), mismatch)
-    # all spin-downs are tiled: a fixed one would have to be compensated for by an offset on the sky
-    *_, space = space.choices()
-    n = unit_vector(templates.alpha, templates.delta)
-    if np.all(n == n[0]):
-        integers, points, positions = _on_spins(space, n, spins)
-    else:
-        integers, points, positions = _on_patch(space, n, spins)
-    order = np.lexsort(integers.T[::-1]) if integers.shape[1] else np.arange(len(n))
-    new = np.any(np.diff(integers[order], axis=0) != 0, axis=1)
-    first = order[np.append(True, new)]
-    index = np.empty(len(n), np.int64)
-    index[order] = np.append(0, np.cumsum(new))
-    own = Templates(*angles(positions[first]), points[first])
-    # differences to the points as they are, not as the integers have them: a map has an edge
-    slope = drift(r, 1)[0]
-    s = spins.shape[1]
-    moved = (own.spins[index] - spins) @ slope[:s], (positions[first][index] - n) @ slope[s:]
-    return Nearest(own, index, -np.stack(moved, axis=-1))
-
-
 def cap_of(n: np.ndarray) -> tuple[np.ndarray, float]:
     """Centre, (3,), and radius, rad, of a cap about positions, (m, 3); the radius is pi if they are all around."""
     mean = np.mean(n, axis=0)
@@ -102,47 +135,118 @@ def cap_of(n: np.ndarray) -> tuple[np.ndarray, float]:
     return centre, float(2 * np.arcsin(min(1.0, 0.5 * np.max(np.linalg.norm(n - centre, axis=1)))))
 
 
-def _on_spins(space: ParameterSpace, n: np.ndarray, spins: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Integers, (m, k), all spin-downs, (m, s), and positions, (m, 3), of the nearest points at one sky position."""
-    centre = space.tiled_centre
-    integers, points = _rounded((space.tiled_values(spins) - centre) @ space.spins.T, float(np.sqrt(space.mismatch)))
-    return integers, space.with_fixed(centre + _solved(space.spins, points)), n
+@dataclass(frozen=True)
+class _Lattice:
+    """A lattice A_n* over positions and spin-downs, or over spin-downs alone.
+
+    Attributes
+    ----------
+    space : ParameterSpace
+    sky : (2, 2) float64 or None
+        Factor of the metric on the map of `shape`; None for a single position.
+    shape : Shape or None
+    position : (3,) float64
+        The single position, or the middle of the map.
+    """
+
+    space: ParameterSpace
+    sky: np.ndarray | None
+    shape: Shape | None
+    position: np.ndarray
+
+    @property
+    def scale(self) -> float:
+        """The unit of length of `nearest_points` per unit of distance."""
+        n = self.matrix_of_metric.shape[1]
+        return covering_radius(n) / float(np.sqrt(self.space.mismatch)) if n else 1.0
+
+    @property
+    def origin(self) -> np.ndarray:
+        """Position and spin-downs where all coordinates are 0, (3 + s,)."""
+        return np.concatenate([self.position, self.space.centre])
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """From differences of position and spin-downs to coordinates in the units of `nearest_points`, (3 + s, k)."""
+        return self.matrix_of_metric * self.scale
+
+    @cached_property
+    def matrix_of_metric(self) -> np.ndarray:
+        """The same to coordinates whose unit is that of the metric."""
+        space = self.space
+        s, k = len(space.low), len(space.spins)
+        tiled = space.tiled_values(np.eye(s)).T  # (k, s)
+        spins = np.concatenate([np.zeros((k, 3)), tiled], axis=1)
+        if self.sky is None or self.shape is None:
+            return (space.spins @ spins).T
+        spins[:, :3] = space.drift
+        sky = np.concatenate([self.sky @ self.shape.axes, np.zeros((2, s))], axis=1)
+        return np.concatenate([sky, space.spins @ spins]).T
+
+    def parameters(self, integers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Positions, (n, 3), and spin-downs, (n, s), of points, (n, k) int64."""
+        space = self.space
+        points = lattice_points(integers) / self.scale if integers.shape[1] else integers.astype(float)
+        if self.sky is None or self.shape is None:
+            n = np.tile(self.position, (len(points), 1))
+            return n, space.with_fixed(space.tiled_centre + _solved(space.spins, points))
+        y = _solved(self.sky, points[:, :2])
+        n = self.shape.lift(self.shape.onto_map(y, self.sky))  # those beyond the map's edge are moved to it
+        tiled = space.tiled_centre + _solved(space.spins, points[:, 2:]) - (n - self.position) @ space.drift.T
+        return n, space.with_fixed(tiled)
 
 
-def _on_patch(space: ParameterSpace, n: np.ndarray, spins: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same for templates at several positions; coordinates are those of `tilings.PatchTiling`."""
-    centre, radius = cap_of(n)
-    if radius > WIDEST:
-        raise ValueError(f"templates lie {radius:.2f} rad from their middle, and {WIDEST} is the most: divide them.")
-    radius = max(radius, LEAST_RADIUS) * (1 + 1e-6)
-    patch = Patch(Disc(centre, radius), triangle_around(centre, radius))
-    sky, shape, middle = map_factor(space, patch), patch.shape, space.tiled_centre
-    white = np.concatenate(
-        [
-            shape.project(n) @ sky.T,
-            (space.tiled_values(spins) - middle + (n - shape.up) @ space.drift.T) @ space.spins.T,
-        ],
-        axis=1,
-    )
-    integers, points = _rounded(white, float(np.sqrt(space.mismatch)))
-    positions = _lifted(shape, _solved(sky, points[:, :2]), sky)
-    tiled = middle + _solved(space.spins, points[:, 2:]) - (positions - shape.up) @ space.drift.T
-    return integers, space.with_fixed(tiled), positions
+def _lattice(space: ParameterSpace, group: Group) -> _Lattice:
+    """The lattice over a group of templates; coordinates on the sky are those of `tilings.PatchTiling`."""
+    if np.all(group.n == group.n[0]):
+        return _Lattice(space, None, None, group.n[0])
+    if group.radius > WIDEST:
+        raise ValueError(
+            f"templates lie {group.radius:.2f} rad from their middle, and {WIDEST} is the most: divide them."
+        )
+    radius = max(group.radius, LEAST_RADIUS) * (1 + 1e-6)
+    patch = Patch(Disc(group.centre, radius), triangle_around(group.centre, radius))
+    return _Lattice(space, map_factor(space, patch), patch.shape, patch.shape.up)
 
 
-def _lifted(shape: Shape, y: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """Positions, (m, 3), of points of a map, (m, 2); those beyond its edge are moved to it."""
-    return shape.lift(shape.onto_map(y, factor))
+@jax.jit
+def _rounded(x: jax.Array, origin: jax.Array, matrix: jax.Array, slopes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Integers of the lattice's points nearest to templates, (k, m) int32, and products with `slopes`, (2, m) float64.
+
+    Parameters
+    ----------
+    x : (3 + s, m) float64
+    origin, matrix : (3 + s,), (3 + s, k) float64
+        See `_Lattice`.
+    slopes : (2, 3 + s) float64
+    """
+    d, k = matrix.shape
+    away = [x[i] - origin[i] for i in range(d)]
+    # sums of products, since XLA computes products of matrices in lower precision on some devices
+    place = [sum(own * matrix[i, j] for i, own in enumerate(away)) for j in range(k)]
+    moved = [sum(own * slopes[j, i] for i, own in enumerate(x)) for j in range(2)]
+    integers = nearest_points(jnp.stack(place, axis=-1)).T if k else jnp.zeros((0, x.shape[1]))
+    return integers.astype(jnp.int32), jnp.stack(moved)
 
 
-def _rounded(white: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
-    """Integers and coordinates, (m, n), of the points of A_n* of a covering radius that are nearest to given ones."""
-    n = white.shape[1]
-    if n == 0:
-        return np.empty((len(white), 0), np.int64), white
-    scale = covering_radius(n) / radius
-    integers = nearest_points(white * scale)
-    return integers, lattice_points(integers) / scale
+def _distinct(integers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different columns of (k, m) integers in ascending order, (n, k) int64, and which of them each is, (m,)."""
+    points, index = np.empty((1, 0), np.int64), np.zeros(integers.shape[1], np.int64)
+    for column in integers:
+        low = int(column.min())
+        extent = int(column.max()) - low + 1
+        numbers, index = _sorted(index * extent + (column - low), len(points) * extent)
+        points = np.concatenate([points[numbers // extent], low + numbers[:, None] % extent], axis=1)
+    return points, index
+
+
+def _sorted(numbers: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Different numbers from 0 to `size` - 1 in ascending order, (n,), and which of them each is, (m,) int64."""
+    if size > DENSE * len(numbers):
+        return np.unique(numbers, return_inverse=True)
+    present = np.zeros(size, bool)
+    present[numbers] = True
+    return np.flatnonzero(present), (np.cumsum(present) - 1)[numbers]
 
 
 def _solved(factor: np.ndarray, points: np.ndarray) -> np.ndarray:

@@ -7,7 +7,14 @@ points can be enumerated coordinate by coordinate.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+import jax
 import numpy as np
+
+from jfstat.maths.arrays import module_for
+
+Array = TypeVar("Array", np.ndarray, jax.Array)
 
 
 def covering_lattice(n: int) -> np.ndarray:
@@ -132,13 +139,13 @@ def _simplex_axes(n: int) -> np.ndarray:
     return axes
 
 
-def nearest_points(points: np.ndarray) -> np.ndarray:
+def nearest_points(points: Array) -> Array:
     """The points of A_n* nearest to given points, as integers that `lattice_points` takes.
 
     Parameters
     ----------
     points : (k, n) float64
-        In Cartesian coordinates in which the covering radius is `covering_radius`.
+        In Cartesian coordinates in which the covering radius is `covering_radius`. May be traced.
 
     Returns
     -------
@@ -150,27 +157,29 @@ def nearest_points(points: np.ndarray) -> np.ndarray:
     coordinates rounded, and the i largest remainders rounded up (Conway & Sloane 1999, chapter 20, section 3;
     McKilliam, Clarkson & Quinn 2008, IEEE Trans. Inf. Theory 54, 4378).
     """
-    n = points.shape[1]
-    x = _times(points, _simplex_axes(n)).T  # (n + 1, k): each step is one loop over all points
-    whole = np.floor(x)
-    rest = x - whole
-    rank = np.zeros(rest.shape, np.int64)
+    n, xp = points.shape[1], module_for(points)
+    if n == 0:
+        return points.astype(np.int64)
+    # each of the n + 1 coordinates is an array of its own: each step is one loop over all points
+    x = [sum(points[:, i] * own for i, own in enumerate(column)) for column in _simplex_axes(n).T]
+    whole = [xp.floor(own) for own in x]
+    rest = [own - floor for own, floor in zip(x, whole, strict=True)]
+    rank = [xp.zeros(len(points), np.int8) for _ in rest]
     for i in range(n + 1):
         for j in range(i):
             later = rest[i] > rest[j]  # of equal remainders the first is rounded up first
-            rank[j] += later
-            rank[i] += ~later
+            rank[j] = rank[j] + later.astype(np.int8)
+            rank[i] = rank[i] + (~later).astype(np.int8)
     # squared distance with the i largest remainders rounded up, minus that with none: only sums of these change
-    total, gain = np.sum(rest, axis=0), 1 - 2 * rest
-    nearest, least = np.zeros(len(points), np.int64), -(total**2) / (n + 1)
-    up = np.zeros(len(points))
+    total, up = sum(rest), 0.0
+    nearest, least = xp.zeros(len(points), np.int8), -(total**2) / (n + 1)
     for i in range(1, n + 1):
-        up += np.sum(np.where(rank == i - 1, gain, 0.0), axis=0)
+        up = up + sum(xp.where(own == i - 1, 1 - 2 * left, 0.0) for own, left in zip(rank, rest, strict=True))
         distance = up - (total - i) ** 2 / (n + 1)
-        nearest = np.where(distance < least, i, nearest)
-        least = np.minimum(distance, least)
-    integers = (whole + (rank < nearest)).astype(np.int64).T
-    return integers[:, :n] - integers[:, n:]
+        nearest = xp.where(distance < least, np.int8(i), nearest)
+        least = xp.minimum(distance, least)
+    *integers, last = (floor + (own < nearest).astype(np.float64) for floor, own in zip(whole, rank, strict=True))
+    return xp.stack([own - last for own in integers], axis=-1).astype(np.int64)
 
 
 def lattice_points(integers: np.ndarray) -> np.ndarray:

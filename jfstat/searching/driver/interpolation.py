@@ -10,18 +10,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.banks.coherent import WIDEST, Nearest, cap_of, nearest_coherent
+from jfstat.banks.coherent import WIDEST, Group, Nearest
 from jfstat.banks.space import Templates
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.memory import FLOAT32, data_bytes, device_of, free_bytes
+from jfstat.data.memory import FLOAT32, Device, data_bytes, device_of, free_bytes
 from jfstat.data.observation import Observation
 from jfstat.data.workers import cores, in_order, workers_for
 from jfstat.maths.ladder import padded_size
-from jfstat.maths.vectors import unit_vector
 from jfstat.reproducible import ONE_THREAD
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
-from jfstat.statistic.backends.interpolated import LEAST_PIECE, CoherentBands, Lookup
+from jfstat.statistic.backends.interpolated import (
+    BITS,
+    HALF_PIECE,
+    LEAST_PIECE,
+    PAIR_BYTES,
+    CoherentBands,
+    Lookup,
+)
 from jfstat.statistic.backends.library import two_f_in_order
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime
@@ -34,8 +40,8 @@ LONGEST = {"cpu": 4096}
 """Most bins of a piece of the band, by platform: the segments' values of it then stay in a CPU's caches."""
 LEAST_PIECES = 16
 """Least pieces of the band on other platforms: the last one is filled up."""
-SHIFT_BYTES = 1 << 30
-"""Most memory on the host for the shifts of a part of the bank: of each template, segment and piece of the band."""
+LOOKUP_BYTES = 1 << 30
+"""Most memory on the host for the rows and shifts of a part of the bank."""
 PRECISION = 0.25
 """Bins by which the shift may change within a piece of the band."""
 MOST_TEMPLATES = 1 << 20
@@ -69,9 +75,8 @@ def bank_parts(work: Work, room: int) -> list[RangeOfBank]:
     A range is halved until its templates lie within `banks.coherent.WIDEST` of one another's middle and its values
     fit. A single template is always accepted.
     """
-    n, layout = len(work.stack.alpha), work.data.layout
-    pieces = -(-layout.n_frequencies // _longest(work.data))
-    most = max(1, min(MOST_TEMPLATES, SHIFT_BYTES // (FLOAT32 * pieces * (work.data.n_segments or 1))))
+    n = len(work.stack.alpha)
+    most = max(1, min(MOST_TEMPLATES, LOOKUP_BYTES // (PAIR_BYTES * (work.data.n_segments or 1))))
     waiting = [(i, min(i + most, n)) for i in range(0, n, most)][::-1]
     parts = []
     while waiting:
@@ -100,28 +105,26 @@ def interpolation_plan(work: Work, batch_size: int | None) -> SearchPlan:
 
 def _counts(work: Work, start: int, stop: int, room: float) -> list[int] | None:
     """Number of templates that each segment needs for a range of the bank; None if that is too wide or too much."""
-    some = _some(work.stack, start, stop)
-    if cap_of(unit_vector(some.alpha, some.delta))[1] > WIDEST:
+    group = _group(work.stack, start, stop, device_of(work.data))
+    if group.radius > WIDEST:
         return None
     left, counts = room // (FLOAT32 * work.data.layout.n_frequencies), []
-    for near in _nearest_of_each(work, start, stop):
+    for near in _nearest_of_each(work, group):
         counts.append(len(near.templates.alpha))
         if sum(counts) > left:
             return None
     return counts
 
 
-def _nearest(work: Work, start: int, stop: int, segment: int) -> Nearest:
-    """The points of a segment's lattice nearest to a range of the bank."""
-    data, some = work.data, _some(work.stack, start, stop)
-    fmax = float(data.frequencies[-1])
-    assert work.coherent_mismatch is not None  # or there is nothing to interpolate
-    return nearest_coherent(data.observation.segment(segment), some, work.reftime, fmax, work.coherent_mismatch)
-
-
-def _nearest_of_each(work: Work, start: int, stop: int) -> Iterator[Nearest]:
-    """The same of each segment in their order, on all cores."""
-    return in_order(lambda i: _nearest(work, start, stop, i), range(work.data.n_segments or 0), cores())
+def _nearest_of_each(work: Work, group: Group) -> Iterator[Nearest]:
+    """The points nearest to templates of the bank in each segment's lattice, in the segments' order, on all cores."""
+    observation, fmax, mismatch = work.data.observation, float(work.data.frequencies[-1]), work.coherent_mismatch
+    assert mismatch is not None  # or there is nothing to interpolate
+    return in_order(
+        lambda i: group.nearest(observation.segment(i), work.reftime, fmax, mismatch),
+        range(work.data.n_segments or 0),
+        cores(),
+    )
 
 
 def largest_shift(
@@ -135,21 +138,21 @@ def largest_shift(
     largest, waiting = 0.0, [(i, min(i + MOST_TEMPLATES, n)) for i in range(0, n, MOST_TEMPLATES)]
     while waiting:
         start, stop = waiting.pop()
-        some = _some(bank, start, stop)
-        if cap_of(unit_vector(some.alpha, some.delta))[1] > WIDEST:
+        group = _group(bank, start, stop)
+        if group.radius > WIDEST:
             middle = (start + stop) // 2
             waiting += [(start, middle), (middle, stop)]
             continue
         for i in range(segments.n_segments or 0):
-            near = nearest_coherent(segments.segment(i), some, reftime, fmax, coherent_mismatch)
+            near = group.nearest(segments.segment(i), reftime, fmax, coherent_mismatch)
             largest = max(largest, float(np.max(np.sum(np.abs(near.shift), axis=1))))
     return largest
 
 
-def _some(bank: Doppler, start: int, stop: int) -> Templates:
+def _group(bank: Doppler, start: int, stop: int, device: Device | None = None) -> Group:
     """Templates `start` to `stop` of a stack with NumPy leaves."""
     alpha, delta, fkdot = (np.asarray(x[start:stop]) for x in (bank.alpha, bank.delta, bank.fkdot))
-    return Templates(alpha, delta, fkdot[:, 1:])
+    return Group(Templates(alpha, delta, fkdot[:, 1:]), device)
 
 
 class BankPart(NamedTuple):
@@ -173,23 +176,27 @@ def bank_part(work: Work, start: int, stop: int) -> BankPart:
     """The segments' values for templates `start` to `stop` of the bank; they are computed here."""
     data = work.data
     n = data.layout.n_frequencies
-    near = list(_nearest_of_each(work, start, stop))
     fmax, dfreq = float(data.frequencies[-1]), float(data.dfreq)
-    piece = _piece_length(near, fmax, dfreq, _longest(data))
+    lookup = Lookup.empty(stop - start, data.n_segments or 0)
+    first, segments, change, furthest = [0], [], 0.0, 0.0
+    for i, near in enumerate(_nearest_of_each(work, _group(work.stack, start, stop, device_of(data)))):
+        lookup.rows[:, i] = first[-1] + near.index
+        per_bin = near.shift[:, 1] / fmax
+        base = (near.shift[:, 0] + per_bin * data.fmin) / dfreq
+        lookup.base[:, i] = np.rint(base * 2**BITS)
+        lookup.step[:, i] = np.rint(per_bin * (HALF_PIECE * 2**BITS))
+        change = max(change, float(np.max(np.abs(per_bin))))
+        furthest = max(furthest, float(np.max(np.maximum(np.abs(base), np.abs(base + per_bin * n)))))
+        first.append(first[-1] + len(near.templates.alpha))
+        segments.append(near.templates)
+    piece = _piece_length(change, _longest(data))
     n_pieces = -(-n // piece)
-    centre = data.fmin + (np.arange(n_pieces) + 0.5) * piece * dfreq
-    shifts = np.stack(
-        [np.rint((x.shift[:, :1] + x.shift[:, 1:] * (centre / fmax)) / dfreq) for x in near], axis=1
-    ).astype(np.int32)  # (m, K, C)
-    sizes = [len(x.templates.alpha) for x in near]
-    first = np.append(0, np.cumsum(sizes))
-    rows = np.stack([first[i] + x.index for i, x in enumerate(near)], axis=1).astype(np.int32)
-    padding = padded_size(int(np.max(np.abs(shifts))))
+    padding = padded_size(int(furthest) + 1 + int(change * piece))  # the last piece's middle may lie beyond the band
     size = COHERENT_BATCH.get(device_of(data).platform, DEVICE_BATCH)
-    values = jnp.full((padded_size(int(first[-1]) + size), n_pieces * piece + 2 * padding), -jnp.inf, jnp.float32)
-    for i, own in enumerate(near):
-        values = _filled(values, data[i], _points(work, own.templates), int(first[i]), padding, size)
-    return BankPart(CoherentBands(values, data.layout, padding, piece), Lookup(rows, shifts), int(first[-1]))
+    values = jnp.full((padded_size(first[-1] + size), n_pieces * piece + 2 * padding), -jnp.inf, jnp.float32)
+    for i, own in enumerate(segments):
+        values = _filled(values, data[i], _points(work, own), first[i], padding, size)
+    return BankPart(CoherentBands(values, data.layout, padding, piece), lookup, first[-1])
 
 
 def _longest(data: FstatData) -> int:
@@ -198,9 +205,11 @@ def _longest(data: FstatData) -> int:
     return min(n, LONGEST.get(device_of(data).platform, max(LEAST_PIECE, n // LEAST_PIECES)))
 
 
-def _piece_length(near: list[Nearest], fmax: float, dfreq: float, most: int) -> int:
-    """Length of the pieces of the band, about `most` or less, in which a shift is the same whole number of bins."""
-    change = max(float(np.max(np.abs(x.shift[:, 1]))) for x in near) / fmax  # bins of shift per bin
+def _piece_length(change: float, most: int) -> int:
+    """Length of the pieces of the band, about `most` or less, in which a shift is the same whole number of bins.
+
+    It changes by up to `change` bins from one bin of the band to the next.
+    """
     longest = min(most, PRECISION / change if change > 0 else np.inf)
     length = LEAST_PIECE
     while 2 * length <= longest:

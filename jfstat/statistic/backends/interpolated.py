@@ -29,24 +29,36 @@ GROUP = 32
 PLACES = 32
 """Places in a CPU's histogram, a power of two above `BINS`; the last is for values that do not count."""
 LEAST_PIECE = 64
-"""Least number of bins of a piece of the band."""
+"""Least number of bins of a piece of the band; all have this number times a power of two."""
+HALF_PIECE, BITS = LEAST_PIECE // 2, 28
+"""Units of the shifts; see `Lookup`."""
+PAIR_BYTES = 16
+"""Of a `Lookup`, for a template and a segment."""
 STATIC = dict(static=True)
 
 
 class Lookup(NamedTuple):
-    """Where B templates find the values of K segments.
+    """Where B templates find the values of K segments, by whole numbers: all devices then round alike.
 
     Attributes
     ----------
     rows : (B, K) int32
         Rows of `CoherentBands.values`.
-    shifts : (B, K, C) int32
-        Number of bins by which the frequency of a segment's template exceeds that of the sum, for each of the C pieces
-        of the band.
+    base : (B, K) int64
+        By how much the frequency of a segment's template exceeds that of the sum at the start of the band, in units of
+        2^-BITS bins.
+    step : (B, K) int32
+        By how much this grows over `HALF_PIECE` bins, in the same units.
     """
 
     rows: Any
-    shifts: Any
+    base: Any
+    step: Any
+
+    @classmethod
+    def empty(cls, n: int, n_segments: int) -> Lookup:
+        """For n templates, NumPy arrays without values yet."""
+        return cls(*(np.empty((n, n_segments), kind) for kind in (np.int32, np.int64, np.int32)))
 
 
 @jax.tree_util.register_dataclass
@@ -76,6 +88,12 @@ class CoherentBands:
         """Number of pieces, C."""
         return -(-self.layout.n_frequencies // self.piece)
 
+    def shifts(self, lookup: Lookup) -> jax.Array:
+        """Number of bins by which segments' templates exceed the sum's frequency in each piece, (..., K, C) int32."""
+        middle = (2 * jnp.arange(self.n_pieces, dtype=jnp.int64) + 1) * (self.piece // LEAST_PIECE)  # in half pieces
+        shift = lookup.base[..., None] + lookup.step[..., None].astype(jnp.int64) * middle
+        return ((shift + (1 << (BITS - 1))) >> BITS).astype(jnp.int32)
+
     def counted_bins(self, lookup: Lookup, n_valid: jax.Array | int, first_bin: jax.Array | int) -> jax.Array:
         """First and last bin that count for each template, (2, B) int32, see `bins.counted_bins`."""
         index = jnp.arange(lookup.rows.shape[0])
@@ -100,8 +118,9 @@ class Interpolated:
         """
         n, n_segments = lookup.rows.shape
         size = -(-n // -(-n // GROUP))
-        groups, ends = _grouped(lookup, bins, size)
-        tops, peaks, histogram = jax.lax.platform_dependent(bands, groups, ends, cpu=_pieces, default=_batches)
+        shifts = bands.shifts(lookup)
+        groups = grouped(lookup.rows, shifts, bins, size)
+        tops, peaks, histogram = jax.lax.platform_dependent(bands, groups, cpu=_pieces, default=_batches)
         # tops (C, n_groups, piece): a group's maximum at each frequency
         n_groups, length = tops.shape[1:]
         _, chosen = largest(tops.reshape(-1), min(keep, tops.size))
@@ -111,7 +130,7 @@ class Interpolated:
         template = group[:, None] * size + jnp.arange(size, dtype=jnp.int32)
         real = template < n  # others fill up the last group
         template = jnp.minimum(template, n - 1)
-        column = bands.padding + number[..., None] + lookup.shifts[template, :, piece[:, None]]
+        column = bands.padding + number[..., None] + shifts[template, :, piece[:, None]]
         values = bands.values[lookup.rows[template], column]
         total = values[..., 0]
         for i in range(1, n_segments):  # in the same order as above, so that values and their maxima agree
@@ -122,15 +141,32 @@ class Interpolated:
         return Loudest(*best, histogram, largest_of_sections_in_order(bands.layout, peaks.reshape(1, -1)))
 
 
-def _grouped(lookup: Lookup, bins: jax.Array, size: int) -> tuple[Lookup, jax.Array]:
-    """Lookup, (G, size, ...), and the bins that count, (G, size, 2), of templates in groups; the last is filled up."""
-    more = -lookup.rows.shape[0] % size
+class Groups(NamedTuple):
+    """Templates in groups of equal size, of which the last is filled up with templates of which nothing counts.
 
-    def grouped(x: jax.Array, value: int = 0) -> jax.Array:
+    Attributes
+    ----------
+    rows : (G, size, K) int32
+    shifts : (G, size, K, C) int32
+        See `CoherentBands.shifts`.
+    bins : (G, size, 2) int32
+        The first and the last that count.
+    """
+
+    rows: jax.Array
+    shifts: jax.Array
+    bins: jax.Array
+
+
+def grouped(rows: jax.Array, shifts: jax.Array, bins: jax.Array, size: int) -> Groups:
+    """Templates' rows, (B, K), shifts, (B, K, C), and bins that count, (2, B), in groups."""
+    more = -rows.shape[0] % size
+
+    def divided(x: jax.Array, value: int = 0) -> jax.Array:
         x = jnp.pad(x, ((0, more), *[(0, 0)] * (x.ndim - 1)), constant_values=value)
         return x.reshape(-1, size, *x.shape[1:])
 
-    return jax.tree.map(grouped, lookup), grouped(bins.T, -1)
+    return Groups(divided(rows), divided(shifts), divided(bins.T, -1))
 
 
 def _counted(means: jax.Array, number: jax.Array, bins: jax.Array) -> jax.Array:
@@ -144,15 +180,13 @@ def _spread(means: jax.Array, n_segments: int) -> jax.Array:
     return jnp.clip(spread * np.float32(1 / WIDTH), 0, BINS - 1).astype(jnp.int32)
 
 
-def _pieces(bands: CoherentBands, lookup: Lookup, bins: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _pieces(bands: CoherentBands, groups: Groups) -> tuple[jax.Array, jax.Array, jax.Array]:
     """On a CPU: one piece of the band after the other, whose values stay in the caches for all templates.
 
     Parameters
     ----------
     bands : CoherentBands
-    lookup : Lookup
-    bins : (G, size, 2) int32
-        Both from `_grouped`.
+    groups : Groups
 
     Returns
     -------
@@ -162,7 +196,7 @@ def _pieces(bands: CoherentBands, lookup: Lookup, bins: jax.Array) -> tuple[jax.
         Maxima over all templates.
     histogram : (BINS,) int32
     """
-    n_segments, length = lookup.rows.shape[2], bands.piece
+    n_segments, length = groups.rows.shape[2], bands.piece
 
     def piece(pairs: jax.Array, part: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         c, shifts = part
@@ -186,20 +220,20 @@ def _pieces(bands: CoherentBands, lookup: Lookup, bins: jax.Array) -> tuple[jax.
             return (jnp.maximum(peaks, top), pairs), top
 
         lowest = jnp.full(length, -jnp.inf, jnp.float32)
-        (peaks, pairs), tops = jax.lax.scan(group, (lowest, pairs), (lookup.rows, shifts, bins))
+        (peaks, pairs), tops = jax.lax.scan(group, (lowest, pairs), (groups.rows, shifts, groups.bins))
         return pairs, (tops, peaks)
 
     # values are counted two by two, which halves the time that counters take
     none = jnp.zeros(PLACES * PLACES, jnp.int32)
     numbers = jnp.arange(bands.n_pieces, dtype=jnp.int32)
-    pairs, (tops, peaks) = jax.lax.scan(piece, none, (numbers, jnp.moveaxis(lookup.shifts, 3, 0)))
+    pairs, (tops, peaks) = jax.lax.scan(piece, none, (numbers, jnp.moveaxis(groups.shifts, 3, 0)))
     pairs = pairs.reshape(PLACES, PLACES)
     return tops, peaks, (jnp.sum(pairs, axis=0, dtype=jnp.int32) + jnp.sum(pairs, axis=1, dtype=jnp.int32))[:BINS]
 
 
-def _batches(bands: CoherentBands, lookup: Lookup, bins: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _batches(bands: CoherentBands, groups: Groups) -> tuple[jax.Array, jax.Array, jax.Array]:
     """On other devices: a group of templates at a time, a sum of gathers; arguments and results as of `_pieces`."""
-    n_segments, length, n_pieces = lookup.rows.shape[2], bands.piece, bands.n_pieces
+    n_segments, length, n_pieces = groups.rows.shape[2], bands.piece, bands.n_pieces
     number = jnp.arange(n_pieces * length, dtype=jnp.int32).reshape(n_pieces, length)
 
     def some(rows: jax.Array, shifts: jax.Array, ends: jax.Array) -> jax.Array:
@@ -212,9 +246,7 @@ def _batches(bands: CoherentBands, lookup: Lookup, bins: jax.Array) -> tuple[jax
             total = total + segment(i)
         return _counted(total * np.float32(1 / n_segments), number, ends[:, :, None, None])
 
-    def step(
-        carry: tuple[jax.Array, jax.Array], group: tuple[jax.Array, jax.Array, jax.Array]
-    ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+    def step(carry: tuple[jax.Array, jax.Array], group: Groups) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
         peaks, histogram = carry
         rows, shifts, ends = group
         means = jax.lax.optimization_barrier(some(rows, shifts, jnp.moveaxis(ends, 1, 0)))
@@ -227,5 +259,5 @@ def _batches(bands: CoherentBands, lookup: Lookup, bins: jax.Array) -> tuple[jax
         return (jnp.maximum(peaks, top), histogram), top
 
     empty = jnp.full((n_pieces, length), -jnp.inf, jnp.float32), jnp.zeros(BINS, jnp.int32)
-    (peaks, histogram), tops = jax.lax.scan(step, empty, (lookup.rows, lookup.shifts, bins))
+    (peaks, histogram), tops = jax.lax.scan(step, empty, groups)
     return jnp.moveaxis(tops, 1, 0), peaks, histogram
