@@ -77,7 +77,7 @@ def one_process(folder: Path) -> dict[str, Any]:
 
     jax.config.update("jax_enable_x64", True)
     import jfstat
-    from jfstat.statistic.backends.cuda import kernels
+    from jfstat.statistic.backends.cuda import launch
 
     compiled: list[tuple[str, float]] = []
     jax.monitoring.register_event_duration_secs_listener(
@@ -85,7 +85,7 @@ def one_process(folder: Path) -> dict[str, Any]:
             compiled.append((str(more.get("fun_name", "?")), seconds)) if event == COMPILING else None
         )
     )
-    cubin, under_way = kernels.cubin, []
+    cubin, under_way = launch.cubin, []
 
     def timed_cubin(*given: Any, **more: Any) -> bytes:
         start = time.perf_counter()
@@ -94,7 +94,7 @@ def one_process(folder: Path) -> dict[str, Any]:
         finally:
             under_way.append((start, time.perf_counter()))
 
-    kernels.cubin = timed_cubin
+    launch.cubin = timed_cubin
     device = jax.devices()[0].device_kind
     result: dict[str, Any] = {"device": device, "import_s": time.perf_counter() - began, "cases": []}
     for number, case in enumerate(CASES):

@@ -26,7 +26,7 @@ import jfstat  # noqa: E402
 from jfstat import transforms  # noqa: E402
 from jfstat.data import sizes  # noqa: E402
 from jfstat.searching.reduce.loudest import loudest_within  # noqa: E402
-from jfstat.statistic.backends.cuda import kernels  # noqa: E402
+from jfstat.statistic.backends.cuda import kernels, launch  # noqa: E402
 from jfstat.statistic.backends.cuda.backend import Cuda  # noqa: E402
 from jfstat.statistic.backends.cuda.cubins import cubin  # noqa: E402
 from jfstat.statistic.backends.cuda.driver import Kernel  # noqa: E402
@@ -48,11 +48,11 @@ CASES = [
 ]
 """Factors, detectors, hours of data, orbit."""
 KEEP, TEMPLATES = 200, 2
-LOADED: dict[kernels.Program, Kernel] = {}
+LOADED: dict[launch.Program, Kernel] = {}
 
 
 def call(program, results, aliases=None):
-    """What `kernels._call` returns, for arrays of the host."""
+    """What `launch.call` returns, for arrays of the host."""
     if program not in LOADED:
         code = cubin(program.source, program.constants, f"sm_{cupy.cuda.Device().compute_capability}")
         LOADED[program] = Kernel(code, program.name, program.threads, program.shared)
@@ -66,7 +66,7 @@ def call(program, results, aliases=None):
             for k, x in enumerate(results if several else (results,))
         ]
         arrays = [SimpleNamespace(shape=x.shape, address=x.data.ptr) for x in (*arguments, *outputs)]
-        LOADED[program].launch(None, kernels._grid(program, arrays), [x.address for x in arrays])
+        LOADED[program].launch(None, program.grid(program, [x.shape for x in arrays]), [x.address for x in arrays])
         cupy.cuda.Device().synchronize()
         found = tuple(jnp.asarray(cupy.asnumpy(x)) for x in outputs)
         return found if several else found[0]
@@ -76,8 +76,8 @@ def call(program, results, aliases=None):
 
 def main(numbers):
     """Run some cases and print what they found."""
-    kernels._call = call
-    kernels.compile_together = lambda programs: None
+    launch.call = call
+    launch.compile_together = lambda programs: None
     for k in numbers or range(len(CASES)):
         factors, detectors, hours, orbit = CASES[k]
         length = int(np.prod(factors))

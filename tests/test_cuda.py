@@ -15,7 +15,7 @@ from numpy.polynomial.chebyshev import chebval
 import jfstat
 from jfstat.data.bandseries import Layout
 from jfstat.searching.reduce.loudest import loudest
-from jfstat.statistic.backends.cuda import cubins, emulated, filters, handler, kernels, nvrtc
+from jfstat.statistic.backends.cuda import cubins, emulated, filters, handler, kernels, launch, nvrtc
 from jfstat.statistic.backends.cuda.backend import LEAST_SHARED, Cuda, _live, _ranges
 from jfstat.statistic.backends.cuda.errors import CudaError
 from jfstat.statistic.bins import counts
@@ -231,6 +231,10 @@ def cached(tmp_path, monkeypatch):
     jax.config.update("jax_compilation_cache_dir", before)
 
 
+def one_block(program, shapes):
+    return 1, 1, 1
+
+
 def test_kernels_compile_at_the_same_time(monkeypatch):
     """What fails is told by the kernel that fails, when it is needed; the others are ready."""
     met = threading.Barrier(3, timeout=20)
@@ -241,18 +245,20 @@ def test_kernels_compile_at_the_same_time(monkeypatch):
             raise CudaError("does not compile")
         return source.encode()
 
-    monkeypatch.setattr(kernels, "cubin", cubin)
-    monkeypatch.setattr(kernels, "architecture", lambda: "sm_90")
-    first, second, bad = (kernels.Program(f"{name}.cu", name, (), 32) for name in ("first", "second", "bad"))
-    kernels._code.cache_clear()
-    kernels.compile_together([first, None, second, bad])
-    assert (kernels._code(first).result(), kernels._code(second).result()) == (b"first.cu", b"second.cu")
+    monkeypatch.setattr(launch, "cubin", cubin)
+    monkeypatch.setattr(launch, "architecture", lambda: "sm_90")
+    first, second, bad = (
+        launch.Program.of(f"{name}.cu", name, {}, one_block, 32) for name in ("first", "second", "bad")
+    )
+    launch._code.cache_clear()
+    launch.compile_together([first, None, second, bad])
+    assert (launch._code(first).result(), launch._code(second).result()) == (b"first.cu", b"second.cu")
     with pytest.raises(CudaError, match="does not compile"):
-        kernels._code(bad).result()
+        launch._code(bad).result()
     met.abort()  # nothing is compiled twice
-    kernels.compile_together([first, second])
-    assert kernels._code(first).result() == b"first.cu"
-    kernels._code.cache_clear()
+    launch.compile_together([first, second])
+    assert launch._code(first).result() == b"first.cu"
+    launch._code.cache_clear()
 
 
 def test_a_kernel_that_failed_once_is_compiled_again(monkeypatch):
@@ -265,15 +271,15 @@ def test_a_kernel_that_failed_once_is_compiled_again(monkeypatch):
             raise OSError("the disk is full")
         return b"code"
 
-    monkeypatch.setattr(kernels, "cubin", cubin)
-    monkeypatch.setattr(kernels, "key", lambda *given: "again")
-    monkeypatch.setattr(kernels, "architecture", lambda: "sm_90")
-    monkeypatch.setattr(kernels, "Kernel", lambda code, *given: code)
-    monkeypatch.setattr(kernels.handler, "register", lambda target, call: None)
-    assert kernels.loaded(kernels.Program("once.cu", "once", (), 32)) == "jfstat_once_again"
+    monkeypatch.setattr(launch, "cubin", cubin)
+    monkeypatch.setattr(launch, "key", lambda *given: "again")
+    monkeypatch.setattr(launch, "architecture", lambda: "sm_90")
+    monkeypatch.setattr(launch, "Kernel", lambda code, *given: code)
+    monkeypatch.setattr(launch.handler, "register", lambda target, call: None)
+    assert launch.loaded(launch.Program.of("once.cu", "once", {}, one_block, 32)) == "jfstat_once_again"
     assert tried == [True, False]
-    kernels._code.cache_clear()
-    kernels._loaded.cache_clear()
+    launch._code.cache_clear()
+    launch._loaded.cache_clear()
 
 
 def test_machine_code_is_kept_on_disk(cached):
@@ -355,9 +361,9 @@ def test_what_does_not_compile_is_named():
 def test_launches_fit_the_limits_for_all_lengths():
     for middle, rows in product((1, *CUDA_MIDDLE), CUDA_ROWS):
         tiles = middle * rows // CUDA_TILE
-        grid = kernels.tile_grid(tiles)
+        grid = launch.tile_grid(tiles)
         assert np.prod(grid) == tiles
-        assert max(grid) <= kernels.MOST_BLOCKS
+        assert max(grid) <= launch.MOST_BLOCKS
 
 
 def test_few_of_many_values_are_the_largest():

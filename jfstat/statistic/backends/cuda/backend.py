@@ -20,7 +20,7 @@ from jfstat.statistic.backends.backend import (
     first_without_spin_down,
     nodes_per_template,
 )
-from jfstat.statistic.backends.cuda import filters, kernels
+from jfstat.statistic.backends.cuda import filters, kernels, launch
 from jfstat.statistic.backends.cuda.errors import CudaError
 from jfstat.statistic.backends.cuda.timing import packed_spin_down, packed_timing
 from jfstat.statistic.backends.reduction import largest
@@ -80,7 +80,7 @@ class Cuda:
 
     def largest_batch(self, layout: Layout) -> int:
         """Number of templates whose rows can be indexed with 32 bits, and that one launch takes."""
-        return min(kernels.MOST_BLOCKS, (INDICES - 1) // (2 * _n_rows(layout)))
+        return min(launch.MOST_BLOCKS, (INDICES - 1) // (2 * _n_rows(layout)))
 
     def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
         """Memory of the filters in the kernels' form."""
@@ -178,7 +178,7 @@ class Cuda:
         """Transforms of the weighted series up to the last kernel, all kernels compiled, `values` if it is needed."""
         plan = self._plan(data, points, same_source)
         if not self.emulate:
-            kernels.compile_together(
+            launch.compile_together(
                 [
                     plan.columns,
                     plan.middle,

@@ -1,16 +1,13 @@
-"""The kernels: their constants for a layout, what they take and return, and their launch.
+"""The kernels of 2F: their constants for a layout, and what they take and return.
 
 Each function here calls one kernel, or computes the same by `emulated` where there is no GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache, lru_cache
-from threading import Lock
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +15,8 @@ import numpy as np
 
 from jfstat.data.bandseries import Layout
 from jfstat.maths.lengths import largest_divisor
-from jfstat.statistic.backends.cuda import emulated, filters, handler
-from jfstat.statistic.backends.cuda.cubins import Constants, cubin, key
-from jfstat.statistic.backends.cuda.driver import Kernel
+from jfstat.statistic.backends.cuda import emulated, filters, launch
+from jfstat.statistic.backends.cuda.launch import Program, Shapes, tile_grid
 from jfstat.statistic.backends.reduction import BINS, WIDTH
 from jfstat.transforms import CUDA_COLUMNS, CUDA_MIDDLE, CUDA_ROWS, CUDA_TILE, cuda_factors, cuda_threads
 
@@ -41,34 +37,7 @@ SMALLER = {256: (128, 96)}
 numbers of rows that do not fill such blocks this was not measured, and the usual ones are taken."""
 MOST_ROW_BYTES = 80 << 10
 """Of the timing of a block's rows in shared memory."""
-MOST_BLOCKS = 65535
-"""Of a launch, in the second and the third direction."""
 COMPLEX = 8
-_LOADING = Lock()
-
-
-@dataclass(frozen=True)
-class Program:
-    """A kernel with all its constants; hashable, so that it is loaded once.
-
-    Attributes
-    ----------
-    source, name : str
-        File and function.
-    constants : Constants
-    threads, shared, static : int
-        Threads and bytes of shared memory of a block, given at its launch and declared in the source.
-    """
-
-    source: str
-    name: str
-    constants: Constants
-    threads: int
-    shared: int = 0
-    static: int = 0
-
-    def __getitem__(self, name: str) -> int:
-        return dict(self.constants)[name]  # type: ignore[return-value]
 
 
 class Plan(NamedTuple):
@@ -123,7 +92,7 @@ def plan(layout: Layout, n_detectors: int, orbit: bool, shared: bool) -> Plan:
         _middle(n1, between, last) if between > 1 else None,
         _rows("reduced", n1, n1 * between, last),
         _rows("values", n1, n1 * between, last),
-        Program("interpolate.cu", "interpolate", _constants({**sample, "EACH": 1, "CURVED": 0, "SHARED": 0}), THREADS),
+        _interpolate(sample),
     )
 
 
@@ -178,10 +147,11 @@ def _columns(layout: Layout, sample: Mapping[str, int | float], n1: int, orbit: 
         **own,
     }
     exchange = a1 * own["PITCH"] * CUDA_TILE * COMPLEX
-    return Program(
+    return Program.of(
         "columns.cu",
         "columns",
-        _constants(constants),
+        constants,
+        _columns_grid,
         threads,
         a2 * CUDA_TILE * COMPLEX + max(exchange, 0 if each else row_bytes),
     )
@@ -203,7 +173,7 @@ def _middle(n1: int, length: int, last: int) -> Program:
         "BLOCKS": ALL_REGISTERS // (middle_registers(a1, a2) * threads),
         **own,
     }
-    return Program("middle.cu", "middle", _constants(constants), threads, a2 * CUDA_TILE * COMPLEX + exchange)
+    return Program.of("middle.cu", "middle", constants, _middle_grid, threads, a2 * CUDA_TILE * COMPLEX + exchange)
 
 
 def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
@@ -242,11 +212,34 @@ def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
         **own,
     }
     static = 4 * (33 * BINS + 2 * groups + 1) if name == "reduced" else 0
-    return Program("rows.cu", name, _constants(constants), threads, groups * together, static)
+    grid = _reduced_grid if name == "reduced" else _values_grid
+    return Program.of("rows.cu", name, constants, grid, threads, groups * together, static)
 
 
-def _constants(values: Mapping[str, int | float]) -> Constants:
-    return tuple(sorted(values.items()))
+def _interpolate(sample: Mapping[str, int | float]) -> Program:
+    constants = {**sample, "EACH": 1, "CURVED": 0, "SHARED": 0}
+    return Program.of("interpolate.cu", "interpolate", constants, _interpolate_grid, THREADS)
+
+
+def _interpolate_grid(program: Program, shapes: Shapes) -> tuple[int, int, int]:
+    return -(-shapes[-1][0] // program.threads), 1, 1
+
+
+def _columns_grid(program: Program, shapes: Shapes) -> tuple[int, int, int]:
+    return shapes[-1][0], *tile_grid(shapes[-1][2])  # the result's templates and tiles
+
+
+def _middle_grid(program: Program, shapes: Shapes) -> tuple[int, int, int]:
+    n_batch, n_series, _, n1, _ = shapes[0]
+    return n_batch * n_series * n1, program["LAST"] // program["COLUMNS"], 1
+
+
+def _reduced_grid(program: Program, shapes: Shapes) -> tuple[int, int, int]:
+    return shapes[8][2] // program["GROUPS"], shapes[8][0], 1
+
+
+def _values_grid(program: Program, shapes: Shapes) -> tuple[int, int, int]:
+    return -(-shapes[-1][0] // program["GROUPS"]), 1, 1
 
 
 # ---------------------------------------------------------------- calls
@@ -270,7 +263,7 @@ def interpolate(program: Program, given: jax.Array, timing: jax.Array, numbers: 
     result = jax.ShapeDtypeStruct((n_samples, 4), jnp.float32)
     if emulate:
         return emulated.interpolate(given, timing, numbers)
-    return _call(program, result)(given, timing, jnp.asarray(numbers))
+    return launch.call(program, result)(given, timing, jnp.asarray(numbers))
 
 
 def columns(
@@ -298,14 +291,14 @@ def columns(
     if emulate:
         shared = bool(program["SHARED"])
         return emulated.columns(given, timing, numbers, n1, tile, shared)
-    return _call(program, result)(given, timing, jnp.asarray(numbers))
+    return launch.call(program, result)(given, timing, jnp.asarray(numbers))
 
 
 def middle(program: Program, series: jax.Array, emulate: bool, in_place: bool = True) -> jax.Array:
     """Kernel between for long transforms; in place, unless the series must be kept."""
     if emulate:
         return emulated.middle(series, program["A1"] * program["A2"])
-    return _call(program, jax.ShapeDtypeStruct(series.shape, series.dtype), {0: 0} if in_place else None)(series)
+    return launch.call(program, jax.ShapeDtypeStruct(series.shape, series.dtype), {0: 0} if in_place else None)(series)
 
 
 class Reduced(NamedTuple):
@@ -360,7 +353,7 @@ def reduced(
         jax.ShapeDtypeStruct((COPIES, BINS), jnp.int32),
         jax.ShapeDtypeStruct((COPIES, len(live)), jnp.int32),
     )
-    largest, histogram, sections = _call(program, results, {6: 1, 7: 2})(
+    largest, histogram, sections = launch.call(program, results, {6: 1, 7: 2})(
         series,
         *_twiddles(program),
         _ranges(bins, n_rows * _length(program)),
@@ -396,7 +389,9 @@ def values(
         return emulated.values(series, bins, offsets, n_rows, length, chosen)
     result = jax.ShapeDtypeStruct((*chosen.shape, length), jnp.float32)
     numbers = _row_numbers(n_rows, program, chosen.shape[0])
-    return _call(program, result)(series, *_twiddles(program), _ranges(bins, n_rows * length), offsets, numbers, chosen)
+    return launch.call(program, result)(
+        series, *_twiddles(program), _ranges(bins, n_rows * length), offsets, numbers, chosen
+    )
 
 
 def _ranges(bins: jax.Array, n_total: int) -> jax.Array:
@@ -440,90 +435,6 @@ def _twiddles(program: Program) -> tuple[jax.Array, ...]:
     return tuple(jnp.asarray(x) for x in _tables(*(program[name] for name in ("PARTS", "R1", "R2", "R3"))))
 
 
-# ---------------------------------------------------------------- launches
-
-
-def tile_grid(tiles: int) -> tuple[int, int]:
-    """Blocks in the second and third direction for so many tiles, of which one direction may not take all."""
-    second = largest_divisor(tiles, MOST_BLOCKS)
-    return second, tiles // second
-
-
-def _grid(program: Program, arrays: list[handler.Array]) -> tuple[int, int, int]:
-    """Blocks of a launch, from the shapes of arguments and results."""
-    shapes = [array.shape for array in arrays]
-    match program.name:
-        case "interpolate":
-            return -(-shapes[-1][0] // program.threads), 1, 1
-        case "columns":  # the result's templates and tiles
-            return shapes[-1][0], *tile_grid(shapes[-1][2])
-        case "middle":
-            n_batch, n_series, _, n1, _ = shapes[0]
-            return n_batch * n_series * n1, program["LAST"] // program["COLUMNS"], 1
-        case "reduced":
-            return shapes[8][2] // program["GROUPS"], shapes[8][0], 1
-        case _:  # values
-            return -(-shapes[-1][0] // program["GROUPS"]), 1, 1
-
-
-@lru_cache
-def architecture() -> str:
-    """Of JAX's first GPU, such as ``sm_90``."""
-    major, minor = str(jax.devices("gpu")[0].compute_capability).split(".")
-    return f"sm_{major}{minor}"
-
-
-@cache
-def _compilers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(thread_name_prefix="jfstat-nvrtc")
-
-
-@lru_cache(maxsize=64)
-def _code(program: Program) -> Future[bytes]:
-    """Machine code, from the disk or from a thread that compiles it."""
-    return _compilers().submit(cubin, program.source, program.constants, architecture())
-
-
-def compile_together(programs: Sequence[Program | None]) -> None:
-    """Begin to compile kernels, all at the same time, while the caller goes on; None are left out.
-
-    What fails here is told when the kernel is loaded.
-    """
-    for program in programs:
-        if program is not None:
-            _code(program)
-
-
-@cache
-def _loaded(program: Program) -> str:
-    def kernel(code: bytes) -> Kernel:
-        return Kernel(code, program.name, program.threads, program.shared)
-
-    try:
-        own = kernel(_code(program).result())
-    except Exception:  # what is on disk may be damaged, and what has failed once may succeed
-        own = kernel(cubin(program.source, program.constants, architecture(), stored=False))
-    target = f"jfstat_{program.name}_{key(program.source, program.constants, architecture())}"
-
-    def launch(stream: int | None, arrays: list[handler.Array]) -> None:
-        own.launch(stream, _grid(program, arrays), [array.address for array in arrays])
-
-    handler.register(target, launch)
-    return target
-
-
-def loaded(program: Program) -> str:
-    """Compile and load a kernel, once, and make it a target of XLA's; returns the target's name.
-
-    Raises
-    ------
-    CudaError
-        If it cannot be compiled or loaded.
-    """
-    with _LOADING:  # searches trace in several threads
-        return _loaded(program)
-
-
 def probe() -> None:
     """Compile and load the smallest kernel.
 
@@ -532,18 +443,4 @@ def probe() -> None:
     CudaError
         If driver or compiler are missing or do not work together.
     """
-    constants = {
-        "DETECTORS": 1,
-        "FILTERS": 2,
-        "PLANES": 1,
-        "REACH": 1.0,
-        "COLUMNS": 1,
-        "EACH": 1,
-        "CURVED": 0,
-        "SHARED": 0,
-    }
-    loaded(Program("interpolate.cu", "interpolate", _constants(constants), THREADS))
-
-
-def _call(program: Program, results: Any, aliases: dict[int, int] | None = None) -> Callable[..., Any]:
-    return jax.ffi.ffi_call(loaded(program), results, vmap_method="sequential", input_output_aliases=aliases)
+    launch.loaded(_interpolate({"DETECTORS": 1, "FILTERS": 2, "PLANES": 1, "REACH": 1.0, "COLUMNS": 1}))
