@@ -57,6 +57,27 @@ def test_a_backend_that_the_machine_cannot_run_is_replaced_with_a_warning(data, 
         choice.backend_for(data, "cuda")
 
 
+def test_sums_over_segments_are_chosen_alike(monkeypatch):
+    gpu = SimpleNamespace(platform="gpu", device_kind="NVIDIA H200", compute_capability="9.0")
+    older = SimpleNamespace(platform="gpu", device_kind="NVIDIA V100", compute_capability="7.0")
+    monkeypatch.setattr(Cuda, "unavailable", lambda self: None)
+    assert [choice.sums_for(device).name for device in (gpu, older, jax.devices("cpu")[0])] == [
+        "cuda",
+        "library",
+        "library",
+    ]
+    assert choice.sums_for(gpu, "library").name == "library"
+    with pytest.raises(ValueError, match="'cuda' cannot sum on NVIDIA V100: it needs an NVIDIA GPU of compute"):
+        choice.sums_for(older, "cuda")
+    with pytest.raises(ValueError, match="backend must be None or one of"):
+        choice.sums_for(gpu, "fast")
+    monkeypatch.setattr(Cuda, "unavailable", lambda self: "the driver is too old")
+    with pytest.warns(UserWarning, match="'cuda' cannot be used on this machine: the driver is too old; the search"):
+        assert choice.sums_for(gpu).name == "library"
+    with pytest.raises(ValueError, match="'cuda' cannot be used on this machine: the driver is too old; use"):
+        choice.sums_for(gpu, "cuda")
+
+
 def test_backends_are_named_alike_everywhere():
     assert set(choice.NAMES) == set(PASSES)
     assert [choice.backend_named(name).name for name in choice.NAMES] == list(choice.NAMES)

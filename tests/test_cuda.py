@@ -15,7 +15,7 @@ from numpy.polynomial.chebyshev import chebval
 import jfstat
 from jfstat.data.bandseries import Layout
 from jfstat.searching.reduce.loudest import loudest
-from jfstat.statistic.backends.cuda import cubins, emulated, filters, handler, kernels, launch, nvrtc
+from jfstat.statistic.backends.cuda import cubins, emulated, filters, handler, kernels, launch, nvrtc, sums
 from jfstat.statistic.backends.cuda.backend import LEAST_SHARED, Cuda, _live, _ranges
 from jfstat.statistic.backends.cuda.errors import CudaError
 from jfstat.statistic.bins import counts
@@ -350,6 +350,22 @@ def test_rows_and_the_kernels_between_compile(length):
         assert compiled(kernels._rows("reduced", 144, 144, length), "sm_90").startswith(b"\x7fELF")
     if length in CUDA_MIDDLE:
         assert compiled(kernels._middle(225, length, 256), "sm_90").startswith(b"\x7fELF")
+
+
+@pytest.mark.usefixtures("nvrtc_installed")
+@pytest.mark.parametrize("piece", [64, 128, 256, 32768])
+def test_sums_over_segments_compile(piece):
+    program = sums.program(piece)
+    assert compiled(program, "sm_90").startswith(b"\x7fELF")
+    assert piece % (program["THREADS"] * program["V"]) == 0
+
+
+def test_one_block_for_each_group_and_run_of_bins():
+    program = sums.program(4096)
+    shapes = [(0,)] * 6 + [(7, 5, 4096), (sums.COPIES, 30)]
+    groups, *tiles = program.grid(program, shapes)
+    assert groups == 5
+    assert np.prod(tiles) * program["THREADS"] * program["V"] == 7 * 4096
 
 
 @pytest.mark.usefixtures("nvrtc_installed")

@@ -321,3 +321,24 @@ def test_the_benchmark_times_the_same_numbers(one_position):
     setting = Setting("tiny", 0.5, 0.2, one_position=one_position)
     found = measure(Request(setting, batch=8, repeats=1, path="cuda"))
     assert found.path == "cuda" and found.tau > 0
+
+
+@pytest.mark.skipif(EMULATE, reason="needs the kernel itself")
+@pytest.mark.parametrize(("n_segments", "days", "width"), [(3, 0.5, 0.03), (20, 0.5, 0.002), (5, 1.0, 0.2)])
+def test_sums_over_segments(n_segments, days, width):
+    """The kernel of interpolating searches finds what the library does, for pieces of the band of all lengths."""
+    tspan = n_segments * days * 86400
+    sfts = jfstat.simulate_sfts(["H1", "L1"], START, tspan, 98.9, 101.1 + width, 1800, 4e-24, seed=n_segments)
+    edges = [(START + i * days * 86400, START + (i + 1) * days * 86400) for i in range(n_segments)]
+    data = jfstat.prepare(sfts, 100.0, 100.0 + width, START, 4e-24, segments=edges, guard=0.5, fdots=[(-5e-9, 3e-9)])
+    sky = dict(alpha=(1.0, 1.1), delta=(0.3, 0.36))
+    bank = jfstat.template_bank(**sky, f1dot=(-4e-10, 0.0), mismatch=0.4, data=data)
+    options = dict(top=50, progress=False, coherent_mismatch=0.3)
+    found, expected = (jfstat.search(data, bank, backend=name, **options) for name in (None, "library"))
+    assert (found.meta["backend"], expected.meta["backend"]) == ("cuda", "library")
+    assert found.meta["n_twoF"] == expected.meta["n_twoF"] == np.sum(found.meta["twoF_histogram"])
+    for name in expected.colnames:
+        np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(expected[name]), err_msg=name)
+    moved = np.abs(np.subtract(found.meta["twoF_histogram"], expected.meta["twoF_histogram"]))
+    assert np.sum(moved) <= 1e-5 * found.meta["n_twoF"] + 4  # values at the edges of bins
+    assert found.meta["loudest_per_subband"] == expected.meta["loudest_per_subband"]

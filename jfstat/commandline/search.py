@@ -441,7 +441,7 @@ def _over_a_band(
             data, bank, arguments.batchSize, backend=backend, lines=keep.lines, track=track, transient=searched
         )
     else:
-        plan = interpolation_plan(work, arguments.batchSize)
+        plan = interpolation_plan(work, arguments.batchSize, backend)
         n_coherent = plan.n_coherent or 0
         ratio = len(work.stack.alpha) * (data.n_segments or 1) / n_coherent
         say(f"{n_coherent} template(s) of the segments; the bank has {ratio:.1f} times as many as a segment")

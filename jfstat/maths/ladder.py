@@ -11,3 +11,8 @@ def padded_size(n: int) -> int:
     step = 1 << max(0, (max(n, 1) - 1).bit_length() - (2 * STEPS - 1).bit_length())
     size = -(-n // step) * step
     return max(size, 1)
+
+
+def power_of_two(n: int) -> int:
+    """Smallest power of two that is at least n, for steps that are few rather than short."""
+    return 1 << (max(n, 1) - 1).bit_length()

@@ -293,8 +293,8 @@ def search(
     work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch, tracks, searched)
     batch_size = _checked_batch_size(batch_size)
     backend = backend_with_veto(backend, bands)
-    if backend is not None:
-        backend_for(data, backend, cut)  # refuses what is wrong before the search
+    if backend is not None and coherent_mismatch is None:  # else the plan refuses what is wrong
+        backend_for(data, backend, cut)
     details = wanted_details(
         per_detector, amplitudes, fstar0, olgx, ranking, cluster, bounds=bounds, lines=known, veto_lines=veto_lines
     )
@@ -338,7 +338,7 @@ def _planned_and_searched(
                 transient=work.transient,
             )
         else:
-            own_plan = interpolation_plan(work, batch_size)
+            own_plan = interpolation_plan(work, batch_size, backend)
         resumed = NOTHING_FOUND, agreed_plan(work, own_plan, together)
     state, plan = resumed
     while True:

@@ -16,10 +16,11 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32, Device, data_bytes, device_of, free_bytes
 from jfstat.data.observation import Observation
 from jfstat.data.workers import cores, in_order, workers_for
-from jfstat.maths.ladder import padded_size
+from jfstat.maths.ladder import power_of_two
 from jfstat.reproducible import ONE_THREAD
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
+from jfstat.statistic.backends.choice import sums_for
 from jfstat.statistic.backends.interpolated import (
     BITS,
     HALF_PIECE,
@@ -44,6 +45,8 @@ LOOKUP_BYTES = 1 << 30
 """Most memory on the host for the rows and shifts of a part of the bank."""
 PRECISION = 0.25
 """Bins by which the shift may change within a piece of the band."""
+LEAST_ROWS = 64
+"""Least templates of segments for which there is room in a part."""
 MOST_TEMPLATES = 1 << 20
 """Most templates of the bank in a part."""
 MOST_VALUES = 2**30
@@ -72,8 +75,8 @@ class RangeOfBank(NamedTuple):
 def bank_parts(work: Work, room: int) -> list[RangeOfBank]:
     """Ranges of the bank whose segments' values fit into `room` bytes each, in order.
 
-    A range is halved until its templates lie within `banks.coherent.WIDEST` of one another's middle and its values
-    fit. A single template is always accepted.
+    A range is divided until its templates lie within `banks.coherent.WIDEST` of their middle, where neighbours are
+    furthest apart, and halved until its values fit. A single template is always accepted.
     """
     n = len(work.stack.alpha)
     most = max(1, min(MOST_TEMPLATES, LOOKUP_BYTES // (PAIR_BYTES * (work.data.n_segments or 1))))
@@ -81,33 +84,49 @@ def bank_parts(work: Work, room: int) -> list[RangeOfBank]:
     parts = []
     while waiting:
         start, stop = waiting.pop()
-        counts = _counts(work, start, stop, np.inf if stop - start == 1 else room)
-        if counts is not None:
-            parts.append(RangeOfBank(start, stop, counts))
+        group = _group(work.stack, start, stop, device_of(work.data))
+        if group.radius > WIDEST:
+            middle = start + _gap(group)
         else:
+            counts = _counts(work, group, np.inf if stop - start == 1 else room)
+            if counts is not None:
+                parts.append(RangeOfBank(start, stop, counts))
+                continue
             middle = (start + stop) // 2
-            waiting += [(middle, stop), (start, middle)]
+        waiting += [(middle, stop), (start, middle)]
     return parts
 
 
-def interpolation_plan(work: Work, batch_size: int | None) -> SearchPlan:
-    """How an interpolating search is divided; of the segments' values none is computed."""
+def _gap(group: Group) -> int:
+    """Number of the template, in the middle half of a group, that is furthest from the one before."""
+    m = len(group.n)
+    first, last = max(1, m // 4), max(1, 3 * m // 4)
+    steps = np.sum(np.diff(group.n[first - 1 : last + 1], axis=0) ** 2, axis=1)
+    return first + int(np.argmax(steps))
+
+
+def interpolation_plan(work: Work, batch_size: int | None, backend: str | None = None) -> SearchPlan:
+    """How an interpolating search is divided; of the segments' values none is computed.
+
+    Raises
+    ------
+    ValueError
+        If the backend cannot be used.
+    """
     data, room = work.data, room_for_values(work.data)
+    sums = sums_for(device_of(data), backend)
     parts = bank_parts(work, room)
     longest = max(part.stop - part.start for part in parts)
-    size = min(BATCH, 1 << (longest - 1).bit_length()) if batch_size is None else batch_size
+    size = min(BATCH, power_of_two(longest)) if batch_size is None else batch_size
     n = data.layout.n_frequencies
     size = max(1, min(size, MOST_VALUES // n))
     groups = [(part.start, part.stop) for part in parts]
     n_coherent = sum(sum(part.n_coherent) for part in parts)
-    return SearchPlan("library", size, groups, False, [(0, n)], data_bytes(data) + room, n_coherent)
+    return SearchPlan(sums.name, size, groups, False, [(0, n)], data_bytes(data) + room, n_coherent)
 
 
-def _counts(work: Work, start: int, stop: int, room: float) -> list[int] | None:
-    """Number of templates that each segment needs for a range of the bank; None if that is too wide or too much."""
-    group = _group(work.stack, start, stop, device_of(work.data))
-    if group.radius > WIDEST:
-        return None
+def _counts(work: Work, group: Group, room: float) -> list[int] | None:
+    """Number of templates that each segment needs for some of the bank; None if that is too much."""
     left, counts = room // (FLOAT32 * work.data.layout.n_frequencies), []
     for near in _nearest_of_each(work, group):
         counts.append(len(near.templates.alpha))
@@ -140,7 +159,7 @@ def largest_shift(
         start, stop = waiting.pop()
         group = _group(bank, start, stop)
         if group.radius > WIDEST:
-            middle = (start + stop) // 2
+            middle = start + _gap(group)
             waiting += [(start, middle), (middle, stop)]
             continue
         for i in range(segments.n_segments or 0):
@@ -191,9 +210,12 @@ def bank_part(work: Work, start: int, stop: int) -> BankPart:
         segments.append(near.templates)
     piece = _piece_length(change, _longest(data))
     n_pieces = -(-n // piece)
-    padding = padded_size(int(furthest) + 1 + int(change * piece))  # the last piece's middle may lie beyond the band
-    size = COHERENT_BATCH.get(device_of(data).platform, DEVICE_BATCH)
-    values = jnp.full((padded_size(first[-1] + size), n_pieces * piece + 2 * padding), -jnp.inf, jnp.float32)
+    # parts of a bank share programs if their sizes are the same; the last piece's middle may lie beyond the band
+    padding = power_of_two(max(LEAST_PIECE, int(furthest + change * piece) + 1))
+    size, width = COHERENT_BATCH.get(device_of(data).platform, DEVICE_BATCH), n_pieces * piece + 2 * padding
+    needed = first[-1] + size
+    n_rows = max(needed, min(power_of_two(max(LEAST_ROWS, needed)), room_for_values(data) // (FLOAT32 * width)))
+    values = jnp.full((n_rows, width), -jnp.inf, jnp.float32)
     for i, own in enumerate(segments):
         values = _filled(values, data[i], _points(work, own), first[i], padding, size)
     return BankPart(CoherentBands(values, data.layout, padding, piece), lookup, first[-1])

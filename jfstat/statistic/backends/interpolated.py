@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.bandseries import Layout
+from jfstat.data.memory import Device
 from jfstat.statistic.backends.backend import Loudest
 from jfstat.statistic.backends.reduction import (
     BINS,
@@ -101,11 +102,54 @@ class CoherentBands:
         return jnp.stack([jnp.broadcast_to(jnp.asarray(first_bin, jnp.int32), last.shape), last])
 
 
+class Groups(NamedTuple):
+    """Templates in groups of equal size, of which the last is filled up with templates of which nothing counts.
+
+    Attributes
+    ----------
+    rows : (G, size, K) int32
+    shifts : (G, size, K, C) int32
+        See `CoherentBands.shifts`.
+    bins : (G, size, 2) int32
+        The first and the last that count.
+    """
+
+    rows: jax.Array
+    shifts: jax.Array
+    bins: jax.Array
+
+
+class Sums(NamedTuple):
+    """What is kept of all means over segments.
+
+    Attributes
+    ----------
+    tops : (C, G, piece) float32
+        Maxima over the templates of each group; -inf where none counts.
+    peaks : (C, piece) float32
+        Maxima over all templates.
+    histogram : (BINS,) int32
+        In the scale of `segments.spread_means`.
+    """
+
+    tops: jax.Array
+    peaks: jax.Array
+    histogram: jax.Array
+
+
 @dataclass(frozen=True)
 class Interpolated:
     """Sums of segments' values; takes the place of a `backend.Backend` in the driver of searches."""
 
     name: ClassVar[str] = "library"
+    needs: ClassVar[str] = "nothing but JAX"
+
+    def usable(self, device: Device) -> bool:
+        """Always."""
+        return True
+
+    def unavailable(self) -> str | None:
+        """Nothing is in the way."""
 
     def reduced(
         self, bands: CoherentBands, lookup: Lookup, bins: jax.Array, keep: int, same_source: bool = False
@@ -120,8 +164,7 @@ class Interpolated:
         size = -(-n // -(-n // GROUP))
         shifts = bands.shifts(lookup)
         groups = grouped(lookup.rows, shifts, bins, size)
-        tops, peaks, histogram = jax.lax.platform_dependent(bands, groups, cpu=_pieces, default=_batches)
-        # tops (C, n_groups, piece): a group's maximum at each frequency
+        tops, peaks, histogram = self.sums(bands, groups)
         n_groups, length = tops.shape[1:]
         _, chosen = largest(tops.reshape(-1), min(keep, tops.size))
         chosen = chosen.astype(jnp.int32)
@@ -140,22 +183,9 @@ class Interpolated:
         best = largest_of_rows(means, template, number, keep)
         return Loudest(*best, histogram, largest_of_sections_in_order(bands.layout, peaks.reshape(1, -1)))
 
-
-class Groups(NamedTuple):
-    """Templates in groups of equal size, of which the last is filled up with templates of which nothing counts.
-
-    Attributes
-    ----------
-    rows : (G, size, K) int32
-    shifts : (G, size, K, C) int32
-        See `CoherentBands.shifts`.
-    bins : (G, size, 2) int32
-        The first and the last that count.
-    """
-
-    rows: jax.Array
-    shifts: jax.Array
-    bins: jax.Array
+    def sums(self, bands: CoherentBands, groups: Groups) -> Sums:
+        """Means of all templates, reduced as they are computed; segments are added in their order."""
+        return jax.lax.platform_dependent(bands, groups, cpu=_pieces, default=_batches)
 
 
 def grouped(rows: jax.Array, shifts: jax.Array, bins: jax.Array, size: int) -> Groups:
@@ -180,22 +210,8 @@ def _spread(means: jax.Array, n_segments: int) -> jax.Array:
     return jnp.clip(spread * np.float32(1 / WIDTH), 0, BINS - 1).astype(jnp.int32)
 
 
-def _pieces(bands: CoherentBands, groups: Groups) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """On a CPU: one piece of the band after the other, whose values stay in the caches for all templates.
-
-    Parameters
-    ----------
-    bands : CoherentBands
-    groups : Groups
-
-    Returns
-    -------
-    tops : (C, G, piece) float32
-        Maxima over the templates of each group.
-    peaks : (C, piece) float32
-        Maxima over all templates.
-    histogram : (BINS,) int32
-    """
+def _pieces(bands: CoherentBands, groups: Groups) -> Sums:
+    """On a CPU: one piece of the band after the other, whose values stay in the caches for all templates."""
     n_segments, length = groups.rows.shape[2], bands.piece
 
     def piece(pairs: jax.Array, part: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
@@ -228,11 +244,12 @@ def _pieces(bands: CoherentBands, groups: Groups) -> tuple[jax.Array, jax.Array,
     numbers = jnp.arange(bands.n_pieces, dtype=jnp.int32)
     pairs, (tops, peaks) = jax.lax.scan(piece, none, (numbers, jnp.moveaxis(groups.shifts, 3, 0)))
     pairs = pairs.reshape(PLACES, PLACES)
-    return tops, peaks, (jnp.sum(pairs, axis=0, dtype=jnp.int32) + jnp.sum(pairs, axis=1, dtype=jnp.int32))[:BINS]
+    histogram = jnp.sum(pairs, axis=0, dtype=jnp.int32) + jnp.sum(pairs, axis=1, dtype=jnp.int32)
+    return Sums(tops, peaks, histogram[:BINS])
 
 
-def _batches(bands: CoherentBands, groups: Groups) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """On other devices: a group of templates at a time, a sum of gathers; arguments and results as of `_pieces`."""
+def _batches(bands: CoherentBands, groups: Groups) -> Sums:
+    """On other devices: a group of templates at a time, a sum of gathers."""
     n_segments, length, n_pieces = groups.rows.shape[2], bands.piece, bands.n_pieces
     number = jnp.arange(n_pieces * length, dtype=jnp.int32).reshape(n_pieces, length)
 
@@ -260,4 +277,4 @@ def _batches(bands: CoherentBands, groups: Groups) -> tuple[jax.Array, jax.Array
 
     empty = jnp.full((n_pieces, length), -jnp.inf, jnp.float32), jnp.zeros(BINS, jnp.int32)
     (peaks, histogram), tops = jax.lax.scan(step, empty, groups)
-    return jnp.moveaxis(tops, 1, 0), peaks, histogram
+    return Sums(jnp.moveaxis(tops, 1, 0), peaks, histogram)

@@ -33,8 +33,6 @@ from jfstat.transforms import cuda_factors, section_count
 SERIES_BYTES, VALUE_BYTES, NODE_BYTES = 32, 8, 3000
 """Bytes per sample of the four series and of two values of the rows looked at again, and, measured, per node of the
 timing, which is done with before the series are made."""
-LEAST_CAPABILITY = 8.0
-"""Of NVIDIA GPUs, for reductions of warps and cache hints."""
 SHARED_BYTES, LEAST_SHARED = (
     dict.fromkeys((8.0, 8.7), 163 << 10) | dict.fromkeys((9.0, 10.0, 10.3, 11.0), 227 << 10),
     99 << 10,
@@ -63,11 +61,9 @@ class Cuda:
 
     def usable(self, layout: Layout, device: Device) -> bool:
         """Whether the device is a recent NVIDIA GPU and the kernels can compute the layout."""
-        nvidia = device.platform in ("gpu", "cuda") and "nvidia" in device.device_kind.lower()
-        capability = float(getattr(device, "compute_capability", 0)) if nvidia else 0.0
-        if not (_has_kernels(layout) and (self.emulate or capability >= LEAST_CAPABILITY)):
+        if not (_has_kernels(layout) and (self.emulate or launch.capable(device))):
             return False
-        return self.emulate or _shared_bytes(layout) <= SHARED_BYTES.get(capability, LEAST_SHARED)
+        return self.emulate or _shared_bytes(layout) <= SHARED_BYTES.get(launch.capability(device), LEAST_SHARED)
 
     def unavailable(self) -> str | None:
         """What the driver or the compiler says to a first kernel."""

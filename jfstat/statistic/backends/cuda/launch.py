@@ -11,11 +11,14 @@ from typing import Any, TypeAlias
 
 import jax
 
+from jfstat.data.memory import Device
 from jfstat.maths.lengths import largest_divisor
 from jfstat.statistic.backends.cuda import handler
 from jfstat.statistic.backends.cuda.cubins import Constants, cubin, key
 from jfstat.statistic.backends.cuda.driver import Kernel
 
+LEAST_CAPABILITY = 8.0
+"""Of NVIDIA GPUs, for reductions of warps and cache hints."""
 MOST_BLOCKS = 65535
 """Of a launch, in the second and the third direction."""
 Shapes: TypeAlias = Sequence[tuple[int, ...]]
@@ -69,6 +72,17 @@ def tile_grid(tiles: int) -> tuple[int, int]:
     """Blocks in the second and third direction for so many tiles, of which one direction may not take all."""
     second = largest_divisor(tiles, MOST_BLOCKS)
     return second, tiles // second
+
+
+def capability(device: Device) -> float:
+    """Compute capability of an NVIDIA GPU; 0 for other devices."""
+    nvidia = device.platform in ("gpu", "cuda") and "nvidia" in device.device_kind.lower()
+    return float(getattr(device, "compute_capability", 0)) if nvidia else 0.0
+
+
+def capable(device: Device) -> bool:
+    """Whether kernels can run on a device."""
+    return capability(device) >= LEAST_CAPABILITY
 
 
 @lru_cache

@@ -1,0 +1,81 @@
+// Means over segments for an interpolating search, see `interpolated.Interpolated`.
+//
+// A block takes a group of TEMPLATES templates and RUN consecutive bins, and adds up one segment after the other: a thread
+// has V bins of all templates in registers, and the segments' values come from the caches, since the templates of a group
+// read the same rows, or nearly so. It writes the largest mean of the group at each bin, and counts all of them.
+//
+// Constants: THREADS, V (bins of a thread), TEMPLATES, SEGMENTS (whose offsets are kept at a time), BINS (of the
+// histogram), WIDTH (of a bin), COPIES (of the histogram, so that blocks do not wait for each other) and BLOCKS.
+#include "constants.cuh"
+
+constexpr int RUN = THREADS * V, WORDS = (BINS + 3) / 4;
+static_assert(TEMPLATES * V < 256, "a thread's counters are bytes");
+static_assert(THREADS % 32 == 0, "whole warps");
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+sums(const float *__restrict__ values, const long long *__restrict__ offsets, const int2 *__restrict__ counted, const int *__restrict__ numbers,
+     const float *__restrict__ scales, const int *, float *__restrict__ tops, int *__restrict__ histogram) {
+  __shared__ long long places[SEGMENTS * TEMPLATES];
+  __shared__ int2 ends[TEMPLATES];
+  __shared__ unsigned char counters[WORDS][THREADS][4];
+  const int n_segments = numbers[0], length = numbers[1], n_groups = gridDim.x, group = blockIdx.x, t = threadIdx.x;
+  const int tile = blockIdx.y + gridDim.y * blockIdx.z, runs = length / RUN, piece = tile / runs, start = tile % runs * RUN;
+  const float inverse = scales[0], spread = scales[1];
+  if (t < TEMPLATES) ends[t] = counted[group * TEMPLATES + t];
+#pragma unroll
+  for (int i = 0; i < WORDS; ++i) *reinterpret_cast<unsigned *>(counters[i][t]) = 0;
+
+  const long long *given = offsets + ((size_t)piece * n_groups + group) * n_segments * TEMPLATES;
+  const float *own = values + start + t;
+  float total[TEMPLATES][V];
+#pragma unroll
+  for (int j = 0; j < TEMPLATES; ++j)
+#pragma unroll
+    for (int v = 0; v < V; ++v) total[j][v] = 0;
+  for (int first = 0; first < n_segments; first += SEGMENTS) {
+    const int n = min(SEGMENTS, n_segments - first);
+    __syncthreads();
+    for (int i = t; i < n * TEMPLATES; i += THREADS) places[i] = given[first * TEMPLATES + i];
+    __syncthreads();
+#pragma unroll 1
+    for (int segment = 0; segment < n; ++segment)
+#pragma unroll
+      for (int j = 0; j < TEMPLATES; ++j) {
+        const float *from = own + places[segment * TEMPLATES + j];
+#pragma unroll
+        for (int v = 0; v < V; ++v) total[j][v] += __ldg(from + v * THREADS);
+      }
+  }
+
+  const float none = -__int_as_float(0x7f800000);
+  const int number = piece * length + start + t;
+  float top[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) top[v] = none;
+#pragma unroll
+  for (int j = 0; j < TEMPLATES; ++j) {
+    const int2 range = ends[j];
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const float mean = total[j][v] * inverse;
+      const int bin = number + v * THREADS;
+      if (bin >= range.x && bin <= range.y && mean > none) {
+        top[v] = fmaxf(top[v], mean);
+        const int place = (int)fminf(fmaxf((4 + (mean - 4) * spread) * (float)(1 / WIDTH), 0.0f), BINS - 1.0f);
+        ++counters[place / 4][t][place % 4];
+      }
+    }
+  }
+  float *to = tops + ((size_t)piece * n_groups + group) * length + start + t;
+#pragma unroll
+  for (int v = 0; v < V; ++v) to[v * THREADS] = top[v];
+
+  __syncthreads();
+  int *copy = histogram + (group + tile) % COPIES * BINS;
+  for (int place = t / 32; place < BINS; place += THREADS / 32) {
+    unsigned sum = 0;
+    for (int other = t % 32; other < THREADS; other += 32) sum += counters[place / 4][other][place % 4];
+    sum = __reduce_add_sync(0xffffffff, sum);
+    if (t % 32 == 0 && sum) atomicAdd(copy + place, (int)sum);
+  }
+}
