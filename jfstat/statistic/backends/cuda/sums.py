@@ -46,7 +46,7 @@ class CudaInterpolated(Interpolated):
         n_groups, size, n_segments = groups.rows.shape
         piece = jnp.arange(bands.n_pieces, dtype=jnp.int64) * bands.piece
         rows = groups.rows.astype(jnp.int64)[..., None] * bands.values.shape[1]
-        offsets = rows + groups.shifts + piece + bands.padding  # (G, size, K, C)
+        offsets = rows + groups.shifts.astype(jnp.int64) + piece + bands.padding  # (G, size, K, C)
         # templates that fill up the last group read what others do, and count nowhere
         offsets = jnp.pad(offsets, ((0, 0), (0, GROUP - size), (0, 0), (0, 0)), mode="edge")
         counted = jnp.pad(groups.bins, ((0, 0), (0, GROUP - size), (0, 0)), constant_values=-1)
