@@ -11,6 +11,7 @@ import pytest
 
 import jfstat
 from jfstat.candidates.details import compile_columns, kept_columns
+from jfstat.candidates.semicoherent import compile_semicoherent_columns, semicoherent_columns
 from jfstat.data.blockspectra import LEAST_BLOCK, BlockSpectra, spectra_or_data
 
 START, DAY = 1_167_458_304, 86400
@@ -67,6 +68,22 @@ def test_templates_that_do_not_fit_give_nan():
     at = jax.jit(lambda x: jnp.stack(own.fa_fb(jfstat.Doppler(1.0, x[1], x[:1], START))))
     for freq, delta, good in ((50.05, 0.2, True), (50.2, 0.2, False), (50.05, np.nan, False), (50.05, 2.0, False)):
         assert np.all(np.isfinite(np.asarray(at(jnp.array([freq, delta])))) == good)
+
+
+@pytest.mark.parametrize("orbit", [None, jfstat.Orbit(0.1, 30000.0, START)])
+def test_details_of_segments_compiled_ahead_are_not_compiled_again(orbit, caplog):
+    sfts = jfstat.simulate_sfts(["H1", "L1"], START, 86400, 98.8, 101.3, 1800, 4e-24, seed=1)
+    edges = [(START, START + 43200), (START + 43200, START + 86400)]
+    data = jfstat.prepare(sfts, 100.0, 100.01, sqrt_sx=4e-24, segments=edges, orbit=orbit)
+    orbit = None if orbit is None else jax.tree.map(lambda x: np.full(2, x), orbit)
+    points = jfstat.Doppler(np.array([1.0, 2.0]), np.array([0.1, -0.3]), np.full((2, 1), 100.0), START, orbit)
+    points = jax.tree.map(np.asarray, points)
+    compile_semicoherent_columns(data, points, amplitudes=True)
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        found = semicoherent_columns(data, points, amplitudes=True)
+    assert np.isfinite(found["mean_twoF"]).all()
+    assert "compilation of jit(_terms)" not in caplog.text
+    assert "compilation of jit(_values)" not in caplog.text
 
 
 @pytest.mark.parametrize("bound", [False, True])

@@ -76,6 +76,25 @@ def semicoherent_columns(
     return {name: column.copy() for name, column in zip(names, np.concatenate(values)[:k].T, strict=True)}
 
 
+def compile_semicoherent_columns(segments: FstatData, templates: Doppler, amplitudes: bool) -> None:
+    """Compile what `semicoherent_columns` will call for candidates among some templates, a stack of any number."""
+
+    def stacked(x: Any, *leading: int) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((ROWS, *leading, *x.shape[1:]), x.dtype)
+
+    own = spectra_or_data(segments.for_one_template[0], templates, shapes_only=True)
+    rows = jax.tree.map(stacked, templates)
+    terms = jax.eval_shape(_terms, own, rows, ROWS)
+    k, n_detectors = segments.observation.weight.shape[:2]
+    of_all = jax.tree.map(lambda x: stacked(x, k), terms)
+    counted = jax.ShapeDtypeStruct((k, n_detectors), np.bool_)
+    programs = [
+        _terms.lower(own, rows, ROWS),
+        _values.lower(of_all, counted, segments.detectors, amplitudes),
+    ]
+    list(in_order(lambda program: program.compile(), programs, len(programs)))
+
+
 def _in_rows(stack: Any) -> Iterator[tuple[Any, int]]:
     """A pytree of arrays with k rows in parts of `ROWS`, the last filled up, and how many of a part's rows count."""
     k = len(jax.tree.leaves(stack)[0])

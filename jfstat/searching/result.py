@@ -16,7 +16,11 @@ from jfstat.candidates.details import Details, compile_columns, detail_columns, 
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.leakage import Sampling
 from jfstat.candidates.lineflags import crossed_lines, lines_meta
-from jfstat.candidates.semicoherent import semicoherent_columns, semicoherent_details
+from jfstat.candidates.semicoherent import (
+    compile_semicoherent_columns,
+    semicoherent_columns,
+    semicoherent_details,
+)
 from jfstat.candidates.tables import Meta, PlainTable
 from jfstat.candidates.transienttable import transient_meta
 from jfstat.data.fstatdata import FstatData
@@ -63,8 +67,9 @@ def compiling_columns(work: Work, details: Details) -> Iterator[None]:
     Where the body raises an error, nobody waits for the thread, which ends by itself.
     """
     data, stack, thread = work.data, work.stack, None
-    usual = data.n_segments is None and work.track is None and work.transient is None and stack.model is None
-    if usual and details.wanted and work.keep.threshold is None:  # none may reach a threshold
+    usual = work.track is None and work.transient is None and stack.model is None
+    wanted = details.wanted or work.coherent_mismatch is not None
+    if usual and wanted and work.keep.threshold is None:  # none may reach a threshold
         leaves, kind = jax.tree.flatten((data, jax.tree.map(lambda x: x[0], stack)))
         shapes = tuple((np.shape(x), x.dtype) for x in leaves)
         same = (kind, shapes, device_of(data), details.amplitudes)
@@ -82,7 +87,7 @@ _COMPILED: set[Hashable] = set()
 
 def _compile(data: FstatData, stack: Doppler, amplitudes: bool, same: Hashable) -> None:
     with suppress(Exception):  # what fails here fails again where it is needed
-        compile_columns(data, stack, amplitudes)
+        (compile_columns if data.n_segments is None else compile_semicoherent_columns)(data, stack, amplitudes)
         _COMPILED.add(same)
 
 
