@@ -194,8 +194,7 @@ def test_every_bin_for_every_kind_of_length(factors, monkeypatch):
         pytest.skip("takes too long emulated")
     monkeypatch.setattr("jfstat.transforms._cuda_cost", lambda own: own != factors)
     monkeypatch.setattr("jfstat.data.sizes.transform_length", lambda n: length)
-    for cached in (cuda_factors, kernels.plan):
-        cached.cache_clear()
+    forget_programs()
     try:
         data = prepared(detectors, hours, 0.85 * length / (3600 * hours) - 0.04, seed=length)
         assert kernels.factors_of(data.layout) == factors
@@ -206,8 +205,14 @@ def test_every_bin_for_every_kind_of_length(factors, monkeypatch):
         points = bank(3, same_source=True, seed=length)
         assert_every_bin(data, points, same_source=True)
     finally:
-        for cached in (cuda_factors, kernels.plan):
-            cached.cache_clear()
+        forget_programs()
+
+
+def forget_programs():
+    """Some lengths are equal, so that a program with other factors would be taken for this one."""
+    cuda_factors.cache_clear()
+    kernels.plan.cache_clear()
+    jax.clear_caches()
 
 
 def relative_difference(data, points, expected):
