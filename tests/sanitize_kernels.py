@@ -1,10 +1,11 @@
 """All kernels of small searches without XLA's GPU runtime, so that NVIDIA's compute-sanitizer sees these kernels alone.
 
     PYTHONPATH=. compute-sanitizer --tool memcheck python tests/sanitize_kernels.py
-    PYTHONPATH=. compute-sanitizer --tool racecheck python tests/sanitize_kernels.py 0 1 9
+    PYTHONPATH=. compute-sanitizer --tool racecheck python tests/sanitize_kernels.py 0 1 9 sums
 
 Needs a GPU, compute-sanitizer and cupy, which allocates the arrays. JAX runs on the CPU. Each case is a transform of
-other factors; numbers choose some. The largest values are compared with `twoF_band`: what ran is known to be right.
+other factors, and `sums` are those of an interpolating search; arguments choose some. The largest values are compared
+with `twoF_band`, and sums with those of the library: what ran is known to be right.
 """
 
 import os
@@ -20,16 +21,21 @@ jax.config.update("jax_enable_x64", True)
 
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
-from kernel_cases import ORBIT, bank, noise  # noqa: E402
+from kernel_cases import ORBIT, START, bank, noise  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat import transforms  # noqa: E402
 from jfstat.data import sizes  # noqa: E402
+from jfstat.searching.driver.interpolation import bank_part  # noqa: E402
+from jfstat.searching.driver.work import Work, stacked_bank  # noqa: E402
+from jfstat.searching.reduce.keep import Keep  # noqa: E402
 from jfstat.searching.reduce.loudest import loudest_within  # noqa: E402
 from jfstat.statistic.backends.cuda import kernels, launch  # noqa: E402
 from jfstat.statistic.backends.cuda.backend import Cuda  # noqa: E402
 from jfstat.statistic.backends.cuda.cubins import cubin  # noqa: E402
 from jfstat.statistic.backends.cuda.driver import Kernel  # noqa: E402
+from jfstat.statistic.backends.cuda.sums import CudaInterpolated  # noqa: E402
+from jfstat.statistic.backends.interpolated import Interpolated  # noqa: E402
 
 CASES = [
     ((64, 1, 64), ["H1"], 8, None),
@@ -74,11 +80,36 @@ def call(program, results, aliases=None):
     return run
 
 
-def main(numbers):
+def sums_over_segments():
+    """Sums for pieces of the band of all lengths, and for the most templates of a group and a few, as the library's."""
+    for width, n in ((0.001, 5), (0.004, 40), (0.05, 64)):
+        sfts = jfstat.simulate_sfts(["H1"], START, 86400, 98.9, 101.1 + width, 1800, 4e-24, seed=n)
+        edges = [(START + i * 21600, START + (i + 1) * 21600) for i in range(4)]
+        data = jfstat.prepare(sfts, 100.0, 100.0 + width, START, 4e-24, segments=edges, guard=0.5)
+        rng = np.random.default_rng(n)
+        fkdot = np.column_stack([np.full(n, 100.0), rng.uniform(-1e-8, 0, n)])
+        points = jfstat.Doppler(rng.uniform(1.0, 1.2, n), rng.uniform(0.2, 0.4, n), fkdot, START)
+        work = Work(data, stacked_bank(points), Keep(KEEP, None), None, 0.2)
+        part = bank_part(work, 0, n)
+        lookup = jax.tree.map(jnp.asarray, part.lookup)
+        bins = part.bands.counted_bins(lookup, n - 1, 3)
+        found, expected = (
+            sums.reduced(part.bands, lookup, bins, KEEP) for sums in (CudaInterpolated(), Interpolated())
+        )
+        for name in ("twoF", "template", "frequency", "sections"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+        assert np.sum(np.abs(np.asarray(found.histogram) - np.asarray(expected.histogram))) <= 2  # at edges of bins
+        print(f"sums of {n} templates in pieces of {part.bands.piece}: equal", flush=True)
+
+
+def main(chosen):
     """Run some cases and print what they found."""
     launch.call = call
     launch.compile_together = lambda programs: None
-    for k in numbers or range(len(CASES)):
+    chosen = chosen or [*map(str, range(len(CASES))), "sums"]
+    if "sums" in chosen:
+        sums_over_segments()
+    for k in [int(x) for x in chosen if x != "sums"]:
         factors, detectors, hours, orbit = CASES[k]
         length = int(np.prod(factors))
         transforms._cuda_cost = lambda own, factors=factors: own != factors
@@ -99,4 +130,4 @@ def main(numbers):
 
 
 if __name__ == "__main__":
-    main([int(x) for x in sys.argv[1:]])
+    main(sys.argv[1:])

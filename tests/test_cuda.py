@@ -363,9 +363,9 @@ def test_sums_over_segments_compile(piece):
 def test_one_block_for_each_group_and_run_of_bins():
     program = sums.program(4096)
     shapes = [(0,)] * 6 + [(7, 5, 4096), (sums.COPIES, 30)]
-    groups, *tiles = program.grid(program, shapes)
-    assert groups == 5
-    assert np.prod(tiles) * program["THREADS"] * program["V"] == 7 * 4096
+    blocks, *others = program.grid(program, shapes)
+    assert blocks * program["THREADS"] * program["V"] == 5 * 7 * 4096
+    assert others == [1, 1]
 
 
 @pytest.mark.usefixtures("nvrtc_installed")

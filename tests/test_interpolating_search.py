@@ -1,5 +1,6 @@
 """The interpolating search over segments: its sums, its losses, and tables that do not depend on the division."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import cases
@@ -9,11 +10,15 @@ import numpy as np
 import pytest
 
 import jfstat
+from jfstat.banks import coherent
 from jfstat.banks.coherent import Group
 from jfstat.banks.space import Templates
+from jfstat.data.bandseries import Layout
 from jfstat.searching.driver import interpolation
+from jfstat.searching.driver.batches import interpolated_part
 from jfstat.searching.driver.work import Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep
+from jfstat.statistic.backends.interpolated import BITS, HALF_PIECE, CoherentBands, Lookup
 
 START = 1_167_458_304
 DAY = 86400
@@ -174,3 +179,75 @@ def test_bad_arguments_are_refused(segments, bank):
     binary = jfstat.Doppler([1.0], [0.3], [[100.0, 0.0]], START, orbit=orbit)
     with pytest.raises(ValueError, match="coherent_mismatch is for isolated sources"):
         jfstat.search(segments, binary, coherent_mismatch=0.1)
+
+
+def test_shifts_are_those_of_floats():
+    """Whole numbers stand for them: a bin off in a few cases where the float is half a bin."""
+    rng = np.random.default_rng(3)
+    layout = Layout(*[0] * 10)
+    for n, piece in ((173, 64), (10**6, 32768)):
+        base, per_bin = rng.uniform(-1e4, 1e4, (40, 5)), rng.uniform(-1e-5, 1e-5, (40, 5))
+        lookup = Lookup.empty(40, 5)
+        lookup.base[:], lookup.step[:] = np.rint(base * 2**BITS), np.rint(per_bin * HALF_PIECE * 2**BITS)
+        bands = CoherentBands(jnp.zeros(0), replace(layout, n_frequencies=n), 0, piece)
+        found = np.asarray(bands.shifts(jax.tree.map(jnp.asarray, lookup)))
+        exact = base[..., None] + per_bin[..., None] * (np.arange(bands.n_pieces) + 0.5) * piece
+        assert found.shape == exact.shape
+        assert np.max(np.abs(found - exact)) < 0.501
+
+
+def test_distinct_points_by_a_table_and_by_sorting():
+    rng = np.random.default_rng(4)
+    for spread in (2, 1000, 2**31 - 1):
+        integers = rng.integers(-spread, spread, (3, 500)).astype(np.int32)
+        integers[:, 250:] = integers[:, :250]
+        points, index = coherent._distinct(integers)
+        expected, inverse = np.unique(integers, axis=1, return_inverse=True)
+        np.testing.assert_array_equal(points, expected.T)
+        np.testing.assert_array_equal(index, inverse.reshape(-1))
+
+
+def test_many_templates_are_looked_up_in_pieces(monkeypatch):
+    rng = np.random.default_rng(5)
+    segment = jfstat.observation(["H1"], START, DAY, sqrt_sx=1e-23, reftime=START)
+    reftime = jfstat.Doppler(0, 0, [1.0], START).reftime.common
+    n = 300
+    some = Templates(rng.uniform(1.0, 1.2, n), rng.uniform(0.2, 0.4, n), rng.uniform(-1e-9, 0, (n, 1)))
+    whole = Group(some).nearest(segment, reftime, 100.0, 0.2)
+    monkeypatch.setattr(coherent, "PIECE", 64)
+    monkeypatch.setattr(coherent, "LEAST_PIECE", 64)
+    group = Group(some)
+    assert [x.shape for x in group.pieces] == [(4, 64)] * 5
+    divided = group.nearest(segment, reftime, 100.0, 0.2)
+    for one, other in zip((*whole.templates, *whole[1:]), (*divided.templates, *divided[1:]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-18)
+
+
+def test_wide_banks_are_divided_where_the_sky_jumps(segments):
+    """Two places on the sky, of which the second has fewer templates: a part is never of both."""
+    rng = np.random.default_rng(6)
+    alpha = np.append(rng.uniform(0.5, 0.6, 26), rng.uniform(3.0, 3.1, 14))
+    fkdot = np.column_stack([np.full(40, 100.0), np.zeros(40)])
+    points = jfstat.Doppler(alpha, np.full(40, 0.3), fkdot, START)
+    work = Work(segments, stacked_bank(points), Keep(1, None), None, 0.2)
+    parts = interpolation.bank_parts(work, 10**9)
+    assert [(part.start, part.stop) for part in parts] == [(0, 26), (26, 40)]
+
+
+def test_values_fit_into_the_room_that_was_planned(segments, bank):
+    work = Work(segments, stacked_bank(bank), Keep(1, None), None, 0.2)
+    for room in (3 * 10**6, 10**7):
+        parts = interpolation.bank_parts(work, room)
+        largest = max(parts, key=lambda part: sum(part.n_coherent))
+        assert interpolation.bank_part(work, largest.start, largest.stop).bands.values.nbytes <= room
+
+
+def test_a_backend_that_cannot_be_used_is_refused_before_anything_else(segments, bank, tmp_path):
+    path = tmp_path / "checkpoint"
+    with pytest.raises(ValueError, match="'cuda' cannot sum on cpu: it needs an NVIDIA GPU"):
+        jfstat.search(segments, bank, coherent_mismatch=0.2, backend="cuda", checkpoint=path, progress=False)
+    assert not path.exists()
+    work = Work(segments, stacked_bank(bank), Keep(1, None), None, 0.2)
+    plan = interpolation.interpolation_plan(work, None)._replace(backend="cuda")  # of a checkpoint from elsewhere
+    with pytest.raises(ValueError, match="'cuda' cannot sum on cpu"):
+        interpolated_part(work, plan, 0, 8, None)

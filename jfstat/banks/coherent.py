@@ -113,7 +113,7 @@ class Nearest(NamedTuple):
     ----------
     templates : Templates
         The n different points, in ascending order of their integers.
-    index : (m,) int64
+    index : (m,) int
         For each template the point that is nearest.
     shift : (m, 2) float64
         By how much the point's best frequency exceeds the template's, Hz: a constant, and a part that is proportional
@@ -232,7 +232,7 @@ def _rounded(x: jax.Array, origin: jax.Array, matrix: jax.Array, slopes: jax.Arr
 def _distinct(integers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The different columns of (k, m) integers in ascending order, (n, k) int64, and which of them each is, (m,)."""
     points, index = np.empty((1, 0), np.int64), np.zeros(integers.shape[1], np.int64)
-    for column in integers:
+    for column in integers.astype(np.int64):
         low = int(column.min())
         extent = int(column.max()) - low + 1
         numbers, index = _sorted(index * extent + (column - low), len(points) * extent)
@@ -241,12 +241,14 @@ def _distinct(integers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sorted(numbers: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Different numbers from 0 to `size` - 1 in ascending order, (n,), and which of them each is, (m,) int64."""
+    """Different numbers from 0 to `size` - 1 in ascending order, (n,), and which of them each is, (m,)."""
     if size > DENSE * len(numbers):
         return np.unique(numbers, return_inverse=True)
     present = np.zeros(size, bool)
     present[numbers] = True
-    return np.flatnonzero(present), (np.cumsum(present) - 1)[numbers]
+    number = np.cumsum(present, dtype=np.int32)
+    number -= 1
+    return np.flatnonzero(present), number[numbers]
 
 
 def _solved(factor: np.ndarray, points: np.ndarray) -> np.ndarray:

@@ -32,7 +32,7 @@ from jfstat.followup.follow import Peak, focus, follow
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.method import NEWTON, Method
 from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood, Survey, frequency_shifts, survey
-from jfstat.followup.results import CELLS, CLIMBS, ENDINGS, Results, Rivals, ending, results_table
+from jfstat.followup.results import CELLS, CLIMBS, ENDINGS, Results, Rivals, ending, most_climbs, results_table
 from jfstat.followup.transientfit import refined_with_windows
 from jfstat.lines.doppler import checked_lines
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
@@ -427,7 +427,9 @@ def _follow_batch(
     shifts = frequency_shifts(coverage.bins, float(data.tspan))
     plan = narrow_plan(data, points, coverage.reach)
     size, n_trials = len(points.alpha), trials.shape[1]
-    climbing = climbing_for(data, size, plan.first.size, min(CLIMBS, n_trials * len(shifts)), n_trials)
+    # at other frequencies alone there are no other peaks to be told apart
+    n_climbs = min(most_climbs(len(own.names)) if n_trials > 1 else CLIMBS, n_trials * len(shifts))
+    climbing = climbing_for(data, size, plan.first.size, n_climbs, n_trials)
     near = focus(data.for_one_template, points, coverage.reach, plan, compressed_together(data, size))
     method = alike.method
     ends = follow(

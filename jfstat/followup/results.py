@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     import jax
     from astropy.table import QTable
 
-CLIMBS = 6
-"""Number of trial points from which to climb."""
+CLIMBS, CLIMBS_MANY, MANY = 6, 16, 6
+"""Number of trial points from which to climb, and the same from that many parameters on: there trial points are further
+apart, and the highest may belong to other peaks than the signal's."""
 NOISE = 1e-3
 """False-alarm probability, over all templates tried, above which the message warns of noise."""
 CELLS = 8
@@ -46,6 +47,11 @@ ENDINGS = {
 }
 
 
+def most_climbs(n_parameters: int) -> int:
+    """Number of trial points from which to climb, if there are so many, in so many parameters."""
+    return CLIMBS if n_parameters < MANY else CLIMBS_MANY
+
+
 @dataclass
 class Results:
     """What is known of n candidates, filled in as they are followed up; NumPy arrays.
@@ -61,7 +67,7 @@ class Results:
     messages : list of n str
     covariance, spread : (n, p, p) float64
         See `Peak`.
-    rivals : (n, CLIMBS, p) float64
+    rivals : (n, c, p) float64
         See `Peak`.
     twoF, start_twoF, noise_chance, peak_probability, moved : (n,) float64
         2F, and that of each detector, is the sum over segments.
@@ -110,7 +116,7 @@ class Results:
             messages=list(candidates.problems),
             covariance=np.full((n, p, p), np.nan),
             spread=np.full((n, p, p), np.nan),
-            rivals=np.full((n, CLIMBS, p), np.nan),
+            rivals=np.full((n, most_climbs(p), p), np.nan),
             twoF=np.full(n, np.nan),
             start_twoF=np.full(n, np.nan),
             start_mismatch=np.full(n, np.nan),

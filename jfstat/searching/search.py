@@ -16,6 +16,7 @@ from jfstat.candidates.details import Details
 from jfstat.candidates.tables import bank_from_table
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import device_of
 from jfstat.data.narrowdata import NarrowData
 from jfstat.lines.doppler import LineBands, checked_lines, line_bands, lines_near
 from jfstat.public import public
@@ -31,7 +32,7 @@ from jfstat.searching.session.pace import Pace
 from jfstat.searching.session.processes import agreed_plan, is_first
 from jfstat.searching.session.progress import progress_bar
 from jfstat.searching.session.stop import SearchStopped, stop_requests
-from jfstat.statistic.backends.choice import backend_for
+from jfstat.statistic.backends.choice import backend_for, sums_for
 from jfstat.statistic.linerobust import LineCut, checked_odds, plain_fstar0, plain_odds
 from jfstat.statistic.transients import TransientRange
 from jfstat.templates import Amplitude, Doppler
@@ -293,8 +294,8 @@ def search(
     work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch, tracks, searched)
     batch_size = _checked_batch_size(batch_size)
     backend = backend_with_veto(backend, bands)
-    if backend is not None and coherent_mismatch is None:  # else the plan refuses what is wrong
-        backend_for(data, backend, cut)
+    if backend is not None:  # refuses what is wrong before the search
+        backend_for(data, backend, cut) if coherent_mismatch is None else sums_for(device_of(data), backend)
     details = wanted_details(
         per_detector, amplitudes, fstar0, olgx, ranking, cluster, bounds=bounds, lines=known, veto_lines=veto_lines
     )

@@ -26,7 +26,7 @@ from jfstat.searching.reduce.loudest import loudest, loudest_within
 from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.tally import subband_edges, subband_maxima
 from jfstat.statistic.backends.backend import Backend, Loudest
-from jfstat.statistic.backends.choice import backend_named, sums_named
+from jfstat.statistic.backends.choice import backend_named, sums_for
 from jfstat.statistic.backends.interpolated import CoherentBands, Interpolated, Lookup
 from jfstat.templates import Doppler
 
@@ -126,7 +126,17 @@ def interpolated_part(work: Work, plan: SearchPlan, start: int, stop: int, mesh:
     """A part of the bank, with the segments' values that its templates need."""
     own = bank_part(work, start, stop)
     edges = subband_edges(own.bands.layout).tolist()
-    return Part(_replicated(own.bands, mesh), own.lookup, work.keep, plan, 0, 0, edges, sums_named(plan.backend), start)
+    return Part(
+        _replicated(own.bands, mesh),
+        own.lookup,
+        work.keep,
+        plan,
+        0,
+        0,
+        edges,
+        sums_for(device_of(work.data), plan.backend),
+        start,
+    )
 
 
 def steps(work: Work, plan: SearchPlan, jobs: range, mesh: Mesh | None, stop: Callable[[], int]) -> Iterator[Step]:

@@ -16,7 +16,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32, Device, data_bytes, device_of, free_bytes
 from jfstat.data.observation import Observation
 from jfstat.data.workers import cores, in_order, workers_for
-from jfstat.maths.ladder import power_of_two
+from jfstat.maths.ladder import padded_size
 from jfstat.reproducible import ONE_THREAD
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
@@ -45,8 +45,8 @@ LOOKUP_BYTES = 1 << 30
 """Most memory on the host for the rows and shifts of a part of the bank."""
 PRECISION = 0.25
 """Bins by which the shift may change within a piece of the band."""
-LEAST_ROWS = 64
-"""Least templates of segments for which there is room in a part."""
+LEAST_ROWS, ROW_STEPS = 64, 2
+"""Least templates of segments for which there is room in a part, and numbers of them in an octave."""
 MOST_TEMPLATES = 1 << 20
 """Most templates of the bank in a part."""
 MOST_VALUES = 2**30
@@ -105,19 +105,31 @@ def _gap(group: Group) -> int:
     return first + int(np.argmax(steps))
 
 
-def interpolation_plan(work: Work, batch_size: int | None, backend: str | None = None) -> SearchPlan:
+def interpolation_plan(
+    work: Work, batch_size: int | None, backend: str | None = None, room: int | None = None
+) -> SearchPlan:
     """How an interpolating search is divided; of the segments' values none is computed.
+
+    Parameters
+    ----------
+    work : Work
+    batch_size : int, optional
+    backend : str, optional
+        See `search`.
+    room : int, optional
+        For the segments' values, bytes; by default `room_for_values`.
 
     Raises
     ------
     ValueError
         If the backend cannot be used.
     """
-    data, room = work.data, room_for_values(work.data)
+    data = work.data
     sums = sums_for(device_of(data), backend)
+    room = room_for_values(data) if room is None else room
     parts = bank_parts(work, room)
     longest = max(part.stop - part.start for part in parts)
-    size = min(BATCH, power_of_two(longest)) if batch_size is None else batch_size
+    size = min(BATCH, padded_size(longest, 1)) if batch_size is None else batch_size
     n = data.layout.n_frequencies
     size = max(1, min(size, MOST_VALUES // n))
     groups = [(part.start, part.stop) for part in parts]
@@ -126,19 +138,40 @@ def interpolation_plan(work: Work, batch_size: int | None, backend: str | None =
 
 
 def _counts(work: Work, group: Group, room: float) -> list[int] | None:
-    """Number of templates that each segment needs for some of the bank; None if that is too much."""
-    left, counts = room // (FLOAT32 * work.data.layout.n_frequencies), []
+    """Number of templates that each segment needs for some of the bank; None if their values take more than `room`."""
+    counts, furthest = [], 0.0
     for near in _nearest_of_each(work, group):
         counts.append(len(near.templates.alpha))
-        if sum(counts) > left:
+        furthest = max(furthest, _furthest(work.data, near))
+        rows, padding = _sizes(work.data, sum(counts), furthest)
+        columns = work.data.layout.n_frequencies + _longest(work.data) + 2 * padding  # at most
+        if FLOAT32 * rows * columns > room:
             return None
     return counts
+
+
+def _furthest(data: FstatData, near: Nearest) -> float:
+    """Upper limit of the shifts, in bins, at all frequencies of the band."""
+    return float(np.max(np.sum(np.abs(near.shift), axis=1))) / float(data.dfreq)
+
+
+def _sizes(data: FstatData, n_coherent: int, furthest: float) -> tuple[int, int]:
+    """Rows and padding of `CoherentBands.values`, in steps so wide that many parts of a bank share their programs."""
+    rows = padded_size(max(LEAST_ROWS, n_coherent + _coherent_batch(data)), ROW_STEPS)
+    # the middle of the last piece may lie beyond the band, where shifts are larger, by at most PRECISION
+    return rows, padded_size(max(LEAST_PIECE, int(furthest) + 2), 1)
+
+
+def _coherent_batch(data: FstatData) -> int:
+    """Number of segments' templates that one call computes."""
+    return COHERENT_BATCH.get(device_of(data).platform, DEVICE_BATCH)
 
 
 def _nearest_of_each(work: Work, group: Group) -> Iterator[Nearest]:
     """The points nearest to templates of the bank in each segment's lattice, in the segments' order, on all cores."""
     observation, fmax, mismatch = work.data.observation, float(work.data.frequencies[-1]), work.coherent_mismatch
     assert mismatch is not None  # or there is nothing to interpolate
+    _ = group.pieces  # once, not in each thread
     return in_order(
         lambda i: group.nearest(observation.segment(i), work.reftime, fmax, mismatch),
         range(work.data.n_segments or 0),
@@ -201,23 +234,17 @@ def bank_part(work: Work, start: int, stop: int) -> BankPart:
     for i, near in enumerate(_nearest_of_each(work, _group(work.stack, start, stop, device_of(data)))):
         lookup.rows[:, i] = first[-1] + near.index
         per_bin = near.shift[:, 1] / fmax
-        base = (near.shift[:, 0] + per_bin * data.fmin) / dfreq
-        lookup.base[:, i] = np.rint(base * 2**BITS)
+        lookup.base[:, i] = np.rint((near.shift[:, 0] + per_bin * data.fmin) * (2**BITS / dfreq))
         lookup.step[:, i] = np.rint(per_bin * (HALF_PIECE * 2**BITS))
         change = max(change, float(np.max(np.abs(per_bin))))
-        furthest = max(furthest, float(np.max(np.maximum(np.abs(base), np.abs(base + per_bin * n)))))
+        furthest = max(furthest, _furthest(data, near))
         first.append(first[-1] + len(near.templates.alpha))
         segments.append(near.templates)
     piece = _piece_length(change, _longest(data))
-    n_pieces = -(-n // piece)
-    # parts of a bank share programs if their sizes are the same; the last piece's middle may lie beyond the band
-    padding = power_of_two(max(LEAST_PIECE, int(furthest + change * piece) + 1))
-    size, width = COHERENT_BATCH.get(device_of(data).platform, DEVICE_BATCH), n_pieces * piece + 2 * padding
-    needed = first[-1] + size
-    n_rows = max(needed, min(power_of_two(max(LEAST_ROWS, needed)), room_for_values(data) // (FLOAT32 * width)))
-    values = jnp.full((n_rows, width), -jnp.inf, jnp.float32)
+    rows, padding = _sizes(data, first[-1], furthest)
+    values = jnp.full((rows, -(-n // piece) * piece + 2 * padding), -jnp.inf, jnp.float32)
     for i, own in enumerate(segments):
-        values = _filled(values, data[i], _points(work, own), first[i], padding, size)
+        values = _filled(values, data[i], _points(work, own), first[i], padding, _coherent_batch(data))
     return BankPart(CoherentBands(values, data.layout, padding, piece), lookup, first[-1])
 
 

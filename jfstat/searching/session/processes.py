@@ -7,9 +7,12 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from jfstat.data.memory import data_bytes
+from jfstat.searching.driver.interpolation import interpolation_plan
 from jfstat.searching.driver.plan import SearchPlan, search_plan
 from jfstat.searching.driver.work import Work
 from jfstat.searching.session.banksums import bank_sums, same_sums
+from jfstat.statistic.backends.choice import NAMES
 
 NOTHING, CONTENT, ERROR, FILE_ERROR = 0, 1, 2, 3
 """Kinds of message that the first process sends."""
@@ -78,6 +81,8 @@ def agreed_plan(work: Work, plan: SearchPlan, together: bool) -> SearchPlan:
         agree = all(same_sums(bank, banks[0].tolist()) for bank in banks)
     if not agree:
         raise ValueError("data and bank must be the same in all processes: prepare the same files everywhere.")
+    if work.coherent_mismatch is not None:
+        return _agreed_interpolation(work, plan)
     size, n_parts = int(each[:, 0].min()), int(each[:, 1].max())
     if np.all(each[:, 0] == size) and np.all(each[:, 1] == n_parts):
         return plan
@@ -91,3 +96,16 @@ def agreed_plan(work: Work, plan: SearchPlan, together: bool) -> SearchPlan:
         track=work.track,
         transient=work.transient,
     )
+
+
+def _agreed_interpolation(work: Work, plan: SearchPlan) -> SearchPlan:
+    """The plan of an interpolating search by the least memory and the backend that all processes have."""
+    from jax.experimental.multihost_utils import process_allgather
+
+    room = plan.device_bytes - data_bytes(work.data)
+    own = [plan.batch_size, room, NAMES.index(plan.backend)]
+    each = np.asarray(process_allgather(np.array(own, np.float64))).reshape(-1, len(own))
+    if np.all(each == each[0]):
+        return plan
+    size, least, slowest = int(each[:, 0].min()), int(each[:, 1].min()), int(each[:, 2].max())
+    return interpolation_plan(work, size, NAMES[slowest], least)

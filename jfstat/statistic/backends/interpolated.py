@@ -39,7 +39,7 @@ STATIC = dict(static=True)
 
 
 class Lookup(NamedTuple):
-    """Where B templates find the values of K segments, by whole numbers: all devices then round alike.
+    """Where B templates find the values of K segments, by whole numbers: all programs of a search then round alike.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class CoherentBands:
     padding : int
         At least the largest shift.
     piece : int
-        Bins of a piece of the band, an even number: the C pieces have whole-bin shifts of their own.
+        Bins of a piece of the band, `LEAST_PIECE` times a power of two: each has whole-bin shifts of its own.
     """
 
     values: jax.Array

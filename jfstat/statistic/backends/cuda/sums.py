@@ -12,7 +12,7 @@ import numpy as np
 from jfstat.data.memory import Device
 from jfstat.statistic.backends.cuda import launch
 from jfstat.statistic.backends.cuda.backend import Cuda
-from jfstat.statistic.backends.cuda.launch import Program, Shapes, tile_grid
+from jfstat.statistic.backends.cuda.launch import Program, Shapes
 from jfstat.statistic.backends.interpolated import GROUP, CoherentBands, Groups, Interpolated, Sums
 from jfstat.statistic.backends.reduction import BINS, WIDTH
 
@@ -60,7 +60,7 @@ class CudaInterpolated(Interpolated):
                 bands.values,
                 jnp.transpose(offsets, (3, 0, 2, 1)),
                 counted,
-                jnp.asarray(np.array([n_segments, bands.piece], np.int32)),
+                jnp.asarray(np.array([n_segments, bands.piece, n_groups], np.int32)),
                 jnp.asarray(scales),
                 jnp.zeros((COPIES, BINS), jnp.int32),
             )
@@ -85,5 +85,4 @@ def program(piece: int) -> Program:
 
 def _grid(own: Program, shapes: Shapes) -> tuple[int, int, int]:
     n_pieces, n_groups, length = shapes[6]
-    # groups fastest: blocks that run together read the same part of the band
-    return n_groups, *tile_grid(n_pieces * (length // (own["THREADS"] * own["V"])))
+    return n_groups * n_pieces * (length // (own["THREADS"] * own["V"])), 1, 1

@@ -18,8 +18,9 @@ sums(const float *__restrict__ values, const long long *__restrict__ offsets, co
   __shared__ long long places[SEGMENTS * TEMPLATES];
   __shared__ int2 ends[TEMPLATES];
   __shared__ unsigned char counters[WORDS][THREADS][4];
-  const int n_segments = numbers[0], length = numbers[1], n_groups = gridDim.x, group = blockIdx.x, t = threadIdx.x;
-  const int tile = blockIdx.y + gridDim.y * blockIdx.z, runs = length / RUN, piece = tile / runs, start = tile % runs * RUN;
+  const int n_segments = numbers[0], length = numbers[1], n_groups = numbers[2], t = threadIdx.x;
+  // groups fastest: blocks that run together read the same part of the band
+  const int group = blockIdx.x % n_groups, tile = blockIdx.x / n_groups, runs = length / RUN, piece = tile / runs, start = tile % runs * RUN;
   const float inverse = scales[0], spread = scales[1];
   if (t < TEMPLATES) ends[t] = counted[group * TEMPLATES + t];
 #pragma unroll
