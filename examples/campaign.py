@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from jfstat.atomic import replacing
+
 TICK = 0.2
 """Time between looks at the processes, s."""
 
@@ -58,6 +60,14 @@ def finished(output: Path) -> set[str]:
     path = rows_file(output)
     lines = path.read_text().splitlines() if path.exists() else []
     return {json.loads(line)["job"] for line in lines if line.endswith('"case": -1}')}
+
+
+def write(output: Path, result: dict) -> None:
+    """Write figures and rows, of which each stands on a line of its own."""
+    text = json.dumps({**result, "rows": []}, indent=1)
+    rows = ",\n".join("  " + json.dumps(row) for row in result["rows"])
+    with replacing(output) as file:
+        file.write(text.replace('"rows": []', f'"rows": [\n{rows}\n ]').encode())
 
 
 def carry_out(output: Path, jobs: list[str], processes: int, minutes: float) -> None:

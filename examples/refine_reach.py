@@ -32,7 +32,6 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 import jfstat  # noqa: E402
-from jfstat.atomic import replacing  # noqa: E402
 from jfstat.parameters import replaced, values  # noqa: E402
 
 ISOLATED = ("freq", "f1dot", "alpha", "delta")
@@ -285,8 +284,7 @@ def main() -> None:
         "summary": summary(rows),
         "rows": rows,
     }
-    with replacing(arguments.output) as file:
-        file.write(json.dumps(result, indent=1).encode())
+    campaign.write(arguments.output, result)
 
 
 if __name__ == "__main__":

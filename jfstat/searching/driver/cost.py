@@ -17,6 +17,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import workers_for
 from jfstat.searching.driver.batches import interpolated_part, part_of, run
+from jfstat.searching.driver.interpolation import group_of, nearest_of_each
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import TransientSearch, Work
 from jfstat.statistic.backends.interpolated import Lookup
@@ -24,8 +25,8 @@ from jfstat.templates import Doppler
 
 ROUNDS = 3
 """Batches timed for each thread."""
-SAMPLE = 64
-"""Templates of an interpolating search that are timed."""
+SAMPLE, MANY = 1024, 1 << 16
+"""Templates of an interpolating search whose sums are timed, and whose nearest points are."""
 DETAILS = 32
 """Templates whose details are timed."""
 
@@ -56,21 +57,41 @@ def estimated_seconds(work: Work, plan: SearchPlan, with_details: bool) -> float
 
 
 def _interpolating_seconds(work: Work, plan: SearchPlan) -> float:
-    """Seconds of an interpolating search, from the segments' templates and the sums of its first `SAMPLE` templates."""
+    """Seconds of an interpolating search, from the segments' templates and the sums of its first templates."""
     start, stop = plan.groups[0]
     stop = min(stop, start + SAMPLE)
     few = plan._replace(batch_size=min(plan.batch_size, stop - start))
     batches = np.array([[i, min(few.batch_size, stop - i)] for i in range(start, stop, few.batch_size)])
     list(run(interpolated_part(work, few, start, stop, None), batches, None, lambda: 0))  # compiled
+    nearest = _seconds(lambda: _nearest(work, start, stop))
     began = time.perf_counter()
     part = interpolated_part(work, few, start, stop, None)
-    values = time.perf_counter() - began
-    list(run(part, batches, None, lambda: 0))
-    sums = time.perf_counter() - began - values
+    values = max(0.0, time.perf_counter() - began - nearest)
+    sums = _seconds(lambda: list(run(part, batches, None, lambda: 0)))
     assert isinstance(part.stack, Lookup)
-    ratio = (plan.n_coherent or 0) / len(np.unique(part.stack.rows))
-    first, last = work.jobs(plan.n_jobs)
-    return (values * ratio + sums * len(work.stack.alpha) / (stop - start)) * (last - first) / plan.n_jobs
+    coherent = values * (plan.n_coherent or 0) / len(np.unique(part.stack.rows))
+    # the lattices of a part take a time of their own, and every template's points some more; once more for the plan
+    first, last = plan.groups[0][0], min(plan.groups[0][1], start + MANY)
+    _nearest(work, first, last)  # compiled
+    more = _seconds(lambda: _nearest(work, first, last)) - nearest
+    each = max(0.0, more) / max(1, last - stop)
+    n = len(work.stack.alpha)
+    points = 2 * (nearest * len(plan.groups) + each * n)
+    first_job, last_job = work.jobs(plan.n_jobs)
+    share = (last_job - first_job) / plan.n_jobs
+    return (coherent + points + sums * n / (stop - start)) * share
+
+
+def _nearest(work: Work, start: int, stop: int) -> None:
+    """Look up the points nearest to some templates in all segments' lattices."""
+    list(nearest_of_each(work, group_of(work.stack, start, stop, device_of(work.data))))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """How long a call takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
 def _windows(searched: TransientSearch) -> Callable[[FstatData, Doppler, bool], object]:

@@ -84,7 +84,7 @@ def bank_parts(work: Work, room: int) -> list[RangeOfBank]:
     parts = []
     while waiting:
         start, stop = waiting.pop()
-        group = _group(work.stack, start, stop, device_of(work.data))
+        group = group_of(work.stack, start, stop, device_of(work.data))
         if group.radius > WIDEST:
             middle = start + _gap(group)
         else:
@@ -140,7 +140,7 @@ def interpolation_plan(
 def _counts(work: Work, group: Group, room: float) -> list[int] | None:
     """Number of templates that each segment needs for some of the bank; None if their values take more than `room`."""
     counts, furthest = [], 0.0
-    for near in _nearest_of_each(work, group):
+    for near in nearest_of_each(work, group):
         counts.append(len(near.templates.alpha))
         furthest = max(furthest, _furthest(work.data, near))
         rows, padding = _sizes(work.data, sum(counts), furthest)
@@ -167,7 +167,7 @@ def _coherent_batch(data: FstatData) -> int:
     return COHERENT_BATCH.get(device_of(data).platform, DEVICE_BATCH)
 
 
-def _nearest_of_each(work: Work, group: Group) -> Iterator[Nearest]:
+def nearest_of_each(work: Work, group: Group) -> Iterator[Nearest]:
     """The points nearest to templates of the bank in each segment's lattice, in the segments' order, on all cores."""
     observation, fmax, mismatch = work.data.observation, float(work.data.frequencies[-1]), work.coherent_mismatch
     assert mismatch is not None  # or there is nothing to interpolate
@@ -190,7 +190,7 @@ def largest_shift(
     largest, waiting = 0.0, [(i, min(i + MOST_TEMPLATES, n)) for i in range(0, n, MOST_TEMPLATES)]
     while waiting:
         start, stop = waiting.pop()
-        group = _group(bank, start, stop)
+        group = group_of(bank, start, stop)
         if group.radius > WIDEST:
             middle = start + _gap(group)
             waiting += [(start, middle), (middle, stop)]
@@ -201,7 +201,7 @@ def largest_shift(
     return largest
 
 
-def _group(bank: Doppler, start: int, stop: int, device: Device | None = None) -> Group:
+def group_of(bank: Doppler, start: int, stop: int, device: Device | None = None) -> Group:
     """Templates `start` to `stop` of a stack with NumPy leaves."""
     alpha, delta, fkdot = (np.asarray(x[start:stop]) for x in (bank.alpha, bank.delta, bank.fkdot))
     return Group(Templates(alpha, delta, fkdot[:, 1:]), device)
@@ -231,7 +231,7 @@ def bank_part(work: Work, start: int, stop: int) -> BankPart:
     fmax, dfreq = float(data.frequencies[-1]), float(data.dfreq)
     lookup = Lookup.empty(stop - start, data.n_segments or 0)
     first, segments, change, furthest = [0], [], 0.0, 0.0
-    for i, near in enumerate(_nearest_of_each(work, _group(work.stack, start, stop, device_of(data)))):
+    for i, near in enumerate(nearest_of_each(work, group_of(work.stack, start, stop, device_of(data)))):
         lookup.rows[:, i] = first[-1] + near.index
         per_bin = near.shift[:, 1] / fmax
         lookup.base[:, i] = np.rint((near.shift[:, 0] + per_bin * data.fmin) * (2**BITS / dfreq))
