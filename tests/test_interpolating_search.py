@@ -1,5 +1,9 @@
 """The interpolating search over segments: its sums, its losses, and tables that do not depend on the division."""
 
+import os
+import socket
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 
@@ -251,3 +255,56 @@ def test_a_backend_that_cannot_be_used_is_refused_before_anything_else(segments,
     plan = interpolation.interpolation_plan(work, None)._replace(backend="cuda")  # of a checkpoint from elsewhere
     with pytest.raises(ValueError, match="'cuda' cannot sum on cpu"):
         interpolated_part(work, plan, 0, 8, None)
+
+
+SCRIPT = """
+import sys
+import jax
+jax.config.update("jax_enable_x64", True)
+out, pattern, address, number = sys.argv[1:5]
+if address:
+    jax.distributed.initialize(address, 2, int(number))
+import numpy as np
+import jfstat
+from jax.sharding import Mesh
+from jfstat.searching.driver import interpolation
+from jfstat.searching.driver.work import Work, stacked_bank
+from jfstat.searching.reduce.keep import Keep
+START = 1167458304
+edges = [(START + 21600 * i, START + 21600 * (i + 1)) for i in range(4)]
+data = jfstat.prepare(jfstat.read_sfts(pattern), 50.0, 50.02, START, 4e-24, segments=edges, guard=0.4)
+bank = jfstat.template_bank(alpha=(0.9, 1.3), delta=(0.1, 0.4), f1dot=(-1e-8, 0), mismatch=0.3, data=data)
+mesh = Mesh(np.array(jax.devices()), ("x",)) if address else None
+interpolation.CPU_BYTES = 10**5 if number == "1" else 10**9  # memories differ, the plan must not
+work = Work(data, stacked_bank(bank), Keep(1, None), None, 0.2)
+assert (len(interpolation.bank_parts(work, interpolation.CPU_BYTES)) > 1) == (number == "1")
+found = jfstat.search(data, bank, top=20, progress=False, mesh=mesh, coherent_mismatch=0.2)
+jfstat.write_candidates(found, out)
+"""
+
+
+@pytest.mark.slow
+def test_processes_of_different_memories_agree(tmp_path):
+    sfts = jfstat.simulate_sfts(["H1"], START, 86400, 49.4, 50.6, 1800, 4e-24, seed=2)
+    pattern = ";".join(map(str, jfstat.write_sfts(sfts, tmp_path)))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_COMPILATION_CACHE": "false", "NPROC": "2"}
+    jobs = [("plain", "", "1"), ("first", address, "0"), ("second", address, "1")]  # in parts as for the least memory
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, str(tmp_path / f"{name}.ecsv"), pattern, *given],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name, *given in jobs
+    ]
+    for process in running:
+        _, error = process.communicate(timeout=500)
+        assert process.returncode == 0, error
+    tables = [jfstat.read_candidates(tmp_path / f"{name}.ecsv") for name, *_ in jobs]
+    for table in tables[1:]:
+        assert_same(table, tables[0])
+    assert (tmp_path / "first.ecsv").read_text() == (tmp_path / "second.ecsv").read_text()
