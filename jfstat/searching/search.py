@@ -149,7 +149,8 @@ def search(
         theirs: a column ``outside`` then says which candidates lie outside. All are kept.
     backend : str, optional
         What computes 2F: ``"library"``, which is XLA and runs everywhere, or ``"cuda"``, kernels for NVIDIA GPUs. By
-        default the fastest one that the data's device can use. Tables of different backends agree to rounding.
+        default the fastest one that the data's device can use. Tables of different backends agree to rounding. For data
+        with segments only the sums of interpolating searches have kernels.
     lines : QTable, optional
         Known lines, from `read_lines`: a column ``line`` names those that each candidate crosses; see `flag_lines`.
     veto_lines : bool
