@@ -101,9 +101,8 @@ class Group:
         points, index = _distinct(integers)
         n, own = lattice.parameters(points)
         # differences to the points as they are, not as the integers have them: a map has an edge
-        return Nearest(
-            Templates(*angles(n), own), index, moved.T - (slopes @ np.concatenate([n, own], axis=1).T).T[index]
-        )
+        moved -= np.take(slopes @ np.concatenate([n, own], axis=1).T, index, axis=1)
+        return Nearest(Templates(*angles(n), own), index, moved.T)
 
 
 class Nearest(NamedTuple):
