@@ -21,6 +21,7 @@ from jfstat.banks.regions import Disc
 from jfstat.banks.space import ParameterSpace, Templates
 from jfstat.data.memory import Device
 from jfstat.data.observation import Observation
+from jfstat.maths.ladder import padded_size
 from jfstat.maths.lattices import covering_radius, lattice_points, nearest_points
 from jfstat.maths.vectors import angles, unit_vector
 from jfstat.metrics.phasemetric import drift, factor
@@ -59,10 +60,9 @@ class Group:
     @cached_property
     def pieces(self) -> list[jax.Array]:
         """Positions and spin-downs, (3 + s, size) float64 each, on the device; the last are repeated to fill up."""
-        parameters, size = np.concatenate([self.n.T, self.templates.spins.T]), LEAST_PIECE
+        parameters = np.concatenate([self.n.T, self.templates.spins.T])
         m = parameters.shape[1]
-        while size < min(m, PIECE):
-            size *= 2
+        size = padded_size(max(LEAST_PIECE, min(m, PIECE)), 1)
         padded = np.pad(parameters, ((0, 0), (0, -m % size)), mode="edge")
         return [jax.device_put(x, self.device) for x in np.split(padded, padded.shape[1] // size, axis=1)]
 

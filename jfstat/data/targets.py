@@ -16,6 +16,7 @@ from jfstat.data.narrow import COARSE_TURNS, usual_reach
 from jfstat.data.observation import Observation
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.geometry.trajectory import Trajectory
+from jfstat.maths.ladder import padded_size
 from jfstat.sfts.container import SFTs
 from jfstat.templates import Doppler
 
@@ -160,7 +161,7 @@ def target_of(observation: Observation, trajectories: Sequence[Trajectory], time
     middles = [series.since(epoch) + 0.5 * tsft for series in times]
     block = [np.clip(((x - start) / length).astype(int), 0, n_blocks - 1) for x in middles]
     # the last one is repeated up to one of few sizes, which share programs
-    centres = start + length * (np.minimum(np.arange(1 << (n_blocks - 1).bit_length()), n_blocks - 1) + 0.5)
+    centres = start + length * (np.minimum(np.arange(padded_size(n_blocks, 1)), n_blocks - 1) + 0.5)
     sway = float(doppler_speed(point.orbit)) * heterodyne
     band = np.round(heterodyne + np.linspace(-sway, sway, 2 * int(np.ceil(sway / FLOOR_BINS)) + 1)).astype(int)
     return Target(point, reach, heterodyne, band, phases, n_moments, centres, 0.5 * (length + tsft), block)

@@ -13,6 +13,7 @@ from jfstat.candidates.tables import AnyTable, parameter_columns, plain_column, 
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fit import Fit, fit_each
 from jfstat.data.fstatdata import FstatData
+from jfstat.maths.ladder import padded_size
 from jfstat.parameters import (
     LIMITS,
     ORBIT_FIELDS,
@@ -243,7 +244,7 @@ def misfits(data: FstatData, points: Doppler) -> list[str]:
     if not n:
         return []
     # a power of two, so that tables of other lengths use the same compiled program
-    padded = np.minimum(np.arange(1 << max(n - 1, 0).bit_length()), n - 1)
+    padded = np.minimum(np.arange(padded_size(n, 1)), n - 1)
     fits = _fits(data.for_one_template, jax.tree.map(lambda x: x[padded], points))
     found = jax.tree.map(lambda x: np.asarray(x)[:n], fits)
     beyond = np.maximum(np.maximum(found.below, found.above), found.orbit)

@@ -16,6 +16,7 @@ from jfstat.candidates.tables import AnyTable, depends_on_template, in_units
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.candidates import Candidates, SearchedWith
 from jfstat.followup.method import NEWTON, Method
+from jfstat.followup.neighbourhood import MANY
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
 from jfstat.parameters import all_parameters, values
 from jfstat.searching.result import loudness
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     import jax
     from astropy.table import QTable
 
-CLIMBS, CLIMBS_MANY, MANY = 6, 16, 6
-"""Number of trial points from which to climb, and the same from that many parameters on: there trial points are further
-apart, and the highest may belong to other peaks than the signal's."""
+CLIMBS, CLIMBS_MANY = 6, 16
+"""Number of trial points from which to climb, and the same where `MANY` or more parameters are fitted beside the
+frequency: there trial points are further apart, and the highest may belong to other peaks than the signal's."""
 NOISE = 1e-3
 """False-alarm probability, over all templates tried, above which the message warns of noise."""
 CELLS = 8
@@ -49,7 +50,7 @@ ENDINGS = {
 
 def most_climbs(n_parameters: int) -> int:
     """Number of trial points from which to climb, if there are so many, in so many parameters."""
-    return CLIMBS if n_parameters < MANY else CLIMBS_MANY
+    return CLIMBS if n_parameters <= MANY else CLIMBS_MANY
 
 
 @dataclass

@@ -295,8 +295,10 @@ def search(
     work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch, tracks, searched)
     batch_size = _checked_batch_size(batch_size)
     backend = backend_with_veto(backend, bands)
-    if backend is not None:  # refuses what is wrong before the search
-        backend_for(data, backend, cut) if coherent_mismatch is None else sums_for(device_of(data), backend)
+    if backend is not None and coherent_mismatch is None:  # refuses what is wrong before the search
+        backend_for(data, backend, cut)
+    elif backend is not None:
+        sums_for(device_of(data), backend)
     details = wanted_details(
         per_detector, amplitudes, fstar0, olgx, ranking, cluster, bounds=bounds, lines=known, veto_lines=veto_lines
     )

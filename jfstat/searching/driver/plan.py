@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.maths.ladder import padded_size
 from jfstat.searching.driver.memory import most_templates, needed_bytes, parts_needed
 from jfstat.searching.driver.work import TransientSearch, stacked_bank
 from jfstat.statistic.backends.backend import Backend
@@ -155,4 +156,4 @@ def _default_batch_size(n: int, most: int) -> int:
 
     It is a power of two if one batch holds all: a little padding costs less than compiling again for every n.
     """
-    return min(most, 1 << (n - 1).bit_length())
+    return min(most, padded_size(n, 1))

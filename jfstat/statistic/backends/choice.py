@@ -45,7 +45,7 @@ def backend_named(name: str, lines: LineCut | None = None, segments: bool = Fals
 
 
 @lru_cache
-def sums_named(name: str) -> Interpolated:
+def _sums_named(name: str) -> Interpolated:
     """What sums up segments' values in interpolating searches, by the name of its backend.
 
     Raises
@@ -68,10 +68,10 @@ def sums_for(device: Device, name: str | None = None) -> Interpolated:
     """
     if name is None:
         if device.platform == "cpu":  # do not import what needs a GPU
-            return sums_named("library")
-        usable = (own for own in map(sums_named, NAMES) if own.usable(device))
+            return _sums_named("library")
+        usable = (own for own in map(_sums_named, NAMES) if own.usable(device))
         return _first_available(usable)
-    sums = sums_named(name)
+    sums = _sums_named(name)
     if not sums.usable(device):
         raise ValueError(
             f"backend {name!r} cannot sum on {device.device_kind}: it needs {sums.needs}; use the backend 'library', "
