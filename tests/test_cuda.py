@@ -3,6 +3,7 @@
 import ctypes
 import threading
 from itertools import product
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -239,26 +240,33 @@ def test_kernels_compile_at_the_same_time(monkeypatch):
     """What fails is told by the kernel that fails, when it is needed; the others are ready."""
     met = threading.Barrier(3, timeout=20)
 
-    def cubin(source, constants, architecture):
-        met.wait()  # for all three
+    def cubin(source, constants, architecture, stored):
+        if stored:
+            met.wait()  # for all three
         if source == "bad.cu":
             raise CudaError("does not compile")
         return source.encode()
 
     monkeypatch.setattr(launch, "cubin", cubin)
     monkeypatch.setattr(launch, "architecture", lambda: "sm_90")
+    monkeypatch.setattr(launch, "Kernel", lambda code, *given: code)
     first, second, bad = (
         launch.Program.of(f"{name}.cu", name, {}, one_block, 32) for name in ("first", "second", "bad")
     )
-    launch._code.cache_clear()
+    forget_kernels()
     launch.compile_together([first, None, second, bad])
-    assert (launch._code(first).result(), launch._code(second).result()) == (b"first.cu", b"second.cu")
+    assert (launch.loaded(first), launch.loaded(second)) == (b"first.cu", b"second.cu")
     with pytest.raises(CudaError, match="does not compile"):
-        launch._code(bad).result()
+        launch.loaded(bad)
     met.abort()  # nothing is compiled twice
     launch.compile_together([first, second])
-    assert launch._code(first).result() == b"first.cu"
-    launch._code.cache_clear()
+    assert launch.loaded(first) == b"first.cu"
+    forget_kernels()
+
+
+def forget_kernels():
+    for cached in (launch._loading, launch.loaded, launch._target):
+        cached.cache_clear()
 
 
 def test_a_kernel_that_failed_once_is_compiled_again(monkeypatch):
@@ -274,12 +282,16 @@ def test_a_kernel_that_failed_once_is_compiled_again(monkeypatch):
     monkeypatch.setattr(launch, "cubin", cubin)
     monkeypatch.setattr(launch, "key", lambda *given: "again")
     monkeypatch.setattr(launch, "architecture", lambda: "sm_90")
-    monkeypatch.setattr(launch, "Kernel", lambda code, *given: code)
-    monkeypatch.setattr(launch.handler, "register", lambda target, call: None)
-    assert launch.loaded(launch.Program.of("once.cu", "once", {}, one_block, 32)) == "jfstat_once_again"
+    registered = {}
+    monkeypatch.setattr(launch.handler, "register", lambda target, call: registered.update({target: call}))
+    forget_kernels()
+    started = []
+    monkeypatch.setattr(launch, "Kernel", lambda code, *given: SimpleNamespace(launch=lambda *x: started.append(x)))
+    assert launch.target(launch.Program.of("once.cu", "once", {}, one_block, 32)) == "jfstat_once_again"
+    registered["jfstat_once_again"](7, [launch.handler.Array(1, (2,))])
     assert tried == [True, False]
-    launch._code.cache_clear()
-    launch._loaded.cache_clear()
+    assert started == [(7, (1, 1, 1), [1])]
+    forget_kernels()
 
 
 def test_machine_code_is_kept_on_disk(cached):

@@ -25,7 +25,7 @@ Shapes: TypeAlias = Sequence[tuple[int, ...]]
 """Of a kernel's arguments and results."""
 Grid: TypeAlias = Callable[["Program", Shapes], tuple[int, int, int]]
 """Number of blocks in each direction, from a program and the shapes of what it takes and returns."""
-_LOADING = Lock()
+_REGISTERING = Lock()
 
 
 @dataclass(frozen=True)
@@ -97,50 +97,59 @@ def _compilers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(thread_name_prefix="jfstat-nvrtc")
 
 
+def _load(program: Program, stored: bool = True) -> Kernel:
+    code = cubin(program.source, program.constants, architecture(), stored)
+    return Kernel(code, program.name, program.threads, program.shared)
+
+
 @lru_cache(maxsize=64)
-def _code(program: Program) -> Future[bytes]:
-    """Machine code, from the disk or from a thread that compiles it."""
-    return _compilers().submit(cubin, program.source, program.constants, architecture())
-
-
-def compile_together(programs: Sequence[Program | None]) -> None:
-    """Begin to compile kernels, all at the same time, while the caller goes on; None are left out.
-
-    What fails here is told when the kernel is loaded.
-    """
-    for program in programs:
-        if program is not None:
-            _code(program)
+def _loading(program: Program) -> Future[Kernel]:
+    return _compilers().submit(_load, program)
 
 
 @cache
-def _loaded(program: Program) -> str:
-    def kernel(code: bytes) -> Kernel:
-        return Kernel(code, program.name, program.threads, program.shared)
-
-    try:
-        own = kernel(_code(program).result())
-    except Exception:  # what is on disk may be damaged, and what has failed once may succeed
-        own = kernel(cubin(program.source, program.constants, architecture(), stored=False))
-    target = f"jfstat_{program.name}_{key(program.source, program.constants, architecture())}"
-
-    def launch(stream: int | None, arrays: list[handler.Array]) -> None:
-        own.launch(stream, program.grid(program, [x.shape for x in arrays]), [x.address for x in arrays])
-
-    handler.register(target, launch)
-    return target
-
-
-def loaded(program: Program) -> str:
-    """Compile and load a kernel, once, and make it a target of XLA's; returns the target's name.
+def loaded(program: Program) -> Kernel:
+    """A kernel, compiled and loaded once, in a thread if that has begun; what fails is tried again at the next call.
 
     Raises
     ------
     CudaError
         If it cannot be compiled or loaded.
     """
-    with _LOADING:  # searches trace in several threads
-        return _loaded(program)
+    try:
+        return _loading(program).result()
+    except Exception:  # what is on disk may be damaged, and what has failed once may succeed
+        return _load(program, stored=False)
+
+
+def compile_together(programs: Sequence[Program | None]) -> None:
+    """Begin to compile and load kernels, all at the same time, while the caller goes on; None are left out.
+
+    What fails here is told when the kernel is started.
+    """
+    for program in programs:
+        if program is not None:
+            _loading(program)
+
+
+@cache
+def _target(program: Program) -> str:
+    """A kernel as a target of XLA's; returns the target's name. The first start waits until the kernel is loaded."""
+    target = f"jfstat_{program.name}_{key(program.source, program.constants, architecture())}"
+
+    def launch(stream: int | None, arrays: list[handler.Array]) -> None:
+        grid = program.grid(program, [x.shape for x in arrays])
+        loaded(program).launch(stream, grid, [x.address for x in arrays])
+
+    handler.register(target, launch)
+    return target
+
+
+def target(program: Program) -> str:
+    """The name by which XLA starts a kernel, which a thread compiles and loads in the meantime."""
+    compile_together([program])
+    with _REGISTERING:  # searches trace in several threads
+        return _target(program)
 
 
 def call(program: Program, results: Any, aliases: dict[int, int] | None = None) -> Callable[..., Any]:
@@ -153,4 +162,4 @@ def call(program: Program, results: Any, aliases: dict[int, int] | None = None) 
     aliases : dict, optional
         Arguments whose memory results take, by their numbers.
     """
-    return jax.ffi.ffi_call(loaded(program), results, vmap_method="sequential", input_output_aliases=aliases)
+    return jax.ffi.ffi_call(target(program), results, vmap_method="sequential", input_output_aliases=aliases)
