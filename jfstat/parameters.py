@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import jax
@@ -206,16 +207,17 @@ def replaced(point: Doppler, names: Sequence[str], x: jax.Array) -> Doppler:
     return with_fields(point, orbit=None if point.orbit is None else with_fields(point.orbit, **orbit), **fields)
 
 
-def physical(point: Doppler, ignore: Sequence[str] = ()) -> jax.Array:
-    """Whether templates are possible, which traced values need not be: (...) bool for a stack (...); traceable.
+@partial(jax.jit, static_argnames="ignore")
+def physical(point: Doppler, ignore: tuple[str, ...] = ()) -> jax.Array:
+    """Whether templates are possible, which traced values need not be: (...) bool for a stack (...).
 
     All parameters are finite, the position lies on the sphere, and the orbit, if any, is bound and slower than light.
 
     Parameters
     ----------
     point : Doppler
-    ignore : sequence of str
-        Parameters that do not matter.
+    ignore : tuple of str
+        Static. Parameters that do not matter.
     """
     names = [name for name in all_parameters(point) if name not in ignore]
     possible = jnp.all(jnp.isfinite(values(point, names)), axis=-1)

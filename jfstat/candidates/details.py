@@ -11,10 +11,11 @@ import numpy as np
 
 from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.rows import computed_rows
-from jfstat.data.blockspectra import BlockSpectra, spectra_or_data
+from jfstat.data.blockspectra import BlockSpectra, spectra_or_data, spectra_programs
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
-from jfstat.data.workers import in_order, workers_for
+from jfstat.data.observation import Observation
+from jfstat.data.workers import compile_together, in_order, results_of, workers_for
 from jfstat.parameters import AMPLITUDE_COLUMNS
 from jfstat.reproducible import ONE_THREAD
 from jfstat.statistic.combine import antenna_matrix
@@ -131,7 +132,7 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
     if amplitudes:
         names += AMPLITUDE_COLUMNS
     k = len(found.alpha)
-    own = spectra_or_data(data, found) if k else data
+    own, observation = spectra_or_data(data, found) if k else data, data.observation.without_times
     workers = workers_for(device_of(data))
     if not isinstance(own, BlockSpectra):
         each = (SAMPLE_BYTES if found.orbit is None else ORBIT_SAMPLE_BYTES) * data.series.size
@@ -141,7 +142,8 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
     def some(first: int) -> np.ndarray:
         rows = np.minimum(np.arange(first, first + ROWS), k - 1)
         n = min(size, k - first)
-        return np.asarray(_values(own, jax.tree.map(lambda x: x[rows], found), n, amplitudes))[:n]
+        points = jax.tree.map(lambda x: x[rows], found)
+        return np.asarray(_values(observation, points, _fa_fb(own, points, n), amplitudes))[:n]
 
     values = np.concatenate([np.empty((0, len(names))), *in_order(some, range(0, k, size), workers)])
     return {name: values[:, i].copy() for i, name in enumerate(names)}
@@ -150,18 +152,37 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
 def compile_columns(data: FstatData, templates: Doppler, amplitudes: bool) -> None:
     """Compile what `kept_columns` will call for candidates among some templates, a stack of any number."""
     rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((ROWS, *x.shape[1:]), x.dtype), templates)
-    _values.lower(spectra_or_data(data, templates, shapes_only=True), rows, ROWS, amplitudes).compile()
+    own, programs = spectra_programs(data, templates)
+    sums = _fa_fb.lower(own, rows, ROWS)
+    values = _values.lower(data.observation.without_times, rows, results_of(sums, data.series), amplitudes)
+    compile_together([sums, values, *programs])
+
+
+@partial(jax.jit, compiler_options=ONE_THREAD)
+def _fa_fb(data: FstatData | BlockSpectra, points: Doppler, n: int) -> tuple[jax.Array, jax.Array]:
+    """Fa and Fb of each detector for the first n of some candidates, (`ROWS`, D) complex128; zeros for the others.
+
+    NaN for a template that does not fit the data, as in `twoF`.
+    """
+
+    def of_row(row: jax.Array | int) -> tuple[jax.Array, jax.Array]:
+        return data.fa_fb(jax.tree.map(lambda x: x[row], points), many=True)
+
+    return computed_rows(of_row, n, ROWS, isinstance(data, BlockSpectra))
 
 
 @partial(jax.jit, static_argnames="amplitudes", compiler_options=ONE_THREAD)
-def _values(data: FstatData | BlockSpectra, points: Doppler, n: int, amplitudes: bool) -> jax.Array:
-    """The columns' values for the first n of some candidates, (`ROWS`, n_columns) float64; zeros for the others."""
+def _values(
+    observation: Observation, points: Doppler, fa_fb: tuple[jax.Array, jax.Array], amplitudes: bool
+) -> jax.Array:
+    """The columns' values of candidates from their Fa and Fb, (`ROWS`, n_columns) float64.
 
-    def of_row(row: jax.Array | int) -> jax.Array:
-        point = jax.tree.map(lambda x: x[row], points)
-        fa, fb = data.fa_fb(point, many=True)  # NaN for a template that does not fit the data, as in `twoF`
+    A program of its own, because data of all lengths share it: see `Observation.without_times`.
+    """
+
+    def of_row(point: Doppler, fa: jax.Array, fb: jax.Array) -> jax.Array:
         if amplitudes:
-            return values_from(data.observation, point, fa, fb)[1:]  # without 2F of all detectors
-        return fstat_from(antenna_matrix(data.observation, point), fa, fb).twoF_per_detector
+            return values_from(observation, point, fa, fb)[1:]  # without 2F of all detectors
+        return fstat_from(antenna_matrix(observation, point), fa, fb).twoF_per_detector
 
-    return computed_rows(of_row, n, ROWS, isinstance(data, BlockSpectra))
+    return jax.vmap(of_row)(points, *fa_fb)

@@ -13,10 +13,10 @@ import numpy as np
 from jfstat.candidates.details import Details
 from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.rows import computed_rows
-from jfstat.data.blockspectra import BlockSpectra, spectra_or_data
+from jfstat.data.blockspectra import BlockSpectra, spectra_or_data, spectra_programs
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
-from jfstat.data.workers import in_order, workers_for
+from jfstat.data.workers import compile_together, in_order, workers_for
 from jfstat.parameters import with_fields
 from jfstat.reproducible import ONE_THREAD
 from jfstat.statistic.semicoherent import SegmentTerms, SemicoherentFstat, amplitude_from, segment_terms
@@ -82,17 +82,14 @@ def compile_semicoherent_columns(segments: FstatData, templates: Doppler, amplit
     def stacked(x: Any, *leading: int) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((ROWS, *leading, *x.shape[1:]), x.dtype)
 
-    own = spectra_or_data(segments.for_one_template[0], templates, shapes_only=True)
+    own, programs = spectra_programs(segments.for_one_template[0], templates)
     rows = jax.tree.map(stacked, templates)
     terms = jax.eval_shape(_terms, own, rows, ROWS)
     k, n_detectors = segments.observation.weight.shape[:2]
     of_all = jax.tree.map(lambda x: stacked(x, k), terms)
     counted = jax.ShapeDtypeStruct((k, n_detectors), np.bool_)
-    programs = [
-        _terms.lower(own, rows, ROWS),
-        _values.lower(of_all, counted, segments.detectors, amplitudes),
-    ]
-    list(in_order(lambda program: program.compile(), programs, len(programs)))
+    values = _values.lower(of_all, counted, segments.detectors, amplitudes)
+    compile_together([_terms.lower(own, rows, ROWS), values, *programs])
 
 
 def _in_rows(stack: Any) -> Iterator[tuple[Any, int]]:

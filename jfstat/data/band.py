@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 
 from jfstat.data.grid import Grid
 from jfstat.data.memory import default_device, free_bytes
+from jfstat.maths.arrays import module_for, on_device
 from jfstat.maths.lengths import smooth_lengths
 
 LONG = 1 << 22
@@ -47,7 +48,7 @@ _FACTORS = np.array([(1.0 if p == 0 else 2.0) * 1j**p for p in range(MAX_TERMS)]
 """eps_p i^p."""
 
 
-def interpolation_filter(angle: jax.Array, p: ArrayLike) -> jax.Array:
+def interpolation_filter(angle: jax.Array | np.ndarray, p: ArrayLike) -> jax.Array:
     """Coefficient of T_p(x) in exp(i angle x), for x in [-1, 1]: eps_p i^p J_p(angle), eps_0 = 1 and otherwise 2.
 
     This is the Jacobi-Anger expansion, with J_p from its power series.
@@ -63,19 +64,20 @@ def interpolation_filter(angle: jax.Array, p: ArrayLike) -> jax.Array:
     -------
     (n,) complex128.
     """
-    half = 0.5 * jnp.asarray(angle)
+    xp = module_for(angle, p)
+    half = 0.5 * xp.asarray(angle)
     square = -half * half
-    coefficients = jnp.asarray(_SERIES)[p]
-    series = jnp.zeros_like(half)
+    coefficients = xp.asarray(_SERIES)[p]
+    series = xp.zeros_like(half)
     for m in range(_SERIES.shape[1] - 1, -1, -1):
         series = series * square + coefficients[m]
-    return (jnp.power(half, p) * series).astype(jnp.complex128) * jnp.asarray(_FACTORS)[p]
+    return on_device((xp.power(half, p) * series).astype(np.complex128) * xp.asarray(_FACTORS)[p])
 
 
 def terms_needed(angle: float, tolerance: float) -> int:
     """Number P of terms such that the first neglected one, ``2 |J_P(angle)|``, is below `tolerance`."""
-    edge = jnp.array([angle])
-    return next(p for p in range(1, MAX_TERMS) if abs(interpolation_filter(edge, p)[0]) < tolerance)
+    edge = np.array([angle])
+    return next(p for p in range(1, MAX_TERMS) if abs(np.asarray(interpolation_filter(edge, p))[0]) < tolerance)
 
 
 def decimated_spectrum(

@@ -13,10 +13,9 @@ nodes, which stand for the block's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +24,7 @@ import numpy as np
 from jfstat.data.blocks import node_times, without_whole_cycles
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
+from jfstat.data.workers import results_of
 from jfstat.geometry.barycenter import ssb_delay
 from jfstat.geometry.trajectory import State
 from jfstat.maths.chebyshev import lagrange, nodes, powers_from_values
@@ -90,11 +90,14 @@ class BlockSpectra:
         """Fa and Fb of each detector, see `FstatData.fa_fb`; for an isolated source, and with `many` the same."""
         source, band, n_blocks = self.observation.source(point), self.data.band, self.values.shape[-2]
         t = node_times(band.start, band.dt, self.block, n_blocks, TIMING_NODES)
+        # without the barriers XLA's GPU code computes these anew for each result, and takes twice as long to compile
+        source, t = jax.lax.optimization_barrier((source, t))
 
         def timing(state: State, response: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
             delay = source.delay_from_ssb(t, ssb_delay(state, t, source.direction))
-            cycles = source.cycles_after(delay, t, band.heterodyne)
-            return without_whole_cycles(cycles), *source.patterns(response, state.sidereal)
+            delay = jax.lax.optimization_barrier(delay)
+            cycles = without_whole_cycles(source.cycles_after(delay, t, band.heterodyne))
+            return jax.lax.optimization_barrier((cycles, *source.patterns(response, state.sidereal)))
 
         # (D, n_blocks, TIMING_NODES)
         cycles, a, b = jax.vmap(timing)(self.state, self.observation.response)
@@ -104,37 +107,34 @@ class BlockSpectra:
         return fa * scale, fb * scale
 
 
-def spectra_or_data(data: FstatData, point: Doppler, shapes_only: bool = False) -> BlockSpectra | FstatData:
-    """What gives Fa and Fb of many single templates like `point` in the least time.
+def spectra_or_data(data: FstatData, point: Doppler) -> BlockSpectra | FstatData:
+    """What gives Fa and Fb of many single templates like `point`, one or a stack, in the least time.
 
-    Parameters
-    ----------
-    data : FstatData
-    point : Doppler
-        A template or a stack of templates.
-    shapes_only : bool
-        Whether to compute nothing: spectra are then `jax.ShapeDtypeStruct`, to compile a function for them.
-
-    Returns
-    -------
-    BlockSpectra or FstatData
-        The data without its filters, where blocks are too short: or a source has an orbit or a phase model.
+    The data without their filters where blocks are too short, or a source has an orbit or a phase model.
     """
-    own, fmax = data.for_one_template, float(np.max(np.asarray(data.band.pass_high)))
+    own, block = data.for_one_template, _block(data, point)
+    return own if block is None else BlockSpectra(own, _spectra(own.series, block), _state(own, block), block)
+
+
+def spectra_programs(data: FstatData, point: Doppler) -> tuple[BlockSpectra | FstatData, list[jax.stages.Lowered]]:
+    """The programs that `spectra_or_data` runs, to be compiled, and its result with shapes instead of spectra.
+
+    The shapes, `jax.ShapeDtypeStruct`, are for lowering functions of the result.
+    """
+    own, block = data.for_one_template, _block(data, point)
+    if block is None:
+        return own, []
+    programs = [_spectra.lower(own.series, block), _state.lower(own, block)]
+    values, state = (results_of(program, own.series) for program in programs)
+    return BlockSpectra(own, values, state, block), programs
+
+
+def _block(data: FstatData, point: Doppler) -> int | None:
+    """Samples of a block for the spectra; None where they do not pay."""
+    fmax = float(np.max(np.asarray(data.band.pass_high)))
     seconds = min(LONGEST, 2 * np.sqrt(2 * BEND / (ACCELERATION * fmax)))
-    block = largest_divisor(own.series.shape[-1], seconds / float(np.max(np.asarray(data.band.dt))))
-    if point.orbit is not None or point.model is not None or block < LEAST_BLOCK:
-        return own
-
-    def made(function: Callable[..., Any], given: Any) -> Any:
-        if not shapes_only:
-            return function(given, block)
-        # as the result's: of data that are bound to a device, so are the spectra
-        where = own.series.sharding if own.series.committed else None
-        found = jax.eval_shape(partial(function, block=block), given)
-        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), found)
-
-    return BlockSpectra(own, made(_spectra, own.series), made(_state, own), block)
+    block = largest_divisor(data.series.shape[-1], seconds / float(np.max(np.asarray(data.band.dt))))
+    return None if point.orbit is not None or point.model is not None or block < LEAST_BLOCK else block
 
 
 @partial(jax.jit, static_argnames="block")

@@ -86,6 +86,13 @@ def fit_each(data: FstatData, points: Doppler, band: bool) -> Fit:
     return jax.lax.map(lambda point: fit(data, point, band), points)
 
 
+@jax.jit
+def beyond_band(data: FstatData, points: Doppler) -> jax.Array:
+    """How far each of a stack of templates lies beyond what the data allow, at all frequencies of the band: (n,), not
+    positive for one that fits."""
+    return jnp.max(jnp.stack(fit_each(data, points, True)), axis=0)
+
+
 def _model_error(data: FstatData, point: Doppler, model: PhaseModel) -> jax.Array:
     """Error of the cubics that follow the phase model in blocks, root mean square over the data, () float64 cycles.
 

@@ -121,6 +121,15 @@ class Observation:
         return drift_during(point.fkdot, middle - half, middle + half, point.model)
 
     @property
+    def without_times(self) -> Observation:
+        """The observation without detectors' paths and SFTs' times, whose shapes alone depend on how long it is.
+
+        For programs that start from Fa and Fb: observations of any length then share them.
+        """
+        none = np.zeros(0)
+        return replace(self, trajectory=Trajectory(none, none), start=none, weight=none)  # type: ignore[arg-type]
+
+    @property
     def n_segments(self) -> int | None:
         """Length of the leading axis of segments; None without one."""
         return np.shape(self.epoch)[0] if np.ndim(self.epoch) == 1 else None

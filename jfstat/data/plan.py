@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.bandseries import Band, Layout
@@ -16,6 +15,7 @@ from jfstat.data.sizes import Blocks, LowPass, layout_of, low_pass
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.doppler import EARTH_SPEED, doppler_speed, drift_range
 from jfstat.geometry.orbit import cubic_length
+from jfstat.maths.arrays import on_device
 from jfstat.maths.lengths import largest_divisor, smooth_length, smooth_lengths
 from jfstat.sfts.container import SFTs
 from jfstat.templates import Orbit
@@ -201,19 +201,19 @@ def plan_bands(sfts: SFTs, search: Search, reftime: GPSTime, spans: Sequence[Spa
         used = sfts.frequencies[e.bins]
         guard = float(min(e.low - used[0], used[-1] - e.high))
         band = Band(
-            start=jnp.asarray(wide.start, jnp.float64),
-            dt=jnp.asarray(wide.length / n_band, jnp.float64),
-            dtau=jnp.asarray(passed.dtau, jnp.float64),
-            heterodyne=jnp.asarray(f_wide + offset_bins / wide.length, jnp.float64),
-            fmin=jnp.asarray(search.fmin, jnp.float64),
-            dfreq=jnp.asarray(dfreq, jnp.float64),
-            f_centre=jnp.asarray(search.fmin + (layout.n_frequencies // 2) * dfreq, jnp.float64),
-            pass_low=jnp.asarray(e.low, jnp.float64),
-            pass_high=jnp.asarray(e.high, jnp.float64),
-            slack=jnp.asarray(USABLE * (passed.half_stop - half_pass), jnp.float64),
-            guard=jnp.asarray(guard, jnp.float64),
-            expected_loss=jnp.asarray(guard_loss(guard, tsft), jnp.float64),
-            reach=jnp.asarray(blocks.reach, jnp.float64),
+            start=on_device(wide.start),
+            dt=on_device(wide.length / n_band),
+            dtau=on_device(passed.dtau),
+            heterodyne=on_device(f_wide + offset_bins / wide.length),
+            fmin=on_device(search.fmin),
+            dfreq=on_device(dfreq),
+            f_centre=on_device(search.fmin + (layout.n_frequencies // 2) * dfreq),
+            pass_low=on_device(e.low),
+            pass_high=on_device(e.high),
+            slack=on_device(USABLE * (passed.half_stop - half_pass)),
+            guard=on_device(guard),
+            expected_loss=on_device(guard_loss(guard, tsft)),
+            reach=on_device(blocks.reach),
         )
         plans.append(BandPlan(span, e, wide, offset_bins, n_band, half_pass, passed.half_stop, band, layout))
     return plans
@@ -258,7 +258,7 @@ def _blocks(search: Search, passed: LowPass) -> tuple[Blocks, float]:
     rate = 2 * np.pi / SHORTEST_PERIOD * np.sqrt((1 + LARGEST_ECC) / (1 - LARGEST_ECC))
     widest = orbit or Orbit(passed.half_pass / (fmax * rate), SHORTEST_PERIOD, 0.0, LARGEST_ECC)
     seconds = min(BLOCK_SECONDS, search.max_block, float(cubic_length(Orbit(**EARTH, tp=0.0), fmax, BLOCK_CYCLES)))
-    seconds_orbit = min(seconds, float(jnp.min(cubic_length(widest, fmax, ORBIT_CYCLES))))
+    seconds_orbit = min(seconds, float(np.min(np.asarray(cubic_length(widest, fmax, ORBIT_CYCLES)))))
     block = block_length(passed.n_fft, seconds / dtau)
     block_orbit = largest_divisor(block, seconds_orbit / dtau)
     drift, drift_orbit = EARTH_SPEED + MISMATCH, float(np.max(np.asarray(doppler_speed(widest)))) + MISMATCH
@@ -266,7 +266,7 @@ def _blocks(search: Search, passed: LowPass) -> tuple[Blocks, float]:
     run_orbit = largest_divisor(block_orbit, 2 * RUN_DRIFT / drift_orbit)
     reach = 0.5 + 0.5 * max(run * drift, run_orbit * drift_orbit)
     return Blocks(block, block_orbit, run, run_orbit, reach), max(
-        LARGEST_ASINI, float(jnp.max(widest.asini * (1 + widest.ecc)))
+        LARGEST_ASINI, float(np.max(np.asarray(widest.asini) * (1 + np.asarray(widest.ecc))))
     )
 
 

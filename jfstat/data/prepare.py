@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -253,8 +254,14 @@ def _prepared(
             filters.append(filtered.block_until_ready())  # finished before the next detector's work begins
         else:
             samples = jnp.fft.ifft(spectrum.astype(np.complex64))
-        series.append(jnp.pad(samples, (0, length - plan.n_band)))
-    return FstatData(observation, jnp.stack(series), tuple(filters), plan.band, layout)
+        series.append(samples)
+    return FstatData(observation, _padded(series, length), tuple(filters), plan.band, layout)
+
+
+@partial(jax.jit, static_argnames="length")
+def _padded(series: list[jax.Array], length: int) -> jax.Array:
+    """The series of all detectors, with zeros at their ends: (D, length)."""
+    return jnp.stack([jnp.pad(own, (0, length - own.shape[0])) for own in series])
 
 
 def _ranges(fdots: Sequence[tuple[NumberLike, NumberLike]]) -> list[tuple[float, float]]:

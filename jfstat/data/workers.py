@@ -1,12 +1,15 @@
-"""Running a function on a sequence of jobs in several threads, with the results in order."""
+"""Running a function on a sequence of jobs in several threads, with the results in order; compiling programs so."""
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import jax
+from jax.stages import Lowered
 
 from jfstat.data.memory import Device
 
@@ -52,3 +55,17 @@ def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: in
         finally:
             for future in waiting:  # after an error, or when the caller wants no more results
                 future.cancel()
+
+
+def compile_together(programs: Sequence[Lowered]) -> None:
+    """Compile programs, all at the same time; the functions that they were lowered from then find them compiled."""
+    list(in_order(lambda program: program.compile(), programs, len(programs)))
+
+
+def results_of(program: Lowered, like: jax.Array) -> Any:
+    """What stands for a program's results, `jax.ShapeDtypeStruct`, where another is lowered that takes them.
+
+    If the array `like`, one of the program's arguments, is bound to a device, so are the results.
+    """
+    where = like.sharding if like.committed else None
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), program.out_info)

@@ -34,7 +34,7 @@ def doppler_speed(orbit: Orbit | None) -> jax.Array:
 
 def at_detector(low: ArrayLike, high: ArrayLike, speed: ArrayLike) -> tuple[jax.Array, jax.Array]:
     """Lowest and highest frequency at the detectors, Hz, of signals between `low` and `high` at the source."""
-    return jnp.asarray(low) * (1 - jnp.asarray(speed)), jnp.asarray(high) * (1 + jnp.asarray(speed))
+    return jnp.asarray(low) * (1 - speed), jnp.asarray(high) * (1 + speed)
 
 
 def drift_during(

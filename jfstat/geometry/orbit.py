@@ -71,7 +71,7 @@ def periapsis_rate(orbit: Orbit) -> jax.Array:
     return on_device(2 * np.pi / period * xp.sqrt(1 + ecc) / (1 - ecc) ** 1.5)
 
 
-def _known(*fields: jax.Array) -> tuple[ModuleType, list[Any]]:
+def _known(*fields: ArrayLike) -> tuple[ModuleType, list[Any]]:
     """The module to compute with, see `module_for`, and the fields as its arrays."""
     xp = module_for(*fields)
     return xp, [xp.asarray(x) for x in fields]
@@ -83,14 +83,17 @@ def _fourth_derivative(orbit: Orbit) -> jax.Array:
     The speed at periapsis times the cube of the angular rate there, times 1.13; the factor covers eccentricities from
     0 to 0.9 and was found numerically.
     """
-    return 1.13 * orbit_speed(orbit) * periapsis_rate(orbit) ** 3
+    _, (speed, rate) = _known(orbit_speed(orbit), periapsis_rate(orbit))
+    return on_device(1.13 * speed * rate**3)
 
 
 def cubic_error(orbit: Orbit, f: ArrayLike, seconds: ArrayLike) -> jax.Array:
     """Largest phase error, in cycles, of a cubic through the Chebyshev nodes of blocks of that length."""
-    return _fourth_derivative(orbit) * f * (0.5 * jnp.asarray(seconds)) ** 4 / 192
+    _, (fourth, f, seconds) = _known(_fourth_derivative(orbit), f, seconds)
+    return on_device(fourth * f * (0.5 * seconds) ** 4 / 192)
 
 
 def cubic_length(orbit: Orbit, f: ArrayLike, cycles: float) -> jax.Array:
     """Longest block, in s, in which a cubic has at most a phase error of `cycles`; the inverse of `cubic_error`."""
-    return 2 * (192 * cycles / (_fourth_derivative(orbit) * f)) ** 0.25
+    _, (fourth, f) = _known(_fourth_derivative(orbit), f)
+    return on_device(2 * (192 * cycles / (fourth * f)) ** 0.25)

@@ -80,7 +80,9 @@ def _block_cubics(
     trajectory, response : Trajectory, (3, 3) float64
         Of the detector.
     """
-    t, rate = source.clock(trajectory, tau)
+    # without the barriers XLA's GPU code computes these anew for each result, and takes twice as long to compile
+    source, tau = jax.lax.optimization_barrier((source, tau))
+    t, rate = jax.lax.optimization_barrier(source.clock(trajectory, tau))
     # undo the heterodyne at the detector, and remove f_centre and spin-down at the source: what remains is the offset
     # of the frequency from f_centre, for the FFT
     cycles = band.f_centre * (tau - t) + (band.f_centre - band.heterodyne) * (t - source.middle)
@@ -89,6 +91,7 @@ def _block_cubics(
     base = jax.lax.stop_gradient(jnp.round(jnp.mean(sample, axis=1) - 0.5 * (block - 1)))
     own = jnp.array([0.5 * (block - 1), 0.5 * block, 0.0, 0.0])  # j as a polynomial of u
     a, b = source.patterns(response, trajectory.sidereal(t))
+    cycles, a, b = jax.lax.optimization_barrier((cycles, a, b))
     scale = rate * band.dtau
     return BlockCubics(
         base=base.astype(jnp.int32),

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.checks import check_template
-from jfstat.data.fit import fit_each
+from jfstat.data.fit import beyond_band
 from jfstat.data.fstatdata import FstatData
+from jfstat.maths.arrays import on_device
 from jfstat.parameters import physical
 from jfstat.searching.reduce.keep import Keep
 from jfstat.statistic.backends.transients import Transients
@@ -161,7 +161,7 @@ def check_all_fit(data: FstatData, stack: Doppler) -> None:
     impossible = np.flatnonzero(~np.asarray(physical(stack, ("freq",))))
     if len(impossible):
         try:
-            check_possible(jax.tree.map(lambda x: jnp.asarray(x[impossible[0]]), stack))
+            check_possible(jax.tree.map(lambda x: on_device(x[impossible[0]]), stack))
         except ValueError as error:
             raise ValueError(
                 f"bank holds {len(impossible)} impossible template(s), the first in row {impossible[0]}: {error}"
@@ -169,12 +169,9 @@ def check_all_fit(data: FstatData, stack: Doppler) -> None:
     bare = replace(data, filters=())
     parts = [bare] if data.n_segments is None else [bare[i] for i in range(data.n_segments)]
     for part in parts:
-        first = int(jnp.argmax(~(_beyond(part, stack) <= 0)))
-        point = jax.tree.map(lambda x, first=first: jnp.asarray(x[first]), stack)
+        fits = np.asarray(beyond_band(part, stack)) <= 0  # not for NaN
+        first = int(np.argmin(fits))
+        point = jax.tree.map(lambda x, first=first: on_device(x[first]), stack)
         check_template("bank", point)
-        part.check(point, band=True)
-
-
-def _beyond(data: FstatData, stack: Doppler) -> jax.Array:
-    """How far each template lies beyond what the data allow, (n,); positive where it does not fit, see `fit`."""
-    return jnp.max(jnp.stack(fit_each(data, stack, True)), axis=0)
+        if not fits[first]:
+            part.check(point, band=True)
