@@ -6,7 +6,10 @@ many atoms of Gaussian noise give the distribution of their maximum. Needs lalsu
 is timed if it is installed. Prints what it measures and writes it to a JSON file.
 
     python examples/transients_against_lalsuite.py                   # five minutes on one core
-    python examples/transients_against_lalsuite.py --device          # jfstat's maps alone, on JAX's default device
+    python examples/transients_against_lalsuite.py --device --output examples/transients_h200.json    # seconds
+
+With --device maps are made on JAX's default device, and in turns by PyFstat's CUDA path if PyFstat, PyCUDA and
+lalpulsar are installed.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -46,16 +51,14 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=500, help="start times, and time scales, of a map")
     parser.add_argument("--turns", type=int, default=20, help="how often the programs take turns")
     parser.add_argument("--noise", type=int, default=2000, help="maps of noise")
-    parser.add_argument("--device", action="store_true", help="time jfstat's maps alone, on JAX's default device")
+    parser.add_argument("--device", action="store_true", help="beside PyFstat's CUDA path, on JAX's default device")
     parser.add_argument("--output", type=Path, default=Path(__file__).with_suffix(".json"))
     options = parser.parse_args()
     if options.device:
-        atoms = noise_atoms(np.random.default_rng(0), options.windows * 2, 1)
-        t0, tau = grid(options.windows)
-        report = {}
-        for shape in SHAPES:
-            report[shape] = least(lambda shape=shape: jfstat.transient_map(atoms, shape, t0, tau))[1]
-        print(json.dumps({"device": jax.devices()[0].device_kind, "seconds a map": report}, indent=1))
+        report = on_device(options.windows, options.turns)
+        print(json.dumps(report, indent=1))
+        if options.output != Path(__file__).with_suffix(".json"):  # which holds the comparison on a CPU
+            options.output.write_text(json.dumps(report, indent=1) + "\n")
         return
     if any(os.environ.get(name) != value for name, value in MALLOC.items()):  # of both programs
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | MALLOC)
@@ -116,10 +119,7 @@ def compared(atoms: jfstat.Atoms, theirs: Any, shape: str, t0: np.ndarray, tau: 
     """Times of the programs in turns, and how their maps differ."""
     import lalpulsar
 
-    wanted = lalpulsar.transientWindowRange_t()
-    wanted.type = getattr(lalpulsar, SHAPES[shape])
-    wanted.t0, wanted.dt0, wanted.t0Band = int(t0[0]), TSFT, int(t0[-1] - t0[0])
-    wanted.tau, wanted.dtau, wanted.tauBand = int(tau[0]), TSFT, int(tau[-1] - tau[0])
+    wanted = wanted_windows(shape, t0, tau)
     programs: dict[str, Callable[[], Any]] = {
         "jfstat": lambda: jfstat.transient_map(atoms, shape, t0, tau),
         "LALSuite": lambda: lalpulsar.ComputeTransientFstatMap(theirs, wanted, False),
@@ -160,6 +160,122 @@ def pyfstats() -> Callable[[Any, Any], Any] | None:
 
     features, _ = tcw.init_transient_fstat_map_features("lal")
     return lambda atoms, wanted: tcw.call_compute_transient_fstat_map("lal", features, atoms, wanted)
+
+
+MAPS_TOGETHER = 256
+
+
+def on_device(windows: int, turns: int) -> dict[str, Any]:
+    """Times of maps on JAX's default device, one at a time and many together, in turns with PyFstat's CUDA path."""
+    rng = np.random.default_rng(0)
+    one = noise_atoms(rng, windows * 2, 1)
+    stack = jax.tree.map(lambda *x: jnp.stack(x), *(noise_atoms(rng, windows * 2, 1) for _ in range(MAPS_TOGETHER)))
+    t0, tau = grid(windows)
+    theirs = pyfstats_on_gpu(one)
+    found: dict[str, Any] = {
+        "what": "seconds for a map of 2F over start times and time scales of a transient signal, medians of many in "
+        f"turns: whole calls, the values of PyFstat on the host, and {MAPS_TOGETHER} maps in one call of jfstat",
+        "settings": f"noise of one detector, {2 * windows} atoms of {TSFT} s, {windows} start times and time scales",
+        "device": jax.devices()[0].device_kind,
+        "load": os.getloadavg()[0],
+        "versions": {name: installed(name) for name in ("jfstat", "jax", "lalsuite", "PyFstat", "pycuda")},
+    }
+
+    def map_of(atoms: jfstat.Atoms, shape: str) -> jax.Array:
+        own = replace(atoms, start=one.start, end=one.end, epoch=one.epoch)  # as every map of a search
+        return jfstat.transient_map(own, shape, t0, tau).twoF
+
+    for shape in SHAPES:
+        together = jax.jit(jax.vmap(partial(map_of, shape=shape)))
+        programs: dict[str, Callable[[], Any]] = {
+            "jfstat": lambda shape=shape: jfstat.transient_map(one, shape, t0, tau),
+            f"jfstat, {MAPS_TOGETHER} maps": lambda together=together: together(stack),
+        }
+        if theirs is not None:
+            programs["PyFstat"] = partial(theirs, wanted_windows(shape, t0, tau))
+        maps = {name: program() for name, program in programs.items()}
+        times: dict[str, list[float]] = {name: [] for name in programs}
+        for _ in range(turns):
+            for name, program in programs.items():
+                times[name] += timed(program)[1]
+        median = {name: float(np.median(x)) for name, x in times.items()}
+        many = median[f"jfstat, {MAPS_TOGETHER} maps"] / MAPS_TOGETHER
+        found[shape] = {"seconds": median, "jfstat, seconds a map of many": many}
+        if theirs is not None:
+            ours, other = np.asarray(maps["jfstat"].twoF), 2 * maps["PyFstat"].F_mn
+            found[shape] |= {
+                "PyFstat over jfstat, one map": median["PyFstat"] / median["jfstat"],
+                "PyFstat over jfstat, many": median["PyFstat"] / many,
+                "PyFstat, seconds by part": parts_of_pyfstat(theirs, shape, t0, tau, turns),
+                "largest 2F": [float(ours.max()), float(other.max())],
+                "same window": bool(ours.argmax() == other.argmax()),
+            }
+    return found
+
+
+def wanted_windows(shape: str, t0: np.ndarray, tau: np.ndarray) -> Any:
+    """The windows as LALSuite has them."""
+    import lalpulsar
+
+    wanted = lalpulsar.transientWindowRange_t()
+    wanted.type = getattr(lalpulsar, SHAPES[shape])
+    wanted.t0, wanted.dt0, wanted.t0Band = int(t0[0]), TSFT, int(t0[-1] - t0[0])
+    wanted.tau, wanted.dtau, wanted.tauBand = int(tau[0]), TSFT, int(tau[-1] - tau[0])
+    return wanted
+
+
+def pyfstats_on_gpu(atoms: jfstat.Atoms) -> Callable[[Any], Any] | None:
+    """PyFstat's CUDA map of the atoms of one detector; None if it cannot run."""
+    try:
+        import lalpulsar
+        from pyfstat import tcw_fstat_map_funcs as tcw
+
+        features, context = tcw.init_transient_fstat_map_features("pycuda")
+    except (ImportError, RuntimeError) as error:
+        print(f"PyFstat's CUDA path is left out: {error}", file=sys.stderr)
+        return None
+    context.pop()
+    theirs = lalpulsar.CreateMultiFstatAtomVector(1)
+    own = lalpulsar.CreateFstatAtomVector(atoms.Fa.shape[1])
+    own.TAtom = TSFT
+    Fa, Fb, A, B, C = (np.asarray(x)[0] for x in (atoms.Fa, atoms.Fb, atoms.A, atoms.B, atoms.C))
+    for k, atom in enumerate(own.data):
+        atom.timestamp = START + TSFT * k
+        atom.a2_alpha, atom.b2_alpha, atom.ab_alpha = (float(x[k]) for x in (A, B, C))
+        atom.Fa_alpha, atom.Fb_alpha = complex(Fa[k]), complex(Fb[k])
+    theirs.data[0] = own
+
+    def program(wanted: Any) -> Any:
+        context.push()  # JAX has its own in between
+        try:
+            return tcw.call_compute_transient_fstat_map("pycuda", features, theirs, wanted)[0]
+        finally:
+            context.pop()
+
+    return program
+
+
+def parts_of_pyfstat(theirs: Callable[[Any], Any], shape: str, t0: np.ndarray, tau: np.ndarray, turns: int) -> dict:
+    """Medians of what PyFstat's call does: atoms put in arrays, and the work on the GPU with copies to and from it."""
+    from pyfstat import tcw_fstat_map_funcs as tcw
+
+    suffix = {"rectangular": "rect", "exponential": "exp"}[shape]
+    parts = {"atoms to arrays": "reshape_FstatAtomsVector", "GPU": f"pycuda_compute_transient_fstat_map_{suffix}"}
+    wanted, times = wanted_windows(shape, t0, tau), {name: [] for name in parts}
+    for name, function in parts.items():
+        original = getattr(tcw, function)
+
+        def stopwatch(*args: Any, original: Any = original, name: str = name) -> Any:
+            began = time.perf_counter()
+            value = original(*args)
+            times[name].append(time.perf_counter() - began)
+            return value
+
+        setattr(tcw, function, stopwatch)
+        for _ in range(turns):
+            theirs(wanted)
+        setattr(tcw, function, original)
+    return {name: float(np.median(x)) for name, x in times.items()}
 
 
 def search_time(data: jfstat.FstatData, t0: np.ndarray, tau: np.ndarray) -> dict:

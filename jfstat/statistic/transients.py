@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -31,6 +32,8 @@ LINEAR, ALL = 4, 7
 """Rows of `_totals`: real and imaginary parts of Fa and Fb, in which windows are linear, and A, B, C, in which they are
 quadratic."""
 RHO_MAX = "the largest signal-to-noise ratio of the prior"
+BLOCK = 4
+"""Slices from which on sums are stored together for exponential windows on GPUs."""
 MOST_MULTIPLES = 64
 """Steps of t0 and of tau with a ratio of whole numbers up to this share the times at which windows end."""
 
@@ -423,13 +426,16 @@ def _totals(atoms: Atoms) -> jax.Array:
     return jnp.stack([fa.real, fa.imag, fb.real, fb.imag, *(jnp.sum(x, axis=0) for x in (atoms.A, atoms.B, atoms.C))])
 
 
-def _located(atoms: Atoms, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _located(start: jax.Array, stop: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The slice that each time lies in, and the fraction of the slice before it; ends of the data for times beyond."""
-    last = atoms.start.shape[0] - 1
-    k = jnp.clip(jnp.searchsorted(atoms.start, t, side="right") - 1, 0, last)
-    length = atoms.end[k] - atoms.start[k]
+    last = start.shape[0] - 1
+    # a loop takes each of its steps to the host on other devices than CPUs
+    after = partial(jnp.searchsorted, side="right")
+    next_one = jax.lax.platform_dependent(start, t, cpu=after, default=partial(after, method="scan_unrolled"))
+    k = jnp.clip(next_one - 1, 0, last)
+    length = stop[k] - start[k]
     there = length > 0
-    return k, jnp.clip((t - atoms.start[k]) / jnp.where(there, length, 1.0), 0.0, 1.0)
+    return k, jnp.clip((t - start[k]) / jnp.where(there, length, 1.0), 0.0, 1.0)
 
 
 def _rectangular(atoms: Atoms, rows: jax.Array, t0: jax.Array, length: jax.Array, grid: Grid) -> list[jax.Array]:
@@ -447,7 +453,7 @@ def _rectangular(atoms: Atoms, rows: jax.Array, t0: jax.Array, length: jax.Array
         step = (length[-1] - length[0]) / max(q * (m - 1), 1)
         ends = t0[0] + length[0] + step * jnp.arange(p * (n - 1) + q * (m - 1) + 1, dtype=jnp.float64)
         index = p * jnp.arange(n, dtype=jnp.int32)[:, None] + q * jnp.arange(m, dtype=jnp.int32)
-    k, f = _located(atoms, jnp.concatenate([t0, ends]))
+    k, f = _located(atoms.start, atoms.end, jnp.concatenate([t0, ends]))
     is_end = np.arange(n + ends.shape[0]) >= n
     # a window holds the rest of the slice that it starts in: all of this slice is summed, and the rest taken off again
     whole, part = jnp.where(is_end, k, k + 1), jnp.where(is_end, f, f - 1)
@@ -477,66 +483,108 @@ def _rectangular(atoms: Atoms, rows: jax.Array, t0: jax.Array, length: jax.Array
 
 
 def _exponential(atoms: Atoms, rows: jax.Array, t0: jax.Array, tau: jax.Array, end: float) -> list[jax.Array]:
-    """Sums over exponential windows, (n, m) float64 for each of the rows.
+    """Sums over exponential windows, (n, m) float64 for each of the rows."""
+    # GPUs are bound by memory: there sums are stored for fewer slices
+    cpu, other = partial(_by_blocks, end, 1, _one_by_one), partial(_by_blocks, end, BLOCK, _in_pairs)
+    return jax.lax.platform_dependent(atoms.start, atoms.end, rows, t0, tau, cpu=cpu, default=other)
 
-    The sum over all slices from one on, with weights that decay from there, follows from that of the next slice. A
-    window is the difference of two such sums, the second of which is smaller by the factor that the window has decayed
-    by: no digits are lost. The slices at its ends count by their own means.
+
+def _by_blocks(
+    end: float,
+    size: int,
+    scan: Callable[[tuple[jax.Array, ...], jax.Array, jax.Array], tuple[jax.Array, ...]],
+    start: jax.Array,
+    stop: jax.Array,
+    rows: jax.Array,
+    t0: jax.Array,
+    tau: jax.Array,
+) -> list[jax.Array]:
+    """`_exponential` by way of sums over all slices from each block of `size` slices on, which `scan` makes.
+
+    Such a sum, with weights that decay from the block's start, follows from that of the next block. A window is the
+    difference of two of them, the second of which is smaller by the factor that the window has decayed by: no digits
+    are lost. The slices of the blocks at its ends count by their own means.
     """
-    start, stop = atoms.start, atoms.end
-    mean = window_mean("exponential", jnp.inf, 0.0 * start[:, None] / tau, (stop - start)[:, None] / tau)
+    b0 = _located(start, stop, t0)[0][:, None] // size
+    b1 = _located(start, stop, t0[:, None] + end * tau)[0] // size
+    padding = -start.shape[0] % size
+    start, stop = (jnp.append(x, jnp.full(padding, stop[-1])).reshape(-1, size) for x in (start, stop))
+    blocks = jnp.pad(rows, ((0, 0), (0, padding))).reshape(ALL, -1, size)
+    first = jnp.append(start[:, 0], stop[-1, -1])
     # each exponential once, not for each of the rows
-    decay = jnp.exp(-jnp.diff(start, append=stop[-1:])[:, None] / tau)
+    mean = window_mean("exponential", jnp.inf, *((x - start[:, :1])[..., None] / tau for x in (start, stop)))
+    decay = jnp.exp(-jnp.diff(first)[:, None] / tau)
+    onwards = scan(tuple(jnp.moveaxis(x, 0, 2) for x in (blocks[:LINEAR], blocks[LINEAR:])), mean, decay)
+    # stored in memory: XLA would compute the last sums again for each window
+    linear, quadratic = jax.lax.optimization_barrier(tuple(jnp.pad(x, ((0, 1), (0, 0), (0, 0))) for x in onwards))
 
-    onwards = jax.lax.platform_dependent(rows, mean, decay, cpu=_one_by_one, default=_in_pairs)
-    onwards = jnp.concatenate([onwards, jnp.zeros((1, *onwards.shape[1:]))])  # (K + 1, ALL, m)
-    starts = jnp.concatenate([start, stop[-1:]])
-    k0 = _located(atoms, t0)[0][:, None]
-    k1 = _located(atoms, t0[:, None] + end * tau)[0]
+    def means(b: jax.Array) -> list[jax.Array]:
+        times = [[(x[b, j] - t0[:, None]) / tau for x in (start, stop)] for j in range(size)]
+        return [window_mean("exponential", end, *ends) for ends in times]
 
-    def at_slice(k: jax.Array) -> jax.Array:
-        return window_mean("exponential", end, (start[k] - t0[:, None]) / tau, (stop[k] - t0[:, None]) / tau)
-
-    g0, g1 = at_slice(k0), at_slice(k1)
-    since0, since1 = ((starts[k] - t0[:, None]) / tau for k in (k0 + 1, k1))
+    apart = b1 > b0  # a window within one block has this block's slices once
+    decays = [jnp.exp(-jnp.where(apart, (first[b] - t0[:, None]) / tau, 0.0)) for b in (b0 + 1, b1)]
+    # stored too: exponentials are expensive, and XLA would compute them for each of the rows
+    weights = jax.lax.optimization_barrier((*means(b0), *(jnp.where(apart, x, 0.0) for x in (*means(b1), *decays))))
     column = jnp.arange(tau.shape[0])
-    apart = k1 > k0
-    decay0, decay1 = jnp.exp(-since0), jnp.where(apart, jnp.exp(-jnp.where(apart, since1, 0.0)), 0.0)
-    decay0, g1 = jnp.where(apart, decay0, 0.0), jnp.where(apart, g1, 0.0)
-    # stored in memory: exponentials are expensive, and XLA would compute them for each of the rows
-    linear = jax.lax.optimization_barrier((g0, g1, decay0, decay1))
     sums = []
     for i in range(ALL):
-        weights = linear if i < LINEAR else tuple(x * x for x in linear)
-        terms = rows[i][k0], rows[i][k1], onwards[k0 + 1, i, column], -onwards[k1, i, column]
-        sums.append(sum(w * x for w, x in zip(weights, terms, strict=True)))
+        weight = weights if i < LINEAR else tuple(x * x for x in weights)
+        beyond = linear[:, i] if i < LINEAR else quadratic[:, i - LINEAR]
+        slices = (blocks[i, b, j] for b in (b0, b1) for j in range(size))
+        terms = *slices, beyond[b0 + 1, column], -beyond[b1, column]
+        sums.append(sum(w * x for w, x in zip(weight, terms, strict=True)))
     return sums
 
 
-def _one_by_one(rows: jax.Array, mean: jax.Array, decay: jax.Array) -> jax.Array:
-    """The sums over all slices from each one on, (K, ALL, m): each from that of the next slice."""
+def _one_by_one(rows: tuple[jax.Array, ...], mean: jax.Array, decay: jax.Array) -> tuple[jax.Array, ...]:
+    """The sums over all slices from each block on, each from that of the next block.
 
-    def from_here(later: jax.Array, own: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
-        x, g, kept = own
-        found = x[:, None] * _powers(g) + _powers(kept) * later
+    Parameters
+    ----------
+    rows : tuple
+        (B, size, r) float64 for the linear and for the quadratic rows of the slices of each block.
+    mean : (B, size, m) float64
+        Of a window that starts with the block, over each slice.
+    decay : (B, m) float64
+        Of the window until the end of the block.
+
+    Returns
+    -------
+    (B, r, m) float64 for the linear and for the quadratic rows
+    """
+
+    def from_here(later: tuple[jax.Array, ...], own: tuple[Any, ...]) -> tuple[tuple[jax.Array, ...], Any]:
+        block, g, kept = own
+        found = _joined(later, _weighted(block, g), kept)
         return found, found
 
-    return jax.lax.scan(from_here, jnp.zeros((ALL, mean.shape[1])), (rows.T, mean, decay), reverse=True)[1]
+    last = tuple(jnp.zeros((x.shape[2], mean.shape[2])) for x in rows)
+    return jax.lax.scan(from_here, last, (rows, mean, decay), reverse=True)[1]
 
 
-def _in_pairs(rows: jax.Array, mean: jax.Array, decay: jax.Array) -> jax.Array:
+def _in_pairs(rows: tuple[jax.Array, ...], mean: jax.Array, decay: jax.Array) -> tuple[jax.Array, ...]:
     """The same with more operations in fewer steps, for devices that compute thousands of numbers at a time."""
 
-    def joined(later: tuple[jax.Array, ...], own: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        return own[0] + own[1] * later[0], own[1] * later[1]
+    def joined(later: tuple[Any, ...], own: tuple[Any, ...]) -> tuple[Any, ...]:
+        return _joined(later[0], own[0], own[1]), own[1] * later[1]
 
-    each = rows.T[:, :, None] * jax.vmap(_powers)(mean), jax.vmap(_powers)(decay)
-    return jax.lax.associative_scan(joined, each, reverse=True)[0]
+    return jax.lax.associative_scan(joined, (_weighted(rows, mean), decay), reverse=True)[0]
 
 
-def _powers(g: jax.Array) -> jax.Array:
-    """What a weight is for each of the rows, (ALL, m): itself where windows are linear, else its square."""
-    return jnp.where(np.arange(ALL)[:, None] < LINEAR, g, g * g)
+def _joined(later: tuple[jax.Array, ...], own: tuple[jax.Array, ...], kept: jax.Array) -> tuple[jax.Array, ...]:
+    """Sums from a slice on, from those of later ones, which the window keeps a part of, and its own."""
+    kept = kept[..., None, :]
+    return own[0] + kept * later[0], own[1] + kept**2 * later[1]
+
+
+def _weighted(rows: tuple[jax.Array, ...], mean: jax.Array) -> tuple[jax.Array, ...]:
+    """Sums over the slices of blocks, (..., r, m)."""
+    found = []
+    for x, power in zip(rows, (1, 2), strict=True):
+        first, *others = (x[..., j, :, None] * mean[..., j, None, :] ** power for j in range(mean.shape[-2]))
+        found.append(sum(others, first))
+    return tuple(found)
 
 
 def _any_shape(
