@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import sys
 import tempfile
 import time
@@ -175,6 +176,7 @@ def on_device(windows: int, turns: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         "what": "seconds for a map of 2F over start times and time scales of a transient signal, medians of many in "
         f"turns: whole calls, the values of PyFstat on the host, and {MAPS_TOGETHER} maps in one call of jfstat",
+        "command": "python " + shlex.join(sys.argv),
         "settings": f"noise of one detector, {2 * windows} atoms of {TSFT} s, {windows} start times and time scales",
         "device": jax.devices()[0].device_kind,
         "load": os.getloadavg()[0],
