@@ -19,6 +19,7 @@ from jfstat.searching.reduce.loudest import loudest
 from jfstat.statistic.backends.cuda import cubins, emulated, filters, handler, kernels, launch, nvrtc, sums
 from jfstat.statistic.backends.cuda.backend import LEAST_SHARED, Cuda, _live, _ranges
 from jfstat.statistic.backends.cuda.errors import CudaError
+from jfstat.statistic.backends.interpolated import TOGETHER
 from jfstat.statistic.bins import counts
 from jfstat.statistic.spectrum import bin_numbers
 from jfstat.transforms import (
@@ -366,17 +367,27 @@ def test_rows_and_the_kernels_between_compile(length):
 
 @pytest.mark.usefixtures("nvrtc_installed")
 @pytest.mark.parametrize("piece", [64, 128, 256, 32768])
-def test_sums_over_segments_compile(piece):
-    program = sums.program(piece)
+@pytest.mark.parametrize("together", [1, TOGETHER])
+def test_sums_over_segments_compile(piece, together):
+    program = sums.program(piece, together)
     assert compiled(program, "sm_90").startswith(b"\x7fELF")
+    assert compiled(sums.sharing(piece), "sm_80").startswith(b"\x7fELF")
     assert piece % (program["THREADS"] * program["V"]) == 0
 
 
 def test_one_block_for_each_group_and_run_of_bins():
-    program = sums.program(4096)
+    program = sums.program(4096, 1)
     shapes = [(0,)] * 6 + [(7, 5, 4096), (sums.COPIES, 30)]
     blocks, *others = program.grid(program, shapes)
     assert blocks * program["THREADS"] * program["V"] == 5 * 7 * 4096
+    assert others == [1, 1]
+
+
+def test_blocks_for_all_bins_of_shared_sums():
+    program = sums.sharing(4096)
+    blocks, *others = program.grid(program, [(10, 4160), (7, 90, 3), (7,), (3,), (7, 90, 4160)])
+    bins, tiles = program["THREADS"] * program["V"], blocks // (7 * sums.ROWS)
+    assert blocks == tiles * 7 * sums.ROWS and tiles * bins >= 4160 > (tiles - 1) * bins
     assert others == [1, 1]
 
 

@@ -17,7 +17,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import workers_for
 from jfstat.searching.driver.batches import interpolated_part, part_of, run
-from jfstat.searching.driver.interpolation import group_of, nearest_of_each
+from jfstat.searching.driver.interpolation import group_of, of_nearest
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import TransientSearch, Work
 from jfstat.statistic.backends.interpolated import Lookup
@@ -84,7 +84,7 @@ def _interpolating_seconds(work: Work, plan: SearchPlan) -> float:
 
 def _nearest(work: Work, start: int, stop: int) -> None:
     """Look up the points nearest to some templates in all segments' lattices."""
-    list(nearest_of_each(work, group_of(work.stack, start, stop, device_of(work.data))))
+    list(of_nearest(work, group_of(work.stack, start, stop, device_of(work.data)), lambda *_: None))
 
 
 def _seconds(work: Callable[[], object]) -> float:

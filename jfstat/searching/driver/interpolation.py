@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,7 @@ from jfstat.statistic.backends.library import two_f_in_order
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime
 
+Result = TypeVar("Result")
 CPU_BYTES = 1 << 30
 """Most memory of the segments' values at a time, on a CPU."""
 SHARE = 0.4
@@ -51,8 +52,9 @@ MOST_TEMPLATES = 1 << 20
 """Most templates of the bank in a part."""
 MOST_VALUES = 2**30
 """Most sums of one call, which are counted and indexed with 32 bits."""
-BATCH = 1024
-"""Templates of the bank summed by one call."""
+BATCH = {"cpu": 1024}
+"""Templates of the bank summed by one call, by platform; others take `LARGE_BATCH`, which share more."""
+LARGE_BATCH = 2048
 COHERENT_BATCH = {"cpu": 4}
 """Segments' templates computed by one call, by platform; others take `DEVICE_BATCH`."""
 DEVICE_BATCH = 128
@@ -129,7 +131,11 @@ def interpolation_plan(
     room = room_for_values(data) if room is None else room
     parts = bank_parts(work, room)
     longest = max(part.stop - part.start for part in parts)
-    size = min(BATCH, padded_size(longest, 1)) if batch_size is None else batch_size
+    size = (
+        min(BATCH.get(device_of(data).platform, LARGE_BATCH), padded_size(longest, 1))
+        if batch_size is None
+        else batch_size
+    )
     n = data.layout.n_frequencies
     size = max(1, min(size, MOST_VALUES // n))
     groups = [(part.start, part.stop) for part in parts]
@@ -140,9 +146,13 @@ def interpolation_plan(
 def _counts(work: Work, group: Group, room: float) -> list[int] | None:
     """Number of templates that each segment needs for some of the bank; None if their values take more than `room`."""
     counts, furthest = [], 0.0
-    for near in nearest_of_each(work, group):
-        counts.append(len(near.templates.alpha))
-        furthest = max(furthest, _furthest(work.data, near))
+
+    def sizes(_: int, near: Nearest) -> tuple[int, float]:
+        return len(near.templates.alpha), _furthest(work.data, near)
+
+    for count, shift in of_nearest(work, group, sizes):
+        counts.append(count)
+        furthest = max(furthest, shift)
         rows, padding = _sizes(work.data, sum(counts), furthest)
         columns = work.data.layout.n_frequencies + _longest(work.data) + 2 * padding  # at most
         if FLOAT32 * rows * columns > room:
@@ -167,13 +177,16 @@ def _coherent_batch(data: FstatData) -> int:
     return COHERENT_BATCH.get(device_of(data).platform, DEVICE_BATCH)
 
 
-def nearest_of_each(work: Work, group: Group) -> Iterator[Nearest]:
-    """The points nearest to templates of the bank in each segment's lattice, in the segments' order, on all cores."""
+def of_nearest(work: Work, group: Group, use: Callable[[int, Nearest], Result]) -> Iterator[Result]:
+    """What `use` makes of a segment's number and its points nearest to templates of the bank, in the segments' order.
+
+    All cores take part.
+    """
     observation, fmax, mismatch = work.data.observation, float(work.data.frequencies[-1]), work.coherent_mismatch
     assert mismatch is not None  # or there is nothing to interpolate
     _ = group.pieces  # once, not in each thread
     return in_order(
-        lambda i: group.nearest(observation.segment(i), work.reftime, fmax, mismatch),
+        lambda i: use(i, group.nearest(observation.segment(i), work.reftime, fmax, mismatch)),
         range(work.data.n_segments or 0),
         cores(),
     )
@@ -231,15 +244,20 @@ def bank_part(work: Work, start: int, stop: int) -> BankPart:
     fmax, dfreq = float(data.frequencies[-1]), float(data.dfreq)
     lookup = Lookup.empty(stop - start, data.n_segments or 0)
     first, segments, change, furthest = [0], [], 0.0, 0.0
-    for i, near in enumerate(nearest_of_each(work, group_of(work.stack, start, stop, device_of(data)))):
-        lookup.rows[:, i] = first[-1] + near.index
+
+    def filled(i: int, near: Nearest) -> tuple[Templates, float, float]:
+        lookup.rows[:, i] = near.index
         per_bin = near.shift[:, 1] / fmax
         lookup.base[:, i] = np.rint((near.shift[:, 0] + per_bin * data.fmin) * (2**BITS / dfreq))
         lookup.step[:, i] = np.rint(per_bin * (HALF_PIECE * 2**BITS))
-        change = max(change, float(np.max(np.abs(per_bin))))
-        furthest = max(furthest, _furthest(data, near))
-        first.append(first[-1] + len(near.templates.alpha))
-        segments.append(near.templates)
+        return near.templates, float(np.max(np.abs(per_bin))), _furthest(data, near)
+
+    group = group_of(work.stack, start, stop, device_of(data))
+    for i, (templates, per_bin, shift) in enumerate(of_nearest(work, group, filled)):
+        lookup.rows[:, i] += first[-1]
+        change, furthest = max(change, per_bin), max(furthest, shift)
+        first.append(first[-1] + len(templates.alpha))
+        segments.append(templates)
     piece = _piece_length(change, _longest(data))
     rows, padding = _sizes(data, first[-1], furthest)
     values = jnp.full((rows, -(-n // piece) * piece + 2 * padding), -jnp.inf, jnp.float32)

@@ -7,6 +7,8 @@ frequencies, and summed for each template of the semi-coherent bank at frequenci
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -27,6 +29,8 @@ from jfstat.statistic.backends.segments import spread_means
 
 GROUP = 32
 """Templates that are summed together, and whose maximum at each frequency is taken first."""
+TOGETHER = 3
+"""Neighbouring segments that are added first, see `added`; templates share these sums on some backends."""
 PLACES = 32
 """Places in a CPU's histogram, a power of two above `BINS`; the last is for values that do not count."""
 LEAST_PIECE = 64
@@ -58,8 +62,8 @@ class Lookup(NamedTuple):
 
     @classmethod
     def empty(cls, n: int, n_segments: int) -> Lookup:
-        """For n templates, NumPy arrays without values yet."""
-        return cls(*(np.empty((n, n_segments), kind) for kind in (np.int32, np.int64, np.int32)))
+        """For n templates, NumPy arrays without values yet, which are filled segment by segment."""
+        return cls(*(np.empty((n_segments, n), kind).T for kind in (np.int32, np.int64, np.int32)))
 
 
 @jax.tree_util.register_dataclass
@@ -175,17 +179,24 @@ class Interpolated:
         template = jnp.minimum(template, n - 1)
         column = bands.padding + number[..., None] + shifts[template, :, piece[:, None]]
         values = bands.values[lookup.rows[template], column]
-        total = values[..., 0]
-        for i in range(1, n_segments):  # in the same order as above, so that values and their maxima agree
-            total = total + values[..., i]
+        total = added([values[..., i] for i in range(n_segments)])
         means = jnp.where(real, total * np.float32(1 / n_segments), -jnp.inf)
         means, number = _counted(means, number, bins[:, template]), jnp.broadcast_to(number, means.shape)
         best = largest_of_rows(means, template, number, keep)
         return Loudest(*best, histogram, largest_of_sections_in_order(bands.layout, peaks.reshape(1, -1)))
 
     def sums(self, bands: CoherentBands, groups: Groups) -> Sums:
-        """Means of all templates, reduced as they are computed; segments are added in their order."""
+        """Means of all templates, reduced as they are computed; segments are added as by `added`."""
         return jax.lax.platform_dependent(bands, groups, cpu=_pieces, default=_batches)
+
+
+def added(parts: list[jax.Array]) -> jax.Array:
+    """Segments' values added up: `TOGETHER` neighbours first, then their sums, each in their order.
+
+    All backends add in this order, so that their values, and maxima and values of one backend, agree to the bit.
+    """
+    sums = [reduce(add, parts[i : i + TOGETHER]) for i in range(0, len(parts), TOGETHER)]
+    return reduce(add, sums)
 
 
 def grouped(rows: jax.Array, shifts: jax.Array, bins: jax.Array, size: int) -> Groups:
@@ -223,7 +234,7 @@ def _pieces(bands: CoherentBands, groups: Groups) -> Sums:
             # consecutive values of each segment, summed in one loop
             start = bands.padding + c * length + own
             parts = [jax.lax.dynamic_slice(bands.values, (rows[i], start[i]), (1, length)) for i in range(n_segments)]
-            means = _counted(sum(parts[1:], parts[0])[0] * np.float32(1 / n_segments), number, ends)
+            means = _counted(added(parts)[0] * np.float32(1 / n_segments), number, ends)
             return jnp.maximum(top, means), means
 
         def group(carry: tuple[jax.Array, jax.Array], templates: Any) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
@@ -258,9 +269,7 @@ def _batches(bands: CoherentBands, groups: Groups) -> Sums:
             column = bands.padding + number + shifts[:, i, :, None]
             return bands.values.at[rows[:, i, None, None], column].get(mode="promise_in_bounds")
 
-        total = segment(0)
-        for i in range(1, n_segments):
-            total = total + segment(i)
+        total = added([segment(i) for i in range(n_segments)])
         return _counted(total * np.float32(1 / n_segments), number, ends[:, :, None, None])
 
     def step(carry: tuple[jax.Array, jax.Array], group: Groups) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
