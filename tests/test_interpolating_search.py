@@ -20,6 +20,7 @@ from jfstat.banks.space import Templates
 from jfstat.data.bandseries import Layout
 from jfstat.searching.driver import interpolation
 from jfstat.searching.driver.batches import interpolated_part
+from jfstat.searching.driver.nearest import located
 from jfstat.searching.driver.work import Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep
 from jfstat.statistic.backends.interpolated import BITS, HALF_PIECE, CoherentBands, Lookup
@@ -244,6 +245,25 @@ def test_values_fit_into_the_room_that_was_planned(segments, bank):
         parts = interpolation.bank_parts(work, room)
         largest = max(parts, key=lambda part: sum(part.n_coherent))
         assert interpolation.bank_part(work, largest.start, largest.stop).bands.values.nbytes <= room
+
+
+def test_points_that_the_plan_looked_up_are_used_once(segments, bank, monkeypatch):
+    """The sums take what the plan has kept, and look up the rest again."""
+    options = dict(top=30, progress=False, coherent_mismatch=0.2, batch_size=32)
+    looked_up = []
+
+    def counted(data, group, *rest):
+        looked_up.append(len(group.n))
+        return located(data, group, *rest)
+
+    monkeypatch.setattr(interpolation, "located", counted)
+    n = len(bank.alpha)
+    jfstat.search(segments, bank, **options)
+    assert sum(looked_up) == n > 64
+    looked_up.clear()
+    monkeypatch.setattr(interpolation, "LOOKUP_BYTES", 64 * interpolation.PAIR_BYTES * segments.n_segments)
+    jfstat.search(segments, bank, **options)  # in parts of 64 templates, of which the first is kept
+    assert sum(looked_up) == 2 * n - 64
 
 
 def test_a_backend_that_cannot_be_used_is_refused_before_anything_else(segments, bank, tmp_path):

@@ -292,7 +292,7 @@ def search(
     bands = vetoed_bands(data, stack, known, veto_lines)
     share = None if unit is None else Share.of(unit)
     tracks = None if track is None else Tracks.of(track, amplitude)
-    work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch, tracks, searched)
+    work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch, tracks, searched, {})
     batch_size = _checked_batch_size(batch_size)
     backend = backend_with_veto(backend, bands)
     if backend is not None and coherent_mismatch is None:  # refuses what is wrong before the search

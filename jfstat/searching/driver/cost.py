@@ -17,10 +17,11 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import workers_for
 from jfstat.searching.driver.batches import interpolated_part, part_of, run
-from jfstat.searching.driver.interpolation import group_of, of_nearest
+from jfstat.searching.driver.interpolation import LOOKUP_BYTES, group_of
+from jfstat.searching.driver.nearest import located
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import TransientSearch, Work
-from jfstat.statistic.backends.interpolated import Lookup
+from jfstat.statistic.backends.interpolated import PAIR_BYTES, Lookup
 from jfstat.templates import Doppler
 
 ROUNDS = 3
@@ -70,13 +71,15 @@ def _interpolating_seconds(work: Work, plan: SearchPlan) -> float:
     sums = _seconds(lambda: list(run(part, batches, None, lambda: 0)))
     assert isinstance(part.stack, Lookup)
     coherent = values * (plan.n_coherent or 0) / len(np.unique(part.stack.rows))
-    # the lattices of a part take a time of their own, and every template's points some more; once more for the plan
+    # the lattices of a part take a time of their own, and every template's points some more; both once more for the
+    # plan, unless what it looks up is kept
     first, last = plan.groups[0][0], min(plan.groups[0][1], start + MANY)
     _nearest(work, first, last)  # compiled
     more = _seconds(lambda: _nearest(work, first, last)) - nearest
     each = max(0.0, more) / max(1, last - stop)
     n = len(work.stack.alpha)
-    points = 2 * (nearest * len(plan.groups) + each * n)
+    kept = PAIR_BYTES * (work.data.n_segments or 1) * n <= LOOKUP_BYTES
+    points = (1 if kept else 2) * (nearest * len(plan.groups) + each * n)
     first_job, last_job = work.jobs(plan.n_jobs)
     share = (last_job - first_job) / plan.n_jobs
     return (coherent + points + sums * n / (stop - start)) * share
@@ -84,7 +87,8 @@ def _interpolating_seconds(work: Work, plan: SearchPlan) -> float:
 
 def _nearest(work: Work, start: int, stop: int) -> None:
     """Look up the points nearest to some templates in all segments' lattices."""
-    list(of_nearest(work, group_of(work.stack, start, stop, device_of(work.data)), lambda *_: None))
+    assert work.coherent_mismatch is not None
+    located(work.data, group_of(work.stack, start, stop, device_of(work.data)), work.reftime, work.coherent_mismatch)
 
 
 def _seconds(work: Callable[[], object]) -> float:

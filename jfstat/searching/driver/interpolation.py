@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.banks.coherent import WIDEST, Group, Nearest
+from jfstat.banks.coherent import WIDEST, Group
 from jfstat.banks.space import Templates
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32, Device, data_bytes, device_of, free_bytes
 from jfstat.data.observation import Observation
-from jfstat.data.workers import cores, in_order, workers_for
+from jfstat.data.workers import in_order, workers_for
 from jfstat.maths.ladder import padded_size
 from jfstat.reproducible import ONE_THREAD
+from jfstat.searching.driver.nearest import Located, located
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
 from jfstat.statistic.backends.choice import sums_for
-from jfstat.statistic.backends.interpolated import (
-    BITS,
-    HALF_PIECE,
-    LEAST_PIECE,
-    PAIR_BYTES,
-    CoherentBands,
-    Lookup,
-)
+from jfstat.statistic.backends.interpolated import LEAST_PIECE, PAIR_BYTES, CoherentBands, Lookup
 from jfstat.statistic.backends.library import two_f_in_order
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime
 
-Result = TypeVar("Result")
 CPU_BYTES = 1 << 30
 """Most memory of the segments' values at a time, on a CPU."""
 SHARE = 0.4
@@ -43,7 +35,7 @@ LONGEST = {"cpu": 4096}
 LEAST_PIECES = 16
 """Least pieces of the band on other platforms: the last one is filled up."""
 LOOKUP_BYTES = 1 << 30
-"""Most memory on the host for the rows and shifts of a part of the bank."""
+"""Most memory on the host for the rows and shifts of a part of the bank, or of all parts whose are kept."""
 PRECISION = 0.25
 """Bins by which the shift may change within a piece of the band."""
 LEAST_ROWS, ROW_STEPS = 64, 2
@@ -78,10 +70,11 @@ def bank_parts(work: Work, room: int) -> list[RangeOfBank]:
     """Ranges of the bank whose segments' values fit into `room` bytes each, in order.
 
     A range is divided until its templates lie within `banks.coherent.WIDEST` of their middle, where neighbours are
-    furthest apart, and halved until its values fit. A single template is always accepted.
+    furthest apart, and halved until its values fit. A single template is always accepted. What is looked up of the
+    first ranges is kept for the sums in `Work.located`, as far as `LOOKUP_BYTES` allow.
     """
-    n = len(work.stack.alpha)
-    most = max(1, min(MOST_TEMPLATES, LOOKUP_BYTES // (PAIR_BYTES * (work.data.n_segments or 1))))
+    n, n_segments = len(work.stack.alpha), work.data.n_segments or 1
+    most = max(1, min(MOST_TEMPLATES, LOOKUP_BYTES // (PAIR_BYTES * n_segments)))
     waiting = [(i, min(i + most, n)) for i in range(0, n, most)][::-1]
     parts = []
     while waiting:
@@ -90,13 +83,28 @@ def bank_parts(work: Work, room: int) -> list[RangeOfBank]:
         if group.radius > WIDEST:
             middle = start + _gap(group)
         else:
-            counts = _counts(work, group, np.inf if stop - start == 1 else room)
-            if counts is not None:
-                parts.append(RangeOfBank(start, stop, counts))
+            found = _located(work, group, np.inf if stop - start == 1 else room)
+            if found is not None:
+                parts.append(RangeOfBank(start, stop, found.counts))
+                if work.located is not None and PAIR_BYTES * n_segments * stop <= LOOKUP_BYTES:
+                    work.located[start, stop] = found
                 continue
             middle = (start + stop) // 2
         waiting += [(middle, stop), (start, middle)]
     return parts
+
+
+def _located(work: Work, group: Group, room: float = np.inf) -> Located | None:
+    """What each segment needs for some of the bank; None if the values take more than `room`."""
+    data = work.data
+
+    def fits(n_coherent: int, furthest: float) -> bool:
+        rows, padding = _sizes(data, n_coherent, furthest)
+        columns = data.layout.n_frequencies + _longest(data) + 2 * padding  # at most
+        return FLOAT32 * rows * columns <= room
+
+    assert work.coherent_mismatch is not None  # or there is nothing to interpolate
+    return located(data, group, work.reftime, work.coherent_mismatch, fits)
 
 
 def _gap(group: Group) -> int:
@@ -129,6 +137,8 @@ def interpolation_plan(
     data = work.data
     sums = sums_for(device_of(data), backend)
     room = room_for_values(data) if room is None else room
+    if work.located is not None:
+        work.located.clear()  # of another plan
     parts = bank_parts(work, room)
     longest = max(part.stop - part.start for part in parts)
     size = (
@@ -143,28 +153,6 @@ def interpolation_plan(
     return SearchPlan(sums.name, size, groups, False, [(0, n)], data_bytes(data) + room, n_coherent)
 
 
-def _counts(work: Work, group: Group, room: float) -> list[int] | None:
-    """Number of templates that each segment needs for some of the bank; None if their values take more than `room`."""
-    counts, furthest = [], 0.0
-
-    def sizes(_: int, near: Nearest) -> tuple[int, float]:
-        return len(near.templates.alpha), _furthest(work.data, near)
-
-    for count, shift in of_nearest(work, group, sizes):
-        counts.append(count)
-        furthest = max(furthest, shift)
-        rows, padding = _sizes(work.data, sum(counts), furthest)
-        columns = work.data.layout.n_frequencies + _longest(work.data) + 2 * padding  # at most
-        if FLOAT32 * rows * columns > room:
-            return None
-    return counts
-
-
-def _furthest(data: FstatData, near: Nearest) -> float:
-    """Upper limit of the shifts, in bins, at all frequencies of the band."""
-    return float(np.max(np.sum(np.abs(near.shift), axis=1))) / float(data.dfreq)
-
-
 def _sizes(data: FstatData, n_coherent: int, furthest: float) -> tuple[int, int]:
     """Rows and padding of `CoherentBands.values`, in steps so wide that many parts of a bank share their programs."""
     rows = padded_size(max(LEAST_ROWS, n_coherent + _coherent_batch(data)), ROW_STEPS)
@@ -175,21 +163,6 @@ def _sizes(data: FstatData, n_coherent: int, furthest: float) -> tuple[int, int]
 def _coherent_batch(data: FstatData) -> int:
     """Number of segments' templates that one call computes."""
     return COHERENT_BATCH.get(device_of(data).platform, DEVICE_BATCH)
-
-
-def of_nearest(work: Work, group: Group, use: Callable[[int, Nearest], Result]) -> Iterator[Result]:
-    """What `use` makes of a segment's number and its points nearest to templates of the bank, in the segments' order.
-
-    All cores take part.
-    """
-    observation, fmax, mismatch = work.data.observation, float(work.data.frequencies[-1]), work.coherent_mismatch
-    assert mismatch is not None  # or there is nothing to interpolate
-    _ = group.pieces  # once, not in each thread
-    return in_order(
-        lambda i: use(i, group.nearest(observation.segment(i), work.reftime, fmax, mismatch)),
-        range(work.data.n_segments or 0),
-        cores(),
-    )
 
 
 def largest_shift(
@@ -241,29 +214,17 @@ def bank_part(work: Work, start: int, stop: int) -> BankPart:
     """The segments' values for templates `start` to `stop` of the bank; they are computed here."""
     data = work.data
     n = data.layout.n_frequencies
-    fmax, dfreq = float(data.frequencies[-1]), float(data.dfreq)
-    lookup = Lookup.empty(stop - start, data.n_segments or 0)
-    first, segments, change, furthest = [0], [], 0.0, 0.0
-
-    def filled(i: int, near: Nearest) -> tuple[Templates, float, float]:
-        lookup.rows[:, i] = near.index
-        per_bin = near.shift[:, 1] / fmax
-        lookup.base[:, i] = np.rint((near.shift[:, 0] + per_bin * data.fmin) * (2**BITS / dfreq))
-        lookup.step[:, i] = np.rint(per_bin * (HALF_PIECE * 2**BITS))
-        return near.templates, float(np.max(np.abs(per_bin))), _furthest(data, near)
-
-    group = group_of(work.stack, start, stop, device_of(data))
-    for i, (templates, per_bin, shift) in enumerate(of_nearest(work, group, filled)):
-        lookup.rows[:, i] += first[-1]
-        change, furthest = max(change, per_bin), max(furthest, shift)
-        first.append(first[-1] + len(templates.alpha))
-        segments.append(templates)
-    piece = _piece_length(change, _longest(data))
-    rows, padding = _sizes(data, first[-1], furthest)
+    found = None if work.located is None else work.located.pop((start, stop), None)
+    if found is None:
+        found = _located(work, group_of(work.stack, start, stop, device_of(data)))
+    assert found is not None  # without a limit on memory
+    first = [0, *np.cumsum(found.counts).tolist()]
+    piece = _piece_length(found.change, _longest(data))
+    rows, padding = _sizes(data, first[-1], found.furthest)
     values = jnp.full((rows, -(-n // piece) * piece + 2 * padding), -jnp.inf, jnp.float32)
-    for i, own in enumerate(segments):
+    for i, own in enumerate(found.templates):
         values = _filled(values, data[i], _points(work, own), first[i], padding, _coherent_batch(data))
-    return BankPart(CoherentBands(values, data.layout, padding, piece), lookup, first[-1])
+    return BankPart(CoherentBands(values, data.layout, padding, piece), found.lookup, first[-1])
 
 
 def _longest(data: FstatData) -> int:

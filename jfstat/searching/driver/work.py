@@ -13,6 +13,7 @@ from jfstat.data.fit import beyond_band
 from jfstat.data.fstatdata import FstatData
 from jfstat.maths.arrays import on_device
 from jfstat.parameters import physical
+from jfstat.searching.driver.nearest import Located
 from jfstat.searching.reduce.keep import Keep
 from jfstat.statistic.backends.transients import Transients
 from jfstat.statistic.transients import TransientRange, log10_bayes
@@ -106,6 +107,9 @@ class Work(NamedTuple):
         Of a search for the best path through segments.
     transient : TransientSearch or None
         Of a search for transient signals.
+    located : dict or None
+        What the plan of an interpolating search has looked up of parts of the bank, by their first template and the one
+        after the last, until the sums need it. None if nothing is kept, as when only a plan is wanted.
     """
 
     data: FstatData
@@ -115,6 +119,7 @@ class Work(NamedTuple):
     coherent_mismatch: float | None = None
     track: Tracks | None = None
     transient: TransientSearch | None = None
+    located: dict[tuple[int, int], Located] | None = None
 
     @property
     def reftime(self) -> GPSTime:
