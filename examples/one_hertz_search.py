@@ -48,7 +48,7 @@ DEPTH = 100.0
 SUM = 3.0e-13
 """s a template, segment and frequency: 26 segments of 10 d, 0.25 Hz, with what a search does about the kernels."""
 NEAREST = 1.2e-7
-"""s a template and segment: the nearest points of the segments' lattices, for the plan and again for the sums."""
+"""s a template and segment: the nearest points of the segments' lattices."""
 COHERENT = 6.2e-11
 """s a value and detector of a segment's 2F by the library, 10 d."""
 WEAVE = (1.8e-10, 1.9e-7)
