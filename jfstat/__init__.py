@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         semicoherent_fstat,
         sum_twoF,
     )
+    from jfstat.statistic.transientnull import TransientNull, transient_null
     from jfstat.statistic.transients import TransientMap, TransientRange, transient_map, transient_twoF
     from jfstat.statistic.windowed import windowed
     from jfstat.strain.files import sfts_from_frames
@@ -108,6 +109,7 @@ __all__ = [
     "SemicoherentFstat",
     "Track",
     "TransientMap",
+    "TransientNull",
     "TransientRange",
     "TransientWindow",
     "UpperLimit",
@@ -166,6 +168,7 @@ __all__ = [
     "template_bank",
     "track",
     "transient_map",
+    "transient_null",
     "transient_twoF",
     "twoF",
     "twoF_band",
@@ -207,6 +210,7 @@ _HOMES = {
     "SemicoherentFstat": "jfstat.statistic.semicoherent",
     "Track": "jfstat.tracking.track",
     "TransientMap": "jfstat.statistic.transients",
+    "TransientNull": "jfstat.statistic.transientnull",
     "TransientRange": "jfstat.statistic.transients",
     "TransientWindow": "jfstat.transientwindow",
     "UpperLimit": "jfstat.limits.injections",
@@ -265,6 +269,7 @@ _HOMES = {
     "template_bank": "jfstat.banks.template_bank",
     "track": "jfstat.tracking.track",
     "transient_map": "jfstat.statistic.transients",
+    "transient_null": "jfstat.statistic.transientnull",
     "transient_twoF": "jfstat.statistic.transients",
     "twoF": "jfstat.statistic.fstat",
     "twoF_band": "jfstat.statistic.fstat",

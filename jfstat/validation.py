@@ -252,6 +252,46 @@ def is_whole(x: object) -> TypeGuard[int]:
     return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
 
 
+def positive_whole(x: object, name: str) -> int:
+    """A whole number of at least 1.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or larger than 2^53.
+    """
+    if not is_whole(x) or not 1 <= int(x) <= 2**53:
+        raise ValueError(f"{name} must be a whole number of at least 1, not {shown(x)}.")
+    return int(x)
+
+
+def seed_number(x: object) -> int:
+    """The seed of random numbers.
+
+    Raises
+    ------
+    ValueError
+        If it is no whole number of at least 0.
+    """
+    if not is_whole(x) or x < 0:
+        raise ValueError(f"seed must be a whole number of at least 0, not {shown(x)}.")
+    return int(x)
+
+
+def probability(x: object, name: str) -> float:
+    """A number between 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    value = float64_of(x, name)
+    if value.ndim or not 0 < value < 1:
+        raise ValueError(f"{name} must be between 0 and 1, not {shown(x)}.")
+    return float(value)
+
+
 def is_number(x: object) -> bool:
     """Whether a value is one finite real number of any kind, without a unit."""
     try:

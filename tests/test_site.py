@@ -40,6 +40,7 @@ WITHOUT_EXAMPLE = {
     "SemicoherentFstat",
     "Track",
     "TransientMap",
+    "TransientNull",
     "TransientRange",
     "UpperLimit",
     "ViterbiNull",

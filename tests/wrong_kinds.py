@@ -140,6 +140,8 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     likelihoods = dict(log_likelihood=np.ones((2, 3, 2)), transitions=[-1.0, -1.0, -1.0], drift=[0, 1])
     bands = dict(segments=segments, point=point, f1dot=[-1e-10, 0.0])
     null = jfstat.viterbi_null(2, n_frequencies=100)
+    windows = jfstat.TransientRange("rectangular", [START, START + 3600], [7200.0, 14400.0])
+    loudest = jfstat.transient_null(parts, windows)
     solution = dict(sfts=sfts, pulsars=pulsar, detectors=None, start=None, end=None, progress=False)
     solution |= dict(sqrt_sx=4e-24, reftime=START, ephemeris="DE405", guard=0.5, harmonic=2.0, fstar0=0.0)
     return {
@@ -354,6 +356,9 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "transient_map": (
             jfstat.transient_map, dict(atoms=parts, window=lambda x: x, t0=[START], tau=[7200.0], end=2.0)
         ),
+        "transient_null": (jfstat.transient_null, dict(atoms=parts, windows=windows, ranking="BtSG", seed=1)),
+        "TransientNull.false_alarm": (loudest.false_alarm, dict(value=[20.0], n_maps=2)),
+        "TransientNull.threshold": (loudest.threshold, dict(false_alarm=0.1, n_maps=2)),
         "transient_twoF": (jfstat.transient_twoF, one | dict(window=window)),
         "windowed": (jfstat.windowed, dict(data=data, window=window)),
         "transient_twoF of atoms": (jfstat.transient_twoF, dict(data=parts, point=None, window=window)),

@@ -255,8 +255,8 @@ def search(
     The search cuts slices at the exact time and atoms at whole samples of the prepared series: the two differ by about
     a sample over the length of a window. ``twoF_histogram`` and ``loudest_per_subband`` are of ``max_twoF_band``, or of
     2 ln of the mean of exp(F) over the windows. ``false_alarm`` is for as many independent values as there are
-    windows, templates and frequencies: an upper bound, far above the truth because windows overlap; None for
-    ``"BtSG"``. Meta also has ``transient``.
+    windows, templates and frequencies: an upper bound, far above the truth because windows overlap (see
+    `transient_null`); None for ``"BtSG"``. Meta also has ``transient``.
 
     Examples
     --------

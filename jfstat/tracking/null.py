@@ -22,13 +22,14 @@ from jfstat.data.checks import check_amplitude, check_segments, check_sky
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
 from jfstat.geometry.trajectory import Trajectory
+from jfstat.maths.tail import Tail, smooth_tail
 from jfstat.public import public
 from jfstat.statistic.combine import MAX_CONDITION, antenna_matrix, total_matrix
 from jfstat.statistic.fstat import noise_level
 from jfstat.templates import Amplitude, Doppler
 from jfstat.tracking.emission import optimal_power
 from jfstat.tracking.transitions import FLOOR, Jump, Lattice, Model, TransitionsLike, log_probabilities
-from jfstat.validation import float64_of, is_whole, shown
+from jfstat.validation import float64_of, is_whole, positive_whole, probability, seed_number, shown
 
 BINS = 256
 """Frequencies of a simulated table; its ends are joined."""
@@ -40,8 +41,6 @@ FURTHER = (1.5, 5.0, 11.0, 22.0)
 """Strengths of signals: minus the logarithm of how rare tables like those with signals are in noise."""
 TRIED = (0.0, 0.06, 0.15, 0.35, 0.7)
 """As many strengths that are tried in order to find these; see `_tables`."""
-MOST_PROBABLE, GRID = 0.9, 200
-"""Probability up to which it is smoothed, and the number of points at which it is kept."""
 MOST_VALUES = 1 << 22
 """Largest number of values of 2F of a simulated table."""
 TOGETHER = 16
@@ -92,12 +91,8 @@ class ViterbiNull:
             If an argument makes no sense.
         """
         x = float64_of(log_likelihood, "log_likelihood")
-        n = _positive(n_templates, "n_templates")
-        values, rate = self.log_likelihood, self.log_rate
-        log_rate = np.where(x > values[-1], rate[-1] - self._slope * (x - values[-1]), np.interp(x, values, rate))
-        # -log of the probability that a table stays below: adds up over tables and bands
-        p = -np.expm1(-np.exp(log_rate + np.log(n * self.n_frequencies / self.n_bins)))
-        return np.where(np.isnan(x), np.nan, np.where(x < values[0], 1.0, p))[()]
+        n = positive_whole(n_templates, "n_templates")
+        return self._tail.probability(x, n * self.n_frequencies / self.n_bins)
 
     @public
     def threshold(self, false_alarm: float, n_templates: int = 1) -> float:
@@ -115,26 +110,13 @@ class ViterbiNull:
         ValueError
             If an argument makes no sense.
         """
-        probability = float64_of(false_alarm, "false_alarm")
-        if probability.ndim or not 0 < probability < 1:
-            raise ValueError(f"false_alarm must be between 0 and 1, not {shown(false_alarm)}.")
-        trials = _positive(n_templates, "n_templates") * self.n_frequencies / self.n_bins
-        wanted = np.log(-np.log1p(-probability)) - np.log(trials)
-        if wanted < self.log_rate[-1]:
-            return float(self.log_likelihood[-1] + (self.log_rate[-1] - wanted) / self._slope)
-        return float(np.interp(-wanted, -self.log_rate, self.log_likelihood))
+        wanted = probability(false_alarm, "false_alarm")
+        trials = positive_whole(n_templates, "n_templates") * self.n_frequencies / self.n_bins
+        return self._tail.exceeded(wanted, trials)
 
     @property
-    def _slope(self) -> float:
-        """How fast the logarithm of the rate falls at the loudest tables."""
-        n = GRID // 3
-        return float((self.log_rate[-n] - self.log_rate[-1]) / (self.log_likelihood[-1] - self.log_likelihood[-n]))
-
-
-def _positive(n: object, name: str) -> int:
-    if not is_whole(n) or not 1 <= int(n) <= 2**53:  # type: ignore[call-overload]
-        raise ValueError(f"{name} must be a whole number of at least 1, not {shown(n)}.")
-    return int(n)  # type: ignore[call-overload]
+    def _tail(self) -> Tail:
+        return Tail(self.log_likelihood, self.log_rate)
 
 
 @public
@@ -183,8 +165,7 @@ def viterbi_null(
     weights = np.asarray(log_probabilities(transitions))
     if weights.shape[1] > 1:
         raise ValueError("transitions must be of frequency alone: the distribution with f1dots is not known.")
-    if not is_whole(seed) or seed < 0:
-        raise ValueError(f"seed must be a whole number of at least 0, not {shown(seed)}.")
+    seed = seed_number(seed)
     n, strength = _table_width(weights.shape[0]), None
     if isinstance(segments, FstatData):
         if point is None:
@@ -206,11 +187,11 @@ def viterbi_null(
         if n_frequencies is None:
             raise ValueError("n_frequencies is missing: give the number of frequencies of the table.")
         one = np.where(np.arange(n) < n // 2, np.sqrt(2 / n), 0.0)
-        n_segments = _positive(segments, "segments")
+        n_segments = positive_whole(segments, "segments")
         if n_segments * n > MOST_VALUES:
             raise ValueError(f"segments must be at most {MOST_VALUES // n} with these transitions, not {segments}.")
         templates = np.tile(np.eye(2)[:, :, None] * one, (n_segments, 1, 1, 1))
-    return _null(templates, weights[:, 0], _positive(n_frequencies, "n_frequencies"), strength, int(seed))
+    return _null(templates, weights[:, 0], positive_whole(n_frequencies, "n_frequencies"), strength, seed)
 
 
 def _table_width(n_jumps: int) -> int:
@@ -351,32 +332,8 @@ def _null(
     values = np.concatenate([np.asarray(x, np.float64).ravel() for x, _ in drawn])
     ratios = np.concatenate([np.asarray(x, np.float64).reshape(-1, len(strengths)) for _, x in drawn])
     # of the mixture of all strengths, over noise alone
-    probability = np.exp(-np.logaddexp.reduce(ratios, axis=1)) / TABLES
-    return ViterbiNull(*_smooth(values, probability), n, n_frequencies)
-
-
-def _smooth(values: np.ndarray, probability: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log-likelihoods and the logarithms of the rates at which noise exceeds them, from weighted samples.
-
-    The logarithm of the rate is smooth and nearly a line: a polynomial of third order through the samples' values, each
-    with its own error, is better known than any of these.
-    """
-    order = np.argsort(-values, kind="stable")
-    values, probability = values[order], probability[order]
-    p = np.minimum(np.cumsum(probability), 1 - 1e-9)
-    error = np.sqrt(np.cumsum(probability**2)) / p
-    rate = np.log(-np.log1p(-p))
-    chosen = np.linspace(TOGETHER // 4, int(np.searchsorted(p, MOST_PROBABLE)) - 1, 60).astype(int)
-    centre, scale = np.mean(values[chosen]), np.ptp(values[chosen]) / 2
-    x = (values[chosen] - centre) / scale
-    # the rate's logarithm changes by error (1 - p) p/(-log(1 - p)) ...: near 1 it is steeper than that of p
-    steep = p[chosen] / ((1 - p[chosen]) * -np.log1p(-p[chosen]))
-    line = np.polynomial.Polynomial.fit(x, rate[chosen], 3, domain=[-1, 1], w=1 / (error[chosen] * steep + 0.01))
-    grid = np.linspace(values[chosen[-1]], values[chosen[0]], GRID)
-    smooth = np.minimum.accumulate(line((grid - centre) / scale))
-    # below, where p is nearly 1, the samples themselves
-    below = np.flatnonzero(values < grid[0])[:: -max(1, TOGETHER // 8)]
-    return np.concatenate([values[below], grid]), np.concatenate([np.maximum(rate[below], smooth[0]), smooth])
+    tail = smooth_tail(values, np.exp(-np.logaddexp.reduce(ratios, axis=1)) / TABLES)
+    return ViterbiNull(tail.value, tail.log_rate, n, n_frequencies)
 
 
 class Draw(NamedTuple):

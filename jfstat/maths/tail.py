@@ -1,0 +1,86 @@
+"""How rarely a quantity exceeds a value, from samples of different weights: a smooth line to probabilities far down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+MOST_PROBABLE, GRID = 0.9, 200
+"""Probability up to which it is smoothed, and the number of points at which it is kept."""
+POINTS = 60
+"""Samples through which the smooth line goes."""
+BOTH_ENDS = 16
+"""A quarter of so many of the largest samples are left out of the line; every eighth of so many below it is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tail:
+    """The rate at which values are exceeded: minus the logarithm of the probability to stay below, which adds up.
+
+    Attributes
+    ----------
+    value : (S,) float64 ndarray
+        Rising.
+    log_rate : (S,) float64 ndarray
+        ln(-ln(1 - p)), p being the probability to be as large.
+    """
+
+    value: np.ndarray
+    log_rate: np.ndarray
+
+    def probability(self, x: np.ndarray, trials: float) -> np.ndarray:
+        """Probability that the largest of so many independent values is at least x; NaN for NaN.
+
+        Beyond the largest value kept it falls exponentially, as it does there.
+        """
+        value, rate = self.value, self.log_rate
+        log_rate = np.where(x > value[-1], rate[-1] - self._slope * (x - value[-1]), np.interp(x, value, rate))
+        p = -np.expm1(-np.exp(log_rate + np.log(trials)))
+        return np.where(np.isnan(x), np.nan, np.where(x < value[0], 1.0, p))[()]
+
+    def exceeded(self, probability: float, trials: float) -> float:
+        """The value that the largest of so many independent ones exceeds with a probability."""
+        wanted = np.log(-np.log1p(-probability)) - np.log(trials)
+        if wanted < self.log_rate[-1]:
+            return float(self.value[-1] + (self.log_rate[-1] - wanted) / self._slope)
+        return float(np.interp(-wanted, -self.log_rate, self.value))
+
+    @property
+    def _slope(self) -> float:
+        """How fast the logarithm of the rate falls at the largest values."""
+        n = GRID // 3
+        return float((self.log_rate[-n] - self.log_rate[-1]) / (self.value[-1] - self.value[-n]))
+
+
+def smooth_tail(values: np.ndarray, probability: np.ndarray, degree: int = 3, least: float = 0.0) -> Tail:
+    """The tail from samples and their probabilities, such as those of importance sampling.
+
+    The logarithm of the rate is smooth and nearly a line: a polynomial through the samples' values, each with its own
+    error, is better known than any of these.
+
+    Parameters
+    ----------
+    values, probability : (n,) float64
+    degree : int
+        Of the polynomial.
+    least : float
+        Samples that are rarer are left out.
+    """
+    order = np.argsort(-values, kind="stable")
+    values, probability = values[order], probability[order]
+    p = np.minimum(np.cumsum(probability), 1 - 1e-9)
+    error = np.sqrt(np.cumsum(probability**2)) / p
+    rate = np.log(-np.log1p(-p))
+    first = max(BOTH_ENDS // 4, int(np.searchsorted(p, least)))
+    chosen = np.linspace(first, int(np.searchsorted(p, MOST_PROBABLE)) - 1, POINTS).astype(int)
+    centre, scale = np.mean(values[chosen]), np.ptp(values[chosen]) / 2
+    x = (values[chosen] - centre) / scale
+    # the rate's logarithm changes by error (1 - p) p/(-log(1 - p)) ...: near 1 it is steeper than that of p
+    steep = p[chosen] / ((1 - p[chosen]) * -np.log1p(-p[chosen]))
+    line = np.polynomial.Polynomial.fit(x, rate[chosen], degree, domain=[-1, 1], w=1 / (error[chosen] * steep + 0.01))
+    grid = np.linspace(values[chosen[-1]], values[chosen[0]], GRID)
+    smooth = np.minimum.accumulate(line((grid - centre) / scale))
+    # below, where p is nearly 1, the samples themselves
+    below = np.flatnonzero(values < grid[0])[:: -max(1, BOTH_ENDS // 8)]
+    return Tail(np.concatenate([values[below], grid]), np.concatenate([np.maximum(rate[below], smooth[0]), smooth]))

@@ -1,0 +1,275 @@
+"""How loud the loudest window of a map of 2F is in noise alone: thresholds and false-alarm probabilities by simulation.
+
+Atoms of Gaussian noise are drawn with the antenna matrices of given ones. A part of the maps holds a signal in a random
+window, and each map is weighted by the probability that it has in noise over the one with which it was drawn
+(importance sampling, by the mixture of all strengths: Owen & Zhou 2000, J. Am. Stat. Assoc. 95, 135). Amplitudes are
+Gaussian, with s times the inverse of the window's antenna matrix as covariance: then the likelihood ratio of a window
+is (1 + s)^-2 exp(F s/(1 + s)), and that of a map its mean over the windows. Small probabilities are therefore as well
+known as large ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from jfstat.maths.tail import Tail, smooth_tail
+from jfstat.public import public
+from jfstat.statistic.atoms import Atoms, check_atoms
+from jfstat.statistic.transients import (
+    LINEAR,
+    Grid,
+    TransientRange,
+    compiled_map,
+    grid_of,
+    log10_bayes,
+    window_sums,
+)
+from jfstat.transientwindow import Shape, TransientWindow, end_of
+from jfstat.validation import float64_of, positive_whole, probability, seed_number, shown
+
+MAPS = 1024
+"""Simulated maps of each strength."""
+STRENGTHS = (0.0, 1.0, 3.0, 6.0, 11.0)
+"""s: mean square of a signal over that of noise, so that 2F of its window has mean 4 (1 + s)."""
+LEAST, DEGREE = 1e-12, 5
+"""Probability down to which maps are used, and degree of the polynomial through them, see `smooth_tail`."""
+ROUNDING = 1e-9
+"""Part of the largest antenna matrix of a window below which a window holds no data."""
+RANKINGS = ("twoF", "BtSG")
+
+
+@dataclass(frozen=True, eq=False)
+class TransientNull:
+    """Distribution of a map's largest 2F, or of log10 B_tS/G, in Gaussian noise; made by `transient_null`.
+
+    Attributes
+    ----------
+    value : (S,) float64 ndarray
+        The largest 2F, or log10 B_tS/G, rising.
+    log_rate : (S,) float64 ndarray
+        ln(-ln(1 - p)), p being the probability that noise is as loud.
+    ranking : str
+        ``"twoF"`` or ``"BtSG"``.
+    """
+
+    value: np.ndarray
+    log_rate: np.ndarray
+    ranking: str
+
+    @public
+    def false_alarm(self, value: ArrayLike, n_maps: int = 1) -> np.ndarray:
+        """Probability that a map of noise, or the loudest of several, is as loud.
+
+        Parameters
+        ----------
+        value : float or array_like
+            ``TransientMap.max_twoF``, or ``log10_bayes_factor`` with the range's `rho_max`.
+        n_maps : int
+            Number of independent maps. Those of neighbouring templates and frequencies are alike: if this is the number
+            that a search computed, the result is an upper bound.
+
+        Returns
+        -------
+        ndarray or float64
+            0 to 1; NaN for NaN. Below 1e-12 it falls exponentially, as it does there.
+
+        Raises
+        ------
+        ValueError
+            If an argument makes no sense.
+        """
+        x, n = float64_of(value, "value"), positive_whole(n_maps, "n_maps")
+        return Tail(self.value, self.log_rate).probability(x, n)
+
+    @public
+    def threshold(self, false_alarm: float, n_maps: int = 1) -> float:
+        """The largest 2F, or log10 B_tS/G, that noise exceeds with a given probability.
+
+        Parameters
+        ----------
+        false_alarm : float
+            Between 0 and 1.
+        n_maps : int
+            As for `false_alarm`.
+
+        Raises
+        ------
+        ValueError
+            If an argument makes no sense.
+        """
+        wanted, n = probability(false_alarm, "false_alarm"), positive_whole(n_maps, "n_maps")
+        return Tail(self.value, self.log_rate).exceeded(wanted, n)
+
+
+@public
+def transient_null(atoms: Atoms, windows: TransientRange, *, ranking: str = "twoF", seed: int = 0) -> TransientNull:
+    """How loud the loudest of many overlapping windows is in Gaussian noise alone, from simulated maps.
+
+    Windows overlap, and what they have in common depends on gaps, noise weights and antenna patterns. So atoms are
+    simulated with the antenna matrices of given ones, and mapped over the windows: some thousand maps, a second or less
+    for 60 x 60 rectangular windows, and 1 min for 500 x 500 exponential ones, on a CPU.
+
+    Parameters
+    ----------
+    atoms : Atoms
+        At a template; Fa and Fb are not used. The distribution is that of templates near this sky position.
+    windows : TransientRange
+        The windows; its `duration` is not used, since slices are those of the atoms.
+    ranking : str
+        ``"twoF"`` for the largest 2F, ``"BtSG"`` for log10 B_tS/G.
+    seed : int
+        Of the random numbers; the same seed gives the same distribution.
+
+    Returns
+    -------
+    TransientNull
+        Probabilities from 0.9 to 1e-5 are right to some 10 per cent; further down, to a factor that grows.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another kind.
+    ValueError
+        If `ranking` or `seed` makes no sense, or 2F is known in none of the windows.
+
+    Examples
+    --------
+    >>> windows = jfstat.TransientRange('rectangular', start + 3600 * np.arange(18), 3600.0 * np.arange(4, 7))
+    >>> null = jfstat.transient_null(jfstat.atoms(data, point), windows)
+    >>> bool(15 < null.threshold(0.01) < 25)
+    True
+    """
+    check_atoms(atoms)
+    if not isinstance(windows, TransientRange):
+        raise TypeError(f"windows must be a jfstat.TransientRange, not {shown(windows)}: make one.")
+    if ranking not in RANKINGS:
+        raise ValueError(f"ranking must be 'twoF' or 'BtSG', not {shown(ranking)}.")
+    random = np.random.default_rng(seed_number(seed))
+    quiet = replace(atoms, **{name: jnp.sum(getattr(atoms, name), axis=0, keepdims=True) for name in "ABC"})
+    quiet = replace(quiet, Fa=jnp.zeros_like(quiet.A, jnp.complex128), Fb=jnp.zeros_like(quiet.A, jnp.complex128))
+    grid = Grid(None, True)
+    if windows.shape == "rectangular":
+        grid = grid_of(atoms, windows.t0, windows.end * windows.tau)
+    known = np.asarray(_known(quiet, windows.t0, windows.tau, windows.shape, windows.end, grid))
+    if not known.any():
+        raise ValueError("windows must hold more data: the antenna matrix cannot be inverted in any of them.")
+    # there are the more independent windows the shorter they are, in start and in length
+    prior = known / np.asarray(windows.tau) ** 2
+    prior /= prior.sum()
+    strength = np.tile(STRENGTHS, MAPS)
+    drawn = random.choice(prior.size, strength.size, p=prior.ravel())
+    key = jax.random.key(int(random.integers(2**31)))
+    bayes = ranking == "BtSG"
+    arguments = jnp.asarray(np.log(np.where(prior > 0, prior, 1e-300))), jnp.asarray(known)
+    values, ratios = _simulated(
+        quiet, windows.t0, windows.tau, *arguments, jnp.asarray(strength), jnp.asarray(drawn), key,
+        windows.shape, windows.end, grid, bayes,
+    )  # fmt: skip
+    found = np.asarray(values)
+    if bayes:
+        found = np.asarray(log10_bayes(found, windows.rho_max))
+    # of the mixture of all strengths, over noise alone
+    tail = smooth_tail(found, np.exp(-np.logaddexp.reduce(np.asarray(ratios), axis=1)) / MAPS, DEGREE, LEAST)
+    return TransientNull(tail.value, tail.log_rate, ranking)
+
+
+@partial(jax.jit, static_argnames=("shape", "end", "grid"))
+def _known(quiet: Atoms, t0: jax.Array, tau: jax.Array, shape: Shape, end: float, grid: Grid) -> jax.Array:
+    """Whether windows hold data of which 2F follows, (n, m) bool."""
+    # 2F of no power is 4 where the antenna matrix is degenerate, and 0 elsewhere
+    invertible = compiled_map(quiet, t0, tau, shape, end, grid).twoF < 2
+    rows = jnp.concatenate([jnp.zeros((LINEAR, quiet.start.shape[0])), quiet.A, quiet.B, quiet.C])
+    A, B, _ = window_sums(quiet, rows, t0 - quiet.epoch.astype(jnp.float64), tau, shape, end, grid)[LINEAR:]
+    # differences of sums are not quite zero in gaps
+    return invertible & (ROUNDING * jnp.max(A + B) < A + B)
+
+
+@partial(jax.jit, static_argnames=("shape", "end", "grid", "bayes"))
+def _simulated(
+    quiet: Atoms,
+    t0: jax.Array,
+    tau: jax.Array,
+    log_prior: jax.Array,
+    known: jax.Array,
+    strength: jax.Array,
+    drawn: jax.Array,
+    key: jax.Array,
+    shape: Shape,
+    end: float,
+    grid: Grid,
+    bayes: bool,
+) -> tuple[jax.Array, jax.Array]:
+    """Loudness of simulated maps, and their log-probabilities with signals less that in noise.
+
+    Parameters
+    ----------
+    quiet : Atoms
+        Of one detector, whose Fa and Fb are not used.
+    t0, tau, shape, end, grid
+        Of the windows.
+    log_prior : (n, m) float64
+        Logarithms of the probabilities of windows of signals.
+    known : (n, m) bool
+        Where 2F is known.
+    strength, drawn : (N,) float64, int
+        s and the number of the window of each map's signal.
+    key : random key
+    bayes : bool
+        Whether the logarithm of the mean of exp(F) is wanted, or the largest 2F.
+
+    Returns
+    -------
+    value : (N,) float64
+    ratio : (N, S) float64
+        The last axis is that of `STRENGTHS` for which the probability is taken.
+    """
+    A, B, C = quiet.A[0], quiet.B[0], quiet.C[0]
+    s = np.array(STRENGTHS)
+    t = s / (1 + s)
+
+    def normal(key: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
+        """Two independent complex series of variance 1."""
+        x = jax.random.normal(key, (4, n), jnp.float64) * np.sqrt(0.5)
+        return jax.lax.complex(x[0], x[1]), jax.lax.complex(x[2], x[3])
+
+    def complexes(*arrays: jax.Array) -> list[jax.Array]:
+        return [x.astype(jnp.complex128) for x in arrays]
+
+    def one(job: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        strength, window, own = job
+        first, second = jax.random.split(own)
+        root, cross, rest = complexes(*_factor(A, B, C))
+        u, v = normal(first, A.shape[0])
+        fa, fb = root * u, cross * u + rest * v
+        place = window // tau.shape[0], window % tau.shape[0]
+        signal = TransientWindow(shape, t0[place[0]], tau[place[1]], end=end_of(shape, end))
+        weight = signal.mean(quiet.start, quiet.end, quiet.epoch)
+        # amplitudes with the inverse of the window's antenna matrix as covariance
+        root, cross, rest = complexes(*_factor(*(x @ weight**2 for x in (A, B, C))))
+        u, v = (x[0] for x in normal(second, 1))
+        b = v / rest
+        a = (u - cross * b) / root
+        size = jnp.sqrt(strength) * weight
+        for_a, shared, for_b = complexes(size * A, size * C, size * B)
+        fa, fb = fa + for_a * a + shared * b, fb + shared * a + for_b * b
+        map_ = compiled_map(replace(quiet, Fa=fa[None], Fb=fb[None]), t0, tau, shape, end, grid).twoF
+        half = 0.5 * map_
+        total = jax.scipy.special.logsumexp
+        value = total(half) - np.log(half.size) if bayes else jnp.max(map_)
+        ratio = [total(jnp.where(known, log_prior + x * half, -jnp.inf)) + 2 * np.log1p(-x) for x in t]
+        return value, jnp.stack(ratio)
+
+    return jax.lax.map(one, (strength, drawn, jax.random.split(key, strength.shape[0])))
+
+
+def _factor(A: jax.Array, B: jax.Array, C: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Cholesky factor of antenna matrices: its diagonal and the element below; zero where there are no data."""
+    root = jnp.sqrt(A)
+    cross = jnp.where(root > 0, C / jnp.where(root > 0, root, 1.0), 0.0)
+    return root, cross, jnp.sqrt(jnp.maximum(B - cross**2, 0.0))
