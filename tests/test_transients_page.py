@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "transients.md"
 
 
 def test_the_page_runs_from_top_to_bottom():
-    names = run_page(PAGE, 9)
+    names = run_page(PAGE, 10)
     data, point, window = names["data"], names["point"], names["window"]
     assert float(names["atoms"].twoF) == pytest.approx(float(names["twoF"]), rel=1e-9)
     assert np.isfinite(float(names["slope"]))
@@ -23,6 +23,8 @@ def test_the_page_runs_from_top_to_bottom():
     assert float(names["odds"]) > 5 and names["likely"].shape == (90,)
     (row,) = names["table"]
     assert row["max_twoF"] == pytest.approx(float(largest), rel=1e-9)
+    # loud enough that no noise among the draws comes near it
+    assert 0 <= float(names["chance"]) < 1e-6
     assert names["left"].observation.n_sfts[0] == data.observation.n_sfts[0] == 96
     assert names["left"].observation.n_sfts[1] == 90
     assert float(jfstat.twoF(names["left"], point)) > 4
