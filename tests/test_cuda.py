@@ -19,7 +19,6 @@ from jfstat.searching.reduce.loudest import loudest
 from jfstat.statistic.backends.cuda import cubins, emulated, filters, handler, kernels, launch, nvrtc, sums
 from jfstat.statistic.backends.cuda.backend import LEAST_SHARED, Cuda, _live, _ranges
 from jfstat.statistic.backends.cuda.errors import CudaError
-from jfstat.statistic.backends.interpolated import TOGETHER
 from jfstat.statistic.bins import counts
 from jfstat.statistic.spectrum import bin_numbers
 from jfstat.transforms import (
@@ -367,20 +366,36 @@ def test_rows_and_the_kernels_between_compile(length):
 
 @pytest.mark.usefixtures("nvrtc_installed")
 @pytest.mark.parametrize("piece", [64, 128, 256, 32768])
-@pytest.mark.parametrize("together", [1, TOGETHER])
-def test_sums_over_segments_compile(piece, together):
-    program = sums.program(piece, together)
+def test_sums_over_segments_compile(piece):
+    program = sums.program(piece)
     assert compiled(program, "sm_90").startswith(b"\x7fELF")
     assert compiled(sums.sharing(piece), "sm_80").startswith(b"\x7fELF")
     assert piece % (program["THREADS"] * program["V"]) == 0
 
 
+@pytest.mark.usefixtures("nvrtc_installed")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_kernels_of_staged_sums_compile(architecture):
+    for program in (sums.ranks(), sums.staging(9)):
+        assert compiled(program, architecture).startswith(b"\x7fELF")
+
+
 def test_one_block_for_each_group_and_run_of_bins():
-    program = sums.program(4096, 1)
+    program = sums.program(4096)
     shapes = [(0,)] * 6 + [(7, 5, 4096), (sums.COPIES, 30)]
     blocks, *others = program.grid(program, shapes)
     assert blocks * program["THREADS"] * program["V"] == 5 * 7 * 4096
     assert others == [1, 1]
+
+
+def test_blocks_for_all_staged_bins():
+    """There are blocks for all pieces, groups and bins, a piece being shorter than a block's bins or longer."""
+    program = sums.staging(9)
+    most = sums.RUN * sums.TILES
+    for piece, blocks in ((512, 1), (most, 1), (2 * most, 2)):
+        shapes = [(0,)] * 8 + [(7, 3 * sums.GROUPS, piece), (sums.COPIES, 30)]
+        assert program.grid(program, shapes) == (7 * 3 * blocks, 1, 1)
+    assert sums.ranks().grid(sums.ranks(), [(7, 3, 9, 256)] * 3 + [(7, 3, 9)]) == (7 * 3 * 9, 1, 1)
 
 
 def test_blocks_for_all_bins_of_shared_sums():

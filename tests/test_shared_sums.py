@@ -60,9 +60,36 @@ def emulated(program, results, aliases=None):
         there = jnp.arange(results.shape[1], dtype=jnp.int32) < counts[:, None]
         return jnp.where(there[..., None], made, jnp.nan)  # what is not computed is not to be read
 
+    def ranked(index, shift):
+        size = index.shape[-1]
+        ordered = jnp.sort(index, axis=-1)
+        new = jnp.concatenate([jnp.ones_like(ordered[..., :1], bool), ordered[..., 1:] != ordered[..., :-1]], axis=-1)
+        # those that are there again stand at the end, as what no template reads
+        lists = jnp.sort(jnp.where(new, ordered, jnp.iinfo(jnp.int32).max), axis=-1)
+        rank = jnp.sum(lists[..., None, :] < index[..., None], axis=-1, dtype=jnp.int32)
+        count = jnp.sum(new, axis=-1, dtype=jnp.int32)
+        lists = jnp.where(jnp.arange(size, dtype=jnp.int32) < count[..., None], lists, jnp.iinfo(jnp.int32).max)
+        return lists, count, (rank * program["WIDTH"] + shift).astype(jnp.uint16)
+
+    def staged(values, lists, count, place, counted, given, scales, histogram):
+        n_pieces, n_groups, _ = results[0].shape
+        room, width = values.shape[1:]
+        staged_width = program["RUN"] + program["STEP"]
+        rank, shift = place.astype(jnp.int32) // staged_width, place.astype(jnp.int32) % staged_width
+        piece = jnp.arange(n_pieces, dtype=jnp.int64)[:, None, None, None]
+        index = jnp.take_along_axis(lists, rank, axis=-1).astype(jnp.int64)
+        offsets = (piece * room + index) * width + shift.astype(jnp.int64)  # (C, G, T, size)
+        size = program["TEMPLATES"]
+        offsets = offsets.reshape(*offsets.shape[:3], -1, size).swapaxes(2, 3)
+        offsets = offsets.reshape(n_pieces, n_groups, *offsets.shape[3:])
+        return added(values, offsets, counted.reshape(n_groups, size, 2), 1, scales, histogram)
+
     def summed(values, offsets, counted, given, scales, histogram):
+        return added(values, offsets, counted, program["TOGETHER"], scales, histogram)
+
+    def added(values, offsets, counted, together, scales, histogram):
         n_pieces, _, length = results[0].shape
-        n_sums, together = offsets.shape[2], program["TOGETHER"]
+        n_sums = offsets.shape[2]
         place = offsets[..., None] + jnp.arange(length, dtype=jnp.int64)
         parts = values.reshape(-1)[place]  # (C, G, K, size, piece)
         total = None
@@ -78,12 +105,19 @@ def emulated(program, results, aliases=None):
         histogram = histogram.at[0, jnp.where(real, bins, BINS)].add(1, mode="drop")
         return jnp.max(jnp.where(real, means, -jnp.inf), axis=2), histogram
 
-    return {"shared_sums": shared, "sums": summed}[program.name]
+    return {"shared_sums": shared, "ranks": ranked, "staged": staged, "sums": summed}[program.name]
 
 
 @pytest.mark.parametrize(
     ("n", "n_segments", "spread", "memory"),
-    [(64, 6, 2, 1 << 30), (100, 7, 3, 1 << 30), (320, 11, 1, 1 << 20), (64, 4, 200, 1 << 30), (33, 5, 1, 1 << 30)],
+    [
+        (256, 6, 2, 1 << 30),
+        (300, 7, 3, 1 << 30),
+        (640, 11, 1, 1 << 20),
+        (256, 4, 200, 1 << 30),
+        (64, 6, 2, 1 << 30),
+        (33, 5, 1, 1 << 30),
+    ],
 )
 def test_kernels_of_shared_sums_find_what_the_library_does(layout, monkeypatch, n, n_segments, spread, memory):
     """The same bits, whether templates share many sums, or there is no room for the sums they would share."""

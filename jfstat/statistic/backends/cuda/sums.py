@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +31,12 @@ SHARED_BYTES = 1 << 30
 """Most memory of these sums."""
 LEAST_SHARED = 512
 """Bins of a piece of the band from which on templates share sums, which are longer by `shared.STEP`."""
+GROUPS, RUN, TILES = 4, 128, 8
+"""Groups of templates, bins, and times as many bins of a block that stages the sums that its templates share."""
+STAGED_THREADS, STAGED_BLOCKS, STAGED_ROWS = 256, 2, 32
+"""Its threads, and the number of sums that it has room for at a time; others take their place."""
+MOST_SUMS = 128
+"""Of a template: lists of them are kept in shared memory."""
 
 
 @dataclass(frozen=True)
@@ -50,28 +56,48 @@ class CudaInterpolated(Interpolated):
 
     def sums(self, bands: CoherentBands, groups: Groups) -> Sums:
         """The kernels add up segments as `interpolated.added`, so that sums are those of other devices to the bit."""
-        filled = GROUP - groups.rows.shape[1]
-        # templates that fill up the last group read what others do, and count nowhere
-        groups = Groups(
-            jnp.pad(groups.rows, ((0, 0), (0, filled), (0, 0)), mode="edge"),
-            jnp.pad(groups.shifts, ((0, 0), (0, filled), (0, 0), (0, 0)), mode="edge"),
-            jnp.pad(groups.bins, ((0, 0), (0, filled), (0, 0)), constant_values=-1),
-        )
+        groups = _filled(groups, 1, GROUP)
         with jax.named_scope("sums"):
-            if groups.rows.shape[2] < 2 * TOGETHER or bands.piece < LEAST_SHARED:
+            n_sums = -(-groups.rows.shape[2] // TOGETHER)
+            if groups.rows.shape[0] < GROUPS or not 2 <= n_sums <= MOST_SUMS or bands.piece < LEAST_SHARED:
                 return _sums(bands, groups)
-            shared = shared_sums(bands, groups)
-            return jax.lax.cond(shared.complete, _sums_of_shared, lambda b, g, _: _sums(b, g), bands, groups, shared)
+            own = Groups(*(x.reshape(-1, GROUPS * GROUP, *x.shape[2:]) for x in _filled(groups, 0, GROUPS)))
+            shared = shared_sums(bands, own)
+            n_groups = groups.rows.shape[0]
+
+            def of_shared(bands: CoherentBands, own: Groups, shared: SharedSums) -> Sums:
+                found = _sums_of_shared(bands, own, shared)
+                return found._replace(tops=found.tops[:, :n_groups])
+
+            return jax.lax.cond(shared.complete, of_shared, lambda bands, *_: _sums(bands, groups), bands, own, shared)
+
+
+def _filled(groups: Groups, axis: int, multiple: int) -> Groups:
+    """Groups whose number, or size, is a multiple: what fills them up reads what others do, and counts nowhere."""
+
+    def padded(x: jax.Array, **mode: Any) -> jax.Array:
+        more = [(0, 0)] * x.ndim
+        more[axis] = (0, -x.shape[axis] % multiple)
+        return jnp.pad(x, more, **mode)
+
+    ends = padded(groups.bins, constant_values=-1)
+    return Groups(padded(groups.rows, mode="edge"), padded(groups.shifts, mode="edge"), ends)
 
 
 def _sums(bands: CoherentBands, groups: Groups) -> Sums:
     """Every segment's values are read for each template."""
+    n_groups, _, n_segments = groups.rows.shape
     piece = jnp.arange(bands.n_pieces, dtype=jnp.int64) * bands.piece
     rows = groups.rows.astype(jnp.int64)[..., None] * bands.values.shape[1]
     offsets = rows + groups.shifts.astype(jnp.int64) + piece + bands.padding  # (G, size, K, C)
     offsets = jnp.transpose(offsets, (3, 0, 2, 1))
-    own = program(bands.piece, TOGETHER)
-    return _finished(*_kernel(own, bands, bands.values, offsets, groups.bins, groups.rows.shape[2], _no_counts()))
+    results = (
+        jax.ShapeDtypeStruct((bands.n_pieces, n_groups, bands.piece), jnp.float32),
+        jax.ShapeDtypeStruct((COPIES, BINS), jnp.int32),
+    )
+    numbers = jnp.asarray(np.array([n_segments, bands.piece, n_groups], np.int32))
+    adding = launch.call(program(bands.piece), results, {5: 1})
+    return _finished(*adding(bands.values, offsets, groups.bins, numbers, _scales(n_segments), _no_counts()))
 
 
 def _sums_of_shared(bands: CoherentBands, groups: Groups, shared: SharedSums) -> Sums:
@@ -80,17 +106,29 @@ def _sums_of_shared(bands: CoherentBands, groups: Groups, shared: SharedSums) ->
     at_a_time = max(1, SHARED_BYTES // (FLOAT32 * room * width))
     n_calls = -(-bands.n_pieces // at_a_time)
     n_pieces = -(-bands.n_pieces // n_calls)
-    numbers = np.array([width, bands.values.size, room], np.int64)
-    results = jax.ShapeDtypeStruct((n_pieces, room, width), jnp.float32)
-    theirs, own = launch.call(sharing(bands.piece), results), program(bands.piece, 1)
-    first_sum = jnp.arange(n_pieces, dtype=jnp.int64)[:, None, None, None] * room
+    n_groups, n_sums, size = shared.index.shape[1:]
+    lists, counts, places = launch.call(
+        ranks(),
+        (
+            jax.ShapeDtypeStruct(shared.index.shape, jnp.int32),
+            jax.ShapeDtypeStruct(shared.index.shape[:-1], jnp.int32),
+            jax.ShapeDtypeStruct(shared.index.shape, jnp.uint16),
+        ),
+    )(shared.index, shared.shift)
+    sizes = np.array([width, bands.values.size, room], np.int64)
+    making = launch.call(sharing(bands.piece), jax.ShapeDtypeStruct((n_pieces, room, width), jnp.float32))
+    numbers = np.array([n_sums, bands.piece, n_groups, room, bands.padding], np.int32)
+    tops = jax.ShapeDtypeStruct((n_pieces, n_groups * size // GROUP, bands.piece), jnp.float32)
+    adding = launch.call(staging(n_sums), (tops, jax.ShapeDtypeStruct((COPIES, BINS), jnp.int32)), {7: 1})
+    scales = _scales(groups.rows.shape[2])
 
     def some(histogram: jax.Array, part: tuple[jax.Array, tuple[jax.Array, ...]]) -> tuple[jax.Array, jax.Array]:
-        first, (starts, count, index, shift) = part
-        values = theirs(bands.values, starts, count, jnp.asarray(numbers))
-        offsets = (first_sum + index.astype(jnp.int64)) * width + shift.astype(jnp.int64)
+        first, (starts, made, own_lists, own_counts, own_places) = part
+        values = making(bands.values, starts, made, jnp.asarray(sizes))
         counted = groups.bins - first * bands.piece
-        tops, histogram = _kernel(own, bands, values, offsets, counted, groups.rows.shape[2], histogram)
+        tops, histogram = adding(
+            values, own_lists, own_counts, own_places, counted, jnp.asarray(numbers), scales, histogram
+        )
         return histogram, tops
 
     def divided(x: jax.Array) -> jax.Array:  # pieces that fill up the last call lie beyond the band, and count nowhere
@@ -98,62 +136,33 @@ def _sums_of_shared(bands: CoherentBands, groups: Groups, shared: SharedSums) ->
         return x.reshape(n_calls, n_pieces, *x.shape[1:])
 
     first = jnp.arange(n_calls, dtype=jnp.int32) * n_pieces
-    each = tuple(divided(x) for x in (shared.starts, shared.count, shared.index, shared.shift))
+    each = tuple(divided(x) for x in (shared.starts, shared.count, lists, counts, places))
     histogram, tops = jax.lax.scan(some, _no_counts(), (first, each))
     return _finished(tops.reshape(-1, *tops.shape[2:])[: bands.n_pieces], histogram)
-
-
-def _kernel(
-    own: Program,
-    bands: CoherentBands,
-    values: jax.Array,
-    offsets: jax.Array,
-    counted: jax.Array,
-    n_segments: int,
-    histogram: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-    """Maxima of groups, (C, G, piece), and copies of the histogram, to which numbers are added.
-
-    Parameters
-    ----------
-    own : Program
-    bands : CoherentBands
-    values : array of float32
-        Of segments, or sums of a few.
-    offsets : (C, G, N, GROUP) int64
-        Where those of N segments or sums that a template reads begin, for each piece.
-    counted : (G, GROUP, 2) int32
-    n_segments : int
-        By which sums are divided.
-    histogram : (COPIES, BINS) int32
-    """
-    n_pieces, n_groups, n_sums, _ = offsets.shape
-    scales = np.array([1 / n_segments, np.sqrt(n_segments)], np.float32)
-    results = (
-        jax.ShapeDtypeStruct((n_pieces, n_groups, bands.piece), jnp.float32),
-        jax.ShapeDtypeStruct((COPIES, BINS), jnp.int32),
-    )
-    numbers = jnp.asarray(np.array([n_sums, bands.piece, n_groups], np.int32))
-    return launch.call(own, results, {5: 1})(values, offsets, counted, numbers, jnp.asarray(scales), histogram)
 
 
 def _no_counts() -> jax.Array:
     return jnp.zeros((COPIES, BINS), jnp.int32)
 
 
+def _scales(n_segments: int) -> jax.Array:
+    """By which sums are multiplied, and their means' differences from 4 in the histogram."""
+    return jnp.asarray(np.array([1 / n_segments, np.sqrt(n_segments)], np.float32))
+
+
 def _finished(tops: jax.Array, histogram: jax.Array) -> Sums:
     return Sums(tops, jnp.max(tops, axis=1), jnp.sum(histogram, axis=0, dtype=jnp.int32))
 
 
-def program(piece: int, together: int) -> Program:
-    """The kernel for pieces of the band of so many bins, and so many segments that are added first."""
+def program(piece: int) -> Program:
+    """The kernel that adds up all segments, for pieces of the band of so many bins."""
     threads, each = _block(piece)
     constants = {
         "THREADS": threads,
         "V": each,
         "TEMPLATES": GROUP,
         "SEGMENTS": SEGMENTS,
-        "TOGETHER": together,
+        "TOGETHER": TOGETHER,
         "BINS": BINS,
         "WIDTH": WIDTH,
         "COPIES": COPIES,
@@ -169,6 +178,33 @@ def sharing(piece: int) -> Program:
     return Program.of("shared.cu", "shared_sums", constants, _grid_of_shared, threads)
 
 
+def ranks() -> Program:
+    """The kernel that lists the sums that a block's templates share."""
+    templates = GROUPS * GROUP
+    constants = {"TEMPLATES": templates, "WIDTH": RUN + STEP}
+    return Program.of("ranks.cu", "ranks", constants, _grid_of_ranks, templates)
+
+
+def staging(n_sums: int) -> Program:
+    """The kernel that adds up the sums that templates share, so many for each of them."""
+    constants = {
+        "THREADS": STAGED_THREADS,
+        "BLOCKS": STAGED_BLOCKS,
+        "GROUPS": GROUPS,
+        "TEMPLATES": GROUP,
+        "RUN": RUN,
+        "TILES": TILES,
+        "STEP": STEP,
+        "ROWS": STAGED_ROWS,
+        "BINS": BINS,
+        "WIDTH": WIDTH,
+        "COPIES": COPIES,
+    }
+    staged, counters = FLOAT32 * 2 * STAGED_ROWS * (RUN + STEP), 4 * STAGED_THREADS * BINS
+    lists = n_sums * (2 * GROUPS * GROUP + 4 + 4 * STAGED_ROWS)
+    return Program.of("staged.cu", "staged", constants, _grid_of_staged, STAGED_THREADS, staged + counters + lists)
+
+
 def _block(piece: int) -> tuple[int, int]:
     threads = min(THREADS, piece)
     return threads, min(EACH, piece // threads)
@@ -182,3 +218,13 @@ def _grid(own: Program, shapes: Shapes) -> tuple[int, int, int]:
 def _grid_of_shared(own: Program, shapes: Shapes) -> tuple[int, int, int]:
     n_pieces, _, width = shapes[4]
     return own["ROWS"] * n_pieces * -(-width // (own["THREADS"] * own["V"])), 1, 1
+
+
+def _grid_of_ranks(own: Program, shapes: Shapes) -> tuple[int, int, int]:
+    n_pieces, n_groups, n_sums = shapes[3]
+    return n_pieces * n_groups * n_sums, 1, 1
+
+
+def _grid_of_staged(own: Program, shapes: Shapes) -> tuple[int, int, int]:
+    n_pieces, n_groups, length = shapes[8]
+    return n_pieces * n_groups // own["GROUPS"] * -(-length // (own["RUN"] * own["TILES"])), 1, 1
