@@ -23,7 +23,7 @@ from jfstat.searching.driver.batches import interpolated_part
 from jfstat.searching.driver.nearest import located
 from jfstat.searching.driver.work import Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep
-from jfstat.statistic.backends.interpolated import BITS, HALF_PIECE, CoherentBands, Lookup
+from jfstat.statistic.backends.coherentbands import BITS, HALF_PIECE, CoherentBands, Lookup
 
 START = 1_167_458_304
 DAY = 86400
@@ -134,11 +134,11 @@ def test_on_other_devices_sums_are_the_same(segments, bank):
     """The program for GPUs, run on the CPU."""
     work = Work(segments, stacked_bank(bank), Keep(1, None), None, 0.2)
     part = interpolation.bank_part(work, 0, 48)
-    from jfstat.statistic.backends import interpolated
+    from jfstat.statistic.backends import coherentbands, interpolated
 
     lookup = jax.tree.map(jnp.asarray, part.lookup)
     bins = part.bands.counted_bins(lookup, 40, 0)
-    groups = interpolated.grouped(lookup.rows, part.bands.shifts(lookup), bins, interpolated.GROUP)  # the last is half
+    groups = coherentbands.grouped(lookup.rows, part.bands.shifts(lookup), bins, coherentbands.GROUP)  # the last is half
     one = jax.jit(interpolated._pieces)(part.bands, groups)
     other = jax.jit(interpolated._batches)(part.bands, groups)
     np.testing.assert_allclose(one[0], other[0], rtol=1e-6)

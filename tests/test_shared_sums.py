@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import jfstat
+from jfstat.statistic.backends.coherentbands import BITS, TOGETHER, CoherentBands, Lookup, grouped
 from jfstat.statistic.backends.cuda import launch, sums
-from jfstat.statistic.backends.interpolated import BITS, TOGETHER, CoherentBands, Interpolated, Lookup, grouped
+from jfstat.statistic.backends.interpolated import Interpolated
 from jfstat.statistic.backends.reduction import BINS, WIDTH
 from jfstat.statistic.backends.shared import STEP, shared_sums
 

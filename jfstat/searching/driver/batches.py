@@ -27,7 +27,8 @@ from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.tally import subband_edges, subband_maxima
 from jfstat.statistic.backends.backend import Backend, Loudest
 from jfstat.statistic.backends.choice import backend_named, sums_for
-from jfstat.statistic.backends.interpolated import CoherentBands, Interpolated, Lookup
+from jfstat.statistic.backends.coherentbands import CoherentBands, Lookup
+from jfstat.statistic.backends.interpolated import Interpolated
 from jfstat.templates import Doppler
 
 STEPS_UNDER_WAY = 2

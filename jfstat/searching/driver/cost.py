@@ -21,7 +21,7 @@ from jfstat.searching.driver.interpolation import LOOKUP_BYTES, group_of
 from jfstat.searching.driver.nearest import located
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import TransientSearch, Work
-from jfstat.statistic.backends.interpolated import PAIR_BYTES, Lookup
+from jfstat.statistic.backends.coherentbands import PAIR_BYTES, Lookup
 from jfstat.templates import Doppler
 
 ROUNDS = 3

@@ -21,8 +21,9 @@ from jfstat.searching.driver.nearest import Located, located
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
 from jfstat.statistic.backends.choice import sums_for
-from jfstat.statistic.backends.interpolated import LEAST_PIECE, PAIR_BYTES, CoherentBands, Lookup
+from jfstat.statistic.backends.coherentbands import LEAST_PIECE, PAIR_BYTES, CoherentBands, Lookup
 from jfstat.statistic.backends.library import two_f_in_order
+from jfstat.statistic.backends.shared import STEP
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime
 
@@ -156,8 +157,9 @@ def interpolation_plan(
 def _sizes(data: FstatData, n_coherent: int, furthest: float) -> tuple[int, int]:
     """Rows and padding of `CoherentBands.values`, in steps so wide that many parts of a bank share their programs."""
     rows = padded_size(max(LEAST_ROWS, n_coherent + _coherent_batch(data)), ROW_STEPS)
-    # the middle of the last piece may lie beyond the band, where shifts are larger, by at most PRECISION
-    return rows, padded_size(max(LEAST_PIECE, int(furthest) + 2), 1)
+    # the middle of the last piece may lie beyond the band, where shifts are larger, by at most PRECISION; sums that
+    # templates share begin up to STEP bins before
+    return rows, padded_size(max(LEAST_PIECE, int(furthest) + 2 + STEP), 1)
 
 
 def _coherent_batch(data: FstatData) -> int:

@@ -11,7 +11,7 @@ from jfstat.banks.coherent import Group, Nearest
 from jfstat.banks.space import Templates
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.workers import cores, in_order
-from jfstat.statistic.backends.interpolated import BITS, HALF_PIECE, Lookup
+from jfstat.statistic.backends.coherentbands import BITS, HALF_PIECE, Lookup
 from jfstat.times import GPSTime
 
 

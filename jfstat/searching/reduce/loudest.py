@@ -14,7 +14,7 @@ import jax
 from jfstat.lines.doppler import LineBands
 from jfstat.reproducible import ONE_THREAD
 from jfstat.statistic.backends.backend import Loudest
-from jfstat.statistic.backends.interpolated import CoherentBands
+from jfstat.statistic.backends.coherentbands import CoherentBands
 from jfstat.statistic.bins import counted_bins
 from jfstat.statistic.transientband import TransientBand
 

@@ -6,18 +6,19 @@ frequencies, and summed for each template of the semi-coherent bank at frequenci
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.bandseries import Layout
 from jfstat.data.memory import Device
 from jfstat.statistic.backends.backend import Loudest
+from jfstat.statistic.backends.coherentbands import GROUP, TOGETHER, CoherentBands, Groups, Lookup, grouped
 from jfstat.statistic.backends.reduction import (
     BINS,
     WIDTH,
@@ -26,101 +27,10 @@ from jfstat.statistic.backends.reduction import (
     largest_of_sections_in_order,
 )
 from jfstat.statistic.backends.segments import spread_means
+from jfstat.statistic.backends.shared import STEP, SharedSums, pays, shared_sums
 
-GROUP = 32
-"""Templates that are summed together, and whose maximum at each frequency is taken first."""
-TOGETHER = 3
-"""Neighbouring segments that are added first, see `added`; templates share these sums on some backends."""
 PLACES = 32
 """Places in a CPU's histogram, a power of two above `BINS`; the last is for values that do not count."""
-LEAST_PIECE = 64
-"""Least number of bins of a piece of the band; all have this number times a power of two."""
-HALF_PIECE, BITS = LEAST_PIECE // 2, 28
-"""Units of the shifts; see `Lookup`."""
-PAIR_BYTES = 16
-"""Of a `Lookup`, for a template and a segment."""
-STATIC = dict(static=True)
-
-
-class Lookup(NamedTuple):
-    """Where B templates find the values of K segments, by whole numbers: all programs of a search then round alike.
-
-    Attributes
-    ----------
-    rows : (B, K) int32
-        Rows of `CoherentBands.values`.
-    base : (B, K) int64
-        By how much the frequency of a segment's template exceeds that of the sum at the start of the band, in units of
-        2^-BITS bins.
-    step : (B, K) int32
-        By how much this grows over `HALF_PIECE` bins, in the same units.
-    """
-
-    rows: Any
-    base: Any
-    step: Any
-
-    @classmethod
-    def empty(cls, n: int, n_segments: int) -> Lookup:
-        """For n templates, NumPy arrays without values yet, which are filled segment by segment."""
-        return cls(*(np.empty((n_segments, n), kind).T for kind in (np.int32, np.int64, np.int32)))
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class CoherentBands:
-    """2F of the segments' templates near a part of a bank, at all frequencies of the band.
-
-    Attributes
-    ----------
-    values : (R, padding + C piece + padding) float32
-        All templates of the first segment, then of the second, ...; -inf outside the band.
-    layout : Layout
-        Of the data.
-    padding : int
-        At least the largest shift.
-    piece : int
-        Bins of a piece of the band, `LEAST_PIECE` times a power of two: each has whole-bin shifts of its own.
-    """
-
-    values: jax.Array
-    layout: Layout
-    padding: int = field(metadata=STATIC)
-    piece: int = field(metadata=STATIC)
-
-    @property
-    def n_pieces(self) -> int:
-        """Number of pieces, C."""
-        return -(-self.layout.n_frequencies // self.piece)
-
-    def shifts(self, lookup: Lookup) -> jax.Array:
-        """Number of bins by which segments' templates exceed the sum's frequency in each piece, (..., K, C) int32."""
-        middle = (2 * jnp.arange(self.n_pieces, dtype=jnp.int64) + 1) * (self.piece // LEAST_PIECE)  # in half pieces
-        shift = lookup.base[..., None] + lookup.step[..., None].astype(jnp.int64) * middle
-        return ((shift + (1 << (BITS - 1))) >> BITS).astype(jnp.int32)
-
-    def counted_bins(self, lookup: Lookup, n_valid: jax.Array | int, first_bin: jax.Array | int) -> jax.Array:
-        """First and last bin that count for each template, (2, B) int32, see `bins.counted_bins`."""
-        index = jnp.arange(lookup.rows.shape[0])
-        last = jnp.where(index < jnp.asarray(n_valid, jnp.int64), self.layout.n_frequencies - 1, -1).astype(jnp.int32)
-        return jnp.stack([jnp.broadcast_to(jnp.asarray(first_bin, jnp.int32), last.shape), last])
-
-
-class Groups(NamedTuple):
-    """Templates in groups of equal size, of which the last is filled up with templates of which nothing counts.
-
-    Attributes
-    ----------
-    rows : (G, size, K) int32
-    shifts : (G, size, K, C) int32
-        See `CoherentBands.shifts`.
-    bins : (G, size, 2) int32
-        The first and the last that count.
-    """
-
-    rows: jax.Array
-    shifts: jax.Array
-    bins: jax.Array
 
 
 class Sums(NamedTuple):
@@ -132,7 +42,7 @@ class Sums(NamedTuple):
         Maxima over the templates of each group; -inf where none counts.
     peaks : (C, piece) float32
         Maxima over all templates.
-    histogram : (BINS,) int32
+    histogram : (BINS,) int64
         In the scale of `segments.spread_means`.
     """
 
@@ -199,17 +109,6 @@ def added(parts: list[jax.Array]) -> jax.Array:
     return reduce(add, sums)
 
 
-def grouped(rows: jax.Array, shifts: jax.Array, bins: jax.Array, size: int) -> Groups:
-    """Templates' rows, (B, K), shifts, (B, K, C), and bins that count, (2, B), in groups."""
-    more = -rows.shape[0] % size
-
-    def divided(x: jax.Array, value: int = 0) -> jax.Array:
-        x = jnp.pad(x, ((0, more), *[(0, 0)] * (x.ndim - 1)), constant_values=value)
-        return x.reshape(-1, size, *x.shape[1:])
-
-    return Groups(divided(rows), divided(shifts), divided(bins.T, -1))
-
-
 def _counted(means: jax.Array, number: jax.Array, bins: jax.Array) -> jax.Array:
     """The means, -inf where bins do not count; `bins` are the first and the last that do."""
     return jnp.where((number >= bins[0]) & (number <= bins[1]), means, -jnp.inf)
@@ -223,18 +122,82 @@ def _spread(means: jax.Array, n_segments: int) -> jax.Array:
 
 def _pieces(bands: CoherentBands, groups: Groups) -> Sums:
     """On a CPU: one piece of the band after the other, whose values stay in the caches for all templates."""
+
+    def directly(bands: CoherentBands, groups: Groups) -> Sums:
+        return _in_pieces(bands, groups, *_from_segments(bands, groups))
+
+    if not pays(bands, groups):
+        return directly(bands, groups)
+    shared = shared_sums(bands, groups)
+
+    def of_shared(bands: CoherentBands, groups: Groups) -> Sums:
+        return _in_pieces(bands, groups, *_from_shared(bands, shared))
+
+    return jax.lax.cond(shared.complete, of_shared, directly, bands, groups)
+
+
+Total: TypeAlias = Callable[[Any], jax.Array]
+"""From what stands for a template in a piece of the band to its sum over segments at the bins of the piece."""
+OfPiece: TypeAlias = Callable[[jax.Array, jax.Array, Any], tuple[jax.Array, Total, Any]]
+"""From a space in memory, the number of a piece and what is given of it: the space, a `Total`, and what stands for all
+templates, (G, size, ...)."""
+
+
+def _from_segments(bands: CoherentBands, groups: Groups) -> tuple[OfPiece, jax.Array, Any]:
+    """Sums of the segments' values themselves: how, a space in memory, and what is given of each piece."""
     n_segments, length = groups.rows.shape[2], bands.piece
 
-    def piece(pairs: jax.Array, part: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-        c, shifts = part
-        number = c * length + jnp.arange(length, dtype=jnp.int32)
-
-        def one(top: jax.Array, template: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            rows, own, ends = template
+    def of_piece(space: jax.Array, c: jax.Array, shifts: jax.Array) -> tuple[jax.Array, Total, Any]:
+        def total(template: tuple[jax.Array, jax.Array]) -> jax.Array:
+            rows, own = template
             # consecutive values of each segment, summed in one loop
             start = bands.padding + c * length + own
             parts = [jax.lax.dynamic_slice(bands.values, (rows[i], start[i]), (1, length)) for i in range(n_segments)]
-            means = _counted(added(parts)[0] * np.float32(1 / n_segments), number, ends)
+            return added(parts)[0]
+
+        return space, total, (groups.rows, shifts)
+
+    return of_piece, jnp.zeros(0, jnp.float32), jnp.moveaxis(groups.shifts, 3, 0)
+
+
+def _from_shared(bands: CoherentBands, shared: SharedSums) -> tuple[OfPiece, jax.Array, Any]:
+    """The same from sums of neighbouring segments, which are made for one piece of the band at a time."""
+    length, width = bands.piece, bands.piece + STEP
+    room, n_sums = shared.starts.shape[1], shared.index.shape[2]
+    values = bands.values.reshape(-1)
+
+    def of_piece(space: jax.Array, c: jax.Array, part: SharedSums) -> tuple[jax.Array, Total, Any]:
+        def one(i: jax.Array, space: jax.Array) -> jax.Array:
+            own = part.starts[i]
+            parts = [jax.lax.dynamic_slice(values, (jnp.maximum(own[k], 0),), (width,)) for k in range(TOGETHER)]
+            made = reduce(add, [parts[0], *(jnp.where(own[k] < 0, 0, parts[k]) for k in range(1, TOGETHER))])
+            return jax.lax.dynamic_update_slice(space, made[None], (i, jnp.zeros_like(i)))
+
+        space = jax.lax.fori_loop(jnp.zeros_like(part.count), part.count, one, space)
+
+        def total(template: tuple[jax.Array, jax.Array]) -> jax.Array:
+            index, shift = template
+            parts = [jax.lax.dynamic_slice(space, (index[i], shift[i]), (1, length)) for i in range(n_sums)]
+            return reduce(add, parts)[0]
+
+        return space, total, (part.index.swapaxes(1, 2), part.shift.swapaxes(1, 2))
+
+    return of_piece, jnp.zeros((room, width), jnp.float32), shared._replace(complete=shared.count)
+
+
+def _in_pieces(bands: CoherentBands, groups: Groups, of_piece: OfPiece, space: jax.Array, given: Any) -> Sums:
+    """Means reduced piece by piece; `of_piece` and what it takes are from one of the two above."""
+    n_segments, length = groups.rows.shape[2], bands.piece
+
+    def piece(carry: tuple[jax.Array, jax.Array], part: tuple[jax.Array, Any]) -> tuple[Any, Any]:
+        histogram, space = carry
+        c, own = part
+        number = c * length + jnp.arange(length, dtype=jnp.int32)
+        space, total, templates = of_piece(space, c, own)
+
+        def one(top: jax.Array, template: tuple[Any, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            own, ends = template
+            means = _counted(total(own) * np.float32(1 / n_segments), number, ends)
             return jnp.maximum(top, means), means
 
         def group(carry: tuple[jax.Array, jax.Array], templates: Any) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
@@ -247,16 +210,16 @@ def _pieces(bands: CoherentBands, groups: Groups) -> Sums:
             return (jnp.maximum(peaks, top), pairs), top
 
         lowest = jnp.full(length, -jnp.inf, jnp.float32)
-        (peaks, pairs), tops = jax.lax.scan(group, (lowest, pairs), (groups.rows, shifts, groups.bins))
-        return pairs, (tops, peaks)
+        # values are counted two by two, which halves the time that counters take
+        none = jnp.zeros(PLACES * PLACES, jnp.int32)
+        (peaks, pairs), tops = jax.lax.scan(group, (lowest, none), (templates, groups.bins))
+        pairs = pairs.reshape(PLACES, PLACES)
+        counts = jnp.sum(pairs, axis=0, dtype=jnp.int64) + jnp.sum(pairs, axis=1, dtype=jnp.int64)
+        return (histogram + counts[:BINS], space), (tops, peaks)
 
-    # values are counted two by two, which halves the time that counters take
-    none = jnp.zeros(PLACES * PLACES, jnp.int32)
     numbers = jnp.arange(bands.n_pieces, dtype=jnp.int32)
-    pairs, (tops, peaks) = jax.lax.scan(piece, none, (numbers, jnp.moveaxis(groups.shifts, 3, 0)))
-    pairs = pairs.reshape(PLACES, PLACES)
-    histogram = jnp.sum(pairs, axis=0, dtype=jnp.int32) + jnp.sum(pairs, axis=1, dtype=jnp.int32)
-    return Sums(tops, peaks, histogram[:BINS])
+    (histogram, _), (tops, peaks) = jax.lax.scan(piece, (jnp.zeros(BINS, jnp.int64), space), (numbers, given))
+    return Sums(tops, peaks, histogram)
 
 
 def _batches(bands: CoherentBands, groups: Groups) -> Sums:
@@ -279,11 +242,11 @@ def _batches(bands: CoherentBands, groups: Groups) -> Sums:
         # how many lie in each bin or above: comparisons take a tenth of the time of counters in memory
         place = jnp.where(means > -jnp.inf, _spread(means, n_segments), -1)
         bins = jnp.arange(BINS, dtype=jnp.int32)
-        above = jnp.sum(place.reshape(1, -1) >= bins[:, None], axis=1, dtype=jnp.int32)
-        histogram = histogram - jnp.diff(above, append=jnp.zeros(1, jnp.int32))
+        above = jnp.sum(place.reshape(1, -1) >= bins[:, None], axis=1, dtype=jnp.int64)
+        histogram = histogram - jnp.diff(above, append=jnp.zeros(1, jnp.int64))
         top = jnp.max(means, axis=0)
         return (jnp.maximum(peaks, top), histogram), top
 
-    empty = jnp.full((n_pieces, length), -jnp.inf, jnp.float32), jnp.zeros(BINS, jnp.int32)
+    empty = jnp.full((n_pieces, length), -jnp.inf, jnp.float32), jnp.zeros(BINS, jnp.int64)
     (peaks, histogram), tops = jax.lax.scan(step, empty, groups)
     return Sums(jnp.moveaxis(tops, 1, 0), peaks, histogram)

@@ -12,12 +12,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jfstat.statistic.backends.interpolated import TOGETHER, CoherentBands, Groups
+from jfstat.statistic.backends.coherentbands import TOGETHER, CoherentBands, Groups
 
 STEP = 64
 """Bins by whose multiples sums are shifted; a template reads its own from one of the first so many bins on."""
 ROOM = 8
 """There is room for a sum of neighbouring segments for every so many templates."""
+
+
+LEAST_TEMPLATES, LEAST_PIECE = 128, 512
+"""Templates, and bins of a piece of the band, from which on it pays to share sums."""
 
 
 class SharedSums(NamedTuple):
@@ -42,6 +46,12 @@ class SharedSums(NamedTuple):
     index: jax.Array
     shift: jax.Array
     complete: jax.Array
+
+
+def pays(bands: CoherentBands, groups: Groups) -> bool:
+    """Whether there are enough templates, segments and bins for sums to be shared."""
+    n_groups, size, n_segments = groups.rows.shape
+    return n_groups * size >= LEAST_TEMPLATES and n_segments >= 2 * TOGETHER and bands.piece >= LEAST_PIECE
 
 
 def shared_sums(bands: CoherentBands, groups: Groups) -> SharedSums:

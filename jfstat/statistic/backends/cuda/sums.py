@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.memory import FLOAT32, Device
+from jfstat.statistic.backends.coherentbands import GROUP, TOGETHER, CoherentBands, Groups
 from jfstat.statistic.backends.cuda import launch
 from jfstat.statistic.backends.cuda.backend import Cuda
 from jfstat.statistic.backends.cuda.launch import Program, Shapes
-from jfstat.statistic.backends.interpolated import GROUP, TOGETHER, CoherentBands, Groups, Interpolated, Sums
+from jfstat.statistic.backends.interpolated import Interpolated, Sums
 from jfstat.statistic.backends.reduction import BINS, WIDTH
-from jfstat.statistic.backends.shared import STEP, SharedSums, shared_sums
+from jfstat.statistic.backends.shared import STEP, SharedSums, pays, shared_sums
 
 THREADS, EACH = 128, 2
 """Threads of a block, and bins of a thread, if the pieces of the band are long enough."""
@@ -29,8 +30,6 @@ ROWS = 16
 """Sums of neighbouring segments that are made at a time, by blocks of their own."""
 SHARED_BYTES = 1 << 30
 """Most memory of these sums."""
-LEAST_SHARED = 512
-"""Bins of a piece of the band from which on templates share sums, which are longer by `shared.STEP`."""
 GROUPS, RUN, TILES = 4, 128, 8
 """Groups of templates, bins, and times as many bins of a block that stages the sums that its templates share."""
 STAGED_THREADS, STAGED_BLOCKS, STAGED_ROWS = 256, 2, 32
@@ -58,8 +57,7 @@ class CudaInterpolated(Interpolated):
         """The kernels add up segments as `interpolated.added`, so that sums are those of other devices to the bit."""
         groups = _filled(groups, 1, GROUP)
         with jax.named_scope("sums"):
-            n_sums = -(-groups.rows.shape[2] // TOGETHER)
-            if groups.rows.shape[0] < GROUPS or not 2 <= n_sums <= MOST_SUMS or bands.piece < LEAST_SHARED:
+            if not pays(bands, groups) or groups.rows.shape[2] > TOGETHER * MOST_SUMS:
                 return _sums(bands, groups)
             own = Groups(*(x.reshape(-1, GROUPS * GROUP, *x.shape[2:]) for x in _filled(groups, 0, GROUPS)))
             shared = shared_sums(bands, own)
@@ -151,7 +149,7 @@ def _scales(n_segments: int) -> jax.Array:
 
 
 def _finished(tops: jax.Array, histogram: jax.Array) -> Sums:
-    return Sums(tops, jnp.max(tops, axis=1), jnp.sum(histogram, axis=0, dtype=jnp.int32))
+    return Sums(tops, jnp.max(tops, axis=1), jnp.sum(histogram, axis=0, dtype=jnp.int64))
 
 
 def program(piece: int) -> Program:
