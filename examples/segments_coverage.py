@@ -209,7 +209,7 @@ def others(bank: Bank, index: np.ndarray, f: np.ndarray, kind: str) -> np.ndarra
     parts = []
     for near in bank.near:
         place = near.index[index]
-        shift = near.shift[index].sum(axis=1)
+        shift = near.shift[:, index].sum(axis=0)
         shift = np.rint(shift / dfreq) * dfreq if kind == "bins" else shift
         there = near.templates
         parts.append(np.column_stack([there.alpha[place], there.delta[place], f + shift, there.spins[place]]))

@@ -61,7 +61,7 @@ def sums_by_hand(segments, bank, mismatch):
         points = jfstat.Doppler(own.alpha, own.delta, fkdot, START)
         bands = np.asarray(jax.lax.map(lambda point, i=i: jfstat.twoF_band(segments[i], point), points))
         for j, row in enumerate(near.index):
-            bins = np.arange(len(f)) + np.rint((near.shift[j, 0] + near.shift[j, 1] * f / f[-1]) / dfreq).astype(int)
+            bins = np.arange(len(f)) + np.rint((near.shift[0, j] + near.shift[1, j] * f / f[-1]) / dfreq).astype(int)
             inside = (bins >= 0) & (bins < len(f))
             total[j] += np.where(inside, bands[row, np.clip(bins, 0, len(f) - 1)], -np.inf)
     return total / segments.n_segments
@@ -138,7 +138,9 @@ def test_on_other_devices_sums_are_the_same(segments, bank):
 
     lookup = jax.tree.map(jnp.asarray, part.lookup)
     bins = part.bands.counted_bins(lookup, 40, 0)
-    groups = coherentbands.grouped(lookup.rows, part.bands.shifts(lookup), bins, coherentbands.GROUP)  # the last is half
+    groups = coherentbands.grouped(
+        lookup.rows, part.bands.shifts(lookup), bins, coherentbands.GROUP
+    )  # the last is half
     one = jax.jit(interpolated._pieces)(part.bands, groups)
     other = jax.jit(interpolated._batches)(part.bands, groups)
     np.testing.assert_allclose(one[0], other[0], rtol=1e-6)
@@ -170,7 +172,7 @@ def test_nearest_templates_lose_no_more_than_asked(centre, size, f, f1dot, days)
 
     i = near.index
     here = np.column_stack([alpha, delta, np.full(n, f), spins])
-    there = np.column_stack([own.alpha[i], own.delta[i], f + near.shift.sum(axis=1), own.spins[i]])
+    there = np.column_stack([own.alpha[i], own.delta[i], f + near.shift.sum(axis=0), own.spins[i]])
     lost = np.asarray(loss(here, there))
     assert np.max(lost) < 0.2 and np.mean(lost) > 0.02
 
@@ -210,6 +212,47 @@ def test_distinct_points_by_a_table_and_by_sorting():
         expected, inverse = np.unique(integers, axis=1, return_inverse=True)
         np.testing.assert_array_equal(points, expected.T)
         np.testing.assert_array_equal(index, inverse.reshape(-1))
+
+
+def on_accelerator(monkeypatch):
+    """From here on nearest points are computed as on a GPU."""
+    monkeypatch.setattr(Group, "on_cpu", False)
+
+
+@pytest.mark.parametrize("size", [0.2, 0.0])
+def test_nearest_points_on_a_device_are_those_on_the_host(monkeypatch, size):
+    """Of several positions or one; a device's arrays are filled up."""
+    rng = np.random.default_rng(7)
+    segment = jfstat.observation(["H1"], START, DAY, sqrt_sx=1e-23, reftime=START)
+    reftime = jfstat.Doppler(0, 0, [1.0], START).reftime.common
+    n = 3000
+    alpha, delta = 1 + size * rng.uniform(size=n), 0.3 + size * rng.uniform(size=n)
+    some = Templates(alpha, delta, rng.uniform(-1e-9, 0, (n, 1)))
+    host = Group(some).nearest(segment, reftime, 100.0, 0.2)
+    on_accelerator(monkeypatch)
+    device = Group(some).nearest(segment, reftime, 100.0, 0.2)
+    assert isinstance(device.shift, jax.Array) and isinstance(host.shift, np.ndarray)
+    for one, other in zip(host.templates, device.templates, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(host.index, device.index[:n])
+    np.testing.assert_allclose(host.shift, device.shift[:, :n], rtol=1e-12, atol=1e-15)
+    assert np.all(device.index[n:] == device.index[n - 1])
+
+
+def test_points_too_many_to_number_are_found_on_the_host():
+    integers = np.random.default_rng(8).integers(-(2**31), 2**31 - 1, (3, 400)).astype(np.int32)
+    for own in (integers, integers[:, :1], integers % 7):
+        points, index = coherent._distinct_on_device(jnp.asarray(own))
+        expected, places = coherent._distinct(own)
+        np.testing.assert_array_equal(points, expected)
+        np.testing.assert_array_equal(index, places)
+
+
+def test_search_with_nearest_points_on_a_device(segments, bank, found, monkeypatch):
+    """The table is the same, divided into several parts and batches too."""
+    on_accelerator(monkeypatch)
+    options = dict(top=30, coherent_mismatch=0.2, progress=False)
+    assert_same(jfstat.search(segments, bank, **options, batch_size=7), found)
 
 
 def test_many_templates_are_looked_up_in_pieces(monkeypatch):

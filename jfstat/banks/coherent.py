@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,11 @@ WIDEST = 0.6
 LEAST_RADIUS = 1e-6
 """Radius of the patch of a single position with others about it, rad."""
 PIECE, LEAST_PIECE = 1 << 16, 1 << 10
-"""Most and least templates whose nearest points one call computes; numbers between them are powers of two."""
+"""Most and least templates whose nearest points one call computes on a CPU, so that they stay in its caches; numbers
+between them are powers of two."""
+STEPS = 4
+"""Numbers of templates in an octave on other devices, where one call computes all."""
+Array: TypeAlias = np.ndarray | jax.Array
 DENSE = 8
 """Numbers up to so many times their count are sorted by a table of all of them."""
 
@@ -58,11 +62,21 @@ class Group:
         self.centre, self.radius = cap_of(self.n)
 
     @cached_property
+    def on_cpu(self) -> bool:
+        """Whether nearest points are computed on a CPU."""
+        return (jax.devices()[0] if self.device is None else self.device).platform == "cpu"
+
+    @cached_property
+    def one_position(self) -> bool:
+        """Whether all templates are at the same position."""
+        return bool(np.all(self.n == self.n[0]))
+
+    @cached_property
     def pieces(self) -> list[jax.Array]:
         """Positions and spin-downs, (3 + s, size) float64 each, on the device; the last are repeated to fill up."""
         parameters = np.concatenate([self.n.T, self.templates.spins.T])
         m = parameters.shape[1]
-        size = padded_size(max(LEAST_PIECE, min(m, PIECE)), 1)
+        size = padded_size(max(LEAST_PIECE, min(m, PIECE) if self.on_cpu else m), 1 if self.on_cpu else STEPS)
         padded = np.pad(parameters, ((0, 0), (0, -m % size)), mode="edge")
         return [jax.device_put(x, self.device) for x in np.split(padded, padded.shape[1] // size, axis=1)]
 
@@ -96,13 +110,17 @@ class Group:
         slope = drift(r, 1)[0]
         slopes[0, 3:], slopes[1, :3] = slope[: spins.shape[1]], slope[spins.shape[1] :]
         found = [_rounded(x, lattice.origin, lattice.matrix, slopes) for x in self.pieces]
-        m = len(self.n)
-        integers, moved = (np.concatenate([np.asarray(x[i]) for x in found], axis=1)[:, :m] for i in range(2))
-        points, index = _distinct(integers)
+        if self.on_cpu:
+            m = len(self.n)
+            integers, moved = (np.concatenate([np.asarray(x[i]) for x in found], axis=1)[:, :m] for i in range(2))
+            points, index = _distinct(integers)
+        else:
+            integers, moved = found[0]
+            points, index = _distinct_on_device(integers)
         n, own = lattice.parameters(points)
         # differences to the points as they are, not as the integers have them: a map has an edge
-        moved -= np.take(slopes @ np.concatenate([n, own], axis=1).T, index, axis=1)
-        return Nearest(Templates(*angles(n), own), index, moved.T)
+        of_points = slopes @ np.concatenate([n, own], axis=1).T
+        return Nearest(Templates(*angles(n), own), index, _differences(moved, of_points, index))
 
 
 class Nearest(NamedTuple):
@@ -112,16 +130,19 @@ class Nearest(NamedTuple):
     ----------
     templates : Templates
         The n different points, in ascending order of their integers.
-    index : (m,) int
+    index : (m,) int32 or int64
         For each template the point that is nearest.
-    shift : (m, 2) float64
+    shift : (2, m) float64
         By how much the point's best frequency exceeds the template's, Hz: a constant, and a part that is proportional
         to the frequency, at the highest frequency of the band.
+
+    The last two are NumPy arrays on a CPU. On other devices they stay there, with more than m columns: those of the
+    last template again, to fill up.
     """
 
     templates: Templates
-    index: np.ndarray
-    shift: np.ndarray
+    index: Array
+    shift: Array
 
 
 def cap_of(n: np.ndarray) -> tuple[np.ndarray, float]:
@@ -197,7 +218,7 @@ class _Lattice:
 
 def _lattice(space: ParameterSpace, group: Group) -> _Lattice:
     """The lattice over a group of templates; coordinates on the sky are those of `tilings.PatchTiling`."""
-    if np.all(group.n == group.n[0]):
+    if group.one_position:
         return _Lattice(space, None, None, group.n[0])
     if group.radius > WIDEST:
         raise ValueError(
@@ -237,6 +258,48 @@ def _distinct(integers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         numbers, index = _sorted(index * extent + (column - low), len(points) * extent)
         points = np.concatenate([points[numbers // extent], low + numbers[:, None] % extent], axis=1)
     return points, index
+
+
+def _distinct_on_device(integers: jax.Array) -> tuple[np.ndarray, jax.Array]:
+    """The same as `_distinct` of integers on an accelerator, where sorting costs little."""
+    low, extent, distinct, count, index = _numbered(integers)
+    low, extent, n = np.asarray(low), np.asarray(extent), int(count)
+    if np.prod(extent.astype(np.float64)) >= 2.0**63:  # numbers of so many do not fit
+        points, own = _distinct(np.asarray(integers))
+        return points, jax.device_put(own, integers.sharding)
+    numbers = np.asarray(distinct[: min(padded_size(n, 1), len(distinct))])[:n]
+    return low + np.stack(np.unravel_index(numbers, extent), axis=1).reshape(n, -1), index
+
+
+@jax.jit
+def _numbered(integers: jax.Array) -> tuple[jax.Array, ...]:
+    """Least of each of (k, m) integers and how many there could be, and one number for each column of them.
+
+    The different numbers in ascending order, (m,) of which only the first count, how many, and which each column has.
+    """
+    low = jnp.min(integers, axis=1).astype(jnp.int64)
+    extent = jnp.max(integers, axis=1).astype(jnp.int64) - low + 1
+    number = jnp.zeros(integers.shape[1], jnp.int64)
+    for i in range(len(integers)):
+        number = number * extent[i] + integers[i].astype(jnp.int64) - low[i]
+    ordered, column = jax.lax.sort((number, jnp.arange(len(number), dtype=jnp.int32)), num_keys=1, is_stable=False)
+    rank = jnp.cumsum(jnp.concatenate([jnp.zeros(1, bool), ordered[1:] != ordered[:-1]]), dtype=jnp.int32)
+    index = jnp.zeros_like(column).at[column].set(rank, unique_indices=True)
+    return low, extent, jnp.zeros_like(ordered).at[rank].set(ordered), rank[-1] + 1, index
+
+
+def _differences(moved: Array, of_points: np.ndarray, index: Array) -> Array:
+    """Products for m templates, (2, m), less those of their points, of (2, n)."""
+    if isinstance(moved, np.ndarray):
+        moved -= np.take(of_points, index, axis=1)
+        return moved
+    n = of_points.shape[1]
+    return _less(moved, np.pad(of_points, ((0, 0), (0, padded_size(n, 1) - n))), index)
+
+
+@jax.jit
+def _less(moved: jax.Array, of_points: jax.Array, index: jax.Array) -> jax.Array:
+    return moved - of_points[:, index]
 
 
 def _sorted(numbers: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

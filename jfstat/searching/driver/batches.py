@@ -46,7 +46,8 @@ class Part(NamedTuple):
     data : FstatData or CoherentBands
         Of the part, as the backend takes it.
     stack : Doppler or Lookup
-        The whole bank, or what stands for a part of it in an interpolating search, NumPy leaves.
+        The whole bank, or what stands for a part of it in an interpolating search. NumPy leaves, or those of the latter
+        on an accelerator.
     keep : Keep
     plan : SearchPlan
     first : int
@@ -78,8 +79,10 @@ class Part(NamedTuple):
     def points(self, start: int, n_valid: int) -> Doppler | Lookup:
         """Templates of a batch, padded by repeating the last."""
         size = self.plan.batch_size
-        rows = np.minimum(np.arange(start, start + size), start + max(n_valid, 1) - 1)
-        return jax.tree.map(lambda x: x[rows - self.offset], self.stack)
+        rows = np.minimum(np.arange(start, start + size), start + max(n_valid, 1) - 1) - self.offset
+        if isinstance(self.stack.rows if isinstance(self.stack, Lookup) else self.stack.alpha, jax.Array):
+            return _rows_of(self.stack, rows)
+        return jax.tree.map(lambda x: x[rows], self.stack)
 
     def state(self, start: int, result: Loudest) -> State:
         """What was found in the batch that begins with a template."""
@@ -94,6 +97,12 @@ class Part(NamedTuple):
         loudest_of = zip(self.edges[:-1], self.edges[1:], tops.tolist(), strict=True)
         subbands = {(begin, end): twoF for begin, end, twoF in loudest_of if twoF > -np.inf}
         return State(1, peaks, found.histogram.astype(np.int64), subbands)
+
+
+@jax.jit
+def _rows_of(stack: Any, rows: np.ndarray) -> Any:
+    """Some rows of the leaves of a stack that is on a device."""
+    return jax.tree.map(lambda x: x[rows], stack)
 
 
 def part_of(work: Work, plan: SearchPlan, number: int, mesh: Mesh | None = None) -> Part:
@@ -127,9 +136,11 @@ def interpolated_part(work: Work, plan: SearchPlan, start: int, stop: int, mesh:
     """A part of the bank, with the segments' values that its templates need."""
     own = bank_part(work, start, stop)
     edges = subband_edges(own.bands.layout).tolist()
+    # the devices of a mesh take what they need from the host
+    lookup = own.lookup if mesh is None else jax.tree.map(np.asarray, own.lookup)
     return Part(
         _replicated(own.bands, mesh),
-        own.lookup,
+        lookup,
         work.keep,
         plan,
         0,

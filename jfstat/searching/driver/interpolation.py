@@ -41,16 +41,18 @@ PRECISION = 0.25
 """Bins by which the shift may change within a piece of the band."""
 LEAST_ROWS, ROW_STEPS = 64, 2
 """Least templates of segments for which there is room in a part, and numbers of them in an octave."""
-MOST_TEMPLATES = 1 << 20
+MOST_TEMPLATES = 1 << 21
 """Most templates of the bank in a part."""
-MOST_VALUES = 2**30
-"""Most sums of one call, which are counted and indexed with 32 bits."""
+MOST_VALUES = 2**33
+"""Most sums of one call, of which the largest of each `GROUP` takes 4 bytes."""
 BATCH = {"cpu": 1024}
 """Templates of the bank summed by one call, by platform; others take `LARGE_BATCH`, which share more."""
-LARGE_BATCH = 2048
+LARGE_BATCH = 4096
 COHERENT_BATCH = {"cpu": 4}
-"""Segments' templates computed by one call, by platform; others take `DEVICE_BATCH`."""
-DEVICE_BATCH = 128
+"""Segments' templates computed by one call, by platform; others take one of `DEVICE_BATCHES`."""
+DEVICE_BATCHES = 32, 128
+FEWER = 0.8
+"""Ratio of templates computed, padding included, from which on the smaller of these batches is taken."""
 
 
 def room_for_values(data: FstatData) -> int:
@@ -156,15 +158,21 @@ def interpolation_plan(
 
 def _sizes(data: FstatData, n_coherent: int, furthest: float) -> tuple[int, int]:
     """Rows and padding of `CoherentBands.values`, in steps so wide that many parts of a bank share their programs."""
-    rows = padded_size(max(LEAST_ROWS, n_coherent + _coherent_batch(data)), ROW_STEPS)
+    most = COHERENT_BATCH.get(device_of(data).platform, max(DEVICE_BATCHES))
+    rows = padded_size(max(LEAST_ROWS, n_coherent + most), ROW_STEPS)
     # the middle of the last piece may lie beyond the band, where shifts are larger, by at most PRECISION; sums that
     # templates share begin up to STEP bins before
     return rows, padded_size(max(LEAST_PIECE, int(furthest) + 2 + STEP), 1)
 
 
-def _coherent_batch(data: FstatData) -> int:
-    """Number of segments' templates that one call computes."""
-    return COHERENT_BATCH.get(device_of(data).platform, DEVICE_BATCH)
+def _coherent_batch(data: FstatData, counts: list[int]) -> int:
+    """Number of segments' templates that one call computes, for so many of each segment."""
+    platform = device_of(data).platform
+    if platform in COHERENT_BATCH:
+        return COHERENT_BATCH[platform]
+    small, large = DEVICE_BATCHES
+    computed = [sum(-(-n // size) * size for n in counts) for size in (small, large)]
+    return small if computed[0] < FEWER * computed[1] else large
 
 
 def largest_shift(
@@ -185,7 +193,7 @@ def largest_shift(
             continue
         for i in range(segments.n_segments or 0):
             near = group.nearest(segments.segment(i), reftime, fmax, coherent_mismatch)
-            largest = max(largest, float(np.max(np.sum(np.abs(near.shift), axis=1))))
+            largest = max(largest, float(np.max(np.sum(np.abs(near.shift), axis=0))))
     return largest
 
 
@@ -202,7 +210,7 @@ class BankPart(NamedTuple):
     ----------
     bands : CoherentBands
     lookup : Lookup
-        Of all templates of the range, NumPy arrays.
+        Of all templates of the range, see `nearest.Located`.
     n_coherent : int
         Number of segments' templates.
     """
@@ -224,8 +232,9 @@ def bank_part(work: Work, start: int, stop: int) -> BankPart:
     piece = _piece_length(found.change, _longest(data))
     rows, padding = _sizes(data, first[-1], found.furthest)
     values = jnp.full((rows, -(-n // piece) * piece + 2 * padding), -jnp.inf, jnp.float32)
+    size = _coherent_batch(data, found.counts)
     for i, own in enumerate(found.templates):
-        values = _filled(values, data[i], _points(work, own), first[i], padding, _coherent_batch(data))
+        values = _filled(values, data[i], _points(work, own), first[i], padding, size)
     return BankPart(CoherentBands(values, data.layout, padding, piece), found.lookup, first[-1])
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jfstat.banks.coherent import Group, Nearest
 from jfstat.banks.space import Templates
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.workers import cores, in_order
+from jfstat.maths.arrays import module_for
 from jfstat.statistic.backends.coherentbands import BITS, HALF_PIECE, Lookup
 from jfstat.times import GPSTime
 
@@ -21,7 +24,8 @@ class Located(NamedTuple):
     Attributes
     ----------
     lookup : Lookup
-        Of all templates of the range, NumPy arrays; rows are counted from the first segment's first template on.
+        Of all templates of the range, NumPy arrays or on an accelerator, where it is filled up with the last; rows are
+        counted from the first segment's first template on.
     templates : list of Templates
         Of each segment's lattice.
     change : float
@@ -63,25 +67,45 @@ def located(
         Says of the number of templates and the largest shift of the first segments whether there is memory for their
         values. None is returned as soon as it says no.
     """
-    fmax, dfreq = float(data.frequencies[-1]), float(data.dfreq)
-    lookup = Lookup.empty(len(group.n), data.n_segments or 0)
-    _ = group.pieces  # once, not in each thread
+    fmin, fmax, dfreq = float(data.fmin), float(data.frequencies[-1]), float(data.dfreq)
+    n_segments = data.n_segments or 0
+    places = _places if group.on_cpu else _places_on_device
+    lookup = Lookup.empty(len(group.n) if group.on_cpu else 0, n_segments)
+    columns: list[Lookup] = []  # of the segments, on an accelerator
+    _ = group.pieces, group.one_position  # once, not in each thread
 
-    def of_segment(i: int) -> tuple[Templates, float, float]:
+    def of_segment(i: int) -> tuple[Templates, Lookup, float, float]:
         near: Nearest = group.nearest(data.observation.segment(i), reftime, fmax, mismatch)
-        lookup.rows[:, i] = near.index
-        per_bin = near.shift[:, 1] / fmax
-        lookup.base[:, i] = np.rint((near.shift[:, 0] + per_bin * data.fmin) * (2**BITS / dfreq))
-        lookup.step[:, i] = np.rint(per_bin * (HALF_PIECE * 2**BITS))
-        furthest = float(np.max(np.sum(np.abs(near.shift), axis=1))) / dfreq
-        return near.templates, float(np.max(np.abs(per_bin))), furthest
+        own, change, furthest = places(near.index, near.shift, fmin, fmax, dfreq)
+        if group.on_cpu:  # here, in the segment's thread
+            for whole, column in zip(lookup, own, strict=True):
+                whole[:, i] = column
+        return near.templates, own, float(change), float(furthest)
 
     found, n_coherent = Located(lookup, [], 0.0, 0.0), 0
-    for i, (templates, change, furthest) in enumerate(in_order(of_segment, range(data.n_segments or 0), cores())):
-        lookup.rows[:, i] += n_coherent
+    for i, (templates, own, change, furthest) in enumerate(in_order(of_segment, range(n_segments), cores())):
+        if group.on_cpu:
+            lookup.rows[:, i] += n_coherent
+        else:
+            columns.append(own._replace(rows=own.rows + np.int32(n_coherent)))
         n_coherent += len(templates.alpha)
         found.templates.append(templates)
         found = found._replace(change=max(found.change, change), furthest=max(found.furthest, furthest))
         if not fits(n_coherent, found.furthest):
             return None
+    if not group.on_cpu:
+        found = found._replace(lookup=jax.tree.map(lambda *x: jnp.stack(x, axis=1), *columns))
     return found
+
+
+def _places(index: Any, shift: Any, fmin: float, fmax: float, dfreq: float) -> tuple[Lookup, Any, Any]:
+    """A segment's column of a `Lookup`, (m,) each, and of its shifts the largest change and the furthest, in bins."""
+    xp = module_for(shift)
+    per_bin = shift[1] / fmax
+    base = xp.rint((shift[0] + per_bin * fmin) * (2**BITS / dfreq)).astype(np.int64)
+    step = xp.rint(per_bin * (HALF_PIECE * 2**BITS)).astype(np.int32)
+    furthest = xp.max(xp.abs(shift[0]) + xp.abs(shift[1])) / dfreq
+    return Lookup(index.astype(np.int32), base, step), xp.max(xp.abs(per_bin)), furthest
+
+
+_places_on_device = jax.jit(_places)
