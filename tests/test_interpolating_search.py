@@ -23,7 +23,9 @@ from jfstat.searching.driver.batches import interpolated_part
 from jfstat.searching.driver.nearest import located
 from jfstat.searching.driver.work import Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep
+from jfstat.statistic.backends import coherentbands, cpusums, interpolated
 from jfstat.statistic.backends.coherentbands import BITS, HALF_PIECE, CoherentBands, Lookup
+from jfstat.statistic.backends.reduction import BINS, WIDTH
 
 START = 1_167_458_304
 DAY = 86400
@@ -134,18 +136,44 @@ def test_on_other_devices_sums_are_the_same(segments, bank):
     """The program for GPUs, run on the CPU."""
     work = Work(segments, stacked_bank(bank), Keep(1, None), None, 0.2)
     part = interpolation.bank_part(work, 0, 48)
-    from jfstat.statistic.backends import coherentbands, interpolated
-
     lookup = jax.tree.map(jnp.asarray, part.lookup)
     bins = part.bands.counted_bins(lookup, 40, 0)
     groups = coherentbands.grouped(
         lookup.rows, part.bands.shifts(lookup), bins, coherentbands.GROUP
     )  # the last is half
-    one = jax.jit(interpolated._pieces)(part.bands, groups)
+    one = jax.jit(cpusums.sums_in_pieces)(part.bands, groups)
     other = jax.jit(interpolated._batches)(part.bands, groups)
     np.testing.assert_allclose(one[0], other[0], rtol=1e-6)
     np.testing.assert_allclose(one[1].reshape(-1), other[1].reshape(-1), rtol=1e-6)
     assert np.sum(np.abs(np.asarray(one[2]) - np.asarray(other[2]))) <= 4
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 6.0])
+@pytest.mark.parametrize(("n", "size"), [(5, 5), (40, 20), (96, 32)])
+def test_all_means_are_counted_in_their_bins(scale, n, size):
+    """However loud, and however many templates a group has: as by NumPy, with bins that do not count left out."""
+    rng = np.random.default_rng(n)
+    layout, padding, piece = replace(Layout(*[0] * 10), n_frequencies=300), 64, 128
+    values = (scale * rng.chisquare(4, (30, 384 + 2 * padding))).astype(np.float32)
+    values[:, :padding] = values[:, padding + 300 :] = -np.inf
+    bands = CoherentBands(jnp.asarray(values), layout, padding, piece)
+    rows, shifts = rng.integers(0, 30, (n, 3)), rng.integers(-20, 20, (n, 3))
+    groups = coherentbands.grouped(
+        jnp.asarray(rows, jnp.int32),
+        jnp.tile(jnp.asarray(shifts, jnp.int32)[..., None], 3),
+        jnp.stack([jnp.full(n, 7, jnp.int32), jnp.full(n, 280, jnp.int32)]),
+        size,
+    )
+    found = jax.jit(cpusums.sums_in_pieces)(bands, groups)
+    column = padding + np.arange(300) + shifts[..., None]
+    total = values[rows[..., None], column].astype(np.float32)
+    means = (total[:, 0] + total[:, 1] + total[:, 2]) * np.float32(1 / 3)
+    own = means[:, 7:281]
+    spread = 4 + (own[own > -np.inf] - 4) * np.sqrt(3)
+    expected = np.bincount(np.clip(spread / WIDTH, 0, BINS - 1).astype(int), minlength=BINS)
+    assert np.sum(np.abs(np.asarray(found.histogram) - expected)) <= 2  # at the edges of bins
+    assert int(np.sum(found.histogram)) == np.sum(own > -np.inf)
+    np.testing.assert_allclose(np.asarray(found.peaks).reshape(-1)[7:281], own.max(axis=0), rtol=1e-6)
 
 
 @pytest.mark.parametrize(

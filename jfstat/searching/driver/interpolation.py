@@ -39,7 +39,7 @@ LOOKUP_BYTES = 1 << 30
 """Most memory on the host for the rows and shifts of a part of the bank, or of all parts whose are kept."""
 PRECISION = 0.25
 """Bins by which the shift may change within a piece of the band."""
-LEAST_ROWS, ROW_STEPS = 64, 2
+LEAST_ROWS, ROW_STEPS = 64, 4
 """Least templates of segments for which there is room in a part, and numbers of them in an octave."""
 MOST_TEMPLATES = 1 << 21
 """Most templates of the bank in a part."""

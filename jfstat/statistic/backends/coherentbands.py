@@ -104,6 +104,17 @@ class Groups(NamedTuple):
     shifts: jax.Array
     bins: jax.Array
 
+    def filled(self, axis: int, multiple: int) -> Groups:
+        """Groups whose number, or size, is a multiple: what fills up reads what others do, and counts nowhere."""
+
+        def padded(x: jax.Array, **mode: Any) -> jax.Array:
+            more = [(0, 0)] * x.ndim
+            more[axis] = (0, -x.shape[axis] % multiple)
+            return jnp.pad(x, more, **mode)
+
+        ends = padded(self.bins, constant_values=-1)
+        return Groups(padded(self.rows, mode="edge"), padded(self.shifts, mode="edge"), ends)
+
 
 def grouped(rows: jax.Array, shifts: jax.Array, bins: jax.Array, size: int) -> Groups:
     """Templates' rows, (B, K), shifts, (B, K, C), and bins that count, (2, B), in groups."""

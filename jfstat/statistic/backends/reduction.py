@@ -17,6 +17,26 @@ BINS, WIDTH = 30, 2.0
 """Number of bins of the histogram of 2F, which begins at 0, and their width. The last bin has no upper end."""
 
 
+SORTED = 1 << 16
+"""Least number of values of which XLA finds the largest by a sort that is compiled already, on GPUs: to compile one for
+fewer takes 1.3 s and more."""
+
+
+def top(values: jax.Array, keep: int) -> tuple[jax.Array, jax.Array]:
+    """The same as ``jax.lax.top_k`` of (n,) float32, filled up to `SORTED` on accelerators."""
+    n = values.shape[0]
+
+    def plain(values: jax.Array) -> tuple[jax.Array, jax.Array]:
+        value, place = jax.lax.top_k(values, keep)
+        return value, place
+
+    def filled(values: jax.Array) -> tuple[jax.Array, jax.Array]:
+        # of equal values, which may be -inf, the first come first: what fills up never does
+        return plain(jnp.pad(values, (0, max(0, SORTED - n)), constant_values=-jnp.inf))
+
+    return jax.lax.platform_dependent(values, cpu=plain, default=filled)
+
+
 @partial(jax.jit, static_argnames=("keep",))
 def largest(values: jax.Array, keep: int) -> tuple[jax.Array, jax.Array]:
     """The `keep` largest values, in falling order, and their places; of equal values the first.
@@ -38,11 +58,11 @@ def largest(values: jax.Array, keep: int) -> tuple[jax.Array, jax.Array]:
     n_rows = -(-n // ROW)
     rows = jnp.pad(values, (0, n_rows * ROW - n), constant_values=-jnp.inf).reshape(n_rows, ROW)
     if keep >= n_rows:
-        return jax.lax.top_k(values, keep)
-    _, chosen = jax.lax.top_k(jnp.max(rows, axis=1), keep)
+        return top(values, keep)
+    _, chosen = top(jnp.max(rows, axis=1), keep)
     chosen = jnp.sort(chosen)  # so that the first of equal values still comes first
-    top, within = jax.lax.top_k(rows[chosen].reshape(-1), keep)
-    return top, chosen[within // ROW] * ROW + within % ROW
+    found, within = top(rows[chosen].reshape(-1), keep)
+    return found, chosen[within // ROW] * ROW + within % ROW
 
 
 def largest_of_rows(
@@ -60,8 +80,8 @@ def largest_of_rows(
     -------
     value, template, number : (min(keep, k n),)
     """
-    top, place = jax.lax.top_k(value.reshape(-1), min(keep, value.size))
-    return top, jnp.broadcast_to(template, value.shape).reshape(-1)[place], number.reshape(-1)[place]
+    found, place = top(value.reshape(-1), min(keep, value.size))
+    return found, jnp.broadcast_to(template, value.shape).reshape(-1)[place], number.reshape(-1)[place]
 
 
 def histogram_of(values: jax.Array) -> jax.Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +14,10 @@ from jfstat.statistic.backends.coherentbands import GROUP, TOGETHER, CoherentBan
 from jfstat.statistic.backends.cuda import launch
 from jfstat.statistic.backends.cuda.backend import Cuda
 from jfstat.statistic.backends.cuda.launch import Program, Shapes
-from jfstat.statistic.backends.interpolated import Interpolated, Sums
+from jfstat.statistic.backends.interpolated import Interpolated
 from jfstat.statistic.backends.reduction import BINS, WIDTH
 from jfstat.statistic.backends.shared import STEP, SharedSums, pays, shared_sums
+from jfstat.statistic.backends.sums import Sums
 
 THREADS, EACH = 128, 2
 """Threads of a block, and bins of a thread, if the pieces of the band are long enough."""
@@ -55,11 +56,11 @@ class CudaInterpolated(Interpolated):
 
     def sums(self, bands: CoherentBands, groups: Groups) -> Sums:
         """The kernels add up segments as `interpolated.added`, so that sums are those of other devices to the bit."""
-        groups = _filled(groups, 1, GROUP)
+        groups = groups.filled(1, GROUP)
         with jax.named_scope("sums"):
             if not pays(bands, groups) or groups.rows.shape[2] > TOGETHER * MOST_SUMS:
                 return _sums(bands, groups)
-            own = Groups(*(x.reshape(-1, GROUPS * GROUP, *x.shape[2:]) for x in _filled(groups, 0, GROUPS)))
+            own = Groups(*(x.reshape(-1, GROUPS * GROUP, *x.shape[2:]) for x in groups.filled(0, GROUPS)))
             shared = shared_sums(bands, own)
             n_groups = groups.rows.shape[0]
 
@@ -68,18 +69,6 @@ class CudaInterpolated(Interpolated):
                 return found._replace(tops=found.tops[:, :n_groups])
 
             return jax.lax.cond(shared.complete, of_shared, lambda bands, *_: _sums(bands, groups), bands, own, shared)
-
-
-def _filled(groups: Groups, axis: int, multiple: int) -> Groups:
-    """Groups whose number, or size, is a multiple: what fills them up reads what others do, and counts nowhere."""
-
-    def padded(x: jax.Array, **mode: Any) -> jax.Array:
-        more = [(0, 0)] * x.ndim
-        more[axis] = (0, -x.shape[axis] % multiple)
-        return jnp.pad(x, more, **mode)
-
-    ends = padded(groups.bins, constant_values=-1)
-    return Groups(padded(groups.rows, mode="edge"), padded(groups.shifts, mode="edge"), ends)
 
 
 def _sums(bands: CoherentBands, groups: Groups) -> Sums:
