@@ -45,9 +45,9 @@ SQRT_SX = {"H1": 8e-24, "L1": 7e-24}
 """Noise floors of O2 at 171 Hz, about, 1/sqrt(Hz)."""
 DEPTH = 100.0
 """sqrt(S)/h0 of the injected signal, 1/sqrt(Hz)."""
-SUM = 3.0e-13
-"""s a template, segment and frequency: 26 segments of 10 d, 0.25 Hz, with what a search does about the kernels."""
-NEAREST = 1.2e-7
+SUM = 1.3e-13
+"""s a template, segment and frequency: 26 segments of 10 d, 1 Hz, with what a search does about the kernels."""
+NEAREST = 1e-8
 """s a template and segment: the nearest points of the segments' lattices."""
 COHERENT = 6.2e-11
 """s a value and detector of a segment's 2F by the library, 10 d."""

@@ -7,3 +7,7 @@ On several threads XLA's FFT groups its transforms by the threads that happen to
 divided by the number of threads; both change the rounding. `data.workers.in_order` keeps the cores busy
 instead, by running several computations at a time.
 """
+
+NO_TRIALS = ONE_THREAD | {"xla_gpu_autotune_level": 0}
+"""The same, and on GPUs the first method for each matrix product instead of the fastest of several, which round
+differently: to try them takes longer than small products do."""

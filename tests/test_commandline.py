@@ -1,8 +1,10 @@
 """The program: subcommands from end to end, and its errors, each one line and exit status 1."""
 
 import argparse
+import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -497,3 +499,21 @@ def test_prediction_from_times_alone(capsys):
     assert main([*argv.split(), "--duration", "86400", "--assumeSqrtSX", "4e-24,6e-24"]) == 0
     expected = float(re.search(r"expected 2F\D*([\d.]+)", capsys.readouterr().out)[1])
     assert abs(expected - 111.1) < 0.1  # lalpulsar_PredictFstat with these options: 111.1
+
+
+@pytest.mark.parametrize("variable", [None, "MALLOC_ARENA_MAX"])
+def test_memory_settings_are_those_of_users_if_they_have_any(monkeypatch, variable):
+    """Without glibc, or where users set its variables, nothing is changed."""
+    from jfstat.commandline import heap
+
+    calls = []
+    monkeypatch.setattr(heap.ctypes, "CDLL", lambda name: SimpleNamespace(mallopt=lambda *x: calls.append(x)))
+    for name in list(os.environ):
+        if name.startswith("MALLOC_"):
+            monkeypatch.delenv(name)
+    if variable:
+        monkeypatch.setenv(variable, "1")
+    heap.keep_freed_memory()
+    assert len(calls) == (0 if variable else 2)
+    monkeypatch.setattr(heap.ctypes, "CDLL", lambda name: SimpleNamespace())
+    heap.keep_freed_memory()

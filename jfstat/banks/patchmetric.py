@@ -91,7 +91,7 @@ def _upper_bounds(local: np.ndarray, flat: np.ndarray) -> list[np.ndarray]:
     identity added; and the mean of the local ones multiplied by a number.
     """
     middle = flat.T @ flat
-    mean = np.mean(np.einsum("nij,nik->njk", local, local), axis=0)
+    mean = np.tensordot(local, local, ((0, 1), (0, 1))) / len(local)
     identity = np.eye(2)
     return [
         (1 + max(0.0, _largest_excess(local @ np.linalg.inv(flat), identity))) * middle,
@@ -102,9 +102,9 @@ def _upper_bounds(local: np.ndarray, flat: np.ndarray) -> list[np.ndarray]:
 
 def _largest_excess(local: np.ndarray, g: np.ndarray) -> float:
     """Largest eigenvalue of local^T local - g over all factors, (n, 3, 2)."""
-    excess = np.einsum("nij,nik->jkn", local, local) - g[:, :, None]
-    mean, difference = 0.5 * (excess[0, 0] + excess[1, 1]), 0.5 * (excess[0, 0] - excess[1, 1])
-    return float(np.max(mean + np.hypot(difference, excess[0, 1])))
+    x, y = np.moveaxis(local, 2, 0)
+    xx, xy, yy = np.sum(x * x, axis=1) - g[0, 0], np.sum(x * y, axis=1) - g[0, 1], np.sum(y * y, axis=1) - g[1, 1]
+    return float(np.max(0.5 * (xx + yy) + np.hypot(0.5 * (xx - yy), xy)))
 
 
 def padding(space: ParameterSpace, patch: Patch, factor: np.ndarray) -> Padding | None:

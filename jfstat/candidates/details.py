@@ -17,7 +17,7 @@ from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
 from jfstat.data.workers import compile_together, in_order, results_of, workers_for
 from jfstat.parameters import AMPLITUDE_COLUMNS
-from jfstat.reproducible import ONE_THREAD
+from jfstat.reproducible import NO_TRIALS
 from jfstat.statistic.combine import antenna_matrix
 from jfstat.statistic.fstat import fstat_from, values_from
 from jfstat.statistic.linerobust import checked_odds
@@ -158,7 +158,7 @@ def compile_columns(data: FstatData, templates: Doppler, amplitudes: bool) -> No
     compile_together([sums, values, *programs])
 
 
-@partial(jax.jit, compiler_options=ONE_THREAD)
+@partial(jax.jit, compiler_options=NO_TRIALS)
 def _fa_fb(data: FstatData | BlockSpectra, points: Doppler, n: int) -> tuple[jax.Array, jax.Array]:
     """Fa and Fb of each detector for the first n of some candidates, (`ROWS`, D) complex128; zeros for the others.
 
@@ -171,7 +171,7 @@ def _fa_fb(data: FstatData | BlockSpectra, points: Doppler, n: int) -> tuple[jax
     return computed_rows(of_row, n, ROWS, isinstance(data, BlockSpectra))
 
 
-@partial(jax.jit, static_argnames="amplitudes", compiler_options=ONE_THREAD)
+@partial(jax.jit, static_argnames="amplitudes", compiler_options=NO_TRIALS)
 def _values(
     observation: Observation, points: Doppler, fa_fb: tuple[jax.Array, jax.Array], amplitudes: bool
 ) -> jax.Array:

@@ -18,7 +18,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import compile_together, in_order, workers_for
 from jfstat.parameters import with_fields
-from jfstat.reproducible import ONE_THREAD
+from jfstat.reproducible import NO_TRIALS
 from jfstat.statistic.semicoherent import SegmentTerms, SemicoherentFstat, amplitude_from, segment_terms
 from jfstat.templates import Doppler
 
@@ -100,7 +100,7 @@ def _in_rows(stack: Any) -> Iterator[tuple[Any, int]]:
         yield jax.tree.map(lambda x, rows=rows: x[rows], stack), min(ROWS, k - first)
 
 
-@partial(jax.jit, compiler_options=ONE_THREAD)
+@partial(jax.jit, compiler_options=NO_TRIALS)
 def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int) -> SegmentTerms:
     """What a segment contributes to the first n of some candidates, (`ROWS`, ...); zeros for the others."""
 
@@ -110,7 +110,7 @@ def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int) -> Segmen
     return computed_rows(of_row, n, ROWS, isinstance(segment, BlockSpectra))
 
 
-@partial(jax.jit, static_argnames=("detectors", "amplitudes"), compiler_options=ONE_THREAD)
+@partial(jax.jit, static_argnames=("detectors", "amplitudes"), compiler_options=NO_TRIALS)
 def _values(terms: SegmentTerms, counted: jax.Array, detectors: tuple[str, ...], amplitudes: bool) -> jax.Array:
     """The columns' values of `ROWS` candidates, (`ROWS`, n_columns) float64, from their terms, (`ROWS`, K, ...)."""
 

@@ -76,9 +76,12 @@ def _run(words: list[str], as_program: bool) -> int:
             import jax
 
             from jfstat.commandline.compilecache import use_compile_cache
+            from jfstat.commandline.heap import keep_freed_memory
 
             jax.config.update("jax_enable_x64", True)
             use_compile_cache()
+            if as_program:
+                keep_freed_memory()
         arguments.run(arguments)
     except SystemExit as request:  # --help and --version
         return int(request.code or 0)

@@ -92,9 +92,10 @@ def _advance(registers: np.ndarray, n_words: int) -> np.ndarray:
     """Registers, uint64 of any shape, after `n_words` (a power of two) more words of zeros."""
     tables = _advance_tables(n_words)
     octets = np.ascontiguousarray(registers, "<u8").view(np.uint8).reshape(*registers.shape, 8)
-    result = tables[0][octets[..., 0]]
+    # np.take needs half the time of indexing
+    result = np.take(tables[0], octets[..., 0])
     for i in range(1, 8):
-        result ^= tables[i][octets[..., i]]
+        result ^= np.take(tables[i], octets[..., i])
     return result
 
 
