@@ -17,7 +17,7 @@ from jfstat.data.subband import subband
 from jfstat.data.workers import in_order, workers_for
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.lines.doppler import LineBands
-from jfstat.reproducible import ONE_THREAD
+from jfstat.reproducible import LONG_VECTORS
 from jfstat.searching.driver.interpolation import bank_part
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
@@ -273,7 +273,7 @@ def _on_mesh(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int
         yield finish(*waiting.popleft())
 
 
-@partial(jax.jit, static_argnames=("mesh", "keep", "backend", "same_source"), compiler_options=ONE_THREAD)
+@partial(jax.jit, static_argnames=("mesh", "keep", "backend", "same_source"), compiler_options=LONG_VECTORS)
 def _step(
     data: FstatData | CoherentBands,
     points: Doppler | Lookup,

@@ -12,14 +12,14 @@ from typing import Any
 import jax
 
 from jfstat.lines.doppler import LineBands
-from jfstat.reproducible import ONE_THREAD
+from jfstat.reproducible import LONG_VECTORS
 from jfstat.statistic.backends.backend import Loudest
 from jfstat.statistic.backends.coherentbands import CoherentBands
 from jfstat.statistic.bins import counted_bins
 from jfstat.statistic.transientband import TransientBand
 
 
-@partial(jax.jit, static_argnames=("keep", "backend", "same_source"), compiler_options=ONE_THREAD)
+@partial(jax.jit, static_argnames=("keep", "backend", "same_source"), compiler_options=LONG_VECTORS)
 def loudest(
     data: Any,
     points: Any,
@@ -64,7 +64,7 @@ def loudest_within(
     first_bin: jax.Array | int,
     bands: LineBands | None = None,
 ) -> Loudest:
-    """The same within a larger program, which is to be compiled with `reproducible.ONE_THREAD`."""
+    """The same within a larger program, which is to be compiled with `reproducible.LONG_VECTORS`."""
     if isinstance(data, CoherentBands):
         bins = data.counted_bins(points, n_valid, first_bin)
     else:
