@@ -19,7 +19,7 @@ from jfstat.banks.patches import Patch, Shape, triangle_around
 from jfstat.banks.patchmetric import map_factor
 from jfstat.banks.regions import Disc
 from jfstat.banks.space import ParameterSpace, Templates
-from jfstat.data.memory import Device
+from jfstat.data.memory import Device, default_device
 from jfstat.data.observation import Observation
 from jfstat.maths.ladder import padded_size
 from jfstat.maths.lattices import covering_radius, lattice_points, nearest_points
@@ -35,7 +35,7 @@ PIECE, LEAST_PIECE = 1 << 16, 1 << 10
 """Most and least templates whose nearest points one call computes on a CPU, so that they stay in its caches; numbers
 between them are powers of two."""
 STEPS = 4
-"""Numbers of templates in an octave on other devices, where one call computes all."""
+"""Padded numbers of templates in an octave on other devices, where one call computes all."""
 Array: TypeAlias = np.ndarray | jax.Array
 DENSE = 8
 """Numbers up to so many times their count are sorted by a table of all of them."""
@@ -64,7 +64,7 @@ class Group:
     @cached_property
     def on_cpu(self) -> bool:
         """Whether nearest points are computed on a CPU."""
-        return (jax.devices()[0] if self.device is None else self.device).platform == "cpu"
+        return (default_device() if self.device is None else self.device).platform == "cpu"
 
     @cached_property
     def one_position(self) -> bool:
@@ -262,6 +262,8 @@ def _distinct(integers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _distinct_on_device(integers: jax.Array) -> tuple[np.ndarray, jax.Array]:
     """The same as `_distinct` of integers on an accelerator, where sorting costs little."""
+    if not len(integers):  # no coordinates: all are one point
+        return np.empty((1, 0), np.int64), jnp.zeros(integers.shape[1], jnp.int32)
     low, extent, distinct, count, index = _numbered(integers)
     low, extent, n = np.asarray(low), np.asarray(extent), int(count)
     if np.prod(extent.astype(np.float64)) >= 2.0**63:  # numbers of so many do not fit

@@ -91,7 +91,9 @@ def _upper_bounds(local: np.ndarray, flat: np.ndarray) -> list[np.ndarray]:
     identity added; and the mean of the local ones multiplied by a number.
     """
     middle = flat.T @ flat
-    mean = np.tensordot(local, local, ((0, 1), (0, 1))) / len(local)
+    x, y = np.moveaxis(local, 2, 0)
+    xx, xy, yy = (np.sum(own) / len(local) for own in (x * x, x * y, y * y))
+    mean = np.array([[xx, xy], [xy, yy]])
     identity = np.eye(2)
     return [
         (1 + max(0.0, _largest_excess(local @ np.linalg.inv(flat), identity))) * middle,

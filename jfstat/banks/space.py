@@ -19,7 +19,7 @@ SKY_FLOOR = 1 / 0.12
 
 
 class Templates(NamedTuple):
-    """Templates without frequency and orbit; those that a tiling gives of one sky position follow one another.
+    """Templates without frequency and orbit; those of one sky position follow one another.
 
     Attributes
     ----------

@@ -28,7 +28,6 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
 from jfstat.maths.lattices import integers_between
 from jfstat.maths.vectors import unit_vector
-from jfstat.maths.zorder import z_order
 from jfstat.metrics.phasemetric import factor, restricted
 from jfstat.parameters import ORBIT_FIELDS, spin_name, unit
 from jfstat.public import public
@@ -131,9 +130,7 @@ def template_bank(
     Doppler
         A stack of n templates, with fields of shape (n,) and ``fkdot`` of (n, 1 + number of derivatives), ready for
         ``jax.vmap(twoF_band, (None, 0))``. In a product alpha varies slowest, then delta, the orbit, ..., f2dot, and
-        f1dot fastest; in a lattice the sky position slowest, then the orbit, and the spin-downs fastest. In a lattice
-        for segments those that are near each other in all parameters stand together (in Z-order), which makes the sums
-        of an interpolating search faster.
+        f1dot fastest; in a lattice the sky position slowest, then the orbit, and the spin-downs fastest.
 
     Raises
     ------
@@ -206,8 +203,6 @@ def template_bank(
             templates = _near(templates, braking, space, fixed_sky, strict)
         elif strict:
             templates = _inside(templates, limits)
-        if stack is None and observation is not None and observation.n_segments is not None:
-            templates = _neighbours_together(templates, space)
     return _stacked(templates, stack, f, reftime)
 
 
@@ -215,18 +210,6 @@ def _inside(templates: Templates, limits: np.ndarray) -> Templates:
     """The templates whose spin-downs lie in their ranges, (s, 2)."""
     inside = within_ranges(templates.spins, limits)
     return Templates(*(x[inside] for x in templates))
-
-
-def _neighbours_together(templates: Templates, space: ParameterSpace) -> Templates:
-    """The templates in Z-order in the coordinates of the metric: neighbours read the same values of segments.
-
-    A search that interpolates makes the sums of a few segments once for the templates that read them.
-    """
-    parameters = np.concatenate([templates.spins, unit_vector(templates.alpha, templates.delta)], axis=1).T
-    # not a product of matrices, which would round differently on other processors
-    points = [sum(r * x for r, x in zip(row, parameters, strict=True)) for row in space.factor[1:, 1:]]
-    order = z_order(np.stack(points, axis=1), float(np.sqrt(space.mismatch)))
-    return Templates(*(x[order] for x in templates))
 
 
 def _spins_by_age(

@@ -1,39 +1,39 @@
-"""Points in Z-order (Morton 1966), in which those that are near each other in all coordinates mostly stand together."""
+"""Points in Z-order (Morton 1966), in which most that are near each other in all coordinates follow one another."""
 
 from __future__ import annotations
 
-import numpy as np
+import jax
+import jax.numpy as jnp
 
 BITS = 63
 """Of a point's number."""
 
 
-def z_order(points: np.ndarray, cell: float) -> np.ndarray:
-    """In which order to take points, so that neighbours in space are mostly neighbours in the order.
+@jax.jit
+def z_order(points: jax.Array, cell: float) -> jax.Array:
+    """In which order to take points, so that those near each other in space are mostly near each other in the order.
 
-    The points are sorted by the cubic cell that they lie in. A cell's number has the bits of its coordinates in turns,
-    the highest first, so that the cells of a cube follow one another, and cubes of cells again, at all scales. Points
-    of one cell stay in their order.
+    The points are sorted by the cubic cell that they lie in. The bits of a cell's coordinates are interleaved in its
+    number, so that the cells of a cube of 2, 4, 8, ... cells a side follow one another. Points of one cell keep their
+    order. Points on either side of a large cube's face may be far apart in the order.
 
     Parameters
     ----------
-    points : (n, k) float64
+    points : (k, n) float64
+        k coordinates of n > 0 points.
     cell : float
-        Width of a cell; doubled until the numbers fit into `BITS` bits.
+        Width of a cell; doubled until the cells' numbers fit into `BITS` bits.
 
     Returns
     -------
-    (n,) int64
+    (n,) int32
     """
-    away = points - np.min(points, axis=0) if len(points) else points
-    cells = np.floor(away / cell).astype(np.int64)
-    while sum(int(column.max()).bit_length() for column in cells.T if len(column)) > BITS:
-        cells >>= 1
-    number = np.zeros(len(points), np.int64)
-    place = 0
-    for bit in range(BITS):
-        for column in cells.T:
-            if len(column) and int(column.max()) >> bit:
-                number |= ((column >> bit) & 1) << place
-                place += 1
-    return np.argsort(number, kind="stable")
+    k, n = points.shape
+    bits = BITS // k
+    cells = jnp.floor((points - jnp.min(points, axis=1, keepdims=True)) / cell).astype(jnp.int64)
+    cells >>= jnp.maximum(64 - bits - jax.lax.clz(jnp.max(cells)), 0)
+    number = jnp.zeros(n, jnp.int64)
+    for bit in range(bits):
+        for i in range(k):
+            number |= ((cells[i] >> bit) & 1) << (bit * k + i)
+    return jax.lax.sort((number, jnp.arange(n, dtype=jnp.int32)), num_keys=1, is_stable=True)[1]

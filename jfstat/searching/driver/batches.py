@@ -34,6 +34,9 @@ from jfstat.templates import Doppler
 STEPS_UNDER_WAY = 2
 """Steps that a mesh computes at a time, so that the devices work while the host processes what they found."""
 
+SPARE = 64
+"""Values of a batch asked for beyond those that are kept, where equal ones are not in the order of the templates."""
+
 Step = tuple[State, int]
 """What was found in the batches of a step, and the number of the signal that asked a process to stop, or 0."""
 
@@ -59,6 +62,9 @@ class Part(NamedTuple):
     backend : Backend or Interpolated
     offset : int
         Template of the bank with which `stack` begins.
+    order : ndarray of int or None
+        In which the templates of `stack` are taken, if not one after the other: template i of the batches is then
+        ``offset + order[i - offset]`` of the bank.
     """
 
     data: FstatData | CoherentBands
@@ -70,6 +76,7 @@ class Part(NamedTuple):
     edges: list[int]
     backend: Backend | Interpolated
     offset: int = 0
+    order: np.ndarray | None = None
 
     @property
     def n_values(self) -> int:
@@ -79,10 +86,23 @@ class Part(NamedTuple):
     def points(self, start: int, n_valid: int) -> Doppler | Lookup:
         """Templates of a batch, padded by repeating the last."""
         size = self.plan.batch_size
-        rows = np.minimum(np.arange(start, start + size), start + max(n_valid, 1) - 1) - self.offset
-        if isinstance(self.stack.rows if isinstance(self.stack, Lookup) else self.stack.alpha, jax.Array):
+        rows = self._rows(np.minimum(np.arange(start, start + size), start + max(n_valid, 1) - 1))
+        if isinstance(jax.tree.leaves(self.stack)[0], jax.Array):
             return _rows_of(self.stack, rows)
         return jax.tree.map(lambda x: x[rows], self.stack)
+
+    def _rows(self, templates: np.ndarray) -> np.ndarray:
+        """Rows of `stack` of some templates of the batches."""
+        rows = templates - self.offset
+        return rows if self.order is None else self.order[rows]
+
+    def first_asked(self) -> int:
+        """How many of a batch's values to ask the device for first.
+
+        Where templates are taken in another order, some more than are kept: of equal values those of the first
+        templates are, which may not come first.
+        """
+        return self.keep.first_asked(self.n_values, 0 if self.order is None else SPARE)
 
     def state(self, start: int, result: Loudest) -> State:
         """What was found in the batch that begins with a template."""
@@ -90,7 +110,7 @@ class Part(NamedTuple):
         real = found.twoF > -np.inf  # others are padding of the batch or beyond the band
         peaks = Peaks(
             found.twoF[real],
-            start + found.template[real].astype(np.int64),
+            self.offset + self._rows(start + found.template[real].astype(np.int64)),
             self.first + found.frequency[real].astype(np.int64),
         )
         tops = subband_maxima(self.data.layout, found.sections)
@@ -148,6 +168,7 @@ def interpolated_part(work: Work, plan: SearchPlan, start: int, stop: int, mesh:
         edges,
         sums_for(device_of(work.data), plan.backend),
         start,
+        own.order,
     )
 
 
@@ -217,7 +238,7 @@ def _on_one(part: Part, batches: np.ndarray, stop: Callable[[], int]) -> Iterato
 
     def state(batch: np.ndarray) -> State:
         start, n_valid = map(int, batch)
-        points, keep = part.points(start, n_valid), part.keep.first_asked(part.n_values)
+        points, keep = part.points(start, n_valid), part.first_asked()
         while True:
             found = loudest(
                 part.data,
@@ -256,7 +277,7 @@ def _on_mesh(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int
 
     def finish(jobs: np.ndarray, result: tuple[Loudest, jax.Array]) -> Step:
         found, asked = jax.tree.map(np.asarray, result)
-        keep = part.keep.first_asked(part.n_values)
+        keep = part.first_asked()
         while any(part.keep.overflows(twoF, keep, part.n_values) for twoF in found.twoF):
             keep = min(4 * keep, part.n_values)
             found = jax.tree.map(np.asarray, begin(jobs, keep)[0])
@@ -266,7 +287,7 @@ def _on_mesh(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int
     waiting: deque[tuple[np.ndarray, tuple[Loudest, jax.Array]]] = deque()
     for place in range(0, len(batches), n):
         jobs = batches[place : place + n]
-        waiting.append((jobs, begin(jobs, part.keep.first_asked(part.n_values))))
+        waiting.append((jobs, begin(jobs, part.first_asked())))
         if len(waiting) >= STEPS_UNDER_WAY:
             yield finish(*waiting.popleft())
     while waiting:

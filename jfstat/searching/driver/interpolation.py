@@ -36,7 +36,8 @@ LONGEST = {"cpu": 4096}
 LEAST_PIECES = 16
 """Least pieces of the band on other platforms: the last one is filled up."""
 LOOKUP_BYTES = 1 << 30
-"""Most memory on the host for the rows and shifts of a part of the bank, or of all parts whose are kept."""
+"""Most memory for the rows and shifts of a part of the bank, or of all parts whose are kept, on the host or, for an
+accelerator, there."""
 PRECISION = 0.25
 """Bins by which the shift may change within a piece of the band."""
 LEAST_ROWS, ROW_STEPS = 64, 4
@@ -211,12 +212,15 @@ class BankPart(NamedTuple):
     bands : CoherentBands
     lookup : Lookup
         Of all templates of the range, see `nearest.Located`.
+    order : (m,) int32 ndarray
+        In which to sum the templates.
     n_coherent : int
         Number of segments' templates.
     """
 
     bands: CoherentBands
     lookup: Lookup
+    order: np.ndarray
     n_coherent: int
 
 
@@ -235,7 +239,7 @@ def bank_part(work: Work, start: int, stop: int) -> BankPart:
     size = _coherent_batch(data, found.counts)
     for i, own in enumerate(found.templates):
         values = _filled(values, data[i], _points(work, own), first[i], padding, size)
-    return BankPart(CoherentBands(values, data.layout, padding, piece), found.lookup, first[-1])
+    return BankPart(CoherentBands(values, data.layout, padding, piece), found.lookup, found.order, first[-1])
 
 
 def _longest(data: FstatData) -> int:

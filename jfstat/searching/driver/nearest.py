@@ -14,8 +14,13 @@ from jfstat.banks.space import Templates
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.workers import cores, in_order
 from jfstat.maths.arrays import module_for
+from jfstat.maths.zorder import z_order
+from jfstat.metrics.phasemetric import factor
 from jfstat.statistic.backends.coherentbands import BITS, HALF_PIECE, Lookup
 from jfstat.times import GPSTime
+
+CELL = 0.5
+"""Width of the cells of `zorder.z_order`: a signal half a cell away loses less than a tenth of rho^2."""
 
 
 class Located(NamedTuple):
@@ -32,12 +37,16 @@ class Located(NamedTuple):
         Largest change of a shift from one bin of the band to the next, in bins.
     furthest : float
         Upper limit of the shifts, in bins, at all frequencies of the band.
+    order : (m,) int32 ndarray
+        In which to sum the templates: those near each other in all parameters read the same values, see
+        `shared.shared_sums`.
     """
 
     lookup: Lookup
     templates: list[Templates]
     change: float
     furthest: float
+    order: np.ndarray
 
     @property
     def counts(self) -> list[int]:
@@ -82,7 +91,7 @@ def located(
                 whole[:, i] = column
         return near.templates, own, float(change), float(furthest)
 
-    found, n_coherent = Located(lookup, [], 0.0, 0.0), 0
+    found, n_coherent = Located(lookup, [], 0.0, 0.0, _order(data, group, reftime)), 0
     for i, (templates, own, change, furthest) in enumerate(in_order(of_segment, range(n_segments), cores())):
         if group.on_cpu:
             lookup.rows[:, i] += n_coherent
@@ -96,6 +105,23 @@ def located(
     if not group.on_cpu:
         found = found._replace(lookup=jax.tree.map(lambda *x: jnp.stack(x, axis=1), *columns))
     return found
+
+
+def _order(data: FstatData, group: Group, reftime: GPSTime) -> np.ndarray:
+    """The Z-order of the templates in coordinates in which the segments' metric is the identity."""
+    r = factor(data.observation, group.templates.spins.shape[1], reftime, float(data.frequencies[-1]))
+    # in 32 bits, so that other processors round it to the same numbers
+    order = _ordered(group.pieces, r[1:, 1:].astype(np.float32).astype(np.float64))
+    return np.asarray(order)[np.asarray(order) < len(group.n)]
+
+
+@jax.jit
+def _ordered(pieces: list[jax.Array], r: jax.Array) -> jax.Array:
+    n, spins = jnp.split(jnp.concatenate(pieces, axis=1), [3])
+    parameters = jnp.concatenate([spins, n])
+    # sums of products, since XLA computes products of matrices in lower precision on some devices
+    points = [sum(x * own for x, own in zip(parameters, row, strict=True)) for row in r]
+    return z_order(jnp.stack(points), CELL)
 
 
 def _places(index: Any, shift: Any, fmin: float, fmax: float, dfreq: float) -> tuple[Lookup, Any, Any]:

@@ -93,9 +93,9 @@ class Keep:
         order = order[np.isin(order, once)] if len(once) < len(order) else order
         return Peaks(*(x[order[: self.top]] for x in both))
 
-    def first_asked(self, n_values: int) -> int:
-        """How many of a batch's values to ask the device for first."""
-        return min(FIRST_KEPT if self.top is None else self.top, n_values)
+    def first_asked(self, n_values: int, spare: int = 0) -> int:
+        """How many of a batch's values to ask the device for first; `spare` more than the top if not only these."""
+        return min(FIRST_KEPT if self.top is None else self.top + spare, n_values)
 
     def overflows(self, twoF: np.ndarray, asked: int, n_values: int) -> bool:
         """Whether a batch may have more values to keep than the device was asked for.
@@ -107,4 +107,9 @@ class Keep:
         asked, n_values : int
             How many values the device was asked for, and how many the batch has.
         """
-        return self.top is None and asked < n_values and bool(twoF[-1] >= self.threshold)
+        if asked >= n_values:
+            return False
+        if self.top is None:
+            return bool(twoF[-1] >= self.threshold)
+        # more may be equal to the last of the top than were asked for to tell which of them to keep
+        return asked > self.top and bool(twoF[-1] == twoF[self.top - 1] > -np.inf)

@@ -29,7 +29,7 @@ class Loudest(NamedTuple):
         Index into the batch.
     frequency : (keep,) int32
         Index into ``data.frequencies``.
-    histogram : (reduction.BINS,) int32
+    histogram : (reduction.BINS,) int32, or int64 from sums over segments
         Number of values in each bin of 2F.
     sections : (P,) float32
         Largest value in each section of the spectrum; see `reduction.largest_of_sections`. -inf where no bin counts.

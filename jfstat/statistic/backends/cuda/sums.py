@@ -35,8 +35,8 @@ GROUPS, RUN, TILES = 4, 128, 8
 """Groups of templates, bins, and times as many bins of a block that stages the sums that its templates share."""
 STAGED_THREADS, STAGED_BLOCKS, STAGED_ROWS = 256, 2, 32
 """Its threads, and the number of sums that it has room for at a time; others take their place."""
-MOST_SUMS = 128
-"""Of a template: lists of them are kept in shared memory."""
+MOST_SUMS = 55
+"""Of a template, whose lists are kept in shared memory: all GPUs have so much."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class CudaInterpolated(Interpolated):
         return Cuda().unavailable()
 
     def sums(self, bands: CoherentBands, groups: Groups) -> Sums:
-        """The kernels add up segments as `interpolated.added`, so that sums are those of other devices to the bit."""
+        """The kernels add up segments as `sums.added`, so that sums are those of other devices to the bit."""
         groups = groups.filled(1, GROUP)
         with jax.named_scope("sums"):
             if not pays(bands, groups) or groups.rows.shape[2] > TOGETHER * MOST_SUMS:
