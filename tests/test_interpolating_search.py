@@ -247,15 +247,15 @@ def on_accelerator(monkeypatch):
     monkeypatch.setattr(Group, "on_cpu", False)
 
 
-@pytest.mark.parametrize("size", [0.2, 0.0])
-def test_nearest_points_on_a_device_are_those_on_the_host(monkeypatch, size):
-    """Of several positions or one; a device's arrays are filled up."""
+@pytest.mark.parametrize(("size", "f1dot"), [(0.2, 1e-9), (0.0, 1e-9), (0.0, 0.0)])
+def test_nearest_points_on_a_device_are_those_on_the_host(monkeypatch, size, f1dot):
+    """Of several positions or one, or of one template alone; a device's arrays are filled up."""
     rng = np.random.default_rng(7)
     segment = jfstat.observation(["H1"], START, DAY, sqrt_sx=1e-23, reftime=START)
     reftime = jfstat.Doppler(0, 0, [1.0], START).reftime.common
     n = 3000
     alpha, delta = 1 + size * rng.uniform(size=n), 0.3 + size * rng.uniform(size=n)
-    some = Templates(alpha, delta, rng.uniform(-1e-9, 0, (n, 1)))
+    some = Templates(alpha, delta, rng.uniform(-f1dot, 0, (n, 1)))
     host = Group(some).nearest(segment, reftime, 100.0, 0.2)
     on_accelerator(monkeypatch)
     device = Group(some).nearest(segment, reftime, 100.0, 0.2)
@@ -274,6 +274,20 @@ def test_points_too_many_to_number_are_found_on_the_host():
         expected, places = coherent._distinct(own)
         np.testing.assert_array_equal(points, expected)
         np.testing.assert_array_equal(index, places)
+
+
+@pytest.mark.parametrize("batch_size", [3, 8, 40])
+def test_of_equal_values_those_of_the_first_templates_are_kept(segments, bank, found, batch_size):
+    """Templates that are there several times have equal values: whatever the division, the same are in the table."""
+    rows = np.repeat(np.arange(len(bank.alpha)), 5)
+    again = jax.tree.map(lambda x: np.asarray(x)[rows], bank)
+    options = dict(top=17, coherent_mismatch=0.2, progress=False)
+    one, other = (jfstat.search(segments, again, **options, batch_size=size) for size in (None, batch_size))
+    assert_same(one, other)
+    values = np.asarray(one["mean_twoF_interpolated"])
+    # the last values are those of the first of five equal templates
+    last = np.asarray(one["template"])[values == values.min()]
+    assert np.array_equal(np.sort(last) % 5, np.arange(len(last)) % 5)
 
 
 def test_search_with_nearest_points_on_a_device(segments, bank, found, monkeypatch):

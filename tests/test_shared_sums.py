@@ -114,7 +114,7 @@ def emulated(program, results, aliases=None):
     [
         (256, 6, 2, 1 << 30),
         (300, 7, 3, 1 << 30),
-        (640, 11, 1, 1 << 20),
+        (640, 11, 1, 6_300_000),
         (256, 4, 200, 1 << 30),
         (64, 6, 2, 1 << 30),
         (33, 5, 1, 1 << 30),
@@ -123,7 +123,7 @@ def emulated(program, results, aliases=None):
 def test_kernels_of_shared_sums_find_what_the_library_does(layout, monkeypatch, n, n_segments, spread, memory):
     """The same bits, whether templates share many sums, or there is no room for the sums they would share."""
     monkeypatch.setattr(launch, "call", emulated)
-    monkeypatch.setattr(sums, "SHARED_BYTES", memory)
+    monkeypatch.setattr("jfstat.statistic.backends.shared.MOST_BYTES", memory)
     monkeypatch.setattr("jfstat.statistic.backends.shared.ROOM", 1)
     bands, lookup = drawn(layout, n, n_segments, spread)
     groups = groups_of(bands, lookup, 32 if n > 33 else 17)

@@ -21,9 +21,10 @@ from jfstat.searching.driver.nearest import Located, located
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
 from jfstat.statistic.backends.choice import sums_for
-from jfstat.statistic.backends.coherentbands import LEAST_PIECE, PAIR_BYTES, CoherentBands, Lookup
+from jfstat.statistic.backends.coherentbands import GROUP, LEAST_PIECE, PAIR_BYTES, CoherentBands, Lookup
 from jfstat.statistic.backends.library import two_f_in_order
-from jfstat.statistic.backends.shared import STEP
+from jfstat.statistic.backends.shared import LEAST_TEMPLATES, MOST_BYTES, STEP, most_templates
+from jfstat.statistic.backends.shared import room as room_for_sums
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime
 
@@ -144,17 +145,37 @@ def interpolation_plan(
     if work.located is not None:
         work.located.clear()  # of another plan
     parts = bank_parts(work, room)
-    longest = max(part.stop - part.start for part in parts)
-    size = (
-        min(BATCH.get(device_of(data).platform, LARGE_BATCH), padded_size(longest, 1))
-        if batch_size is None
-        else batch_size
-    )
-    n = data.layout.n_frequencies
+    n, groups = data.layout.n_frequencies, [(part.start, part.stop) for part in parts]
+    size = _batch_size(data, _longest_part(groups)) if batch_size is None else batch_size
     size = max(1, min(size, MOST_VALUES // n))
-    groups = [(part.start, part.stop) for part in parts]
     n_coherent = sum(sum(part.n_coherent) for part in parts)
-    return SearchPlan(sums.name, size, groups, False, [(0, n)], data_bytes(data) + room, n_coherent)
+    n_bytes = data_bytes(data) + room + beside_values(data, size, groups)
+    return SearchPlan(sums.name, size, groups, False, [(0, n)], n_bytes, n_coherent)
+
+
+def _longest_part(groups: list[tuple[int, int]]) -> int:
+    return max(stop - start for start, stop in groups)
+
+
+def _batch_size(data: FstatData, longest: int) -> int:
+    """Templates summed by one call, for parts of the bank of up to `longest`."""
+    platform = device_of(data).platform
+    size = BATCH.get(platform, LARGE_BATCH)
+    if platform not in BATCH:
+        most = most_templates(_piece_length(0.0, _longest(data)), data.n_segments or 1)
+        while LEAST_TEMPLATES < size > most:
+            size //= 2
+    return min(size, padded_size(longest, 1))
+
+
+def beside_values(data: FstatData, size: int, groups: list[tuple[int, int]]) -> int:
+    """Memory on an accelerator beside the data and the segments' values, bytes: lookups, and two batches' sums."""
+    if device_of(data).platform in BATCH:
+        return 0
+    n, n_segments = data.layout.n_frequencies, data.n_segments or 1
+    piece = _piece_length(0.0, _longest(data))
+    sums = max(MOST_BYTES, FLOAT32 * room_for_sums(size, n_segments) * piece)
+    return PAIR_BYTES * n_segments * _longest_part(groups) + 2 * (sums + FLOAT32 * n * -(-size // GROUP))
 
 
 def _sizes(data: FstatData, n_coherent: int, furthest: float) -> tuple[int, int]:

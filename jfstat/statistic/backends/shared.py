@@ -1,8 +1,8 @@
 """Sums of a few neighbouring segments that templates of an interpolating search share.
 
-Neighbouring templates read nearly the same values: of 1024 templates and 26 segments of 10 d, every `TOGETHER` = 3
-neighbouring segments are read at less than a tenth as many different places as there are templates. Their sums are
-made once here, so that a template reads a third as many values.
+Templates that are near each other read nearly the same values: 2048 templates of a bank for 26 segments of 10 d, in
+Z-order, read `TOGETHER` = 3 neighbouring segments at only 60 different places or so. Their sums are made once here, so
+that a template reads a third as many values.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jfstat.data.memory import FLOAT32
 from jfstat.statistic.backends.coherentbands import TOGETHER, CoherentBands, Groups
 
 STEP = 64
@@ -20,6 +21,8 @@ ROOM = 8
 """There is room for a sum of neighbouring segments for every so many templates."""
 
 
+MOST_BYTES = 1280 << 20
+"""Most memory of the sums that are made at a time, on accelerators."""
 LEAST_TEMPLATES, LEAST_PIECE = 128, 512
 """Templates, and bins of a piece of the band, from which on it pays to share sums."""
 
@@ -54,6 +57,16 @@ def pays(bands: CoherentBands, groups: Groups) -> bool:
     return n_groups * size >= LEAST_TEMPLATES and n_segments >= 2 * TOGETHER and bands.piece >= LEAST_PIECE
 
 
+def room(n: int, n_segments: int) -> int:
+    """Number of sums for which there is room, for a batch of n templates."""
+    return max(1, n * -(-n_segments // TOGETHER) // ROOM)
+
+
+def most_templates(piece: int, n_segments: int) -> int:
+    """Largest batch whose sums take at most `MOST_BYTES` in one piece of the band of so many bins."""
+    return MOST_BYTES // (FLOAT32 * (piece + STEP)) * ROOM // -(-n_segments // TOGETHER)
+
+
 def shared_sums(bands: CoherentBands, groups: Groups) -> SharedSums:
     """The different sums of neighbouring segments of a batch of templates: those of equal rows and relative shifts."""
     n_groups, size, n_segments = groups.rows.shape
@@ -74,14 +87,16 @@ def shared_sums(bands: CoherentBands, groups: Groups) -> SharedSums:
     counts = number[..., -1] + 1  # (C, T)
     total = jnp.cumsum(counts, axis=-1)
     number = number + (total - counts)[..., None]
-    count, room = total[:, -1], max(1, n * n_sums // ROOM)
+    count, rows_made = total[:, -1], room(n, n_segments)
 
     piece = jnp.arange(n_pieces, dtype=jnp.int64)[:, None, None]
     which = jnp.arange(n_sums, dtype=jnp.int32)[:, None]
     index = jnp.zeros(number.shape, jnp.int32).at[piece, which, template].set(number, unique_indices=True)
     # the first template of each sum says what it is of
-    source = jnp.zeros((n_pieces, room), jnp.int32)
-    source = source.at[piece, jnp.where(new, number, room)].set((which * n + template).astype(jnp.int32), mode="drop")
+    source = jnp.zeros((n_pieces, rows_made), jnp.int32)
+    source = source.at[piece, jnp.where(new, number, rows_made)].set(
+        (which * n + template).astype(jnp.int32), mode="drop"
+    )
     of, source = source // n, source % n
     own_rows = rows[of, source].astype(jnp.int64)  # (C, R, TOGETHER)
     own_shifts = shifts[piece[..., 0], of, source].astype(jnp.int64)
@@ -93,7 +108,7 @@ def shared_sums(bands: CoherentBands, groups: Groups) -> SharedSums:
     def by_group(x: jax.Array) -> jax.Array:
         return x.reshape(n_pieces, n_sums, n_groups, size).transpose(0, 2, 1, 3)
 
-    return SharedSums(starts, count, by_group(index), by_group(first % STEP), unique & jnp.all(count <= room))
+    return SharedSums(starts, count, by_group(index), by_group(first % STEP), unique & jnp.all(count <= rows_made))
 
 
 def _keys(rows: jax.Array, shifts: jax.Array, steps: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.memory import FLOAT32, Device
+from jfstat.statistic.backends import shared
 from jfstat.statistic.backends.coherentbands import GROUP, TOGETHER, CoherentBands, Groups
 from jfstat.statistic.backends.cuda import launch
 from jfstat.statistic.backends.cuda.backend import Cuda
 from jfstat.statistic.backends.cuda.launch import Program, Shapes
 from jfstat.statistic.backends.interpolated import Interpolated
 from jfstat.statistic.backends.reduction import BINS, WIDTH
-from jfstat.statistic.backends.shared import STEP, SharedSums, pays, shared_sums
+from jfstat.statistic.backends.shared import STEP, SharedSums
 from jfstat.statistic.backends.sums import Sums
 
 THREADS, EACH = 128, 2
@@ -29,8 +30,6 @@ BLOCKS = 4
 """Least number on a multiprocessor."""
 ROWS = 16
 """Sums of neighbouring segments that are made at a time, by blocks of their own."""
-SHARED_BYTES = 1 << 30
-"""Most memory of these sums."""
 GROUPS, RUN, TILES = 4, 128, 8
 """Groups of templates, bins, and times as many bins of a block that stages the sums that its templates share."""
 STAGED_THREADS, STAGED_BLOCKS, STAGED_ROWS = 256, 2, 32
@@ -58,17 +57,19 @@ class CudaInterpolated(Interpolated):
         """The kernels add up segments as `sums.added`, so that sums are those of other devices to the bit."""
         groups = groups.filled(1, GROUP)
         with jax.named_scope("sums"):
-            if not pays(bands, groups) or groups.rows.shape[2] > TOGETHER * MOST_SUMS:
+            n_groups, _, n_segments = groups.rows.shape
+            n = -(-n_groups // GROUPS) * GROUPS * GROUP
+            too_many = n > shared.most_templates(bands.piece, n_segments) or n_segments > TOGETHER * MOST_SUMS
+            if too_many or not shared.pays(bands, groups):
                 return _sums(bands, groups)
             own = Groups(*(x.reshape(-1, GROUPS * GROUP, *x.shape[2:]) for x in groups.filled(0, GROUPS)))
-            shared = shared_sums(bands, own)
-            n_groups = groups.rows.shape[0]
+            made = shared.shared_sums(bands, own)
 
-            def of_shared(bands: CoherentBands, own: Groups, shared: SharedSums) -> Sums:
-                found = _sums_of_shared(bands, own, shared)
+            def of_shared(bands: CoherentBands, own: Groups, made: SharedSums) -> Sums:
+                found = _sums_of_shared(bands, own, made)
                 return found._replace(tops=found.tops[:, :n_groups])
 
-            return jax.lax.cond(shared.complete, of_shared, lambda bands, *_: _sums(bands, groups), bands, own, shared)
+            return jax.lax.cond(made.complete, of_shared, lambda bands, *_: _sums(bands, groups), bands, own, made)
 
 
 def _sums(bands: CoherentBands, groups: Groups) -> Sums:
@@ -87,21 +88,21 @@ def _sums(bands: CoherentBands, groups: Groups) -> Sums:
     return _finished(*adding(bands.values, offsets, groups.bins, numbers, _scales(n_segments), _no_counts()))
 
 
-def _sums_of_shared(bands: CoherentBands, groups: Groups, shared: SharedSums) -> Sums:
+def _sums_of_shared(bands: CoherentBands, groups: Groups, made: SharedSums) -> Sums:
     """Neighbouring segments' sums are made first, for some pieces of the band at a time, which bounds their memory."""
-    width, room = bands.piece + STEP, shared.starts.shape[1]
-    at_a_time = max(1, SHARED_BYTES // (FLOAT32 * room * width))
+    width, room = bands.piece + STEP, made.starts.shape[1]
+    at_a_time = max(1, shared.MOST_BYTES // (FLOAT32 * room * width))
     n_calls = -(-bands.n_pieces // at_a_time)
     n_pieces = -(-bands.n_pieces // n_calls)
-    n_groups, n_sums, size = shared.index.shape[1:]
+    n_groups, n_sums, size = made.index.shape[1:]
     lists, counts, places = launch.call(
         ranks(),
         (
-            jax.ShapeDtypeStruct(shared.index.shape, jnp.int32),
-            jax.ShapeDtypeStruct(shared.index.shape[:-1], jnp.int32),
-            jax.ShapeDtypeStruct(shared.index.shape, jnp.uint16),
+            jax.ShapeDtypeStruct(made.index.shape, jnp.int32),
+            jax.ShapeDtypeStruct(made.index.shape[:-1], jnp.int32),
+            jax.ShapeDtypeStruct(made.index.shape, jnp.uint16),
         ),
-    )(shared.index, shared.shift)
+    )(made.index, made.shift)
     sizes = np.array([width, bands.values.size, room], np.int64)
     making = launch.call(sharing(bands.piece), jax.ShapeDtypeStruct((n_pieces, room, width), jnp.float32))
     numbers = np.array([n_sums, bands.piece, n_groups, room, bands.padding], np.int32)
@@ -110,8 +111,8 @@ def _sums_of_shared(bands: CoherentBands, groups: Groups, shared: SharedSums) ->
     scales = _scales(groups.rows.shape[2])
 
     def some(histogram: jax.Array, part: tuple[jax.Array, tuple[jax.Array, ...]]) -> tuple[jax.Array, jax.Array]:
-        first, (starts, made, own_lists, own_counts, own_places) = part
-        values = making(bands.values, starts, made, jnp.asarray(sizes))
+        first, (starts, count, own_lists, own_counts, own_places) = part
+        values = making(bands.values, starts, count, jnp.asarray(sizes))
         counted = groups.bins - first * bands.piece
         tops, histogram = adding(
             values, own_lists, own_counts, own_places, counted, jnp.asarray(numbers), scales, histogram
@@ -123,7 +124,7 @@ def _sums_of_shared(bands: CoherentBands, groups: Groups, shared: SharedSums) ->
         return x.reshape(n_calls, n_pieces, *x.shape[1:])
 
     first = jnp.arange(n_calls, dtype=jnp.int32) * n_pieces
-    each = tuple(divided(x) for x in (shared.starts, shared.count, lists, counts, places))
+    each = tuple(divided(x) for x in (made.starts, made.count, lists, counts, places))
     histogram, tops = jax.lax.scan(some, _no_counts(), (first, each))
     return _finished(tops.reshape(-1, *tops.shape[2:])[: bands.n_pieces], histogram)
 

@@ -7,14 +7,13 @@
 // Constants: THREADS, BLOCKS (on a multiprocessor), GROUPS, TEMPLATES, RUN, TILES, STEP (bins by which a template's may begin
 // later than the staged ones), ROWS (sums that there is room for), BINS (of the histogram), WIDTH (of a bin) and COPIES (of
 // the histogram, so that blocks do not wait for each other).
-#include "constants.cuh"
+#include "histogram.cuh"
 
 constexpr int WARPS = THREADS / 32, ACROSS = WARPS / GROUPS, V = RUN / (32 * ACROSS), ALL = GROUPS * TEMPLATES;
 constexpr int LONG = RUN + STEP, PARTS = LONG / 4, LANES = 16;
 static_assert(WARPS % GROUPS == 0 && RUN % (32 * ACROSS) == 0, "equal shares for all warps");
 static_assert(LONG % (4 * LANES) == 0 && TEMPLATES == 32, "copies of 16 bytes, and a template of each group for every lane");
 static_assert(ALL * LONG <= 65536, "places have 16 bits");
-static_assert(BINS <= 32, "numbers of bins have 5 bits");
 
 // Of a block's shared memory: see `sums.staging`, which says how much there is.
 struct Memory {
@@ -44,11 +43,10 @@ __device__ __forceinline__ void add(float (&total)[TEMPLATES][V], const float *f
 }
 
 // Counts the means and takes the maxima of the totals, which it sets to 0. Unless EVERY mean counts, `ends` are the first and
-// the last bin at which those of each template do. `scale` and `lowest` take totals to numbers of bins, the first being 0 and
-// the last 1.
+// the last bin at which those of each template do.
 template <bool EVERY>
-__device__ __forceinline__ void finish(float (&total)[TEMPLATES][V], float (&top)[V], int *counters, const int2 *ends, int number, float scale,
-                                       float lowest) {
+__device__ __forceinline__ void finish(float (&total)[TEMPLATES][V], float (&top)[V], int *counters, const int2 *ends, int number,
+                                       const Histogram &bins) {
   const float none = -__int_as_float(0x7f800000);
 #pragma unroll
   for (int j = 0; j < TEMPLATES; ++j) {
@@ -63,10 +61,8 @@ __device__ __forceinline__ void finish(float (&total)[TEMPLATES][V], float (&top
       }
       total[j][v] = 0;
       top[v] = fmaxf(top[v], sum);
-      // a sum with 2^23 is rounded to a whole number, which its last bits are
-      const unsigned at = __float_as_uint(__saturatef(fmaf(sum, scale, lowest)) * (BINS - 1) + 8388608.0f) & 31;
       // an atomic addition, though no other thread counts here: the next need not wait for it
-      atomicAdd(counters + at * THREADS, one);
+      atomicAdd(counters + bins.bin(sum) * THREADS, one);
     }
   }
 }
@@ -108,7 +104,7 @@ staged(const float *__restrict__ values, const int *__restrict__ list, const int
     asm volatile("cp.async.commit_group;" ::: "memory");
   };
 
-  const float scale = scales[0] * scales[1] / (float)(WIDTH * (BINS - 1)), lowest = ((4 - 4 * scales[1]) / (float)WIDTH - 0.5f) / (BINS - 1);
+  const Histogram bins(scales);
   float total[TEMPLATES][V];
 #pragma unroll
   for (int j = 0; j < TEMPLATES; ++j)
@@ -152,9 +148,9 @@ staged(const float *__restrict__ values, const int *__restrict__ list, const int
 #pragma unroll
     for (int v = 0; v < V; ++v) top[v] = -__int_as_float(0x7f800000);
     if (number - bin >= low && number - bin + RUN - 1 <= high)
-      finish<true>(total, top, memory.counters[0] + t, ends, number, scale, lowest);
+      finish<true>(total, top, memory.counters[0] + t, ends, number, bins);
     else
-      finish<false>(total, top, memory.counters[0] + t, ends, number, scale, lowest);
+      finish<false>(total, top, memory.counters[0] + t, ends, number, bins);
     float *to = tops + (((size_t)piece * n_blocks + block) * GROUPS + group) * length + start + bin;
 #pragma unroll
     for (int v = 0; v < V; ++v) to[v * 32] = top[v] * scales[0];

@@ -4,13 +4,12 @@
 // has V bins of all templates in registers, and the segments' values come from the caches, since the templates of a group
 // read the same rows, or nearly so. It writes the largest mean of the group at each bin, and counts all of them.
 //
-// TOGETHER neighbouring segments are added first; `shared_sums` makes these sums once for all templates that read them,
-// which then take the place of segments, with TOGETHER = 1.
+// TOGETHER neighbouring segments are added first, as in `staged.cu`, which is for templates that share these sums.
 //
 // Constants: THREADS, V (bins of a thread), TEMPLATES, SEGMENTS (whose offsets are kept at a time, a multiple of
 // TOGETHER), TOGETHER, BINS (of the histogram), WIDTH (of a bin), COPIES (of the histogram, so that blocks do not wait
 // for each other) and BLOCKS.
-#include "constants.cuh"
+#include "histogram.cuh"
 
 constexpr int RUN = THREADS * V, WORDS = (BINS + 3) / 4;
 static_assert(TEMPLATES * V < 256, "a thread's counters are bytes");
@@ -26,7 +25,8 @@ sums(const float *__restrict__ values, const long long *__restrict__ offsets, co
   const int n_segments = numbers[0], length = numbers[1], n_groups = numbers[2], t = threadIdx.x;
   // groups fastest: blocks that run together read the same part of the band
   const int group = blockIdx.x % n_groups, tile = blockIdx.x / n_groups, runs = length / RUN, piece = tile / runs, start = tile % runs * RUN;
-  const float inverse = scales[0], spread = scales[1];
+  const float inverse = scales[0];
+  const Histogram bins(scales);
   if (t < TEMPLATES) ends[t] = counted[group * TEMPLATES + t];
 #pragma unroll
   for (int i = 0; i < WORDS; ++i) counters[i][t] = 0;
@@ -77,7 +77,7 @@ sums(const float *__restrict__ values, const long long *__restrict__ offsets, co
       const int bin = number + v * THREADS;
       if (bin >= range.x && bin <= range.y && mean > none) {
         top[v] = fmaxf(top[v], mean);
-        const int place = (int)fminf(fmaxf((4 + (mean - 4) * spread) * (float)(1 / WIDTH), 0.0f), BINS - 1.0f);
+        const unsigned place = bins.bin(total[j][v]);
         // an atomic addition, though no other thread counts here: the next need not wait for it
         atomicAdd(&counters[place / 4][t], 1u << (place % 4 * 8));
       }
