@@ -113,7 +113,7 @@ def assert_same(one, other):
 
 def test_tables_do_not_depend_on_the_division(segments, bank, monkeypatch, tmp_path):
     """Memory for a few segments' templates only, so that the bank is searched in many parts."""
-    monkeypatch.setattr(interpolation, "CPU_BYTES", 10 * 6 * 4 * segments.layout.n_frequencies)
+    monkeypatch.setattr(interpolation, "CPU_BYTES", 30 * 6 * 4 * segments.layout.n_frequencies)
     options = dict(top=30, progress=False, coherent_mismatch=0.2, batch_size=32)
     work = Work(segments, stacked_bank(bank), Keep(1, None), None, 0.2)
     parts = interpolation.bank_parts(work, interpolation.CPU_BYTES)
