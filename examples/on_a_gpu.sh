@@ -21,7 +21,8 @@ measure benchmark jfstat benchmark --no-lalsuite --output "$results/benchmark.js
 measure gpu_against_cpu python examples/paper/gpu_against_cpu.py --output "$results/gpu_against_cpu.json"
 measure search_speed python examples/search_speed.py --only overhead --output "$results/search_speed.json"
 measure transients python examples/transient_search_speed.py --output "$results/transient_search_speed.json"
-measure one_hertz python examples/one_hertz_search.py --run --width 0.25 --templates 2e6 --output "$results/one_hertz_search.json"
+measure one_hertz python examples/one_hertz_search.py --run --templates 2e6 --output "$results/one_hertz_search.json"
+measure one_hertz_narrow python examples/one_hertz_search.py --run --width 0.25 --templates 2e6 --output "$results/one_hertz_search_narrow.json"
 measure devices python examples/search_speed.py --only devices --output "$results/search_devices.json"
 measure pilot python examples/omega_centauri.py all --outdir "$results/pilot" --devices 0
 for tool in memcheck racecheck; do

@@ -79,32 +79,58 @@ def located(
     fmin, fmax, dfreq = float(data.fmin), float(data.frequencies[-1]), float(data.dfreq)
     n_segments = data.n_segments or 0
     places = _places if group.on_cpu else _places_on_device
-    lookup = Lookup.empty(len(group.n) if group.on_cpu else 0, n_segments)
-    columns: list[Lookup] = []  # of the segments, on an accelerator
+    columns = _OnHost(len(group.n), n_segments) if group.on_cpu else _OnDevice()
     _ = group.pieces, group.one_position  # once, not in each thread
 
-    def of_segment(i: int) -> tuple[Templates, Lookup, float, float]:
+    def of_segment(i: int) -> tuple[Templates, float, float]:
         near: Nearest = group.nearest(data.observation.segment(i), reftime, fmax, mismatch)
         own, change, furthest = places(near.index, near.shift, fmin, fmax, dfreq)
-        if group.on_cpu:  # here, in the segment's thread
-            for whole, column in zip(lookup, own, strict=True):
-                whole[:, i] = column
-        return near.templates, own, float(change), float(furthest)
+        columns.put(i, own)
+        return near.templates, float(change), float(furthest)
 
-    found, n_coherent = Located(lookup, [], 0.0, 0.0, _order(data, group, reftime)), 0
-    for i, (templates, own, change, furthest) in enumerate(in_order(of_segment, range(n_segments), cores())):
-        if group.on_cpu:
-            lookup.rows[:, i] += n_coherent
-        else:
-            columns.append(own._replace(rows=own.rows + np.int32(n_coherent)))
+    all_templates, n_coherent, largest_change, largest_shift = [], 0, 0.0, 0.0
+    for i, (templates, change, furthest) in enumerate(in_order(of_segment, range(n_segments), cores())):
+        columns.count_from(i, n_coherent)
         n_coherent += len(templates.alpha)
-        found.templates.append(templates)
-        found = found._replace(change=max(found.change, change), furthest=max(found.furthest, furthest))
-        if not fits(n_coherent, found.furthest):
+        all_templates.append(templates)
+        largest_change, largest_shift = max(largest_change, change), max(largest_shift, furthest)
+        if not fits(n_coherent, largest_shift):
             return None
-    if not group.on_cpu:
-        found = found._replace(lookup=jax.tree.map(lambda *x: jnp.stack(x, axis=1), *columns))
-    return found
+    return Located(columns.lookup, all_templates, largest_change, largest_shift, _order(data, group, reftime))
+
+
+class _OnHost:
+    """The columns of a `Lookup` as NumPy arrays, which the segments' threads fill."""
+
+    def __init__(self, n: int, n_segments: int):
+        self.lookup = Lookup.empty(n, n_segments)
+
+    def put(self, i: int, own: Lookup) -> None:
+        """Set those of a segment, (n,) each."""
+        for whole, column in zip(self.lookup, own, strict=True):
+            whole[:, i] = column
+
+    def count_from(self, i: int, first: int) -> None:
+        """Let a segment's rows begin at one."""
+        self.lookup.rows[:, i] += first
+
+
+class _OnDevice:
+    """The same on an accelerator, stacked at the end."""
+
+    def __init__(self) -> None:
+        self._columns: dict[int, Lookup] = {}
+
+    def put(self, i: int, own: Lookup) -> None:
+        self._columns[i] = own
+
+    def count_from(self, i: int, first: int) -> None:
+        own = self._columns[i]
+        self._columns[i] = own._replace(rows=own.rows + np.int32(first))
+
+    @property
+    def lookup(self) -> Lookup:
+        return jax.tree.map(lambda *x: jnp.stack(x, axis=1), *(own for _, own in sorted(self._columns.items())))
 
 
 def _order(data: FstatData, group: Group, reftime: GPSTime) -> np.ndarray:
