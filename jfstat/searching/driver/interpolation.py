@@ -18,13 +18,12 @@ from jfstat.data.workers import in_order, workers_for
 from jfstat.maths.ladder import padded_size
 from jfstat.reproducible import ONE_THREAD
 from jfstat.searching.driver.nearest import Located, located
-from jfstat.searching.driver.plan import SearchPlan
+from jfstat.searching.driver.plan import SearchPlan, default_batch_size
 from jfstat.searching.driver.work import Work
 from jfstat.statistic.backends.choice import sums_for
 from jfstat.statistic.backends.coherentbands import GROUP, LEAST_PIECE, PAIR_BYTES, CoherentBands, Lookup
 from jfstat.statistic.backends.library import two_f_in_order
-from jfstat.statistic.backends.shared import LEAST_TEMPLATES, MOST_BYTES, STEP, most_templates
-from jfstat.statistic.backends.shared import room as room_for_sums
+from jfstat.statistic.backends.shared import LEAST_TEMPLATES, MOST_BYTES, STEP, most_templates, room_for_sums
 from jfstat.templates import Doppler
 from jfstat.times import GPSTime
 
@@ -149,7 +148,7 @@ def interpolation_plan(
     size = _batch_size(data, _longest_part(groups)) if batch_size is None else batch_size
     size = max(1, min(size, MOST_VALUES // n))
     n_coherent = sum(sum(part.n_coherent) for part in parts)
-    n_bytes = data_bytes(data) + room + beside_values(data, size, groups)
+    n_bytes = data_bytes(data) + room + _beside_values(data, size, groups)
     return SearchPlan(sums.name, size, groups, False, [(0, n)], n_bytes, n_coherent)
 
 
@@ -165,10 +164,15 @@ def _batch_size(data: FstatData, longest: int) -> int:
         most = most_templates(_piece_length(0.0, _longest(data)), data.n_segments or 1)
         while LEAST_TEMPLATES < size > most:
             size //= 2
-    return min(size, padded_size(longest, 1))
+    return default_batch_size(longest, size)
 
 
-def beside_values(data: FstatData, size: int, groups: list[tuple[int, int]]) -> int:
+def planned_room(work: Work, plan: SearchPlan) -> int:
+    """The memory for the segments' values by which an interpolating search was planned, bytes."""
+    return plan.device_bytes - data_bytes(work.data) - _beside_values(work.data, plan.batch_size, plan.groups)
+
+
+def _beside_values(data: FstatData, size: int, groups: list[tuple[int, int]]) -> int:
     """Memory on an accelerator beside the data and the segments' values, bytes: lookups, and two batches' sums."""
     if device_of(data).platform in BATCH:
         return 0

@@ -137,8 +137,8 @@ def _order(data: FstatData, group: Group, reftime: GPSTime) -> np.ndarray:
     """The Z-order of the templates in coordinates in which the segments' metric is the identity."""
     r = factor(data.observation, group.templates.spins.shape[1], reftime, float(data.frequencies[-1]))
     # in 32 bits, so that other processors round it to the same numbers
-    order = _ordered(group.pieces, r[1:, 1:].astype(np.float32).astype(np.float64))
-    return np.asarray(order)[np.asarray(order) < len(group.n)]
+    order = np.asarray(_ordered(group.pieces, r[1:, 1:].astype(np.float32).astype(np.float64)))
+    return order[order < len(group.n)]
 
 
 @jax.jit

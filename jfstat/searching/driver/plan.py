@@ -127,7 +127,7 @@ def search_plan(
     most = most_templates(data, stack, chosen, n_parts)
     groups = source_groups(stack)
     lengths = np.array([stop - start for start, stop in groups])
-    size = int(batch_size or _default_batch_size(int(lengths.max()), most))
+    size = int(batch_size or default_batch_size(int(lengths.max()), most))
     # sharing pays where there are several spin-downs per position and little padding
     same_source = bool(
         size >= LEAST_SHARED
@@ -136,7 +136,7 @@ def search_plan(
         and np.sum(-(-lengths // size)) * size <= PADDED * n
     )
     if not same_source:
-        groups, size = [(0, n)], int(batch_size or _default_batch_size(n, most))
+        groups, size = [(0, n)], int(batch_size or default_batch_size(n, most))
     size = min(size, chosen.largest_batch(data.layout))
     n_bytes = needed_bytes(data, stack, chosen, n_parts, size)
     return SearchPlan(chosen.name, size, groups, same_source, bands, n_bytes)
@@ -151,7 +151,7 @@ def source_groups(stack: Doppler) -> list[tuple[int, int]]:
     return list(pairwise([*starts, n]))
 
 
-def _default_batch_size(n: int, most: int) -> int:
+def default_batch_size(n: int, most: int) -> int:
     """Size of the batches for n templates, at most `most`.
 
     It is a power of two if one batch holds all: a little padding costs less than compiling again for every n.

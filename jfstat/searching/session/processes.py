@@ -7,8 +7,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from jfstat.data.memory import data_bytes
-from jfstat.searching.driver.interpolation import beside_values, interpolation_plan
+from jfstat.searching.driver.interpolation import interpolation_plan, planned_room
 from jfstat.searching.driver.plan import SearchPlan, search_plan
 from jfstat.searching.driver.work import Work
 from jfstat.searching.session.banksums import bank_sums, same_sums
@@ -102,8 +101,7 @@ def _agreed_interpolation(work: Work, plan: SearchPlan) -> SearchPlan:
     """The plan of an interpolating search by the least memory and the backend that all processes have."""
     from jax.experimental.multihost_utils import process_allgather
 
-    room = plan.device_bytes - data_bytes(work.data) - beside_values(work.data, plan.batch_size, plan.groups)
-    own = [plan.batch_size, room, NAMES.index(plan.backend)]
+    own = [plan.batch_size, planned_room(work, plan), NAMES.index(plan.backend)]
     each = np.asarray(process_allgather(np.array(own, np.float64))).reshape(-1, len(own))
     if np.all(each == each[0]):
         return plan

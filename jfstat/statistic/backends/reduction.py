@@ -15,8 +15,6 @@ ROW = 64
 """Number of values whose maximum is taken first."""
 BINS, WIDTH = 30, 2.0
 """Number of bins of the histogram of 2F, which begins at 0, and their width. The last bin has no upper end."""
-
-
 SORTED = 1 << 16
 """Least number of values of which XLA finds the largest by a sort that is compiled already, on GPUs: to compile one for
 fewer takes 1.3 s and more."""

@@ -19,11 +19,9 @@ STEP = 64
 """Bins by whose multiples sums are shifted; a template reads its own from one of the first so many bins on."""
 ROOM = 8
 """There is room for a sum of neighbouring segments for every so many templates."""
-
-
 MOST_BYTES = 1280 << 20
 """Most memory of the sums that are made at a time, on accelerators."""
-LEAST_TEMPLATES, LEAST_PIECE = 128, 512
+LEAST_TEMPLATES, LEAST_BINS = 128, 512
 """Templates, and bins of a piece of the band, from which on it pays to share sums."""
 
 
@@ -54,10 +52,10 @@ class SharedSums(NamedTuple):
 def pays(bands: CoherentBands, groups: Groups) -> bool:
     """Whether there are enough templates, segments and bins for sums to be shared."""
     n_groups, size, n_segments = groups.rows.shape
-    return n_groups * size >= LEAST_TEMPLATES and n_segments >= 2 * TOGETHER and bands.piece >= LEAST_PIECE
+    return n_groups * size >= LEAST_TEMPLATES and n_segments >= 2 * TOGETHER and bands.piece >= LEAST_BINS
 
 
-def room(n: int, n_segments: int) -> int:
+def room_for_sums(n: int, n_segments: int) -> int:
     """Number of sums for which there is room, for a batch of n templates."""
     return max(1, n * -(-n_segments // TOGETHER) // ROOM)
 
@@ -87,16 +85,14 @@ def shared_sums(bands: CoherentBands, groups: Groups) -> SharedSums:
     counts = number[..., -1] + 1  # (C, T)
     total = jnp.cumsum(counts, axis=-1)
     number = number + (total - counts)[..., None]
-    count, rows_made = total[:, -1], room(n, n_segments)
+    count, room = total[:, -1], room_for_sums(n, n_segments)
 
     piece = jnp.arange(n_pieces, dtype=jnp.int64)[:, None, None]
     which = jnp.arange(n_sums, dtype=jnp.int32)[:, None]
     index = jnp.zeros(number.shape, jnp.int32).at[piece, which, template].set(number, unique_indices=True)
     # the first template of each sum says what it is of
-    source = jnp.zeros((n_pieces, rows_made), jnp.int32)
-    source = source.at[piece, jnp.where(new, number, rows_made)].set(
-        (which * n + template).astype(jnp.int32), mode="drop"
-    )
+    source = jnp.zeros((n_pieces, room), jnp.int32)
+    source = source.at[piece, jnp.where(new, number, room)].set((which * n + template).astype(jnp.int32), mode="drop")
     of, source = source // n, source % n
     own_rows = rows[of, source].astype(jnp.int64)  # (C, R, TOGETHER)
     own_shifts = shifts[piece[..., 0], of, source].astype(jnp.int64)
@@ -108,7 +104,7 @@ def shared_sums(bands: CoherentBands, groups: Groups) -> SharedSums:
     def by_group(x: jax.Array) -> jax.Array:
         return x.reshape(n_pieces, n_sums, n_groups, size).transpose(0, 2, 1, 3)
 
-    return SharedSums(starts, count, by_group(index), by_group(first % STEP), unique & jnp.all(count <= rows_made))
+    return SharedSums(starts, count, by_group(index), by_group(first % STEP), unique & jnp.all(count <= room))
 
 
 def _keys(rows: jax.Array, shifts: jax.Array, steps: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -175,6 +175,7 @@ def ranks() -> Program:
 
 def staging(n_sums: int) -> Program:
     """The kernel that adds up the sums that templates share, so many for each of them."""
+    memory = FLOAT32 * 2 * STAGED_ROWS * (RUN + STEP) + 4 * STAGED_THREADS * BINS
     constants = {
         "THREADS": STAGED_THREADS,
         "BLOCKS": STAGED_BLOCKS,
@@ -184,13 +185,13 @@ def staging(n_sums: int) -> Program:
         "TILES": TILES,
         "STEP": STEP,
         "ROWS": STAGED_ROWS,
+        "MEMORY": memory,
         "BINS": BINS,
         "WIDTH": WIDTH,
         "COPIES": COPIES,
     }
-    staged, counters = FLOAT32 * 2 * STAGED_ROWS * (RUN + STEP), 4 * STAGED_THREADS * BINS
     lists = n_sums * (2 * GROUPS * GROUP + 4 + 4 * STAGED_ROWS)
-    return Program.of("staged.cu", "staged", constants, _grid_of_staged, STAGED_THREADS, staged + counters + lists)
+    return Program.of("staged.cu", "staged", constants, _grid_of_staged, STAGED_THREADS, memory + lists)
 
 
 def _block(piece: int) -> tuple[int, int]:

@@ -5,8 +5,8 @@
 // has V bins in every lane and the templates of a group, whose largest mean at each bin it writes; all means are counted.
 //
 // Constants: THREADS, BLOCKS (on a multiprocessor), GROUPS, TEMPLATES, RUN, TILES, STEP (bins by which a template's may begin
-// later than the staged ones), ROWS (sums that there is room for), BINS (of the histogram), WIDTH (of a bin) and COPIES (of
-// the histogram, so that blocks do not wait for each other).
+// later than the staged ones), ROWS (sums that there is room for), MEMORY (bytes of `Memory`), BINS (of the histogram), WIDTH
+// (of a bin) and COPIES (of the histogram, so that blocks do not wait for each other).
 #include "histogram.cuh"
 
 constexpr int WARPS = THREADS / 32, ACROSS = WARPS / GROUPS, V = RUN / (32 * ACROSS), ALL = GROUPS * TEMPLATES;
@@ -15,11 +15,12 @@ static_assert(WARPS % GROUPS == 0 && RUN % (32 * ACROSS) == 0, "equal shares for
 static_assert(LONG % (4 * LANES) == 0 && TEMPLATES == 32, "copies of 16 bytes, and a template of each group for every lane");
 static_assert(ALL * LONG <= 65536, "places have 16 bits");
 
-// Of a block's shared memory: see `sums.staging`, which says how much there is.
+// The first part of a block's shared memory.
 struct Memory {
   float lots[2][ROWS * LONG];
   int counters[BINS][THREADS];
 };
+static_assert(sizeof(Memory) == MEMORY, "as much as the launch asks for");
 
 __device__ __forceinline__ void copy(void *to, const void *from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory");
