@@ -11,6 +11,7 @@ instead, by running several computations at a time.
 LONG_VECTORS = ONE_THREAD | {"xla_cpu_prefer_vector_width": 512}
 """The same, with the longest vectors that a CPU has: sums over segments take a fifth less time, with the same bits."""
 
-NO_TRIALS = ONE_THREAD | {"xla_gpu_autotune_level": 0}
-"""The same, and on GPUs the first method for each matrix product instead of the fastest of several, which round
-differently: to try them takes longer than small products do."""
+NO_TRIALS = ONE_THREAD | {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
+"""The same, and on GPUs matrix products by NVIDIA's library and its first method, instead of by kernels that are made
+for each product, or by the fastest of several methods, which round differently: both take longer to compile or to try
+than small products do."""

@@ -11,7 +11,16 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.bandseries import Band, Layout
-from jfstat.data.blocks import PhaseCubic, cubic, cubic_at, node_times, phase_cubic, phasor, within_blocks
+from jfstat.data.blocks import (
+    PhaseCubic,
+    cubic,
+    cubic_at,
+    mean_of_nodes,
+    node_times,
+    phase_cubic,
+    phasor,
+    within_blocks,
+)
 from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
@@ -88,7 +97,7 @@ def _block_cubics(
     cycles = band.f_centre * (tau - t) + (band.f_centre - band.heterodyne) * (t - source.middle)
     cycles = cycles + source.spin_down_cycles(tau)
     sample = (t - band.start) / band.dt
-    base = jax.lax.stop_gradient(jnp.round(jnp.mean(sample, axis=1) - 0.5 * (block - 1)))
+    base = jax.lax.stop_gradient(jnp.round(mean_of_nodes(sample) - 0.5 * (block - 1)))
     own = jnp.array([0.5 * (block - 1), 0.5 * block, 0.0, 0.0])  # j as a polynomial of u
     a, b = source.patterns(response, trajectory.sidereal(t))
     cycles, a, b = jax.lax.optimization_barrier((cycles, a, b))

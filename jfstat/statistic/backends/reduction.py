@@ -60,7 +60,8 @@ def largest(values: jax.Array, keep: int) -> tuple[jax.Array, jax.Array]:
     _, chosen = top(jnp.max(rows, axis=1), keep)
     chosen = jnp.sort(chosen)  # so that the first of equal values still comes first
     found, within = top(rows[chosen].reshape(-1), keep)
-    return found, chosen[within // ROW] * ROW + within % ROW
+    row, column = jax.lax.div(within, np.int32(ROW)), jax.lax.rem(within, np.int32(ROW))
+    return found, chosen[row] * ROW + column
 
 
 def largest_of_rows(

@@ -96,15 +96,19 @@ class Cuda:
         _, rows = largest(flat, min(keep, flat.size))
         rows = rows.astype(jnp.int32)
         value = kernels.values(plan.values, series, ranges, offsets, n_rows, rows, self.emulate)
+        length = value.shape[1]
         top, place = largest(value.reshape(-1), min(keep, value.size))
-        row, within = rows[place // value.shape[1]], place % value.shape[1]
-        entry = row % n_rows + n_rows * within.astype(jnp.int32)
+        # with lax, since Python's division of whole numbers takes XLA ten operations, and time to compile
+        place = place.astype(jnp.int32)
+        row, within = rows[jax.lax.div(place, np.int32(length))], jax.lax.rem(place, np.int32(length))
+        entry = jax.lax.rem(row, np.int32(n_rows)) + n_rows * within
         signed = jnp.where(entry < (data.layout.n_fft + 1) // 2, entry, entry - data.layout.n_fft)
-        number = 2 * signed + row // n_rows % 2 + data.layout.n_frequencies // 2
+        odd = jax.lax.div(row, np.int32(n_rows)) & 1
+        number = 2 * signed + odd + data.layout.n_frequencies // 2
         sections = jnp.max(found.sections, axis=0)
         return Loudest(
             jnp.where(top < 0, -jnp.inf, top),
-            row // (2 * n_rows),
+            jax.lax.div(row, np.int32(2 * n_rows)),
             number,
             jnp.sum(found.histogram, axis=0, dtype=jnp.int32),
             jnp.where(sections < 0, -jnp.inf, sections),
@@ -239,7 +243,7 @@ def _ranges(layout: Layout, bins: jax.Array) -> jax.Array:
     number, from the first and last bin, (2, B)."""
     odd = jnp.arange(2, dtype=jnp.int32)
     first, last = (row[:, None] - layout.n_frequencies // 2 - odd for row in bins)
-    low, high = -(-first // 2), last // 2
+    low, high = (first + 1) >> 1, last >> 1  # half of each, rounded into the range
     return jnp.stack([low, jnp.maximum(high - low + 1, 0)], axis=-1).astype(jnp.int32)
 
 

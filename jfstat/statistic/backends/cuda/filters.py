@@ -54,7 +54,6 @@ def form_of(n: int) -> Form:
     return SMALL if n <= MOST_SMALL else LARGE
 
 
-@jax.jit
 def subdivided(filters: tuple[jax.Array, ...], reach: jax.Array) -> jax.Array:
     """Filters of all detectors for all parts of the interval between samples.
 
@@ -72,13 +71,18 @@ def subdivided(filters: tuple[jax.Array, ...], reach: jax.Array) -> jax.Array:
         of the part in units of the form's reach.
     """
     form = form_of(filters[0].shape[-1])
-    matrix = _polynomials(form, filters[0].shape[0], reach).astype(jnp.float32)
+    return _combined(filters, _polynomials(form, filters[0].shape[0], float(reach)).astype(np.float32))
+
+
+@jax.jit
+def _combined(filters: tuple[jax.Array, ...], matrix: jax.Array) -> jax.Array:
+    """The filters multiplied by a (planes, terms, P) float32 matrix, as `subdivided` returns them."""
+    planes, terms, n_given = matrix.shape
 
     def of_detector(own: jax.Array) -> jax.Array:
         # term by term, since XLA computes matrix products in lower precision on some devices
-        terms = [matrix[:, :, p, None, None] * own[p] for p in range(own.shape[0])]
-        found = reduce(operator.add, terms)  # (planes, terms, 2, n)
-        grouped = found.reshape(form.planes, form.terms // 2, 4, -1)
+        found = reduce(operator.add, [matrix[:, :, p, None, None] * own[p] for p in range(n_given)])
+        grouped = found.reshape(planes, terms // 2, 4, -1)  # of (planes, terms, 2, n)
         return grouped.transpose(1, 0, 3, 2)
 
     return jnp.stack([of_detector(own) for own in filters])
@@ -90,7 +94,7 @@ def subdivided_bytes(n: int, n_detectors: int) -> int:
     return n_detectors * form.planes * form.terms * n * 8
 
 
-def _polynomials(form: Form, n_terms: int, reach: jax.Array) -> jax.Array:
+def _polynomials(form: Form, n_terms: int, reach: float) -> np.ndarray:
     """Coefficients of each part's polynomial for each of the filters' terms, (planes, terms, P) float64."""
     planes, terms = form
     nodes = np.cos((np.arange(NODES) + 0.5) * np.pi / NODES)
@@ -101,7 +105,7 @@ def _polynomials(form: Form, n_terms: int, reach: jax.Array) -> jax.Array:
     to_powers = np.stack([np.pad(p, (0, terms - len(p))) for p in powers], axis=1)
     middles = (np.arange(planes) + 0.5) / planes - 0.5
     x = (middles[:, None] + form.reach * nodes) / reach  # (planes, NODES)
-    values = [jnp.ones_like(x), x]
+    values = [np.ones_like(x), x]
     for _ in range(2, n_terms):
         values.append(2 * x * values[-1] - values[-2])
-    return jnp.einsum("tk,lkp->ltp", to_powers @ to_chebyshev, jnp.stack(values[:n_terms], axis=-1))
+    return np.einsum("tk,lkp->ltp", to_powers @ to_chebyshev, np.stack(values[:n_terms], axis=-1))
