@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
-from threading import Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -23,7 +23,6 @@ from jfstat.candidates.semicoherent import (
 )
 from jfstat.candidates.tables import Meta, PlainTable
 from jfstat.candidates.transienttable import transient_meta
-from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
 from jfstat.metrics.phasemetric import flat_metric
@@ -64,9 +63,10 @@ class Frequencies(NamedTuple):
 def compiling_columns(work: Work, details: Details) -> Iterator[None]:
     """While the body searches, a thread compiles what `result_table` will call: XLA takes seconds for it.
 
-    Where the body raises an error, nobody waits for the thread, which ends by itself.
+    It begins when `Work.traced` is set, by the body or at its end. Where the body raises an error, nobody waits for the
+    thread, which ends by itself.
     """
-    data, stack, thread = work.data, work.stack, None
+    data, stack, thread, traced = work.data, work.stack, None, work.traced or Event()
     usual = work.track is None and work.transient is None and stack.model is None
     wanted = details.wanted or work.coherent_mismatch is not None
     if usual and wanted and work.keep.threshold is None:  # none may reach a threshold
@@ -74,9 +74,14 @@ def compiling_columns(work: Work, details: Details) -> Iterator[None]:
         shapes = tuple((np.shape(x), x.dtype) for x in leaves)
         same = (kind, shapes, device_of(data), details.amplitudes)
         if same not in _COMPILED:
-            thread = Thread(target=_compile, args=(data, stack, details.amplitudes, same), name="jfstat-details")
+            thread = Thread(target=_compile, args=(work, traced, details.amplitudes, same), name="jfstat-details")
             thread.start()
-    yield
+    if thread is None:
+        traced.set()
+    try:
+        yield
+    finally:
+        traced.set()
     if thread is not None:
         thread.join()
 
@@ -85,9 +90,11 @@ _COMPILED: set[Hashable] = set()
 """For what this process did so: to find that nothing is left to do takes milliseconds."""
 
 
-def _compile(data: FstatData, stack: Doppler, amplitudes: bool, same: Hashable) -> None:
+def _compile(work: Work, traced: Event, amplitudes: bool, same: Hashable) -> None:
+    traced.wait()
     with suppress(Exception):  # what fails here fails again where it is needed
-        (compile_columns if data.n_segments is None else compile_semicoherent_columns)(data, stack, amplitudes)
+        compiled = compile_columns if work.data.n_segments is None else compile_semicoherent_columns
+        compiled(work.data, work.stack, amplitudes)
         _COMPILED.add(same)
 
 

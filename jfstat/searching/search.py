@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from threading import Event
 from typing import TYPE_CHECKING
 
 import jax
@@ -292,7 +293,7 @@ def search(
     bands = vetoed_bands(data, stack, known, veto_lines)
     share = None if unit is None else Share.of(unit)
     tracks = None if track is None else Tracks.of(track, amplitude)
-    work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch, tracks, searched, {})
+    work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch, tracks, searched, {}, Event())
     batch_size = _checked_batch_size(batch_size)
     backend = backend_with_veto(backend, bands)
     if backend is not None and coherent_mismatch is None:  # refuses what is wrong before the search

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
+from threading import Event
 from typing import Any, NamedTuple
 
 import jax
@@ -90,6 +91,20 @@ class Part(NamedTuple):
         if isinstance(jax.tree.leaves(self.stack)[0], jax.Array):
             return _rows_of(self.stack, rows)
         return jax.tree.map(lambda x: x[rows], self.stack)
+
+    def arguments(self, batch: np.ndarray, keep: int) -> tuple[Any, ...]:
+        """Those of `loudest` for a batch, a first template and a number, of which `keep` values are asked for."""
+        start, n_valid = map(int, batch)
+        return (
+            self.data,
+            self.points(start, n_valid),
+            n_valid,
+            keep,
+            self.backend,
+            self.plan.same_source,
+            self.first_new - self.first,
+            self.keep.bands,
+        )
 
     def _rows(self, templates: np.ndarray) -> np.ndarray:
         """Rows of `stack` of some templates of the batches."""
@@ -186,6 +201,8 @@ def steps(work: Work, plan: SearchPlan, jobs: range, mesh: Mesh | None, stop: Ca
     """
     batches = plan.batches
     if work.coherent_mismatch is not None:
+        if work.traced is not None:
+            work.traced.set()  # the segments' values come first, and take longer than tracing
         for start, end in plan.groups:
             own = batches[jobs.start : jobs.stop]
             own = own[(own[:, 0] >= start) & (own[:, 0] < end)]
@@ -196,7 +213,7 @@ def steps(work: Work, plan: SearchPlan, jobs: range, mesh: Mesh | None, stop: Ca
         begin, end = (min(max(job - number * len(batches), 0), len(batches)) for job in (jobs.start, jobs.stop))
         if begin < end:
             # only `run` holds the part's data, so that their memory is free when the next part's are prepared
-            yield from run(part_of(work, plan, number, mesh), batches[begin:end], mesh, stop)
+            yield from run(part_of(work, plan, number, mesh), batches[begin:end], mesh, stop, work.traced)
 
 
 def check_mesh(mesh: object) -> None:
@@ -216,8 +233,17 @@ def check_mesh(mesh: object) -> None:
         raise ValueError("mesh must hold devices of this process or of all processes, not of some: see jax.devices().")
 
 
-def run(part: Part, batches: np.ndarray, mesh: Mesh | None, stop: Callable[[], int]) -> Iterator[Step]:
-    """Compute batches of a part of the band, in order; each row of `batches` is a first template and a number."""
+def run(
+    part: Part, batches: np.ndarray, mesh: Mesh | None, stop: Callable[[], int], traced: Event | None = None
+) -> Iterator[Step]:
+    """Compute batches of a part, in order; each row of `batches` is a first template and a number.
+
+    The event is set when the program is traced, see `Work.traced`.
+    """
+    if traced is not None and not traced.is_set():
+        if mesh is None:
+            loudest.lower(*part.arguments(batches[0], part.first_asked()))
+        traced.set()
     return _on_one(part, batches, stop) if mesh is None else _on_mesh(part, batches, mesh, stop)
 
 
@@ -237,21 +263,11 @@ def _on_one(part: Part, batches: np.ndarray, stop: Callable[[], int]) -> Iterato
     """A batch at each step."""
 
     def state(batch: np.ndarray) -> State:
-        start, n_valid = map(int, batch)
-        points, keep = part.points(start, n_valid), part.first_asked()
+        keep = part.first_asked()
         while True:
-            found = loudest(
-                part.data,
-                points,
-                n_valid,
-                keep,
-                part.backend,
-                part.plan.same_source,
-                part.first_new - part.first,
-                part.keep.bands,
-            )
+            found = loudest(*part.arguments(batch, keep))
             if not part.keep.overflows(np.asarray(found.twoF), keep, part.n_values):
-                return part.state(start, found)
+                return part.state(int(batch[0]), found)
             keep = min(4 * keep, part.n_values)
 
     workers = min(len(batches), workers_for(device_of(part.data)))
