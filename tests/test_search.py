@@ -2,6 +2,7 @@
 
 import re
 import sys
+import threading
 
 import jax
 import numpy as np
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 import jfstat
 from jfstat.banks.template_bank import template_bank
 from jfstat.plots import plot_noise
+from jfstat.searching import result
+from jfstat.searching.driver import batches
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.search import search
 from jfstat.searching.session import progress
@@ -247,6 +250,41 @@ def test_progress_is_a_bar_on_terminals_and_lines_in_logs(data, monkeypatch, cap
     assert re.fullmatch(r"search: [123] of 3 templates \(\d+ %\), \d+ s left, \S+ 2F/s, loudest [\d.]+", lines[0])
     search(data, bank, top=1, batch_size=1, per_detector=False, progress=False)
     assert capsys.readouterr().err == ""
+
+
+def test_a_search_traces_its_own_program_before_those_of_the_candidates(data, bank, monkeypatch):
+    """XLA then compiles it while Python traces the others; also after an error no thread waits for ever."""
+    order, own = [], batches.loudest
+
+    class Traced:
+        def lower(self, *arguments):
+            order.append("search")
+            return own.lower(*arguments)
+
+        def __call__(self, *arguments):
+            return own(*arguments)
+
+    def threads():
+        return [thread for thread in threading.enumerate() if thread.name == "jfstat-details"]
+
+    monkeypatch.setattr(batches, "loudest", Traced())
+    monkeypatch.setattr(result, "compile_columns", lambda *_: order.append("candidates"))
+    monkeypatch.setattr(result, "_COMPILED", set())
+    search(data, bank, top=5, progress=False)
+    assert order == ["search", "candidates"] and not threads()
+    search(data, bank, top=5, progress=False)
+    assert order == ["search", "candidates"]  # nothing is traced where nothing is compiled
+
+    def broken(*_, **__):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(result, "_COMPILED", set())
+    monkeypatch.setattr("jfstat.searching.search.search_plan", broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        search(data, bank, top=5, progress=False)
+    for thread in threads():
+        thread.join(60)
+    assert not threads()
 
 
 def test_a_band_of_one_frequency_and_where_its_noise_is():
