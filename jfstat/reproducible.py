@@ -13,5 +13,5 @@ LONG_VECTORS = ONE_THREAD | {"xla_cpu_prefer_vector_width": 512}
 
 NO_TRIALS = ONE_THREAD | {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
 """The same, and on GPUs matrix products by NVIDIA's library and its first method, instead of by kernels that are made
-for each product, or by the fastest of several methods, which round differently: both take longer to compile or to try
-than small products do."""
+for each product, or by the fastest of several methods, which round differently. Making kernels and trying methods take
+longer than small products do."""

@@ -284,7 +284,7 @@ def test_a_search_traces_its_own_program_before_those_of_the_candidates(data, ba
         search(data, bank, top=5, progress=False)
     for thread in threads():
         thread.join(60)
-    assert not threads()
+    assert not threads() and order == ["search", "candidates"]  # after an error nothing more begins
 
 
 def test_a_band_of_one_frequency_and_where_its_noise_is():

@@ -52,8 +52,8 @@ def cubic(values: jax.Array) -> jax.Array:
 def mean_of_nodes(values: jax.Array) -> jax.Array:
     """Mean over the nodes of each block, (n_blocks, n) to (n_blocks,).
 
-    A sum of columns: what XLA's GPU code sees reduced and then subtracted it takes for a softmax, which takes it up to
-    two seconds to compile.
+    A sum of columns: XLA's GPU compiler mistakes a reduction that is then subtracted for a softmax, and takes up to two
+    seconds to compile it.
     """
     n = values.shape[1]
     return sum((values[:, i] for i in range(1, n)), values[:, 0]) / n

@@ -23,6 +23,7 @@ from jfstat.candidates.semicoherent import (
 )
 from jfstat.candidates.tables import Meta, PlainTable
 from jfstat.candidates.transienttable import transient_meta
+from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
 from jfstat.metrics.phasemetric import flat_metric
@@ -63,10 +64,11 @@ class Frequencies(NamedTuple):
 def compiling_columns(work: Work, details: Details) -> Iterator[None]:
     """While the body searches, a thread compiles what `result_table` will call: XLA takes seconds for it.
 
-    It begins when `Work.traced` is set, by the body or at its end. Where the body raises an error, nobody waits for the
-    thread, which ends by itself.
+    It begins when the body sets `Work.traced`, or at once for an interpolating search, whose plan and segments' values
+    come first and take longer than tracing. After an error in the body nothing more begins, and nobody waits for what
+    has begun.
     """
-    data, stack, thread, traced = work.data, work.stack, None, work.traced or Event()
+    data, stack, thread, traced, failed = work.data, work.stack, None, work.traced or Event(), Event()
     usual = work.track is None and work.transient is None and stack.model is None
     wanted = details.wanted or work.coherent_mismatch is not None
     if usual and wanted and work.keep.threshold is None:  # none may reach a threshold
@@ -74,12 +76,17 @@ def compiling_columns(work: Work, details: Details) -> Iterator[None]:
         shapes = tuple((np.shape(x), x.dtype) for x in leaves)
         same = (kind, shapes, device_of(data), details.amplitudes)
         if same not in _COMPILED:
-            thread = Thread(target=_compile, args=(work, traced, details.amplitudes, same), name="jfstat-details")
-            thread.start()
-    if thread is None:
-        traced.set()
+            given = data, stack, traced, failed, details.amplitudes, same
+            thread = Thread(target=_compile, args=given, name="jfstat-details")
     try:
+        if thread is not None:
+            thread.start()
+        if thread is None or work.coherent_mismatch is not None:
+            traced.set()
         yield
+    except BaseException:
+        failed.set()
+        raise
     finally:
         traced.set()
     if thread is not None:
@@ -90,11 +97,12 @@ _COMPILED: set[Hashable] = set()
 """For what this process did so: to find that nothing is left to do takes milliseconds."""
 
 
-def _compile(work: Work, traced: Event, amplitudes: bool, same: Hashable) -> None:
+def _compile(data: FstatData, stack: Doppler, traced: Event, failed: Event, amplitudes: bool, same: Hashable) -> None:
     traced.wait()
+    if failed.is_set():
+        return
     with suppress(Exception):  # what fails here fails again where it is needed
-        compiled = compile_columns if work.data.n_segments is None else compile_semicoherent_columns
-        compiled(work.data, work.stack, amplitudes)
+        (compile_columns if data.n_segments is None else compile_semicoherent_columns)(data, stack, amplitudes)
         _COMPILED.add(same)
 
 

@@ -201,8 +201,6 @@ def steps(work: Work, plan: SearchPlan, jobs: range, mesh: Mesh | None, stop: Ca
     """
     batches = plan.batches
     if work.coherent_mismatch is not None:
-        if work.traced is not None:
-            work.traced.set()  # the segments' values come first, and take longer than tracing
         for start, end in plan.groups:
             own = batches[jobs.start : jobs.stop]
             own = own[(own[:, 0] >= start) & (own[:, 0] < end)]
