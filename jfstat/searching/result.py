@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
-from threading import Event, Thread
+from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -61,14 +61,15 @@ class Frequencies(NamedTuple):
 
 
 @contextmanager
-def compiling_columns(work: Work, details: Details) -> Iterator[None]:
+def compiling_columns(work: Work, details: Details) -> Iterator[Thread | None]:
     """While the body searches, a thread compiles what `result_table` will call: XLA takes seconds for it.
 
-    It begins when the body sets `Work.traced`, or at once for an interpolating search, whose plan and segments' values
-    come first and take longer than tracing. After an error in the body nothing more begins, and nobody waits for what
-    has begun.
+    The body gets the thread and should start it once its own program is traced, which XLA then compiles while the
+    thread traces: Python traces one at a time. In an interpolating search, whose plan and segments' values come first
+    and take longer than tracing, it is started already. None if there is nothing to compile. Where the body raises an
+    error, nobody waits for the thread, which ends by itself.
     """
-    data, stack, thread, traced, failed = work.data, work.stack, None, work.traced or Event(), Event()
+    data, stack, thread = work.data, work.stack, None
     usual = work.track is None and work.transient is None and stack.model is None
     wanted = details.wanted or work.coherent_mismatch is not None
     if usual and wanted and work.keep.threshold is None:  # none may reach a threshold
@@ -76,20 +77,13 @@ def compiling_columns(work: Work, details: Details) -> Iterator[None]:
         shapes = tuple((np.shape(x), x.dtype) for x in leaves)
         same = (kind, shapes, device_of(data), details.amplitudes)
         if same not in _COMPILED:
-            given = data, stack, traced, failed, details.amplitudes, same
-            thread = Thread(target=_compile, args=given, name="jfstat-details")
-    try:
-        if thread is not None:
-            thread.start()
-        if thread is None or work.coherent_mismatch is not None:
-            traced.set()
-        yield
-    except BaseException:
-        failed.set()
-        raise
-    finally:
-        traced.set()
+            thread = Thread(target=_compile, args=(data, stack, details.amplitudes, same), name="jfstat-details")
+    if thread is not None and work.coherent_mismatch is not None:
+        thread.start()
+    yield thread
     if thread is not None:
+        if thread.ident is None:  # a finished checkpoint leaves nothing to trace
+            thread.start()
         thread.join()
 
 
@@ -97,10 +91,7 @@ _COMPILED: set[Hashable] = set()
 """For what this process did so: to find that nothing is left to do takes milliseconds."""
 
 
-def _compile(data: FstatData, stack: Doppler, traced: Event, failed: Event, amplitudes: bool, same: Hashable) -> None:
-    traced.wait()
-    if failed.is_set():
-        return
+def _compile(data: FstatData, stack: Doppler, amplitudes: bool, same: Hashable) -> None:
     with suppress(Exception):  # what fails here fails again where it is needed
         (compile_columns if data.n_segments is None else compile_semicoherent_columns)(data, stack, amplitudes)
         _COMPILED.add(same)

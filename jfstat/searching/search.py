@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from threading import Event
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import jax
@@ -293,7 +293,7 @@ def search(
     bands = vetoed_bands(data, stack, known, veto_lines)
     share = None if unit is None else Share.of(unit)
     tracks = None if track is None else Tracks.of(track, amplitude)
-    work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch, tracks, searched, {}, Event())
+    work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch, tracks, searched, {})
     batch_size = _checked_batch_size(batch_size)
     backend = backend_with_veto(backend, bands)
     if backend is not None and coherent_mismatch is None:  # refuses what is wrong before the search
@@ -309,8 +309,8 @@ def search(
     path = None if checkpoint is None else checkpoint_path(checkpoint)
     own = {} if path is None and unit is None else identity(work)
     stored = None if path is None else Checkpoint(path, own, together)
-    with nullcontext() if stored is None else stored.in_use(), compiling_columns(work, details):
-        plan, state = _planned_and_searched(work, stored, batch_size, backend, mesh, progress)
+    with nullcontext() if stored is None else stored.in_use(), compiling_columns(work, details) as later:
+        plan, state = _planned_and_searched(work, stored, batch_size, backend, mesh, progress, later)
     return result_table(work, plan, state, details, own)
 
 
@@ -321,8 +321,11 @@ def _planned_and_searched(
     backend: str | None,
     mesh: Mesh | None,
     progress: bool,
+    later: Thread | None,
 ) -> tuple[SearchPlan, State]:
     """The plan of the search, that of the checkpoint if there is one, and what all batches contain.
+
+    The thread `later`, of `compiling_columns`, is started when the search's program is traced.
 
     Raises
     ------
@@ -348,7 +351,7 @@ def _planned_and_searched(
     state, plan = resumed
     while True:
         try:
-            return plan, _searched(work, plan, state, stored, mesh, progress)
+            return plan, _searched(work, plan, state, stored, mesh, progress, later)
         except DeviceFull as full:
             if batch_size is not None or mesh is not None or plan.batch_size == 1 or (stored and full.done):
                 kept = f" {full.done} batches are kept in {str(stored.path)!r};" if stored else ""
@@ -370,7 +373,13 @@ class DeviceFull(Exception):
 
 
 def _searched(
-    work: Work, plan: SearchPlan, state: State, stored: Checkpoint | None, mesh: Mesh | None, progress: bool
+    work: Work,
+    plan: SearchPlan,
+    state: State,
+    stored: Checkpoint | None,
+    mesh: Mesh | None,
+    progress: bool,
+    later: Thread | None,
 ) -> State:
     """What all batches of the work contain, given the state after the first `state.done` of them.
 
@@ -387,7 +396,7 @@ def _searched(
     pace, failure = Pace(state.n_twoF), None
     with stop_requests(stored is not None) as request, bar as advance:
         try:
-            for found, stop in steps(work, plan, jobs, mesh, lambda: request.signal):
+            for found, stop in steps(work, plan, jobs, mesh, lambda: request.signal, later):
                 n_templates = int(sizes[state.done : state.done + found.done].sum())
                 state = state.joined(found, work.keep)
                 advance(n_templates, _note(state, pace))

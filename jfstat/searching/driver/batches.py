@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
-from threading import Event
+from threading import Thread
 from typing import Any, NamedTuple
 
 import jax
@@ -92,19 +92,10 @@ class Part(NamedTuple):
             return _rows_of(self.stack, rows)
         return jax.tree.map(lambda x: x[rows], self.stack)
 
-    def arguments(self, batch: np.ndarray, keep: int) -> tuple[Any, ...]:
-        """Those of `loudest` for a batch, a first template and a number, of which `keep` values are asked for."""
-        start, n_valid = map(int, batch)
-        return (
-            self.data,
-            self.points(start, n_valid),
-            n_valid,
-            keep,
-            self.backend,
-            self.plan.same_source,
-            self.first_new - self.first,
-            self.keep.bands,
-        )
+    def arguments(self, points: Doppler | Lookup, n_valid: int, keep: int) -> tuple[Any, ...]:
+        """Those of `loudest` for a batch's `points`, in their order: by name, XLA would round in other places."""
+        first_bin = self.first_new - self.first
+        return self.data, points, n_valid, keep, self.backend, self.plan.same_source, first_bin, self.keep.bands
 
     def _rows(self, templates: np.ndarray) -> np.ndarray:
         """Rows of `stack` of some templates of the batches."""
@@ -187,7 +178,14 @@ def interpolated_part(work: Work, plan: SearchPlan, start: int, stop: int, mesh:
     )
 
 
-def steps(work: Work, plan: SearchPlan, jobs: range, mesh: Mesh | None, stop: Callable[[], int]) -> Iterator[Step]:
+def steps(
+    work: Work,
+    plan: SearchPlan,
+    jobs: range,
+    mesh: Mesh | None,
+    stop: Callable[[], int],
+    later: Thread | None = None,
+) -> Iterator[Step]:
     """Compute some jobs, in order. Job j is batch j % n of part j // n of the band, n being the number of batches.
 
     Parameters
@@ -198,6 +196,8 @@ def steps(work: Work, plan: SearchPlan, jobs: range, mesh: Mesh | None, stop: Ca
     mesh : Mesh or None
     stop : callable
         Returns the number of the signal that asked this process to stop; 0 for none.
+    later : Thread, optional
+        To be started when the program of the batches is traced, if it is not yet.
     """
     batches = plan.batches
     if work.coherent_mismatch is not None:
@@ -205,13 +205,13 @@ def steps(work: Work, plan: SearchPlan, jobs: range, mesh: Mesh | None, stop: Ca
             own = batches[jobs.start : jobs.stop]
             own = own[(own[:, 0] >= start) & (own[:, 0] < end)]
             if len(own):
-                yield from run(interpolated_part(work, plan, start, end, mesh), own, mesh, stop)
+                yield from run(interpolated_part(work, plan, start, end, mesh), own, mesh, stop, later)
         return
     for number in range(len(plan.bands)):
         begin, end = (min(max(job - number * len(batches), 0), len(batches)) for job in (jobs.start, jobs.stop))
         if begin < end:
             # only `run` holds the part's data, so that their memory is free when the next part's are prepared
-            yield from run(part_of(work, plan, number, mesh), batches[begin:end], mesh, stop, work.traced)
+            yield from run(part_of(work, plan, number, mesh), batches[begin:end], mesh, stop, later)
 
 
 def check_mesh(mesh: object) -> None:
@@ -232,16 +232,14 @@ def check_mesh(mesh: object) -> None:
 
 
 def run(
-    part: Part, batches: np.ndarray, mesh: Mesh | None, stop: Callable[[], int], traced: Event | None = None
+    part: Part, batches: np.ndarray, mesh: Mesh | None, stop: Callable[[], int], later: Thread | None = None
 ) -> Iterator[Step]:
-    """Compute batches of a part, in order; each row of `batches` is a first template and a number.
-
-    The event is set when the program is traced, see `Work.traced`.
-    """
-    if traced is not None and not traced.is_set():
+    """Compute batches of a part, in order; each row of `batches` is a first template and a number. `later`: `steps`."""
+    if later is not None and later.ident is None:
         if mesh is None:
-            loudest.lower(*part.arguments(batches[0], part.first_asked()))
-        traced.set()
+            start, n_valid = map(int, batches[0])
+            loudest.lower(*part.arguments(part.points(start, n_valid), n_valid, part.first_asked()))
+        later.start()
     return _on_one(part, batches, stop) if mesh is None else _on_mesh(part, batches, mesh, stop)
 
 
@@ -261,11 +259,12 @@ def _on_one(part: Part, batches: np.ndarray, stop: Callable[[], int]) -> Iterato
     """A batch at each step."""
 
     def state(batch: np.ndarray) -> State:
-        keep = part.first_asked()
+        start, n_valid = map(int, batch)
+        points, keep = part.points(start, n_valid), part.first_asked()
         while True:
-            found = loudest(*part.arguments(batch, keep))
+            found = loudest(*part.arguments(points, n_valid, keep))
             if not part.keep.overflows(np.asarray(found.twoF), keep, part.n_values):
-                return part.state(int(batch[0]), found)
+                return part.state(start, found)
             keep = min(4 * keep, part.n_values)
 
     workers = min(len(batches), workers_for(device_of(part.data)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from threading import Event
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -111,9 +110,6 @@ class Work(NamedTuple):
     located : dict or None
         What the plan of an interpolating search has looked up of parts of the bank, by their first template and the one
         after the last, until the sums need it. None if nothing is kept, as when only a plan is wanted.
-    traced : Event or None
-        To be set once the search's own program is traced: XLA compiles it while other threads, which wait for this,
-        trace theirs, and Python traces one at a time. None if nobody waits.
     """
 
     data: FstatData
@@ -124,7 +120,6 @@ class Work(NamedTuple):
     track: Tracks | None = None
     transient: TransientSearch | None = None
     located: dict[tuple[int, int], Located] | None = None
-    traced: Event | None = None
 
     @property
     def reftime(self) -> GPSTime:
