@@ -32,6 +32,15 @@ def broadcast(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return on_device(xp.broadcast_to(xp.asarray(x), shape))
 
 
+def divided(x: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
+    """Quotient and remainder of whole numbers that are not negative, same shape and dtype, for traced code.
+
+    Those of `jnp.divmod`, which round down for negative numbers too, are ten operations each for XLA to compile.
+    """
+    divisor = np.asarray(n, x.dtype)
+    return jax.lax.div(x, divisor), jax.lax.rem(x, divisor)
+
+
 def stacked_last(arrays: list[jax.Array]) -> jax.Array:
     """Arrays of one shape along a new last axis."""
     xp = module_for(*arrays)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.bandseries import Layout
+from jfstat.maths.arrays import divided
 from jfstat.transforms import section_count
 
 ROW = 64
@@ -60,7 +61,7 @@ def largest(values: jax.Array, keep: int) -> tuple[jax.Array, jax.Array]:
     _, chosen = top(jnp.max(rows, axis=1), keep)
     chosen = jnp.sort(chosen)  # so that the first of equal values still comes first
     found, within = top(rows[chosen].reshape(-1), keep)
-    row, column = jax.lax.div(within, np.int32(ROW)), jax.lax.rem(within, np.int32(ROW))
+    row, column = divided(within, ROW)
     return found, chosen[row] * ROW + column
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from jfstat.data.bandseries import Layout
 from jfstat.data.fstatdata import FstatData
+from jfstat.maths.arrays import divided
 from jfstat.statistic.backends.backend import (
     Device,
     Loudest,
@@ -96,19 +97,17 @@ class Cuda:
         _, rows = largest(flat, min(keep, flat.size))
         rows = rows.astype(jnp.int32)
         value = kernels.values(plan.values, series, ranges, offsets, n_rows, rows, self.emulate)
-        length = value.shape[1]
         top, place = largest(value.reshape(-1), min(keep, value.size))
-        # with lax, since Python's division of whole numbers takes XLA ten operations, and time to compile
-        place = place.astype(jnp.int32)
-        row, within = rows[jax.lax.div(place, np.int32(length))], jax.lax.rem(place, np.int32(length))
-        entry = jax.lax.rem(row, np.int32(n_rows)) + n_rows * within
+        chosen, within = divided(place, value.shape[1])
+        transform, row = divided(rows[chosen], n_rows)
+        template, odd = divided(transform, 2)
+        entry = row + n_rows * within
         signed = jnp.where(entry < (data.layout.n_fft + 1) // 2, entry, entry - data.layout.n_fft)
-        odd = jax.lax.div(row, np.int32(n_rows)) & 1
         number = 2 * signed + odd + data.layout.n_frequencies // 2
         sections = jnp.max(found.sections, axis=0)
         return Loudest(
             jnp.where(top < 0, -jnp.inf, top),
-            jax.lax.div(row, np.int32(2 * n_rows)),
+            template,
             number,
             jnp.sum(found.histogram, axis=0, dtype=jnp.int32),
             jnp.where(sections < 0, -jnp.inf, sections),

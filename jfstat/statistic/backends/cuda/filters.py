@@ -62,7 +62,7 @@ def subdivided(filters: tuple[jax.Array, ...], reach: jax.Array) -> jax.Array:
     filters : tuple of D (P, 2, n) float32
         See `FstatData.filters`.
     reach : () float64
-        See `Band.reach`.
+        See `Band.reach`; not traced.
 
     Returns
     -------
