@@ -28,7 +28,7 @@ import numpy as np  # noqa: E402
 from astropy.io import fits  # noqa: E402
 from omega_centauri import timestamps  # noqa: E402
 from one_hertz_search import DAY, FMIN, SQRT_SX, START  # noqa: E402
-from search_against_lalsuite import lal_program  # noqa: E402
+from segments_against_weave import Setup, weave_commands  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.atomic import replacing  # noqa: E402
@@ -59,18 +59,24 @@ def weave(folder: Path, settings: dict[str, Any], width: float, centre: list[flo
         seed=3,
     )
     jfstat.write_sfts(sfts, folder)
-    reftime = int(START + days * DAY / 2)
-    first = [lal_program("lalpulsar_WeaveSetup"), f"--first-segment={START},{int(START + settings['days'] * DAY)}"]
-    first += [f"--segment-count={settings['segments']}", "--detectors=H1,L1", f"--ref-time={reftime}"]
-    subprocess.run([*first, f"--output-file={folder}/setup.fits"], check=True, capture_output=True)
     (alpha, delta), half = centre, 0.5 * side
-    run = [lal_program("lalpulsar_Weave"), f"--setup-file={folder}/setup.fits", f"--sft-files={folder}/*.sft"]
-    run += [f"--output-file={folder}/weave.fits", "--toplist-limit=1000", "--time-search"]
-    run += [f"--alpha={alpha - half / np.cos(delta)},{alpha + half / np.cos(delta)}"]
-    run += [f"--delta={delta - half},{delta + half}", f"--freq={FMIN},{FMIN + width}"]
-    run += [f"--f1dot={settings['f1dot'][0]},{settings['f1dot'][1]}"]
-    run += [f"--semi-max-mismatch={settings['mismatch']}", f"--coh-max-mismatch={settings['coherent_mismatch']}"]
-    run += [f"--Fstat-assume-sqrtSX={SQRT_SX['H1']},{SQRT_SX['L1']}", "--Fstat-run-med-window=50"]
+    across = half / float(np.cos(delta))
+    setup = Setup(
+        n_segments=settings["segments"],
+        days=settings["days"],
+        fmin=FMIN,
+        width=width,
+        alpha=(alpha - across, alpha + across),
+        delta=(delta - half, delta + half),
+        f1dot=tuple(settings["f1dot"]),
+        mismatch=settings["mismatch"],
+        coherent_mismatch=settings["coherent_mismatch"],
+        h0=0.0,
+    )
+    reftime = int(START + days * DAY / 2)
+    floors = SQRT_SX["H1"], SQRT_SX["L1"]
+    first, run = weave_commands(setup, folder, reftime, floors, "--time-search", "--Fstat-run-med-window=50")
+    subprocess.run(first, check=True, capture_output=True)
     began = time.perf_counter()
     subprocess.run(run, check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     seconds = time.perf_counter() - began

@@ -84,18 +84,20 @@ def make_sfts(setup: Setup, folder: Path, reftime: int) -> None:
     jfstat.write_sfts(sfts, folder)
 
 
-def weave_commands(setup: Setup, folder: Path, reftime: int) -> tuple[list[str], list[str]]:
-    """Command lines of WeaveSetup and Weave."""
+def weave_commands(
+    setup: Setup, folder: Path, reftime: int, sqrt_sx: tuple[float, float], *more: str
+) -> tuple[list[str], list[str]]:
+    """Command lines of WeaveSetup and Weave, for noise floors of H1 and L1; `more` are options of Weave."""
     length = setup.days * DAY
     first = [lal_program("lalpulsar_WeaveSetup"), f"--first-segment={START},{int(START + length)}"]
     first += [f"--segment-count={setup.n_segments}", "--detectors=H1,L1", f"--ref-time={reftime}"]
     first += [f"--output-file={folder}/setup.fits"]
     run = [lal_program("lalpulsar_Weave"), f"--setup-file={folder}/setup.fits", f"--sft-files={folder}/*.sft"]
-    run += [f"--output-file={folder}/weave.fits", f"--toplist-limit={KEEP}", "--recalc-statistics=mean2F"]
+    run += [f"--output-file={folder}/weave.fits", f"--toplist-limit={KEEP}", *more]
     run += [f"--alpha={setup.alpha[0]},{setup.alpha[1]}", f"--delta={setup.delta[0]},{setup.delta[1]}"]
     run += [f"--freq={setup.fmin},{setup.fmin + setup.width}", f"--f1dot={setup.f1dot[0]},{setup.f1dot[1]}"]
     run += [f"--semi-max-mismatch={setup.mismatch}", f"--coh-max-mismatch={setup.coherent_mismatch}"]
-    run += [f"--Fstat-assume-sqrtSX={SQRT_SX},{SQRT_SX}"]
+    run += [f"--Fstat-assume-sqrtSX={sqrt_sx[0]},{sqrt_sx[1]}"]
     return first, run
 
 
@@ -136,7 +138,7 @@ def compare(setup: Setup, rounds: int) -> dict[str, Any]:
         folder = Path(name)
         reftime = int(START + setup.n_segments * setup.days * DAY / 2)
         make_sfts(setup, folder, reftime)
-        first, theirs = weave_commands(setup, folder, reftime)
+        first, theirs = weave_commands(setup, folder, reftime, (SQRT_SX, SQRT_SX), "--recalc-statistics=mean2F")
         subprocess.run(first, check=True, capture_output=True)
         os.environ["OMP_NUM_THREADS"] = "1"
         seconds: dict[str, list[float]] = {"weave": [], "jfstat": [], "jfstat_search": []}
