@@ -46,7 +46,7 @@ def node_times(start: jax.Array, step: jax.Array, block: int, n_blocks: int, n: 
 
 def cubic(values: jax.Array) -> jax.Array:
     """Coefficients of 1, u, u^2, u^3 through values at the nodes: (..., 4) to (..., 4)."""
-    return values @ powers_from_values(NODES).T
+    return jnp.sum(values[..., None, :] * powers_from_values(NODES), axis=-1)
 
 
 def mean_of_nodes(values: jax.Array) -> jax.Array:

@@ -11,7 +11,6 @@ import numpy as np
 
 from jfstat.data.fstatdata import plain_time
 from jfstat.data.observation import Observation
-from jfstat.geometry.antenna import pattern_coefficients
 from jfstat.geometry.nearby import Sites, phase_difference
 from jfstat.maths.chebyshev import series_from_values
 from jfstat.maths.turns import turn64
@@ -100,7 +99,7 @@ class NarrowData:
 
     def _with_patterns(self, sums: jax.Array, point: Doppler) -> tuple[jax.Array, jax.Array]:
         """Fa and Fb from sums with each of the harmonics, (D, 5)."""
-        a, b = jax.vmap(pattern_coefficients, (0, None, None))(self.observation.response, point.alpha, point.delta)
+        a, b = self.observation.pattern_coefficients(point)
         return jnp.sum(a.astype(sums.dtype) * sums, axis=1), jnp.sum(b.astype(sums.dtype) * sums, axis=1)
 
     @public
@@ -122,7 +121,7 @@ class NarrowData:
     def turned_fa_fb(self, point: Doppler, turns: jax.Array) -> tuple[jax.Array, jax.Array]:
         """`shifted_fa_fb` for factors from `turns`, which many templates can share."""
         cos, sin = self._phase_factor(point)
-        a, b = jax.vmap(pattern_coefficients, (0, None, None))(self.observation.response, point.alpha, point.delta)
+        a, b = self.observation.pattern_coefficients(point)
         samples = jnp.einsum("cdh,dhbk->cdbk", jnp.stack([a, b]).astype(self.samples.dtype), self.samples)
         turned = jnp.sum(samples * jax.lax.complex(cos, -sin), axis=1).astype(jnp.complex64).reshape(2, -1)
         sums = turned @ turns

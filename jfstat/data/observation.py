@@ -19,7 +19,7 @@ from jfstat.data.noise import (
     floor_bins,
     noise_weights,
 )
-from jfstat.geometry.antenna import harmonics_of
+from jfstat.geometry.antenna import harmonics_of, pattern_coefficients
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.detectors import DetectorLike, get_detectors
 from jfstat.geometry.doppler import drift_during
@@ -113,6 +113,10 @@ class Observation:
     def source(self, point: Doppler) -> Source:
         """A template whose times count from the epoch."""
         return source(point, self.epoch, self.reference(point), self.middle)
+
+    def pattern_coefficients(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
+        """Those of the antenna patterns a and b of all detectors, (D, 5) float64: `antenna.pattern_coefficients`."""
+        return pattern_coefficients(self.response, point.alpha, point.delta)
 
     @public
     def drift(self, point: Doppler) -> tuple[jax.Array, jax.Array]:

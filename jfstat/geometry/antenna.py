@@ -14,6 +14,27 @@ CONSTANT, FIRST, SECOND = np.array([[1.0, 0, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0
 """Which of the five harmonics are the constant, of the sidereal frequency, and of twice that."""
 
 
+def _tensor_parts() -> np.ndarray:
+    """What each component of a detector tensor adds to the harmonics of the hour angle H, (4, 5, 3, 3).
+
+    For a and b each: as they are at alpha = 0 without the factors of declination, and what alpha turns them into.
+    """
+    a, b = np.zeros((2, 5, 3, 3))
+    a[0] = np.diag([0.5, 0.5, -1.0])
+    a[1, 0, 2], a[2, 1, 2] = 2.0, -2.0
+    a[3], a[4, 0, 1] = np.diag([-0.5, 0.5, 0.0]), 1.0
+    b[1, 1, 2], b[2, 0, 2] = -2.0, -2.0
+    b[3, 0, 1], b[4] = 2.0, np.diag([1.0, -1.0, 0.0])
+
+    def across(own: np.ndarray) -> np.ndarray:
+        return np.stack([np.zeros((3, 3)), -own[2], own[1], -own[4], own[3]])
+
+    return np.stack([a, b, across(a), across(b)])
+
+
+TENSOR_PARTS = _tensor_parts()
+
+
 def harmonics_of(xp: ModuleType, angle: Array) -> list[Array]:
     """1, cos x, sin x, cos 2x, sin 2x, each shaped like the angle, by NumPy or jax.numpy (`xp`)."""
     c, s = xp.cos(angle), xp.sin(angle)
@@ -40,29 +61,21 @@ def pattern_coefficients(response: jax.Array, alpha: jax.Array, delta: jax.Array
 
     Parameters
     ----------
-    response : (3, 3) float64
-        Detector tensor in the Earth-fixed frame.
+    response : (..., 3, 3) float64
+        Detector tensors in the Earth-fixed frame.
     alpha, delta : () float64
         Sky position, rad.
 
     Returns
     -------
-    a, b : (5,) float64
+    a, b : (..., 5) float64
         So that ``a(t) = a @ harmonics(sidereal_time(t))``.
     """
-    d = response
-    zero = jnp.zeros_like(d[0, 0])
-    own_a = [0.5 * (d[0, 0] + d[1, 1]) - d[2, 2], 2 * d[0, 2], -2 * d[1, 2], 0.5 * (d[1, 1] - d[0, 0]), d[0, 1]]
-    own_b = [zero, -2 * d[1, 2], -2 * d[0, 2], 2 * d[0, 1], d[0, 0] - d[1, 1]]
-    s, c = jnp.sin(delta), jnp.cos(delta)
-    sky_a = CONSTANT * (1 - s * s) + FIRST * (s * c) + SECOND * (1 + s * s)
-    sky_b = FIRST * c + SECOND * s
+    parts = jnp.sum(TENSOR_PARTS * response[..., None, None, :, :], axis=(-2, -1))
+    s, c, zero = jnp.sin(delta), jnp.cos(delta), jnp.zeros_like(delta)
+    first, second = s * c, 1 + s * s
+    sky = jnp.stack([1 - s * s, first, first, second, second, zero, c, c, s, s]).reshape(2, 5)
     # from harmonics of the hour angle to those of sidereal time: each pair of cosine and sine is rotated
     turn = (FIRST + 2 * SECOND) * alpha
-    cos, sin = jnp.cos(turn), jnp.sin(turn)
-
-    def turned(own: list[jax.Array], sky: jax.Array) -> jax.Array:
-        across = jnp.stack([zero, -own[2], own[1], -own[4], own[3]])
-        return sky * (jnp.stack(own) * cos + across * sin)
-
-    return turned(own_a, sky_a), turned(own_b, sky_b)
+    both = sky * (parts[..., :2, :] * jnp.cos(turn) + parts[..., 2:, :] * jnp.sin(turn))
+    return both[..., 0, :], both[..., 1, :]

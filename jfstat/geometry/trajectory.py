@@ -55,8 +55,9 @@ class Trajectory:
 
     Attributes
     ----------
-    coefficients : (DEGREE + 1, n_segments, 8) float64
-        Of the powers of u in [-1, 1] over each piece: position (3), Einstein delay, sidereal time, Sun to Earth (3).
+    coefficients : (DEGREE + 1, n_segments, 9) float64
+        Of the powers of u in [-1, 1] over each piece: position (3), Einstein delay, sidereal time, Sun to Earth (3) and
+        the square of the distance between these two.
     start : () float64
         Start of the first piece, s since the observation's epoch, from which all times count.
     """
@@ -79,7 +80,8 @@ class Trajectory:
     def __call__(self, t: jax.Array) -> State:
         """State at times `t` in s since the epoch, any shape, float64; differentiable in `t`."""
         piece = self.piece(t)
-        coefficients = self.coefficients.at[:, piece].get(mode="promise_in_bounds")  # all in a single gather
+        # all in a single gather
+        coefficients = self.coefficients.at[:, piece, :8].get(mode="promise_in_bounds", wrap_negative_indices=False)
         value = horner(coefficients, self.within(t, piece)[..., None])
         return State(value[..., 0:3], value[..., 3], value[..., 4], value[..., 5:8])
 
@@ -98,7 +100,7 @@ class Trajectory:
 
 def at_pieces(values: jax.Array, piece: jax.Array) -> jax.Array:
     """Values (n_segments) of pieces, shaped like `piece`."""
-    return values.at[piece].get(mode="promise_in_bounds")
+    return values.at[piece].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def horner_at_pieces(coefficients: jax.Array, piece: jax.Array, u: jax.Array) -> jax.Array:
@@ -110,6 +112,15 @@ def horner_at_pieces(coefficients: jax.Array, piece: jax.Array, u: jax.Array) ->
     for k in range(coefficients.shape[0] - 2, -1, -1):
         value = value * u + at_pieces(coefficients[k], piece)
     return value
+
+
+def slope_at_pieces(coefficients: jax.Array, piece: jax.Array, u: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`horner_at_pieces`, and its derivative with respect to u."""
+    value, slope = at_pieces(coefficients[-1], piece), jnp.zeros_like(u)
+    for k in range(coefficients.shape[0] - 2, -1, -1):
+        slope = slope * u + value
+        value = value * u + at_pieces(coefficients[k], piece)
+    return value, slope
 
 
 def detector_trajectory(detector: Detector, tracks: Tracks, start: float, end: float) -> Trajectory:
@@ -137,7 +148,9 @@ def detector_trajectory(detector: Detector, tracks: Tracks, start: float, end: f
     sidereal = sidereal_time(epoch, t).reshape(n, -1)
     sidereal -= 2 * np.pi * np.floor(sidereal[:, :1] / (2 * np.pi))
     columns = [earth + detector_offset(detector, epoch, t), einstein_delay(epoch, t)[:, None], sidereal.reshape(-1, 1)]
-    values = np.concatenate([*columns, earth - sun], axis=1).reshape(n, DEGREE + 1, 8)
+    apart = earth - sun
+    columns += [apart, np.sum(apart**2, axis=1, keepdims=True)]
+    values = np.concatenate(columns, axis=1).reshape(n, DEGREE + 1, -1)
     coefficients = np.einsum("pk,nkc->pnc", powers_from_values(DEGREE + 1), values)
     # repeat the last piece up to a common size; data and signals end before
     coefficients = np.pad(coefficients, ((0, 0), (0, padded_size(n) - n), (0, 0)), mode="edge")

@@ -13,7 +13,6 @@ from jfstat.data.direct import slice_sums
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.slices import Pieces, Slices, block_slices, matrices, regular_slices, require_concrete
-from jfstat.geometry.antenna import pattern_coefficients
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.public import public
 from jfstat.statistic.combine import AntennaMatrix, two_f
@@ -191,7 +190,7 @@ def atoms(data: FstatData | NarrowData, point: Doppler, duration: DurationLike |
 def atoms_of(data: FstatData | NarrowData, point: Doppler, slices: Slices, pieces: Pieces | None) -> Atoms:
     """`atoms` for given slices, without checks; traceable. `pieces` are those of prepared data."""
     observation = data.observation
-    a, b = jax.vmap(pattern_coefficients, (0, None, None))(observation.response, point.alpha, point.delta)
+    a, b = observation.pattern_coefficients(point)
     if isinstance(data, NarrowData):
         fa, fb = data.fa_fb_of_blocks(point)
     else:

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.observation import Observation
-from jfstat.geometry.antenna import pattern_coefficients
 from jfstat.parameters import LIMITS
 from jfstat.templates import Doppler
 
@@ -31,12 +30,12 @@ def antenna_matrix(observation: Observation, point: Doppler) -> AntennaMatrix:
     XLALWeightMultiAMCoeffs). They follow from the harmonics' moments, without a sum over time for each template. NaN
     for a position beyond a pole, which traced values may have.
     """
-    delta = jnp.where(LIMITS["delta"].holds(point.delta), point.delta, jnp.nan)
-    a, b = jax.vmap(pattern_coefficients, (0, None, None))(observation.response, point.alpha, delta)
+    a, b = observation.pattern_coefficients(point)
+    moments = jnp.where(LIMITS["delta"].holds(point.delta), observation.moments, jnp.nan)
     return AntennaMatrix(
-        A=jnp.einsum("di,dij,dj->d", a, observation.moments, a),
-        B=jnp.einsum("di,dij,dj->d", b, observation.moments, b),
-        C=jnp.einsum("di,dij,dj->d", a, observation.moments, b),
+        A=jnp.einsum("di,dij,dj->d", a, moments, a),
+        B=jnp.einsum("di,dij,dj->d", b, moments, b),
+        C=jnp.einsum("di,dij,dj->d", a, moments, b),
     )
 
 

@@ -22,6 +22,7 @@ from jfstat.data.blocks import (
     within_blocks,
 )
 from jfstat.data.fstatdata import FstatData
+from jfstat.geometry.antenna import harmonic_sum
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.parameters import with_fields
@@ -74,7 +75,12 @@ class BlockCubics(NamedTuple):
 
 
 def _block_cubics(
-    band: Band, source: Source, tau: jax.Array, block: int, trajectory: Trajectory, response: jax.Array
+    band: Band,
+    source: Source,
+    tau: jax.Array,
+    block: int,
+    trajectory: Trajectory,
+    patterns: tuple[jax.Array, jax.Array],
 ) -> BlockCubics:
     """Timing and antenna patterns of one detector on the source-frame grid, in float64 for each block.
 
@@ -86,8 +92,9 @@ def _block_cubics(
         Source times of the blocks' nodes.
     block : int
         Samples of a block.
-    trajectory, response : Trajectory, (3, 3) float64
-        Of the detector.
+    trajectory : Trajectory
+    patterns : tuple of two (5,) float64
+        Coefficients of a and b in the harmonics of sidereal time.
     """
     # without the barriers XLA's GPU code computes these anew for each result, and takes twice as long to compile
     source, tau = jax.lax.optimization_barrier((source, tau))
@@ -99,7 +106,8 @@ def _block_cubics(
     sample = (t - band.start) / band.dt
     base = jax.lax.stop_gradient(jnp.round(mean_of_nodes(sample) - 0.5 * (block - 1)))
     own = jnp.array([0.5 * (block - 1), 0.5 * block, 0.0, 0.0])  # j as a polynomial of u
-    a, b = source.patterns(response, trajectory.sidereal(t))
+    sidereal = trajectory.sidereal(t)
+    a, b = (harmonic_sum(coefficients, sidereal) for coefficients in patterns)
     cycles, a, b = jax.lax.optimization_barrier((cycles, a, b))
     scale = rate * band.dtau
     return BlockCubics(
@@ -208,11 +216,11 @@ def timing(data: FstatData, point: Doppler) -> BlockCubics:
     """Timing and antenna patterns of all detectors for one template; fields with a leading axis D."""
     source, tau, block = _source_grid(data, point)
 
-    def one(detector: tuple[Trajectory, jax.Array]) -> BlockCubics:
+    def one(detector: tuple[Trajectory, tuple[jax.Array, jax.Array]]) -> BlockCubics:
         return _block_cubics(data.band, source, tau, block, *detector)
 
     # one detector after the other: for all at a time, XLA's CPU code takes twice as long to look up their positions
-    cubics = jax.lax.map(one, (data.observation.trajectory, data.observation.response))
+    cubics = jax.lax.map(one, (data.observation.trajectory, data.observation.pattern_coefficients(point)))
     return cubics._replace(base=cubics.base + data.layout.padding)
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32
 from jfstat.data.slices import matrices, slice_moments
-from jfstat.geometry.antenna import pattern_coefficients
 from jfstat.maths.turns import turn
 from jfstat.statistic.combine import AntennaMatrix, quadratic_form
 from jfstat.statistic.resample import grid_samples
@@ -358,7 +357,7 @@ def band_values(band: TransientBand, point: Doppler, series: jax.Array, kind: Ki
     """
     layout = band.data.layout
     samples, number = slice_series(band, point, series)
-    patterns = jax.vmap(pattern_coefficients, (0, None, None))(band.data.observation.response, point.alpha, point.delta)
+    patterns = band.data.observation.pattern_coefficients(point)
     matrix = AntennaMatrix(*(jnp.sum(x, axis=0) for x in matrices(band.moments, *patterns)))
     apart = 2 * layout.n_fft // band.length
     groups = -(-apart // band.residues)
