@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +25,7 @@ from jfstat.data.plan import BandPlan, Search, plan_bands
 from jfstat.data.segments import SegmentsLike, equal_spans, segments_of
 from jfstat.data.series import heterodyned_series
 from jfstat.geometry.ephemeris import EphemerisLike
+from jfstat.maths.arrays import on_device
 from jfstat.maths.ladder import padded_size
 from jfstat.parameters import spin_name, unit
 from jfstat.public import public
@@ -244,8 +244,8 @@ def _prepared(
     layout = plan.layout
     observation = observed(sfts, weights, mean_inverse, plan.span, reftime, ephemeris)
     length = layout.block * padded_size(-(-plan.n_band // layout.block))
-    series, filters = [], []
-    while wide:  # popped one by one, so that memory holds one detector's intermediate results only
+    series, filters = np.zeros((len(wide), length), np.complex64), []
+    for number in range(len(wide)):  # popped one by one, so that memory holds one detector's intermediate results only
         spectrum = decimated_spectrum(
             wide.pop(0), plan.wide, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop
         )
@@ -254,14 +254,8 @@ def _prepared(
             filters.append(filtered.block_until_ready())  # finished before the next detector's work begins
         else:
             samples = jnp.fft.ifft(spectrum.astype(np.complex64))
-        series.append(samples)
-    return FstatData(observation, _padded(series, length), tuple(filters), plan.band, layout)
-
-
-@partial(jax.jit, static_argnames="length")
-def _padded(series: list[jax.Array], length: int) -> jax.Array:
-    """The series of all detectors, with zeros at their ends: (D, length)."""
-    return jnp.stack([jnp.pad(own, (0, length - own.shape[0])) for own in series])
+        series[number, : len(samples)] = samples
+    return FstatData(observation, on_device(series), tuple(filters), plan.band, layout)
 
 
 def _ranges(fdots: Sequence[tuple[NumberLike, NumberLike]]) -> list[tuple[float, float]]:
