@@ -10,9 +10,11 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.data.bandseries import Band
 from jfstat.data.blocks import NODES, cubic
 from jfstat.geometry.doppler import EARTH_SPEED, at_detector, doppler_speed
 from jfstat.geometry.orbit import cubic_error
+from jfstat.maths.arrays import module_for
 from jfstat.maths.chebyshev import nodes
 from jfstat.parameters import physical
 from jfstat.phasemodel import PhaseModel
@@ -20,6 +22,7 @@ from jfstat.templates import Doppler, check_possible
 
 if TYPE_CHECKING:
     from jfstat.data.fstatdata import FstatData
+    from jfstat.data.observation import Observation
 
 COARSE = 1e-3
 """Phase error in cycles of the timing blocks of an orbit or a phase model at which a template is refused; 2F is then
@@ -55,53 +58,103 @@ class Fit(NamedTuple):
     impossible: jax.Array
 
 
-@partial(jax.jit, static_argnames="band")
+class _Allowed(NamedTuple):
+    """What decides whether a template fits data; without their size, so that data of all lengths share programs.
+
+    Attributes
+    ----------
+    band : Band
+    observation : Observation
+        Without paths and times of SFTs.
+    width : () float64
+        From the first to the last frequency, Hz.
+    block, block_orbit : () float64
+        Length of a timing block, s.
+    """
+
+    band: Band
+    observation: Observation
+    width: jax.Array
+    block: jax.Array
+    block_orbit: jax.Array
+
+
+def _allowed(data: FstatData) -> _Allowed:
+    band, layout = data.band, data.layout
+    sizes = np.array([layout.n_frequencies - 1, layout.block, layout.block_orbit], float)
+    width, block, block_orbit = sizes * module_for(band.dfreq).stack([band.dfreq, band.dtau, band.dtau])
+    return _Allowed(band, data.observation.without_times, width, block, block_orbit)
+
+
+def _n_blocks(data: FstatData, points: Doppler) -> int:
+    """Blocks at which a phase model is looked at; of other templates 0."""
+    if points.model is None:
+        return 0
+    return data.series.shape[-1] // (data.layout.block if points.orbit is None else data.layout.block_orbit)
+
+
 def fit(data: FstatData, point: Doppler, band: bool) -> Fit:
     """How a template fits the data, at its own frequency or, with `band`, at all frequencies of the band.
 
     The pass band has room for the Earth's Doppler shifts at any sky position.
     """
-    numbers, observation = data.band, data.observation
+    return _fit(_allowed(data), point, band, _n_blocks(data, point))
+
+
+def fit_each(data: FstatData, points: Doppler, band: bool) -> Fit:
+    """`fit` for each of a stack of templates; fields (n,)."""
+    return _fit_each(_allowed(data), points, band, _n_blocks(data, points))
+
+
+def beyond_band(data: FstatData, points: Doppler) -> jax.Array:
+    """How far each of a stack of templates lies beyond what the data allow, at all frequencies of the band: (n,), not
+    positive for one that fits."""
+    return _beyond_band(_allowed(data), points, _n_blocks(data, points))
+
+
+@partial(jax.jit, static_argnames="n_blocks")
+def _beyond_band(allowed: _Allowed, points: Doppler, n_blocks: int) -> jax.Array:
+    return jnp.max(jnp.stack(_fit_each(allowed, points, True, n_blocks)), axis=0)
+
+
+@partial(jax.jit, static_argnames=("band", "n_blocks"))
+def _fit_each(allowed: _Allowed, points: Doppler, band: bool, n_blocks: int) -> Fit:
+    """Phase models, which take memory, are looked at in turn."""
+    if points.model is None:
+        return jax.vmap(lambda point: _fit(allowed, point, band, n_blocks))(points)
+    return jax.lax.map(lambda point: _fit(allowed, point, band, n_blocks), points)
+
+
+@partial(jax.jit, static_argnames=("band", "n_blocks"))
+def _fit(allowed: _Allowed, point: Doppler, band: bool, n_blocks: int) -> Fit:
+    numbers, observation = allowed.band, allowed.observation
     low = numbers.fmin if band else point.fkdot[0]
-    high = low + (data.layout.n_frequencies - 1) * numbers.dfreq if band else low
+    high = low + allowed.width if band else low
     drift_low, drift_high = observation.drift(point)
     edge_low, edge_high = numbers.pass_low - numbers.slack, numbers.pass_high + numbers.slack
     lowest, highest = at_detector(low + drift_low, high + drift_high, EARTH_SPEED)
     below, above = edge_low - lowest, highest - edge_high
     impossible = 1.0 - physical(point, ("freq",) if band else ()).astype(jnp.float64)
-    own = jnp.full_like(below, -jnp.inf) if point.model is None else _model_error(data, point, point.model) - COARSE
+    none = jnp.full_like(below, -jnp.inf)
+    own = none
+    if point.model is not None:
+        own = _model_error(allowed, point, point.model, n_blocks) - COARSE
     if point.orbit is None:
-        return Fit(below, above, jnp.full_like(below, -jnp.inf), jnp.full_like(below, -jnp.inf), own, impossible)
+        return Fit(below, above, none, none, own, impossible)
     centre = 0.5 * (low + high)
     lowest, highest = at_detector(centre + drift_low, centre + drift_high, doppler_speed(point.orbit))
-    error = cubic_error(point.orbit, high, data.layout.block_orbit * numbers.dtau)
+    error = cubic_error(point.orbit, high, allowed.block_orbit)
     return Fit(below, above, jnp.maximum(edge_low - lowest, highest - edge_high), error - COARSE, own, impossible)
 
 
-@partial(jax.jit, static_argnames="band")
-def fit_each(data: FstatData, points: Doppler, band: bool) -> Fit:
-    """`fit` for each of a stack of templates; fields (n,). Phase models, which take memory, are looked at in turn."""
-    if points.model is None:
-        return jax.vmap(lambda point: fit(data, point, band))(points)
-    return jax.lax.map(lambda point: fit(data, point, band), points)
-
-
-@jax.jit
-def beyond_band(data: FstatData, points: Doppler) -> jax.Array:
-    """How far each of a stack of templates lies beyond what the data allow, at all frequencies of the band: (n,), not
-    positive for one that fits."""
-    return jnp.max(jnp.stack(fit_each(data, points, True)), axis=0)
-
-
-def _model_error(data: FstatData, point: Doppler, model: PhaseModel) -> jax.Array:
+def _model_error(allowed: _Allowed, point: Doppler, model: PhaseModel, n_blocks: int) -> jax.Array:
     """Error of the cubics that follow the phase model in blocks, root mean square over the data, () float64 cycles.
 
     The cubics pass through the model at the blocks' nodes, and are compared with it at other places of the blocks.
     """
-    observation, model = data.observation, jax.lax.stop_gradient(model)
-    block = data.layout.block if point.orbit is None else data.layout.block_orbit
-    n_blocks = data.series.shape[-1] // block
-    start, length = observation.middle - 0.5 * observation.tspan, data.band.dtau * block
+    observation, model = allowed.observation, jax.lax.stop_gradient(model)
+    length = allowed.block if point.orbit is None else allowed.block_orbit
+    start = observation.middle - 0.5 * observation.tspan
     first = start + length * jnp.arange(0, n_blocks, -(-n_blocks // MOST_BLOCKS), dtype=jnp.float64)
     centres = first[:, None] + 0.5 * length - observation.reference(point)
     found = cubic(model.cycles(centres + 0.5 * length * nodes(NODES))) @ jnp.stack([CHECKED**k for k in range(NODES)])
@@ -115,9 +168,8 @@ def check_fit(data: FstatData, point: Doppler, band: bool) -> None:
     """Raise a ValueError if a template does not fit the data; traced values are not checked, see `FstatData.fits`."""
     if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.band, data.observation, point))):
         return
-    own = data if band else data.for_one_template
     with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants
-        below, above, orbit, coarse, model, impossible = (float(x) for x in fit(own, point, band))
+        below, above, orbit, coarse, model, impossible = (float(x) for x in fit(data, point, band))
         if impossible:
             check_possible(point)
     if model > 0:
