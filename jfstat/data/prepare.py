@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future, wait
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +26,7 @@ from jfstat.data.observation import ephemeris_for, observed, reference_time
 from jfstat.data.plan import BandPlan, Search, plan_bands
 from jfstat.data.segments import SegmentsLike, equal_spans, segments_of
 from jfstat.data.series import heterodyned_series
+from jfstat.data.workers import begun
 from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.maths.arrays import on_device
 from jfstat.maths.ladder import padded_size
@@ -190,9 +193,10 @@ def prepared_for(
     copies = len(parts) * (1 if len(parts) == 1 else 1 + 1 / len(sfts.detectors))
     needed = filter_bytes(plans[0].layout, len(sfts.detectors)) * copies
     with_filters = filters and (memory is None or needed < FILTER_SHARE * memory)
+    compiling = _compiling_filters(plans[0]) if with_filters else None
     tables = ephemeris_for(ephemeris, spans)
     prepared = [
-        _prepared(part, plan, floors, reference, tables, with_filters, window, left_out)
+        _prepared(part, plan, floors, reference, tables, compiling, window, left_out)
         for part, plan in zip(parts, plans, strict=True)
     ]
     return prepared[0] if segments is None else _stacked(prepared)
@@ -229,17 +233,24 @@ def _search(
     return Search(low, high, room, orbit, None if fdots is None else _ranges(fdots), spacing)
 
 
+def _compiling_filters(plan: BandPlan) -> Future[Any]:
+    """Begin to compile `filtered_series` for a plan, which takes XLA as long as the work that comes before it."""
+    spectrum = jax.ShapeDtypeStruct((plan.n_band,), np.complex128)
+    program = filtered_series.lower(spectrum, plan.band.reach, plan.layout.terms, plan.layout.padding)
+    return begun(program.compile)
+
+
 def _prepared(
     sfts: SFTs,
     plan: BandPlan,
     floors: Sequence[float | None],
     reftime: GPSTime,
     ephemeris: EphemerisLike,
-    with_filters: bool,
+    compiling: Future[Any] | None,
     median_bins: int,
     off_source: int | None,
 ) -> FstatData:
-    """The data of one span."""
+    """The data of one span, with filters if their program is being compiled."""
     wide, weights, mean_inverse = _weighted_series(sfts, plan, floors, median_bins, off_source)
     layout = plan.layout
     observation = observed(sfts, weights, mean_inverse, plan.span, reftime, ephemeris)
@@ -249,7 +260,8 @@ def _prepared(
         spectrum = decimated_spectrum(
             wide.pop(0), plan.wide, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop
         )
-        if with_filters:
+        if compiling is not None:
+            wait([compiling])  # of an error the call tells
             samples, filtered = filtered_series(spectrum, plan.band.reach, layout.terms, layout.padding)
             filters.append(filtered.block_until_ready())  # finished before the next detector's work begins
         else:

@@ -57,6 +57,14 @@ def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: in
                 future.cancel()
 
 
+def begun(function: Callable[[], Result]) -> Future[Result]:
+    """A function that runs in a thread of its own from now on."""
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(function)
+    pool.shutdown(wait=False)
+    return future
+
+
 def compile_together(programs: Sequence[Lowered]) -> None:
     """Compile programs, all at the same time; the functions that they were lowered from then find them compiled."""
     list(in_order(lambda program: program.compile(), programs, len(programs)))

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jfstat.constants import ASTRONOMICAL_UNIT, SPEED_OF_LIGHT
-from jfstat.geometry.trajectory import SEGMENT, State, Trajectory, at_pieces, horner_at_pieces, slope_at_pieces
+from jfstat.geometry.trajectory import DEGREE, SEGMENT, State, Trajectory, at_pieces, horner_at_pieces
 
 LIGHT_TIME = ASTRONOMICAL_UNIT / SPEED_OF_LIGHT
 """Of the astronomical unit, s."""
@@ -100,10 +101,11 @@ class _SkyDelay(NamedTuple):
 
     def with_slope(self, piece: jax.Array, u: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Delay in s, and its derivative with respect to time without that of the Shapiro delay; shaped like both."""
-        value, slope = slope_at_pieces(self.geometric, piece, u)
-        # stored, because the Shapiro delay uses each several times: XLA's GPU code would look them up each time
-        sun = jax.lax.optimization_barrier(tuple(horner_at_pieces(x, piece, u) for x in (self.along, self.distance2)))
-        return value - shapiro_delay(*sun), slope * (2.0 / SEGMENT)
+        # a polynomial of its own, and all of them stored: XLA's GPU code would compute parts of them anew for each use
+        powers = np.arange(1, DEGREE + 1)[:, None] * (2.0 / SEGMENT)
+        tables = (self.geometric, self.geometric[1:] * powers, self.along, self.distance2)
+        value, slope, *sun = jax.lax.optimization_barrier(tuple(horner_at_pieces(x, piece, u) for x in tables))
+        return value - shapiro_delay(*sun), slope
 
 
 def _sky_delay(trajectory: Trajectory, direction: Direction) -> _SkyDelay:

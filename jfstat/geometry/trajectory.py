@@ -114,15 +114,6 @@ def horner_at_pieces(coefficients: jax.Array, piece: jax.Array, u: jax.Array) ->
     return value
 
 
-def slope_at_pieces(coefficients: jax.Array, piece: jax.Array, u: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`horner_at_pieces`, and its derivative with respect to u."""
-    value, slope = at_pieces(coefficients[-1], piece), jnp.zeros_like(u)
-    for k in range(coefficients.shape[0] - 2, -1, -1):
-        slope = slope * u + value
-        value = value * u + at_pieces(coefficients[k], piece)
-    return value, slope
-
-
 def detector_trajectory(detector: Detector, tracks: Tracks, start: float, end: float) -> Trajectory:
     """Tabulate a detector's state between two times.
 
