@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,8 @@ SHARED_BYTES, LEAST_SHARED = (
     99 << 10,
 )
 """Most shared memory of a block by compute capability, from the CUDA C++ programming guide, and of all others."""
+Weights: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
+"""Of antenna patterns; see `combine.whitening`."""
 INDICES = 2**31
 """Number of values of an int32 index."""
 
@@ -89,8 +91,9 @@ class Cuda:
 
     def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
         """First the last kernel's maxima of rows, then all values of the rows with the largest maxima."""
-        plan, series = self._series(data, points, same_source, True)
-        ranges, offsets = _ranges(data.layout, bins), _offsets(data, points)
+        weights = _weights(data, points)
+        plan, series = self._series(data, points, same_source, weights, True)
+        ranges, offsets = _ranges(data.layout, bins), _offsets(weights)
         n_rows = _n_rows(data.layout)
         found = self._reduced(plan, data.layout, series, ranges, offsets)
         flat = found.largest.reshape(-1)
@@ -115,8 +118,9 @@ class Cuda:
 
     def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
         """The largest 2F over the band of each template, (B,) float32."""
-        plan, series = self._series(data, points, same_source, False)
-        return self._maxima(plan, data, points, series)
+        weights = _weights(data, points)
+        plan, series = self._series(data, points, same_source, weights, False)
+        return self._maxima(plan, data, points, series, weights)
 
     def stages(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[Stage, ...]:
         """Geometry, each kernel; where templates share a source, the series that they share is part of the first."""
@@ -125,7 +129,7 @@ class Cuda:
 
         @jax.jit
         def geometry(data: FstatData, points: Doppler, _: None) -> tuple[jax.Array, ...]:
-            return self._timing(data, points, same_source)
+            return self._timing(data, points, same_source, _weights(data, points))
 
         @jax.jit
         def columns(data: FstatData, points: Doppler, timing: tuple[jax.Array, ...]) -> jax.Array:
@@ -137,7 +141,7 @@ class Cuda:
 
         @jax.jit
         def rows(data: FstatData, points: Doppler, series: jax.Array) -> jax.Array:
-            return self._maxima(plan, data, points, series)
+            return self._maxima(plan, data, points, series, _weights(data, points))
 
         given = size.series if same_source else size.filtered
         between = () if plan.middle is None else (Stage("middle", middle, batch * 2 * size.transforms),)
@@ -151,13 +155,14 @@ class Cuda:
     def _plan(self, data: FstatData, points: Doppler, same_source: bool) -> kernels.Plan:
         return kernels.plan(data.layout, len(data.detectors), points.orbit is not None, same_source)
 
-    def _timing(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[jax.Array, ...]:
+    def _timing(self, data: FstatData, points: Doppler, same_source: bool, weights: Weights) -> tuple[jax.Array, ...]:
         """What the first kernel reads of each template; for a shared source also the timing of its series."""
         with jax.named_scope("geometry"):
             if not same_source:
-                return (jax.vmap(packed_timing, (None, 0))(data, points),)
+                return (jax.vmap(packed_timing, (None, 0, 0))(data, points, weights),)
             own = jax.vmap(packed_spin_down, (None, 0))(data, points)
-            return own, packed_timing(data, first_without_spin_down(points))
+            first = jax.tree.map(lambda x: x[0], weights)
+            return own, packed_timing(data, first_without_spin_down(points), first)
 
     def _columns(self, data: FstatData, points: Doppler, timing: tuple[jax.Array, ...], same_source: bool) -> jax.Array:
         layout, plan = data.layout, self._plan(data, points, same_source)
@@ -172,7 +177,7 @@ class Cuda:
             return kernels.columns(plan.columns, given, timing[0], numbers, self.emulate)
 
     def _series(
-        self, data: FstatData, points: Doppler, same_source: bool, with_values: bool
+        self, data: FstatData, points: Doppler, same_source: bool, weights: Weights, with_values: bool
     ) -> tuple[kernels.Plan, jax.Array]:
         """Transforms of the weighted series up to the last kernel, all kernels compiled, `values` if it is needed."""
         plan = self._plan(data, points, same_source)
@@ -186,7 +191,7 @@ class Cuda:
                     plan.interpolate if same_source else None,
                 ]
             )
-        series = self._columns(data, points, self._timing(data, points, same_source), same_source)
+        series = self._columns(data, points, self._timing(data, points, same_source, weights), same_source)
         if plan.middle is not None:
             with jax.named_scope("middle"):
                 series = kernels.middle(plan.middle, series, self.emulate)
@@ -198,9 +203,11 @@ class Cuda:
         with jax.named_scope("rows"):
             return kernels.reduced(plan.reduced, series, ranges, offsets, _n_rows(layout), _live(layout), self.emulate)
 
-    def _maxima(self, plan: kernels.Plan, data: FstatData, points: Doppler, series: jax.Array) -> jax.Array:
+    def _maxima(
+        self, plan: kernels.Plan, data: FstatData, points: Doppler, series: jax.Array, weights: Weights
+    ) -> jax.Array:
         bins = counted_bins(data, points, points.alpha.shape[0])
-        found = self._reduced(plan, data.layout, series, _ranges(data.layout, bins), _offsets(data, points))
+        found = self._reduced(plan, data.layout, series, _ranges(data.layout, bins), _offsets(weights))
         return jnp.max(found.largest, axis=(1, 2))
 
 
@@ -246,12 +253,14 @@ def _ranges(layout: Layout, bins: jax.Array) -> jax.Array:
     return jnp.stack([low, jnp.maximum(high - low + 1, 0)], axis=-1).astype(jnp.int32)
 
 
-def _offsets(data: FstatData, points: Doppler) -> jax.Array:
+def _weights(data: FstatData, points: Doppler) -> Weights:
+    """`combine.whitening` for a stack of templates, (B,) float64 each."""
+    return jax.vmap(lambda point: whitening(total_matrix(antenna_matrix(data.observation, point))))(points)
+
+
+def _offsets(weights: Weights) -> jax.Array:
     """4 for templates whose A, B and C do not define 2F and whose series are zero, as in `combine.two_f`; (B,)."""
-    degenerate = jax.vmap(lambda point: whitening(total_matrix(antenna_matrix(data.observation, point)))[0] == 0)(
-        points
-    )
-    return jnp.where(degenerate, 4, 0).astype(jnp.float32)
+    return jnp.where(weights[0] == 0, 4, 0).astype(jnp.float32)
 
 
 def _live(layout: Layout) -> np.ndarray:

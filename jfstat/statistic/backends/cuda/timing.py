@@ -6,22 +6,28 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.statistic.combine import antenna_matrix, total_matrix, whitening
 from jfstat.statistic.resample import spin_down_cubic, timing
 from jfstat.templates import Doppler
 
 
-def packed_timing(data: FstatData, point: Doppler) -> jax.Array:
+def packed_timing(data: FstatData, point: Doppler, weights: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
     """Timing of one template with all detectors.
+
+    Parameters
+    ----------
+    data : FstatData
+    point : Doppler
+    weights : tuple of three () float64
+        Of the antenna patterns, from `combine.whitening`.
 
     Returns
     -------
     (D, n_blocks, 20) float32
         Cubics of position, phase and the two weights; the bits of the int32 base and slope; two zeros. The weights are
-        the antenna patterns, combined such that 2F is the sum of two squares; see `combine.whitening`.
+        the antenna patterns, combined such that 2F is the sum of two squares.
     """
     cubics = timing(data, point)
-    aa, ab, bb = (x.astype(jnp.float32) for x in whitening(total_matrix(antenna_matrix(data.observation, point))))
+    aa, ab, bb = (x.astype(jnp.float32) for x in weights)
     whole = jnp.stack([cubics.base, cubics.phase.slope], axis=-1)
     return jnp.concatenate(
         [
