@@ -20,7 +20,7 @@ def test_rows_in_turn_and_at_once_agree(n):
 
     results = [
         jax.jit(partial(compute, of_row, size=8))(n)
-        for compute in (rows._in_turn, rows._at_once, partial(rows.computed_rows, together=True))
+        for compute in (partial(rows.computed_rows, together=together) for together in (False, True))
     ]
     for own in results:
         np.testing.assert_array_equal(own["squares"][:n], values[:n] ** 2)

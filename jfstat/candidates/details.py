@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jfstat.candidates.linerobust import log10_bsgl
-from jfstat.candidates.rows import computed_rows
+from jfstat.candidates.rows import at_once, computed_rows
 from jfstat.data.blockspectra import BlockSpectra, spectra_or_data, spectra_programs
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
@@ -143,7 +143,7 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
         rows = np.minimum(np.arange(first, first + ROWS), k - 1)
         n = min(size, k - first)
         points = jax.tree.map(lambda x: x[rows], found)
-        return np.asarray(_values(observation, points, _fa_fb(own, points, n), amplitudes))[:n]
+        return np.asarray(_values(observation, points, _fa_fb(own, points, n, at_once(own)), amplitudes))[:n]
 
     values = np.concatenate([np.empty((0, len(names))), *in_order(some, range(0, k, size), workers)])
     return {name: values[:, i].copy() for i, name in enumerate(names)}
@@ -153,13 +153,13 @@ def compile_columns(data: FstatData, templates: Doppler, amplitudes: bool) -> No
     """Compile what `kept_columns` will call for candidates among some templates, a stack of any number."""
     rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((ROWS, *x.shape[1:]), x.dtype), templates)
     own, programs = spectra_programs(data, templates)
-    sums = _fa_fb.lower(own, rows, ROWS)
+    sums = _fa_fb.lower(own, rows, ROWS, at_once(own))
     values = _values.lower(data.observation.without_times, rows, results_of(sums, data.series), amplitudes)
     compile_together([sums, values, *programs])
 
 
-@partial(jax.jit, compiler_options=NO_TRIALS)
-def _fa_fb(data: FstatData | BlockSpectra, points: Doppler, n: int) -> tuple[jax.Array, jax.Array]:
+@partial(jax.jit, static_argnames="together", compiler_options=NO_TRIALS)
+def _fa_fb(data: FstatData | BlockSpectra, points: Doppler, n: int, together: bool) -> tuple[jax.Array, jax.Array]:
     """Fa and Fb of each detector for the first n of some candidates, (`ROWS`, D) complex128; zeros for the others.
 
     NaN for a template that does not fit the data, as in `twoF`.
@@ -168,7 +168,7 @@ def _fa_fb(data: FstatData | BlockSpectra, points: Doppler, n: int) -> tuple[jax
     def of_row(row: jax.Array | int) -> tuple[jax.Array, jax.Array]:
         return data.fa_fb(jax.tree.map(lambda x: x[row], points), many=True)
 
-    return computed_rows(of_row, n, ROWS, isinstance(data, BlockSpectra))
+    return computed_rows(of_row, n, ROWS, together)
 
 
 @partial(jax.jit, static_argnames="amplitudes", compiler_options=NO_TRIALS)

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 
+from jfstat.data.blockspectra import BlockSpectra
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import device_of
+
 Row = TypeVar("Row")
+
+
+def at_once(data: FstatData | BlockSpectra) -> bool:
+    """Whether `computed_rows` should compute all rows at a time: on an accelerator, if its memory holds what they need.
+
+    Asked before tracing, since code for both kinds of devices would take three times as long to trace.
+    """
+    return isinstance(data, BlockSpectra) and device_of(data).platform != "cpu"
 
 
 def computed_rows(of_row: Callable[[jax.Array | int], Row], n: jax.Array | int, size: int, together: bool) -> Row:
@@ -25,10 +36,9 @@ def computed_rows(of_row: Callable[[jax.Array | int], Row], n: jax.Array | int, 
     n : int
     size : int
     together : bool
-        Whether an accelerator's memory holds what all rows need at a time; otherwise it takes them one by one too.
+        From `at_once`.
     """
-    in_turn, at_once = partial(_in_turn, of_row, size=size), partial(_at_once, of_row, size=size)
-    return jax.lax.platform_dependent(n, cpu=in_turn, default=at_once) if together else in_turn(n)
+    return _at_once(of_row, n, size) if together else _in_turn(of_row, n, size)
 
 
 def _in_turn(of_row: Callable[[jax.Array | int], Row], n: jax.Array | int, size: int) -> Row:

@@ -12,7 +12,7 @@ import numpy as np
 
 from jfstat.candidates.details import Details
 from jfstat.candidates.linerobust import log10_bsgl
-from jfstat.candidates.rows import computed_rows
+from jfstat.candidates.rows import at_once, computed_rows
 from jfstat.data.blockspectra import BlockSpectra, spectra_or_data, spectra_programs
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
@@ -66,7 +66,7 @@ def semicoherent_columns(
         if frequencies is not None:
             there = np.concatenate([frequencies[:, i, None], np.asarray(found.fkdot)[:, 1:]], axis=1)
             parts = list(_in_rows(with_fields(found, fkdot=there)))
-        terms = [_terms(own, *rows) for rows in parts]
+        terms = [_terms(own, *rows, at_once(own)) for rows in parts]
         return jax.tree.map(lambda *x: np.concatenate(x)[:k], *terms)
 
     each = list(in_order(of_segment, range(segments.n_segments or 0), workers_for(device_of(segments))))
@@ -84,12 +84,12 @@ def compile_semicoherent_columns(segments: FstatData, templates: Doppler, amplit
 
     own, programs = spectra_programs(segments.for_one_template[0], templates)
     rows = jax.tree.map(stacked, templates)
-    terms = jax.eval_shape(_terms, own, rows, ROWS)
+    sums = _terms.lower(own, rows, ROWS, at_once(own))
     k, n_detectors = segments.observation.weight.shape[:2]
-    of_all = jax.tree.map(lambda x: stacked(x, k), terms)
+    of_all = jax.tree.map(lambda x: stacked(x, k), sums.out_info)
     counted = jax.ShapeDtypeStruct((k, n_detectors), np.bool_)
     values = _values.lower(of_all, counted, segments.detectors, amplitudes)
-    compile_together([_terms.lower(own, rows, ROWS), values, *programs])
+    compile_together([sums, values, *programs])
 
 
 def _in_rows(stack: Any) -> Iterator[tuple[Any, int]]:
@@ -100,14 +100,14 @@ def _in_rows(stack: Any) -> Iterator[tuple[Any, int]]:
         yield jax.tree.map(lambda x, rows=rows: x[rows], stack), min(ROWS, k - first)
 
 
-@partial(jax.jit, compiler_options=NO_TRIALS)
-def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int) -> SegmentTerms:
+@partial(jax.jit, static_argnames="together", compiler_options=NO_TRIALS)
+def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int, together: bool) -> SegmentTerms:
     """What a segment contributes to the first n of some candidates, (`ROWS`, ...); zeros for the others."""
 
     def of_row(row: jax.Array | int) -> SegmentTerms:
         return segment_terms(segment, jax.tree.map(lambda x: x[row], points))
 
-    return computed_rows(of_row, n, ROWS, isinstance(segment, BlockSpectra))
+    return computed_rows(of_row, n, ROWS, together)
 
 
 @partial(jax.jit, static_argnames=("detectors", "amplitudes"), compiler_options=NO_TRIALS)
