@@ -15,10 +15,12 @@ from numpy.polynomial.chebyshev import chebval
 
 import jfstat
 from jfstat.data.bandseries import Layout
-from jfstat.searching.reduce.loudest import loudest
+from jfstat.data.workers import compile_together
+from jfstat.searching.reduce.loudest import loudest, loudest_programs
 from jfstat.statistic.backends.cuda import cubins, emulated, filters, handler, kernels, launch, nvrtc, sums
 from jfstat.statistic.backends.cuda.backend import LEAST_SHARED, Cuda, _live, _ranges
 from jfstat.statistic.backends.cuda.errors import CudaError
+from jfstat.statistic.backends.library import Library
 from jfstat.statistic.bins import counts
 from jfstat.statistic.spectrum import bin_numbers
 from jfstat.transforms import (
@@ -418,6 +420,29 @@ def test_launches_fit_the_limits_for_all_lengths():
         grid = launch.tile_grid(tiles)
         assert np.prod(grid) == tiles
         assert max(grid) <= launch.MOST_BLOCKS
+
+
+@pytest.mark.parametrize(("backend", "n_programs"), [(KERNELS, 2), (Library(), 1)])
+def test_programs_that_are_compiled_beforehand_are_those_that_run(backend, n_programs):
+    """The geometry has a program of its own where kernels do the rest."""
+    data, points = backend.ready(prepared(["H1"], 12, 0.05)), bank(2, False, None)
+    programs = list(loudest_programs(data, points, 2, 11, backend))
+    assert len(programs) == n_programs
+    compile_together(programs)
+    compiled = []
+
+    def listen(event, *_, **__):
+        if event.endswith("backend_compile_duration"):
+            compiled.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        loudest(data, points, 2, 11, backend)
+        assert compiled == []
+        loudest(data, points, 2, 12, backend)  # others are seen
+        assert len(compiled) == 1
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
 
 
 def test_few_of_many_values_are_the_largest():

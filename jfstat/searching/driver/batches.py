@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from functools import partial, reduce
 from threading import Thread
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.subband import subband
-from jfstat.data.workers import in_order, workers_for
+from jfstat.data.workers import begun, in_order, workers_for
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.lines.doppler import LineBands
 from jfstat.reproducible import LONG_VECTORS
@@ -23,7 +24,7 @@ from jfstat.searching.driver.interpolation import bank_part
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
 from jfstat.searching.reduce.keep import Keep, Peaks
-from jfstat.searching.reduce.loudest import loudest, loudest_within
+from jfstat.searching.reduce.loudest import loudest, loudest_programs, loudest_within
 from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.tally import subband_edges, subband_maxima
 from jfstat.statistic.backends.backend import Backend, Loudest
@@ -235,11 +236,14 @@ def run(
     part: Part, batches: np.ndarray, mesh: Mesh | None, stop: Callable[[], int], later: Thread | None = None
 ) -> Iterator[Step]:
     """Compute batches of a part, in order; each row of `batches` is a first template and a number. `later`: `steps`."""
+    compiling = []
+    if mesh is None:  # programs that are compiled already take a millisecond
+        start, n_valid = map(int, batches[0])
+        arguments = part.arguments(part.points(start, n_valid), n_valid, part.first_asked())
+        compiling = [begun(program.compile) for program in loudest_programs(*arguments)]
     if later is not None and later.ident is None:
-        if mesh is None:
-            start, n_valid = map(int, batches[0])
-            loudest.lower(*part.arguments(part.points(start, n_valid), n_valid, part.first_asked()))
         later.start()
+    wait(compiling)  # of errors the batches tell
     return _on_one(part, batches, stop) if mesh is None else _on_mesh(part, batches, mesh, stop)
 
 

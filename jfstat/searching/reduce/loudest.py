@@ -1,4 +1,4 @@
-"""The loudest values of a batch of templates, computed by a backend as one program.
+"""The loudest values of a batch of templates, computed by a backend as one program or two.
 
 2F itself is not stored: it is reduced to the maxima of short rows of bins as it is computed, and only the rows with the
 largest maxima are then looked at again. The same pass takes a histogram and the maxima of sections of the spectrum.
@@ -6,20 +6,21 @@ largest maxima are then looked at again. The same pass takes a histogram and the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import jax
 
+from jfstat.data.workers import results_of
 from jfstat.lines.doppler import LineBands
 from jfstat.reproducible import LONG_VECTORS
-from jfstat.statistic.backends.backend import Loudest
+from jfstat.statistic.backends.backend import HasTiming, Loudest
 from jfstat.statistic.backends.coherentbands import CoherentBands
 from jfstat.statistic.bins import counted_bins
 from jfstat.statistic.transientband import TransientBand
 
 
-@partial(jax.jit, static_argnames=("keep", "backend", "same_source"), compiler_options=LONG_VECTORS)
 def loudest(
     data: Any,
     points: Any,
@@ -51,7 +52,47 @@ def loudest(
     bands : LineBands, optional
         Bins that these lines affect do not count; the backend must be the library.
     """
-    return loudest_within(data, points, n_valid, keep, backend, same_source, first_bin, bands)
+    timed = _timed(data, points, backend, same_source) if isinstance(backend, HasTiming) else None
+    return _loudest(data, points, n_valid, keep, backend, same_source, first_bin, bands, timed)
+
+
+def loudest_programs(
+    data: Any,
+    points: Any,
+    n_valid: jax.Array | int,
+    keep: int,
+    backend: Any,
+    same_source: bool = False,
+    first_bin: jax.Array | int = 0,
+    bands: LineBands | None = None,
+) -> Iterator[jax.stages.Lowered]:
+    """The programs that `loudest` runs with the same arguments, each traced when it is asked for."""
+    timed = None
+    if isinstance(backend, HasTiming):
+        geometry = _timed.lower(data, points, backend, same_source)
+        yield geometry
+        timed = results_of(geometry, jax.tree.leaves(data)[0])
+    yield _loudest.lower(data, points, n_valid, keep, backend, same_source, first_bin, bands, timed)
+
+
+@partial(jax.jit, static_argnames=("backend", "same_source"), compiler_options=LONG_VECTORS)
+def _timed(data: Any, points: Any, backend: HasTiming, same_source: bool) -> Any:
+    return backend.timed(data, points, same_source)
+
+
+@partial(jax.jit, static_argnames=("keep", "backend", "same_source"), compiler_options=LONG_VECTORS)
+def _loudest(
+    data: Any,
+    points: Any,
+    n_valid: jax.Array | int,
+    keep: int,
+    backend: Any,
+    same_source: bool,
+    first_bin: jax.Array | int,
+    bands: LineBands | None,
+    timed: Any,
+) -> Loudest:
+    return loudest_within(data, points, n_valid, keep, backend, same_source, first_bin, bands, timed)
 
 
 def loudest_within(
@@ -63,11 +104,17 @@ def loudest_within(
     same_source: bool,
     first_bin: jax.Array | int,
     bands: LineBands | None = None,
+    timed: Any = None,
 ) -> Loudest:
-    """The same within a larger program, which is to be compiled with `reproducible.LONG_VECTORS`."""
+    """The same within a larger program, which is to be compiled with `reproducible.LONG_VECTORS`.
+
+    `timed` is what a backend that `HasTiming` gives for the templates, if that is known.
+    """
+    if timed is None and isinstance(backend, HasTiming):
+        timed = backend.timed(data, points, same_source)
     if isinstance(data, CoherentBands):
         bins = data.counted_bins(points, n_valid, first_bin)
     else:
         own = data.data if isinstance(data, TransientBand) else data
         bins = counted_bins(own, points, n_valid, first_bin, bands)
-    return backend.reduced(data, points, bins, keep, same_source)
+    return backend.reduced(data, points if timed is None else timed, bins, keep, same_source)

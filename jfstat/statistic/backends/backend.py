@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -99,7 +99,7 @@ class Backend(Protocol):
         """The data in the form that the methods below take, often as they are; to be called once for all batches."""
         ...
 
-    def reduced(self, data: Any, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
+    def reduced(self, data: Any, points: Any, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
         """The largest values of 2F of a batch of templates, exactly, and tallies of all values; traceable.
 
         Parameters
@@ -107,7 +107,7 @@ class Backend(Protocol):
         data
             From `ready`.
         points : Doppler
-            A stack of B templates that fit the data.
+            A stack of B templates that fit the data; of a backend that `HasTiming`, what that returns for them.
         bins : (2 + 2 L, B) int32
             First and last bin that count for each template, and those of L vetoed ranges, from `bins.counted_bins`.
             Only the library takes vetoed ranges.
@@ -125,6 +125,15 @@ class Backend(Protocol):
 
     def stages(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[Stage, ...]:
         """The steps from prepared data to `maxima`, for timing; of `points` only the number matters."""
+        ...
+
+
+@runtime_checkable
+class HasTiming(Backend, Protocol):
+    """A backend whose geometry is worth a program of its own, so that XLA compiles it beside that of `reduced`."""
+
+    def timed(self, data: Any, points: Doppler, same_source: bool) -> Any:
+        """What `reduced` takes in place of a stack of templates; traceable. Parameters are those of `reduced`."""
         ...
 
 

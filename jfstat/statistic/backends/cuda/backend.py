@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,6 @@ from jfstat.statistic.backends.cuda.timing import packed_spin_down, packed_timin
 from jfstat.statistic.backends.reduction import largest
 from jfstat.statistic.bins import counted_bins
 from jfstat.statistic.combine import antenna_matrix, total_matrix, whitening
-from jfstat.statistic.resample import block_and_run
 from jfstat.templates import Doppler
 from jfstat.transforms import cuda_factors, section_count
 
@@ -39,10 +38,31 @@ SHARED_BYTES, LEAST_SHARED = (
     99 << 10,
 )
 """Most shared memory of a block by compute capability, from the CUDA C++ programming guide, and of all others."""
-Weights: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
-"""Of antenna patterns; see `combine.whitening`."""
 INDICES = 2**31
 """Number of values of an int32 index."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Timed:
+    """What the kernels read of a stack of templates.
+
+    Attributes
+    ----------
+    own : (B, D, n_blocks, 20) float32
+        See `timing.packed_timing`; with a shared series (B, n_blocks, 8), see `timing.packed_spin_down`.
+    shared : (D, n_blocks, 20) float32 or None
+        Timing of the series that all templates share.
+    offsets : (B,) float32
+        4 for templates whose A, B and C do not define 2F and whose series are zero, as in `combine.two_f`; otherwise 0.
+    orbit : bool, static
+        Whether the blocks are those of templates with an orbit.
+    """
+
+    own: jax.Array
+    shared: jax.Array | None
+    offsets: jax.Array
+    orbit: bool = field(metadata=dict(static=True))
 
 
 @dataclass(frozen=True)
@@ -89,11 +109,27 @@ class Cuda:
         """The data with filters for parts of the interval between samples, `filters.subdivided`."""
         return replace(data, filters=(filters.subdivided(data.filters, data.band.reach),))
 
-    def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
+    def timed(self, data: FstatData, points: Doppler, same_source: bool) -> Timed:
+        """What the kernels read of each template; see `backend.HasTiming`. The kernels are compiled meanwhile."""
+        orbit = points.orbit is not None
+        plan = self._plan(data, orbit, same_source)
+        if not self.emulate:
+            launch.compile_together([x for x in plan if same_source or x is not plan.interpolate])
+        weights = jax.vmap(lambda point: whitening(total_matrix(antenna_matrix(data.observation, point))))(points)
+        with jax.named_scope("geometry"):
+            if same_source:
+                first = jax.tree.map(lambda x: x[0], weights)
+                shared = packed_timing(data, first_without_spin_down(points), first)
+                own = jax.vmap(packed_spin_down, (None, 0))(data, points)
+            else:
+                shared, own = None, jax.vmap(packed_timing, (None, 0, 0))(data, points, weights)
+        return Timed(own, shared, jnp.where(weights[0] == 0, 4, 0).astype(jnp.float32), orbit)
+
+    def reduced(self, data: FstatData, points: Timed, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
         """First the last kernel's maxima of rows, then all values of the rows with the largest maxima."""
-        weights = _weights(data, points)
-        plan, series = self._series(data, points, same_source, weights, True)
-        ranges, offsets = _ranges(data.layout, bins), _offsets(weights)
+        plan = self._plan(data, points.orbit, same_source)
+        series = self._series(plan, data, points)
+        ranges, offsets = _ranges(data.layout, bins), points.offsets
         n_rows = _n_rows(data.layout)
         found = self._reduced(plan, data.layout, series, ranges, offsets)
         flat = found.largest.reshape(-1)
@@ -118,30 +154,31 @@ class Cuda:
 
     def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
         """The largest 2F over the band of each template, (B,) float32."""
-        weights = _weights(data, points)
-        plan, series = self._series(data, points, same_source, weights, False)
-        return self._maxima(plan, data, points, series, weights)
+        plan, timed = self._plan(data, points.orbit is not None, same_source), self.timed(data, points, same_source)
+        return self._maxima(plan, data, points, timed.offsets, self._series(plan, data, timed))
 
     def stages(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[Stage, ...]:
         """Geometry, each kernel; where templates share a source, the series that they share is part of the first."""
         batch, size = points.alpha.shape[0], StageBytes(data)
-        plan = self._plan(data, points, same_source)
+        plan = self._plan(data, points.orbit is not None, same_source)
 
         @jax.jit
-        def geometry(data: FstatData, points: Doppler, _: None) -> tuple[jax.Array, ...]:
-            return self._timing(data, points, same_source, _weights(data, points))
+        def geometry(data: FstatData, points: Doppler, _: None) -> Timed:
+            return self.timed(data, points, same_source)
 
         @jax.jit
-        def columns(data: FstatData, points: Doppler, timing: tuple[jax.Array, ...]) -> jax.Array:
-            return self._columns(data, points, timing, same_source)
+        def columns(data: FstatData, points: Doppler, timed: Timed) -> tuple[jax.Array, jax.Array]:
+            return self._columns(plan, data, timed), timed.offsets
 
         @jax.jit
-        def middle(data: FstatData, points: Doppler, series: jax.Array) -> jax.Array:
-            return kernels.middle(plan.middle, series, self.emulate, in_place=False)  # type: ignore[arg-type]
+        def middle(data: FstatData, points: Doppler, given: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            series, offsets = given
+            return kernels.middle(plan.middle, series, self.emulate, in_place=False), offsets  # type: ignore[arg-type]
 
         @jax.jit
-        def rows(data: FstatData, points: Doppler, series: jax.Array) -> jax.Array:
-            return self._maxima(plan, data, points, series, _weights(data, points))
+        def rows(data: FstatData, points: Doppler, given: tuple[jax.Array, jax.Array]) -> jax.Array:
+            series, offsets = given
+            return self._maxima(plan, data, points, offsets, series)
 
         given = size.series if same_source else size.filtered
         between = () if plan.middle is None else (Stage("middle", middle, batch * 2 * size.transforms),)
@@ -152,50 +189,27 @@ class Cuda:
             Stage("rows, 2F and maxima", rows, batch * size.transforms),
         )
 
-    def _plan(self, data: FstatData, points: Doppler, same_source: bool) -> kernels.Plan:
-        return kernels.plan(data.layout, len(data.detectors), points.orbit is not None, same_source)
+    def _plan(self, data: FstatData, orbit: bool, same_source: bool) -> kernels.Plan:
+        return kernels.plan(data.layout, len(data.detectors), orbit, same_source)
 
-    def _timing(self, data: FstatData, points: Doppler, same_source: bool, weights: Weights) -> tuple[jax.Array, ...]:
-        """What the first kernel reads of each template; for a shared source also the timing of its series."""
-        with jax.named_scope("geometry"):
-            if not same_source:
-                return (jax.vmap(packed_timing, (None, 0, 0))(data, points, weights),)
-            own = jax.vmap(packed_spin_down, (None, 0))(data, points)
-            first = jax.tree.map(lambda x: x[0], weights)
-            return own, packed_timing(data, first_without_spin_down(points), first)
-
-    def _columns(self, data: FstatData, points: Doppler, timing: tuple[jax.Array, ...], same_source: bool) -> jax.Array:
-        layout, plan = data.layout, self._plan(data, points, same_source)
-        block, _ = block_and_run(layout, points)
+    def _columns(self, plan: kernels.Plan, data: FstatData, timed: Timed) -> jax.Array:
+        layout, block = data.layout, kernels.block_of(data.layout, timed.orbit)
         columns, _, _ = kernels.factors_of(layout)
         numbers = [layout.n_fft // columns, block, layout.n_blocks * layout.block // block, data.filters[0].shape[3]]
         numbers = np.array(numbers, np.int32)
         (given,) = data.filters
         with jax.named_scope("columns"):
-            if same_source:
-                given = kernels.interpolate(plan.interpolate, given, timing[1], numbers, self.emulate)
-            return kernels.columns(plan.columns, given, timing[0], numbers, self.emulate)
+            if timed.shared is not None:
+                given = kernels.interpolate(plan.interpolate, given, timed.shared, numbers, self.emulate)
+            return kernels.columns(plan.columns, given, timed.own, numbers, self.emulate)
 
-    def _series(
-        self, data: FstatData, points: Doppler, same_source: bool, weights: Weights, with_values: bool
-    ) -> tuple[kernels.Plan, jax.Array]:
-        """Transforms of the weighted series up to the last kernel, all kernels compiled, `values` if it is needed."""
-        plan = self._plan(data, points, same_source)
-        if not self.emulate:
-            launch.compile_together(
-                [
-                    plan.columns,
-                    plan.middle,
-                    plan.reduced,
-                    plan.values if with_values else None,
-                    plan.interpolate if same_source else None,
-                ]
-            )
-        series = self._columns(data, points, self._timing(data, points, same_source, weights), same_source)
+    def _series(self, plan: kernels.Plan, data: FstatData, timed: Timed) -> jax.Array:
+        """Transforms of the weighted series up to the last kernel."""
+        series = self._columns(plan, data, timed)
         if plan.middle is not None:
             with jax.named_scope("middle"):
                 series = kernels.middle(plan.middle, series, self.emulate)
-        return plan, series
+        return series
 
     def _reduced(
         self, plan: kernels.Plan, layout: Layout, series: jax.Array, ranges: jax.Array, offsets: jax.Array
@@ -204,10 +218,10 @@ class Cuda:
             return kernels.reduced(plan.reduced, series, ranges, offsets, _n_rows(layout), _live(layout), self.emulate)
 
     def _maxima(
-        self, plan: kernels.Plan, data: FstatData, points: Doppler, series: jax.Array, weights: Weights
+        self, plan: kernels.Plan, data: FstatData, points: Doppler, offsets: jax.Array, series: jax.Array
     ) -> jax.Array:
         bins = counted_bins(data, points, points.alpha.shape[0])
-        found = self._reduced(plan, data.layout, series, _ranges(data.layout, bins), _offsets(weights))
+        found = self._reduced(plan, data.layout, series, _ranges(data.layout, bins), offsets)
         return jnp.max(found.largest, axis=(1, 2))
 
 
@@ -251,16 +265,6 @@ def _ranges(layout: Layout, bins: jax.Array) -> jax.Array:
     first, last = (row[:, None] - layout.n_frequencies // 2 - odd for row in bins)
     low, high = (first + 1) >> 1, last >> 1  # half of each, rounded into the range
     return jnp.stack([low, jnp.maximum(high - low + 1, 0)], axis=-1).astype(jnp.int32)
-
-
-def _weights(data: FstatData, points: Doppler) -> Weights:
-    """`combine.whitening` for a stack of templates, (B,) float64 each."""
-    return jax.vmap(lambda point: whitening(total_matrix(antenna_matrix(data.observation, point))))(points)
-
-
-def _offsets(weights: Weights) -> jax.Array:
-    """4 for templates whose A, B and C do not define 2F and whose series are zero, as in `combine.two_f`; (B,)."""
-    return jnp.where(weights[0] == 0, 4, 0).astype(jnp.float32)
 
 
 def _live(layout: Layout) -> np.ndarray:
