@@ -160,7 +160,7 @@ def test_a_sources_clock_inverts_its_delay_and_gives_its_slope(trajectory, orbit
     delay, slope = jax.jvp(lambda t: seen.delay(trajectory, t), (t,), (jnp.ones_like(t),))
     back, rate = seen.clock(trajectory, t + delay)
     np.testing.assert_allclose(back, t, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(rate, 1 / (1 + slope), rtol=0, atol=5e-12)  # the Shapiro delay's slope is not in it
+    np.testing.assert_allclose(rate, 1 / (1 + slope), rtol=0, atol=5e-12)  # far from the Sun
 
 
 @pytest.mark.slow

@@ -46,10 +46,11 @@ def test_sums_are_those_of_the_segments(segments, signal):
     each = [jfstat.fstat(segments[i], point) for i in range(4)]
     found = jfstat.semicoherent_fstat(segments, point)
     twoF = np.array([float(x.twoF) for x in each])
-    np.testing.assert_allclose(found.twoF, twoF, rtol=1e-12)
-    np.testing.assert_allclose(found.twoF_per_detector, [x.twoF_per_detector for x in each], rtol=1e-12)
-    assert float(jfstat.sum_twoF(segments, point)) == pytest.approx(twoF.sum(), rel=1e-12)
-    assert float(jfstat.mean_twoF(segments, point)) == pytest.approx(twoF.mean(), rel=1e-12)
+    rounding = 1e-11  # phases of 1e8 cycles are rounded to 1e-8; each program rounds in other places
+    np.testing.assert_allclose(found.twoF, twoF, rtol=rounding)
+    np.testing.assert_allclose(found.twoF_per_detector, [x.twoF_per_detector for x in each], rtol=rounding)
+    assert float(jfstat.sum_twoF(segments, point)) == pytest.approx(twoF.sum(), rel=rounding)
+    assert float(jfstat.mean_twoF(segments, point)) == pytest.approx(twoF.mean(), rel=rounding)
     assert twoF.mean() > 30
     np.testing.assert_array_equal(found.has_data, [[1, 1, 1], [1, 1, 1], [1, 0, 1], [1, 1, 1]])
     own = np.array(found.twoF_per_detector)

@@ -16,9 +16,10 @@ Row = TypeVar("Row")
 
 
 def at_once(data: FstatData | BlockSpectra) -> bool:
-    """Whether `computed_rows` should compute all rows at a time: on an accelerator, if its memory holds what they need.
+    """Whether `computed_rows` should compute all rows at a time: on an accelerator, and from spectra, since a row then
+    needs little memory.
 
-    Asked before tracing, since code for both kinds of devices would take three times as long to trace.
+    Asked before tracing, since code for both kinds of devices takes three times as long to trace.
     """
     return isinstance(data, BlockSpectra) and device_of(data).platform != "cpu"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,13 +60,13 @@ class Fit(NamedTuple):
 
 
 class _Allowed(NamedTuple):
-    """What decides whether a template fits data; without their size, so that data of all lengths share programs.
+    """What decides whether a template fits data, without their sizes: data of all lengths and detectors share programs.
 
     Attributes
     ----------
     band : Band
     observation : Observation
-        Without paths and times of SFTs.
+        Without detectors and times of SFTs.
     width : () float64
         From the first to the last frequency, Hz.
     block, block_orbit : () float64
@@ -82,8 +83,11 @@ class _Allowed(NamedTuple):
 def _allowed(data: FstatData) -> _Allowed:
     band, layout = data.band, data.layout
     sizes = np.array([layout.n_frequencies - 1, layout.block, layout.block_orbit], float)
-    width, block, block_orbit = sizes * module_for(band.dfreq).stack([band.dfreq, band.dtau, band.dtau])
-    return _Allowed(band, data.observation.without_times, width, block, block_orbit)
+    spacings = [band.dfreq, band.dtau, band.dtau]
+    width, block, block_orbit = sizes * module_for(*spacings).stack(spacings)
+    none = np.zeros(0)
+    bare = replace(data.observation.without_times, response=none, moments=none, detectors=(), ephemeris="")
+    return _Allowed(band, bare, width, block, block_orbit)
 
 
 def _n_blocks(data: FstatData, points: Doppler) -> int:

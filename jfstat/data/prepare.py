@@ -26,9 +26,8 @@ from jfstat.data.observation import ephemeris_for, observed, reference_time
 from jfstat.data.plan import BandPlan, Search, plan_bands
 from jfstat.data.segments import SegmentsLike, equal_spans, segments_of
 from jfstat.data.series import heterodyned_series
-from jfstat.data.workers import begun
+from jfstat.data.workers import in_background
 from jfstat.geometry.ephemeris import EphemerisLike
-from jfstat.maths.arrays import on_device
 from jfstat.maths.ladder import padded_size
 from jfstat.parameters import spin_name, unit
 from jfstat.public import public
@@ -237,7 +236,7 @@ def _compiling_filters(plan: BandPlan) -> Future[Any]:
     """Begin to compile `filtered_series` for a plan, which takes XLA as long as the work that comes before it."""
     spectrum = jax.ShapeDtypeStruct((plan.n_band,), np.complex128)
     program = filtered_series.lower(spectrum, plan.band.reach, plan.layout.terms, plan.layout.padding)
-    return begun(program.compile)
+    return in_background(program.compile)
 
 
 def _prepared(
@@ -261,13 +260,14 @@ def _prepared(
             wide.pop(0), plan.wide, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop
         )
         if compiling is not None:
-            wait([compiling])  # of an error the call tells
+            wait([compiling])  # an error is raised again by the call
             samples, filtered = filtered_series(spectrum, plan.band.reach, layout.terms, layout.padding)
             filters.append(filtered.block_until_ready())  # finished before the next detector's work begins
         else:
             samples = jnp.fft.ifft(spectrum.astype(np.complex64))
         series[number, : len(samples)] = samples
-    return FstatData(observation, on_device(series), tuple(filters), plan.band, layout)
+        del samples
+    return FstatData(observation, jax.device_put(series), tuple(filters), plan.band, layout)
 
 
 def _ranges(fdots: Sequence[tuple[NumberLike, NumberLike]]) -> list[tuple[float, float]]:

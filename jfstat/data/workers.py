@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 from jax.stages import Lowered
@@ -15,6 +15,7 @@ from jfstat.data.memory import Device
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
+P = ParamSpec("P")
 MOST = 16
 """Largest number of jobs that run at a time."""
 
@@ -43,6 +44,7 @@ def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: in
 
     The threads run in parallel because JAX computes outside of Python's global lock.
     """
+    function = on_callers_device(function)
     with ThreadPoolExecutor(workers) as pool:
         waiting: deque[Future[Result]] = deque()
         try:
@@ -57,10 +59,21 @@ def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: in
                 future.cancel()
 
 
-def begun(function: Callable[[], Result]) -> Future[Result]:
-    """A function that runs in a thread of its own from now on."""
-    pool = ThreadPoolExecutor(1)
-    future = pool.submit(function)
+def on_callers_device(function: Callable[P, Result]) -> Callable[P, Result]:
+    """A function for another thread, there with the device that ``jax.default_device`` sets here."""
+    device = jax.config.jax_default_device  # type: ignore[reportAttributeAccessIssue]
+
+    def called(*arguments: P.args, **named: P.kwargs) -> Result:
+        with jax.default_device(device):
+            return function(*arguments, **named)
+
+    return called
+
+
+def in_background(function: Callable[[], Result]) -> Future[Result]:
+    """Start a function in a thread of its own."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="jfstat-background")
+    future = pool.submit(on_callers_device(function))
     pool.shutdown(wait=False)
     return future
 

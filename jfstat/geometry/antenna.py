@@ -10,15 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 Array = TypeVar("Array", jax.Array, np.ndarray)
-CONSTANT, FIRST, SECOND = np.array([[1.0, 0, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 1]])
-"""Which of the five harmonics are the constant, of the sidereal frequency, and of twice that."""
+ORDERS = np.array([0.0, 1, 1, 2, 2])
+"""How many times the sidereal frequency each of the five harmonics has."""
 
 
 def _tensor_parts() -> np.ndarray:
-    """What each component of a detector tensor adds to the harmonics of the hour angle H, (4, 5, 3, 3).
-
-    For a and b each: as they are at alpha = 0 without the factors of declination, and what alpha turns them into.
-    """
+    """`TENSOR_PARTS`, from the harmonics of the hour angle H."""
     a, b = np.zeros((2, 5, 3, 3))
     a[0] = np.diag([0.5, 0.5, -1.0])
     a[1, 0, 2], a[2, 1, 2] = 2.0, -2.0
@@ -33,6 +30,10 @@ def _tensor_parts() -> np.ndarray:
 
 
 TENSOR_PARTS = _tensor_parts()
+"""Contributions of a detector tensor's components to the harmonics, without the factors of declination, (4, 5, 3, 3).
+
+First to those of a and b, which are multiplied by cos(m alpha), m from `ORDERS`; then to the same with each pair
+(cosine, sine) turned into (-sine, cosine), which are multiplied by sin(m alpha)."""
 
 
 def harmonics_of(xp: ModuleType, angle: Array) -> list[Array]:
@@ -76,6 +77,6 @@ def pattern_coefficients(response: jax.Array, alpha: jax.Array, delta: jax.Array
     first, second = s * c, 1 + s * s
     sky = jnp.stack([1 - s * s, first, first, second, second, zero, c, c, s, s]).reshape(2, 5)
     # from harmonics of the hour angle to those of sidereal time: each pair of cosine and sine is rotated
-    turn = (FIRST + 2 * SECOND) * alpha
+    turn = ORDERS * alpha
     both = sky * (parts[..., :2, :] * jnp.cos(turn) + parts[..., 2:, :] * jnp.sin(turn))
     return both[..., 0, :], both[..., 1, :]

@@ -153,7 +153,7 @@ def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, direction: Directio
     t : (...) float64
         s since the epoch.
     rate : (...) float64
-        Without that slope, and otherwise to 1e-12.
+        Without that slope, which its derivatives include, and otherwise to 1e-12.
     """
     table = _sky_delay(trajectory, direction)
 
@@ -180,6 +180,6 @@ def _detector_clock_jvp(primals, tangents):
 
     (_, slope), (_, curvature) = jax.jvp(lambda t: delay_and_slope(t, direction), (t,), (jnp.ones_like(t),))
     _, (d_delay, d_slope) = jax.jvp(lambda x: delay_and_slope(t, x), (direction,), (d_direction,))
-    own = 1.0 / (1.0 + slope)  # the rate again: if `rate` were used here, XLA's CPU code would solve for it twice
+    own = 1.0 / (1.0 + slope)  # with the Shapiro delay, unlike `rate`, for which XLA's CPU code would solve twice
     d_t = (d_ssb - d_delay) * own
     return (t, rate), (d_t, -(d_slope + curvature * d_t) * own**2)

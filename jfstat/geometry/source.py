@@ -133,7 +133,10 @@ class Source:
         return orbit_delay_at_arrival(self.orbit, t_ssb)
 
     def clock(self, trajectory: Trajectory, tau: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Detector times t that correspond to source times `tau`, in s since the epoch, and the rate dt/dtau."""
+        """Detector times t that correspond to source times `tau`, in s since the epoch, and the rate dt/dtau.
+
+        See `detector_clock`.
+        """
         if self.orbit is None:
             return detector_clock(trajectory, tau, self.direction)
         delay, slope = orbit_delay_and_slope(self.orbit, tau)

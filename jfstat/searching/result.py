@@ -26,6 +26,7 @@ from jfstat.candidates.transienttable import transient_meta
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
+from jfstat.data.workers import on_callers_device
 from jfstat.metrics.phasemetric import flat_metric
 from jfstat.parameters import columns as parameter_values
 from jfstat.parameters import varied_parameters, with_fields
@@ -77,7 +78,8 @@ def compiling_columns(work: Work, details: Details) -> Iterator[Thread | None]:
         shapes = tuple((np.shape(x), x.dtype) for x in leaves)
         same = (kind, shapes, device_of(data), details.amplitudes)
         if same not in _COMPILED:
-            thread = Thread(target=_compile, args=(data, stack, details.amplitudes, same), name="jfstat-details")
+            compiling = on_callers_device(_compile)
+            thread = Thread(target=compiling, args=(data, stack, details.amplitudes, same), name="jfstat-details")
     if thread is not None and work.coherent_mismatch is not None:
         thread.start()
     yield thread

@@ -31,6 +31,7 @@ def antenna_matrix(observation: Observation, point: Doppler) -> AntennaMatrix:
     for a position beyond a pole, which traced values may have.
     """
     a, b = observation.pattern_coefficients(point)
+    # not in delta, so that XLA finds these coefficients to be those of the timing
     moments = jnp.where(LIMITS["delta"].holds(point.delta), observation.moments, jnp.nan)
     return AntennaMatrix(
         A=jnp.einsum("di,dij,dj->d", a, moments, a),

@@ -16,7 +16,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.subband import subband
-from jfstat.data.workers import begun, in_order, workers_for
+from jfstat.data.workers import in_background, in_order, workers_for
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.lines.doppler import LineBands
 from jfstat.reproducible import LONG_VECTORS
@@ -237,13 +237,14 @@ def run(
 ) -> Iterator[Step]:
     """Compute batches of a part, in order; each row of `batches` is a first template and a number. `later`: `steps`."""
     compiling = []
-    if mesh is None:  # programs that are compiled already take a millisecond
+    if mesh is None:
         start, n_valid = map(int, batches[0])
         arguments = part.arguments(part.points(start, n_valid), n_valid, part.first_asked())
-        compiling = [begun(program.compile) for program in loudest_programs(*arguments)]
+        # a millisecond where they are compiled already
+        compiling = [in_background(program.compile) for program in loudest_programs(*arguments)]
     if later is not None and later.ident is None:
         later.start()
-    wait(compiling)  # of errors the batches tell
+    wait(compiling)  # an error is raised again by the first batch
     return _on_one(part, batches, stop) if mesh is None else _on_mesh(part, batches, mesh, stop)
 
 

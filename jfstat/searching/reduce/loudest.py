@@ -15,7 +15,7 @@ import jax
 from jfstat.data.workers import results_of
 from jfstat.lines.doppler import LineBands
 from jfstat.reproducible import LONG_VECTORS
-from jfstat.statistic.backends.backend import HasTiming, Loudest
+from jfstat.statistic.backends.backend import HasGeometry, Loudest
 from jfstat.statistic.backends.coherentbands import CoherentBands
 from jfstat.statistic.bins import counted_bins
 from jfstat.statistic.transientband import TransientBand
@@ -52,8 +52,8 @@ def loudest(
     bands : LineBands, optional
         Bins that these lines affect do not count; the backend must be the library.
     """
-    timed = _timed(data, points, backend, same_source) if isinstance(backend, HasTiming) else None
-    return _loudest(data, points, n_valid, keep, backend, same_source, first_bin, bands, timed)
+    geometry = _geometry(data, points, backend, same_source) if isinstance(backend, HasGeometry) else None
+    return _loudest(data, points, n_valid, keep, backend, same_source, first_bin, bands, geometry)
 
 
 def loudest_programs(
@@ -67,17 +67,17 @@ def loudest_programs(
     bands: LineBands | None = None,
 ) -> Iterator[jax.stages.Lowered]:
     """The programs that `loudest` runs with the same arguments, each traced when it is asked for."""
-    timed = None
-    if isinstance(backend, HasTiming):
-        geometry = _timed.lower(data, points, backend, same_source)
-        yield geometry
-        timed = results_of(geometry, jax.tree.leaves(data)[0])
-    yield _loudest.lower(data, points, n_valid, keep, backend, same_source, first_bin, bands, timed)
+    geometry = None
+    if isinstance(backend, HasGeometry):
+        program = _geometry.lower(data, points, backend, same_source)
+        yield program
+        geometry = results_of(program, jax.tree.leaves(data)[0])
+    yield _loudest.lower(data, points, n_valid, keep, backend, same_source, first_bin, bands, geometry)
 
 
 @partial(jax.jit, static_argnames=("backend", "same_source"), compiler_options=LONG_VECTORS)
-def _timed(data: Any, points: Any, backend: HasTiming, same_source: bool) -> Any:
-    return backend.timed(data, points, same_source)
+def _geometry(data: Any, points: Any, backend: HasGeometry, same_source: bool) -> Any:
+    return backend.geometry(data, points, same_source)
 
 
 @partial(jax.jit, static_argnames=("keep", "backend", "same_source"), compiler_options=LONG_VECTORS)
@@ -90,9 +90,9 @@ def _loudest(
     same_source: bool,
     first_bin: jax.Array | int,
     bands: LineBands | None,
-    timed: Any,
+    geometry: Any,
 ) -> Loudest:
-    return loudest_within(data, points, n_valid, keep, backend, same_source, first_bin, bands, timed)
+    return loudest_within(data, points, n_valid, keep, backend, same_source, first_bin, bands, geometry)
 
 
 def loudest_within(
@@ -104,17 +104,17 @@ def loudest_within(
     same_source: bool,
     first_bin: jax.Array | int,
     bands: LineBands | None = None,
-    timed: Any = None,
+    geometry: Any = None,
 ) -> Loudest:
     """The same within a larger program, which is to be compiled with `reproducible.LONG_VECTORS`.
 
-    `timed` is what a backend that `HasTiming` gives for the templates, if that is known.
+    `geometry` is what a backend that `HasGeometry` gives for the templates, if that is known.
     """
-    if timed is None and isinstance(backend, HasTiming):
-        timed = backend.timed(data, points, same_source)
+    if geometry is None and isinstance(backend, HasGeometry):
+        geometry = backend.geometry(data, points, same_source)
     if isinstance(data, CoherentBands):
         bins = data.counted_bins(points, n_valid, first_bin)
     else:
         own = data.data if isinstance(data, TransientBand) else data
         bins = counted_bins(own, points, n_valid, first_bin, bands)
-    return backend.reduced(data, points if timed is None else timed, bins, keep, same_source)
+    return backend.reduced(data, points if geometry is None else geometry, bins, keep, same_source)

@@ -107,7 +107,7 @@ class Backend(Protocol):
         data
             From `ready`.
         points : Doppler
-            A stack of B templates that fit the data; of a backend that `HasTiming`, what that returns for them.
+            A stack of B templates that fit the data; of a backend that `HasGeometry`, what that returns for them.
         bins : (2 + 2 L, B) int32
             First and last bin that count for each template, and those of L vetoed ranges, from `bins.counted_bins`.
             Only the library takes vetoed ranges.
@@ -129,10 +129,10 @@ class Backend(Protocol):
 
 
 @runtime_checkable
-class HasTiming(Backend, Protocol):
+class HasGeometry(Backend, Protocol):
     """A backend whose geometry is worth a program of its own, so that XLA compiles it beside that of `reduced`."""
 
-    def timed(self, data: Any, points: Doppler, same_source: bool) -> Any:
+    def geometry(self, data: Any, points: Doppler, same_source: bool) -> Any:
         """What `reduced` takes in place of a stack of templates; traceable. Parameters are those of `reduced`."""
         ...
 

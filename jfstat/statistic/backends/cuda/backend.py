@@ -30,9 +30,9 @@ from jfstat.statistic.combine import antenna_matrix, total_matrix, whitening
 from jfstat.templates import Doppler
 from jfstat.transforms import cuda_factors, section_count
 
-SERIES_BYTES, VALUE_BYTES, NODE_BYTES = 32, 8, 3000
+SERIES_BYTES, VALUE_BYTES, NODE_BYTES, LINE_BYTES = 32, 8, 3000, 20
 """Bytes per sample of the four series and of two values of the rows looked at again, and, measured, per node of the
-timing, which is done with before the series are made."""
+timing, of which only 20 are left when the series are made."""
 SHARED_BYTES, LEAST_SHARED = (
     dict.fromkeys((8.0, 8.7), 163 << 10) | dict.fromkeys((9.0, 10.0, 10.3, 11.0), 227 << 10),
     99 << 10,
@@ -44,7 +44,7 @@ INDICES = 2**31
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
-class Timed:
+class Geometry:
     """What the kernels read of a stack of templates.
 
     Attributes
@@ -95,7 +95,8 @@ class Cuda:
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Upper limit of the device memory per template of a batch."""
         nodes = nodes_per_template(layout, n_detectors, orbit)
-        return layout.n_fft * VALUE_BYTES + max(layout.n_fft * SERIES_BYTES, nodes * NODE_BYTES)
+        lasting = layout.n_fft * VALUE_BYTES + nodes * LINE_BYTES
+        return lasting + max(layout.n_fft * SERIES_BYTES, nodes * NODE_BYTES)
 
     def largest_batch(self, layout: Layout) -> int:
         """Number of templates whose rows can be indexed with 32 bits, and that one launch takes."""
@@ -109,8 +110,8 @@ class Cuda:
         """The data with filters for parts of the interval between samples, `filters.subdivided`."""
         return replace(data, filters=(filters.subdivided(data.filters, data.band.reach),))
 
-    def timed(self, data: FstatData, points: Doppler, same_source: bool) -> Timed:
-        """What the kernels read of each template; see `backend.HasTiming`. The kernels are compiled meanwhile."""
+    def geometry(self, data: FstatData, points: Doppler, same_source: bool) -> Geometry:
+        """What the kernels read of each template; see `backend.HasGeometry`. The kernels are compiled meanwhile."""
         orbit = points.orbit is not None
         plan = self._plan(data, orbit, same_source)
         if not self.emulate:
@@ -123,9 +124,9 @@ class Cuda:
                 own = jax.vmap(packed_spin_down, (None, 0))(data, points)
             else:
                 shared, own = None, jax.vmap(packed_timing, (None, 0, 0))(data, points, weights)
-        return Timed(own, shared, jnp.where(weights[0] == 0, 4, 0).astype(jnp.float32), orbit)
+        return Geometry(own, shared, jnp.where(weights[0] == 0, 4, 0).astype(jnp.float32), orbit)
 
-    def reduced(self, data: FstatData, points: Timed, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
+    def reduced(self, data: FstatData, points: Geometry, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
         """First the last kernel's maxima of rows, then all values of the rows with the largest maxima."""
         plan = self._plan(data, points.orbit, same_source)
         series = self._series(plan, data, points)
@@ -154,8 +155,9 @@ class Cuda:
 
     def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
         """The largest 2F over the band of each template, (B,) float32."""
-        plan, timed = self._plan(data, points.orbit is not None, same_source), self.timed(data, points, same_source)
-        return self._maxima(plan, data, points, timed.offsets, self._series(plan, data, timed))
+        plan = self._plan(data, points.orbit is not None, same_source)
+        geometry = self.geometry(data, points, same_source)
+        return self._maxima(plan, data, points, geometry.offsets, self._series(plan, data, geometry))
 
     def stages(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[Stage, ...]:
         """Geometry, each kernel; where templates share a source, the series that they share is part of the first."""
@@ -163,12 +165,12 @@ class Cuda:
         plan = self._plan(data, points.orbit is not None, same_source)
 
         @jax.jit
-        def geometry(data: FstatData, points: Doppler, _: None) -> Timed:
-            return self.timed(data, points, same_source)
+        def made(data: FstatData, points: Doppler, _: None) -> Geometry:
+            return self.geometry(data, points, same_source)
 
         @jax.jit
-        def columns(data: FstatData, points: Doppler, timed: Timed) -> tuple[jax.Array, jax.Array]:
-            return self._columns(plan, data, timed), timed.offsets
+        def columns(data: FstatData, points: Doppler, geometry: Geometry) -> tuple[jax.Array, jax.Array]:
+            return self._columns(plan, data, geometry), geometry.offsets
 
         @jax.jit
         def middle(data: FstatData, points: Doppler, given: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -183,7 +185,7 @@ class Cuda:
         given = size.series if same_source else size.filtered
         between = () if plan.middle is None else (Stage("middle", middle, batch * 2 * size.transforms),)
         return (
-            Stage("geometry", geometry, batch * size.cubics),
+            Stage("geometry", made, batch * size.cubics),
             Stage("columns", columns, given + batch * (size.cubics + size.transforms)),
             *between,
             Stage("rows, 2F and maxima", rows, batch * size.transforms),
@@ -192,20 +194,20 @@ class Cuda:
     def _plan(self, data: FstatData, orbit: bool, same_source: bool) -> kernels.Plan:
         return kernels.plan(data.layout, len(data.detectors), orbit, same_source)
 
-    def _columns(self, plan: kernels.Plan, data: FstatData, timed: Timed) -> jax.Array:
-        layout, block = data.layout, kernels.block_of(data.layout, timed.orbit)
+    def _columns(self, plan: kernels.Plan, data: FstatData, geometry: Geometry) -> jax.Array:
+        layout, block = data.layout, kernels.block_of(data.layout, geometry.orbit)
         columns, _, _ = kernels.factors_of(layout)
         numbers = [layout.n_fft // columns, block, layout.n_blocks * layout.block // block, data.filters[0].shape[3]]
         numbers = np.array(numbers, np.int32)
         (given,) = data.filters
         with jax.named_scope("columns"):
-            if timed.shared is not None:
-                given = kernels.interpolate(plan.interpolate, given, timed.shared, numbers, self.emulate)
-            return kernels.columns(plan.columns, given, timed.own, numbers, self.emulate)
+            if geometry.shared is not None:
+                given = kernels.interpolate(plan.interpolate, given, geometry.shared, numbers, self.emulate)
+            return kernels.columns(plan.columns, given, geometry.own, numbers, self.emulate)
 
-    def _series(self, plan: kernels.Plan, data: FstatData, timed: Timed) -> jax.Array:
+    def _series(self, plan: kernels.Plan, data: FstatData, geometry: Geometry) -> jax.Array:
         """Transforms of the weighted series up to the last kernel."""
-        series = self._columns(plan, data, timed)
+        series = self._columns(plan, data, geometry)
         if plan.middle is not None:
             with jax.named_scope("middle"):
                 series = kernels.middle(plan.middle, series, self.emulate)
