@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compilations import counted_compilations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.polynomial.chebyshev import chebval
@@ -429,20 +430,11 @@ def test_programs_that_are_compiled_beforehand_are_those_that_run(backend, n_pro
     programs = list(loudest_programs(data, points, 2, 11, backend))
     assert len(programs) == n_programs
     compile_together(programs)
-    compiled = []
-
-    def listen(event, *_, **__):
-        if event.endswith("backend_compile_duration"):
-            compiled.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
+    with counted_compilations() as compiled:
         loudest(data, points, 2, 11, backend)
         assert compiled == []
         loudest(data, points, 2, 12, backend)  # others are seen
         assert len(compiled) == 1
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
 
 
 def test_few_of_many_values_are_the_largest():

@@ -1,11 +1,11 @@
 """Shapes in steps: data of other days and gaps run the programs that are compiled already, with the same results."""
 
 import time
-from contextlib import contextmanager
 
 import cases
 import jax
 import numpy as np
+from compilations import counted_compilations
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,30 +79,6 @@ def test_another_day_with_other_gaps_compiles_nothing_anew():
     assert compilations == [], compilations
     assert took < 0.5  # where the first compiles for seconds
     assert bool(better["converged"][0])
-
-
-COMPILED: list[list[str]] = []
-"""Lists to which each compilation is added while they are here."""
-
-
-def _listen(event, duration, **kwargs):
-    if event == "/jax/core/compile/backend_compile_duration":
-        for names in COMPILED:
-            names.append(event)
-
-
-jax.monitoring.register_event_duration_secs_listener(_listen)
-
-
-@contextmanager
-def counted_compilations():
-    """A list to which every program that is compiled while the block runs adds an entry."""
-    names = []
-    COMPILED.append(names)
-    try:
-        yield names
-    finally:
-        COMPILED.remove(names)
 
 
 def test_candidates_of_other_bands_share_sizes():

@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import pytest
+from compilations import counted_compilations
 
 import jfstat
 from jfstat.data.workers import in_background, in_order
@@ -43,16 +45,10 @@ ON_THE_SECOND_DEVICE = """
 import jax
 jax.config.update("jax_enable_x64", True)
 import jfstat
-compiled = []
-
-def listen(event, *_, fun_name=None, **__):
-    if event.endswith("backend_compile_duration"):
-        compiled.append(fun_name)
-
-jax.monitoring.register_event_duration_secs_listener(listen)
+from compilations import counted_compilations
 sfts = jfstat.simulate_sfts("H1", 1167458304, 43200, 49.0, 51.1, sqrt_sx=1e-23, seed=1)
 device = jax.devices()[1]
-with jax.default_device(device):
+with counted_compilations() as compiled, jax.default_device(device):
     data = jfstat.prepare(sfts, 50.0, 50.01, guard=0.5)
     bank = jfstat.template_bank((0.3, 0.5, 0.1), 0.4, f1dot=[0.0, -1e-9], data=data)
     found = jfstat.search(data, bank, top=3, batch_size=2, progress=False)
@@ -64,7 +60,11 @@ print(compiled.count("jit(filtered_series)"), compiled.count("jit(_loudest)"), c
 def test_everything_is_compiled_once_on_a_device_that_is_not_the_first():
     done = subprocess.run(
         [sys.executable, "-c", ON_THE_SECOND_DEVICE],
-        env={**os.environ, "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"},
+        env={
+            **os.environ,
+            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2",
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -74,15 +74,9 @@ def test_everything_is_compiled_once_on_a_device_that_is_not_the_first():
 
 
 def test_whether_templates_fit_is_told_by_one_program_for_all_lengths_and_detectors():
-    compiled, after_each = [], []
-
-    def listen(event, *_, fun_name=None, **__):
-        if event.endswith("backend_compile_duration"):
-            compiled.append(fun_name)
-
     point, outside = (jfstat.Doppler(1.0, 0.3, [f, -1e-10], START) for f in (50.005, 70.0))
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
+    after_each = []
+    with counted_compilations() as compiled:
         for detectors, hours in ((["H1"], 12), (["H1"], 30), (["H1", "L1"], 18)):
             sfts = jfstat.simulate_sfts(detectors, START, hours * 3600, 49.0, 51.1, sqrt_sx=1e-23, seed=1)
             data = jfstat.prepare(sfts, 50.0, 50.01, guard=0.5)
@@ -90,6 +84,4 @@ def test_whether_templates_fit_is_told_by_one_program_for_all_lengths_and_detect
             data.check(point, band=True)
             assert bool(data.fits(point)) and not bool(data.fits(outside))
             after_each.append(compiled.count("jit(_fit)"))
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
     assert after_each[0] > 0 and set(after_each) == {after_each[0]}

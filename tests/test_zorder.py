@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jfstat.maths.zorder import z_order
 
 
-@settings(deadline=None, max_examples=50)  # each number of points is compiled anew
+@settings(deadline=None)  # each number of points is compiled anew
 @given(st.integers(1, 200), st.integers(1, 5), st.floats(1e-12, 10.0), st.integers(0, 100))
 def test_every_point_is_taken_once(n, k, cell, seed):
     """Also if there are more cells than numbers of 63 bits."""
