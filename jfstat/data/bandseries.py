@@ -97,3 +97,7 @@ class Layout:
     padding: int = field(metadata=STATIC)
     n_band: int = field(metadata=STATIC)
     terms: int = field(metadata=STATIC)
+
+    def block_of(self, orbit: bool) -> int:
+        """Samples of a timing block of templates with an orbit or without one."""
+        return self.block_orbit if orbit else self.block

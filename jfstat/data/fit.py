@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +11,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.bandseries import Band
+from jfstat.data.bandseries import STATIC, Band
 from jfstat.data.blocks import NODES, cubic
 from jfstat.geometry.doppler import EARTH_SPEED, at_detector, doppler_speed
 from jfstat.geometry.orbit import cubic_error
@@ -59,8 +59,10 @@ class Fit(NamedTuple):
     impossible: jax.Array
 
 
-class _Allowed(NamedTuple):
-    """What decides whether a template fits data, without their sizes: data of all lengths and detectors share programs.
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class _Allowed:
+    """What decides whether templates fit data, without their sizes: data of all lengths and detectors share programs.
 
     Attributes
     ----------
@@ -69,32 +71,28 @@ class _Allowed(NamedTuple):
         Without detectors and times of SFTs.
     width : () float64
         From the first to the last frequency, Hz.
-    block, block_orbit : () float64
-        Length of a timing block, s.
+    block : () float64
+        Length of the templates' timing blocks, s.
+    n_blocks : int, static
+        Blocks at which a phase model is looked at; 0 for templates without one.
     """
 
     band: Band
     observation: Observation
     width: jax.Array
     block: jax.Array
-    block_orbit: jax.Array
+    n_blocks: int = field(metadata=STATIC)
 
 
-def _allowed(data: FstatData) -> _Allowed:
-    band, layout = data.band, data.layout
-    sizes = np.array([layout.n_frequencies - 1, layout.block, layout.block_orbit], float)
-    spacings = [band.dfreq, band.dtau, band.dtau]
-    width, block, block_orbit = sizes * module_for(*spacings).stack(spacings)
+def _allowed(data: FstatData, points: Doppler) -> _Allowed:
+    """What the data allow templates like `points`, one or a stack."""
+    band, samples = data.band, data.layout.block_of(points.orbit is not None)
+    spacings = [band.dfreq, band.dtau]
+    width, block = np.array([data.layout.n_frequencies - 1, samples], float) * module_for(*spacings).stack(spacings)
     none = np.zeros(0)
     bare = replace(data.observation.without_times, response=none, moments=none, detectors=(), ephemeris="")
-    return _Allowed(band, bare, width, block, block_orbit)
-
-
-def _n_blocks(data: FstatData, points: Doppler) -> int:
-    """Blocks at which a phase model is looked at; of other templates 0."""
-    if points.model is None:
-        return 0
-    return data.series.shape[-1] // (data.layout.block if points.orbit is None else data.layout.block_orbit)
+    n_blocks = 0 if points.model is None else data.series.shape[-1] // samples
+    return _Allowed(band, bare, width, block, n_blocks)
 
 
 def fit(data: FstatData, point: Doppler, band: bool) -> Fit:
@@ -102,35 +100,35 @@ def fit(data: FstatData, point: Doppler, band: bool) -> Fit:
 
     The pass band has room for the Earth's Doppler shifts at any sky position.
     """
-    return _fit(_allowed(data), point, band, _n_blocks(data, point))
+    return _fit(_allowed(data, point), point, band)
 
 
 def fit_each(data: FstatData, points: Doppler, band: bool) -> Fit:
     """`fit` for each of a stack of templates; fields (n,)."""
-    return _fit_each(_allowed(data), points, band, _n_blocks(data, points))
+    return _fit_each(_allowed(data, points), points, band)
 
 
 def beyond_band(data: FstatData, points: Doppler) -> jax.Array:
     """How far each of a stack of templates lies beyond what the data allow, at all frequencies of the band: (n,), not
     positive for one that fits."""
-    return _beyond_band(_allowed(data), points, _n_blocks(data, points))
+    return _beyond_band(_allowed(data, points), points)
 
 
-@partial(jax.jit, static_argnames="n_blocks")
-def _beyond_band(allowed: _Allowed, points: Doppler, n_blocks: int) -> jax.Array:
-    return jnp.max(jnp.stack(_fit_each(allowed, points, True, n_blocks)), axis=0)
+@jax.jit
+def _beyond_band(allowed: _Allowed, points: Doppler) -> jax.Array:
+    return jnp.max(jnp.stack(_fit_each(allowed, points, True)), axis=0)
 
 
-@partial(jax.jit, static_argnames=("band", "n_blocks"))
-def _fit_each(allowed: _Allowed, points: Doppler, band: bool, n_blocks: int) -> Fit:
+@partial(jax.jit, static_argnames="band")
+def _fit_each(allowed: _Allowed, points: Doppler, band: bool) -> Fit:
     """Phase models, which take memory, are looked at in turn."""
     if points.model is None:
-        return jax.vmap(lambda point: _fit(allowed, point, band, n_blocks))(points)
-    return jax.lax.map(lambda point: _fit(allowed, point, band, n_blocks), points)
+        return jax.vmap(lambda point: _fit(allowed, point, band))(points)
+    return jax.lax.map(lambda point: _fit(allowed, point, band), points)
 
 
-@partial(jax.jit, static_argnames=("band", "n_blocks"))
-def _fit(allowed: _Allowed, point: Doppler, band: bool, n_blocks: int) -> Fit:
+@partial(jax.jit, static_argnames="band")
+def _fit(allowed: _Allowed, point: Doppler, band: bool) -> Fit:
     numbers, observation = allowed.band, allowed.observation
     low = numbers.fmin if band else point.fkdot[0]
     high = low + allowed.width if band else low
@@ -140,24 +138,22 @@ def _fit(allowed: _Allowed, point: Doppler, band: bool, n_blocks: int) -> Fit:
     below, above = edge_low - lowest, highest - edge_high
     impossible = 1.0 - physical(point, ("freq",) if band else ()).astype(jnp.float64)
     none = jnp.full_like(below, -jnp.inf)
-    own = none
-    if point.model is not None:
-        own = _model_error(allowed, point, point.model, n_blocks) - COARSE
+    own = none if point.model is None else _model_error(allowed, point, point.model) - COARSE
     if point.orbit is None:
         return Fit(below, above, none, none, own, impossible)
     centre = 0.5 * (low + high)
     lowest, highest = at_detector(centre + drift_low, centre + drift_high, doppler_speed(point.orbit))
-    error = cubic_error(point.orbit, high, allowed.block_orbit)
+    error = cubic_error(point.orbit, high, allowed.block)
     return Fit(below, above, jnp.maximum(edge_low - lowest, highest - edge_high), error - COARSE, own, impossible)
 
 
-def _model_error(allowed: _Allowed, point: Doppler, model: PhaseModel, n_blocks: int) -> jax.Array:
+def _model_error(allowed: _Allowed, point: Doppler, model: PhaseModel) -> jax.Array:
     """Error of the cubics that follow the phase model in blocks, root mean square over the data, () float64 cycles.
 
     The cubics pass through the model at the blocks' nodes, and are compared with it at other places of the blocks.
     """
     observation, model = allowed.observation, jax.lax.stop_gradient(model)
-    length = allowed.block if point.orbit is None else allowed.block_orbit
+    length, n_blocks = allowed.block, allowed.n_blocks
     start = observation.middle - 0.5 * observation.tspan
     first = start + length * jnp.arange(0, n_blocks, -(-n_blocks // MOST_BLOCKS), dtype=jnp.float64)
     centres = first[:, None] + 0.5 * length - observation.reference(point)
@@ -177,7 +173,7 @@ def check_fit(data: FstatData, point: Doppler, band: bool) -> None:
         if impossible:
             check_possible(point)
     if model > 0:
-        seconds = (data.layout.block if point.orbit is None else data.layout.block_orbit) * float(data.band.dtau)
+        seconds = data.layout.block_of(point.orbit is not None) * float(data.band.dtau)
         raise ValueError(
             "the phase model changes too fast, or is not finite: cubics over the data's timing blocks of "
             f"{seconds:.3g} s miss it by {model + COARSE:.2g} cycles (rms), and {COARSE:g} is allowed: prepare with a "

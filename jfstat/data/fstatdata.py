@@ -129,7 +129,7 @@ class FstatData:
         `many` it takes less time, but gradients take more.
         """
         source, observation = self.observation.source(point), self.observation
-        block = self.layout.block if point.orbit is None else self.layout.block_orbit
+        block = self.layout.block_of(point.orbit is not None)
 
         def one(detector: tuple[jax.Array, Trajectory, jax.Array]) -> tuple[jax.Array, jax.Array]:
             return detector_sums(self.band, block, source, *detector, many)

@@ -118,7 +118,7 @@ def regular_slices(data: FstatData, point: Doppler, duration: float) -> tuple[Sl
         firsts.append(np.concatenate([[0], first, [n_samples]]))
         cuts.append(origin + dt * (first - 0.5))  # half-way between the last sample of a slice and the next
     slices = Slices(edges[:-1], edges[1:], slice_moments(observation, cuts))
-    block = direct_block(data.layout.block if point.orbit is None else data.layout.block_orbit)
+    block = direct_block(data.layout.block_of(point.orbit is not None))
     return slices, _pieces(firsts, block, max(1, int(np.ceil(duration / dt))))
 
 

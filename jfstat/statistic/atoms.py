@@ -214,7 +214,7 @@ def _prepared_sums(
 ) -> tuple[jax.Array, jax.Array]:
     """Fa and Fb of each detector and slice, (D, K) complex128; NaN for a template that does not fit the data."""
     source, observation = data.observation.source(point), data.observation
-    block = data.layout.block if point.orbit is None else data.layout.block_orbit
+    block = data.layout.block_of(point.orbit is not None)
     n_slices = slices.start.shape[0]
 
     def one(detector: tuple[jax.Array, Trajectory, jax.Array, Pieces]) -> tuple[jax.Array, jax.Array]:

@@ -237,7 +237,7 @@ def _window_twoF(own: Atoms, window: TransientWindow) -> jax.Array:
 def _prepared_twoF(data: FstatData, point: Doppler, window: TransientWindow) -> jax.Array:
     observation, band = data.observation, data.band
     source = observation.source(point)
-    block = data.layout.block if point.orbit is None else data.layout.block_orbit
+    block = data.layout.block_of(point.orbit is not None)
     t = band.start + band.dt * jnp.arange(data.series.shape[-1], dtype=jnp.float64)
     weight = window.mean(t - 0.5 * band.dt, t + 0.5 * band.dt, observation.epoch)
     start, end = (x - observation.epoch.astype(jnp.float64) for x in (window.t0, window.t1))

@@ -152,7 +152,7 @@ class StageBytes:
 def nodes_per_template(layout: Layout, n_detectors: int, orbit: bool) -> int:
     """Number of nodes, of all blocks and detectors, at which a template's timing is computed."""
     n_samples = layout.n_blocks * layout.block
-    return 4 * (n_samples // (layout.block_orbit if orbit else layout.block)) * n_detectors
+    return 4 * (n_samples // layout.block_of(orbit)) * n_detectors
 
 
 def first_without_spin_down(points: Doppler) -> Doppler:

@@ -195,7 +195,7 @@ class Cuda:
         return kernels.plan(data.layout, len(data.detectors), orbit, same_source)
 
     def _columns(self, plan: kernels.Plan, data: FstatData, geometry: Geometry) -> jax.Array:
-        layout, block = data.layout, kernels.block_of(data.layout, geometry.orbit)
+        layout, block = data.layout, data.layout.block_of(geometry.orbit)
         columns, _, _ = kernels.factors_of(layout)
         numbers = [layout.n_fft // columns, block, layout.n_blocks * layout.block // block, data.filters[0].shape[3]]
         numbers = np.array(numbers, np.int32)

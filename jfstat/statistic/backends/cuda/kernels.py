@@ -96,14 +96,9 @@ def plan(layout: Layout, n_detectors: int, orbit: bool, shared: bool) -> Plan:
     )
 
 
-def block_of(layout: Layout, orbit: bool) -> int:
-    """Samples of a timing block."""
-    return layout.block_orbit if orbit else layout.block
-
-
 def of_rows(layout: Layout, orbit: bool) -> bool:
     """Whether the timing of a row of a tile's samples may be expanded about its middle."""
-    block = block_of(layout, orbit)
+    block = layout.block_of(orbit)
     return block % CUDA_TILE == 0 and block >= LEAST_BLOCK and (not orbit or layout.run_orbit >= LEAST_RUN)
 
 
@@ -128,7 +123,7 @@ def _columns(layout: Layout, sample: Mapping[str, int | float], n1: int, orbit: 
     threads = of_column * CUDA_TILE
     turned = -(-beyond // a2)
     own = pitches(a1, a2, 1, CUDA_TILE)
-    curved = not shared and block_of(layout, orbit) < LINEAR_BLOCK
+    curved = not shared and layout.block_of(orbit) < LINEAR_BLOCK
     row_bytes = (1 if shared else int(sample["DETECTORS"])) * (n1 + beyond) * (16 if shared else 64 if curved else 48)
     # the timing of many rows and detectors does not fit
     each = not of_rows(layout, orbit) or row_bytes > MOST_ROW_BYTES
