@@ -53,7 +53,7 @@ with counted_compilations() as compiled, jax.default_device(device):
     bank = jfstat.template_bank((0.3, 0.5, 0.1), 0.4, f1dot=[0.0, -1e-9], data=data)
     found = jfstat.search(data, bank, top=3, batch_size=2, progress=False)
 assert len(found) == 3 and data.series.devices() == {device}
-print(compiled.count("jit(filtered_series)"), compiled.count("jit(_loudest)"), compiled.count("jit(_fa_fb)"))
+print(compiled.count("jit(filtered_series)"), compiled.count("jit(loudest_within)"), compiled.count("jit(_fa_fb)"))
 """
 
 

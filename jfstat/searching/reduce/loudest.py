@@ -80,21 +80,6 @@ def _geometry(data: Any, points: Any, backend: HasGeometry, same_source: bool) -
     return backend.geometry(data, points, same_source)
 
 
-@partial(jax.jit, static_argnames=("keep", "backend", "same_source"), compiler_options=LONG_VECTORS)
-def _loudest(
-    data: Any,
-    points: Any,
-    n_valid: jax.Array | int,
-    keep: int,
-    backend: Any,
-    same_source: bool,
-    first_bin: jax.Array | int,
-    bands: LineBands | None,
-    geometry: Any,
-) -> Loudest:
-    return loudest_within(data, points, n_valid, keep, backend, same_source, first_bin, bands, geometry)
-
-
 def loudest_within(
     data: Any,
     points: Any,
@@ -118,3 +103,6 @@ def loudest_within(
         own = data.data if isinstance(data, TransientBand) else data
         bins = counted_bins(own, points, n_valid, first_bin, bands)
     return backend.reduced(data, points if geometry is None else geometry, bins, keep, same_source)
+
+
+_loudest = jax.jit(loudest_within, static_argnames=("keep", "backend", "same_source"), compiler_options=LONG_VECTORS)
