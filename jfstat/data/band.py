@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from math import factorial
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from jfstat.data.bandseries import Layout
 from jfstat.data.grid import Grid
 from jfstat.data.memory import default_device, free_bytes
 from jfstat.maths.arrays import module_for, on_device
@@ -191,3 +193,32 @@ def filtered_series(spectrum: ArrayLike, reach: ArrayLike, terms: int, padding: 
 
     filtered = jax.lax.fori_loop(0, terms, add_term, jnp.zeros((terms, 2, n + 2 * padding), jnp.float32))
     return jnp.fft.ifft(spectrum.astype(jnp.complex64)), filtered
+
+
+def band_series(
+    spectra: Iterable[np.ndarray], shape: tuple[int, int], reach: ArrayLike, layout: Layout, with_filters: bool = True
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    """The band series of all detectors, with zeros at their ends, and their filters, as `FstatData` holds them.
+
+    Parameters
+    ----------
+    spectra : iterable of D (n,) complex128 ndarray
+        From `decimated_spectrum`; each is asked for when the work on the one before is finished, to spare memory.
+    shape : tuple of int
+        D and the length of the series.
+    reach : () float64
+        Of the filters, samples.
+    layout : Layout
+    with_filters : bool
+        Whether to make filters; otherwise there are none.
+    """
+    series, filters = np.zeros(shape, np.complex64), []
+    for own, spectrum in zip(series, spectra, strict=True):
+        if with_filters:
+            samples, filtered = filtered_series(spectrum, reach, layout.terms, layout.padding)
+            filters.append(filtered.block_until_ready())
+        else:
+            samples = jnp.fft.ifft(spectrum.astype(np.complex64))
+        own[: len(samples)] = samples
+        del samples
+    return jax.device_put(series), tuple(filters)

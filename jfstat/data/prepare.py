@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import Any
@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.band import decimated_spectrum, filtered_series
+from jfstat.data.band import band_series, decimated_spectrum, filtered_series
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import default_device, filter_bytes, total_bytes
 from jfstat.data.noise import (
@@ -253,21 +253,19 @@ def _prepared(
     wide, weights, mean_inverse = _weighted_series(sfts, plan, floors, median_bins, off_source)
     layout = plan.layout
     observation = observed(sfts, weights, mean_inverse, plan.span, reftime, ephemeris)
-    length = layout.block * padded_size(-(-plan.n_band // layout.block))
-    series, filters = np.zeros((len(wide), length), np.complex64), []
-    for number in range(len(wide)):  # popped one by one, so that memory holds one detector's intermediate results only
-        spectrum = decimated_spectrum(
-            wide.pop(0), plan.wide, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop
-        )
-        if compiling is not None:
-            wait([compiling])  # an error is raised again by the call
-            samples, filtered = filtered_series(spectrum, plan.band.reach, layout.terms, layout.padding)
-            filters.append(filtered.block_until_ready())  # finished before the next detector's work begins
-        else:
-            samples = jnp.fft.ifft(spectrum.astype(np.complex64))
-        series[number, : len(samples)] = samples
-        del samples
-    return FstatData(observation, jax.device_put(series), tuple(filters), plan.band, layout)
+
+    def spectra() -> Iterator[np.ndarray]:
+        while wide:  # popped one by one, so that memory holds one detector's intermediate results only
+            spectrum = decimated_spectrum(
+                wide.pop(0), plan.wide, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop
+            )
+            if compiling is not None:
+                wait([compiling])  # an error is raised again by the call
+            yield spectrum
+
+    shape = len(wide), layout.block * padded_size(-(-plan.n_band // layout.block))
+    series, filters = band_series(spectra(), shape, plan.band.reach, layout, compiling is not None)
+    return FstatData(observation, series, filters, plan.band, layout)
 
 
 def _ranges(fdots: Sequence[tuple[NumberLike, NumberLike]]) -> list[tuple[float, float]]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.band import decimated_spectrum, filtered_series
+from jfstat.data.band import band_series, decimated_spectrum
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.grid import Grid
 from jfstat.data.sizes import Blocks, layout_of, low_pass
@@ -60,18 +59,16 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
     reach = float(band.reach)
     covered = layout.n_blocks * layout.block * seconds + 2 * passed.quiet
     new = layout_of(passed, Blocks(block, block_orbit, *runs, reach), n_band, grid.length, n_frequencies, covered)
-    series, filters = [], []
-    for wide in np.asarray(data.series):
-        spectrum = decimated_spectrum(
-            np.pad(wide[: layout.n_band], room), grid, offset, n_band, half_pass, passed.half_stop
-        )
-        samples, filtered = filtered_series(spectrum, reach, new.terms, new.padding)
-        series.append(jnp.pad(samples, (0, -n_band % block)))
-        filters.append(jax.block_until_ready(filtered))
+    spectra = (
+        decimated_spectrum(np.pad(wide[: layout.n_band], room), grid, offset, n_band, half_pass, passed.half_stop)
+        for wide in np.asarray(data.series)
+    )
+    shape = len(data.series), n_band + -n_band % block
+    series, filters = band_series(spectra, shape, reach, new)
     return dataclasses.replace(
         data,
-        series=jnp.stack(series),
-        filters=tuple(filters),
+        series=series,
+        filters=filters,
         band=dataclasses.replace(
             band,
             start=jnp.asarray(grid.start, jnp.float64),
