@@ -1,6 +1,7 @@
 """What prepare makes: the series against the SFTs, the grid, the reported guard, units, and independence of order."""
 
 import astropy.units as u
+import jax
 import numpy as np
 import pytest
 from astropy.time import Time
@@ -11,6 +12,7 @@ from jfstat.data.band import interpolation_filter, taper, terms_needed
 from jfstat.data.grid import Grid
 from jfstat.data.noise import NoiseFloor, median_bias, whitened_power
 from jfstat.data.series import heterodyned_series
+from jfstat.data.subband import subband
 from jfstat.maths.lengths import smooth_length
 
 START = 1_167_458_304
@@ -59,16 +61,30 @@ def test_taper_is_flat_then_falls_to_zero():
 
 def test_long_series_transformed_on_a_device_give_the_same(monkeypatch):
     rng = np.random.default_rng(5)
-    for n, offset, n_out in ((1000, -300, 64), (1001, 450, 65), (1001, 0, 1001)):
+    for n, offset, n_out, room in ((1000, -300, 64, 0), (1001, 450, 65, 0), (1001, 0, 1001, 0), (1001, 20, 301, 45)):
         series = (rng.normal(size=n) + 1j * rng.normal(size=n)).astype(np.complex64)
-        own = band._bins_on_device(series, offset, n_out)
-        np.testing.assert_allclose(own, band._bins_on_host(series, offset, n_out), atol=1e-11)
-    sfts = jfstat.simulate_sfts(["H1"], START, 6 * 3600, 98.0, 102.0, sqrt_sx=1e-23, seed=6)
+        n_all = n + 2 * room
+        grid = Grid(START, 3.7, 1.0, n_all)
+        edges = 0.2 * n_out / n_all, 0.45 * n_out / n_all
+        # in words: the bins around the offset, low-passed, and turned to the phase that the grid's epoch has
+        bins = np.round(np.fft.fftfreq(n_out, 1 / n_out)).astype(int)
+        wanted = np.fft.fft(np.pad(series.astype(complex), room))[(bins + offset) % n_all] * (n_out / n_all)
+        wanted *= taper(bins / n_all, *edges) * np.exp(-2j * np.pi * offset * 3.7 / n_all)
+        for fits, kind in ((False, np.ndarray), (True, jax.Array)):
+            monkeypatch.setattr(band, "_fits", lambda series, room, fits=fits: fits)
+            found = band.decimated_spectrum(series, grid, offset, n_out, *edges, room)
+            assert isinstance(found, kind)
+            np.testing.assert_allclose(found, wanted, atol=1e-11)
+    sfts = jfstat.simulate_sfts(["H1", "L1"], START, 6 * 3600, 98.0, 102.0, sqrt_sx=1e-23, seed=6)
     point = jfstat.Doppler(1.0, 0.5, [100.0, -1e-9])
-    wanted = jfstat.twoF_band(jfstat.prepare(sfts, 99.9, 100.1, sqrt_sx=1e-23), point)
-    monkeypatch.setattr(band, "_fits", lambda series: True)
-    found = jfstat.twoF_band(jfstat.prepare(sfts, 99.9, 100.1, sqrt_sx=1e-23), point)
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    values = {}
+    for fits in (False, True):
+        monkeypatch.setattr(band, "_fits", lambda series, room, fits=fits: fits)
+        data = jfstat.prepare(sfts, 99.9, 100.1, sqrt_sx=1e-23)
+        part = subband(data, 1000, 700)
+        values[fits] = [np.asarray(jfstat.twoF_band(x, point)) for x in (data, part)]
+    for found, wanted in zip(values[True], values[False], strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("n", [1, 2, 11, 97, 1009, 123457.2])

@@ -27,19 +27,27 @@ TRANSFORM_BYTES, USABLE = 96, 0.5
 take. Where memory is short after all, XLA may end the process instead of raising an error."""
 
 
-def taper(frequency: np.ndarray, half_pass: float, half_stop: float) -> np.ndarray:
+def taper(
+    frequency: jax.Array | np.ndarray, half_pass: float | jax.Array, half_stop: float | jax.Array
+) -> jax.Array | np.ndarray:
     """Low-pass response: 1 up to `half_pass`, 0 from `half_stop` on, and infinitely smooth between (Planck's taper).
 
     Parameters
     ----------
-    frequency : (n,) float64 ndarray
+    frequency : (n,) float64
         Hz.
-    half_pass, half_stop : float
+    half_pass, half_stop : () float64
         Hz.
+
+    Returns
+    -------
+    (n,) float64, of NumPy unless `frequency` is traced
     """
-    x = (np.abs(frequency) - half_pass) / (half_stop - half_pass)
-    y = np.clip(x, 1e-3, 1 - 1e-3)  # beyond these the exponential is below 1e-300 or above 1e300
-    return np.where(x <= 0, 1.0, np.where(x >= 1, 0.0, 1.0 / (1.0 + np.exp(np.minimum(1 / (1 - y) - 1 / y, 700.0)))))
+    xp = module_for(frequency)
+    x = (xp.abs(frequency) - half_pass) / (half_stop - half_pass)
+    y = xp.clip(x, 1e-3, 1 - 1e-3)  # beyond these the exponential is below 1e-300 or above 1e300
+    between = 1.0 / (1.0 + xp.exp(xp.minimum(1 / (1 - y) - 1 / y, 700.0)))
+    return xp.where(x <= 0, 1.0, xp.where(x >= 1, 0.0, between))
 
 
 MAX_TERMS = 26
@@ -83,61 +91,88 @@ def terms_needed(angle: float, tolerance: float) -> int:
 
 
 def decimated_spectrum(
-    series: np.ndarray, grid: Grid, offset_bins: int, n_out: int, half_pass: float, half_stop: float
-) -> np.ndarray:
+    series: jax.Array | np.ndarray,
+    grid: Grid,
+    offset_bins: int,
+    n_out: int,
+    half_pass: float,
+    half_stop: float,
+    room: int = 0,
+) -> jax.Array | np.ndarray:
     """Low-pass the whole series in the frequency domain and keep the bins of the band.
 
     Parameters
     ----------
-    series : (n,) complex64 ndarray
+    series : (n,) complex64
+        On the host or on a device.
     grid : Grid
-        Its times.
+        Times of its n + 2 `room` samples.
     offset_bins : int
         Bin of the series' transform, negative for negative frequencies, that becomes zero frequency.
     n_out : int
         Number of bins kept, around that one.
     half_pass, half_stop : float
         Half widths of pass and stop band, Hz.
+    room : int
+        Zeros put before the first sample and after the last.
 
     Returns
     -------
-    (n_out,) complex128 ndarray
+    (n_out,) complex128
         In FFT order, scaled so that its inverse FFT is the band series of n_out samples. The shift by `offset_bins`
-        removes a phase that is zero at the grid's epoch, like the heterodyne of the series itself.
+        removes a phase that is zero at the grid's epoch, like the heterodyne of the series itself. It is on the device
+        that transformed the series, or on the host.
     """
-    bins = np.fft.fftfreq(n_out, 1.0 / n_out)
-    kept = _bins_around(series, offset_bins, n_out)
-    response = taper(bins / grid.length, half_pass, half_stop)
     turn = np.exp(-2j * np.pi * np.fmod(offset_bins * (grid.start / grid.length), 1.0))
-    kept *= response * (n_out / len(series))
-    return kept * turn
+    factor = turn * (n_out / (len(series) + 2 * room))
+    if _fits(series, room):
+        with suppress(jax.errors.JaxRuntimeError):  # no memory for cuFFT's plan
+            kept = _spectrum_on_device(series, offset_bins, n_out, grid.length, half_pass, half_stop, factor, room)
+            return kept.block_until_ready()
+    kept = _bins_around(np.pad(series, room) if room else np.asarray(series), offset_bins, n_out)
+    kept *= _response(n_out, grid.length, half_pass, half_stop)
+    kept *= factor
+    return kept
 
 
-def _fits(series: np.ndarray) -> bool:
+def _fits(series: jax.Array | np.ndarray, room: int) -> bool:
     """Whether a series is long enough to be worth an accelerator's while, and there is one with memory enough."""
-    n = len(series)
-    free = free_bytes(default_device()) if n >= LONG and len(smooth_lengths(n, n, FACTORS)) else None
+    n = len(series) + 2 * room
+    if n < LONG or not len(smooth_lengths(n, n, FACTORS)):
+        return False
+    free = free_bytes(next(iter(series.devices())) if isinstance(series, jax.Array) else default_device())
     return free is not None and TRANSFORM_BYTES * n <= USABLE * free
 
 
-def _bins_around(series: np.ndarray, offset_bins: int, n_out: int) -> np.ndarray:
-    """What `_bins_on_host` returns, from an accelerator if it can."""
-    if _fits(series):
-        with suppress(jax.errors.JaxRuntimeError):  # no memory for cuFFT's plan
-            return np.array(_bins_on_device(series, offset_bins, n_out))  # a copy, which can be written to
-    return _bins_on_host(series, offset_bins, n_out)
-
-
-@partial(jax.jit, static_argnames="n_out")
-def _bins_on_device(series: ArrayLike, offset_bins: ArrayLike, n_out: int) -> jax.Array:
-    """What `_bins_on_host` returns, computed by JAX."""
-    spectrum = jnp.fft.fft(jnp.asarray(series).astype(jnp.complex128))
+@partial(jax.jit, static_argnames=("n_out", "room"))
+def _spectrum_on_device(
+    series: ArrayLike,
+    offset_bins: ArrayLike,
+    n_out: int,
+    length: ArrayLike,
+    half_pass: float | jax.Array,
+    half_stop: float | jax.Array,
+    factor: ArrayLike,
+    room: int,
+) -> jax.Array:
+    """What `decimated_spectrum` returns, computed by JAX."""
+    spectrum = jnp.fft.fft(jnp.pad(jnp.asarray(series), room).astype(jnp.complex128))
     place = jnp.arange(n_out)
     bins = jnp.where(place < (n_out + 1) // 2, place, place - n_out)
-    return spectrum[(bins + offset_bins) % spectrum.shape[0]]
+    response = taper(bins.astype(jnp.float64) / length, half_pass, half_stop)
+    return spectrum[(bins + offset_bins) % spectrum.shape[0]] * (response.astype(jnp.complex128) * factor)
 
 
-def _bins_on_host(series: np.ndarray, offset_bins: int, n_out: int) -> np.ndarray:
+def _response(n_out: int, length: float, half_pass: float, half_stop: float) -> np.ndarray:
+    """The taper at the bins of a band, (n_out,) float64, in FFT order."""
+    frequency = np.arange(n_out // 2 + 1) / length
+    response = (frequency <= half_pass).astype(np.float64)
+    falling = (frequency > half_pass) & (frequency < half_stop)  # few: exponentials of all would take as long as an FFT
+    response[falling] = taper(frequency[falling], half_pass, half_stop)
+    return np.concatenate([response[: -(-n_out // 2)], response[n_out // 2 : 0 : -1]])
+
+
+def _bins_around(series: np.ndarray, offset_bins: int, n_out: int) -> np.ndarray:
     """Bins of a series' transform around one of them, (n_out,) complex128, in FFT order."""
     from scipy import fft  # takes 0.1 s to import
 
@@ -196,13 +231,17 @@ def filtered_series(spectrum: ArrayLike, reach: ArrayLike, terms: int, padding: 
 
 
 def band_series(
-    spectra: Iterable[np.ndarray], shape: tuple[int, int], reach: ArrayLike, layout: Layout, with_filters: bool = True
+    spectra: Iterable[jax.Array | np.ndarray],
+    shape: tuple[int, int],
+    reach: ArrayLike,
+    layout: Layout,
+    with_filters: bool = True,
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
     """The band series of all detectors, with zeros at their ends, and their filters, as `FstatData` holds them.
 
     Parameters
     ----------
-    spectra : iterable of D (n,) complex128 ndarray
+    spectra : iterable of D (n,) complex128
         From `decimated_spectrum`; each is asked for when the work on the one before is finished, to spare memory.
     shape : tuple of int
         D and the length of the series.
@@ -212,13 +251,14 @@ def band_series(
     with_filters : bool
         Whether to make filters; otherwise there are none.
     """
-    series, filters = np.zeros(shape, np.complex64), []
-    for own, spectrum in zip(series, spectra, strict=True):
+    series, filters, spectra = np.zeros(shape, np.complex64), [], iter(spectra)
+    for own in series:
+        spectrum = next(spectra)  # `zip` would hold it while the next is made
         if with_filters:
             samples, filtered = filtered_series(spectrum, reach, layout.terms, layout.padding)
             filters.append(filtered.block_until_ready())
         else:
             samples = jnp.fft.ifft(spectrum.astype(np.complex64))
         own[: len(samples)] = samples
-        del samples
+        del spectrum, samples
     return jax.device_put(series), tuple(filters)

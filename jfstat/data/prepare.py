@@ -254,7 +254,7 @@ def _prepared(
     layout = plan.layout
     observation = observed(sfts, weights, mean_inverse, plan.span, reftime, ephemeris)
 
-    def spectra() -> Iterator[np.ndarray]:
+    def spectra() -> Iterator[jax.Array | np.ndarray]:
         while wide:  # popped one by one, so that memory holds one detector's intermediate results only
             spectrum = decimated_spectrum(
                 wide.pop(0), plan.wide, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop
@@ -262,6 +262,7 @@ def _prepared(
             if compiling is not None:
                 wait([compiling])  # an error is raised again by the call
             yield spectrum
+            del spectrum  # before the next is made
 
     shape = len(wide), layout.block * padded_size(-(-plan.n_band // layout.block))
     series, filters = band_series(spectra(), shape, plan.band.reach, layout, compiling is not None)

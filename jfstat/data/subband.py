@@ -10,6 +10,7 @@ import numpy as np
 from jfstat.data.band import band_series, decimated_spectrum
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.grid import Grid
+from jfstat.data.memory import device_of
 from jfstat.data.sizes import Blocks, layout_of, low_pass
 from jfstat.maths.lengths import largest_divisor, smooth_lengths
 from jfstat.transforms import block_length
@@ -59,9 +60,10 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
     reach = float(band.reach)
     covered = layout.n_blocks * layout.block * seconds + 2 * passed.quiet
     new = layout_of(passed, Blocks(block, block_orbit, *runs, reach), n_band, grid.length, n_frequencies, covered)
+    series = np.asarray(data.series) if device_of(data).platform == "cpu" else data.series
     spectra = (
-        decimated_spectrum(np.pad(wide[: layout.n_band], room), grid, offset, n_band, half_pass, passed.half_stop)
-        for wide in np.asarray(data.series)
+        decimated_spectrum(series[detector, : layout.n_band], grid, offset, n_band, half_pass, passed.half_stop, room)
+        for detector in range(len(series))
     )
     shape = len(data.series), n_band + -n_band % block
     series, filters = band_series(spectra, shape, reach, new)
