@@ -69,6 +69,36 @@ def test_fewer_derivatives_are_interpolated(tables, given, accuracy):
     np.testing.assert_allclose(own.sun(t), files.sun(t), rtol=0, atol=accuracy)
 
 
+def test_files_are_read_again_only_when_they_have_changed(tables, tmp_path):
+    """Rows are kept, but a file that is replaced counts at once, and no times are taken for others."""
+
+    def written(name, table):
+        step = np.diff(table[0])[0]
+        lines = [f"{table[0][0]:.0f} {step:.0f} {len(table[0])}"]
+        lines += [" ".join(repr(float(x)) for x in row) for row in np.column_stack([table[0], *table[1:]])]
+        (tmp_path / name).write_text("# rows\n" + "\n".join(lines) + "\n")
+        return tmp_path / name
+
+    def distances(start, end):
+        return np.linalg.norm(
+            load_ephemeris(files, start, end, START).earth(np.linspace(start, end, 5) - START), axis=-1
+        )
+
+    earth, sun = tables
+    files = written("earth.dat", earth), written("sun.dat", sun)
+    first = distances(START, START + 86400)
+    np.testing.assert_array_equal(distances(START, START + 86400), first)
+    for days in (1, 3):  # other times of the same piece
+        own = load_ephemeris("DE405", START + days * 86400, START + (days + 1) * 86400, START)
+        t = (days + np.linspace(0, 1, 5)) * 86400
+        found = distances(START + days * 86400, START + (days + 1) * 86400)
+        np.testing.assert_allclose(found, np.linalg.norm(own.earth(t), axis=-1), rtol=1e-12)
+    written("earth.dat", (earth[0], *(1.01 * x for x in earth[1:])))
+    np.testing.assert_allclose(distances(START, START + 86400), 1.01 * first, rtol=1e-9)
+    with pytest.raises(ValueError, match="covers GPS"):
+        load_ephemeris(files, START, START + 30 * 86400, START)
+
+
 def test_astropys_ephemeris_is_right_to_its_own_accuracy(case):
     """The `builtin` one, erfa.epv00: the Earth within 13.4 km, 45 us, of DE405 between 1900 and 2100."""
     sfts, point = case

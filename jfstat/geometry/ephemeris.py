@@ -8,6 +8,7 @@ import os
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from itertools import islice
 from math import comb
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 BODIES = ("earth", "sun")
 YEARS = "00-40"
 """In the names of installed files."""
+PIECE = 5e6
+"""Files are read in pieces of so many seconds, 58 d, so that data of about the same times need no rows anew."""
 FARTHEST = 2 * ASTRONOMICAL_UNIT / SPEED_OF_LIGHT
 """Distance from the SSB beyond which neither Earth nor Sun is, light-seconds."""
 
@@ -270,7 +273,7 @@ def _installed() -> tuple[Path, list[str]]:
 
 
 def _read_body(path: Path, start: float, end: float) -> Table:
-    """The rows of one body that cover two GPS times, from a file in LALSuite's format.
+    """Rows of one body, among them those that cover two GPS times, from a file in LALSuite's format.
 
     The format is that of XLALInitBarycenter: comment lines with ``#``, a header ``start step count`` and rows
     ``gps x y z vx vy vz ax ay az`` in light-seconds, per s, per s^2.
@@ -281,29 +284,46 @@ def _read_body(path: Path, start: float, end: float) -> Table:
         If the file is malformed or does not cover the times.
     """
     try:
-        # line by line: the files hold decades, of which most need some months
         with opened(path) as file:
-            raw: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
-            lines = (line for line in io.BufferedReader(raw, 1 << 20) if line.strip()[:1] not in (b"", b"#"))
-            first, step, count = (float(word) for word in next(lines).split())
-            if step <= 0 or count < 1:
-                raise ValueError("its header does not fit its rows")
-            low, high = int(np.floor((start - first) / step)), int(np.ceil((end - first) / step))
-            covered = low >= 0 and high < count
-            rows = list(islice(lines, low, high + 1) if covered else islice(lines, 1))
-        if covered and len(rows) != high + 1 - low:
-            raise ValueError("its header does not fit its rows")
-        table = np.array([row.split() for row in rows], dtype=float)
-        if table.shape[1:] != (10,) or not np.isfinite(table).all():
-            raise ValueError("a row does not hold ten finite numbers")
+            status = os.fstat(file.fileno())
+        pieces = int(start // PIECE), int(end // PIECE)
+        first, last, rows = _rows_of_pieces(path, (status.st_size, status.st_mtime_ns), *pieces)
     except (OSError, EOFError, ValueError, IndexError, StopIteration, zlib.error) as error:
         raise ValueError(f"{path} is not an ephemeris file in LALSuite's format: {error}.") from None
-    if not covered:
+    if not first <= start <= end <= last:
         raise ValueError(
-            f"the ephemeris {path.name} covers GPS {first:.0f} to {first + (count - 1) * step:.0f}, not all of "
-            f"{start:.0f} to {end:.0f} that the data need: use another ephemeris or other times."
+            f"the ephemeris {path.name} covers GPS {first:.0f} to {last:.0f}, not all of {start:.0f} to {end:.0f} that "
+            "the data need: use another ephemeris or other times."
         )
-    return Table(table[:, 0], table[:, 1:].reshape(-1, 3, 3))
+    return rows
+
+
+@lru_cache(maxsize=16)
+def _rows_of_pieces(path: Path, version: tuple[int, int], low: int, high: int) -> tuple[float, float, Table]:
+    """First and last GPS time of a file, s, and its rows from piece `low` to the end of piece `high`.
+
+    They are kept, as a file of decades takes 0.1 s to read up to the rows that are needed. `version` says which file of
+    this name it is: its size and its time.
+    """
+    # line by line: the files hold decades, of which most need some months
+    with opened(path) as file:
+        raw: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+        with io.BufferedReader(raw, 1 << 20) as text:
+            lines = (line for line in text if line.strip()[:1] not in (b"", b"#"))
+            start, step, count = (float(word) for word in next(lines).split())
+            if not (np.isfinite((start, step, count)).all() and step > 0 and count >= 1):
+                raise ValueError("its header does not fit its rows")
+            last = int(count) - 1
+            begin = min(max(int(np.floor((low * PIECE - start) / step)), 0), last)
+            end = min(max(int(np.ceil(((high + 1) * PIECE - start) / step)), begin), last)
+            rows = list(islice(lines, begin, end + 1))
+    if len(rows) != end + 1 - begin:
+        raise ValueError("its header does not fit its rows")
+    table = np.array([row.split() for row in rows], dtype=float)
+    if table.shape[1:] != (10,) or not np.isfinite(table).all():
+        raise ValueError("a row does not hold ten finite numbers")
+    table.setflags(write=False)
+    return start, start + last * step, Table(table[:, 0], table[:, 1:].reshape(-1, 3, 3))
 
 
 def read_ephemeris(ephemeris: EphemerisLike, start: float, end: float) -> Ephemeris:
