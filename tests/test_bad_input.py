@@ -271,6 +271,7 @@ for name, (function, arguments) in calls.items():
 """
 
 
+@pytest.mark.ci
 def test_every_public_function_says_that_64_bit_mode_is_off(tmp_path):
     """Also if it was on when data and templates were made: signals were wrong then, without a word."""
     run = subprocess.run(

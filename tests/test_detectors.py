@@ -209,6 +209,7 @@ def test_two_f_is_lalsuites_for_the_same_detector(mine, sfts, tmp_path):
     assert float(jfstat.twoF(wrong, DOPPLER)) < 0.5 * float(ours.twoF_per_detector[1])
 
 
+@pytest.mark.ci
 def test_a_detector_travels_from_simulation_to_refined_candidates(mine, sfts, tmp_path):
     assert [series.site.prefix for series in sfts] == ["H1", "Z3"]
     assert sfts["Z3"].site == mine.detector

@@ -133,6 +133,7 @@ def test_the_ladder_is_drawn(ladder):
     np.testing.assert_allclose(line.get_ydata(), own["n_segments"] * (own["mean_twoF"] - 4))
 
 
+@pytest.mark.ci
 def test_the_command_does_the_same(sfts, found, ladder, tmp_path, capsys):
     jfstat.write_sfts(sfts, tmp_path)
     jfstat.write_candidates(found, tmp_path / "found.ecsv")

@@ -15,6 +15,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 START = 1167458304
 
 
+@pytest.mark.ci
 def test_ten_minutes_run_up_to_the_search(capsys):
     names = run_page(DOCS / "quickstart.md", 6, last=4)
     found, signal = names["found"][0], names["signal"]
@@ -60,6 +61,7 @@ def files(tmp_path_factory):
     return folder
 
 
+@pytest.mark.ci
 def test_data_and_what_continues_it_run(files, monkeypatch):
     monkeypatch.chdir(files)
     names = run_page(DOCS / "data.md", 4)

@@ -193,6 +193,7 @@ def test_a_cut_by_the_line_robust_statistic_keeps_exactly_what_it_should(with_li
         assert cut.meta["bsgl_threshold"] == 0.5 and everything.meta["bsgl_threshold"] is None
 
 
+@pytest.mark.ci
 def test_ranked_and_cut_by_the_line_robust_statistic_the_signal_comes_first(with_line):
     data, _ = with_line
     bank = jfstat.template_bank([0.2, 1.1, 2.0], [0.1, 0.35], [-3e-10, 0.0], data=data)

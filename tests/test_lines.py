@@ -287,6 +287,7 @@ def test_bands_that_overlap_are_joined(banded):
     assert rows == [[0, 1, 2], [1, 1, 3], [1, 4, 4]] and len(real) == 4
 
 
+@pytest.mark.ci
 def test_the_program_flags_and_vetoes_a_line_of_Makefakedata(tmp_path, capsys):
     files, raw, lines = tmp_path / "sfts", tmp_path / "raw", tmp_path / "O3L1lines.csv"
     files.mkdir(), raw.mkdir()

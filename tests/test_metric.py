@@ -282,6 +282,7 @@ def test_metrics_are_those_of_lalsuite(tmp_path, detectors, days, f0):
         np.testing.assert_allclose(np.asarray(found) / np.outer(size, size), correlation(theirs), atol=tolerance)
 
 
+@pytest.mark.ci
 def test_metric_of_a_binary_is_that_of_lalsuite(tmp_path):
     """LALSuite's: to first order in the eccentricity, at fixed time of ascension, orbit at detector time."""
     pytest.importorskip("lalpulsar")

@@ -82,6 +82,7 @@ def test_its_gradient_is_that_of_differences(data, point):
         assert float(slope[k]) == pytest.approx(float((8 * near - far) / (12 * 1e-13)), rel=1e-5)
 
 
+@pytest.mark.ci
 def test_tables_keep_it_and_refine_holds_or_fits_it(data, point):
     moved = unmoved(point, 0.0)
     bank = jfstat.Doppler(

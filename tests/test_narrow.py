@@ -350,7 +350,7 @@ def test_pole_and_long_gaps():
     assert turned[0] == pytest.approx(turned[1], rel=1e-9)
 
 
-@pytest.mark.parametrize(("days", "half"), [(20, 0.05), (200, 0.3)])
+@pytest.mark.parametrize(("days", "half"), [(20, 0.05), pytest.param(200, 0.3, marks=pytest.mark.ci)])
 def test_nodes_lie_where_the_trajectory_does(days, half):
     """The series of long data may go on for hours beyond them; nodes do not."""
     start = 1_167_458_304

@@ -49,6 +49,7 @@ def outcome_of(notebook):
     return ast.literal_eval(notebook.cells[-1].outputs[-1]["data"]["text/plain"])
 
 
+@pytest.mark.ci
 def test_the_notebook_with_a_detector_and_a_phase_of_ones_own_runs():
     outcome = outcome_of(executed("own_detector_and_phase.ipynb"))
     assert outcome["glitch"] > 5 * outcome["plain"]

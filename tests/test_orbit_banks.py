@@ -204,6 +204,7 @@ def sco_x1(tmp_path_factory):
     return directory
 
 
+@pytest.mark.ci
 def test_a_signal_like_sco_x1_is_on_top(sco_x1, tmp_path, capsys):
     files, found = str(sco_x1 / "*.sft"), tmp_path / "found.ecsv"
     assert main(["search", "--DataFiles", files, *TEMPLATES, "--cluster", "1", "--outputFstat", str(found)]) == 0

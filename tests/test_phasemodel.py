@@ -71,7 +71,10 @@ def glitch():
 ORBIT = jfstat.Orbit(1.1, 40000.0, START + 1000.0, 0.1, 0.5)
 
 
-@pytest.mark.parametrize(("name", "orbit"), [("recovery", None), ("wandering", None), ("wandering", ORBIT)])
+@pytest.mark.parametrize(
+    ("name", "orbit"),
+    [("recovery", None), ("wandering", None), pytest.param("wandering", ORBIT, marks=pytest.mark.ci)],
+)
 def test_two_f_is_a_direct_sum(name, orbit):
     case = make(name, 2, orbit)
     f0 = float(case.point.fkdot[0])
@@ -191,6 +194,7 @@ def test_many_spin_downs_of_a_model_share_a_series(glitch):
     )
 
 
+@pytest.mark.ci
 def test_refine_recovers_the_parameters():
     """Frequency and glitch of a strong signal from values that are off; the others held."""
     case = make("recovery", 5, days=3.0, h0=1.5e-24)

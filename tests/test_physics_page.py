@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from pages import run_page
 
 import jfstat
@@ -10,6 +11,7 @@ import jfstat
 PAGE = Path(__file__).parents[1] / "docs" / "physics.md"
 
 
+@pytest.mark.ci
 def test_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = run_page(PAGE, 6)

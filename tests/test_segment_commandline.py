@@ -99,6 +99,7 @@ def test_bad_segment_lists_are_refused(tmp_path):
         read_segments(path)
 
 
+@pytest.mark.ci
 def test_refine_climbs_the_mean_over_the_same_segments(files, tmp_path, capsys):
     found = searched(files, tmp_path / "found.ecsv", "--segments", "4", "--NumCandidatesToKeep", "2")
     path = tmp_path / "refined.ecsv"

@@ -5,12 +5,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from pages import run_page
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "strain.md"
 
 
+@pytest.mark.ci
 def test_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT / "examples")

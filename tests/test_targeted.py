@@ -207,6 +207,7 @@ def two(tmp_path_factory):
     return folder, sfts, signals
 
 
+@pytest.mark.ci
 def test_a_table_of_pulsars_has_every_column_at_its_own_template(two):
     folder, sfts, signals = two
     pulsars = jfstat.read_pulsars(folder)

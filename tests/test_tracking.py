@@ -166,6 +166,7 @@ def test_a_search_for_tracks(segments, bank, tmp_path):
     assert len(jfstat.search(segments, bank, 4, 1e4, progress=False, track=1)) == 0
 
 
+@pytest.mark.ci
 def test_a_search_for_tracks_of_a_known_amplitude(segments, bank, tmp_path):
     known = dict(progress=False, track=1, amplitude=AMPLITUDE)
     found = jfstat.search(segments, bank, top=4, **known)

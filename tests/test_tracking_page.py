@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from pages import run_page
 
 PAGE = Path(__file__).parents[1] / "docs" / "tracking.md"
 
 
+@pytest.mark.ci
 def test_the_page_runs_from_top_to_bottom():
     names = run_page(PAGE, 4)
     step, frequencies = names["step"], names["frequencies"]

@@ -48,7 +48,7 @@ def assert_calibrated(p, *levels):
         assert abs(np.mean(p < level) / level - 1) < 3 / np.sqrt(level * len(p)) + 0.1, level
 
 
-@pytest.mark.parametrize("ranking", ["twoF", "BtSG"])
+@pytest.mark.parametrize("ranking", [pytest.param("twoF", marks=pytest.mark.ci), "BtSG"])
 def test_false_alarms_are_those_of_noise(ranking):
     atoms = quiet()
     windows = jfstat.TransientRange("rectangular", T0, TAU, rho_max=3.0)
@@ -83,6 +83,7 @@ def test_one_window_has_the_distribution_of_2F():
     np.testing.assert_allclose(null.false_alarm(x), np.exp(-x / 2) * (1 + x / 2), rtol=0.25)
 
 
+@pytest.mark.ci
 def test_seeds_thresholds_and_several_maps():
     atoms, windows = quiet(), jfstat.TransientRange("rectangular", T0[::6], TAU[::6])
     null, again, other = (jfstat.transient_null(atoms, windows, seed=seed) for seed in (0, 0, 1))

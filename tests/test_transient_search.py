@@ -171,6 +171,7 @@ def test_divided_and_interrupted_searches_give_the_same_table(data, bank, tmp_pa
         jfstat.search(data, bank, checkpoint=path, **(how | {"transient": jfstat.TransientRange("rect", T0, TAU[1:])}))
 
 
+@pytest.mark.ci
 def test_refine_fits_the_window(data, bank, monkeypatch):
     found = jfstat.search(data, bank, 1, transient=jfstat.TransientRange("rect", T0, TAU), progress=False)
     better = jfstat.refine(data, found, progress=False)

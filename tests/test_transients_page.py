@@ -11,6 +11,7 @@ import jfstat
 PAGE = Path(__file__).parents[1] / "docs" / "transients.md"
 
 
+@pytest.mark.ci
 def test_the_page_runs_from_top_to_bottom():
     names = run_page(PAGE, 10)
     data, point, window = names["data"], names["point"], names["window"]

@@ -129,7 +129,9 @@ def tried(table, chosen):
     return count, wrong
 
 
-@pytest.mark.parametrize("which", ["short", pytest.param("long", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "which", [pytest.param("short", marks=pytest.mark.ci), pytest.param("long", marks=pytest.mark.slow)]
+)
 def test_the_sound_calls_work(table, which):
     """Otherwise the tests below would show nothing."""
     for name, (function, arguments) in table[0].items():
@@ -140,6 +142,7 @@ def test_the_sound_calls_work(table, which):
             function(**arguments)
 
 
+@pytest.mark.ci
 def test_wrong_kinds_are_named_in_one_line(table):
     count, wrong = tried(table, lambda name, values: NEVER_RIGHT if name in LONG else values)
     assert count >= 5000
