@@ -51,6 +51,7 @@ def test_maxima_of_templates_that_share_a_position_are_those_of_twoF_band(data):
         checked(TINY, data, points, maxima * np.nan, 2)
 
 
+@pytest.mark.ci
 def test_command_writes_table_and_file(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # compiles sooner
     output = tmp_path / "times.json"

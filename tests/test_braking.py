@@ -155,6 +155,7 @@ def lal_files(tmp_path_factory):
     return tools, path
 
 
+@pytest.mark.ci
 def test_ranges_and_counts_beside_ComputeFstatistic_v2(lal_files, tmp_path, capsys):
     """The lattice of ComputeFstatistic_v2's gridType 9 within the physical ranges lies within the mismatch of ours."""
     tools, path = lal_files

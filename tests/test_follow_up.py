@@ -69,6 +69,7 @@ def plain(column):
     return np.asarray(getattr(column, "value", column))
 
 
+@pytest.mark.ci
 def test_a_signal_ends_on_its_coherent_peak(sfts, signal, ladder):
     own = ladder[ladder["name"] == "a"]
     assert list(own["stage"]) == [0, 1] and list(own["n_segments"]) == [4, 1]
@@ -86,6 +87,7 @@ def test_a_signal_ends_on_its_coherent_peak(sfts, signal, ladder):
     assert own["noise_chance"][1] < 1e-6
 
 
+@pytest.mark.ci
 def test_what_is_no_steady_signal_is_rejected(ladder):
     short = ladder[ladder["name"] == "b"]
     assert short["mean_twoF"][0] > 40 and short["passed"][0]
@@ -98,6 +100,7 @@ def test_what_is_no_steady_signal_is_rejected(ladder):
     assert np.isnan(bad["mean_twoF"][0])
 
 
+@pytest.mark.ci
 def test_the_table_has_all_stages_and_survives_files(ladder, found, tmp_path):
     assert ladder.meta["stages"] == [4, 1] and "n_segments" not in ladder.meta
     assert list(ladder["candidate"]) == sorted(ladder["candidate"])
@@ -114,6 +117,7 @@ def test_the_table_has_all_stages_and_survives_files(ladder, found, tmp_path):
         jfstat.last_stage(found)
 
 
+@pytest.mark.ci
 def test_ends_on_one_peak_are_counted_once(ladder):
     ends: Any = jfstat.last_stage(ladder)
     ends = ends[np.asarray(ends["converged"])][[0, 0, 1]]
@@ -122,6 +126,7 @@ def test_ends_on_one_peak_are_counted_once(ladder):
     assert list(alone["n_merged"]) == [2, 1]
 
 
+@pytest.mark.ci
 def test_the_ladder_is_drawn(ladder):
     ax = pytest.importorskip("matplotlib.figure").Figure().add_subplot()
     assert jfstat.plots.plot_ladder(ax, ladder, expected=290.0) is ax

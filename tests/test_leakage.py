@@ -173,6 +173,7 @@ def with_line():
     return jfstat.prepare(sfts, 50.0, 50.04, sqrt_sx=4e-24, guard=0.4), signal
 
 
+@pytest.mark.ci
 def test_a_cut_by_the_line_robust_statistic_keeps_exactly_what_it_should(with_line):
     data, _ = with_line
     bank = jfstat.Doppler(

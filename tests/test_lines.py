@@ -241,6 +241,7 @@ def test_lines_on_a_mesh_in_units_and_in_checkpoints(banded, tmp_path):
         jfstat.search(data, bank, checkpoint=tmp_path / "c", **{**options, "veto_lines": False})
 
 
+@pytest.mark.ci
 def test_refined_candidates_are_flagged_where_they_end(banded):
     data, bank, lines, _, _ = banded
     found = jfstat.search(data, bank, top=50, progress=False, lines=lines, veto_lines=True, per_detector=False)[:1]

@@ -30,6 +30,7 @@ def searched(files, path, *options):
     return jfstat.read_candidates(path)
 
 
+@pytest.mark.ci
 def test_number_duration_and_list_are_the_same(files, tmp_path, capsys):
     listed = tmp_path / "segments"
     lines = [f"{START + i * DAY / 2:.0f} {START + (i + 1) * DAY / 2:.0f} 12 48" for i in range(4)]

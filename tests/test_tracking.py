@@ -233,6 +233,7 @@ def test_data_that_cannot_be_tracked(segments, bank):
         jfstat.track(segments, QTable({"alpha": [1.0, 2.0]}))
 
 
+@pytest.mark.ci
 def test_a_track_from_the_command_line(sfts, tmp_path, capsys):
     jfstat.write_sfts(sfts, tmp_path / "sfts")
     data = ["track", "--DataFiles", f"{tmp_path}/sfts/*.sft", "--Freq", "49.998", "--FreqBand", "0.004"]

@@ -93,6 +93,7 @@ def test_bands_are_searched_in_units_and_by_the_bayes_factor(files, tmp_path, ca
     assert len(rows(stats)) == 3 and "line veto" in capsys.readouterr().out
 
 
+@pytest.mark.ci
 def test_tables_hold_what_maps_say(files):
     """Isolated sources and orbits in one table."""
     data = jfstat.prepare(files.sfts, 69.99, 70.01, sqrt_sx=5e-24, orbit=jfstat.Orbit(0.01, 30000.0, START))

@@ -48,7 +48,8 @@ def assert_calibrated(p, *levels):
         assert abs(np.mean(p < level) / level - 1) < 3 / np.sqrt(level * len(p)) + 0.1, level
 
 
-@pytest.mark.parametrize("ranking", [pytest.param("twoF", marks=pytest.mark.ci), "BtSG"])
+@pytest.mark.ci
+@pytest.mark.parametrize("ranking", ["twoF", "BtSG"])
 def test_false_alarms_are_those_of_noise(ranking):
     atoms = quiet()
     windows = jfstat.TransientRange("rectangular", T0, TAU, rho_max=3.0)

@@ -44,7 +44,8 @@ def maps(shape):
     return data, atoms, times, point, unwhitened, off, twoF, found
 
 
-@pytest.mark.parametrize("shape", ["rectangular", pytest.param("exponential", marks=pytest.mark.ci)])
+@pytest.mark.ci
+@pytest.mark.parametrize("shape", WINDOWS)
 def test_parameters_follow_the_window(shape):
     data, atoms, (t0, tau), point, unwhitened, off, twoF, found = maps(shape)
     # at the template it is the map of fixed parameters
