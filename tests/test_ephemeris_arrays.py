@@ -1,6 +1,7 @@
 """Ephemerides from arrays: those of a file give the same 2F, astropy's own one to its accuracy."""
 
 import gzip
+import os
 
 import astropy.units as u
 import numpy as np
@@ -95,6 +96,10 @@ def test_files_are_read_again_only_when_they_have_changed(tables, tmp_path):
         np.testing.assert_allclose(found, np.linalg.norm(own.earth(t), axis=-1), rtol=1e-12)
     written("earth.dat", (earth[0], *(1.01 * x for x in earth[1:])))
     np.testing.assert_allclose(distances(START, START + 86400), 1.01 * first, rtol=1e-9)
+    before = files[0].stat()
+    written("new.dat", earth).replace(files[0])  # another file of this name
+    os.utime(files[0], ns=(before.st_atime_ns, before.st_mtime_ns))
+    np.testing.assert_array_equal(distances(START, START + 86400), first)
     with pytest.raises(ValueError, match="covers GPS"):
         load_ephemeris(files, START, START + 30 * 86400, START)
 

@@ -285,9 +285,10 @@ def _read_body(path: Path, start: float, end: float) -> Table:
     """
     try:
         with opened(path) as file:
-            status = os.fstat(file.fileno())
+            s = os.fstat(file.fileno())
+        version = s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns
         pieces = int(start // PIECE), int(end // PIECE)
-        first, last, rows = _rows_of_pieces(path, (status.st_size, status.st_mtime_ns), *pieces)
+        first, last, rows = _rows_of_pieces(path, version, *pieces)
     except (OSError, EOFError, ValueError, IndexError, StopIteration, zlib.error) as error:
         raise ValueError(f"{path} is not an ephemeris file in LALSuite's format: {error}.") from None
     if not first <= start <= end <= last:
@@ -299,11 +300,11 @@ def _read_body(path: Path, start: float, end: float) -> Table:
 
 
 @lru_cache(maxsize=16)
-def _rows_of_pieces(path: Path, version: tuple[int, int], low: int, high: int) -> tuple[float, float, Table]:
+def _rows_of_pieces(path: Path, version: tuple[int, ...], low: int, high: int) -> tuple[float, float, Table]:
     """First and last GPS time of a file, s, and its rows from piece `low` to the end of piece `high`.
 
     They are kept, as a file of decades takes 0.1 s to read up to the rows that are needed. `version` says which file of
-    this name it is: its size and its time.
+    this name it is, as ephemerides of equal size and time of change exist.
     """
     # line by line: the files hold decades, of which most need some months
     with opened(path) as file:
