@@ -31,8 +31,8 @@ import numpy as np  # noqa: E402
 from jax.sharding import Mesh  # noqa: E402
 
 import jfstat  # noqa: E402
-from jfstat.atomic import replacing  # noqa: E402
 from jfstat.benchmarking.inputs import prepared, random_points  # noqa: E402
+from jfstat.benchmarking.report import write_json  # noqa: E402
 from jfstat.benchmarking.settings import ROWS, Setting  # noqa: E402
 from jfstat.searching.driver.plan import search_plan  # noqa: E402
 from jfstat.searching.reduce.loudest import loudest  # noqa: E402
@@ -186,8 +186,7 @@ def main() -> None:
         result["devices"] = devices(DEVICE_TEMPLATES // fewer)
     print(json.dumps(result, indent=1))
     if arguments.output is not None:
-        with replacing(arguments.output) as file:
-            file.write(json.dumps(result, indent=1).encode())
+        write_json(result, arguments.output)
 
 
 if __name__ == "__main__":

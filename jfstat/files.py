@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from io import FileIO
@@ -45,6 +46,13 @@ def opened(path: str | os.PathLike) -> FileIO:
         file.close()
         raise
     return file
+
+
+def stamp_of(file: FileIO) -> int:
+    """A number that changes when a file is replaced or written to, as far as its file system tells."""
+    known = os.fstat(file.fileno())
+    facts = (known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns)
+    return int.from_bytes(hashlib.blake2b(repr(facts).encode(), digest_size=8).digest())
 
 
 def content_of(path: str | os.PathLike) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from math import factorial
@@ -231,7 +231,7 @@ def filtered_series(spectrum: ArrayLike, reach: ArrayLike, terms: int, padding: 
 
 
 def band_series(
-    spectra: Iterable[jax.Array | np.ndarray],
+    spectrum_of: Callable[[int], jax.Array | np.ndarray],
     shape: tuple[int, int],
     reach: ArrayLike,
     layout: Layout,
@@ -241,8 +241,9 @@ def band_series(
 
     Parameters
     ----------
-    spectra : iterable of D (n,) complex128
-        From `decimated_spectrum`; each is asked for when the work on the one before is finished, to spare memory.
+    spectrum_of : callable
+        Takes the number of a detector and returns its `decimated_spectrum`; called for one after the other, each when
+        the work on the one before is finished, to spare memory.
     shape : tuple of int
         D and the length of the series.
     reach : () float64
@@ -251,9 +252,9 @@ def band_series(
     with_filters : bool
         Whether to make filters; otherwise there are none.
     """
-    series, filters, spectra = np.zeros(shape, np.complex64), [], iter(spectra)
-    for own in series:
-        spectrum = next(spectra)  # `zip` would hold it while the next is made
+    series, filters = np.zeros(shape, np.complex64), []
+    for detector, own in enumerate(series):
+        spectrum = spectrum_of(detector)
         if with_filters:
             samples, filtered = filtered_series(spectrum, reach, layout.terms, layout.padding)
             filters.append(filtered.block_until_ready())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import Any
@@ -254,18 +254,17 @@ def _prepared(
     layout = plan.layout
     observation = observed(sfts, weights, mean_inverse, plan.span, reftime, ephemeris)
 
-    def spectra() -> Iterator[jax.Array | np.ndarray]:
-        while wide:  # popped one by one, so that memory holds one detector's intermediate results only
-            spectrum = decimated_spectrum(
-                wide.pop(0), plan.wide, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop
-            )
-            if compiling is not None:
-                wait([compiling])  # an error is raised again by the call
-            yield spectrum
-            del spectrum  # before the next is made
+    def spectrum_of(_: int) -> jax.Array | np.ndarray:
+        # detectors come in order; popped, so that memory holds the intermediate results of one only
+        spectrum = decimated_spectrum(
+            wide.pop(0), plan.wide, plan.offset_bins, plan.n_band, plan.half_pass, plan.half_stop
+        )
+        if compiling is not None:
+            wait([compiling])  # an error is raised again by the call
+        return spectrum
 
     shape = len(wide), layout.block * padded_size(-(-plan.n_band // layout.block))
-    series, filters = band_series(spectra(), shape, plan.band.reach, layout, compiling is not None)
+    series, filters = band_series(spectrum_of, shape, plan.band.reach, layout, compiling is not None)
     return FstatData(observation, series, filters, plan.band, layout)
 
 

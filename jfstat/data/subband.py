@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -61,12 +62,13 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
     covered = layout.n_blocks * layout.block * seconds + 2 * passed.quiet
     new = layout_of(passed, Blocks(block, block_orbit, *runs, reach), n_band, grid.length, n_frequencies, covered)
     series = np.asarray(data.series) if device_of(data).platform == "cpu" else data.series
-    spectra = (
-        decimated_spectrum(series[detector, : layout.n_band], grid, offset, n_band, half_pass, passed.half_stop, room)
-        for detector in range(len(series))
-    )
+
+    def spectrum_of(detector: int) -> jax.Array | np.ndarray:
+        own = series[detector, : layout.n_band]
+        return decimated_spectrum(own, grid, offset, n_band, half_pass, passed.half_stop, room)
+
     shape = len(data.series), n_band + -n_band % block
-    series, filters = band_series(spectra, shape, reach, new)
+    series, filters = band_series(spectrum_of, shape, reach, new)
     return dataclasses.replace(
         data,
         series=series,

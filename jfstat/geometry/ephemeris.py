@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jfstat.constants import ASTRONOMICAL_UNIT, SPEED_OF_LIGHT
-from jfstat.files import opened
+from jfstat.files import opened, stamp_of
 from jfstat.public import plain_errors
 
 if TYPE_CHECKING:
@@ -285,10 +285,8 @@ def _read_body(path: Path, start: float, end: float) -> Table:
     """
     try:
         with opened(path) as file:
-            s = os.fstat(file.fileno())
-        version = s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns
-        pieces = int(start // PIECE), int(end // PIECE)
-        first, last, rows = _rows_of_pieces(path, version, *pieces)
+            stamp = stamp_of(file)
+        first, last, rows = _rows_of_pieces(path, stamp, int(start // PIECE), int(end // PIECE))
     except (OSError, EOFError, ValueError, IndexError, StopIteration, zlib.error) as error:
         raise ValueError(f"{path} is not an ephemeris file in LALSuite's format: {error}.") from None
     if not first <= start <= end <= last:
@@ -300,11 +298,11 @@ def _read_body(path: Path, start: float, end: float) -> Table:
 
 
 @lru_cache(maxsize=16)
-def _rows_of_pieces(path: Path, version: tuple[int, ...], low: int, high: int) -> tuple[float, float, Table]:
+def _rows_of_pieces(path: Path, stamp: int, low: int, high: int) -> tuple[float, float, Table]:
     """First and last GPS time of a file, s, and its rows from piece `low` to the end of piece `high`.
 
-    They are kept, as a file of decades takes 0.1 s to read up to the rows that are needed. `version` says which file of
-    this name it is, as ephemerides of equal size and time of change exist.
+    They are kept, because a file of decades takes 0.1 s to read up to the rows that are needed, as long as its
+    `files.stamp_of` is this `stamp`.
     """
     # line by line: the files hold decades, of which most need some months
     with opened(path) as file:

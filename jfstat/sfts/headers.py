@@ -8,7 +8,6 @@ own detectors, the reader the last three.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import struct
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jfstat.files import opened
+from jfstat.files import opened, stamp_of
 from jfstat.geometry.detectors import DETECTORS
 from jfstat.sfts.windows import window_name
 
@@ -79,13 +78,6 @@ def open_file(path: Path) -> FileIO:
         return opened(path)
     except OSError as error:
         raise type(error)(str(bad_file(path, f"it cannot be opened ({error.strerror})"))) from error
-
-
-def stamp_of(file: FileIO) -> int:
-    """A number that changes when a file is replaced or written to, as far as its file system tells."""
-    known = os.fstat(file.fileno())
-    facts = (known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns)
-    return int.from_bytes(hashlib.blake2b(repr(facts).encode(), digest_size=8).digest())
 
 
 def reopened(path: Path, sft: np.void) -> FileIO:
