@@ -40,7 +40,7 @@ from jfstat.statistic.backends.choice import backend_named  # noqa: E402
 
 OPTIONS: dict[str, Any] = dict(top=1000, progress=False, per_detector=False)
 TEMPLATES = {"10d": 98304, "100d-two": 3072}
-"""For ``overhead``, on an accelerator, 1.5 s of work there; a hundredth of them on a CPU."""
+"""For ``overhead``, on an accelerator, some 1.6 s of work there; a hundredth of them on a CPU."""
 BARE_BATCH = {"10d": 64, "100d-two": 8}
 """Templates at a time of ``jax.vmap(twoF_band)``, whose 2F must all be kept."""
 ROUNDS, N_BATCHES, BATCH = 3, 10_000, 8
