@@ -111,10 +111,25 @@ def test_times_outside_the_ephemeris(start):
     assert one_sentence(error)
 
 
-def test_damaged_ephemeris_file(sfts, tmp_path):
+ROWS = [f"{START + 7200 * (k - 13)} 499 0 0 0 1e-4 0 0 0 0\n" for k in range(27)]
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "reason"),
+    [
+        ("630720013 7200 3", ["1 2 3\n"], "its header does not fit its rows"),
+        (f"{START - 13 * 7200} 7200 28", ROWS, "its header does not fit its rows"),
+        (f"{START - 13 * 7200} 7200 27", [*ROWS[:13], "1 2 3\n", *ROWS[14:]], "inhomogeneous"),
+        (f"{START - 13 * 7200} 7200 27", [row.replace("499", "nan") for row in ROWS], "ten finite numbers"),
+        (f"{START - 12 * 7200} 7200 27", ROWS, "not at the times that its header tells"),
+        (f"{START - 13 * 7200} 7100 27", ROWS, "not at the times that its header tells"),
+        (f"{START - 13 * 7200} 1e-320 27", ROWS, "infinity"),
+    ],
+)
+def test_damaged_ephemeris_file(sfts, tmp_path, header, rows, reason):
     bad = tmp_path / "earth.dat"
-    bad.write_text("# comment\n630720013 7200 3\n1 2 3\n")
-    with pytest.raises(ValueError, match=r"earth\.dat is not an ephemeris file") as error:
+    bad.write_text(f"# comment\n{header}\n{''.join(rows)}")
+    with pytest.raises(ValueError, match=rf"earth\.dat is not an ephemeris file.*{reason}") as error:
         jfstat.prepare(sfts, 100, 100.5, ephemeris=(bad, bad))
     assert one_sentence(error)
 
@@ -189,6 +204,7 @@ def test_doppler(name):
         (lambda: jfstat.simulate_sfts(["H1"], fmin=99, fmax=100), "start"),
         (lambda: jfstat.simulate_sfts(["H1"], timestamps=[START, START + 60], fmin=99, fmax=100), "timestamps"),
         (lambda: jfstat.simulate_sfts(["H1"], timestamps={"L1": [START]}, fmin=99, fmax=100), "timestamps"),
+        (lambda: jfstat.observation(["H1"], timestamps=[START, 1e300]), "timestamps"),
         (lambda: jfstat.simulate_sfts(["H1"], START, 3600, fmin=99, fmax=100, window="welch"), "window"),
         (lambda: jfstat.simulate_sfts(["H1"], START, 3600, fmin=99, fmax=100, signals=[1]), "signals"),
         (

@@ -63,11 +63,12 @@ def test_taper_is_flat_then_falls_to_zero():
 
 def test_long_series_transformed_on_a_device_give_the_same(monkeypatch):
     rng = np.random.default_rng(5)
-    for n, offset, n_out, room in ((1000, -300, 64, 0), (1001, 450, 65, 0), (1001, 0, 1001, 0), (1001, 20, 301, 45)):
+    sizes = ((1000, -300, 64, 0), (1001, 450, 65, 0), (1001, 0, 1001, 0), (1001, 20, 301, 45))
+    for (n, offset, n_out, room), stop in product(sizes, (0.45, 0.6)):  # of the bins kept; 0.6 is beyond them
         series = (rng.normal(size=n) + 1j * rng.normal(size=n)).astype(np.complex64)
         n_all = n + 2 * room
         grid = Grid(START, 3.7, 1.0, n_all)
-        edges = 0.2 * n_out / n_all, 0.45 * n_out / n_all
+        edges = 0.2 * n_out / n_all, stop * n_out / n_all
         # in words: the bins around the offset, low-passed, and turned to the phase that the grid's epoch has
         bins = np.round(np.fft.fftfreq(n_out, 1 / n_out)).astype(int)
         wanted = np.fft.fft(np.pad(series.astype(complex), room))[(bins + offset) % n_all] * (n_out / n_all)
@@ -87,6 +88,18 @@ def test_long_series_transformed_on_a_device_give_the_same(monkeypatch):
         values[fits] = [np.asarray(jfstat.twoF_band(x, point)) for x in (data, part)]
     for found, wanted in zip(values[True], values[False], strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_the_host_transforms_what_the_device_has_no_memory_for(monkeypatch):
+    def out_of_memory(*arguments):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Failed to create cuFFT batched plan")
+
+    series, grid = np.exp(1j * np.arange(500)).astype(np.complex64), Grid(START, 3.7, 1.0, 500)
+    wanted = band.decimated_spectrum(series, grid, 80, 64, 0.02, 0.06)
+    monkeypatch.setattr(band, "_fits", lambda series, room: True)
+    monkeypatch.setattr(band, "_spectrum_on_device", out_of_memory)
+    for given in (series, jax.numpy.asarray(series)):
+        np.testing.assert_array_equal(band.decimated_spectrum(given, grid, 80, 64, 0.02, 0.06), wanted)
 
 
 @pytest.mark.parametrize("n", [1, 2, 11, 97, 1009, 123457.2])

@@ -42,10 +42,12 @@ def test_an_error_is_raised_in_its_place():
 
 
 ON_THE_SECOND_DEVICE = """
+import dataclasses
 import jax
 jax.config.update("jax_enable_x64", True)
 import jfstat
 from compilations import counted_compilations
+from jfstat.searching.driver import memory
 sfts = jfstat.simulate_sfts("H1", 1167458304, 43200, 49.0, 51.1, sqrt_sx=1e-23, seed=1)
 device = jax.devices()[1]
 with counted_compilations() as compiled, jax.default_device(device):
@@ -54,6 +56,17 @@ with counted_compilations() as compiled, jax.default_device(device):
     found = jfstat.search(data, bank, top=3, batch_size=2, progress=False)
 assert len(found) == 3 and data.series.devices() == {device}
 print(compiled.count("jit(filtered_series)"), compiled.count("jit(loudest_within)"), compiled.count("jit(_fa_fb)"))
+# in parts that are prepared on the data's device, when it is no longer the default one
+free, used, make = memory.free_bytes, [], jfstat.searching.driver.batches.subband
+memory.free_bytes = lambda device: 1_000_000
+def remembered(*arguments):
+    used.append(make(*arguments))
+    return used[-1]
+jfstat.searching.driver.batches.subband = remembered
+small = dataclasses.replace(data, filters=())
+again = jfstat.search(small, bank, top=3, progress=False)
+assert len(used) > 1 and all(x.devices() == {device} for x in jax.tree.leaves(used))
+assert abs(again["twoF"] / found["twoF"] - 1).max() < 3e-4
 """
 
 

@@ -108,7 +108,7 @@ def decimated_spectrum(
     grid : Grid
         Times of its n + 2 `room` samples.
     offset_bins : int
-        Bin of the series' transform, negative for negative frequencies, that becomes zero frequency.
+        Bin of the series' transform that becomes zero frequency; negative for a negative frequency.
     n_out : int
         Number of bins kept, around that one.
     half_pass, half_stop : float
@@ -119,9 +119,9 @@ def decimated_spectrum(
     Returns
     -------
     (n_out,) complex128
-        In FFT order, scaled so that its inverse FFT is the band series of n_out samples. The shift by `offset_bins`
-        removes a phase that is zero at the grid's epoch, like the heterodyne of the series itself. It is on the device
-        that transformed the series, or on the host.
+        In FFT order, scaled so that its inverse FFT is the band series of n_out samples. The shift by `offset_bins` is
+        a heterodyne whose phase is zero at the grid's epoch, like that of the series itself. The array is of JAX if a
+        device transformed the series, and of NumPy if the host did.
     """
     turn = np.exp(-2j * np.pi * np.fmod(offset_bins * (grid.start / grid.length), 1.0))
     factor = turn * (n_out / (len(series) + 2 * room))

@@ -11,7 +11,7 @@ import numpy as np
 from jfstat.data.band import band_series, decimated_spectrum
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.grid import Grid
-from jfstat.data.memory import device_of
+from jfstat.data.memory import default_device, device_of
 from jfstat.data.sizes import Blocks, layout_of, low_pass
 from jfstat.maths.lengths import largest_divisor, smooth_lengths
 from jfstat.transforms import block_length
@@ -61,7 +61,8 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
     reach = float(band.reach)
     covered = layout.n_blocks * layout.block * seconds + 2 * passed.quiet
     new = layout_of(passed, Blocks(block, block_orbit, *runs, reach), n_band, grid.length, n_frequencies, covered)
-    series = np.asarray(data.series) if device_of(data).platform == "cpu" else data.series
+    device = device_of(data)
+    series = np.asarray(data.series) if device.platform == "cpu" else data.series
 
     def spectrum_of(detector: int) -> jax.Array | np.ndarray:
         own = series[detector, : layout.n_band]
@@ -69,7 +70,7 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
 
     shape = len(data.series), n_band + -n_band % block
     series, filters = band_series(spectrum_of, shape, reach, new)
-    return dataclasses.replace(
+    part = dataclasses.replace(
         data,
         series=series,
         filters=filters,
@@ -87,3 +88,5 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
         ),
         layout=new,
     )
+    # the new arrays may be on the default device
+    return part if device == default_device() else jax.device_put(part, device)

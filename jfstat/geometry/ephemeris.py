@@ -29,7 +29,9 @@ BODIES = ("earth", "sun")
 YEARS = "00-40"
 """In the names of installed files."""
 PIECE = 5e6
-"""Files are read in pieces of so many seconds, 58 d, so that data of about the same times need no rows anew."""
+"""Rows are read and kept in pieces of this many seconds, 58 d, so that data of similar times share them."""
+SHIFT = 1e-3
+"""Largest difference between the times of rows and those of the header, whose numbers may be rounded, in steps."""
 FARTHEST = 2 * ASTRONOMICAL_UNIT / SPEED_OF_LIGHT
 """Distance from the SSB beyond which neither Earth nor Sun is, light-seconds."""
 
@@ -283,11 +285,12 @@ def _read_body(path: Path, start: float, end: float) -> Table:
     ValueError
         If the file is malformed or does not cover the times.
     """
+    low, high = int(start // PIECE), int(end // PIECE)
     try:
         with opened(path) as file:
             stamp = stamp_of(file)
-        first, last, rows = _rows_of_pieces(path, stamp, int(start // PIECE), int(end // PIECE))
-    except (OSError, EOFError, ValueError, IndexError, StopIteration, zlib.error) as error:
+        first, last, rows = _rows_of_pieces(path, stamp, low, high)
+    except (OSError, EOFError, ValueError, OverflowError, IndexError, StopIteration, zlib.error) as error:
         raise ValueError(f"{path} is not an ephemeris file in LALSuite's format: {error}.") from None
     if not first <= start <= end <= last:
         raise ValueError(
@@ -321,6 +324,8 @@ def _rows_of_pieces(path: Path, stamp: int, low: int, high: int) -> tuple[float,
     table = np.array([row.split() for row in rows], dtype=float)
     if table.shape[1:] != (10,) or not np.isfinite(table).all():
         raise ValueError("a row does not hold ten finite numbers")
+    if np.max(np.abs(table[:, 0] - (start + step * np.arange(begin, end + 1)))) > SHIFT * step:
+        raise ValueError("its rows are not at the times that its header tells")
     table.setflags(write=False)
     return start, start + last * step, Table(table[:, 0], table[:, 1:].reshape(-1, 3, 3))
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jfstat.times import TimeLike, gps_time
+from jfstat.times import LATEST, TimeLike, gps_time
 from jfstat.validation import DurationLike, float64_of, seconds
 
 MOST_SFTS = 1e8
@@ -81,7 +81,7 @@ def _split(times: np.ndarray) -> tuple[np.ndarray, np.ndarray] | tuple[None, Non
         gps, gps_ns = times[:, 0].astype(np.int64), times[:, 1].astype(np.int64)
         return (gps, gps_ns) if len(gps) and np.all((gps_ns >= 0) & (gps_ns < 10**9)) else (None, None)
     t = np.asarray(times, float)
-    if t.ndim != 1 or len(t) == 0 or not np.isfinite(t).all():
+    if t.ndim != 1 or len(t) == 0 or not np.isfinite(t).all() or np.max(np.abs(t)) > LATEST:
         return None, None
     gps = np.floor(t + 5e-10).astype(np.int64)
     return gps, np.round(np.maximum(t - gps, 0) * 1e9).astype(np.int64)
