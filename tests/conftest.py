@@ -42,8 +42,9 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 gc.set_threshold(200_000, 50, 100)  # tracing makes many small objects: looking for dead ones took an eighth of the time
-MOST_MAPS = 20_000
-"""Memory maps from which on a worker drops its compiled programs: each takes some, and Linux allows 65,530."""
+MOST_MAPS = 45_000
+"""Memory maps from which on a worker drops its compiled programs, some seconds of work: each program takes some maps, a
+module of tests some thousands, and Linux allows 65,530."""
 
 
 @pytest.fixture(autouse=True, scope="module")

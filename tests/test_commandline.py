@@ -164,6 +164,7 @@ REGION = ["--metricMismatch=0.1", "--skyRegion=(0.8,0.1),(1.4,0.1),(5:30:00,0.7)
 REGION += ["--f1dot=-3e-10", "--f1dotBand=2e-10"]
 
 
+@pytest.mark.ci
 def test_search_of_a_region_by_a_lattice_in_units(directory, tmp_path, capsys):
     common = ["search", f"--DataFiles={directory}/*.sft", "--Freq=50", "--FreqBand=0.03", f"--refTime={START}"]
     common += ["--assumeSqrtSX=4e-24", "--NumCandidatesToKeep=12", "--batchSize=4", "--cluster=1"]

@@ -345,8 +345,13 @@ def nvrtc_installed():
         pytest.skip(str(error))
 
 
+def few(lengths):
+    """Lengths of transforms, of which the default run takes the shortest and the longest."""
+    return [pytest.param(n, marks=() if n in (min(lengths), max(lengths)) else pytest.mark.ci) for n in lengths]
+
+
 @pytest.mark.usefixtures("nvrtc_installed")
-@pytest.mark.parametrize("columns", CUDA_COLUMNS)
+@pytest.mark.parametrize("columns", few(CUDA_COLUMNS))
 def test_columns_compile(columns):
     rows = next(r for r in CUDA_ROWS if cuda_factors(columns * r) == (columns, 1, r))
     for block, orbit, shared, more in ((256, False, False, 1), (16, True, False, 1), (256, False, True, columns)):
@@ -359,7 +364,7 @@ def test_columns_compile(columns):
 
 
 @pytest.mark.usefixtures("nvrtc_installed")
-@pytest.mark.parametrize("length", {**CUDA_ROWS, **CUDA_MIDDLE})
+@pytest.mark.parametrize("length", few({**CUDA_ROWS, **CUDA_MIDDLE}))
 def test_rows_and_the_kernels_between_compile(length):
     if length in CUDA_ROWS:
         assert compiled(kernels._rows("reduced", 144, 144, length), "sm_90").startswith(b"\x7fELF")

@@ -174,6 +174,7 @@ def test_points_that_do_not_fit_are_one_clear_error(case):
         jfstat.fstat_table(case.data, points, olgx=[1.0], progress=False)
 
 
+@pytest.mark.ci
 def test_the_result_can_be_refined_and_written(case, tmp_path):
     table = jfstat.fstat_table(case.data, case.doppler, progress=False)
     jfstat.write_candidates(table, tmp_path / "points.txt")

@@ -111,6 +111,7 @@ def assert_same(one, other):
         assert one.meta[key] == other.meta[key], key
 
 
+@pytest.mark.ci
 def test_tables_do_not_depend_on_the_division(segments, bank, monkeypatch, tmp_path):
     """Memory for a few segments' templates only, so that the bank is searched in many parts."""
     monkeypatch.setattr(interpolation, "CPU_BYTES", 30 * 6 * 4 * segments.layout.n_frequencies)

@@ -243,6 +243,7 @@ def test_reach_counts_whatever_parameter_leaves_it(case, name):
     assert not np.asarray(inside)[4:].any()
 
 
+@pytest.mark.ci
 def test_what_is_covered_is_right_up_to_the_edge(case):
     """Templates that `covers` accepts are right to 1e-6 of the peak, even where they go beyond the reach asked for."""
     rng = np.random.default_rng(3)

@@ -72,7 +72,9 @@ CASES = {
 SLOW = ("long", "period", "tiny", "ecc", "ecc only", "f1dot")
 
 
-@pytest.mark.parametrize("name", [pytest.param(x, marks=pytest.mark.slow if x in SLOW else ()) for x in CASES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=pytest.mark.slow if x in SLOW else pytest.mark.ci) for x in CASES]
+)
 def test_no_random_signal_loses_more_than_the_mismatch(name):
     days, f, orbit, spins = CASES[name]
     observation, m = gaps(days), 0.2

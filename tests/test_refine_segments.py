@@ -125,6 +125,7 @@ def test_columns_are_those_of_the_statistic_at_the_peak(segments, refined):
     assert len(jfstat.refine(segments, table, merge=True, progress=False)) == 1
 
 
+@pytest.mark.ci
 def test_errors_are_the_curvature_of_the_shrunk_sum(segments, refined):
     table = refined[1]
     point = at(table, 0)

@@ -49,6 +49,7 @@ def test_number_duration_and_list_are_the_same(files, tmp_path, capsys):
     assert read_segments(listed) == [(START + i * DAY / 2, START + (i + 1) * DAY / 2) for i in range(4)]
 
 
+@pytest.mark.ci
 def test_interpolating_finds_the_same_and_covers_the_band(files, tmp_path, capsys):
     every = searched(files, tmp_path / "every.ecsv", "--segments", "4")
     out = capsys.readouterr().out

@@ -5,6 +5,7 @@ import time
 import cases
 import jax
 import numpy as np
+import pytest
 from compilations import counted_compilations
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +51,7 @@ def bank_around(point):
     )
 
 
+@pytest.mark.ci
 def test_another_day_with_other_gaps_compiles_nothing_anew():
     (first, point), (second, other) = simulated(1, 0, 0.8), simulated(2, 1, 0.65)
     shapes = [[(x.shape, x.dtype) for x in jax.tree.leaves(data)] for data in (first, second)]

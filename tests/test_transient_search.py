@@ -264,6 +264,7 @@ def test_windowed_data_are_those_of_the_window(data, shape):
         jfstat.windowed(data, jfstat.TransientWindow(shape, START + 20 * DAY, 3600.0))
 
 
+@pytest.mark.ci
 def test_lines_are_vetoed_and_signals_are_not(data, bank):
     """A line in one detector: a constant frequency there, which is that of a template at some time."""
     found = jfstat.search(data, bank, 1, transient=jfstat.TransientRange("rect", T0, TAU), progress=False)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from jfstat.maths.zorder import z_order
 
 
-@settings(deadline=None)  # each number of points is compiled anew
-@given(st.integers(1, 200), st.integers(1, 5), st.floats(1e-12, 10.0), st.integers(0, 100))
+@settings(deadline=None)
+@given(st.sampled_from([1, 2, 3, 64, 193]), st.integers(1, 5), st.floats(1e-12, 10.0), st.integers(0, 100))
 def test_every_point_is_taken_once(n, k, cell, seed):
     """Also if there are more cells than numbers of 63 bits."""
     order = z_order(jnp.asarray(np.random.default_rng(seed).normal(size=(k, n))), cell)
