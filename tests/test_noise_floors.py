@@ -112,6 +112,7 @@ def test_everything_that_estimates_a_floor_takes_it(sfts):
     assert floor_bins(101, None) == 101
 
 
+@pytest.mark.ci
 def test_known_pulsars_have_it_without_a_series(tmp_path, capsys):
     """A signal as loud as a hardware injection: 2F of some thousands in a day."""
     start = 1_167_458_304

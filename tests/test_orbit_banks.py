@@ -231,6 +231,7 @@ def test_a_signal_like_sco_x1_is_on_top(sco_x1, tmp_path, capsys):
     capsys.readouterr()
 
 
+@pytest.mark.ci
 def test_count_templates_of_a_lattice_of_orbits(sco_x1, capsys):
     assert main(["search", "--DataFiles", str(sco_x1 / "*.sft"), *TEMPLATES, "--countTemplates"]) == 0
     printed = capsys.readouterr().out

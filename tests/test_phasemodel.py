@@ -238,6 +238,7 @@ def test_amplitudes_are_those_of_the_signal():
     assert abs(off) < 0.1
 
 
+@pytest.mark.ci
 def test_a_model_that_is_too_fast_is_noticed(glitch):
     fast = jfstat.PhaseModel(lambda t, p: p * jnp.sin(2 * jnp.pi * t / 600.0), 0.3)
     point = with_fields(glitch.point, model=fast)

@@ -102,6 +102,7 @@ def test_candidates_of_other_bands_share_sizes():
     assert edge.series.shape[-1] < data.series.shape[-1]
 
 
+@pytest.mark.ci
 def test_padding_changes_nothing(monkeypatch):
     padded, point = simulated(3, 0, 0.7)
     for module in ("jfstat.data.prepare", "jfstat.data.observation", "jfstat.geometry.trajectory"):

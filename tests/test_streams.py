@@ -39,7 +39,7 @@ def commands(files, tmp_path_factory):
     }
 
 
-@pytest.mark.parametrize("name", ["search", "exact points", "merge", "refine"])
+@pytest.mark.parametrize("name", ["search", "exact points", "merge", pytest.param("refine", marks=pytest.mark.ci)])
 @pytest.mark.parametrize("fault", ["full", "closed pipe"])
 def test_tables_outlive_standard_output(commands, tmp_path, monkeypatch, capsys, name, fault):
     out = tmp_path / "found.ecsv"
