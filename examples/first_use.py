@@ -147,6 +147,7 @@ def main() -> None:
         environment = {
             **os.environ,
             "JAX_COMPILATION_CACHE_DIR": f"{folder}/cache",
+            "CUDA_CACHE_PATH": f"{folder}/cuda",  # where NVIDIA's compiler keeps what it has compiled
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         }

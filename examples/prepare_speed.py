@@ -45,7 +45,7 @@ def measured(sfts: Any, bandwidth: float, rounds: int) -> dict[str, Any]:
         jax.block_until_ready(subband(data, (number % PARTS) * n, n, 0.0))
         parts.append(time.perf_counter() - began)
     return {
-        "samples": data.layout.n_band,
+        "band_samples": data.layout.n_band,
         "prepare": float(np.median(whole[1:])),
         "part": float(np.median(parts[1:])),
         "first_prepare": whole[0],

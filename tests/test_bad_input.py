@@ -119,10 +119,10 @@ ROWS = [f"{START + 7200 * (k - 13)} 499 0 0 0 1e-4 0 0 0 0\n" for k in range(27)
     [
         ("630720013 7200 3", ["1 2 3\n"], "its header does not fit its rows"),
         (f"{START - 13 * 7200} 7200 28", ROWS, "its header does not fit its rows"),
-        (f"{START - 13 * 7200} 7200 27", [*ROWS[:13], "1 2 3\n", *ROWS[14:]], "inhomogeneous"),
-        (f"{START - 13 * 7200} 7200 27", [row.replace("499", "nan") for row in ROWS], "ten finite numbers"),
-        (f"{START - 12 * 7200} 7200 27", ROWS, "not at the times that its header tells"),
-        (f"{START - 13 * 7200} 7100 27", ROWS, "not at the times that its header tells"),
+        (f"{START - 13 * 7200} 7200 27", [*ROWS[:13], "1 2 3\n", *ROWS[14:]], "a row does not hold ten numbers"),
+        (f"{START - 13 * 7200} 7200 27", [ROWS[0], *(x.replace("499", "nan") for x in ROWS[1:])], "is not finite"),
+        (f"{START - 13 * 7200} 7200 26", [*ROWS[:9], *ROWS[10:]], "are not 7200 s apart"),
+        (f"{START - 13 * 7200} 7100 27", ROWS, "are not 7100 s apart"),
         (f"{START - 13 * 7200} 1e-320 27", ROWS, "infinity"),
     ],
 )
@@ -205,6 +205,7 @@ def test_doppler(name):
         (lambda: jfstat.simulate_sfts(["H1"], timestamps=[START, START + 60], fmin=99, fmax=100), "timestamps"),
         (lambda: jfstat.simulate_sfts(["H1"], timestamps={"L1": [START]}, fmin=99, fmax=100), "timestamps"),
         (lambda: jfstat.observation(["H1"], timestamps=[START, 1e300]), "timestamps"),
+        (lambda: jfstat.observation(["H1"], timestamps=[[START, 0], [10**17, 0]]), "timestamps"),
         (lambda: jfstat.simulate_sfts(["H1"], START, 3600, fmin=99, fmax=100, window="welch"), "window"),
         (lambda: jfstat.simulate_sfts(["H1"], START, 3600, fmin=99, fmax=100, signals=[1]), "signals"),
         (

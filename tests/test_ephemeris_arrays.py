@@ -70,15 +70,35 @@ def test_fewer_derivatives_are_interpolated(tables, given, accuracy):
     np.testing.assert_allclose(own.sun(t), files.sun(t), rtol=0, atol=accuracy)
 
 
+def write_table(path, table, late=0, lines_of=(10,)):
+    """A file in LALSuite's format, with a header some seconds late and so many numbers on each line of a row."""
+    step = np.diff(table[0])[0]
+    lines = [f"{table[0][0] + late:.0f} {step:.0f} {len(table[0])}"]
+    for row in np.column_stack([table[0], *table[1:]]):
+        lines += [" ".join(map(repr, part.tolist())) for part in np.split(row, np.cumsum(lines_of[:-1]))]
+    path.write_text("# rows\n" + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(("late", "lines_of"), [(-1, (10,)), (864000, (10,)), (864000, (3, 3, 3, 1))])
+def test_files_may_be_of_all_kinds_that_lalsuite_reads(tables, tmp_path, late, lines_of):
+    """The header's time is that of New Year, as in LALSuite's yearly files, whose rows begin ten days before it."""
+    files = [write_table(tmp_path / name, t, late, lines_of) for name, t in zip(("earth", "sun"), tables, strict=True)]
+    own = load_ephemeris(files, START, START + 86400, START)
+    theirs = load_ephemeris("DE405", START, START + 86400, START)
+    t = np.linspace(0, 86400, 101)
+    np.testing.assert_array_equal(own.earth(t), theirs.earth(t))
+    np.testing.assert_array_equal(own.sun(t), theirs.sun(t))
+    lalpulsar = pytest.importorskip("lalpulsar")
+    read = lalpulsar.InitBarycenter(*map(str, files))
+    assert read.ephemE[0].gps == tables[0][0][0] and read.nentriesE == len(tables[0][0])
+
+
 def test_files_are_read_again_only_when_they_have_changed(tables, tmp_path):
     """Rows are kept, but a file that is replaced counts at once, and no times are taken for others."""
 
     def written(name, table):
-        step = np.diff(table[0])[0]
-        lines = [f"{table[0][0]:.0f} {step:.0f} {len(table[0])}"]
-        lines += [" ".join(repr(float(x)) for x in row) for row in np.column_stack([table[0], *table[1:]])]
-        (tmp_path / name).write_text("# rows\n" + "\n".join(lines) + "\n")
-        return tmp_path / name
+        return write_table(tmp_path / name, table)
 
     def distances(start, end):
         return np.linalg.norm(

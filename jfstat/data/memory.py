@@ -35,9 +35,13 @@ def data_bytes(data: FstatData) -> int:
 
 
 def device_of(data: object) -> Device:
-    """The device that holds data, of any kind, or the default one for data on the host."""
+    """The device that holds data, of any kind; the default one for data on the host, or on it and on others."""
     leaf = data.series if isinstance(data, FstatData) else jax.tree.leaves(data)[0]
-    return next(iter(leaf.devices())) if isinstance(leaf, jax.Array) else default_device()
+    devices = list(leaf.devices()) if isinstance(leaf, jax.Array) else []
+    if len(devices) == 1:
+        return devices[0]
+    default = default_device()
+    return devices[0] if devices and default not in devices else default
 
 
 def default_device() -> Device:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import nullcontext
 
 import jax
 import jax.numpy as jnp
@@ -69,7 +70,9 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
         return decimated_spectrum(own, grid, offset, n_band, half_pass, passed.half_stop, room)
 
     shape = len(data.series), n_band + -n_band % block
-    series, filters = band_series(spectrum_of, shape, reach, new)
+    elsewhere = device != default_device()
+    with jax.default_device(device) if elsewhere else nullcontext():
+        series, filters = band_series(spectrum_of, shape, reach, new)
     part = dataclasses.replace(
         data,
         series=series,
@@ -88,5 +91,4 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
         ),
         layout=new,
     )
-    # the new arrays may be on the default device
-    return part if device == default_device() else jax.device_put(part, device)
+    return jax.device_put(part, device) if elsewhere else part  # and the numbers of the band

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
-from itertools import islice
+from itertools import chain, islice
 from math import comb
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,7 +31,9 @@ YEARS = "00-40"
 PIECE = 5e6
 """Rows are read and kept in pieces of this many seconds, 58 d, so that data of similar times share them."""
 SHIFT = 1e-3
-"""Largest difference between the times of rows and those of the header, whose numbers may be rounded, in steps."""
+"""Largest error of a row's time, in steps."""
+WORDS, OLD_LINES = 10, 4
+"""Numbers of a row, and lines that they take in older files."""
 FARTHEST = 2 * ASTRONOMICAL_UNIT / SPEED_OF_LIGHT
 """Distance from the SSB beyond which neither Earth nor Sun is, light-seconds."""
 
@@ -277,8 +279,9 @@ def _installed() -> tuple[Path, list[str]]:
 def _read_body(path: Path, start: float, end: float) -> Table:
     """Rows of one body, among them those that cover two GPS times, from a file in LALSuite's format.
 
-    The format is that of XLALInitBarycenter: comment lines with ``#``, a header ``start step count`` and rows
-    ``gps x y z vx vy vz ax ay az`` in light-seconds, per s, per s^2.
+    The format is that of XLALInitBarycenter: comment lines with ``#``, a header ``year step count`` and rows
+    ``gps x y z vx vy vz ax ay az`` in light-seconds, per s, per s^2, each on one line or, in older files, on four. The
+    year's GPS time may be days after the first row.
 
     Raises
     ------
@@ -312,20 +315,25 @@ def _rows_of_pieces(path: Path, stamp: int, low: int, high: int) -> tuple[float,
         raw: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
         with io.BufferedReader(raw, 1 << 20) as text:
             lines = (line for line in text if line.strip()[:1] not in (b"", b"#"))
-            start, step, count = (float(word) for word in next(lines).split())
+            _, step, count = (float(word) for word in next(lines).split())
+            first = next(lines)
+            start = float(first.split()[0])
             if not (np.isfinite((start, step, count)).all() and step > 0 and count >= 1):
                 raise ValueError("its header does not fit its rows")
-            last = int(count) - 1
+            last, each = int(count) - 1, 1 if len(first.split()) >= WORDS else OLD_LINES
             begin = min(max(int(np.floor((low * PIECE - start) / step)), 0), last)
             end = min(max(int(np.ceil(((high + 1) * PIECE - start) / step)), begin), last)
-            rows = list(islice(lines, begin, end + 1))
-    if len(rows) != end + 1 - begin:
+            own = list(islice(chain([first], lines), begin * each, (end + 1) * each))
+    if len(own) != (end + 1 - begin) * each:
         raise ValueError("its header does not fit its rows")
-    table = np.array([row.split() for row in rows], dtype=float)
-    if table.shape[1:] != (10,) or not np.isfinite(table).all():
-        raise ValueError("a row does not hold ten finite numbers")
+    rows = [b" ".join(own[i : i + each]).split() for i in range(0, len(own), each)]
+    if any(len(row) != WORDS for row in rows):
+        raise ValueError("a row does not hold ten numbers")
+    table = np.array(rows, dtype=float)
+    if not np.isfinite(table).all():
+        raise ValueError("a number is not finite")
     if np.max(np.abs(table[:, 0] - (start + step * np.arange(begin, end + 1)))) > SHIFT * step:
-        raise ValueError("its rows are not at the times that its header tells")
+        raise ValueError(f"its rows are not {step:g} s apart, as its header says")
     table.setflags(write=False)
     return start, start + last * step, Table(table[:, 0], table[:, 1:].reshape(-1, 3, 3))
 

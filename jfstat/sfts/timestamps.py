@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jfstat.times import LATEST, TimeLike, gps_time
+from jfstat.times import BILLION, LATEST, TimeLike, gps_time
 from jfstat.validation import DurationLike, float64_of, seconds
 
 MOST_SFTS = 1e8
@@ -61,7 +61,9 @@ def start_times(
     for name, t in times.items():
         gps, gps_ns = _split(t)
         if gps is None or gps_ns is None:
-            raise ValueError(f"timestamps of {name} must be a sequence of finite GPS times in s, or of pairs (s, ns).")
+            raise ValueError(
+                f"timestamps of {name} must be GPS times in s, up to {LATEST:g}, or pairs (s, ns): give those."
+            )
         if np.any(np.diff(gps) + 1e-9 * np.diff(gps_ns) < tsft - 1e-6):
             raise ValueError(f"timestamps of {name} must increase by at least tsft={tsft:g} s: SFTs must not overlap.")
         split[name] = gps, gps_ns
@@ -78,8 +80,9 @@ def _array(times: object, whose: str) -> np.ndarray:
 def _split(times: np.ndarray) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
     """Whole seconds and nanoseconds, (n,) int64, of GPS seconds or pairs (s, ns); (None, None) if they are neither."""
     if times.ndim == 2 and times.shape[1] == 2 and times.dtype.kind in "iu":
-        gps, gps_ns = times[:, 0].astype(np.int64), times[:, 1].astype(np.int64)
-        return (gps, gps_ns) if len(gps) and np.all((gps_ns >= 0) & (gps_ns < 10**9)) else (None, None)
+        gps, gps_ns = times.T
+        possible = (gps >= -LATEST) & (gps <= LATEST) & (gps_ns >= 0) & (gps_ns < BILLION)
+        return (gps.astype(np.int64), gps_ns.astype(np.int64)) if len(gps) and possible.all() else (None, None)
     t = np.asarray(times, float)
     if t.ndim != 1 or len(t) == 0 or not np.isfinite(t).all() or np.max(np.abs(t)) > LATEST:
         return None, None
