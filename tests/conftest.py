@@ -56,6 +56,12 @@ def few_compiled_programs():
         jax.clear_caches()
 
 
+def pytest_sessionfinish():
+    """At its end pytest collects garbage five times, seconds each in a process that has compiled much: once is enough."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(items):
     if os.environ.get("XLA_FLAGS") == QUICKLY:
         skipped = pytest.mark.skip(reason="programs are compiled quickly: set XLA_FLAGS to compile them as users do")

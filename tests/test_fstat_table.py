@@ -285,7 +285,6 @@ def test_grid_type_6_agrees_with_ComputeFstatistic_v2(lal_files, tmp_path, capsy
     np.testing.assert_allclose(own["log10BSGL"][loud], theirs["log10BSGL"][loud], rtol=0.02)
 
 
-@pytest.mark.ci
 def test_sources_of_cff_files_are_points(lal_files, tmp_path, capsys):
     """Sources at reference times and frequencies of their own, one in a binary; the injection among them is loud."""
     _, path = lal_files

@@ -86,6 +86,7 @@ def test_is_the_measured_loss(name):
     np.testing.assert_allclose(predicted, found, rtol=0, atol=4.2e-5)
 
 
+@pytest.mark.ci
 def test_average_is_that_over_amplitudes(case):
     """Over initial phase and polarisation of the two circular ones, of equal rho^2 in the mean."""
     point = jax.tree.map(lambda leaf: leaf[3], offsets(case, 4))

@@ -248,7 +248,6 @@ def test_a_table_of_pulsars_has_every_column_at_its_own_template(two):
     assert np.all(np.asarray(better["twoF"]) > np.asarray(found["twoF"]) - 0.5)
 
 
-@pytest.mark.ci
 def test_bands_around_pulsars(two):
     folder, sfts, _ = two
     pulsars = jfstat.read_pulsars(folder)
