@@ -57,7 +57,7 @@ def few_compiled_programs():
 
 
 def pytest_sessionfinish():
-    """At its end pytest collects garbage five times, seconds each in a process that has compiled much: once is enough."""
+    """At its end pytest collects garbage five times, seconds each after much compilation: once is enough."""
     gc.collect()
     gc.freeze()
 
