@@ -69,17 +69,19 @@ CASES = {
 }
 
 
-SLOW = ("long", "period", "tiny", "ecc", "ecc only", "f1dot")
-
-
 @pytest.mark.parametrize(
-    "name", [pytest.param(x, marks=pytest.mark.slow if x in SLOW else pytest.mark.ci) for x in CASES]
+    ("name", "n"),
+    [
+        ("short", 10),
+        pytest.param("short", 40, marks=pytest.mark.ci),
+        *(pytest.param(name, 40, marks=pytest.mark.slow) for name in CASES if name != "short"),
+    ],
 )
-def test_no_random_signal_loses_more_than_the_mismatch(name):
+def test_no_random_signal_loses_more_than_the_mismatch(name, n):
     days, f, orbit, spins = CASES[name]
     observation, m = gaps(days), 0.2
     bank = jfstat.template_bank(*SKY, **spins, orbit=orbit, data=observation, fmax=f, mismatch=m)
-    rng, n = np.random.default_rng(8), 40
+    rng = np.random.default_rng(8)
     at = {k: rng.uniform(*x, n) if isinstance(x, tuple) else np.full(n, x) for k, x in (orbit | spins).items()}
     fkdot = np.stack([np.full(n, f), at.pop("f1dot", np.zeros(n))], axis=-1)
     signals = jfstat.Doppler(np.full(n, SKY[0]), np.full(n, SKY[1]), fkdot, START, jfstat.Orbit(**at))
