@@ -170,10 +170,9 @@ def main() -> None:
                     flush=True,
                 )
     if arguments.output:
-        from jfstat.atomic import replacing  # imports JAX, but does not start it
+        from jfstat.benchmarking.report import write_json  # imports JAX, but does not start it
 
-        with replacing(arguments.output) as file:
-            file.write((json.dumps(result, indent=1) + "\n").encode())
+        write_json(result, arguments.output)
 
 
 if __name__ == "__main__":

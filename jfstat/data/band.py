@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 
 from jfstat.data.bandseries import Layout
 from jfstat.data.grid import Grid
-from jfstat.data.memory import default_device, free_bytes
+from jfstat.data.memory import device_of, free_bytes
 from jfstat.maths.arrays import module_for, on_device
 from jfstat.maths.lengths import smooth_lengths
 
@@ -140,7 +140,7 @@ def _fits(series: jax.Array | np.ndarray, room: int) -> bool:
     n = len(series) + 2 * room
     if n < LONG or not len(smooth_lengths(n, n, FACTORS)):
         return False
-    free = free_bytes(next(iter(series.devices())) if isinstance(series, jax.Array) else default_device())
+    free = free_bytes(device_of(series))
     return free is not None and TRANSFORM_BYTES * n <= USABLE * free
 
 

@@ -63,13 +63,13 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
     covered = layout.n_blocks * layout.block * seconds + 2 * passed.quiet
     new = layout_of(passed, Blocks(block, block_orbit, *runs, reach), n_band, grid.length, n_frequencies, covered)
     device = device_of(data)
-    series = np.asarray(data.series) if device.platform == "cpu" else data.series
+    given = np.asarray(data.series) if device.platform == "cpu" else data.series
 
     def spectrum_of(detector: int) -> jax.Array | np.ndarray:
-        own = series[detector, : layout.n_band]
+        own = given[detector, : layout.n_band]
         return decimated_spectrum(own, grid, offset, n_band, half_pass, passed.half_stop, room)
 
-    shape = len(data.series), n_band + -n_band % block
+    shape = len(given), n_band + -n_band % block
     elsewhere = device != default_device()
     with jax.default_device(device) if elsewhere else nullcontext():
         series, filters = band_series(spectrum_of, shape, reach, new)
