@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from jfstat.data.blockspectra import BlockSpectra, spectra_or_data, spectra_prog
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
-from jfstat.data.workers import compile_together, in_order, results_of, workers_for
+from jfstat.data.workers import compile_together, in_order, result_of_shape, workers_for
 from jfstat.parameters import AMPLITUDE_COLUMNS
 from jfstat.reproducible import NO_TRIALS
 from jfstat.statistic.combine import antenna_matrix
@@ -151,11 +151,17 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
 
 def compile_columns(data: FstatData, templates: Doppler, amplitudes: bool) -> None:
     """Compile what `kept_columns` will call for candidates among some templates, a stack of any number."""
+    compile_together(_programs(data, templates, amplitudes))
+
+
+def _programs(data: FstatData, templates: Doppler, amplitudes: bool) -> Iterator[jax.stages.Lowered]:
+    """The same programs, each traced when it is asked for; first the one that takes longest to compile."""
     rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((ROWS, *x.shape[1:]), x.dtype), templates)
+    fa = fb = result_of_shape((ROWS, len(data.detectors)), np.complex128, data.series)
+    yield _values.lower(data.observation.without_times, rows, (fa, fb), amplitudes)
     own, programs = spectra_programs(data, templates)
-    sums = _fa_fb.lower(own, rows, ROWS, at_once(own))
-    values = _values.lower(data.observation.without_times, rows, results_of(sums, data.series), amplitudes)
-    compile_together([sums, values, *programs])
+    yield from programs
+    yield _fa_fb.lower(own, rows, ROWS, at_once(own))
 
 
 @partial(jax.jit, static_argnames="together", compiler_options=NO_TRIALS)

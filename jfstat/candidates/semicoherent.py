@@ -78,18 +78,24 @@ def semicoherent_columns(
 
 def compile_semicoherent_columns(segments: FstatData, templates: Doppler, amplitudes: bool) -> None:
     """Compile what `semicoherent_columns` will call for candidates among some templates, a stack of any number."""
+    compile_together(_programs(segments, templates, amplitudes))
+
+
+def _programs(segments: FstatData, templates: Doppler, amplitudes: bool) -> Iterator[jax.stages.Lowered]:
+    """The same programs, each traced when it is asked for."""
 
     def stacked(x: Any, *leading: int) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((ROWS, *leading, *x.shape[1:]), x.dtype)
 
     own, programs = spectra_programs(segments.for_one_template[0], templates)
+    yield from programs
     rows = jax.tree.map(stacked, templates)
     sums = _terms.lower(own, rows, ROWS, at_once(own))
+    yield sums
     k, n_detectors = segments.observation.weight.shape[:2]
     of_all = jax.tree.map(lambda x: stacked(x, k), sums.out_info)
     counted = jax.ShapeDtypeStruct((k, n_detectors), np.bool_)
-    values = _values.lower(of_all, counted, segments.detectors, amplitudes)
-    compile_together([sums, values, *programs])
+    yield _values.lower(of_all, counted, segments.detectors, amplitudes)
 
 
 def _in_rows(stack: Any) -> Iterator[tuple[Any, int]]:

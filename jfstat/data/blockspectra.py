@@ -28,7 +28,7 @@ from jfstat.data.workers import results_of
 from jfstat.geometry.barycenter import ssb_delay
 from jfstat.geometry.trajectory import State
 from jfstat.maths.chebyshev import lagrange, nodes, powers_from_values
-from jfstat.maths.lengths import largest_divisor
+from jfstat.maths.lengths import largest_divisor, smooth_part
 from jfstat.maths.turns import turn64
 from jfstat.templates import Doppler
 
@@ -48,6 +48,9 @@ AT_ONCE = 128
 """Blocks that are transformed together, in twice the precision."""
 LEAST_BLOCK = 16
 """Blocks of fewer samples are summed as quickly."""
+LEAST_SHARE = 0.5
+"""Blocks have only small prime factors if they can still be so long, as a share of the longest that would do: NVIDIA's
+library compiles kernels for others, which takes 0.1 to 0.5 s."""
 
 
 @jax.tree_util.register_dataclass
@@ -133,7 +136,10 @@ def _block(data: FstatData, point: Doppler) -> int | None:
     """Samples of a block for the spectra; None where they do not pay."""
     fmax = float(np.max(np.asarray(data.band.pass_high)))
     seconds = min(LONGEST, 2 * np.sqrt(2 * BEND / (ACCELERATION * fmax)))
-    block = largest_divisor(data.series.shape[-1], seconds / float(np.max(np.asarray(data.band.dt))))
+    n, most = data.series.shape[-1], seconds / float(np.max(np.asarray(data.band.dt)))
+    block, smooth = largest_divisor(n, most), largest_divisor(smooth_part(n), most)
+    if smooth >= LEAST_SHARE * block:
+        block = smooth
     return None if point.orbit is not None or point.model is not None or block < LEAST_BLOCK else block
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 import jax
 from jax.stages import Lowered
+from jax.typing import DTypeLike
 
 from jfstat.data.memory import Device
 
@@ -78,15 +79,19 @@ def in_background(function: Callable[[], Result]) -> Future[Result]:
     return future
 
 
-def compile_together(programs: Sequence[Lowered]) -> None:
-    """Compile programs, all at the same time; the functions that they were lowered from then find them compiled."""
-    list(in_order(lambda program: program.compile(), programs, len(programs)))
+def compile_together(programs: Iterable[Lowered]) -> None:
+    """Compile programs, each from when the iterable gives it; the functions they were lowered from then find them."""
+    list(in_order(lambda program: program.compile(), programs, MOST))
 
 
 def results_of(program: Lowered, like: jax.Array) -> Any:
-    """What stands for a program's results, `jax.ShapeDtypeStruct`, where another is lowered that takes them.
+    """What stands for a program's results where another is lowered that takes them; see `result_of_shape`."""
+    return jax.tree.map(lambda x: result_of_shape(x.shape, x.dtype, like), program.out_info)
 
-    If the array `like`, one of the program's arguments, is bound to a device, so are the results.
+
+def result_of_shape(shape: tuple[int, ...], dtype: DTypeLike, like: jax.Array) -> jax.ShapeDtypeStruct:
+    """What stands for a result with this shape, of a program that takes the array `like`.
+
+    If that is bound to a device, so is the result.
     """
-    where = like.sharding if like.committed else None
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), program.out_info)
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=like.sharding if like.committed else None)

@@ -22,6 +22,15 @@ def smooth_length(n: float, factors: Sequence[int] = (2, 3, 5, 7)) -> int:
     return int(smooth_lengths(n, 2 * max(n, 1), factors)[0])
 
 
+def smooth_part(n: int, factors: Sequence[int] = (2, 3, 5, 7)) -> int:
+    """Largest divisor of n with no prime factor other than those given."""
+    part = 1
+    for factor in factors:
+        while n % (part * factor) == 0:
+            part *= factor
+    return part
+
+
 def largest_divisor(n: int, limit: float) -> int:
     """Largest divisor of n that is at most `limit`, or 1."""
     limit = int(max(1, min(n, limit)))
