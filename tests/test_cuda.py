@@ -110,7 +110,7 @@ def test_radices_make_the_lengths():
 
 def test_rows_fit_small_gpus_or_are_refused_there():
     """With what their source declares: 99 KB is the least that GPUs of the kernels' capability have."""
-    most = {length: kernels._rows("reduced", 144, 144, length) for length in CUDA_ROWS}
+    most = {length: kernels._rows(144, 144, length)[0] for length in CUDA_ROWS}
     too_long = {length for length, program in most.items() if program.shared + program.static > LEAST_SHARED}
     assert too_long == {8192}
 
@@ -174,7 +174,7 @@ def test_ranges_of_entries_are_the_bins_that_count(n_frequencies, first, last, n
     wide = np.asarray(kernels._ranges(jnp.asarray(ranges), n_fft))[0]
     for odd, (start, count, others, _) in enumerate(wide):
         expected = np.asarray(counts(bin_numbers(layout, odd, entries), low, high))
-        # as `counts` of rows.cu
+        # as `counts` of rows.cuh
         found = ((entries - start).astype(np.uint32) < np.uint32(count)) != bool(others)
         np.testing.assert_array_equal(found, expected)
 
@@ -367,7 +367,8 @@ def test_columns_compile(columns):
 @pytest.mark.parametrize("length", few({**CUDA_ROWS, **CUDA_MIDDLE}))
 def test_rows_and_the_kernels_between_compile(length):
     if length in CUDA_ROWS:
-        assert compiled(kernels._rows("reduced", 144, 144, length), "sm_90").startswith(b"\x7fELF")
+        for program in kernels._rows(144, 144, length):
+            assert compiled(program, "sm_90").startswith(b"\x7fELF")
     if length in CUDA_MIDDLE:
         assert compiled(kernels._middle(225, length, 256), "sm_90").startswith(b"\x7fELF")
 

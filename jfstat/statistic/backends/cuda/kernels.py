@@ -90,8 +90,7 @@ def plan(layout: Layout, n_detectors: int, orbit: bool, shared: bool) -> Plan:
     return Plan(
         _columns(layout, sample, n1, orbit, shared),
         _middle(n1, between, last) if between > 1 else None,
-        _rows("reduced", n1, n1 * between, last),
-        _rows("values", n1, n1 * between, last),
+        *_rows(n1, n1 * between, last),
         _interpolate(sample),
     )
 
@@ -171,7 +170,8 @@ def _middle(n1: int, length: int, last: int) -> Program:
     return Program.of("middle.cu", "middle", constants, _middle_grid, threads, a2 * CUDA_TILE * COMPLEX + exchange)
 
 
-def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
+def _rows(n1: int, n_rows: int, length: int) -> tuple[Program, Program]:
+    """What is found in all rows, and the values of some."""
     r1, r2, r3 = radices = CUDA_ROWS[length]
     of_row, _ = cuda_threads(radices)
     own = pitches(r1, r2, r3, 1)
@@ -200,15 +200,15 @@ def _rows(name: str, n1: int, n_rows: int, length: int) -> Program:
         "STASH": stash,
         "GROUP_BYTES": together,
         "COLUMNS": CUDA_TILE,
-        "BINS": BINS,
-        "WIDTH": WIDTH,
-        "COPIES": COPIES,
         "BLOCKS": max(1, ALL_REGISTERS // (registers * threads)),
         **own,
     }
-    static = 4 * (33 * BINS + 2 * groups + 1) if name == "reduced" else 0
-    grid = _reduced_grid if name == "reduced" else _values_grid
-    return Program.of("rows.cu", name, constants, grid, threads, groups * together, static)
+    tallies = {"BINS": BINS, "WIDTH": WIDTH, "COPIES": COPIES}
+    static = 4 * (33 * BINS + 2 * groups + 1)
+    return (
+        Program.of("reduced.cu", "reduced", constants | tallies, _reduced_grid, threads, groups * together, static),
+        Program.of("values.cu", "values", constants, _values_grid, threads, groups * together),
+    )
 
 
 def _interpolate(sample: Mapping[str, int | float]) -> Program:
@@ -390,7 +390,7 @@ def values(
 
 
 def _ranges(bins: jax.Array, n_total: int) -> jax.Array:
-    """As `rows.cu` takes the entries that count, (B, 2, 4) int32: a range, and whether all others count instead.
+    """As `rows.cuh` takes the entries that count, (B, 2, 4) int32: a range, and whether all others count instead.
 
     Ranges that begin in the second half and end in the first go around the end of the entries.
     """
@@ -412,7 +412,7 @@ def _length(program: Program) -> int:
 
 @lru_cache
 def _tables(parts: int, r1: int, r2: int, r3: int) -> tuple[np.ndarray, np.ndarray]:
-    """Twiddles of a row's transform after its first and its second radix, complex64, as `rows.cu` indexes them.
+    """Twiddles of a row's transform after its first and its second radix, complex64, as `rows.cuh` indexes them.
 
     Those after the first differ between the two parts of a row: the odd entries' have the shift by half of an entry.
     """
