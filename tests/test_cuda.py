@@ -17,7 +17,7 @@ from numpy.polynomial.chebyshev import chebval
 import jfstat
 from jfstat.data.bandseries import Layout
 from jfstat.data.workers import compile_together
-from jfstat.searching.reduce.loudest import loudest, loudest_programs
+from jfstat.searching.reduce.loudest import geometry_program, loudest, loudest_program
 from jfstat.statistic.backends.cuda import cubins, emulated, filters, handler, kernels, launch, nvrtc, sums
 from jfstat.statistic.backends.cuda.backend import LEAST_SHARED, Cuda, _live, _ranges
 from jfstat.statistic.backends.cuda.errors import CudaError
@@ -432,10 +432,11 @@ def test_launches_fit_the_limits_for_all_lengths():
 @pytest.mark.parametrize(("backend", "n_programs"), [(KERNELS, 2), (Library(), 1)])
 def test_programs_that_are_compiled_beforehand_are_those_that_run(backend, n_programs):
     """The geometry has a program of its own where kernels do the rest."""
-    data, points = backend.ready(prepared(["H1"], 12, 0.05)), bank(2, False, None)
-    programs = list(loudest_programs(data, points, 2, 11, backend))
-    assert len(programs) == n_programs
-    compile_together(programs)
+    data, points = prepared(["H1"], 12, 0.05), bank(2, False, None)
+    geometry, data = geometry_program(data, points, backend), backend.ready(data)
+    programs = [geometry, loudest_program(data, points, 2, 11, backend, geometry=geometry)]
+    assert sum(program is not None for program in programs) == n_programs
+    compile_together([program for program in programs if program is not None])
     with counted_compilations() as compiled:
         loudest(data, points, 2, 11, backend)
         assert compiled == []

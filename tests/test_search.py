@@ -254,16 +254,16 @@ def test_progress_is_a_bar_on_terminals_and_lines_in_logs(data, monkeypatch, cap
 
 def test_a_search_traces_its_own_program_before_those_of_the_candidates(data, bank, monkeypatch):
     """XLA then compiles it while Python traces the others; also after an error no thread waits for ever."""
-    order, own = [], batches.loudest_programs
+    order, own = [], batches.loudest_program
 
-    def programs(*arguments):
+    def program(*arguments, **more):
         order.append("search")
-        return own(*arguments)
+        return own(*arguments, **more)
 
     def threads():
         return [thread for thread in threading.enumerate() if thread.name == "jfstat-details"]
 
-    monkeypatch.setattr(batches, "loudest_programs", programs)
+    monkeypatch.setattr(batches, "loudest_program", program)
     monkeypatch.setattr(result, "compile_columns", lambda *_: order.append("candidates"))
     monkeypatch.setattr(result, "_COMPILED", set())
     search(data, bank, top=5, progress=False)

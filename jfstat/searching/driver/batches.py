@@ -24,7 +24,7 @@ from jfstat.searching.driver.interpolation import bank_part
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
 from jfstat.searching.reduce.keep import Keep, Peaks
-from jfstat.searching.reduce.loudest import loudest, loudest_programs, loudest_within
+from jfstat.searching.reduce.loudest import geometry_program, loudest, loudest_program, loudest_within
 from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.tally import subband_edges, subband_maxima
 from jfstat.statistic.backends.backend import Backend, Loudest
@@ -49,7 +49,7 @@ class Part(NamedTuple):
     Attributes
     ----------
     data : FstatData or CoherentBands
-        Of the part, as the backend takes it.
+        Of the part, from `made_ready` on as the backend takes them.
     stack : Doppler or Lookup
         The whole bank, or what stands for a part of it in an interpolating search. NumPy leaves, or those of the latter
         on an accelerator.
@@ -132,13 +132,11 @@ def _rows_of(stack: Any, rows: np.ndarray) -> Any:
     return jax.tree.map(lambda x: x[rows], stack)
 
 
-def part_of(work: Work, plan: SearchPlan, number: int, mesh: Mesh | None = None) -> Part:
-    """A part of the band, with its data prepared."""
+def part_of(work: Work, plan: SearchPlan, number: int) -> Part:
+    """A part of the band, with its data prepared, for `made_ready`."""
     data, stack = work.data, work.stack
     first, n_frequencies = plan.bands[number]
     whole = len(plan.bands) == 1 and bool(data.filters)
-    # orbits move signals whether `prepare` was told of them or not
-    margin = 0.0 if stack.orbit is None else float(np.max(doppler_speed(stack.orbit)) * data.frequencies[-1])
     if work.track is not None:
         backend: Backend = work.track
     elif work.transient is not None:
@@ -147,26 +145,30 @@ def part_of(work: Work, plan: SearchPlan, number: int, mesh: Mesh | None = None)
         backend = backend_named(plan.backend, work.keep.lines, data.n_segments is not None)
     if data.n_segments is not None and not whole:
         raise ValueError("data with segments must have filters to be searched: prepare a narrower band, with filters.")
-    own = data if whole else subband(data, first, n_frequencies, margin)
+    own = data if whole else subband(data, first, n_frequencies, _margin(data, stack))
     if not backend.usable(own.layout, device_of(own)):
         raise ValueError(
             f"backend {plan.backend!r} cannot transform a part of the band, of {own.layout.n_fft} samples: use "
             "the backend 'library'."
         )
-    own = backend.ready(own)
     first_new = plan.first_new(number)
     edges = np.maximum(first + subband_edges(own.layout), first_new).tolist()
-    return Part(_replicated(own, mesh), stack, work.keep, plan, first, first_new, edges, backend)
+    return Part(own, stack, work.keep, plan, first, first_new, edges, backend)
+
+
+def _margin(data: FstatData, stack: Doppler) -> float:
+    """How far orbits move signals, Hz, whether `prepare` was told of them or not."""
+    return 0.0 if stack.orbit is None else float(np.asarray(doppler_speed(stack.orbit)).max() * data.frequencies[-1])
 
 
 def interpolated_part(work: Work, plan: SearchPlan, start: int, stop: int, mesh: Mesh | None) -> Part:
-    """A part of the bank, with the segments' values that its templates need."""
+    """A part of the bank, with the segments' values that its templates need, for `made_ready`."""
     own = bank_part(work, start, stop)
     edges = subband_edges(own.bands.layout).tolist()
     # the devices of a mesh take what they need from the host
     lookup = own.lookup if mesh is None else jax.tree.map(np.asarray, own.lookup)
     return Part(
-        _replicated(own.bands, mesh),
+        own.bands,
         lookup,
         work.keep,
         plan,
@@ -206,13 +208,15 @@ def steps(
             own = batches[jobs.start : jobs.stop]
             own = own[(own[:, 0] >= start) & (own[:, 0] < end)]
             if len(own):
-                yield from run(interpolated_part(work, plan, start, end, mesh), own, mesh, stop, later)
+                part = made_ready(interpolated_part(work, plan, start, end, mesh), own[0], mesh, later)
+                yield from run(part, own, mesh, stop)
         return
     for number in range(len(plan.bands)):
         begin, end = (min(max(job - number * len(batches), 0), len(batches)) for job in (jobs.start, jobs.stop))
         if begin < end:
+            own = batches[begin:end]
             # only `run` holds the part's data, so that their memory is free when the next part's are prepared
-            yield from run(part_of(work, plan, number, mesh), batches[begin:end], mesh, stop, later)
+            yield from run(made_ready(part_of(work, plan, number), own[0], mesh, later), own, mesh, stop)
 
 
 def check_mesh(mesh: object) -> None:
@@ -232,26 +236,48 @@ def check_mesh(mesh: object) -> None:
         raise ValueError("mesh must hold devices of this process or of all processes, not of some: see jax.devices().")
 
 
-def run(
-    part: Part, batches: np.ndarray, mesh: Mesh | None, stop: Callable[[], int], later: Thread | None = None
-) -> Iterator[Step]:
-    """Compute batches of a part, in order; each row of `batches` is a first template and a number. `later`: `steps`."""
-    compiling = []
+def made_ready(part: Part, batch: np.ndarray, mesh: Mesh | None, later: Thread | None = None) -> Part:
+    """The part with its data as the backend takes them, on every device of a mesh.
+
+    Without a mesh its programs are compiled too, each as soon as it is traced and all at the same time: a millisecond
+    where they are already.
+
+    Parameters
+    ----------
+    part : Part
+        From `part_of` or `interpolated_part`.
+    batch : (2,) int ndarray
+        Its first batch to be computed: first template, and number.
+    mesh : Mesh or None
+    later : Thread, optional
+        See `steps`.
+    """
+    backend: Any = part.backend
+    making, compiling = in_background(partial(backend.ready, part.data)), []
     if mesh is None:
-        start, n_valid = map(int, batches[0])
-        arguments = part.arguments(part.points(start, n_valid), n_valid, part.first_asked())
-        # a millisecond where they are compiled already
-        compiling = [in_background(program.compile) for program in loudest_programs(*arguments)]
+        start, n_valid = map(int, batch)
+        points = part.points(start, n_valid)
+        geometry = geometry_program(part.data, points, backend, part.plan.same_source)
+        if geometry is not None:
+            compiling.append(in_background(geometry.compile))
+        part = part._replace(data=making.result())
+        program = loudest_program(*part.arguments(points, n_valid, part.first_asked()), geometry=geometry)
+        compiling.append(in_background(program.compile))
+    else:
+        part = part._replace(data=_replicated(making.result(), mesh))
     if later is not None and later.ident is None:
         later.start()
     wait(compiling)  # an error is raised again by the first batch
+    return part
+
+
+def run(part: Part, batches: np.ndarray, mesh: Mesh | None, stop: Callable[[], int]) -> Iterator[Step]:
+    """Compute batches of a part from `made_ready`, in order; a row of `batches` is a first template and a number."""
     return _on_one(part, batches, stop) if mesh is None else _on_mesh(part, batches, mesh, stop)
 
 
-def _replicated(data: Any, mesh: Mesh | None) -> Any:
-    """The data on every device of a mesh; as they are without one."""
-    if mesh is None:
-        return data
+def _replicated(data: Any, mesh: Mesh) -> Any:
+    """The data on every device of a mesh."""
     return jax.tree.map(partial(_global, NamedSharding(mesh, PartitionSpec())), data)
 
 

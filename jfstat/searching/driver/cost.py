@@ -16,7 +16,7 @@ from jfstat.candidates.transienttable import transient_values
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import workers_for
-from jfstat.searching.driver.batches import interpolated_part, part_of, run
+from jfstat.searching.driver.batches import interpolated_part, made_ready, part_of, run
 from jfstat.searching.driver.interpolation import LOOKUP_BYTES, group_of
 from jfstat.searching.driver.nearest import located
 from jfstat.searching.driver.plan import SearchPlan
@@ -47,7 +47,8 @@ def estimated_seconds(work: Work, plan: SearchPlan, with_details: bool) -> float
     if work.coherent_mismatch is not None:
         searching = _interpolating_seconds(work, plan)
         return searching + (_detail_seconds(work, plan) if with_details else 0.0)
-    part, batches = part_of(work, plan, 0), plan.batches
+    batches = plan.batches
+    part = made_ready(part_of(work, plan, 0), batches[0], None)
     list(run(part, batches[:1], None, lambda: 0))
     some = batches[: ROUNDS * workers_for(device_of(work.data))]
     began = time.perf_counter()
@@ -63,7 +64,8 @@ def _interpolating_seconds(work: Work, plan: SearchPlan) -> float:
     stop = min(stop, start + SAMPLE)
     few = plan._replace(batch_size=min(plan.batch_size, stop - start))
     batches = np.array([[i, min(few.batch_size, stop - i)] for i in range(start, stop, few.batch_size)])
-    list(run(interpolated_part(work, few, start, stop, None), batches, None, lambda: 0))  # compiled
+    part = made_ready(interpolated_part(work, few, start, stop, None), batches[0], None)
+    list(run(part, batches, None, lambda: 0))
     nearest = _seconds(lambda: _nearest(work, start, stop))
     began = time.perf_counter()
     part = interpolated_part(work, few, start, stop, None)

@@ -6,7 +6,7 @@ largest maxima are then looked at again. The same pass takes a histogram and the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -52,11 +52,23 @@ def loudest(
     bands : LineBands, optional
         Bins that these lines affect do not count; the backend must be the library.
     """
-    geometry = _geometry(data, points, backend, same_source) if isinstance(backend, HasGeometry) else None
+    geometry = None
+    if isinstance(backend, HasGeometry):
+        geometry = _geometry(replace(data, filters=()), points, backend, same_source)
     return _loudest(data, points, n_valid, keep, backend, same_source, first_bin, bands, geometry)
 
 
-def loudest_programs(
+def geometry_program(data: Any, points: Any, backend: Any, same_source: bool = False) -> jax.stages.Lowered | None:
+    """The first program that `loudest` runs with these arguments, to be compiled; None if there is only one.
+
+    It takes no filters: the data may be those that `backend.ready` is still to be given.
+    """
+    if not isinstance(backend, HasGeometry):
+        return None
+    return _geometry.lower(replace(data, filters=()), points, backend, same_source)
+
+
+def loudest_program(
     data: Any,
     points: Any,
     n_valid: jax.Array | int,
@@ -65,14 +77,11 @@ def loudest_programs(
     same_source: bool = False,
     first_bin: jax.Array | int = 0,
     bands: LineBands | None = None,
-) -> Iterator[jax.stages.Lowered]:
-    """The programs that `loudest` runs with the same arguments, each traced when it is asked for."""
-    geometry = None
-    if isinstance(backend, HasGeometry):
-        program = _geometry.lower(data, points, backend, same_source)
-        yield program
-        geometry = results_of(program, jax.tree.leaves(data)[0])
-    yield _loudest.lower(data, points, n_valid, keep, backend, same_source, first_bin, bands, geometry)
+    geometry: jax.stages.Lowered | None = None,
+) -> jax.stages.Lowered:
+    """The program that `loudest` runs last with the same arguments; `geometry` is from `geometry_program`."""
+    found = None if geometry is None else results_of(geometry, jax.tree.leaves(data)[0])
+    return _loudest.lower(data, points, n_valid, keep, backend, same_source, first_bin, bands, found)
 
 
 @partial(jax.jit, static_argnames=("backend", "same_source"), compiler_options=LONG_VECTORS)

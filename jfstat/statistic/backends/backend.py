@@ -133,7 +133,10 @@ class HasGeometry(Backend, Protocol):
     """A backend whose geometry is worth a program of its own, so that XLA compiles it beside that of `reduced`."""
 
     def geometry(self, data: Any, points: Doppler, same_source: bool) -> Any:
-        """What `reduced` takes in place of a stack of templates; traceable. Parameters are those of `reduced`."""
+        """What `reduced` takes in place of a stack of templates; traceable.
+
+        Parameters are those of `reduced`; the data need no filters.
+        """
         ...
 
 

@@ -35,6 +35,10 @@ class Interpolated:
     def unavailable(self) -> str | None:
         """Nothing is in the way."""
 
+    def ready(self, bands: CoherentBands) -> CoherentBands:
+        """The segments' values as they are."""
+        return bands
+
     def reduced(
         self, bands: CoherentBands, lookup: Lookup, bins: jax.Array, keep: int, same_source: bool = False
     ) -> Loudest:
