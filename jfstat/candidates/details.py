@@ -17,7 +17,7 @@ from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
 from jfstat.data.workers import compile_together, in_order, result_of_shape, workers_for
 from jfstat.parameters import AMPLITUDE_COLUMNS
-from jfstat.reproducible import NO_TRIALS
+from jfstat.reproducible import SAME_BITS
 from jfstat.statistic.combine import antenna_matrix
 from jfstat.statistic.fstat import fstat_from, values_from
 from jfstat.statistic.linerobust import checked_odds
@@ -164,7 +164,7 @@ def _programs(data: FstatData, templates: Doppler, amplitudes: bool) -> Iterator
     yield _fa_fb.lower(own, rows, ROWS, at_once(own))
 
 
-@partial(jax.jit, static_argnames="together", compiler_options=NO_TRIALS)
+@partial(jax.jit, static_argnames="together", compiler_options=SAME_BITS)
 def _fa_fb(data: FstatData | BlockSpectra, points: Doppler, n: int, together: bool) -> tuple[jax.Array, jax.Array]:
     """Fa and Fb of each detector for the first n of some candidates, (`ROWS`, D) complex128; zeros for the others.
 
@@ -177,7 +177,7 @@ def _fa_fb(data: FstatData | BlockSpectra, points: Doppler, n: int, together: bo
     return computed_rows(of_row, n, ROWS, together)
 
 
-@partial(jax.jit, static_argnames="amplitudes", compiler_options=NO_TRIALS)
+@partial(jax.jit, static_argnames="amplitudes", compiler_options=SAME_BITS)
 def _values(
     observation: Observation, points: Doppler, fa_fb: tuple[jax.Array, jax.Array], amplitudes: bool
 ) -> jax.Array:

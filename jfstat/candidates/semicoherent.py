@@ -18,7 +18,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import compile_together, in_order, workers_for
 from jfstat.parameters import with_fields
-from jfstat.reproducible import NO_TRIALS
+from jfstat.reproducible import SAME_BITS
 from jfstat.statistic.semicoherent import SegmentTerms, SemicoherentFstat, amplitude_from, segment_terms
 from jfstat.templates import Doppler
 
@@ -106,7 +106,7 @@ def _in_rows(stack: Any) -> Iterator[tuple[Any, int]]:
         yield jax.tree.map(lambda x, rows=rows: x[rows], stack), min(ROWS, k - first)
 
 
-@partial(jax.jit, static_argnames="together", compiler_options=NO_TRIALS)
+@partial(jax.jit, static_argnames="together", compiler_options=SAME_BITS)
 def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int, together: bool) -> SegmentTerms:
     """What a segment contributes to the first n of some candidates, (`ROWS`, ...); zeros for the others."""
 
@@ -116,7 +116,7 @@ def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int, together:
     return computed_rows(of_row, n, ROWS, together)
 
 
-@partial(jax.jit, static_argnames=("detectors", "amplitudes"), compiler_options=NO_TRIALS)
+@partial(jax.jit, static_argnames=("detectors", "amplitudes"), compiler_options=SAME_BITS)
 def _values(terms: SegmentTerms, counted: jax.Array, detectors: tuple[str, ...], amplitudes: bool) -> jax.Array:
     """The columns' values of `ROWS` candidates, (`ROWS`, n_columns) float64, from their terms, (`ROWS`, K, ...)."""
 

@@ -17,7 +17,7 @@ from jfstat.data.slices import Pieces, Slices, regular_slices
 from jfstat.data.workers import in_order, workers_for
 from jfstat.maths.arrays import on_device
 from jfstat.parameters import WINDOW_COLUMNS
-from jfstat.reproducible import ONE_THREAD
+from jfstat.reproducible import SAME_BITS
 from jfstat.statistic.atoms import atoms_of
 from jfstat.statistic.transients import Grid, TransientMap, TransientRange, compiled_map, grid_of_times
 from jfstat.templates import Doppler
@@ -37,7 +37,7 @@ def map_values(found: TransientMap, rho_max: float) -> jax.Array:
     return jnp.stack([found.max_twoF, best.t0, best.tau, log10_bayes, t0, tau])
 
 
-@partial(jax.jit, static_argnames=("shape", "end", "grid", "rho_max"), compiler_options=ONE_THREAD)
+@partial(jax.jit, static_argnames=("shape", "end", "grid", "rho_max"), compiler_options=SAME_BITS)
 def _values(
     data: FstatData,
     point: Doppler,

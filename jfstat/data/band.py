@@ -17,6 +17,7 @@ from jfstat.data.grid import Grid
 from jfstat.data.memory import device_of, free_bytes
 from jfstat.maths.arrays import module_for, on_device
 from jfstat.maths.lengths import smooth_lengths
+from jfstat.reproducible import NO_TRIALS
 
 LONG = 1 << 22
 """Samples from which on an accelerator transforms a series, if there is one."""
@@ -144,7 +145,7 @@ def _fits(series: jax.Array | np.ndarray, room: int) -> bool:
     return free is not None and TRANSFORM_BYTES * n <= USABLE * free
 
 
-@partial(jax.jit, static_argnames=("n_out", "room"))
+@partial(jax.jit, static_argnames=("n_out", "room"), compiler_options=NO_TRIALS)
 def _spectrum_on_device(
     series: ArrayLike,
     offset_bins: ArrayLike,
@@ -192,7 +193,7 @@ def _slice_around(spectrum: np.ndarray, start: int, n: int) -> np.ndarray:
     return first if len(first) == n else np.concatenate([first, spectrum[: n - len(first)]])
 
 
-@partial(jax.jit, static_argnames=("terms", "padding"))
+@partial(jax.jit, static_argnames=("terms", "padding"), compiler_options=NO_TRIALS)
 def filtered_series(spectrum: ArrayLike, reach: ArrayLike, terms: int, padding: int) -> tuple[jax.Array, jax.Array]:
     """The band series, and the outputs of the P interpolation filters for it.
 

@@ -30,6 +30,7 @@ from jfstat.geometry.trajectory import State
 from jfstat.maths.chebyshev import lagrange, nodes, powers_from_values
 from jfstat.maths.lengths import largest_divisor, smooth_part
 from jfstat.maths.turns import turn64
+from jfstat.reproducible import NO_TRIALS
 from jfstat.templates import Doppler
 
 TAPS = 14
@@ -143,7 +144,7 @@ def _block(data: FstatData, point: Doppler) -> int | None:
     return None if point.orbit is not None or point.model is not None or block < LEAST_BLOCK else block
 
 
-@partial(jax.jit, static_argnames="block")
+@partial(jax.jit, static_argnames="block", compiler_options=NO_TRIALS)
 def _state(data: FstatData, block: int) -> State:
     """The detectors' state at the timing nodes of blocks, which all templates share."""
     n_blocks = data.series.shape[-1] // block
@@ -151,7 +152,7 @@ def _state(data: FstatData, block: int) -> State:
     return jax.vmap(lambda trajectory: trajectory(t))(data.observation.trajectory)
 
 
-@partial(jax.jit, static_argnames="block")
+@partial(jax.jit, static_argnames="block", compiler_options=NO_TRIALS)
 def _spectra(series: jax.Array, block: int) -> jax.Array:
     """The transforms of (..., N) complex64, see `BlockSpectra`; in float64."""
     weight = 1 / _window(_places(block))

@@ -19,6 +19,7 @@ from jfstat.maths.arrays import module_for
 from jfstat.maths.chebyshev import nodes
 from jfstat.parameters import physical
 from jfstat.phasemodel import PhaseModel
+from jfstat.reproducible import NO_TRIALS
 from jfstat.templates import Doppler, check_possible
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def beyond_band(data: FstatData, points: Doppler) -> jax.Array:
     return _beyond_band(_allowed(data, points), points)
 
 
-@jax.jit
+@partial(jax.jit, compiler_options=NO_TRIALS)
 def _beyond_band(allowed: _Allowed, points: Doppler) -> jax.Array:
     return jnp.max(jnp.stack(_fit_each(allowed, points, True)), axis=0)
 

@@ -15,7 +15,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import in_order, workers_for
 from jfstat.parameters import columns as parameter_values
-from jfstat.reproducible import ONE_THREAD
+from jfstat.reproducible import SAME_BITS
 from jfstat.searching.reduce.keep import Peaks
 from jfstat.templates import Amplitude, Doppler
 from jfstat.tracking.backend import Tracks
@@ -70,7 +70,7 @@ def _path(data: FstatData, tracks: Tracks, point: Doppler) -> ViterbiPath:
     return _compiled(data, point, jnp.asarray(tracks.transitions), tracks.known)
 
 
-@partial(jax.jit, compiler_options=ONE_THREAD)
+@partial(jax.jit, compiler_options=SAME_BITS)
 def _compiled(data: FstatData, point: Doppler, transitions: jax.Array, amplitude: Amplitude | None) -> ViterbiPath:
     table = emission(data, point, amplitude)
     return viterbi(0.5 * table if amplitude is None else table, transitions)

@@ -16,7 +16,7 @@ from jfstat.data.memory import FLOAT32, Device, data_bytes, device_of, free_byte
 from jfstat.data.observation import Observation
 from jfstat.data.workers import in_order, workers_for
 from jfstat.maths.ladder import padded_size
-from jfstat.reproducible import ONE_THREAD
+from jfstat.reproducible import SAME_BITS
 from jfstat.searching.driver.nearest import Located, located
 from jfstat.searching.driver.plan import SearchPlan, default_batch_size
 from jfstat.searching.driver.work import Work
@@ -308,7 +308,7 @@ def _filled(values: jax.Array, segment: FstatData, points: Doppler, first: int, 
     return values
 
 
-@partial(jax.jit, compiler_options=ONE_THREAD)
+@partial(jax.jit, compiler_options=SAME_BITS)
 def _coherent(segment: FstatData, points: Doppler) -> jax.Array:
     """2F of a batch at the frequencies of the band, (B, n_frequencies) float32."""
     return two_f_in_order(segment, points, False)

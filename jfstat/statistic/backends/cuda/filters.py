@@ -8,13 +8,15 @@ each sample and template, though more is kept.
 from __future__ import annotations
 
 import operator
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import chebyshev
+
+from jfstat.reproducible import NO_TRIALS
 
 DRIFT = 0.001
 """How far a row's samples may lie beyond the ends of a part, in samples, because of the Earth's motion. A few of those
@@ -74,7 +76,7 @@ def subdivided(filters: tuple[jax.Array, ...], reach: jax.Array) -> jax.Array:
     return _combined(filters, _polynomials(form, filters[0].shape[0], float(reach)).astype(np.float32))
 
 
-@jax.jit
+@partial(jax.jit, compiler_options=NO_TRIALS)
 def _combined(filters: tuple[jax.Array, ...], matrix: jax.Array) -> jax.Array:
     """The filters multiplied by a (planes, terms, P) float32 matrix, as `subdivided` returns them."""
     planes, terms, n_given = matrix.shape
