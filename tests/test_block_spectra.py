@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -49,6 +50,19 @@ def test_they_are_those_of_the_direct_sum(detectors, days, freq, width):
     expected, found = np.asarray(sums(data.for_one_template, points)), np.asarray(sums(own, points))
     assert np.all(np.isfinite(expected))
     assert np.max(np.abs(found - expected)) < 1e-6 * np.sqrt(np.mean(np.abs(expected) ** 2))
+
+
+def test_blocks_have_small_prime_factors_unless_that_makes_them_short():
+    """NVIDIA's library compiles kernels for transforms of other lengths."""
+    data = jfstat.prepare(simulated(["H1"], 1, 100.0, 0.2, 6), 100, 100.2, START, sqrt_sx=4e-24, filters=False)
+    point = jfstat.Doppler(1.0, 0.2, [100.1], START)
+
+    def block(n):
+        shapes = jnp.zeros((1, n), jnp.complex64)
+        return spectra_or_data(replace(data, series=shapes), point).block
+
+    assert block(2**11 * 17) == 512  # not 544
+    assert block(2**6 * 17 * 31) == 544  # not 64
 
 
 def test_orbits_and_phase_models_take_the_direct_sum():

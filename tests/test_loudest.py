@@ -9,7 +9,7 @@ import pytest
 
 import jfstat
 from jfstat.data.memory import data_bytes, filter_bytes
-from jfstat.maths.lengths import largest_divisor, smooth_lengths
+from jfstat.maths.lengths import largest_divisor, smooth_lengths, smooth_part
 from jfstat.searching.driver import memory
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.reduce.keep import Keep, Peaks
@@ -129,6 +129,9 @@ def test_divisors_and_smooth_numbers():
     assert largest_divisor(1152, 200) == 192
     assert largest_divisor(7, 0.3) == 1
     assert smooth_lengths(1, 12, (2, 3)).tolist() == [1, 2, 3, 4, 6, 8, 9, 12]
+    assert smooth_part(2**3 * 3 * 49 * 17) == 2**3 * 3 * 49
+    assert smooth_part(2**3 * 3 * 49, (2, 3)) == 24
+    assert smooth_part(11) == 1
 
 
 def test_a_search_too_large_for_the_device_is_refused(data, monkeypatch):
