@@ -203,19 +203,20 @@ def steps(
         To be started when the program of the batches is traced, if it is not yet.
     """
     batches = plan.batches
+    # only `run` holds a part's data, so that their memory is free when the next part's are prepared
     if work.coherent_mismatch is not None:
         for start, end in plan.groups:
             own = batches[jobs.start : jobs.stop]
             own = own[(own[:, 0] >= start) & (own[:, 0] < end)]
             if len(own):
-                part = made_ready(interpolated_part(work, plan, start, end, mesh), own[0], mesh, later)
-                yield from run(part, own, mesh, stop)
+                yield from run(
+                    made_ready(interpolated_part(work, plan, start, end, mesh), own[0], mesh, later), own, mesh, stop
+                )
         return
     for number in range(len(plan.bands)):
         begin, end = (min(max(job - number * len(batches), 0), len(batches)) for job in (jobs.start, jobs.stop))
         if begin < end:
             own = batches[begin:end]
-            # only `run` holds the part's data, so that their memory is free when the next part's are prepared
             yield from run(made_ready(part_of(work, plan, number), own[0], mesh, later), own, mesh, stop)
 
 
