@@ -1,6 +1,6 @@
 """How long a first search takes on a new machine, and the next one in data of another length: from files to the table.
 
-    python examples/first_use.py --output examples/first_use_h200.json
+    python examples/first_use.py --output examples/first_use_h100.json
 
 Small data sets of different lengths, bands, detectors and orbits, one after the other in one process. The first process
 starts with empty caches, the second finds what the first has left on disk (programs however short to compile, as
