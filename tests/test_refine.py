@@ -159,6 +159,7 @@ def test_rows_that_fill_a_batch_do_nothing(case, monkeypatch):
         ends.append(follow(*args))
         return ends[-1]
 
+    spied.lower = follow.lower  # to compile it beforehand
     monkeypatch.setattr(import_module("jfstat.followup.refine"), "follow", spied)
     found = jfstat.refine(case.data, table_of(around(case, 5)), progress=False)
     assert all(found["converged"])

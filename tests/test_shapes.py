@@ -61,7 +61,10 @@ def test_another_day_with_other_gaps_compiles_nothing_anew():
 
     jfstat.search(first, bank_around(point), top=5, progress=False)
     jfstat.twoF(first, point), jfstat.twoF_band(first, point)
-    jfstat.refine(first, point, progress=False)
+    with counted_compilations() as compilations:
+        jfstat.refine(first, point, progress=False)
+    own = [name for name in compilations if any(x in name for x in ("survey", "focus", "follow", "_mismatches"))]
+    assert len(own) == len(set(own)) == 4, own  # those that are compiled beforehand are those that run
     programs = [
         fstat_module._twoF,
         fstat_module._twoF_band,

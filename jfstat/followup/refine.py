@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +16,7 @@ from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrow_plan
 from jfstat.data.observation import Observation
+from jfstat.data.workers import compile_together, results_of
 from jfstat.followup.batches import (
     Batch,
     batch_size,
@@ -430,11 +431,22 @@ def _follow_batch(
     # at other frequencies alone there are no other peaks to be told apart
     n_climbs = min(most_climbs(len(own.names)) if n_trials > 1 else CLIMBS, n_trials * len(shifts))
     climbing = climbing_for(data, size, plan.first.size, n_climbs, n_trials)
-    near = focus(data.for_one_template, points, coverage.reach, plan, compressed_together(data, size))
     method = alike.method
-    ends = follow(
-        data.observation, near, coordinates, own, trials, shifts, climbing, method.max_steps, method.optimizer
-    )
+    narrowing = data.for_one_template, points, coverage.reach, plan, compressed_together(data, size)
+    climbs = coordinates, own, trials, shifts, climbing, method.max_steps, method.optimizer
+
+    def programs() -> Iterator[jax.stages.Lowered]:
+        first = focus.lower(*narrowing)
+        yield first
+        yield follow.lower(data.observation, results_of(first, data.series), *climbs)
+        # of where they end, as a rule in batches of the same size
+        pair = jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), (results.points,) * 2)
+        yield _mismatches.lower(data.observation, *pair)
+
+    # at the same time, since XLA takes seconds for each; a millisecond or two where they are compiled already
+    compile_together(programs())
+    near = focus(*narrowing)
+    ends = follow(data.observation, near, *climbs)
     lost = misfits(data, ends.point)
     peaks: Peak = jax.tree.map(lambda x: np.asarray(x)[: len(rows)], ends)
 
