@@ -1,7 +1,10 @@
 """The `cuda` backend without a GPU: its kernels emulated, its lengths, filters, and what surrounds the kernels."""
 
 import ctypes
+import gc
 import threading
+import weakref
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 
@@ -17,6 +20,10 @@ from numpy.polynomial.chebyshev import chebval
 import jfstat
 from jfstat.data.bandseries import Layout
 from jfstat.data.workers import compile_together
+from jfstat.searching.driver.batches import made_ready, part_of, run
+from jfstat.searching.driver.plan import search_plan
+from jfstat.searching.driver.work import Work, stacked_bank
+from jfstat.searching.reduce.keep import Keep
 from jfstat.searching.reduce.loudest import geometry_program, loudest, loudest_program
 from jfstat.statistic.backends.cuda import cubins, emulated, filters, handler, kernels, launch, nvrtc, sums
 from jfstat.statistic.backends.cuda.backend import LEAST_SHARED, Cuda, _live, _ranges
@@ -442,6 +449,53 @@ def test_programs_that_are_compiled_beforehand_are_those_that_run(backend, n_pro
         assert compiled == []
         loudest(data, points, 2, 12, backend)  # others are seen
         assert len(compiled) == 1
+
+
+def part_for(backend, data, n, size):
+    """The whole band for a search of n templates, `size` at a time, and its batches."""
+    stack = stacked_bank(bank(n, False, None))
+    plan = search_plan(data, stack, size)
+    return part_of(Work(data, stack, Keep(4, None), None), plan, 0)._replace(backend=backend), plan.batches
+
+
+@pytest.mark.parametrize(
+    ("backend", "where"), [(KERNELS, jax.device_put), (Library(), jax.device_put), (KERNELS, jax.device_get)]
+)
+def test_a_part_that_was_made_ready_needs_no_compilation(backend, where):
+    data = prepared(["H1", "L1"], 6, 0.1)
+    part, batches = part_for(backend, where(data), 5, 3)
+    part = made_ready(part, batches[0], None)
+    with counted_compilations() as compiled:
+        found = [state for state, _ in run(part, batches, None, lambda: 0)]
+    assert len(found) == 2 and not [name for name in compiled if "geometry" in name or "loudest" in name]
+    expected = float(jnp.max(jax.vmap(jfstat.twoF_band, (None, 0))(data, bank(5, False, None))))
+    assert max(state.peaks.twoF[0] for state in found) == pytest.approx(expected, rel=1e-5)
+
+
+def test_data_are_let_go_when_there_is_no_memory_for_the_backends_form_of_them():
+    """A search then tries again with smaller batches, and needs the memory."""
+
+    class Full(Library):
+        def ready(self, data):
+            raise MemoryError("full")
+
+    def attempt():
+        part, batches = part_for(Full(), prepared(["H1"], 6, 0.05), 2, 2)
+        part = part._replace(data=replace(part.data))
+        held = weakref.ref(part.data)
+        try:
+            made_ready(part, batches[0], None)
+        except MemoryError as error:
+            return held, str(error)
+        return held, ""
+
+    gc.collect()
+    gc.disable()  # as soon as they are not needed, not when garbage is next collected
+    try:
+        held, message = attempt()
+        assert message == "full" and held() is None
+    finally:
+        gc.enable()
 
 
 def test_few_of_many_values_are_the_largest():

@@ -152,6 +152,15 @@ def test_bad_rows_say_what_happened_and_spoil_none(case, refined):
     assert refined["converged"][10] and "noise alone reaches this 2F" in messages[4]
 
 
+def test_data_on_the_host_are_refined_too(case):
+    table = table_of(around(case, 5))
+    expected = jfstat.refine(case.data, table, progress=False)
+    found = jfstat.refine(jax.device_get(case.data), table, progress=False)
+    for name in NAMES:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-12)
+    assert all(found["converged"])
+
+
 def test_rows_that_fill_a_batch_do_nothing(case, monkeypatch):
     ends = []
 

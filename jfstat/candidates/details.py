@@ -155,7 +155,7 @@ def compile_columns(data: FstatData, templates: Doppler, amplitudes: bool) -> No
 
 
 def _programs(data: FstatData, templates: Doppler, amplitudes: bool) -> Iterator[jax.stages.Lowered]:
-    """The same programs, each traced when it is asked for; first the one that takes longest for new detectors."""
+    """What `kept_columns` runs, each traced when it is asked for; first what takes longest for new detectors."""
     rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((ROWS, *x.shape[1:]), x.dtype), templates)
     fa = fb = result_of_shape((ROWS, len(data.detectors)), np.complex128, data.series)
     yield _values.lower(data.observation.without_times, rows, (fa, fb), amplitudes)

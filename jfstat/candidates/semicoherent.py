@@ -82,7 +82,7 @@ def compile_semicoherent_columns(segments: FstatData, templates: Doppler, amplit
 
 
 def _programs(segments: FstatData, templates: Doppler, amplitudes: bool) -> Iterator[jax.stages.Lowered]:
-    """The same programs, each traced when it is asked for."""
+    """What `semicoherent_columns` runs, each traced when it is asked for."""
 
     def stacked(x: Any, *leading: int) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((ROWS, *leading, *x.shape[1:]), x.dtype)

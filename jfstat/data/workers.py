@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 import jax
+import numpy as np
 from jax.stages import Lowered
 from jax.typing import DTypeLike
 
@@ -80,18 +81,22 @@ def in_background(function: Callable[[], Result]) -> Future[Result]:
 
 
 def compile_together(programs: Iterable[Lowered]) -> None:
-    """Compile programs, each from when the iterable gives it; the functions they were lowered from then find them."""
+    """Compile programs, each as soon as the iterable gives it and all at the same time.
+
+    The functions that they were lowered from then find them compiled.
+    """
     list(in_order(lambda program: program.compile(), programs, MOST))
 
 
-def results_of(program: Lowered, like: jax.Array) -> Any:
+def results_of(program: Lowered, like: jax.Array | np.ndarray) -> Any:
     """What stands for a program's results where another is lowered that takes them; see `result_of_shape`."""
     return jax.tree.map(lambda x: result_of_shape(x.shape, x.dtype, like), program.out_info)
 
 
-def result_of_shape(shape: tuple[int, ...], dtype: DTypeLike, like: jax.Array) -> jax.ShapeDtypeStruct:
+def result_of_shape(shape: tuple[int, ...], dtype: DTypeLike, like: jax.Array | np.ndarray) -> jax.ShapeDtypeStruct:
     """What stands for a result with this shape, of a program that takes the array `like`.
 
-    If that is bound to a device, so is the result.
+    If that is bound to a device, so is the result; an array on the host is not.
     """
-    return jax.ShapeDtypeStruct(shape, dtype, sharding=like.sharding if like.committed else None)
+    where = like.sharding if isinstance(like, jax.Array) and like.committed else None
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +17,7 @@ from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrow_plan
 from jfstat.data.observation import Observation
-from jfstat.data.workers import compile_together, results_of
+from jfstat.data.workers import compile_together, in_background, results_of
 from jfstat.followup.batches import (
     Batch,
     batch_size,
@@ -278,13 +279,18 @@ def refined(
     results = Results.blank(candidates, free.names, len(data.detectors), data.n_segments)
     _refuse(data, results, candidates, free)
     advance(int(np.sum(candidates.sound & ~results.open)))
+    if not np.any(results.open):
+        return results
+    starts = candidates.points if starts is None else starts
+    compiling = _compiling_mismatches(data, starts, results)
     for isolated in (True, False):
         rows = np.flatnonzero(results.open & (candidates.isolated == isolated))
         own = free.without(ORBIT_FIELDS) if isolated else free
         _follow_all(data, results, Alike(rows, isolated, own, around, n_twoF, method), advance)
     for row in np.flatnonzero(results.open & ~results.converged):
         results.close(row, ENDINGS[LEFT])
-    results.compare_with(_start_mismatch(data, candidates.points if starts is None else starts, results))
+    wait([compiling])
+    results.compare_with(_start_mismatch(data, starts, results))
     return results
 
 
@@ -439,11 +445,8 @@ def _follow_batch(
         first = focus.lower(*narrowing)
         yield first
         yield follow.lower(data.observation, results_of(first, data.series), *climbs)
-        # of where they end, as a rule in batches of the same size
-        pair = jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), (results.points,) * 2)
-        yield _mismatches.lower(data.observation, *pair)
 
-    # at the same time, since XLA takes seconds for each; a millisecond or two where they are compiled already
+    # at the same time, since XLA takes seconds for each; some milliseconds where they are compiled already
     compile_together(programs())
     near = focus(*narrowing)
     ends = follow(data.observation, near, *climbs)
@@ -499,6 +502,16 @@ def _start_mismatch(data: FstatData, starts: Doppler, results: Results) -> np.nd
         pair = jax.tree.map(lambda x, at=rows[batch.places]: x[at], (results.points, starts))
         lost[batch.rows] = np.asarray(_mismatches(data.observation, *pair))[: len(batch.rows)]
     return lost
+
+
+def _compiling_mismatches(data: FstatData, starts: Doppler, results: Results) -> Future[object]:
+    """Begin to trace and compile what `_start_mismatch` calls if all open candidates are refined.
+
+    What fails here fails again where it is called.
+    """
+    size = batch_size(data, int(np.sum(results.open)))
+    pair = jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), (results.points, starts))
+    return in_background(lambda: _mismatches.lower(data.observation, *pair).compile())
 
 
 @jax.jit

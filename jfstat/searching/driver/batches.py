@@ -252,20 +252,33 @@ def made_ready(part: Part, batch: np.ndarray, mesh: Mesh | None, later: Thread |
     mesh : Mesh or None
     later : Thread, optional
         See `steps`.
+
+    Returns
+    -------
+    Part
+        For `run`.
+
+    Raises
+    ------
+    jax.errors.JaxRuntimeError
+        If the device's memory does not suffice for the backend's form of the data.
     """
     backend: Any = part.backend
-    making, compiling = in_background(partial(backend.ready, part.data)), []
+    making, compiling, geometry = in_background(partial(backend.ready, part.data)), [], None
+    (start, n_valid), same_source = map(int, batch), part.plan.same_source
     if mesh is None:
-        start, n_valid = map(int, batch)
-        points = part.points(start, n_valid)
-        geometry = geometry_program(part.data, points, backend, part.plan.same_source)
+        geometry = geometry_program(part.data, part.points(start, n_valid), backend, same_source)
         if geometry is not None:
             compiling.append(in_background(geometry.compile))
+    try:
         part = part._replace(data=making.result())
-        program = loudest_program(*part.arguments(points, n_valid, part.first_asked()), geometry=geometry)
-        compiling.append(in_background(program.compile))
+    finally:
+        del making  # an error in it would hold this frame, and so the data of a search that then tries smaller batches
+    if mesh is None:
+        arguments = part.arguments(part.points(start, n_valid), n_valid, part.first_asked())
+        compiling.append(in_background(loudest_program(*arguments, geometry=geometry).compile))
     else:
-        part = part._replace(data=_replicated(making.result(), mesh))
+        part = part._replace(data=_replicated(part.data, mesh))
     if later is not None and later.ident is None:
         later.start()
     wait(compiling)  # an error is raised again by the first batch

@@ -69,6 +69,7 @@ def _interpolating_seconds(work: Work, plan: SearchPlan) -> float:
     began = time.perf_counter()
     part = interpolated_part(work, few, start, stop, None)
     values = max(0.0, time.perf_counter() - began - nearest)
+    part = made_ready(part, batches[0], None)
     sums = _seconds(lambda: list(run(part, batches, None, lambda: 0)))
     assert isinstance(part.stack, Lookup)
     coherent = values * (plan.n_coherent or 0) / len(np.unique(part.stack.rows))

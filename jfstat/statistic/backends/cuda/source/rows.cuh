@@ -72,5 +72,5 @@ DEVICE void two_f(const complex *series, const Given &given, const complex *__re
   }
 }
 
-// Whether an entry counts: those of a range do (z = 0), or all others (z = 1); kernels.ranges.
+// Whether an entry counts: those of a range do (z = 0), or all others (z = 1); kernels._ranges.
 DEVICE bool counts(int entry, int4 range) { return ((unsigned)(entry - range.x) < (unsigned)range.y) != (range.z != 0); }
