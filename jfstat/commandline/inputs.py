@@ -11,7 +11,7 @@ from jfstat.commandline.options import gps, words
 from jfstat.files import text_of
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DetectorLike
-from jfstat.geometry.doppler import doppler_speed, drift_range
+from jfstat.geometry.doppler import drift_range, largest_doppler_speed
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.headers import scan_file
 from jfstat.sfts.patterns import find_files
@@ -145,7 +145,7 @@ def read_band(
         If the files do not contain the band or cannot be read.
     """
     table = headers_of(arguments.DataFiles, arguments)
-    speed = float(np.max(doppler_speed(orbit)))
+    speed = largest_doppler_speed(orbit)
     start, end = int(table["gps"].min()), float((table["gps"] + table["tsft"]).max())
     since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(start))
     drift = drift_range(fdots, since, since + end - start)

@@ -46,7 +46,7 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import observation
 from jfstat.data.prepare import prepare
 from jfstat.data.segments import segment_observations
-from jfstat.geometry.doppler import doppler_speed
+from jfstat.geometry.doppler import largest_doppler_speed
 from jfstat.parameters import unit
 from jfstat.searching.driver.cost import estimated_seconds
 from jfstat.searching.driver.interpolation import interpolation_plan, largest_shift
@@ -393,7 +393,7 @@ def _over_a_band(
         observed = observation(sfts, **how) if segments is None else segment_observations(sfts, segments, **how)
         bank = templates.bank(observed, 0.5 * (fmin + fmax), fmax)
         fdots = [(float(x.min()), float(x.max())) for x in np.asarray(bank.fkdot)[:, 1:].T]
-        if bank.orbit is not None and np.max(doppler_speed(bank.orbit)) > np.max(doppler_speed(orbit)):
+        if bank.orbit is not None and largest_doppler_speed(bank.orbit) > largest_doppler_speed(orbit):
             orbit = bank.orbit
             sfts = read_band(arguments, fmin, fmax, arguments.guard, orbit, fdots, reftime, sfts)
         orbit = bank.orbit

@@ -13,7 +13,7 @@ from jfstat.data.grid import Grid
 from jfstat.data.observation import Span
 from jfstat.data.sizes import Blocks, LowPass, layout_of, low_pass
 from jfstat.geometry.barycenter import MAX_DELAY
-from jfstat.geometry.doppler import EARTH_SPEED, doppler_speed, drift_range
+from jfstat.geometry.doppler import EARTH_SPEED, drift_range, largest_doppler_speed
 from jfstat.geometry.orbit import cubic_length
 from jfstat.maths.arrays import on_device
 from jfstat.maths.lengths import largest_divisor, smooth_length, smooth_lengths
@@ -82,7 +82,7 @@ class Search:
 
     def pass_band(self, first: float, last: float) -> tuple[float, float]:
         """Lowest and highest frequency at the detectors, Hz, from `first` to `last`, s since the reference time."""
-        speed = float(np.max(np.asarray(doppler_speed(self.orbit))))
+        speed = largest_doppler_speed(self.orbit)
         drift_low, drift_high = drift_range(self.fdots, first, last)
         return self.fmin + drift_low - speed * self.fmax, self.fmax + drift_high + speed * self.fmax
 
@@ -261,7 +261,7 @@ def _blocks(search: Search, passed: LowPass) -> tuple[Blocks, float]:
     seconds_orbit = min(seconds, float(np.min(np.asarray(cubic_length(widest, fmax, ORBIT_CYCLES)))))
     block = block_length(passed.n_fft, seconds / dtau)
     block_orbit = largest_divisor(block, seconds_orbit / dtau)
-    drift, drift_orbit = EARTH_SPEED + MISMATCH, float(np.max(np.asarray(doppler_speed(widest)))) + MISMATCH
+    drift, drift_orbit = EARTH_SPEED + MISMATCH, largest_doppler_speed(widest) + MISMATCH
     run = largest_divisor(block, 2 * RUN_DRIFT / drift)
     run_orbit = largest_divisor(block_orbit, 2 * RUN_DRIFT / drift_orbit)
     reach = 0.5 + 0.5 * max(run * drift, run_orbit * drift_orbit)

@@ -9,7 +9,7 @@ import numpy as np
 from jfstat.data.noise import MEDIAN_BINS
 from jfstat.data.plan import Search
 from jfstat.data.prepare import prepared_for
-from jfstat.geometry.doppler import doppler_speed, drift_range
+from jfstat.geometry.doppler import drift_range, largest_doppler_speed
 from jfstat.parameters import ORBIT_FIELDS, spin_order
 from jfstat.templates import Orbit
 from jfstat.times import TimeLike, gps_time
@@ -94,7 +94,7 @@ class CandidateBand(NamedTuple):
         since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(sfts.start))
         drift_low, drift_high = drift_range(fdots or None, since, since + span)
         low, high, margin = self.low, self.high, self.margin
-        shift = float(np.max(doppler_speed(self.orbit))) * (high + margin)
+        shift = largest_doppler_speed(self.orbit) * (high + margin)
         first, last = float(sfts.frequencies[0]), float(sfts.frequencies[-1])
         search = Search(
             fmin=min(low, max(low - margin, first + shift - drift_low)),

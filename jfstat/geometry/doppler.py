@@ -7,6 +7,7 @@ from math import factorial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from jfstat.geometry.orbit import orbit_speed
@@ -30,6 +31,11 @@ def doppler_speed(orbit: Orbit | None) -> jax.Array:
         return on_device(EARTH_SPEED)
     speed = orbit_speed(orbit)
     return on_device(EARTH_SPEED + module_for(speed).asarray(speed) * (1 + EARTH_SPEED))
+
+
+def largest_doppler_speed(orbit: Orbit | None) -> float:
+    """The largest `doppler_speed` of an orbit or a stack of them, not traced; without compiling anything."""
+    return float(np.asarray(doppler_speed(orbit)).max())
 
 
 def at_detector(low: ArrayLike, high: ArrayLike, speed: ArrayLike) -> tuple[jax.Array, jax.Array]:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.observation import Observation
-from jfstat.geometry.doppler import doppler_speed
+from jfstat.geometry.doppler import largest_doppler_speed
 from jfstat.geometry.orbit import periapsis_rate
 from jfstat.geometry.source import Source, spin_drift
 from jfstat.geometry.trajectory import Trajectory
@@ -91,7 +91,7 @@ def lines_near(lines: QTable, observation: Observation, points: Doppler, low: fl
     """
     drifts = [jax.vmap(own.drift)(points) for own in observation.segments]
     drift_low, drift_high = (np.stack(x) for x in zip(*drifts, strict=True))
-    speed = float(np.max(doppler_speed(points.orbit)))
+    speed = largest_doppler_speed(points.orbit)
     first, last = low + float(drift_low.min()), high + float(drift_high.max())
     table: Any = lines
     near = np.isin(np.asarray(table["detector"]), observation.detectors)

@@ -17,7 +17,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.subband import subband
 from jfstat.data.workers import in_background, in_order, workers_for
-from jfstat.geometry.doppler import doppler_speed
+from jfstat.geometry.doppler import largest_doppler_speed
 from jfstat.lines.doppler import LineBands
 from jfstat.reproducible import LONG_VECTORS
 from jfstat.searching.driver.interpolation import bank_part
@@ -158,7 +158,7 @@ def part_of(work: Work, plan: SearchPlan, number: int) -> Part:
 
 def _margin(data: FstatData, stack: Doppler) -> float:
     """How far orbits move signals, Hz, whether `prepare` was told of them or not."""
-    return 0.0 if stack.orbit is None else float(np.asarray(doppler_speed(stack.orbit)).max() * data.frequencies[-1])
+    return 0.0 if stack.orbit is None else float(largest_doppler_speed(stack.orbit) * data.frequencies[-1])
 
 
 def interpolated_part(work: Work, plan: SearchPlan, start: int, stop: int, mesh: Mesh | None) -> Part:
