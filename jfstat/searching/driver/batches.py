@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from functools import partial, reduce
 from threading import Thread
 from typing import Any, NamedTuple
@@ -263,26 +263,35 @@ def made_ready(part: Part, batch: np.ndarray, mesh: Mesh | None, later: Thread |
     jax.errors.JaxRuntimeError
         If the device's memory does not suffice for the backend's form of the data.
     """
-    backend: Any = part.backend
-    making, compiling, geometry = in_background(partial(backend.ready, part.data)), [], None
-    (start, n_valid), same_source = map(int, batch), part.plan.same_source
     if mesh is None:
-        geometry = geometry_program(part.data, part.points(start, n_valid), backend, same_source)
-        if geometry is not None:
-            compiling.append(in_background(geometry.compile))
-    try:
-        part = part._replace(data=making.result())
-    finally:
-        del making  # an error in it would hold this frame, and so the data of a search that then tries smaller batches
-    if mesh is None:
-        arguments = part.arguments(part.points(start, n_valid), n_valid, part.first_asked())
-        compiling.append(in_background(loudest_program(*arguments, geometry=geometry).compile))
+        part, compiling = _compiling(part, batch)
     else:
-        part = part._replace(data=_replicated(part.data, mesh))
+        backend: Any = part.backend
+        part, compiling = part._replace(data=_replicated(backend.ready(part.data), mesh)), []
     if later is not None and later.ident is None:
         later.start()
     wait(compiling)  # an error is raised again by the first batch
     return part
+
+
+def _compiling(part: Part, batch: np.ndarray) -> tuple[Part, list[Future[Any]]]:
+    """The part with its data as the backend takes them, which are made beside the first program; and what is compiled.
+
+    Parameters are those of `made_ready`.
+    """
+    backend: Any = part.backend
+    making, compiling = in_background(partial(backend.ready, part.data)), []
+    start, n_valid = map(int, batch)
+    points = part.points(start, n_valid)
+    geometry = geometry_program(part.data, points, backend, part.plan.same_source)
+    if geometry is not None:
+        compiling.append(in_background(geometry.compile))
+    try:
+        part = part._replace(data=making.result())
+    finally:
+        del making  # an error in it would hold this frame, and so the data of a search that then tries smaller batches
+    program = loudest_program(*part.arguments(points, n_valid, part.first_asked()), geometry=geometry)
+    return part, [*compiling, in_background(program.compile)]
 
 
 def run(part: Part, batches: np.ndarray, mesh: Mesh | None, stop: Callable[[], int]) -> Iterator[Step]:

@@ -21,7 +21,7 @@ static_assert(Outputs::EACH_THREAD * SECTION == CORE / LAST && SECTION <= T, "ea
 static_assert(Outputs::EACH_THREAD == 1 || SECTION == T, "threads without values have none at all");
 constexpr bool WHOLE = T % COLUMNS == 0 && M % COLUMNS == 0 && CORE % COLUMNS == 0;  // a thread's numbers lie at constant distances
 
-struct Given {  // kernels.row_numbers
+struct Given {  // kernels._row_numbers
   int n_rows, n_total;
 };
 
