@@ -129,7 +129,7 @@ def test_a_search_goes_on_with_the_backend_it_began_with(data, bank, tmp_path, m
 def test_both_backends_give_the_same_table(data, bank, monkeypatch):
     """With the kernels emulated."""
     expected = jfstat.search(data, bank, **OPTIONS)
-    for module in ("driver.plan.backend_for", "driver.batches.backend_named"):
+    for module in ("driver.plan.backend_for", "driver.part.backend_named"):
         monkeypatch.setattr(f"jfstat.searching.{module}", lambda *arguments: Cuda(emulate=True))
     found = jfstat.search(data, bank, **OPTIONS)
     assert found.meta["backend"] == "cuda"

@@ -20,7 +20,8 @@ from numpy.polynomial.chebyshev import chebval
 import jfstat
 from jfstat.data.bandseries import Layout
 from jfstat.data.workers import compile_together
-from jfstat.searching.driver.batches import made_ready, part_of, run
+from jfstat.searching.driver.batches import made_ready, run
+from jfstat.searching.driver.part import part_of
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.driver.work import Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep

@@ -164,7 +164,7 @@ def test_both_backends_give_the_same_table_at_a_finer_spacing(monkeypatch):
     point = jfstat.Doppler(0.1, 0.3, [50.0, -1e-9], START)
     options = dict(top=5, progress=False, per_detector=False)
     expected = jfstat.search(data, point, **options)
-    for module in ("driver.plan.backend_for", "driver.batches.backend_named"):
+    for module in ("driver.plan.backend_for", "driver.part.backend_named"):
         monkeypatch.setattr(f"jfstat.searching.{module}", lambda *arguments: Cuda(emulate=True))
     found = jfstat.search(data, point, **options)
     assert found.meta["backend"] == "cuda"

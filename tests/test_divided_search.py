@@ -85,7 +85,7 @@ def test_killed_and_resumed(data, bank, plain, tmp_path, monkeypatch, moments):
     assert len(plan.batches) == 9
     assert as_bytes(jfstat.search(data, bank, checkpoint=path, **OPTIONS)) == plain
     # the search is over: its table comes again without computing
-    monkeypatch.setattr("jfstat.searching.driver.batches.loudest", None)
+    monkeypatch.setattr("jfstat.searching.driver.devices.loudest", None)
     assert as_bytes(jfstat.search(data, bank, checkpoint=path, **OPTIONS)) == plain
 
 
@@ -459,7 +459,7 @@ def test_exhausted_memory_does_not_cost_what_was_done(data, bank, plain, tmp_pat
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr("jfstat.searching.driver.batches.loudest", full)
+        patch.setattr("jfstat.searching.driver.devices.loudest", full)
         options = OPTIONS | dict(batch_size=None)
         with pytest.raises(ValueError, match="3 batches are kept in"):
             jfstat.search(data, bank, checkpoint=path, **options)

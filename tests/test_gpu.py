@@ -257,7 +257,7 @@ def by_name(monkeypatch):
     """Lets `search(backend="cuda")` take the emulated kernels where there is no GPU."""
     if EMULATE:
         kinds = {"cuda": KERNELS, "library": Library()}
-        for name in ("search.backend_for", "driver.plan.backend_for", "driver.batches.backend_named"):
+        for name in ("search.backend_for", "driver.plan.backend_for", "driver.part.backend_named"):
             module, function = name.rsplit(".", 1)
             target = import_module(f"jfstat.searching.{module}")
             monkeypatch.setattr(target, function, lambda *arguments: kinds[arguments[-1]])

@@ -19,8 +19,8 @@ from jfstat.banks.coherent import Group
 from jfstat.banks.space import Templates
 from jfstat.data.bandseries import Layout
 from jfstat.searching.driver import interpolation
-from jfstat.searching.driver.batches import interpolated_part
 from jfstat.searching.driver.nearest import located
+from jfstat.searching.driver.part import interpolated_part
 from jfstat.searching.driver.work import Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep
 from jfstat.statistic.backends import coherentbands, cpusums, interpolated

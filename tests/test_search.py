@@ -15,7 +15,7 @@ import jfstat
 from jfstat.banks.template_bank import template_bank
 from jfstat.plots import plot_noise
 from jfstat.searching import result
-from jfstat.searching.driver import batches
+from jfstat.searching.driver import devices
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.search import search
 from jfstat.searching.session import progress
@@ -254,7 +254,7 @@ def test_progress_is_a_bar_on_terminals_and_lines_in_logs(data, monkeypatch, cap
 
 def test_a_search_traces_its_own_program_before_those_of_the_candidates(data, bank, monkeypatch):
     """XLA then compiles it while Python traces the others; also after an error no thread waits for ever."""
-    order, own = [], batches.loudest_program
+    order, own = [], devices.loudest_program
 
     def program(*arguments, **more):
         order.append("search")
@@ -263,7 +263,7 @@ def test_a_search_traces_its_own_program_before_those_of_the_candidates(data, ba
     def threads():
         return [thread for thread in threading.enumerate() if thread.name == "jfstat-details"]
 
-    monkeypatch.setattr(batches, "loudest_program", program)
+    monkeypatch.setattr(devices, "loudest_program", program)
     monkeypatch.setattr(result, "compile_columns", lambda *_: order.append("candidates"))
     monkeypatch.setattr(result, "_COMPILED", set())
     search(data, bank, top=5, progress=False)

@@ -48,7 +48,7 @@ jax.config.update("jax_enable_x64", True)
 import jfstat
 from compilations import counted_compilations
 from jfstat.data import band
-from jfstat.searching.driver import batches, memory
+from jfstat.searching.driver import memory, part
 sfts = jfstat.simulate_sfts("H1", 1167458304, 43200, 49.0, 51.1, sqrt_sx=1e-23, seed=1)
 device = jax.devices()[1]
 with counted_compilations() as compiled, jax.default_device(device):
@@ -59,10 +59,10 @@ assert len(found) == 3 and data.series.devices() == {device}
 print(compiled.count("jit(filtered_series)"), compiled.count("jit(loudest_within)"), compiled.count("jit(_fa_fb)"))
 # searched in parts when it is no longer the default one: these are made on it too
 memory.free_bytes = lambda device: 1_000_000
-spectra, parts, spectrum, part = [], [], band._spectrum_on_device, batches.subband
+spectra, parts, spectrum, made = [], [], band._spectrum_on_device, part.subband
 band._fits = lambda series, room: True
 band._spectrum_on_device = lambda *given: spectra.append(spectrum(*given)) or spectra[-1]
-batches.subband = lambda *given: parts.append(part(*given)) or parts[-1]
+part.subband = lambda *given: parts.append(made(*given)) or parts[-1]
 for own in (data, jax.device_put(data, device)):
     parts.clear(), spectra.clear()
     again = jfstat.search(dataclasses.replace(own, filters=()), bank, top=3, progress=False)

@@ -21,8 +21,9 @@ from jfstat.data.memory import device_of
 from jfstat.data.narrowdata import NarrowData
 from jfstat.lines.doppler import LineBands, checked_lines, line_bands, lines_near
 from jfstat.public import public
-from jfstat.searching.driver.batches import check_mesh, spans_processes, steps
+from jfstat.searching.driver.batches import steps
 from jfstat.searching.driver.interpolation import interpolation_plan
+from jfstat.searching.driver.mesh import check_mesh, spans_processes
 from jfstat.searching.driver.plan import SearchPlan, search_plan
 from jfstat.searching.driver.work import Share, TransientSearch, Work, check_all_fit, stacked_bank
 from jfstat.searching.reduce.keep import Keep, checked_threshold

@@ -16,9 +16,10 @@ from jfstat.candidates.transienttable import transient_values
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import workers_for
-from jfstat.searching.driver.batches import interpolated_part, made_ready, part_of, run
+from jfstat.searching.driver.batches import made_ready, run
 from jfstat.searching.driver.interpolation import LOOKUP_BYTES, group_of
 from jfstat.searching.driver.nearest import located
+from jfstat.searching.driver.part import interpolated_part, part_of
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import TransientSearch, Work
 from jfstat.statistic.backends.coherentbands import PAIR_BYTES, Lookup

@@ -1,0 +1,28 @@
+"""What `search` may be given as a mesh, and whose devices these are."""
+
+from __future__ import annotations
+
+import jax
+from jax.sharding import Mesh
+
+
+def check_mesh(mesh: object) -> None:
+    """Raise an error unless `mesh` is None or a mesh of devices of one kind, of this process or of all."""
+    if mesh is None:
+        return
+    if not isinstance(mesh, Mesh):
+        raise TypeError(f"mesh must be a jax.sharding.Mesh or None, not {type(mesh).__name__}: see jax.make_mesh.")
+    devices = list(mesh.devices.flat)
+    if not devices:
+        raise ValueError("mesh holds no devices: give at least one.")
+    kinds = sorted({device.device_kind for device in devices})
+    if len(kinds) > 1:
+        raise ValueError(f"mesh must hold devices of one kind, not of {', '.join(kinds)}: results would depend on it.")
+    processes = {device.process_index for device in devices}
+    if processes not in ({jax.process_index()}, set(range(jax.process_count()))):
+        raise ValueError("mesh must hold devices of this process or of all processes, not of some: see jax.devices().")
+
+
+def spans_processes(mesh: Mesh | None) -> bool:
+    """Whether devices of other processes belong to the mesh."""
+    return mesh is not None and len({device.process_index for device in mesh.devices.flat}) > 1

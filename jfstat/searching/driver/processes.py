@@ -1,0 +1,118 @@
+"""Computing the batches of a part on a mesh, whose devices may be those of several processes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial, reduce
+from threading import Thread
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.lines.doppler import LineBands
+from jfstat.reproducible import LONG_VECTORS
+from jfstat.searching.driver.part import Part, Step
+from jfstat.searching.reduce.loudest import loudest_within
+from jfstat.statistic.backends.backend import Backend, Loudest
+from jfstat.statistic.backends.coherentbands import CoherentBands, Lookup
+from jfstat.statistic.backends.interpolated import Interpolated
+from jfstat.templates import Doppler
+
+STEPS_UNDER_WAY = 2
+"""Steps that a mesh computes at a time, so that the devices work while the host processes what they found."""
+
+
+def made_ready(part: Part, mesh: Mesh, later: Thread | None = None) -> Part:
+    """See `batches.made_ready`."""
+    backend: Any = part.backend
+    replicated = NamedSharding(mesh, PartitionSpec())
+    part = part._replace(data=jax.tree.map(partial(_global, replicated), backend.ready(part.data)))
+    if later is not None and later.ident is None:
+        later.start()
+    return part
+
+
+def run(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int]) -> Iterator[Step]:
+    """See `batches.run`. A batch on each device at each step. Results are gathered on all devices, so that
+    every process has all of them."""
+    n = mesh.devices.size
+    split = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+    replicated = NamedSharding(mesh, PartitionSpec())
+    bands = jax.tree.map(lambda x: _global(replicated, np.asarray(x)), part.keep.bands)
+
+    def begin(jobs: np.ndarray, keep: int) -> tuple[Loudest, jax.Array]:
+        padded = np.concatenate([jobs, np.tile(jobs[-1:] * [1, 0], (n - len(jobs), 1))])
+        points = [part.points(int(start), int(n_valid)) for start, n_valid in padded]
+        points = jax.tree.map(lambda *x: _global(split, np.concatenate(x)), *points)
+        n_valid = _global(split, padded[:, 1].astype(np.int32))
+        asked = _global(split, np.full(n, stop(), np.int32))
+        first = np.int32(part.first_new - part.first)
+        return _step(part.data, points, n_valid, asked, first, bands, mesh, keep, part.backend, part.plan.same_source)
+
+    def finish(jobs: np.ndarray, result: tuple[Loudest, jax.Array]) -> Step:
+        found, asked = jax.tree.map(np.asarray, result)
+        keep = part.first_asked()
+        while any(part.keep.overflows(twoF, keep, part.n_values) for twoF in found.twoF):
+            keep = min(4 * keep, part.n_values)
+            found = jax.tree.map(np.asarray, begin(jobs, keep)[0])
+        states = [part.state(int(start), jax.tree.map(lambda x, i=i: x[i], found)) for i, (start, _) in enumerate(jobs)]
+        return reduce(lambda first, second: first.joined(second, part.keep), states), int(asked)
+
+    waiting: deque[tuple[np.ndarray, tuple[Loudest, jax.Array]]] = deque()
+    for place in range(0, len(batches), n):
+        jobs = batches[place : place + n]
+        waiting.append((jobs, begin(jobs, part.first_asked())))
+        if len(waiting) >= STEPS_UNDER_WAY:
+            yield finish(*waiting.popleft())
+    while waiting:
+        yield finish(*waiting.popleft())
+
+
+@partial(jax.jit, static_argnames=("mesh", "keep", "backend", "same_source"), compiler_options=LONG_VECTORS)
+def _step(
+    data: FstatData | CoherentBands,
+    points: Doppler | Lookup,
+    n_valid: jax.Array,
+    stop: jax.Array,
+    first_bin: jax.Array,
+    bands: LineBands | None,
+    mesh: Mesh,
+    keep: int,
+    backend: Backend | Interpolated,
+    same_source: bool,
+) -> tuple[Loudest, jax.Array]:
+    """A batch on each device.
+
+    Returns what each device found, with devices as the leading axis, and the largest stop request, on all devices.
+    """
+    axes = mesh.axis_names
+
+    def batch(
+        data: FstatData | CoherentBands,
+        points: Doppler | Lookup,
+        n_valid: jax.Array,
+        stop: jax.Array,
+        first_bin: jax.Array,
+        bands: LineBands | None,
+    ) -> tuple[Loudest, jax.Array]:
+        found = loudest_within(data, points, n_valid[0], keep, backend, same_source, first_bin, bands)
+        return jax.tree.map(lambda x: jax.lax.all_gather(x, axes), found), jax.lax.pmax(stop[0], axes)
+
+    one, each = PartitionSpec(), PartitionSpec(axes)
+    # gathered values are equal on all devices, which JAX's check of replication does not see
+    mapped = jax.shard_map(
+        batch, mesh=mesh, in_specs=(one, each, each, each, one, one), out_specs=(one, one), check_vma=False
+    )
+    return mapped(data, points, n_valid, stop, first_bin, bands)
+
+
+def _global(sharding: NamedSharding, x: Any) -> jax.Array:
+    """An array with a sharding over devices of several processes, each of which holds all values."""
+    if sharding.is_fully_addressable:
+        return jax.device_put(x, sharding)
+    values = np.asarray(x)
+    return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
