@@ -260,7 +260,7 @@ def by_name(monkeypatch):
         for name in ("search.backend_for", "driver.plan.backend_for", "driver.part.backend_named"):
             module, function = name.rsplit(".", 1)
             target = import_module(f"jfstat.searching.{module}")
-            monkeypatch.setattr(target, function, lambda *arguments: kinds[arguments[-1]])
+            monkeypatch.setattr(target, function, lambda *given: kinds[next(x for x in given if isinstance(x, str))])
 
 
 def assert_same_tables(found, expected):

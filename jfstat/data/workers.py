@@ -28,23 +28,24 @@ def cores() -> int:
     return min(own, MOST)
 
 
-def workers_for(device: Device) -> int:
-    """Number of computations that should run at a time on a device.
+def workers_for(device: Device, n: int = 1) -> int:
+    """Number of computations that should run at a time on n devices of a kind.
 
-    On a CPU this is one more than the cores that this process may use: XLA computes most of a template on one core, and
-    the additional computation starts as soon as another ends. On other devices it is two: the device computes one while
-    the host processes the result of the other.
+    On a CPU this is one more than the cores that this process may use, which its devices share: XLA computes most of a
+    template on one core, and the additional computation starts as soon as another ends. On other devices it is two for
+    each: the device computes one while the host processes the result of the other.
     """
     if device.platform != "cpu":
-        return 2
+        return 2 * n
     own = cores()
     return min(own + 1, MOST) if own > 1 else 1
 
 
-def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: int) -> Iterator[Result]:
+def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: int, ahead: int = 1) -> Iterator[Result]:
     """Results of a function for all jobs, in the order of the jobs, computed by `workers` threads.
 
-    The threads run in parallel because JAX computes outside of Python's global lock.
+    The threads run in parallel because JAX computes outside of Python's global lock. At most `workers` + `ahead` jobs
+    are under way, or done without their results being taken: with more ahead, threads wait less for a slower one.
     """
     function = on_callers_device(function)
     with ThreadPoolExecutor(workers) as pool:
@@ -52,7 +53,7 @@ def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: in
         try:
             for job in jobs:
                 waiting.append(pool.submit(function, job))
-                if len(waiting) > workers:
+                if len(waiting) >= workers + ahead:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

@@ -354,7 +354,7 @@ def _planned_and_searched(
         try:
             return plan, _searched(work, plan, state, stored, mesh, progress, later)
         except DeviceFull as full:
-            if batch_size is not None or mesh is not None or plan.batch_size == 1 or (stored and full.done):
+            if batch_size is not None or together or plan.batch_size == 1 or (stored and full.done):
                 kept = f" {full.done} batches are kept in {str(stored.path)!r};" if stored else ""
                 raise ValueError(
                     f"{plan.batch_size} template(s) at a time exhaust the device's memory, of which others may hold a "

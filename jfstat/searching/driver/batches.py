@@ -9,6 +9,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jfstat.searching.driver import devices, processes
+from jfstat.searching.driver.mesh import spans_processes
 from jfstat.searching.driver.part import Part, Step, interpolated_part, part_of
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
@@ -43,44 +44,46 @@ def steps(
             own = own[(own[:, 0] >= start) & (own[:, 0] < end)]
             if len(own):
                 yield from run(
-                    made_ready(interpolated_part(work, plan, start, end, mesh), own[0], mesh, later), own, mesh, stop
+                    made_ready(interpolated_part(work, plan, start, end, mesh), own, mesh, later), own, mesh, stop
                 )
         return
     for number in range(len(plan.bands)):
         begin, end = (min(max(job - number * len(batches), 0), len(batches)) for job in (jobs.start, jobs.stop))
         if begin < end:
             own = batches[begin:end]
-            yield from run(made_ready(part_of(work, plan, number), own[0], mesh, later), own, mesh, stop)
+            yield from run(made_ready(part_of(work, plan, number), own, mesh, later), own, mesh, stop)
 
 
-def made_ready(part: Part, batch: np.ndarray, mesh: Mesh | None, later: Thread | None = None) -> Part:
-    """The part with its data as the backend takes them, on every device of a mesh.
+def made_ready(part: Part, batches: np.ndarray, mesh: Mesh | None, later: Thread | None = None) -> list[Part]:
+    """The part with its data as the backend takes them, on every device of a mesh that is needed.
 
     Parameters
     ----------
     part : Part
         From `part_of` or `interpolated_part`.
-    batch : (2,) int ndarray
-        Its first batch to be computed: first template, and number.
+    batches : (n, 2) int ndarray
+        Those to be computed: first template, and number.
     mesh : Mesh or None
     later : Thread, optional
         See `steps`.
 
     Returns
     -------
-    Part
-        For `run`.
+    list of Part
+        For `run`: one for each device of this process, or one for all devices of a mesh over several processes.
 
     Raises
     ------
     jax.errors.JaxRuntimeError
         If the device's memory does not suffice for the backend's form of the data.
     """
-    if mesh is None:
-        return devices.made_ready(part, batch, later)
-    return processes.made_ready(part, mesh, later)
+    if mesh is not None and spans_processes(mesh):
+        return [processes.made_ready(part, mesh, later)]
+    return devices.made_ready(part, batches, mesh, later)
 
 
-def run(part: Part, batches: np.ndarray, mesh: Mesh | None, stop: Callable[[], int]) -> Iterator[Step]:
-    """Compute batches of a part from `made_ready`, in order; a row of `batches` is a first template and a number."""
-    return devices.run(part, batches, stop) if mesh is None else processes.run(part, batches, mesh, stop)
+def run(parts: list[Part], batches: np.ndarray, mesh: Mesh | None, stop: Callable[[], int]) -> Iterator[Step]:
+    """Compute batches of a part, in order; arguments are those of `made_ready`, and what it returned."""
+    if mesh is not None and spans_processes(mesh):
+        return processes.run(parts[0], batches, mesh, stop)
+    return devices.run(parts, batches, stop)

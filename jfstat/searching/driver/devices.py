@@ -1,14 +1,18 @@
-"""Computing the batches of a part on a device of this process."""
+"""Computing the batches of a part on one or more devices of this process, each on the device that is free first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from functools import partial
+from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
+import jax
 import numpy as np
+from jax.sharding import Mesh, SingleDeviceSharding
 
 from jfstat.data.memory import device_of
 from jfstat.data.workers import in_background, in_order, workers_for
@@ -17,51 +21,87 @@ from jfstat.searching.reduce.loudest import geometry_program, loudest, loudest_p
 from jfstat.searching.reduce.state import State
 
 
-def made_ready(part: Part, batch: np.ndarray, later: Thread | None = None) -> Part:
-    """See `batches.made_ready`.
+def made_ready(part: Part, batches: np.ndarray, mesh: Mesh | None, later: Thread | None = None) -> list[Part]:
+    """See `batches.made_ready`. A copy of the part for each device that will have something to do.
 
     The programs are compiled too, each as soon as it is traced and all at the same time: a millisecond where they are
     already.
     """
-    part, compiling = _compiling(part, batch)
+    places = [None] if mesh is None else [SingleDeviceSharding(x) for x in mesh.devices.flat][: len(batches)]
+    copies, compiling = _compiling(part, batches[0], places)
     if later is not None and later.ident is None:
         later.start()
     wait(compiling)  # an error is raised again by the first batch
-    return part
+    return copies
 
 
-def _compiling(part: Part, batch: np.ndarray) -> tuple[Part, list[Future[Any]]]:
-    """The part with its data as the backend takes them, which are made beside the first program; and what is compiled.
+def _compiling(
+    part: Part, batch: np.ndarray, places: Sequence[SingleDeviceSharding | None]
+) -> tuple[list[Part], list[Future[Any]]]:
+    """Copies of the part, the data as the backend takes them, and what is compiled.
 
-    Parameters are those of `made_ready`.
+    The data are made beside the first programs. None for a place is where the data are.
     """
     backend: Any = part.backend
-    making, compiling = in_background(partial(backend.ready, part.data)), []
+    making = in_background(partial(backend.ready, part.data))
     start, n_valid = map(int, batch)
-    points = part.points(start, n_valid)
-    geometry = geometry_program(part.data, points, backend, part.plan.same_source)
-    if geometry is not None:
-        compiling.append(in_background(geometry.compile))
+    geometries = [
+        geometry_program(_described(part.data, place), part.points(start, n_valid), backend, part.plan.same_source)
+        for place in places
+    ]
+    compiling = [in_background(geometry.compile) for geometry in geometries if geometry is not None]
     try:
         part = part._replace(data=making.result())
     finally:
         del making  # an error in it would hold this frame, and so the data of a search that then tries smaller batches
-    program = loudest_program(*part.arguments(points, n_valid, part.first_asked()), geometry=geometry)
-    return part, [*compiling, in_background(program.compile)]
+    copies = [_placed(part, place) for place in places]
+    for copy, geometry in zip(copies, geometries, strict=True):
+        arguments = copy.arguments(copy.points(start, n_valid), n_valid, copy.first_asked())
+        compiling.append(in_background(loudest_program(*arguments, geometry=geometry).compile))
+    return copies, compiling
 
 
-def run(part: Part, batches: np.ndarray, stop: Callable[[], int]) -> Iterator[Step]:
+def _described(data: Any, place: SingleDeviceSharding | None) -> Any:
+    """What stands for the data at a place where a program is lowered; for None the data themselves."""
+    if place is None:
+        return data
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), data)
+
+
+def _placed(part: Part, place: SingleDeviceSharding | None) -> Part:
+    """A copy of the part at a place, but for a bank on the host; for None the part itself."""
+    if place is None:
+        return part
+    data, bands = jax.device_put((part.data, part.keep.bands), place)
+    stack = jax.device_put(part.stack, place) if part.stack_is_on_device else part.stack
+    return part._replace(data=data, stack=stack, keep=replace(part.keep, bands=bands))
+
+
+def run(copies: Sequence[Part], batches: np.ndarray, stop: Callable[[], int]) -> Iterator[Step]:
     """See `batches.run`. A batch at each step."""
+    n = len(copies)
+    workers = workers_for(device_of(copies[0].data), n)
+    free: SimpleQueue[Part] = SimpleQueue()
+    for i in range(max(workers, n)):
+        free.put(copies[i % n])
 
     def state(batch: np.ndarray) -> State:
-        start, n_valid = map(int, batch)
-        points, keep = part.points(start, n_valid), part.first_asked()
-        while True:
-            found = loudest(*part.arguments(points, n_valid, keep))
-            if not part.keep.overflows(np.asarray(found.twoF), keep, part.n_values):
-                return part.state(start, found)
-            keep = min(4 * keep, part.n_values)
+        part = free.get()
+        try:
+            return _state(part, *map(int, batch))
+        finally:
+            free.put(part)
 
-    workers = min(len(batches), workers_for(device_of(part.data)))
-    for found in in_order(state, batches, workers):
+    # some more than are computed, so that the other devices need not wait for the slowest
+    for found in in_order(state, batches, min(len(batches), workers), ahead=2 * n - 1):
         yield found, stop()
+
+
+def _state(part: Part, start: int, n_valid: int) -> State:
+    """What is found in a batch."""
+    points, keep = part.points(start, n_valid), part.first_asked()
+    while True:
+        found = loudest(*part.arguments(points, n_valid, keep))
+        if not part.keep.overflows(np.asarray(found.twoF), keep, part.n_values):
+            return part.state(start, found)
+        keep = min(4 * keep, part.n_values)

@@ -13,6 +13,7 @@ from jfstat.data.memory import device_of
 from jfstat.data.subband import subband
 from jfstat.geometry.doppler import largest_doppler_speed
 from jfstat.searching.driver.interpolation import bank_part
+from jfstat.searching.driver.mesh import spans_processes
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Work
 from jfstat.searching.reduce.keep import Keep, Peaks
@@ -73,11 +74,16 @@ class Part(NamedTuple):
         """Values of 2F in a batch."""
         return self.plan.batch_size * self.data.layout.n_frequencies
 
+    @property
+    def stack_is_on_device(self) -> bool:
+        """Whether the templates are rows of arrays on an accelerator."""
+        return isinstance(jax.tree.leaves(self.stack)[0], jax.Array)
+
     def points(self, start: int, n_valid: int) -> Doppler | Lookup:
         """Templates of a batch, padded by repeating the last."""
         size = self.plan.batch_size
         rows = self._rows(np.minimum(np.arange(start, start + size), start + max(n_valid, 1) - 1))
-        if isinstance(jax.tree.leaves(self.stack)[0], jax.Array):
+        if self.stack_is_on_device:
             return _rows_of(self.stack, rows)
         return jax.tree.map(lambda x: x[rows], self.stack)
 
@@ -153,8 +159,8 @@ def interpolated_part(work: Work, plan: SearchPlan, start: int, stop: int, mesh:
     """A part of the bank, with the segments' values that its templates need, for `made_ready`."""
     own = bank_part(work, start, stop)
     edges = subband_edges(own.bands.layout).tolist()
-    # the devices of a mesh take what they need from the host
-    lookup = own.lookup if mesh is None else jax.tree.map(np.asarray, own.lookup)
+    # devices of several processes take what they need from the host
+    lookup = jax.tree.map(np.asarray, own.lookup) if spans_processes(mesh) else own.lookup
     return Part(
         own.bands,
         lookup,

@@ -1,4 +1,4 @@
-"""Computing the batches of a part on a mesh, whose devices may be those of several processes."""
+"""Computing the batches of a part on a mesh of the devices of several processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STEPS_UNDER_WAY = 2
 
 
 def made_ready(part: Part, mesh: Mesh, later: Thread | None = None) -> Part:
-    """See `batches.made_ready`."""
+    """See `batches.made_ready`. One part, whose data are on every device."""
     backend: Any = part.backend
     replicated = NamedSharding(mesh, PartitionSpec())
     part = part._replace(data=jax.tree.map(partial(_global, replicated), backend.ready(part.data)))
@@ -37,8 +37,10 @@ def made_ready(part: Part, mesh: Mesh, later: Thread | None = None) -> Part:
 
 
 def run(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int]) -> Iterator[Step]:
-    """See `batches.run`. A batch on each device at each step. Results are gathered on all devices, so that
-    every process has all of them."""
+    """See `batches.run`. A batch on each device at each step.
+
+    Results are gathered on all devices, so that every process has all of them.
+    """
     n = mesh.devices.size
     split = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
     replicated = NamedSharding(mesh, PartitionSpec())
@@ -112,7 +114,5 @@ def _step(
 
 def _global(sharding: NamedSharding, x: Any) -> jax.Array:
     """An array with a sharding over devices of several processes, each of which holds all values."""
-    if sharding.is_fully_addressable:
-        return jax.device_put(x, sharding)
     values = np.asarray(x)
     return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])

@@ -1,0 +1,132 @@
+"""Searches on three devices of this process, a program of test_devices.py: XLA must be told of them before it starts.
+
+XLA_FLAGS=--xla_force_host_platform_device_count=3 python several_devices.py FUNCTION
+"""
+
+import sys
+import time
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+import numpy as np  # noqa: E402
+from astropy import units as u  # noqa: E402
+from astropy.table import QTable  # noqa: E402
+from jax.sharding import Mesh  # noqa: E402
+from kernel_cases import START, bank, noise  # noqa: E402
+
+import jfstat  # noqa: E402
+from jfstat.data.memory import device_of  # noqa: E402
+from jfstat.searching import search as searching  # noqa: E402
+from jfstat.searching.driver import devices, part, plan  # noqa: E402
+from jfstat.statistic.backends.cuda.backend import Cuda  # noqa: E402
+from jfstat.statistic.backends.library import Library  # noqa: E402
+
+MESH = Mesh(np.array(jax.devices()), ("templates",))
+
+
+class Watch:
+    """Stands for `devices.loudest`, and notes on which device each batch is computed; some may take longer."""
+
+    def __init__(self, delays=()):
+        self.own, self.delays, self.used = devices.loudest, delays, []
+
+    def __enter__(self):
+        devices.loudest = self
+        return self
+
+    def __exit__(self, *_):
+        devices.loudest = self.own
+
+    def __call__(self, data, *rest):
+        i = MESH.devices.tolist().index(device_of(data))
+        self.used.append(i)
+        if self.delays:
+            time.sleep(self.delays[i])
+        return self.own(data, *rest)
+
+    def count(self):
+        return [self.used.count(i) for i in range(MESH.size)]
+
+
+def same(data, points, **options):
+    """The same table on all devices as on one; counts of batches on each of them."""
+    options = {"top": 30, "batch_size": 2, "progress": False, **options}
+    alone = jfstat.search(data, points, **options)
+    with Watch() as watch:
+        together = jfstat.search(data, points, mesh=MESH, **options)
+    assert together.colnames == alone.colnames
+    for name in alone.colnames:
+        np.testing.assert_array_equal(np.asarray(together[name]), np.asarray(alone[name]), err_msg=name)
+    assert together.meta == alone.meta
+    return watch.count()
+
+
+def all_of_them():
+    """Batches are computed on every device, on that which is free first; on no more devices than there are batches."""
+    data, points = noise(["H1", "L1"], 12, 0.05), bank(24)
+    count = same(data, points)
+    assert sum(count) == 12 and min(count) > 0, count
+    with Watch([0.5, 0.02, 0.02]) as watch:
+        jfstat.search(data, points, top=5, batch_size=1, progress=False, mesh=MESH)
+    count = watch.count()
+    assert sum(count) == 24 and 0 < count[0] < 6 and min(count) > 0, count
+    count = same(data, jax.tree.map(lambda x: x[:4], points))
+    assert sum(count) == 2 and count[2] == 0, count
+
+
+def out_of_memory():
+    """Where one of the devices has no memory for the batches, all take half as many templates at a time."""
+    data, points = noise(["H1"], 12, 0.05), bank(24)
+    expected = jfstat.search(data, points, top=5, progress=False, batch_size=4)
+    sizes = []
+
+    def little(*given):
+        own, stack = given[:2]
+        sizes.append(len(stack.alpha))
+        if device_of(own) == jax.devices()[1] and sizes[-1] > 4:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
+        return usual(*given)
+
+    usual, devices.loudest = devices.loudest, little
+    planned = searching.search_plan
+    searching.search_plan = lambda *given, **named: planned(*given, **named)._replace(batch_size=8)
+    found = jfstat.search(data, points, top=5, progress=False, mesh=MESH)
+    assert set(sizes) == {8, 4}, sizes
+    for name in found.colnames:
+        np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(expected[name]), err_msg=name)
+
+
+def every_kind():
+    """Segments, interpolating, tracks, data of another device, lines, transients, kernels and a band in parts."""
+    times = START + 1800 * np.arange(96)
+    sfts = jfstat.simulate_sfts(
+        ["H1", "L1"], fmin=98.9, fmax=101.1, timestamps=dict(H1=times, L1=times), sqrt_sx=4e-24, seed=2
+    )
+    segments = jfstat.prepare(sfts, 100.0, 100.02, START, sqrt_sx=4e-24, segments=4, guard=0.5, fdots=[(-1e-8, 1e-9)])
+    lattice = jfstat.template_bank((0.9, 1.2), (0.2, 0.5), f1dot=(-2e-9, 0), mismatch=0.3, data=segments)
+    lattice = jax.tree.map(lambda x: x[:24], lattice)
+    assert min(same(segments, lattice)) > 0
+    assert min(same(segments, lattice, coherent_mismatch=0.2)) > 0
+    assert min(same(segments, lattice, track=1, top=4)) > 0
+    data, points = noise(["H1", "L1"], 12, 0.05), bank(12)
+    # data that are bound to another device, and lines whose bands are on the first
+    lines = QTable({"detector": ["L1"], "freq": [100.02] * u.Hz, "fmin": [100.019] * u.Hz, "fmax": [100.021] * u.Hz})
+    lines["name"] = ["mains"]
+    bound = jax.device_put(data, jax.devices()[2])
+    assert min(same(bound, points, lines=lines, veto_lines=True)) > 0
+    windows = jfstat.TransientRange("rectangular", START + 3600 * np.arange(5), 7200.0 * np.arange(1, 3))
+    assert min(same(data, points, transient=windows)) > 0
+    kinds = {"cuda": Cuda(emulate=True), "library": Library()}
+    part.backend_named = searching.backend_for = plan.backend_for = lambda *given: kinds[
+        next(x for x in given if isinstance(x, str))
+    ]
+    assert min(same(data, points, backend="cuda")) > 0
+    plan.parts_needed = lambda *_: 3
+    assert sum(same(data, points, backend="library")) == 18
+
+
+if __name__ == "__main__":
+    assert MESH.size == 3
+    globals()[sys.argv[1]]()
