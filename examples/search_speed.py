@@ -44,7 +44,7 @@ TEMPLATES = {"10d": 98304, "100d-two": 3072}
 BARE_BATCH = {"10d": 64, "100d-two": 8}
 """Templates at a time of ``jax.vmap(twoF_band)``, whose 2F must all be kept."""
 ROUNDS, N_BATCHES, BATCH = 3, 10_000, 8
-DEVICE_TEMPLATES = 6144
+DEVICE_TEMPLATES = 16384
 
 
 def rows(points: Any, start: int, size: int) -> Any:

@@ -119,9 +119,11 @@ def every_kind():
     windows = jfstat.TransientRange("rectangular", START + 3600 * np.arange(5), 7200.0 * np.arange(1, 3))
     assert min(same(data, points, transient=windows)) > 0
     kinds = {"cuda": Cuda(emulate=True), "library": Library()}
-    part.backend_named = searching.backend_for = plan.backend_for = lambda *given: kinds[
-        next(x for x in given if isinstance(x, str))
-    ]
+
+    def by_name(*given):
+        return kinds[next(x for x in given if isinstance(x, str))]
+
+    part.backend_named = searching.backend_for = plan.backend_for = by_name
     assert min(same(data, points, backend="cuda")) > 0
     plan.parts_needed = lambda *_: 3
     assert sum(same(data, points, backend="library")) == 18

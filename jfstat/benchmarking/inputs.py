@@ -37,7 +37,7 @@ def prepared(setting: Setting, seed: int, ephemeris: EphemerisFiles) -> FstatDat
         setting.detectors, START, duration, fmin - margin, fmax + margin, TSFT, SQRT_SX, seed=seed, ephemeris=ephemeris
     )
     data = prepare(sfts, fmin, fmax, START, SQRT_SX, ephemeris, GUARD, fdots=fdots)
-    return jax.block_until_ready(jax.device_put(data, jax.devices()[0]))
+    return jax.block_until_ready(jax.device_put(data, jax.local_devices()[0]))
 
 
 def random_points(rng: np.random.Generator, data: FstatData, n: int, one_position: bool) -> Doppler:
@@ -46,7 +46,7 @@ def random_points(rng: np.random.Generator, data: FstatData, n: int, one_positio
     alpha, sin_delta = rng.uniform(0, 2 * np.pi, n_sky), rng.uniform(-1, 1, n_sky)
     fkdot = np.stack([np.full(n, data.frequencies[0]), rng.uniform(-F1DOT, 0, n)], axis=1)
     points = Doppler(np.broadcast_to(alpha, n), np.broadcast_to(np.arcsin(sin_delta), n), fkdot, data.reftime)
-    return jax.block_until_ready(jax.device_put(points, jax.devices()[0]))
+    return jax.block_until_ready(jax.device_put(points, jax.local_devices()[0]))
 
 
 def default_batch(setting: Setting, data: FstatData, backend: Backend) -> int:

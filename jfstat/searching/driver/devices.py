@@ -54,7 +54,8 @@ def _compiling(
         part = part._replace(data=making.result())
     finally:
         del making  # an error in it would hold this frame, and so the data of a search that then tries smaller batches
-    copies = [_placed(part, place) for place in places]
+    # at the same time, because the first array on a GPU takes a second
+    copies = list(in_order(partial(_placed, part), places, len(places)))
     for copy, geometry in zip(copies, geometries, strict=True):
         arguments = copy.arguments(copy.points(start, n_valid), n_valid, copy.first_asked())
         compiling.append(in_background(loudest_program(*arguments, geometry=geometry).compile))

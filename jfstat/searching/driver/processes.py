@@ -29,8 +29,7 @@ STEPS_UNDER_WAY = 2
 def made_ready(part: Part, mesh: Mesh, later: Thread | None = None) -> Part:
     """See `batches.made_ready`. One part, whose data are on every device."""
     backend: Any = part.backend
-    replicated = NamedSharding(mesh, PartitionSpec())
-    part = part._replace(data=jax.tree.map(partial(_global, replicated), backend.ready(part.data)))
+    part = part._replace(data=_replicated(backend.ready(part.data), mesh))
     if later is not None and later.ident is None:
         later.start()
     return part
@@ -43,15 +42,14 @@ def run(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int]) ->
     """
     n = mesh.devices.size
     split = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
-    replicated = NamedSharding(mesh, PartitionSpec())
-    bands = jax.tree.map(lambda x: _global(replicated, np.asarray(x)), part.keep.bands)
+    bands = _replicated(part.keep.bands, mesh)
 
     def begin(jobs: np.ndarray, keep: int) -> tuple[Loudest, jax.Array]:
         padded = np.concatenate([jobs, np.tile(jobs[-1:] * [1, 0], (n - len(jobs), 1))])
         points = [part.points(int(start), int(n_valid)) for start, n_valid in padded]
-        points = jax.tree.map(lambda *x: _global(split, np.concatenate(x)), *points)
-        n_valid = _global(split, padded[:, 1].astype(np.int32))
-        asked = _global(split, np.full(n, stop(), np.int32))
+        points = jax.tree.map(lambda *x: _divided(np.concatenate(x), split), *points)
+        n_valid = _divided(padded[:, 1].astype(np.int32), split)
+        asked = _divided(np.full(n, stop(), np.int32), split)
         first = np.int32(part.first_new - part.first)
         return _step(part.data, points, n_valid, asked, first, bands, mesh, keep, part.backend, part.plan.same_source)
 
@@ -112,7 +110,17 @@ def _step(
     return mapped(data, points, n_valid, stop, first_bin, bands)
 
 
-def _global(sharding: NamedSharding, x: Any) -> jax.Array:
-    """An array with a sharding over devices of several processes, each of which holds all values."""
-    values = np.asarray(x)
-    return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
+def _replicated(tree: Any, mesh: Mesh) -> Any:
+    """Arrays that every process has, on all devices of a mesh; copied from device to device, not by way of the host."""
+    sharding = NamedSharding(mesh, PartitionSpec())
+
+    def everywhere(x: Any) -> jax.Array:
+        own = [jax.device_put(x, device) for device in sharding.addressable_devices]
+        return jax.make_array_from_single_device_arrays(np.shape(x), sharding, own)
+
+    return jax.tree.map(everywhere, tree)
+
+
+def _divided(x: np.ndarray, sharding: NamedSharding) -> jax.Array:
+    """An array of which every process has all values, divided among the devices of a mesh."""
+    return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
