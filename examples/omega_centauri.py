@@ -309,6 +309,8 @@ def main() -> None:
     changes = {"days": arguments.days, "width": arguments.width}
     setting = setting._replace(**{k: v for k, v in changes.items() if v is not None})
     names = arguments.bands.split(",") if arguments.bands else setting.names
+    if not set(names) <= set(setting.names):
+        parser.error(f"--bands must be of {', '.join(setting.names)}, not {arguments.bands}")
     arguments.outdir.mkdir(parents=True, exist_ok=True)
     devices = jax.local_devices()[: arguments.devices or None]
     mesh = jax.sharding.Mesh(np.array(devices), ("templates",)) if len(devices) > 1 else None
