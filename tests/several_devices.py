@@ -4,6 +4,7 @@ XLA_FLAGS=--xla_force_host_platform_device_count=3 python several_devices.py FUN
 """
 
 import sys
+import threading
 import time
 
 import jax
@@ -11,6 +12,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 import numpy as np  # noqa: E402
+import pytest  # noqa: E402
 from astropy import units as u  # noqa: E402
 from astropy.table import QTable  # noqa: E402
 from jax.sharding import Mesh  # noqa: E402
@@ -50,12 +52,12 @@ class Watch:
         return [self.used.count(i) for i in range(MESH.size)]
 
 
-def same(data, points, **options):
-    """The same table on all devices as on one; counts of batches on each of them."""
+def same(data, points, mesh=MESH, **options):
+    """The same table on a mesh as on one device; counts of batches on each device."""
     options = {"top": 30, "batch_size": 2, "progress": False, **options}
     alone = jfstat.search(data, points, **options)
     with Watch() as watch:
-        together = jfstat.search(data, points, mesh=MESH, **options)
+        together = jfstat.search(data, points, mesh=mesh, **options)
     assert together.colnames == alone.colnames
     for name in alone.colnames:
         np.testing.assert_array_equal(np.asarray(together[name]), np.asarray(alone[name]), err_msg=name)
@@ -68,12 +70,15 @@ def all_of_them():
     data, points = noise(["H1", "L1"], 12, 0.05), bank(24)
     count = same(data, points)
     assert sum(count) == 12 and min(count) > 0, count
-    with Watch([0.5, 0.02, 0.02]) as watch:
+    with Watch([1.0, 0.02, 0.02]) as watch:
         jfstat.search(data, points, top=5, batch_size=1, progress=False, mesh=MESH)
     count = watch.count()
     assert sum(count) == 24 and 0 < count[0] < 6 and min(count) > 0, count
-    count = same(data, jax.tree.map(lambda x: x[:4], points))
+    few = jax.tree.map(lambda x: x[:4], points)
+    count = same(data, few)
     assert sum(count) == 2 and count[2] == 0, count
+    with jax.set_mesh(MESH):
+        same(data, few)
 
 
 def out_of_memory():
@@ -97,9 +102,34 @@ def out_of_memory():
     for name in found.colnames:
         np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(expected[name]), err_msg=name)
 
+    # a copy of the data that does not fit is not for smaller batches to mend
+    put = jax.device_put
+
+    def no_room(x, place=None):
+        if getattr(place, "device_set", None) == {jax.devices()[1]}:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
+        return put(x, place)
+
+    jax.device_put, sizes[:] = no_room, []
+    with pytest.raises(ValueError, match=r"mesh holds .*1.*, whose free memory does not suffice for a copy"):
+        jfstat.search(data, points, top=5, progress=False, mesh=MESH)
+    assert sizes == []
+    jax.device_put = put
+
+    # an error in one batch ends the search, and all threads
+    def broken(*given):
+        if device_of(given[0]) == jax.devices()[1]:
+            raise OSError("broken")
+        return usual(*given)
+
+    devices.loudest = broken
+    with pytest.raises(OSError, match="broken"):
+        jfstat.search(data, points, top=5, progress=False, mesh=MESH, batch_size=4)
+    assert [thread.name for thread in threading.enumerate()] == ["MainThread"]
+
 
 def every_kind():
-    """Segments, interpolating, tracks, data of another device, lines, transients, kernels and a band in parts."""
+    """Segments, interpolating, tracks, data elsewhere, lines, transients, kernels and a band in parts."""
     times = START + 1800 * np.arange(96)
     sfts = jfstat.simulate_sfts(
         ["H1", "L1"], fmin=98.9, fmax=101.1, timestamps=dict(H1=times, L1=times), sqrt_sx=4e-24, seed=2
@@ -109,12 +139,25 @@ def every_kind():
     lattice = jax.tree.map(lambda x: x[:24], lattice)
     assert min(same(segments, lattice)) > 0
     assert min(same(segments, lattice, coherent_mismatch=0.2)) > 0
+    # where nearest points stay on the device, as on GPUs
+    bank_part = part.bank_part
+
+    def on_device(*given):
+        own = bank_part(*given)
+        return own._replace(lookup=jax.device_put(own.lookup))
+
+    part.bank_part = on_device
+    assert min(same(segments, lattice, coherent_mismatch=0.2)) > 0
     assert min(same(segments, lattice, track=1, top=4)) > 0
     data, points = noise(["H1", "L1"], 12, 0.05), bank(12)
     # data that are bound to another device, and lines whose bands are on the first
     lines = QTable({"detector": ["L1"], "freq": [100.02] * u.Hz, "fmin": [100.019] * u.Hz, "fmax": [100.021] * u.Hz})
     lines["name"] = ["mains"]
     bound = jax.device_put(data, jax.devices()[2])
+    first = Mesh(MESH.devices[:2], ("templates",))
+    for elsewhere in (bound, jax.device_get(data)):
+        count = same(elsewhere, points, mesh=first)
+        assert sum(count) == 6 and min(count[:2]) > 0, count
     assert min(same(bound, points, lines=lines, veto_lines=True)) > 0
     windows = jfstat.TransientRange("rectangular", START + 3600 * np.arange(5), 7200.0 * np.arange(1, 3))
     assert min(same(data, points, transient=windows)) > 0

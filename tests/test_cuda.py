@@ -20,7 +20,7 @@ from numpy.polynomial.chebyshev import chebval
 import jfstat
 from jfstat.data.bandseries import Layout
 from jfstat.data.workers import compile_together
-from jfstat.searching.driver.batches import made_ready, run
+from jfstat.searching.driver.devices import made_ready, run
 from jfstat.searching.driver.part import part_of
 from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.driver.work import Work, stacked_bank
@@ -465,9 +465,9 @@ def part_for(backend, data, n, size):
 def test_a_part_that_was_made_ready_needs_no_compilation(backend, where):
     data = prepared(["H1", "L1"], 6, 0.1)
     part, batches = part_for(backend, where(data), 5, 3)
-    ready = made_ready(part, batches, None)
+    ready = made_ready(part, batches)
     with counted_compilations() as compiled:
-        found = [state for state, _ in run(ready, batches, None, lambda: 0)]
+        found = [state for state, _ in run(ready, batches, lambda: 0)]
     assert len(found) == 2 and not [name for name in compiled if "geometry" in name or "loudest" in name]
     expected = float(jnp.max(jax.vmap(jfstat.twoF_band, (None, 0))(data, bank(5, False, None))))
     assert max(state.peaks.twoF[0] for state in found) == pytest.approx(expected, rel=1e-5)
@@ -485,7 +485,7 @@ def test_data_are_let_go_when_there_is_no_memory_for_the_backends_form_of_them()
         part = part._replace(data=replace(part.data))
         held = weakref.ref(part.data)
         try:
-            made_ready(part, batches, None)
+            made_ready(part, batches)
         except MemoryError as error:
             return held, str(error)
         return held, ""

@@ -18,7 +18,7 @@ from jfstat.banks import coherent
 from jfstat.banks.coherent import Group
 from jfstat.banks.space import Templates
 from jfstat.data.bandseries import Layout
-from jfstat.searching.driver import interpolation
+from jfstat.searching.driver import devices, interpolation
 from jfstat.searching.driver.nearest import located
 from jfstat.searching.driver.part import interpolated_part
 from jfstat.searching.driver.work import Work, stacked_bank
@@ -363,6 +363,20 @@ def test_a_backend_that_cannot_be_used_is_refused_before_anything_else(segments,
         interpolated_part(work, plan, 0, 8, None)
 
 
+def test_batches_of_a_part_can_be_joined_before_anything_else(segments, bank):
+    """As several processes do, which found the loudest value at each frequency only: template numbers overflowed."""
+    keep = Keep(200, None)
+    work = Work(segments, stacked_bank(jax.tree.map(lambda x: x[:8], bank)), keep, None, 0.2)
+    plan = interpolation.interpolation_plan(work, 4)
+    part = interpolated_part(work, plan, 0, 8, None)
+    states = [state for state, _ in devices.run(devices.made_ready(part, plan.batches), plan.batches, lambda: 0)]
+    assert len(states) == 2
+    every = np.sort(np.concatenate([state.peaks.twoF for state in states]))[::-1]
+    joined = states[0].joined(states[1], keep).peaks
+    np.testing.assert_array_equal(joined.twoF, every[:200])
+    assert joined.template.dtype == np.int64 and set(joined.template) == set(range(8))
+
+
 SCRIPT = """
 import sys
 import jax
@@ -384,7 +398,7 @@ mesh = Mesh(np.array(jax.devices()), ("x",)) if address else None
 interpolation.CPU_BYTES = 10**5 if number == "1" else 10**9  # memories differ, the plan must not
 work = Work(data, stacked_bank(bank), Keep(1, None), None, 0.2)
 assert (len(interpolation.bank_parts(work, interpolation.CPU_BYTES)) > 1) == (number == "1")
-found = jfstat.search(data, bank, top=20, progress=False, mesh=mesh, coherent_mismatch=0.2)
+found = jfstat.search(data, bank, top=20, progress=False, mesh=mesh, coherent_mismatch=0.2, batch_size=2)
 jfstat.write_candidates(found, out)
 """
 

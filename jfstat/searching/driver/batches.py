@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from threading import Thread
 
 import numpy as np
@@ -37,53 +38,28 @@ def steps(
         To be started when the program of the batches is traced, if it is not yet.
     """
     batches = plan.batches
-    # only `run` holds a part's data, so that their memory is free when the next part's are prepared
     if work.coherent_mismatch is not None:
         for start, end in plan.groups:
             own = batches[jobs.start : jobs.stop]
             own = own[(own[:, 0] >= start) & (own[:, 0] < end)]
             if len(own):
-                yield from run(
-                    made_ready(interpolated_part(work, plan, start, end, mesh), own, mesh, later), own, mesh, stop
-                )
+                part = partial(interpolated_part, work, plan, start, end, mesh)
+                yield from _computed(part, own, mesh, stop, later)
         return
     for number in range(len(plan.bands)):
         begin, end = (min(max(job - number * len(batches), 0), len(batches)) for job in (jobs.start, jobs.stop))
         if begin < end:
             own = batches[begin:end]
-            yield from run(made_ready(part_of(work, plan, number), own, mesh, later), own, mesh, stop)
+            yield from _computed(partial(part_of, work, plan, number), own, mesh, stop, later)
 
 
-def made_ready(part: Part, batches: np.ndarray, mesh: Mesh | None, later: Thread | None = None) -> list[Part]:
-    """The part with its data as the backend takes them, on every device of a mesh that is needed.
+def _computed(
+    part: Callable[[], Part], batches: np.ndarray, mesh: Mesh | None, stop: Callable[[], int], later: Thread | None
+) -> Iterator[Step]:
+    """Compute batches of a part, in order; a row of `batches` is a first template and a number.
 
-    Parameters
-    ----------
-    part : Part
-        From `part_of` or `interpolated_part`.
-    batches : (n, 2) int ndarray
-        Those to be computed: first template, and number.
-    mesh : Mesh or None
-    later : Thread, optional
-        See `steps`.
-
-    Returns
-    -------
-    list of Part
-        For `run`: one for each device of this process, or one for all devices of a mesh over several processes.
-
-    Raises
-    ------
-    jax.errors.JaxRuntimeError
-        If the device's memory does not suffice for the backend's form of the data.
+    The part is made here so that `run` alone holds its data, and their memory is free when the next part is made.
     """
     if mesh is not None and spans_processes(mesh):
-        return [processes.made_ready(part, mesh, later)]
-    return devices.made_ready(part, batches, mesh, later)
-
-
-def run(parts: list[Part], batches: np.ndarray, mesh: Mesh | None, stop: Callable[[], int]) -> Iterator[Step]:
-    """Compute batches of a part, in order; arguments are those of `made_ready`, and what it returned."""
-    if mesh is not None and spans_processes(mesh):
-        return processes.run(parts[0], batches, mesh, stop)
-    return devices.run(parts, batches, stop)
+        return processes.run(processes.made_ready(part(), mesh, later), batches, stop)
+    return devices.run(devices.made_ready(part(), batches, mesh, later), batches, stop)

@@ -16,7 +16,7 @@ from jfstat.candidates.transienttable import transient_values
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import workers_for
-from jfstat.searching.driver.batches import made_ready, run
+from jfstat.searching.driver.devices import made_ready, run
 from jfstat.searching.driver.interpolation import LOOKUP_BYTES, group_of
 from jfstat.searching.driver.nearest import located
 from jfstat.searching.driver.part import interpolated_part, part_of
@@ -49,11 +49,11 @@ def estimated_seconds(work: Work, plan: SearchPlan, with_details: bool) -> float
         searching = _interpolating_seconds(work, plan)
         return searching + (_detail_seconds(work, plan) if with_details else 0.0)
     batches = plan.batches
-    ready = made_ready(part_of(work, plan, 0), batches, None)
-    list(run(ready, batches[:1], None, lambda: 0))
+    ready = made_ready(part_of(work, plan, 0), batches)
+    list(run(ready, batches[:1], lambda: 0))
     some = batches[: ROUNDS * workers_for(device_of(work.data))]
     began = time.perf_counter()
-    list(run(ready, some, None, lambda: 0))
+    list(run(ready, some, lambda: 0))
     first, last = work.jobs(plan.n_jobs)
     searching = (time.perf_counter() - began) / len(some) * (last - first)
     return searching + (_detail_seconds(work, plan) if with_details else 0.0)
@@ -65,13 +65,13 @@ def _interpolating_seconds(work: Work, plan: SearchPlan) -> float:
     stop = min(stop, start + SAMPLE)
     few = plan._replace(batch_size=min(plan.batch_size, stop - start))
     batches = np.array([[i, min(few.batch_size, stop - i)] for i in range(start, stop, few.batch_size)])
-    list(run(made_ready(interpolated_part(work, few, start, stop, None), batches, None), batches, None, lambda: 0))
+    list(run(made_ready(interpolated_part(work, few, start, stop, None), batches), batches, lambda: 0))
     nearest = _seconds(lambda: _nearest(work, start, stop))
     began = time.perf_counter()
     part = interpolated_part(work, few, start, stop, None)
     values = max(0.0, time.perf_counter() - began - nearest)
-    ready = made_ready(part, batches, None)
-    sums = _seconds(lambda: list(run(ready, batches, None, lambda: 0)))
+    ready = made_ready(part, batches)
+    sums = _seconds(lambda: list(run(ready, batches, lambda: 0)))
     assert isinstance(part.stack, Lookup)
     coherent = values * (plan.n_coherent or 0) / len(np.unique(part.stack.rows))
     # the lattices of a part take a time of their own, and every template's points some more; both once more for the

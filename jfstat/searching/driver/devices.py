@@ -21,14 +21,42 @@ from jfstat.searching.reduce.loudest import geometry_program, loudest, loudest_p
 from jfstat.searching.reduce.state import State
 
 
-def made_ready(part: Part, batches: np.ndarray, mesh: Mesh | None, later: Thread | None = None) -> list[Part]:
-    """See `batches.made_ready`. A copy of the part for each device that will have something to do.
+def made_ready(part: Part, batches: np.ndarray, mesh: Mesh | None = None, later: Thread | None = None) -> list[Part]:
+    """A part with its data as the backend takes them, and its programs compiled, for `run`.
 
-    The programs are compiled too, each as soon as it is traced and all at the same time: a millisecond where they are
-    already.
+    Each program is compiled as soon as it is traced and all at the same time: a millisecond where they are already.
+
+    Parameters
+    ----------
+    part : Part
+        From `part_of` or `interpolated_part`.
+    batches : (n, 2) int ndarray
+        Those to be computed: first template, and number.
+    mesh : Mesh or None
+        None for the device where the data are.
+    later : Thread, optional
+        See `batches.steps`.
+
+    Returns
+    -------
+    list of Part
+        One for each device that will have something to do.
+
+    Raises
+    ------
+    ValueError
+        If a copy of the data does not fit into the memory of a device of the mesh.
+    jax.errors.JaxRuntimeError
+        If a device's memory does not suffice for the backend's form of the data.
     """
     places = [None] if mesh is None else [SingleDeviceSharding(x) for x in mesh.devices.flat][: len(batches)]
-    copies, compiling = _compiling(part, batches[0], places)
+    # in another thread, where ``jax.set_mesh`` does not reach
+    working = in_background(partial(_compiling, part, batches[0], places))
+    del part  # its data are let go when the backend's form of them is there
+    try:
+        copies, compiling = working.result()
+    finally:
+        del working  # as in `_compiling`
     if later is not None and later.ident is None:
         later.start()
     wait(compiling)  # an error is raised again by the first batch
@@ -45,9 +73,9 @@ def _compiling(
     backend: Any = part.backend
     making = in_background(partial(backend.ready, part.data))
     start, n_valid = map(int, batch)
+    points = part.points(start, n_valid)
     geometries = [
-        geometry_program(_described(part.data, place), part.points(start, n_valid), backend, part.plan.same_source)
-        for place in places
+        geometry_program(_described(part.data, place), points, backend, part.plan.same_source) for place in places
     ]
     compiling = [in_background(geometry.compile) for geometry in geometries if geometry is not None]
     try:
@@ -73,13 +101,31 @@ def _placed(part: Part, place: SingleDeviceSharding | None) -> Part:
     """A copy of the part at a place, but for a bank on the host; for None the part itself."""
     if place is None:
         return part
-    data, bands = jax.device_put((part.data, part.keep.bands), place)
-    stack = jax.device_put(part.stack, place) if part.stack_is_on_device else part.stack
+    try:
+        data, bands = jax.device_put((part.data, part.keep.bands), place)
+        stack = jax.device_put(part.stack, place) if part.stack_is_on_device else part.stack
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        (device,) = place.device_set
+        raise ValueError(
+            f"mesh holds {device}, whose free memory does not suffice for a copy of the data: leave it out, or prepare "
+            "a narrower band."
+        ) from error
     return part._replace(data=data, stack=stack, keep=replace(part.keep, bands=bands))
 
 
 def run(copies: Sequence[Part], batches: np.ndarray, stop: Callable[[], int]) -> Iterator[Step]:
-    """See `batches.run`. A batch at each step."""
+    """Compute batches of a part, in order, one at each step.
+
+    Parameters
+    ----------
+    copies : list of Part
+        From `made_ready`, with all of the batches.
+    batches : (n, 2) int ndarray
+    stop : callable
+        See `batches.steps`.
+    """
     n = len(copies)
     workers = workers_for(device_of(copies[0].data), n)
     free: SimpleQueue[Part] = SimpleQueue()

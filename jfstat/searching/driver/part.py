@@ -111,7 +111,7 @@ class Part(NamedTuple):
         real = found.twoF > -np.inf  # others are padding of the batch or beyond the band
         peaks = Peaks(
             found.twoF[real],
-            self.offset + self._rows(start + found.template[real].astype(np.int64)),
+            self.offset + self._rows(start + found.template[real]).astype(np.int64),
             self.first + found.frequency[real].astype(np.int64),
         )
         tops = subband_maxima(self.data.layout, found.sections)
