@@ -110,8 +110,9 @@ def search(
         search after the current batches, with `SearchStopped`, a KeyboardInterrupt; a second one stops it at once.
     mesh : jax.sharding.Mesh, optional
         Devices among which to divide the templates, whatever the mesh's axes; see ``jax.make_mesh``. They belong to
-        this process or, after ``jax.distributed.initialize()``, to several; then all processes must call `search` with
-        the same arguments, and all get the table, which does not depend on the mesh.
+        this process, where each batch is computed by the one that is free first, or, after
+        ``jax.distributed.initialize()``, to several; then all processes must call `search` with the same arguments. All
+        get the table, which does not depend on the mesh.
     progress : bool
         Whether to show the rate and the time left: a bar on terminals and in notebooks if tqdm is installed, and
         otherwise, as in the logs of batch jobs, a line now and then.
