@@ -1,12 +1,24 @@
 """Data and templates on which the kernels of the `cuda` backend are tried, by tests and under compute-sanitizer."""
 
+from importlib import import_module
+
 import jax
 import numpy as np
 
 import jfstat
+from jfstat.statistic.backends.library import Library
 
 START = 1167458304
 ORBIT = jfstat.Orbit(asini=0.5, period=7200.0, tp=START + 1000.0, ecc=0.1, argp=0.7)
+
+
+def backends_by_name(set_to, kernels):
+    """Let `search(backend="cuda")` take `kernels`, emulated ones; `set_to` is setattr or pytest's."""
+    kinds = {"cuda": kernels, "library": Library()}
+    for name in ("search.backend_for", "driver.plan.backend_for", "driver.part.backend_named"):
+        module, function = name.rsplit(".", 1)
+        target = import_module(f"jfstat.searching.{module}")
+        set_to(target, function, lambda *given: kinds[next(x for x in given if isinstance(x, str))])
 
 
 def noise(detectors, hours, bandwidth, orbit=None, seed=1):

@@ -16,14 +16,13 @@ import pytest  # noqa: E402
 from astropy import units as u  # noqa: E402
 from astropy.table import QTable  # noqa: E402
 from jax.sharding import Mesh  # noqa: E402
-from kernel_cases import START, bank, noise  # noqa: E402
+from kernel_cases import START, backends_by_name, bank, noise  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.data.memory import device_of  # noqa: E402
 from jfstat.searching import search as searching  # noqa: E402
 from jfstat.searching.driver import devices, part, plan  # noqa: E402
 from jfstat.statistic.backends.cuda.backend import Cuda  # noqa: E402
-from jfstat.statistic.backends.library import Library  # noqa: E402
 
 MESH = Mesh(np.array(jax.devices()), ("templates",))
 
@@ -161,12 +160,7 @@ def every_kind():
     assert min(same(bound, points, lines=lines, veto_lines=True)) > 0
     windows = jfstat.TransientRange("rectangular", START + 3600 * np.arange(5), 7200.0 * np.arange(1, 3))
     assert min(same(data, points, transient=windows)) > 0
-    kinds = {"cuda": Cuda(emulate=True), "library": Library()}
-
-    def by_name(*given):
-        return kinds[next(x for x in given if isinstance(x, str))]
-
-    part.backend_named = searching.backend_for = plan.backend_for = by_name
+    backends_by_name(setattr, Cuda(emulate=True))
     assert min(same(data, points, backend="cuda")) > 0
     plan.parts_needed = lambda *_: 3
     assert sum(same(data, points, backend="library")) == 18

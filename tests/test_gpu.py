@@ -9,7 +9,6 @@ computed in plain JAX, slowly.
 
 import dataclasses
 import os
-from importlib import import_module
 from itertools import pairwise
 
 import jax
@@ -17,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh
-from kernel_cases import ORBIT, START, bank, noise
+from kernel_cases import ORBIT, START, backends_by_name, bank, noise
 
 import jfstat
 from jfstat.benchmarking.measure import Request, measure
@@ -256,11 +255,7 @@ def test_a_kernel_between():
 def by_name(monkeypatch):
     """Lets `search(backend="cuda")` take the emulated kernels where there is no GPU."""
     if EMULATE:
-        kinds = {"cuda": KERNELS, "library": Library()}
-        for name in ("search.backend_for", "driver.plan.backend_for", "driver.part.backend_named"):
-            module, function = name.rsplit(".", 1)
-            target = import_module(f"jfstat.searching.{module}")
-            monkeypatch.setattr(target, function, lambda *given: kinds[next(x for x in given if isinstance(x, str))])
+        backends_by_name(monkeypatch.setattr, KERNELS)
 
 
 def assert_same_tables(found, expected):

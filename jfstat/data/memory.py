@@ -49,6 +49,11 @@ def default_device() -> Device:
     return next(iter(jax.device_put(np.float32(0)).devices()))
 
 
+def is_exhausted(error: Exception) -> bool:
+    """Whether an error says that a device's memory does not suffice."""
+    return "RESOURCE_EXHAUSTED" in str(error)
+
+
 def total_bytes(device: Device) -> int | None:
     """Memory that JAX may use on a device; None if unknown, as on a CPU."""
     return _statistics(device).get("bytes_limit")

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Thread
 from typing import Any, ParamSpec, TypeVar
 
 import jax
@@ -79,6 +80,12 @@ def in_background(function: Callable[[], Result]) -> Future[Result]:
     future = pool.submit(on_callers_device(function))
     pool.shutdown(wait=False)
     return future
+
+
+def ensure_started(thread: Thread | None) -> None:
+    """Start a thread, if there is one, unless it was started before."""
+    if thread is not None and thread.ident is None:
+        thread.start()
 
 
 def compile_together(programs: Iterable[Lowered]) -> None:

@@ -26,7 +26,7 @@ from jfstat.candidates.transienttable import transient_meta
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
-from jfstat.data.workers import on_callers_device
+from jfstat.data.workers import ensure_started, on_callers_device
 from jfstat.metrics.phasemetric import flat_metric
 from jfstat.parameters import columns as parameter_values
 from jfstat.parameters import varied_parameters, with_fields
@@ -80,12 +80,11 @@ def compiling_columns(work: Work, details: Details) -> Iterator[Thread | None]:
         if same not in _COMPILED:
             compiling = on_callers_device(_compile)
             thread = Thread(target=compiling, args=(data, stack, details.amplitudes, same), name="jfstat-details")
-    if thread is not None and work.coherent_mismatch is not None:
-        thread.start()
+    if work.coherent_mismatch is not None:
+        ensure_started(thread)
     yield thread
+    ensure_started(thread)  # a finished checkpoint leaves nothing to trace
     if thread is not None:
-        if thread.ident is None:  # a finished checkpoint leaves nothing to trace
-            thread.start()
         thread.join()
 
 

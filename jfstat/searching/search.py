@@ -17,7 +17,7 @@ from jfstat.candidates.details import Details
 from jfstat.candidates.tables import bank_from_table
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.memory import device_of
+from jfstat.data.memory import device_of, is_exhausted
 from jfstat.data.narrowdata import NarrowData
 from jfstat.lines.doppler import LineBands, checked_lines, line_bands, lines_near
 from jfstat.public import public
@@ -411,7 +411,7 @@ def _searched(
                 if stop and not ended:
                     raise failure or _stopped(stop, state.done, len(sizes), stored)
         except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error):
+            if not is_exhausted(error):
                 raise
             raise DeviceFull(state.done) from error
     if failure is not None:

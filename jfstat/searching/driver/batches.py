@@ -60,6 +60,6 @@ def _computed(
 
     The part is made here so that `run` alone holds its data, and their memory is free when the next part is made.
     """
-    if mesh is not None and spans_processes(mesh):
-        return processes.run(processes.made_ready(part(), mesh, later), batches, stop)
+    if spans_processes(mesh):
+        return processes.run(processes.made_ready(part(), mesh, later), batches, mesh, stop)
     return devices.run(devices.made_ready(part(), batches, mesh, later), batches, stop)

@@ -14,8 +14,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, SingleDeviceSharding
 
-from jfstat.data.memory import device_of
-from jfstat.data.workers import in_background, in_order, workers_for
+from jfstat.data.memory import device_of, is_exhausted
+from jfstat.data.workers import ensure_started, in_background, in_order, workers_for
 from jfstat.searching.driver.part import Part, Step
 from jfstat.searching.reduce.loudest import geometry_program, loudest, loudest_program
 from jfstat.searching.reduce.state import State
@@ -57,8 +57,7 @@ def made_ready(part: Part, batches: np.ndarray, mesh: Mesh | None = None, later:
         copies, compiling = working.result()
     finally:
         del working  # as in `_compiling`
-    if later is not None and later.ident is None:
-        later.start()
+    ensure_started(later)
     wait(compiling)  # an error is raised again by the first batch
     return copies
 
@@ -105,7 +104,7 @@ def _placed(part: Part, place: SingleDeviceSharding | None) -> Part:
         data, bands = jax.device_put((part.data, part.keep.bands), place)
         stack = jax.device_put(part.stack, place) if part.stack_is_on_device else part.stack
     except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
+        if not is_exhausted(error):
             raise
         (device,) = place.device_set
         raise ValueError(

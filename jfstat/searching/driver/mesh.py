@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import jax
 from jax.sharding import Mesh
 
@@ -23,6 +25,6 @@ def check_mesh(mesh: object) -> None:
         raise ValueError("mesh must hold devices of this process or of all processes, not of some: see jax.devices().")
 
 
-def spans_processes(mesh: Mesh | None) -> bool:
+def spans_processes(mesh: Mesh | None) -> TypeGuard[Mesh]:
     """Whether devices of other processes belong to the mesh."""
     return mesh is not None and len({device.process_index for device in mesh.devices.flat}) > 1

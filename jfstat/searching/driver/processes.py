@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.workers import ensure_started
 from jfstat.lines.doppler import LineBands
 from jfstat.reproducible import LONG_VECTORS
 from jfstat.searching.driver.part import Part, Step
@@ -26,28 +27,19 @@ STEPS_UNDER_WAY = 2
 """Steps that a mesh computes at a time, so that the devices work while the host processes what they found."""
 
 
-class Replicated(NamedTuple):
-    """A part whose data are on every device of a mesh."""
-
-    part: Part
-    mesh: Mesh
-
-
-def made_ready(part: Part, mesh: Mesh, later: Thread | None = None) -> Replicated:
-    """As `devices.made_ready`, but programs are compiled by the first of the batches."""
+def made_ready(part: Part, mesh: Mesh, later: Thread | None = None) -> Part:
+    """As `devices.made_ready`, but one part for all devices, and programs are compiled by the first of the batches."""
     backend: Any = part.backend
     part = part._replace(data=_replicated(backend.ready(part.data), mesh))
-    if later is not None and later.ident is None:
-        later.start()
-    return Replicated(part, mesh)
+    ensure_started(later)
+    return part
 
 
-def run(ready: Replicated, batches: np.ndarray, stop: Callable[[], int]) -> Iterator[Step]:
+def run(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int]) -> Iterator[Step]:
     """As `devices.run`, but a batch on each device at each step, which all wait for each other.
 
     Results are gathered on all devices, so that every process has all of them.
     """
-    part, mesh = ready
     n = mesh.devices.size
     split = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
     bands = _replicated(part.keep.bands, mesh)
