@@ -3,7 +3,7 @@
 `python docs/architecture.py` writes the page, `python docs/architecture.py --check` only says what is wrong: an import
 against the order, a cycle, a function that the page names and that does not exist, a page that is out of date (numbers
 of lines apart).
-Standard library only; tests/test_architecture.py runs it.
+Standard library only; tests/docs/test_architecture.py runs it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,13 @@ PAGE = ROOT / "docs" / "architecture.md"
 ORDER = (
     "maths",
     "files",
-    "constants",
     "atomic",
     "version",
     "processor",
     "reproducible",
     "validation",
     "public",
-    "times",
-    "parameters",
-    "phasemodel",
-    "templates",
-    "transientwindow",
+    "signal",
     "geometry",
     "transforms",
     "sfts",
@@ -42,6 +37,7 @@ ORDER = (
     "data",
     "lines",
     "statistic",
+    "engines",
     "limits",
     "reference",
     "metrics",
@@ -80,7 +76,7 @@ were counted when this page was last written.
     simulate    signals, noise, strain -> SFTs
     data        SFTs -> noise weights -> wide series -> band series, interpolation filters; segments; narrow data
     statistic   (band series, template) -> timing per block -> resampled series -> FFT -> 2F
-    statistic/backends   (band series, batch of templates) -> loudest values: XLA anywhere, kernels on NVIDIA GPUs
+    engines   (band series, batch of templates) -> loudest values: XLA anywhere, kernels on NVIDIA GPUs
     pulsars     timing solutions of known pulsars -> templates
     lines       lists of known lines -> frequencies that they affect; SFTs without them
     banks       banks of templates: products of ranges, lattices over regions of the sky, spin-down and orbits
@@ -94,9 +90,9 @@ were counted when this page was last written.
 
 ## Three ways through the packages
 
-**A template**: `templates.Doppler`, checked by `data.checks.check_point`, becomes a `geometry.source.Source` of the \
-data's `data.observation.Observation`; for one frequency `statistic.fstat.twoF`: phases, antenna patterns and sums \
-over the samples in `data.direct.detector_sums`; for all frequencies `statistic.fstat.twoF_band`: \
+**A template**: `signal.templates.Doppler`, checked by `data.checks.check_point`, becomes a `geometry.source.Source` \
+of the data's `data.observation.Observation`; for one frequency `statistic.fstat.twoF`: phases, antenna patterns and \
+sums over the samples in `data.direct.detector_sums`; for all frequencies `statistic.fstat.twoF_band`: \
 `statistic.resample.timing`, `statistic.resample.interpolated`, `statistic.spectrum.spectra`; then \
 `statistic.combine.two_f`.
 
@@ -107,7 +103,7 @@ series per detector in `data.series.heterodyned_series`, cut to the band in `dat
 for interpolation in `data.band.filtered_series`; the result is a `data.fstatdata.FstatData`.
 
 **A candidate**: `searching.search.search`: batches from `searching.driver.plan.search_plan`, their largest values \
-from `searching.reduce.loudest.loudest` by a `statistic.backends.backend.Backend`, joined in \
+from `searching.reduce.loudest.loudest` by a `engines.engine.Engine`, joined in \
 `searching.reduce.keep.Keep`, completed by `candidates.details.kept_columns` and `candidates.clusters.clustered` in \
 `searching.result.result_table`; then `followup.refine.refine`: rows read by `followup.candidates.read_rows`, data \
 narrowed by `followup.follow.focus`, peaks found by `followup.follow.follow` with `maths.newton.maximise`, and written \

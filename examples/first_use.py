@@ -77,7 +77,7 @@ def one_process(folder: Path) -> dict[str, Any]:
 
     jax.config.update("jax_enable_x64", True)
     import jfstat
-    from jfstat.statistic.backends.cuda import launch
+    from jfstat.engines.cuda import launch
 
     compiled: list[tuple[str, float]] = []
     jax.monitoring.register_event_duration_secs_listener(
@@ -112,7 +112,7 @@ def one_process(folder: Path) -> dict[str, Any]:
         result["cases"].append(
             {
                 **case._asdict(),
-                "backend": found.meta["backend"],
+                "engine": found.meta["engine"],
                 "n_fft": data.layout.n_fft,
                 "prepare_s": prepared - start,
                 "search_s": end - prepared,
@@ -164,7 +164,7 @@ def main() -> None:
             for case in own["cases"]:
                 print(
                     f"  {'+'.join(case['detectors']):8s} {case['days']:4.1f} d {case['width']:.1f} Hz "
-                    f"{'orbit' if case['orbit'] else '     '} {case['backend']:8s} prepare {case['prepare_s']:5.2f} s  "
+                    f"{'orbit' if case['orbit'] else '     '} {case['engine']:8s} prepare {case['prepare_s']:5.2f} s  "
                     f"search {case['search_s']:5.2f} s  kernels {case['kernels_s']:5.2f} s  "
                     f"XLA {case['compiled_s']:5.2f} s  {case['compiled'][:4]}",
                     flush=True,

@@ -4,7 +4,7 @@
 
 Signals at random sky positions and frequencies up to 1900 Hz in Gaussian noise of known floor, two detectors with gaps:
 2F with the floor estimated in four ways over 2F with the known floor, as mean and standard deviation over signals, and
-the mean of 2F in noise alone. tests/test_noise_floors.py runs a few of the cases.
+the mean of 2F in noise alone. tests/data/test_noise_floors.py runs a few of the cases.
 """
 
 from __future__ import annotations

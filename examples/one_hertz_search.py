@@ -188,7 +188,7 @@ def run(arguments: argparse.Namespace, observation: Observation) -> dict[str, An
         "n_templates": meta["n_templates"],
         "n_twoF": meta["n_twoF"],
         "n_coherent": meta["n_coherent"],
-        "backend": meta["backend"],
+        "engine": meta["engine"],
         "seconds_a_sum": times["search again, programs compiled"] / (meta["n_twoF"] * arguments.segments),
         "predicted": plan,
         "expected_templates_without_edges": arguments.templates,

@@ -37,8 +37,8 @@ from jfstat.banks.orbitspace import OrbitSpace, orbit_space  # noqa: E402
 from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients  # noqa: E402
 from jfstat.geometry.nearby import phase_difference, sites  # noqa: E402
 from jfstat.metrics.mismatch import loss  # noqa: E402
-from jfstat.parameters import ORBIT_FIELDS, spin_name  # noqa: E402
-from jfstat.times import gps_time  # noqa: E402
+from jfstat.signal.parameters import ORBIT_FIELDS, spin_name  # noqa: E402
+from jfstat.signal.times import gps_time  # noqa: E402
 
 START, TSFT, HOUR = 1167458304, 1800, 3600.0
 ALPHA, DELTA = 4.276, -0.273

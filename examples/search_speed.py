@@ -34,9 +34,9 @@ import jfstat  # noqa: E402
 from jfstat.benchmarking.inputs import prepared, random_points  # noqa: E402
 from jfstat.benchmarking.report import write_json  # noqa: E402
 from jfstat.benchmarking.settings import ROWS, Setting  # noqa: E402
+from jfstat.engines.choice import engine_named  # noqa: E402
 from jfstat.searching.driver.plan import search_plan  # noqa: E402
 from jfstat.searching.reduce.loudest import loudest  # noqa: E402
-from jfstat.statistic.backends.choice import backend_named  # noqa: E402
 
 OPTIONS: dict[str, Any] = dict(top=1000, progress=False, per_detector=False)
 TEMPLATES = {"10d": 98304, "100d-two": 3072}
@@ -57,8 +57,8 @@ def overhead(name: str, n: int) -> dict[str, Any]:
     data = prepared(ROWS[name], 1, "DE405")
     points = random_points(np.random.default_rng(2), data, n, False)
     plan = search_plan(data, points)
-    backend = backend_named(plan.backend)
-    ready = backend.ready(data)
+    engine = engine_named(plan.engine)
+    ready = engine.ready(data)
     band = jax.jit(lambda d, p: jnp.max(jax.vmap(jfstat.twoF_band, (None, 0))(d, p), axis=1))
     bare, size = min(BARE_BATCH[name], n), plan.batch_size
 
@@ -70,7 +70,7 @@ def overhead(name: str, n: int) -> dict[str, Any]:
         under_way: list[Any] = []
         for i in range(0, n, size):
             batch = rows(points, min(i, n - size), size)
-            under_way.append(loudest(ready, batch, min(size, n - i), 1000, backend, False, 0))
+            under_way.append(loudest(ready, batch, min(size, n - i), 1000, engine, False, 0))
             if len(under_way) > 2:
                 np.asarray(under_way.pop(0).twoF)
         jax.block_until_ready(under_way)

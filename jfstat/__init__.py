@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from jfstat.metrics.coordinates import Coordinates, whiten
     from jfstat.metrics.metric import metric
     from jfstat.metrics.mismatch import mismatch
-    from jfstat.phasemodel import PhaseModel
     from jfstat.pulsars.pulsar import Pulsar
     from jfstat.pulsars.reading import read_par, read_pulsars
     from jfstat.searching.pulsarbands import search_pulsar_bands
@@ -49,6 +48,10 @@ if TYPE_CHECKING:
     from jfstat.sfts import SFTs, join_sfts, read_sfts, write_sfts
     from jfstat.sfts.split import split_sfts
     from jfstat.sfts.validate import validate_sfts
+    from jfstat.signal.phasemodel import PhaseModel
+    from jfstat.signal.templates import Amplitude, Doppler, Orbit
+    from jfstat.signal.times import GPSTime
+    from jfstat.signal.transientwindow import TransientWindow
     from jfstat.simulate.simulate import inject, simulate_sfts
     from jfstat.statistic.atoms import Atoms, atoms
     from jfstat.statistic.dmoff import dm_off_twoF
@@ -76,13 +79,10 @@ if TYPE_CHECKING:
     from jfstat.strain.files import sfts_from_frames
     from jfstat.strain.gating import Gating
     from jfstat.strain.series import sfts_from_strain
-    from jfstat.templates import Amplitude, Doppler, Orbit
-    from jfstat.times import GPSTime
     from jfstat.tracking.emission import log_likelihood_by_segment, twoF_by_segment
     from jfstat.tracking.null import ViterbiNull, viterbi_null
     from jfstat.tracking.track import Track, track
     from jfstat.tracking.viterbi import PathPosterior, ViterbiPath, forward_backward, viterbi
-    from jfstat.transientwindow import TransientWindow
 
 __all__ = [
     "Amplitude",
@@ -186,22 +186,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Amplitude": "jfstat.templates",
+    "Amplitude": "jfstat.signal.templates",
     "AmplitudeEstimate": "jfstat.statistic.fstat",
     "Atoms": "jfstat.statistic.atoms",
     "Coordinates": "jfstat.metrics.coordinates",
     "Detector": "jfstat.geometry.detector",
-    "Doppler": "jfstat.templates",
+    "Doppler": "jfstat.signal.templates",
     "Ephemeris": "jfstat.geometry.ephemeris",
     "Fstat": "jfstat.statistic.fstat",
     "FstatData": "jfstat.data.fstatdata",
-    "GPSTime": "jfstat.times",
+    "GPSTime": "jfstat.signal.times",
     "Gating": "jfstat.strain.gating",
     "NarrowData": "jfstat.data.narrowdata",
     "Observation": "jfstat.data.observation",
-    "Orbit": "jfstat.templates",
+    "Orbit": "jfstat.signal.templates",
     "PathPosterior": "jfstat.tracking.viterbi",
-    "PhaseModel": "jfstat.phasemodel",
+    "PhaseModel": "jfstat.signal.phasemodel",
     "Population": "jfstat.limits.population",
     "Pulsar": "jfstat.pulsars.pulsar",
     "SFTs": "jfstat.sfts",
@@ -212,7 +212,7 @@ _HOMES = {
     "TransientMap": "jfstat.statistic.transients",
     "TransientNull": "jfstat.statistic.transientnull",
     "TransientRange": "jfstat.statistic.transients",
-    "TransientWindow": "jfstat.transientwindow",
+    "TransientWindow": "jfstat.signal.transientwindow",
     "UpperLimit": "jfstat.limits.injections",
     "ViterbiNull": "jfstat.tracking.null",
     "ViterbiPath": "jfstat.tracking.viterbi",

@@ -130,7 +130,7 @@ KINDS: dict[str, Kind] = {
     "transient_twoF.window": lambda x, name: None,
     "windowed.window": lambda x, name: None,
     "ranking": _text,
-    "backend": _text,
+    "engine": _text,
     "over_sfts": _text,
     "over_detectors": _text,
     "over_bins": _text,

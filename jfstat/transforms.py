@@ -1,7 +1,7 @@
-"""Lengths of the Fourier transforms: their cost with each backend, and the choice of one that suits all backends.
+"""Lengths of the Fourier transforms: their cost with each engine, and the choice of one that suits all engines.
 
-Data may be prepared on one machine and searched on another, so `prepare` chooses lengths for all backends without
-importing any of them. A new backend adds its costs to `PASSES`.
+Data may be prepared on one machine and searched on another, so `prepare` chooses lengths for all engines without
+importing any of them. A new engine adds its costs to `PASSES`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GRANULE = 128
 LEAST_GRANULE = 32
 """Blocks that would be short are multiples of this number: tiles then still do not straddle them."""
 CUDA_TILE = 16
-"""Columns that a block of the `cuda` backend's first kernel takes together; their number is a multiple."""
+"""Columns that a block of the `cuda` engine's first kernel takes together; their number is a multiple."""
 CUDA_COLUMNS = {
     64: (8, 8),
     72: (12, 6),
@@ -33,7 +33,7 @@ CUDA_COLUMNS = {
     256: (16, 16),
     576: (24, 24),
 }
-"""Lengths of the `cuda` backend's first kernel, over columns, and their radices."""
+"""Lengths of the `cuda` engine's first kernel, over columns, and their radices."""
 CUDA_MIDDLE = {
     64: (8, 8),
     72: (12, 6),
@@ -105,7 +105,7 @@ CUDA_ROW_PASSES = {
 CUDA_MIDDLE_PASSES = 4.5
 """Costs of the kernels in passes over memory, measured on an H200."""
 MOST_SECTIONS = 48
-"""Largest number of sections of a spectrum that the `cuda` backend cannot transform."""
+"""Largest number of sections of a spectrum that the `cuda` engine cannot transform."""
 
 
 @lru_cache(maxsize=4096)
@@ -139,20 +139,20 @@ def _library_passes(n_fft: int) -> float:
 
 
 def _cuda_passes(n_fft: int) -> float:
-    """The same for the `cuda` backend."""
+    """The same for the `cuda` engine."""
     factors = cuda_factors(n_fft) if n_fft % GRANULE == 0 else None
     return np.inf if factors is None else _cuda_cost(factors)
 
 
-PASSES = {"library": _library_passes, "cuda": _cuda_passes}
-"""Passes over memory for a length, by backend; infinite if the backend cannot transform it."""
+PASSES = {"xla": _library_passes, "cuda": _cuda_passes}
+"""Passes over memory for a length, by engine; infinite if the engine cannot transform it."""
 
 
 def transform_length(n: float) -> int:
-    """The length, at least n, with the cheapest transform by any backend."""
+    """The length, at least n, with the cheapest transform by any engine."""
     lengths = smooth_lengths(n, 1.5 * n + GRANULE, (2, 3, 5))
     passes = [
-        (1 if length % GRANULE == 0 else 2) * min(of_backend(length) for of_backend in PASSES.values())
+        (1 if length % GRANULE == 0 else 2) * min(of_engine(length) for of_engine in PASSES.values())
         for length in lengths.tolist()
     ]
     # among equal costs the first and shortest, which takes the least memory
@@ -176,10 +176,10 @@ def block_length(n_fft: int, limit: float) -> int:
 
 
 def section_count(n_fft: int) -> int:
-    """Number of equal sections of a spectrum of n_fft entries; every backend gives the largest 2F of each.
+    """Number of equal sections of a spectrum of n_fft entries; every engine gives the largest 2F of each.
 
     Searches report the maxima of sub-bands, which are made of sections. The number depends only on the length, so that
-    searches with all backends give the same result. It is the number that costs the `cuda` kernels nothing, if they can
+    searches with all engines give the same result. It is the number that costs the `cuda` kernels nothing, if they can
     transform this length: each value of a thread of the last one lies in a section of its own.
     """
     factors = cuda_factors(n_fft)

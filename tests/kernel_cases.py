@@ -1,4 +1,4 @@
-"""Data and templates on which the kernels of the `cuda` backend are tried, by tests and under compute-sanitizer."""
+"""Data and templates on which the kernels of the `cuda` engine are tried, by tests and under compute-sanitizer."""
 
 from importlib import import_module
 
@@ -6,16 +6,16 @@ import jax
 import numpy as np
 
 import jfstat
-from jfstat.statistic.backends.library import Library
+from jfstat.engines.xla import Xla
 
 START = 1167458304
 ORBIT = jfstat.Orbit(asini=0.5, period=7200.0, tp=START + 1000.0, ecc=0.1, argp=0.7)
 
 
-def backends_by_name(set_to, kernels):
-    """Let `search(backend="cuda")` take `kernels`, emulated ones; `set_to` is setattr or pytest's."""
-    kinds = {"cuda": kernels, "library": Library()}
-    for name in ("search.backend_for", "driver.plan.backend_for", "driver.part.backend_named"):
+def engines_by_name(set_to, kernels):
+    """Let `search(engine="cuda")` take `kernels`, emulated ones; `set_to` is setattr or pytest's."""
+    kinds = {"cuda": kernels, "xla": Xla()}
+    for name in ("search.engine_for", "driver.plan.engine_for", "driver.part.engine_named"):
         module, function = name.rsplit(".", 1)
         target = import_module(f"jfstat.searching.{module}")
         set_to(target, function, lambda *given: kinds[next(x for x in given if isinstance(x, str))])

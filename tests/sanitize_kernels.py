@@ -26,16 +26,16 @@ from kernel_cases import ORBIT, START, bank, noise  # noqa: E402
 import jfstat  # noqa: E402
 from jfstat import transforms  # noqa: E402
 from jfstat.data import sizes  # noqa: E402
+from jfstat.engines.cuda import kernels, launch  # noqa: E402
+from jfstat.engines.cuda.cubins import cubin  # noqa: E402
+from jfstat.engines.cuda.driver import Kernel  # noqa: E402
+from jfstat.engines.cuda.engine import Cuda  # noqa: E402
+from jfstat.engines.cuda.sums import CudaInterpolated  # noqa: E402
+from jfstat.engines.interpolated import Interpolated  # noqa: E402
 from jfstat.searching.driver.interpolation import bank_part  # noqa: E402
 from jfstat.searching.driver.work import Work, stacked_bank  # noqa: E402
 from jfstat.searching.reduce.keep import Keep  # noqa: E402
 from jfstat.searching.reduce.loudest import loudest_within  # noqa: E402
-from jfstat.statistic.backends.cuda import kernels, launch  # noqa: E402
-from jfstat.statistic.backends.cuda.backend import Cuda  # noqa: E402
-from jfstat.statistic.backends.cuda.cubins import cubin  # noqa: E402
-from jfstat.statistic.backends.cuda.driver import Kernel  # noqa: E402
-from jfstat.statistic.backends.cuda.sums import CudaInterpolated  # noqa: E402
-from jfstat.statistic.backends.interpolated import Interpolated  # noqa: E402
 
 CASES = [
     ((64, 1, 64), ["H1"], 8, None),
@@ -124,11 +124,11 @@ def main(chosen):
         for cached in (transforms.cuda_factors, kernels.plan):
             cached.cache_clear()
         band = 0.85 * length / (3600 * hours) - (0.04 if orbit is None else 0.2)
-        data, backend = noise(detectors, hours, band, orbit, length), Cuda()
-        ready = backend.ready(data)
+        data, engine = noise(detectors, hours, band, orbit, length), Cuda()
+        ready = engine.ready(data)
         for same_source in (False, True):
             points = bank(TEMPLATES, same_source, orbit, k)
-            found = loudest_within(ready, points, TEMPLATES, KEEP, backend, same_source, 0)
+            found = loudest_within(ready, points, TEMPLATES, KEEP, engine, same_source, 0)
             expected = np.sort(np.asarray(jax.vmap(jfstat.twoF_band, (None, 0))(data, points)).ravel())[::-1]
             difference = np.max(np.abs(np.asarray(found.twoF)[:KEEP] - expected[:KEEP]))
             sources = "one position" if same_source else "several positions"

@@ -16,13 +16,13 @@ import pytest  # noqa: E402
 from astropy import units as u  # noqa: E402
 from astropy.table import QTable  # noqa: E402
 from jax.sharding import Mesh  # noqa: E402
-from kernel_cases import START, backends_by_name, bank, noise  # noqa: E402
+from kernel_cases import START, bank, engines_by_name, noise  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.data.memory import device_of  # noqa: E402
+from jfstat.engines.cuda.engine import Cuda  # noqa: E402
 from jfstat.searching import search as searching  # noqa: E402
 from jfstat.searching.driver import devices, part, plan  # noqa: E402
-from jfstat.statistic.backends.cuda.backend import Cuda  # noqa: E402
 
 MESH = Mesh(np.array(jax.devices()), ("templates",))
 
@@ -160,10 +160,10 @@ def every_kind():
     assert min(same(bound, points, lines=lines, veto_lines=True)) > 0
     windows = jfstat.TransientRange("rectangular", START + 3600 * np.arange(5), 7200.0 * np.arange(1, 3))
     assert min(same(data, points, transient=windows)) > 0
-    backends_by_name(setattr, Cuda(emulate=True))
-    assert min(same(data, points, backend="cuda")) > 0
+    engines_by_name(setattr, Cuda(emulate=True))
+    assert min(same(data, points, engine="cuda")) > 0
     plan.parts_needed = lambda *_: 3
-    assert sum(same(data, points, backend="library")) == 18
+    assert sum(same(data, points, engine="xla")) == 18
 
 
 if __name__ == "__main__":

@@ -285,7 +285,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             dict(
                 data=data, bank=bank, top=2, threshold=None, checkpoint=None, mesh=None, progress=False, batch_size=1,
                 per_detector=True, amplitudes=True, fstar0=0.0, olgx=[1.0, 1.0], ranking="F", bsgl_threshold=None,
-                cluster=None, unit=None, bounds=None, backend=None, lines=None, veto_lines=False, transient=None,
+                cluster=None, unit=None, bounds=None, engine=None, lines=None, veto_lines=False, transient=None,
             ),
         ),
         "search_pulsar_bands": (

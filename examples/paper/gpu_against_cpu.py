@@ -2,7 +2,7 @@
 
     python examples/paper/gpu_against_cpu.py --output examples/paper/gpu_against_cpu.json
 
-For each of three sets of random data one random template: all 2F of the band by the backend `cuda` and by `twoF_band`
+For each of three sets of random data one random template: all 2F of the band by the engine `cuda` and by `twoF_band`
 on the GPU, against `twoF_band` on the CPU of the same machine. The fraction is the difference over the CPU's value.
 """
 
@@ -24,8 +24,8 @@ import jfstat  # noqa: E402
 from jfstat.atomic import replacing  # noqa: E402
 from jfstat.benchmarking.inputs import prepared, random_points  # noqa: E402
 from jfstat.benchmarking.settings import ROWS, Setting  # noqa: E402
+from jfstat.engines.cuda.engine import Cuda  # noqa: E402
 from jfstat.searching.reduce.loudest import loudest  # noqa: E402
-from jfstat.statistic.backends.cuda.backend import Cuda  # noqa: E402
 
 SETTINGS = {
     "10 d, 0.606 Hz, H1": ROWS["10d"],
@@ -54,19 +54,19 @@ def main() -> None:
             file.write(json.dumps(report, indent=1).encode())
 
 
-def compared(setting: Setting, backend: Cuda) -> dict[str, dict[str, float]]:
+def compared(setting: Setting, engine: Cuda) -> dict[str, dict[str, float]]:
     """Differences from the CPU's values, by what computed the others."""
     data = prepared(setting, 5, "DE405")
     points = random_points(np.random.default_rng(3), data, 1, False)
     point, n = jax.tree.map(lambda x: x[0], points), data.layout.n_frequencies
-    found = loudest(backend.ready(data), points, 1, n, backend, False)
+    found = loudest(engine.ready(data), points, 1, n, engine, False)
     kernels = np.full(n, np.nan)
     real = np.isfinite(found.twoF)
     kernels[np.asarray(found.frequency)[real]] = np.asarray(found.twoF)[real]
     two_f = jax.jit(jfstat.twoF_band)
     library = np.asarray(two_f(data, point))
     cpu = np.asarray(two_f(*jax.device_put((data, point), jax.devices("cpu")[0])))
-    return {"cuda": differences(kernels, cpu), "library": differences(library, cpu)}
+    return {"cuda": differences(kernels, cpu), "xla": differences(library, cpu)}
 
 
 def differences(values: np.ndarray, cpu: np.ndarray) -> dict[str, float]:

@@ -25,7 +25,7 @@ from jfstat.maths.ladder import padded_size
 from jfstat.maths.lattices import covering_radius, lattice_points, nearest_points
 from jfstat.maths.vectors import angles, unit_vector
 from jfstat.metrics.phasemetric import drift, factor
-from jfstat.times import GPSTime
+from jfstat.signal.times import GPSTime
 
 WIDEST = 0.6
 """Radius of a patch, rad, up to which one map of it is used."""

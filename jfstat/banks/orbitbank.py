@@ -11,9 +11,9 @@ from jfstat.banks.orbitspace import LARGEST_ECC, Elements, orbit_space
 from jfstat.banks.ranges import sky_box, sky_positions, within_ranges
 from jfstat.data.observation import Observation
 from jfstat.maths.vectors import unit_vector
-from jfstat.parameters import spin_name
-from jfstat.templates import Doppler, Orbit
-from jfstat.times import gps_time
+from jfstat.signal.parameters import spin_name
+from jfstat.signal.templates import Doppler, Orbit
+from jfstat.signal.times import gps_time
 from jfstat.validation import signal_frequency
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from astropy.coordinates import SkyCoord
 
     from jfstat.banks.ranges import RangeLike
-    from jfstat.times import TimeLike
+    from jfstat.signal.times import TimeLike
     from jfstat.validation import FrequencyLike
 
 MOST_TEMPLATES = 2e7

@@ -24,9 +24,9 @@ import numpy as np
 from jfstat.data.observation import Observation
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.maths.vectors import angles, tangents, unit_vector
-from jfstat.parameters import ORBIT_FIELDS, SKY, spin_name, spin_order
-from jfstat.templates import Doppler, Orbit
-from jfstat.times import GPSTime
+from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_name, spin_order
+from jfstat.signal.templates import Doppler, Orbit
+from jfstat.signal.times import GPSTime
 
 MOST_TIMES = 1500
 """Number of times of all detectors at which the phase is compared; with more SFTs, one of each few is drawn."""

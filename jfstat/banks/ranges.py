@@ -10,9 +10,9 @@ import numpy as np
 
 from jfstat.banks.regions import Box, Disc, Polygon, Region, WholeSky
 from jfstat.maths.vectors import unit_vector
-from jfstat.parameters import ORBIT_FIELDS, ORBIT_REQUIRED, spin_name
-from jfstat.parameters import unit as unit_of
-from jfstat.templates import Orbit
+from jfstat.signal.parameters import ORBIT_FIELDS, ORBIT_REQUIRED, spin_name
+from jfstat.signal.parameters import unit as unit_of
+from jfstat.signal.templates import Orbit
 from jfstat.validation import float64_of, gps_seconds, in_unit, shown
 
 if TYPE_CHECKING:

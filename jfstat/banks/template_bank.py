@@ -29,17 +29,17 @@ from jfstat.data.observation import Observation
 from jfstat.maths.lattices import integers_between
 from jfstat.maths.vectors import unit_vector
 from jfstat.metrics.phasemetric import factor, restricted
-from jfstat.parameters import ORBIT_FIELDS, spin_name, unit
 from jfstat.public import public
-from jfstat.templates import Doppler, Orbit
-from jfstat.times import gps_time
+from jfstat.signal.parameters import ORBIT_FIELDS, spin_name, unit
+from jfstat.signal.templates import Doppler, Orbit
+from jfstat.signal.times import gps_time
 from jfstat.validation import frequency, signal_frequency
 
 if TYPE_CHECKING:
     from astropy.coordinates import SkyCoord
 
     from jfstat.banks.ranges import RangeLike, RegionLike
-    from jfstat.times import TimeLike
+    from jfstat.signal.times import TimeLike
     from jfstat.validation import DurationLike, FrequencyLike, NumberLike
 
 

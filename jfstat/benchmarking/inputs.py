@@ -9,12 +9,12 @@ from jfstat.benchmarking.settings import Setting
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.prepare import prepare
+from jfstat.engines.engine import Engine
 from jfstat.geometry.doppler import EARTH_SPEED, drift_range
 from jfstat.geometry.ephemeris import EphemerisFiles
 from jfstat.searching.driver.memory import most_templates
+from jfstat.signal.templates import Doppler
 from jfstat.simulate.simulate import simulate_sfts
-from jfstat.statistic.backends.backend import Backend
-from jfstat.templates import Doppler
 
 START, TSFT, SQRT_SX, GUARD = 1167458304, 1800, 4e-24, 1.0
 """GPS s, s, 1/sqrt(Hz), Hz."""
@@ -49,11 +49,11 @@ def random_points(rng: np.random.Generator, data: FstatData, n: int, one_positio
     return jax.block_until_ready(jax.device_put(points, jax.local_devices()[0]))
 
 
-def default_batch(setting: Setting, data: FstatData, backend: Backend) -> int:
+def default_batch(setting: Setting, data: FstatData, engine: Engine) -> int:
     """Number of templates of a batch, a power of two; at least `LEAST_AT_POSITION` if they share a sky position."""
     if device_of(data).platform == "cpu":
         most = CPU_SAMPLES / data.layout.n_fft
     else:
-        most = most_templates(data, random_points(np.random.default_rng(0), data, 1, False), backend)
+        most = most_templates(data, random_points(np.random.default_rng(0), data, 1, False), engine)
     least = LEAST_AT_POSITION if setting.one_position else 1
     return int(np.clip(2 ** np.floor(np.log2(most)), least, MOST_TEMPLATES))

@@ -23,11 +23,11 @@ from jfstat.benchmarking.clock import (
 from jfstat.benchmarking.inputs import default_batch, prepared, random_points
 from jfstat.benchmarking.settings import Plain, Setting
 from jfstat.data.fstatdata import FstatData
+from jfstat.engines.choice import engine_for
+from jfstat.engines.engine import Stage
 from jfstat.geometry.ephemeris import EphemerisFiles
-from jfstat.statistic.backends.backend import Stage
-from jfstat.statistic.backends.choice import backend_for
+from jfstat.signal.templates import Doppler
 from jfstat.statistic.fstat import twoF_band
-from jfstat.templates import Doppler
 
 TOLERANCE = 1e-4
 """Relative difference allowed between the timed maximum and that of `twoF_band`."""
@@ -52,7 +52,7 @@ class Request:
     lalsuite : str or None
         Path of LALSuite's benchmark, to be run as well.
     path : str or None
-        Name of a backend; None as `search` would choose.
+        Name of an engine; None as `search` would choose.
     """
 
     setting: Setting
@@ -90,7 +90,7 @@ class Measurement:
     cores : int or None
         Number of cores that this process may use; None if the system does not tell.
     path : str
-        Name of the backend.
+        Name of the engine.
     batch, n_fft, n_frequencies : int
     calls : int
         Calls over which one time is taken.
@@ -154,16 +154,16 @@ def measure(request: Request) -> Measurement:
     device = jax.devices()[0]
     data = prepared(setting, request.seed, request.ephemeris)
     n_fft = data.layout.n_fft
-    backend = backend_for(data, request.path)
-    batch = request.batch or default_batch(setting, data, backend)
-    whole_data, data = data, backend.ready(data)
+    engine = engine_for(data, request.path)
+    batch = request.batch or default_batch(setting, data, engine)
+    whole_data, data = data, engine.ready(data)
 
     def draw() -> Doppler:
         return random_points(rng, data, batch, setting.one_position)
 
     points = draw()
-    whole = jax.jit(lambda data, points: backend.maxima(data, points, setting.one_position))
-    stages = backend.stages(data, points, setting.one_position)
+    whole = jax.jit(lambda data, points: engine.maxima(data, points, setting.one_position))
+    stages = engine.stages(data, points, setting.one_position)
     program, compile_seconds = compiled(whole, data, points)
     check = checked(setting, whole_data, points, np.asarray(program(data, points)), int(rng.integers(batch)))
     calls = calls_per_time(seconds_per_call(program, [(data, draw())])[0])
@@ -187,7 +187,7 @@ def measure(request: Request) -> Measurement:
         platform=device.platform,
         device=device.device_kind,
         cores=len(cores.available()) or None,
-        path=backend.name,
+        path=engine.name,
         batch=batch,
         n_fft=n_fft,
         n_frequencies=data.layout.n_frequencies,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jfstat.parameters import is_parameter, unit
+from jfstat.signal.parameters import is_parameter, unit
 from jfstat.validation import in_unit
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ SLACK, ROUNDING = 1e-9, 1e-14
 
 
 def checked_bounds(bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None) -> dict[str, tuple[float, float]]:
-    """Ranges (low, high) of parameters as floats, in the units of `jfstat.parameters.unit`.
+    """Ranges (low, high) of parameters as floats, in the units of `jfstat.signal.parameters.unit`.
 
     Raises
     ------

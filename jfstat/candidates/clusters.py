@@ -12,9 +12,9 @@ from jfstat.candidates.leakage import Sampling, leaked
 from jfstat.candidates.tables import points_from
 from jfstat.maths.ball import ball_points
 from jfstat.maths.vectors import angles, tangents, unit_vector
-from jfstat.parameters import ORBIT_FIELDS, is_parameter, spin_names
-from jfstat.templates import Amplitude, Doppler
-from jfstat.times import TimeLike
+from jfstat.signal.parameters import ORBIT_FIELDS, is_parameter, spin_names
+from jfstat.signal.templates import Amplitude, Doppler
+from jfstat.signal.times import TimeLike
 
 LOUD = 0.01
 """False-alarm probability below which a candidate is taken for a signal."""

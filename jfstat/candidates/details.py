@@ -16,12 +16,12 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
 from jfstat.data.workers import compile_together, in_order, result_of_shape, workers_for
-from jfstat.parameters import AMPLITUDE_COLUMNS
 from jfstat.reproducible import SAME_BITS
+from jfstat.signal.parameters import AMPLITUDE_COLUMNS
+from jfstat.signal.templates import Doppler
 from jfstat.statistic.combine import antenna_matrix
 from jfstat.statistic.fstat import fstat_from, values_from
 from jfstat.statistic.linerobust import checked_odds
-from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
     from astropy.table import QTable

@@ -13,8 +13,8 @@ from jfstat.candidates.files import HDF5_SUFFIXES, read_candidates
 from jfstat.candidates.tables import in_units
 from jfstat.candidates.textformat import meta_from_comments
 from jfstat.files import text_of, unreadable
-from jfstat.parameters import SKY, is_parameter, spin_name
 from jfstat.public import public
+from jfstat.signal.parameters import SKY, is_parameter, spin_name
 
 if TYPE_CHECKING:
     from astropy.table import QTable

@@ -15,8 +15,8 @@ from jfstat.data.observation import Observation
 from jfstat.geometry.rotation import sidereal_time
 from jfstat.geometry.source import Source, source
 from jfstat.metrics.mismatch import loss
-from jfstat.templates import Amplitude, Doppler
-from jfstat.times import TimeLike, gps_time
+from jfstat.signal.templates import Amplitude, Doppler
+from jfstat.signal.times import TimeLike, gps_time
 
 MOST_TIMES = 2000
 """Number of times of each detector, beyond which a random part of the SFTs is enough."""

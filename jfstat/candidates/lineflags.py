@@ -15,7 +15,7 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.lines.doppler import checked_lines, detector_range, hertz, line_bands, lines_near
 from jfstat.public import public
-from jfstat.templates import Doppler
+from jfstat.signal.templates import Doppler
 
 if TYPE_CHECKING:
     from astropy.table import QTable

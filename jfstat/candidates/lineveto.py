@@ -11,10 +11,10 @@ from jfstat.candidates.transienttable import window_of_table, window_problem, wi
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.public import public
+from jfstat.signal.transientwindow import Shape, TransientWindow, end_of
 from jfstat.statistic.atoms import Atoms, atoms
 from jfstat.statistic.dmoff import dm_off_twoF
 from jfstat.statistic.windowed import windowed
-from jfstat.transientwindow import Shape, TransientWindow, end_of
 
 if TYPE_CHECKING:
     from astropy.table import QTable

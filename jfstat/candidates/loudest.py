@@ -15,11 +15,11 @@ from jfstat.candidates.textformat import comment_lines
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
-from jfstat.parameters import spin_name
 from jfstat.public import public
+from jfstat.signal.parameters import spin_name
+from jfstat.signal.templates import Doppler
+from jfstat.signal.times import gps_time
 from jfstat.statistic.fstat import AmplitudeEstimate, estimate_amplitude, fstat
-from jfstat.templates import Doppler
-from jfstat.times import gps_time
 
 ORBIT_LINES = (
     ("orbitPeriod", "period"),

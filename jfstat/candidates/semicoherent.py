@@ -17,10 +17,10 @@ from jfstat.data.blockspectra import BlockSpectra, spectra_or_data, spectra_prog
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import compile_together, in_order, workers_for
-from jfstat.parameters import with_fields
 from jfstat.reproducible import SAME_BITS
+from jfstat.signal.parameters import with_fields
+from jfstat.signal.templates import Doppler
 from jfstat.statistic.semicoherent import SegmentTerms, SemicoherentFstat, amplitude_from, segment_terms
-from jfstat.templates import Doppler
 
 ROWS = 64
 """Candidates computed by one call."""

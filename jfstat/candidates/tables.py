@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import jax
 import numpy as np
 
-from jfstat.parameters import (
+from jfstat.signal.parameters import (
     AMPLITUDE_FIELDS,
     MOTION_FIELDS,
     ORBIT_FIELDS,
@@ -22,9 +22,9 @@ from jfstat.parameters import (
     unit,
     with_fields,
 )
-from jfstat.phasemodel import PhaseModel
-from jfstat.templates import Doppler, Orbit
-from jfstat.times import TimeLike
+from jfstat.signal.phasemodel import PhaseModel
+from jfstat.signal.templates import Doppler, Orbit
+from jfstat.signal.times import TimeLike
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -60,7 +60,7 @@ class PlainTable:
     Attributes
     ----------
     columns : dict of (k,) ndarrays
-        In the units that belong to their names; see `jfstat.parameters.unit`.
+        In the units that belong to their names; see `jfstat.signal.parameters.unit`.
     meta : dict
     """
 
@@ -186,7 +186,7 @@ def depends_on_template(name: str) -> bool:
 
 
 def in_units(columns: dict[str, np.ndarray], meta: Meta) -> QTable:
-    """A table of columns with the units that belong to their names; see `jfstat.parameters.unit`."""
+    """A table of columns with the units that belong to their names; see `jfstat.signal.parameters.unit`."""
     from astropy.table import QTable
     from astropy.units import Quantity
 

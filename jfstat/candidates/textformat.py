@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jfstat.candidates.tables import AnyTable, Meta, in_units, plain_column
-from jfstat.parameters import ORBIT_FIELDS, SKY, spin_name, spin_order
+from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_name, spin_order
 
 if TYPE_CHECKING:
     from astropy.table import QTable

@@ -16,12 +16,12 @@ from jfstat.data.memory import device_of
 from jfstat.data.slices import Pieces, Slices, regular_slices
 from jfstat.data.workers import in_order, workers_for
 from jfstat.maths.arrays import on_device
-from jfstat.parameters import WINDOW_COLUMNS
 from jfstat.reproducible import SAME_BITS
+from jfstat.signal.parameters import WINDOW_COLUMNS
+from jfstat.signal.templates import Doppler
+from jfstat.signal.transientwindow import Shape, shape_and_end
 from jfstat.statistic.atoms import atoms_of
 from jfstat.statistic.transients import Grid, TransientMap, TransientRange, compiled_map, grid_of_times
-from jfstat.templates import Doppler
-from jfstat.transientwindow import Shape, shape_and_end
 
 ATOM_BYTES = 400
 """Memory that the atoms of a template take per sample of the data, at most."""

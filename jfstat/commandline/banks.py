@@ -24,7 +24,7 @@ from jfstat.commandline.options import (
 )
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
-from jfstat.templates import Doppler, Orbit
+from jfstat.signal.templates import Doppler, Orbit
 
 if TYPE_CHECKING:
     from astropy.coordinates import SkyCoord

@@ -17,9 +17,9 @@ from jfstat.benchmarking.settings import CPU_ROWS, ROWS, Setting, scan
 from jfstat.benchmarking.worker import measure_on
 from jfstat.candidates.files import check_writable
 from jfstat.commandline.options import add_ephemeris, ephemeris, number, option_type, words
+from jfstat.engines.choice import NAMES
 from jfstat.geometry.detectors import get_detector
 from jfstat.geometry.ephemeris import ephemeris_files
-from jfstat.statistic.backends.choice import NAMES
 
 if TYPE_CHECKING:
     from jfstat.commandline.options import Subparsers
@@ -74,7 +74,7 @@ def add_parser(subparsers: Subparsers) -> None:
     rows.add_argument("--frequency", type=number, metavar="HZ", help="its lowest frequency, Hz (default 100)")
     rows.add_argument("--detectors", type=words, metavar="H1,L1", help="its detectors (default H1)")
     how = parser.add_argument_group("how")
-    how.add_argument("--path", choices=NAMES, help="backend that computes (default: as jfstat.search would)")
+    how.add_argument("--path", choices=NAMES, help="engine that computes (default: as jfstat.search would)")
     how.add_argument("--batch", type=_count, metavar="N", help="templates computed together (default: by length)")
     how.add_argument("--repeats", type=_count, default=7, metavar="N", help="times measured of each (default 7)")
     how.add_argument(

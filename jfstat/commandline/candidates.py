@@ -9,8 +9,8 @@ import numpy as np
 
 from jfstat.candidates.files import check_writable, read_candidates
 from jfstat.candidates.tables import AnyTable
-from jfstat.parameters import AMPLITUDE_FIELDS, WINDOW_COLUMNS, is_parameter, spin_order, unit
-from jfstat.times import TimeLike
+from jfstat.signal.parameters import AMPLITUDE_FIELDS, WINDOW_COLUMNS, is_parameter, spin_order, unit
+from jfstat.signal.times import TimeLike
 from jfstat.validation import NumberLike
 
 

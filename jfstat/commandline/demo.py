@@ -23,9 +23,9 @@ from jfstat.searching.search import search
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import read_sfts
 from jfstat.sfts.writing import write_sfts
+from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.simulate.simulate import simulate_sfts
 from jfstat.statistic.fstat import predict_twoF, twoF, twoF_band
-from jfstat.templates import Amplitude, Doppler
 
 if TYPE_CHECKING:
     from jfstat.commandline.options import Subparsers

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
     from jfstat.commandline.options import Subparsers
-    from jfstat.times import TimeLike
+    from jfstat.signal.times import TimeLike
 
 SAME_TWOF = 0.01
 """2F by which the ends of climbs to one peak may differ."""

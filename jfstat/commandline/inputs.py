@@ -16,8 +16,8 @@ from jfstat.sfts.container import SFTs
 from jfstat.sfts.headers import scan_file
 from jfstat.sfts.patterns import find_files
 from jfstat.sfts.reading import read_sfts
-from jfstat.templates import Orbit
-from jfstat.times import TimeLike, gps_time
+from jfstat.signal.templates import Orbit
+from jfstat.signal.times import TimeLike, gps_time
 
 if TYPE_CHECKING:
     from astropy.table import QTable

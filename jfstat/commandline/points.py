@@ -20,15 +20,15 @@ from jfstat.data.prepare import prepare
 from jfstat.followup.candidates import NEEDED, impossible
 from jfstat.followup.fstattable import fstat_table
 from jfstat.geometry.source import at_reftime
-from jfstat.parameters import ORBIT_FIELDS, SKY, spin_names, varied_parameters
-from jfstat.parameters import columns as parameter_values
-from jfstat.templates import Doppler, Orbit
-from jfstat.times import GPSTime, gps_time
+from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_names, varied_parameters
+from jfstat.signal.parameters import columns as parameter_values
+from jfstat.signal.templates import Doppler, Orbit
+from jfstat.signal.times import GPSTime, gps_time
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-    from jfstat.times import TimeLike
+    from jfstat.signal.times import TimeLike
 
 APART = 0.5
 """Points further apart in frequency than this, Hz, are computed from bands of their own."""

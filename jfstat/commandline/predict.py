@@ -21,8 +21,8 @@ from jfstat.commandline.options import (
 )
 from jfstat.commandline.sources import amplitude
 from jfstat.data.observation import Observation, observation
+from jfstat.signal.templates import Doppler
 from jfstat.statistic.fstat import predict_twoF
-from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
     from jfstat.commandline.options import Subparsers

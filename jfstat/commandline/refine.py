@@ -29,9 +29,9 @@ from jfstat.followup.candidates import NEEDED, SearchedWith, impossible, usual_n
 from jfstat.followup.distinct import distinct
 from jfstat.followup.neighbourhood import MISMATCH
 from jfstat.followup.refine import refine
-from jfstat.parameters import is_parameter
 from jfstat.searching.result import loudness_in
-from jfstat.times import TimeLike
+from jfstat.signal.parameters import is_parameter
+from jfstat.signal.times import TimeLike
 
 if TYPE_CHECKING:
     from astropy.table import QTable

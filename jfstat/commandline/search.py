@@ -46,8 +46,8 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import observation
 from jfstat.data.prepare import prepare
 from jfstat.data.segments import segment_observations
+from jfstat.engines.choice import NAMES
 from jfstat.geometry.doppler import largest_doppler_speed
-from jfstat.parameters import unit
 from jfstat.searching.driver.cost import estimated_seconds
 from jfstat.searching.driver.interpolation import interpolation_plan, largest_shift
 from jfstat.searching.driver.plan import search_plan
@@ -55,7 +55,7 @@ from jfstat.searching.driver.work import Share, Work, stacked_bank
 from jfstat.searching.reduce.keep import Keep
 from jfstat.searching.search import (
     RANKINGS,
-    backend_with_veto,
+    engine_with_veto,
     line_cut,
     lines_crossed,
     search,
@@ -64,7 +64,7 @@ from jfstat.searching.search import (
 )
 from jfstat.searching.session.processes import first_does, is_first
 from jfstat.searching.single import lines_at_template, search_template
-from jfstat.statistic.backends.choice import NAMES
+from jfstat.signal.parameters import unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from jfstat.data.fstatdata import FstatData
     from jfstat.data.observation import Observation
     from jfstat.data.segments import SegmentsLike
-    from jfstat.times import TimeLike
+    from jfstat.signal.times import TimeLike
 
     Say: TypeAlias = Callable[[object], None]
 
@@ -243,7 +243,7 @@ def add_no_details(out: OptionGroup, what: str) -> None:
     )
 
 
-def add_work(work: OptionGroup, backends: bool = True) -> None:
+def add_work(work: OptionGroup, engines: bool = True) -> None:
     """Add the options for the division of the work, and for stopping and going on."""
     work.add_argument(
         "--countTemplates",
@@ -260,9 +260,9 @@ def add_work(work: OptionGroup, backends: bool = True) -> None:
         "--unit", type=_unit, metavar="I/N", help="do the I-th of N parts of the work; jfstat merge joins their files"
     )
     work.add_argument("--batchSize", type=int, metavar="N", help="templates at a time on a device (default: by memory)")
-    if backends:
+    if engines:
         work.add_argument(
-            "--backend",
+            "--engine",
             choices=NAMES,
             help="what computes 2F: library runs everywhere, cuda on NVIDIA GPUs (default: the fastest that is usable)",
         )
@@ -430,7 +430,7 @@ def _over_a_band(
         lines = lines_crossed(data, stack, lines)
         _say_lines(say, lines)
         keep = replace(keep, bands=vetoed_bands(data, stack, lines, arguments.vetoLines))
-    backend = backend_with_veto(arguments.backend, keep.bands)
+    engine = engine_with_veto(arguments.engine, keep.bands)
     share = None if arguments.unit is None else Share.of(arguments.unit)
     windows = transient_range(arguments, data)
     searched = None if windows is None else transient_search(data, windows, arguments.RankingStatistic)
@@ -438,10 +438,10 @@ def _over_a_band(
     work = Work(data, stacked_bank(bank), wanted, share, arguments.cohMaxMismatch, track, searched)
     if arguments.cohMaxMismatch is None:
         plan = search_plan(
-            data, bank, arguments.batchSize, backend=backend, lines=keep.lines, track=track, transient=searched
+            data, bank, arguments.batchSize, engine=engine, lines=keep.lines, track=track, transient=searched
         )
     else:
-        plan = interpolation_plan(work, arguments.batchSize, backend)
+        plan = interpolation_plan(work, arguments.batchSize, engine)
         n_coherent = plan.n_coherent or 0
         ratio = len(work.stack.alpha) * (data.n_segments or 1) / n_coherent
         say(f"{n_coherent} template(s) of the segments; the bank has {ratio:.1f} times as many as a segment")
@@ -464,7 +464,7 @@ def _over_a_band(
         batch_size=arguments.batchSize,
         unit=arguments.unit,
         bounds=templates.bounds,
-        backend=backend,
+        engine=engine,
         lines=lines,
         veto_lines=arguments.vetoLines,
         coherent_mismatch=arguments.cohMaxMismatch,
@@ -517,7 +517,7 @@ NO_TRANSIENTS = (
         "linefiles",
         "vetoLines",
     ),
-    *("noDetails", "countTemplates", "checkpoint", "unit", "batchSize", "backend", "devices", "distributed"),
+    *("noDetails", "countTemplates", "checkpoint", "unit", "batchSize", "engine", "devices", "distributed"),
     *("coordinator", "numProcesses", "processId"),
 )
 """Options of searches over a band that mean nothing if every point is computed by itself."""

@@ -16,10 +16,10 @@ from jfstat.data.noise import MEDIAN_BINS, checked_off_source
 from jfstat.data.observation import reference_time, unweighted
 from jfstat.data.plan import Search, guard_loss
 from jfstat.data.targets import MovesTooFast
-from jfstat.parameters import with_fields
 from jfstat.searching.driver.work import stacked_bank
 from jfstat.sfts.reading import SFTFiles, find_sfts
-from jfstat.times import TimeLike
+from jfstat.signal.parameters import with_fields
+from jfstat.signal.times import TimeLike
 from jfstat.validation import given_sqrt_sx
 
 WIDE_SERIES = (
@@ -31,7 +31,7 @@ WIDE_SERIES = (
         "checkpoint",
         "unit",
         "batchSize",
-        "backend",
+        "engine",
     ),
     *("devices", "distributed", "coordinator", "numProcesses", "processId"),
 )

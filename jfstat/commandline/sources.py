@@ -13,8 +13,8 @@ import numpy as np
 
 from jfstat.commandline.options import ORBIT_OPTIONS, declination, gps, number, right_ascension
 from jfstat.files import text_of
-from jfstat.templates import Amplitude, Doppler, Orbit
-from jfstat.transientwindow import TransientWindow
+from jfstat.signal.templates import Amplitude, Doppler, Orbit
+from jfstat.signal.transientwindow import TransientWindow
 
 SPINS = ("f1dot", "f2dot", "f3dot")
 NEEDED = ("Alpha", "Delta", "Freq")

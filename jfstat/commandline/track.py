@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jfstat.commandline.options import OptionGroup, Subparsers
 
 OTHERS = dict(par=None, cohMaxMismatch=None, outputLoudest=None, cluster=None, RankingStatistic="F", BSGLthreshold=None)
-OTHERS |= dict(linefiles=None, vetoLines=False, outputFstatAtoms=None, outputTransientStats=None, backend=None)
+OTHERS |= dict(linefiles=None, vetoLines=False, outputFstatAtoms=None, outputTransientStats=None, engine=None)
 OTHERS |= dict(lineVeto=False, transient_WindowType="none")
 """Options of `jfstat search` that tracks do not have, and their values."""
 
@@ -62,7 +62,7 @@ def add_parser(subparsers: Subparsers) -> None:
     known.add_argument("--cosi", type=number, metavar="C", help="cosine of the inclination, -1 to 1")
     known.add_argument("--psi", type=number, metavar="RAD", help="polarisation angle, rad (default 0)")
     _add_output(parser.add_argument_group("output"))
-    add_work(parser.add_argument_group("the work and its division"), backends=False)
+    add_work(parser.add_argument_group("the work and its division"), engines=False)
     parser.set_defaults(run=partial(_run, parser), **OTHERS)
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jfstat.candidates.tables import in_units
-from jfstat.templates import Amplitude
-from jfstat.tracking.backend import Tracks
+from jfstat.signal.templates import Amplitude
+from jfstat.tracking.engine import Tracks
 from jfstat.tracking.track import track
 
 if TYPE_CHECKING:

@@ -18,21 +18,21 @@ from jfstat.commandline.inputs import detectors_to_read
 from jfstat.commandline.options import ephemeris, gps, number
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import reference_time, unweighted
-from jfstat.parameters import columns as parameter_values
-from jfstat.parameters import with_fields
 from jfstat.searching.driver.work import stacked_bank
 from jfstat.sfts.reading import find_sfts
+from jfstat.signal.parameters import columns as parameter_values
+from jfstat.signal.parameters import with_fields
+from jfstat.signal.templates import Doppler
+from jfstat.signal.times import gps_time
 from jfstat.statistic.atoms import atoms
 from jfstat.statistic.transients import TransientRange
-from jfstat.templates import Doppler
-from jfstat.times import gps_time
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
     from jfstat.commandline.banks import Templates
     from jfstat.commandline.options import OptionGroup
-    from jfstat.times import TimeLike
+    from jfstat.signal.times import TimeLike
 
 WINDOWS = ("none", "rect", "exp")
 """LALSuite's names."""

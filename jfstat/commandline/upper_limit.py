@@ -17,7 +17,7 @@ from jfstat.data.prepare import prepare
 from jfstat.limits.analytic import sensitivity, sensitivity_depth
 from jfstat.limits.injections import upper_limit
 from jfstat.limits.population import Population
-from jfstat.parameters import TRANSIENT_COLUMNS
+from jfstat.signal.parameters import TRANSIENT_COLUMNS
 
 if TYPE_CHECKING:
     from jfstat.commandline.options import Subparsers

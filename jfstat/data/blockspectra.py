@@ -31,7 +31,7 @@ from jfstat.maths.chebyshev import lagrange, nodes, powers_from_values
 from jfstat.maths.lengths import largest_divisor, smooth_part
 from jfstat.maths.turns import turn64
 from jfstat.reproducible import NO_TRIALS
-from jfstat.templates import Doppler
+from jfstat.signal.templates import Doppler
 
 TAPS = 14
 """Values of a block's transform that are used for a template."""

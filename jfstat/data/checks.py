@@ -12,8 +12,8 @@ import numpy as np
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation, one_segment
-from jfstat.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS
-from jfstat.templates import Amplitude, Doppler
+from jfstat.signal.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS
+from jfstat.signal.templates import Amplitude, Doppler
 
 
 class HasFaFb(Protocol):

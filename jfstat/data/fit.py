@@ -17,10 +17,10 @@ from jfstat.geometry.doppler import EARTH_SPEED, at_detector, doppler_speed
 from jfstat.geometry.orbit import cubic_error
 from jfstat.maths.arrays import module_for
 from jfstat.maths.chebyshev import nodes
-from jfstat.parameters import physical
-from jfstat.phasemodel import PhaseModel
 from jfstat.reproducible import NO_TRIALS
-from jfstat.templates import Doppler, check_possible
+from jfstat.signal.parameters import physical
+from jfstat.signal.phasemodel import PhaseModel
+from jfstat.signal.templates import Doppler, check_possible
 
 if TYPE_CHECKING:
     from jfstat.data.fstatdata import FstatData

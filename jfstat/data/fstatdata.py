@@ -17,8 +17,8 @@ from jfstat.data.fit import check_fit, fit
 from jfstat.data.observation import Observation, one_segment
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.public import public
-from jfstat.templates import Doppler
-from jfstat.times import GPSTime
+from jfstat.signal.templates import Doppler
+from jfstat.signal.times import GPSTime
 
 
 @jax.tree_util.register_dataclass

@@ -24,7 +24,7 @@ from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.chebyshev import lagrange, nodes
 from jfstat.maths.lengths import largest_divisor
 from jfstat.public import public
-from jfstat.templates import Doppler
+from jfstat.signal.templates import Doppler
 from jfstat.validation import DurationLike, FrequencyLike, frequency, positive_seconds
 
 USUAL_BINS = 7.5

@@ -14,10 +14,10 @@ from jfstat.data.observation import Observation
 from jfstat.geometry.nearby import Sites, phase_difference
 from jfstat.maths.chebyshev import series_from_values
 from jfstat.maths.turns import turn64
-from jfstat.parameters import physical
 from jfstat.public import public
-from jfstat.templates import Doppler, check_possible
-from jfstat.times import GPSTime
+from jfstat.signal.parameters import physical
+from jfstat.signal.templates import Doppler, check_possible
+from jfstat.signal.times import GPSTime
 
 NODES = 16
 """Number of Chebyshev nodes of a block, K."""

@@ -30,7 +30,7 @@ from jfstat.maths.arrays import on_device
 from jfstat.maths.chebyshev import lagrange, nodes, series_from_values
 from jfstat.maths.turns import turn
 from jfstat.sfts.parts import PartsOfSFTs
-from jfstat.templates import Doppler
+from jfstat.signal.templates import Doppler
 
 THREADS = 2
 """Chunks of SFTs that are read and whitened at a time."""

@@ -32,8 +32,8 @@ from jfstat.maths.ladder import padded_size
 from jfstat.public import public
 from jfstat.sfts.container import SFTs, SFTSeries, check_sfts
 from jfstat.sfts.timestamps import TimestampsLike, start_times
-from jfstat.templates import Doppler
-from jfstat.times import GPSTime, TimeLike, gps_time
+from jfstat.signal.templates import Doppler
+from jfstat.signal.times import GPSTime, TimeLike, gps_time
 from jfstat.validation import (
     DurationLike,
     FrequencyLike,

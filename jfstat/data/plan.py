@@ -18,8 +18,8 @@ from jfstat.geometry.orbit import cubic_length
 from jfstat.maths.arrays import on_device
 from jfstat.maths.lengths import largest_divisor, smooth_length, smooth_lengths
 from jfstat.sfts.container import SFTs
-from jfstat.templates import Orbit
-from jfstat.times import GPSTime
+from jfstat.signal.templates import Orbit
+from jfstat.signal.times import GPSTime
 from jfstat.transforms import block_length
 
 ONE_BIN = 0.25

@@ -29,11 +29,11 @@ from jfstat.data.series import heterodyned_series
 from jfstat.data.workers import in_background
 from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.maths.ladder import padded_size
-from jfstat.parameters import spin_name, unit
 from jfstat.public import public
 from jfstat.sfts.container import SFTs, check_sfts
-from jfstat.templates import Orbit
-from jfstat.times import GPSTime, TimeLike
+from jfstat.signal.parameters import spin_name, unit
+from jfstat.signal.templates import Orbit
+from jfstat.signal.times import GPSTime, TimeLike
 from jfstat.validation import (
     DurationLike,
     FrequencyLike,

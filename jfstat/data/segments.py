@@ -16,7 +16,7 @@ from jfstat.data.noise import MEDIAN_BINS
 from jfstat.data.observation import Observation, Span, ephemeris_for, observation_of_sfts, reference_time
 from jfstat.files import text_of_named
 from jfstat.sfts.container import SFTs
-from jfstat.times import TimeLike
+from jfstat.signal.times import TimeLike
 from jfstat.validation import DurationLike, gps_seconds, is_whole, positive_seconds
 
 if TYPE_CHECKING:

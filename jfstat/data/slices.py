@@ -16,7 +16,7 @@ from jfstat.data.observation import Observation
 from jfstat.geometry.antenna import harmonics_of
 from jfstat.geometry.rotation import sidereal_time
 from jfstat.maths.chebyshev import nodes
-from jfstat.templates import Doppler
+from jfstat.signal.templates import Doppler
 
 SHORTEST = 2.0
 """Least duration of a slice, samples of the band series: it knows nothing of shorter times."""

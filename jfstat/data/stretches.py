@@ -15,7 +15,7 @@ from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import weighted
 from jfstat.public import public
-from jfstat.times import TimeLike
+from jfstat.signal.times import TimeLike
 from jfstat.validation import gps_seconds, shown
 
 StretchesLike = Sequence[tuple[TimeLike, TimeLike]] | Mapping[str, Sequence[tuple[TimeLike, TimeLike]]]

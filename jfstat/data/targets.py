@@ -18,7 +18,7 @@ from jfstat.geometry.doppler import doppler_speed
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.ladder import padded_size
 from jfstat.sfts.container import SFTs
-from jfstat.templates import Doppler
+from jfstat.signal.templates import Doppler
 
 ROWS = 384
 """SFTs of a detector that are read and summed at a time."""

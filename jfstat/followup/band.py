@@ -10,9 +10,9 @@ from jfstat.data.noise import MEDIAN_BINS
 from jfstat.data.plan import Search
 from jfstat.data.prepare import prepared_for
 from jfstat.geometry.doppler import drift_range, largest_doppler_speed
-from jfstat.parameters import ORBIT_FIELDS, spin_order
-from jfstat.templates import Orbit
-from jfstat.times import TimeLike, gps_time
+from jfstat.signal.parameters import ORBIT_FIELDS, spin_order
+from jfstat.signal.templates import Orbit
+from jfstat.signal.times import TimeLike, gps_time
 
 if TYPE_CHECKING:
     from jfstat.data.fstatdata import FstatData

@@ -14,7 +14,7 @@ from jfstat.data.eachsegment import each_segment
 from jfstat.data.fit import Fit, fit_each
 from jfstat.data.fstatdata import FstatData
 from jfstat.maths.ladder import padded_size
-from jfstat.parameters import (
+from jfstat.signal.parameters import (
     LIMITS,
     ORBIT_FIELDS,
     check_parameters,
@@ -25,9 +25,9 @@ from jfstat.parameters import (
     spin_name,
     spin_order,
 )
-from jfstat.phasemodel import PhaseModel
-from jfstat.templates import Doppler
-from jfstat.times import GPSTime, TimeLike, gps_time
+from jfstat.signal.phasemodel import PhaseModel
+from jfstat.signal.templates import Doppler
+from jfstat.signal.times import GPSTime, TimeLike, gps_time
 
 NEEDED = ("freq", "alpha", "delta")
 """Columns that a table of candidates must have."""

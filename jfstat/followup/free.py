@@ -23,7 +23,7 @@ class FreeParameters:
     Attributes
     ----------
     low, high : (m,) float64
-        The limits, in the units of `jfstat.parameters.unit`.
+        The limits, in the units of `jfstat.signal.parameters.unit`.
     names : tuple of p str, static
     bounded : tuple of m str, static
         Those with limits.

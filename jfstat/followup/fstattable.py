@@ -20,20 +20,20 @@ from jfstat.followup.batches import batch_sizes, reaches, too_many_nodes
 from jfstat.followup.candidates import read_rows
 from jfstat.followup.neighbours import Group, neighbours
 from jfstat.geometry.source import at_reftime
-from jfstat.parameters import AMPLITUDE_COLUMNS, TRANSIENT_COLUMNS, varied_parameters
 from jfstat.public import public
 from jfstat.searching.session.progress import progress_bar
+from jfstat.signal.parameters import AMPLITUDE_COLUMNS, TRANSIENT_COLUMNS, varied_parameters
+from jfstat.signal.templates import Doppler
+from jfstat.signal.times import GPSTime
 from jfstat.statistic.fstat import compiled_values, values_of
 from jfstat.statistic.linerobust import checked_odds, plain_odds
 from jfstat.statistic.transients import TransientRange
-from jfstat.templates import Doppler
-from jfstat.times import GPSTime
 from jfstat.validation import shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-    from jfstat.times import TimeLike
+    from jfstat.signal.times import TimeLike
 
 UNDER_WAY = 16
 """Number of groups that are started on the device before the first one's values are waited for."""

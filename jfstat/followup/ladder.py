@@ -21,12 +21,12 @@ from jfstat.followup.refine import refined
 from jfstat.followup.results import CELLS, Results, results_table
 from jfstat.followup.stages import checked_stages, follow_up_stages, stage_edges
 from jfstat.lines.doppler import checked_lines
-from jfstat.parameters import AMPLITUDE_COLUMNS, ORBIT_FIELDS, columns, is_parameter, unit
 from jfstat.public import public
 from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs, check_sfts
-from jfstat.templates import Doppler
-from jfstat.times import GPSTime, TimeLike
+from jfstat.signal.parameters import AMPLITUDE_COLUMNS, ORBIT_FIELDS, columns, is_parameter, unit
+from jfstat.signal.templates import Doppler
+from jfstat.signal.times import GPSTime, TimeLike
 from jfstat.validation import given_sqrt_sx, guard_band, is_number, shown
 
 if TYPE_CHECKING:

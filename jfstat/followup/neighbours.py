@@ -13,7 +13,7 @@ from jfstat.data.narrow import NarrowPlan, narrow_plan
 from jfstat.data.narrowdata import NODES
 from jfstat.data.observation import Observation
 from jfstat.followup.batches import too_many_nodes
-from jfstat.templates import Doppler
+from jfstat.signal.templates import Doppler
 
 TIMES, AT_ONCE = 64, 1024
 """Times at which the frequencies of templates are compared, and number of templates computed at a time."""

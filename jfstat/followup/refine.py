@@ -40,19 +40,19 @@ from jfstat.lines.doppler import checked_lines
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.metrics.mismatch import mismatch as mismatch_of
-from jfstat.parameters import ORBIT_FIELDS, with_fields
 from jfstat.public import public
 from jfstat.searching.session.progress import progress_bar
-from jfstat.templates import Doppler
+from jfstat.signal.parameters import ORBIT_FIELDS, with_fields
+from jfstat.signal.templates import Doppler
 
 if TYPE_CHECKING:
     import optax
     from astropy.table import QTable
 
     from jfstat.candidates.tables import AnyTable
-    from jfstat.phasemodel import PhaseModel
-    from jfstat.times import TimeLike
-    from jfstat.transientwindow import Shape
+    from jfstat.signal.phasemodel import PhaseModel
+    from jfstat.signal.times import TimeLike
+    from jfstat.signal.transientwindow import Shape
     from jfstat.validation import NumberLike
 
 ROUNDS = 4

@@ -18,10 +18,10 @@ from jfstat.followup.candidates import Candidates, SearchedWith
 from jfstat.followup.method import NEWTON, Method
 from jfstat.followup.neighbourhood import MANY
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
-from jfstat.parameters import all_parameters, values
 from jfstat.searching.result import loudness
+from jfstat.signal.parameters import all_parameters, values
+from jfstat.signal.templates import Doppler
 from jfstat.statistic.total import amplitude_columns
-from jfstat.templates import Doppler
 
 if TYPE_CHECKING:
     import jax
@@ -34,7 +34,7 @@ NOISE = 1e-3
 """False-alarm probability, over all templates tried, above which the message warns of noise."""
 CELLS = 8
 """Independent templates that count for each one tried, because a climb to the next maximum covers more than its start.
-With this value at most a per cent of candidates in pure noise end without a warning (tests/test_refine.py)."""
+With this value at most a per cent of candidates in pure noise end without a warning (tests/followup/test_refine.py)."""
 CERTAIN = 0.95
 """Fraction of the probability on a peak below which the message mentions other peaks."""
 FOREIGN = 0.9

@@ -17,10 +17,10 @@ from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.ball import ellipsoid_count
 from jfstat.metrics.coordinates import whitened
-from jfstat.parameters import check_parameters, in_usual_order, usual_parameters
 from jfstat.public import public
 from jfstat.sfts.container import SFTs, check_sfts
-from jfstat.templates import Doppler
+from jfstat.signal.parameters import check_parameters, in_usual_order, usual_parameters
+from jfstat.signal.templates import Doppler
 from jfstat.validation import is_whole, shown
 
 if TYPE_CHECKING:

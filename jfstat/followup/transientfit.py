@@ -17,13 +17,13 @@ from jfstat.data.slices import Pieces, Slices, regular_slices
 from jfstat.followup.candidates import read_rows
 from jfstat.followup.windowmap import WindowMap, phase_slopes, window_map
 from jfstat.maths.arrays import on_device
-from jfstat.parameters import WINDOW_COLUMNS
-from jfstat.phasemodel import PhaseModel
 from jfstat.searching.session.progress import progress_bar
+from jfstat.signal.parameters import WINDOW_COLUMNS
+from jfstat.signal.phasemodel import PhaseModel
+from jfstat.signal.templates import Doppler
+from jfstat.signal.transientwindow import Shape, TransientWindow, end_of
 from jfstat.statistic.atoms import atoms_of
 from jfstat.statistic.windowed import EmptyWindow, windowed
-from jfstat.templates import Doppler
-from jfstat.transientwindow import Shape, TransientWindow, end_of
 
 if TYPE_CHECKING:
     from astropy.table import QTable

@@ -11,12 +11,12 @@ import numpy as np
 from jfstat.data.observation import Observation
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.parameters import replaced, values
+from jfstat.signal.parameters import replaced, values
+from jfstat.signal.templates import Doppler
+from jfstat.signal.transientwindow import Shape
 from jfstat.statistic.atoms import Atoms
 from jfstat.statistic.combine import AntennaMatrix, quadratic_form
 from jfstat.statistic.transients import Grid, window_sums
-from jfstat.templates import Doppler
-from jfstat.transientwindow import Shape
 
 LEAST_INFORMATION = 1e-2
 """Least eigenvalue of the information on whitened parameters: no window leaves them open to more than ten errors, as a

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.constants import ASTRONOMICAL_UNIT, SPEED_OF_LIGHT
 from jfstat.geometry.trajectory import DEGREE, SEGMENT, State, Trajectory, at_pieces, horner_at_pieces
+from jfstat.signal.constants import ASTRONOMICAL_UNIT, SPEED_OF_LIGHT
 
 LIGHT_TIME = ASTRONOMICAL_UNIT / SPEED_OF_LIGHT
 """Of the astronomical unit, s."""

@@ -13,8 +13,8 @@ from jax.typing import ArrayLike
 from jfstat.geometry.orbit import orbit_speed
 from jfstat.geometry.source import spin_drift
 from jfstat.maths.arrays import module_for, on_device
-from jfstat.phasemodel import PhaseModel
-from jfstat.templates import Orbit
+from jfstat.signal.phasemodel import PhaseModel
+from jfstat.signal.templates import Orbit
 
 EARTH_SPEED = 1.03e-4
 """More than any detector's speed relative to the SSB in units of c: 30.29 km/s of the Earth at perihelion, 0.47 km/s of

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jfstat.constants import ASTRONOMICAL_UNIT, SPEED_OF_LIGHT
 from jfstat.files import opened, stamp_of
 from jfstat.public import plain_errors
+from jfstat.signal.constants import ASTRONOMICAL_UNIT, SPEED_OF_LIGHT
 
 if TYPE_CHECKING:
     from scipy.interpolate import BPoly, PPoly

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 
 from jfstat.maths.arrays import module_for, on_device
 from jfstat.maths.kepler import kepler
-from jfstat.templates import Orbit
+from jfstat.signal.templates import Orbit
 
 
 def _amplitudes(orbit: Orbit) -> tuple[jax.Array, jax.Array]:

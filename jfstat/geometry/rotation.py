@@ -10,8 +10,8 @@ from datetime import datetime
 
 import numpy as np
 
-from jfstat.constants import ARCSEC, DAY, SPEED_OF_LIGHT
 from jfstat.geometry.detector import Detector
+from jfstat.signal.constants import ARCSEC, DAY, SPEED_OF_LIGHT
 
 GPS_OF_2000 = 630720013
 """GPS time of 2000-01-01 00:00:00 UTC, s."""

@@ -14,9 +14,9 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
 from jfstat.limits.population import Population, checked_number, checked_seed
 from jfstat.public import public
+from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.statistic.combine import antenna_matrix, total_matrix
 from jfstat.statistic.fstat import noise_level, optimal_power
-from jfstat.templates import Amplitude, Doppler
 from jfstat.validation import NumberLike, float64_of, positive_number, shown
 
 if TYPE_CHECKING:

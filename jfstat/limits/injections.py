@@ -15,9 +15,9 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.limits.analytic import checked_confidence, checked_mismatch, checked_population, checked_threshold
 from jfstat.limits.population import Population, checked_number
 from jfstat.public import public
+from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f, whitening
 from jfstat.statistic.fstat import noise_level
-from jfstat.templates import Amplitude, Doppler
 from jfstat.validation import NumberLike, float64_of
 
 if TYPE_CHECKING:

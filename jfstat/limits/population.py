@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
-from jfstat.parameters import LIMITS
 from jfstat.public import public
-from jfstat.templates import Amplitude, Doppler, Orbit
+from jfstat.signal.parameters import LIMITS
+from jfstat.signal.templates import Amplitude, Doppler, Orbit
 from jfstat.validation import NumberLike, float64_of, is_whole, shown
 
 if TYPE_CHECKING:

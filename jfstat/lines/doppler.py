@@ -13,7 +13,7 @@ from jfstat.geometry.doppler import largest_doppler_speed
 from jfstat.geometry.orbit import periapsis_rate
 from jfstat.geometry.source import Source, spin_drift
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.templates import Doppler
+from jfstat.signal.templates import Doppler
 
 if TYPE_CHECKING:
     from astropy.table import QTable

@@ -16,7 +16,8 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
 from jfstat.maths.vectors import unit_vector
 from jfstat.metrics.metric import metric_along
-from jfstat.parameters import (
+from jfstat.public import public
+from jfstat.signal.parameters import (
     MOTION_FIELDS,
     SKY,
     check_parameters,
@@ -28,8 +29,7 @@ from jfstat.parameters import (
     values,
     with_fields,
 )
-from jfstat.public import public
-from jfstat.templates import Doppler
+from jfstat.signal.templates import Doppler
 from jfstat.validation import as_float64
 
 SKY_CURVATURE = 0.3

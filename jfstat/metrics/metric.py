@@ -16,10 +16,10 @@ from jfstat.data.observation import Observation
 from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.parameters import all_parameters, check_parameters, replaced, values
 from jfstat.public import public
+from jfstat.signal.parameters import all_parameters, check_parameters, replaced, values
+from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.statistic.combine import MAX_CONDITION
-from jfstat.templates import Amplitude, Doppler
 
 
 @public

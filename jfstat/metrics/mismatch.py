@@ -17,7 +17,7 @@ from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.metrics.metric import amplitude_products, inverse_of
 from jfstat.public import public
-from jfstat.templates import Amplitude, Doppler
+from jfstat.signal.templates import Amplitude, Doppler
 
 NODES = 6
 """Times per SFT: enough, to 1e-6, for two templates whose phases drift apart by a cycle in it."""
@@ -58,8 +58,8 @@ def mismatch(
     -------
     () float64
         0 (identical) to 1 (no overlap), with a rounding error of some 1e-15. It agrees to 1e-4 with the loss of 2F in
-        noise-free data (tests/test_mismatch.py). Valid while the templates' frequencies at the detectors differ by less
-        than 1/Tsft; beyond that, hardly any rho^2 is left and its value is not reliable.
+        noise-free data (tests/metrics/test_mismatch.py). Valid while the templates' frequencies at the detectors differ
+        by less than 1/Tsft; beyond that, hardly any rho^2 is left and its value is not reliable.
 
     Raises
     ------

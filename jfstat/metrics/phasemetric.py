@@ -13,7 +13,7 @@ import numpy as np
 
 from jfstat.data.observation import Observation
 from jfstat.maths.lattices import back_substituted
-from jfstat.times import GPSTime, gps_time
+from jfstat.signal.times import GPSTime, gps_time
 
 
 def flat_metric(observation: Observation, n_spins: int, reftime: GPSTime, frequency: float) -> np.ndarray:

@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.constants import DAY, JULIAN_YEAR
 from jfstat.geometry.orbit import orbit_delay_at_arrival
 from jfstat.maths.arrays import module_for
 from jfstat.maths.kepler import kepler
-from jfstat.parameters import with_fields
 from jfstat.pulsars.entries import Entries, epoch, number, scaled
-from jfstat.templates import Orbit
-from jfstat.times import GPSTime
+from jfstat.signal.constants import DAY, JULIAN_YEAR
+from jfstat.signal.parameters import with_fields
+from jfstat.signal.templates import Orbit
+from jfstat.signal.times import GPSTime
 
 MODELS = ("BT", "BTX", "DD", "DDS", "DDH", "DDK", "MSS", "T2", "ELL1", "ELL1H", "ELL1+")
 """Values of ``BINARY`` that are understood; those with additional effects as far as these are common to all."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from jfstat.files import text_of
 from jfstat.maths.arrays import on_device
-from jfstat.times import GPSTime
+from jfstat.signal.times import GPSTime
 from jfstat.validation import require_x64
 
 Entries: TypeAlias = dict[str, str]

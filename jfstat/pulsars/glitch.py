@@ -8,9 +8,9 @@ from math import exp, factorial
 
 import numpy as np
 
-from jfstat.constants import DAY
 from jfstat.pulsars.entries import Entries, epoch, number
-from jfstat.times import GPSTime
+from jfstat.signal.constants import DAY
+from jfstat.signal.times import GPSTime
 
 
 @dataclass(frozen=True)

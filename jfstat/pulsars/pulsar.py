@@ -8,14 +8,14 @@ from math import factorial, hypot
 
 import numpy as np
 
-from jfstat.constants import ARCSEC, ASTRONOMICAL_UNIT, JULIAN_YEAR, PARSEC, SPEED_OF_LIGHT
 from jfstat.maths.vectors import angles, unit_vector
 from jfstat.public import public
 from jfstat.pulsars.binary import Binary, binary_of
 from jfstat.pulsars.entries import Entries, epoch, in_tdb, number
 from jfstat.pulsars.glitch import Glitch, glitches_of, taylor_shifted
-from jfstat.templates import Doppler, Orbit
-from jfstat.times import GPSTime, TimeLike, gps_time
+from jfstat.signal.constants import ARCSEC, ASTRONOMICAL_UNIT, JULIAN_YEAR, PARSEC, SPEED_OF_LIGHT
+from jfstat.signal.templates import Doppler, Orbit
+from jfstat.signal.times import GPSTime, TimeLike, gps_time
 from jfstat.validation import positive_number
 
 QUADRUPOLE = 2.0

@@ -15,15 +15,15 @@ from jfstat.data.prepare import prepare
 from jfstat.geometry.detectors import DetectorLike
 from jfstat.geometry.doppler import doppler_speed, drift_range
 from jfstat.geometry.ephemeris import EphemerisLike
-from jfstat.parameters import MOTION_FIELDS, ORBIT_FIELDS, SKY, is_parameter, spin_name, unit
 from jfstat.public import public
 from jfstat.pulsars.pulsar import HARMONIC, MOST_DERIVATIVES, QUADRUPOLE, Pulsar
 from jfstat.searching.search import search
 from jfstat.searching.session.progress import progress_bar
 from jfstat.searching.targeted import check_pulsars, ephemeris_of, moved_to, pulsar_parts, warn_of_ephemerides
 from jfstat.sfts.container import SFTs
-from jfstat.templates import Doppler
-from jfstat.times import TimeLike, gps_time
+from jfstat.signal.parameters import MOTION_FIELDS, ORBIT_FIELDS, SKY, is_parameter, spin_name, unit
+from jfstat.signal.templates import Doppler
+from jfstat.signal.times import TimeLike, gps_time
 from jfstat.validation import (
     FrequencyLike,
     NoiseLike,

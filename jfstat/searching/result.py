@@ -28,8 +28,6 @@ from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
 from jfstat.data.workers import ensure_started, on_callers_device
 from jfstat.metrics.phasemetric import flat_metric
-from jfstat.parameters import columns as parameter_values
-from jfstat.parameters import varied_parameters, with_fields
 from jfstat.processor import processor_kind
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import Identity, TransientSearch, Work
@@ -38,7 +36,9 @@ from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.tally import HISTOGRAM_EDGES
 from jfstat.searching.tracks import track_columns, track_meta
 from jfstat.searching.transients import found_name, transient_columns
-from jfstat.templates import Doppler
+from jfstat.signal.parameters import columns as parameter_values
+from jfstat.signal.parameters import varied_parameters, with_fields
+from jfstat.signal.templates import Doppler
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -128,7 +128,7 @@ def result_table(work: Work, plan: SearchPlan, state: State, details: Details, o
         **coherent_meta(work, plan),
         **({} if work.track is None else track_meta(work.track)),
         **({} if work.transient is None else _transient_meta(work.transient, work.keep.threshold)),
-        "backend": plan.backend,
+        "engine": plan.engine,
         "processor": processor_of(data),
         "batch_size": plan.batch_size,
         "device_bytes": plan.device_bytes,

@@ -19,6 +19,7 @@ from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of, is_exhausted
 from jfstat.data.narrowdata import NarrowData
+from jfstat.engines.choice import engine_for, sums_for
 from jfstat.lines.doppler import LineBands, checked_lines, line_bands, lines_near
 from jfstat.public import public
 from jfstat.searching.driver.batches import steps
@@ -34,11 +35,10 @@ from jfstat.searching.session.pace import Pace
 from jfstat.searching.session.processes import agreed_plan, is_first
 from jfstat.searching.session.progress import progress_bar
 from jfstat.searching.session.stop import SearchStopped, stop_requests
-from jfstat.statistic.backends.choice import backend_for, sums_for
+from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.statistic.linerobust import LineCut, checked_odds, plain_fstar0, plain_odds
 from jfstat.statistic.transients import TransientRange
-from jfstat.templates import Amplitude, Doppler
-from jfstat.tracking.backend import Tracks
+from jfstat.tracking.engine import Tracks
 from jfstat.validation import is_number, is_whole, shown
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def search(
     cluster: float | None = None,
     unit: tuple[int, int] | None = None,
     bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None = None,
-    backend: str | None = None,
+    engine: str | None = None,
     lines: QTable | None = None,
     veto_lines: bool = False,
     coherent_mismatch: float | None = None,
@@ -136,7 +136,7 @@ def search(
         With `transient`, the largest 2F of the windows or, ``"BtSG"``, ``log10BtSG``, which `threshold` is then of.
     bsgl_threshold : float, optional
         Keep only candidates whose ``log10BSGL`` is at or above this, computed for every value of 2F on the device. It
-        takes the transforms of each detector as well, and so three times the time with two; of the backends, the
+        takes the transforms of each detector as well, and so three times the time with two; of the engines, the
         library can. The histogram and the loudest of each sub-band are still of all values.
     cluster : float, optional
         Of all candidates within this mismatch of a louder one, by the metric, keep only the loudest; see
@@ -150,16 +150,16 @@ def search(
     bounds : mapping of str to (low, high), optional
         The ranges of parameters that were asked for, in Hz/s, ..., rad, s, or as Quantities. Lattices extend beyond
         theirs: a column ``outside`` then says which candidates lie outside. All are kept.
-    backend : str, optional
-        What computes 2F: ``"library"``, which is XLA and runs everywhere, or ``"cuda"``, kernels for NVIDIA GPUs. By
-        default the fastest one that the data's device can use. Tables of different backends agree to rounding. For data
+    engine : str, optional
+        What computes 2F: ``"xla"``, which is XLA and runs everywhere, or ``"cuda"``, kernels for NVIDIA GPUs. By
+        default the fastest one that the data's device can use. Tables of different engines agree to rounding. For data
         with segments only the sums of interpolating searches have kernels.
     lines : QTable, optional
         Known lines, from `read_lines`: a column ``line`` names those that each candidate crosses; see `flag_lines`.
     veto_lines : bool
         Whether to leave out, for each template, the frequency bins that `lines` affect: they are not counted and never
         become candidates, so that lines fill no table. Computed on the device, for each template from its own Doppler
-        shifts, spin-down and orbit; of the backends, the library can.
+        shifts, spin-down and orbit; of the engines, the library can.
     coherent_mismatch : float, optional
         Of data with segments: interpolate, with so large a mismatch between each template and the template of the
         segment's own lattice from which its value is read. None computes every segment at every template.
@@ -188,7 +188,7 @@ def search(
 
         Meta: version, reftime, detectors, ephemeris, start (GPS s), tspan (s), parameters (those that the search
         varied: the frequency and those that differ among templates), n_templates, n_twoF (the number of values of 2F
-        that were computed), backend, batch_size, device_bytes (the memory needed on the device), fmin, fmax, dfreq
+        that were computed), engine, batch_size, device_bytes (the memory needed on the device), fmin, fmax, dfreq
         (Hz), tsft (s), n_sfts and sqrt_sx (1/sqrt(Hz), harmonic mean over SFTs) of each detector, top, threshold,
         ranking, bsgl_threshold, cluster, bounds, Fstar0, oLGX, false_alarm (the probability that the loudest value in
         noise alone is as loud, an upper bound because values are correlated), twoF_histogram (the number of values in
@@ -202,8 +202,8 @@ def search(
     TypeError
         If `data`, `bank`, `mesh` or `checkpoint` is of the wrong kind.
     ValueError
-        If an argument is out of range, a template does not fit the data, the backend cannot be used here, or a
-        checkpoint is of another search, data set, bank, backend or version, or in use by another.
+        If an argument is out of range, a template does not fit the data, the engine cannot be used here, or a
+        checkpoint is of another search, data set, bank, engine or version, or in use by another.
     SearchStopped
         If a search with a checkpoint is asked to stop.
 
@@ -271,12 +271,12 @@ def search(
     check_data(data, or_segments=True)
     searched = None if transient is None else transient_search(data, transient, ranking)
     if searched is not None:
-        check_options_of_transients(track, coherent_mismatch, cluster, bsgl_threshold, backend)
+        check_options_of_transients(track, coherent_mismatch, cluster, bsgl_threshold, engine)
         threshold = searched.threshold(checked_threshold(threshold))
     elif ranking == "BtSG":
         raise ValueError("ranking 'BtSG' needs transient: give a jfstat.TransientRange.")
     if track is not None:
-        check_options_of_tracks(data, coherent_mismatch, ranking, backend, cluster, lines)
+        check_options_of_tracks(data, coherent_mismatch, ranking, engine, cluster, lines)
     elif amplitude is not None:
         raise ValueError("amplitude is for paths of a known signal: give track as well.")
     if data.n_segments is not None:
@@ -297,11 +297,11 @@ def search(
     tracks = None if track is None else Tracks.of(track, amplitude)
     work = Work(data, stack, Keep(top, threshold, cut, bands), share, coherent_mismatch, tracks, searched, {})
     batch_size = _checked_batch_size(batch_size)
-    backend = backend_with_veto(backend, bands)
-    if backend is not None and coherent_mismatch is None:  # refuses what is wrong before the search
-        backend_for(data, backend, cut)
-    elif backend is not None:
-        sums_for(device_of(data), backend)
+    engine = engine_with_veto(engine, bands)
+    if engine is not None and coherent_mismatch is None:  # refuses what is wrong before the search
+        engine_for(data, engine, cut)
+    elif engine is not None:
+        sums_for(device_of(data), engine)
     details = wanted_details(
         per_detector, amplitudes, fstar0, olgx, ranking, cluster, bounds=bounds, lines=known, veto_lines=veto_lines
     )
@@ -312,7 +312,7 @@ def search(
     own = {} if path is None and unit is None else identity(work)
     stored = None if path is None else Checkpoint(path, own, together)
     with nullcontext() if stored is None else stored.in_use(), compiling_columns(work, details) as later:
-        plan, state = _planned_and_searched(work, stored, batch_size, backend, mesh, progress, later)
+        plan, state = _planned_and_searched(work, stored, batch_size, engine, mesh, progress, later)
     return result_table(work, plan, state, details, own)
 
 
@@ -320,7 +320,7 @@ def _planned_and_searched(
     work: Work,
     stored: Checkpoint | None,
     batch_size: int | None,
-    backend: str | None,
+    engine: str | None,
     mesh: Mesh | None,
     progress: bool,
     later: Thread | None,
@@ -335,20 +335,20 @@ def _planned_and_searched(
         If the checkpoint is of another search, or the device's memory does not suffice.
     """
     data, stack, together = work.data, work.stack, spans_processes(mesh)
-    resumed = None if stored is None else stored.resumed(stack, batch_size, backend)
+    resumed = None if stored is None else stored.resumed(stack, batch_size, engine)
     if resumed is None:
         if work.coherent_mismatch is None:
             own_plan = search_plan(
                 data,
                 stack,
                 batch_size,
-                backend=backend,
+                engine=engine,
                 lines=work.keep.lines,
                 track=work.track,
                 transient=work.transient,
             )
         else:
-            own_plan = interpolation_plan(work, batch_size, backend)
+            own_plan = interpolation_plan(work, batch_size, engine)
         resumed = NOTHING_FOUND, agreed_plan(work, own_plan, together)
     state, plan = resumed
     while True:
@@ -532,7 +532,7 @@ def check_options_of_tracks(
     data: FstatData,
     coherent_mismatch: float | None,
     ranking: str,
-    backend: str | None,
+    engine: str | None,
     cluster: float | None,
     lines: object,
 ) -> None:
@@ -546,8 +546,8 @@ def check_options_of_tracks(
             raise ValueError(f"{name} does not go with track, whose frequencies wander: leave it out.")
     if ranking != "F":
         raise ValueError(f"ranking {ranking!r} does not go with track, whose table is sorted by log_likelihood.")
-    if backend not in (None, "library"):
-        raise ValueError(f"backend {backend!r} cannot track: use the backend 'library', or None.")
+    if engine not in (None, "xla"):
+        raise ValueError(f"engine {engine!r} cannot track: use the engine 'xla', or None.")
 
 
 def transient_search(data: FstatData, transient: object, ranking: str) -> TransientSearch:
@@ -574,15 +574,15 @@ def transient_search(data: FstatData, transient: object, ranking: str) -> Transi
 
 
 def check_options_of_transients(
-    track: object, coherent_mismatch: object, cluster: object, bsgl_threshold: object, backend: str | None
+    track: object, coherent_mismatch: object, cluster: object, bsgl_threshold: object, engine: str | None
 ) -> None:
     """Raise a ValueError for options of `search` that do not go with transient signals."""
     given = {"track": track, "coherent_mismatch": coherent_mismatch, "cluster": cluster}
     for name, value in {**given, "bsgl_threshold": bsgl_threshold}.items():
         if value is not None:
             raise ValueError(f"transient and {name} do not go together: leave one out.")
-    if backend not in (None, "library"):
-        raise ValueError(f"backend {backend!r} cannot search for transients: use the backend 'library', or None.")
+    if engine not in (None, "xla"):
+        raise ValueError(f"engine {engine!r} cannot search for transients: use the engine 'xla', or None.")
 
 
 def lines_crossed(data: FstatData, stack: Doppler, lines: object) -> QTable:
@@ -613,8 +613,8 @@ def vetoed_bands(data: FstatData, stack: Doppler, known: QTable | None, veto_lin
     return line_bands(known, data.observation, stack) if len(known) else None
 
 
-def backend_with_veto(backend: str | None, bands: LineBands | None) -> str | None:
-    """The backend that was asked for, or the library if lines are vetoed, which no other can.
+def engine_with_veto(engine: str | None, bands: LineBands | None) -> str | None:
+    """The engine that was asked for, or the library if lines are vetoed, which no other can.
 
     Raises
     ------
@@ -622,10 +622,10 @@ def backend_with_veto(backend: str | None, bands: LineBands | None) -> str | Non
         If another one was asked for.
     """
     if bands is None:
-        return backend
-    if backend not in (None, "library"):
-        raise ValueError(f"backend {backend!r} cannot veto lines: use the backend 'library', or None.")
-    return "library"
+        return engine
+    if engine not in (None, "xla"):
+        raise ValueError(f"engine {engine!r} cannot veto lines: use the engine 'xla', or None.")
+    return "xla"
 
 
 def _checked_cluster(cluster: float | None) -> float | None:

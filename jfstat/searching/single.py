@@ -12,19 +12,19 @@ from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.tables import PlainTable
 from jfstat.data.narrowdata import NarrowData
 from jfstat.lines.doppler import checked_lines, lines_near
-from jfstat.parameters import AMPLITUDE_COLUMNS
 from jfstat.searching.driver.work import stacked_bank
 from jfstat.searching.reduce.keep import NO_PEAKS, Keep, Peaks
 from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.tally import HISTOGRAM_EDGES
 from jfstat.searching.result import Frequencies, candidates, finished, processor_of, result_columns, result_meta
 from jfstat.searching.search import line_cut, wanted_details
+from jfstat.signal.parameters import AMPLITUDE_COLUMNS
 from jfstat.statistic.fstat import central_values
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-BACKEND = "narrow"
+ENGINE = "narrow"
 """What tables say computed 2F."""
 
 
@@ -53,7 +53,7 @@ def search_template(
     -------
     PlainTable
         That of `search` with a bank of this template and a band of its frequency: one row, or none if 2F or log10BSGL
-        is below its threshold. 2F is that of `fstat`, and ``meta["backend"]`` is "narrow".
+        is below its threshold. 2F is that of `fstat`, and ``meta["engine"]`` is "narrow".
 
     Raises
     ------
@@ -82,7 +82,7 @@ def search_template(
     rows = {name: np.full(len(state.peaks.twoF), x) for name, x in zip(names, values[1:], strict=True)}
     columns = result_columns(observation, found, rows if details.wanted else None, state.peaks, details)
     meta = result_meta(observation, stack, frequencies, keep, state, details) | {
-        "backend": BACKEND,
+        "engine": ENGINE,
         "processor": processor_of(data),
         "batch_size": 1,
         "device_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(data)),

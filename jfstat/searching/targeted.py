@@ -21,7 +21,6 @@ from jfstat.data.observation import reference_time, unweighted
 from jfstat.geometry.detectors import DetectorLike, get_detectors
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.geometry.ephemeris import EphemerisLike, installed_ephemerides
-from jfstat.parameters import AMPLITUDE_COLUMNS, MOTION_FIELDS, all_parameters, columns, with_fields
 from jfstat.public import public
 from jfstat.pulsars.glitch import taylor_shifted
 from jfstat.pulsars.pulsar import HARMONIC, QUADRUPOLE, Pulsar
@@ -29,10 +28,11 @@ from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.parts import InMemory, PartsOfSFTs, between
 from jfstat.sfts.reading import find_sfts
+from jfstat.signal.parameters import AMPLITUDE_COLUMNS, MOTION_FIELDS, all_parameters, columns, with_fields
+from jfstat.signal.templates import Doppler
+from jfstat.signal.times import GPSTime, TimeLike
 from jfstat.statistic.fstat import central_values
 from jfstat.statistic.linerobust import checked_odds, plain_odds
-from jfstat.templates import Doppler
-from jfstat.times import GPSTime, TimeLike
 from jfstat.validation import FrequencyLike, NoiseLike, given_sqrt_sx, guard_band, positive_number
 
 if TYPE_CHECKING:

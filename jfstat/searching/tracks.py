@@ -14,12 +14,12 @@ from jfstat.candidates.tables import Meta
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import in_order, workers_for
-from jfstat.parameters import columns as parameter_values
 from jfstat.reproducible import SAME_BITS
 from jfstat.searching.reduce.keep import Peaks
-from jfstat.templates import Amplitude, Doppler
-from jfstat.tracking.backend import Tracks
+from jfstat.signal.parameters import columns as parameter_values
+from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.tracking.emission import emission
+from jfstat.tracking.engine import Tracks
 from jfstat.tracking.null import viterbi_null
 from jfstat.tracking.viterbi import ViterbiPath, viterbi
 

@@ -8,11 +8,11 @@ from jfstat.candidates.details import Details, detail_columns, kept_columns
 from jfstat.candidates.lineflags import crossed_lines
 from jfstat.candidates.transienttable import transient_values
 from jfstat.data.fstatdata import FstatData
-from jfstat.parameters import TRANSIENT_COLUMNS
-from jfstat.parameters import columns as parameter_values
 from jfstat.searching.driver.work import TransientSearch
 from jfstat.searching.reduce.keep import Peaks
-from jfstat.templates import Doppler
+from jfstat.signal.parameters import TRANSIENT_COLUMNS
+from jfstat.signal.parameters import columns as parameter_values
+from jfstat.signal.templates import Doppler
 
 
 def found_name(ranking: str) -> str:

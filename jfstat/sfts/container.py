@@ -10,7 +10,7 @@ import numpy as np
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DETECTORS, get_detector
 from jfstat.public import plain_errors, public
-from jfstat.times import TimeLike
+from jfstat.signal.times import TimeLike
 from jfstat.validation import detector_names, gps_seconds, is_whole
 
 CLOSE = 1e-6

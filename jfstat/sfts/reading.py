@@ -18,7 +18,7 @@ from jfstat.sfts.headers import scan_file, start_ns
 from jfstat.sfts.layout import Layout, arrange
 from jfstat.sfts.patterns import Pattern, find_files
 from jfstat.sfts.windows import window_name
-from jfstat.times import TimeLike
+from jfstat.signal.times import TimeLike
 from jfstat.validation import FrequencyLike, frequency, gps_seconds
 
 

@@ -10,7 +10,7 @@ from jfstat.public import public
 from jfstat.sfts.patterns import Pattern
 from jfstat.sfts.reading import band_of, read_sfts
 from jfstat.sfts.writing import write_sfts
-from jfstat.times import TimeLike
+from jfstat.signal.times import TimeLike
 from jfstat.validation import FrequencyLike, frequency
 
 MOST_BANDS = 10**6

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jfstat.times import BILLION, LATEST, TimeLike, gps_time
+from jfstat.signal.times import BILLION, LATEST, TimeLike, gps_time
 from jfstat.validation import DurationLike, float64_of, seconds
 
 MOST_SFTS = 1e8

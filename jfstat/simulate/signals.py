@@ -15,8 +15,8 @@ from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.chebyshev import nodes, powers_from_values
 from jfstat.sfts.windows import window_samples
-from jfstat.templates import Amplitude
-from jfstat.transientwindow import TransientWindow
+from jfstat.signal.templates import Amplitude
+from jfstat.signal.transientwindow import TransientWindow
 
 OVERSAMPLING = 8
 """Rate at which signals are sampled, in units of the band's width: errors of the bins' tails stay below 2 %."""

@@ -16,15 +16,15 @@ from jfstat.geometry.doppler import MODEL_TIMES, drift_during
 from jfstat.geometry.ephemeris import EphemerisLike, load_ephemeris
 from jfstat.geometry.source import Source, source
 from jfstat.geometry.trajectory import SEGMENT, detector_trajectory
-from jfstat.phasemodel import PhaseModel
 from jfstat.public import public
 from jfstat.sfts.container import SFTs, SFTSeries, check_sfts
 from jfstat.sfts.timestamps import TimestampsLike, start_times
 from jfstat.sfts.windows import window_samples
+from jfstat.signal.phasemodel import PhaseModel
+from jfstat.signal.templates import Amplitude, Doppler
+from jfstat.signal.times import TimeLike
+from jfstat.signal.transientwindow import TransientWindow
 from jfstat.simulate.signals import Bins, signal_bins
-from jfstat.templates import Amplitude, Doppler
-from jfstat.times import TimeLike
-from jfstat.transientwindow import TransientWindow
 from jfstat.validation import (
     DurationLike,
     FrequencyLike,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jfstat.parameters import with_fields
+from jfstat.signal.parameters import with_fields
+from jfstat.signal.templates import Amplitude
 from jfstat.statistic.combine import AntennaMatrix
-from jfstat.templates import Amplitude
 
 
 def amplitude_vector(

@@ -15,8 +15,8 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.data.slices import Pieces, Slices, block_slices, matrices, regular_slices, require_concrete
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.public import public
+from jfstat.signal.templates import Doppler
 from jfstat.statistic.combine import AntennaMatrix, two_f
-from jfstat.templates import Doppler
 from jfstat.validation import DurationLike, positive_seconds, shown
 
 USUAL_DURATION = 1800.0

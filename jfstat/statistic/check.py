@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.signal.templates import Doppler
 from jfstat.statistic.resample import Resampled, block_and_run
-from jfstat.templates import Doppler
 
 
 def nan_unless_fit(data: FstatData, point: Doppler) -> jax.Array:

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.observation import Observation
-from jfstat.parameters import LIMITS
-from jfstat.templates import Doppler
+from jfstat.signal.parameters import LIMITS
+from jfstat.signal.templates import Doppler
 
 MAX_CONDITION = 1e4
 """Largest condition number of [[A, C], [C, B]]; beyond it 2F is set to 4, its mean in noise, as in LALSuite."""

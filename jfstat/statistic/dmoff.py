@@ -15,8 +15,8 @@ from jfstat.geometry.trajectory import Trajectory
 from jfstat.lines.doppler import detector_range, frequency_nodes
 from jfstat.maths.lengths import smooth_length
 from jfstat.public import public
+from jfstat.signal.templates import Doppler
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
-from jfstat.templates import Doppler
 
 MARGIN = 2.0
 """Bins of 1/T beyond the template's frequencies in the detectors' frame that count too."""

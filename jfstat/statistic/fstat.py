@@ -20,15 +20,15 @@ from jfstat.data.checks import (
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
-from jfstat.parameters import AMPLITUDE_FIELDS
 from jfstat.public import public
+from jfstat.signal.parameters import AMPLITUDE_FIELDS
+from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
 from jfstat.statistic.bins import counts, covered_bins
 from jfstat.statistic.check import check_filters, check_series, nan_unless_fit
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
 from jfstat.statistic.resample import Resampled, resampled, spun_down, without_spin_down
 from jfstat.statistic.spectrum import folded, in_order, spectra
-from jfstat.templates import Amplitude, Doppler
 
 
 @jax.tree_util.register_dataclass

@@ -25,8 +25,8 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.antenna import harmonic_sum
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.parameters import with_fields
-from jfstat.templates import Doppler
+from jfstat.signal.parameters import with_fields
+from jfstat.signal.templates import Doppler
 
 
 def _grid_start(data: FstatData, source: Source, n_samples: int) -> jax.Array:

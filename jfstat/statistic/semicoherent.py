@@ -14,11 +14,11 @@ from jfstat.data.checks import check_point_of_segments, check_segments
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.public import public
+from jfstat.signal.templates import Doppler
 from jfstat.statistic.amplitude import parameter_covariance, parameters_from_vector, standard_errors
 from jfstat.statistic.combine import antenna_matrix
 from jfstat.statistic.fstat import fstat_from, fstat_of, noise_level, twoF_of
 from jfstat.statistic.linerobust import checked_odds, log10_odds, log10_odds_transient
-from jfstat.templates import Doppler
 
 ITERATIONS = 200
 """Steps of expectation maximisation: even where half of the information is missing in each, 1e-12 of the way is left

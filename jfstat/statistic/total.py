@@ -10,10 +10,10 @@ import jax.numpy as jnp
 
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.narrowdata import NarrowData
-from jfstat.parameters import AMPLITUDE_COLUMNS
+from jfstat.signal.parameters import AMPLITUDE_COLUMNS
+from jfstat.signal.templates import Doppler
 from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of, turned_twoF, twoF_of
 from jfstat.statistic.semicoherent import amplitude_from, semicoherent_terms
-from jfstat.templates import Doppler
 
 AT_ONCE = 16
 """Most segments of narrow data that are computed together."""

@@ -17,11 +17,11 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32
 from jfstat.data.slices import matrices, slice_moments
 from jfstat.maths.turns import turn
+from jfstat.signal.templates import Doppler
+from jfstat.signal.transientwindow import Shape, window_mean
 from jfstat.statistic.combine import AntennaMatrix, quadratic_form
 from jfstat.statistic.resample import grid_samples
 from jfstat.statistic.transients import TransientRange
-from jfstat.templates import Doppler
-from jfstat.transientwindow import Shape, window_mean
 
 TILE = 8
 """Starts and ends of rectangular windows that are combined at a time."""

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from jfstat.maths.tail import Tail, smooth_tail
 from jfstat.public import public
+from jfstat.signal.transientwindow import Shape, TransientWindow, end_of
 from jfstat.statistic.atoms import Atoms, check_atoms
 from jfstat.statistic.transients import (
     LINEAR,
@@ -30,7 +31,6 @@ from jfstat.statistic.transients import (
     log10_bayes,
     window_sums,
 )
-from jfstat.transientwindow import Shape, TransientWindow, end_of
 from jfstat.validation import float64_of, positive_whole, probability, seed_number, shown
 
 MAPS = 1024

@@ -20,10 +20,10 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.public import public
+from jfstat.signal.templates import Doppler
+from jfstat.signal.transientwindow import Shape, TransientWindow, end_of, shape_and_end, shape_value, window_mean
 from jfstat.statistic.atoms import USUAL_DURATION, Atoms, atoms, check_atoms
 from jfstat.statistic.combine import AntennaMatrix, two_f, two_f_of_powers
-from jfstat.templates import Doppler
-from jfstat.transientwindow import Shape, TransientWindow, end_of, shape_and_end, shape_value, window_mean
 from jfstat.validation import DurationLike, NumberLike, as_float64, positive_number, positive_seconds, precise, shown
 
 PATTERN_NODES = 5

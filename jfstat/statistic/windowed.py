@@ -15,7 +15,7 @@ from jfstat.data.observation import weighted
 from jfstat.data.slices import slice_moments
 from jfstat.maths.arrays import on_device
 from jfstat.public import public
-from jfstat.transientwindow import TransientWindow, window_mean
+from jfstat.signal.transientwindow import TransientWindow, window_mean
 from jfstat.validation import shown
 
 STEPS = 256

@@ -17,12 +17,12 @@ from jfstat.geometry.detectors import DetectorLike, get_detector
 from jfstat.public import public
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.patterns import Pattern, find_files
+from jfstat.signal.times import TimeLike
 from jfstat.strain.frames import FrameFile
 from jfstat.strain.gating import Gating
 from jfstat.strain.gwosc import GwoscFile
 from jfstat.strain.making import Making, sfts_of
 from jfstat.strain.strainfile import Bit, StrainFile
-from jfstat.times import TimeLike
 from jfstat.validation import DurationLike, FrequencyLike, gps_seconds, is_whole
 
 FRAME_SUFFIX = ".gwf"

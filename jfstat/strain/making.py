@@ -11,10 +11,10 @@ import numpy as np
 
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.windows import window_samples
+from jfstat.signal.times import TimeLike
 from jfstat.strain.filters import high_passed
 from jfstat.strain.gating import Gating, gate_window
 from jfstat.strain.strain import Strain
-from jfstat.times import TimeLike
 from jfstat.validation import DurationLike, FrequencyLike, frequency, gps_integer, sft_seconds
 
 SLACK = 1e-6

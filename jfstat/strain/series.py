@@ -14,10 +14,10 @@ from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DetectorLike, get_detector
 from jfstat.public import public
 from jfstat.sfts.container import SFTs
+from jfstat.signal.times import TimeLike
 from jfstat.strain.gating import Gating
 from jfstat.strain.making import Making, checked_starts, sfts_of
 from jfstat.strain.strain import StrainArray
-from jfstat.times import TimeLike
 from jfstat.validation import DurationLike, FrequencyLike, gps_seconds, seconds
 
 TIME_TOLERANCE = 2e-7

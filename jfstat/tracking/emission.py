@@ -10,13 +10,13 @@ import jax.numpy as jnp
 
 from jfstat.data.checks import check_amplitude, check_point_of_segments, check_segments
 from jfstat.data.fstatdata import FstatData
-from jfstat.parameters import with_fields
 from jfstat.public import public
+from jfstat.signal.parameters import with_fields
+from jfstat.signal.templates import Amplitude, Doppler
+from jfstat.signal.times import GPSTime
 from jfstat.statistic.check import check_filters
 from jfstat.statistic.combine import AntennaMatrix, two_f
 from jfstat.statistic.fstat import band_values, noise_level, optimal_power
-from jfstat.templates import Amplitude, Doppler
-from jfstat.times import GPSTime
 from jfstat.validation import NumberLike, as_float64
 
 _TINY = 1e-30

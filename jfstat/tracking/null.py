@@ -24,9 +24,9 @@ from jfstat.data.observation import Observation
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.tail import Tail, smooth_tail
 from jfstat.public import public
+from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.statistic.combine import MAX_CONDITION, antenna_matrix, total_matrix
 from jfstat.statistic.fstat import noise_level
-from jfstat.templates import Amplitude, Doppler
 from jfstat.tracking.emission import optimal_power
 from jfstat.tracking.transitions import FLOOR, Jump, Lattice, Model, TransitionsLike, log_probabilities
 from jfstat.validation import float64_of, is_whole, positive_whole, probability, seed_number, shown

@@ -14,7 +14,7 @@ from jfstat.candidates.tables import bank_from_table
 from jfstat.data.checks import check_amplitude
 from jfstat.data.fstatdata import FstatData
 from jfstat.public import public
-from jfstat.templates import Amplitude, Doppler
+from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.tracking.emission import check_band_of_segments, emission
 from jfstat.tracking.transitions import TransitionsLike
 from jfstat.tracking.viterbi import ViterbiPath, viterbi

@@ -16,14 +16,14 @@ from jfstat.candidates.transienttable import transient_values
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import workers_for
+from jfstat.engines.coherentbands import PAIR_BYTES, Lookup
 from jfstat.searching.driver.devices import made_ready, run
 from jfstat.searching.driver.interpolation import LOOKUP_BYTES, group_of
 from jfstat.searching.driver.nearest import located
 from jfstat.searching.driver.part import interpolated_part, part_of
 from jfstat.searching.driver.plan import SearchPlan
 from jfstat.searching.driver.work import TransientSearch, Work
-from jfstat.statistic.backends.coherentbands import PAIR_BYTES, Lookup
-from jfstat.templates import Doppler
+from jfstat.signal.templates import Doppler
 
 ROUNDS = 3
 """Batches timed for each thread."""

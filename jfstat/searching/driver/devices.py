@@ -22,7 +22,7 @@ from jfstat.searching.reduce.state import State
 
 
 def made_ready(part: Part, batches: np.ndarray, mesh: Mesh | None = None, later: Thread | None = None) -> list[Part]:
-    """A part with its data as the backend takes them, and its programs compiled, for `run`.
+    """A part with its data as the engine takes them, and its programs compiled, for `run`.
 
     Each program is compiled as soon as it is traced and all at the same time: a millisecond where they are already.
 
@@ -47,12 +47,12 @@ def made_ready(part: Part, batches: np.ndarray, mesh: Mesh | None = None, later:
     ValueError
         If a copy of the data does not fit into the memory of a device of the mesh.
     jax.errors.JaxRuntimeError
-        If a device's memory does not suffice for the backend's form of the data.
+        If a device's memory does not suffice for the engine's form of the data.
     """
     places = [None] if mesh is None else [SingleDeviceSharding(x) for x in mesh.devices.flat][: len(batches)]
     # in another thread, where ``jax.set_mesh`` does not reach
     working = in_background(partial(_compiling, part, batches[0], places))
-    del part  # its data are let go when the backend's form of them is there
+    del part  # its data are let go when the engine's form of them is there
     try:
         copies, compiling = working.result()
     finally:
@@ -65,16 +65,16 @@ def made_ready(part: Part, batches: np.ndarray, mesh: Mesh | None = None, later:
 def _compiling(
     part: Part, batch: np.ndarray, places: Sequence[SingleDeviceSharding | None]
 ) -> tuple[list[Part], list[Future[Any]]]:
-    """Copies of the part, the data as the backend takes them, and what is compiled.
+    """Copies of the part, the data as the engine takes them, and what is compiled.
 
     The data are made beside the first programs. None for a place is where the data are.
     """
-    backend: Any = part.backend
-    making = in_background(partial(backend.ready, part.data))
+    engine: Any = part.engine
+    making = in_background(partial(engine.ready, part.data))
     start, n_valid = map(int, batch)
     points = part.points(start, n_valid)
     geometries = [
-        geometry_program(_described(part.data, place), points, backend, part.plan.same_source) for place in places
+        geometry_program(_described(part.data, place), points, engine, part.plan.same_source) for place in places
     ]
     compiling = [in_background(geometry.compile) for geometry in geometries if geometry is not None]
     try:

@@ -15,17 +15,17 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32, Device, data_bytes, device_of, free_bytes
 from jfstat.data.observation import Observation
 from jfstat.data.workers import in_order, workers_for
+from jfstat.engines.choice import sums_for
+from jfstat.engines.coherentbands import GROUP, LEAST_PIECE, PAIR_BYTES, CoherentBands, Lookup
+from jfstat.engines.shared import LEAST_TEMPLATES, MOST_BYTES, STEP, most_templates, room_for_sums
+from jfstat.engines.xla import two_f_in_order
 from jfstat.maths.ladder import padded_size
 from jfstat.reproducible import SAME_BITS
 from jfstat.searching.driver.nearest import Located, located
 from jfstat.searching.driver.plan import SearchPlan, default_batch_size
 from jfstat.searching.driver.work import Work
-from jfstat.statistic.backends.choice import sums_for
-from jfstat.statistic.backends.coherentbands import GROUP, LEAST_PIECE, PAIR_BYTES, CoherentBands, Lookup
-from jfstat.statistic.backends.library import two_f_in_order
-from jfstat.statistic.backends.shared import LEAST_TEMPLATES, MOST_BYTES, STEP, most_templates, room_for_sums
-from jfstat.templates import Doppler
-from jfstat.times import GPSTime
+from jfstat.signal.templates import Doppler
+from jfstat.signal.times import GPSTime
 
 CPU_BYTES = 1 << 30
 """Most memory of the segments' values at a time, on a CPU."""
@@ -120,7 +120,7 @@ def _gap(group: Group) -> int:
 
 
 def interpolation_plan(
-    work: Work, batch_size: int | None, backend: str | None = None, room: int | None = None
+    work: Work, batch_size: int | None, engine: str | None = None, room: int | None = None
 ) -> SearchPlan:
     """How an interpolating search is divided; of the segments' values none is computed.
 
@@ -128,7 +128,7 @@ def interpolation_plan(
     ----------
     work : Work
     batch_size : int, optional
-    backend : str, optional
+    engine : str, optional
         See `search`.
     room : int, optional
         For the segments' values, bytes; by default `room_for_values`.
@@ -136,10 +136,10 @@ def interpolation_plan(
     Raises
     ------
     ValueError
-        If the backend cannot be used.
+        If the engine cannot be used.
     """
     data = work.data
-    sums = sums_for(device_of(data), backend)
+    sums = sums_for(device_of(data), engine)
     room = room_for_values(data) if room is None else room
     if work.located is not None:
         work.located.clear()  # of another plan

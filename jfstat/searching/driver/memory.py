@@ -9,8 +9,8 @@ import numpy as np
 from jfstat.data.bandseries import Layout
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import data_bytes, device_of, filter_bytes, free_bytes
-from jfstat.statistic.backends.backend import Backend
-from jfstat.templates import Doppler
+from jfstat.engines.engine import Engine
+from jfstat.signal.templates import Doppler
 
 CPU_BYTES = 32 << 20
 """Largest batch on a CPU, unless a single template needs more: larger ones do not fit into the caches."""
@@ -27,25 +27,25 @@ MAKING = 80
 MARGIN = 1.2
 """Width of a part with its Doppler margins over its width without."""
 GROUP = 8
-"""Batch sizes are multiples of this, or powers of two below: backends may compute this many templates side by side."""
+"""Batch sizes are multiples of this, or powers of two below: engines may compute this many templates side by side."""
 
 
-def most_templates(data: FstatData, points: Doppler, backend: Backend, n_parts: int = 1) -> int:
+def most_templates(data: FstatData, points: Doppler, engine: Engine, n_parts: int = 1) -> int:
     """Largest batch that fits into the device's free memory: at least 1, a multiple of `GROUP` if larger than that."""
-    each = _each(data, points, backend, n_parts)
+    each = _each(data, points, engine, n_parts)
     free = free_bytes(device_of(data))
     if free is None:
         most = CPU_BYTES // each
     else:
-        room = USABLE * free - backend.filter_bytes(data.layout, len(data.detectors))
+        room = USABLE * free - engine.filter_bytes(data.layout, len(data.detectors))
         if n_parts > 1:
-            room = USABLE_IN_PARTS * free - _filters(data, backend, n_parts)
-        most = min(int(min(room, MOST_BYTES) // each), backend.largest_batch(data.layout))
+            room = USABLE_IN_PARTS * free - _filters(data, engine, n_parts)
+        most = min(int(min(room, MOST_BYTES) // each), engine.largest_batch(data.layout))
     most = max(1, most)
     return most - most % GROUP if most > GROUP else 1 << (most.bit_length() - 1)
 
 
-def parts_needed(data: FstatData, points: Doppler, backend: Backend) -> int:
+def parts_needed(data: FstatData, points: Doppler, engine: Engine) -> int:
     """Number of parts of the band, searched one after the other, that makes each fit into the device's memory.
 
     Raises
@@ -57,11 +57,11 @@ def parts_needed(data: FstatData, points: Doppler, backend: Backend) -> int:
         return 1
     free = free_bytes(device_of(data))
     layout = data.layout
-    one = backend.filter_bytes(layout, len(data.detectors)) + _each(data, points, backend, 1)
+    one = engine.filter_bytes(layout, len(data.detectors)) + _each(data, points, engine, 1)
     if free is None or (data.filters and one <= USABLE * free):
         return 1
     whole = MARGIN * (
-        _filters(data, backend) + max(LEAST_BATCH * _each(data, points, backend, 1), MAKING * layout.n_band)
+        _filters(data, engine) + max(LEAST_BATCH * _each(data, points, engine, 1), MAKING * layout.n_band)
     )
     parts = int(np.ceil(whole / (USABLE_IN_PARTS * free)))
     if parts > MOST_PARTS:
@@ -72,26 +72,26 @@ def parts_needed(data: FstatData, points: Doppler, backend: Backend) -> int:
     return parts
 
 
-def needed_bytes(data: FstatData, points: Doppler, backend: Backend, n_parts: int, batch_size: int) -> int:
+def needed_bytes(data: FstatData, points: Doppler, engine: Engine, n_parts: int, batch_size: int) -> int:
     """Device memory that a search needs, data included."""
-    own = backend.filter_bytes(data.layout, len(data.detectors))
-    filters = own if n_parts == 1 else _filters(data, backend, n_parts)
-    return data_bytes(data) + filters + batch_size * _each(data, points, backend, n_parts)
+    own = engine.filter_bytes(data.layout, len(data.detectors))
+    filters = own if n_parts == 1 else _filters(data, engine, n_parts)
+    return data_bytes(data) + filters + batch_size * _each(data, points, engine, n_parts)
 
 
-def _filters(data: FstatData, backend: Backend, n_parts: int = 1) -> int:
-    """Memory of the filters of the whole band or of one of its parts, as `prepare` and as the backend makes them."""
+def _filters(data: FstatData, engine: Engine, n_parts: int = 1) -> int:
+    """Memory of the filters of the whole band or of one of its parts, as `prepare` and as the engine makes them."""
     layout, n_detectors = _of_part(data.layout, n_parts), len(data.detectors)
-    return filter_bytes(layout, n_detectors) + backend.filter_bytes(layout, n_detectors)
+    return filter_bytes(layout, n_detectors) + engine.filter_bytes(layout, n_detectors)
 
 
-def _each(data: FstatData, points: Doppler, backend: Backend, n_parts: int) -> int:
+def _each(data: FstatData, points: Doppler, engine: Engine, n_parts: int) -> int:
     layout = _of_part(data.layout, n_parts)
-    return backend.template_bytes(layout, len(data.detectors), points.orbit is not None)
+    return engine.template_bytes(layout, len(data.detectors), points.orbit is not None)
 
 
 def _of_part(layout: Layout, n_parts: int) -> Layout:
-    """About the sizes of one of the band's parts: fewer samples, of which a backend may keep more each, in as many
+    """About the sizes of one of the band's parts: fewer samples, of which an engine may keep more each, in as many
     blocks."""
     if n_parts == 1:
         return layout

@@ -13,11 +13,11 @@ from jfstat.banks.coherent import Group, Nearest
 from jfstat.banks.space import Templates
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.workers import cores, in_order
+from jfstat.engines.coherentbands import BITS, HALF_PIECE, Lookup
 from jfstat.maths.arrays import module_for
 from jfstat.maths.zorder import z_order
 from jfstat.metrics.phasemetric import factor
-from jfstat.statistic.backends.coherentbands import BITS, HALF_PIECE, Lookup
-from jfstat.times import GPSTime
+from jfstat.signal.times import GPSTime
 
 CELL = 0.5
 """Width of the cells of `zorder.z_order`: a signal half a cell away loses less than a tenth of rho^2."""

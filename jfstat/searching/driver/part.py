@@ -11,6 +11,10 @@ from jax.sharding import Mesh
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.subband import subband
+from jfstat.engines.choice import engine_named, sums_for
+from jfstat.engines.coherentbands import CoherentBands, Lookup
+from jfstat.engines.engine import Engine, Loudest
+from jfstat.engines.interpolated import Interpolated
 from jfstat.geometry.doppler import largest_doppler_speed
 from jfstat.searching.driver.interpolation import bank_part
 from jfstat.searching.driver.mesh import spans_processes
@@ -19,11 +23,7 @@ from jfstat.searching.driver.work import Work
 from jfstat.searching.reduce.keep import Keep, Peaks
 from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.tally import subband_edges, subband_maxima
-from jfstat.statistic.backends.backend import Backend, Loudest
-from jfstat.statistic.backends.choice import backend_named, sums_for
-from jfstat.statistic.backends.coherentbands import CoherentBands, Lookup
-from jfstat.statistic.backends.interpolated import Interpolated
-from jfstat.templates import Doppler
+from jfstat.signal.templates import Doppler
 
 SPARE = 64
 """Values of a batch asked for beyond those that are kept, where equal ones are not in the order of the templates."""
@@ -38,7 +38,7 @@ class Part(NamedTuple):
     Attributes
     ----------
     data : FstatData or CoherentBands
-        Of the part, from `made_ready` on as the backend takes them.
+        Of the part, from `made_ready` on as the engine takes them.
     stack : Doppler or Lookup
         The whole bank, or what stands for a part of it in an interpolating search. NumPy leaves, or those of the latter
         on an accelerator.
@@ -50,7 +50,7 @@ class Part(NamedTuple):
         Index in the whole band of the part's first frequency that counts; parts may overlap.
     edges : list of int
         Where its sub-bands begin and end, indices into the whole band.
-    backend : Backend or Interpolated
+    engine : Engine or Interpolated
     offset : int
         Template of the bank with which `stack` begins.
     order : ndarray of int or None
@@ -65,7 +65,7 @@ class Part(NamedTuple):
     first: int
     first_new: int
     edges: list[int]
-    backend: Backend | Interpolated
+    engine: Engine | Interpolated
     offset: int = 0
     order: np.ndarray | None = None
 
@@ -90,7 +90,7 @@ class Part(NamedTuple):
     def arguments(self, points: Doppler | Lookup, n_valid: int, keep: int) -> tuple[Any, ...]:
         """Those of `loudest` for a batch's `points`, in their order: by name, XLA would round in other places."""
         first_bin = self.first_new - self.first
-        return self.data, points, n_valid, keep, self.backend, self.plan.same_source, first_bin, self.keep.bands
+        return self.data, points, n_valid, keep, self.engine, self.plan.same_source, first_bin, self.keep.bands
 
     def _rows(self, templates: np.ndarray) -> np.ndarray:
         """Rows of `stack` of some templates of the batches."""
@@ -132,22 +132,22 @@ def part_of(work: Work, plan: SearchPlan, number: int) -> Part:
     first, n_frequencies = plan.bands[number]
     whole = len(plan.bands) == 1 and bool(data.filters)
     if work.track is not None:
-        backend: Backend = work.track
+        engine: Engine = work.track
     elif work.transient is not None:
-        backend = work.transient.backend
+        engine = work.transient.engine
     else:
-        backend = backend_named(plan.backend, work.keep.lines, data.n_segments is not None)
+        engine = engine_named(plan.engine, work.keep.lines, data.n_segments is not None)
     if data.n_segments is not None and not whole:
         raise ValueError("data with segments must have filters to be searched: prepare a narrower band, with filters.")
     own = data if whole else subband(data, first, n_frequencies, _margin(data, stack))
-    if not backend.usable(own.layout, device_of(own)):
+    if not engine.usable(own.layout, device_of(own)):
         raise ValueError(
-            f"backend {plan.backend!r} cannot transform a part of the band, of {own.layout.n_fft} samples: use "
-            "the backend 'library'."
+            f"engine {plan.engine!r} cannot transform a part of the band, of {own.layout.n_fft} samples: use "
+            "the engine 'xla'."
         )
     first_new = plan.first_new(number)
     edges = np.maximum(first + subband_edges(own.layout), first_new).tolist()
-    return Part(own, stack, work.keep, plan, first, first_new, edges, backend)
+    return Part(own, stack, work.keep, plan, first, first_new, edges, engine)
 
 
 def _margin(data: FstatData, stack: Doppler) -> float:
@@ -169,7 +169,7 @@ def interpolated_part(work: Work, plan: SearchPlan, start: int, stop: int, mesh:
         0,
         0,
         edges,
-        sums_for(device_of(work.data), plan.backend),
+        sums_for(device_of(work.data), plan.engine),
         start,
         own.order,
     )

@@ -9,14 +9,14 @@ import jax
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.engines.choice import engine_for
+from jfstat.engines.engine import Engine
 from jfstat.maths.ladder import padded_size
 from jfstat.searching.driver.memory import most_templates, needed_bytes, parts_needed
 from jfstat.searching.driver.work import TransientSearch, stacked_bank
-from jfstat.statistic.backends.backend import Backend
-from jfstat.statistic.backends.choice import backend_for
+from jfstat.signal.templates import Doppler
 from jfstat.statistic.linerobust import LineCut
-from jfstat.templates import Doppler
-from jfstat.tracking.backend import Tracks
+from jfstat.tracking.engine import Tracks
 
 PADDED = 1.5
 """Largest ratio of computed templates, padding included, to wanted ones at which sharing a series still pays."""
@@ -31,8 +31,8 @@ class SearchPlan(NamedTuple):
 
     Attributes
     ----------
-    backend : str
-        Name of the backend that computes it.
+    engine : str
+        Name of the engine that computes it.
     batch_size : int
         Templates computed at a time; the last batch of a group is padded.
     groups : list of (int, int)
@@ -47,7 +47,7 @@ class SearchPlan(NamedTuple):
         Of an interpolating search: number of templates computed in the segments, those of all groups together.
     """
 
-    backend: str
+    engine: str
     batch_size: int
     groups: list[tuple[int, int]]
     same_source: bool
@@ -83,7 +83,7 @@ def search_plan(
     batch_size: int | None = None,
     *,
     n_parts: int | None = None,
-    backend: str | None = None,
+    engine: str | None = None,
     lines: LineCut | None = None,
     track: Tracks | None = None,
     transient: TransientSearch | None = None,
@@ -99,7 +99,7 @@ def search_plan(
         As for `search`.
     n_parts : int, optional
         Number of parts of the band; by default as many as the memory requires.
-    backend : str, optional
+    engine : str, optional
         As for `search`.
     lines : LineCut, optional
         See `Keep`.
@@ -111,13 +111,13 @@ def search_plan(
     Raises
     ------
     ValueError
-        If the device's memory is too small for any part of the band, or the backend cannot be used.
+        If the device's memory is too small for any part of the band, or the engine cannot be used.
     """
     stack = stacked_bank(bank)
     if track is not None:
-        chosen: Backend = track
+        chosen: Engine = track
     else:
-        chosen = backend_for(data, backend, lines) if transient is None else transient.backend
+        chosen = engine_for(data, engine, lines) if transient is None else transient.engine
     n_parts = parts_needed(data, stack, chosen) if n_parts is None else n_parts
     # all of the same width, so that they share a compiled program; the last overlaps the one before
     width = -(-data.layout.n_frequencies // n_parts)

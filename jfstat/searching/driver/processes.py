@@ -14,14 +14,14 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.workers import ensure_started
+from jfstat.engines.coherentbands import CoherentBands, Lookup
+from jfstat.engines.engine import Engine, Loudest
+from jfstat.engines.interpolated import Interpolated
 from jfstat.lines.doppler import LineBands
 from jfstat.reproducible import LONG_VECTORS
 from jfstat.searching.driver.part import Part, Step
 from jfstat.searching.reduce.loudest import loudest_within
-from jfstat.statistic.backends.backend import Backend, Loudest
-from jfstat.statistic.backends.coherentbands import CoherentBands, Lookup
-from jfstat.statistic.backends.interpolated import Interpolated
-from jfstat.templates import Doppler
+from jfstat.signal.templates import Doppler
 
 STEPS_UNDER_WAY = 2
 """Steps that a mesh computes at a time, so that the devices work while the host processes what they found."""
@@ -29,8 +29,8 @@ STEPS_UNDER_WAY = 2
 
 def made_ready(part: Part, mesh: Mesh, later: Thread | None = None) -> Part:
     """As `devices.made_ready`, but one part for all devices, and programs are compiled by the first of the batches."""
-    backend: Any = part.backend
-    part = part._replace(data=_replicated(backend.ready(part.data), mesh))
+    engine: Any = part.engine
+    part = part._replace(data=_replicated(engine.ready(part.data), mesh))
     ensure_started(later)
     return part
 
@@ -51,7 +51,7 @@ def run(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int]) ->
         n_valid = _divided(padded[:, 1].astype(np.int32), split)
         asked = _divided(np.full(n, stop(), np.int32), split)
         first = np.int32(part.first_new - part.first)
-        return _step(part.data, points, n_valid, asked, first, bands, mesh, keep, part.backend, part.plan.same_source)
+        return _step(part.data, points, n_valid, asked, first, bands, mesh, keep, part.engine, part.plan.same_source)
 
     def finish(jobs: np.ndarray, result: tuple[Loudest, jax.Array]) -> Step:
         found, asked = jax.tree.map(np.asarray, result)
@@ -72,7 +72,7 @@ def run(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int]) ->
         yield finish(*waiting.popleft())
 
 
-@partial(jax.jit, static_argnames=("mesh", "keep", "backend", "same_source"), compiler_options=LONG_VECTORS)
+@partial(jax.jit, static_argnames=("mesh", "keep", "engine", "same_source"), compiler_options=LONG_VECTORS)
 def _step(
     data: FstatData | CoherentBands,
     points: Doppler | Lookup,
@@ -82,7 +82,7 @@ def _step(
     bands: LineBands | None,
     mesh: Mesh,
     keep: int,
-    backend: Backend | Interpolated,
+    engine: Engine | Interpolated,
     same_source: bool,
 ) -> tuple[Loudest, jax.Array]:
     """A batch on each device.
@@ -99,7 +99,7 @@ def _step(
         first_bin: jax.Array,
         bands: LineBands | None,
     ) -> tuple[Loudest, jax.Array]:
-        found = loudest_within(data, points, n_valid[0], keep, backend, same_source, first_bin, bands)
+        found = loudest_within(data, points, n_valid[0], keep, engine, same_source, first_bin, bands)
         return jax.tree.map(lambda x: jax.lax.all_gather(x, axes), found), jax.lax.pmax(stop[0], axes)
 
     one, each = PartitionSpec(), PartitionSpec(axes)

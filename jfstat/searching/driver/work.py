@@ -11,15 +11,15 @@ import numpy as np
 from jfstat.data.checks import check_template
 from jfstat.data.fit import beyond_band
 from jfstat.data.fstatdata import FstatData
+from jfstat.engines.transients import Transients
 from jfstat.maths.arrays import on_device
-from jfstat.parameters import physical
 from jfstat.searching.driver.nearest import Located
 from jfstat.searching.reduce.keep import Keep
-from jfstat.statistic.backends.transients import Transients
+from jfstat.signal.parameters import physical
+from jfstat.signal.templates import Doppler, check_possible
+from jfstat.signal.times import GPSTime
 from jfstat.statistic.transients import TransientRange, log10_bayes
-from jfstat.templates import Doppler, check_possible
-from jfstat.times import GPSTime
-from jfstat.tracking.backend import Tracks
+from jfstat.tracking.engine import Tracks
 from jfstat.validation import is_whole
 
 Identity: TypeAlias = dict[str, Any]
@@ -75,7 +75,7 @@ class TransientSearch(NamedTuple):
     bayes: bool
 
     @property
-    def backend(self) -> Transients:
+    def engine(self) -> Transients:
         """What computes it."""
         return Transients.of(self.windows, self.bayes)
 

@@ -1,7 +1,7 @@
 """Tallies of a search: the edges of the histogram of 2F, and the sub-bands whose maxima are reported.
 
-Sub-bands are made of the sections of the spectrum whose maxima every backend gives. Where the sections lie depends on
-the data alone, so that tables of different backends have the same sub-bands.
+Sub-bands are made of the sections of the spectrum whose maxima every engine gives. Where the sections lie depends on
+the data alone, so that tables of different engines have the same sub-bands.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from jfstat.data.bandseries import Layout
-from jfstat.statistic.backends.reduction import BINS, WIDTH, section_starts
+from jfstat.engines.reduction import BINS, WIDTH, section_starts
 from jfstat.transforms import section_count
 
 HISTOGRAM_EDGES = WIDTH * np.arange(BINS)
@@ -40,7 +40,7 @@ def subband_maxima(layout: Layout, sections: np.ndarray) -> np.ndarray:
     ----------
     layout : Layout
     sections : (P,) float32
-        See `backend.Loudest`.
+        See `engine.Loudest`.
 
     Returns
     -------

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jfstat.templates import Doppler
+from jfstat.signal.templates import Doppler
 
 PIECES = 8
 """Number of pieces of a column whose sums are compared one by one."""

@@ -29,7 +29,7 @@ from jfstat.searching.reduce.state import State
 from jfstat.searching.session.banksums import bank_sums, column_sums, same_sums
 from jfstat.searching.session.lock import held
 from jfstat.searching.session.processes import first_does, is_first
-from jfstat.templates import Doppler
+from jfstat.signal.templates import Doppler
 from jfstat.validation import shown
 
 CHECKSUM = b"jfstat checkpoint, sha256 "
@@ -66,7 +66,7 @@ class Checkpoint(NamedTuple):
             first_does(lambda: stack.enter_context(held(written_path(self.path))), self.together)
             yield
 
-    def resumed(self, stack: Doppler, batch_size: int | None, backend: str | None) -> tuple[State, SearchPlan] | None:
+    def resumed(self, stack: Doppler, batch_size: int | None, engine: str | None) -> tuple[State, SearchPlan] | None:
         """State and plan of the search that was stopped; None if there is no file.
 
         Raises
@@ -83,8 +83,8 @@ class Checkpoint(NamedTuple):
         differing = differences(theirs, self.identity)
         if batch_size is not None and batch_size != plan.batch_size:
             differing = ", ".join(filter(None, [differing, f"batch_size ({plan.batch_size} there, {batch_size} here)"]))
-        if backend not in (None, plan.backend):
-            differing = ", ".join(filter(None, [differing, f"backend ({plan.backend} there, {backend} here)"]))
+        if engine not in (None, plan.engine):
+            differing = ", ".join(filter(None, [differing, f"engine ({plan.engine} there, {engine} here)"]))
         if differing:
             raise ValueError(
                 f"checkpoint {str(self.path)!r} is of another search: what differs is {differing}; name another file."
@@ -199,7 +199,7 @@ def write_checkpoint(path: Path, state: State, plan: SearchPlan, own: Identity) 
     header = {
         "identity": own,
         "plan": {
-            "backend": plan.backend,
+            "engine": plan.engine,
             "batch_size": plan.batch_size,
             "same_source": plan.same_source,
             # those of an interpolating search depend on the memory; others follow from the bank
@@ -294,7 +294,7 @@ def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, 
         stored, own = header["plan"], header["identity"]
         same_source = stored["same_source"]
         plan = SearchPlan(
-            backend=stored["backend"],
+            engine=stored["engine"],
             batch_size=stored["batch_size"],
             groups=_groups(stored["groups"], stack, same_source),
             same_source=same_source,

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from jfstat.engines.choice import NAMES
 from jfstat.searching.driver.interpolation import interpolation_plan, planned_room
 from jfstat.searching.driver.plan import SearchPlan, search_plan
 from jfstat.searching.driver.work import Work
 from jfstat.searching.session.banksums import bank_sums, same_sums
-from jfstat.statistic.backends.choice import NAMES
 
 NOTHING, CONTENT, ERROR, FILE_ERROR = 0, 1, 2, 3
 """Kinds of message that the first process sends."""
@@ -90,7 +90,7 @@ def agreed_plan(work: Work, plan: SearchPlan, together: bool) -> SearchPlan:
         stack,
         size,
         n_parts=n_parts,
-        backend=plan.backend,
+        engine=plan.engine,
         lines=work.keep.lines,
         track=work.track,
         transient=work.transient,
@@ -98,10 +98,10 @@ def agreed_plan(work: Work, plan: SearchPlan, together: bool) -> SearchPlan:
 
 
 def _agreed_interpolation(work: Work, plan: SearchPlan) -> SearchPlan:
-    """The plan of an interpolating search by the least memory and the backend that all processes have."""
+    """The plan of an interpolating search by the least memory and the engine that all processes have."""
     from jax.experimental.multihost_utils import process_allgather
 
-    own = [plan.batch_size, planned_room(work, plan), NAMES.index(plan.backend)]
+    own = [plan.batch_size, planned_room(work, plan), NAMES.index(plan.engine)]
     each = np.asarray(process_allgather(np.array(own, np.float64))).reshape(-1, len(own))
     if np.all(each == each[0]):
         return plan

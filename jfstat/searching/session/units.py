@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jfstat.candidates.tables import AnyTable, Meta, plain_column
+from jfstat.engines.reduction import BINS
 from jfstat.public import public
 from jfstat.searching.reduce.state import louder
 from jfstat.searching.result import SUBBAND_KEYS, finished, loudness_in, subband_columns
 from jfstat.searching.session.checkpoint import differences
-from jfstat.statistic.backends.reduction import BINS
 from jfstat.validation import is_whole
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def merge(tables: Sequence[QTable]) -> QTable:
         loudest = louder(loudest, {(start, stop): twoF for start, stop, twoF in rows})
     meta = metas[0] | {
         "n_twoF": sum(meta["n_twoF"] for meta in metas),
-        "backend": ", ".join(sorted({meta["backend"] for meta in metas})),
+        "engine": ", ".join(sorted({meta["engine"] for meta in metas})),
         "processor": ", ".join(sorted(kinds)),
         "device_bytes": max(meta["device_bytes"] for meta in metas),
         "twoF_histogram": np.sum([meta["twoF_histogram"] for meta in metas], axis=0).tolist(),
@@ -158,7 +158,7 @@ HELD: dict[str, tuple[Callable[[Any], bool], str]] = {
     "ranking": (lambda x: x in ("F", "BSGL", "BtSG"), "'F', 'BSGL' or 'BtSG'"),
     "bounds": (lambda x: isinstance(x, Mapping), "a mapping"),
     "reftime": (lambda x: isinstance(x, (int, float)), "a GPS time"),
-    "backend": (lambda x: isinstance(x, str), "a name"),
+    "engine": (lambda x: isinstance(x, str), "a name"),
     "device_bytes": (lambda x: isinstance(x, (int, float)), "a number"),
     "n_twoF": (lambda x: is_whole(x) and x >= 0, "a number of values"),
     "twoF_histogram": (lambda x: _is_list_of_numbers(x) and len(x) == BINS, f"a list of {BINS} numbers"),

@@ -1,0 +1,163 @@
+"""The protocol that all engines follow, and the types of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+
+from jfstat.data.bandseries import Layout
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import Device
+from jfstat.signal.templates import Doppler
+from jfstat.statistic.resample import without_spin_down
+
+COMPLEX = 8
+"""Bytes of a complex64."""
+
+
+class Loudest(NamedTuple):
+    """The largest values of 2F of a batch, in falling order, and tallies of all its values.
+
+    Attributes
+    ----------
+    twoF : (keep,) float32
+        -inf where fewer values count; shorter if the batch has fewer values.
+    template : (keep,) int32
+        Index into the batch.
+    frequency : (keep,) int32
+        Index into ``data.frequencies``.
+    histogram : (reduction.BINS,) int32, or int64 from sums over segments
+        Number of values in each bin of 2F.
+    sections : (P,) float32
+        Largest value in each section of the spectrum; see `reduction.largest_of_sections`. -inf where no bin counts.
+    """
+
+    twoF: jax.Array
+    template: jax.Array
+    frequency: jax.Array
+    histogram: jax.Array
+    sections: jax.Array
+
+
+class Stage(NamedTuple):
+    """A step of an engine's computation that can be timed alone.
+
+    Attributes
+    ----------
+    name : str
+    run : callable
+        Jitted function of data, points and the result of the previous stage (None for the first).
+    least_bytes : int
+        Bytes of the whole batch's inputs and outputs, each read or written once.
+    """
+
+    name: str
+    run: Callable[..., object]
+    least_bytes: int
+
+
+class Engine(Protocol):
+    """Computes 2F for a batch of templates; results of all engines agree to rounding.
+
+    Instances are static arguments of jitted functions, so they are hashable and equal ones compute the same.
+    `jfstat.transforms` has the costs of each engine's transforms, by its name.
+
+    Attributes
+    ----------
+    name : str
+    needs : str
+        What it requires, for messages.
+    """
+
+    name: ClassVar[str]
+    needs: ClassVar[str]
+
+    def usable(self, layout: Layout, device: Device) -> bool:
+        """Whether it can handle data of this layout on this device."""
+        ...
+
+    def unavailable(self) -> str | None:
+        """Why this machine cannot run it although device and data suit it, in some words; None if it can."""
+        ...
+
+    def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
+        """Upper limit of the device memory per template of a batch."""
+        ...
+
+    def largest_batch(self, layout: Layout) -> int:
+        """Largest number of templates of a batch, however much memory there is."""
+        ...
+
+    def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
+        """Device memory of the filters as `ready` makes them, beside those of the data."""
+        ...
+
+    def ready(self, data: FstatData) -> Any:
+        """The data in the form that the methods below take, often as they are; to be called once for all batches."""
+        ...
+
+    def reduced(self, data: Any, points: Any, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
+        """The largest values of 2F of a batch of templates, exactly, and tallies of all values; traceable.
+
+        Parameters
+        ----------
+        data
+            From `ready`.
+        points : Doppler
+            A stack of B templates that fit the data; of an engine that `HasGeometry`, what that returns for them.
+        bins : (2 + 2 L, B) int32
+            First and last bin that count for each template, and those of L vetoed ranges, from `bins.counted_bins`.
+            Only the library takes vetoed ranges.
+        keep : int
+            Number of values to return.
+        same_source : bool
+            Whether all templates have the sky position, orbit and reference time of the first: the data are then
+            resampled once, and only the spin-down is removed for each template.
+        """
+        ...
+
+    def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
+        """The largest 2F over the band of each template of a stack, (B,) float32; traceable."""
+        ...
+
+    def stages(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[Stage, ...]:
+        """The steps from prepared data to `maxima`, for timing; of `points` only the number matters."""
+        ...
+
+
+@runtime_checkable
+class HasGeometry(Engine, Protocol):
+    """An engine whose geometry is worth a program of its own, so that XLA compiles it beside that of `reduced`."""
+
+    def geometry(self, data: Any, points: Doppler, same_source: bool) -> Any:
+        """What `reduced` takes in place of a stack of templates; traceable.
+
+        Parameters are those of `reduced`; the data need no filters.
+        """
+        ...
+
+
+class StageBytes:
+    """Bytes of the arrays between stages, for one template, except `filtered`, which all templates share."""
+
+    def __init__(self, data: FstatData):
+        layout, n_detectors = data.layout, len(data.detectors)
+        self.filtered = sum(x.nbytes for x in data.filters)
+        self.cubics = n_detectors * layout.n_blocks * (2 * 4 + 4 * 4 * 4)  # two int32, four cubics in float32
+        self.series = 2 * COMPLEX * layout.n_blocks * layout.block
+        self.transforms = 4 * COMPLEX * layout.n_fft
+        self.searched = 2 * COMPLEX * layout.n_frequencies
+
+
+def nodes_per_template(layout: Layout, n_detectors: int, orbit: bool) -> int:
+    """Number of nodes, of all blocks and detectors, at which a template's timing is computed."""
+    n_samples = layout.n_blocks * layout.block
+    return 4 * (n_samples // layout.block_of(orbit)) * n_detectors
+
+
+def first_without_spin_down(points: Doppler) -> Doppler:
+    """The first template of a stack, without its spin-down."""
+    return without_spin_down(jax.tree.map(lambda x: jnp.asarray(x)[0], points))

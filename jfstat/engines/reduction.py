@@ -1,0 +1,161 @@
+"""Reductions of 2F on the device, shared by engines: the largest values, a histogram, the maxima of sections."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.bandseries import Layout
+from jfstat.maths.arrays import divided
+from jfstat.transforms import section_count
+
+ROW = 64
+"""Number of values whose maximum is taken first."""
+BINS, WIDTH = 30, 2.0
+"""Number of bins of the histogram of 2F, which begins at 0, and their width. The last bin has no upper end."""
+SORTED = 1 << 16
+"""Least number of values of which XLA finds the largest by a sort that is compiled already, on GPUs: to compile one for
+fewer takes 1.3 s and more."""
+
+
+def top(values: jax.Array, keep: int) -> tuple[jax.Array, jax.Array]:
+    """The same as ``jax.lax.top_k`` of (n,) float32, filled up to `SORTED` on accelerators."""
+    n = values.shape[0]
+
+    def plain(values: jax.Array) -> tuple[jax.Array, jax.Array]:
+        value, place = jax.lax.top_k(values, keep)
+        return value, place
+
+    def filled(values: jax.Array) -> tuple[jax.Array, jax.Array]:
+        # of equal values, which may be -inf, the first come first: what fills up never does
+        return plain(jnp.pad(values, (0, max(0, SORTED - n)), constant_values=-jnp.inf))
+
+    return jax.lax.platform_dependent(values, cpu=plain, default=filled)
+
+
+@partial(jax.jit, static_argnames=("keep",))
+def largest(values: jax.Array, keep: int) -> tuple[jax.Array, jax.Array]:
+    """The `keep` largest values, in falling order, and their places; of equal values the first.
+
+    The same as ``jax.lax.top_k``, but fewer values are sorted: those of the `keep` rows with the largest maxima.
+
+    Parameters
+    ----------
+    values : (n,) float32
+    keep : int
+        At most n.
+
+    Returns
+    -------
+    values : (keep,) float32
+    places : (keep,) int
+    """
+    n = values.shape[0]
+    n_rows = -(-n // ROW)
+    rows = jnp.pad(values, (0, n_rows * ROW - n), constant_values=-jnp.inf).reshape(n_rows, ROW)
+    if keep >= n_rows:
+        return top(values, keep)
+    _, chosen = top(jnp.max(rows, axis=1), keep)
+    chosen = jnp.sort(chosen)  # so that the first of equal values still comes first
+    found, within = top(rows[chosen].reshape(-1), keep)
+    row, column = divided(within, ROW)
+    return found, chosen[row] * ROW + column
+
+
+def largest_of_rows(
+    value: jax.Array, template: jax.Array, number: jax.Array, keep: int
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The `keep` largest values of some rows, in falling order, with their templates and bins.
+
+    Parameters
+    ----------
+    value, number : (k, n) float32, int32
+    template : (k, n) or (k, 1) int32
+    keep : int
+
+    Returns
+    -------
+    value, template, number : (min(keep, k n),)
+    """
+    found, place = top(value.reshape(-1), min(keep, value.size))
+    return found, jnp.broadcast_to(template, value.shape).reshape(-1)[place], number.reshape(-1)[place]
+
+
+def histogram_of(values: jax.Array) -> jax.Array:
+    """Number of values in each bin of the histogram; values rounded below 0 are in the first.
+
+    Parameters
+    ----------
+    values : (n, k) float32
+        -inf for values that do not count. Each of the k columns has its own counters, so that neighbouring values do
+        not wait for each other; a few tens of columns are best.
+
+    Returns
+    -------
+    (BINS,) int32
+    """
+    k = values.shape[1]
+    place = jnp.minimum(values * np.float32(1 / WIDTH), BINS - 1).astype(jnp.int32)
+    place = jnp.maximum(place, 0) * k + jnp.arange(k, dtype=jnp.int32)
+    counts = jnp.zeros(BINS * k, jnp.int32)
+    counts = counts.at[place].add((values > -jnp.inf).astype(jnp.int32), mode="promise_in_bounds")
+    return jnp.sum(counts.reshape(BINS, k), axis=1, dtype=jnp.int32)
+
+
+def largest_of_sections(layout: Layout, values: jax.Array) -> jax.Array:
+    """Largest 2F of each of `transforms.section_count` equal sections of the spectrum, in the order of entries.
+
+    If their number is odd, the middle one contains the end of the positive frequencies and the start of the negative
+    ones, and is listed twice, once for each.
+
+    Parameters
+    ----------
+    layout : Layout
+    values : (B, 2, n_fft) float32
+        2F at the entries of `spectrum.spectra`; -inf for entries that do not count.
+
+    Returns
+    -------
+    (P,) float32
+    """
+    n = section_count(layout.n_fft)
+    values = values.reshape(*values.shape[:2], n, -1)
+    tops = jnp.max(values, axis=(0, 1, 3))
+    if n % 2:
+        middle = values[:, :, n // 2]
+        entries = n // 2 * (layout.n_fft // n) + np.arange(layout.n_fft // n)
+        positive = entries < (layout.n_fft + 1) // 2
+        ends = [jnp.max(jnp.where(own, middle, -jnp.inf))[None] for own in (positive, ~positive)]
+        tops = jnp.concatenate([tops[: n // 2], *ends, tops[n // 2 + 1 :]])
+    return tops
+
+
+def section_starts(layout: Layout) -> np.ndarray:
+    """Bin of the band at which each section starts; negative or too large outside the band.
+
+    Returns
+    -------
+    (P,) int64
+        In the order of `largest_of_sections`.
+    """
+    n = section_count(layout.n_fft)
+    half = (layout.n_fft + 1) // 2
+    starts = np.arange(n, dtype=np.int64) * (layout.n_fft // n)
+    positive = np.minimum(starts[: (n + 1) // 2], half)
+    negative = np.maximum(starts[n // 2 :], half) - layout.n_fft
+    return 2 * np.concatenate([positive, negative]) + layout.n_frequencies // 2
+
+
+def largest_of_sections_in_order(layout: Layout, values: jax.Array) -> jax.Array:
+    """The same as `largest_of_sections` from values in the order of the band's frequencies, (B, n_frequencies)."""
+    starts = section_starts(layout)
+    order = np.argsort(starts, kind="stable")
+    ends = np.empty_like(starts)
+    ends[order] = np.append(starts[order][1:], layout.n_frequencies)
+    first, last = (np.clip(x, 0, layout.n_frequencies) for x in (starts, ends))
+    empty = jnp.full((), -jnp.inf, values.dtype)
+    tops = jnp.max(values, axis=0)
+    return jnp.stack([jnp.max(tops[a:b]) if a < b else empty for a, b in zip(first, last, strict=True)])

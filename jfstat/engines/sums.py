@@ -1,0 +1,53 @@
+"""How an interpolating search adds up segments' values, and what is kept of their means."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.engines.coherentbands import TOGETHER
+from jfstat.engines.reduction import BINS, WIDTH
+from jfstat.engines.segments import spread_means
+
+
+class Sums(NamedTuple):
+    """What is kept of all means over segments.
+
+    Attributes
+    ----------
+    tops : (C, G, piece) float32
+        Maxima over the templates of each group; -inf where none counts.
+    peaks : (C, piece) float32
+        Maxima over all templates.
+    histogram : (BINS,) int64
+        In the scale of `segments.spread_means`.
+    """
+
+    tops: jax.Array
+    peaks: jax.Array
+    histogram: jax.Array
+
+
+def added(parts: list[jax.Array]) -> jax.Array:
+    """Segments' values added up: `TOGETHER` neighbours first, then their sums, each in their order.
+
+    All engines add in this order, so that their values, and maxima and values of one engine, agree to the bit.
+    """
+    sums = [reduce(add, parts[i : i + TOGETHER]) for i in range(0, len(parts), TOGETHER)]
+    return reduce(add, sums)
+
+
+def counted_means(means: jax.Array, number: jax.Array, bins: jax.Array) -> jax.Array:
+    """The means, -inf where bins do not count; `bins` are the first and the last that do."""
+    return jnp.where((number >= bins[0]) & (number <= bins[1]), means, -jnp.inf)
+
+
+def places(means: jax.Array, n_segments: int, bins: int = BINS) -> jax.Array:
+    """Bins of means in the histogram, see `segments.loudest_means`, of which the last of `bins` has no upper end."""
+    spread = spread_means(means, n_segments)
+    return jnp.clip(spread * np.float32(1 / WIDTH), 0, bins - 1).astype(jnp.int32)

@@ -1,0 +1,162 @@
+"""A user's own phase evolution: a function of source time and parameters that is added to a template's phase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.public import public
+from jfstat.signal.parameters import MODEL
+from jfstat.validation import as_float64
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class PhaseModel:
+    """A user's own phase evolution, added to the phase of a `Doppler`: a glitch, a wandering spin, a recovery.
+
+    The phase of the signal at the source is ``fkdot``'s Taylor series plus ``function(t, parameters)``, in cycles; the
+    amplitude parameter phi0 is the phase of the Taylor series alone at the reference time.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(t, parameters)``: the phase in cycles, () float64, at one source time `t`, () float64: seconds since
+        the template's reference time, in the SSB or, with an orbit, at the source. It must be finite at all times, also
+        before and after the data, traceable by JAX, and differentiable in the parameters for gradients; jfstat applies
+        it to many times by vmap. Define it once and not anew for each template: programs are compiled for each
+        function, but not for each value of the parameters.
+    parameters : pytree of numbers or arrays
+        Of the function, all converted to float64. In a stack of templates every one has the stack's leading axes; a
+        plain number holds for all templates. Numbers in ``{"df": 1e-7, "c": [0.1, 0.2]}`` are called ``model.df``,
+        ``model.c[0]`` and ``model.c[1]`` in tables, in `metric` and in `refine`.
+
+    Raises
+    ------
+    TypeError
+        If `function` cannot be called.
+    ValueError
+        If a parameter is not numeric or not finite.
+    """
+
+    function: Callable[[jax.Array, Any], jax.Array]
+    parameters: Any
+
+    @public
+    def __init__(self, function: Callable[[jax.Array, Any], jax.Array], parameters: Any = ()):
+        if not callable(function):
+            raise TypeError(f"function must be called as function(t, parameters), not be {function!r}: define one.")
+        self.function = function
+        try:
+            self.parameters = jax.tree.map(_parameter, parameters, is_leaf=_is_numbers)
+        except (TypeError, ValueError) as error:  # JAX's, of what is no pytree, or that of a parameter
+            raise type(error)(f"parameters: {error}") from error
+
+    @public
+    def cycles(self, t: jax.Array) -> jax.Array:
+        """The phase in cycles at source times `t` since the reference time, any shape, s; same shape, float64."""
+        return jax.vmap(lambda one: self.function(one, self.parameters))(t.reshape(-1)).reshape(t.shape)
+
+    @public
+    def frequency(self, t: jax.Array) -> jax.Array:
+        """The derivative of `cycles`, Hz, same shape."""
+        return jax.jvp(self.cycles, (t,), (jnp.ones_like(t),))[1]
+
+    def for_stack(self, shape: tuple[int, ...]) -> PhaseModel:
+        """The model of a stack of templates of this shape: plain numbers hold for all of them.
+
+        Raises
+        ------
+        ValueError
+            If an array does not have the stack's leading axes.
+        """
+
+        def leaf(x: jax.Array) -> jax.Array:
+            if x.ndim == 0:
+                return jnp.broadcast_to(x, shape) if shape else x
+            if x.shape[: len(shape)] != shape:
+                raise ValueError(
+                    f"a parameter of the model has shape {x.shape}, but the other fields of the template {shape}: give "
+                    "it these leading axes, or one number."
+                )
+            return x
+
+        return PhaseModel.tree_unflatten(self.function, [jax.tree.map(leaf, self.parameters)])
+
+    def check(self) -> None:
+        """Raise a ValueError unless the function takes one time to one float64 number; for one template.
+
+        Raises
+        ------
+        ValueError
+            If it returns anything else.
+        """
+        found = jax.eval_shape(self.function, jax.ShapeDtypeStruct((), jnp.float64), self.parameters)
+        if getattr(found, "shape", None) != () or getattr(found, "dtype", None) != jnp.float64:
+            raise ValueError(
+                f"the function of the model returns {found} for one time, not one float64 number of cycles."
+            )
+
+    def places(self, n_axes: int) -> dict[str, tuple[int, tuple[int, ...]]]:
+        """Names of all parameters, and for each the number of its leaf and its place there, behind `n_axes` axes."""
+        found = {}
+        for number, (path, leaf) in enumerate(jax.tree_util.tree_leaves_with_path(self.parameters)):
+            word = jax.tree_util.keystr(path, simple=True, separator=".")
+            stem = f"{MODEL}.{word}" if word else MODEL
+            for place in np.ndindex(np.shape(leaf)[n_axes:]):
+                found[stem + (f"[{','.join(map(str, place))}]" if place else "")] = number, place
+        return found
+
+    def value(self, name: str, n_axes: int) -> jax.Array:
+        """Value of the parameter with this name, for a stack with `n_axes` axes."""
+        number, place = self.places(n_axes)[name]
+        return jax.tree.leaves(self.parameters)[number][(..., *place)]
+
+    def replaced(self, values: Mapping[str, jax.Array | np.ndarray], n_axes: int) -> PhaseModel:
+        """The model with new values of some parameters, by name; traceable."""
+        leaves, tree = jax.tree.flatten(self.parameters)
+        places = self.places(n_axes)
+        for name, x in values.items():
+            number, place = places[name]
+            leaves[number] = leaves[number].at[(..., *place)].set(x)
+        return PhaseModel.tree_unflatten(self.function, [jax.tree.unflatten(tree, leaves)])
+
+    def first(self, n_axes: int) -> PhaseModel:
+        """The model of the first template of a stack with `n_axes` axes."""
+        one = jax.tree.map(lambda x: jnp.asarray(x)[(0,) * n_axes], self.parameters)
+        return PhaseModel.tree_unflatten(self.function, [one])
+
+    def repeated(self, n: int) -> PhaseModel:
+        """The model of one template for each of a stack of n."""
+        repeat = jax.tree.map(lambda x: jnp.broadcast_to(x, (n, *jnp.shape(x))), self.parameters)
+        return PhaseModel.tree_unflatten(self.function, [repeat])
+
+    def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], Callable[[jax.Array, Any], jax.Array]]:
+        """For JAX: the parameters are leaves, the function is static."""
+        return [(jax.tree_util.GetAttrKey("parameters"), self.parameters)], self.function
+
+    @classmethod
+    def tree_unflatten(cls, function: Callable[[jax.Array, Any], jax.Array], children: Any) -> PhaseModel:
+        """Without checks, because JAX replaces leaves by placeholders."""
+        model = object.__new__(cls)
+        model.function, (model.parameters,) = function, children
+        return model
+
+    def __repr__(self) -> str:
+        return f"PhaseModel({getattr(self.function, '__name__', self.function)}, {self.parameters})"
+
+
+def _is_numbers(x: Any) -> bool:
+    """Whether a list holds plain numbers only, and so is one array; otherwise it is a tree."""
+    return isinstance(x, list) and bool(x) and all(isinstance(value, (int, float)) for value in x)
+
+
+def _parameter(x: Any) -> jax.Array:
+    value = as_float64(x, "a parameter of the model")
+    if not isinstance(value, jax.core.Tracer) and not np.isfinite(np.asarray(value)).all():
+        raise ValueError(f"a parameter of the model must be finite, not {x!r}: give numbers.")
+    return value

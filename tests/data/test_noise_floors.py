@@ -1,0 +1,160 @@
+"""Noise floors from off-source bins: what they depend on, and 2F of loud signals and of noise with them."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jfstat
+from jfstat.commandline import main
+from jfstat.data.noise import floor_bins, floor_reach, off_source_power, off_source_psd, running_median_psd, side_bins
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
+import noise_floors
+
+TSFT = 1800.0
+
+
+def noise(n, seed=1):
+    return np.random.default_rng(seed).standard_normal((n, 2)) @ [1, 1j]
+
+
+@pytest.mark.parametrize(("bins", "off"), [(101, 0), (101, 10), (7, 3), (30, 2)])
+def test_a_floor_depends_on_the_bins_on_both_sides_only(bins, off):
+    n, side = 500, side_bins(bins)
+    sft = noise(n)
+    loud, none = sft.copy(), sft.copy()
+    loud[250], none[250] = 1e6, 0
+    differs = np.flatnonzero(off_source_psd(loud, TSFT, bins, off) != off_source_psd(none, TSFT, bins, off))
+    distance = np.abs(differs - 250)
+    assert distance.min() > off
+    assert distance.max() <= floor_reach(bins, off) == off + side
+    floors = off_source_psd(sft, TSFT, bins, off)
+    # by hand, at some bins: the harmonic mean of both medians, and near the ends the inner one
+    power = np.abs(sft) ** 2
+    unit = 2 / TSFT / sum((-1.0) ** (k + 1) / k for k in range(1, side + 1))
+    for k in (0, off + side - 1, off + side, 222, n - 1):
+        medians = [
+            np.median(x) for x in (power[k - off - side : k - off], power[k + off + 1 :][:side]) if len(x) == side
+        ]
+        medians = medians[-1:] if k < off + side else medians
+        assert floors[k] == pytest.approx(unit / np.mean(1 / np.array(medians)), rel=1e-12)
+
+
+@pytest.mark.parametrize("bins", [21, 101])
+def test_noise_divided_by_it_has_the_power_that_is_stated(bins):
+    x = noise(400_000)
+    ratio = 2 * np.abs(x) ** 2 / TSFT / off_source_psd(x, TSFT, bins, 5)
+    assert np.mean(ratio) == pytest.approx(off_source_power(side_bins(bins)), rel=0.006)
+
+
+def test_a_slope_does_not_matter_and_a_line_on_one_side_little():
+    n = 4001
+    flat = off_source_psd(noise(n), TSFT, 101, 10)
+    slope = 1 + 0.5 * np.arange(n) / n  # as steep as O3's floor at 30 Hz: 50 % in 2 Hz
+    np.testing.assert_allclose(off_source_psd(noise(n) * np.sqrt(slope), TSFT, 101, 10), flat * slope, rtol=0.01)
+    loud = noise(n)
+    loud[2000:2060] *= 1e3  # broader than the bins on one side
+    assert np.all(off_source_psd(loud, TSFT, 101, 10)[1900:1989] < 3 * flat[1900:1989])  # twice that of the other side
+    assert running_median_psd(loud, TSFT)[2030] > 1e5 * flat[2030]
+
+
+@pytest.mark.parametrize("signals", [1, pytest.param(6, marks=pytest.mark.slow)])
+def test_loud_signals_have_the_2f_of_the_known_floor(signals):
+    """The running median of 101 bins, as LALSuite's, takes some 5 % of them."""
+    rng = np.random.default_rng(8)
+    ways = {name: noise_floors.WAYS[name] for name in ("101 bins", "1001 bins, off_source=10")}
+    cases = [noise_floors.case(rng, 1.0, 20000.0, ways) for _ in range(signals)]
+    usual, off = ([case[name] for case in cases] for name in ways)
+    assert np.mean(usual) < 0.97
+    assert abs(np.mean(off) - 1) < 0.01 / np.sqrt(signals)
+
+
+@pytest.mark.parametrize(("days", "off"), [(0.5, 0.06), pytest.param(6.0, 0.02, marks=pytest.mark.slow)])
+def test_the_mean_of_2f_in_noise_stays_4(days, off):
+    means = noise_floors.noise_mean(np.random.default_rng(5), days)
+    assert max(abs(mean - 4) for mean in means.values()) < off, means
+
+
+@pytest.fixture(scope="module")
+def sfts():
+    return jfstat.simulate_sfts(["H1"], 1_167_458_304, 7200, 99.8, 100.2, sqrt_sx=4e-24, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"off_source": -1}, "off_source must be"),
+        ({"off_source": 1.5}, "off_source must be"),
+        ({"off_source": True}, "off_source must be"),
+        ({"off_source": 10, "median_bins": 5}, "median_bins must be at least 7 with off_source"),
+        ({"off_source": 400}, r"needs 903 bins and the SFTs hold 720.*off_source"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, message, sfts):
+    with pytest.raises(ValueError, match=message):
+        jfstat.prepare(sfts, 100.0, 100.001, **options)
+
+
+def test_everything_that_estimates_a_floor_takes_it(sfts):
+    point = jfstat.Doppler(1.0, 0.3, [100.0], 1_167_458_304)
+    data = jfstat.prepare(sfts, 99.995, 100.005, off_source=10)
+    floors = np.asarray(data.observation.sqrt_sx)
+    assert not np.array_equal(floors, np.asarray(jfstat.prepare(sfts, 99.995, 100.005).observation.sqrt_sx))
+    observed = jfstat.observation(sfts, fmin=99.995, fmax=100.005, off_source=10)
+    np.testing.assert_allclose(np.asarray(observed.sqrt_sx), floors, rtol=0.05)
+    segments = jfstat.prepare(sfts, 100.0, 100.0, segments=2, off_source=10)
+    assert np.isfinite(jfstat.mean_twoF(segments, point))
+    row = floors_of_one(sfts)
+    assert len(row) == sfts.n_bins
+    assert floor_bins(101, None) == 101
+
+
+@pytest.mark.ci
+def test_known_pulsars_have_it_without_a_series(tmp_path, capsys):
+    """A signal as loud as a hardware injection: 2F of some thousands in a day."""
+    start = 1_167_458_304
+    (tmp_path / "J1.par").write_text("PSRJ J1\nRAJ 08:10:00\nDECJ 17:40:00\nF0 35\nPEPOCH 57758\n")
+    pulsar = jfstat.read_par(tmp_path / "J1.par")
+    point = pulsar.doppler(start, start + 86400)
+    signal = (point, jfstat.Amplitude(6e-24, 0.4, 0.2, 1.0))
+    sfts = jfstat.simulate_sfts(["H1", "L1"], start, 86400, 69.0, 71.0, sqrt_sx=4e-24, signals=[signal], seed=5)
+    table = {off: jfstat.search_pulsars(sfts, pulsar, off_source=off, progress=False) for off in (None, 10)}
+    known = jfstat.search_pulsars(sfts, pulsar, sqrt_sx=4e-24, progress=False)
+    lost = {off: 1 - float(found["twoF"][0] / known["twoF"][0]) for off, found in table.items()}
+    assert known["twoF"][0] > 2e4
+    assert lost[None] > 0.05
+    assert abs(lost[10]) < 0.02  # as much as the floor errs in 48 SFTs
+    # as in a series, whose frequency is that of the pulsar at the data's start
+    for off, found in table.items():
+        f = float(point.fkdot[0])
+        data = jfstat.prepare(sfts, f, f, reftime=point.reftime, off_source=off, guard=0.9)
+        assert float(found["twoF"][0]) == pytest.approx(float(jfstat.twoF(data, point)), rel=2e-3)
+    assert table[10]["h0"][0] == pytest.approx(6e-24, rel=0.02)
+    band = jfstat.search_pulsar_bands(sfts, pulsar, 1e-5, off_source=10, progress=False)
+    assert float(band["twoF"][0]) == pytest.approx(float(table[10]["twoF"][0]), rel=0.02)
+    with pytest.raises(ValueError, match="off_source must be"):
+        jfstat.search_pulsars(sfts, pulsar, off_source=-1)
+    with pytest.raises(ValueError, match="noise floor needs 10103 bins"):
+        jfstat.search_pulsars(sfts, pulsar, off_source=5000)
+    # on the command line, for pulsars and for a single template
+    jfstat.write_sfts(sfts, tmp_path)
+    files, path = f"--DataFiles={tmp_path}/*.sft", tmp_path / "found.ecsv"
+    assert main(["search", files, f"--par={tmp_path}/J1.par", "--offSourceBins=10", f"--outputFstat={path}"]) == 0
+    assert float(jfstat.read_candidates(path)["twoF"][0]) == pytest.approx(float(table[10]["twoF"][0]), rel=1e-6)
+    alone = [
+        f"--Alpha={float(point.alpha)!r}",
+        f"--Delta={float(point.delta)!r}",
+        f"--Freq={f!r}",
+        "--offSourceBins=10",
+    ]
+    assert main(["search", files, *alone, f"--refTime={float(point.reftime)!r}", f"--outputFstat={path}"]) == 0
+    found = jfstat.read_candidates(path)
+    assert found.meta["engine"] == "narrow"
+    assert float(found["twoF"][0]) == pytest.approx(float(table[10]["twoF"][0]), rel=1e-3)
+
+
+def floors_of_one(sfts):
+    return running_median_psd(sfts["H1"].data[0] / 1e-24, TSFT)

@@ -1,0 +1,147 @@
+"""The Python of the guides runs as printed, and their tables are the committed results of examples."""
+
+import json
+import re
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from pages import run_page
+
+import jfstat
+
+DOCS = Path(__file__).parents[2] / "docs"
+START = 1167458304
+
+
+@pytest.mark.ci
+def test_ten_minutes_run_up_to_the_search(capsys):
+    names = run_page(DOCS / "quickstart.md", 6, last=4)
+    found, signal = names["found"][0], names["signal"]
+    assert found["twoF"] > 80
+    assert abs(found["freq"].value - float(signal.fkdot[0])) < 2e-3
+    assert "templates" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_ten_minutes_and_posteriors_run(tmp_path, monkeypatch):
+    pytest.importorskip("blackjax")
+    monkeypatch.chdir(tmp_path)
+    names = run_page(DOCS / "quickstart.md", 6)
+    row, signal = names["row"], names["signal"]
+    assert row["converged"]
+    for name, true in (("freq", signal.fkdot[0]), ("alpha", signal.alpha), ("delta", signal.delta)):
+        assert abs(row[name].value - float(true)) < 5 * row[f"{name}_error"].value
+    assert (tmp_path / "spectrum.png").stat().st_size > 10000
+
+    run_page(DOCS / "posteriors.md", 1, names)
+    assert float(names["samples"].fkdot[:, 0].std()) == pytest.approx(row["freq_error"].value, rel=0.3)
+
+
+@pytest.mark.slow
+def test_limits_run():
+    names = run_page(DOCS / "limits.md", 4)
+    assert names["depth"] == pytest.approx(79.23, abs=0.2)
+    assert names["strains"]["pulsar"] < names["lossy"] < 1.2 * names["strains"]["pulsar"]
+    limit = names["limit"]
+    formula = jfstat.sensitivity(names["data"], limit.threshold, names["pulsar"])
+    assert abs(limit.h0 - formula) < 4 * limit.h0_error
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with what the guides read: SFT files in data/."""
+    folder = tmp_path_factory.mktemp("guides")
+    source = jfstat.Doppler(2.1, 0.47, [100.1, -1e-10], START)
+    sfts = jfstat.simulate_sfts(
+        ["H1", "L1"], START, 43200, fmin=98.9, fmax=101.7, signals=[(source, jfstat.Amplitude(4e-25, 0.3))]
+    )
+    jfstat.write_sfts(sfts, folder / "data")
+    return folder
+
+
+@pytest.mark.ci
+def test_data_and_what_continues_it_run(files, monkeypatch):
+    monkeypatch.chdir(files)
+    names = run_page(DOCS / "data.md", 4)
+    assert names["segments"].n_segments == 10
+    assert float(names["seen"].tspan) == 864000
+    assert list(names["made"].series[0].gps - START) == [0, 3200, 5000]  # the second starts where the gap ends
+    assert np.isfinite(float(jfstat.twoF(names["data"], names["point"])))
+
+    point = names["point"]
+    fkdot = np.stack([np.array(point.fkdot), np.array(point.fkdot) - [0, 1e-10]])
+    names["points"] = jfstat.Doppler(np.full(2, point.alpha), np.full(2, point.delta), fkdot, point.reftime)
+    run_page(DOCS / "speed.md", 1, names)
+    np.testing.assert_allclose(names["values"][0], jfstat.twoF_band(names["data"], point), rtol=1e-5, atol=1e-4)
+
+    # from a template off the source to the peak
+    source = names["point"]
+    names["point"] = jfstat.whiten(names["data"], source).point(jnp.array([0.4, 0.3, -0.2, 0.2]))
+    run_page(DOCS / "refining.md", 1, names)
+    assert float(jfstat.twoF(names["data"], names["peak"])) > float(jfstat.twoF(names["data"], source)) - 0.02
+
+    run_page(DOCS / "guides.md", 1, names)
+    assert len(names["found"]) == 1000
+    assert Path("search.checkpoint").exists()
+
+
+def committed(name):
+    return json.loads((DOCS.parent / name).read_text())
+
+
+def table(page, first):
+    """Cells of a page's table whose first column has the given heading, without the headings."""
+    lines = (DOCS / page).read_text().split(f"\n| {first} |")[1].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
+
+
+def test_recovered_power_is_as_committed():
+    rows = committed("examples/accuracy_against_lalsuite.json")["rows"]
+    methods = ("jfstat twoF", "jfstat twoF_band", "LAL Resamp", "LAL Demod")
+    expected = [
+        [f"{row['frequency']:.0f}", *(f"{row[m]['median']:.5f} ({row[m]['worst']:.5f})" for m in methods)]
+        for row in rows
+    ]
+    assert table("accuracy.md", "f / Hz") == expected
+
+
+def test_speeds_are_as_committed():
+    gpu, cpu = (
+        table("speed.md", "data")[:7],
+        (DOCS / "speed.md").read_text().split("| LALSuite's time over jfstat's")[1],
+    )
+    names = ("1d", "10d", "10d-narrow", "10d-wide", "100d", "100d-two", "10d-spindown")
+    for column, file in ((1, "benchmark_h200"), (2, "benchmark_h200_before")):
+        rows = committed(f"docs/{file}.json")["rows"]
+        taus = {row["setting"]["name"]: f"{row['runs'][0]['tau']:.1e}" for row in rows}
+        assert [row[column] for row in gpu] == [taus.get(name, "not yet measured") for name in names]
+    for row in committed("docs/benchmark_cpu.json")["rows"]:
+        one, two = row["runs"]
+        cells = f"| {row['lal_over_jfstat']:.1f} | {one['tau'] / two['tau']:.2f} |"
+        assert f"| {row['setting']['days']} d, 0.606 Hz, H1 {cells}" in cpu
+
+
+def test_refined_injections_are_as_committed():
+    isolated, binary = (committed(f"examples/refine_{name}.json")["summary"] for name in ("injections", "binaries"))
+    for (_, found, gain, theory), summary in zip(
+        table("refining.md", "start"), (isolated["near"], isolated["far"], binary["half"]), strict=True
+    ):
+        share, _, n = found.partition(" % of ")
+        assert float(share) == pytest.approx(100 * summary["found"], abs=0.06)
+        assert n == str(isolated["injections"] if theory == "4" else binary["injections"])
+        assert float(gain) == pytest.approx(summary["mean_gain"], abs=0.0051)
+    pulls = [x["standard_deviation"] for x in isolated["pulls"].values()]
+    said = re.search(
+        r"deviations of (.*?) \(freq\), (.*?) \(f1dot\), (.*?) \(alpha\) and (.*?) \(delta",
+        (DOCS / "refining.md").read_text(),
+    )
+    np.testing.assert_allclose([float(x) for x in said.groups()], pulls, atol=0.0051)
+
+
+def test_the_papers_fractional_difference_is_as_committed():
+    found = committed("examples/paper/fractional_difference.json")
+    assert found["rms_fraction"] == pytest.approx(9.1e-6, rel=0.01)
+    assert found["largest_fraction"] == pytest.approx(1.8e-4, rel=0.02)
+    assert f"| 9.1e-6, 1.8e-4 in {found['bins']} of the bins (" in (DOCS / "paper.md").read_text()
