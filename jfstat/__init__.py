@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         twoF,
         twoF_band,
     )
+    from jfstat.statistic.linerobust import LinePrior
     from jfstat.statistic.semicoherent import (
         SemicoherentAmplitude,
         SemicoherentFstat,
@@ -96,6 +97,7 @@ __all__ = [
     "FstatData",
     "GPSTime",
     "Gating",
+    "LinePrior",
     "NarrowData",
     "Observation",
     "Orbit",
@@ -197,6 +199,7 @@ _HOMES = {
     "FstatData": "jfstat.data.fstatdata",
     "GPSTime": "jfstat.signal.times",
     "Gating": "jfstat.strain.gating",
+    "LinePrior": "jfstat.statistic.linerobust",
     "NarrowData": "jfstat.data.narrowdata",
     "Observation": "jfstat.data.observation",
     "Orbit": "jfstat.signal.templates",

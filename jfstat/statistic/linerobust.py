@@ -22,6 +22,47 @@ Array = TypeVar("Array", jax.Array, np.ndarray)
 
 
 @dataclass(frozen=True)
+class LinePrior:
+    """Prior knowledge of lines that the line-robust statistic log10BSGL compares a signal with.
+
+    See Keitel, Prix, Papa, Leaci & Siddiqi 2014, Phys. Rev. D 89, 064023, and LALSuite's XLALCreateBSGLSetup.
+
+    Parameters
+    ----------
+    fstar0 : float
+        Transition scale F*_0, no unit: below it a signal is compared with Gaussian noise, above it with lines; -inf
+        compares it with lines only. ComputeFstatistic_v2's ``--Fstar0`` and, of a sum over segments, Weave's
+        ``--lrs-Fstar0sc``.
+    olgx : (D,) array_like, optional
+        Prior odds of a line in each detector against Gaussian noise, in the order of the data's detectors; 1/D each by
+        default, as in LALSuite.
+
+    Raises
+    ------
+    ValueError
+        If `fstar0` is no number, NaN or +inf, or `olgx` are no numbers.
+    """
+
+    fstar0: float = 0.0
+    olgx: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        scale, odds = plain_odds(self.fstar0, self.olgx)
+        object.__setattr__(self, "fstar0", scale)
+        object.__setattr__(self, "olgx", odds)
+
+    def odds(self, n_detectors: int) -> tuple[float, ...]:
+        """Return the prior odds of a line in each of some detectors.
+
+        Raises
+        ------
+        ValueError
+            If there is only one detector, the number of odds is another, or they leave no alternative to a signal.
+        """
+        return checked_odds(n_detectors, self.fstar0, self.olgx)
+
+
+@dataclass(frozen=True)
 class LineCut:
     """Values of 2F whose log10BSGL is below a threshold do not count; a static argument of compiled programs.
 
