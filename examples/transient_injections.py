@@ -100,7 +100,7 @@ def injected(job: tuple[str, int, bool]) -> dict[str, Any]:
     n = int(span / STEP)
     scales = STEP * np.arange(1, n + 1) if shape == "rectangular" else STEP * np.arange(1, n // 3)
     wanted = jfstat.TransientRange(shape, START + STEP * np.arange(n), scales)
-    found = jfstat.search(data, bank, 1, transient=wanted, progress=False)
+    found = jfstat.search(data, bank, jfstat.Transient(wanted), top=1, progress=False)
     names = (*SKY, "freq", "f1dot") if sky else None
     better = jfstat.refine(data, found, parameters=names, progress=False)[0]
 

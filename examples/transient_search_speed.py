@@ -187,7 +187,7 @@ def search(options: argparse.Namespace) -> dict[str, Any]:
     windows = jfstat.TransientRange("rectangular", START + 3600.0 * np.arange(hours), 3600.0 * (1 + np.arange(hours)))
 
     def run() -> Any:
-        return jfstat.search(data, bank, 100, transient=windows, progress=False)
+        return jfstat.search(data, bank, jfstat.Transient(windows), top=100, progress=False)
 
     began = time.perf_counter()
     found = run()

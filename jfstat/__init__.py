@@ -11,6 +11,7 @@ from jfstat.version import __version__ as __version__
 if TYPE_CHECKING:
     from jfstat.banks.template_bank import template_bank
     from jfstat.candidates.atomfiles import read_atoms, write_atoms
+    from jfstat.candidates.details import Details
     from jfstat.candidates.files import read_candidates, write_candidates
     from jfstat.candidates.gridfiles import read_templates
     from jfstat.candidates.lineflags import flag_lines
@@ -40,10 +41,18 @@ if TYPE_CHECKING:
     from jfstat.metrics.mismatch import mismatch
     from jfstat.pulsars.pulsar import Pulsar
     from jfstat.pulsars.reading import read_par, read_pulsars
+    from jfstat.searching.options import Keep, Run
+    from jfstat.searching.plan import SearchPlan, plan_search
     from jfstat.searching.pulsarbands import search_pulsar_bands
     from jfstat.searching.search import search
     from jfstat.searching.session.stop import SearchStopped
     from jfstat.searching.session.units import merge
+    from jfstat.searching.single import search_template
+    from jfstat.searching.statistics.bestpath import BestPath
+    from jfstat.searching.statistics.coherent import TwoF
+    from jfstat.searching.statistics.interpolated import Interpolated
+    from jfstat.searching.statistics.mean import MeanTwoF
+    from jfstat.searching.statistics.transient import Transient
     from jfstat.searching.targeted import search_pulsars
     from jfstat.sfts import SFTs, join_sfts, read_sfts, write_sfts
     from jfstat.sfts.split import split_sfts
@@ -89,7 +98,9 @@ __all__ = [
     "Amplitude",
     "AmplitudeEstimate",
     "Atoms",
+    "BestPath",
     "Coordinates",
+    "Details",
     "Detector",
     "Doppler",
     "Ephemeris",
@@ -97,7 +108,10 @@ __all__ = [
     "FstatData",
     "GPSTime",
     "Gating",
+    "Interpolated",
+    "Keep",
     "LinePrior",
+    "MeanTwoF",
     "NarrowData",
     "Observation",
     "Orbit",
@@ -105,15 +119,19 @@ __all__ = [
     "PhaseModel",
     "Population",
     "Pulsar",
+    "Run",
     "SFTs",
+    "SearchPlan",
     "SearchStopped",
     "SemicoherentAmplitude",
     "SemicoherentFstat",
     "Track",
+    "Transient",
     "TransientMap",
     "TransientNull",
     "TransientRange",
     "TransientWindow",
+    "TwoF",
     "UpperLimit",
     "ViterbiNull",
     "ViterbiPath",
@@ -142,6 +160,7 @@ __all__ = [
     "mismatch",
     "narrow",
     "observation",
+    "plan_search",
     "predict_twoF",
     "prepare",
     "psd",
@@ -157,6 +176,7 @@ __all__ = [
     "search",
     "search_pulsar_bands",
     "search_pulsars",
+    "search_template",
     "semicoherent_amplitude",
     "semicoherent_fstat",
     "sensitivity",
@@ -191,7 +211,9 @@ _HOMES = {
     "Amplitude": "jfstat.signal.templates",
     "AmplitudeEstimate": "jfstat.statistic.fstat",
     "Atoms": "jfstat.statistic.atoms",
+    "BestPath": "jfstat.searching.statistics.bestpath",
     "Coordinates": "jfstat.metrics.coordinates",
+    "Details": "jfstat.candidates.details",
     "Detector": "jfstat.geometry.detector",
     "Doppler": "jfstat.signal.templates",
     "Ephemeris": "jfstat.geometry.ephemeris",
@@ -199,7 +221,10 @@ _HOMES = {
     "FstatData": "jfstat.data.fstatdata",
     "GPSTime": "jfstat.signal.times",
     "Gating": "jfstat.strain.gating",
+    "Interpolated": "jfstat.searching.statistics.interpolated",
+    "Keep": "jfstat.searching.options",
     "LinePrior": "jfstat.statistic.linerobust",
+    "MeanTwoF": "jfstat.searching.statistics.mean",
     "NarrowData": "jfstat.data.narrowdata",
     "Observation": "jfstat.data.observation",
     "Orbit": "jfstat.signal.templates",
@@ -207,15 +232,19 @@ _HOMES = {
     "PhaseModel": "jfstat.signal.phasemodel",
     "Population": "jfstat.limits.population",
     "Pulsar": "jfstat.pulsars.pulsar",
+    "Run": "jfstat.searching.options",
     "SFTs": "jfstat.sfts",
+    "SearchPlan": "jfstat.searching.plan",
     "SearchStopped": "jfstat.searching.session.stop",
     "SemicoherentAmplitude": "jfstat.statistic.semicoherent",
     "SemicoherentFstat": "jfstat.statistic.semicoherent",
     "Track": "jfstat.tracking.track",
+    "Transient": "jfstat.searching.statistics.transient",
     "TransientMap": "jfstat.statistic.transients",
     "TransientNull": "jfstat.statistic.transientnull",
     "TransientRange": "jfstat.statistic.transients",
     "TransientWindow": "jfstat.signal.transientwindow",
+    "TwoF": "jfstat.searching.statistics.coherent",
     "UpperLimit": "jfstat.limits.injections",
     "ViterbiNull": "jfstat.tracking.null",
     "ViterbiPath": "jfstat.tracking.viterbi",
@@ -244,6 +273,7 @@ _HOMES = {
     "mismatch": "jfstat.metrics.mismatch",
     "narrow": "jfstat.data.narrow",
     "observation": "jfstat.data.observation",
+    "plan_search": "jfstat.searching.plan",
     "predict_twoF": "jfstat.statistic.fstat",
     "prepare": "jfstat.data.prepare",
     "psd": "jfstat.data.psd",
@@ -259,6 +289,7 @@ _HOMES = {
     "search": "jfstat.searching.search",
     "search_pulsar_bands": "jfstat.searching.pulsarbands",
     "search_pulsars": "jfstat.searching.targeted",
+    "search_template": "jfstat.searching.single",
     "semicoherent_amplitude": "jfstat.statistic.semicoherent",
     "semicoherent_fstat": "jfstat.statistic.semicoherent",
     "sensitivity": "jfstat.limits.analytic",

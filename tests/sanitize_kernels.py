@@ -30,8 +30,8 @@ from jfstat.engines.cuda import kernels, launch  # noqa: E402
 from jfstat.engines.cuda.cubins import cubin  # noqa: E402
 from jfstat.engines.cuda.driver import Kernel  # noqa: E402
 from jfstat.engines.cuda.engine import Cuda  # noqa: E402
-from jfstat.engines.cuda.sums import CudaInterpolated  # noqa: E402
-from jfstat.engines.interpolated import Interpolated  # noqa: E402
+from jfstat.engines.cuda.sums import CudaSums  # noqa: E402
+from jfstat.engines.xlasums import Interpolated  # noqa: E402
 from jfstat.searching.driver.interpolation import bank_part  # noqa: E402
 from jfstat.searching.driver.work import Work, stacked_bank  # noqa: E402
 from jfstat.searching.reduce.keep import Keep  # noqa: E402
@@ -100,7 +100,7 @@ def sums_over_segments():
         expected = Interpolated().reduced(part.bands, lookup, bins, KEEP)
         LOADED.clear()
         with jax.disable_jit():  # the kernels' arguments are then arrays
-            found = CudaInterpolated().reduced(part.bands, lookup, bins, KEEP)
+            found = CudaSums().reduced(part.bands, lookup, bins, KEEP)
         names = {program.name for program in LOADED}
         assert names == ({"shared_sums", "ranks", "staged"} if extent < 0.1 else {"sums"})
         for name in ("twoF", "template", "frequency", "sections"):

@@ -70,7 +70,7 @@ def all_of_them():
     count = same(data, points)
     assert sum(count) == 12 and min(count) > 0, count
     with Watch([1.0, 0.02, 0.02]) as watch:
-        jfstat.search(data, points, top=5, batch_size=1, progress=False, mesh=MESH)
+        jfstat.search(data, points, top=5, progress=False, run=jfstat.Run(batch_size=1, mesh=MESH))
     count = watch.count()
     assert sum(count) == 24 and 0 < count[0] < 6 and min(count) > 0, count
     few = jax.tree.map(lambda x: x[:4], points)
@@ -83,7 +83,7 @@ def all_of_them():
 def out_of_memory():
     """Where one of the devices has no memory for the batches, all take half as many templates at a time."""
     data, points = noise(["H1"], 12, 0.05), bank(24)
-    expected = jfstat.search(data, points, top=5, progress=False, batch_size=4)
+    expected = jfstat.search(data, points, top=5, progress=False, run=jfstat.Run(batch_size=4))
     sizes = []
 
     def little(*given):
@@ -96,7 +96,7 @@ def out_of_memory():
     usual, devices.loudest = devices.loudest, little
     planned = searching.search_plan
     searching.search_plan = lambda *given, **named: planned(*given, **named)._replace(batch_size=8)
-    found = jfstat.search(data, points, top=5, progress=False, mesh=MESH)
+    found = jfstat.search(data, points, top=5, progress=False, run=jfstat.Run(mesh=MESH))
     assert set(sizes) == {8, 4}, sizes
     for name in found.colnames:
         np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(expected[name]), err_msg=name)
@@ -111,7 +111,7 @@ def out_of_memory():
 
     jax.device_put, sizes[:] = no_room, []
     with pytest.raises(ValueError, match=r"mesh holds .*1.*, whose free memory does not suffice for a copy"):
-        jfstat.search(data, points, top=5, progress=False, mesh=MESH)
+        jfstat.search(data, points, top=5, progress=False, run=jfstat.Run(mesh=MESH))
     assert sizes == []
     jax.device_put = put
 
@@ -123,7 +123,7 @@ def out_of_memory():
 
     devices.loudest = broken
     with pytest.raises(OSError, match="broken"):
-        jfstat.search(data, points, top=5, progress=False, mesh=MESH, batch_size=4)
+        jfstat.search(data, points, top=5, progress=False, run=jfstat.Run(mesh=MESH, batch_size=4))
     assert [thread.name for thread in threading.enumerate()] == ["MainThread"]
 
 

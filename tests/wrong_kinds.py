@@ -122,7 +122,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     near, coordinates = jfstat.narrow(data, point), jfstat.whiten(data, point)
     bank = jfstat.Doppler(np.array([1.0, 1.1]), np.array([0.3, 0.3]), np.full((2, 1), 100.0), START)
     found = jfstat.search(data, bank, top=2, progress=False)
-    unit = jfstat.search(data, bank, top=2, progress=False, unit=(1, 1))
+    unit = jfstat.search(data, bank, top=2, progress=False, run=jfstat.Run(unit=(1, 1)))
     (tmp_path / "L1lines.csv").write_text("100.0,0,0,1,1,0.001,0.001,a line\n")
     lines = jfstat.read_lines(tmp_path / "L1lines.csv")
     (tmp_path / "a.par").write_text(PAR)

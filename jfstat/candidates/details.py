@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
@@ -15,16 +15,14 @@ from jfstat.data.blockspectra import BlockSpectra, spectra_or_data, spectra_prog
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
-from jfstat.data.workers import compile_together, in_order, result_of_shape, workers_for
+from jfstat.data.workers import in_order, result_of_shape, workers_for
 from jfstat.reproducible import SAME_BITS
 from jfstat.signal.parameters import AMPLITUDE_COLUMNS
 from jfstat.signal.templates import Doppler
 from jfstat.statistic.combine import antenna_matrix
 from jfstat.statistic.fstat import fstat_from, values_from
-from jfstat.statistic.linerobust import checked_odds
-
-if TYPE_CHECKING:
-    from astropy.table import QTable
+from jfstat.statistic.linerobust import LinePrior
+from jfstat.validation import shown
 
 SAMPLE_BYTES, ORBIT_SAMPLE_BYTES = 64, 400
 """Memory that a candidate takes by a direct sum per sample of the data, and with an orbit, at most."""
@@ -34,50 +32,58 @@ MOST_BYTES = 1 << 30
 """Memory that candidates computed at a time may take, unless a single one needs more."""
 
 
-class Details(NamedTuple):
-    """What to compute for the candidates that a search keeps; each as for `search`.
+@dataclass(frozen=True)
+class Details:
+    """What is computed for each candidate that a search keeps, beside the statistic.
 
-    Attributes
+    Parameters
     ----------
     per_detector : bool
-        Whether to compute 2F of each detector and, with several detectors, log10BSGL.
-    amplitudes : bool
-        Whether to estimate the amplitude parameters.
-    fstar0 : float
-        See `log10_bsgl`.
-    olgx : tuple of float or None
-        See `log10_bsgl`.
-    cluster : float or None
-        Radius of clusters; see `clustered`.
-    bounds : dict of str to (float, float)
-        Ranges of parameters that were asked for.
-    ranking : str
-        What the table is sorted by, "F" or "BSGL".
-    lines : QTable or None
-        Known lines that the templates may cross, for the column ``line``.
-    veto_lines : bool
-        Whether the bins that they affect were left out.
+        Add 2F of each detector and, with several detectors, the line-robust statistic ``log10BSGL`` (see
+        `linerobust.log10_bsgl`), by a sum over all data for each candidate, equal to `fstat`'s to 1e-7.
+    amplitudes : bool, optional
+        Add estimates of the amplitude parameters and their errors, which cost nothing more with `per_detector`; by
+        default the same as `per_detector`.
+    line_prior : LinePrior, optional
+        For ``log10BSGL``; ``LinePrior()`` by default.
+
+    Raises
+    ------
+    TypeError
+        If a value is of another kind.
     """
 
-    per_detector: bool
-    amplitudes: bool
-    fstar0: float
-    olgx: tuple[float, ...] | None
-    cluster: float | None
-    bounds: dict[str, tuple[float, float]]
-    ranking: str
-    lines: QTable | None = None
-    veto_lines: bool = False
+    per_detector: bool = True
+    amplitudes: bool | None = None
+    line_prior: LinePrior | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("per_detector", "amplitudes"):
+            value = getattr(self, name)
+            if not isinstance(value, (bool, np.bool_)) and not (name == "amplitudes" and value is None):
+                raise TypeError(f"{name} must be True or False, not {shown(value)}.")
+        if not isinstance(self.line_prior, LinePrior) and self.line_prior is not None:
+            raise TypeError(f"line_prior must be a jfstat.LinePrior or None, not {shown(self.line_prior)}.")
+
+    @property
+    def with_amplitudes(self) -> bool:
+        """Whether amplitudes are estimated."""
+        return bool(self.per_detector if self.amplitudes is None else self.amplitudes)
+
+    @property
+    def prior(self) -> LinePrior:
+        """The prior of lines."""
+        return LinePrior() if self.line_prior is None else self.line_prior
 
     @property
     def wanted(self) -> bool:
         """Whether anything is to be computed for each candidate."""
-        return self.per_detector or self.amplitudes
+        return self.per_detector or self.with_amplitudes
 
     def check(self, n_detectors: int) -> None:
         """Raise a ValueError if `detail_columns` would, for data of so many detectors."""
         if self.per_detector and n_detectors > 1:
-            checked_odds(n_detectors, self.fstar0, self.olgx)
+            self.prior.odds(n_detectors)
 
 
 def detail_columns(
@@ -102,7 +108,9 @@ def detail_columns(
     if not details.per_detector:
         return kept
     if len(names) > 1:
-        each["log10BSGL"] = log10_bsgl(twoF, np.stack(list(each.values()), axis=-1), details.fstar0, details.olgx)
+        each["log10BSGL"] = log10_bsgl(
+            twoF, np.stack(list(each.values()), axis=-1), details.prior.fstar0, details.prior.olgx
+        )
     return each | kept
 
 
@@ -149,13 +157,11 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
     return {name: values[:, i].copy() for i, name in enumerate(names)}
 
 
-def compile_columns(data: FstatData, templates: Doppler, amplitudes: bool) -> None:
-    """Compile what `kept_columns` will call for candidates among some templates, a stack of any number."""
-    compile_together(_programs(data, templates, amplitudes))
+def column_programs(data: FstatData, templates: Doppler, amplitudes: bool) -> Iterator[jax.stages.Lowered]:
+    """Yield the programs that `kept_columns` runs for candidates among some templates, a stack of any number.
 
-
-def _programs(data: FstatData, templates: Doppler, amplitudes: bool) -> Iterator[jax.stages.Lowered]:
-    """What `kept_columns` runs, each traced when it is asked for; first what takes longest for new detectors."""
+    Each is traced when it is asked for; first what takes longest for new detectors.
+    """
     rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((ROWS, *x.shape[1:]), x.dtype), templates)
     fa = fb = result_of_shape((ROWS, len(data.detectors)), np.complex128, data.series)
     yield _values.lower(data.observation.without_times, rows, (fa, fb), amplitudes)

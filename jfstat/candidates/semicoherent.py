@@ -16,7 +16,7 @@ from jfstat.candidates.rows import at_once, computed_rows
 from jfstat.data.blockspectra import BlockSpectra, spectra_or_data, spectra_programs
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
-from jfstat.data.workers import compile_together, in_order, workers_for
+from jfstat.data.workers import in_order, workers_for
 from jfstat.reproducible import SAME_BITS
 from jfstat.signal.parameters import with_fields
 from jfstat.signal.templates import Doppler
@@ -76,13 +76,8 @@ def semicoherent_columns(
     return {name: column.copy() for name, column in zip(names, np.concatenate(values)[:k].T, strict=True)}
 
 
-def compile_semicoherent_columns(segments: FstatData, templates: Doppler, amplitudes: bool) -> None:
-    """Compile what `semicoherent_columns` will call for candidates among some templates, a stack of any number."""
-    compile_together(_programs(segments, templates, amplitudes))
-
-
-def _programs(segments: FstatData, templates: Doppler, amplitudes: bool) -> Iterator[jax.stages.Lowered]:
-    """What `semicoherent_columns` runs, each traced when it is asked for."""
+def semicoherent_programs(segments: FstatData, templates: Doppler, amplitudes: bool) -> Iterator[jax.stages.Lowered]:
+    """Yield the programs that `semicoherent_columns` runs for candidates among some templates, traced as asked for."""
 
     def stacked(x: Any, *leading: int) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((ROWS, *leading, *x.shape[1:]), x.dtype)
@@ -145,5 +140,6 @@ def semicoherent_details(
     if details.per_detector:
         columns |= each
         if len(detectors) > 1:
-            columns["log10BSGL"] = log10_bsgl(n_segments * mean, np.stack(sums, axis=-1), details.fstar0, details.olgx)
+            prior = details.prior
+            columns["log10BSGL"] = log10_bsgl(n_segments * mean, np.stack(sums, axis=-1), prior.fstar0, prior.olgx)
     return columns | kept

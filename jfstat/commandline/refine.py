@@ -29,7 +29,7 @@ from jfstat.followup.candidates import NEEDED, SearchedWith, impossible, usual_n
 from jfstat.followup.distinct import distinct
 from jfstat.followup.neighbourhood import MISMATCH
 from jfstat.followup.refine import refine
-from jfstat.searching.result import loudness_in
+from jfstat.searching.statistics import statistic_of
 from jfstat.signal.parameters import is_parameter
 from jfstat.signal.times import TimeLike
 
@@ -156,7 +156,9 @@ def run(arguments: argparse.Namespace) -> None:
     for message, count in Counter(numberless).most_common():
         print(f"  {count:6d} {message}")
     if np.any(converged):
-        loudest = int(np.argmax(np.where(converged, refined[loudness_in(refined.meta)], -np.inf)))
+        loudest = int(
+            np.argmax(np.where(converged, refined[statistic_of(refined.meta).loudness(refined.meta)], -np.inf))
+        )
         print("loudest:")
         print_candidate(refined, loudest)
     if path is not None:

@@ -11,22 +11,21 @@ from typing import TypeVar
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import Device, device_of
 from jfstat.engines.engine import Engine
-from jfstat.engines.interpolated import Interpolated
-from jfstat.engines.segments import Segments
+from jfstat.engines.xlasums import XlaSums
 from jfstat.statistic.linerobust import LineCut
 
-Some = TypeVar("Some", Engine, Interpolated)
+Some = TypeVar("Some", Engine, XlaSums)
 PACKAGE = "jfstat.engines"
 CLASSES = {"cuda": ("cuda.engine", "Cuda"), "xla": ("xla", "Xla")}
 """Module and class of each engine by its name, the fastest first. A module is imported when its engine is chosen."""
 NAMES = tuple(CLASSES)
-SUMS = {"cuda": ("cuda.sums", "CudaInterpolated"), "xla": ("interpolated", "Interpolated")}
+SUMS = {"cuda": ("cuda.sums", "CudaSums"), "xla": ("xlasums", "XlaSums")}
 """The same for the sums of interpolating searches."""
 
 
 @lru_cache
-def engine_named(name: str, lines: LineCut | None = None, segments: bool = False) -> Engine:
-    """The engine with this name, with a cut by the line-robust statistic if wanted, or for data with segments.
+def engine_named(name: str, lines: LineCut | None = None) -> Engine:
+    """Return the engine with this name, with a cut by the line-robust statistic if wanted.
 
     Raises
     ------
@@ -36,16 +35,27 @@ def engine_named(name: str, lines: LineCut | None = None, segments: bool = False
     _check_name(name)
     if lines is not None and name != "xla":
         raise ValueError(f"engine {name!r} cannot cut by log10BSGL: use the engine 'xla', or None.")
-    if segments:
-        if name != "xla" or lines is not None:
-            raise ValueError(f"engine {name!r} cannot do this for data with segments: use the engine 'xla'.")
-        return Segments()
     module, kind = CLASSES[name]
     return getattr(import_module(f"{PACKAGE}.{module}"), kind)(*(() if lines is None else (lines,)))
 
 
+def xla_only(name: str | None, what: str) -> Engine:
+    """Return XLA, the only engine that computes a statistic; `what` says of it in messages what others cannot do.
+
+    Raises
+    ------
+    ValueError
+        If another engine was asked for.
+    """
+    if name is not None:
+        _check_name(name)
+    if name not in (None, "xla"):
+        raise ValueError(f"engine {name!r} cannot {what}: use the engine 'xla', or None.")
+    return engine_named("xla")
+
+
 @lru_cache
-def _sums_named(name: str) -> Interpolated:
+def _sums_named(name: str) -> XlaSums:
     """What sums up segments' values in interpolating searches, by the name of its engine.
 
     Raises
@@ -58,7 +68,7 @@ def _sums_named(name: str) -> Interpolated:
     return getattr(import_module(f"{PACKAGE}.{module}"), kind)()
 
 
-def sums_for(device: Device, name: str | None = None) -> Interpolated:
+def sums_for(device: Device, name: str | None = None) -> XlaSums:
     """The same for a device, by default the fastest.
 
     Raises
@@ -87,6 +97,7 @@ def engine_for(data: FstatData, name: str | None = None, lines: LineCut | None =
     Parameters
     ----------
     data : FstatData
+        Without segments.
     name : str, optional
         By default the fastest one that the data's device can use.
     lines : LineCut, optional
@@ -98,8 +109,6 @@ def engine_for(data: FstatData, name: str | None = None, lines: LineCut | None =
         If there is no such engine, or it cannot compute these data on their device.
     """
     device = device_of(data)
-    if data.n_segments is not None:
-        return engine_named("xla" if name is None else name, lines, True)
     if lines is not None:
         return engine_named("xla" if name is None else name, lines)
     if name is None and device.platform == "cpu":  # do not import what needs a GPU
@@ -123,7 +132,7 @@ def _check_name(name: str) -> None:
         raise ValueError(f"engine must be None or one of {listed}, not {name!r}: None takes the fastest one.")
 
 
-def _check_available(engine: Engine | Interpolated) -> None:
+def _check_available(engine: Engine | XlaSums) -> None:
     if why := engine.unavailable():
         raise ValueError(f"engine {engine.name!r} cannot be used on this machine: {why}; use the engine 'xla'.")
 

@@ -1,4 +1,4 @@
-"""The protocol that all engines follow, and the types of their results."""
+"""The protocols of engines and of other reductions of a batch of templates, and the types of their results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import jax.numpy as jnp
 from jfstat.data.bandseries import Layout
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import Device
+from jfstat.lines.doppler import LineBands
 from jfstat.signal.templates import Doppler
+from jfstat.statistic.bins import counted_bins
 from jfstat.statistic.resample import without_spin_down
 
 COMPLEX = 8
@@ -59,10 +61,77 @@ class Stage(NamedTuple):
     least_bytes: int
 
 
-class Engine(Protocol):
-    """Computes 2F for a batch of templates; results of all engines agree to rounding.
+class Reduction(Protocol):
+    """Computes a statistic for a batch of templates and reduces it to the loudest values.
 
-    Instances are static arguments of jitted functions, so they are hashable and equal ones compute the same.
+    Instances are static arguments of jitted functions, so they are hashable and equal ones compute the same. Engines
+    are reductions of 2F; statistics that are made of 2F bring their own, see `jfstat.searching.statistic`.
+    """
+
+    def ready(self, data: Any) -> Any:
+        """Return the data in the form that the methods below take, often as they are; called once for all batches."""
+        ...
+
+    def bins(self, data: Any, points: Any, n_valid: Any, first_bin: Any, bands: LineBands | None) -> jax.Array:
+        """Return the first and last bin that count for each template, and the L ranges that are vetoed; traceable.
+
+        Parameters
+        ----------
+        data
+            From `ready`.
+        points : Doppler
+            A stack of B templates, or what stands for them; those from `n_valid` on are padding and do not count.
+        n_valid : int
+        first_bin : int
+            Bins of the band before this one do not count.
+        bands : LineBands or None
+            Bins that these lines affect do not count.
+
+        Returns
+        -------
+        (2 + 2 L, B) int32
+        """
+        ...
+
+    def reduced(self, data: Any, points: Any, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
+        """Return the largest values of a batch of templates, exactly, and tallies of all values; traceable.
+
+        Parameters
+        ----------
+        data
+            From `ready`.
+        points : Doppler
+            A stack of B templates that fit the data; of an engine that `HasGeometry`, what that returns for them.
+        bins : (2 + 2 L, B) int32
+            From `bins`. Only XLA takes vetoed ranges.
+        keep : int
+            Number of values to return.
+        same_source : bool
+            Whether all templates have the sky position, orbit and reference time of the first: the data are then
+            resampled once, and only the spin-down is removed for each template.
+        """
+        ...
+
+
+class BandReduction(Reduction, Protocol):
+    """A reduction over the band of prepared data, whose batches are as large as the memory allows."""
+
+    def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
+        """Return an upper limit of the device memory per template of a batch."""
+        ...
+
+    def largest_batch(self, layout: Layout) -> int:
+        """Return the largest number of templates of a batch, however much memory there is."""
+        ...
+
+    def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
+        """Return the device memory of what `ready` makes, beside the data's own filters."""
+        ...
+
+
+class Engine(BandReduction, Protocol):
+    """Transforms data and reduces 2F on a kind of device; results of all engines agree to rounding.
+
     `jfstat.transforms` has the costs of each engine's transforms, by its name.
 
     Attributes
@@ -76,68 +145,42 @@ class Engine(Protocol):
     needs: ClassVar[str]
 
     def usable(self, layout: Layout, device: Device) -> bool:
-        """Whether it can handle data of this layout on this device."""
+        """Return whether it can handle data of this layout on this device."""
         ...
 
     def unavailable(self) -> str | None:
-        """Why this machine cannot run it although device and data suit it, in some words; None if it can."""
-        ...
-
-    def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
-        """Upper limit of the device memory per template of a batch."""
-        ...
-
-    def largest_batch(self, layout: Layout) -> int:
-        """Largest number of templates of a batch, however much memory there is."""
-        ...
-
-    def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
-        """Device memory of the filters as `ready` makes them, beside those of the data."""
-        ...
-
-    def ready(self, data: FstatData) -> Any:
-        """The data in the form that the methods below take, often as they are; to be called once for all batches."""
-        ...
-
-    def reduced(self, data: Any, points: Any, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
-        """The largest values of 2F of a batch of templates, exactly, and tallies of all values; traceable.
-
-        Parameters
-        ----------
-        data
-            From `ready`.
-        points : Doppler
-            A stack of B templates that fit the data; of an engine that `HasGeometry`, what that returns for them.
-        bins : (2 + 2 L, B) int32
-            First and last bin that count for each template, and those of L vetoed ranges, from `bins.counted_bins`.
-            Only the library takes vetoed ranges.
-        keep : int
-            Number of values to return.
-        same_source : bool
-            Whether all templates have the sky position, orbit and reference time of the first: the data are then
-            resampled once, and only the spin-down is removed for each template.
-        """
+        """Return why this machine cannot run it although device and data suit it, in some words; None if it can."""
         ...
 
     def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
-        """The largest 2F over the band of each template of a stack, (B,) float32; traceable."""
+        """Return the largest 2F over the band of each template of a stack, (B,) float32; traceable."""
         ...
 
     def stages(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[Stage, ...]:
-        """The steps from prepared data to `maxima`, for timing; of `points` only the number matters."""
+        """Return the steps from prepared data to `maxima`, for timing; of `points` only the number matters."""
         ...
 
 
 @runtime_checkable
-class HasGeometry(Engine, Protocol):
-    """An engine whose geometry is worth a program of its own, so that XLA compiles it beside that of `reduced`."""
+class HasGeometry(BandReduction, Protocol):
+    """A reduction whose geometry is worth a program of its own, so that XLA compiles it beside that of `reduced`."""
 
     def geometry(self, data: Any, points: Doppler, same_source: bool) -> Any:
-        """What `reduced` takes in place of a stack of templates; traceable.
+        """Return what `reduced` takes in place of a stack of templates; traceable.
 
         Parameters are those of `reduced`; the data need no filters.
         """
         ...
+
+
+class InBand:
+    """Counts the bins of the band of prepared data: what engines and most statistics have in common."""
+
+    def bins(
+        self, data: FstatData, points: Doppler, n_valid: Any, first_bin: Any, bands: LineBands | None
+    ) -> jax.Array:
+        """Return the bins that count for each template; see `Reduction.bins`."""
+        return counted_bins(data, points, n_valid, first_bin, bands)
 
 
 class StageBytes:

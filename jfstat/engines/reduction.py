@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.bandseries import Layout
+from jfstat.engines.engine import Loudest
 from jfstat.maths.arrays import divided
 from jfstat.transforms import section_count
 
@@ -16,6 +17,8 @@ ROW = 64
 """Number of values whose maximum is taken first."""
 BINS, WIDTH = 30, 2.0
 """Number of bins of the histogram of 2F, which begins at 0, and their width. The last bin has no upper end."""
+COLUMNS = 32
+"""Counters of each bin of the histogram, see `histogram_of`."""
 SORTED = 1 << 16
 """Least number of values of which XLA finds the largest by a sort that is compiled already, on GPUs: to compile one for
 fewer takes 1.3 s and more."""
@@ -159,3 +162,38 @@ def largest_of_sections_in_order(layout: Layout, values: jax.Array) -> jax.Array
     empty = jnp.full((), -jnp.inf, values.dtype)
     tops = jnp.max(values, axis=0)
     return jnp.stack([jnp.max(tops[a:b]) if a < b else empty for a, b in zip(first, last, strict=True)])
+
+
+def loudest_means(layout: Layout, means: jax.Array, n_segments: int, keep: int) -> Loudest:
+    """The largest of some means over segments, and tallies of all.
+
+    Parameters
+    ----------
+    layout : Layout
+    means : (B, n_frequencies) float32
+        -inf for values that do not count.
+    n_segments : int
+    keep : int
+
+    Returns
+    -------
+    Loudest
+        The histogram is of ``4 + (mean - 4) sqrt(n_segments)``, which in noise has the mean and the variance of 2F.
+    """
+    n = layout.n_frequencies
+    twoF, place = largest(means.reshape(-1), min(keep, means.size))
+    template, frequency = (x.astype(jnp.int32) for x in (place // n, place % n))
+    histogram = histogram_of_means(means, n_segments)
+    return Loudest(twoF, template, frequency, histogram, largest_of_sections_in_order(layout, means))
+
+
+def histogram_of_means(means: jax.Array, n_segments: int) -> jax.Array:
+    """Histogram, (BINS,) int32, of means in the scale of `spread_means`; -inf does not count."""
+    spread = spread_means(means, n_segments)
+    spread = jnp.pad(spread.reshape(-1), (0, -spread.size % COLUMNS), constant_values=-jnp.inf)
+    return histogram_of(spread.reshape(-1, COLUMNS))
+
+
+def spread_means(means: jax.Array, n_segments: int) -> jax.Array:
+    """Means of 2F over segments stretched about 4 such that in noise they have the mean and the variance of 2F."""
+    return 4 + (means - 4) * np.float32(np.sqrt(n_segments))

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.engines.coherentbands import TOGETHER
-from jfstat.engines.reduction import BINS, WIDTH
-from jfstat.engines.segments import spread_means
+from jfstat.engines.reduction import BINS, WIDTH, spread_means
 
 
 class Sums(NamedTuple):

@@ -1,4 +1,4 @@
-"""The `library` engine: 2F by XLA and the platform's FFT library, on any device; the reference for the others."""
+"""2F by XLA and the platform's FFT library, on any device; the reference for the other engines."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from jfstat.data.bandseries import Layout
 from jfstat.data.fstatdata import FstatData
 from jfstat.engines.engine import (
     Device,
+    InBand,
     Loudest,
     Stage,
     StageBytes,
@@ -47,8 +48,8 @@ NODE_BYTES = 5000
 """Memory for each node of the timing, measured."""
 
 
-class Anywhere:
-    """What all engines by XLA have in common: they run on any device and take the data as they are."""
+class OnAnyDevice(InBand):
+    """Takes the data as they are, on any device: what all that XLA computes has in common."""
 
     name: ClassVar[str] = "xla"
     needs: ClassVar[str] = "nothing but JAX"
@@ -70,7 +71,7 @@ class Anywhere:
 
 
 @dataclass(frozen=True)
-class Xla(Anywhere):
+class Xla(OnAnyDevice):
     """2F by XLA and the platform's FFT library; see `engine.Engine`.
 
     Attributes

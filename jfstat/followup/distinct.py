@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jfstat.candidates.tables import Meta, plain_column
-from jfstat.searching.result import loudness_in
+from jfstat.searching.statistics import statistic_of
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -37,7 +37,10 @@ def distinct(refined: QTable, statistic: str | None = None) -> QTable:
     meta: Meta = refined.meta or {}
     names = meta["parameters"]
     place = np.column_stack([plain_column(refined, name) for name in names])
-    covariance, twoF = np.asarray(refined["covariance"]), np.asarray(refined[statistic or loudness_in(meta)])
+    covariance, twoF = (
+        np.asarray(refined["covariance"]),
+        np.asarray(refined[statistic or statistic_of(meta).loudness(meta)]),
+    )
     converged = np.asarray(refined["converged"]) & np.isfinite(covariance).all(axis=(1, 2))
     first = np.arange(len(refined))
     waiting = [row for row in np.argsort(-twoF, kind="stable") if converged[row]]

@@ -18,7 +18,6 @@ from jfstat.followup.candidates import Candidates, SearchedWith
 from jfstat.followup.method import NEWTON, Method
 from jfstat.followup.neighbourhood import MANY
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
-from jfstat.searching.result import loudness
 from jfstat.signal.parameters import all_parameters, values
 from jfstat.signal.templates import Doppler
 from jfstat.statistic.total import amplitude_columns
@@ -240,7 +239,8 @@ def results_table(
         x = np.where(kept | _irrelevant(results, name), candidates.given[name], refined[:, i])
         columns[name] = np.where(kept, x, np.mod(np.where(kept, 0.0, x), 2 * np.pi)) if name == "alpha" else x
     columns |= {f"{name}_error": errors[:, i] for i, name in enumerate(names)}
-    loud, n_segments = loudness(data.n_segments, False), data.n_segments or 1
+    loud = "twoF" if data.n_segments is None else "mean_twoF"
+    n_segments = data.n_segments or 1
     columns[loud] = results.twoF / n_segments
     # each detector's mean is over the segments in which it has data
     weight = np.asarray(data.observation.weight).reshape(n_segments, len(data.detectors), -1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jfstat.candidates.details import Details
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.data.noise import MEDIAN_BINS, checked_off_source, floor_reach
 from jfstat.data.prepare import prepare
@@ -24,6 +25,7 @@ from jfstat.sfts.container import SFTs
 from jfstat.signal.parameters import MOTION_FIELDS, ORBIT_FIELDS, SKY, is_parameter, spin_name, unit
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import TimeLike, gps_time
+from jfstat.statistic.linerobust import LinePrior
 from jfstat.validation import (
     FrequencyLike,
     NoiseLike,
@@ -115,7 +117,7 @@ def search_pulsar_bands(
     from astropy import units
 
     warn_of_ephemerides(known, ephemeris)
-    tables = []
+    details, tables = Details(line_prior=LinePrior(fstar0, None if olgx is None else tuple(olgx))), []
     with progress_bar(len(known), progress, "search", "pulsars") as advance:
         for pulsar in known:
             try:
@@ -142,7 +144,13 @@ def search_pulsar_bands(
                     off_source=left_out,
                 )
                 bank = _bank(point, f1dot, spin_width, float(data.tspan))
-                found: Any = search(data, bank, top, progress=False, fstar0=fstar0, olgx=olgx)
+                found: Any = search(
+                    data,
+                    bank,
+                    top=top,
+                    progress=False,
+                    details=details,
+                )
             except ValueError as error:
                 raise ValueError(f"pulsar {pulsar.name}: {error}") from None
             found["phase_error"] = np.full(len(found), sum(errors.values())) * units.cycle

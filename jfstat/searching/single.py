@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from jfstat.candidates.linerobust import log10_bsgl
-from jfstat.candidates.tables import PlainTable
+from jfstat.candidates.details import Details, detail_columns
+from jfstat.candidates.lineflags import crossed_lines
 from jfstat.data.narrowdata import NarrowData
-from jfstat.lines.doppler import checked_lines, lines_near
-from jfstat.searching.driver.work import stacked_bank
-from jfstat.searching.reduce.keep import NO_PEAKS, Keep, Peaks
+from jfstat.lines.doppler import lines_near
+from jfstat.public import public
+from jfstat.searching.bank import stacked_bank
+from jfstat.searching.options import Keep
 from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.tally import HISTOGRAM_EDGES
-from jfstat.searching.result import Frequencies, candidates, finished, processor_of, result_columns, result_meta
-from jfstat.searching.search import line_cut, wanted_details
+from jfstat.searching.reduce.toplist import NO_PEAKS, Peaks, Toplist
+from jfstat.searching.result import Asked, Frequencies, candidates, finished, processor_of, result_meta
+from jfstat.searching.statistic import Task
+from jfstat.searching.statistics.band import check_ranking
+from jfstat.searching.statistics.coherent import TwoF
 from jfstat.signal.parameters import AMPLITUDE_COLUMNS
+from jfstat.signal.parameters import columns as parameter_values
 from jfstat.statistic.fstat import central_values
+from jfstat.statistic.linerobust import log10_odds
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -28,76 +33,67 @@ ENGINE = "narrow"
 """What tables say computed 2F."""
 
 
+@public
 def search_template(
     data: NarrowData,
     top: int | None = 1000,
     threshold: float | None = None,
-    *,
-    per_detector: bool = True,
-    fstar0: float = 0.0,
-    olgx: Sequence[float] | None = None,
-    ranking: str = "F",
-    bsgl_threshold: float | None = None,
-    cluster: float | None = None,
-    lines: QTable | None = None,
-) -> PlainTable:
+    keep: Keep | None = None,
+    details: Details | None = None,
+) -> QTable:
     """Search narrow data at their central template alone.
 
     Parameters
     ----------
     data : NarrowData
-    top, threshold, per_detector, fstar0, olgx, ranking, bsgl_threshold, cluster, lines
-        As for `search`.
+    top, threshold, keep, details
+        As for `search`; lines cannot be vetoed at a single frequency.
 
     Returns
     -------
-    PlainTable
-        That of `search` with a bank of this template and a band of its frequency: one row, or none if 2F or log10BSGL
-        is below its threshold. 2F is that of `fstat`, and ``meta["engine"]`` is "narrow".
+    QTable
+        As from `search` with a bank of this template and a band of its frequency: one row, or none if 2F or log10BSGL
+        is below its threshold. 2F is as from `fstat`, and ``meta["engine"]`` is "narrow".
 
     Raises
     ------
     ValueError
         If an argument is out of range.
     """
-    stack = stacked_bank(data.centre)
+    keep, details = keep or Keep(), details or Details()
+    statistic, stack, detectors = TwoF(), stacked_bank(data.centre), data.detectors
+    check_ranking(data, keep, details)
+    if keep.veto_lines:
+        raise ValueError("veto_lines is for bands of frequency: leave it out, lines says which lines are crossed.")
+    details.check(len(detectors))
     observation, freq = data.observation, float(stack.fkdot[0, 0])
-    cut = line_cut(data, per_detector, ranking, bsgl_threshold, fstar0, olgx)
-    keep = Keep(top, threshold, cut)
-    known = None if lines is None else lines_at_template(data, lines)
-    details = wanted_details(per_detector, None, fstar0, olgx, ranking, cluster, lines=known)
-    details.check(len(data.detectors))
-
+    known = None if keep.lines is None else lines_near(keep.lines, observation, stack, freq, freq)
+    toplist = Toplist(top, threshold)
     values = np.asarray(central_values(data))
-    twoF, each = values[0], values[1 : 1 + len(data.detectors)]
+    twoF, each = values[0], values[1 : 1 + len(detectors)]
     counts = np.zeros(len(HISTOGRAM_EDGES), np.int64)
     counts[max(0, int(np.searchsorted(HISTOGRAM_EDGES, twoF, side="right")) - 1)] = 1
-    kept = cut is None or float(log10_bsgl(twoF, each, cut.fstar0, olgx)) >= cut.threshold
+    least, prior = keep.bsgl_threshold, details.prior
+    kept = least is None or log10_odds(twoF, each, prior.fstar0, prior.odds(len(detectors)), np) >= least
     peaks = Peaks(values[:1], np.zeros(1, np.int64), np.zeros(1, np.int64)) if kept else NO_PEAKS
-    state = State(1, keep.merged(NO_PEAKS, peaks), counts, {(0, 1): float(twoF)})
+    state = State(1, toplist.merged(NO_PEAKS, peaks), counts, {(0, 1): float(twoF)})
 
     frequencies = Frequencies(freq, 0.5 / float(observation.tspan), 1)
     found = candidates(stack, state.peaks, frequencies)
-    names = [*(f"twoF_{name}" for name in data.detectors), *AMPLITUDE_COLUMNS]
-    rows = {name: np.full(len(state.peaks.twoF), x) for name, x in zip(names, values[1:], strict=True)}
-    columns = result_columns(observation, found, rows if details.wanted else None, state.peaks, details)
-    meta = result_meta(observation, stack, frequencies, keep, state, details) | {
+    columns = parameter_values(found) | {"twoF": state.peaks.twoF.astype(np.float64)}
+    if details.wanted:
+        names = [*(f"twoF_{name}" for name in detectors), *(AMPLITUDE_COLUMNS if details.with_amplitudes else ())]
+        rows = {name: np.full(len(state.peaks.twoF), x) for name, x in zip(names, values[1:], strict=False)}
+        columns |= detail_columns(rows, detectors, columns["twoF"], details)
+    columns["template"] = state.peaks.template
+    if known is not None:
+        columns["line"] = crossed_lines(observation, found, known)
+    task: Any = Task(data, stack, statistic, toplist)  # type: ignore[arg-type]
+    meta = result_meta(task, frequencies, state, Asked(keep, details, None, known)) | {
+        "statistic": statistic.name,
         "engine": ENGINE,
         "processor": processor_of(data),
         "batch_size": 1,
         "device_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(data)),
     }
-    return finished(columns, meta)
-
-
-def lines_at_template(data: NarrowData, lines: object) -> QTable:
-    """Those of a user's lines that could affect the central template of narrow data.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `checked_lines`.
-    """
-    stack = stacked_bank(data.centre)
-    freq = float(stack.fkdot[0, 0])
-    return lines_near(checked_lines(lines), data.observation, stack, freq, freq)
+    return finished(columns, meta).in_units

@@ -272,7 +272,7 @@ def test_grid_type_6_agrees_with_ComputeFstatistic_v2(lal_files, tmp_path, capsy
     tools.run("ComputeFstatistic_v2", gridType=6, gridFile=tmp_path / "grid.txt", outputFstat=tmp_path / "lal.txt",
               outputSingleFstats="TRUE", computeBSGL="TRUE", **common)  # fmt: skip
     out = tmp_path / "own.txt"
-    assert search(path, "--gridType=6", f"--gridFile={tmp_path}/grid.txt", f"--outputFstat={out}") == 0
+    assert search(path, "--gridType=6", top=f"--gridFile={tmp_path}/grid.txt", threshold=f"--outputFstat={out}") == 0
     assert "loudest of" in capsys.readouterr().out
     own, theirs = jfstat.read_candidates(out), jfstat.read_candidates(tmp_path / "lal.txt")
     assert len(own) == len(theirs) > 100
@@ -293,7 +293,7 @@ def test_sources_of_cff_files_are_points(lal_files, tmp_path, capsys):
     (path / "others.cff").write_text(f"[two]\n{second}orbitTp=1167458304\n[three]\n{third}")
     out = tmp_path / "points.ecsv"
     names = f"{path}/others.cff,{path}/signal.cff"
-    assert search(path, "--gridType=6", f"--gridFile={names}", f"--outputFstat={out}", "--guard=0.3") == 0
+    assert search(path, "--gridType=6", top=f"--gridFile={names}", threshold=f"--outputFstat={out}", checkpoint="--guard=0.3") == 0
     assert "3 point(s) in 2 band(s)" in capsys.readouterr().out
     table = QTable.read(out)
     assert table.meta["reftime"] == 1167500000

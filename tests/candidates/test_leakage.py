@@ -179,7 +179,7 @@ def test_a_cut_by_the_line_robust_statistic_keeps_exactly_what_it_should(with_li
     bank = jfstat.Doppler(
         np.array([0.2, 1.1, 4.4]), np.array([-0.6, 0.35, 0.35]), np.tile([50.0, -3e-10], (3, 1)), START
     )
-    everything = jfstat.search(data, bank, top=None, threshold=10.0, fstar0=1.0, progress=False)
+    everything = jfstat.search(data, bank, top=None, threshold=10.0, progress=False, details=jfstat.Details(line_prior=jfstat.LinePrior(fstar0=1.0)))
     for share in ({}, {"batch_size": 2}):
         cut = jfstat.search(
             data, bank, top=None, threshold=10.0, bsgl_threshold=0.5, fstar0=1.0, progress=False, **share
@@ -198,23 +198,18 @@ def test_a_cut_by_the_line_robust_statistic_keeps_exactly_what_it_should(with_li
 def test_ranked_and_cut_by_the_line_robust_statistic_the_signal_comes_first(with_line):
     data, _ = with_line
     bank = jfstat.template_bank([0.2, 1.1, 2.0], [0.1, 0.35], [-3e-10, 0.0], data=data)
-    plain = jfstat.search(data, bank, top=50, cluster=1.0, progress=False)
+    plain = jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(cluster=1.0))
     assert plain["log10BSGL"][0] < -20, "the line fills the table"
-    table = jfstat.search(data, bank, top=50, cluster=1.0, bsgl_threshold=0.0, ranking="BSGL", progress=False)
+    table = jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(cluster=1.0, bsgl_threshold=0.0, ranking="BSGL"))
     assert abs(table["freq"][0].value - 50.012) < 2 / 43200 and table["log10BSGL"][0] > 5
     assert np.all(np.diff(table["log10BSGL"]) <= 0)
     assert table.meta["ranking"] == "BSGL" and table.meta["false_alarm"] < 1e-6
     units = [
-        jfstat.search(
-            data, bank, top=50, cluster=1.0, bsgl_threshold=0.0, ranking="BSGL", progress=False, unit=(i, 2),
-            batch_size=6,
-        )
+        jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(cluster=1.0, bsgl_threshold=0.0, ranking="BSGL"), run=jfstat.Run(unit=(i, 2), batch_size=6))
         for i in (1, 2)
     ]  # fmt: skip
     merged = jfstat.merge(units)
-    whole = jfstat.search(
-        data, bank, top=50, cluster=1.0, bsgl_threshold=0.0, ranking="BSGL", progress=False, batch_size=6
-    )
+    whole = jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(cluster=1.0, bsgl_threshold=0.0, ranking="BSGL"), run=jfstat.Run(batch_size=6))
     assert merged.colnames == whole.colnames
     for name in whole.colnames:
         np.testing.assert_array_equal(np.asarray(merged[name]), np.asarray(whole[name]))

@@ -286,7 +286,7 @@ def test_search_tables_are_those_of_the_library(two, same_source, batch_size, by
 def test_the_kernels_are_the_choice_on_a_gpu(two):
     if EMULATE:
         pytest.skip("needs a GPU")
-    found = jfstat.search(two, bank(2), top=3, progress=False, per_detector=False)
+    found = jfstat.search(two, bank(2), top=3, progress=False, details=jfstat.Details(per_detector=False))
     assert found.meta["engine"] == "cuda"
 
 

@@ -168,7 +168,7 @@ def crossing(point, name, starts, low, high):
 
 def test_candidates_are_flagged_by_their_own_frequencies(banded):
     data, bank, lines, _, sfts = banded
-    found = jfstat.search(data, bank, top=50, progress=False, lines=lines, per_detector=False)
+    found = jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(lines=lines), details=jfstat.Details(per_detector=False))
     assert found.meta["veto_lines"] is False and [row[3] for row in found.meta["lines"]] == ["far", "mains; odd, one"]
     starts, told = sfts["L1"].gps, np.asarray(found["line"])
     assert np.sum(told != "") > 10 and set(told) <= {"", "L1 100.0215 Hz (mains, odd, one)"}
@@ -201,8 +201,8 @@ def test_vetoed_bins_are_those_that_are_flagged(banded):
 @pytest.mark.compiled
 def test_vetoed_bins_never_become_candidates_and_the_signal_stays(banded):
     data, bank, lines, _, _ = banded
-    plain = jfstat.search(data, bank, top=50, progress=False, per_detector=False)
-    kept = jfstat.search(data, bank, top=50, progress=False, lines=lines, veto_lines=True, per_detector=False)
+    plain = jfstat.search(data, bank, top=50, progress=False, details=jfstat.Details(per_detector=False))
+    kept = jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(lines=lines, veto_lines=True), details=jfstat.Details(per_detector=False))
     assert np.all(np.abs(plain["freq"].value - 100.0) > 0.01)  # the line fills the table
     assert kept["freq"][0].value == pytest.approx(100.0, abs=2e-5) and kept["template"][0] == 2
     assert np.all(np.asarray(kept["line"]) == "") and kept.meta["veto_lines"] is True
@@ -216,10 +216,8 @@ def test_vetoed_bins_never_become_candidates_and_the_signal_stays(banded):
         n_vetoed += own.sum()
     assert kept.meta["n_twoF"] == plain.meta["n_twoF"] - n_vetoed == sum(kept.meta["twoF_histogram"])
     # what is left is the same to the last bit
-    every = jfstat.search(data, bank, top=None, threshold=25, progress=False, lines=lines, per_detector=False)
-    some = jfstat.search(
-        data, bank, top=None, threshold=25, progress=False, lines=lines, veto_lines=True, per_detector=False
-    )
+    every = jfstat.search(data, bank, top=None, threshold=25, progress=False, keep=jfstat.Keep(lines=lines), details=jfstat.Details(per_detector=False))
+    some = jfstat.search(data, bank, top=None, threshold=25, progress=False, keep=jfstat.Keep(lines=lines, veto_lines=True), details=jfstat.Details(per_detector=False))
     left = every[np.asarray(every["line"]) == ""]
     assert len(some) == len(left) < len(every)
     assert np.array_equal(some["twoF"], left["twoF"]) and np.array_equal(some["freq"], left["freq"])
@@ -244,7 +242,7 @@ def test_lines_on_a_mesh_in_units_and_in_checkpoints(banded, tmp_path):
 @pytest.mark.ci
 def test_refined_candidates_are_flagged_where_they_end(banded):
     data, bank, lines, _, _ = banded
-    found = jfstat.search(data, bank, top=50, progress=False, lines=lines, veto_lines=True, per_detector=False)[:1]
+    found = jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(lines=lines, veto_lines=True), details=jfstat.Details(per_detector=False))[:1]
     assert jfstat.refine(data, found, progress=False, parameters=["freq"])["line"][0] == ""  # lines from the table
     wide = lines.copy()
     wide["fmax"] = wide["fmax"] + 0.1 * wide["fmax"].unit
@@ -258,13 +256,13 @@ def test_refined_candidates_are_flagged_where_they_end(banded):
 def test_what_is_wrong_with_lines(banded):
     data, bank, lines, _, _ = banded
     with pytest.raises(TypeError, match="lines must be a table from jfstat\\.read_lines, not str"):
-        jfstat.search(data, bank, lines="H1.csv")
+        jfstat.search(data, bank, keep=jfstat.Keep(lines="H1.csv"))
     with pytest.raises(ValueError, match="lines lacks the column 'fmax'"):
-        jfstat.search(data, bank, lines=lines["detector", "fmin", "name"])
+        jfstat.search(data, bank, keep=jfstat.Keep(lines=lines["detector", "fmin", "name"]))
     with pytest.raises(ValueError, match="veto_lines needs lines"):
-        jfstat.search(data, bank, veto_lines=True)
+        jfstat.search(data, bank, keep=jfstat.Keep(veto_lines=True))
     with pytest.raises(ValueError, match="engine 'cuda' cannot veto lines"):
-        jfstat.search(data, bank, lines=lines, veto_lines=True, engine="cuda")
+        jfstat.search(data, bank, keep=jfstat.Keep(lines=lines, veto_lines=True), run=jfstat.Run(engine="cuda"))
     swapped = lines.copy()
     swapped["fmin"], swapped["fmax"] = lines["fmax"], lines["fmin"] - 1 * lines["fmin"].unit
     with pytest.raises(ValueError, match="fmin <= fmax"):

@@ -48,7 +48,7 @@ def bank(segments):
 
 @pytest.fixture(scope="module")
 def found(segments, bank):
-    return jfstat.search(segments, bank, top=30, progress=False, coherent_mismatch=0.2)
+    return jfstat.search(segments, bank, jfstat.Interpolated(0.2), top=30, progress=False)
 
 
 def sums_by_hand(segments, bank, mismatch):
@@ -99,7 +99,7 @@ def test_candidates_are_computed_exactly(segments, bank, found):
         assert float(found["mean_twoF"][i]) == pytest.approx(float(exact.mean_twoF), rel=3e-7)
         assert float(found["log10BSGL"][i]) == pytest.approx(float(exact.log10BSGL()), rel=3e-7)
         assert np.asarray(bank.alpha)[found["template"][i]] == row[0]
-    bare = jfstat.search(segments, bank, top=3, progress=False, coherent_mismatch=0.2, per_detector=False)
+    bare = jfstat.search(segments, bank, jfstat.Interpolated(0.2), top=3, progress=False, details=jfstat.Details(per_detector=False))
     assert "mean_twoF" in bare.colnames and "log10BSGL" not in bare.colnames
 
 
@@ -208,13 +208,13 @@ def test_nearest_templates_lose_no_more_than_asked(centre, size, f, f1dot, days)
 
 def test_bad_arguments_are_refused(segments, bank):
     with pytest.raises(ValueError, match="between 0 and 1, not 2"):
-        jfstat.search(segments, bank, coherent_mismatch=2)
+        jfstat.search(segments, bank, jfstat.Interpolated(2))
     with pytest.raises(ValueError, match="coherent_mismatch is for data with segments"):
-        jfstat.search(segments[0], bank, coherent_mismatch=0.1)
+        jfstat.search(segments[0], bank, jfstat.Interpolated(0.1))
     orbit = jfstat.Orbit(asini=[1.0], period=[1e5], tp=[START])
     binary = jfstat.Doppler([1.0], [0.3], [[100.0, 0.0]], START, orbit=orbit)
     with pytest.raises(ValueError, match="coherent_mismatch is for isolated sources"):
-        jfstat.search(segments, binary, coherent_mismatch=0.1)
+        jfstat.search(segments, binary, jfstat.Interpolated(0.1))
 
 
 def test_shifts_are_those_of_floats():
@@ -355,7 +355,7 @@ def test_points_that_the_plan_looked_up_are_used_once(segments, bank, monkeypatc
 def test_a_backend_that_cannot_be_used_is_refused_before_anything_else(segments, bank, tmp_path):
     path = tmp_path / "checkpoint"
     with pytest.raises(ValueError, match="'cuda' cannot sum on cpu: it needs an NVIDIA GPU"):
-        jfstat.search(segments, bank, coherent_mismatch=0.2, engine="cuda", checkpoint=path, progress=False)
+        jfstat.search(segments, bank, jfstat.Interpolated(0.2), checkpoint=path, progress=False, run=jfstat.Run(engine="cuda"))
     assert not path.exists()
     work = Work(segments, stacked_bank(bank), Keep(1, None), None, 0.2)
     plan = interpolation.interpolation_plan(work, None)._replace(engine="cuda")  # of a checkpoint from elsewhere

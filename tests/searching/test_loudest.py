@@ -112,8 +112,8 @@ def test_a_bank_ordered_by_sky_gives_the_same_candidates(data):
     alpha, delta, f1dot = np.array(rows).T
     ordered = jfstat.Doppler(alpha, delta, np.stack([0 * f1dot, f1dot], 1), START)
     mixed = jax.tree.map(lambda x: np.asarray(x)[np.arange(12).reshape(2, 6).T.ravel()], ordered)
-    a = jfstat.search(data, ordered, top=20, progress=False, per_detector=False)
-    b = jfstat.search(data, mixed, top=20, progress=False, per_detector=False)
+    a = jfstat.search(data, ordered, top=20, progress=False, details=jfstat.Details(per_detector=False))
+    b = jfstat.search(data, mixed, top=20, progress=False, details=jfstat.Details(per_detector=False))
     np.testing.assert_allclose(a["twoF"], b["twoF"], rtol=3e-6)
     np.testing.assert_allclose(sorted(a["f1dot"].value), sorted(b["f1dot"].value))
 
@@ -152,7 +152,7 @@ def test_batches_fill_the_free_memory(data, monkeypatch):
 
 def test_a_band_too_wide_for_the_device_is_searched_in_parts(data, monkeypatch):
     points = bank(3)
-    expected = jfstat.search(data, points, top=30, progress=False, amplitudes=False)
+    expected = jfstat.search(data, points, top=30, progress=False, details=jfstat.Details(amplitudes=False))
     small = dataclasses.replace(data, filters=())
     with pytest.raises(ValueError, match="interpolation filters"):
         jfstat.twoF_band(small, jax.tree.map(lambda x: x[0], points))
@@ -160,7 +160,7 @@ def test_a_band_too_wide_for_the_device_is_searched_in_parts(data, monkeypatch):
     plan = search_plan(small, points)
     assert len(plan.bands) > 1
     assert plan.device_bytes < 1_000_000
-    found = jfstat.search(small, points, top=30, progress=False, amplitudes=False)
+    found = jfstat.search(small, points, top=30, progress=False, details=jfstat.Details(amplitudes=False))
     np.testing.assert_allclose(found["freq"].value, expected["freq"].value)
     # parts have low-passes of their own: the same to what the filters and the bank leave
     np.testing.assert_allclose(found["twoF"], expected["twoF"], rtol=3e-4)
@@ -175,7 +175,7 @@ def test_parts_of_a_band_lose_no_bins_to_orbits(data, monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda device: 4_000_000)
     small = dataclasses.replace(data, filters=())
     assert len(search_plan(small, points).bands) > 1
-    found = jfstat.search(small, points, top=10**6, progress=False, per_detector=False)
+    found = jfstat.search(small, points, top=10**6, progress=False, details=jfstat.Details(per_detector=False))
     assert len(found) == np.sum(expected > 0)
     bins = np.rint((found["freq"].value - data.frequencies[0]) * 2 * data.tspan).astype(int)
     np.testing.assert_allclose(found["twoF"], expected[bins], atol=0.02)

@@ -65,7 +65,7 @@ def test_an_injected_signal_is_the_loudest_candidate(data, bank):
 
 @pytest.mark.parametrize("batch_size", [None, 7])
 def test_the_kept_are_exactly_the_loudest_however_batches_are_cut(data, bank, everything, batch_size):
-    found = search(data, bank, top=50, progress=False, batch_size=batch_size, per_detector=False)
+    found = search(data, bank, top=50, progress=False, details=jfstat.Details(per_detector=False), run=jfstat.Run(batch_size=batch_size))
     template, frequency, twoF = loudest(everything, 50)
     np.testing.assert_allclose(found["twoF"], twoF, rtol=1e-4)
     # neighbours in rank may swap where batches of another size round otherwise
@@ -86,12 +86,12 @@ def test_the_kept_are_exactly_the_loudest_however_batches_are_cut(data, bank, ev
 def test_top_and_threshold_together(data, bank, everything):
     flat = np.sort(everything.reshape(-1))[::-1]
     threshold = float((flat[19] + flat[20]) / 2)
-    assert len(search(data, bank, threshold=threshold, progress=False, per_detector=False)) == 20
-    few = search(data, bank, top=7, threshold=threshold, progress=False, per_detector=False)
+    assert len(search(data, bank, threshold=threshold, progress=False, details=jfstat.Details(per_detector=False))) == 20
+    few = search(data, bank, top=7, threshold=threshold, progress=False, details=jfstat.Details(per_detector=False))
     np.testing.assert_allclose(few["twoF"], flat[:7], rtol=1e-4)
     # more than there are: everything comes back, padding of batches does not
     few = template_bank(1.1, [0.2, 0.4, 0.6], data=data)
-    found = search(data, few, top=10**7, progress=False, batch_size=7, per_detector=False)
+    found = search(data, few, top=10**7, progress=False, details=jfstat.Details(per_detector=False), run=jfstat.Run(batch_size=7))
     assert len(found) == 3 * len(data.frequencies)
 
 
@@ -158,7 +158,7 @@ def test_rows_are_what_the_statistic_gives_there(data, bank):
 def test_candidates_refer_to_the_reference_time_of_the_bank(data):
     later = START + 20000
     bank = template_bank(1.1, 0.4, f1dot=-2e-10, reftime=later, data=data)
-    found = search(data, bank, top=1, progress=False, per_detector=False)
+    found = search(data, bank, top=1, progress=False, details=jfstat.Details(per_detector=False))
     assert found.meta["reftime"] == later
     assert found["freq"][0].value == pytest.approx(50.0123 - 2e-10 * 20000, abs=0.5 / (2 * data.tspan))
 
@@ -184,7 +184,7 @@ def test_a_binary_is_found_with_its_orbit():
     ranges = {"asini": [0.4, 0.5, 0.6], "period": 40000.0, "tp": START + 3000, "ecc": 0.1, "argp": 0.3}
     bank = template_bank(1.1, 0.4, orbit=ranges)
     data = jfstat.prepare(sfts, 50.0, 50.03, reftime=START, orbit=bank.orbit)
-    found = search(data, bank, top=2, progress=False, amplitudes=False)
+    found = search(data, bank, top=2, progress=False, details=jfstat.Details(amplitudes=False))
     assert found.colnames == [
         "freq",
         "f1dot",
@@ -237,18 +237,18 @@ def test_mistakes_are_named(data, bank, change, message):
 def test_progress_is_a_bar_on_terminals_and_lines_in_logs(data, monkeypatch, capsys):
     bank = template_bank(1.1, [0.2, 0.4, 0.6], data=data)
     monkeypatch.setitem(sys.modules, "ipykernel", None)  # somebody watches
-    search(data, bank, top=1, batch_size=1, per_detector=False)
+    search(data, bank, top=1, details=jfstat.Details(per_detector=False), run=jfstat.Run(batch_size=1))
     assert "3/3" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "tqdm", None)
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    search(data, bank, top=1, batch_size=1, per_detector=False)
+    search(data, bank, top=1, details=jfstat.Details(per_detector=False), run=jfstat.Run(batch_size=1))
     assert capsys.readouterr().err == ""  # short work needs no lines
     monkeypatch.setattr(progress, "FIRST_LINE", 0.0)
-    search(data, bank, top=1, batch_size=1, per_detector=False)
+    search(data, bank, top=1, details=jfstat.Details(per_detector=False), run=jfstat.Run(batch_size=1))
     lines = capsys.readouterr().err.splitlines()
     assert 1 <= len(lines) <= 3
     assert re.fullmatch(r"search: [123] of 3 templates \(\d+ %\), \d+ s left, \S+ 2F/s, loudest [\d.]+", lines[0])
-    search(data, bank, top=1, batch_size=1, per_detector=False, progress=False)
+    search(data, bank, top=1, progress=False, details=jfstat.Details(per_detector=False), run=jfstat.Run(batch_size=1))
     assert capsys.readouterr().err == ""
 
 
@@ -306,7 +306,7 @@ def test_candidates_outside_the_ranges_are_marked(data):
     f1dot = np.asarray(bank.fkdot)[:, 1]
     assert np.any((f1dot < -3e-10) | (f1dot > -1e-10)), "the lattice extends beyond its range"
     bounds = {"f1dot": (-3e-10, -1e-10), "alpha": (7.3, 7.5)}  # up to 2 pi
-    found = search(data, bank, top=40, progress=False, bounds=bounds)
+    found = search(data, bank, top=40, progress=False, keep=jfstat.Keep(bounds=bounds))
     f1dot = found["f1dot"].value
     np.testing.assert_array_equal(found["outside"], (f1dot < -3e-10) | (f1dot > -1e-10))
     assert found.meta["bounds"] == {"f1dot": [-3e-10, -1e-10], "alpha": [7.3, 7.5]}
@@ -314,9 +314,9 @@ def test_candidates_outside_the_ranges_are_marked(data):
     spins = np.asarray(strict.fkdot)[:, 1]
     assert len(spins) == np.sum((np.asarray(bank.fkdot)[:, 1] >= -3e-10) & (np.asarray(bank.fkdot)[:, 1] <= -1e-10)) > 0
     with pytest.raises(ValueError, match="bounds has 'colour', which is no parameter"):
-        search(data, bank, bounds={"colour": (0, 1)}, progress=False)
+        search(data, bank, progress=False, keep=jfstat.Keep(bounds={"colour": (0, 1)}))
     with pytest.raises(TypeError, match="bounds must be a mapping"):
-        search(data, bank, bounds=[0, 1], progress=False)
+        search(data, bank, progress=False, keep=jfstat.Keep(bounds=[0, 1]))
 
 
 @settings(max_examples=30, deadline=None)

@@ -105,17 +105,17 @@ def assert_same(one, other):
 
 
 def test_tables_do_not_depend_on_the_division(segments, bank, found, tmp_path):
-    whole = jfstat.search(segments, bank, top=40, progress=False, batch_size=4)
-    units = [jfstat.search(segments, bank, top=40, progress=False, batch_size=4, unit=(i, 3)) for i in (1, 2, 3)]
+    whole = jfstat.search(segments, bank, top=40, progress=False, run=jfstat.Run(batch_size=4))
+    units = [jfstat.search(segments, bank, top=40, progress=False, run=jfstat.Run(batch_size=4, unit=(i, 3))) for i in (1, 2, 3)]
     assert_same(jfstat.merge(units), whole)
     mesh = jax.make_mesh((len(jax.devices()),), ("x",))
-    assert_same(jfstat.search(segments, bank, top=40, progress=False, batch_size=4, mesh=mesh), whole)
+    assert_same(jfstat.search(segments, bank, top=40, progress=False, run=jfstat.Run(batch_size=4, mesh=mesh)), whole)
     path = tmp_path / "checkpoint"
-    assert_same(jfstat.search(segments, bank, top=40, progress=False, batch_size=4, checkpoint=path), whole)
-    assert_same(jfstat.search(segments, bank, top=40, progress=False, batch_size=4, checkpoint=path), whole)
+    assert_same(jfstat.search(segments, bank, top=40, progress=False, checkpoint=path, run=jfstat.Run(batch_size=4)), whole)
+    assert_same(jfstat.search(segments, bank, top=40, progress=False, checkpoint=path, run=jfstat.Run(batch_size=4)), whole)
     other = jax.tree.map(lambda x: x[:7], segments)
     with pytest.raises(ValueError, match=r"of another search: what differs is .*segments"):
-        jfstat.search(other, bank, top=40, progress=False, batch_size=4, checkpoint=path)
+        jfstat.search(other, bank, top=40, progress=False, checkpoint=path, run=jfstat.Run(batch_size=4))
 
 
 def test_histogram_of_noise_has_4_degrees_of_freedom_a_segment():
@@ -123,7 +123,7 @@ def test_histogram_of_noise_has_4_degrees_of_freedom_a_segment():
     segments = jfstat.prepare(noise, 100.0, 101.0, START, sqrt_sx=4e-24, segments=4, guard=0.5)
     rng = np.random.default_rng(1)
     bank = jfstat.Doppler(rng.uniform(0, 6, 3), rng.uniform(-1, 1, 3), np.zeros((3, 2)), START)
-    table = jfstat.search(segments, bank, top=1, progress=False, per_detector=False)
+    table = jfstat.search(segments, bank, top=1, progress=False, details=jfstat.Details(per_detector=False))
     edges = np.append(table.meta["twoF_edges"], np.inf)
     edges[0] = 0
     expected = np.diff(stats.chi2(16).cdf(4 * edges)) * table.meta["n_twoF"]
@@ -134,7 +134,7 @@ def test_histogram_of_noise_has_4_degrees_of_freedom_a_segment():
 
 
 def test_clusters_form_by_the_metric_of_all_segments(segments, bank, found):
-    table = jfstat.search(segments, bank, top=40, progress=False, cluster=1.0)
+    table = jfstat.search(segments, bank, top=40, progress=False, keep=jfstat.Keep(cluster=1.0))
     assert np.sum(table["n_members"]) == len(found)
     assert table["mean_twoF"][0] == found["mean_twoF"][0] and table["n_members"][0] > 1
     metric = flat_metric(segments.observation, 1, segments.observation.reftime.common, table.meta["fmax"])
@@ -143,7 +143,7 @@ def test_clusters_form_by_the_metric_of_all_segments(segments, bank, found):
     place = np.column_stack([*(table[name].value for name in names), n])
     offset = place[1:] - place[0]
     assert np.all(np.einsum("ki,ij,kj->k", offset, metric, offset) > 1.0)
-    units = [jfstat.search(segments, bank, top=40, progress=False, cluster=1.0, unit=(i, 2)) for i in (1, 2)]
+    units = [jfstat.search(segments, bank, top=40, progress=False, keep=jfstat.Keep(cluster=1.0), run=jfstat.Run(unit=(i, 2))) for i in (1, 2)]
     assert_same(jfstat.merge(units), table)
 
 
@@ -156,7 +156,7 @@ def test_lines_are_crossed_in_any_segment(segments, bank, found):
     bands = [(last, last + 1e-7), (high[:, 0].max() + 1e-6, high[:, 0].max() + 2e-6)]
     lines = QTable({"detector": ["H1", "H1"], "fmin": [x[0] for x in bands], "fmax": [x[1] for x in bands]})
     lines["name"] = ["crossed", "beyond"]
-    own = jfstat.search(segments, bank, top=3, progress=False, lines=lines)
+    own = jfstat.search(segments, bank, top=3, progress=False, keep=jfstat.Keep(lines=lines))
     assert "crossed" in own["line"][0] and "beyond" not in own["line"][0]
     assert own["line"][0] == jfstat.flag_lines(segments, found[:1], lines)["line"][0]
     assert low.min() < last
@@ -164,10 +164,10 @@ def test_lines_are_crossed_in_any_segment(segments, bank, found):
 
 def test_options_for_data_without_segments_are_refused(segments, bank):
     with pytest.raises(ValueError, match="bsgl_threshold is for data without segments"):
-        jfstat.search(segments, bank, bsgl_threshold=1.0)
+        jfstat.search(segments, bank, keep=jfstat.Keep(bsgl_threshold=1.0))
     with pytest.raises(ValueError, match="veto_lines is for data without segments"):
-        jfstat.search(segments, bank, veto_lines=True)
+        jfstat.search(segments, bank, keep=jfstat.Keep(veto_lines=True))
     with pytest.raises(ValueError, match="cluster does not go with track"):
-        jfstat.search(segments, bank, track=1, cluster=1.0)
+        jfstat.search(segments, bank, jfstat.BestPath(1), keep=jfstat.Keep(cluster=1.0))
     with pytest.raises(ValueError, match="engine 'cuda' cannot do this for data with segments"):
-        jfstat.search(segments, bank, engine="cuda")
+        jfstat.search(segments, bank, run=jfstat.Run(engine="cuda"))

@@ -122,7 +122,7 @@ def test_windows_without_steps_in_common(data):
 
 
 def test_search_finds_the_signal_and_its_window(data, bank):
-    found = jfstat.search(data, bank, 20, transient=jfstat.TransientRange("rect", T0, TAU), progress=False)
+    found = jfstat.search(data, bank, jfstat.Transient(jfstat.TransientRange("rect", T0, TAU)), top=20, progress=False)
     best = found[0]
     assert int(best["template"]) == 1
     assert abs(best["freq"].value - 1801.3) < 1 / DAY
@@ -146,7 +146,7 @@ def test_search_finds_the_signal_and_its_window(data, bank):
 @pytest.mark.slow
 def test_ranking_by_the_bayes_factor(data, bank):
     wanted = jfstat.TransientRange("rect", T0, TAU, rho_max=2.0)
-    found = jfstat.search(data, bank, None, 2.0, transient=wanted, ranking="BtSG", progress=False)
+    found = jfstat.search(data, bank, jfstat.Transient(wanted, ranking="BtSG"), top=None, threshold=2.0, progress=False)
     assert len(found)
     assert np.all(found["log10BtSG_band"] >= 2.0)
     assert np.all(np.diff(found["log10BtSG"]) <= 0)
@@ -173,7 +173,7 @@ def test_divided_and_interrupted_searches_give_the_same_table(data, bank, tmp_pa
 
 @pytest.mark.ci
 def test_refine_fits_the_window(data, bank, monkeypatch):
-    found = jfstat.search(data, bank, 1, transient=jfstat.TransientRange("rect", T0, TAU), progress=False)
+    found = jfstat.search(data, bank, jfstat.Transient(jfstat.TransientRange("rect", T0, TAU)), top=1, progress=False)
     better = jfstat.refine(data, found, progress=False)
     row = better[0]
     for name, truth in (("t0", WINDOW.t0), ("tau", WINDOW.tau), ("freq", 1801.3), ("f1dot", 2e-9), ("h0", 4e-24)):
@@ -267,7 +267,7 @@ def test_windowed_data_are_those_of_the_window(data, shape):
 @pytest.mark.ci
 def test_lines_are_vetoed_and_signals_are_not(data, bank):
     """A line in one detector: a constant frequency there, which is that of a template at some time."""
-    found = jfstat.search(data, bank, 1, transient=jfstat.TransientRange("rect", T0, TAU), progress=False)
+    found = jfstat.search(data, bank, jfstat.Transient(jfstat.TransientRange("rect", T0, TAU)), top=1, progress=False)
     signal = jfstat.line_veto(data, found)
     assert signal["line_veto"][0] == "" and signal["dm_off_twoF"][0] < signal["max_twoF"][0]
     t = float(data.band.start) + float(data.band.dt) * np.arange(data.series.shape[-1])
@@ -286,12 +286,12 @@ def test_lines_are_vetoed_and_signals_are_not(data, bank):
 def test_bad_arguments(data, bank):
     wanted = jfstat.TransientRange("rect", T0, TAU)
     with pytest.raises(TypeError, match="transient must be"):
-        jfstat.search(data, bank, transient="rect")
+        jfstat.search(data, bank, jfstat.Transient("rect"))
     with pytest.raises(ValueError, match="'BtSG' needs transient"):
-        jfstat.search(data, bank, ranking="BtSG")
+        jfstat.search(data, bank, keep=jfstat.Keep(ranking="BtSG"))
     with pytest.raises(ValueError, match="transient and cluster"):
-        jfstat.search(data, bank, transient=wanted, cluster=1.0)
+        jfstat.search(data, bank, jfstat.Transient(wanted), keep=jfstat.Keep(cluster=1.0))
     with pytest.raises(ValueError, match="does not go with transient"):
-        jfstat.search(data, bank, transient=wanted, ranking="BSGL")
+        jfstat.search(data, bank, jfstat.Transient(wanted, ranking="BSGL"))
     with pytest.raises(ValueError, match="no window within the data"):
-        jfstat.search(data, bank, transient=jfstat.TransientRange("rect", T0 + 10 * DAY, TAU))
+        jfstat.search(data, bank, jfstat.Transient(jfstat.TransientRange("rect", T0 + 10 * DAY, TAU)))

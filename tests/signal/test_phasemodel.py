@@ -179,7 +179,7 @@ def test_stacks_give_what_single_templates_give_and_values_do_not_recompile(glit
     best = replaced(glitch.point, ["freq", "model.stays"], jnp.array([found["freq"][0].value, stays[loudest]]))
     assert found["twoF_H1"][0] == pytest.approx(float(jfstat.fstat(glitch.data, best).twoF_per_detector[0]), rel=1e-4)
     with pytest.raises(ValueError, match="cluster does not know the templates' phase model"):
-        jfstat.search(glitch.data, stack, cluster=1.0, progress=False)
+        jfstat.search(glitch.data, stack, progress=False, keep=jfstat.Keep(cluster=1.0))
 
 
 def test_many_spin_downs_of_a_model_share_a_series(glitch):
@@ -192,7 +192,7 @@ def test_many_spin_downs_of_a_model_share_a_series(glitch):
         glitch.point.reftime,
         model=glitch.point.model.first(0),
     )
-    found = jfstat.search(glitch.data, stack, top=5, progress=False, per_detector=False)
+    found = jfstat.search(glitch.data, stack, top=5, progress=False, details=jfstat.Details(per_detector=False))
     assert float(found["twoF"][0]) == pytest.approx(
         float(np.max(jax.vmap(jfstat.twoF_band, (None, 0))(glitch.data, stack))), rel=1e-4
     )

@@ -129,7 +129,7 @@ def test_the_track_of_a_signal(segments):
 
 
 def test_a_search_for_tracks(segments, bank, tmp_path):
-    found = jfstat.search(segments, bank, top=4, track=1, progress=False)
+    found = jfstat.search(segments, bank, jfstat.BestPath(1), top=4, progress=False)
     assert len(found) == 4 and len(set(found["template"])) == 4  # a row for each template
     first = found[0]
     assert first["template"] == 2 and float(first["false_alarm"]) < 1e-6
@@ -153,17 +153,17 @@ def test_a_search_for_tracks(segments, bank, tmp_path):
     assert sum(found.meta["twoF_histogram"]) == found.meta["n_twoF"] == 5 * len(segments.frequencies)
     assert max(found.meta["loudest_per_subband"]["twoF"]) == pytest.approx(float(first["log_likelihood"]))
     # divided, and with a checkpoint, to the last bit
-    units = [jfstat.search(segments, bank, top=4, track=1, progress=False, unit=(i, 2)) for i in (1, 2)]
-    stored = [jfstat.search(segments, bank, 4, None, tmp_path / "state", progress=False, track=1) for _ in range(2)]
+    units = [jfstat.search(segments, bank, jfstat.BestPath(1), top=4, progress=False, run=jfstat.Run(unit=(i, 2))) for i in (1, 2)]
+    stored = [jfstat.search(segments, bank, jfstat.BestPath(1), top=4, threshold=None, checkpoint=tmp_path / "state", progress=False) for _ in range(2)]
     for table in (jfstat.merge(units), *stored):
         for name in found.colnames:
             np.testing.assert_array_equal(table[name], found[name])
     with pytest.raises(ValueError, match="track"):
-        jfstat.search(segments, bank, 4, None, tmp_path / "state", progress=False, track=2)
+        jfstat.search(segments, bank, jfstat.BestPath(2), top=4, threshold=None, checkpoint=tmp_path / "state", progress=False)
     least = float(found["log_likelihood"][1])
-    loud = jfstat.search(segments, bank, None, least, progress=False, track=1, per_detector=False)
+    loud = jfstat.search(segments, bank, jfstat.BestPath(1), top=None, threshold=least, progress=False, details=jfstat.Details(per_detector=False))
     assert len(loud) == 2 and "h0" not in loud.colnames and "mean_twoF" in loud.colnames
-    assert len(jfstat.search(segments, bank, 4, 1e4, progress=False, track=1)) == 0
+    assert len(jfstat.search(segments, bank, jfstat.BestPath(1), top=4, threshold=1e4, progress=False)) == 0
 
 
 @pytest.mark.ci
@@ -184,7 +184,7 @@ def test_a_search_for_tracks_of_a_known_amplitude(segments, bank, tmp_path):
     assert sum(found.meta["twoF_histogram"]) == found.meta["n_twoF"] == 5 * len(segments.frequencies)
     assert max(found.meta["loudest_per_subband"]["twoF"]) == pytest.approx(float(found["log_likelihood"][0]))
     # a weak amplitude's likelihoods are near 0 in noise, which must not all be in the histogram's first bin
-    weak = jfstat.search(segments, bank, top=1, progress=False, track=1, amplitude=jfstat.Amplitude(5e-26, 0.3))
+    weak = jfstat.search(segments, bank, jfstat.BestPath(1, jfstat.Amplitude(5e-26, 0.3)), top=1, progress=False)
     assert weak.meta["twoF_histogram"][0] < 0.9 * weak.meta["n_twoF"]
     units = [jfstat.search(segments, bank, top=4, unit=(i, 2), **known) for i in (1, 2)]
     stored = [jfstat.search(segments, bank, 4, None, tmp_path / "state", **known) for _ in range(2)]
@@ -203,7 +203,7 @@ def test_a_search_for_tracks_of_a_known_amplitude(segments, bank, tmp_path):
     with pytest.raises(ValueError, match="give track as well"):
         jfstat.search(segments, bank, progress=False, amplitude=AMPLITUDE)
     with pytest.raises(TypeError, match="amplitude must be"):
-        jfstat.search(segments, bank, progress=False, track=1, amplitude=True)
+        jfstat.search(segments, bank, jfstat.BestPath(1, True), progress=False)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_options_that_do_not_go_with_tracks(segments, bank, arguments, message):
 
 def test_data_that_cannot_be_tracked(segments, bank):
     with pytest.raises(ValueError, match="track is for data with segments"):
-        jfstat.search(segments[0], bank, progress=False, track=1)
+        jfstat.search(segments[0], bank, jfstat.BestPath(1), progress=False)
     with pytest.raises(ValueError, match="no segments"):
         jfstat.track(segments[0], template())
     with pytest.raises(ValueError, match="f1dot 1e-05 does not fit"):

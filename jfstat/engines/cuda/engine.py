@@ -17,6 +17,7 @@ from jfstat.engines.cuda.errors import CudaError
 from jfstat.engines.cuda.timing import packed_spin_down, packed_timing
 from jfstat.engines.engine import (
     Device,
+    InBand,
     Loudest,
     Stage,
     StageBytes,
@@ -66,7 +67,7 @@ class Geometry:
 
 
 @dataclass(frozen=True)
-class Cuda:
+class Cuda(InBand):
     """2F by kernels in CUDA C++; see `engine.Engine`.
 
     Attributes

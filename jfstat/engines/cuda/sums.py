@@ -15,10 +15,10 @@ from jfstat.engines.coherentbands import GROUP, TOGETHER, CoherentBands, Groups
 from jfstat.engines.cuda import launch
 from jfstat.engines.cuda.engine import Cuda
 from jfstat.engines.cuda.launch import Program, Shapes
-from jfstat.engines.interpolated import Interpolated
 from jfstat.engines.reduction import BINS, WIDTH
 from jfstat.engines.shared import STEP, SharedSums
 from jfstat.engines.sums import Sums
+from jfstat.engines.xlasums import XlaSums
 
 THREADS, EACH = 128, 2
 """Threads of a block, and bins of a thread, if the pieces of the band are long enough."""
@@ -39,8 +39,8 @@ MOST_SUMS = 55
 
 
 @dataclass(frozen=True)
-class CudaInterpolated(Interpolated):
-    """Sums by a kernel; the values are those of `Interpolated`."""
+class CudaSums(XlaSums):
+    """Sums by a kernel; the values are those of `XlaSums`."""
 
     name: ClassVar[str] = "cuda"
     needs: ClassVar[str] = "an NVIDIA GPU of compute capability 8.0 or higher"

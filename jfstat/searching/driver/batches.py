@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from threading import Thread
 
 import numpy as np
 from jax.sharding import Mesh
 
+from jfstat.searching.division import Division
 from jfstat.searching.driver import devices, processes
 from jfstat.searching.driver.mesh import spans_processes
-from jfstat.searching.driver.part import Part, Step, interpolated_part, part_of
-from jfstat.searching.driver.plan import SearchPlan
-from jfstat.searching.driver.work import Work
+from jfstat.searching.driver.part import Part, Step
+from jfstat.searching.statistic import Task
 
 
 def steps(
-    work: Work,
-    plan: SearchPlan,
+    task: Task,
+    division: Division,
     jobs: range,
     mesh: Mesh | None,
     stop: Callable[[], int],
     later: Thread | None = None,
 ) -> Iterator[Step]:
-    """Compute some jobs, in order. Job j is batch j % n of part j // n of the band, n being the number of batches.
+    """Compute some jobs, in order; see `Statistic.parts`.
 
     Parameters
     ----------
-    work : Work
-    plan : SearchPlan
+    task : Task
+    division : Division
     jobs : range
     mesh : Mesh or None
     stop : callable
@@ -37,20 +36,8 @@ def steps(
     later : Thread, optional
         To be started when the program of the batches is traced, if it is not yet.
     """
-    batches = plan.batches
-    if work.coherent_mismatch is not None:
-        for start, end in plan.groups:
-            own = batches[jobs.start : jobs.stop]
-            own = own[(own[:, 0] >= start) & (own[:, 0] < end)]
-            if len(own):
-                part = partial(interpolated_part, work, plan, start, end, mesh)
-                yield from _computed(part, own, mesh, stop, later)
-        return
-    for number in range(len(plan.bands)):
-        begin, end = (min(max(job - number * len(batches), 0), len(batches)) for job in (jobs.start, jobs.stop))
-        if begin < end:
-            own = batches[begin:end]
-            yield from _computed(partial(part_of, work, plan, number), own, mesh, stop, later)
+    for part, batches in task.statistic.parts(task, division, jobs, mesh):
+        yield from _computed(part, batches, mesh, stop, later)
 
 
 def _computed(

@@ -22,14 +22,14 @@ from jfstat.searching.reduce.state import State
 
 
 def made_ready(part: Part, batches: np.ndarray, mesh: Mesh | None = None, later: Thread | None = None) -> list[Part]:
-    """A part with its data as the engine takes them, and its programs compiled, for `run`.
+    """A part with its data as the reduction takes them, and its programs compiled, for `run`.
 
     Each program is compiled as soon as it is traced and all at the same time: a millisecond where they are already.
 
     Parameters
     ----------
     part : Part
-        From `part_of` or `interpolated_part`.
+        From `Statistic.parts`.
     batches : (n, 2) int ndarray
         Those to be computed: first template, and number.
     mesh : Mesh or None
@@ -47,12 +47,12 @@ def made_ready(part: Part, batches: np.ndarray, mesh: Mesh | None = None, later:
     ValueError
         If a copy of the data does not fit into the memory of a device of the mesh.
     jax.errors.JaxRuntimeError
-        If a device's memory does not suffice for the engine's form of the data.
+        If a device's memory does not suffice for the reduction's form of the data.
     """
     places = [None] if mesh is None else [SingleDeviceSharding(x) for x in mesh.devices.flat][: len(batches)]
     # in another thread, where ``jax.set_mesh`` does not reach
     working = in_background(partial(_compiling, part, batches[0], places))
-    del part  # its data are let go when the engine's form of them is there
+    del part  # its data are let go when the reduction's form of them is there
     try:
         copies, compiling = working.result()
     finally:
@@ -65,16 +65,16 @@ def made_ready(part: Part, batches: np.ndarray, mesh: Mesh | None = None, later:
 def _compiling(
     part: Part, batch: np.ndarray, places: Sequence[SingleDeviceSharding | None]
 ) -> tuple[list[Part], list[Future[Any]]]:
-    """Copies of the part, the data as the engine takes them, and what is compiled.
+    """Copies of the part, the data as the reduction takes them, and what is compiled.
 
     The data are made beside the first programs. None for a place is where the data are.
     """
-    engine: Any = part.engine
-    making = in_background(partial(engine.ready, part.data))
+    reduction: Any = part.reduction
+    making = in_background(partial(reduction.ready, part.data))
     start, n_valid = map(int, batch)
     points = part.points(start, n_valid)
     geometries = [
-        geometry_program(_described(part.data, place), points, engine, part.plan.same_source) for place in places
+        geometry_program(_described(part.data, place), points, reduction, part.division.same_source) for place in places
     ]
     compiling = [in_background(geometry.compile) for geometry in geometries if geometry is not None]
     try:
@@ -101,7 +101,7 @@ def _placed(part: Part, place: SingleDeviceSharding | None) -> Part:
     if place is None:
         return part
     try:
-        data, bands = jax.device_put((part.data, part.keep.bands), place)
+        data, bands = jax.device_put((part.data, part.toplist.bands), place)
         stack = jax.device_put(part.stack, place) if part.stack_is_on_device else part.stack
     except jax.errors.JaxRuntimeError as error:
         if not is_exhausted(error):
@@ -111,7 +111,7 @@ def _placed(part: Part, place: SingleDeviceSharding | None) -> Part:
             f"mesh holds {device}, whose free memory does not suffice for a copy of the data: leave it out, or prepare "
             "a narrower band."
         ) from error
-    return part._replace(data=data, stack=stack, keep=replace(part.keep, bands=bands))
+    return part._replace(data=data, stack=stack, toplist=replace(part.toplist, bands=bands))
 
 
 def run(copies: Sequence[Part], batches: np.ndarray, stop: Callable[[], int]) -> Iterator[Step]:
@@ -148,6 +148,6 @@ def _state(part: Part, start: int, n_valid: int) -> State:
     points, keep = part.points(start, n_valid), part.first_asked()
     while True:
         found = loudest(*part.arguments(points, n_valid, keep))
-        if not part.keep.overflows(np.asarray(found.twoF), keep, part.n_values):
+        if not part.toplist.overflows(np.asarray(found.twoF), keep, part.n_values):
             return part.state(start, found)
         keep = min(4 * keep, part.n_values)

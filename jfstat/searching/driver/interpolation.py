@@ -15,15 +15,15 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32, Device, data_bytes, device_of, free_bytes
 from jfstat.data.observation import Observation
 from jfstat.data.workers import in_order, workers_for
-from jfstat.engines.choice import sums_for
 from jfstat.engines.coherentbands import GROUP, LEAST_PIECE, PAIR_BYTES, CoherentBands, Lookup
 from jfstat.engines.shared import LEAST_TEMPLATES, MOST_BYTES, STEP, most_templates, room_for_sums
 from jfstat.engines.xla import two_f_in_order
 from jfstat.maths.ladder import padded_size
 from jfstat.reproducible import SAME_BITS
+from jfstat.searching.division import Division
+from jfstat.searching.driver.banddivision import default_batch_size
 from jfstat.searching.driver.nearest import Located, located
-from jfstat.searching.driver.plan import SearchPlan, default_batch_size
-from jfstat.searching.driver.work import Work
+from jfstat.searching.statistic import Task
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
 
@@ -70,45 +70,44 @@ class RangeOfBank(NamedTuple):
     n_coherent: list[int]
 
 
-def bank_parts(work: Work, room: int) -> list[RangeOfBank]:
+def bank_parts(task: Task, mismatch: float, room: int) -> list[RangeOfBank]:
     """Ranges of the bank whose segments' values fit into `room` bytes each, in order.
 
     A range is divided until its templates lie within `banks.coherent.WIDEST` of their middle, where neighbours are
     furthest apart, and halved until its values fit. A single template is always accepted. What is looked up of the
-    first ranges is kept for the sums in `Work.located`, as far as `LOOKUP_BYTES` allow.
+    first ranges is kept for the sums in `Task.memo`, as far as `LOOKUP_BYTES` allow.
     """
-    n, n_segments = len(work.stack.alpha), work.data.n_segments or 1
+    n, n_segments = len(task.stack.alpha), task.data.n_segments or 1
     most = max(1, min(MOST_TEMPLATES, LOOKUP_BYTES // (PAIR_BYTES * n_segments)))
     waiting = [(i, min(i + most, n)) for i in range(0, n, most)][::-1]
     parts = []
     while waiting:
         start, stop = waiting.pop()
-        group = group_of(work.stack, start, stop, device_of(work.data))
+        group = group_of(task.stack, start, stop, device_of(task.data))
         if group.radius > WIDEST:
             middle = start + _gap(group)
         else:
-            found = _located(work, group, np.inf if stop - start == 1 else room)
+            found = _located(task, mismatch, group, np.inf if stop - start == 1 else room)
             if found is not None:
                 parts.append(RangeOfBank(start, stop, found.counts))
-                if work.located is not None and PAIR_BYTES * n_segments * stop <= LOOKUP_BYTES:
-                    work.located[start, stop] = found
+                if task.memo is not None and PAIR_BYTES * n_segments * stop <= LOOKUP_BYTES:
+                    task.memo[start, stop] = found
                 continue
             middle = (start + stop) // 2
         waiting += [(middle, stop), (start, middle)]
     return parts
 
 
-def _located(work: Work, group: Group, room: float = np.inf) -> Located | None:
+def _located(task: Task, mismatch: float, group: Group, room: float = np.inf) -> Located | None:
     """What each segment needs for some of the bank; None if the values take more than `room`."""
-    data = work.data
+    data = task.data
 
     def fits(n_coherent: int, furthest: float) -> bool:
         rows, padding = _sizes(data, n_coherent, furthest)
         columns = data.layout.n_frequencies + _longest(data) + 2 * padding  # at most
         return FLOAT32 * rows * columns <= room
 
-    assert work.coherent_mismatch is not None  # or there is nothing to interpolate
-    return located(data, group, work.reftime, work.coherent_mismatch, fits)
+    return located(data, group, task.reftime, mismatch, fits)
 
 
 def _gap(group: Group) -> int:
@@ -119,17 +118,18 @@ def _gap(group: Group) -> int:
     return first + int(np.argmax(steps))
 
 
-def interpolation_plan(
-    work: Work, batch_size: int | None, engine: str | None = None, room: int | None = None
-) -> SearchPlan:
-    """How an interpolating search is divided; of the segments' values none is computed.
+def interpolation_division(
+    task: Task, mismatch: float, engine: str | None, batch_size: int | None, room: int | None = None
+) -> Division:
+    """Return how an interpolating search is divided; of the segments' values none is computed.
 
     Parameters
     ----------
-    work : Work
-    batch_size : int, optional
-    engine : str, optional
-        See `search`.
+    task : Task
+    mismatch : float
+        Of the segments' lattices.
+    engine, batch_size
+        See `Run`.
     room : int, optional
         For the segments' values, bytes; by default `room_for_values`.
 
@@ -138,18 +138,18 @@ def interpolation_plan(
     ValueError
         If the engine cannot be used.
     """
-    data = work.data
-    sums = sums_for(device_of(data), engine)
+    data = task.data
+    name, _ = task.statistic.reduction(data, engine, task.toplist)
     room = room_for_values(data) if room is None else room
-    if work.located is not None:
-        work.located.clear()  # of another plan
-    parts = bank_parts(work, room)
+    if task.memo is not None:
+        task.memo.clear()  # of another division
+    parts = bank_parts(task, mismatch, room)
     n, groups = data.layout.n_frequencies, [(part.start, part.stop) for part in parts]
     size = _batch_size(data, _longest_part(groups)) if batch_size is None else batch_size
     size = max(1, min(size, MOST_VALUES // n))
     n_coherent = sum(sum(part.n_coherent) for part in parts)
     n_bytes = data_bytes(data) + room + _beside_values(data, size, groups)
-    return SearchPlan(sums.name, size, groups, False, [(0, n)], n_bytes, n_coherent)
+    return Division(name, size, groups, False, [(0, n)], n_bytes, n_coherent)
 
 
 def _longest_part(groups: list[tuple[int, int]]) -> int:
@@ -167,9 +167,9 @@ def _batch_size(data: FstatData, longest: int) -> int:
     return default_batch_size(longest, size)
 
 
-def planned_room(work: Work, plan: SearchPlan) -> int:
+def planned_room(data: FstatData, division: Division) -> int:
     """The memory for the segments' values by which an interpolating search was planned, bytes."""
-    return plan.device_bytes - data_bytes(work.data) - _beside_values(work.data, plan.batch_size, plan.groups)
+    return division.device_bytes - data_bytes(data) - _beside_values(data, division.batch_size, division.groups)
 
 
 def _beside_values(data: FstatData, size: int, groups: list[tuple[int, int]]) -> int:
@@ -249,13 +249,13 @@ class BankPart(NamedTuple):
     n_coherent: int
 
 
-def bank_part(work: Work, start: int, stop: int) -> BankPart:
+def bank_part(task: Task, mismatch: float, start: int, stop: int) -> BankPart:
     """The segments' values for templates `start` to `stop` of the bank; they are computed here."""
-    data = work.data
+    data = task.data
     n = data.layout.n_frequencies
-    found = None if work.located is None else work.located.pop((start, stop), None)
+    found = None if task.memo is None else task.memo.pop((start, stop), None)
     if found is None:
-        found = _located(work, group_of(work.stack, start, stop, device_of(data)))
+        found = _located(task, mismatch, group_of(task.stack, start, stop, device_of(data)))
     assert found is not None  # without a limit on memory
     first = [0, *np.cumsum(found.counts).tolist()]
     piece = _piece_length(found.change, _longest(data))
@@ -263,7 +263,7 @@ def bank_part(work: Work, start: int, stop: int) -> BankPart:
     values = jnp.full((rows, -(-n // piece) * piece + 2 * padding), -jnp.inf, jnp.float32)
     size = _coherent_batch(data, found.counts)
     for i, own in enumerate(found.templates):
-        values = _filled(values, data[i], _points(work, own), first[i], padding, size)
+        values = _filled(values, data[i], _points(task, own), first[i], padding, size)
     return BankPart(CoherentBands(values, data.layout, padding, piece), found.lookup, found.order, first[-1])
 
 
@@ -285,12 +285,12 @@ def _piece_length(change: float, most: int) -> int:
     return length
 
 
-def _points(work: Work, templates: Templates) -> Doppler:
+def _points(task: Task, templates: Templates) -> Doppler:
     """A segment's templates as a stack, NumPy leaves."""
-    stack = work.stack
+    stack = task.stack
     n = len(templates.alpha)
     fkdot = np.concatenate([np.full((n, 1), stack.fkdot[0, 0]), templates.spins], axis=1)
-    own = Doppler(templates.alpha, templates.delta, fkdot, work.reftime)
+    own = Doppler(templates.alpha, templates.delta, fkdot, task.reftime)
     return jax.tree.map(np.asarray, own)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jfstat.data.bandseries import Layout
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import data_bytes, device_of, filter_bytes, free_bytes
-from jfstat.engines.engine import Engine
+from jfstat.engines.engine import BandReduction
 from jfstat.signal.templates import Doppler
 
 CPU_BYTES = 32 << 20
@@ -30,22 +30,22 @@ GROUP = 8
 """Batch sizes are multiples of this, or powers of two below: engines may compute this many templates side by side."""
 
 
-def most_templates(data: FstatData, points: Doppler, engine: Engine, n_parts: int = 1) -> int:
+def most_templates(data: FstatData, points: Doppler, reduction: BandReduction, n_parts: int = 1) -> int:
     """Largest batch that fits into the device's free memory: at least 1, a multiple of `GROUP` if larger than that."""
-    each = _each(data, points, engine, n_parts)
+    each = _each(data, points, reduction, n_parts)
     free = free_bytes(device_of(data))
     if free is None:
         most = CPU_BYTES // each
     else:
-        room = USABLE * free - engine.filter_bytes(data.layout, len(data.detectors))
+        room = USABLE * free - reduction.filter_bytes(data.layout, len(data.detectors))
         if n_parts > 1:
-            room = USABLE_IN_PARTS * free - _filters(data, engine, n_parts)
-        most = min(int(min(room, MOST_BYTES) // each), engine.largest_batch(data.layout))
+            room = USABLE_IN_PARTS * free - _filters(data, reduction, n_parts)
+        most = min(int(min(room, MOST_BYTES) // each), reduction.largest_batch(data.layout))
     most = max(1, most)
     return most - most % GROUP if most > GROUP else 1 << (most.bit_length() - 1)
 
 
-def parts_needed(data: FstatData, points: Doppler, engine: Engine) -> int:
+def parts_needed(data: FstatData, points: Doppler, reduction: BandReduction) -> int:
     """Number of parts of the band, searched one after the other, that makes each fit into the device's memory.
 
     Raises
@@ -53,15 +53,13 @@ def parts_needed(data: FstatData, points: Doppler, engine: Engine) -> int:
     ValueError
         If that would be more than `MOST_PARTS`.
     """
-    if data.n_segments is not None:
-        return 1
     free = free_bytes(device_of(data))
     layout = data.layout
-    one = engine.filter_bytes(layout, len(data.detectors)) + _each(data, points, engine, 1)
+    one = reduction.filter_bytes(layout, len(data.detectors)) + _each(data, points, reduction, 1)
     if free is None or (data.filters and one <= USABLE * free):
         return 1
     whole = MARGIN * (
-        _filters(data, engine) + max(LEAST_BATCH * _each(data, points, engine, 1), MAKING * layout.n_band)
+        _filters(data, reduction) + max(LEAST_BATCH * _each(data, points, reduction, 1), MAKING * layout.n_band)
     )
     parts = int(np.ceil(whole / (USABLE_IN_PARTS * free)))
     if parts > MOST_PARTS:
@@ -72,26 +70,26 @@ def parts_needed(data: FstatData, points: Doppler, engine: Engine) -> int:
     return parts
 
 
-def needed_bytes(data: FstatData, points: Doppler, engine: Engine, n_parts: int, batch_size: int) -> int:
+def needed_bytes(data: FstatData, points: Doppler, reduction: BandReduction, n_parts: int, batch_size: int) -> int:
     """Device memory that a search needs, data included."""
-    own = engine.filter_bytes(data.layout, len(data.detectors))
-    filters = own if n_parts == 1 else _filters(data, engine, n_parts)
-    return data_bytes(data) + filters + batch_size * _each(data, points, engine, n_parts)
+    own = reduction.filter_bytes(data.layout, len(data.detectors))
+    filters = own if n_parts == 1 else _filters(data, reduction, n_parts)
+    return data_bytes(data) + filters + batch_size * _each(data, points, reduction, n_parts)
 
 
-def _filters(data: FstatData, engine: Engine, n_parts: int = 1) -> int:
-    """Memory of the filters of the whole band or of one of its parts, as `prepare` and as the engine makes them."""
+def _filters(data: FstatData, reduction: BandReduction, n_parts: int = 1) -> int:
+    """Memory of the filters of the whole band or of one of its parts, as `prepare` and as the reduction makes them."""
     layout, n_detectors = _of_part(data.layout, n_parts), len(data.detectors)
-    return filter_bytes(layout, n_detectors) + engine.filter_bytes(layout, n_detectors)
+    return filter_bytes(layout, n_detectors) + reduction.filter_bytes(layout, n_detectors)
 
 
-def _each(data: FstatData, points: Doppler, engine: Engine, n_parts: int) -> int:
+def _each(data: FstatData, points: Doppler, reduction: BandReduction, n_parts: int) -> int:
     layout = _of_part(data.layout, n_parts)
-    return engine.template_bytes(layout, len(data.detectors), points.orbit is not None)
+    return reduction.template_bytes(layout, len(data.detectors), points.orbit is not None)
 
 
 def _of_part(layout: Layout, n_parts: int) -> Layout:
-    """About the sizes of one of the band's parts: fewer samples, of which an engine may keep more each, in as many
+    """About the sizes of one of the band's parts: fewer samples, of which an reduction may keep more each, in as many
     blocks."""
     if n_parts == 1:
         return layout

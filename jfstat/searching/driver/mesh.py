@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeGuard
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 
 
@@ -28,3 +30,10 @@ def check_mesh(mesh: object) -> None:
 def spans_processes(mesh: Mesh | None) -> TypeGuard[Mesh]:
     """Whether devices of other processes belong to the mesh."""
     return mesh is not None and len({device.process_index for device in mesh.devices.flat}) > 1
+
+
+def gathered(numbers: Sequence[float]) -> np.ndarray:
+    """Return the numbers that each process has, (n_processes, k) float64; all of them call this."""
+    from jax.experimental.multihost_utils import process_allgather
+
+    return np.asarray(process_allgather(np.array(numbers, np.float64))).reshape(-1, len(numbers))

@@ -15,8 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.workers import ensure_started
 from jfstat.engines.coherentbands import CoherentBands, Lookup
-from jfstat.engines.engine import Engine, Loudest
-from jfstat.engines.interpolated import Interpolated
+from jfstat.engines.engine import Loudest, Reduction
 from jfstat.lines.doppler import LineBands
 from jfstat.reproducible import LONG_VECTORS
 from jfstat.searching.driver.part import Part, Step
@@ -29,8 +28,8 @@ STEPS_UNDER_WAY = 2
 
 def made_ready(part: Part, mesh: Mesh, later: Thread | None = None) -> Part:
     """As `devices.made_ready`, but one part for all devices, and programs are compiled by the first of the batches."""
-    engine: Any = part.engine
-    part = part._replace(data=_replicated(engine.ready(part.data), mesh))
+    reduction: Any = part.reduction
+    part = part._replace(data=_replicated(reduction.ready(part.data), mesh))
     ensure_started(later)
     return part
 
@@ -42,7 +41,7 @@ def run(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int]) ->
     """
     n = mesh.devices.size
     split = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
-    bands = _replicated(part.keep.bands, mesh)
+    bands = _replicated(part.toplist.bands, mesh)
 
     def begin(jobs: np.ndarray, keep: int) -> tuple[Loudest, jax.Array]:
         padded = np.concatenate([jobs, np.tile(jobs[-1:] * [1, 0], (n - len(jobs), 1))])
@@ -51,16 +50,18 @@ def run(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int]) ->
         n_valid = _divided(padded[:, 1].astype(np.int32), split)
         asked = _divided(np.full(n, stop(), np.int32), split)
         first = np.int32(part.first_new - part.first)
-        return _step(part.data, points, n_valid, asked, first, bands, mesh, keep, part.engine, part.plan.same_source)
+        return _step(
+            part.data, points, n_valid, asked, first, bands, mesh, keep, part.reduction, part.division.same_source
+        )
 
     def finish(jobs: np.ndarray, result: tuple[Loudest, jax.Array]) -> Step:
         found, asked = jax.tree.map(np.asarray, result)
         keep = part.first_asked()
-        while any(part.keep.overflows(twoF, keep, part.n_values) for twoF in found.twoF):
+        while any(part.toplist.overflows(twoF, keep, part.n_values) for twoF in found.twoF):
             keep = min(4 * keep, part.n_values)
             found = jax.tree.map(np.asarray, begin(jobs, keep)[0])
         states = [part.state(int(start), jax.tree.map(lambda x, i=i: x[i], found)) for i, (start, _) in enumerate(jobs)]
-        return reduce(lambda first, second: first.joined(second, part.keep), states), int(asked)
+        return reduce(lambda first, second: first.joined(second, part.toplist), states), int(asked)
 
     waiting: deque[tuple[np.ndarray, tuple[Loudest, jax.Array]]] = deque()
     for place in range(0, len(batches), n):
@@ -72,7 +73,7 @@ def run(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int]) ->
         yield finish(*waiting.popleft())
 
 
-@partial(jax.jit, static_argnames=("mesh", "keep", "engine", "same_source"), compiler_options=LONG_VECTORS)
+@partial(jax.jit, static_argnames=("mesh", "keep", "reduction", "same_source"), compiler_options=LONG_VECTORS)
 def _step(
     data: FstatData | CoherentBands,
     points: Doppler | Lookup,
@@ -82,7 +83,7 @@ def _step(
     bands: LineBands | None,
     mesh: Mesh,
     keep: int,
-    engine: Engine | Interpolated,
+    reduction: Reduction,
     same_source: bool,
 ) -> tuple[Loudest, jax.Array]:
     """A batch on each device.
@@ -99,7 +100,7 @@ def _step(
         first_bin: jax.Array,
         bands: LineBands | None,
     ) -> tuple[Loudest, jax.Array]:
-        found = loudest_within(data, points, n_valid[0], keep, engine, same_source, first_bin, bands)
+        found = loudest_within(data, points, n_valid[0], keep, reduction, same_source, first_bin, bands)
         return jax.tree.map(lambda x: jax.lax.all_gather(x, axes), found), jax.lax.pmax(stop[0], axes)
 
     one, each = PartitionSpec(), PartitionSpec(axes)

@@ -6,8 +6,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from jfstat.searching.reduce.keep import NO_PEAKS, Keep, Peaks
 from jfstat.searching.reduce.tally import HISTOGRAM_EDGES
+from jfstat.searching.reduce.toplist import NO_PEAKS, Peaks, Toplist
 
 Interval = TypeVar("Interval")
 
@@ -37,11 +37,11 @@ class State(NamedTuple):
         """Number of values of 2F that were computed."""
         return int(self.histogram.sum())
 
-    def joined(self, other: State, keep: Keep) -> State:
+    def joined(self, other: State, toplist: Toplist) -> State:
         """What was found in the batches of both."""
         return State(
             self.done + other.done,
-            keep.merged(self.peaks, other.peaks),
+            toplist.merged(self.peaks, other.peaks),
             self.histogram + other.histogram,
             louder(self.subbands, other.subbands),
         )

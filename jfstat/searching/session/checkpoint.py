@@ -11,22 +11,19 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import astuple
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from jfstat.atomic import remove_leftovers, replacing
 from jfstat.candidates.files import check_writable
-from jfstat.data.memory import device_of
 from jfstat.files import content_of, final_path
-from jfstat.searching.driver.plan import SearchPlan, source_groups
-from jfstat.searching.driver.work import Identity, TransientSearch, Work
-from jfstat.searching.reduce.keep import Peaks
+from jfstat.searching.division import Division
+from jfstat.searching.driver.banddivision import source_groups
 from jfstat.searching.reduce.state import State
-from jfstat.searching.session.banksums import bank_sums, column_sums, same_sums
+from jfstat.searching.reduce.toplist import Peaks
+from jfstat.searching.session.identity import Identity, differences
 from jfstat.searching.session.lock import held
 from jfstat.searching.session.processes import first_does, is_first
 from jfstat.signal.templates import Doppler
@@ -34,13 +31,9 @@ from jfstat.validation import shown
 
 CHECKSUM = b"jfstat checkpoint, sha256 "
 """How a checkpoint begins."""
-PIECES = 8
-"""Number of pieces of the data whose sums distinguish one data set from another."""
 BROKEN = (ValueError, KeyError, TypeError, AttributeError, IndexError, NotImplementedError, OSError)
 BROKEN += (EOFError, zipfile.BadZipFile, zlib.error, struct.error)
 """What reading a file that is damaged or no checkpoint may raise."""
-SAME_DATA = 1e-5
-"""Relative difference up to which sums over data count as equal: processors round differently."""
 
 
 class Checkpoint(NamedTuple):
@@ -66,7 +59,7 @@ class Checkpoint(NamedTuple):
             first_does(lambda: stack.enter_context(held(written_path(self.path))), self.together)
             yield
 
-    def resumed(self, stack: Doppler, batch_size: int | None, engine: str | None) -> tuple[State, SearchPlan] | None:
+    def resumed(self, stack: Doppler, batch_size: int | None, engine: str | None) -> tuple[State, Division] | None:
         """State and plan of the search that was stopped; None if there is no file.
 
         Raises
@@ -79,26 +72,28 @@ class Checkpoint(NamedTuple):
         content = first_does(lambda: checkpoint_bytes(self.path), self.together)
         if content is None:
             return None
-        state, plan, theirs = read_checkpoint(content, self.path, stack)
+        state, division, theirs = read_checkpoint(content, self.path, stack)
         differing = differences(theirs, self.identity)
-        if batch_size is not None and batch_size != plan.batch_size:
-            differing = ", ".join(filter(None, [differing, f"batch_size ({plan.batch_size} there, {batch_size} here)"]))
-        if engine not in (None, plan.engine):
-            differing = ", ".join(filter(None, [differing, f"engine ({plan.engine} there, {engine} here)"]))
+        if batch_size is not None and batch_size != division.batch_size:
+            differing = ", ".join(
+                filter(None, [differing, f"batch_size ({division.batch_size} there, {batch_size} here)"])
+            )
+        if engine not in (None, division.engine):
+            differing = ", ".join(filter(None, [differing, f"engine ({division.engine} there, {engine} here)"]))
         if differing:
             raise ValueError(
                 f"checkpoint {str(self.path)!r} is of another search: what differs is {differing}; name another file."
             )
-        return state, plan
+        return state, division
 
-    def written(self, state: State, plan: SearchPlan) -> OSError | None:
+    def written(self, state: State, division: Division) -> OSError | None:
         """Replace the file, in the first process if several search together.
 
         An error is raised if the process searches alone, and returned if it must tell the others first.
         """
         try:
             if is_first() or not self.together:
-                write_checkpoint(self.path, state, plan, self.identity)
+                write_checkpoint(self.path, state, division, self.identity)
         except OSError as error:
             if not self.together:
                 raise
@@ -106,89 +101,7 @@ class Checkpoint(NamedTuple):
         return None
 
 
-WORDS = {"times": "the times of the SFTs", "sites": "the sites of the detectors", "vetoed": "the vetoed lines"}
-"""What differs, where numbers would say nothing."""
-SUMS = {"bank": "the bank's templates", "orbits": "the tables of the ephemeris"}
-"""The same, for what is told apart by `column_sums`."""
-
-
-def identity(work: Work) -> Identity:
-    """What distinguishes a search from others, for `differences`."""
-    from jfstat.version import __version__
-
-    data, stack = work.data, work.stack
-    # with random signs, anything added to the data, such as a signal, changes the sums by the root of its power
-    series = np.asarray(data.series).reshape(-1, data.series.shape[-1])
-    signs = 2 * np.random.default_rng(0).integers(0, 2, series.shape[1], np.int8) - 1
-    sums = [[x.sum(dtype=np.complex128) for x in np.array_split(detector * signs, PIECES)] for detector in series]
-    numbers = np.stack([np.real(sums), np.imag(sums)]).ravel()
-    times = np.stack([data.observation.start, np.asarray(data.observation.weight) > 0])
-    return {
-        "jfstat": __version__,
-        "jax": jax.__version__,
-        "platform": device_of(data).platform,
-        "detectors": list(data.detectors),
-        "sites": hashlib.sha256(np.round(data.observation.response, 9).tobytes()).hexdigest()[:16],
-        "start": int(np.min(data.observation.epoch)),
-        "segments": data.n_segments,
-        "coherent_mismatch": work.coherent_mismatch,
-        "track": None if work.track is None else [*work.track.transitions, *(work.track.amplitude or ())],
-        "transient": None if work.transient is None else _transient(work.transient),
-        "tspan": float(data.tspan),
-        "fmin": float(data.fmin),
-        "dfreq": float(data.dfreq),
-        "n_frequencies": data.layout.n_frequencies,
-        "ephemeris": data.ephemeris,
-        # files of other content may have the same name
-        "orbits": column_sums(data.observation.trajectory.positions.reshape(-1, 6).T),
-        "reftime": [float(work.reftime.seconds), float(work.reftime.nanoseconds)],
-        "times": hashlib.sha256(times.tobytes()).hexdigest()[:16],
-        "data": [float(f"{x:.8g}") for x in numbers],
-        "n_templates": len(stack.alpha),
-        "bank": bank_sums(stack),
-        "model": None if stack.model is None else getattr(stack.model.function, "__qualname__", "unnamed"),
-        "top": work.keep.top,
-        "threshold": work.keep.threshold,
-        "lines": None if work.keep.lines is None else [*astuple(work.keep.lines)[:2], *work.keep.lines.odds],
-        "vetoed": None if work.keep.bands is None else _digest(*work.keep.bands),
-        "unit": work.unit,
-    }
-
-
-def _transient(searched: TransientSearch) -> list[Any]:
-    """What distinguishes a search for transient signals from others."""
-    own = searched.windows
-    shape = own.shape if isinstance(own.shape, str) else getattr(own.shape, "__qualname__", "unnamed")
-    return [shape, own.end, own.duration, own.rho_max, searched.bayes, _digest(own.t0, own.tau)]
-
-
-def _digest(*arrays: Any) -> str:
-    """A short text that differs if any of some arrays does."""
-    return hashlib.sha256(b"".join(np.asarray(x).tobytes() for x in arrays)).hexdigest()[:16]
-
-
-def differences(first: Identity, second: Identity, ignore: tuple[str, ...] = ()) -> str:
-    """What differs between two identities, in words; "" if they agree."""
-    found = []
-    for name in second:
-        if name in ignore:
-            continue
-        one, other = first.get(name), second[name]
-        if name == "data":
-            if not _close(one, other):
-                found.append("the data's samples")
-        elif name in SUMS:
-            if not same_sums(one, other):
-                found.append(SUMS[name])
-        elif name in WORDS:
-            if one != other:
-                found.append(WORDS[name])
-        elif one != other:
-            found.append(f"{name} ({one} there, {other} here)")
-    return ", ".join(found)
-
-
-def write_checkpoint(path: Path, state: State, plan: SearchPlan, own: Identity) -> None:
+def write_checkpoint(path: Path, state: State, division: Division, own: Identity) -> None:
     """Replace the file by the current state, or leave it as it was.
 
     Raises
@@ -199,14 +112,14 @@ def write_checkpoint(path: Path, state: State, plan: SearchPlan, own: Identity) 
     header = {
         "identity": own,
         "plan": {
-            "engine": plan.engine,
-            "batch_size": plan.batch_size,
-            "same_source": plan.same_source,
-            # those of an interpolating search depend on the memory; others follow from the bank
-            "groups": None if own.get("coherent_mismatch") is None else plan.groups,
-            "bands": [list(band) for band in plan.bands],
-            "device_bytes": plan.device_bytes,
-            "n_coherent": plan.n_coherent,
+            "engine": division.engine,
+            "batch_size": division.batch_size,
+            "same_source": division.same_source,
+            # groups of one source follow from the bank; others are few
+            "groups": None if division.same_source else division.groups,
+            "bands": [list(band) for band in division.bands],
+            "device_bytes": division.device_bytes,
+            "n_coherent": division.n_coherent,
         },
         "done": state.done,
     }
@@ -276,7 +189,7 @@ def written_path(path: Path) -> Path:
     return final_path(path)
 
 
-def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, SearchPlan, Identity]:
+def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, Division, Identity]:
     """State, plan and identity of the search whose checkpoint has this content.
 
     Raises
@@ -293,10 +206,10 @@ def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, 
             state = State(header["done"], peaks, arrays["histogram"], subbands)
         stored, own = header["plan"], header["identity"]
         same_source = stored["same_source"]
-        plan = SearchPlan(
+        division = Division(
             engine=stored["engine"],
             batch_size=stored["batch_size"],
-            groups=_groups(stored["groups"], stack, same_source),
+            groups=_groups(stored["groups"], stack),
             same_source=same_source,
             bands=[(first, width) for first, width in stored["bands"]],
             device_bytes=stored["device_bytes"],
@@ -304,14 +217,12 @@ def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, 
         )
     except BROKEN as error:
         raise ValueError(f"checkpoint {str(path)!r} is no checkpoint of a search: name another file.") from error
-    return state, plan, own
+    return state, division, own
 
 
-def _groups(stored: list[list[int]] | None, stack: Doppler, same_source: bool) -> list[tuple[int, int]]:
-    """The ranges of the bank within which the batches of a plan lie."""
-    if stored is not None:
-        return [(start, stop) for start, stop in stored]
-    return source_groups(stack) if same_source else [(0, len(stack.alpha))]
+def _groups(stored: list[list[int]] | None, stack: Doppler) -> list[tuple[int, int]]:
+    """Return the ranges of the bank within which the batches of a division lie."""
+    return source_groups(stack) if stored is None else [(start, stop) for start, stop in stored]
 
 
 def checkpoint_path(path: str | os.PathLike) -> Path:
@@ -321,12 +232,3 @@ def checkpoint_path(path: str | os.PathLike) -> Path:
     if "\0" in os.fspath(path):
         raise ValueError(f"checkpoint must be the name of a file, not {shown(path)}: no name holds a null.")
     return Path(path)
-
-
-def _close(first: Any, second: Any) -> bool:
-    """Whether sums over data are the same but for rounding, relative to their root mean square."""
-    try:
-        one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    except (TypeError, ValueError, OverflowError):  # no numbers, in a file that is not ours
-        return False
-    return one.shape == other.shape and bool(np.all(np.abs(one - other) <= SAME_DATA * np.sqrt(np.mean(other**2))))

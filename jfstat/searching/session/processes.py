@@ -7,11 +7,10 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from jfstat.engines.choice import NAMES
-from jfstat.searching.driver.interpolation import interpolation_plan, planned_room
-from jfstat.searching.driver.plan import SearchPlan, search_plan
-from jfstat.searching.driver.work import Work
+from jfstat.searching.division import Division
+from jfstat.searching.driver.mesh import gathered
 from jfstat.searching.session.banksums import bank_sums, same_sums
+from jfstat.searching.statistic import Task
 
 NOTHING, CONTENT, ERROR, FILE_ERROR = 0, 1, 2, 3
 """Kinds of message that the first process sends."""
@@ -52,58 +51,23 @@ def first_does(work: Callable[[], bytes | None], together: bool) -> bytes | None
     return content
 
 
-def agreed_plan(work: Work, plan: SearchPlan, together: bool) -> SearchPlan:
-    """One plan for all processes, which fits into the memory of each.
+def agreed_division(task: Task, division: Division) -> Division:
+    """Return one division for all processes, which fits into the memory of each; all of them call this.
 
     Raises
     ------
     ValueError
         If the processes search different data or banks.
     """
-    if not together:
-        return plan
-    from jax.experimental.multihost_utils import process_allgather
-
-    data, stack, layout = work.data, work.stack, work.data.layout
-    same = [
-        len(stack.alpha),
-        layout.n_frequencies,
-        layout.n_fft,
-        int(np.min(data.observation.epoch)),
-    ]
+    data, stack, layout = task.data, task.stack, task.data.layout
     sums = bank_sums(stack)
-    each = np.asarray(process_allgather(np.array([plan.batch_size, len(plan.bands), *same, len(sums)], np.float64)))
-    each = each.reshape(-1, 3 + len(same))
-    agree = np.all(each[:, 2:] == each[0, 2:])
+    same = gathered(
+        [len(stack.alpha), layout.n_frequencies, layout.n_fft, int(np.min(data.observation.epoch)), len(sums)]
+    )
+    agree = np.all(same == same[0])
     if agree:  # only then can all gather what has the same shape
-        banks = np.asarray(process_allgather(np.array(sums))).reshape(-1, len(sums))
+        banks = gathered(sums)
         agree = all(same_sums(bank, banks[0].tolist()) for bank in banks)
     if not agree:
         raise ValueError("data and bank must be the same in all processes: prepare the same files everywhere.")
-    if work.coherent_mismatch is not None:
-        return _agreed_interpolation(work, plan)
-    size, n_parts = int(each[:, 0].min()), int(each[:, 1].max())
-    if np.all(each[:, 0] == size) and np.all(each[:, 1] == n_parts):
-        return plan
-    return search_plan(
-        data,
-        stack,
-        size,
-        n_parts=n_parts,
-        engine=plan.engine,
-        lines=work.keep.lines,
-        track=work.track,
-        transient=work.transient,
-    )
-
-
-def _agreed_interpolation(work: Work, plan: SearchPlan) -> SearchPlan:
-    """The plan of an interpolating search by the least memory and the engine that all processes have."""
-    from jax.experimental.multihost_utils import process_allgather
-
-    own = [plan.batch_size, planned_room(work, plan), NAMES.index(plan.engine)]
-    each = np.asarray(process_allgather(np.array(own, np.float64))).reshape(-1, len(own))
-    if np.all(each == each[0]):
-        return plan
-    size, least, slowest = int(each[:, 0].min()), int(each[:, 1].min()), int(each[:, 2].max())
-    return interpolation_plan(work, size, NAMES[slowest], least)
+    return task.statistic.agreed_division(task, division)

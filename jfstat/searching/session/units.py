@@ -13,8 +13,9 @@ from jfstat.candidates.tables import AnyTable, Meta, plain_column
 from jfstat.engines.reduction import BINS
 from jfstat.public import public
 from jfstat.searching.reduce.state import louder
-from jfstat.searching.result import SUBBAND_KEYS, finished, loudness_in, subband_columns
-from jfstat.searching.session.checkpoint import differences
+from jfstat.searching.result import SUBBAND_KEYS, finished, subband_columns
+from jfstat.searching.session.identity import differences
+from jfstat.searching.statistics import STATISTICS, statistic_of
 from jfstat.validation import is_whole
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ def merge(tables: Sequence[QTable]) -> QTable:
     Parameters
     ----------
     tables : sequence of QTable
-        From ``search(..., unit=(i, n))`` for i = 1 to n, in any order, or read from .ecsv or .hdf5 files of such
-        tables.
+        From ``search(..., run=Run(unit=(i, n)))`` for i = 1 to n, in any order, or read from .ecsv or .hdf5 files of
+        such tables.
 
     Returns
     -------
@@ -70,7 +71,7 @@ def merge(tables: Sequence[QTable]) -> QTable:
             f"({listed}).",
             stacklevel=3,
         )
-    loud = columns[loudness_in(metas[0])]
+    loud = columns[statistic_of(metas[0]).loudness(metas[0])]
     order = np.lexsort((columns["freq"], columns["template"], -loud))[: metas[0]["top"]]
     columns = {name: x[order] for name, x in columns.items()}
     loudest: dict[tuple[float, float], float] = {}
@@ -122,10 +123,11 @@ def _problem(table: AnyTable) -> str | None:
             return f"its meta lacks {name!r}"
         if not holds(meta[name]):
             return f"{name!r} of its meta is not {what}"
-    needed = {"metric"} if "n_segments" in meta else {"metric", "sampling"}
+    statistic = statistic_of(meta)
+    needed = {"metric", "sampling"} if statistic.joins_side_lobes else {"metric"}
     if meta["cluster"] is not None and not needed <= set(meta):
         return "its meta lacks what clusters need"
-    needed = ("freq", "template", loudness_in(meta), *(("log10BSGL",) if meta["ranking"] == "BSGL" else ()))
+    needed = ("freq", "template", statistic.loudness(meta), *(("log10BSGL",) if meta["ranking"] == "BSGL" else ()))
     for name in needed:
         if name not in table.colnames:
             return f"it lacks the column {name!r}"
@@ -154,6 +156,7 @@ HELD: dict[str, tuple[Callable[[Any], bool], str]] = {
     "unit": (_is_unit, "a pair (i, n) with 1 <= i <= n"),
     "identity": (lambda x: isinstance(x, Mapping), "a mapping"),
     "top": (lambda x: x is None or (is_whole(x) and x > 0), "a number of rows"),
+    "statistic": (lambda x: x in [kind.__name__ for kind in STATISTICS], "a known statistic"),
     "cluster": (lambda x: x is None or isinstance(x, (int, float)), "a number"),
     "ranking": (lambda x: x in ("F", "BSGL", "BtSG"), "'F', 'BSGL' or 'BtSG'"),
     "bounds": (lambda x: isinstance(x, Mapping), "a mapping"),
@@ -173,7 +176,9 @@ def _check_same_search(tables: Sequence[AnyTable]) -> int:
         raise ValueError("tables is empty: give the tables of all units.")
     for i, table in enumerate(tables):
         if not table.meta.get("unit"):
-            raise ValueError(f"tables[{i}] is not of a unit of a search: give what search(..., unit=(i, n)) returned.")
+            raise ValueError(
+                f"tables[{i}] is not of a unit of a search: give what search(..., run=Run(unit=(i, n))) returned."
+            )
         problem = _problem(table)
         if problem:
             raise ValueError(f"tables[{i}] is damaged or changed: {problem}; do this unit again.")

@@ -1,4 +1,4 @@
-"""Which values of 2F a search keeps: the loudest of all, those above a threshold, or both."""
+"""The toplist of a search: which values it keeps, the loudest of all, those above a threshold, or both."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NO_PEAKS = Peaks(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.
 
 
 @dataclass(frozen=True)
-class Keep:
+class Toplist:
     """Which values to keep: at most the `top` loudest, and none below `threshold`; one of the two may be None.
 
     Parameters

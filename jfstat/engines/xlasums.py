@@ -7,7 +7,7 @@ frequencies, and summed for each template of the semi-coherent bank at frequenci
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +19,11 @@ from jfstat.engines.cpusums import sums_in_pieces
 from jfstat.engines.engine import Loudest
 from jfstat.engines.reduction import BINS, largest, largest_of_rows, largest_of_sections_in_order
 from jfstat.engines.sums import Sums, added, counted_means, places
+from jfstat.lines.doppler import LineBands
 
 
 @dataclass(frozen=True)
-class Interpolated:
+class XlaSums:
     """Sums of segments' values; takes the place of a `engine.Engine` in the driver of searches."""
 
     name: ClassVar[str] = "xla"
@@ -35,12 +36,18 @@ class Interpolated:
     def unavailable(self) -> str | None:
         """Nothing is in the way."""
 
-    def ready(self, bands: CoherentBands) -> CoherentBands:
-        """The segments' values as they are."""
-        return bands
+    def ready(self, data: CoherentBands) -> CoherentBands:
+        """Return the segments' values as they are."""
+        return data
+
+    def bins(
+        self, data: CoherentBands, points: Lookup, n_valid: Any, first_bin: Any, bands: LineBands | None
+    ) -> jax.Array:
+        """Return the first and last bin that count for each template, (2, B) int32; lines are not vetoed."""
+        return data.counted_bins(points, n_valid, first_bin)
 
     def reduced(
-        self, bands: CoherentBands, lookup: Lookup, bins: jax.Array, keep: int, same_source: bool = False
+        self, data: CoherentBands, points: Lookup, bins: jax.Array, keep: int, same_source: bool = False
     ) -> Loudest:
         """The largest means over segments of a batch of templates, and tallies; see `engine.Engine.reduced`.
 
@@ -48,11 +55,11 @@ class Interpolated:
         maxima. Bins at which a segment has no value, because its template's frequency lies outside the band, do not
         count.
         """
-        n, n_segments = lookup.rows.shape
+        n, n_segments = points.rows.shape
         size = -(-n // -(-n // GROUP))
-        shifts = bands.shifts(lookup)
-        groups = grouped(lookup.rows, shifts, bins, size)
-        tops, peaks, histogram = self.sums(bands, groups)
+        shifts = data.shifts(points)
+        groups = grouped(points.rows, shifts, bins, size)
+        tops, peaks, histogram = self.sums(data, groups)
         n_groups, length = tops.shape[1:]
         _, chosen = largest(tops.reshape(-1), min(keep, tops.size))
         chosen = chosen.astype(jnp.int32)
@@ -61,13 +68,13 @@ class Interpolated:
         template = group[:, None] * size + jnp.arange(size, dtype=jnp.int32)
         real = template < n  # others fill up the last group
         template = jnp.minimum(template, n - 1)
-        column = bands.padding + number[..., None] + shifts[template, :, piece[:, None]]
-        values = bands.values[lookup.rows[template], column]
+        column = data.padding + number[..., None] + shifts[template, :, piece[:, None]]
+        values = data.values[points.rows[template], column]
         total = added([values[..., i] for i in range(n_segments)])
         means = jnp.where(real, total * np.float32(1 / n_segments), -jnp.inf)
         means, number = counted_means(means, number, bins[:, template]), jnp.broadcast_to(number, means.shape)
         best = largest_of_rows(means, template, number, keep)
-        return Loudest(*best, histogram, largest_of_sections_in_order(bands.layout, peaks.reshape(1, -1)))
+        return Loudest(*best, histogram, largest_of_sections_in_order(data.layout, peaks.reshape(1, -1)))
 
     def sums(self, bands: CoherentBands, groups: Groups) -> Sums:
         """Means of all templates, reduced as they are computed; segments are added as by `added`."""

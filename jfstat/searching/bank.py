@@ -1,0 +1,64 @@
+"""The bank of a search: a stack of templates on the host, checked against the data before anything is computed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from jfstat.candidates.tables import bank_from_table
+from jfstat.data.checks import check_template
+from jfstat.data.fit import beyond_band
+from jfstat.data.fstatdata import FstatData
+from jfstat.maths.arrays import on_device
+from jfstat.signal.parameters import physical
+from jfstat.signal.templates import Doppler, check_possible
+
+
+def stacked_bank(bank: Any) -> Doppler:
+    """The bank as NumPy arrays with exactly one leading axis, on the host, where it is divided into batches.
+
+    Raises
+    ------
+    TypeError
+        If it is no Doppler.
+    ValueError
+        If it holds no templates, or its templates have different reference times.
+    """
+    if not isinstance(bank, Doppler) and hasattr(bank, "colnames"):
+        bank = bank_from_table(bank)
+    if not isinstance(bank, Doppler):
+        raise TypeError(
+            f"bank must be a jfstat.Doppler, one or a stack, not {type(bank).__name__}: see jfstat.template_bank."
+        )
+    if np.size(bank.alpha) == 0:
+        raise ValueError("bank holds no templates: give at least one.")
+    if bank.reftime is not None:
+        _ = bank.reftime.common  # a table has one reference time
+    return jax.tree.map(
+        lambda x: np.asarray(x).reshape(-1, *np.shape(x)[np.ndim(bank.alpha) :]), bank
+    )  # a Doppler's leaves have the same batch axes
+
+
+def check_all_fit(data: FstatData, stack: Doppler) -> None:
+    """Raise a ValueError for the first template of a stack that is impossible or does not fit the data."""
+    # transformations of JAX make stacks without the constructor's checks
+    impossible = np.flatnonzero(~np.asarray(physical(stack, ("freq",))))
+    if len(impossible):
+        try:
+            check_possible(jax.tree.map(lambda x: on_device(x[impossible[0]]), stack))
+        except ValueError as error:
+            raise ValueError(
+                f"bank holds {len(impossible)} impossible template(s), the first in row {impossible[0]}: {error}"
+            ) from None
+    bare = replace(data, filters=())
+    parts = [bare] if data.n_segments is None else [bare[i] for i in range(data.n_segments)]
+    for part in parts:
+        fits = np.asarray(beyond_band(part, stack)) <= 0  # not for NaN
+        first = int(np.argmin(fits))
+        point = jax.tree.map(lambda x, first=first: on_device(x[first]), stack)
+        check_template("bank", point)
+        if not fits[first]:
+            part.check(point, band=True)

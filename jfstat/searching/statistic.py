@@ -1,0 +1,189 @@
+"""The seam of all statistics: what a search asks of the statistic whose loudest values it keeps.
+
+A statistic is one file in `jfstat.searching.statistics`: a frozen dataclass that derives from `Statistic`, or, where
+XLA computes its values at the frequencies of the band, from `statistics.band.BandStatistic`; and one line in
+`statistics.STATISTICS`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from jfstat.candidates.details import Details
+from jfstat.candidates.tables import Meta
+from jfstat.data.fstatdata import FstatData
+from jfstat.engines.engine import Reduction
+from jfstat.searching.division import Division
+from jfstat.searching.driver.part import Part
+from jfstat.searching.options import Keep, Run
+from jfstat.searching.reduce.tally import HISTOGRAM_EDGES
+from jfstat.searching.reduce.toplist import Peaks, Toplist
+from jfstat.signal.templates import Doppler
+from jfstat.signal.times import GPSTime
+
+Parts = Iterator[tuple[Callable[[], Part], np.ndarray]]
+"""What makes each part of a search, and its batches: first template and number of templates, (n, 2)."""
+
+
+class Statistic(ABC):
+    """What a search computes at each template and frequency, and what its table says of it.
+
+    Methods are asked in this order: `check`, `division`, `parts` (with `reduction` for what is computed on the device),
+    `columns` and `meta`; then, of the table alone, because `merge` has nothing else, `loudness`, `sorted_by` and
+    `false_alarm`.
+
+    Attributes
+    ----------
+    joins_side_lobes : bool
+        Whether `Keep.cluster` also joins what one signal explains, see `clusters.explained`.
+    plan_computes : bool
+        Whether `division` computes so long that other programs had better be compiled meanwhile.
+    """
+
+    joins_side_lobes: ClassVar[bool] = False
+    plan_computes: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """Name of the statistic in tables and checkpoints."""
+        return type(self).__name__
+
+    # What it needs
+
+    @abstractmethod
+    def check(self, data: FstatData, stack: Doppler, keep: Keep, details: Details) -> None:
+        """Raise a ValueError for data, templates or options that do not go with this statistic."""
+
+    def threshold(self, value: float | None) -> float | None:
+        """Return a threshold on what `Reduction.reduced` gives, from a user's threshold on the column `loudness`."""
+        return value
+
+    @abstractmethod
+    def identity(self) -> str:
+        """Return what distinguishes it from the same statistic with other parameters, for checkpoints."""
+
+    # What is computed, and how it is divided
+
+    @abstractmethod
+    def reduction(self, data: FstatData, engine: str | None, toplist: Toplist) -> tuple[str, Reduction]:
+        """Return the name of the engine, by default the fastest that is usable, and what computes a batch with it.
+
+        Raises
+        ------
+        ValueError
+            If there is no such engine, or it cannot be used.
+        """
+
+    @abstractmethod
+    def division(self, task: Task, run: Run) -> Division:
+        """Return how the search is divided, and how much memory it needs.
+
+        Raises
+        ------
+        ValueError
+            If the device's memory is too small, or the engine cannot be used.
+        """
+
+    @abstractmethod
+    def agreed_division(self, task: Task, own: Division) -> Division:
+        """Return one division for several processes, which fits into the memory of each; all of them call this."""
+
+    @abstractmethod
+    def parts(self, task: Task, division: Division, jobs: range, mesh: Mesh | None) -> Parts:
+        """Return the parts of a search that some of its jobs belong to.
+
+        Job j is batch j % n of part j // n of the band, n being the number of batches.
+        """
+
+    @abstractmethod
+    def seconds(self, task: Task, division: Division) -> float:
+        """Return how long the batches take on one device, from some of them; see `driver.cost`."""
+
+    # The table
+
+    @abstractmethod
+    def columns(self, task: Task, found: Doppler, peaks: Peaks, details: Details) -> dict[str, np.ndarray]:
+        """Return the columns of the candidates, (k,) each, in the order of the peaks, before they are clustered.
+
+        Parameters
+        ----------
+        task : Task
+        found : Doppler
+            The templates with their frequencies, NumPy leaves (k, ...).
+        peaks : Peaks
+            Their values as `Reduction.reduced` gives them.
+        details : Details
+        """
+
+    def column_programs(self, data: FstatData, templates: Doppler, details: Details) -> Iterator[jax.stages.Lowered]:
+        """Yield the programs that `columns` will run for candidates among some templates, to be compiled early."""
+        yield from ()
+
+    @abstractmethod
+    def candidate_seconds(self, task: Task, n_values: float) -> float:
+        """Return how long `columns` takes for as many candidates as noise gives in so many values."""
+
+    def histogram_edges(self, n_segments: int | None) -> np.ndarray:
+        """Return the lower edges of the histogram's bins, whose width is that of 2F divided by sqrt(n_segments)."""
+        return 4 + (HISTOGRAM_EDGES - 4) / np.sqrt(n_segments or 1)
+
+    def meta(self, task: Task, division: Division) -> Meta:
+        """Return what the table says of this statistic alone, beside its name."""
+        return {}
+
+    @classmethod
+    @abstractmethod
+    def loudness(cls, meta: Meta) -> str:
+        """Return the name of the column that holds what the search found, by the meta of a table."""
+
+    @classmethod
+    def sorted_by(cls, meta: Meta) -> str:
+        """Return the name of the column that the table is sorted by."""
+        return cls.loudness(meta)
+
+    @classmethod
+    @abstractmethod
+    def false_alarm(cls, columns: dict[str, np.ndarray], meta: Meta) -> float | None:
+        """Return the probability that the loudest of a whole search in noise is as loud; None if it is not known.
+
+        Parameters
+        ----------
+        columns : dict of (k,) ndarrays
+            At least one candidate.
+        meta : dict
+        """
+
+
+class Task(NamedTuple):
+    """What a search is asked to compute.
+
+    Attributes
+    ----------
+    data : FstatData
+    stack : Doppler
+        The bank, NumPy leaves of one leading axis.
+    statistic : Statistic
+    toplist : Toplist
+        Which values are kept.
+    memo : dict or None
+        What `Statistic.division` has computed and `Statistic.parts` will use. None if nothing is kept, as when only the
+        cost is wanted.
+    """
+
+    data: FstatData
+    stack: Doppler
+    statistic: Statistic
+    toplist: Toplist
+    memo: dict[Any, Any] | None = None
+
+    @property
+    def reftime(self) -> GPSTime:
+        """GPS time at which the templates hold."""
+        reftime = self.stack.reftime
+        return self.data.observation.reftime.common if reftime is None else reftime.common

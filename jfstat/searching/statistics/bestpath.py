@@ -1,0 +1,234 @@
+"""The best path through the segments of each template: signals whose frequency wanders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.candidates.details import Details
+from jfstat.candidates.semicoherent import semicoherent_columns
+from jfstat.candidates.tables import Meta
+from jfstat.data.bandseries import Layout
+from jfstat.data.checks import check_amplitude
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import FLOAT32, device_of
+from jfstat.data.workers import in_order, workers_for
+from jfstat.engines.engine import Loudest
+from jfstat.engines.reduction import histogram_of_means, largest, largest_of_sections_in_order
+from jfstat.engines.xla import Xla, two_f_in_order, values_in_order
+from jfstat.reproducible import SAME_BITS
+from jfstat.searching.division import Division
+from jfstat.searching.options import Keep
+from jfstat.searching.reduce.toplist import Peaks
+from jfstat.searching.statistic import Task
+from jfstat.searching.statistics.band import XlaStatistic, check_segments
+from jfstat.searching.statistics.mean import exact_columns
+from jfstat.signal.parameters import columns as parameter_values
+from jfstat.signal.templates import Amplitude, Doppler
+from jfstat.statistic.bins import counts
+from jfstat.statistic.fstat import noise_level
+from jfstat.tracking.emission import emission, known_amplitude
+from jfstat.tracking.null import viterbi_null
+from jfstat.tracking.transitions import FLOOR, NONE, model_of, plain_transitions
+from jfstat.tracking.viterbi import ViterbiPath, viterbi
+
+
+@dataclass(frozen=True)
+class BestPath(XlaStatistic):
+    """The log-likelihood of the best path through the segments of each template, by the Viterbi algorithm.
+
+    For signals whose frequency wanders, in data with segments (Suvorova et al. 2016, Phys. Rev. D 93, 123009). There is
+    at most one candidate for each template, its best path, and the columns are
+
+    - ``freq`` and ``freq_start``, the path's last and first frequency, Hz, at the reference time: `track` with the
+      template gives those of all segments;
+    - ``log_likelihood`` of the path, which the table is sorted by and which `threshold` is of: the sum of 2F/2 along
+    the
+      path, or of the log-likelihoods of a known `amplitude`, and of the log-probabilities of its transitions;
+    - ``score``, the Viterbi score, see `ViterbiPath`;
+    - ``false_alarm``, the probability that the best path of one template is as likely in Gaussian noise, from
+      `viterbi_null` at the sky position of the bank's first template; with a known `amplitude`, for which it depends on
+      the position, NaN at others; that of meta is for all templates, as if they were at that position;
+    - ``mean_twoF``, ``mean_twoF_H1``, ..., ``log10BSGL`` and amplitudes along the path, by exact sums.
+
+    ``twoF_histogram`` and ``loudest_per_subband`` are of the log-likelihoods of the best paths that end at each
+    frequency, times two and divided by the number of segments, and of the log-likelihoods themselves. (With a known
+    `amplitude`, the histogram's values are less the log-probability of the likeliest jumps, and 4 is added, so that the
+    noise is in the same bins if the amplitude is weak.) ``n_twoF`` counts pairs of template and last frequency; meta
+    also has ``transitions`` and ``amplitude``, h0, cosi and psi or None.
+
+    Parameters
+    ----------
+    transitions : int or array_like
+        Log-probabilities of jumps from -w to w bins from one segment to the next, or w, for equal ones; see `viterbi`.
+    amplitude : Amplitude, optional
+        Use the log-likelihood of a signal with this h0, cosi and psi in place of 2F/2; see `log_likelihood_by_segment`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one of them is of another kind, or traced, or makes no sense.
+    """
+
+    band_in_parts: ClassVar[bool] = False
+    cannot: ClassVar[str] = "find paths"
+
+    transitions: tuple[float, ...]
+    amplitude: tuple[float, float, float] | Amplitude | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "transitions", plain_transitions(self.transitions))
+        if isinstance(self.amplitude, tuple):
+            return
+        if self.amplitude is not None:
+            check_amplitude(self.amplitude)
+            fields = self.amplitude.h0, self.amplitude.cosi, self.amplitude.psi
+            if any(isinstance(x, jax.core.Tracer) for x in fields):
+                raise ValueError("amplitude must not be traced: call search outside of transformations.")
+            object.__setattr__(self, "amplitude", tuple(map(float, fields)))
+
+    @property
+    def known(self) -> Amplitude | None:
+        """The known amplitude, if any."""
+        return Amplitude(*self.amplitude) if isinstance(self.amplitude, tuple) else None
+
+    def check(self, data: FstatData, stack: Doppler, keep: Keep, details: Details) -> None:
+        """Raise a ValueError for data without segments, and for options that paths do not have."""
+        check_segments(data, keep, self.name)
+        for name, value in {"cluster": keep.cluster, "lines": keep.lines}.items():
+            if value is not None:
+                raise ValueError(f"{name} does not go with {self.name}, whose frequencies wander: leave it out.")
+        if keep.ranking != "F":
+            raise ValueError(
+                f"ranking {keep.ranking!r} does not go with {self.name}, whose table is sorted by log_likelihood."
+            )
+
+    def identity(self) -> str:
+        """Return its transitions and amplitude in words."""
+        return f"{self.name}({self.transitions}, {self.amplitude})"
+
+    def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
+        """Return the memory of one segment, and of the log-likelihoods of paths with their copies."""
+        return Xla().template_bytes(layout, n_detectors, orbit) + 6 * FLOAT32 * layout.n_frequencies
+
+    def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
+        """Return the best path of each template of a batch, the loudest first; see `Reduction.reduced`.
+
+        The histogram is of ``4 + (2 x/K - 4) sqrt(K)``, x being the log-likelihood of the best path that ends at a
+        frequency and K the number of segments, as that of the mean of 2F over segments; see `loudest_means`. With a
+        known amplitude it is of ``4 + 2 (x - p)/sqrt(K)``, p being the log-probability of the likeliest jumps: the
+        noise's x is about p where the amplitude is weak.
+        """
+        values = self.values(data, points, bins, same_source)
+        n_segments = data.series.shape[0]
+        frequency = jnp.argmax(values, axis=1).astype(jnp.int32)
+        best, template = largest(jnp.max(values, axis=1), min(keep, len(values)))
+        # filled up, so that fewer than asked for are seen to be all
+        best = jnp.pad(best, (0, keep - len(best)), constant_values=-jnp.inf)
+        template = jnp.pad(template.astype(jnp.int32), (0, keep - len(template)))
+        likeliest = (n_segments - 1) * max(self.transitions)
+        shift = 0.0 if self.amplitude is None else 4 - 2 * likeliest / n_segments
+        means = values * np.float32(2 / n_segments) + np.float32(shift)
+        return Loudest(
+            best,
+            template,
+            frequency[template],
+            histogram_of_means(means, n_segments),
+            largest_of_sections_in_order(data.layout, values),
+        )
+
+    def values(self, data: FstatData, points: Doppler, bins: jax.Array, same_source: bool) -> jax.Array:
+        """Return the log-likelihood of the best path that ends at each frequency, (B, n_frequencies) float32.
+
+        -inf where no path can end. One segment after the other is transformed, so that results do not depend on the
+        batch, and paths are not stored: `track` finds the one of a template that is kept.
+        """
+        model = model_of(self.transitions, None, 1, jnp.float32)  # type: ignore[arg-type]
+        number = jnp.arange(data.layout.n_frequencies, dtype=jnp.int32)
+        counted = counts(number, *bins[:, :, None])
+
+        def step(carry: tuple[jax.Array, jax.Array], own: FstatData) -> tuple[tuple[jax.Array, jax.Array], None]:
+            delta, first = carry
+            emission = jnp.where(counted, self._emission(own, points, same_source), FLOOR)
+            before = jnp.where(first, 0.0, jax.vmap(model.largest_predecessors)(delta[:, None])[:, 0])
+            return (emission + before, jnp.zeros_like(first)), None
+
+        shape = (points.alpha.shape[0], data.layout.n_frequencies)
+        (delta, _), _ = jax.lax.scan(step, (jnp.zeros(shape, jnp.float32), jnp.ones((), bool)), data)
+        return jnp.where(delta > NONE, delta, -jnp.inf)
+
+    def _emission(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
+        """Return the log-likelihood of a segment at the frequencies of the band, (B, n_frequencies) float32."""
+        if self.known is None:
+            return 0.5 * two_f_in_order(data, points, same_source)
+        value = partial(known_amplitude, noise_level(data.observation), self.known.canonical)
+        return values_in_order(value, data, points, same_source)
+
+    def columns(self, task: Task, found: Doppler, peaks: Peaks, details: Details) -> dict[str, np.ndarray]:
+        """Return parameters and what is known of each path; frequencies of `found` are the last ones of the paths."""
+        data, k = task.data, len(found.alpha)
+        rows = [jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), found) for i in range(k)]
+        paths = list(in_order(partial(self._path, data), rows, min(k, workers_for(device_of(data))) or 1))
+        path = np.array([np.asarray(own.path) for own in paths], np.int64).reshape(k, data.n_segments or 0)
+        frequencies = float(data.fmin) + path * float(data.dfreq)
+        likelihood = peaks.twoF.astype(np.float64)
+        return parameter_values(found) | {
+            "log_likelihood": likelihood,
+            "score": np.array([float(own.score) for own in paths]),
+            "false_alarm": self._false_alarms(task, found, likelihood),
+            "freq_start": frequencies[:, 0],
+            **exact_columns(data, found, details, frequencies),
+        }
+
+    def compute(self, data: FstatData, found: Doppler) -> object:
+        """Compute all details of some candidates."""
+        return semicoherent_columns(data, found, True)
+
+    def _path(self, data: FstatData, point: Doppler) -> ViterbiPath:
+        """Return the best path of a template."""
+        return _compiled_path(data, point, jnp.asarray(self.transitions), self.known)
+
+    def _false_alarms(self, task: Task, found: Doppler, likelihood: np.ndarray) -> np.ndarray:
+        """Return the probability for each candidate that the best path of a template is as likely in noise.
+
+        By the distribution at the first template of the bank, so that it does not depend on how a search is divided.
+        """
+        if not len(likelihood):
+            return np.empty(0)
+        first = jax.tree.map(lambda x: jnp.asarray(x[0]), task.stack)
+        null = viterbi_null(task.data, first, self.transitions, amplitude=self.known)
+        rate = np.asarray(null.false_alarm(likelihood))
+        if self.known is None:
+            return rate
+        # how loud noise is depends on rho^2 of the known signal, and so on the sky position
+        same = (found.alpha == task.stack.alpha[0]) & (found.delta == task.stack.delta[0])
+        return np.where(same, rate, np.nan)
+
+    def meta(self, task: Task, division: Division) -> Meta:
+        """Return the transitions, and h0, cosi and psi of the known signal."""
+        own = self.amplitude
+        amplitude = dict(zip(("h0", "cosi", "psi"), own, strict=True)) if isinstance(own, tuple) else None
+        return {"transitions": list(self.transitions), "amplitude": amplitude}
+
+    @classmethod
+    def loudness(cls, meta: Meta) -> str:
+        """Return ``log_likelihood``."""
+        return "log_likelihood"
+
+    @classmethod
+    def false_alarm(cls, columns: dict[str, np.ndarray], meta: Meta) -> float | None:
+        """Return the probability for the best path of all templates; the column is for a single one."""
+        rate = np.fmin.reduce(columns["false_alarm"])  # NaN where not known
+        return float(-np.expm1(meta["n_templates"] * np.log1p(-min(rate, 1 - 1e-15))))
+
+
+@partial(jax.jit, compiler_options=SAME_BITS)
+def _compiled_path(data: FstatData, point: Doppler, transitions: jax.Array, amplitude: Amplitude | None) -> ViterbiPath:
+    table = emission(data, point, amplitude)
+    return viterbi(0.5 * table if amplitude is None else table, transitions)

@@ -1,0 +1,115 @@
+"""The mean over segments of 2F, every segment at every template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.candidates.details import Details
+from jfstat.candidates.semicoherent import semicoherent_columns, semicoherent_details, semicoherent_programs
+from jfstat.candidates.tables import Meta
+from jfstat.data.bandseries import Layout
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import FLOAT32
+from jfstat.engines.xla import Xla, two_f_in_order
+from jfstat.searching.options import Keep
+from jfstat.searching.reduce.toplist import Peaks
+from jfstat.searching.statistic import Task
+from jfstat.searching.statistics.band import XlaStatistic, alarm_of_loudest, check_ranking, check_segments
+from jfstat.signal.parameters import columns as parameter_values
+from jfstat.signal.templates import Doppler
+from jfstat.statistic.bins import counts
+
+
+@dataclass(frozen=True)
+class MeanTwoF(XlaStatistic):
+    """The mean over segments of 2F (Weave's ``mean2F``); the default statistic of data with segments in `search`.
+
+    The column ``mean_twoF`` holds its values; with `Details` ``mean_twoF_H1``, ... over the segments in which a
+    detector has data, ``log10BSGL`` of the sums over segments, whose `LinePrior.fstar0` is the transition scale of the
+    sum, and amplitudes as from `semicoherent_amplitude`. The histogram's bins are as wide as the noise requires, and
+    values below the first edge are in the first bin. ``false_alarm`` is for sums with 4 degrees of freedom a segment.
+    """
+
+    band_in_parts: ClassVar[bool] = False
+    cannot: ClassVar[str] = "do this for data with segments"
+
+    def check(self, data: FstatData, stack: Doppler, keep: Keep, details: Details) -> None:
+        """Raise a ValueError for data without segments, or options that they do not have."""
+        check_segments(data, keep, self.name)
+        check_ranking(data, keep, details)
+
+    def identity(self) -> str:
+        """Return its name: it has no parameters."""
+        return self.name
+
+    def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
+        """Return the memory of one segment, and of the sum with its copies."""
+        return Xla().template_bytes(layout, n_detectors, orbit) + 4 * FLOAT32 * layout.n_frequencies
+
+    def n_averaged(self, data: FstatData) -> int:
+        """Return the number of segments."""
+        return data.series.shape[0]
+
+    def values(self, data: FstatData, points: Doppler, bins: jax.Array, same_source: bool) -> jax.Array:
+        """Return means over segments; one segment after the other is transformed and added, in their order."""
+
+        def add(total: jax.Array, own: FstatData) -> tuple[jax.Array, None]:
+            return total + two_f_in_order(own, points, same_source), None
+
+        shape = (points.alpha.shape[0], data.layout.n_frequencies)
+        total, _ = jax.lax.scan(add, jnp.zeros(shape, jnp.float32), data)
+        number = jnp.arange(shape[1], dtype=jnp.int32)
+        return jnp.where(
+            counts(number, *bins[:, :, None]), total * np.float32(1 / data.series.shape[0]), np.float32(-np.inf)
+        )
+
+    def columns(self, task: Task, found: Doppler, peaks: Peaks, details: Details) -> dict[str, np.ndarray]:
+        """Return parameters, the mean of 2F, and the details that are wanted; see `Statistic.columns`."""
+        columns = parameter_values(found) | {self.loudness({}): peaks.twoF.astype(np.float64)}
+        if details.wanted:
+            columns |= {x: y for x, y in exact_columns(task.data, found, details).items() if x not in columns}
+        return columns
+
+    def column_programs(self, data: FstatData, templates: Doppler, details: Details) -> Iterator[jax.stages.Lowered]:
+        """Yield the programs of the details, if any are wanted."""
+        if details.wanted:
+            yield from semicoherent_programs(data, templates, details.with_amplitudes)
+
+    def compute(self, data: FstatData, found: Doppler) -> object:
+        """Compute all details of some candidates."""
+        return semicoherent_columns(data, found, True)
+
+    @classmethod
+    def loudness(cls, meta: Meta) -> str:
+        """Return ``mean_twoF``."""
+        return "mean_twoF"
+
+    @classmethod
+    def false_alarm(cls, columns: dict[str, np.ndarray], meta: Meta) -> float | None:
+        """Return the probability by the chi-square distribution with 4 degrees of freedom a segment."""
+        return alarm_of_loudest(columns[cls.loudness(meta)].max(), meta)
+
+
+def exact_columns(
+    data: FstatData, found: Doppler, details: Details, frequencies: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """Return the exact mean of 2F of each candidate and the details that are wanted, (k,) float64 each.
+
+    Parameters
+    ----------
+    data : FstatData
+        With K segments.
+    found : Doppler
+        Stack of k candidates, NumPy leaves (k, ...).
+    details : Details
+    frequencies : (k, K) float64 ndarray, optional
+        The frequency of each candidate in each segment, Hz, if it wanders.
+    """
+    kept = semicoherent_columns(data, found, details.with_amplitudes, frequencies)
+    return semicoherent_details(kept, data.observation.detectors, data.n_segments or 0, details)

@@ -1,0 +1,222 @@
+"""Transient signals: the largest 2F of all windows of a range at each template and frequency, or their Bayes factor."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.candidates.details import Details, detail_columns, kept_columns
+from jfstat.candidates.falsealarm import false_alarm
+from jfstat.candidates.tables import Meta
+from jfstat.candidates.transienttable import transient_meta, transient_values
+from jfstat.data.bandseries import Layout
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import FLOAT32, Device, default_device, device_of, free_bytes
+from jfstat.engines.engine import COMPLEX, first_without_spin_down, nodes_per_template
+from jfstat.engines.xla import NODE_BYTES
+from jfstat.lines.doppler import LineBands
+from jfstat.searching.division import Division
+from jfstat.searching.options import Keep
+from jfstat.searching.reduce.toplist import Peaks
+from jfstat.searching.statistic import Task
+from jfstat.searching.statistics.band import XlaStatistic, check_whole
+from jfstat.signal.parameters import TRANSIENT_COLUMNS
+from jfstat.signal.parameters import columns as parameter_values
+from jfstat.signal.templates import Doppler
+from jfstat.statistic.bins import counted_bins, counts
+from jfstat.statistic.resample import Resampled, resampled, spun_down
+from jfstat.statistic.transientband import Kind, TransientBand, band_values, transient_band
+from jfstat.statistic.transients import TransientRange, log10_bayes
+from jfstat.validation import shown
+
+CPU_BYTES = 8 << 20
+"""Memory for the sums over slices at the frequencies that are computed at a time on a CPU: some caches' size."""
+MOST_BYTES, SHARE = 4 << 30, 0.2
+"""Most memory for them on an accelerator, and the share of its free memory that they may take."""
+RANKINGS = ("F", "BtSG")
+
+
+@dataclass(frozen=True, eq=False)
+class Transient(XlaStatistic):
+    """The largest 2F of all windows of a transient signal at each template and frequency, or log10 B_tS/G.
+
+    See Prix, Giampanis & Messenger 2011, Phys. Rev. D 84, 023007. The sums over the slices of time between starts and
+    ends of windows come from one short transform of the resampled series for each slice. Rectangular windows whose t0
+    and tau are at equal steps are differences of two such sums; others weight slices of about the range's `duration`,
+    at a cost that grows with their number. Templates are computed one after the other, and frequencies in groups whose
+    sums over slices fit into the memory. The columns are
+
+    - ``max_twoF_band`` or ``log10BtSG_band``, what the search found and `threshold` is of;
+    - ``max_twoF``, ``t0``, ``tau``, ``log10BtSG``, ``t0_MP`` and ``tau_MP``, as from `fstat_table`: from the
+      candidate's own atoms. The table is sorted by the first or the fourth;
+    - ``twoF``, ``twoF_H1``, ..., ``log10BSGL`` and amplitudes, of a persistent signal in all data.
+
+    The search cuts slices at the exact time and atoms at whole samples of the prepared series: the two differ by about
+    a sample over the length of a window. ``twoF_histogram`` and ``loudest_per_subband`` are of ``max_twoF_band``, or of
+    2 ln of the mean of exp(F) over the windows. ``false_alarm`` is for as many independent values as there are
+    windows, templates and frequencies: an upper bound, far above the truth because windows overlap (see
+    `transient_null`); None for ``"BtSG"``. Meta also has ``transient``.
+
+    Parameters
+    ----------
+    windows : TransientRange
+    ranking : "F" or "BtSG"
+        Whether to look for the largest 2F of the windows or for the largest log10 B_tS/G.
+
+    Raises
+    ------
+    TypeError
+        If `windows` is no range of windows.
+    ValueError
+        If the ranking is another.
+    """
+
+    cannot: ClassVar[str] = "search for transients"
+
+    windows: TransientRange
+    ranking: str = "F"
+    _key: Hashable = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.windows, TransientRange):
+            raise TypeError(f"windows must be a jfstat.TransientRange, not {shown(self.windows)}.")
+        if self.ranking not in RANKINGS:
+            raise ValueError(f"ranking must be one of {', '.join(map(repr, RANKINGS))}, not {shown(self.ranking)}.")
+        own = self.windows
+        times = (tuple(np.asarray(x).tolist()) for x in (own.t0, own.tau))
+        key = (own.shape, own.end, *times, own.duration, own.rho_max, self.ranking)
+        object.__setattr__(self, "_key", key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Transient) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def bayes(self) -> bool:
+        """Whether it is the Bayes factor of all windows, or the largest 2F."""
+        return self.ranking == "BtSG"
+
+    def check(self, data: FstatData, stack: Doppler, keep: Keep, details: Details) -> None:
+        """Raise a ValueError if no window holds any data, and for options that transients do not have."""
+        check_whole(data, self.name)
+        for name, value in {"cluster": keep.cluster, "bsgl_threshold": keep.bsgl_threshold}.items():
+            if value is not None:
+                raise ValueError(f"{self.name} and {name} do not go together: leave one out.")
+        if keep.ranking != "F":
+            raise ValueError(f"ranking {keep.ranking!r} of Keep does not go with {self.name}, which has its own.")
+        start, end = data.observation.ends
+        t0, tau = np.asarray(self.windows.t0), np.asarray(self.windows.tau)
+        if not np.any((t0 < end) & (t0 + self.windows.end * tau.max() > start)):
+            raise ValueError(f"windows has none within the data, from GPS {start:.0f} to {end:.0f} s.")
+
+    def identity(self) -> str:
+        """Return its windows in words."""
+        own = self.windows
+        shape = own.shape if isinstance(own.shape, str) else getattr(own.shape, "__qualname__", "unnamed")
+        times = hashlib.sha256(b"".join(np.asarray(x).tobytes() for x in (own.t0, own.tau))).hexdigest()[:16]
+        return f"{self.name}({shape}, {own.end}, {own.duration}, {own.rho_max}, {self.ranking}, {times})"
+
+    def threshold(self, value: float | None) -> float | None:
+        """Return 2 ln of the mean of exp(F) that a threshold on log10 B_tS/G stands for; others as they are."""
+        if value is None or not self.bayes:
+            return value
+        return float(2 * np.log(10.0) * (value - log10_bayes(0.0, self.windows.rho_max)))
+
+    def _loudness(self, twoF: np.ndarray) -> np.ndarray:
+        """Return what the table holds of values of `Kind`: these, or log10 B_tS/G."""
+        return np.asarray(log10_bayes(0.5 * twoF, self.windows.rho_max)) if self.bayes else twoF
+
+    def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
+        """Return the memory of the interpolated series of each detector, their sums with copies, and all values."""
+        n_samples = layout.n_blocks * layout.block
+        nodes = nodes_per_template(layout, n_detectors, orbit)
+        return n_samples * (8 * n_detectors + 8 * COMPLEX) + nodes * NODE_BYTES + 6 * FLOAT32 * layout.n_frequencies
+
+    def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
+        """Return the memory of the sums over slices at the frequencies that are computed at a time."""
+        return _most_bytes(default_device())
+
+    def ready(self, data: FstatData) -> TransientBand:
+        """Return the data with the windows, which the methods below take."""
+        return transient_band(data, self.windows, _most_bytes(device_of(data)))
+
+    def bins(
+        self, data: TransientBand, points: Doppler, n_valid: Any, first_bin: Any, bands: LineBands | None
+    ) -> jax.Array:
+        """Return the bins that count for each template; see `Reduction.bins`."""
+        return counted_bins(data.data, points, n_valid, first_bin, bands)
+
+    def values(self, data: TransientBand, points: Doppler, bins: jax.Array, same_source: bool) -> jax.Array:
+        """Return values at the frequencies of the band, (B, n_frequencies) float32; -inf where none counts."""
+        kind = Kind(self.windows.shape, self.windows.end, self.bayes)
+        one = resampled(data.data, first_without_spin_down(points)) if same_source else None
+
+        def of(point: Doppler) -> jax.Array:
+            series: Resampled = resampled(data.data, point) if one is None else spun_down(data.data, point, one)
+            return band_values(data, point, jnp.stack([x.reshape(-1) for x in series]), kind)
+
+        values = jax.lax.map(of, jax.tree.map(jnp.asarray, points))
+        number = jnp.arange(data.layout.n_frequencies, dtype=jnp.int32)
+        return jnp.where(counts(number, *bins[:, :, None]), values, np.float32(-np.inf))
+
+    def columns(self, task: Task, found: Doppler, peaks: Peaks, details: Details) -> dict[str, np.ndarray]:
+        """Return parameters, what was found, and the map of each candidate from its own atoms."""
+        columns = parameter_values(found)
+        columns[self.loudness({"ranking": self.ranking})] = self._loudness(peaks.twoF.astype(np.float64))
+        names = ("twoF", *TRANSIENT_COLUMNS)
+        maps = np.full((len(found.alpha), len(names)), np.nan)
+        for row, own in transient_values(task.data, found, self.windows):
+            maps[row] = own
+        own = dict(zip(names, maps.T.copy(), strict=True))
+        columns |= {name: own[name] for name in (*TRANSIENT_COLUMNS, "twoF")}
+        if details.wanted:
+            kept = kept_columns(task.data, found, details.with_amplitudes)
+            columns |= detail_columns(kept, task.data.detectors, columns["twoF"], details)
+        return columns
+
+    def compute(self, data: FstatData, found: Doppler) -> object:
+        """Compute the maps of some candidates."""
+        return list(transient_values(data, found, self.windows))
+
+    def expected_in_noise(self, task: Task, n_values: float) -> float:
+        """Return the mean number of values above the threshold in noise, at most: as if windows were independent."""
+        n_windows = self.windows.t0.size * self.windows.tau.size
+        return min(super().expected_in_noise(task, n_values) * n_windows, n_values)
+
+    def meta(self, task: Task, division: Division) -> Meta:
+        """Return the range of windows, the ranking, and the threshold as the user gave it."""
+        least = task.toplist.threshold
+        own = None if least is None else float(self._loudness(np.array(least)))
+        return {"transient": transient_meta(self.windows), "threshold": own, "ranking": self.ranking}
+
+    @classmethod
+    def loudness(cls, meta: Meta) -> str:
+        """Return ``log10BtSG_band`` or ``max_twoF_band``, by the ranking."""
+        return "log10BtSG_band" if meta["ranking"] == "BtSG" else "max_twoF_band"
+
+    @classmethod
+    def sorted_by(cls, meta: Meta) -> str:
+        """Return the column computed from each candidate's own atoms."""
+        return "log10BtSG" if meta["ranking"] == "BtSG" else "max_twoF"
+
+    @classmethod
+    def false_alarm(cls, columns: dict[str, np.ndarray], meta: Meta) -> float | None:
+        """Return an upper bound, as if windows were independent; None for log10 B_tS/G."""
+        if meta["ranking"] == "BtSG":
+            return None
+        number = meta["n_twoF"] * meta["transient"]["n_windows"]
+        return float(false_alarm(columns[cls.loudness(meta)].max(), number))
+
+
+def _most_bytes(device: Device) -> int:
+    """Return the memory for the sums over slices at the frequencies that are computed at a time."""
+    free = free_bytes(device)
+    return CPU_BYTES if free is None else int(min(MOST_BYTES, SHARE * free))
