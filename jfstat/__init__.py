@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from jfstat.searching.session.units import merge
     from jfstat.searching.single import search_template
     from jfstat.searching.statistics.bestpath import BestPath
+    from jfstat.searching.statistics.bsgltl import BSGLtL
     from jfstat.searching.statistics.coherent import TwoF
     from jfstat.searching.statistics.interpolated import Interpolated
     from jfstat.searching.statistics.mean import MeanTwoF
@@ -98,6 +99,7 @@ __all__ = [
     "Amplitude",
     "AmplitudeEstimate",
     "Atoms",
+    "BSGLtL",
     "BestPath",
     "Coordinates",
     "Details",
@@ -208,6 +210,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BSGLtL": "jfstat.searching.statistics.bsgltl",
     "Amplitude": "jfstat.signal.templates",
     "AmplitudeEstimate": "jfstat.statistic.fstat",
     "Atoms": "jfstat.statistic.atoms",

@@ -15,10 +15,8 @@ ORBIT = jfstat.Orbit(asini=0.5, period=7200.0, tp=START + 1000.0, ecc=0.1, argp=
 def engines_by_name(set_to, kernels):
     """Let `search(engine="cuda")` take `kernels`, emulated ones; `set_to` is setattr or pytest's."""
     kinds = {"cuda": kernels, "xla": Xla()}
-    for name in ("search.engine_for", "driver.plan.engine_for", "driver.part.engine_named"):
-        module, function = name.rsplit(".", 1)
-        target = import_module(f"jfstat.searching.{module}")
-        set_to(target, function, lambda *given: kinds[next(x for x in given if isinstance(x, str))])
+    target = import_module("jfstat.searching.statistics.coherent")
+    set_to(target, "engine_for", lambda data, name, lines: kinds[name])
 
 
 def noise(detectors, hours, bandwidth, orbit=None, seed=1):

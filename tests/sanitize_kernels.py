@@ -22,6 +22,7 @@ jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 from kernel_cases import ORBIT, START, bank, noise  # noqa: E402
+from searches import task_of  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat import transforms  # noqa: E402
@@ -33,9 +34,8 @@ from jfstat.engines.cuda.engine import Cuda  # noqa: E402
 from jfstat.engines.cuda.sums import CudaSums  # noqa: E402
 from jfstat.engines.xlasums import Interpolated  # noqa: E402
 from jfstat.searching.driver.interpolation import bank_part  # noqa: E402
-from jfstat.searching.driver.work import Work, stacked_bank  # noqa: E402
-from jfstat.searching.reduce.keep import Keep  # noqa: E402
 from jfstat.searching.reduce.loudest import loudest_within  # noqa: E402
+from jfstat.searching.reduce.toplist import Toplist  # noqa: E402
 
 CASES = [
     ((64, 1, 64), ["H1"], 8, None),
@@ -93,8 +93,8 @@ def sums_over_segments():
         rng = np.random.default_rng(n)
         fkdot = np.column_stack([np.full(n, 100.0), rng.uniform(-5e-8 * extent, 0, n)])
         points = jfstat.Doppler(rng.uniform(1.0, 1.0 + extent, n), rng.uniform(0.2, 0.2 + extent, n), fkdot, START)
-        work = Work(data, stacked_bank(points), Keep(KEEP, None), None, 0.2)
-        part = bank_part(work, 0, n)
+        work = task_of(data, points, jfstat.Interpolated(0.2), Toplist(KEEP, None))
+        part = bank_part(work, 0.2, 0, n)
         lookup = jax.tree.map(jnp.asarray, part.lookup)
         bins = part.bands.counted_bins(lookup, n - 1, 3)
         expected = Interpolated().reduced(part.bands, lookup, bins, KEEP)

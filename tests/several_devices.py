@@ -17,12 +17,13 @@ from astropy import units as u  # noqa: E402
 from astropy.table import QTable  # noqa: E402
 from jax.sharding import Mesh  # noqa: E402
 from kernel_cases import START, bank, engines_by_name, noise  # noqa: E402
+from searches import search  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.data.memory import device_of  # noqa: E402
 from jfstat.engines.cuda.engine import Cuda  # noqa: E402
-from jfstat.searching import search as searching  # noqa: E402
-from jfstat.searching.driver import devices, part, plan  # noqa: E402
+from jfstat.searching.driver import banddivision, devices  # noqa: E402
+from jfstat.searching.statistics import band, interpolated  # noqa: E402
 
 MESH = Mesh(np.array(jax.devices()), ("templates",))
 
@@ -54,9 +55,9 @@ class Watch:
 def same(data, points, mesh=MESH, **options):
     """The same table on a mesh as on one device; counts of batches on each device."""
     options = {"top": 30, "batch_size": 2, "progress": False, **options}
-    alone = jfstat.search(data, points, **options)
+    alone = search(data, points, **options)
     with Watch() as watch:
-        together = jfstat.search(data, points, mesh=mesh, **options)
+        together = search(data, points, mesh=mesh, **options)
     assert together.colnames == alone.colnames
     for name in alone.colnames:
         np.testing.assert_array_equal(np.asarray(together[name]), np.asarray(alone[name]), err_msg=name)
@@ -94,8 +95,8 @@ def out_of_memory():
         return usual(*given)
 
     usual, devices.loudest = devices.loudest, little
-    planned = searching.search_plan
-    searching.search_plan = lambda *given, **named: planned(*given, **named)._replace(batch_size=8)
+    planned = band.band_division
+    band.band_division = lambda *given: planned(*given)._replace(batch_size=8)
     found = jfstat.search(data, points, top=5, progress=False, run=jfstat.Run(mesh=MESH))
     assert set(sizes) == {8, 4}, sizes
     for name in found.colnames:
@@ -137,17 +138,17 @@ def every_kind():
     lattice = jfstat.template_bank((0.9, 1.2), (0.2, 0.5), f1dot=(-2e-9, 0), mismatch=0.3, data=segments)
     lattice = jax.tree.map(lambda x: x[:24], lattice)
     assert min(same(segments, lattice)) > 0
-    assert min(same(segments, lattice, coherent_mismatch=0.2)) > 0
+    assert min(same(segments, lattice, statistic=jfstat.Interpolated(0.2))) > 0
     # where nearest points stay on the device, as on GPUs
-    bank_part = part.bank_part
+    bank_part = interpolated.bank_part
 
     def on_device(*given):
         own = bank_part(*given)
         return own._replace(lookup=jax.device_put(own.lookup))
 
-    part.bank_part = on_device
-    assert min(same(segments, lattice, coherent_mismatch=0.2)) > 0
-    assert min(same(segments, lattice, track=1, top=4)) > 0
+    interpolated.bank_part = on_device
+    assert min(same(segments, lattice, statistic=jfstat.Interpolated(0.2))) > 0
+    assert min(same(segments, lattice, statistic=jfstat.BestPath(1), top=4)) > 0
     data, points = noise(["H1", "L1"], 12, 0.05), bank(12)
     # data that are bound to another device, and lines whose bands are on the first
     lines = QTable({"detector": ["L1"], "freq": [100.02] * u.Hz, "fmin": [100.019] * u.Hz, "fmax": [100.021] * u.Hz})
@@ -159,10 +160,10 @@ def every_kind():
         assert sum(count) == 6 and min(count[:2]) > 0, count
     assert min(same(bound, points, lines=lines, veto_lines=True)) > 0
     windows = jfstat.TransientRange("rectangular", START + 3600 * np.arange(5), 7200.0 * np.arange(1, 3))
-    assert min(same(data, points, transient=windows)) > 0
+    assert min(same(data, points, statistic=jfstat.Transient(windows))) > 0
     engines_by_name(setattr, Cuda(emulate=True))
     assert min(same(data, points, engine="cuda")) > 0
-    plan.parts_needed = lambda *_: 3
+    banddivision.parts_needed = lambda *_: 3
     assert sum(same(data, points, engine="xla")) == 18
 
 

@@ -283,10 +283,29 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "search": (
             jfstat.search,
             dict(
-                data=data, bank=bank, top=2, threshold=None, checkpoint=None, mesh=None, progress=False, batch_size=1,
-                per_detector=True, amplitudes=True, fstar0=0.0, olgx=[1.0, 1.0], ranking="F", bsgl_threshold=None,
-                cluster=None, unit=None, bounds=None, engine=None, lines=None, veto_lines=False, transient=None,
+                data=data, bank=bank, statistic=jfstat.TwoF(), top=2, threshold=None, checkpoint=None, progress=False,
+                keep=jfstat.Keep(), details=jfstat.Details(), run=jfstat.Run(),
             ),
+        ),
+        "plan_search": (
+            jfstat.plan_search,
+            dict(
+                data=data, bank=bank, statistic=jfstat.TwoF(), top=2, threshold=None, checkpoint=None, progress=False,
+                keep=jfstat.Keep(), details=jfstat.Details(), run=jfstat.Run(),
+            ),
+        ),
+        "Keep": (
+            jfstat.Keep,
+            dict(ranking="F", bsgl_threshold=None, cluster=None, lines=None, veto_lines=False, bounds=None),
+        ),
+        "Details": (jfstat.Details, dict(per_detector=True, amplitudes=None, line_prior=None)),
+        "LinePrior": (jfstat.LinePrior, dict(fstar0=0.0, olgx=[1.0, 1.0])),
+        "Run": (jfstat.Run, dict(mesh=None, batch_size=1, unit=None, engine=None)),
+        "Interpolated": (jfstat.Interpolated, dict(mismatch=0.2)),
+        "BestPath": (jfstat.BestPath, dict(transitions=1, amplitude=None)),
+        "Transient": (
+            jfstat.Transient,
+            dict(windows=jfstat.TransientRange("rectangular", START + np.arange(2) * 1800.0, [3600.0]), ranking="F"),
         ),
         "search_pulsar_bands": (
             jfstat.search_pulsar_bands,

@@ -174,6 +174,24 @@ def two_f_in_order(data: FstatData, points: Doppler, same_source: bool) -> jax.A
     return values_in_order(two_f, data, points, same_source)
 
 
+def two_f_each_in_order(data: FstatData, points: Doppler, same_source: bool) -> tuple[jax.Array, jax.Array]:
+    """Return 2F of a batch in the order of the band's frequencies, of all detectors and of each; traceable.
+
+    Returns
+    -------
+    twoF : (B, n_frequencies) float32
+    each : (B, D, n_frequencies) float32
+    """
+    spectrum = _spectra_each(data, points, same_source)
+    matrices = jax.vmap(lambda point: antenna_matrix(data.observation, point))(points)
+
+    def of(own: jax.Array, matrix: AntennaMatrix) -> jax.Array:
+        return in_order(two_f(own[0], own[1], matrix), data.layout)
+
+    total = jax.vmap(lambda s, m: of(jnp.sum(s, axis=0), total_matrix(m)))(spectrum, matrices)
+    return total, jax.vmap(jax.vmap(of))(spectrum, matrices)
+
+
 def values_in_order(
     value: Callable[[jax.Array, jax.Array, AntennaMatrix], jax.Array],
     data: FstatData,

@@ -65,6 +65,8 @@ class Keep:
 
     def __post_init__(self) -> None:
         least, cluster = self.bsgl_threshold, self.cluster
+        if self.ranking == "BtSG":
+            raise ValueError("ranking 'BtSG' is for transients: give statistic=Transient(windows, ranking='BtSG').")
         if self.ranking not in RANKINGS:
             raise ValueError(f"ranking must be one of {', '.join(map(repr, RANKINGS))}, not {shown(self.ranking)}.")
         if least is not None and not is_number(least):

@@ -293,7 +293,12 @@ def test_sources_of_cff_files_are_points(lal_files, tmp_path, capsys):
     (path / "others.cff").write_text(f"[two]\n{second}orbitTp=1167458304\n[three]\n{third}")
     out = tmp_path / "points.ecsv"
     names = f"{path}/others.cff,{path}/signal.cff"
-    assert search(path, "--gridType=6", top=f"--gridFile={names}", threshold=f"--outputFstat={out}", checkpoint="--guard=0.3") == 0
+    assert (
+        search(
+            path, "--gridType=6", top=f"--gridFile={names}", threshold=f"--outputFstat={out}", checkpoint="--guard=0.3"
+        )
+        == 0
+    )
     assert "3 point(s) in 2 band(s)" in capsys.readouterr().out
     table = QTable.read(out)
     assert table.meta["reftime"] == 1167500000

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from searches import search
 
 import jfstat
 from jfstat.candidates.clusters import clustered, explained
@@ -179,11 +180,16 @@ def test_a_cut_by_the_line_robust_statistic_keeps_exactly_what_it_should(with_li
     bank = jfstat.Doppler(
         np.array([0.2, 1.1, 4.4]), np.array([-0.6, 0.35, 0.35]), np.tile([50.0, -3e-10], (3, 1)), START
     )
-    everything = jfstat.search(data, bank, top=None, threshold=10.0, progress=False, details=jfstat.Details(line_prior=jfstat.LinePrior(fstar0=1.0)))
+    everything = jfstat.search(
+        data,
+        bank,
+        top=None,
+        threshold=10.0,
+        progress=False,
+        details=jfstat.Details(line_prior=jfstat.LinePrior(fstar0=1.0)),
+    )
     for share in ({}, {"batch_size": 2}):
-        cut = jfstat.search(
-            data, bank, top=None, threshold=10.0, bsgl_threshold=0.5, fstar0=1.0, progress=False, **share
-        )
+        cut = search(data, bank, top=None, threshold=10.0, bsgl_threshold=0.5, fstar0=1.0, progress=False, **share)
         wanted = everything[everything["log10BSGL"] >= 0.5]
         near = abs(everything["log10BSGL"] - 0.5) < 1e-3  # rounding decides on these
         rows = {(t, f) for t, f in zip(cut["template"], cut["freq"].value, strict=True)}
@@ -200,16 +206,25 @@ def test_ranked_and_cut_by_the_line_robust_statistic_the_signal_comes_first(with
     bank = jfstat.template_bank([0.2, 1.1, 2.0], [0.1, 0.35], [-3e-10, 0.0], data=data)
     plain = jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(cluster=1.0))
     assert plain["log10BSGL"][0] < -20, "the line fills the table"
-    table = jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(cluster=1.0, bsgl_threshold=0.0, ranking="BSGL"))
+    table = jfstat.search(
+        data, bank, top=50, progress=False, keep=jfstat.Keep(cluster=1.0, bsgl_threshold=0.0, ranking="BSGL")
+    )
     assert abs(table["freq"][0].value - 50.012) < 2 / 43200 and table["log10BSGL"][0] > 5
     assert np.all(np.diff(table["log10BSGL"]) <= 0)
     assert table.meta["ranking"] == "BSGL" and table.meta["false_alarm"] < 1e-6
     units = [
-        jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(cluster=1.0, bsgl_threshold=0.0, ranking="BSGL"), run=jfstat.Run(unit=(i, 2), batch_size=6))
-        for i in (1, 2)
+        jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(cluster=1.0, bsgl_threshold=0.0,
+        ranking="BSGL"), run=jfstat.Run(unit=(i, 2), batch_size=6)) for i in (1, 2)
     ]  # fmt: skip
     merged = jfstat.merge(units)
-    whole = jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(cluster=1.0, bsgl_threshold=0.0, ranking="BSGL"), run=jfstat.Run(batch_size=6))
+    whole = jfstat.search(
+        data,
+        bank,
+        top=50,
+        progress=False,
+        keep=jfstat.Keep(cluster=1.0, bsgl_threshold=0.0, ranking="BSGL"),
+        run=jfstat.Run(batch_size=6),
+    )
     assert merged.colnames == whole.colnames
     for name in whole.colnames:
         np.testing.assert_array_equal(np.asarray(merged[name]), np.asarray(whole[name]))
@@ -229,7 +244,7 @@ def test_ranked_and_cut_by_the_line_robust_statistic_the_signal_comes_first(with
 def test_mistakes_are_named(with_line, options, message):
     data, _ = with_line
     with pytest.raises(ValueError, match=message) as error:
-        jfstat.search(data, jfstat.template_bank(1.0, 0.3, data=data), progress=False, **options)
+        search(data, jfstat.template_bank(1.0, 0.3, data=data), progress=False, **options)
     assert "\n" not in str(error.value)
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import jfstat
-from jfstat.candidates.details import compile_columns, kept_columns
+from jfstat.candidates.details import column_programs, kept_columns
 from jfstat.candidates.semicoherent import compile_semicoherent_columns, semicoherent_columns
 from jfstat.data.blockspectra import LEAST_BLOCK, BlockSpectra, spectra_or_data
+from jfstat.data.workers import compile_together
 
 START, DAY = 1_167_458_304, 86400
 
@@ -108,7 +109,7 @@ def test_details_compiled_ahead_are_not_compiled_again(bound, caplog):
     if bound:
         data = jax.device_put(data, jax.devices()[0])
     points = jfstat.Doppler(np.array([1.0, 2.0]), np.array([0.1, -0.3]), np.full((2, 1), 100.0), START)
-    compile_columns(data, points, amplitudes=True)
+    compile_together(column_programs(data, points, amplitudes=True))
     jax.config.update("jax_log_compiles", True)  # in threads as well, unlike the context manager
     try:
         with caplog.at_level(logging.WARNING):

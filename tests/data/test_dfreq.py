@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from searches import search
 
 import jfstat
 from jfstat.commandline import main
@@ -163,10 +164,9 @@ def test_both_backends_give_the_same_table_at_a_finer_spacing(monkeypatch):
     data = jfstat.prepare(sfts, 50.0, 50.1, sqrt_sx=4e-24, dfreq=2.1e-5)
     point = jfstat.Doppler(0.1, 0.3, [50.0, -1e-9], START)
     options = dict(top=5, progress=False, per_detector=False)
-    expected = jfstat.search(data, point, **options)
-    for module in ("driver.plan.engine_for", "driver.part.engine_named"):
-        monkeypatch.setattr(f"jfstat.searching.{module}", lambda *arguments: Cuda(emulate=True))
-    found = jfstat.search(data, point, **options)
+    expected = search(data, point, **options)
+    monkeypatch.setattr("jfstat.searching.statistics.coherent.engine_for", lambda *arguments: Cuda(emulate=True))
+    found = search(data, point, **options)
     assert found.meta["engine"] == "cuda"
     np.testing.assert_array_equal(found["freq"], expected["freq"])
     np.testing.assert_allclose(found["twoF"], expected["twoF"], rtol=1e-5)

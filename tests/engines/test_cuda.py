@@ -16,6 +16,7 @@ from compilations import counted_compilations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.polynomial.chebyshev import chebval
+from searches import division, task_of
 
 import jfstat
 from jfstat.data.bandseries import Layout
@@ -24,12 +25,10 @@ from jfstat.engines.cuda import cubins, emulated, filters, handler, kernels, lau
 from jfstat.engines.cuda.engine import LEAST_SHARED, Cuda, _live, _ranges
 from jfstat.engines.cuda.errors import CudaError
 from jfstat.engines.xla import Xla
+from jfstat.searching.bank import stacked_bank
 from jfstat.searching.driver.devices import made_ready, run
-from jfstat.searching.driver.part import part_of
-from jfstat.searching.driver.plan import search_plan
-from jfstat.searching.driver.work import Work, stacked_bank
-from jfstat.searching.reduce.keep import Keep
 from jfstat.searching.reduce.loudest import geometry_program, loudest, loudest_program
+from jfstat.searching.reduce.toplist import Toplist
 from jfstat.statistic.bins import counts
 from jfstat.statistic.spectrum import bin_numbers
 from jfstat.transforms import (
@@ -455,8 +454,8 @@ def test_programs_that_are_compiled_beforehand_are_those_that_run(engine, n_prog
 def part_for(engine, data, n, size):
     """The whole band for a search of n templates, `size` at a time, and its batches."""
     stack = stacked_bank(bank(n, False, None))
-    plan = search_plan(data, stack, size)
-    return part_of(Work(data, stack, Keep(4, None), None), plan, 0)._replace(engine=engine), plan.batches
+    plan, task = division(data, stack, size), task_of(data, stack, None, Toplist(4, None))
+    return task.statistic._part(task, plan, 0)._replace(reduction=engine), plan.batches
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,17 @@
 """Engines: which one computes a search, what is refused, and that one that cannot be imported is not missed."""
 
-import sys
 from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
+from searches import division, search
 
 import jfstat
 from jfstat.commandline import main
 from jfstat.engines import choice
 from jfstat.engines.cuda.engine import Cuda
 from jfstat.engines.xla import Xla
-from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.session.checkpoint import checkpoint_bytes, read_checkpoint
 from jfstat.transforms import PASSES
 
@@ -92,14 +91,14 @@ def test_unknown_and_unusable_backends_are_refused(data, bank, name, message):
     if name == "cuda" and jax.default_backend() != "cpu":
         pytest.skip("the engine may be usable here")
     with pytest.raises(ValueError, match=message):
-        jfstat.search(data, bank, **OPTIONS, engine=name)
+        search(data, bank, **OPTIONS, engine=name)
     with pytest.raises(ValueError, match=message):
-        search_plan(data, bank, engine=name)
+        division(data, bank, engine=name)
 
 
 def test_a_backend_of_another_kind_is_refused(data, bank):
     with pytest.raises(TypeError, match="engine must be a string, not 3"):
-        jfstat.search(data, bank, **OPTIONS, engine=3)
+        search(data, bank, **OPTIONS, engine=3)
 
 
 def test_the_command_names_the_backends(capsys):
@@ -111,27 +110,26 @@ def test_the_command_names_the_backends(capsys):
 
 def test_tables_and_checkpoints_name_the_backend(data, bank, tmp_path):
     path = tmp_path / "state"
-    first = jfstat.search(data, bank, **OPTIONS, checkpoint=path)
+    first = search(data, bank, **OPTIONS, checkpoint=path)
     assert first.meta["engine"] == "xla"
     assert read_checkpoint(checkpoint_bytes(path), path, bank)[1].engine == "xla"
-    again = jfstat.search(data, bank, **OPTIONS, checkpoint=path, engine="xla")
+    again = search(data, bank, **OPTIONS, checkpoint=path, engine="xla")
     np.testing.assert_array_equal(again["twoF"], first["twoF"])
 
 
 def test_a_search_goes_on_with_the_backend_it_began_with(data, bank, tmp_path, monkeypatch):
     path = tmp_path / "state"
-    jfstat.search(data, bank, **OPTIONS, checkpoint=path)
-    monkeypatch.setattr(sys.modules["jfstat.searching.search"], "engine_for", lambda *arguments: Cuda())
-    with pytest.raises(ValueError, match=r"another search: what differs is engine \(library there, cuda here\)"):
-        jfstat.search(data, bank, **OPTIONS, checkpoint=path, engine="cuda")
+    search(data, bank, **OPTIONS, checkpoint=path)
+    monkeypatch.setattr("jfstat.searching.statistics.coherent.engine_for", lambda *arguments: Cuda())
+    with pytest.raises(ValueError, match=r"another search: what differs is engine \(xla there, cuda here\)"):
+        search(data, bank, **OPTIONS, checkpoint=path, engine="cuda")
 
 
 def test_both_backends_give_the_same_table(data, bank, monkeypatch):
     """With the kernels emulated."""
-    expected = jfstat.search(data, bank, **OPTIONS)
-    for module in ("driver.plan.engine_for", "driver.part.engine_named"):
-        monkeypatch.setattr(f"jfstat.searching.{module}", lambda *arguments: Cuda(emulate=True))
-    found = jfstat.search(data, bank, **OPTIONS)
+    expected = search(data, bank, **OPTIONS)
+    monkeypatch.setattr("jfstat.searching.statistics.coherent.engine_for", lambda *arguments: Cuda(emulate=True))
+    found = search(data, bank, **OPTIONS)
     assert found.meta["engine"] == "cuda"
     np.testing.assert_allclose(found["twoF"], expected["twoF"], rtol=1e-5)
     np.testing.assert_array_equal(found["freq"], expected["freq"])

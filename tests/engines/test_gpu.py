@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 from kernel_cases import ORBIT, START, bank, engines_by_name, noise
+from searches import search
 
 import jfstat
 from jfstat.benchmarking.measure import Request, measure
@@ -279,7 +280,7 @@ def assert_same_tables(found, expected):
 def test_search_tables_are_those_of_the_library(two, same_source, batch_size, by_name):
     options = dict(top=200, batch_size=batch_size, progress=False, per_detector=False)
     points = bank(20, same_source=same_source, seed=7)
-    found, expected = (jfstat.search(two, points, **options, engine=name) for name in ("cuda", "xla"))
+    found, expected = (search(two, points, **options, engine=name) for name in ("cuda", "xla"))
     assert_same_tables(found, expected)
 
 
@@ -294,7 +295,7 @@ def test_a_mesh_of_all_devices_changes_nothing(two, by_name):
     mesh = Mesh(np.array(jax.local_devices()), ("templates",))
     options = dict(top=200, batch_size=4, progress=False, per_detector=False, engine="cuda")
     points = bank(21, seed=8)
-    alone, together = jfstat.search(two, points, **options), jfstat.search(two, points, **options, mesh=mesh)
+    alone, together = search(two, points, **options), search(two, points, **options, mesh=mesh)
     for name in alone.colnames:
         np.testing.assert_array_equal(together[name], alone[name])
     for name in ("twoF_histogram", "loudest_per_subband", "n_twoF"):
@@ -333,8 +334,8 @@ def test_sums_over_segments(n_segments, days, width):
     data = jfstat.prepare(sfts, 100.0, 100.0 + width, START, 4e-24, segments=edges, guard=0.5, fdots=[(-5e-9, 3e-9)])
     sky = dict(alpha=(1.0, 1.1), delta=(0.3, 0.36))
     bank = jfstat.template_bank(**sky, f1dot=(-4e-10, 0.0), mismatch=0.4, data=data)
-    options = dict(top=50, progress=False, coherent_mismatch=0.3)
-    found, expected = (jfstat.search(data, bank, engine=name, **options) for name in (None, "xla"))
+    options = dict(top=50, progress=False, statistic=jfstat.Interpolated(0.3))
+    found, expected = (search(data, bank, engine=name, **options) for name in (None, "xla"))
     assert (found.meta["engine"], expected.meta["engine"]) == ("cuda", "xla")
     assert found.meta["n_twoF"] == expected.meta["n_twoF"] == np.sum(found.meta["twoF_histogram"])
     for name in expected.colnames:

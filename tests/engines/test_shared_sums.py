@@ -10,9 +10,9 @@ import pytest
 import jfstat
 from jfstat.engines.coherentbands import BITS, TOGETHER, CoherentBands, Lookup, grouped
 from jfstat.engines.cuda import launch, sums
-from jfstat.engines.xlasums import Interpolated
 from jfstat.engines.reduction import BINS, WIDTH
 from jfstat.engines.shared import STEP, shared_sums
+from jfstat.engines.xlasums import Interpolated
 
 START = 1167458304
 N_ROWS, PADDING = 3, 256

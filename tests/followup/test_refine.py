@@ -408,7 +408,14 @@ def targeted(case):
     point = case.doppler
     bank = jfstat.template_bank(point.alpha, point.delta, list(np.asarray(fdots)), reftime=point.reftime)
     bounds = {"f1dot": (float(point.fkdot[1]) - 5e-12, 0.0)}  # the first template lies outside
-    found = jfstat.search(case.data, bank, top=3, progress=False, keep=jfstat.Keep(bounds=bounds), details=jfstat.Details(line_prior=jfstat.LinePrior(fstar0=2.0, olgx=[0.3, 0.4])))
+    found = jfstat.search(
+        case.data,
+        bank,
+        top=3,
+        progress=False,
+        keep=jfstat.Keep(bounds=bounds),
+        details=jfstat.Details(line_prior=jfstat.LinePrior(fstar0=2.0, olgx=[0.3, 0.4])),
+    )
     found["name"] = ["a", "b", "c"]
     return found, jfstat.refine(case.data, found, progress=False)
 

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from lalsuite_tools import ephemeris, gps_vector, lal, lalpulsar, run, site, sky
+from searches import search
 
 import jfstat
 from jfstat.candidates.lineflags import crossed_lines
@@ -168,7 +169,9 @@ def crossing(point, name, starts, low, high):
 
 def test_candidates_are_flagged_by_their_own_frequencies(banded):
     data, bank, lines, _, sfts = banded
-    found = jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(lines=lines), details=jfstat.Details(per_detector=False))
+    found = jfstat.search(
+        data, bank, top=50, progress=False, keep=jfstat.Keep(lines=lines), details=jfstat.Details(per_detector=False)
+    )
     assert found.meta["veto_lines"] is False and [row[3] for row in found.meta["lines"]] == ["far", "mains; odd, one"]
     starts, told = sfts["L1"].gps, np.asarray(found["line"])
     assert np.sum(told != "") > 10 and set(told) <= {"", "L1 100.0215 Hz (mains, odd, one)"}
@@ -202,7 +205,14 @@ def test_vetoed_bins_are_those_that_are_flagged(banded):
 def test_vetoed_bins_never_become_candidates_and_the_signal_stays(banded):
     data, bank, lines, _, _ = banded
     plain = jfstat.search(data, bank, top=50, progress=False, details=jfstat.Details(per_detector=False))
-    kept = jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(lines=lines, veto_lines=True), details=jfstat.Details(per_detector=False))
+    kept = jfstat.search(
+        data,
+        bank,
+        top=50,
+        progress=False,
+        keep=jfstat.Keep(lines=lines, veto_lines=True),
+        details=jfstat.Details(per_detector=False),
+    )
     assert np.all(np.abs(plain["freq"].value - 100.0) > 0.01)  # the line fills the table
     assert kept["freq"][0].value == pytest.approx(100.0, abs=2e-5) and kept["template"][0] == 2
     assert np.all(np.asarray(kept["line"]) == "") and kept.meta["veto_lines"] is True
@@ -216,8 +226,24 @@ def test_vetoed_bins_never_become_candidates_and_the_signal_stays(banded):
         n_vetoed += own.sum()
     assert kept.meta["n_twoF"] == plain.meta["n_twoF"] - n_vetoed == sum(kept.meta["twoF_histogram"])
     # what is left is the same to the last bit
-    every = jfstat.search(data, bank, top=None, threshold=25, progress=False, keep=jfstat.Keep(lines=lines), details=jfstat.Details(per_detector=False))
-    some = jfstat.search(data, bank, top=None, threshold=25, progress=False, keep=jfstat.Keep(lines=lines, veto_lines=True), details=jfstat.Details(per_detector=False))
+    every = jfstat.search(
+        data,
+        bank,
+        top=None,
+        threshold=25,
+        progress=False,
+        keep=jfstat.Keep(lines=lines),
+        details=jfstat.Details(per_detector=False),
+    )
+    some = jfstat.search(
+        data,
+        bank,
+        top=None,
+        threshold=25,
+        progress=False,
+        keep=jfstat.Keep(lines=lines, veto_lines=True),
+        details=jfstat.Details(per_detector=False),
+    )
     left = every[np.asarray(every["line"]) == ""]
     assert len(some) == len(left) < len(every)
     assert np.array_equal(some["twoF"], left["twoF"]) and np.array_equal(some["freq"], left["freq"])
@@ -227,22 +253,29 @@ def test_vetoed_bins_never_become_candidates_and_the_signal_stays(banded):
 def test_lines_on_a_mesh_in_units_and_in_checkpoints(banded, tmp_path):
     data, bank, lines, _, _ = banded
     options = dict(top=50, progress=False, lines=lines, veto_lines=True, per_detector=False, batch_size=4)
-    whole = jfstat.search(data, bank, **options)
-    parts = [jfstat.search(data, bank, unit=(i, 2), **options) for i in (1, 2)]
+    whole = search(data, bank, **options)
+    parts = [search(data, bank, unit=(i, 2), **options) for i in (1, 2)]
     files = [jfstat.write_candidates(part, tmp_path / f"{i}.ecsv") for i, part in enumerate(parts)]
-    meshed = jfstat.search(data, bank, mesh=jax.make_mesh((1,), ("templates",)), **options)
+    meshed = search(data, bank, mesh=jax.make_mesh((1,), ("templates",)), **options)
     for table in (jfstat.merge([jfstat.read_candidates(file) for file in files]), meshed):
         assert np.array_equal(table["twoF"], whole["twoF"]) and np.array_equal(table["line"], whole["line"])
         assert table.meta["n_twoF"] == whole.meta["n_twoF"]
-    jfstat.search(data, bank, checkpoint=tmp_path / "c", **options)
+    search(data, bank, checkpoint=tmp_path / "c", **options)
     with pytest.raises(ValueError, match="what differs is the vetoed lines"):
-        jfstat.search(data, bank, checkpoint=tmp_path / "c", **{**options, "veto_lines": False})
+        search(data, bank, checkpoint=tmp_path / "c", **{**options, "veto_lines": False})
 
 
 @pytest.mark.ci
 def test_refined_candidates_are_flagged_where_they_end(banded):
     data, bank, lines, _, _ = banded
-    found = jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(lines=lines, veto_lines=True), details=jfstat.Details(per_detector=False))[:1]
+    found = jfstat.search(
+        data,
+        bank,
+        top=50,
+        progress=False,
+        keep=jfstat.Keep(lines=lines, veto_lines=True),
+        details=jfstat.Details(per_detector=False),
+    )[:1]
     assert jfstat.refine(data, found, progress=False, parameters=["freq"])["line"][0] == ""  # lines from the table
     wide = lines.copy()
     wide["fmax"] = wide["fmax"] + 0.1 * wide["fmax"].unit

@@ -12,11 +12,10 @@ import time
 import jax
 import numpy as np
 import pytest
+from searches import division, search
 
 import jfstat
-from jfstat.searching.driver.plan import search_plan
-from jfstat.searching.driver.work import Share
-from jfstat.searching.reduce.keep import NO_PEAKS, Keep, Peaks
+from jfstat.searching.reduce.toplist import NO_PEAKS, Peaks, Toplist
 from jfstat.searching.session import checkpoint as checkpoints
 from jfstat.searching.session.banksums import bank_sums, column_sums, same_sums
 from jfstat.searching.session.lock import held
@@ -46,7 +45,7 @@ def bank(data):
 
 @pytest.fixture(scope="module")
 def plain(data, bank):
-    return as_bytes(jfstat.search(data, bank, **OPTIONS))
+    return as_bytes(search(data, bank, **OPTIONS))
 
 
 def as_bytes(table):
@@ -79,14 +78,14 @@ def test_killed_and_resumed(data, bank, plain, tmp_path, monkeypatch, moments):
     for n in moments:
         with monkeypatch.context() as patch, pytest.raises(Killed):
             killed_after(patch, n)
-            jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+            search(data, bank, checkpoint=path, **OPTIONS)
     state, plan, _ = checkpoints.read_checkpoint(path.read_bytes(), path, bank)
     assert state.done == sum(moments)
     assert len(plan.batches) == 9
-    assert as_bytes(jfstat.search(data, bank, checkpoint=path, **OPTIONS)) == plain
+    assert as_bytes(search(data, bank, checkpoint=path, **OPTIONS)) == plain
     # the search is over: its table comes again without computing
     monkeypatch.setattr("jfstat.searching.driver.devices.loudest", None)
-    assert as_bytes(jfstat.search(data, bank, checkpoint=path, **OPTIONS)) == plain
+    assert as_bytes(search(data, bank, checkpoint=path, **OPTIONS)) == plain
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -104,12 +103,12 @@ def test_signals_stop_after_the_batch(data, bank, plain, tmp_path, monkeypatch, 
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints, "write_checkpoint", interrupting)
         with pytest.raises(SearchStopped, match="the same call goes on from there") as stopped:
-            jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+            search(data, bank, checkpoint=path, **OPTIONS)
     assert stopped.value.signal == number
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == handlers
     state, _, _ = checkpoints.read_checkpoint(path.read_bytes(), path, bank)
     assert 1 <= state.done < 9
-    assert as_bytes(jfstat.search(data, bank, checkpoint=path, **OPTIONS)) == plain
+    assert as_bytes(search(data, bank, checkpoint=path, **OPTIONS)) == plain
 
 
 def test_a_second_signal_interrupts_at_once():
@@ -138,10 +137,10 @@ def test_a_second_signal_interrupts_at_once():
 )
 def test_a_checkpoint_of_another_search_is_refused(data, bank, tmp_path, change, message):
     path = tmp_path / "search.checkpoint"
-    jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+    search(data, bank, checkpoint=path, **OPTIONS)
     before = path.read_bytes()
     with pytest.raises(ValueError, match=f"of another search: what differs is .*{message}"):
-        jfstat.search(**(dict(data=data, bank=bank, checkpoint=path) | OPTIONS | change(data, bank)))
+        search(**(dict(data=data, bank=bank, checkpoint=path) | OPTIONS | change(data, bank)))
     assert path.read_bytes() == before
 
 
@@ -185,10 +184,10 @@ def test_exchanged_rows_are_refused_by_checkpoint_and_merge(data, bank, tmp_path
     rows[[700, 701]] = rows[[701, 700]]
     other = jax.tree.map(lambda x: x[rows], long)
     options = OPTIONS | dict(batch_size=128, per_detector=False)
-    jfstat.search(data, long, checkpoint=path, **options)
+    search(data, long, checkpoint=path, **options)
     with pytest.raises(ValueError, match="the bank's templates"):
-        jfstat.search(data, other, checkpoint=path, **options)
-    first, second = (jfstat.search(data, x, unit=(i, 2), **options) for i, x in enumerate((long, other), 1))
+        search(data, other, checkpoint=path, **options)
+    first, second = (search(data, x, unit=(i, 2), **options) for i, x in enumerate((long, other), 1))
     with pytest.raises(ValueError, match="the bank's templates"):
         jfstat.merge([first, second])
 
@@ -198,24 +197,24 @@ def test_another_ephemeris_of_the_same_name_is_refused(sfts, bank, tmp_path):
     path = tmp_path / "search.checkpoint"
     data = [jfstat.prepare(sfts, 50.0, 50.03, reftime=START, ephemeris=name) for name in ("DE405", "DE421")]
     renamed = dataclasses.replace(data[1], observation=dataclasses.replace(data[1].observation, ephemeris="DE405"))
-    jfstat.search(data[0], bank, checkpoint=path, **OPTIONS)
+    search(data[0], bank, checkpoint=path, **OPTIONS)
     with pytest.raises(ValueError, match="what differs is the tables of the ephemeris"):
-        jfstat.search(renamed, bank, checkpoint=path, **OPTIONS)
+        search(renamed, bank, checkpoint=path, **OPTIONS)
 
 
 def test_a_checkpoint_of_other_data_or_another_version_is_refused(data, bank, tmp_path, monkeypatch):
     path = tmp_path / "search.checkpoint"
-    jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+    search(data, bank, checkpoint=path, **OPTIONS)
     # other noise, and the same noise with another signal
     weak = [(jfstat.Doppler(1.1, 0.4, [50.02], reftime=START), jfstat.Amplitude(1e-25, 0.3))]
     for options in (dict(seed=1), dict(signals=weak)):
         other = jfstat.simulate_sfts(["H1", "L1"], START, 43200, 49.0, 51.1, sqrt_sx=4e-24, **options)
         other = jfstat.prepare(other, 50.0, 50.03, reftime=START)
         with pytest.raises(ValueError, match="the data's samples"):
-            jfstat.search(other, bank, checkpoint=path, **OPTIONS)
+            search(other, bank, checkpoint=path, **OPTIONS)
     monkeypatch.setattr("jfstat.version.__version__", "99")
     with pytest.raises(ValueError, match=r"jfstat \(.* there, 99 here\)"):
-        jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+        search(data, bank, checkpoint=path, **OPTIONS)
 
 
 def test_what_is_no_checkpoint_is_refused(data, bank, tmp_path):
@@ -223,10 +222,10 @@ def test_what_is_no_checkpoint_is_refused(data, bank, tmp_path):
     for content in (b"", b"text", b"PK\x03\x04 cut off"):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="is no checkpoint of a search"):
-            jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+            search(data, bank, checkpoint=path, **OPTIONS)
         assert path.read_bytes() == content
     with pytest.raises(FileNotFoundError, match=r"checkpoint .* cannot be written"):
-        jfstat.search(data, bank, checkpoint=tmp_path / "nowhere" / "x", **OPTIONS)
+        search(data, bank, checkpoint=tmp_path / "nowhere" / "x", **OPTIONS)
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(data, bank, plain, tmp_path, monkeypatch):
@@ -244,17 +243,17 @@ def test_a_full_disk_leaves_the_last_checkpoint(data, bank, plain, tmp_path, mon
     with monkeypatch.context() as patch:
         patch.setattr(np, "savez", full)
         with pytest.raises(OSError, match=r"cannot be written .No space left on device.: what it held is kept"):
-            jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+            search(data, bank, checkpoint=path, **OPTIONS)
     assert [file.name for file in tmp_path.iterdir()] == ["search.checkpoint"]
     assert checkpoints.read_checkpoint(path.read_bytes(), path, bank)[0].done == 3
-    assert as_bytes(jfstat.search(data, bank, checkpoint=path, **OPTIONS)) == plain
+    assert as_bytes(search(data, bank, checkpoint=path, **OPTIONS)) == plain
 
 
 @pytest.mark.parametrize("n_units", [1, 2, 8, 12])
 def test_units_merge_to_the_table_of_the_whole(data, bank, plain, tmp_path, n_units):
     files = []
     for i in range(1, n_units + 1):  # more units than batches leave some with nothing to do
-        table = jfstat.search(data, bank, unit=(i, n_units), **OPTIONS)
+        table = search(data, bank, unit=(i, n_units), **OPTIONS)
         files.append(jfstat.write_candidates(table, tmp_path / f"{i}.ecsv"))
     tables = [jfstat.read_candidates(file) for file in reversed(files)]
     assert as_bytes(jfstat.merge(tables)) == plain
@@ -262,7 +261,7 @@ def test_units_merge_to_the_table_of_the_whole(data, bank, plain, tmp_path, n_un
 
 def test_other_kinds_of_processor_are_told(data, bank, plain):
     """The last bits of values may differ between them."""
-    tables = [jfstat.search(data, bank, unit=(i, 3), **OPTIONS) for i in (1, 2, 3)]
+    tables = [search(data, bank, unit=(i, 3), **OPTIONS) for i in (1, 2, 3)]
     own = tables[0].meta["processor"]
     assert own and "," not in own
     tables[1].meta["processor"] = "Another one (0123)"
@@ -275,14 +274,14 @@ def test_other_kinds_of_processor_are_told(data, bank, plain):
 
 
 def test_what_does_not_belong_together_is_not_merged(data, bank):
-    first, second = (jfstat.search(data, bank, unit=(i, 2), per_detector=False, **OPTIONS) for i in (1, 2))
+    first, second = (search(data, bank, unit=(i, 2), per_detector=False, **OPTIONS) for i in (1, 2))
     for tables, message in (
         ([], "tables is empty"),
         ([first], "tables lack 1 of 2 units, 2"),
         ([first, second, second], "tables hold unit 2 twice"),
-        ([first, jfstat.search(data, bank, **OPTIONS)], r"tables\[1\] is not of a unit"),
-        ([first, jfstat.search(data, bank, unit=(2, 3), **OPTIONS)], "the number of units"),
-        ([first, jfstat.search(data, bank, unit=(2, 2), **(OPTIONS | dict(top=5)))], r"top \(60 there, 5 here\)"),
+        ([first, search(data, bank, **OPTIONS)], r"tables\[1\] is not of a unit"),
+        ([first, search(data, bank, unit=(2, 3), **OPTIONS)], "the number of units"),
+        ([first, search(data, bank, unit=(2, 2), **(OPTIONS | dict(top=5)))], r"top \(60 there, 5 here\)"),
     ):
         with pytest.raises(ValueError, match=message):
             jfstat.merge(tables)
@@ -309,7 +308,7 @@ def set_meta(name, value):
     ],
 )  # fmt: skip
 def test_meta_that_was_changed_is_refused_before_it_is_used(data, bank, change, message):
-    table = jfstat.search(data, bank, unit=(1, 1), per_detector=False, **OPTIONS)
+    table = search(data, bank, unit=(1, 1), per_detector=False, **OPTIONS)
     change(table)
     with pytest.raises(ValueError, match=message) as error:
         jfstat.merge([table])
@@ -317,10 +316,10 @@ def test_meta_that_was_changed_is_refused_before_it_is_used(data, bank, change, 
 
 
 def test_what_are_no_tables_is_refused_and_wild_columns_do_no_harm(data, bank):
-    for wrong in (None, "tables", [None], 3, jfstat.search(data, bank, unit=(1, 1), per_detector=False, **OPTIONS)):
+    for wrong in (None, "tables", [None], 3, search(data, bank, unit=(1, 1), per_detector=False, **OPTIONS)):
         with pytest.raises(TypeError, match="tables must be a sequence of QTables"):
             jfstat.merge(wrong)
-    table = jfstat.search(data, bank, unit=(1, 1), per_detector=False, **OPTIONS)
+    table = search(data, bank, unit=(1, 1), per_detector=False, **OPTIONS)
     for name in ("data", "bank"):
         other = table.copy()
         other.meta["identity"] = other.meta["identity"] | {name: ["x", None]}
@@ -339,11 +338,11 @@ def test_only_leftovers_of_the_same_checkpoint_are_removed(data, bank, tmp_path)
     kept = [".run.2.0123abcd.part", ".run.x.part", ".run.0123abcd.0123abcd.part", ".runs.0123abcd.part"]
     for name in (*kept, ".run.0123abcd.part"):
         (tmp_path / name).write_bytes(b"half")
-    jfstat.search(data, bank, checkpoint=tmp_path / "run", per_detector=False, **OPTIONS)
+    search(data, bank, checkpoint=tmp_path / "run", per_detector=False, **OPTIONS)
     assert sorted(os.listdir(tmp_path)) == sorted([*kept, "run"])
     odd = tmp_path / "run[1]*"
     (tmp_path / ".run[1]*.0123abcd.part").write_bytes(b"half")
-    jfstat.search(data, bank, checkpoint=odd, per_detector=False, **OPTIONS)
+    search(data, bank, checkpoint=odd, per_detector=False, **OPTIONS)
     assert sorted(os.listdir(tmp_path)) == sorted([*kept, "run", "run[1]*"])
 
 
@@ -354,23 +353,23 @@ def test_two_searches_on_one_checkpoint_are_told(data, bank, tmp_path):
     with held(path):
         for name in (path, link):
             with pytest.raises(ValueError, match=rf"in use by another search .process {os.getpid()} on .*: wait for"):
-                jfstat.search(data, bank, checkpoint=name, **options)
+                search(data, bank, checkpoint=name, **options)
     assert os.listdir(tmp_path) == ["link"]
     holding = "import sys, time; from pathlib import Path; from jfstat.searching.session.lock import held\n"
     holding += "with held(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(600)\n"
     with subprocess.Popen([sys.executable, "-c", holding, str(path)], stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"held\n"
         with pytest.raises(ValueError, match=f"in use by another search .process {other.pid} on"):
-            jfstat.search(data, bank, checkpoint=path, **options)
+            search(data, bank, checkpoint=path, **options)
         other.kill()
-    first = jfstat.search(data, bank, checkpoint=path, **options)  # killed, it holds it no longer
-    assert as_bytes(jfstat.search(data, bank, checkpoint=path, **options)) == as_bytes(first)
+    first = search(data, bank, checkpoint=path, **options)  # killed, it holds it no longer
+    assert as_bytes(search(data, bank, checkpoint=path, **options)) == as_bytes(first)
     assert sorted(os.listdir(tmp_path)) == ["link", "run"]
 
 
 def test_shares_are_whole_and_disjoint():
     for n_jobs, n in ((0, 3), (1, 3), (64, 64), (1000, 7)):
-        ranges = [Share(i, n).range(n_jobs) for i in range(1, n + 1)]
+        ranges = [jfstat.Run(unit=(i, n)).jobs(n_jobs) for i in range(1, n + 1)]
         assert [start for start, _ in ranges[1:]] == [stop for _, stop in ranges[:-1]]
         assert (ranges[0][0], ranges[-1][1]) == (0, n_jobs)
 
@@ -379,7 +378,7 @@ def test_keeping_does_not_depend_on_the_order_of_merging():
     rng = np.random.default_rng(0)
     twoF = rng.integers(0, 8, 60).astype(np.float32)  # many equal values
     every = Peaks(twoF, rng.permutation(60).astype(np.int64), rng.integers(0, 9, 60).astype(np.int64))
-    for keep in (Keep(20, None), Keep(None, 3.0), Keep(20, 6.0)):
+    for keep in (Toplist(20, None), Toplist(None, 3.0), Toplist(20, 6.0)):
         results = []
         for order in (rng.permutation(60) for _ in range(5)):
             found = NO_PEAKS
@@ -393,12 +392,12 @@ def test_keeping_does_not_depend_on_the_order_of_merging():
 
 def test_a_threshold_alone_keeps_all_above_it(data, bank, monkeypatch):
     """However many of a batch cross it: more than are asked for at first."""
-    monkeypatch.setattr("jfstat.searching.reduce.keep.FIRST_KEPT", 16)
+    monkeypatch.setattr("jfstat.searching.reduce.toplist.FIRST_KEPT", 16)
     options = dict(batch_size=4, progress=False, per_detector=False)
-    many = jfstat.search(data, bank, top=400, **options)
+    many = search(data, bank, top=400, **options)
     # between two values, since these are two programs, which may round apart
     threshold = float(np.mean(many["twoF"][300:302]))
-    found = jfstat.search(data, bank, top=None, threshold=threshold, **options)
+    found = search(data, bank, top=None, threshold=threshold, **options)
     assert len(found) == np.sum(many["twoF"] >= threshold) == 301
     assert np.bincount(np.asarray(found["template"]) // 4).max() > 16
     np.testing.assert_array_equal(found["template"], many["template"][: len(found)])
@@ -406,14 +405,14 @@ def test_a_threshold_alone_keeps_all_above_it(data, bank, monkeypatch):
 
 def test_clustering_keeps_the_loudest_of_each_neighbourhood(data, bank):
     options = dict(top=200, progress=False, per_detector=False)
-    every = jfstat.search(data, bank, **options)
-    found = jfstat.search(data, bank, cluster=1.0, **options)
+    every = search(data, bank, **options)
+    found = search(data, bank, cluster=1.0, **options)
     assert found["twoF"][0] == every["twoF"][0]
     assert np.sum(found["n_members"]) == 200
     assert found["n_members"][0] > 5  # the signal's neighbours
     assert len(found) < 150
-    units = [jfstat.search(data, bank, cluster=1.0, unit=(i, 3), **options) for i in (1, 2, 3)]
-    undivided = jfstat.search(data, bank, cluster=1.0, **options)
+    units = [search(data, bank, cluster=1.0, unit=(i, 3), **options) for i in (1, 2, 3)]
+    undivided = search(data, bank, cluster=1.0, **options)
     assert as_bytes(jfstat.merge(units)) == as_bytes(undivided)
 
 
@@ -425,12 +424,12 @@ def test_parts_of_a_band_with_orbits_keep_all_subbands(data, monkeypatch, tmp_pa
     prepared = jfstat.prepare(prepared, 50.0, 50.1, reftime=START, orbit=orbit)
     bank = jfstat.template_bank([1.0, 1.1, 1.2], 0.4, orbit=orbit)
     options = dict(top=5, progress=False, amplitudes=False, batch_size=1)
-    whole = jfstat.search(prepared, bank, **options)
-    monkeypatch.setattr("jfstat.searching.driver.plan.parts_needed", lambda *arguments: 4)
-    plan = search_plan(prepared, bank, 1)
+    whole = search(prepared, bank, **options)
+    monkeypatch.setattr("jfstat.searching.driver.banddivision.parts_needed", lambda *arguments: 4)
+    plan = division(prepared, bank, 1)
     assert len(plan.bands) == 4
     path = tmp_path / "checkpoint"
-    divided = jfstat.search(prepared, bank, checkpoint=path, **options)
+    divided = search(prepared, bank, checkpoint=path, **options)
     subbands = divided.meta["loudest_per_subband"]
     assert subbands["start"][0] == pytest.approx(50.0)
     assert subbands["stop"][-1] == pytest.approx(50.1, abs=2e-5)
@@ -438,11 +437,11 @@ def test_parts_of_a_band_with_orbits_keep_all_subbands(data, monkeypatch, tmp_pa
     assert max(subbands["twoF"]) == divided["twoF"][0]
     assert divided.meta["n_twoF"] == whole.meta["n_twoF"]
     np.testing.assert_allclose(divided["twoF"], whole["twoF"], rtol=1e-4)
-    assert as_bytes(jfstat.search(prepared, bank, checkpoint=path, **options)) == as_bytes(divided)
-    units = [jfstat.search(prepared, bank, unit=(i, 5), **options) for i in range(1, 6)]
+    assert as_bytes(search(prepared, bank, checkpoint=path, **options)) == as_bytes(divided)
+    units = [search(prepared, bank, unit=(i, 5), **options) for i in range(1, 6)]
     assert as_bytes(jfstat.merge(units)) == as_bytes(divided)
-    monkeypatch.setattr("jfstat.searching.driver.plan.parts_needed", lambda *arguments: 3)
-    other = jfstat.search(prepared, bank, unit=(1, 5), **options)
+    monkeypatch.setattr("jfstat.searching.driver.banddivision.parts_needed", lambda *arguments: 3)
+    other = search(prepared, bank, unit=(1, 5), **options)
     with pytest.raises(ValueError, match="of different searches: what differs is parts"):
         jfstat.merge([other, *units[1:]])
 
@@ -452,7 +451,7 @@ def test_exhausted_memory_does_not_cost_what_was_done(data, bank, plain, tmp_pat
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr("jfstat.searching.session.pace.Pace.due", lambda self: True)
         killed_after(patch, 3)
-        jfstat.search(data, bank, checkpoint=path, **OPTIONS)
+        search(data, bank, checkpoint=path, **OPTIONS)
     before = path.read_bytes()
 
     def full(*arguments):
@@ -462,22 +461,22 @@ def test_exhausted_memory_does_not_cost_what_was_done(data, bank, plain, tmp_pat
         patch.setattr("jfstat.searching.driver.devices.loudest", full)
         options = OPTIONS | dict(batch_size=None)
         with pytest.raises(ValueError, match="3 batches are kept in"):
-            jfstat.search(data, bank, checkpoint=path, **options)
+            search(data, bank, checkpoint=path, **options)
     assert path.read_bytes() == before
-    assert as_bytes(jfstat.search(data, bank, checkpoint=path, **options)) == plain
+    assert as_bytes(search(data, bank, checkpoint=path, **options)) == plain
 
 
 def test_numbers_of_any_kind_will_do(data, bank, plain, tmp_path):
     options = dict(top=np.int32(60), batch_size=np.int64(4), progress=False, cluster=np.float32(1.0))
-    found = jfstat.search(data, bank, checkpoint=tmp_path / "c", threshold=np.float32(5.0), **options)
-    unit = jfstat.search(data, bank, unit=(np.int64(1), np.int64(1)), threshold=np.float64(5), **options)
+    found = search(data, bank, checkpoint=tmp_path / "c", threshold=np.float32(5.0), **options)
+    unit = search(data, bank, unit=(np.int64(1), np.int64(1)), threshold=np.float64(5), **options)
     jfstat.write_candidates(unit, tmp_path / "unit.ecsv")
     assert as_bytes(jfstat.merge([jfstat.read_candidates(tmp_path / "unit.ecsv")])) == as_bytes(found)
 
 
 @pytest.mark.slow
 def test_a_table_can_be_the_bank(data, bank):
-    table = jfstat.search(data, bank, **OPTIONS)
+    table = search(data, bank, **OPTIONS)
     again = jfstat.search(data, table[:5], top=3, progress=False)
     assert again["twoF"][0] == pytest.approx(table["twoF"][0], rel=1e-5)
     assert again.meta["reftime"] == table.meta["reftime"]
@@ -578,7 +577,7 @@ def test_processes_agree_on_one_plan_and_hear_of_each_others_errors(data, bank, 
     finished(*(started("disagreeing", tmp_path / f"process{i}.ecsv", address, i, pattern, threads=2) for i in (0, 1)))
     found = [(tmp_path / f"process{i}.ecsv").read_text() for i in (0, 1)]
     assert found[0] == found[1]
-    table, expected = jfstat.read_candidates(tmp_path / "process0.ecsv"), jfstat.search(data, bank, **OPTIONS)
+    table, expected = jfstat.read_candidates(tmp_path / "process0.ecsv"), search(data, bank, **OPTIONS)
     np.testing.assert_allclose(table["twoF"], expected["twoF"], rtol=1e-5)
     assert table.meta["n_twoF"] == expected.meta["n_twoF"]
     said = [(tmp_path / f"process{i}.ecsv.messages").read_text().splitlines() for i in (0, 1)]
@@ -615,6 +614,6 @@ def test_the_program_under_jax_distributed_with_orbits(tmp_path):
 
 
 def test_the_plan_names_every_template_once(data, bank):
-    plan = search_plan(data, bank, batch_size=5)
+    plan = division(data, bank, batch_size=5)
     batches = plan.batches
     np.testing.assert_array_equal(np.concatenate([np.arange(a, a + n) for a, n in batches]), np.arange(33))

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from searches import search, task_of
 
 import jfstat
 from jfstat.banks import coherent
@@ -23,9 +24,7 @@ from jfstat.engines.coherentbands import BITS, HALF_PIECE, CoherentBands, Lookup
 from jfstat.engines.reduction import BINS, WIDTH
 from jfstat.searching.driver import devices, interpolation
 from jfstat.searching.driver.nearest import located
-from jfstat.searching.driver.part import interpolated_part
-from jfstat.searching.driver.work import Work, stacked_bank
-from jfstat.searching.reduce.keep import Keep
+from jfstat.searching.reduce.toplist import Toplist
 
 START = 1_167_458_304
 DAY = 86400
@@ -99,7 +98,9 @@ def test_candidates_are_computed_exactly(segments, bank, found):
         assert float(found["mean_twoF"][i]) == pytest.approx(float(exact.mean_twoF), rel=3e-7)
         assert float(found["log10BSGL"][i]) == pytest.approx(float(exact.log10BSGL()), rel=3e-7)
         assert np.asarray(bank.alpha)[found["template"][i]] == row[0]
-    bare = jfstat.search(segments, bank, jfstat.Interpolated(0.2), top=3, progress=False, details=jfstat.Details(per_detector=False))
+    bare = jfstat.search(
+        segments, bank, jfstat.Interpolated(0.2), top=3, progress=False, details=jfstat.Details(per_detector=False)
+    )
     assert "mean_twoF" in bare.colnames and "log10BSGL" not in bare.colnames
 
 
@@ -115,28 +116,28 @@ def assert_same(one, other):
 def test_tables_do_not_depend_on_the_division(segments, bank, monkeypatch, tmp_path):
     """Memory for a few segments' templates only, so that the bank is searched in many parts."""
     monkeypatch.setattr(interpolation, "CPU_BYTES", 30 * 6 * 4 * segments.layout.n_frequencies)
-    options = dict(top=30, progress=False, coherent_mismatch=0.2, batch_size=32)
-    work = Work(segments, stacked_bank(bank), Keep(1, None), None, 0.2)
-    parts = interpolation.bank_parts(work, interpolation.CPU_BYTES)
+    options = dict(top=30, progress=False, statistic=jfstat.Interpolated(0.2), batch_size=32)
+    work = task_of(segments, bank, jfstat.Interpolated(0.2), Toplist(1, None))
+    parts = interpolation.bank_parts(work, 0.2, interpolation.CPU_BYTES)
     assert len(parts) > 2 and parts[0][0] == 0 and parts[-1][1] == len(bank.alpha)
     assert all(a[1] == b[0] for a, b in pairwise(parts))
-    whole = jfstat.search(segments, bank, **options)
-    units = [jfstat.search(segments, bank, **options, unit=(i, 3)) for i in (1, 2, 3)]
+    whole = search(segments, bank, **options)
+    units = [search(segments, bank, **options, unit=(i, 3)) for i in (1, 2, 3)]
     assert_same(jfstat.merge(units), whole)
     mesh = jax.make_mesh((len(jax.devices()),), ("x",))
-    assert_same(jfstat.search(segments, bank, **options, mesh=mesh), whole)
+    assert_same(search(segments, bank, **options, mesh=mesh), whole)
     path = tmp_path / "checkpoint"
-    assert_same(jfstat.search(segments, bank, **options, checkpoint=path), whole)
+    assert_same(search(segments, bank, **options, checkpoint=path), whole)
     monkeypatch.setattr(interpolation, "CPU_BYTES", 10**9)  # the plan is that of the checkpoint
-    assert_same(jfstat.search(segments, bank, **options, checkpoint=path), whole)
-    with pytest.raises(ValueError, match="what differs is coherent_mismatch"):
-        jfstat.search(segments, bank, **(options | {"coherent_mismatch": 0.1}), checkpoint=path)
+    assert_same(search(segments, bank, **options, checkpoint=path), whole)
+    with pytest.raises(ValueError, match="what differs is statistic"):
+        search(segments, bank, **(options | {"statistic": jfstat.Interpolated(0.1)}), checkpoint=path)
 
 
 def test_on_other_devices_sums_are_the_same(segments, bank):
     """The program for GPUs, run on the CPU."""
-    work = Work(segments, stacked_bank(bank), Keep(1, None), None, 0.2)
-    part = interpolation.bank_part(work, 0, 48)
+    work = task_of(segments, bank, jfstat.Interpolated(0.2), Toplist(1, None))
+    part = interpolation.bank_part(work, 0.2, 0, 48)
     lookup = jax.tree.map(jnp.asarray, part.lookup)
     bins = part.bands.counted_bins(lookup, 40, 0)
     groups = coherentbands.grouped(
@@ -209,11 +210,11 @@ def test_nearest_templates_lose_no_more_than_asked(centre, size, f, f1dot, days)
 def test_bad_arguments_are_refused(segments, bank):
     with pytest.raises(ValueError, match="between 0 and 1, not 2"):
         jfstat.search(segments, bank, jfstat.Interpolated(2))
-    with pytest.raises(ValueError, match="coherent_mismatch is for data with segments"):
+    with pytest.raises(ValueError, match="Interpolated is for data with segments"):
         jfstat.search(segments[0], bank, jfstat.Interpolated(0.1))
     orbit = jfstat.Orbit(asini=[1.0], period=[1e5], tp=[START])
     binary = jfstat.Doppler([1.0], [0.3], [[100.0, 0.0]], START, orbit=orbit)
-    with pytest.raises(ValueError, match="coherent_mismatch is for isolated sources"):
+    with pytest.raises(ValueError, match="Interpolated is for isolated sources"):
         jfstat.search(segments, binary, jfstat.Interpolated(0.1))
 
 
@@ -282,8 +283,8 @@ def test_of_equal_values_those_of_the_first_templates_are_kept(segments, bank, f
     """Templates that are there several times have equal values: whatever the division, the same are in the table."""
     rows = np.repeat(np.arange(len(bank.alpha)), 5)
     again = jax.tree.map(lambda x: np.asarray(x)[rows], bank)
-    options = dict(top=17, coherent_mismatch=0.2, progress=False)
-    one, other = (jfstat.search(segments, again, **options, batch_size=size) for size in (None, batch_size))
+    options = dict(top=17, statistic=jfstat.Interpolated(0.2), progress=False)
+    one, other = (search(segments, again, **options, batch_size=size) for size in (None, batch_size))
     assert_same(one, other)
     values = np.asarray(one["mean_twoF_interpolated"])
     # the last values are those of the first of five equal templates
@@ -294,8 +295,8 @@ def test_of_equal_values_those_of_the_first_templates_are_kept(segments, bank, f
 def test_search_with_nearest_points_on_a_device(segments, bank, found, monkeypatch):
     """The table is the same, divided into several parts and batches too."""
     on_accelerator(monkeypatch)
-    options = dict(top=30, coherent_mismatch=0.2, progress=False)
-    assert_same(jfstat.search(segments, bank, **options, batch_size=7), found)
+    options = dict(top=30, statistic=jfstat.Interpolated(0.2), progress=False)
+    assert_same(search(segments, bank, **options, batch_size=7), found)
 
 
 def test_many_templates_are_looked_up_in_pieces(monkeypatch):
@@ -320,22 +321,22 @@ def test_wide_banks_are_divided_where_the_sky_jumps(segments):
     alpha = np.append(rng.uniform(0.5, 0.6, 26), rng.uniform(3.0, 3.1, 14))
     fkdot = np.column_stack([np.full(40, 100.0), np.zeros(40)])
     points = jfstat.Doppler(alpha, np.full(40, 0.3), fkdot, START)
-    work = Work(segments, stacked_bank(points), Keep(1, None), None, 0.2)
-    parts = interpolation.bank_parts(work, 10**9)
+    work = task_of(segments, points, jfstat.Interpolated(0.2), Toplist(1, None))
+    parts = interpolation.bank_parts(work, 0.2, 10**9)
     assert [(part.start, part.stop) for part in parts] == [(0, 26), (26, 40)]
 
 
 def test_values_fit_into_the_room_that_was_planned(segments, bank):
-    work = Work(segments, stacked_bank(bank), Keep(1, None), None, 0.2)
+    work = task_of(segments, bank, jfstat.Interpolated(0.2), Toplist(1, None))
     for room in (3 * 10**6, 10**7):
-        parts = interpolation.bank_parts(work, room)
+        parts = interpolation.bank_parts(work, 0.2, room)
         largest = max(parts, key=lambda part: sum(part.n_coherent))
-        assert interpolation.bank_part(work, largest.start, largest.stop).bands.values.nbytes <= room
+        assert interpolation.bank_part(work, 0.2, largest.start, largest.stop).bands.values.nbytes <= room
 
 
 def test_points_that_the_plan_looked_up_are_used_once(segments, bank, monkeypatch):
     """The sums take what the plan has kept, and look up the rest again."""
-    options = dict(top=30, progress=False, coherent_mismatch=0.2, batch_size=32)
+    options = dict(top=30, progress=False, statistic=jfstat.Interpolated(0.2), batch_size=32)
     looked_up = []
 
     def counted(data, group, *rest):
@@ -344,31 +345,33 @@ def test_points_that_the_plan_looked_up_are_used_once(segments, bank, monkeypatc
 
     monkeypatch.setattr(interpolation, "located", counted)
     n = len(bank.alpha)
-    jfstat.search(segments, bank, **options)
+    search(segments, bank, **options)
     assert sum(looked_up) == n > 64
     looked_up.clear()
     monkeypatch.setattr(interpolation, "LOOKUP_BYTES", 64 * interpolation.PAIR_BYTES * segments.n_segments)
-    jfstat.search(segments, bank, **options)  # in parts of 64 templates, of which the first is kept
+    search(segments, bank, **options)  # in parts of 64 templates, of which the first is kept
     assert sum(looked_up) == 2 * n - 64
 
 
 def test_a_backend_that_cannot_be_used_is_refused_before_anything_else(segments, bank, tmp_path):
     path = tmp_path / "checkpoint"
     with pytest.raises(ValueError, match="'cuda' cannot sum on cpu: it needs an NVIDIA GPU"):
-        jfstat.search(segments, bank, jfstat.Interpolated(0.2), checkpoint=path, progress=False, run=jfstat.Run(engine="cuda"))
+        jfstat.search(
+            segments, bank, jfstat.Interpolated(0.2), checkpoint=path, progress=False, run=jfstat.Run(engine="cuda")
+        )
     assert not path.exists()
-    work = Work(segments, stacked_bank(bank), Keep(1, None), None, 0.2)
-    plan = interpolation.interpolation_plan(work, None)._replace(engine="cuda")  # of a checkpoint from elsewhere
+    work = task_of(segments, bank, jfstat.Interpolated(0.2), Toplist(1, None))
+    plan = interpolation.interpolation_division(work, 0.2, None, None)._replace(engine="cuda")  # of another checkpoint
     with pytest.raises(ValueError, match="'cuda' cannot sum on cpu"):
-        interpolated_part(work, plan, 0, 8, None)
+        work.statistic._part(work, plan, 0, 8, None)
 
 
 def test_batches_of_a_part_can_be_joined_before_anything_else(segments, bank):
     """As several processes do, which found the loudest value at each frequency only: template numbers overflowed."""
-    keep = Keep(200, None)
-    work = Work(segments, stacked_bank(jax.tree.map(lambda x: x[:8], bank)), keep, None, 0.2)
-    plan = interpolation.interpolation_plan(work, 4)
-    part = interpolated_part(work, plan, 0, 8, None)
+    keep = Toplist(200, None)
+    work = task_of(segments, jax.tree.map(lambda x: x[:8], bank), jfstat.Interpolated(0.2), keep)
+    plan = interpolation.interpolation_division(work, 0.2, None, 4)
+    part = work.statistic._part(work, plan, 0, 8, None)
     states = [state for state, _ in devices.run(devices.made_ready(part, plan.batches), plan.batches, lambda: 0)]
     assert len(states) == 2
     every = np.sort(np.concatenate([state.peaks.twoF for state in states]))[::-1]
@@ -388,17 +391,17 @@ import numpy as np
 import jfstat
 from jax.sharding import Mesh
 from jfstat.searching.driver import interpolation
-from jfstat.searching.driver.work import Work, stacked_bank
-from jfstat.searching.reduce.keep import Keep
+from jfstat.searching.bank import stacked_bank
+from jfstat.searching.reduce.toplist import Toplist
 START = 1167458304
 edges = [(START + 21600 * i, START + 21600 * (i + 1)) for i in range(4)]
 data = jfstat.prepare(jfstat.read_sfts(pattern), 50.0, 50.02, START, 4e-24, segments=edges, guard=0.4)
 bank = jfstat.template_bank(alpha=(0.9, 1.3), delta=(0.1, 0.4), f1dot=(-1e-8, 0), mismatch=0.3, data=data)
 mesh = Mesh(np.array(jax.devices()), ("x",)) if address else None
 interpolation.CPU_BYTES = 10**5 if number == "1" else 10**9  # memories differ, the plan must not
-work = Work(data, stacked_bank(bank), Keep(1, None), None, 0.2)
-assert (len(interpolation.bank_parts(work, interpolation.CPU_BYTES)) > 1) == (number == "1")
-found = jfstat.search(data, bank, top=20, progress=False, mesh=mesh, coherent_mismatch=0.2, batch_size=2)
+work = task_of(data, bank, jfstat.Interpolated(0.2), Toplist(1, None))
+assert (len(interpolation.bank_parts(work, 0.2, interpolation.CPU_BYTES)) > 1) == (number == "1")
+found = jfstat.search(data, bank, top=20, progress=False, mesh=mesh, statistic=jfstat.Interpolated(0.2), batch_size=2)
 jfstat.write_candidates(found, out)
 """
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from searches import division
 
 import jfstat
 from jfstat.data.memory import data_bytes, filter_bytes
@@ -13,9 +14,8 @@ from jfstat.engines.cuda.engine import Cuda
 from jfstat.engines.xla import Xla
 from jfstat.maths.lengths import largest_divisor, smooth_lengths, smooth_part
 from jfstat.searching.driver import memory
-from jfstat.searching.driver.plan import search_plan
-from jfstat.searching.reduce.keep import Keep, Peaks
 from jfstat.searching.reduce.loudest import loudest
+from jfstat.searching.reduce.toplist import Peaks, Toplist
 from jfstat.transforms import cuda_factors, transform_length
 
 START = 1167458304
@@ -144,7 +144,7 @@ def test_batches_fill_the_free_memory(data, monkeypatch):
     each = Xla().template_bytes(data.layout, 2, orbit=False)
     monkeypatch.setattr(memory, "free_bytes", lambda device: 50 * each)
     assert memory.most_templates(data, bank(1), Xla()) == 40
-    plan = search_plan(data, bank(100))
+    plan = division(data, bank(100))
     assert plan.batch_size == 40
     assert plan.bands == [(0, data.layout.n_frequencies)]
     assert 40 * each < plan.device_bytes < 41 * each + data_bytes(data)
@@ -157,7 +157,7 @@ def test_a_band_too_wide_for_the_device_is_searched_in_parts(data, monkeypatch):
     with pytest.raises(ValueError, match="interpolation filters"):
         jfstat.twoF_band(small, jax.tree.map(lambda x: x[0], points))
     monkeypatch.setattr(memory, "free_bytes", lambda device: 1_000_000)
-    plan = search_plan(small, points)
+    plan = division(small, points)
     assert len(plan.bands) > 1
     assert plan.device_bytes < 1_000_000
     found = jfstat.search(small, points, top=30, progress=False, details=jfstat.Details(amplitudes=False))
@@ -174,7 +174,7 @@ def test_parts_of_a_band_lose_no_bins_to_orbits(data, monkeypatch):
     expected = np.asarray(jfstat.twoF_band(data, jax.tree.map(lambda x: x[0], points)))
     monkeypatch.setattr(memory, "free_bytes", lambda device: 4_000_000)
     small = dataclasses.replace(data, filters=())
-    assert len(search_plan(small, points).bands) > 1
+    assert len(division(small, points).bands) > 1
     found = jfstat.search(small, points, top=10**6, progress=False, details=jfstat.Details(per_detector=False))
     assert len(found) == np.sum(expected > 0)
     bins = np.rint((found["freq"].value - data.frequencies[0]) * 2 * data.tspan).astype(int)
@@ -184,9 +184,9 @@ def test_parts_of_a_band_lose_no_bins_to_orbits(data, monkeypatch):
 def test_merging_counts_overlaps_once():
     a = Peaks(np.float32([9, 7]), np.array([0, 1]), np.array([5, 5]))
     b = Peaks(np.float32([8, 7.00001, 6]), np.array([2, 1, 0]), np.array([5, 5, 1]))
-    merged = Keep(3, None).merged(a, b)
+    merged = Toplist(3, None).merged(a, b)
     assert merged.template.tolist() == [0, 2, 1]
-    assert Keep(9, 6.5).merged(a, b).frequency.tolist() == [5, 5, 5]
+    assert Toplist(9, 6.5).merged(a, b).frequency.tolist() == [5, 5, 5]
 
 
 def test_kernels_are_left_alone_where_32_bits_do_not_suffice(wide):
@@ -202,10 +202,10 @@ def test_uneven_groups_of_spin_downs_share_nothing(data):
     points = jax.tree.map(
         lambda *x: np.concatenate([np.asarray(y) for y in x]), many, *[bank(1, seed=k) for k in range(2, 12)]
     )
-    plan = search_plan(data, points, batch_size=40)
+    plan = division(data, points, batch_size=40)
     assert not plan.same_source
-    assert search_plan(data, many, batch_size=20).same_source
-    assert not search_plan(data, one).same_source
+    assert division(data, many, batch_size=20).same_source
+    assert not division(data, one).same_source
 
 
 def test_prepare_makes_the_bank_unless_it_fills_the_device(data, monkeypatch):

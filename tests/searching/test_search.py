@@ -10,6 +10,8 @@ import pytest
 from astropy import units as u
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from searches import division
+from searches import search as options_search
 
 import jfstat
 from jfstat.banks.template_bank import template_bank
@@ -17,7 +19,6 @@ from jfstat.engines.reduction import largest
 from jfstat.plots import plot_noise
 from jfstat.searching import result
 from jfstat.searching.driver import devices
-from jfstat.searching.driver.plan import search_plan
 from jfstat.searching.search import search
 from jfstat.searching.session import progress
 
@@ -65,7 +66,14 @@ def test_an_injected_signal_is_the_loudest_candidate(data, bank):
 
 @pytest.mark.parametrize("batch_size", [None, 7])
 def test_the_kept_are_exactly_the_loudest_however_batches_are_cut(data, bank, everything, batch_size):
-    found = search(data, bank, top=50, progress=False, details=jfstat.Details(per_detector=False), run=jfstat.Run(batch_size=batch_size))
+    found = search(
+        data,
+        bank,
+        top=50,
+        progress=False,
+        details=jfstat.Details(per_detector=False),
+        run=jfstat.Run(batch_size=batch_size),
+    )
     template, frequency, twoF = loudest(everything, 50)
     np.testing.assert_allclose(found["twoF"], twoF, rtol=1e-4)
     # neighbours in rank may swap where batches of another size round otherwise
@@ -86,12 +94,16 @@ def test_the_kept_are_exactly_the_loudest_however_batches_are_cut(data, bank, ev
 def test_top_and_threshold_together(data, bank, everything):
     flat = np.sort(everything.reshape(-1))[::-1]
     threshold = float((flat[19] + flat[20]) / 2)
-    assert len(search(data, bank, threshold=threshold, progress=False, details=jfstat.Details(per_detector=False))) == 20
+    assert (
+        len(search(data, bank, threshold=threshold, progress=False, details=jfstat.Details(per_detector=False))) == 20
+    )
     few = search(data, bank, top=7, threshold=threshold, progress=False, details=jfstat.Details(per_detector=False))
     np.testing.assert_allclose(few["twoF"], flat[:7], rtol=1e-4)
     # more than there are: everything comes back, padding of batches does not
     few = template_bank(1.1, [0.2, 0.4, 0.6], data=data)
-    found = search(data, few, top=10**7, progress=False, details=jfstat.Details(per_detector=False), run=jfstat.Run(batch_size=7))
+    found = search(
+        data, few, top=10**7, progress=False, details=jfstat.Details(per_detector=False), run=jfstat.Run(batch_size=7)
+    )
     assert len(found) == 3 * len(data.frequencies)
 
 
@@ -140,10 +152,11 @@ def test_columns_units_and_meta(data, bank):
         "tspan": pytest.approx(43200),
         "n_templates": 40,
         "n_twoF": 40 * len(data.frequencies),
+        "statistic": "TwoF",
         "engine": "xla",
         "processor": found.meta["processor"],
         "batch_size": found.meta["batch_size"],
-        "device_bytes": search_plan(data, bank).device_bytes,
+        "device_bytes": division(data, bank).device_bytes,
     }
 
 
@@ -231,7 +244,7 @@ def test_a_template_that_does_not_fit_is_refused_before_the_search(data):
 )
 def test_mistakes_are_named(data, bank, change, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        search(**({"data": data, "bank": bank, "progress": False} | change))
+        options_search(**({"data": data, "bank": bank, "progress": False} | change))
 
 
 def test_progress_is_a_bar_on_terminals_and_lines_in_logs(data, monkeypatch, capsys):
@@ -264,7 +277,7 @@ def test_a_search_traces_its_own_program_before_those_of_the_candidates(data, ba
         return [thread for thread in threading.enumerate() if thread.name == "jfstat-details"]
 
     monkeypatch.setattr(devices, "loudest_program", program)
-    monkeypatch.setattr(result, "compile_columns", lambda *_: order.append("candidates"))
+    monkeypatch.setattr(result, "compile_together", lambda *_: order.append("candidates"))
     monkeypatch.setattr(result, "_COMPILED", set())
     search(data, bank, top=5, progress=False)
     assert order == ["search", "candidates"] and not threads()
@@ -276,7 +289,7 @@ def test_a_search_traces_its_own_program_before_those_of_the_candidates(data, ba
         raise RuntimeError("broken")
 
     monkeypatch.setattr(result, "_COMPILED", set())
-    monkeypatch.setattr("jfstat.searching.search.search_plan", broken)
+    monkeypatch.setattr("jfstat.searching.statistics.band.band_division", broken)
     with pytest.raises(RuntimeError, match="broken"):
         search(data, bank, top=5, progress=False)
     for thread in threads():

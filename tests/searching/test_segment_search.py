@@ -106,13 +106,20 @@ def assert_same(one, other):
 
 def test_tables_do_not_depend_on_the_division(segments, bank, found, tmp_path):
     whole = jfstat.search(segments, bank, top=40, progress=False, run=jfstat.Run(batch_size=4))
-    units = [jfstat.search(segments, bank, top=40, progress=False, run=jfstat.Run(batch_size=4, unit=(i, 3))) for i in (1, 2, 3)]
+    units = [
+        jfstat.search(segments, bank, top=40, progress=False, run=jfstat.Run(batch_size=4, unit=(i, 3)))
+        for i in (1, 2, 3)
+    ]
     assert_same(jfstat.merge(units), whole)
     mesh = jax.make_mesh((len(jax.devices()),), ("x",))
     assert_same(jfstat.search(segments, bank, top=40, progress=False, run=jfstat.Run(batch_size=4, mesh=mesh)), whole)
     path = tmp_path / "checkpoint"
-    assert_same(jfstat.search(segments, bank, top=40, progress=False, checkpoint=path, run=jfstat.Run(batch_size=4)), whole)
-    assert_same(jfstat.search(segments, bank, top=40, progress=False, checkpoint=path, run=jfstat.Run(batch_size=4)), whole)
+    assert_same(
+        jfstat.search(segments, bank, top=40, progress=False, checkpoint=path, run=jfstat.Run(batch_size=4)), whole
+    )
+    assert_same(
+        jfstat.search(segments, bank, top=40, progress=False, checkpoint=path, run=jfstat.Run(batch_size=4)), whole
+    )
     other = jax.tree.map(lambda x: x[:7], segments)
     with pytest.raises(ValueError, match=r"of another search: what differs is .*segments"):
         jfstat.search(other, bank, top=40, progress=False, checkpoint=path, run=jfstat.Run(batch_size=4))
@@ -143,7 +150,12 @@ def test_clusters_form_by_the_metric_of_all_segments(segments, bank, found):
     place = np.column_stack([*(table[name].value for name in names), n])
     offset = place[1:] - place[0]
     assert np.all(np.einsum("ki,ij,kj->k", offset, metric, offset) > 1.0)
-    units = [jfstat.search(segments, bank, top=40, progress=False, keep=jfstat.Keep(cluster=1.0), run=jfstat.Run(unit=(i, 2))) for i in (1, 2)]
+    units = [
+        jfstat.search(
+            segments, bank, top=40, progress=False, keep=jfstat.Keep(cluster=1.0), run=jfstat.Run(unit=(i, 2))
+        )
+        for i in (1, 2)
+    ]
     assert_same(jfstat.merge(units), table)
 
 
@@ -166,7 +178,7 @@ def test_options_for_data_without_segments_are_refused(segments, bank):
     with pytest.raises(ValueError, match="bsgl_threshold is for data without segments"):
         jfstat.search(segments, bank, keep=jfstat.Keep(bsgl_threshold=1.0))
     with pytest.raises(ValueError, match="veto_lines is for data without segments"):
-        jfstat.search(segments, bank, keep=jfstat.Keep(veto_lines=True))
+        jfstat.search(segments, bank, keep=jfstat.Keep(lines=LINES, veto_lines=True))
     with pytest.raises(ValueError, match="cluster does not go with track"):
         jfstat.search(segments, bank, jfstat.BestPath(1), keep=jfstat.Keep(cluster=1.0))
     with pytest.raises(ValueError, match="engine 'cuda' cannot do this for data with segments"):

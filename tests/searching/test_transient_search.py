@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from astropy.table import QTable, vstack
+from searches import search
 
 import jfstat
-from jfstat.engines.transients import Transients
 from jfstat.followup import transientfit
 from jfstat.statistic.transientband import Tiles, Weights
 
@@ -42,11 +42,11 @@ def bank():
 
 def values_of(data, transient, bayes=False):
     """Values at the template of the signal, at all frequencies."""
-    engine = Transients.of(transient, bayes)
-    ready = engine.ready(data)
+    statistic = jfstat.Transient(transient, ranking="BtSG" if bayes else "F")
+    ready = statistic.ready(data)
     every = jnp.asarray([[0], [data.layout.n_frequencies - 1]], jnp.int32)
     points = jax.tree.map(lambda x: x[None], POINT)
-    found = jax.jit(lambda ready, points: engine.values(ready, points, every, False))(ready, points)
+    found = jax.jit(lambda ready, points: statistic.values(ready, points, every, False))(ready, points)
     return np.asarray(found[0]), ready
 
 
@@ -156,19 +156,20 @@ def test_ranking_by_the_bayes_factor(data, bank):
 
 
 def test_divided_and_interrupted_searches_give_the_same_table(data, bank, tmp_path):
-    how = dict(top=7, transient=jfstat.TransientRange("rect", T0, TAU), batch_size=1, progress=False)
-    whole = jfstat.search(data, bank, **how)
-    units = [jfstat.search(data, bank, unit=(i, 2), **how) for i in (1, 2)]
+    how = dict(top=7, statistic=jfstat.Transient(jfstat.TransientRange("rect", T0, TAU)), batch_size=1, progress=False)
+    whole = search(data, bank, **how)
+    units = [search(data, bank, unit=(i, 2), **how) for i in (1, 2)]
     merged = jfstat.merge(units)
     path = tmp_path / "state"
-    first = jfstat.search(data, bank, checkpoint=path, **how)
-    again = jfstat.search(data, bank, checkpoint=path, **how)
+    first = search(data, bank, checkpoint=path, **how)
+    again = search(data, bank, checkpoint=path, **how)
     for other in (merged, first, again):
         assert other.colnames == whole.colnames
         for name in whole.colnames:
             np.testing.assert_array_equal(np.asarray(other[name]), np.asarray(whole[name]), err_msg=name)
-    with pytest.raises(ValueError, match="transient"):
-        jfstat.search(data, bank, checkpoint=path, **(how | {"transient": jfstat.TransientRange("rect", T0, TAU[1:])}))
+    other = jfstat.Transient(jfstat.TransientRange("rect", T0, TAU[1:]))
+    with pytest.raises(ValueError, match="statistic"):
+        search(data, bank, checkpoint=path, **(how | {"statistic": other}))
 
 
 @pytest.mark.ci
@@ -285,13 +286,13 @@ def test_lines_are_vetoed_and_signals_are_not(data, bank):
 
 def test_bad_arguments(data, bank):
     wanted = jfstat.TransientRange("rect", T0, TAU)
-    with pytest.raises(TypeError, match="transient must be"):
-        jfstat.search(data, bank, jfstat.Transient("rect"))
-    with pytest.raises(ValueError, match="'BtSG' needs transient"):
+    with pytest.raises(TypeError, match="windows must be"):
+        jfstat.Transient("rect")
+    with pytest.raises(ValueError, match="'BtSG' is for transients"):
         jfstat.search(data, bank, keep=jfstat.Keep(ranking="BtSG"))
-    with pytest.raises(ValueError, match="transient and cluster"):
+    with pytest.raises(ValueError, match="Transient and cluster"):
         jfstat.search(data, bank, jfstat.Transient(wanted), keep=jfstat.Keep(cluster=1.0))
-    with pytest.raises(ValueError, match="does not go with transient"):
-        jfstat.search(data, bank, jfstat.Transient(wanted, ranking="BSGL"))
-    with pytest.raises(ValueError, match="no window within the data"):
+    with pytest.raises(ValueError, match="ranking must be"):
+        jfstat.Transient(wanted, ranking="BSGL")
+    with pytest.raises(ValueError, match="none within the data"):
         jfstat.search(data, bank, jfstat.Transient(jfstat.TransientRange("rect", T0 + 10 * DAY, TAU)))

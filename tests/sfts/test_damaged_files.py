@@ -4,9 +4,10 @@ import signal
 
 import numpy as np
 import pytest
+from searches import search
 
 import jfstat
-from jfstat.searching.driver.work import stacked_bank
+from jfstat.searching.bank import stacked_bank
 from jfstat.searching.session.checkpoint import read_checkpoint
 
 START = 1_167_458_304
@@ -28,7 +29,7 @@ def whole(tmp_path_factory):
     data = jfstat.prepare(sfts, 100.0, 100.0001)
     bank = jfstat.Doppler(np.array([1.0, 1.1]), np.full(2, 0.3), np.full((2, 1), 100.0), START)
     path, options = folder / "checkpoint", dict(top=5, per_detector=False, progress=False)
-    found = jfstat.search(data, bank, checkpoint=path, **options)
+    found = search(data, bank, checkpoint=path, **options)
     state, plan, own = read_checkpoint(path.read_bytes(), path, stacked_bank(bank))
     tables = {suffix: jfstat.write_candidates(found, folder / f"found{suffix}") for suffix in (".ecsv", ".hdf5")}
 

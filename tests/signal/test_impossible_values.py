@@ -9,7 +9,7 @@ from cases import make
 import jfstat
 from jfstat.candidates.details import kept_columns
 from jfstat.engines.choice import engine_named
-from jfstat.searching.driver.work import stacked_bank
+from jfstat.searching.bank import stacked_bank
 from jfstat.searching.reduce.loudest import loudest
 from jfstat.signal.parameters import with_fields
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.special
 from astropy.table import QTable
+from searches import search
 
 import jfstat
 from jfstat.commandline import main
@@ -153,23 +154,41 @@ def test_a_search_for_tracks(segments, bank, tmp_path):
     assert sum(found.meta["twoF_histogram"]) == found.meta["n_twoF"] == 5 * len(segments.frequencies)
     assert max(found.meta["loudest_per_subband"]["twoF"]) == pytest.approx(float(first["log_likelihood"]))
     # divided, and with a checkpoint, to the last bit
-    units = [jfstat.search(segments, bank, jfstat.BestPath(1), top=4, progress=False, run=jfstat.Run(unit=(i, 2))) for i in (1, 2)]
-    stored = [jfstat.search(segments, bank, jfstat.BestPath(1), top=4, threshold=None, checkpoint=tmp_path / "state", progress=False) for _ in range(2)]
+    units = [
+        jfstat.search(segments, bank, jfstat.BestPath(1), top=4, progress=False, run=jfstat.Run(unit=(i, 2)))
+        for i in (1, 2)
+    ]
+    stored = [
+        jfstat.search(
+            segments, bank, jfstat.BestPath(1), top=4, threshold=None, checkpoint=tmp_path / "state", progress=False
+        )
+        for _ in range(2)
+    ]
     for table in (jfstat.merge(units), *stored):
         for name in found.colnames:
             np.testing.assert_array_equal(table[name], found[name])
-    with pytest.raises(ValueError, match="track"):
-        jfstat.search(segments, bank, jfstat.BestPath(2), top=4, threshold=None, checkpoint=tmp_path / "state", progress=False)
+    with pytest.raises(ValueError, match="statistic"):
+        jfstat.search(
+            segments, bank, jfstat.BestPath(2), top=4, threshold=None, checkpoint=tmp_path / "state", progress=False
+        )
     least = float(found["log_likelihood"][1])
-    loud = jfstat.search(segments, bank, jfstat.BestPath(1), top=None, threshold=least, progress=False, details=jfstat.Details(per_detector=False))
+    loud = jfstat.search(
+        segments,
+        bank,
+        jfstat.BestPath(1),
+        top=None,
+        threshold=least,
+        progress=False,
+        details=jfstat.Details(per_detector=False),
+    )
     assert len(loud) == 2 and "h0" not in loud.colnames and "mean_twoF" in loud.colnames
     assert len(jfstat.search(segments, bank, jfstat.BestPath(1), top=4, threshold=1e4, progress=False)) == 0
 
 
 @pytest.mark.ci
 def test_a_search_for_tracks_of_a_known_amplitude(segments, bank, tmp_path):
-    known = dict(progress=False, track=1, amplitude=AMPLITUDE)
-    found = jfstat.search(segments, bank, top=4, **known)
+    known = dict(progress=False, statistic=jfstat.BestPath(1, AMPLITUDE))
+    found = search(segments, bank, top=4, **known)
     assert found[0]["template"] == 2 and np.all(np.diff(found["log_likelihood"]) <= 0)
     for i in (0, 3):
         own = jfstat.track(segments, found[i])  # the table says for which amplitude
@@ -186,22 +205,20 @@ def test_a_search_for_tracks_of_a_known_amplitude(segments, bank, tmp_path):
     # a weak amplitude's likelihoods are near 0 in noise, which must not all be in the histogram's first bin
     weak = jfstat.search(segments, bank, jfstat.BestPath(1, jfstat.Amplitude(5e-26, 0.3)), top=1, progress=False)
     assert weak.meta["twoF_histogram"][0] < 0.9 * weak.meta["n_twoF"]
-    units = [jfstat.search(segments, bank, top=4, unit=(i, 2), **known) for i in (1, 2)]
-    stored = [jfstat.search(segments, bank, 4, None, tmp_path / "state", **known) for _ in range(2)]
+    units = [search(segments, bank, top=4, unit=(i, 2), **known) for i in (1, 2)]
+    stored = [search(segments, bank, 4, None, tmp_path / "state", **known) for _ in range(2)]
     for table in (jfstat.merge(units), *stored):
         for name in found.colnames:
             np.testing.assert_array_equal(table[name], found[name])
     for other in (None, jfstat.Amplitude(AMPLITUDE.h0, 0.31, 0.2)):
-        with pytest.raises(ValueError, match="track"):
-            jfstat.search(segments, bank, 4, None, tmp_path / "state", **(known | {"amplitude": other}))
+        with pytest.raises(ValueError, match="statistic"):
+            search(segments, bank, 4, None, tmp_path / "state", **(known | {"statistic": jfstat.BestPath(1, other)}))
     # the noise depends on the sky position then
     two = jax.tree.map(lambda x: jnp.concatenate([x[:1], x]), bank)
     two = dataclasses.replace(two, alpha=two.alpha.at[0].add(0.5))
-    elsewhere = jfstat.search(segments, two, top=6, **known)
+    elsewhere = search(segments, two, top=6, **known)
     assert np.isnan(elsewhere["false_alarm"][elsewhere["template"] > 0]).all()
     assert np.isfinite(elsewhere["false_alarm"][elsewhere["template"] == 0]).all() and elsewhere.meta["false_alarm"] > 0
-    with pytest.raises(ValueError, match="give track as well"):
-        jfstat.search(segments, bank, progress=False, amplitude=AMPLITUDE)
     with pytest.raises(TypeError, match="amplitude must be"):
         jfstat.search(segments, bank, jfstat.BestPath(1, True), progress=False)
 
@@ -209,21 +226,26 @@ def test_a_search_for_tracks_of_a_known_amplitude(segments, bank, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (dict(coherent_mismatch=0.1), "do not go together"),
-        (dict(ranking="BSGL"), "does not go with track"),
-        (dict(engine="cuda"), "cannot track"),
-        (dict(cluster=1.0), "cluster does not go with track"),
-        (dict(track=np.zeros((3, 3))), "of frequency alone"),
-        (dict(track=[0.0, 0.0]), "odd number"),
+        (dict(ranking="BSGL"), "does not go with BestPath"),
+        (dict(engine="cuda"), "cannot find paths"),
+        (dict(cluster=1.0), "cluster does not go with BestPath"),
     ],
 )
-def test_options_that_do_not_go_with_tracks(segments, bank, arguments, message):
+def test_options_that_do_not_go_with_paths(segments, bank, arguments, message):
     with pytest.raises(ValueError, match=message):
-        jfstat.search(segments, bank, progress=False, **({"track": 1} | arguments))
+        search(segments, bank, jfstat.BestPath(1), progress=False, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("transitions", "message"), [(np.zeros((3, 3)), "of frequency alone"), ([0.0, 0.0], "odd number")]
+)
+def test_transitions_that_a_search_cannot_have(transitions, message):
+    with pytest.raises(ValueError, match=message):
+        jfstat.BestPath(transitions)
 
 
 def test_data_that_cannot_be_tracked(segments, bank):
-    with pytest.raises(ValueError, match="track is for data with segments"):
+    with pytest.raises(ValueError, match="BestPath is for data with segments"):
         jfstat.search(segments[0], bank, jfstat.BestPath(1), progress=False)
     with pytest.raises(ValueError, match="no segments"):
         jfstat.track(segments[0], template())

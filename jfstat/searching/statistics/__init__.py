@@ -6,6 +6,7 @@ from jfstat.candidates.tables import Meta
 from jfstat.data.fstatdata import FstatData
 from jfstat.searching.statistic import Statistic
 from jfstat.searching.statistics.bestpath import BestPath
+from jfstat.searching.statistics.bsgltl import BSGLtL
 from jfstat.searching.statistics.coherent import TwoF
 from jfstat.searching.statistics.interpolated import Interpolated
 from jfstat.searching.statistics.mean import MeanTwoF
@@ -17,6 +18,7 @@ STATISTICS: tuple[type[Statistic], ...] = (
     Interpolated,
     BestPath,
     Transient,
+    BSGLtL,
 )
 
 
