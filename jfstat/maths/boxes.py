@@ -87,7 +87,7 @@ class MetricBox(NamedTuple):
         return which, points
 
     def _limits(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the limits, (n,) each, of the next coordinate of points whose first i coordinates, (n, i), are known."""
+        """Return the limits, (n,) each, of the next coordinate of points with known first i coordinates, (n, i)."""
         i, extent = points.shape[1], self.ball_extent
         # the distance from the box in the known coordinates limits the distance in the next one
         outside_low = np.maximum(points - self.high[:i], -extent[:i])
