@@ -67,7 +67,7 @@ def text_of(path: str | os.PathLike, encoding: str = "utf-8") -> str:
     Raises
     ------
     UnicodeDecodeError
-        If it is not text.
+        If the file is not text.
     """
     return content_of(path).decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
 
@@ -85,9 +85,9 @@ def text_of_named(path: str | os.PathLike, otherwise: str) -> str:
     Raises
     ------
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     ValueError
-        If it is not text.
+        If the file is not text.
     """
     try:
         return text_of(path)

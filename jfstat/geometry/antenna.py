@@ -34,9 +34,6 @@ TENSOR_PARTS = _tensor_parts()
 
 The first two arrays are the contributions to a and b, multiplied by cos(m alpha), with m from `ORDERS`. In the last two
 each pair (cosine, sine) is turned into (-sine, cosine); they are multiplied by sin(m alpha).
-
-First to those of a and b, which are multiplied by cos(m alpha), m from `ORDERS`; then to the same with each pair
-(cosine, sine) turned into (-sine, cosine), which are multiplied by sin(m alpha).
 """
 
 

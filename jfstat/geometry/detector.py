@@ -128,7 +128,7 @@ class Detector:
         Raises
         ------
         ValueError
-            As `Detector`, or if an angle is malformed.
+            See `Detector`; also if an angle is malformed.
         """
         from astropy.coordinates import EarthLocation
 
@@ -161,9 +161,9 @@ class Detector:
         Raises
         ------
         TypeError
-            If `location` is no EarthLocation.
+            If `location` is not an EarthLocation.
         ValueError
-            As `Detector`, or if an angle is malformed.
+            See `Detector`; also if an angle is malformed.
         """
         if not hasattr(location, "geodetic"):
             raise TypeError(f"location must be an astropy EarthLocation, not {type(location).__name__}: build one.")

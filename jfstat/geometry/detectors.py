@@ -228,7 +228,7 @@ def get_detectors(
     Raises
     ------
     ValueError
-        If there are none, one is neither a known prefix nor a Detector, or two have the same prefix.
+        If no detector is given, one is neither a known prefix nor a Detector, or two have the same prefix.
     """
     given: Any = (detectors,) if isinstance(detectors, (str, Detector)) else detectors
     try:

@@ -26,9 +26,9 @@ class Sites:
     time : (...) float64
         Detector time, s since the epoch.
     position : (..., 3) float64
-        From the SSB to the detector, light-seconds.
+        Vector from the SSB to the detector, light-seconds.
     sun : (..., 3) float64
-        From the Sun to the Earth's centre, light-seconds.
+        Vector from the Sun to the Earth's centre, light-seconds.
     to_ssb : (...) float64
         SSB time minus detector time for the central template, s.
     across_orbit : (...) float64

@@ -33,13 +33,13 @@ class State:
     Attributes
     ----------
     position : (..., 3) float64
-        From the SSB to the detector, light-seconds, equatorial J2000 axes.
+        Vector from the SSB to the detector, light-seconds, equatorial J2000 axes.
     einstein : (...) float64
         Einstein delay TDB - TDT, s.
     sidereal : (...) float64
         Greenwich mean sidereal time, rad, modulo 2 pi.
     sun : (..., 3) float64
-        From the Sun to the Earth's centre, light-seconds.
+        Vector from the Sun to the Earth's centre, light-seconds.
     """
 
     position: jax.Array

@@ -24,7 +24,7 @@ WINDOW = 100
 def clean(sfts: SFTs, lines: QTable, *, seed: int = 0, window: int = WINDOW, max_bins: int | None = None) -> SFTs:
     """Replace the bins of known lines by Gaussian noise at the level of the neighbouring bins.
 
-    The method is that of lalpulsar_SFTclean (``SFTClean.c:LALCleanCOMPLEX8SFT``). A line at f with widths l and r
+    The method follows lalpulsar_SFTclean (``SFTClean.c:LALCleanCOMPLEX8SFT``). A line at f with widths l and r
     affects the bin nearest to f, floor(Tsft l) bins below and floor(Tsft r) bins above it. Real and imaginary parts are
     drawn with the variance m/(2 b), where m is the median power of `window` bins on each side of the line and b the
     bias of the median. Lines are cleaned in the order of the table, so the noise level of a line may come from the bins

@@ -17,7 +17,7 @@ class MetricBox(NamedTuple):
     Attributes
     ----------
     low, high : (k,) float64
-        Its corners.
+        Lowest and highest corner of the box.
     factor : (k, k) float64
         Lower triangular factor L of the metric L^T L.
     radius : float

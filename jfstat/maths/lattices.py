@@ -148,7 +148,7 @@ def nearest_points(points: Array) -> Array:
     Parameters
     ----------
     points : (k, n) float64
-        In Cartesian coordinates in which the covering radius is `covering_radius`. May be traced.
+        Cartesian coordinates, with the scale in which the covering radius is `covering_radius`. May be traced.
 
     Returns
     -------

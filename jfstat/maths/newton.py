@@ -52,7 +52,7 @@ class Maximum(NamedTuple):
     x : (p,) float64
     value : () float64
     gradient, hessian : (p,), (p, p) float64
-        At x.
+        Gradient and Hessian of the function at x.
     steps : () int32
         Number of evaluations of value, gradient and Hessian.
     status : () int32

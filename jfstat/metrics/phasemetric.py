@@ -118,7 +118,7 @@ def restricted(r: np.ndarray, columns: list[int]) -> np.ndarray:
 
 
 def drift(r: np.ndarray, n_first: int) -> np.ndarray:
-    """Compute the changes of the first coordinates that best reproduce the phase effect of a unit change of each other.
+    """Compute the changes of the first coordinates that best mimic the phase effect of unit changes of the others.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ def par_entries(path: Path) -> Entries:
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
         If the file is not text.
     """

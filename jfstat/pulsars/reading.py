@@ -38,7 +38,7 @@ def read_par(path: str | os.PathLike) -> Pulsar:
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
         If the file is not a .par file, or an entry is missing or malformed.
     """

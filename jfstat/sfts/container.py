@@ -203,14 +203,14 @@ def join_sfts(sfts: Sequence[SFTs]) -> SFTs:
     Returns
     -------
     SFTs
-        In time order for each detector.
+        Joined SFTs, in time order for each detector.
 
     Raises
     ------
     TypeError
         If anything but SFTs is given.
     ValueError
-        If there are none, lengths, bands or windows differ, or SFTs of one detector overlap.
+        If `sfts` is empty, lengths, bands or windows differ, or SFTs of one detector overlap.
 
     Examples
     --------

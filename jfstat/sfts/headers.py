@@ -72,7 +72,7 @@ def open_file(path: Path) -> FileIO:
     Raises
     ------
     OSError
-        If it cannot be opened.
+        If the file cannot be opened.
     """
     try:
         return opened(path)
@@ -95,7 +95,7 @@ def reopened(path: Path, sft: np.void) -> FileIO:
     Raises
     ------
     OSError
-        If it cannot be opened.
+        If the file cannot be opened.
     ValueError
         If the file was replaced or changed.
     """

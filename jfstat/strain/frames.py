@@ -51,7 +51,7 @@ class FrameFile:
         OSError
             If the file cannot be opened.
         ValueError
-            If it is damaged, lacks the channel or has gaps, or lalframe is not installed.
+            If the file is damaged, lacks the channel or has gaps, or lalframe is not installed.
         """
         channel = _only_strain(path) if channel is None else channel
         detector = channel_prefix(channel)

@@ -38,7 +38,7 @@ class GwoscFile:
         Raises
         ------
         OSError
-            If it cannot be opened.
+            If the file cannot be opened.
         ValueError
             If the file lacks something or is inconsistent, or h5py is not installed.
         """

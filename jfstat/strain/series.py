@@ -86,7 +86,7 @@ def sfts_from_strain(
     Raises
     ------
     TypeError
-        If `series` is neither a TimeSeries nor (array, t0, dt), or `gating` is no Gating.
+        If `series` is neither a TimeSeries nor (array, t0, dt), or `gating` is not a Gating.
     ValueError
         If an argument is out of range, no SFT fits, there are no data at one of the `timestamps`, or the detector is
         neither given nor named by the series, or differs from the one that the series names.

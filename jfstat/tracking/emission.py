@@ -87,7 +87,7 @@ def log_likelihood_by_segment(
     Raises
     ------
     TypeError, ValueError
-        As `twoF_by_segment`.
+        See `twoF_by_segment`.
     """
     check_amplitude(amplitude)
     return _checked(segments, point, amplitude, f1dot)
@@ -120,7 +120,7 @@ def check_band_of_segments(segments: FstatData, point: Doppler) -> None:
     TypeError
         If an argument is of another kind.
     ValueError
-        If there are no segments or filters, or the template does not fit.
+        If `segments` has no segments or no filters, or the template does not fit the data.
     """
     check_segments(segments)
     if not isinstance(segments, FstatData):
