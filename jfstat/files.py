@@ -33,7 +33,7 @@ def opened(path: str | os.PathLike) -> FileIO:
     Raises
     ------
     OSError
-        If there is no such file, it cannot be opened, or it is a named pipe, device or directory. The error does not
+        If the file does not exist, cannot be opened, or is a named pipe, device or directory. The error does not
         contain the file's name, which callers add.
     ValueError
         If no file can have this name.

@@ -1,6 +1,6 @@
 """A slow and simple reference: 2F as a direct float64 sum over samples, each with its exact time and phase.
 
-It shares no code with the fast paths: no blocks, polynomials, interpolation, FFT or single precision. The tests compare
+Unlike the fast paths it uses no blocks, polynomials, interpolation, FFT or single precision. The tests compare
 `twoF` and `twoF_band` with it. Delays come from `jfstat.geometry`, which is tested against LALSuite.
 """
 
@@ -33,7 +33,7 @@ def patterns_by_definition(
     sidereal : (n,) float64
         Sidereal time, rad.
     alpha, delta : float
-        rad.
+        Right ascension and declination, rad.
 
     Returns
     -------

@@ -30,7 +30,7 @@ class BrakingRegion:
     fmin, fmax : float
         Band, Hz.
     age : float
-        s
+        Age of the source, s.
     least, most : float
         Range of the braking index, above 1.
     """

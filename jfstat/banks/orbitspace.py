@@ -6,7 +6,7 @@ The delay across a nearly circular orbit, with t counted from the middle of the 
 
 and the phase is linear in A, B, C and D. For a known period they are therefore coordinates in which the metric is
 constant, however many orbits the data span. With psi = Omega (t_middle - t_asc), t_asc = tp - argp/Omega, kappa = ecc
-cos(argp) and eta = ecc sin(argp), A + iB = asini exp(i psi) and C + iD = asini/2 (kappa - i eta) exp(2 i psi): This is
+cos(argp) and eta = ecc sin(argp), A + iB = asini exp(i psi) and C + iD = asini/2 (kappa - i eta) exp(2 i psi). This is
 the expansion of the phase by Leaci & Prix 2015 (Phys. Rev. D 91, 102003), to first order in the eccentricity.
 """
 
@@ -91,14 +91,14 @@ class Place(NamedTuple):
     up, axes : (3,), (2, 3) float64
         Middle of the orthographic map of the sky, and its axes.
     spins : (s,) float64
-        f1dot, ..., Hz/s^k.
+        Values of f1dot, ..., Hz/s^k.
     orbit : dict of str to float
         Parameters of the orbit; for varying parameters the middle of their range.
     middle : float
         Mid-time of the data, GPS s.
     reftime : GPSTime
     frequency : float
-        Hz.
+        Frequency of templates, Hz.
     """
 
     up: np.ndarray

@@ -25,9 +25,9 @@ class Templates(NamedTuple):
     Attributes
     ----------
     alpha, delta : (n,) float64
-        rad
+        Right ascension and declination, rad.
     spins : (n, s) float64
-        f1dot, f2dot, ..., Hz/s^k.
+        Values of f1dot, f2dot, ..., Hz/s^k.
     """
 
     alpha: np.ndarray

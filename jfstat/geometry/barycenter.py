@@ -37,7 +37,7 @@ class Direction:
     velocity : (3,) float64 or None
         Rate of change of the vector, 1/s; None without a proper motion.
     since : () float64
-        s since the epoch.
+        Time at which `vector` holds, s since the epoch.
     """
 
     vector: jax.Array
@@ -102,8 +102,7 @@ class _SkyDelay(NamedTuple):
 
     def with_slope(self, piece: jax.Array, u: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return the delay in s and its time derivative without the Shapiro delay's; shaped like both arguments."""
-        # the slope is a separate polynomial and all tables are stored: XLA's GPU code would recompute parts for each
-        # use
+        # a separate polynomial for the slope, and stored tables: XLA's GPU code would recompute parts for each use
         powers = np.arange(1, DEGREE + 1)[:, None] * (2.0 / SEGMENT)
         tables = (self.geometric, self.geometric[1:] * powers, self.along, self.distance2)
         value, slope, *sun = jax.lax.optimization_barrier(tuple(horner_at_pieces(x, piece, u) for x in tables))
@@ -146,14 +145,14 @@ def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, direction: Directio
     ----------
     trajectory : Trajectory
     t_ssb : (...) float64
-        s since the epoch.
+        SSB times, s since the epoch.
     direction : Direction
         Direction to the source.
 
     Returns
     -------
     t : (...) float64
-        s since the epoch.
+        Detector times, s since the epoch.
     rate : (...) float64
         Accurate to 1e-12, apart from the slope of the Shapiro delay, which only its derivatives include.
     """

@@ -49,7 +49,7 @@ class Detector:
     ----------
     prefix, name : str
     location : tuple of 3 float
-        m.
+        Position in the Earth-fixed frame, m.
     arms : tuple of 1 or 2 unit vectors, tuples of 3 float
 
     Raises
@@ -192,7 +192,7 @@ class Detector:
         OSError
             If the file cannot be read.
         ValueError
-            If a line is malformed or missing, or as `Detector`.
+            If a line is malformed or missing; see also `Detector`.
         """
         words, numbers = read_ifo(path)
         word = words.get("prefix", words["name"]) if prefix is None else prefix

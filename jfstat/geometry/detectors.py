@@ -177,8 +177,8 @@ DETECTORS: dict[str, Detector] = {
         ),
         # Cosmic Explorer has no site yet, and LALSuite no entry. These are the fiducial sites A (40 km, off the coast
         # of Washington) and B (20 km, off the coast of Texas) of Gupta et al. 2024, Class. Quantum Grav. 41, 245001:
-        # latitudes 46 and 29, longitudes -125 and -94, x arms 260 and 200 degrees north of east. PyCBC's
-        # documentation places and calls them so.
+        # latitudes 46 and 29, longitudes -125 and -94, x arms 260 and 200 degrees north of east. PyCBC's documentation
+        # uses the same places and names.
         _known(
             "C4",
             "CE_A_40",

@@ -24,7 +24,7 @@ def _spin_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
     Parameters
     ----------
     fkdot : (n,) float64
-        Hz, Hz/s, ...
+        Frequency and derivatives, Hz, Hz/s, ...
     tau : (...) float64
         Source time since the time at which `fkdot` holds, s.
     """
@@ -88,7 +88,7 @@ class Source:
     Attributes
     ----------
     alpha, delta : () float64
-        rad.
+        Right ascension and declination, rad.
     direction : Direction
         Direction to the source at `middle`, with its proper motion.
     frequency : () float64

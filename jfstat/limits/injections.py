@@ -84,7 +84,7 @@ def upper_limit(
     Parameters
     ----------
     data : FstatData
-        May have segments.
+        Prepared data, with or without segments.
     threshold : float
         Value of 2F, or of its mean over segments, above which an injection counts as detected: 2F of the search's
         loudest candidate for a loudest-event limit, or the threshold of its follow-up.
@@ -95,7 +95,7 @@ def upper_limit(
         Detection probability, between 0 and 1.
     mismatch : float or array_like
         Fraction of rho^2 that the search loses because its templates are discrete, or a sample of such fractions: the
-        mean mismatch of its bank, plus 0.065 of its frequencies 1/(2T) apart. 0 is right only for a search at the
+        mean mismatch of its bank, plus 0.065 for frequencies spaced by 1/(2T). 0 is right only for a search at the
         signals' exact templates, such as a search for a known pulsar.
     injections : int
         Number of injections. At least 4 are needed on each side of the quantile, so 80 for a confidence of 0.95. The

@@ -58,8 +58,7 @@ def read_lines(
     - LIGO-Virgo-KAGRA's lists of unidentified lines: frequency and comments, separated by a comma. They have no widths:
       see `extra_width`;
     - lists for lalpulsar_SFTclean (``SFTClean.c``): start frequency, spacing, number of lines, left and right width,
-      comment,
-      separated by blanks.
+      comment, separated by blanks.
 
     Frequencies and widths are in Hz. Harmonic k of a comb lies at offset + k spacing, k times as wide if the type is 2.
 

@@ -130,7 +130,7 @@ def maximise_with(
     function : callable
         Map from (p,) to () float64; NaN where it is undefined.
     start : (p,) float64
-        Within the limits.
+        Starting point, within the limits.
     limits : Limits, optional
     max_steps : int or () int32
 

@@ -191,5 +191,5 @@ def lattice_points(integers: np.ndarray) -> np.ndarray:
 
 
 def _times(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """Return rows @ matrix for many rows and a small matrix, (k, m), to the same bits on any number of threads."""
+    """Return rows @ matrix for many rows and a small matrix, (k, m), bit-identical on any number of threads."""
     return sum((rows[:, i, None] * own for i, own in enumerate(matrix)), np.zeros((len(rows), matrix.shape[1])))

@@ -33,7 +33,7 @@ def turn(cycles: jax.Array) -> tuple[jax.Array, jax.Array]:
     Parameters
     ----------
     cycles : (...) float32
-        Within [-1/2, 1/2].
+        Phase within [-1/2, 1/2].
     """
     return _doubled(cycles, SIN, COS)
 

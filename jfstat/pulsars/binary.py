@@ -43,7 +43,7 @@ class Binary:
     t0 : GPSTime
         Time of periapsis, or of the ascending node if `laplace`, in the SSB.
     asini : float
-        s.
+        Projected semi-major axis over c, s.
     frequencies : tuple of float
         Orbital frequency and its derivatives, Hz, Hz/s, ...
     shape : (float, float)

@@ -25,7 +25,7 @@ class Glitch:
     time : GPSTime
         Time of the glitch in the SSB.
     phase : float
-        Cycles.
+        Step of the phase, cycles.
     steps : (float, float, float)
         Steps of the frequency and its first two derivatives, Hz, Hz/s, Hz/s^2.
     decaying : float

@@ -138,7 +138,7 @@ def _rows(path: Path) -> list[Entries]:
     except (ValueError, ascii.InconsistentTableError) as error:
         raise ValueError(f"path {str(path)!r} is no table of pulsars ({error}): see read_pulsars.") from None
     columns: Any = table
-    # the ATNF catalogue's EDOT is the spin-down luminosity, its ECCDOT what timing programs call EDOT
+    # the ATNF catalogue's EDOT is the spin-down luminosity; its ECCDOT is called EDOT in timing programs
     names = {name: "EDOT" if name.upper() == "ECCDOT" else name for name in columns.colnames if name.upper() != "EDOT"}
     rows = [named({own: str(row[name]) for name, own in names.items()}) for row in columns]
     # psrcat writes a line of units below the names

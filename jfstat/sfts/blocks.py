@@ -12,7 +12,7 @@ import numpy as np
 from jfstat.sfts.crc64 import crc64_rows
 from jfstat.sfts.headers import BIN_BYTES, CRC_BYTES, HEADER_BYTES, bad_file, read_evenly, reopened
 
-# memory for reading, beside the result; large enough to make NumPy's overhead negligible
+# memory for reading, in addition to the result; large enough to make NumPy's overhead negligible
 BATCH_BYTES = 8 << 20
 
 

@@ -26,7 +26,7 @@ def crc64(data: bytes | bytearray | memoryview | np.ndarray, crc: int = ALL_ONES
     data : bytes-like or (n,) uint8 ndarray
         The message; contiguous.
     crc : int
-        Register to start from: the checksum of what came before, or all ones.
+        Register to start from: the checksum of the preceding bytes, or all ones.
 
     Returns
     -------

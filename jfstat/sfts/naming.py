@@ -9,7 +9,7 @@ from jfstat.validation import is_whole, shown
 
 PRIVATE = re.compile("[A-Za-z0-9]{0,100}", re.ASCII)
 PUBLIC = re.compile(r"O[1-9][0-9]*(RUN|AUX|SIM|DEV)\+R[1-9][0-9]*\+C[A-Za-z0-9]+\+W[A-Z0-9]+", re.ASCII)
-"""Pattern of the description field in the names of public SFTs."""
+"""Patterns of the description field in the names of private and of public SFTs."""
 
 
 def sft_file_name(

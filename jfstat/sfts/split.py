@@ -44,7 +44,7 @@ def split_sfts(
         Directory to write to; it is created if it does not exist.
     width, overlap : float or Quantity
         Width of a band, and how far it extends into the next one, Hz; both are rounded up to whole bins. The last band
-        is narrower if it has to be.
+        may be narrower.
     fmin, fmax : float or Quantity, optional
         Split the bins that cover [fmin, fmax), Hz; by default all bins of the files.
     detectors, start, end

@@ -32,7 +32,7 @@ def start_times(
     start, duration, timestamps
         See `jfstat.observation`.
     tsft : float
-        s.
+        Length of an SFT, s.
 
     Raises
     ------

@@ -38,7 +38,7 @@ class Bins(NamedTuple):
     starts : (n_sfts,) float64 ndarray
         Start times, s since the epoch.
     tsft : float
-        s.
+        Length of an SFT, s.
     first, number : int
         First bin and number of bins.
     window : str

@@ -114,7 +114,7 @@ def sfts_from_frames(
     quality : sequence of str or int, optional
         Data-quality bits that must be set in each second: names of GWOSC's bits, such as ``["DATA", "CBC_CAT1"]``, or
         numbers of the bits of `quality_channel`. None requires ``DATA`` if the files have GWOSC's bits, and nothing
-        otherwise; an empty sequence requires nothing. ``NO_CW_HW_INJ`` throws most of a LIGO run away, as simulated
+        otherwise; an empty sequence requires nothing. ``NO_CW_HW_INJ`` excludes most of a LIGO run, because simulated
         continuous waves were injected into the hardware most of the time.
     quality_channel : str, optional
         Channel of frame files to which numbers of bits refer, such as ``"H1:GDS-CALIB_STATE_VECTOR"``.

@@ -34,7 +34,7 @@ def high_passed(x: np.ndarray, rate: float, knee: float) -> np.ndarray:
     """
     from scipy.signal import bilinear_zpk, sosfilt, zpk2sos  # takes 0.2 s to import
 
-    # in LALSuite's w-plane, w = tan(pi f / rate); two passes square the filter, so sqrt(ATTENUATION) is due to each
+    # in LALSuite's w-plane, w = tan(pi f / rate); two passes square the filter: each attenuates by sqrt(ATTENUATION)
     power = np.sqrt(ATTENUATION)
     corner = np.tan(np.pi * knee / rate) * (1 / power - 1) ** (0.5 / ORDER)
     for pair in range(ORDER // 2):

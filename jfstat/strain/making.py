@@ -28,7 +28,7 @@ class Making:
     Attributes
     ----------
     tsft : float
-        s.
+        Length of an SFT, s.
     n : int
         Number of samples of an SFT.
     bins : slice

@@ -60,8 +60,8 @@ def sfts_from_strain(
         Real strain; any object with ``value``, ``t0`` and ``dt`` is accepted. In a tuple, `t0` is the GPS time of the
         first sample and `dt` the spacing, s. The rate must be a whole number of Hz, with samples on whole GPS seconds.
     detector : str or Detector, optional
-        Prefix, such as ``"H1"``, or one's own detector. None takes it from the series' ``channel`` or ``name``, such as
-        ``"H1:GDS-CALIB_STRAIN"``.
+        Prefix, such as ``"H1"``, or a user's own detector. None takes it from the series' ``channel`` or ``name``, such
+        as ``"H1:GDS-CALIB_STRAIN"``.
     tsft : float or Quantity
         Length of an SFT, s, a whole number of samples.
     fmin, fmax : float or Quantity, optional

@@ -17,7 +17,7 @@ class Strain(Protocol):
     ----------
     site : Detector
     origin : int
-        GPS s.
+        GPS time of sample 0, s.
     rate : int
         Samples per second.
     stretches : list of (int, int)

@@ -28,7 +28,7 @@ class StrainFile(Protocol):
         Channel of the strain in the file.
     detector : str
     start : int
-        GPS s.
+        Start of the file, GPS s.
     rate : int
         Samples per second.
     n : int

@@ -55,7 +55,7 @@ class ViterbiNull:
     log_likelihood : (S,) float64 ndarray
         Values of the log-likelihood in ascending order.
     log_rate : (S,) float64 ndarray
-        ln(-ln(1 - p)), where p is the probability that the best path of a simulated table is at least as likely.
+        ln(-ln(1 - p)), where p is the probability that the best path of a simulated table reaches this log-likelihood.
     n_bins : int
         Number of frequencies of a simulated table.
     n_frequencies : int
@@ -69,7 +69,7 @@ class ViterbiNull:
 
     @public
     def false_alarm(self, log_likelihood: ArrayLike, n_templates: int = 1) -> np.ndarray:
-        """Compute the probability that the best path in one or several tables of noise is at least as likely.
+        """Compute the probability that the best path in one or several tables of noise reaches a log-likelihood.
 
         Parameters
         ----------
