@@ -378,7 +378,7 @@ def _points(box: Box) -> np.ndarray:
             break
         if fine > radius:
             raise ValueError(
-                f"a lattice over these ranges would need {total:.3g} points to be looked up: narrow the ranges or "
+                f"finding the lattice over these ranges would take {total:.3g} nearest points: narrow the ranges or "
                 "raise the mismatch."
             )
         inside, fine = inside * (1.0 if fine < 0.6 * radius else 1.25), fine * 1.25

@@ -159,11 +159,13 @@ def sky_region(region: RegionLike) -> Region:
         alphas, deltas = sky_positions(None, None, region[0])
         radius = _numbers(region[1], "region's radius", "rad")
         if len(alphas) != 1 or radius.ndim or not 0 < radius <= math.pi:
-            raise ValueError(f"region must have one centre and a radius in (0, pi] rad, not {region!r}: a disc has.")
+            raise ValueError(
+                f"region must have one centre and a radius in (0, pi] rad if it is a disc, not {region!r}: correct it."
+            )
         return Disc(unit_vector(alphas[0], deltas[0]), float(radius))
     if not _is_sky(region):
         raise ValueError(
-            f'region must be "all", (SkyCoord, radius) or a SkyCoord of vertices, not {region!r}: try one.'
+            f'region must be "all", (SkyCoord, radius) or a SkyCoord of vertices, not {region!r}: give one of these.'
         )
     corners = unit_vector(*sky_positions(None, None, region))
     if len(corners) < 3:

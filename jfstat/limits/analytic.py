@@ -143,7 +143,7 @@ def sensitivity(
     n_segments, power = _unit_power(data, population, mismatch, samples, seed)
     middle = float(np.median(power))
     if not middle > 0:
-        raise ValueError("the data show nothing of most signals of the population: check its positions.")
+        raise ValueError("most signals of the population leave no trace in the data: check its positions.")
 
     def excess(root: float) -> float:
         return _passing(n_segments * least, 4 * n_segments, root**2 / middle * power) - wanted

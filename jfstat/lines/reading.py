@@ -123,7 +123,7 @@ def detector_in(path: Path) -> str:
     found = {name for name in DETECTORS if name in path.name}
     if len(found) != 1:
         what = "several detectors" if found else f"none of {', '.join(DETECTORS)}"
-        raise ValueError(f"list of lines {str(path)!r} has {what} in its name: say whose lines they are by detector.")
+        raise ValueError(f"list of lines {str(path)!r} has {what} in its name: give the lines' detector by detector=.")
     return found.pop()
 
 

@@ -148,7 +148,7 @@ def binary_of(entries: Entries) -> Binary | None:
     laplace = model.startswith("ELL1") or ("TASC" in entries and "T0" not in entries)
     model = (model or ("ELL1" if laplace else "BT")).upper()
     if model not in MODELS:
-        raise ValueError(f"BINARY is {model!r}: of the models {', '.join(MODELS)} are understood.")
+        raise ValueError(f"BINARY is {model!r}: the supported models are {', '.join(MODELS)}.")
     zero = "TASC" if laplace else "T0"
     for name in (zero, "A1"):
         if name not in entries:

@@ -59,7 +59,7 @@ def par_entries(path: Path) -> Entries:
     try:
         text = text_of(path)
     except UnicodeDecodeError:
-        raise ValueError(f"path {str(path)!r} is no .par file: it is not text.") from None
+        raise ValueError(f"path {str(path)!r} is not a .par file: it is not text.") from None
     except OSError as error:
         raise type(error)(f"path {str(path)!r} cannot be read ({error.strerror}): name a .par file.") from None
     pairs = []

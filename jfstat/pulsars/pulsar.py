@@ -263,7 +263,7 @@ def _sky(entries: Entries) -> tuple[float, float, tuple[float, float]]:
         motion = number(entries, "PMELONG") * MAS_PER_YEAR, number(entries, "PMELAT") * MAS_PER_YEAR
         name = entries.get("ECL", "IERS2010").upper()
         if name not in OBLIQUITY:
-            raise ValueError(f"ECL is {name!r}: of the obliquities {', '.join(OBLIQUITY)} are known.")
+            raise ValueError(f"ECL is {name!r}: the known obliquities are {', '.join(OBLIQUITY)}.")
         tilt = OBLIQUITY[name] * ARCSEC
         turn = np.array([[1, 0, 0], [0, np.cos(tilt), -np.sin(tilt)], [0, np.sin(tilt), np.cos(tilt)]])
         alpha, delta = (float(x) for x in angles(turn @ unit_vector(longitude, latitude)))
@@ -281,11 +281,11 @@ def _radians(word: str, unit: str) -> float:
     found = re.fullmatch(r"([+-]?)(\d+)(?::(\d+(?:\.\d*)?))?(?::(\d+(?:\.\d*)?))?", word)
     if not found:
         raise ValueError(
-            f"{word!r} is no angle: write {'hours' if unit == 'hourangle' else 'degrees'}:minutes:seconds."
+            f"{word!r} is not an angle: write {'hours' if unit == 'hourangle' else 'degrees'}:minutes:seconds."
         )
     whole, minutes, seconds = (float(part or 0) for part in found.groups()[1:])
     if minutes >= 60 or seconds > 60:
-        raise ValueError(f"{word!r} is no angle: minutes and seconds must be below 60.")
+        raise ValueError(f"{word!r} is not an angle: minutes and seconds must be below 60.")
     size = np.radians(whole + minutes / 60 + seconds / 3600) * (15 if unit == "hourangle" else 1)
     return float(-size if found[1] == "-" else size)
 

@@ -136,7 +136,7 @@ def _rows(path: Path) -> list[Entries]:
             comment="#",
         )
     except (ValueError, ascii.InconsistentTableError) as error:
-        raise ValueError(f"path {str(path)!r} is no table of pulsars ({error}): see read_pulsars.") from None
+        raise ValueError(f"path {str(path)!r} is not a table of pulsars ({error}): see read_pulsars.") from None
     columns: Any = table
     # the ATNF catalogue's EDOT is the spin-down luminosity; its ECCDOT is called EDOT in timing programs
     names = {name: "EDOT" if name.upper() == "ECCDOT" else name for name in columns.colnames if name.upper() != "EDOT"}

@@ -114,7 +114,7 @@ class FrameFile:
             if bit not in names:
                 listed = ", ".join(names) or f"none, as it has no channel {self.channel.removesuffix('STRAIN')}DQMASK"
                 raise ValueError(
-                    f"quality has {bit!r}, which is no data-quality bit of {str(self.path)!r}: there are {listed}."
+                    f"quality has {bit!r}, which is not a data-quality bit of {str(self.path)!r}: there are {listed}."
                 )
             return names[bit]
         if self.quality_channel is None:
@@ -201,7 +201,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any, Any]]:
     except OSError as error:
         raise unreadable(path, error) from error
     if magic != MAGIC:
-        raise unusable(path, "it is no frame file", INSTEAD)
+        raise unusable(path, "it is not a frame file", INSTEAD)
     with _quiet(lal):
         try:
             file = lalframe.FrFileOpenURL(str(path.absolute()))

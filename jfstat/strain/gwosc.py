@@ -83,7 +83,7 @@ class GwoscFile:
             if bit not in names:
                 there = ", ".join(names) or "none"
                 raise ValueError(
-                    f"quality has {bit!r}, which is no data-quality bit of {str(self.path)!r}: there are {there}."
+                    f"quality has {bit!r}, which is not a data-quality bit of {str(self.path)!r}: there are {there}."
                 )
         for mask, values in masks.items():
             if values.shape != (n_seconds,):
@@ -110,7 +110,7 @@ class _Opened:
             self.file = h5py.File(self.raw, "r")
         except Exception as error:  # whatever HDF5 finds wrong
             self.raw.close()
-            raise unusable(self.path, "it is no HDF5 file or a damaged one", INSTEAD) from error
+            raise unusable(self.path, "it is not an HDF5 file, or it is damaged", INSTEAD) from error
         return self.file
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:

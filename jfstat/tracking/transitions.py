@@ -156,9 +156,7 @@ def model_of(transitions: TransitionsLike, drift: Sequence[int] | None, n_f1dots
     """
     weights = log_probabilities(transitions)
     if n_f1dots == 1 and weights.shape[1] > 1:
-        raise ValueError(
-            "transitions are of frequency and f1dot, and log_likelihood has no f1dots: give them in a row."
-        )
+        raise ValueError("transitions have an axis of f1dot, but log_likelihood has no f1dots: give a plain sequence.")
     w, v = (n // 2 for n in weights.shape)
     lattice = Lattice(Jump(w, v), checked_drift(drift, n_f1dots))
     places = np.array(lattice.jumps) + np.array([w, v])
