@@ -80,8 +80,8 @@ def track(
         Data with a leading axis of K segments, each so short that the signal's frequency stays within a bin.
     point : Doppler or Row
         One template with scalar fields; ``fkdot[0]`` is ignored. The path describes the difference from the template's
-        spin-down. Or a row of the table that ``search(segments, bank, track=transitions)`` returned, whose path this
-        is, with the search's amplitude.
+        spin-down. Or a row of the table from ``search(segments, bank, BestPath(transitions))``, whose path is found,
+        with the search's amplitude.
     transitions : int or array_like
         Log-probabilities of jumps of -w, ..., w bins from one segment to the next, or w for equal probabilities; see
         `viterbi`. Bins are as wide as the spacing of ``segments.frequencies``, by default half the inverse of a
