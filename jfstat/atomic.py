@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole or not at all, even if the power fails."""
+"""Atomic writing of files: a file is replaced as a whole or not at all, even if the power fails."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import BinaryIO
 from jfstat.files import final_path
 
 RANDOM_BYTES = 4
-"""Random bytes in temporary names."""
+"""Number of random bytes in temporary names."""
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes the place of `path` when the block ends, or vanishes if the block raises.
+    """Yield a file to write that replaces `path` when the block ends, or vanishes if the block raises.
 
     Links are followed. Devices, named pipes and directories are refused by an OSError.
 
@@ -40,9 +40,9 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove the temporary files of processes that were killed while they wrote to `path`, and of no other file.
+    """Remove the temporary files of processes that were killed while they wrote to `path`, and no other file.
 
-    No process may be writing to it now.
+    No process may be writing to `path` at the same time.
     """
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 2 * RANDOM_BYTES}.part"):
         leftover.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Opening the files that users name: regular files only, whose reading cannot wait for ever."""
+"""Opening of files that users name: only regular files are read, so that reading cannot wait for ever."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ KINDS = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFDIR: "a directory",
 }
-"""What is no regular file, in words."""
+"""Names of the kinds of files that are not regular."""
 
 
 def require_regular(mode: int) -> None:
-    """Raise an OSError unless a mode, as from ``os.stat``, is that of a regular file."""
+    """Raise an OSError unless a mode, such as from ``os.stat``, is the mode of a regular file."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(mode):
@@ -28,13 +28,13 @@ def require_regular(mode: int) -> None:
 
 
 def opened(path: str | os.PathLike) -> FileIO:
-    """A regular file opened for reading, unbuffered.
+    """Open a regular file for reading, unbuffered.
 
     Raises
     ------
     OSError
-        If there is none, it cannot be opened, or it is a named pipe, device or directory; without the file's name,
-        which callers put into their own message.
+        If the file does not exist, cannot be opened, or is a named pipe, device or directory. The error does not
+        contain the file's name, which callers add.
     ValueError
         If no file can have this name.
     """
@@ -49,43 +49,45 @@ def opened(path: str | os.PathLike) -> FileIO:
 
 
 def stamp_of(file: FileIO) -> int:
-    """A number that changes when a file is replaced or written to, as far as its file system tells."""
+    """Return a number that changes when a file is replaced or written to, as far as its file system tells."""
     known = os.fstat(file.fileno())
     facts = (known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns)
     return int.from_bytes(hashlib.blake2b(repr(facts).encode(), digest_size=8).digest())
 
 
 def content_of(path: str | os.PathLike) -> bytes:
-    """All bytes of a regular file; errors as `opened`."""
+    """Return all bytes of a regular file; see `opened` for errors."""
     with opened(path) as file:
         return file.readall()
 
 
 def text_of(path: str | os.PathLike, encoding: str = "utf-8") -> str:
-    """The text of a regular file, with every kind of line break as ``\\n``; errors as `opened`.
+    """Return the text of a regular file, with every kind of line break as ``\\n``; see `opened` for errors.
 
     Raises
     ------
     UnicodeDecodeError
-        If it is not text.
+        If the file is not text.
     """
     return content_of(path).decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def unreadable(path: str | os.PathLike, error: OSError) -> OSError:
-    """An error of the same type that names the file given as `path` and says what to do."""
+    """Return an error of the same type that names the file given as `path` and says what to do."""
     return type(error)(f"path {str(path)!r} cannot be read ({error.strerror or error}): name another file.")
 
 
 def text_of_named(path: str | os.PathLike, otherwise: str) -> str:
-    """`text_of` a file given as `path`, with errors that name it; `otherwise` says what is wrong if it is not text.
+    """Return the text of a file given as `path`, with errors that name it.
+
+    `otherwise` ends the message for a file that is not text.
 
     Raises
     ------
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     ValueError
-        If it is not text.
+        If the file is not text.
     """
     try:
         return text_of(path)
@@ -96,12 +98,14 @@ def text_of_named(path: str | os.PathLike, otherwise: str) -> str:
 
 
 def final_path(path: Path) -> Path:
-    """Where a file is to be written: the path itself or, for a link, where it leads, whether a file is there or not.
+    """Return where a file is to be written: the path itself or, for a link, its target.
+
+    There need not be a file yet.
 
     Raises
     ------
     OSError
-        If there is anything but a regular file, or links lead in a circle.
+        If the path is something other than a regular file, or links lead in a circle.
     """
     target = Path(os.path.realpath(path))
     try:

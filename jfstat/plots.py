@@ -1,4 +1,4 @@
-"""Pictures of 2F and of timings, drawn on matplotlib axes."""
+"""Plots of search results, data and timings on matplotlib axes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREY, GREEN = "#1f4e79", "#d95f02", "0.55", "#1b7837"
 RADIUS_95 = np.sqrt(-2 * np.log(0.05))
-"""Of the circle that holds 95 % of a normal distribution in two dimensions with unit variance."""
+"""Radius of the circle that holds 95 % of a normal distribution in two dimensions with unit variance."""
 
 
 def plot_noise(ax: Axes, observation: Observation) -> Axes:
@@ -30,7 +30,7 @@ def plot_noise(ax: Axes, observation: Observation) -> Axes:
     ----------
     ax : Axes
     observation : Observation
-        That of data, ``data.observation``.
+        Observation of the data, ``data.observation``.
 
     Returns
     -------
@@ -48,13 +48,13 @@ def plot_noise(ax: Axes, observation: Observation) -> Axes:
 
 
 def plot_psd(ax: Axes, table: AnyTable) -> Axes:
-    """Draw the amplitude spectral densities of each detector and of all together.
+    """Draw the amplitude spectral densities of each detector and of all detectors together.
 
     Parameters
     ----------
     ax : Axes
     table : QTable
-        From `jfstat.psd`.
+        Table from `jfstat.psd`.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def plot_spectrogram(ax: Axes, spectrogram: Spectrogram) -> Axes:
     ----------
     ax : Axes
     spectrogram : Spectrogram
-        One of those that `jfstat.spectrogram` returns.
+        One of the spectrograms from `jfstat.spectrogram`.
 
     Returns
     -------
@@ -115,16 +115,17 @@ def plot_spectrogram(ax: Axes, spectrogram: Spectrogram) -> Axes:
 def plot_cumulative(ax: Axes, atoms: Atoms, *, per_detector: bool = True) -> Axes:
     """Draw 2F of the data up to each time, with the growth expected of a persistent signal.
 
-    Lines broken by noise, that go level or jump, belong to what is no persistent signal. The expected growth is
-    `Atoms.expected_twoF`: it has the data's gaps, noise and antenna patterns, and ends at the final 2F.
+    The curve of a persistent signal follows the expected growth apart from noise; curves that level off or jump come
+    from something else. The expected growth is `Atoms.expected_twoF`: it accounts for the data's gaps, noise and
+    antenna patterns, and ends at the final 2F.
 
     Parameters
     ----------
     ax : Axes
     atoms : Atoms
-        From `jfstat.atoms`.
+        Result of `jfstat.atoms`.
     per_detector : bool
-        Whether to draw each detector alone too.
+        Whether to draw each detector separately too.
 
     Returns
     -------
@@ -154,9 +155,9 @@ def plot_track(ax: Axes, track: Track, *, twoF: ArrayLike | None = None, frequen
     ----------
     ax : Axes
     track : Track
-        From `jfstat.track`.
+        Result of `jfstat.track`.
     twoF : (K, N) array_like, optional
-        From `jfstat.twoF_by_segment` at the same template. Frequencies far from the path are not drawn.
+        Result of `jfstat.twoF_by_segment` at the same template. Frequencies far from the path are not drawn.
     frequencies : (N,) array_like, optional
         ``segments.frequencies``, with `twoF`.
 
@@ -206,13 +207,13 @@ def plot_band(
     frequencies : (n,) array
         Hz.
     twoF : (n,) array
-        At the frequencies, as from `twoF_band`.
+        Values of 2F at the frequencies, such as from `twoF_band`.
     found : float, optional
         Frequency of a candidate to mark with a circle, Hz.
     injected : float, optional
         Frequency of a signal to mark with a line, Hz.
     expected : float, optional
-        Its expected 2F.
+        Expected 2F of the signal.
 
     Returns
     -------
@@ -296,9 +297,9 @@ def plot_sky(
     injected, found, refined : (alpha, delta), optional
         Positions to mark, rad.
     covariance : (2, 2) array, optional
-        Of the refined alpha and delta, rad^2, for an ellipse that holds 95 % of the probability.
+        Covariance of the refined alpha and delta, rad^2, for an ellipse that holds 95 % of the probability.
     label : str
-        Of the colour bar.
+        Label of the colour bar.
 
     Returns
     -------
@@ -340,9 +341,10 @@ def plot_search(ax: Axes, table: AnyTable, *, x: str = "freq", y: str | None = N
     ----------
     ax : Axes
     table : QTable
-        From `jfstat.search`, `jfstat.fstat_table` or `jfstat.read_candidates`.
+        Table from `jfstat.search`, `jfstat.fstat_table` or `jfstat.read_candidates`.
     x, y : str
-        Columns of the axes, in the columns' units. Without y it is 2F; ``x="alpha", y="delta"`` is a map of the sky.
+        Columns of the axes, in the columns' units. Without y the vertical axis is 2F; ``x="alpha", y="delta"`` gives a
+        map of the sky.
 
     Returns
     -------
@@ -381,7 +383,7 @@ def plot_loudest(ax: Axes, table: AnyTable) -> Axes:
     ----------
     ax : Axes
     table : QTable
-        From `jfstat.search`, with its meta: the sub-bands are of all values that it computed, kept or not.
+        Table from `jfstat.search`, with its meta. The maxima of sub-bands include all computed values, kept or not.
 
     Returns
     -------
@@ -415,9 +417,9 @@ def plot_transient_map(ax: Axes, result: TransientMap, *, injected: tuple[float,
     ----------
     ax : Axes
     result : TransientMap
-        From `jfstat.transient_map`.
+        Result of `jfstat.transient_map`.
     injected : (t0, tau), optional
-        To mark, GPS s and s.
+        Start time, GPS s, and time scale, s, to mark.
 
     Returns
     -------
@@ -448,7 +450,7 @@ def plot_coverage(ax: Axes, observation: Observation) -> Axes:
     ----------
     ax : Axes
     observation : Observation
-        From `jfstat.observation`, or that of data, ``data.observation``; without segments.
+        Observation from `jfstat.observation`, or of data, ``data.observation``; without segments.
 
     Returns
     -------
@@ -470,18 +472,18 @@ def plot_coverage(ax: Axes, observation: Observation) -> Axes:
 def plot_corner(
     axes: ArrayLike, samples: Mapping[str, ArrayLike], *, injected: Mapping[str, float] | None = None, bins: int = 40
 ) -> ArrayLike:
-    """Draw the distributions of samples of a posterior: of each parameter, and of each two.
+    """Draw the distributions of posterior samples: of each parameter, and of each pair of parameters.
 
     Parameters
     ----------
     axes : (p, p) array of Axes
-        As from ``figure.subplots(p, p)``.
+        Axes, such as from ``figure.subplots(p, p)``.
     samples : mapping of str to (n,) array
         Samples of p parameters by name, which are the labels; a name like "freq (Hz)" may have the unit in it.
     injected : mapping of str to float, optional
         Values to mark with lines, for any of the names.
     bins : int
-        Of the histograms.
+        Number of bins of the histograms.
 
     Returns
     -------
@@ -529,16 +531,16 @@ def plot_corner(
 def plot_ladder(ax: Axes, table: AnyTable, *, expected: float | None = None) -> Axes:
     """Draw how 2F of candidates grows from stage to stage: a signal keeps its rho^2, and noise loses it.
 
-    rho^2 is estimated by the sum of 2F over segments minus 4 for each. Candidates that passed all their stages are
-    coloured, with bars for what is expected of a signal after the stage before.
+    rho^2 is estimated by the sum of 2F over segments minus 4 for each segment. Candidates that passed all their stages
+    are coloured, with bars for the range expected of a signal given the previous stage.
 
     Parameters
     ----------
     ax : Axes
     table : QTable
-        From `jfstat.follow_up`.
+        Table from `jfstat.follow_up`.
     expected : float, optional
-        rho^2 of a signal that is known, to mark with a line.
+        rho^2 of a known signal, to mark with a line.
 
     Returns
     -------
@@ -589,17 +591,17 @@ def plot_timing(
     ----------
     ax : Axes
     x : (n,) array
-        For example the length of the data, d.
+        Property of the data, for example their length, d.
     tau : (n,) array
         jfstat's times, s.
     lal_tau : (n,) sequence, optional
         LALSuite's times on one core, s; None where it was not run.
     xlabel, label : str
-        Name of x with its unit, and of what was timed.
+        Name of x with its unit, and label of jfstat's times.
     others : mapping of str to (x, tau), optional
         Times of other programs or devices, by label.
     bound : (n,) array, optional
-        The least time that the device's memory allows, s.
+        Lower bound on the time from the device's memory bandwidth, s.
 
     Returns
     -------
@@ -624,13 +626,13 @@ _LABELS = {"twoF": "$2\\mathcal{F}$", "mean_twoF": "mean $2\\mathcal{F}$"}
 
 
 def _plain_numbers(ax: Axes) -> None:
-    """Frequencies in full along the x axis, few enough that their many digits do not overlap."""
+    """Write frequencies in full along the x axis, few enough that their many digits do not overlap."""
     ax.locator_params(axis="x", nbins=4)
     ax.ticklabel_format(axis="x", useOffset=False)
 
 
 def _statistic(table: AnyTable) -> str:
-    """The column of 2F, or of its mean over segments."""
+    """Return the name of the column of 2F, or of its mean over segments."""
     for name in _LABELS:
         if name in table.colnames:
             return name
@@ -638,31 +640,31 @@ def _statistic(table: AnyTable) -> str:
 
 
 def _label(table: AnyTable, name: str) -> str:
-    """A column's name and unit."""
+    """Return a column's name and unit."""
     unit = getattr(table[name], "unit", None)
     return f"{name} ({unit})" if unit is not None and str(unit) else name
 
 
 def _circle(points: int = 200) -> np.ndarray:
-    """Points of the unit circle, (points, 2)."""
+    """Return points of the unit circle, (points, 2)."""
     angle = np.linspace(0, 2 * np.pi, points)
     return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
 def _ends(x: ArrayLike) -> tuple[float, float]:
-    """Edges of evenly spaced cells with centres x."""
+    """Return the edges of evenly spaced cells with centres x."""
     x = np.sort(np.asarray(x))
     half = 0.5 * (x[1] - x[0]) if len(x) > 1 else 0.5
     return float(x[0] - half), float(x[-1] + half)
 
 
 def _plain(column: ArrayLike) -> np.ndarray:
-    """A column without its unit."""
+    """Return a column without its unit."""
     return np.asarray(getattr(column, "value", column))
 
 
 def _thinned(x: np.ndarray, y: np.ndarray, pixels: int = 3000) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest and the largest value of each of a few thousand runs of samples: a line plot shows no more."""
+    """Return the smallest and the largest value of each of some thousand runs of samples."""
     run = len(y) // pixels
     if run < 3:
         return x, y

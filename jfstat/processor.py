@@ -1,4 +1,4 @@
-"""Which kind of processor computes: last bits of results differ between kinds, and so do compiled programs."""
+"""The kind of this machine's processor, on which the last bits of results and compiled programs depend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @lru_cache(maxsize=1)
 def processor_kind() -> tuple[str, str]:
-    """Model of this machine's processor, without commas, and a short digest of it and its instruction sets."""
+    """Return this machine's processor model, without commas, and a short digest of model and instruction sets."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         own = sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})

@@ -1,7 +1,7 @@
 """A slow and simple reference: 2F as a direct float64 sum over samples, each with its exact time and phase.
 
-It uses nothing of the fast paths: no blocks, polynomials, interpolation, FFT or single precision. The tests compare
-`twoF` and `twoF_band` with it. Its delays are those of `jfstat.geometry`, which are tested against LALSuite.
+Unlike the fast paths it uses no blocks, polynomials, interpolation, FFT or single precision. The tests compare
+`twoF` and `twoF_band` with it. Delays come from `jfstat.geometry`, which is tested against LALSuite.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from jfstat.signal.templates import Doppler
 def patterns_by_definition(
     response: np.ndarray, sidereal: np.ndarray, alpha: float, delta: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """a and b by their definition: the detector tensor, rotating with the Earth, contracted with the wave's tensors.
+    """Compute a and b by their definition, from the detector tensor rotating with the Earth and the wave's tensors.
 
-    a contracts with xi xi - eta eta, b with xi eta + eta xi (LALSuite: XLALComputeAMCoeffs).
+    For a the detector tensor is contracted with xi xi - eta eta, for b with xi eta + eta xi (LALSuite:
+    XLALComputeAMCoeffs).
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ def patterns_by_definition(
     sidereal : (n,) float64
         Sidereal time, rad.
     alpha, delta : float
-        rad.
+        Right ascension and declination, rad.
 
     Returns
     -------
@@ -49,7 +50,7 @@ def patterns_by_definition(
 
 
 def antenna_integrals(data: FstatData, point: Doppler) -> np.ndarray:
-    """A, B, C of each detector from the harmonics' moments, (D, 3) float64.
+    """Compute A, B, C of each detector from the harmonics' moments, (D, 3) float64.
 
     The harmonics of a and b come from their definitions at five sidereal times.
     """
@@ -66,7 +67,7 @@ def antenna_integrals(data: FstatData, point: Doppler) -> np.ndarray:
 
 
 def _direction(point: Doppler, reference: float) -> Direction:
-    """The direction to a template; its proper motion by differences on the sphere."""
+    """Return the direction to a template; its proper motion by differences on the sphere."""
     n = unit_vector(point.alpha, point.delta)
     if point.motion is None:
         return Direction(n, None, jnp.asarray(reference))
@@ -77,9 +78,10 @@ def _direction(point: Doppler, reference: float) -> Direction:
 
 
 def direct_fa_fb(data: FstatData, point: Doppler, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fa and Fb of each detector at given frequencies and the template's other parameters, (D, n) complex128 each.
+    """Compute Fa and Fb of each detector at given frequencies, by the direct sum: (D, n) complex128 each.
 
-    Fa(f) = sum over samples of x a exp(-2 pi i phase) dt, the paper's equation 3, phase 0 at the reference time.
+    Fa(f) = sum over samples of x a exp(-2 pi i phase) dt, the paper's equation 3, with phase 0 at the reference time
+    and the template's other parameters.
     """
     start, dt, heterodyne = float(data.band.start), float(data.band.dt), float(data.band.heterodyne)
     observation = data.observation
@@ -116,7 +118,7 @@ def direct_fa_fb(data: FstatData, point: Doppler, frequencies: np.ndarray) -> tu
 
 
 def direct_twoF(data: FstatData, point: Doppler, frequencies: np.ndarray) -> np.ndarray:
-    """2F of all detectors at given frequencies, by the direct sum.
+    """Compute 2F of all detectors at given frequencies, by the direct sum.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Lengths of the Fourier transforms: their cost with each engine, and the choice of one that suits all engines.
+"""Lengths of Fourier transforms: their cost with each engine, and the choice of lengths that suit all engines.
 
 Data may be prepared on one machine and searched on another, so `prepare` chooses lengths for all engines without
 importing any of them. A new engine adds its costs to `PASSES`.
@@ -14,11 +14,11 @@ import numpy as np
 from jfstat.maths.lengths import largest_divisor, smooth_lengths
 
 GRANULE = 128
-"""Lengths are multiples of this number where possible, so that they can be cut into blocks and runs."""
+"""Divisor of transform lengths, where possible, so that they can be cut into blocks and runs."""
 LEAST_GRANULE = 32
-"""Blocks that would be short are multiples of this number: tiles then still do not straddle them."""
+"""Divisor of the lengths of blocks that would otherwise be short: tiles then still do not straddle blocks."""
 CUDA_TILE = 16
-"""Columns that a block of the `cuda` engine's first kernel takes together; their number is a multiple."""
+"""Number of columns that a block of the `cuda` engine's first kernel takes together; it divides their total number."""
 CUDA_COLUMNS = {
     64: (8, 8),
     72: (12, 6),
@@ -46,7 +46,7 @@ CUDA_MIDDLE = {
     256: (16, 16),
     300: (15, 20),
 }
-"""The same of the kernel between, for long transforms."""
+"""Lengths of the `cuda` engine's middle kernel, for long transforms, and their radices."""
 CUDA_ROWS = {
     64: (8, 8, 1),
     80: (20, 4, 1),
@@ -66,9 +66,10 @@ CUDA_ROWS = {
     7680: (15, 16, 16),
     8192: (16, 16, 16),
 }
-"""The same of the last kernel, over rows; the length is one or two times the product of the radices."""
+"""Lengths of the `cuda` engine's last kernel, over rows, and their radices; a length is one or two times the product of
+the radices."""
 CUDA_LONG_ROWS = (256, 400, 576, 1024, 4096)
-"""Its lengths if there is a kernel between."""
+"""Lengths of the `cuda` engine's last kernel in transforms with a middle kernel."""
 CUDA_COLUMN_PASSES = {
     64: 3.1,
     72: 3.2,
@@ -103,16 +104,16 @@ CUDA_ROW_PASSES = {
     8192: 4.2,
 }
 CUDA_MIDDLE_PASSES = 4.5
-"""Costs of the kernels in passes over memory, measured on an H200."""
+"""Cost of the `cuda` engine's middle kernel in passes over memory; all kernels' costs were measured on an H200."""
 MOST_SECTIONS = 48
-"""Largest number of sections of a spectrum that the `cuda` engine cannot transform."""
+"""Largest number of sections of a spectrum for lengths that the `cuda` engine cannot transform."""
 
 
 @lru_cache(maxsize=4096)
 def cuda_factors(n_fft: int) -> tuple[int, int, int] | None:
-    """Lengths over columns, between (1 if there is no such kernel) and over rows of a transform; None if it has none.
+    """Return the lengths of a transform's kernels: columns, middle (1 without) and rows; None if it has none.
 
-    The cheapest of those whose product is the transform's length.
+    The kernels' lengths have the product `n_fft`; the cheapest combination is returned.
     """
     found = [
         (columns, middle, rows)
@@ -131,25 +132,26 @@ def _cuda_cost(factors: tuple[int, int, int]) -> float:
 
 
 def _library_passes(n_fft: int) -> float:
-    """Passes over memory of a template with XLA's transform, measured on an H200; see docs/performance.md.
+    """Return the cost of a template with XLA's transform, in passes over memory, measured on an H200.
 
-    On a CPU, the FFT costs nearly the same for all smooth lengths.
+    See docs/performance.md. On a CPU, the FFT costs nearly the same for all smooth lengths.
     """
     return 36.0
 
 
 def _cuda_passes(n_fft: int) -> float:
-    """The same for the `cuda` engine."""
+    """Return the cost of a template with the `cuda` engine's transform, in passes over memory."""
     factors = cuda_factors(n_fft) if n_fft % GRANULE == 0 else None
     return np.inf if factors is None else _cuda_cost(factors)
 
 
 PASSES = {"xla": _library_passes, "cuda": _cuda_passes}
-"""Passes over memory for a length, by engine; infinite if the engine cannot transform it."""
+"""Functions that return the cost of a length in passes over memory, by engine; infinite if the engine cannot transform
+it."""
 
 
 def transform_length(n: float) -> int:
-    """The length, at least n, with the cheapest transform by any engine."""
+    """Return the length, at least n, with the cheapest transform by any engine."""
     lengths = smooth_lengths(n, 1.5 * n + GRANULE, (2, 3, 5))
     passes = [
         (1 if length % GRANULE == 0 else 2) * min(of_engine(length) for of_engine in PASSES.values())
@@ -160,10 +162,10 @@ def transform_length(n: float) -> int:
 
 
 def block_length(n_fft: int, limit: float) -> int:
-    """Longest block of at most `limit` samples that divides n_fft; a multiple of GRANULE where possible.
+    """Return the longest block of at most `limit` samples that divides n_fft; a multiple of GRANULE where possible.
 
     Vectors and tiles of samples then never straddle blocks. A multiple of LEAST_GRANULE is taken instead if it is much
-    longer: the fewer blocks, the less there is to compute for each template.
+    longer, because fewer blocks need less computation for each template.
     """
     longest = {
         granule: granule * largest_divisor(n_fft // granule, limit / granule)
@@ -176,20 +178,20 @@ def block_length(n_fft: int, limit: float) -> int:
 
 
 def section_count(n_fft: int) -> int:
-    """Number of equal sections of a spectrum of n_fft entries; every engine gives the largest 2F of each.
+    """Return the number of equal sections of a spectrum of n_fft entries; engines give the largest 2F of each.
 
     Searches report the maxima of sub-bands, which are made of sections. The number depends only on the length, so that
-    searches with all engines give the same result. It is the number that costs the `cuda` kernels nothing, if they can
-    transform this length: each value of a thread of the last one lies in a section of its own.
+    searches with all engines give the same result. If the `cuda` kernels can transform this length, it is the number
+    that costs them no time: each value of a thread of the last kernel lies in a different section.
     """
     factors = cuda_factors(n_fft)
     return largest_divisor(n_fft, MOST_SECTIONS) if factors is None else cuda_threads(CUDA_ROWS[factors[2]])[1]
 
 
 def cuda_threads(radices: Sequence[int]) -> tuple[int, int]:
-    """Threads of a transform by the `cuda` kernels, and the results that each of them has.
+    """Return the number of threads of a transform by the `cuda` kernels, and the number of results of each thread.
 
-    Each takes one butterfly of the first radix, and of the others no more numbers than of the largest.
+    Each thread takes one butterfly of the first radix, and for the other radices no more numbers than for the largest.
     """
     length, most = int(np.prod(radices)), max(radices)
     butterflies = [-(-length // (most // radix * radix)) for radix in radices[1:] if radix > 1]

@@ -1,6 +1,6 @@
 """Banks of templates: products of ranges of parameters, and lattices laid by the metric.
 
-Words used here, after Prix (2007), Wette & Prix (2013) and Wette (2014):
+Terms, after Prix (2007), Wette & Prix (2013) and Wette (2014):
 
 - a region is the part of the sky to be searched; the parameter space adds ranges of spin-down and the metric;
 - a patch is a part of a region with one flat map, on which the metric is taken to be constant;

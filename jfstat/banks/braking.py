@@ -10,9 +10,9 @@ import numpy as np
 from jfstat.validation import DurationLike, NumberLike, float64_of, positive_seconds, signal_frequency
 
 FINE = 20
-"""Points on the boundary of the region per radius of a template."""
+"""Number of points on the boundary of the region per covering radius of a template."""
 MOST_POINTS = 1_000_000
-"""Most points on each part of the boundary; with fewer than FINE per radius, more templates are kept."""
+"""Largest number of points on each part of the boundary; with fewer than FINE per radius, more templates are kept."""
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,15 @@ class BrakingRegion:
     A source of age tau whose frequency changes as f1dot = -k f^n, with a braking index n from `least` to `most`, has
     -f1dot between f/((most - 1) tau) and f/((least - 1) tau), if it was born spinning much faster; and f2dot is n
     f1dot^2 / f (Wette et al. 2008, Class. Quantum Grav. 25, 235011; LALSuite:
-    XLALSetLatticeTilingF1DotAgeBrakingBound and XLALSetLatticeTilingF2DotBrakingBound). Both may be given at any of
-    the band's frequencies: the region is the union.
+    XLALSetLatticeTilingF1DotAgeBrakingBound and XLALSetLatticeTilingF2DotBrakingBound). The region is the union over
+    all frequencies of the band.
 
     Attributes
     ----------
     fmin, fmax : float
         Band, Hz.
     age : float
-        s
+        Age of the source, s.
     least, most : float
         Range of the braking index, above 1.
     """
@@ -49,12 +49,12 @@ class BrakingRegion:
         fmin: NumberLike | None,
         fmax: NumberLike | None,
     ) -> BrakingRegion:
-        """The region that users' arguments give; a single braking index is a range of one.
+        """Make the region from users' arguments; a single braking index is a range with equal ends.
 
         Raises
         ------
         ValueError
-            If one is missing or out of range.
+            If an argument is missing or out of range.
         """
         if age is None or braking_index is None:
             raise ValueError("age and braking_index go together: give an age in s and, for example, (2, 7).")
@@ -85,14 +85,14 @@ class BrakingRegion:
         return np.array([f1dot, (float(self.f2dot(f1dot[1])[0]), float(self.f2dot(f1dot[0])[1]))])
 
     def f2dot(self, f1dot: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
-        """Lowest and highest f2dot for values of f1dot within its limits."""
+        """Return the lowest and highest f2dot for values of f1dot within its limits."""
         speed = np.abs(f1dot)
         lowest = np.clip(speed * ((self.least - 1) * self.age), self.fmin, self.fmax)
         highest = np.clip(speed * ((self.most - 1) * self.age), self.fmin, self.fmax)
         return self.least * speed**2 / highest, self.most * speed**2 / lowest
 
     def contains(self, spins: np.ndarray) -> np.ndarray:
-        """Whether f1dot and f2dot, (n, 2), lie in the region: (n,) bool."""
+        """Return whether f1dot and f2dot, (n, 2), lie in the region: (n,) bool."""
         (low, high), _ = self.limits
         least, most = self.f2dot(np.clip(spins[:, 0], low, high))
         slack = 1e-12 * most
@@ -100,20 +100,23 @@ class BrakingRegion:
         return inside & (spins[:, 0] >= low * (1 + 1e-12)) & (spins[:, 0] <= high * (1 - 1e-12))
 
     def grid(self, df1dot: float, df2dot: float) -> np.ndarray:
-        """A flat grid, (n, 2): every point of the region is within half a step of one of it in both spin-downs."""
+        """Return a rectangular grid, (n, 2), that covers the region.
+
+        Every point of the region is within half a step of a grid point in both spin-downs.
+        """
         (low, high), _ = self.limits
         rows = []
         for x in _centred(low, high, df1dot):
-            # f2dot is needed for all f1dot that are nearest to this one, and both its limits grow with -f1dot
+            # f2dot must cover all f1dot within half a step, and both its limits grow with -f1dot
             steepest, flattest = np.clip([x - 0.5 * df1dot, x + 0.5 * df1dot], low, high)
             y = _centred(float(self.f2dot(flattest)[0]), float(self.f2dot(steepest)[1]), df2dot)
             rows.append(np.stack([np.full(len(y), x), y], axis=-1))
         return np.concatenate(rows)
 
     def is_near(self, spins: np.ndarray, factor: np.ndarray, radius: float) -> np.ndarray:
-        """Whether f1dot and f2dot, (n, 2), lie within a radius of the region by the metric L^T L: (n,) bool.
+        """Return whether f1dot and f2dot, (n, 2), lie within a radius of the region by the metric L^T L: (n,) bool.
 
-        Few that lie a little further away count too.
+        Some points slightly further away are included too.
         """
         from scipy.spatial import KDTree  # takes 0.2 s to import
 
@@ -136,6 +139,6 @@ class BrakingRegion:
 
 
 def _centred(low: float, high: float, step: float) -> np.ndarray:
-    """Values with a spacing, as few as leave no value from low to high further away than half of it."""
+    """Return the fewest values with a spacing such that none from low to high is further away than half of it."""
     n = max(1, int(np.ceil((high - low) / step * (1 - 1e-12))))
     return 0.5 * (low + high) + step * (np.arange(n) - 0.5 * (n - 1))

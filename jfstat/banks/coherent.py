@@ -1,8 +1,8 @@
 """The nearest template of a segment's own lattice to each template of a semi-coherent bank, by arithmetic alone.
 
-The lattices A_n* of Weave's interpolating search (Wette et al. 2018, Phys. Rev. D 97, 123016), laid as those of
-`template_bank` on one map of a patch of the sky. A lattice is never enumerated: only its points that are nearest to
-templates are needed, and these follow by rounding.
+The lattices are the A_n* of Weave's interpolating search (Wette et al. 2018, Phys. Rev. D 97, 123016), laid as by
+`template_bank` on one map of a patch of the sky. A lattice is never enumerated: only its points nearest to templates
+are needed, and they follow by rounding.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from jfstat.metrics.phasemetric import drift, factor
 from jfstat.signal.times import GPSTime
 
 WIDEST = 0.6
-"""Radius of a patch, rad, up to which one map of it is used."""
+"""Largest radius of a patch, rad, on which a single map is used."""
 LEAST_RADIUS = 1e-6
-"""Radius of the patch of a single position with others about it, rad."""
+"""Radius of the patch that contains a single position and others very close to it, rad."""
 PIECE, LEAST_PIECE = 1 << 16, 1 << 10
-"""Most and least templates whose nearest points one call computes on a CPU, so that they stay in its caches; numbers
-between them are powers of two."""
+"""Largest and smallest number of templates whose nearest points one call computes on a CPU, so that they stay in its
+caches; numbers between them are powers of two."""
 STEPS = 4
-"""Padded numbers of templates in an octave on other devices, where one call computes all."""
+"""Padded numbers of templates per octave on other devices, where one call computes all."""
 Array: TypeAlias = np.ndarray | jax.Array
 DENSE = 8
-"""Numbers up to so many times their count are sorted by a table of all of them."""
+"""Largest ratio of range to count for which integers are sorted by a table of the whole range."""
 
 
 class Group:
-    """Templates whose nearest points in the lattices of several segments are wanted.
+    """Templates for which the nearest points in the lattices of several segments are wanted.
 
     Attributes
     ----------
@@ -51,9 +51,9 @@ class Group:
     n : (m, 3) float64
         Unit vectors of their positions.
     centre, radius : (3,) float64, float
-        Of a cap that holds all positions, rad; see `cap_of`.
+        Centre and radius of a cap that holds all positions, rad; see `cap_of`.
     device : Device or None
-        Where nearest points are computed; by default JAX's.
+        Device that computes nearest points; by default JAX's default device.
     """
 
     def __init__(self, templates: Templates, device: Device | None = None):
@@ -73,7 +73,7 @@ class Group:
 
     @cached_property
     def pieces(self) -> list[jax.Array]:
-        """Positions and spin-downs, (3 + s, size) float64 each, on the device; the last are repeated to fill up."""
+        """Positions and spin-downs, (3 + s, size) float64 each, on the device, padded by repeating the last."""
         parameters = np.concatenate([self.n.T, self.templates.spins.T])
         m = parameters.shape[1]
         size = padded_size(max(LEAST_PIECE, min(m, PIECE) if self.on_cpu else m), 1 if self.on_cpu else STEPS)
@@ -81,18 +81,19 @@ class Group:
         return [jax.device_put(x, self.device) for x in np.split(padded, padded.shape[1] // size, axis=1)]
 
     def nearest(self, segment: Observation, reftime: GPSTime, fmax: float, mismatch: float) -> Nearest:
-        """The points of a segment's lattice that are nearest to the templates, the frequency maximised over.
+        """Return the points of a segment's lattice that are nearest to the templates, maximised over frequency.
 
         Parameters
         ----------
         segment : Observation
-            Of one segment.
+            Observation of one segment.
         reftime : GPSTime
-            At which the spin-downs hold.
+            Reference time at which the spin-downs hold.
         fmax : float
             Highest frequency to be searched, Hz.
         mismatch : float
-            Largest fraction of rho^2 that the segment's 2F of a template loses at its point, bins of frequency apart.
+            Largest fraction of rho^2 that the segment's 2F of a template loses at its nearest point, apart from the
+            loss between bins of frequency.
 
         Raises
         ------
@@ -102,10 +103,10 @@ class Group:
         spins = self.templates.spins
         r = factor(segment, spins.shape[1], reftime, fmax)
         space = ParameterSpace(r, spins.min(axis=0), spins.max(axis=0), mismatch)
-        # all spin-downs are tiled: a fixed one would have to be compensated for by an offset on the sky
+        # all spin-downs are tiled: an offset on the sky would have to compensate for a fixed one
         *_, space = space.choices()
         lattice = _lattice(space, self)
-        # by how much the best frequency changes with position, in proportion to the frequency, and with spin-down
+        # changes of the best frequency with position, in proportion to the frequency, and with spin-down
         slopes = np.zeros((2, 3 + spins.shape[1]))
         slope = drift(r, 1)[0]
         slopes[0, 3:], slopes[1, :3] = slope[: spins.shape[1]], slope[spins.shape[1] :]
@@ -118,7 +119,7 @@ class Group:
             integers, moved = found[0]
             points, index = _distinct_on_device(integers)
         n, own = lattice.parameters(points)
-        # differences to the points as they are, not as the integers have them: a map has an edge
+        # differences to the points after they were moved onto the map, not to the integers' points
         of_points = slopes @ np.concatenate([n, own], axis=1).T
         return Nearest(Templates(*angles(n), own), index, _differences(moved, of_points, index))
 
@@ -129,15 +130,15 @@ class Nearest(NamedTuple):
     Attributes
     ----------
     templates : Templates
-        The n different points, in ascending order of their integers.
+        Different points, n in all, in ascending order of their integers.
     index : (m,) int32 or int64
-        For each template the point that is nearest.
+        Index of the nearest point for each template.
     shift : (2, m) float64
-        By how much the point's best frequency exceeds the template's, Hz: a constant, and a part that is proportional
-        to the frequency, at the highest frequency of the band.
+        Best frequency at the point minus the template's, Hz: a constant, and a part proportional to the frequency, at
+        the highest frequency of the band.
 
-    The last two are NumPy arrays on a CPU. On other devices they stay there, with more than m columns: those of the
-    last template again, to fill up.
+    On a CPU, `index` and `shift` are NumPy arrays. On other devices they are JAX arrays with more than m columns,
+    padded by repeating the last template.
     """
 
     templates: Templates
@@ -146,7 +147,7 @@ class Nearest(NamedTuple):
 
 
 def cap_of(n: np.ndarray) -> tuple[np.ndarray, float]:
-    """Centre, (3,), and radius, rad, of a cap about positions, (m, 3); the radius is pi if they are all around."""
+    """Return centre, (3,), and radius, rad, of a cap that holds positions, (m, 3); pi if widely spread."""
     mean = np.mean(n, axis=0)
     size = np.linalg.norm(mean)
     if size < 0.1:
@@ -166,7 +167,7 @@ class _Lattice:
         Factor of the metric on the map of `shape`; None for a single position.
     shape : Shape or None
     position : (3,) float64
-        The single position, or the middle of the map.
+        Single position, or the middle of the map.
     """
 
     space: ParameterSpace
@@ -176,7 +177,7 @@ class _Lattice:
 
     @property
     def scale(self) -> float:
-        """The unit of length of `nearest_points` per unit of distance."""
+        """Unit of length of `nearest_points` per unit of distance."""
         n = self.matrix_of_metric.shape[1]
         return covering_radius(n) / float(np.sqrt(self.space.mismatch)) if n else 1.0
 
@@ -187,12 +188,12 @@ class _Lattice:
 
     @property
     def matrix(self) -> np.ndarray:
-        """From differences of position and spin-downs to coordinates in the units of `nearest_points`, (3 + s, k)."""
+        """Matrix, (3 + s, k), from offsets in position and spin-downs to coordinates in units of `nearest_points`."""
         return self.matrix_of_metric * self.scale
 
     @cached_property
     def matrix_of_metric(self) -> np.ndarray:
-        """The same to coordinates whose unit is that of the metric."""
+        """Matrix, (3 + s, k), from offsets in position and spin-downs to coordinates in the unit of the metric."""
         space = self.space
         s, k = len(space.low), len(space.spins)
         tiled = space.tiled_values(np.eye(s)).T  # (k, s)
@@ -204,7 +205,7 @@ class _Lattice:
         return np.concatenate([sky, space.spins @ spins]).T
 
     def parameters(self, integers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Positions, (n, 3), and spin-downs, (n, s), of points, (n, k) int64."""
+        """Return the positions, (n, 3), and spin-downs, (n, s), of points, (n, k) int64."""
         space = self.space
         points = lattice_points(integers) / self.scale if integers.shape[1] else integers.astype(float)
         if self.sky is None or self.shape is None:
@@ -217,7 +218,7 @@ class _Lattice:
 
 
 def _lattice(space: ParameterSpace, group: Group) -> _Lattice:
-    """The lattice over a group of templates; coordinates on the sky are those of `tilings.PatchTiling`."""
+    """Make the lattice over a group of templates; coordinates on the sky are as in `tilings.PatchTiling`."""
     if group.one_position:
         return _Lattice(space, None, None, group.n[0])
     if group.radius > WIDEST:
@@ -231,7 +232,7 @@ def _lattice(space: ParameterSpace, group: Group) -> _Lattice:
 
 @jax.jit
 def _rounded(x: jax.Array, origin: jax.Array, matrix: jax.Array, slopes: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Integers of the lattice's points nearest to templates, (k, m) int32, and products with `slopes`, (2, m) float64.
+    """Return integers of the lattice points nearest to templates, (k, m) int32, and products with `slopes`, (2, m).
 
     Parameters
     ----------
@@ -250,7 +251,7 @@ def _rounded(x: jax.Array, origin: jax.Array, matrix: jax.Array, slopes: jax.Arr
 
 
 def _distinct(integers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different columns of (k, m) integers in ascending order, (n, k) int64, and which of them each is, (m,)."""
+    """Return the different columns of (k, m) integers, ascending, (n, k) int64, and the index of each column, (m,)."""
     points, index = np.empty((1, 0), np.int64), np.zeros(integers.shape[1], np.int64)
     for column in integers.astype(np.int64):
         low = int(column.min())
@@ -261,12 +262,12 @@ def _distinct(integers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _distinct_on_device(integers: jax.Array) -> tuple[np.ndarray, jax.Array]:
-    """The same as `_distinct` of integers on an accelerator, where sorting costs little."""
+    """Return the result of `_distinct` for integers on an accelerator, where sorting costs little."""
     if not len(integers):  # no coordinates: all are one point
         return np.empty((1, 0), np.int64), jnp.zeros(integers.shape[1], jnp.int32)
     low, extent, distinct, count, index = _numbered(integers)
     low, extent, n = np.asarray(low), np.asarray(extent), int(count)
-    if np.prod(extent.astype(np.float64)) >= 2.0**63:  # numbers of so many do not fit
+    if np.prod(extent.astype(np.float64)) >= 2.0**63:  # the numbers would not fit into 64 bits
         points, own = _distinct(np.asarray(integers))
         return points, jax.device_put(own, integers.sharding)
     numbers = np.asarray(distinct[: min(padded_size(n, 1), len(distinct))])[:n]
@@ -275,9 +276,10 @@ def _distinct_on_device(integers: jax.Array) -> tuple[np.ndarray, jax.Array]:
 
 @jax.jit
 def _numbered(integers: jax.Array) -> tuple[jax.Array, ...]:
-    """Least of each of (k, m) integers and how many there could be, and one number for each column of them.
+    """Number the columns of (k, m) integers by their different values, in ascending order.
 
-    The different numbers in ascending order, (m,) of which only the first count, how many, and which each column has.
+    Return the least value and the range of each row, the different numbers in ascending order, (m,), padded, their
+    count, and the index of each column's number.
     """
     low = jnp.min(integers, axis=1).astype(jnp.int64)
     extent = jnp.max(integers, axis=1).astype(jnp.int64) - low + 1
@@ -291,7 +293,7 @@ def _numbered(integers: jax.Array) -> tuple[jax.Array, ...]:
 
 
 def _differences(moved: Array, of_points: np.ndarray, index: Array) -> Array:
-    """Products for m templates, (2, m), less those of their points, of (2, n)."""
+    """Subtract from products for m templates, (2, m), the products for their nearest points, (2, n)."""
     if isinstance(moved, np.ndarray):
         moved -= np.take(of_points, index, axis=1)
         return moved
@@ -305,7 +307,7 @@ def _less(moved: jax.Array, of_points: jax.Array, index: jax.Array) -> jax.Array
 
 
 def _sorted(numbers: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Different numbers from 0 to `size` - 1 in ascending order, (n,), and which of them each is, (m,)."""
+    """Return different numbers from 0 to `size` - 1 in ascending order, (n,), and the index of each number, (m,)."""
     if size > DENSE * len(numbers):
         return np.unique(numbers, return_inverse=True)
     present = np.zeros(size, bool)
@@ -316,6 +318,6 @@ def _sorted(numbers: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _solved(factor: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Coordinates, (m, k), from whitened ones."""
+    """Return coordinates, (m, k), from whitened ones."""
     size = 1.0 / np.diag(factor)
     return (np.linalg.inv(factor * size) @ points.T).T * size if len(size) else points

@@ -1,4 +1,4 @@
-"""How a region of the sky is covered: the patches and the tiled spin-downs that need the fewest templates."""
+"""Covering of a sky region: the patches and the tiled spin-downs that need the fewest templates."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ from jfstat.banks.tilings import PatchTiling, Tiling, tile_patch, tile_positions
 from jfstat.maths.vectors import unit_vector
 
 ONE_PATCH = np.deg2rad(20)
-"""Regions within a cap of this radius, rad, start as one patch."""
+"""Largest radius of a cap, rad, for which the region in it starts as one patch."""
 DEEPEST = 5
 """Largest number of successive divisions of a patch."""
 NEAR_ENOUGH = 1.3
-"""Ratio of a patch's templates to the fewest possible, below which it is not divided."""
+"""Ratio of a patch's templates to the fewest possible below which it is not divided."""
 ZONES = (0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
-"""Heights of zones to try, see `_divisions`."""
+"""Heights of zones to try; see `_divisions`."""
 WORTH_DIVIDING = 4
-"""The same ratio, above which a patch is divided again even if one division does not help."""
+"""Ratio of a patch's templates to the fewest possible above which it is divided again even if one division does not
+help."""
 WORTH_IT = 0.98
-"""Ratio of templates after dividing a patch to those before, below which the division is kept."""
+"""Ratio of templates after and before dividing a patch below which the division is kept."""
 MAX_TEMPLATES = 200_000_000
 SAME, SAME_SPINS = 1e-7, 1e-3
-"""Differences, in rad and by the metric of the spin-downs, up to which templates at a horizon are one."""
+"""Differences of position, rad, and of spin-downs, by the metric, up to which templates at a horizon count as equal."""
 
 
 def cover_positions(space: ParameterSpace, positions: np.ndarray) -> Sequence[Tiling]:
-    """Tilings of the spin-downs at each of some positions, (n, 3)."""
+    """Return tilings of the spin-downs at each of some positions, (n, 3)."""
     tiling = tile_positions(space, positions, np.zeros((1, 3)))
     return [] if tiling is None else [tiling]
 
 
 def cover_region(space: ParameterSpace, region: Region) -> Sequence[Tiling]:
-    """Tilings of a region of the sky and the spin-downs."""
+    """Return tilings of a region of the sky and the spin-downs."""
     tilings = _tile_region(space, region)
     centre, radius = region.cap
     if radius < ONE_PATCH:
@@ -57,12 +58,12 @@ def cover_region(space: ParameterSpace, region: Region) -> Sequence[Tiling]:
 
 
 def all_templates(tilings: Sequence[Tiling], mismatch: float) -> Templates:
-    """The templates of all tilings, in their order.
+    """Return the templates of all tilings, in their order.
 
     Raises
     ------
     ValueError
-        If there would be more than `MAX_TEMPLATES`.
+        If there would be more than `MAX_TEMPLATES` templates.
     """
     expected = _expected(tilings)
     if expected > MAX_TEMPLATES:
@@ -77,7 +78,7 @@ def all_templates(tilings: Sequence[Tiling], mismatch: float) -> Templates:
 
 
 def _there_twice(tilings: Sequence[Tiling], found: Sequence[Templates]) -> np.ndarray:
-    """Indices of the templates at the horizons of maps that others are equal to.
+    """Return the indices of templates at the horizons of maps that are equal to others.
 
     All templates beyond a horizon are moved to it, and two maps may meet there.
     """
@@ -101,7 +102,7 @@ def _expected(tilings: Sequence[Tiling]) -> float:
 
 
 def _tile_region(space: ParameterSpace, region: Region) -> list[PatchTiling]:
-    """The tilings for that division into patches and choice of tiled spin-downs that need the fewest templates."""
+    """Return the tilings for the division into patches and the tiled spin-downs that need the fewest templates."""
     best: list[PatchTiling] = []
     for choice in space.choices():
         for division in _divisions(choice, region):
@@ -110,8 +111,8 @@ def _tile_region(space: ParameterSpace, region: Region) -> list[PatchTiling]:
             least = np.inf if tilings is None else sum(x.least for x in tilings)
             if tilings is None or least > total:
                 continue
-            # dividing pays where there are many more templates than the fewest possible, unless they are few anyway,
-            # are more than the best's or more than are allowed
+            # dividing pays if there are many more templates than the fewest possible, unless they are few anyway, or
+            # the fewest possible come close to the best tiling or the limit
             if max(WORTH_DIVIDING * least, 1.0) < min(total, MAX_TEMPLATES):
                 patience = int(len(tilings) == 1)
                 tilings = [fine for coarse in tilings for fine in _divided(coarse, 0, patience)]
@@ -121,16 +122,16 @@ def _tile_region(space: ParameterSpace, region: Region) -> list[PatchTiling]:
 
 
 def _tile_patches(space: ParameterSpace, division: Sequence[Patch]) -> list[PatchTiling] | None:
-    """The tilings of all patches; None if one of them has none."""
+    """Return the tilings of all patches; None if one of them cannot be tiled."""
     tilings = [tiling for patch in division if (tiling := tile_patch(space, patch)) is not None]
     return tilings if len(tilings) == len(division) else None
 
 
 def _divided(coarse: PatchTiling, depth: int, patience: int) -> list[PatchTiling]:
-    """A patch's tiling, or those of the patches into which it is divided if they need fewer templates.
+    """Return a patch's tiling, or the tilings of the patches into which it is divided if they need fewer templates.
 
     If there are many more templates than the fewest possible, a division that does not help may be followed by one that
-    does. `patience` is how many such divisions are allowed.
+    does. `patience` is the number of such divisions allowed.
     """
     parts = coarse.patch.parts if depth < DEEPEST and coarse.expected >= NEAR_ENOUGH * coarse.least else []
     finer = _tile_patches(coarse.space, parts)
@@ -145,12 +146,13 @@ def _divided(coarse: PatchTiling, depth: int, patience: int) -> list[PatchTiling
 
 
 def _divisions(space: ParameterSpace, region: Region) -> Iterator[list[Patch]]:
-    """Ways to divide a region into patches.
+    """Yield divisions of a region into patches.
 
-    A map projected along the direction in which the metric is smallest is hardly stretched up to near its horizon
-    (Wette & Prix 2013). Two caps around that direction and its opposite, whole or in zones, therefore serve most of the
-    sky, and two hemispheres serve the zone between them. The same holds for a small region; seen from its own centre,
-    one near that horizon would need many more templates, since the metric along the sky changes much there.
+    A map projected along the direction in which the metric is smallest is hardly stretched except near its horizon
+    (Wette & Prix 2013). Two caps around that direction and its opposite, whole or in zones, therefore cover most of the
+    sky, and two hemispheres cover the zone between them. A small region is projected along this direction too:
+    projected along its own centre, a region near the horizon would need many more templates, because the metric along
+    the sky changes strongly there.
     """
     pole = space.least_seen_direction
     centre, radius = region.cap
@@ -173,7 +175,7 @@ def _divisions(space: ParameterSpace, region: Region) -> Iterator[list[Patch]]:
 
 
 def _near_horizon(region: Region, pole: np.ndarray) -> Iterator[list[Patch]]:
-    """Ways to divide a small region near the horizon of a direction, seen from it and from the opposite one."""
+    """Yield divisions of a small region near the horizon of a direction, seen from it and from the opposite one."""
     centre, radius = region.cap
     heights = np.concatenate([*region.boundary(radius / 400), centre[None]]) @ pole
     for zone in ZONES:
@@ -189,5 +191,5 @@ def _near_horizon(region: Region, pole: np.ndarray) -> Iterator[list[Patch]]:
             division += part
         if complete:
             yield division
-        if zone > np.max(heights):  # all of it grazes
+        if zone > np.max(heights):  # the whole region is grazing
             break

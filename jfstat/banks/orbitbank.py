@@ -1,4 +1,4 @@
-"""Banks with ranges of orbits: what users give, checked, and the templates of the lattice as a stack."""
+"""Template banks with ranges of orbits: checks of users' arguments, and the lattice's templates as a stack."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from jfstat.validation import FrequencyLike
 
 MOST_TEMPLATES = 2e7
-"""Largest number of templates with ranges of orbits."""
+"""Largest number of templates of a bank with ranges of orbits."""
 MOST_RANGES = 6
 """Largest number of parameters with ranges."""
 SKY_RADIUS = 0.5
-"""Farthest that the corners of a sky box may lie from its middle, rad: all of it is on one flat map."""
+"""Largest distance of a sky box's corners from its middle, rad: the box must fit on one flat map."""
 MOST_ECC = 0.8
 """Largest eccentricity of ranges."""
 
@@ -48,19 +48,19 @@ def orbit_bank(
     mismatch: float,
     strict: bool,
 ) -> Doppler:
-    """A lattice over ranges of orbits, with those of the sky and of spin-downs.
+    """Make a lattice over ranges of orbits, sky positions and spin-downs.
 
     Parameters
     ----------
     observation : Observation
     alpha, delta, sky
-        As for `template_bank`.
+        See `template_bank`.
     spins : (s, 2) float64
         Ranges of the derivatives of the frequency, Hz/s^k.
     orbit : mapping of str to (low, high)
-        From `orbit_limits`.
+        Ranges of an orbit's fields, from `orbit_limits`.
     reftime, freq, mismatch, strict
-        As for `template_bank`.
+        See `template_bank`.
     fmax : float or Quantity
         Frequency at which the metric is taken, Hz.
 
@@ -98,7 +98,7 @@ def orbit_bank(
 def _sky_limits(
     alpha: RangeLike | SkyCoord | None, delta: RangeLike | None, sky: SkyCoord | None
 ) -> list[dict[str, tuple[float, float]]]:
-    """Ranges of alpha and delta: one box, or one for each position."""
+    """Return ranges of alpha and delta: one box, or one for each position."""
     if not isinstance(alpha, tuple) and not isinstance(delta, tuple):
         return [{"alpha": (a, a), "delta": (d, d)} for a, d in zip(*sky_positions(alpha, delta, sky), strict=True)]
     if sky is not None or not (isinstance(alpha, tuple) and isinstance(delta, tuple)):
@@ -115,6 +115,6 @@ def _sky_limits(
 
 
 def _inside(e: Elements, spins: np.ndarray) -> Elements:
-    """The templates whose spin-downs lie in their ranges, (s, 2)."""
+    """Return the templates whose spin-downs lie in their ranges, (s, 2)."""
     inside = within_ranges(np.asarray(e.spins), spins)
     return Elements(*(x[inside] for x in e))

@@ -1,9 +1,9 @@
-"""Lattices over orbits, with sky position and spin-downs: A_n* in the coordinates of `jfstat.banks.orbitspace`.
+"""Lattices over orbits, sky position and spin-downs: A_n* in the coordinates of `jfstat.banks.orbitspace`.
 
-The ranges are divided into boxes. In each the lattice is laid in a constant metric, nowhere smaller than the true one,
-whose coordinates are whitened: distances there are Euclidean. Directions in which the box is thin need no lattice
-dimension: templates lie in the middle, and what that costs is taken off the mismatch. Templates are the lattice's
-points nearest to the points of the box.
+The ranges are divided into boxes. The lattice of each box has a constant metric that is nowhere smaller than the true
+one; in whitened coordinates distances are Euclidean. Directions in which the box is thin need no lattice dimension:
+templates lie in the middle, and their loss is subtracted from the mismatch. Templates are the lattice points nearest to
+the points of the box.
 """
 
 from __future__ import annotations
@@ -19,54 +19,55 @@ from jfstat.banks.orbitspace import Elements, OrbitSpace
 from jfstat.maths.lattices import covering_lattice, covering_radius, lattice_points, log_determinant, nearest_points
 
 FLOOR = 1e-3
-"""Metric added in each coordinate, in mismatches per squared half width: no template covers thirty widths."""
+"""Least metric in each coordinate, in mismatches per squared half width: no template covers more than thirty widths."""
 METRICS = 81
-"""Largest number of places of a box at which the metric is computed, apart from its corners and its middle."""
+"""Largest number of points of a box at which the metric is computed, apart from its corners and its middle."""
 SAMPLES = 1024
-"""Points of a box that show how far it extends in whitened coordinates; a power of two."""
+"""Number of points of a box that give its extent in whitened coordinates; a power of two."""
 SAFETY = 1.02
-"""Factor on the extent that these points show."""
+"""Safety factor on the extent of a box from sampled points."""
 WORTH_IT = 0.95
-"""Ratio of templates after dividing a box to those before, below which the division is kept."""
+"""Ratio of templates after and before dividing a box below which the division is kept."""
 FLAT = 1.15
-"""Ratio of templates to those that the true metric needs, below which dividing is not tried."""
+"""Ratio of templates to the number that the true metric needs below which dividing is not tried."""
 FEWEST = 6
 """Number of templates of a box below which it is not divided."""
 DEEPEST, MOST_BOXES = 8, 64
 """Largest number of successive divisions, and of boxes."""
 FINE = 0.2
-"""Spacing of the points on the faces of a box for which the nearest template is looked up, in radii."""
+"""Spacing of the points on the faces of a box for which the nearest template is found, in covering radii."""
 MOST_POINTS = 15_000_000
-"""Largest number of points looked up in a box."""
+"""Largest number of points of a box for which the nearest template is found."""
 CHECKED, ROUNDS = 16384, 20
-"""Random points of a box whose distance from the templates is checked, as often as some are too far, but not more."""
+"""Number of random points of a box whose distance from the templates is checked at a time, and largest number of
+repetitions, which end when no point is too far away."""
 LEAST = {"asini": 1e-6, "ecc": 1e-4}
 """Least values at which the metric is computed, because the coordinates have no derivatives at 0."""
 PIECE = 200_000
-"""Points looked up at a time."""
+"""Number of points for which the nearest template is found at a time."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A part of the ranges and the lattice planned for it.
+    """A part of the ranges, and the lattice planned for it.
 
     Attributes
     ----------
     space : OrbitSpace
     low, high : (d,) float64
     middle, scale : (n,) float64
-        Of the coordinates x; whitened coordinates are ``factor @ ((x - middle) / scale)``.
+        Middle and scale of the coordinates x; whitened coordinates are ``factor @ ((x - middle) / scale)``.
     factor : (n, n) float64
     wide, thin : (n, k), (n, n - k) float64
-        Orthonormal axes in whitened coordinates, with a lattice dimension and without.
+        Orthonormal axes in whitened coordinates, with and without a lattice dimension.
     offset : (n,) float64
         Middle of the box along `wide`, then along `thin`.
     radius : float
-        Of the balls about templates.
+        Radius of the balls about templates.
     expected : float
         Number of templates.
     flat : float
-        Ratio of the volume by the constant metric to that by the true one.
+        Ratio of the box's volume by the constant metric to its volume by the true one.
     """
 
     space: OrbitSpace
@@ -83,22 +84,22 @@ class Box:
     flat: float
 
     def whitened(self, u: np.ndarray) -> np.ndarray:
-        """Whitened coordinates, (k, n), of parameters, (k, d)."""
+        """Return whitened coordinates, (k, n), of parameters, (k, d)."""
         return (self.space.coordinates(u) - self.middle) / self.scale @ self.factor.T
 
     def place(self, u: np.ndarray) -> np.ndarray:
-        """Where parameters, (k, d), lie among the lattice's points, in the units of `nearest_points`."""
+        """Return the place of parameters, (k, d), among the lattice points, in the units of `nearest_points`."""
         k = self.wide.shape[1]
         return (self.whitened(u) @ self.wide - self.offset[:k]) * self.unit
 
     @property
     def unit(self) -> float:
-        """The lattice's own unit of length per unit of distance."""
+        """Unit of length of `nearest_points` per unit of distance."""
         k = self.wide.shape[1]
         return covering_radius(k) / self.radius if k else 0.0
 
     def coordinates(self, integers: np.ndarray) -> np.ndarray:
-        """Coordinates x, (m, n), of the lattice's points."""
+        """Return coordinates x, (m, n), of lattice points."""
         k = self.wide.shape[1]
         along = lattice_points(integers) / self.unit if k else np.zeros((len(integers), 0))
         z = (along + self.offset[:k]) @ self.wide.T + self.thin @ self.offset[k:]
@@ -106,12 +107,12 @@ class Box:
 
 
 def orbit_templates(space: OrbitSpace, most: float) -> Elements:
-    """The templates of a lattice over all ranges.
+    """Return the templates of a lattice over all ranges.
 
     Raises
     ------
     ValueError
-        If there would be more than `most`.
+        If there would be more than `most` templates.
     """
     if not space.chart.names:
         return space.templates(space.coordinates(np.empty((1, 0))))
@@ -127,7 +128,7 @@ def orbit_templates(space: OrbitSpace, most: float) -> Elements:
 
 
 def _divided(space: OrbitSpace) -> list[Box]:
-    """The boxes that need the fewest templates, found by successive halving; of both kinds of coordinates."""
+    """Find the boxes that need the fewest templates by successive halving, in both kinds of coordinates."""
     kinds = [space]
     if space.chart.circle and "period" in space.chart.names:
         kinds.append(replace(space, chart=replace(space.chart, short=True)))
@@ -146,7 +147,7 @@ def _divided(space: OrbitSpace) -> list[Box]:
 
 
 def _parts(box: Box) -> list[Box]:
-    """The parts of a box whose templates are the fewest; none if it is best left as it is."""
+    """Return the parts of a box that need the fewest templates; none if the box is best not divided."""
     if box.expected < FEWEST or (box.flat < FLAT and box.wide.shape[1] <= len(box.low)):
         return []
     names = box.space.chart.names
@@ -175,7 +176,7 @@ def _halves(box: Box, i: int) -> list[Box]:
 
 
 def _planned(space: OrbitSpace, low: np.ndarray, high: np.ndarray) -> Box:
-    """The lattice for a box of the ranges."""
+    """Plan the lattice for a box of the ranges."""
     d = len(low)
     many = low + (high - low) * _filling(d, SAMPLES)
     many = np.concatenate([many, _corners(low, high)])
@@ -185,7 +186,7 @@ def _planned(space: OrbitSpace, low: np.ndarray, high: np.ndarray) -> Box:
     few = _spread(space, low, high)
     local = _with_floor(space.factors(space.coordinates(few), scale), space.mismatch)
     factor = _largest(local)
-    # the metric half-way between a signal and a template beyond the box counts
+    # the relevant metric is half-way between a signal and a template, which may lie beyond the box
     half = _half_extents(space, factor, scale, 0.5 * (low + high), high - low)
     wider = _spread(space, *_allowed(space, low - half, high + half, low, high))
     local = np.concatenate([local, _with_floor(space.factors(space.coordinates(wider), scale), space.mismatch)])
@@ -218,24 +219,24 @@ def _planned(space: OrbitSpace, low: np.ndarray, high: np.ndarray) -> Box:
 
 
 def _filling(d: int, n: int) -> np.ndarray:
-    """Points that fill the unit cube evenly, (n, d)."""
+    """Return points that fill the unit cube evenly, (n, d)."""
     from scipy.stats import qmc  # takes most of a second to import
 
     return qmc.Sobol(d, rng=0).random(n) if d else np.empty((1, 0))
 
 
 def _corners(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The corners, (2^d, d), of a box, and its middle."""
+    """Return the corners, (2^d, d), of a box, and its middle."""
     ends = np.array(list(product(*zip(low, high, strict=True)))).reshape(2 ** len(low), len(low))
     return np.concatenate([ends, [0.5 * (low + high)]])
 
 
 def _spread(space: OrbitSpace, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Points of a box, (k, d), at which the metric is computed: a grid over what it depends on."""
+    """Return points of a box, (k, d), at which the metric is computed: a grid over the parameters that matter."""
     bent = [i for i, name in enumerate(space.chart.names) if name[1:] not in ("1dot", "2dot", "3dot")]
     u = 0.5 * (low + high)
     if 3 ** len(bent) <= METRICS:
-        # four turns of the phase, if it goes all round, and three of the others
+        # five points of the phase, which may go all round, and three of the other parameters
         steps = [5 if space.chart.names[i] == "phase" else 3 for i in bent]
         grid = np.array(list(product(*(np.linspace(low[i], high[i], n) for i, n in zip(bent, steps, strict=True)))))
     else:
@@ -257,7 +258,7 @@ def _with_floor(factors: np.ndarray, mismatch: float) -> np.ndarray:
 
 
 def _largest(local: np.ndarray) -> np.ndarray:
-    """A factor whose metric is nowhere smaller than those of the factors, (k, n, n)."""
+    """Return a factor whose metric is nowhere smaller than the metrics of the factors, (k, n, n)."""
     factor = local[len(local) // 2]
     for own in local:
         # both metrics are diagonal in the axes of this decomposition, where the larger one of each pair is taken
@@ -268,9 +269,9 @@ def _largest(local: np.ndarray) -> np.ndarray:
 
 
 def _steps(space: OrbitSpace, scale: np.ndarray, u: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """Derivatives of the coordinates, divided by `scale`, with respect to the parameters, divided by `width`.
+    """Return derivatives of the coordinates, divided by `scale`, by the parameters, divided by `width`.
 
-    (k, n, d) at parameters (k, d).
+    The shape is (k, n, d) for parameters (k, d).
     """
     columns = []
     for i in range(u.shape[1]):
@@ -283,7 +284,7 @@ def _steps(space: OrbitSpace, scale: np.ndarray, u: np.ndarray, width: np.ndarra
 def _half_extents(
     space: OrbitSpace, factor: np.ndarray, scale: np.ndarray, u: np.ndarray, width: np.ndarray
 ) -> np.ndarray:
-    """Half of how far a ball extends from a point in each parameter, (d,), but at most half the box's width."""
+    """Return half the extent of a ball in each parameter, (d,), at most half the box's width."""
     slope = factor @ _steps(space, scale, u[None], width)[0]
     size = np.sqrt(np.abs(np.diagonal(np.linalg.pinv(slope.T @ slope))))
     return width * np.minimum(0.5 * np.sqrt(space.mismatch) * size, 0.5)
@@ -292,7 +293,7 @@ def _half_extents(
 def _allowed(
     space: OrbitSpace, low: np.ndarray, high: np.ndarray, inner_low: np.ndarray, inner_high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A box cut to possible values."""
+    """Cut a box to possible values."""
     for i, name in enumerate(space.chart.names):
         if name in ("asini", "ecc"):
             low[i] = max(low[i], min(0.0, inner_low[i]))
@@ -304,7 +305,7 @@ def _allowed(
 
 
 def _edges(space: OrbitSpace, factor: np.ndarray, scale: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The box's edges in whitened coordinates, (n, d): directions in its middle, mean lengths."""
+    """Return the box's edges in whitened coordinates, (n, d): directions in its middle, mean lengths."""
     d, width = len(low), high - low
     points = low + width * _filling(d, 32)
     slopes = np.einsum("ij,kjd->kid", factor, _steps(space, scale, points, width))
@@ -314,7 +315,7 @@ def _edges(space: OrbitSpace, factor: np.ndarray, scale: np.ndarray, low: np.nda
 
 
 def _frames(factor: np.ndarray, whitened: np.ndarray, mismatch: float) -> Iterator[tuple[np.ndarray, int]]:
-    """Orthonormal axes, (n, n), in whitened coordinates, and how many of them, the first, to take as thin."""
+    """Yield orthonormal axes, (n, n), in whitened coordinates, and the number of thin ones, which come first."""
     n = len(factor)
     # principal axes of the box, thinnest first
     centred = whitened - whitened.mean(axis=0)
@@ -323,7 +324,7 @@ def _frames(factor: np.ndarray, whitened: np.ndarray, mismatch: float) -> Iterat
     axes = axes[:, np.argsort(widths)]
     for n_thin in range(n + 1):
         yield axes, n_thin
-    # coordinates, of which those are candidates that cost little however the others compensate
+    # coordinates that cost little, even when the others compensate for them, may be thin
     alone = 1 / np.linalg.norm(np.linalg.inv(factor), axis=1)
     candidates = np.flatnonzero(alone**2 < mismatch)
     for n_thin in range(1, len(candidates) + 1):
@@ -334,10 +335,11 @@ def _frames(factor: np.ndarray, whitened: np.ndarray, mismatch: float) -> Iterat
 
 
 def _expected(edges: np.ndarray, radius: float) -> float:
-    """Expected number of templates of a box with edges, (k, d), whose balls have a radius.
+    """Return the expected number of templates of a box with edges, (k, d), whose balls have a radius.
 
-    Of a lattice's points, those are needed whose cells touch the box. The number is the volume of the box enlarged by
-    a cell, which counts as the ball of its volume, over that of a cell; Steiner's formula for zonotopes.
+    The points needed are those whose cells touch the box. Their number is the volume of the box enlarged by a cell,
+    divided by the volume of a cell. The cell is replaced by a ball of equal volume, and the enlarged volume follows
+    from Steiner's formula for zonotopes.
     """
     k, d = edges.shape
     if k == 0:
@@ -356,7 +358,7 @@ def _expected(edges: np.ndarray, radius: float) -> float:
 
 
 def _points(box: Box) -> np.ndarray:
-    """Coordinates of the templates of a box, (m, n): the lattice's points nearest to its points."""
+    """Return coordinates of the templates of a box, (m, n): the lattice points nearest to its points."""
     from scipy.spatial import KDTree  # takes 0.2 s to import
 
     k, d = box.wide.shape[1], len(box.low)
@@ -364,10 +366,10 @@ def _points(box: Box) -> np.ndarray:
         return box.coordinates(np.zeros((1, 0), np.int64))
     radius, width = covering_radius(k), box.high - box.low
     u = box.low + width * _filling(d, 64)
-    # how far the lattice's place moves over the box with each parameter, at most
+    # largest distance in the lattice's units that each parameter moves a point over the box
     moves = np.abs(np.stack([_move(box, u, i, width) for i in range(d)], axis=-1)).reshape(len(u), d).max(axis=0)
     packing = 0.5 * np.sqrt(k / (k + 1))
-    # spacings at which no cell is missed: of points inside, and on the edges, where small parts of cells may lie
+    # spacings at which no cell is missed: for points inside, and on the edges, where only small parts of cells may lie
     inside, fine = 1.8 * packing / np.sqrt(k), FINE * radius
     while True:
         jobs = list(_jobs(moves, k, inside, fine))
@@ -376,7 +378,7 @@ def _points(box: Box) -> np.ndarray:
             break
         if fine > radius:
             raise ValueError(
-                f"a lattice over these ranges would need {total:.3g} points to be looked up: narrow the ranges or "
+                f"finding the lattice over these ranges would take {total:.3g} nearest points: narrow the ranges or "
                 "raise the mismatch."
             )
         inside, fine = inside * (1.0 if fine < 0.6 * radius else 1.25), fine * 1.25
@@ -385,7 +387,7 @@ def _points(box: Box) -> np.ndarray:
         start = np.where(first, box.high, box.low)
         stop = np.where(counts > 1, box.high, start)
         kept = np.unique(np.concatenate([kept, _looked_up(box, _grid(start, stop, counts))]), axis=0)
-    # what the points missed: random points inside, on faces, edges and corners
+    # find cells that the grids missed with random points inside, on faces, edges and corners
     rng, tree, added = np.random.default_rng(1), KDTree(lattice_points(kept)), np.empty((0, k), np.int64)
     for _ in range(ROUNDS):
         unit = rng.uniform(size=(CHECKED, d))
@@ -401,10 +403,10 @@ def _points(box: Box) -> np.ndarray:
 
 
 def _jobs(moves: np.ndarray, k: int, inside: float, fine: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Grids over a box's faces whose points find all templates: numbers of points, (d,), and where they start, (d,).
+    """Yield grids over a box's faces that find all templates: numbers of points, (d,), and their starts, (d,).
 
-    What a box with d edges projects to in k dimensions is made up of its k-dimensional faces, and bounded by those with
-    one dimension less. A box with fewer edges is looked up as finely as a boundary.
+    The projection of a box with d edges to k dimensions is made up of its k-dimensional faces, and bounded by faces
+    with one dimension less. A box with fewer than k edges is sampled as finely as a boundary.
     """
     d = len(moves)
     kinds = [(d, fine)] if d < k else [(k, inside), (k - 1, fine)]
@@ -421,14 +423,14 @@ def _jobs(moves: np.ndarray, k: int, inside: float, fine: float) -> Iterator[tup
 
 
 def _move(box: Box, u: np.ndarray, i: int, width: np.ndarray) -> np.ndarray:
-    """Distance that the place in the lattice moves over the box as a parameter does, at its rate at u, (k,)."""
+    """Return the distance, (k,), that a parameter moves points in the lattice over the box, at its rate at u."""
     step = np.zeros(len(width))
     step[i] = 1e-4 * width[i]
     return np.linalg.norm(box.place(u + step) - box.place(u - step), axis=1) / 2e-4
 
 
 def _grid(low: np.ndarray, high: np.ndarray, counts: np.ndarray) -> Iterator[np.ndarray]:
-    """A grid over a box, ends included, in pieces, (k, d)."""
+    """Yield a grid over a box, ends included, in pieces, (k, d)."""
     total = int(np.prod(counts.astype(np.int64)))
     step = (high - low) / np.maximum(counts - 1, 1)
     for start in range(0, total, PIECE):
@@ -437,6 +439,6 @@ def _grid(low: np.ndarray, high: np.ndarray, counts: np.ndarray) -> Iterator[np.
 
 
 def _looked_up(box: Box, pieces: Iterator[np.ndarray]) -> np.ndarray:
-    """The lattice's points nearest to given points, as integers, each once."""
+    """Return the lattice points nearest to given points, as integers, each once."""
     found = [np.unique(nearest_points(box.place(u)), axis=0) for u in pieces]
     return np.unique(np.concatenate(found), axis=0)

@@ -1,4 +1,4 @@
-"""The parameter space of a bank with orbits: ranges of parameters, coordinates in which the metric is nearly constant.
+"""Parameter space of a bank with orbits: ranges, and coordinates in which the metric is nearly constant.
 
 The delay across a nearly circular orbit, with t counted from the middle of the data, is
 
@@ -6,8 +6,8 @@ The delay across a nearly circular orbit, with t counted from the middle of the 
 
 and the phase is linear in A, B, C and D. For a known period they are therefore coordinates in which the metric is
 constant, however many orbits the data span. With psi = Omega (t_middle - t_asc), t_asc = tp - argp/Omega, kappa = ecc
-cos(argp) and eta = ecc sin(argp), A + iB = asini exp(i psi) and C + iD = asini/2 (kappa - i eta) exp(2 i psi): Leaci &
-Prix 2015 (Phys. Rev. D 91, 102003) expand the phase so, to first order in the eccentricity.
+cos(argp) and eta = ecc sin(argp), A + iB = asini exp(i psi) and C + iD = asini/2 (kappa - i eta) exp(2 i psi). This is
+the expansion of the phase by Leaci & Prix 2015 (Phys. Rev. D 91, 102003), to first order in the eccentricity.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import GPSTime
 
 MOST_TIMES = 1500
-"""Number of times of all detectors at which the phase is compared; with more SFTs, one of each few is drawn."""
+"""Largest number of times of all detectors at which the phase is compared; of more SFTs, a sample is drawn."""
 CHUNK = 16
-"""Metrics computed by one call of the compiled program."""
+"""Number of metrics computed by one call of the compiled program."""
 LARGEST_ECC = 0.95
-"""Eccentricity at which templates beyond the ranges are stopped."""
+"""Largest eccentricity of templates, which may lie beyond the ranges."""
 EDGE = 0.99
-"""The same for their distance from the middle of the sky's map."""
+"""Largest distance of templates from the middle of the sky's map."""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Which parameters vary, and in which coordinates the lattice lies.
+    """The parameters that vary, and the coordinates of the lattice.
 
     Attributes
     ----------
     names : tuple of str
         Parameters that vary: ``alpha``, ``delta``, ``f1dot``, ..., ``asini``, ``period``, ``tp``, ``ecc``, ``argp``;
-        ``phase``, psi above, stands for ``tp`` where that is not known at all.
+        ``phase``, the angle psi, replaces ``tp`` if the time of periapsis is unknown.
     n_spins : int
-        Derivatives of the frequency that templates have.
+        Number of derivatives of the frequency.
     short : bool
-        Whether A and B are multiplied by Omega^3 and Omega^2: for data much shorter than a period these, the jerk and
-        the acceleration, are what they show.
+        Whether A and B are multiplied by Omega^3 and Omega^2: data much shorter than a period constrain these products,
+        jerk and acceleration.
     """
 
     names: tuple[str, ...]
@@ -84,21 +84,21 @@ class Chart:
 
 
 class Place(NamedTuple):
-    """What the coordinates are measured from, and the parameters that do not vary; a pytree.
+    """The origin of the coordinates, and the parameters that do not vary; a pytree.
 
     Attributes
     ----------
     up, axes : (3,), (2, 3) float64
-        Middle of the sky's map, orthographic, and its axes.
+        Middle of the orthographic map of the sky, and its axes.
     spins : (s,) float64
-        f1dot, ..., Hz/s^k.
+        Values of f1dot, ..., Hz/s^k.
     orbit : dict of str to float
-        Parameters of the orbit; of those that vary, the middle of their range.
+        Parameters of the orbit; for varying parameters the middle of their range.
     middle : float
         Mid-time of the data, GPS s.
     reftime : GPSTime
     frequency : float
-        Hz.
+        Frequency of templates, Hz.
     """
 
     up: np.ndarray
@@ -124,7 +124,7 @@ class Elements(NamedTuple):
 
 
 def elements(chart: Chart, place: Place, x: jax.Array) -> Elements:
-    """The parameters at coordinates x, (..., n) float64; traceable."""
+    """Return the parameters at coordinates x, (..., n) float64; traceable."""
     at = {name: x[..., i] for i, name in enumerate(chart.coordinates)}
     zero = jnp.zeros(x.shape[:-1])
     n = zero[..., None] + place.up
@@ -185,7 +185,7 @@ class OrbitSpace:
     mismatch: float
 
     def coordinates(self, u: np.ndarray) -> np.ndarray:
-        """Coordinates, (k, n), of parameters, (k, d), in the order of ``chart.names``."""
+        """Return coordinates, (k, n), of parameters, (k, d), in the order of ``chart.names``."""
         chart, place = self.chart, self.place
         at = {name: u[:, i] for i, name in enumerate(chart.names)}
         own = {name: at.get(name, np.full(len(u), place.orbit[name])) for name in ORBIT_FIELDS}
@@ -203,9 +203,9 @@ class OrbitSpace:
         return np.stack([x[name] for name in chart.coordinates], axis=-1)
 
     def factors(self, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """Upper triangular factors of the metric at coordinates x, (k, n), frequency maximised over: (k, n, n).
+        """Return upper triangular factors of the metric at coordinates x, (k, n), maximised over frequency: (k, n, n).
 
-        In the coordinates divided by `scale`, (n,).
+        The metric holds for the coordinates divided by `scale`, (n,).
         """
         found = [np.empty((0, len(scale), len(scale)))]
         for start in range(0, len(x), CHUNK):
@@ -216,7 +216,7 @@ class OrbitSpace:
         return np.concatenate(found)[: len(x)]
 
     def templates(self, x: np.ndarray) -> Elements:
-        """The templates at coordinates x, (k, n): NumPy arrays."""
+        """Return the templates at coordinates x, (k, n), as NumPy arrays."""
         return Elements(*(np.asarray(y) for y in elements(self.chart, self.place, jnp.asarray(x))))
 
 
@@ -263,17 +263,18 @@ def orbit_space(
     frequency: float,
     mismatch: float,
 ) -> OrbitSpace:
-    """The space of given ranges.
+    """Make the parameter space of given ranges.
 
     Parameters
     ----------
     observation : Observation
     limits : mapping of str to (low, high)
-        Of ``alpha``, ``delta``, ``f1dot``, ... and all of an orbit's parameters; equal for those that do not vary.
+        Ranges of ``alpha``, ``delta``, ``f1dot``, ... and all parameters of an orbit; with equal ends for parameters
+        that do not vary.
     n_spins : int
     reftime : GPSTime
     frequency : float
-        At which the metric is taken, Hz.
+        Frequency at which the metric is taken, Hz.
     mismatch : float
     """
     middle = int(observation.epoch) + float(observation.middle)
@@ -307,7 +308,7 @@ def orbit_space(
 
 
 def _sampled(observation: Observation) -> tuple[np.ndarray, np.ndarray]:
-    """Middles of SFTs, s since the epoch, and their weights, (D, K); one at random of each few if there are many."""
+    """Return middles of SFTs, s since the epoch, and their weights, (D, K); a random sample if there are many."""
     time, weight = (np.asarray(x) for x in observation.quadrature(1))
     most = max(1, MOST_TIMES // len(time))
     if time.shape[1] <= most:

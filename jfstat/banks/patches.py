@@ -1,4 +1,4 @@
-"""Patches: parts of the sky for each of which one flat map is good enough.
+"""Patches: parts of the sky for each of which one flat map is accurate enough.
 
 A map is the orthographic projection of a hemisphere along a direction `up`: its coordinates y are the components of
 the unit vector n along two axes at right angles to `up`.
@@ -22,18 +22,18 @@ EDGE_STEP = 1e-3
 ROWS = 24
 """Rows of sample points in a shape, at which areas and metrics are evaluated."""
 STEEPEST = 0.99
-"""Distance from the middle of a map beyond which its slope, which grows without bound, is not used."""
+"""Distance from the middle of a map beyond which its slope, which diverges at the horizon, is not used."""
 
 
 class Shape(ABC):
     """A part of the sphere and its map."""
 
     divisible: bool = False
-    """Whether it can be divided into smaller shapes."""
+    """Whether the shape can be divided into smaller shapes."""
     edge: float = STEEPEST
     """Largest |y| of templates."""
     grazing: bool = False
-    """Whether it reaches to the horizon of its map; see `Grazing`."""
+    """Whether the shape reaches the horizon of its map; see `Grazing`."""
 
     @property
     @abstractmethod
@@ -43,7 +43,7 @@ class Shape(ABC):
     @property
     @abstractmethod
     def walls(self) -> tuple[np.ndarray, np.ndarray]:
-        """Unit normals, (w, 3), and heights, (w,), of the planes that bound it: n . normal >= height inside."""
+        """Unit normals, (w, 3), and heights, (w,), of the planes that bound the shape: n . normal >= height inside."""
 
     @property
     @abstractmethod
@@ -52,18 +52,18 @@ class Shape(ABC):
 
     @abstractmethod
     def contains(self, n: np.ndarray) -> np.ndarray:
-        """Whether positions (..., 3) lie inside: (...) bool."""
+        """Return whether positions (..., 3) lie inside: (...) bool."""
 
     @abstractmethod
     def samples(self) -> tuple[np.ndarray, np.ndarray]:
-        """Points spread over it, (k, 3), and the area that each stands for, sr, (k,)."""
+        """Return points spread over the shape, (k, 3), and the area that each represents, sr, (k,)."""
 
     @abstractmethod
     def sides(self, step: float) -> np.ndarray:
-        """Points along its boundary, (k, 3), no further apart than `step` rad."""
+        """Return points along the boundary, (k, 3), no further apart than `step` rad."""
 
     def divided(self) -> Sequence[Shape]:
-        """The smaller shapes that make it up; none if it is not divisible."""
+        """Return the smaller shapes that make up the shape; none if it is not divisible."""
         return []
 
     @cached_property
@@ -72,26 +72,26 @@ class Shape(ABC):
         return tangents(self.up)
 
     def project(self, n: np.ndarray) -> np.ndarray:
-        """The map's coordinates, (..., 2), of positions or differences of positions (..., 3)."""
+        """Return the map's coordinates, (..., 2), of positions or differences of positions (..., 3)."""
         return n @ self.axes.T
 
     def lift(self, y: np.ndarray) -> np.ndarray:
-        """Positions (..., 3) in the hemisphere about `up` from the map's coordinates (..., 2), |y| <= 1."""
+        """Return positions (..., 3) in the hemisphere about `up` from the map's coordinates (..., 2), |y| <= 1."""
         height = np.sqrt(np.maximum(1 - np.sum(y * y, axis=-1, keepdims=True), 0.0))
         return y @ self.axes + height * self.up
 
     def jacobian(self, y: np.ndarray) -> np.ndarray:
-        """dn/dy, (..., 3, 2), at the map's coordinates (..., 2), |y| < 1."""
+        """Return dn/dy, (..., 3, 2), at the map's coordinates (..., 2), |y| < 1."""
         height = np.sqrt(1 - np.sum(y * y, axis=-1))[..., None]
         return self.axes.T - self.up[:, None] * (y / height)[..., None, :]
 
     def bounded_jacobian(self, y: np.ndarray) -> np.ndarray:
-        """dn/dy, (n, 3, 2), at the map's coordinates (n, 2), those too steep moved towards the middle of the map."""
+        """Return dn/dy, (n, 3, 2), at the map's coordinates (n, 2), moved inwards where the map is too steep."""
         size = np.linalg.norm(y, axis=1, keepdims=True)
         return self.jacobian(y * np.minimum(STEEPEST / np.maximum(size, 1e-12), 1.0))
 
     def onto_map(self, y: np.ndarray, factor: np.ndarray) -> np.ndarray:
-        """The map's coordinates, (n, 2), with those beyond its edge moved to the nearest point of the edge.
+        """Return the map's coordinates, (n, 2), with points beyond its edge moved to the nearest point of the edge.
 
         This never increases the distance to any point of the map, because the map is convex.
 
@@ -99,7 +99,7 @@ class Shape(ABC):
         ----------
         y : (n, 2) float64
         factor : (2, 2) float64
-            Of the metric on the map.
+            Factor of the metric on the map.
         """
         from scipy.spatial import KDTree  # takes 0.2 s to import
 
@@ -114,12 +114,12 @@ class Shape(ABC):
         return y
 
     def reached(self, y: np.ndarray, inverse: np.ndarray, radius: float) -> np.ndarray:
-        """Whether balls about points of the map reach all half-spaces whose intersection is the shape: (n,) bool.
+        """Return whether balls about points of the map reach all half-spaces that bound the shape: (n,) bool.
 
         Parameters
         ----------
         y : (n, 2) float64
-            Centres of the balls; those beyond the map's edge count as reaching.
+            Centres of the balls; balls with centres beyond the map's edge count as reaching.
         inverse : (2, 2) float64
             Inverse of a factor of the metric on the map.
         radius : float
@@ -132,15 +132,15 @@ class Shape(ABC):
         return reached
 
     def boundary_on_map(self, step: float) -> list[np.ndarray]:
-        """Lines where the map, and the region with it, ends; points (k, 3) no further apart than `step` rad."""
+        """Return lines where the map, and so the region, ends: points (k, 3) no further apart than `step` rad."""
         return []
 
 
 class Grazing(Shape):
     """A shape up to the horizon of its map, where the map's slope grows without bound.
 
-    The metric on the map leaves the direction `up` out. By how much a template and the positions that it covers differ
-    along `up` is allowed for instead; see `patchmetric.padding`.
+    The metric on the map leaves out the direction `up`. `patchmetric.padding` allows for the differences along `up`
+    between a template and the positions that it covers.
     """
 
     edge = 1.0
@@ -260,7 +260,7 @@ class GrazingTriangle(Grazing, Triangle):
 
 
 def triangle_around(centre: np.ndarray, radius: float, seen_from: np.ndarray | None = None) -> Triangle:
-    """A triangle whose inscribed circle bounds the cap of `radius` rad, less than pi/4, around `centre`."""
+    """Return a triangle whose inscribed circle bounds the cap of `radius` rad, less than pi/4, around `centre`."""
     to_corner = np.arctan(2 * np.tan(max(radius, 1e-9)))
     turn = 2 * np.pi * np.arange(3) / 3
     ring = np.stack([np.cos(turn), np.sin(turn)], axis=-1) @ tangents(centre)
@@ -268,7 +268,7 @@ def triangle_around(centre: np.ndarray, radius: float, seen_from: np.ndarray | N
 
 
 def icosahedron() -> list[Triangle]:
-    """Twenty equal triangles that make up the sphere."""
+    """Return twenty equal triangles that make up the sphere."""
     golden = 0.5 * (1 + np.sqrt(5))
     base = [(0.0, i, j * golden) for i in (-1, 1) for j in (-1, 1)]
     corners = np.array([np.roll(x, shift) for shift in range(3) for x in base]) / np.hypot(1, golden)
@@ -282,7 +282,7 @@ def icosahedron() -> list[Triangle]:
 
 
 def _nearest_on_circle(y: np.ndarray, near: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """The points of a circle about the origin that are nearest to y, (n, 2), by a metric, from points `near` them."""
+    """Return the points of a circle about the origin nearest to y, (n, 2), by a metric, starting at points `near`."""
     radius, angle = np.linalg.norm(near[0]), np.arctan2(near[:, 1], near[:, 0])
     for _ in range(3):  # Newton
         out = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
@@ -308,7 +308,7 @@ class Patch:
 
     @cached_property
     def interior(self) -> tuple[np.ndarray, np.ndarray]:
-        """Points inside, (k, 3), and the area that each stands for, sr, (k,)."""
+        """Points inside, (k, 3), and the area that each represents, sr, (k,)."""
         points, area = self.shape.samples()
         inside = self.region.contains(points)
         return points[inside], area[inside]
@@ -338,7 +338,7 @@ class Patch:
         return patches(self.region, self.shape.divided())
 
     def area_within(self, radius: float, factor: np.ndarray) -> float:
-        """Area of all points of the map within `radius` of the patch, by the metric of a lower triangular factor."""
+        """Return the area of the map within `radius` of the patch, by the metric of a lower triangular factor."""
         points, area = self.interior
         inside = np.prod(np.diag(factor)) * np.sum(area * (points @ self.shape.up))
         length = np.sum(np.linalg.norm(self.shape.project(self.outline[1]) @ factor.T, axis=1))
@@ -346,5 +346,5 @@ class Patch:
 
 
 def patches(region: Region, shapes: Sequence[Shape]) -> list[Patch]:
-    """The patches into which shapes divide a region; empty ones are left out."""
+    """Return the patches into which shapes divide a region, without empty ones."""
     return [patch for patch in (Patch(region, shape) for shape in shapes) if len(patch.points)]

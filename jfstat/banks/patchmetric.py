@@ -1,7 +1,8 @@
 """The metric on the map of a patch, constant and nowhere smaller than the metric on the sphere.
 
-Lattice tilings in the supersky metric are Wette's (2014, Phys. Rev. D 90, 122010). Here a flat metric replaces that on
-a curved patch of the sphere. Because it is nowhere smaller, no template is further from a signal than it says.
+Lattice tilings in the supersky metric are described by Wette (2014, Phys. Rev. D 90, 122010). Here a flat metric
+replaces the metric on a curved patch of the sphere. Because the flat metric is nowhere smaller, no signal loses more
+than it predicts.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from jfstat.maths.lattices import flipped, lower_factor
 from jfstat.metrics.phasemetric import drift, restricted
 
 DIRECTIONS = 48
-"""Directions on the map in which a ball's extent is looked at."""
+"""Number of directions on the map in which a ball's extent is evaluated."""
 HALVINGS = 12
-"""Halvings of the interval in which a ball's radius is looked for."""
+"""Number of bisections in the search for a ball's radius."""
 
 
 class Padding(NamedTuple):
@@ -30,11 +31,11 @@ class Padding(NamedTuple):
     mismatch : float
         Mismatch that remains for the lattice itself.
     sky : float
-        How far beyond the patch templates are needed, by the metric on the map.
+        Distance beyond the patch to which templates are needed, by the metric on the map.
     spins : (k,) float64
-        How far beyond the ranges of the tiled spin-downs, highest first, Hz/s^j.
+        Distances beyond the ranges of the tiled spin-downs, highest order first, Hz/s^j.
     spin_factor : (k, k) float64
-        Lower triangular factor of a metric in the tiled spin-downs, frequency and sky maximised over, that is nowhere
+        Lower triangular factor of a metric in the tiled spin-downs, maximised over frequency and sky, that is nowhere
         larger than the true one.
     """
 
@@ -45,18 +46,21 @@ class Padding(NamedTuple):
 
 
 def map_factor(space: ParameterSpace, patch: Patch) -> np.ndarray:
-    """Lower triangular factor of a metric on a patch's map, frequency and tiled spin-downs maximised over: (2, 2)."""
+    """Return a lower triangular factor, (2, 2), of a metric on a patch's map.
+
+    The metric is maximised over frequency and tiled spin-downs.
+    """
     shape = patch.shape
     flat = flipped(restricted(space.sky @ shape.axes.T, [1, 0]))
     return flat if shape.grazing else _enlarged(patch, space, flat)
 
 
 def _enlarged(patch: Patch, space: ParameterSpace, flat: np.ndarray) -> np.ndarray:
-    """A factor, like `flat`, whose metric is nowhere smaller on the patch than that of the sphere.
+    """Return a factor, like `flat`, whose metric is nowhere smaller on the patch than the metric on the sphere.
 
-    A template lies up to a radius away from a position that it covers, and the slope of the map half-way between them
-    counts. So the metric must be large enough up to half the longest radius beyond the patch. As this radius shrinks
-    when the metric grows, shorter lengths are tried as long as they give fewer templates.
+    A template lies up to a radius away from a position that it covers, and the relevant slope of the map is half-way
+    between them. The metric must therefore be large enough up to half the longest radius beyond the patch. As this
+    radius shrinks when the metric grows, shorter lengths are tried as long as they give fewer templates.
     """
     shape, radius = patch.shape, np.sqrt(space.mismatch)
     y = shape.project(patch.points)
@@ -80,15 +84,15 @@ def _enlarged(patch: Patch, space: ParameterSpace, flat: np.ndarray) -> np.ndarr
 
 
 def _longest(g: np.ndarray, radius: float) -> float:
-    """Half the longest radius on the map of a ball of `radius` by the metric g, (2, 2)."""
+    """Return half the longest radius on the map of a ball of `radius` by the metric g, (2, 2)."""
     return 0.5 * radius / np.sqrt(np.linalg.eigvalsh(g)[0])
 
 
 def _upper_bounds(local: np.ndarray, flat: np.ndarray) -> list[np.ndarray]:
-    """Metrics, (2, 2), none smaller than any local^T local of the factors, (n, 3, 2), in any direction.
+    """Return metrics, (2, 2), none smaller than any local^T local of the factors, (n, 3, 2), in any direction.
 
-    The metric in the middle of the map, with factor `flat`, multiplied by a number; the same with a multiple of the
-    identity added; and the mean of the local ones multiplied by a number.
+    They are the metric in the middle of the map, with factor `flat`, multiplied by a number; this metric plus a
+    multiple of the identity; and the mean of the local metrics multiplied by a number.
     """
     middle = flat.T @ flat
     x, y = np.moveaxis(local, 2, 0)
@@ -103,14 +107,14 @@ def _upper_bounds(local: np.ndarray, flat: np.ndarray) -> list[np.ndarray]:
 
 
 def _largest_excess(local: np.ndarray, g: np.ndarray) -> float:
-    """Largest eigenvalue of local^T local - g over all factors, (n, 3, 2)."""
+    """Return the largest eigenvalue of local^T local - g over all factors, (n, 3, 2)."""
     x, y = np.moveaxis(local, 2, 0)
     xx, xy, yy = np.sum(x * x, axis=1) - g[0, 0], np.sum(x * y, axis=1) - g[0, 1], np.sum(y * y, axis=1) - g[1, 1]
     return float(np.max(0.5 * (xx + yy) + np.hypot(0.5 * (xx - yy), xy)))
 
 
 def padding(space: ParameterSpace, patch: Patch, factor: np.ndarray) -> Padding | None:
-    """The padding of a patch whose map has the metric of `factor`, (2, 2); None if the mismatch is too small."""
+    """Return the padding of a patch whose map has the metric of `factor`, (2, 2); None if the mismatch is too small."""
     k, corners = len(space.tiled), space.corners
     spins, y, fixed = list(range(1, 1 + k)), [1 + k, 2 + k], list(range(3 + k, 3 + k + len(space.fixed)))
     cost, sky_padding, spin_padding, spin_factors = 0.0, 0.0, np.zeros(k), []
@@ -134,10 +138,10 @@ def padding(space: ParameterSpace, patch: Patch, factor: np.ndarray) -> Padding 
 def _grazing(
     space: ParameterSpace, patch: Patch, factor: np.ndarray, radius: float, further: float
 ) -> tuple[float, float]:
-    """The mismatch that a lattice may have on the map of a grazing shape, and what templates then differ along `up`.
+    """Return the mismatch of a lattice on the map of a grazing shape, and the differences of templates along `up`.
 
-    A template that covers a position from a distance r on the map loses r^2, and beside it what their difference along
-    `up` costs, which depends on r. Both together may be `radius` squared, templates being up to `further` further away.
+    A template at a distance r on the map from a position loses r^2, plus a loss from their difference along `up`, which
+    depends on r. The sum may be `radius` squared. Templates may be up to `further` further away.
     """
     shape, points = patch.shape, patch.points
     weight, widest = float(np.sum((space.seen_sky @ shape.up) ** 2)), SKY_FLOOR**-0.5
@@ -154,16 +158,16 @@ def _grazing(
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         apart = thickness(middle)
-        # `widest` is what the least metric on the sky, which the weight leaves out, would allow
+        # `widest` is the limit from the least metric on the sky, which the weight does not include
         fits = middle**2 + weight * apart**2 <= radius**2 and apart <= widest
         low, high = (middle, high) if fits else (low, middle)
     return low**2, thickness(low)
 
 
 def _local_factors(space: ParameterSpace, patch: Patch, factor: np.ndarray) -> Iterator[np.ndarray]:
-    """Factors of the metric in frequency, tiled spin-downs, y and fixed spin-downs, at some points of a patch.
+    """Yield factors of the metric in frequency, tiled spin-downs, y and fixed spin-downs, at points of a patch.
 
-    Each is enlarged in y to the lattice's metric there, that of `factor`.
+    Each is enlarged in y to the lattice's metric there, given by `factor`.
     """
     k, shape, upper = len(space.tiled), patch.shape, space.ordered_factor
     slopes = shape.axes.T[None]
@@ -182,7 +186,7 @@ def _local_factors(space: ParameterSpace, patch: Patch, factor: np.ndarray) -> I
 
 
 def _lower_bound(factors: list[np.ndarray]) -> np.ndarray:
-    """A factor, (k, k), whose metric is nowhere larger than that of any of the factors, all upper triangular."""
+    """Return a factor, (k, k), whose metric is nowhere larger than for any of the upper triangular factors."""
     first = factors[0]
     if not first.size:
         return first

@@ -1,4 +1,4 @@
-"""What users give as parameters of a bank (numbers, ranges, lists, sky positions, regions), as plain arrays."""
+"""Conversion of users' arguments for a bank (numbers, ranges, lists, sky positions, regions) to plain arrays."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 
 def axis(value: RangeLike | None, name: str, unit: str, natural: float | None = None) -> np.ndarray:
-    """Values of one parameter, for a product of parameters.
+    """Return the values of one parameter, for a product of parameters.
 
     Parameters
     ----------
     value : number, Quantity, tuple or sequence
         See `template_bank`.
     name : str
-        For messages.
+        Name of the parameter, for messages.
     unit : str
         Unit of the result and of plain numbers.
     natural : float, optional
-        Step of a range without one.
+        Step of a range that states none.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def axis(value: RangeLike | None, name: str, unit: str, natural: float | None = 
 
 
 def _stepped(value: tuple[Any, ...], name: str, unit: str, natural: float | None) -> np.ndarray:
-    """The values low, low + step, ... of a range; arguments as `axis`."""
+    """Return the values low, low + step, ... of a range; see `axis` for the arguments."""
     if len(value) not in (2, 3):
         raise ValueError(f"{name} must be (low, high, step) if it is a tuple, not {value!r}: lists hold single values.")
     low, high, *steps = _tuple_of_numbers(value, name, unit)
@@ -85,12 +85,12 @@ def _stepped(value: tuple[Any, ...], name: str, unit: str, natural: float | None
 
 
 def natural_step(k: int, tspan: float) -> float:
-    """Spacing of a flat grid in the k-th derivative of the frequency: 1/(2 T^(k+1)), as in ComputeFstatistic_v2.
+    """Return the spacing of a flat grid in the k-th frequency derivative: 1/(2 T^(k+1)), as in ComputeFstatistic_v2.
 
     Parameters
     ----------
     k : int
-        0 for the frequency itself, which `twoF_band` spaces so.
+        Order of the derivative; 0 for the frequency, which `twoF_band` spaces in this way.
     tspan : float
         Time T from the start to the end of the data, s.
 
@@ -103,12 +103,12 @@ def natural_step(k: int, tspan: float) -> float:
 
 
 def spin_limits(value: RangeLike | None, k: int) -> tuple[float, float]:
-    """Low and high of the k-th derivative of the frequency, Hz/s^k. They are equal for a number, and 0 for None.
+    """Return low and high of the k-th derivative of the frequency, Hz/s^k, equal for a number and 0 for None.
 
     Raises
     ------
     ValueError
-        If it is neither a number nor (low, high), or low exceeds high.
+        If the value is neither a number nor (low, high), or low exceeds high.
     """
     name = f"f{k}dot"
     if isinstance(value, tuple):
@@ -124,7 +124,7 @@ def spin_limits(value: RangeLike | None, k: int) -> tuple[float, float]:
 def sky_positions(
     alpha: RangeLike | SkyCoord | None, delta: RangeLike | None, sky: SkyCoord | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Right ascensions and declinations, rad, (n,) each: of a SkyCoord, or of a product, delta varying faster.
+    """Return right ascensions and declinations, rad, (n,) each, of a SkyCoord or of a product, delta varying faster.
 
     Raises
     ------
@@ -145,12 +145,13 @@ def sky_positions(
 
 
 def sky_region(region: RegionLike) -> Region:
-    """A region of the sky from the argument `region` of `template_bank`.
+    """Make a region of the sky from the argument `region` of `template_bank`.
 
     Raises
     ------
     ValueError
-        If it is of another kind, a disc's radius is out of range, or a polygon has too few vertices or is too large.
+        If `region` is of another kind, a disc's radius is out of range, or a polygon has too few vertices or is too
+        large.
     """
     if isinstance(region, str) and region == "all":
         return WholeSky()
@@ -158,11 +159,13 @@ def sky_region(region: RegionLike) -> Region:
         alphas, deltas = sky_positions(None, None, region[0])
         radius = _numbers(region[1], "region's radius", "rad")
         if len(alphas) != 1 or radius.ndim or not 0 < radius <= math.pi:
-            raise ValueError(f"region must have one centre and a radius in (0, pi] rad, not {region!r}: a disc has.")
+            raise ValueError(
+                f"region must have one centre and a radius in (0, pi] rad if it is a disc, not {region!r}: correct it."
+            )
         return Disc(unit_vector(alphas[0], deltas[0]), float(radius))
     if not _is_sky(region):
         raise ValueError(
-            f'region must be "all", (SkyCoord, radius) or a SkyCoord of vertices, not {region!r}: try one.'
+            f'region must be "all", (SkyCoord, radius) or a SkyCoord of vertices, not {region!r}: give one of these.'
         )
     corners = unit_vector(*sky_positions(None, None, region))
     if len(corners) < 3:
@@ -176,7 +179,7 @@ def sky_region(region: RegionLike) -> Region:
 
 
 def sky_box(alpha: tuple[object, ...], delta: tuple[object, ...]) -> Box:
-    """The box of two ranges; where the first right ascension is the larger one, it extends through 0.
+    """Make the box of two ranges; if the first right ascension is larger than the second, the box extends through 0.
 
     Raises
     ------
@@ -194,7 +197,7 @@ def sky_box(alpha: tuple[object, ...], delta: tuple[object, ...]) -> Box:
 
 
 def orbits(orbit: Orbit | Mapping[str, RangeLike] | None) -> Orbit | None:
-    """A stack of orbits, fields of shape (n,), from one, from a stack, or from ranges of their fields.
+    """Make a stack of orbits, fields of shape (n,), from one orbit, a stack, or ranges of the fields.
 
     Parameters
     ----------
@@ -227,7 +230,7 @@ def orbits(orbit: Orbit | Mapping[str, RangeLike] | None) -> Orbit | None:
 
 
 def _orbit_fields(orbit: object) -> dict[str, Any]:
-    """A mapping of all fields of an orbit, from a user's."""
+    """Return a mapping of all fields of an orbit, from a user's mapping."""
     if not isinstance(orbit, Mapping):
         raise TypeError(f"orbit must be a jfstat.Orbit, a mapping of its fields or None, not {orbit!r}.")
     fields = {name: 0.0 for name in ORBIT_FIELDS if name not in ORBIT_REQUIRED} | dict(orbit)
@@ -241,7 +244,7 @@ def _orbit_fields(orbit: object) -> dict[str, Any]:
 
 
 def orbit_limits(orbit: Orbit | Mapping[str, RangeLike] | None) -> dict[str, tuple[float, float]] | None:
-    """Low and high of each field of an orbit, equal for numbers; None unless a field is a range ``(low, high)``.
+    """Return low and high of each field of an orbit, equal for numbers; None unless a field is a range ``(low, high)``.
 
     Raises
     ------
@@ -270,7 +273,7 @@ def orbit_limits(orbit: Orbit | Mapping[str, RangeLike] | None) -> dict[str, tup
                 "sets the steps of all."
             )
         limits[name] = float(number.reshape(())), float(number.reshape(()))
-    slowest = {"asini": 0.0, "period": limits["period"][0], "tp": 0.0}  # so that each value is refused for itself
+    slowest = {"asini": 0.0, "period": limits["period"][0], "tp": 0.0}  # so that values are checked one by one
     for name in ("period", "asini", "tp", "ecc", "argp"):
         for value in limits[name] if name != "asini" else [min(0.0, limits[name][0])]:
             Orbit(**(slowest | {name: value}))
@@ -284,7 +287,7 @@ def _is_sky(x: object) -> TypeGuard[SkyCoord]:
 
 
 def _limits(value: tuple[Any, ...], name: str, unit: str) -> tuple[float, float]:
-    """Low and high of a range without a step."""
+    """Return low and high of a range without a step."""
     if len(value) != 2:
         raise ValueError(f"{name} must be (low, high) with a mismatch, not {value!r}: the metric sets the step.")
     low, high = _tuple_of_numbers(value, name, unit)
@@ -297,7 +300,7 @@ def _require_order(low: float, high: float, name: str) -> None:
 
 
 def _tuple_of_numbers(value: tuple[Any, ...], name: str, unit: str) -> list[float]:
-    """The numbers of a range, without unit."""
+    """Return the numbers of a range, without unit."""
     numbers = [_numbers(x, name, unit) for x in value]
     if any(x.ndim for x in numbers):
         raise ValueError(f"{name} must have single numbers in its range, not {value!r}: lists hold several values.")
@@ -305,7 +308,7 @@ def _tuple_of_numbers(value: tuple[Any, ...], name: str, unit: str) -> list[floa
 
 
 def _numbers(x: Any, name: str, unit: str) -> np.ndarray:
-    """A float64 array of finite numbers, without its unit."""
+    """Return a float64 array of finite numbers, without its unit."""
     if unit == "s" and hasattr(x, "gps"):
         return np.asarray(gps_seconds(x, name))
     try:
@@ -321,12 +324,12 @@ def _numbers(x: Any, name: str, unit: str) -> np.ndarray:
 
 
 def within_ranges(spins: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Which templates' spin-downs, (n, s), lie in their ranges, (s, 2): (n,) bool.
+    """Return which templates' spin-downs, (n, s), lie in their ranges, (s, 2): (n,) bool.
 
     Raises
     ------
     ValueError
-        If none does, which only strict bounds ask.
+        If no template lies in the ranges; only strict bounds call this function.
     """
     low, high = limits.T
     slack = 1e-9 * (high - low) + 1e-12 * np.abs(low)  # ranges include their ends, up to rounding

@@ -1,4 +1,4 @@
-"""Regions of the sky: what lies inside, and where the boundary runs.
+"""Regions of the sky: tests of whether positions lie inside, and their boundaries.
 
 Positions are equatorial unit vectors, (..., 3) float64.
 """
@@ -22,20 +22,20 @@ class Region(Protocol):
         ...
 
     def contains(self, n: np.ndarray) -> np.ndarray:
-        """Whether positions (..., 3) lie inside: (...) bool."""
+        """Return whether positions (..., 3) lie inside: (...) bool."""
         ...
 
     def boundary(self, step: float) -> list[np.ndarray]:
-        """Lines that together bound the region, each of points (k, 3) no further apart than `step` rad.
+        """Return lines that together bound the region, as points (k, 3) no further apart than `step` rad.
 
-        Closed lines end in their first point.
+        Closed lines end at their first point.
         """
         ...
 
 
 @dataclass(frozen=True)
 class WholeSky:
-    """All of the sky."""
+    """The whole sky."""
 
     @property
     def cap(self) -> tuple[np.ndarray, float]:
@@ -105,9 +105,9 @@ class Box:
 
 @dataclass(frozen=True)
 class Polygon:
-    """What the great circles between consecutive `corners`, (k, 3), enclose.
+    """The region that the great circles between consecutive `corners`, (k, 3), enclose.
 
-    It lies within 90 degrees of the mean of its corners.
+    The region must lie within 90 degrees of the mean of its corners.
     """
 
     corners: np.ndarray
@@ -123,7 +123,7 @@ class Polygon:
         return self.centre, float(2 * np.arcsin(0.5 * chord))
 
     def gnomonic(self, n: np.ndarray) -> np.ndarray:
-        """Gnomonic coordinates about the centre, (..., 2), in which great circles are straight."""
+        """Return gnomonic coordinates about the centre, (..., 2), in which great circles are straight."""
         return (n @ tangents(self.centre).T) / (n @ self.centre)[..., None]
 
     def contains(self, n: np.ndarray) -> np.ndarray:
@@ -156,7 +156,7 @@ class Zone:
         return self.region.cap
 
     def between(self, n: np.ndarray) -> np.ndarray:
-        """Whether positions (..., 3) lie between the planes."""
+        """Return whether positions (..., 3) lie between the planes."""
         height = np.clip(n @ self.axis, -1.0, 1.0)  # rounded, it may exceed a plane that touches the sphere
         return (self.low <= height) & (height <= self.high)
 
@@ -174,20 +174,26 @@ class Zone:
 
 
 def _pieces(line: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
-    """The pieces of a line, points (k, 3), that consist of consecutive chosen points; `chosen` is (k,) bool."""
+    """Return the pieces of a line, points (k, 3), that consist of consecutive chosen points; `chosen` is (k,) bool."""
     breaks = np.flatnonzero(np.diff(chosen)) + 1
     return np.split(line, breaks)[0 if chosen[0] else 1 :: 2]
 
 
 def circle(axis: np.ndarray, height: float, step: float, radius: float | None = None) -> np.ndarray:
-    """Points (k, 3) of the circle n . axis = height, no further apart than `step` rad; the last is the first again."""
+    """Return points (k, 3) of the circle n . axis = height, no further apart than `step` rad.
+
+    The last point equals the first.
+    """
     radius = float(np.sqrt(1 - height**2)) if radius is None else radius
     turn = np.linspace(0, 2 * np.pi, _n_points(2 * np.pi * radius, step, least=24))
     return height * axis + radius * (np.stack([np.cos(turn), np.sin(turn)], axis=-1) @ tangents(axis))
 
 
 def arc(start: np.ndarray, end: np.ndarray, step: float) -> np.ndarray:
-    """Points (k, 3) of the great circle between two positions less than pi apart, no further apart than `step` rad."""
+    """Return points (k, 3) of the great circle between two positions less than pi apart.
+
+    The points are no further apart than `step` rad.
+    """
     length = 2 * np.arcsin(min(1.0, 0.5 * float(np.linalg.norm(end - start))))
     # evenly spaced points of the chord, projected onto the sphere: the tangent allows for their unequal distances
     points = start + np.linspace(0, 1, _n_points(2 * np.tan(0.5 * min(length, 3.0)), step))[:, None] * (end - start)
@@ -195,5 +201,8 @@ def arc(start: np.ndarray, end: np.ndarray, step: float) -> np.ndarray:
 
 
 def _n_points(length: float, step: float, least: int = 2) -> int:
-    """Number of points, ends included, that divide a length into parts no longer than `step`; at least `least`."""
+    """Return the number of points, ends included, that divide a length into parts no longer than `step`.
+
+    The number is at least `least`.
+    """
     return max(least, int(np.ceil(length / step)) + 1)

@@ -1,4 +1,4 @@
-"""The parameter space of a bank: ranges of spin-down, and the metric over them and the sky."""
+"""The parameter space of a bank: ranges of spin-down, and the metric over spin-downs and the sky."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from jfstat.maths.lattices import flipped
 from jfstat.metrics.phasemetric import drift, restricted
 
 SKY_FLOOR = 1 / 0.12
-"""Metric added for the sky, in mismatches per rad^2: no template covers more than 0.35 rad, however short the data."""
+"""Constant added to the metric of the sky, in mismatches per rad^2: no template covers more than 0.35 rad, however
+short the data are."""
 
 
 class Templates(NamedTuple):
-    """Templates without frequency and orbit; those of one sky position follow one another.
+    """Templates without frequency and orbit; templates of one sky position follow one another.
 
     Attributes
     ----------
     alpha, delta : (n,) float64
-        rad
+        Right ascension and declination, rad.
     spins : (n, s) float64
-        f1dot, f2dot, ..., Hz/s^k.
+        Values of f1dot, f2dot, ..., Hz/s^k.
     """
 
     alpha: np.ndarray
@@ -38,13 +39,13 @@ class Templates(NamedTuple):
 class ParameterSpace:
     """Ranges of spin-down, the phase metric over them and the sky, and the largest mismatch.
 
-    A lattice need not extend over all spin-downs. Those that it covers are called tiled. The others are fixed at the
-    middle of their ranges, which uses up a part of the mismatch.
+    A lattice need not extend over all spin-downs. Spin-downs that it covers are called tiled. The others are fixed at
+    the middle of their ranges, which uses up a part of the mismatch.
 
     Attributes
     ----------
     factor : (1 + s + 3, 1 + s + 3) float64
-        Of the metric in frequency, spin-downs and sky, see `jfstat.metrics.phasemetric.factor`.
+        Factor of the metric in frequency, spin-downs and sky; see `jfstat.metrics.phasemetric.factor`.
     low, high : (s,) float64
         Ranges of f1dot, f2dot, ..., Hz/s^k.
     mismatch : float
@@ -59,7 +60,7 @@ class ParameterSpace:
     tiled: tuple[int, ...] = ()
 
     def choices(self) -> Iterator[ParameterSpace]:
-        """The same space with each choice of tiled spin-downs, fewest first."""
+        """Yield this space with each choice of tiled spin-downs, fewest first."""
         varying = self._varying
         for n in range(len(varying) + 1):
             for tiled in combinations(varying, n):
@@ -87,13 +88,13 @@ class ParameterSpace:
 
     @property
     def seen_sky(self) -> np.ndarray:
-        """Upper triangular factor, (3, 3), of the metric on the sky, frequency and tiled spin-downs maximised over."""
+        """Upper triangular factor, (3, 3), of the metric on the sky, maximised over frequency and tiled spin-downs."""
         k = len(self.tiled)
         return self.ordered_factor[1 + k : 4 + k, 1 + k : 4 + k]
 
     @cached_property
     def sky(self) -> np.ndarray:
-        """`seen_sky` with a least value added in all directions."""
+        """Factor `seen_sky` with the constant metric `SKY_FLOOR` added in all directions."""
         floor = np.sqrt(SKY_FLOOR * self.mismatch)
         return np.linalg.qr(np.concatenate([self.seen_sky, floor * np.eye(3)]))[1]
 
@@ -131,16 +132,16 @@ class ParameterSpace:
         return np.array(list(product(*((-x, x) for x in half)))).reshape(2 ** len(half), len(half))
 
     def tiled_box(self, factor: np.ndarray, radius: float, padding: np.ndarray) -> MetricBox:
-        """The ranges of the tiled spin-downs, enlarged by `padding`, (k,), on either side."""
+        """Return the ranges of the tiled spin-downs, enlarged by `padding`, (k,), on either side."""
         columns = self._tiled_columns
         return MetricBox(self.low[columns] - padding, self.high[columns] + padding, factor, radius)
 
     def tiled_values(self, spins: np.ndarray) -> np.ndarray:
-        """The tiled ones, (n, k), of all spin-downs, (n, s)."""
+        """Return the tiled spin-downs, (n, k), among all spin-downs, (n, s)."""
         return spins[:, self._tiled_columns]
 
     def with_fixed(self, points: np.ndarray) -> np.ndarray:
-        """All spin-downs, (n, s), from the tiled ones, (n, k)."""
+        """Return all spin-downs, (n, s), from the tiled ones, (n, k), with the others fixed."""
         spins = np.tile(self.centre, (len(points), 1))
         spins[:, self._tiled_columns] = points
         return spins

@@ -1,4 +1,4 @@
-"""`template_bank`: products of ranges of parameters, and lattices laid by the metric, as stacks of templates."""
+"""Template banks: products of ranges of parameters, and lattices laid by the metric, as stacks of templates."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def template_bank(
     braking_index: NumberLike | Sequence[NumberLike] | None = None,
     fmin: FrequencyLike | None = None,
 ) -> Doppler:
-    """A bank of templates: a product of ranges in sky position, orbit and spin-down, or a lattice laid by the metric.
+    """Make a bank of templates: a product of ranges in sky position, orbit and spin-down, or a lattice by the metric.
 
-    Without `mismatch`, each parameter is one of
+    Without `mismatch`, each parameter is one of the following:
 
     - a number or a scalar Quantity or Angle;
     - a tuple ``(low, high, step)``: low, low + step, ... up to and, if the steps end there, including high;
@@ -87,43 +87,44 @@ def template_bank(
     sky : SkyCoord, optional
         One position or a list of them, instead of `alpha` and `delta`.
     orbit : Orbit or mapping, optional
-        One orbit or a stack of them; or a mapping from names of `Orbit`'s fields to parameters as above, of which the
-        product is taken, with a mismatch too. With a mismatch, fields may instead be ranges ``(low, high)``: the
-        lattice then extends over them, together with ranges of `alpha`, `delta` and spin-downs. A range of ``tp`` as
-        long as a period, or longer, is the whole orbit.
+        One orbit or a stack of orbits; or a mapping from names of `Orbit`'s fields to parameters in these forms, whose
+        product is taken, also with a mismatch. With a mismatch, fields may instead be ranges ``(low, high)``: the
+        lattice then extends over them, together with ranges of `alpha`, `delta` and spin-downs. A range of ``tp`` of at
+        least one period covers the whole orbit.
     reftime : float, str, Time or GPSTime, optional
-        GPS time in the SSB at which the spin-downs hold, s; by default that of the data. A lattice extends beyond its
-        ranges by up to a cell. If the reference time is far from the data, this shifts frequencies so much that
-        `prepare` must be given the range of the bank's own spin-downs, by ``fdots=``.
+        GPS time in the SSB at which the spin-downs hold, s; by default the data's reference time. A lattice extends
+        beyond its ranges by up to a cell. If the reference time is far from the data, this shifts frequencies so much
+        that `prepare` must be given the range of the bank's own spin-downs, by ``fdots=``.
     data : Observation or FstatData, optional
-        What is to be searched: it sets natural steps, the metric, and, for FstatData, the frequency of the templates.
-        With segments the metric is that of `mean_twoF`, the mean of theirs, and there are no natural steps.
+        Data to be searched: they determine natural steps, the metric, and, for FstatData, the frequency of the
+        templates. With segments the metric is the mean of the segments' metrics, the metric of `mean_twoF`, and there
+        are no natural steps.
     freq : float or Quantity, optional
         Frequency to write into ``fkdot[..., 0]``, Hz, which `twoF_band` and `search` ignore. By default the centre of
         the data's band, or 0 without a band.
     fmax : float or Quantity, optional
-        With `mismatch` or `age`: the highest frequency to be searched, Hz, at which the metric is taken. By default
-        that of the data's band; an Observation has none, and needs it.
+        With `mismatch` or `age`: the highest frequency to be searched, Hz, at which the metric is taken. By default the
+        highest frequency of the data's band; required for an Observation, which has no band.
     mismatch : float, optional
         Between 0 and 1: the largest fraction of rho^2 that a signal may lose at the template nearest to it, maximised
-        over frequency. The spacing of frequencies, 1/(2T), costs up to 0.19 more, and 0.065 in the mean.
+        over frequency. The spacing of frequencies, 1/(2T), loses up to 0.19 more, and 0.065 on average.
     region : "all", (SkyCoord, radius) or SkyCoord, optional
         With `mismatch`, instead of `alpha` and `delta`: the whole sky; a disc, its radius in rad; or a polygon of three
         or more vertices, whose sides are great circles and which fits in half the sky.
     strict : bool
-        With `mismatch`: leave out the templates whose spin-downs lie outside their ranges, as ComputeFstatistic_v2's
-        strictSpindownBounds. A lattice extends beyond its ranges because signals at their edges may be nearest to such
-        templates; without these, signals within a cell of an edge may lose more than the mismatch.
+        With `mismatch`: leave out the templates whose spin-downs lie outside their ranges, like ComputeFstatistic_v2's
+        strictSpindownBounds. A lattice extends beyond its ranges because templates outside may be nearest to signals at
+        the edges; without these templates, signals within a cell of an edge may lose more than the mismatch.
     age : float or Quantity, optional
         With `braking_index`, instead of `f1dot` and `f2dot`: the age tau of the source, s. f1dot lies between
         -f/((n_min - 1) tau) and -f/((n_max - 1) tau), and f2dot between n_min f1dot^2/f and n_max f1dot^2/f, for a
-        frequency f anywhere in the band: search wide bands in parts. As ComputeFstatistic_v2's gridType 9, but for any
-        reference time and with the metric of the sky too. Without `mismatch`, a flat grid with natural steps, every
-        point of the ranges within half a step of a template.
+        frequency f anywhere in the band: search wide bands in parts. This corresponds to ComputeFstatistic_v2's
+        gridType 9, but works for any reference time and includes the metric of the sky. Without `mismatch`, templates
+        form a flat grid with natural steps, and every point of the ranges is within half a step of a template.
     braking_index : (float, float) or float, optional
         n_min and n_max, above 1: 3 for magnetic dipole radiation, 5 for the mass quadrupole, 7 for r-modes.
     fmin : float or Quantity, optional
-        With `age`: the lowest frequency of the band, Hz, by default that of the data's.
+        With `age`: the lowest frequency of the band, Hz, by default the lowest of the data's band.
 
     Returns
     -------
@@ -144,14 +145,14 @@ def template_bank(
     -----
     The lattices are A_n* (Conway & Sloane 1999) in the metric of the phase (`metric` with ``phase_only=True``) at the
     highest frequency, with the unit vector to the source as coordinates of the sky (Wette & Prix 2013, Phys.
-    Rev. D 88, 123005; Wette 2014, Phys. Rev. D 90, 122010). A spin-down whose range costs less than the mismatch may be
+    Rev. D 88, 123005; Wette 2014, Phys. Rev. D 90, 122010). A spin-down whose range loses less than the mismatch may be
     fixed at the middle of its range.
 
     With ranges of orbits the lattice lies in coordinates in which the phase of a nearly circular orbit is linear (see
     `jfstat.banks.orbitspace`; Leaci & Prix 2015, Phys. Rev. D 91, 102003, expand the phase in the same way), and the
-    metric is that of the exact phase, by automatic differentiation.
+    metric of the exact phase is computed by automatic differentiation.
 
-    The metric of the phase leaves antenna patterns out. For a day of data and more it still bounds the loss of 2F: in
+    The metric of the phase neglects antenna patterns. For a day of data and more it still bounds the loss of 2F: in
     banks for 1 to 100 d, none of 500 to 2000 random signals lost more than `mismatch` (examples/bank_coverage.py).
     For shorter data the antenna patterns change between templates: in a bank of the whole sky for 6 h with a mismatch
     of 0.1, 0.05 % of signals lost more, up to 0.114.
@@ -207,7 +208,7 @@ def template_bank(
 
 
 def _inside(templates: Templates, limits: np.ndarray) -> Templates:
-    """The templates whose spin-downs lie in their ranges, (s, 2)."""
+    """Return the templates whose spin-downs lie in their ranges, (s, 2)."""
     inside = within_ranges(templates.spins, limits)
     return Templates(*(x[inside] for x in templates))
 
@@ -220,7 +221,7 @@ def _spins_by_age(
     observation: Observation | None,
     mismatch: float | None,
 ) -> list[RangeLike | None]:
-    """The smallest ranges of spin-downs that contain those of an age and a braking index; others as `template_bank`."""
+    """Return the smallest ranges of f1dot and f2dot for an age and a braking index, with `f3dot` unchanged."""
     if f2dot is not None or not (isinstance(f1dot, (int, float)) and f1dot == 0):
         raise ValueError("f1dot and f2dot do not go with age and braking_index, which set them: leave these out.")
     if isinstance(f3dot, tuple):
@@ -237,7 +238,7 @@ def _by_age(
     others: list[RangeLike | None],
     observation: Observation | None,
 ) -> Templates:
-    """The product of sky positions, (n,) each, and a flat grid of f1dot and f2dot by age, with any f3dot."""
+    """Return the product of sky positions, (n,) each, and a flat grid of f1dot and f2dot by age, with any f3dot."""
     tspan = _whole_span(observation)
     spins = braking.grid(natural_step(1, tspan), natural_step(2, tspan))
     for k, value in enumerate(others, 3):
@@ -247,12 +248,12 @@ def _by_age(
 
 
 def _whole_span(observation: Observation | None) -> float:
-    """Time that data without segments span, s.
+    """Return the time that data without segments span, s.
 
     Raises
     ------
     ValueError
-        If they have segments.
+        If the data have segments.
     """
     if observation is None or observation.n_segments is not None:
         raise ValueError("data with segments have no natural steps of spin-downs: give steps, or a mismatch.")
@@ -262,10 +263,10 @@ def _whole_span(observation: Observation | None) -> float:
 def _near(
     templates: Templates, braking: BrakingRegion, space: ParameterSpace, fixed_sky: bool, strict: bool
 ) -> Templates:
-    """The templates that may be nearest to a signal of an age and a braking index; if `strict`, those inside.
+    """Return the templates that may be nearest to a signal of an age and a braking index; if `strict`, those inside.
 
-    A template further from the region than the mismatch, whatever the frequency and, unless it is known, the sky
-    position, is nearest to none.
+    A template is left out if it is further from the region than the mismatch, maximised over frequency and, unless it
+    is known, sky position.
     """
     spins, s = templates.spins[:, :2], len(space.low)
     before = [0] if fixed_sky else [0, s + 1, s + 2, s + 3]
@@ -279,7 +280,7 @@ def _near(
 def _product(
     sky: tuple[np.ndarray, np.ndarray], spins: list[RangeLike | None], observation: Observation | None
 ) -> Templates:
-    """The product of sky positions, (n,) each, and spin-downs, f1dot varying fastest."""
+    """Return the product of sky positions, (n,) each, and spin-downs, f1dot varying fastest."""
     axes = []
     for k, value in enumerate(spins, 1):
         step = None
@@ -298,7 +299,7 @@ def _parameter_space(
     mismatch: float | None,
     fmax: FrequencyLike | None,
 ) -> ParameterSpace:
-    """The space with spin-downs in `limits`, (s, 2), under the metric; other arguments as `template_bank`."""
+    """Make the space with spin-downs in `limits`, (s, 2), under the metric; see `template_bank` for other arguments."""
     if mismatch is None:
         raise ValueError("mismatch must be given with a region, not None: try 0.1.")
     if isinstance(mismatch, bool) or not isinstance(mismatch, (int, float, np.number)) or not 0 < mismatch < 1:
@@ -315,7 +316,7 @@ def _parameter_space(
 def _region(
     alpha: RangeLike | SkyCoord | None, delta: RangeLike | None, sky: SkyCoord | None, region: RegionLike | None
 ) -> Region:
-    """The region to be covered; arguments as `template_bank`."""
+    """Return the region to be covered; see `template_bank` for the arguments."""
     if region is None:
         if sky is not None or not (isinstance(alpha, tuple) and isinstance(delta, tuple)):
             raise ValueError("alpha and delta must both be ranges (low, high) or both be values: they make one box.")
@@ -326,7 +327,7 @@ def _region(
 
 
 def _stacked(templates: Templates, orbits: Orbit | None, f: float, reftime: TimeLike | None) -> Doppler:
-    """Templates at frequency f, Hz; those of each sky position for one orbit after the other."""
+    """Return templates at frequency f, Hz, as a stack; at each sky position one orbit follows the other."""
     alpha, delta, spins = templates
     fkdot = np.concatenate([np.full((len(spins), 1), f), spins], axis=1)
     if orbits is None:

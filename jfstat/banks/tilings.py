@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 CHUNK = 1_000_000
 """Number of lattice points tested together."""
 WORTH_JOINING = 0.8
-"""Ratio of expected templates with `JointBounds` to those without, below which they are used."""
+"""Ratio of expected templates with and without `JointBounds` below which they are used."""
 
 
 @dataclass(frozen=True)
 class SpinTiling:
-    """A lattice of spin-downs, the same at each of some sky positions.
+    """A lattice of spin-downs that is the same at each of some sky positions.
 
     Attributes
     ----------
     space : ParameterSpace
     positions : (n, 3) float64
     box : MetricBox
-        Of the tiled spin-downs, highest first.
+        Box of the tiled spin-downs, highest first.
     """
 
     space: ParameterSpace
@@ -55,7 +55,7 @@ class SpinTiling:
         return len(self.positions) * expected_points(log_volume, len(self.space.tiled), self.box.radius)
 
     def templates(self) -> Iterator[Templates]:
-        """The templates, in pieces."""
+        """Yield the templates, in pieces."""
         k = len(self.space.tiled)
         points = np.empty((1, 0))
         if k:
@@ -67,26 +67,26 @@ class SpinTiling:
 
 
 def tile_positions(space: ParameterSpace, positions: np.ndarray, offsets: np.ndarray) -> SpinTiling | None:
-    """The smallest tiling that covers the spin-downs at each of some positions.
+    """Find the smallest tiling that covers the spin-downs at each of some positions.
 
     Parameters
     ----------
     space : ParameterSpace
     positions : (n, 3) float64
     offsets : (m, 3) float64
-        Offsets on the sky that the templates of a position have to cover.
+        Offsets on the sky that the templates of a position must cover.
 
     Returns
     -------
     SpinTiling or None
-        None if the offsets lose more than the mismatch.
+        Tiling, or None if the offsets lose more than the mismatch.
     """
     tilings = [_spin_tiling(choice, positions, offsets) for choice in space.choices()]
     return min((x for x in tilings if x is not None), key=lambda tiling: tiling.expected, default=None)
 
 
 def _spin_tiling(space: ParameterSpace, positions: np.ndarray, offsets: np.ndarray) -> SpinTiling | None:
-    """The tiling with the tiled spin-downs of `space`; other arguments as `tile_positions`."""
+    """Make the tiling with the tiled spin-downs of `space`; see `tile_positions` for other arguments."""
     n, upper, corners = 1 + len(space.tiled), space.ordered_factor, space.corners
     offsets = np.concatenate([np.repeat(offsets, len(corners), axis=0), np.tile(corners, (len(offsets), 1))], axis=1)
     left = space.mismatch - np.max(np.sum((offsets @ upper[n:, n:].T) ** 2, axis=1))
@@ -100,19 +100,19 @@ def _spin_tiling(space: ParameterSpace, positions: np.ndarray, offsets: np.ndarr
 class PatchTiling:
     """A lattice over a patch of the sky and spin-downs.
 
-    Its coordinates are y on the map of the patch and, of each tiled spin-down, highest first, f^(k) + drift . (n - up):
-    in these the metric is block diagonal.
+    Its coordinates are y on the map of the patch and f^(k) + drift . (n - up) for each tiled spin-down, highest first.
+    In these coordinates the metric is block diagonal.
 
     Attributes
     ----------
     space : ParameterSpace
     patch : Patch
     sky : (2, 2) float64
-        Lower triangular factor of the metric in y, frequency and tiled spin-downs maximised over.
+        Lower triangular factor of the metric in y, maximised over frequency and tiled spin-downs.
     box : MetricBox
-        Of the tiled spin-downs, highest first.
+        Box of the tiled spin-downs, highest first.
     padding : float
-        How far beyond the patch, by the metric in y, templates are needed because spin-downs are fixed.
+        Distance beyond the patch, by the metric in y, to which templates are needed because spin-downs are fixed.
     """
 
     space: ParameterSpace
@@ -123,7 +123,7 @@ class PatchTiling:
 
     @property
     def reach(self) -> float:
-        """How far outside the patch templates may lie, by the metric in y."""
+        """Largest distance of templates outside the patch, by the metric in y."""
         return self.box.radius + self.padding
 
     @cached_property
@@ -158,7 +158,7 @@ class PatchTiling:
         return bounds if bounds.expected < WORTH_JOINING * self._expected_by_ranges else None
 
     def templates(self) -> Iterator[Templates]:
-        """The templates, in pieces."""
+        """Yield the templates, in pieces."""
         space, box, k = self.space, self.box, len(self.space.tiled)
         lattice = box.radius * covering_lattice(2 + k)
         generator = lattice_generator(space.spins, lattice[2:]) if k else np.empty((0, 2))
@@ -176,7 +176,7 @@ class PatchTiling:
                 yield Templates(alpha[which], delta[which], space.with_fixed(points))
 
     def _sky_points(self, generator: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Points of a lattice on the map whose balls touch the patch, in pieces: their integers and y, (n, 2) each."""
+        """Yield points of a lattice on the map whose balls touch the patch, in pieces: integers and y, (n, 2) each."""
         low, high = self._map_bounds()
         boundary = self._boundary(low, high)
         columns = np.arange(np.ceil(low[0] / generator[0, 0]), np.floor(high[0] / generator[0, 0]) + 1)
@@ -190,20 +190,20 @@ class PatchTiling:
             yield integers[keep], self.patch.shape.onto_map(y[keep], self.sky)
 
     def _map_bounds(self) -> np.ndarray:
-        """Lowest and highest y of templates, (2, 2)."""
+        """Return lowest and highest y of templates, (2, 2)."""
         y = self.patch.shape.project(self.patch.points)
         extent = self._extent
         return np.stack([np.min(y, axis=0) - extent, np.max(y, axis=0) + extent])
 
     @property
     def _extent(self) -> np.ndarray:
-        """How far outside the patch templates may lie in each y, (2,)."""
+        """Largest distance of templates outside the patch in each y, (2,)."""
         return self.reach * np.linalg.norm(np.linalg.inv(self.sky), axis=1) + 2 * self.patch.spacing
 
     def _boundary(self, low: np.ndarray, high: np.ndarray) -> KDTree | None:
-        """Points of the region's boundary near the patch, dense enough to measure distances to the boundary.
+        """Return points of the region's boundary near the patch, dense enough for distances; None if there are none.
 
-        They are in coordinates in which the metric on the map is the identity. None if there are none.
+        Their coordinates are such that the metric on the map is the identity.
         """
         from scipy.spatial import KDTree  # takes 0.2 s to import
 
@@ -216,7 +216,7 @@ class PatchTiling:
         return KDTree(y @ self.sky.T) if len(y) else None
 
     def _touching(self, y: np.ndarray, boundary: KDTree | None) -> np.ndarray:
-        """Whether balls about points y, (n, 2), touch the patch: (n,) bool."""
+        """Return whether balls about points y, (n, 2), touch the patch: (n,) bool."""
         shape = self.patch.shape
         touching = shape.reached(y, np.linalg.inv(self.sky), self.reach)
         index = np.flatnonzero(touching)
@@ -233,7 +233,10 @@ Tiling: TypeAlias = SpinTiling | PatchTiling
 
 
 def tile_patch(space: ParameterSpace, patch: Patch) -> PatchTiling | None:
-    """The tiling of a patch with the tiled spin-downs of `space`; None if the others cost more than the mismatch."""
+    """Make the tiling of a patch with the tiled spin-downs of `space`.
+
+    The result is None if the other spin-downs lose more than the mismatch.
+    """
     factor = map_factor(space, patch)
     pad = padding(space, patch, factor)
     if pad is None:
@@ -251,9 +254,9 @@ class JointBounds(NamedTuple):
     Attributes
     ----------
     box : MetricBox
-        Of u = rotation @ y and of the tiled spin-downs plus (n . up - 1) lift, highest first.
+        Box in u = rotation @ y and the tiled spin-downs plus (n . up - 1) lift, highest first.
     rotation : (2, 2) float64
-        From y to coordinates in which the metric is the identity and the patch fills most of a rectangle.
+        Matrix from y to coordinates in which the metric is the identity and the patch fills most of a rectangle.
     lift : (k,) float64
         Drift of the tiled spin-downs along `up`.
     """
@@ -269,13 +272,13 @@ class JointBounds(NamedTuple):
         return expected_points(log_volume, len(self.box.low), self.box.radius)
 
     def touched(self, shape: Shape, n: np.ndarray, spins: np.ndarray) -> np.ndarray:
-        """Whether the balls of templates at positions (n, 3) with tiled spin-downs (n, k) touch the box: (n,) bool."""
+        """Return whether balls of templates, positions (n, 3) and tiled spin-downs (n, k), touch the box: (n,) bool."""
         height = (n @ shape.up - 1)[:, None] * self.lift
         return self.box.is_near(np.concatenate([shape.project(n) @ self.rotation.T, spins + height], axis=1))
 
 
 def _joint_bounds(tiling: PatchTiling) -> JointBounds:
-    """The bounds of a tiling with tiled spin-downs."""
+    """Return the bounds of a tiling with tiled spin-downs."""
     shape, space, box, spacing = tiling.patch.shape, tiling.space, tiling.box, tiling.patch.spacing
     rotation, rectangle = _narrowest_rectangle(tiling)
     lift = space.drift @ shape.up
@@ -293,7 +296,7 @@ def _joint_bounds(tiling: PatchTiling) -> JointBounds:
 
 
 def _narrowest_rectangle(tiling: PatchTiling) -> tuple[np.ndarray, np.ndarray]:
-    """The rotation of `JointBounds` and the rectangle's lowest and highest u, (2, 2) each."""
+    """Return the rotation of `JointBounds` and the rectangle's lowest and highest u, (2, 2) each."""
     whitened = tiling.patch.shape.project(tiling.patch.points) @ tiling.sky.T
     least, best, rectangle = np.inf, tiling.sky, np.empty((2, 2))
     for angle in np.deg2rad(np.arange(0, 90, 5)):

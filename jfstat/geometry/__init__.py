@@ -1,1 +1,1 @@
-"""Where detectors and sources are: ephemerides, delays, orbits, antenna patterns."""
+"""Positions and motions of detectors and sources: ephemerides, delays, orbits, antenna patterns."""

@@ -1,4 +1,4 @@
-"""The antenna patterns a(t), b(t) as sums of five harmonics of sidereal time."""
+"""Antenna patterns a(t) and b(t) as sums of five harmonics of sidereal time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 Array = TypeVar("Array", jax.Array, np.ndarray)
 ORDERS = np.array([0.0, 1, 1, 2, 2])
-"""How many times the sidereal frequency each of the five harmonics has."""
+"""Frequency of each of the five harmonics, in units of the sidereal frequency."""
 
 
 def _tensor_parts() -> np.ndarray:
-    """`TENSOR_PARTS`, from the harmonics of the hour angle H."""
+    """Compute `TENSOR_PARTS` from the harmonics of the hour angle H."""
     a, b = np.zeros((2, 5, 3, 3))
     a[0] = np.diag([0.5, 0.5, -1.0])
     a[1, 0, 2], a[2, 1, 2] = 2.0, -2.0
@@ -30,30 +30,31 @@ def _tensor_parts() -> np.ndarray:
 
 
 TENSOR_PARTS = _tensor_parts()
-"""Contributions of a detector tensor's components to the harmonics, without the factors of declination, (4, 5, 3, 3).
+"""Contributions of a detector tensor's components to the harmonics, without factors of declination, (4, 5, 3, 3).
 
-First to those of a and b, which are multiplied by cos(m alpha), m from `ORDERS`; then to the same with each pair
-(cosine, sine) turned into (-sine, cosine), which are multiplied by sin(m alpha)."""
+The first two arrays are the contributions to a and b, multiplied by cos(m alpha), with m from `ORDERS`. In the last two
+each pair (cosine, sine) is turned into (-sine, cosine); they are multiplied by sin(m alpha).
+"""
 
 
 def harmonics_of(xp: ModuleType, angle: Array) -> list[Array]:
-    """1, cos x, sin x, cos 2x, sin 2x, each shaped like the angle, by NumPy or jax.numpy (`xp`)."""
+    """Return 1, cos x, sin x, cos 2x, sin 2x, each shaped like the angle, by NumPy or jax.numpy (`xp`)."""
     c, s = xp.cos(angle), xp.sin(angle)
     return [xp.ones_like(angle), c, s, (c - s) * (c + s), 2 * c * s]  # products are cheaper than more cosines
 
 
 def harmonics(angle: jax.Array) -> jax.Array:
-    """(1, cos x, sin x, cos 2x, sin 2x) along a new last axis: (..., 5)."""
+    """Return (1, cos x, sin x, cos 2x, sin 2x) along a new last axis: (..., 5)."""
     return jnp.stack(harmonics_of(jnp, angle), axis=-1)
 
 
 def harmonic_sum(coefficients: jax.Array, angle: jax.Array) -> jax.Array:
-    """``harmonics(angle) @ coefficients``, as elementwise terms, which XLA can fuse with other operations."""
+    """Compute ``harmonics(angle) @ coefficients`` as elementwise terms, which XLA can fuse with other operations."""
     return sum(c * h for c, h in zip(coefficients, harmonics_of(jnp, angle), strict=True))  # type: ignore[return-value]
 
 
 def pattern_coefficients(response: jax.Array, alpha: jax.Array, delta: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Coefficients of a and b in the harmonics of sidereal time.
+    """Return the coefficients of a and b in the harmonics of sidereal time.
 
     a and b are the detector tensor contracted with xi xi - eta eta and xi eta + eta xi, where xi = (-sin alpha,
     cos alpha, 0) and eta = (sin delta cos alpha, sin delta sin alpha, -cos delta) (LALSuite: XLALComputeAMCoeffs;
@@ -70,13 +71,13 @@ def pattern_coefficients(response: jax.Array, alpha: jax.Array, delta: jax.Array
     Returns
     -------
     a, b : (..., 5) float64
-        So that ``a(t) = a @ harmonics(sidereal_time(t))``.
+        Coefficients such that ``a(t) = a @ harmonics(sidereal_time(t))``.
     """
     parts = jnp.sum(TENSOR_PARTS * response[..., None, None, :, :], axis=(-2, -1))
     s, c, zero = jnp.sin(delta), jnp.cos(delta), jnp.zeros_like(delta)
     first, second = s * c, 1 + s * s
     sky = jnp.stack([1 - s * s, first, first, second, second, zero, c, c, s, s]).reshape(2, 5)
-    # from harmonics of the hour angle to those of sidereal time: each pair of cosine and sine is rotated
+    # from harmonics of the hour angle to harmonics of sidereal time: each pair of cosine and sine is rotated
     turn = ORDERS * alpha
     both = sky * (parts[..., :2, :] * jnp.cos(turn) + parts[..., 2:, :] * jnp.sin(turn))
     return both[..., 0, :], both[..., 1, :]

@@ -1,4 +1,4 @@
-"""The delay between a detector and the solar-system barycentre (SSB), and detector times from SSB times."""
+"""Delay between a detector and the solar-system barycentre (SSB), and detector times from SSB times."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from jfstat.geometry.trajectory import DEGREE, SEGMENT, State, Trajectory, at_pi
 from jfstat.signal.constants import ASTRONOMICAL_UNIT, SPEED_OF_LIGHT
 
 LIGHT_TIME = ASTRONOMICAL_UNIT / SPEED_OF_LIGHT
-"""Of the astronomical unit, s."""
+"""Light travel time of one astronomical unit, s."""
 SUN_RADIUS = 2.322
-"""Light-seconds, as in LALSuite."""
+"""Radius of the Sun, light-seconds, as in LALSuite."""
 MAX_DELAY = 510.0
 """Largest delay between a detector and the SSB, s."""
 SHAPIRO = 9.852e-6
-"""2 G M_sun / c^3, s."""
+"""Scale of the Shapiro delay, 2 G M_sun / c^3, s."""
 SUN_DEGREE = 3
-"""Degree of the polynomials for the Sun; their error is 2e-10 light-seconds, or 4e-13 s of delay at the Sun's limb."""
+"""Degree of the polynomials for the Sun's position. Their error is 2e-10 light-seconds, or 4e-13 s of delay at the
+Sun's limb."""
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Direction:
-    """The direction to a source, which a proper motion changes.
+    """The direction to a source, which changes with its proper motion.
 
     Attributes
     ----------
     vector : (3,) float64
         Unit vector at the time `since`, equatorial J2000 axes.
     velocity : (3,) float64 or None
-        Its rate of change, 1/s; None without a proper motion.
+        Rate of change of the vector, 1/s; None without a proper motion.
     since : () float64
-        s since the epoch.
+        Time at which `vector` holds, s since the epoch.
     """
 
     vector: jax.Array
@@ -44,20 +45,20 @@ class Direction:
     since: jax.Array
 
     def along(self, position: jax.Array, t: jax.Array) -> jax.Array:
-        """Component of positions, (..., 3), towards the source at times `t`, (...)."""
+        """Return the component of positions, (..., 3), towards the source at times `t`, (...)."""
         fixed = position @ self.vector
         return fixed if self.velocity is None else fixed + (position @ self.velocity) * (t - self.since)
 
 
 def shapiro_delay(along: jax.Array, distance2: jax.Array) -> jax.Array:
-    """Shapiro delay in s (XLALBarycenter), to be subtracted; shaped like the arguments.
+    """Return the Shapiro delay in s (XLALBarycenter), to be subtracted; shaped like the arguments.
 
     Parameters
     ----------
     along : (...) float64
         Component towards the source of the vector from the Sun to the Earth's centre, light-seconds.
     distance2 : (...) float64
-        Square of that vector's length.
+        Square of the distance between Sun and Earth's centre, light-seconds^2.
     """
     impact2 = distance2 - along * along
     inside = (impact2 < SUN_RADIUS**2) & (along < 0)
@@ -69,7 +70,7 @@ def shapiro_delay(along: jax.Array, distance2: jax.Array) -> jax.Array:
 
 
 def ssb_delay(state: State, t: jax.Array, direction: Direction) -> jax.Array:
-    """SSB time minus detector time in s: Roemer + Einstein - Shapiro (XLALBarycenter), shaped like the state.
+    """Return SSB time minus detector time in s: Roemer + Einstein - Shapiro (XLALBarycenter), shaped like the state.
 
     `t` are the state's times, s since the epoch. The Shapiro delay, of 1e-4 s at most, needs no proper motion.
     """
@@ -78,16 +79,16 @@ def ssb_delay(state: State, t: jax.Array, direction: Direction) -> jax.Array:
 
 
 class _SkyDelay(NamedTuple):
-    """`ssb_delay` along one direction, as polynomials in u over the pieces of a trajectory.
+    """The delay of `ssb_delay` along one direction, as polynomials in u over the pieces of a trajectory.
 
-    It is made once per template. Evaluating it then needs fewer coefficients than the whole state.
+    It is computed once per template. Evaluating it needs fewer coefficients than the whole state.
 
     Attributes
     ----------
     geometric : (DEGREE + 1, n_segments) float64
         Roemer + Einstein delay, s.
     along, distance2 : (SUN_DEGREE + 1, n_segments) float64
-        The arguments of `shapiro_delay`.
+        Arguments of `shapiro_delay`.
     """
 
     geometric: jax.Array
@@ -95,13 +96,13 @@ class _SkyDelay(NamedTuple):
     distance2: jax.Array
 
     def __call__(self, piece: jax.Array, u: jax.Array) -> jax.Array:
-        """Delay in s at places `u` in pieces, shaped like both."""
+        """Return the delay in s at positions `u` within pieces, shaped like both."""
         along, distance2 = (horner_at_pieces(x, piece, u) for x in (self.along, self.distance2))
         return horner_at_pieces(self.geometric, piece, u) - shapiro_delay(along, distance2)
 
     def with_slope(self, piece: jax.Array, u: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Delay in s, and its derivative with respect to time without that of the Shapiro delay; shaped like both."""
-        # a polynomial of its own, and all of them stored: XLA's GPU code would compute parts of them anew for each use
+        """Return the delay in s and its time derivative without the Shapiro delay's; shaped like both arguments."""
+        # a separate polynomial for the slope, and stored tables: XLA's GPU code would recompute parts for each use
         powers = np.arange(1, DEGREE + 1)[:, None] * (2.0 / SEGMENT)
         tables = (self.geometric, self.geometric[1:] * powers, self.along, self.distance2)
         value, slope, *sun = jax.lax.optimization_barrier(tuple(horner_at_pieces(x, piece, u) for x in tables))
@@ -122,7 +123,7 @@ def _sky_delay(trajectory: Trajectory, direction: Direction) -> _SkyDelay:
 
 
 def projected_ssb_delay(trajectory: Trajectory, t: jax.Array, direction: Direction) -> jax.Array:
-    """`ssb_delay` at many times `t`, shaped like `t`: the trajectory is projected first, which saves most of the work.
+    """Return `ssb_delay` at many times `t`, shaped like `t`, faster by projecting the trajectory first.
 
     The projection takes longer than the evaluation at some thousand times.
     """
@@ -132,28 +133,28 @@ def projected_ssb_delay(trajectory: Trajectory, t: jax.Array, direction: Directi
 
 @jax.custom_jvp
 def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, direction: Direction) -> tuple[jax.Array, jax.Array]:
-    """Detector times t that correspond to SSB times, and the rate dt/dt_ssb.
+    """Return the detector times t that correspond to SSB times, and the rate dt/dt_ssb.
 
-    By Newton's method: the delay's second derivative stays below 1.4e-10 1/s, so a step reduces an error x of the time
-    to 7e-11 x^2 1/s. The first guess, from straight lines for the pieces, is good to 2e-3 s, and one step from there
-    reaches the precision of float64; it leaves out the slope of the Shapiro delay, which is at most 1e-9. The
-    derivatives with respect to `t_ssb` and `direction` are those of the implicit function, exact to all orders; the
-    trajectory is taken as constant.
+    The equation is solved by Newton's method. The delay's second derivative stays below 1.4e-10 1/s, so a step reduces
+    an error x of the time to 7e-11 x^2 1/s. The first guess, from straight lines for the pieces, is good to 2e-3 s, and
+    one step from there reaches the precision of float64; it leaves out the slope of the Shapiro delay, which is at most
+    1e-9. The derivatives with respect to `t_ssb` and `direction` follow from the implicit function theorem, exact to
+    all orders; the trajectory is taken as constant.
 
     Parameters
     ----------
     trajectory : Trajectory
     t_ssb : (...) float64
-        s since the epoch.
+        SSB times, s since the epoch.
     direction : Direction
-        To the source.
+        Direction to the source.
 
     Returns
     -------
     t : (...) float64
-        s since the epoch.
+        Detector times, s since the epoch.
     rate : (...) float64
-        Without that slope, which its derivatives include, and otherwise to 1e-12.
+        Accurate to 1e-12, apart from the slope of the Shapiro delay, which only its derivatives include.
     """
     table = _sky_delay(trajectory, direction)
 
@@ -170,7 +171,10 @@ def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, direction: Directio
 
 @detector_clock.defjvp
 def _detector_clock_jvp(primals, tangents):
-    """From t + delay(t, n) = t_ssb with `ssb_delay`: a projected table would need slow scatters in reverse mode."""
+    """Return derivatives from t + delay(t, n) = t_ssb with `ssb_delay`.
+
+    A projected table would need slow scatters in reverse mode.
+    """
     trajectory, t_ssb, direction = primals
     _, d_ssb, d_direction = tangents
     t, rate = detector_clock(trajectory, t_ssb, direction)

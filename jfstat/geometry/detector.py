@@ -1,4 +1,4 @@
-"""One ground-based detector: where it stands and how its arms lie."""
+"""A ground-based detector: its position and the directions of its arms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Vector = tuple[float, float, float]
 LEAST_RADIUS, MOST_RADIUS = 6.3e6, 6.4e6
-"""Distances from the Earth's centre between which a ground-based detector stands, m."""
+"""Smallest and largest distance of a ground-based detector from the Earth's centre, m."""
 PARALLEL = 1e-6
 """Sine of the angle between two arms below which an interferometer would see nothing."""
 
@@ -34,22 +34,22 @@ class Detector:
     Parameters
     ----------
     prefix : str
-        Two characters, a capital letter and a digit: the name of the detector in SFT files, tables and messages. Of
-        detectors that LALSuite does not know, it reads files only if they are called X0 to Z9 and registered by
+        Two characters, a capital letter and a digit: the name of the detector in SFT files, tables and messages.
+        LALSuite reads files of a detector that it does not know only if the prefix is X0 to Z9 and registered by
         ``lalpulsar.RegisterSpecialCWDetector``.
     location : EarthLocation, Quantity or sequence of 3 float
-        Where the arms meet, in the Earth-fixed frame (ITRS), m.
+        Position where the arms meet, in the Earth-fixed frame (ITRS), m.
     arms : sequence of 1 or 2 vectors
-        Directions of the arms in the Earth-fixed frame, of any length: two of an interferometer, at any angle, or one
-        of a resonant bar.
+        Directions of the arms in the Earth-fixed frame, of any length: two for an interferometer, at any angle, or one
+        for a resonant bar.
     name : str
-        In full, for display.
+        Full name, for display.
 
     Attributes
     ----------
     prefix, name : str
     location : tuple of 3 float
-        m.
+        Position in the Earth-fixed frame, m.
     arms : tuple of 1 or 2 unit vectors, tuples of 3 float
 
     Raises
@@ -110,25 +110,25 @@ class Detector:
         tilts: Sequence[AngleLike] | AngleLike = 0.0,
         name: str = "",
     ) -> Detector:
-        """A detector at a geodetic position (WGS 84), as in LALSuite's FrDetector.
+        """Make a detector at a geodetic position (WGS 84), as in LALSuite's FrDetector.
 
         Parameters
         ----------
         prefix, name : str
             See `Detector`.
         longitude, latitude : float, Quantity or Angle
-            Geodetic, rad, north and east positive.
+            Geodetic coordinates, rad, north and east positive.
         height : float or Quantity
-            Above the ellipsoid, m.
+            Height above the ellipsoid, m.
         azimuths : sequence of 1 or 2 float, Quantities or Angles
-            Of the arms, rad, from north through east. (Bilby counts from east through north.)
-        tilts : float or sequence of as many
+            Azimuths of the arms, rad, from north through east. (Bilby counts from east through north.)
+        tilts : float or sequence of the same length
             Altitudes of the arms above the horizontal, rad.
 
         Raises
         ------
         ValueError
-            As `Detector`, or if an angle is malformed.
+            See `Detector`; also if an angle is malformed.
         """
         from astropy.coordinates import EarthLocation
 
@@ -156,14 +156,14 @@ class Detector:
         tilts: Sequence[AngleLike] | AngleLike = 0.0,
         name: str = "",
     ) -> Detector:
-        """A detector at an astropy EarthLocation; other parameters as for `from_geodetic`.
+        """Make a detector at an astropy EarthLocation; see `from_geodetic` for the other parameters.
 
         Raises
         ------
         TypeError
-            If `location` is no EarthLocation.
+            If `location` is not an EarthLocation.
         ValueError
-            As `Detector`, or if an angle is malformed.
+            See `Detector`; also if an angle is malformed.
         """
         if not hasattr(location, "geodetic"):
             raise TypeError(f"location must be an astropy EarthLocation, not {type(location).__name__}: build one.")
@@ -174,11 +174,12 @@ class Detector:
     @classmethod
     @plain_errors
     def read(cls, path: str | os.PathLike, prefix: str | None = None) -> Detector:
-        """A detector from a file in the format of Bilby's ``.ifo`` files.
+        """Read a detector from a file in the format of Bilby's ``.ifo`` files.
 
-        Lines ``key = value``, of which are used: ``latitude``, ``longitude``, ``xarm_azimuth``, ``yarm_azimuth`` in
-        degrees, azimuths from east through north; ``elevation`` in m; ``xarm_tilt`` and ``yarm_tilt`` in rad, if there;
-        ``name``; and ``prefix``, which Bilby does not know. Numbers may be sums and products.
+        The file has lines ``key = value``. These keys are used: ``latitude``, ``longitude``, ``xarm_azimuth`` and
+        ``yarm_azimuth`` in degrees, azimuths from east through north; ``elevation`` in m; ``xarm_tilt`` and
+        ``yarm_tilt`` in rad, optional; ``name``; and ``prefix``, which Bilby does not know. Numbers may be sums and
+        products.
 
         Parameters
         ----------
@@ -191,7 +192,7 @@ class Detector:
         OSError
             If the file cannot be read.
         ValueError
-            If a line is malformed or missing, or as `Detector`.
+            If a line is malformed or missing; see also `Detector`.
         """
         words, numbers = read_ifo(path)
         word = words.get("prefix", words["name"]) if prefix is None else prefix
@@ -213,7 +214,10 @@ class Detector:
 
 
 def arm(longitude: float, latitude: float, azimuth: float, altitude: float) -> Vector:
-    """Unit vector in the Earth-fixed frame of an arm at a geodetic position; azimuth from north through east, rad."""
+    """Return the unit vector, in the Earth-fixed frame, of an arm at a geodetic position.
+
+    The azimuth counts from north through east; all angles are in rad.
+    """
     sin_lon, cos_lon = np.sin(longitude), np.cos(longitude)
     sin_lat, cos_lat = np.sin(latitude), np.cos(latitude)
     east = np.array([-sin_lon, cos_lon, 0.0])
@@ -225,7 +229,7 @@ def arm(longitude: float, latitude: float, azimuth: float, altitude: float) -> V
 
 
 def _arms(longitude: float, latitude: float, azimuths: Any, tilts: Any) -> list[Vector]:
-    """The arms of a detector from a user's azimuths and tilts."""
+    """Return the arms of a detector from a user's azimuths and tilts."""
     angles = np.atleast_1d(_numbers(azimuths, "azimuths"))
     altitudes = np.atleast_1d(_numbers(tilts, "tilts"))
     altitudes = np.repeat(altitudes, len(angles)) if len(altitudes) == 1 else altitudes
@@ -242,14 +246,14 @@ def _number(x: Any, name: str, unit: str) -> float:
 
 
 def _numbers(x: Any, name: str) -> np.ndarray:
-    """Angles in rad, from numbers or Quantities, together or in a sequence."""
+    """Return angles in rad, from numbers or Quantities, together or in a sequence."""
     if isinstance(x, (list, tuple)):
         return np.array([_number(value, name, "rad") for value in x])
     return _vectors(in_unit(x, name, "rad"), name)
 
 
 def _vectors(x: Any, name: str) -> np.ndarray:
-    """Finite numbers as a float64 array."""
+    """Return finite numbers as a float64 array."""
     try:
         value = float64_of(x, name)
     except (TypeError, ValueError):

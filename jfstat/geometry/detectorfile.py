@@ -1,4 +1,4 @@
-"""Reads the files in which Bilby keeps detectors: lines ``key = value``, whose numbers may be sums and products."""
+"""Reader of Bilby's detector files: lines ``key = value``, whose numbers may be sums and products."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from jfstat.files import text_of
 KEYS = ("latitude", "longitude", "elevation", "xarm_azimuth", "yarm_azimuth")
 """Keys that a file must have."""
 TILTS = ("xarm_tilt", "yarm_tilt")
-"""Keys that are zero where a file does not have them."""
+"""Optional keys, with the default 0."""
 OPERATIONS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 
 
 def read_ifo(path: str | os.PathLike) -> tuple[dict[str, str], dict[str, float]]:
-    """Words and numbers in the file of a detector: ``name`` and, if there, ``prefix``; and `KEYS` and `TILTS`.
+    """Read the words and the numbers in a detector file: ``name`` and optionally ``prefix``; `KEYS` and `TILTS`.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def read_ifo(path: str | os.PathLike) -> tuple[dict[str, str], dict[str, float]]
 
 
 def _number(node: ast.AST) -> float:
-    """The value of an arithmetic expression."""
+    """Return the value of an arithmetic expression."""
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):

@@ -1,4 +1,4 @@
-"""The detectors that jfstat knows by their prefixes, and detectors as users name or give them."""
+"""The detectors that jfstat knows by their prefixes, and the conversion of users' arguments to detectors."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def _known(
     latitude: float,
     arms: tuple[tuple[float, float], ...],
 ) -> Detector:
-    """A detector with LALSuite's numbers: vertex in m, geodetic position in rad, azimuth and altitude of each arm."""
+    """Make a detector with LALSuite's numbers: vertex in m, position in rad, azimuth and altitude of each arm."""
     return Detector(prefix, location, [arm(longitude, latitude, *angles) for angles in arms], name)
 
 
 # Vertices, longitudes, latitudes and arm directions as in LALSuite (LALDetectors.h), where it has them. The prefixes
-# are those of SFT files, where LALSuite calls the 40 m prototype P1 and the early Virgo V2.
+# are the ones in SFT files, where LALSuite calls the 40 m prototype P1 and the early Virgo V2.
 DETECTORS: dict[str, Detector] = {
     d.prefix: d
     for d in (
@@ -176,9 +176,9 @@ DETECTORS: dict[str, Detector] = {
             ((2.43258574281, -0.00156852107), (1.38538766217, -0.00078189811)),
         ),
         # Cosmic Explorer has no site yet, and LALSuite no entry. These are the fiducial sites A (40 km, off the coast
-        # of Washington) and B (20 km, off that of Texas) of Gupta et al. 2024, Class. Quantum Grav. 41, 245001:
-        # latitudes 46 and 29, longitudes -125 and -94, x arms 260 and 200 degrees north of east. PyCBC's
-        # documentation places and calls them so.
+        # of Washington) and B (20 km, off the coast of Texas) of Gupta et al. 2024, Class. Quantum Grav. 41, 245001:
+        # latitudes 46 and 29, longitudes -125 and -94, x arms 260 and 200 degrees north of east. PyCBC's documentation
+        # uses the same places and names.
         _known(
             "C4",
             "CE_A_40",
@@ -200,14 +200,14 @@ DETECTORS: dict[str, Detector] = {
 
 
 def get_detector(detector: DetectorLike) -> Detector:
-    """The detector with this prefix; a Detector is returned unchanged.
+    """Return the detector with a prefix; a Detector is returned unchanged.
 
     Raises
     ------
     TypeError
-        If it is neither.
+        If `detector` is neither a prefix nor a Detector.
     ValueError
-        If there is none.
+        If the prefix is unknown.
     """
     if isinstance(detector, Detector):
         return detector
@@ -223,12 +223,12 @@ def get_detector(detector: DetectorLike) -> Detector:
 def get_detectors(
     detectors: DetectorLike | Iterable[DetectorLike], argument: str = "detectors"
 ) -> tuple[Detector, ...]:
-    """Detectors from one name or Detector or several; `argument` is for errors.
+    """Return detectors from one or several prefixes or Detectors; `argument` is named in errors.
 
     Raises
     ------
     ValueError
-        If there are none, one is neither a known prefix nor a Detector, or two have the same prefix.
+        If no detector is given, one is neither a known prefix nor a Detector, or two have the same prefix.
     """
     given: Any = (detectors,) if isinstance(detectors, (str, Detector)) else detectors
     try:

@@ -1,4 +1,4 @@
-"""How far a signal's frequency moves in the detectors' frame, by Doppler shifts and spin-down."""
+"""Range of a signal's frequency in the detectors' frame, from Doppler shifts and spin-down."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Orbit
 
 EARTH_SPEED = 1.03e-4
-"""More than any detector's speed relative to the SSB in units of c: 30.29 km/s of the Earth at perihelion, 0.47 km/s of
-its rotation, 0.03 km/s of its motion with the Moon and of the Sun's with the planets make 1.027e-4."""
+"""Upper bound on any detector's speed relative to the SSB, in units of c. The Earth moves at 30.29 km/s at perihelion
+and rotates at 0.47 km/s, and its motion with the Moon and the Sun's with the planets add 0.03 km/s: 1.027e-4 in all."""
 MODEL_TIMES = 1024
-"""Times during the data at which the frequency of a user's phase model is looked at."""
+"""Number of times during the data at which the frequency of a user's phase model is evaluated."""
 USUAL_F1DOT, MAX_USUAL_DRIFT = 1e-9, 0.02
-"""Where no range is given: the spin-down allowed for, Hz/s, and the limit on the drift that it causes, Hz."""
+"""Spin-down allowed for by default, Hz/s, and the limit on the drift that it causes, Hz."""
 
 
 def doppler_speed(orbit: Orbit | None) -> jax.Array:
-    """Largest relative shift of a frequency between source and detector; shaped like the orbit's fields."""
+    """Return the largest relative shift of a frequency between source and detector, shaped like the orbit's fields."""
     if orbit is None:
         return on_device(EARTH_SPEED)
     speed = orbit_speed(orbit)
@@ -34,19 +34,19 @@ def doppler_speed(orbit: Orbit | None) -> jax.Array:
 
 
 def largest_doppler_speed(orbit: Orbit | None) -> float:
-    """The largest `doppler_speed` of an orbit or a stack of them, not traced; without compiling anything."""
+    """Return the largest `doppler_speed` of an orbit or a stack of orbits, not traced, without compiling anything."""
     return float(np.asarray(doppler_speed(orbit)).max())
 
 
 def at_detector(low: ArrayLike, high: ArrayLike, speed: ArrayLike) -> tuple[jax.Array, jax.Array]:
-    """Lowest and highest frequency at the detectors, Hz, of signals between `low` and `high` at the source."""
+    """Return lowest and highest frequency at the detectors, Hz, of signals between `low` and `high` at the source."""
     return jnp.asarray(low) * (1 - speed), jnp.asarray(high) * (1 + speed)
 
 
 def drift_during(
     fkdot: jax.Array, first: ArrayLike, last: ArrayLike, model: PhaseModel | None = None
 ) -> tuple[jax.Array, jax.Array]:
-    """Lowest and highest drift of a template's frequency during the data, Hz, among start, middle and end.
+    """Return the lowest and highest drift of a template's frequency during the data, Hz, among start, middle and end.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def drift_during(
     first, last : () float64
         Start and end of the data, s since the template's reference time.
     model : PhaseModel, optional
-        Of the template; its own drift is taken at `MODEL_TIMES` times and added.
+        Phase model of the template; its drift is evaluated at `MODEL_TIMES` times and added.
     """
     first, last = jnp.asarray(first), jnp.asarray(last)
     drift = spin_drift(fkdot, jnp.stack([first, 0.5 * (first + last), last]))
@@ -65,12 +65,12 @@ def drift_during(
 
 
 def drift_range(fdots: Sequence[tuple[float, float]] | None, first: float, last: float) -> tuple[float, float]:
-    """Lowest and highest drift of the frequency during the data, Hz, for ranges of spin-downs.
+    """Return the lowest and highest drift of the frequency during the data, Hz, for ranges of spin-downs.
 
     Parameters
     ----------
     fdots : sequence of (low, high) or None
-        Ranges of f1dot, f2dot, ..., Hz/s^k; None for the default one.
+        Ranges of f1dot, f2dot, ..., Hz/s^k; None for the default range.
     first, last : float
         Start and end of the data, s since the reference time.
     """

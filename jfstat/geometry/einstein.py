@@ -53,7 +53,7 @@ TERMS = np.array(
 
 
 def einstein_delay(epoch: int, t: np.ndarray) -> np.ndarray:
-    """Einstein delay TDB - TDT in s, shaped like `t` (s since GPS `epoch`)."""
+    """Return the Einstein delay TDB - TDT in s, shaped like `t` (s since GPS `epoch`)."""
     # TDT is GPS + 51.184 s; GPS started at JD 2444244.5, which is 7300.5 days before J2000
     millennia = (((epoch + 51.184) + np.asarray(t, float)) / 86400.0 - 7300.5) / 365250.0
     amplitude, rate, phase = TERMS.T

@@ -27,37 +27,37 @@ if TYPE_CHECKING:
 
 BODIES = ("earth", "sun")
 YEARS = "00-40"
-"""In the names of installed files."""
+"""Years covered, as in the names of installed files."""
 PIECE = 5e6
-"""Rows are read and kept in pieces of this many seconds, 58 d, so that data of similar times share them."""
+"""Length of the pieces in which rows are read and cached, 58 d, so that data of similar times share them, s."""
 SHIFT = 1e-3
-"""Largest error of a row's time, in steps."""
+"""Largest error of a row's time, in units of the step between rows."""
 WORDS, OLD_LINES = 10, 4
-"""Numbers of a row, and lines that they take in older files."""
+"""Numbers in a row, and lines that a row takes in older files."""
 FARTHEST = 2 * ASTRONOMICAL_UNIT / SPEED_OF_LIGHT
-"""Distance from the SSB beyond which neither Earth nor Sun is, light-seconds."""
+"""Upper bound on the distances of Earth and Sun from the SSB, light-seconds."""
 
 
 class Table(NamedTuple):
-    """Positions of one body at some times, and as many of their derivatives as are known.
+    """Positions of one body at some times, and the derivatives that are known.
 
     Attributes
     ----------
     gps : (n,) float64
-        Increasing, s.
+        Times in increasing order, s.
     position : (n, k, 3) float64
-        Position, and with k > 1 velocity, and with k > 2 acceleration, in light-seconds, per s, per s^2.
+        Position, with k > 1 also velocity, and with k > 2 also acceleration; in light-seconds, per s, per s^2.
     """
 
     gps: np.ndarray
     position: np.ndarray
 
     def track(self, what: str, start: float, end: float, epoch: int) -> Quintics | PPoly | BPoly:
-        """The position as a function of the time since `epoch`, between two GPS times.
+        """Interpolate the position as a function of the time since `epoch`, between two GPS times.
 
-        Between two rows it is the polynomial with the position and all known derivatives of both; if there are none, a
-        cubic spline. With accelerations LALSuite expands to second order about the nearest row instead, which jumps by
-        up to 6e-8 s half-way between two rows of the Earth's file.
+        Between two rows the position is the polynomial that matches position and all known derivatives of both rows;
+        without derivatives it is a cubic spline. LALSuite, where accelerations are known, expands to second order about
+        the nearest row instead, which jumps by up to 6e-8 s half-way between two rows of the Earth's file.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class Table(NamedTuple):
 
 
 class Quintics(NamedTuple):
-    """Piecewise polynomials of degree 5, as SciPy's BPoly, whose import takes 0.15 s.
+    """Piecewise polynomials of degree 5, like SciPy's BPoly, whose import takes 0.15 s.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Quintics(NamedTuple):
 
     @classmethod
     def through(cls, times: np.ndarray, derivatives: np.ndarray) -> Quintics:
-        """The polynomials with the given positions, velocities and accelerations, (n + 1, 3, 3), at both their ends."""
+        """Make the polynomials with given positions, velocities and accelerations, (n + 1, 3, 3), at both ends."""
         (f0, v0, a0), (f1, v1, a1) = (np.moveaxis(x, 1, 0) for x in (derivatives[:-1], derivatives[1:]))
         h = np.diff(times)[:, None]
         low = [f0, f0 + h * v0 / 5, f0 + 2 * h * v0 / 5 + h**2 * a0 / 20]
@@ -107,7 +107,7 @@ class Quintics(NamedTuple):
         return cls(times, np.stack([*low, *high]))
 
     def __call__(self, t: ArrayLike) -> np.ndarray:
-        """Values at times within the pieces, (..., 3)."""
+        """Return values at times within the pieces, (..., 3)."""
         t = np.asarray(t, np.float64)
         piece = np.clip(np.searchsorted(self.times, t, side="right") - 1, 0, len(self.times) - 2)
         u = ((t - self.times[piece]) / (self.times[piece + 1] - self.times[piece]))[..., None]
@@ -117,31 +117,33 @@ class Quintics(NamedTuple):
 
 @dataclass(frozen=True, init=False, eq=False)
 class Ephemeris:
-    """A solar-system ephemeris from arrays: where Earth and Sun are relative to the barycentre (SSB).
+    """A solar-system ephemeris from arrays: positions of Earth and Sun relative to the barycentre (SSB).
 
-    Wherever jfstat takes the name of an ephemeris, it takes one of these too.
+    Wherever jfstat takes the name of an ephemeris, it takes an Ephemeris too.
 
     Parameters
     ----------
     earth, sun : sequence (times, position[, velocity[, acceleration]])
-        Of the Earth's and of the Sun's centre, each at times of its own. Times: GPS s, (n,), increasing, n > 1, or an
-        astropy Time. Positions: (n, 3), equatorial J2000 (ICRS) axes, in light-seconds, velocities per s, accelerations
-        per s^2; or Quantities, or astropy's CartesianRepresentations, as ``get_body_barycentric_posvel`` returns them.
+        Positions of the Earth's and the Sun's centre, each at its own times. Times: GPS s, (n,), increasing, n > 1, or
+        an astropy Time. Positions: (n, 3), equatorial J2000 (ICRS) axes, in light-seconds, velocities per s,
+        accelerations per s^2; or Quantities, or astropy's CartesianRepresentations, as ``get_body_barycentric_posvel``
+        returns them.
     name : str
-        For the meta of tables.
+        Name of the ephemeris in the meta of tables.
 
     Raises
     ------
     TypeError
-        If `earth` or `sun` is no such sequence.
+        If `earth` or `sun` is not a sequence of this form.
     ValueError
         If an array has a wrong shape or unit, is not finite, or is larger than the solar system (the wrong unit).
 
     Notes
     -----
-    Positions are interpolated by the polynomials that have all given derivatives at both neighbouring rows, by cubic
-    splines without any. The Earth is then right to 4e-11 light-seconds with velocities every 2 h, to 6e-10 with
-    accelerations too every 12 h, and to 3e-7 with velocities every day; the Sun to 1e-11 with any of these.
+    Positions are interpolated by polynomials that match all given derivatives at both neighbouring rows, or by cubic
+    splines if there are no derivatives. The Earth's position is then accurate to 4e-11 light-seconds with velocities
+    every 2 h, to 6e-10 with velocities and accelerations every 12 h, and to 3e-7 with velocities every day; the Sun's
+    to 1e-11 in all these cases.
     """
 
     earth: Table
@@ -156,7 +158,7 @@ class Ephemeris:
 
     @classmethod
     def of_tables(cls, earth: Table, sun: Table, name: str) -> Ephemeris:
-        """The ephemeris of two tables, which are taken as they are."""
+        """Make an ephemeris of two tables, which are not checked."""
         own = object.__new__(cls)
         for field, value in (("earth", earth), ("sun", sun), ("name", name)):
             object.__setattr__(own, field, value)
@@ -179,7 +181,7 @@ class Tracks:
     Attributes
     ----------
     name : str
-        Such as ``"DE405"``, or the names of the files.
+        Name of the ephemeris, such as ``"DE405"``, or the names of its files.
     epoch : int
         GPS time from which the functions count time, s.
     earth, sun : callable
@@ -193,7 +195,7 @@ class Tracks:
 
 
 def _table(given: Sequence[Any], name: str) -> Table:
-    """The table of a body from what a user gave."""
+    """Make the table of a body from a user's sequence."""
     if not isinstance(given, (list, tuple)) or len(given) not in (2, 3, 4):
         raise TypeError(f"{name} must be (times, position[, velocity[, acceleration]]), not {type(given).__name__}.")
     times, *arrays = given
@@ -215,7 +217,7 @@ def _table(given: Sequence[Any], name: str) -> Table:
 
 
 def _float64(x: Any, name: str, unit: str, one: float = 1.0) -> np.ndarray:
-    """Finite numbers; Quantities are divided by `one` of `unit`."""
+    """Return finite numbers as float64; Quantities are divided by `one` of `unit`."""
     if hasattr(x, "to_value"):
         try:
             x = x.to_value(unit) / one
@@ -231,7 +233,7 @@ def _float64(x: Any, name: str, unit: str, one: float = 1.0) -> np.ndarray:
 
 
 def ephemeris_files(ephemeris: EphemerisFiles) -> tuple[str, Path, Path]:
-    """Name and the two files (Earth, Sun) of an ephemeris given by name or by its two files.
+    """Return the name and the two files (Earth, Sun) of an ephemeris given by name or by its two files.
 
     Raises
     ------
@@ -262,12 +264,15 @@ def ephemeris_files(ephemeris: EphemerisFiles) -> tuple[str, Path, Path]:
 
 
 def installed_ephemerides() -> list[str]:
-    """Names of the ephemerides of the package ``solar_system_ephemerides``; none if it is not installed."""
+    """List the ephemerides of the package ``solar_system_ephemerides``; none if it is not installed."""
     return [] if find_spec("solar_system_ephemerides") is None else _installed()[1]
 
 
 def _installed() -> tuple[Path, list[str]]:
-    """Folder of the files of ``solar_system_ephemerides``, whose import takes 0.5 s, and the names that are there."""
+    """Return the folder of the files of ``solar_system_ephemerides`` and the names of its ephemerides.
+
+    The package is not imported, which would take 0.5 s.
+    """
     spec = find_spec("solar_system_ephemerides")
     if spec is None or not spec.submodule_search_locations:
         raise ValueError("ephemeris names need the package solar_system_ephemerides: install it, or give two files.")
@@ -277,9 +282,9 @@ def _installed() -> tuple[Path, list[str]]:
 
 
 def _read_body(path: Path, start: float, end: float) -> Table:
-    """Rows of one body, among them those that cover two GPS times, from a file in LALSuite's format.
+    """Read the rows of one body that cover two GPS times from a file in LALSuite's format.
 
-    The format is that of XLALInitBarycenter: comment lines with ``#``, a header ``year step count`` and rows
+    The format is the one that XLALInitBarycenter reads: comment lines with ``#``, a header ``year step count`` and rows
     ``gps x y z vx vy vz ax ay az`` in light-seconds, per s, per s^2, each on one line or, in older files, on four. The
     year's GPS time may be days after the first row.
 
@@ -305,12 +310,12 @@ def _read_body(path: Path, start: float, end: float) -> Table:
 
 @lru_cache(maxsize=16)
 def _rows_of_pieces(path: Path, stamp: int, low: int, high: int) -> tuple[float, float, Table]:
-    """First and last GPS time of a file, s, and its rows from piece `low` to the end of piece `high`.
+    """Return the first and last GPS time of a file, s, and its rows from piece `low` to the end of piece `high`.
 
-    They are kept, because a file of decades takes 0.1 s to read up to the rows that are needed, as long as its
-    `files.stamp_of` is this `stamp`.
+    Rows are cached, because a file of decades takes 0.1 s to read up to the rows that are needed. A file whose
+    `files.stamp_of` is no longer `stamp` is read again.
     """
-    # line by line: the files hold decades, of which most need some months
+    # line by line: the files hold decades, and most data need some months
     with opened(path) as file:
         raw: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
         with io.BufferedReader(raw, 1 << 20) as text:
@@ -339,9 +344,11 @@ def _rows_of_pieces(path: Path, stamp: int, low: int, high: int) -> tuple[float,
 
 
 def read_ephemeris(ephemeris: EphemerisLike, start: float, end: float) -> Ephemeris:
-    """The ephemeris between two GPS times as arrays, to be read once for many observations; arrays as they are.
+    """Read the ephemeris between two GPS times as arrays, for use by many observations.
 
-    Arguments and errors as for `load_ephemeris`.
+    An `Ephemeris` is returned unchanged.
+
+    See `load_ephemeris` for arguments and errors.
     """
     if isinstance(ephemeris, Ephemeris):
         return ephemeris
@@ -356,8 +363,8 @@ def load_ephemeris(ephemeris: EphemerisLike, start: float, end: float, epoch: in
     Parameters
     ----------
     ephemeris : str, two paths or Ephemeris
-        Name known to the package ``solar_system_ephemerides`` (``"DE405"`` is LALSuite's default), or the files of
-        Earth and Sun, or arrays.
+        Name known to the package ``solar_system_ephemerides`` (``"DE405"`` is LALSuite's default), the files of Earth
+        and Sun, or arrays.
     start, end : float
         GPS times to cover, s.
     epoch : int

@@ -1,6 +1,6 @@
-"""The phase difference between two templates close to each other, at times fixed beforehand.
+"""The phase difference between two nearby templates, at fixed times.
 
-Large terms cancel before they are computed, so that the difference is precise however long the data. It needs the
+Large terms cancel analytically, so that the difference is precise however long the data are. The computation needs the
 detector's position at each time, but no trajectory.
 """
 
@@ -26,9 +26,9 @@ class Sites:
     time : (...) float64
         Detector time, s since the epoch.
     position : (..., 3) float64
-        From the SSB to the detector, light-seconds.
+        Vector from the SSB to the detector, light-seconds.
     sun : (..., 3) float64
-        From the Sun to the Earth's centre, light-seconds.
+        Vector from the Sun to the Earth's centre, light-seconds.
     to_ssb : (...) float64
         SSB time minus detector time for the central template, s.
     across_orbit : (...) float64
@@ -46,28 +46,30 @@ class Sites:
 
 
 def sites(trajectory: Trajectory, centre: Source, time: jax.Array) -> Sites:
-    """The sites of one detector for a central template, at detector times in s since the epoch, of any shape."""
+    """Compute the sites of one detector for a central template, at detector times of any shape, s since the epoch."""
     state = trajectory(time)
     to_ssb = ssb_delay(state, time, centre.direction)
     return Sites(time, state.position, state.sun, to_ssb, centre.across_orbit(time + to_ssb), state.sidereal)
 
 
 def _difference(other: Direction, centre: Direction) -> Direction:
-    """How much one direction differs from another, both with a proper motion or none."""
+    """Return the difference between two directions, both with a proper motion or both without."""
     if other.velocity is None or centre.velocity is None:
         return Direction(other.vector - centre.vector, None, centre.since)
     return Direction(other.vector - centre.vector, other.velocity - centre.velocity, centre.since)
 
 
 def phase_difference(sites: Sites, centre: Source, other: Source) -> jax.Array:
-    """Phase of `other` minus phase of `centre` at a detector's sites, cycles, (...) float64; both zero at mid-time.
+    """Return the phase of `other` minus the phase of `centre` at a detector's sites, cycles, (...) float64.
+
+    Both phases are zero at mid-time.
 
     Parameters
     ----------
     sites : Sites
-        Made for `centre`.
+        Sites of a detector, computed for `centre`.
     centre, other : Source
-        Of one observation; both with an orbit or none, and both with a proper motion or none.
+        Sources of one observation; both with an orbit or both without, and both with a proper motion or both without.
     """
     n, n0 = other.direction.vector, centre.direction.vector
     distance2 = jnp.sum(sites.sun * sites.sun, axis=-1)

@@ -22,7 +22,7 @@ OBLIQUITY = 0.40909280422232891
 
 
 def leap_seconds() -> tuple[np.ndarray, np.ndarray]:
-    """GPS times at which a leap second starts, and GPS - UTC from then on, s; both (n,) int64.
+    """Return the GPS times at which leap seconds start, and GPS - UTC from then on, s; both (n,) int64.
 
     Like LALSuite, this counts the leap second itself, 23:59:60, with the time after it.
     """
@@ -37,7 +37,7 @@ def leap_seconds() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _seconds_since_2000(epoch: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds since 2000-01-01 00:00 on the UTC clock (taken for UT1) and on the GPS clock; both shaped like `t`."""
+    """Return seconds since 2000-01-01 00:00 on the UTC clock (taken for UT1) and on the GPS clock, shaped like `t`."""
     starts, gps_minus_utc = leap_seconds()
     which = np.searchsorted(starts - epoch, t, side="right") - 1
     offset = np.where(which >= 0, gps_minus_utc[which], 0)
@@ -46,7 +46,7 @@ def _seconds_since_2000(epoch: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def sidereal_time(epoch: int, t: np.ndarray) -> np.ndarray:
-    """Greenwich mean sidereal time in rad, not reduced modulo 2 pi, shaped like `t` (s since GPS `epoch`)."""
+    """Return Greenwich mean sidereal time in rad, not reduced modulo 2 pi, shaped like `t` (s since GPS `epoch`)."""
     ut, _ = _seconds_since_2000(epoch, t)
     day = np.floor(ut / DAY)
     midnight = (day - 0.5) / DAYS_PER_CENTURY  # centuries since J2000, at the last midnight
@@ -59,10 +59,10 @@ def sidereal_time(epoch: int, t: np.ndarray) -> np.ndarray:
 
 
 def detector_offset(detector: Detector, epoch: int, t: np.ndarray) -> np.ndarray:
-    """Position of a detector relative to the Earth's centre, in light-seconds, (n, 3), equatorial J2000 axes.
+    """Return a detector's position relative to the Earth's centre, light-seconds, (n, 3), equatorial J2000 axes.
 
-    LALSuite applies precession and nutation to the source. Its projections equal those of the vector returned here on
-    the direction of the source, for every source.
+    LALSuite applies precession and nutation to the source. For every source, its projection on the source's direction
+    equals the projection of the vector returned here.
     """
     x, y, z = np.asarray(detector.location) / SPEED_OF_LIGHT
     ut, gps = _seconds_since_2000(epoch, t)

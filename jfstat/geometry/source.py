@@ -19,12 +19,12 @@ from jfstat.signal.times import GPSTime
 
 
 def _spin_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
-    """Taylor series of the phase in cycles, sum_k fkdot[k] tau^(k+1)/(k+1)!.
+    """Return the Taylor series of the phase in cycles, sum_k fkdot[k] tau^(k+1)/(k+1)!.
 
     Parameters
     ----------
     fkdot : (n,) float64
-        Hz, Hz/s, ...
+        Frequency and derivatives, Hz, Hz/s, ...
     tau : (...) float64
         Source time since the time at which `fkdot` holds, s.
     """
@@ -35,7 +35,7 @@ def _spin_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
 
 
 def spin_drift(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
-    """Frequency at the source minus that at the reference time, sum_(k>0) fkdot[k] tau^k/k!, Hz; see `_spin_phase`."""
+    """Return frequency at the source minus reference frequency, sum_(k>0) fkdot[k] tau^k/k!, Hz; see `_spin_phase`."""
     drift = jnp.zeros_like(tau)
     for k in range(fkdot.shape[0] - 1, 0, -1):
         drift = (drift + fkdot[k]) * tau / k
@@ -43,9 +43,9 @@ def spin_drift(fkdot: jax.Array, tau: jax.Array) -> jax.Array:
 
 
 def evolution_at(fkdot: jax.Array, since: jax.Array) -> jax.Array:
-    """Drift of the frequency, and values of its derivatives, `since` seconds after the reference time: (n,) float64.
+    """Return drift and derivatives of the frequency `since` seconds after the reference time: (n,) float64.
 
-    The first entry is the drift without the frequency itself, so that it keeps its precision.
+    The first entry is the drift alone, without the frequency, so that it keeps its precision.
     """
     derivatives = [spin_drift(fkdot, since)]
     for k in range(1, fkdot.shape[0]):
@@ -55,14 +55,16 @@ def evolution_at(fkdot: jax.Array, since: jax.Array) -> jax.Array:
 
 
 def at_reftime(points: Doppler, reftime: GPSTime) -> Doppler:
-    """A stack of n templates at another reference time: frequencies, derivatives, and positions with a proper motion.
+    """Propagate a stack of n templates to another reference time.
+
+    Frequencies and derivatives change, and positions with a proper motion.
 
     LALSuite: XLALExtrapolatePulsarSpins. Templates without a reference time are returned unchanged.
 
     Raises
     ------
     ValueError
-        If they have a phase model, whose function counts from the reference time.
+        If the templates have a phase model, whose function counts from the reference time.
     """
     if points.reftime is None:
         return points
@@ -81,16 +83,16 @@ def at_reftime(points: Doppler, reftime: GPSTime) -> Doppler:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A template whose times count from an observation's epoch; made by `source`.
+    """A template whose times count from an observation's epoch; see the function `source`.
 
     Attributes
     ----------
     alpha, delta : () float64
-        rad.
+        Right ascension and declination, rad.
     direction : Direction
-        To the source, at `middle` and with its proper motion.
+        Direction to the source at `middle`, with its proper motion.
     frequency : () float64
-        At the reference time, Hz.
+        Frequency at the reference time, Hz.
     evolution : (n,) float64
         Drift of the frequency from the reference time to `middle`, Hz, and the derivatives at `middle`, Hz/s, ...
     middle : () float64
@@ -98,7 +100,7 @@ class Source:
     cycles_at_middle : () float64
         Phase from the reference time to `middle`, modulo 1 cycle.
     orbit : Orbit or None
-        Its ``tp`` counts from the epoch, s.
+        Orbit whose ``tp`` counts from the epoch, s.
     model : OwnPhase or None
         The user's own part of the phase.
     """
@@ -114,26 +116,26 @@ class Source:
     model: OwnPhase | None
 
     def delay(self, trajectory: Trajectory, t: jax.Array, many: bool = False) -> jax.Array:
-        """Time at the source (emission) minus time at the detector, s, at detector times `t` since the epoch.
+        """Return time at the source (emission) minus time at the detector, s, at detector times `t` since the epoch.
 
-        With `many` the work at each time is less, but there is more beforehand.
+        With `many` there is less work at each time, but more beforehand.
         """
         if many:
             return self.delay_from_ssb(t, projected_ssb_delay(trajectory, t, self.direction))
         return self.delay_from_ssb(t, ssb_delay(trajectory(t), t, self.direction))
 
     def delay_from_ssb(self, t: jax.Array, to_ssb: jax.Array) -> jax.Array:
-        """`delay` at detector times `t`, for a known delay `to_ssb` between detector and SSB, s."""
+        """Return `delay` at detector times `t`, for a known delay `to_ssb` between detector and SSB, s."""
         return to_ssb if self.orbit is None else to_ssb - self.across_orbit(t + to_ssb)
 
     def across_orbit(self, t_ssb: jax.Array) -> jax.Array:
-        """SSB time minus time of emission, s, at SSB times since the epoch; zero without an orbit."""
+        """Return SSB time minus time of emission, s, at SSB times since the epoch; zero without an orbit."""
         if self.orbit is None:
             return jnp.zeros_like(t_ssb)
         return orbit_delay_at_arrival(self.orbit, t_ssb)
 
     def clock(self, trajectory: Trajectory, tau: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Detector times t that correspond to source times `tau`, in s since the epoch, and the rate dt/dtau.
+        """Return detector times t that correspond to source times `tau`, in s since the epoch, and the rate dt/dtau.
 
         See `detector_clock`.
         """
@@ -144,14 +146,14 @@ class Source:
         return t, rate * (1.0 + slope)
 
     def patterns(self, response: jax.Array, sidereal: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Antenna patterns a and b of a detector at sidereal times, same shape, float64."""
+        """Return the antenna patterns a and b of a detector at sidereal times, same shape, float64."""
         a, b = pattern_coefficients(response, self.alpha, self.delta)
         return harmonic_sum(a, sidereal), harmonic_sum(b, sidereal)
 
     def spin_down_cycles(self, tau: jax.Array) -> jax.Array:
-        """Phase that the evolution of the frequency adds, cycles, at source times since the epoch; zero at `middle`.
+        """Return the phase from spin-down, cycles, at source times since the epoch; zero at `middle`.
 
-        With the user's own part, if there is one.
+        The phase of a user's phase model is included.
         """
         cycles = _spin_phase(self.evolution, tau - self.middle)
         return cycles if self.model is None else cycles + self.model.cycles(tau)
@@ -159,7 +161,7 @@ class Source:
     def heterodyned_cycles(
         self, trajectory: Trajectory, t: jax.Array, heterodyne: jax.Array, many: bool = False
     ) -> jax.Array:
-        """Phase of the template minus that of a heterodyne, cycles, at detector times `t` since the epoch.
+        """Return the template's phase minus a heterodyne's, cycles, at detector times `t` since the epoch.
 
         The template's phase is zero at `middle`, the heterodyne's at the epoch. Large products of frequency and time
         cancel analytically, so that the result is accurate to 1e-9 cycles.
@@ -167,13 +169,13 @@ class Source:
         return self.cycles_after(self.delay(trajectory, t, many), t, heterodyne)
 
     def cycles_after(self, delay: jax.Array, t: jax.Array, heterodyne: jax.Array) -> jax.Array:
-        """`heterodyned_cycles` for a known `delay`, s, at detector times `t`."""
+        """Return `heterodyned_cycles` for a known `delay`, s, at detector times `t`."""
         cycles = self.frequency * delay + (self.frequency - heterodyne) * (t - self.middle)
         return cycles + self.spin_down_cycles(t + delay) - jnp.mod(heterodyne * self.middle, 1.0)
 
 
 def _direction(point: Doppler, since: jax.Array, middle: jax.Array) -> Direction:
-    """The direction to a template `since` seconds after its reference time, which is at the data's `middle`."""
+    """Return the direction to a template `since` seconds after its reference time, which is at the data's `middle`."""
     n = unit_vector(point.alpha, point.delta)
     if point.motion is None:
         return Direction(n, None, middle)
@@ -203,21 +205,21 @@ class OwnPhase:
     at_middle: jax.Array
 
     def cycles(self, tau: jax.Array) -> jax.Array:
-        """The model's phase in cycles at source times since the epoch; zero at the data's mid-time."""
+        """Return the model's phase in cycles at source times since the epoch; zero at the data's mid-time."""
         return self.model.cycles(tau - self.reference) - self.at_middle
 
     def frequency(self, tau: jax.Array) -> jax.Array:
-        """What the model adds to the frequency, Hz, at source times since the epoch."""
+        """Return the model's contribution to the frequency, Hz, at source times since the epoch."""
         return self.model.frequency(tau - self.reference)
 
 
 def source(point: Doppler, epoch: jax.Array, reference: jax.Array, middle: jax.Array) -> Source:
-    """The source that a template describes.
+    """Return the source that a template describes, with times since an observation's epoch.
 
     Parameters
     ----------
     point : Doppler
-        One template, scalar fields.
+        One template with scalar fields.
     epoch : () int64
         GPS time from which the observation's times count, s.
     reference : () float64

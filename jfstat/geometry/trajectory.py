@@ -22,7 +22,7 @@ from jfstat.maths.ladder import padded_size
 SEGMENT = 7200.0
 """Length of a polynomial piece, s."""
 DEGREE = 7
-"""Degree of the pieces, which follow 7200 s of the Earth's rotation to 1e-13 s."""
+"""Degree of the pieces; they follow 7200 s of the Earth's rotation to 1e-13 s."""
 
 
 @jax.tree_util.register_dataclass
@@ -33,13 +33,13 @@ class State:
     Attributes
     ----------
     position : (..., 3) float64
-        From the SSB to the detector, light-seconds, equatorial J2000 axes.
+        Vector from the SSB to the detector, light-seconds, equatorial J2000 axes.
     einstein : (...) float64
         Einstein delay TDB - TDT, s.
     sidereal : (...) float64
         Greenwich mean sidereal time, rad, modulo 2 pi.
     sun : (..., 3) float64
-        From the Sun to the Earth's centre, light-seconds.
+        Vector from the Sun to the Earth's centre, light-seconds.
     """
 
     position: jax.Array
@@ -56,8 +56,8 @@ class Trajectory:
     Attributes
     ----------
     coefficients : (DEGREE + 1, n_segments, 9) float64
-        Of the powers of u in [-1, 1] over each piece: position (3), Einstein delay, sidereal time, Sun to Earth (3) and
-        the square of the distance between these two.
+        Coefficients of the powers of u in [-1, 1] over each piece: position (3), Einstein delay, sidereal time, vector
+        from Sun to Earth (3) and the square of its length.
     start : () float64
         Start of the first piece, s since the observation's epoch, from which all times count.
     """
@@ -66,7 +66,7 @@ class Trajectory:
     start: jax.Array
 
     def piece(self, t: jax.Array) -> jax.Array:
-        """Index of the piece for times `t` in s since the epoch, int32, shaped like `t`.
+        """Return the index of the piece for times `t` in s since the epoch, int32, shaped like `t`.
 
         Times outside the table get the first or last piece; they occur only in the first step of an iteration.
         """
@@ -74,11 +74,11 @@ class Trajectory:
         return jnp.clip(whole, 0, self.coefficients.shape[1] - 1).astype(jnp.int32)
 
     def within(self, t: jax.Array, piece: jax.Array) -> jax.Array:
-        """Positions u of the times `t` in their pieces, shaped like `t` and differentiable in it."""
+        """Return positions u of the times `t` within their pieces, shaped like `t` and differentiable in it."""
         return 2.0 * ((t - self.start) / SEGMENT - piece.astype(jnp.float64)) - 1.0
 
     def __call__(self, t: jax.Array) -> State:
-        """State at times `t` in s since the epoch, any shape, float64; differentiable in `t`."""
+        """Return the state at times `t` in s since the epoch, any shape, float64; differentiable in `t`."""
         piece = self.piece(t)
         # all in a single gather
         coefficients = self.coefficients.at[:, piece, :8].get(mode="promise_in_bounds", wrap_negative_indices=False)
@@ -87,24 +87,24 @@ class Trajectory:
 
     @property
     def positions(self) -> np.ndarray:
-        """Of the detector and of the Earth from the Sun in the middle of each piece, (..., n_segments, 6) float64."""
+        """Vectors SSB to detector and Sun to Earth in the middle of each piece, (..., n_segments, 6) float64."""
         return np.asarray(self.coefficients)[..., 0, :, [0, 1, 2, 5, 6, 7]].transpose(
             *range(1, self.coefficients.ndim - 1), 0
         )
 
     def sidereal(self, t: jax.Array) -> jax.Array:
-        """Sidereal time alone, shaped like `t`, from a straight line in each piece, to 2e-10 rad."""
+        """Return sidereal time alone, shaped like `t`, from a straight line in each piece, accurate to 2e-10 rad."""
         piece = self.piece(t)
         return horner_at_pieces(self.coefficients[:2, :, 4], piece, self.within(t, piece))
 
 
 def at_pieces(values: jax.Array, piece: jax.Array) -> jax.Array:
-    """Values (n_segments) of pieces, shaped like `piece`."""
+    """Return values, given for all pieces (n_segments), at chosen pieces, shaped like `piece`."""
     return values.at[piece].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def horner_at_pieces(coefficients: jax.Array, piece: jax.Array, u: jax.Array) -> jax.Array:
-    """Polynomials of pieces, coefficients (n_powers, n_segments), at places u in them; shaped like both.
+    """Evaluate polynomials of pieces, coefficients (n_powers, n_segments), at positions u in them; shaped like both.
 
     Each coefficient is looked up where it is used: XLA's GPU code then stores none of them.
     """
@@ -121,7 +121,7 @@ def detector_trajectory(detector: Detector, tracks: Tracks, start: float, end: f
     ----------
     detector : Detector
     tracks : Tracks
-        Must cover ``start - SEGMENT`` to ``end + 2 SEGMENT``.
+        Positions of Earth and Sun, which must cover ``start - SEGMENT`` to ``end + 2 SEGMENT``.
     start, end : float
         s since ``tracks.epoch``, from which the trajectory's times count as well.
     """
@@ -149,5 +149,5 @@ def detector_trajectory(detector: Detector, tracks: Tracks, start: float, end: f
 
 
 def stack_trajectories(trajectories: list[Trajectory]) -> Trajectory:
-    """One Trajectory with a leading detector axis, for vmap."""
+    """Stack trajectories into one with a leading detector axis, for vmap."""
     return jax.tree.map(lambda *leaves: on_device(np.stack(leaves)), *trajectories)

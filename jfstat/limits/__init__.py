@@ -1,1 +1,1 @@
-"""How weak a signal can be and still be found: sensitivity by formula, upper limits by injections into the data."""
+"""Detectable signal strengths: sensitivity by formula, and upper limits by injections into the data."""

@@ -1,4 +1,4 @@
-"""How often signals of given strength are found, by formula: `detection_probability`, `sensitivity` and its depth."""
+"""Detection probability and sensitivity of searches by formula, in Gaussian noise."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 ANY_FREQUENCY = 100.0
-"""Hz; the signal-to-noise ratio does not depend on it."""
+"""Frequency of the draws, Hz; the signal-to-noise ratio does not depend on it."""
 LEAST_THRESHOLD, LARGEST_THRESHOLD = 1e-3, 1e5
-"""Of 2F; beyond, the non-central chi-squared distribution is not computed well."""
+"""Smallest and largest threshold on 2F; beyond, the non-central chi-squared distribution is not computed well."""
 AT_ONCE = 256
-"""Signals whose antenna matrices are computed together."""
+"""Number of signals whose antenna matrices are computed together."""
 
 
 @public
@@ -41,26 +41,26 @@ def detection_probability(
     samples: int = 10000,
     seed: int = 0,
 ) -> np.ndarray:
-    """Probability that 2F of a signal exceeds a threshold, averaged over a population, in Gaussian noise.
+    """Compute the probability that 2F of a signal exceeds a threshold, averaged over a population, in Gaussian noise.
 
-    Given its parameters, K times the mean of 2F over K segments is non-central chi-squared with 4 K degrees of freedom
-    and the non-centrality rho^2 (1 - mismatch). The average is over draws from the population, with the antenna matrix
-    of the data's real times, gaps and noise weights at each draw's position (Wette 2012, Phys. Rev. D 85, 042003;
-    Dreissigacker, Prix & Wette 2018, Phys. Rev. D 98, 084058; the package cows3 does the same).
+    Given a signal's parameters, K times the mean of 2F over K segments is non-central chi-squared with 4 K degrees of
+    freedom and the non-centrality rho^2 (1 - mismatch). The average is over draws from the population, with the antenna
+    matrix of the data's real times, gaps and noise weights at each draw's position (Wette 2012, Phys. Rev. D 85,
+    042003; Dreissigacker, Prix & Wette 2018, Phys. Rev. D 98, 084058; the package cows3 does the same).
 
     Parameters
     ----------
     data : Observation or FstatData
-        With segments, for semi-coherent searches. An observation must know its noise floor.
+        Data, with segments for semi-coherent searches. An observation must know its noise floor.
     h0 : float or (n,) array_like
         Strain amplitudes.
     threshold : float
-        2F, or the mean of 2F over segments, at which a search calls a candidate a detection.
+        Value of 2F, or of its mean over segments, at which a search calls a candidate a detection.
     population : Population, optional
-        By default isotropic positions and orientations.
+        Distribution of the signals; by default isotropic positions and orientations.
     mismatch : float or array_like
-        Fraction of rho^2 that the search loses because its templates are discrete, or a sample of such fractions, of
-        which each draw has one. From `jfstat.mismatch`, injections, or the literature.
+        Fraction of rho^2 that the search loses because its templates are discrete, or a sample of such fractions, from
+        which each draw takes one. Sources are `jfstat.mismatch`, injections, or the literature.
     samples : int
         Number of draws.
     seed : int
@@ -103,17 +103,18 @@ def sensitivity(
     samples: int = 10000,
     seed: int = 0,
 ) -> float:
-    """The h0 at which signals of a population exceed a threshold with a given probability, in Gaussian noise.
+    """Compute the h0 at which signals of a population exceed a threshold with a given probability, in Gaussian noise.
 
-    It is the root of `detection_probability`, which has the formulas and their sources. No strain is looked at: it says
-    before a search how weak a signal it will find. `upper_limit` says it of real data.
+    h0 is found by solving `detection_probability`, whose documentation gives the formulas and their sources. No strain
+    is used: the result says before a search how weak a signal it can find. `upper_limit` gives the limit from real
+    data.
 
     Parameters
     ----------
     data, threshold, population, mismatch, samples, seed
-        As for `detection_probability`. With 10000 samples h0 is right to about 0.2 % at 0.95.
+        See `detection_probability`. With 10000 samples h0 is accurate to about 0.2 % at a confidence of 0.95.
     confidence : float
-        The probability, between 0 and 1.
+        Detection probability, between 0 and 1.
 
     Returns
     -------
@@ -142,7 +143,7 @@ def sensitivity(
     n_segments, power = _unit_power(data, population, mismatch, samples, seed)
     middle = float(np.median(power))
     if not middle > 0:
-        raise ValueError("the data show nothing of most signals of the population: check its positions.")
+        raise ValueError("most signals of the population leave no trace in the data: check its positions.")
 
     def excess(root: float) -> float:
         return _passing(n_segments * least, 4 * n_segments, root**2 / middle * power) - wanted
@@ -158,7 +159,7 @@ def sensitivity(
 
 @public
 def sensitivity_depth(data: Observation | FstatData, h0: ArrayLike) -> np.ndarray:
-    """The sensitivity depth sqrt(S)/h0 of data at an amplitude, 1/sqrt(Hz).
+    """Compute the sensitivity depth sqrt(S)/h0 of data at an amplitude, 1/sqrt(Hz).
 
     S is the harmonic mean of the single-sided power spectral density over all SFTs and detectors (Behnke, Papa & Prix
     2015, Phys. Rev. D 91, 064007; Dreissigacker, Prix & Wette 2018, Phys. Rev. D 98, 084058).
@@ -166,7 +167,7 @@ def sensitivity_depth(data: Observation | FstatData, h0: ArrayLike) -> np.ndarra
     Parameters
     ----------
     data : Observation or FstatData
-        An observation must know its noise floor. With segments, all SFTs of all of them.
+        Data; an observation must know its noise floor. With segments, all SFTs of all segments count.
     h0 : float or array_like
         Strain amplitudes, positive.
 
@@ -191,14 +192,14 @@ def sensitivity_depth(data: Observation | FstatData, h0: ArrayLike) -> np.ndarra
         raise ValueError(f"h0 must be positive strain amplitudes, not {shown(h0)}.")
     seen = observation_of(data, segments=True)
     noise_level(seen)
-    # each segment's level is a mean over its SFTs: together they count by their numbers of SFTs
+    # each segment's level is a mean over its SFTs, so segments are weighted by their numbers of SFTs
     n_sfts = np.sum(np.atleast_3d(np.asarray(seen.weight) > 0).reshape(len(np.atleast_1d(seen.tsft)), -1), axis=1)
     inverse = np.average(np.atleast_1d(np.asarray(seen.sinv_tsft) / np.asarray(seen.tsft)), weights=n_sfts)
     return (1 / np.sqrt(inverse) / strains)[()]
 
 
 def checked_threshold(threshold: object) -> float:
-    """A value of 2F at which the non-central chi-squared distribution can be computed; a ValueError otherwise."""
+    """Return a value of 2F for which non-central chi-squared can be computed; raise a ValueError for other values."""
     value = positive_number(threshold, "threshold", "a value of 2F")
     if not LEAST_THRESHOLD <= value <= LARGEST_THRESHOLD:
         raise ValueError(f"threshold={value:g} must be from {LEAST_THRESHOLD:g} to {LARGEST_THRESHOLD:g}: it is 2F.")
@@ -206,7 +207,7 @@ def checked_threshold(threshold: object) -> float:
 
 
 def checked_confidence(confidence: object) -> float:
-    """A probability strictly between 0 and 1; a ValueError otherwise."""
+    """Return a probability strictly between 0 and 1; raise a ValueError for other values."""
     value = positive_number(confidence, "confidence", "a probability")
     if not value < 1:
         raise ValueError(f"confidence={value:g} must be less than 1: give a probability such as 0.95.")
@@ -214,7 +215,7 @@ def checked_confidence(confidence: object) -> float:
 
 
 def checked_mismatch(mismatch: object, n: int, seed: int) -> np.ndarray:
-    """A mismatch for each of n draws, (n,), from one or a sample of them."""
+    """Return a mismatch for each of n draws, (n,), from one mismatch or a sample of mismatches."""
     given = np.atleast_1d(float64_of(mismatch, "mismatch"))
     if given.ndim != 1 or given.size == 0 or not np.all((given >= 0) & (given < 1)):
         raise ValueError(f"mismatch must be a fraction from 0 to below 1, or a sample of them, not {shown(mismatch)}.")
@@ -222,7 +223,7 @@ def checked_mismatch(mismatch: object, n: int, seed: int) -> np.ndarray:
 
 
 def checked_population(population: object) -> Population:
-    """The population, or the isotropic one for None; a TypeError otherwise."""
+    """Return the population, or the isotropic one for None; raise a TypeError for other kinds."""
     if population is None:
         return Population()
     if not isinstance(population, Population):
@@ -233,7 +234,7 @@ def checked_population(population: object) -> Population:
 def _unit_power(
     data: Observation | FstatData, population: Population | None, mismatch: ArrayLike, samples: int, seed: int
 ) -> tuple[int, np.ndarray]:
-    """Number of segments, and rho^2 of draws at h0 = 1, summed over segments, less what the mismatch loses, (n,)."""
+    """Return the number of segments, and rho^2 of draws at h0 = 1 after the mismatch, summed over segments, (n,)."""
     seen = observation_of(data, segments=True)
     noise_level(seen)
     chosen = checked_population(population)
@@ -245,7 +246,7 @@ def _unit_power(
 
 @jax.jit
 def _powers(observation: Observation, point: Doppler, amplitude: Amplitude) -> jax.Array:
-    """rho^2 of each of a stack of signals, summed over segments, (n,) float64."""
+    """Return rho^2 of each of a stack of signals, summed over segments, (n,) float64."""
 
     def one(signal: tuple[Doppler, Amplitude]) -> jax.Array:
         point, amplitude = signal
@@ -259,7 +260,7 @@ def _powers(observation: Observation, point: Doppler, amplitude: Amplitude) -> j
 
 
 def _passing(threshold: float, degrees: int, powers: np.ndarray) -> float:
-    """Mean probability that non-central chi-squared variables exceed a threshold."""
+    """Return the mean probability that non-central chi-squared variables exceed a threshold."""
     from scipy.stats import ncx2
 
     return float(np.mean(ncx2.sf(threshold, degrees, powers)))

@@ -1,4 +1,4 @@
-"""Upper limits by injections into the data: `upper_limit`."""
+"""Upper limits by injections into the data."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 SAMPLES_AT_ONCE = 1 << 20
-"""Samples of data over which the sums of several injections are computed together."""
+"""Number of samples of data over which the sums of several injections are computed together."""
 FEWEST_BEYOND = 4
-"""Injections that must lie on either side of the quantile, for it and its error to be known."""
+"""Number of injections that must lie on either side of the quantile, for it and its error to be known."""
 
 
 @dataclass(frozen=True, eq=False)
 class UpperLimit:
-    """An upper limit and the injections behind it; made by `jfstat.upper_limit`.
+    """An upper limit and the injections behind it; see `jfstat.upper_limit`.
 
     Attributes
     ----------
     h0 : float
-        The strain amplitude above which a share `confidence` of the injections exceeds `threshold`.
+        Strain amplitude at which a fraction `confidence` of the injections exceeds `threshold`.
     h0_error : float
-        Its one-sigma error, from the finite number of injections.
+        One-sigma error of `h0`, from the finite number of injections.
     confidence : float
     threshold : float
-        2F, or the mean over segments.
+        Threshold on 2F, or on its mean over segments.
     critical_h0 : (n,) float64 ndarray
-        For each injection the h0 from which on it exceeds the threshold; 0 where the data do so without it.
+        Least h0 at which each injection exceeds the threshold; 0 where the data exceed it without the injection.
     points : Doppler
-        The injections' templates, a stack of n.
+        Templates of the injections, a stack of n.
     amplitudes : Amplitude
-        Their amplitudes with h0 = 1, a stack of n.
+        Amplitudes of the injections with h0 = 1, a stack of n.
     """
 
     h0: float
@@ -59,7 +59,7 @@ class UpperLimit:
     amplitudes: Amplitude
 
     def detection_probability(self, h0: ArrayLike) -> np.ndarray:
-        """Share of the injections that exceed the threshold at a strain amplitude, or at each of several."""
+        """Return the fraction of injections that exceed the threshold at one or several strain amplitudes."""
         return np.mean(self.critical_h0 <= float64_of(h0, "h0")[..., None], axis=-1)
 
 
@@ -74,33 +74,32 @@ def upper_limit(
     injections: int = 1000,
     seed: int = 0,
 ) -> UpperLimit:
-    """The h0 at which signals injected into the data exceed a threshold with a given probability.
+    """Compute the h0 at which signals injected into the data exceed a threshold with a given probability.
 
-    Signals are drawn from a population and added to the data, with their noise, lines and gaps as they are. The
-    statistic is linear in the data before it is squared: Fa and Fb of the data with a signal are those of the data,
-    computed at the signal's template, plus those of the signal, which follow from its amplitudes and the antenna
-    matrix. 2F is then a quadratic function of h0, and each injection says exactly from which h0 on it is found: one
-    evaluation of the statistic for each, whatever the number of amplitudes that one asks for.
+    Signals are drawn from a population and added to the data, which keep their noise, lines and gaps. Fa and Fb are
+    linear in the data: with a signal they are the sum of Fa and Fb of the data, computed at the signal's template, and
+    of Fa and Fb of the signal, which follow from its amplitudes and the antenna matrix. 2F is then a quadratic function
+    of h0, so that one evaluation of the statistic per injection gives the exact h0 at which it is detected.
 
     Parameters
     ----------
     data : FstatData
-        May have segments.
+        Prepared data, with or without segments.
     threshold : float
-        2F, or the mean of 2F over segments, that counts as found: of the search's loudest candidate for a limit in the
-        manner of the loudest event, or that of its follow-up.
+        Value of 2F, or of its mean over segments, above which an injection counts as detected: 2F of the search's
+        loudest candidate for a loudest-event limit, or the threshold of its follow-up.
     population : Population, optional
-        By default isotropic positions and orientations, and uniform frequencies in the band of the data. If position
-        and frequency (with its derivatives) are single numbers, see Notes.
+        Distribution of the signals; by default isotropic positions and orientations, and uniform frequencies in the
+        band of the data. If position and frequency (with its derivatives) are single numbers, see Notes.
     confidence : float
-        Between 0 and 1.
+        Detection probability, between 0 and 1.
     mismatch : float or array_like
         Fraction of rho^2 that the search loses because its templates are discrete, or a sample of such fractions: the
-        mean mismatch of its bank, plus 0.065 of its frequencies 1/(2T) apart. 0 is right only for a search at the
-        signals' very templates, such as that of a known pulsar.
+        mean mismatch of its bank, plus 0.065 for frequencies spaced by 1/(2T). 0 is right only for a search at the
+        signals' exact templates, such as a search for a known pulsar.
     injections : int
-        Their number: at least 4 are needed on each side of the quantile, so 80 for a confidence of 0.95. The error of
-        h0 falls with its root.
+        Number of injections. At least 4 are needed on each side of the quantile, so 80 for a confidence of 0.95. The
+        error of h0 falls with the square root of their number.
     seed : int
 
     Returns
@@ -112,19 +111,20 @@ def upper_limit(
     TypeError
         If `data` or `population` is of another kind.
     ValueError
-        If an argument is out of range, signals of the population do not fit the data, or so many of them are not seen
-        at all that there is no limit.
+        If an argument is out of range, signals of the population do not fit the data, or too many of them are not
+        detected at any h0.
 
     Notes
     -----
-    2F of an injection is computed at its own template, which a search meets only to within the spacing of its grid:
-    the limit is too low unless `mismatch` says what that costs. What noise adds in the loudest of the neighbouring
-    templates is left out, and so are the signal's own effect on the estimate of the noise floor, and the fraction
+    2F of an injection is computed at its own template, which a search matches only to within the spacing of its grid:
+    the limit is too low unless `mismatch` accounts for the loss. Three effects are neglected: the gain from noise in
+    the loudest of the neighbouring templates, the signal's effect on the estimate of the noise floor, and the fraction
     ``data.expected_loss`` of rho^2 that the SFTs lose at the band's edges.
 
-    Where position, frequency and its derivatives are all single numbers, every injection meets the same Fa and Fb of
-    the noise. The limit is then conditional on that one realisation of the noise: ``h0_error`` does not include its
-    scatter, and `confidence` is a share of orientations and phases only. A range in frequency averages over the noise.
+    If position, frequency and its derivatives are all single numbers, every injection is added to the same Fa and Fb of
+    the noise. The limit is then conditional on this realisation of the noise: ``h0_error`` does not include its
+    scatter, and `confidence` is a fraction of orientations and phases only. A range in frequency averages over the
+    noise.
 
     Examples
     --------
@@ -157,9 +157,9 @@ def upper_limit(
 
 
 def signal_fa_fb(matrix: AntennaMatrix, level: jax.Array, canonical: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Fa and Fb of a signal at its template, up to the phase between reference time and mid-time of the data.
+    """Return Fa and Fb of a signal at its template, up to the phase between reference time and mid-time of the data.
 
-    From x = sqrt(Sinv_Tsft/2) M A^mu, with x = (Re Fa, Re Fb, -Im Fa, -Im Fb): the inverse of
+    The formula is x = sqrt(Sinv_Tsft/2) M A^mu, with x = (Re Fa, Re Fb, -Im Fa, -Im Fb): the inverse of
     XLALEstimatePulsarAmplitudeParams, see `jfstat.statistic.amplitude.amplitude_vector`.
     """
     A, B, C = matrix
@@ -168,7 +168,7 @@ def signal_fa_fb(matrix: AntennaMatrix, level: jax.Array, canonical: jax.Array) 
 
 
 def whitened(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
-    """Four numbers, (4,) float64, the sum of whose squares is 2F; zero where the antenna matrix is degenerate."""
+    """Return four numbers, (4,) float64, whose squares add up to 2F; zero where the antenna matrix is degenerate."""
     aa, ab, bb = whitening(matrix)
     first = [aa * x + ab * y for x, y in ((fa.real, fb.real), (fa.imag, fb.imag))]
     return jnp.stack([*first, bb * fb.real, bb * fb.imag])
@@ -176,9 +176,9 @@ def whitened(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
 
 @jax.jit
 def _terms(data: FstatData, points: Doppler, amplitudes: Amplitude) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The coefficients of 2F of data and signal as a polynomial in h0, summed over segments: (n,) float64 each.
+    """Return the coefficients of 2F as a polynomial in h0, summed over segments: (n,) float64 each.
 
-    2F = first + 2 h0 second + h0^2 third.
+    2F of data and signal is first + 2 h0 second + h0^2 third.
     """
 
     def one(injection: tuple[Doppler, Amplitude]) -> tuple[jax.Array, ...]:
@@ -197,7 +197,7 @@ def _terms(data: FstatData, points: Doppler, amplitudes: Amplitude) -> tuple[jax
 
 
 def _critical(excess: np.ndarray, cross: np.ndarray, signal: np.ndarray) -> np.ndarray:
-    """The h0 from which on ``excess + 2 h0 cross + h0^2 signal`` is positive, 0 or more."""
+    """Return the least h0, 0 or more, above which ``excess + 2 h0 cross + h0^2 signal`` is positive."""
     discriminant = cross**2 - excess * signal
     with np.errstate(divide="ignore", invalid="ignore"):
         root = (-cross + np.sqrt(np.maximum(discriminant, 0.0))) / signal
@@ -206,9 +206,10 @@ def _critical(excess: np.ndarray, cross: np.ndarray, signal: np.ndarray) -> np.n
 
 
 def _quantile(values: np.ndarray, share: float) -> tuple[float, float]:
-    """A quantile and its one-sigma error, half the distance of the order statistics one binomial deviation away.
+    """Return a quantile and its one-sigma error.
 
-    A ValueError if one of these is infinite.
+    The error is half the distance of the order statistics one binomial deviation away. A ValueError is raised if one of
+    these is infinite.
     """
     spread = np.sqrt(share * (1 - share) / len(values))
     with np.errstate(invalid="ignore"):  # inf - inf between order statistics

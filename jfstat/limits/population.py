@@ -1,4 +1,4 @@
-"""A population of signals: how their parameters are distributed, and draws from it."""
+"""A population of signals: the distribution of their parameters, and draws from it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 QUARTER = np.pi / 4
 MOST_SIGNALS = 10**7
-"""Most draws at a time, which would otherwise fill the memory."""
+"""Largest number of draws at a time, to limit the memory."""
 
 
 @dataclass(frozen=True, init=False, eq=False)
 class Population:
-    """The signals of which one asks how many would be found: the distribution of all parameters but h0.
+    """A population of signals: the distribution of all parameters except h0.
 
     Each parameter is a number, which all signals share; a range ``(low, high)``, in which it is uniformly distributed;
-    or an array of three or more values, one of which each signal draws, for any other distribution. Parameters
-    are independent of each other. The initial phase is uniform, and so does not appear.
+    or an array of three or more values from which each signal draws one, for any other distribution. Parameters
+    are independent of each other. The initial phase is always uniform.
 
     Parameters
     ----------
@@ -43,16 +43,17 @@ class Population:
         Polarisation angle, rad.
     freq : number, (low, high) or array, optional
         Frequency at the data's reference time, Hz. By default uniform over the band of the data. Only `upper_limit`
-        needs it. If it and the position are single numbers, its limit is conditional on one realisation of the noise.
-    fdots : sequence of the same
+        needs it. If frequency and position are single numbers, the upper limit is conditional on one realisation of the
+        noise.
+    fdots : sequence of number, (low, high) or array
         f1dot, f2dot, ..., Hz/s, Hz/s^2, ....
     orbit : Orbit, optional
-        Of all signals.
+        Orbit of all signals.
 
     Raises
     ------
     TypeError
-        If `orbit` is no Orbit.
+        If `orbit` is not an Orbit.
     ValueError
         If a parameter is not numeric or outside its range.
 
@@ -106,21 +107,21 @@ class Population:
     def draw(
         self, n: int, seed: int = 0, freq: NumberLike | Sequence[NumberLike] | None = None
     ) -> tuple[Doppler, Amplitude]:
-        """Templates and amplitudes of n signals with h0 = 1, each a stack of n.
+        """Draw templates and amplitudes of n signals with h0 = 1, each a stack of n.
 
         Parameters
         ----------
         n : int
             Number of signals, 1 or more.
         seed : int
-            Of the draws.
+            Seed of the draws.
         freq : number, (low, high) or array, optional
             Frequency, Hz, if the population does not have its own.
 
         Returns
         -------
         Doppler
-            Without reference time: that of the data counts.
+            Templates without reference time: the data's reference time applies.
         Amplitude
 
         Raises
@@ -145,21 +146,21 @@ class Population:
 
 
 def checked_number(n: object, name: str, least: int) -> int:
-    """A number of signals; a ValueError if it is none, or out of range."""
+    """Return a number of signals; raise a ValueError if it is not one, or out of range."""
     if not is_whole(n) or not least <= n <= MOST_SIGNALS:
         raise ValueError(f"{name} must be a whole number of signals from {least} to {MOST_SIGNALS:g}, not {shown(n)}.")
     return int(n)
 
 
 def checked_seed(seed: object) -> int:
-    """A seed for NumPy's generator; a ValueError if it is none."""
+    """Return a seed for NumPy's generator; raise a ValueError if it is not one."""
     if not is_whole(seed) or seed < 0:
         raise ValueError(f"seed must be a whole number, not negative, not {shown(seed)}.")
     return int(seed)
 
 
 def _values(x: object, name: str) -> np.ndarray:
-    """A number, the ends of a range or a sample, as an array of one dimension."""
+    """Return a number, the ends of a range or a sample as a one-dimensional array."""
     values = np.atleast_1d(float64_of(x, name))
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
         raise ValueError(f"{name} must be a number, (low, high) or a sequence of values, all finite, not {shown(x)}.")
@@ -169,5 +170,5 @@ def _values(x: object, name: str) -> np.ndarray:
 
 
 def _drawn(rng: np.random.Generator, values: np.ndarray, n: int) -> np.ndarray:
-    """n draws: constant, uniform in a range, or from a sample."""
+    """Draw n values: constant, uniform in a range, or from a sample."""
     return rng.uniform(values[0], values[1], n) if values.size == 2 else rng.choice(values, n)

@@ -1,1 +1,1 @@
-"""Lists of known instrumental lines: which frequencies of a template they affect, and cleaning SFTs."""
+"""Lists of known instrumental lines: the template frequencies that they affect, and cleaning of SFTs."""

@@ -1,4 +1,4 @@
-"""Replaces the bins of known lines in SFTs by noise: `clean`."""
+"""Replacement of the bins of known lines in SFTs by noise."""
 
 from __future__ import annotations
 
@@ -17,41 +17,42 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 WINDOW = 100
-"""Bins on each side of a line from which the noise level is taken, as in lalpulsar_SFTclean."""
+"""Default number of bins on each side of a line that give the noise level, as in lalpulsar_SFTclean."""
 
 
 @public
 def clean(sfts: SFTs, lines: QTable, *, seed: int = 0, window: int = WINDOW, max_bins: int | None = None) -> SFTs:
-    """Replace the bins of known lines by Gaussian noise of the level of the neighbouring bins.
+    """Replace the bins of known lines by Gaussian noise at the level of the neighbouring bins.
 
-    As lalpulsar_SFTclean (``SFTClean.c:LALCleanCOMPLEX8SFT``). A line at f with widths l and r affects the bin nearest
-    to f, floor(Tsft l) bins below and floor(Tsft r) bins above it. Real and imaginary parts are drawn with the variance
-    m/(2 b), m being the median power of `window` bins on each side of the line and b the bias of the median. Lines are
-    cleaned in the order of the table, so the noise of a line may be that of a neighbour that was cleaned before.
+    The method follows lalpulsar_SFTclean (``SFTClean.c:LALCleanCOMPLEX8SFT``). A line at f with widths l and r
+    affects the bin nearest to f, floor(Tsft l) bins below and floor(Tsft r) bins above it. Real and imaginary parts are
+    drawn with the variance m/(2 b), where m is the median power of `window` bins on each side of the line and b the
+    bias of the median. Lines are cleaned in the order of the table, so the noise level of a line may come from the bins
+    of a neighbour that was cleaned before.
 
-    SFTclean leaves lines alone whose central bin lies outside the SFTs, and repeats the last bin where an SFT has fewer
-    than `window` bins beside a line. Here all bins of such lines that the SFTs have are replaced, and only the bins
-    that exist are used.
+    SFTclean does not clean lines whose central bin lies outside the SFTs, and repeats the last bin where an SFT has
+    fewer than `window` bins beside a line. This function replaces all bins of such lines that the SFTs have, and uses
+    only bins that exist.
 
-    A signal is lost where a line was. Its 2F is then lower than `predict_twoF` says.
+    Cleaned bins hold no signal: 2F of a signal that passes through them is lower than `predict_twoF` says.
 
     Parameters
     ----------
     sfts : SFTs
     lines : QTable
-        From `read_lines`. Only those of the SFTs' detectors are used.
+        Table from `read_lines`. Only lines of the SFTs' detectors are used.
     seed : int
-        Of the noise.
+        Seed of the noise.
     window : int
-        Bins on each side of a line from which the noise level is taken.
+        Number of bins on each side of a line that give the noise level.
     max_bins : int, optional
-        Clean at most this many bins on each side of a line's central bin, as SFTclean's ``--maxBins``, which is 20 by
-        default there: the rest of wider lines stays. None cleans all.
+        Clean at most this many bins on each side of a line's central bin, like SFTclean's ``--maxBins``, whose default
+        is 20; the outer bins of wider lines are kept. None cleans all.
 
     Returns
     -------
     SFTs
-        A copy; the SFTs that were given are not changed.
+        A copy; the given SFTs are not changed.
 
     Raises
     ------
@@ -79,19 +80,19 @@ def clean(sfts: SFTs, lines: QTable, *, seed: int = 0, window: int = WINDOW, max
 
 
 def line_bins(lines: QTable, sfts: SFTs, max_bins: int | None = None) -> list[tuple[int, int, int]]:
-    """Column of the central bin of each line, and numbers of bins below and above it that belong to the line.
+    """Return the column of each line's central bin, and the numbers of bins below and above it that belong to the line.
 
     Parameters
     ----------
     lines : QTable
-        Those of one detector.
+        Lines of one detector.
     sfts : SFTs
     max_bins : int, optional
         See `clean`.
     """
     # as C's lround: halves away from zero
     centre = np.floor(hertz(lines["freq"]) * sfts.tsft + 0.5).astype(np.int64) - sfts.first_bin
-    # a width of a whole number of bins, give or take a rounding error, is that many bins
+    # widths of a whole number of bins may be rounded to slightly less
     below, above = (
         np.floor(hertz(lines[name]) * sfts.tsft * (1 + 1e-12)).astype(np.int64)
         for name in ("left_width", "right_width")
@@ -103,7 +104,7 @@ def line_bins(lines: QTable, sfts: SFTs, max_bins: int | None = None) -> list[tu
 
 
 def _cleaned(series: SFTSeries, bins: list[tuple[int, int, int]], window: int, rng: np.random.Generator) -> SFTSeries:
-    """The SFTs of one detector with the bins of lines replaced."""
+    """Return the SFTs of one detector with the bins of lines replaced."""
     data = series.data.copy()
     n_sfts, n_bins = data.shape
     for centre, below, above in bins:

@@ -1,4 +1,4 @@
-"""Which frequencies of a template lines affect: its Doppler shifts move a signal over those of the detectors."""
+"""The frequencies of a template that lines affect, given the Doppler shifts of the detectors."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 COLUMNS = ("detector", "fmin", "fmax", "name")
 """Columns that a table of lines must have."""
 NODES, MOST_NODES = 3, 33
-"""Times in each SFT at which frequencies are computed; and at most so many, for fast orbits."""
+"""Times in each SFT at which frequencies are computed, and their largest number, for fast orbits."""
 STEP = 0.2
-"""Largest angle that an orbit turns between two of these times at periapsis, rad."""
+"""Largest angle that an orbit turns at periapsis between two times at which frequencies are computed, rad."""
 LADDER = 4
 """Numbers of lines are rounded up to this times a power of two, so that bands share compiled programs."""
 
 
 class LineBands(NamedTuple):
-    """Bands of frequency in which lines lie, and whose they are: a pytree for compiled programs.
+    """Frequency bands of lines, with their detectors, as a pytree for compiled programs.
 
     Attributes
     ----------
     detector : (L,) int32
         Index into the observation's detectors.
     fmin, fmax : (L,) float64
-        Ends of the bands in the detector's frame, Hz. Bands that were added to fill up have fmin > fmax.
+        Ends of the bands in the detector's frame, Hz. Padding entries have fmin > fmax.
     nodes : (n,) float64
         Times at which frequencies are computed, as fractions of an SFT, from 0 to 1.
     """
@@ -48,12 +48,12 @@ class LineBands(NamedTuple):
 
 
 def checked_lines(lines: object) -> QTable:
-    """The table of lines that a user gave.
+    """Check a user's table of lines and return it.
 
     Raises
     ------
     TypeError
-        If it is no table.
+        If `lines` is not a table.
     ValueError
         If a column is missing, or a band has its ends in the wrong order.
     """
@@ -72,22 +72,22 @@ def checked_lines(lines: object) -> QTable:
 
 
 def hertz(column: Any) -> np.ndarray:
-    """A column of frequencies in Hz, with or without a unit."""
+    """Return a column of frequencies in Hz, with or without a unit."""
     return np.asarray(column.to_value("Hz") if getattr(column, "unit", None) is not None else column, np.float64)
 
 
 def lines_near(lines: QTable, observation: Observation, points: Doppler, low: float, high: float) -> QTable:
-    """The lines that could affect any of a stack of templates with frequencies from `low` to `high`, Hz.
+    """Return the lines that could affect any of a stack of templates with frequencies from `low` to `high`, Hz.
 
     Parameters
     ----------
     lines : QTable
     observation : Observation
-        May have a leading axis of segments.
+        Observation, which may have a leading axis of segments.
     points : Doppler
-        NumPy leaves of one leading axis.
+        Stack of templates with NumPy leaves.
     low, high : float
-        At the templates' reference time.
+        Range of frequencies at the templates' reference time, Hz.
     """
     drifts = [jax.vmap(own.drift)(points) for own in observation.segments]
     drift_low, drift_high = (np.stack(x) for x in zip(*drifts, strict=True))
@@ -100,7 +100,7 @@ def lines_near(lines: QTable, observation: Observation, points: Doppler, low: fl
 
 
 def line_bands(lines: QTable, observation: Observation, points: Doppler) -> LineBands:
-    """Lines as arrays, with overlapping bands of a detector joined."""
+    """Return lines as arrays, with overlapping bands of a detector joined."""
     bands: list[tuple[int, float, float]] = []
     for d, name in enumerate(observation.detectors):
         own = lines[np.asarray(lines["detector"]) == name]
@@ -117,7 +117,7 @@ def line_bands(lines: QTable, observation: Observation, points: Doppler) -> Line
 
 
 def frequency_nodes(observation: Observation, points: Doppler) -> int:
-    """Number of times in each SFT at which frequencies are computed."""
+    """Return the number of times in each SFT at which frequencies are computed."""
     if points.orbit is None:
         return NODES
     turn = float(np.max(periapsis_rate(points.orbit))) * float(np.max(observation.tsft))
@@ -125,9 +125,9 @@ def frequency_nodes(observation: Observation, points: Doppler) -> int:
 
 
 def _shifts(observation: Observation, point: Doppler, nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """dtau/dt, and the drift of the frequency since the reference time in Hz, at times in all SFTs: (D, S, n) each.
+    """Return dtau/dt, and the frequency drift since the reference time in Hz, at times in all SFTs: (D, S, n) each.
 
-    The frequency of a template in a detector's frame is (f + drift) dtau/dt, tau being the time at the source.
+    The frequency of a template in a detector's frame is (f + drift) dtau/dt, where tau is the time at the source.
     """
     own: Source = observation.source(point)
     times = observation.start[:, :, None] + observation.tsft * nodes
@@ -143,9 +143,9 @@ def _shifts(observation: Observation, point: Doppler, nodes: jax.Array) -> tuple
 
 
 def _extremes(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Lowest and highest value over SFTs of something known at times in each, (..., S, n): (...) each.
+    """Return the lowest and highest value over SFTs of a quantity sampled in each SFT, (..., S, n): (...) each.
 
-    Between two times it may go beyond both by an eighth of its second difference, which is added.
+    Between two samples the quantity may exceed both by an eighth of its second difference, which is added.
     """
     beyond = jnp.max(jnp.abs(x[..., 2:] - 2 * x[..., 1:-1] + x[..., :-2]), axis=-1) / 8
     low, high = jnp.min(x, axis=-1) - beyond, jnp.max(x, axis=-1) + beyond
@@ -153,13 +153,18 @@ def _extremes(x: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def detector_range(observation: Observation, point: Doppler, nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Lowest and highest frequency of a template in each detector's frame during its SFTs, Hz: (D,) each; traceable."""
+    """Return a template's lowest and highest frequency in each detector's frame during its SFTs, Hz: (D,) each.
+
+    Traceable.
+    """
     rate, drift = _shifts(observation, point, nodes)
     return _extremes((point.fkdot[0] + drift) * rate)
 
 
 def affected_range(observation: Observation, point: Doppler, bands: LineBands) -> tuple[jax.Array, jax.Array]:
-    """Lowest and highest frequency at the reference time, Hz, at which lines affect a template: (L,) each; traceable.
+    """Return the lowest and highest frequency, Hz, at which each line affects a template: (L,) each.
+
+    Frequencies hold at the reference time. Traceable.
 
     A template with frequency f crosses a line from l to h at a time when l <= (f + drift) dtau/dt <= h. ``fkdot[0]``
     of the template is ignored.

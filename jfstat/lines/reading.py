@@ -1,4 +1,4 @@
-"""Reads lists of known lines: `read_lines`."""
+"""Reading of lists of known lines."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from jfstat.validation import FrequencyLike
 
 DETECTORS = ("H1", "H2", "L1", "V1", "G1", "K1", "I1")
-"""Detectors that names of files are searched for."""
+"""Detectors whose prefixes are searched for in the names of files."""
 SINGLE, COMB, SCALING_COMB = 0, 1, 2
 """Types of the LIGO-Virgo-KAGRA lists: one line, a comb, a comb whose width grows with the harmonic."""
 MOST_HARMONICS = 100_000
-"""A comb with more harmonics is taken for a mistake."""
+"""Largest number of harmonics of a comb; more are taken for a mistake."""
 
 
 class Row(NamedTuple):
-    """A line or comb as a list has it; frequencies and widths in Hz."""
+    """A line or comb as a list states it; frequencies and widths in Hz."""
 
     freq: float
     kind: int
@@ -48,16 +48,17 @@ def read_lines(
 ) -> QTable:
     """Read lists of known instrumental lines and combs.
 
-    Formats, told apart by their columns; empty lines, a row of names, and what starts with ``#`` or ``%`` are skipped:
+    These formats are distinguished by their columns; empty lines, a row of names, and lines that start with ``#`` or
+    ``%`` are skipped:
 
     - LIGO-Virgo-KAGRA's lists of identified lines, published with the data releases of GWOSC (LIGO-T2100200 for O3;
-      ``lalpulsar.lineFileParser``), which TDFstat and polgraw-allsky read too: frequency or spacing of a comb, type (0
+      ``lalpulsar.lineFileParser``) and also read by TDFstat and polgraw-allsky: frequency or spacing of a comb, type (0
       line, 1 comb, 2 comb whose width grows with the harmonic), offset, first and last visible harmonic, left and right
       width, comments; separated by commas, or by blanks as in the lists of O1 and O2;
-    - the lists of unidentified lines that go with them: frequency and comments, separated by a comma. They have no
-      widths: see `extra_width`;
-    - lalpulsar_SFTclean's (``SFTClean.c``): start frequency, spacing, number of lines, left and right width, comment,
-      separated by blanks.
+    - LIGO-Virgo-KAGRA's lists of unidentified lines: frequency and comments, separated by a comma. They have no widths:
+      see `extra_width`;
+    - lists for lalpulsar_SFTclean (``SFTClean.c``): start frequency, spacing, number of lines, left and right width,
+      comment, separated by blanks.
 
     Frequencies and widths are in Hz. Harmonic k of a comb lies at offset + k spacing, k times as wide if the type is 2.
 
@@ -66,9 +67,9 @@ def read_lines(
     path : str, path or sequence of these
         One or several files.
     detector : str, optional
-        Two-character prefix. By default the one that is part of each file's name, such as "L1" of "O3L1lines.csv".
+        Two-character prefix. By default it is taken from each file's name, such as "L1" from "O3L1lines.csv".
     extra_width : float or Quantity
-        Added to every line on both sides, Hz.
+        Width added to every line on both sides, Hz.
 
     Returns
     -------
@@ -112,22 +113,22 @@ def read_lines(
 
 
 def detector_in(path: Path) -> str:
-    """The detector that a file's name holds.
+    """Return the detector whose prefix a file's name holds.
 
     Raises
     ------
     ValueError
-        If it holds none, or several.
+        If the name holds no prefix, or several.
     """
     found = {name for name in DETECTORS if name in path.name}
     if len(found) != 1:
         what = "several detectors" if found else f"none of {', '.join(DETECTORS)}"
-        raise ValueError(f"list of lines {str(path)!r} has {what} in its name: say whose lines they are by detector.")
+        raise ValueError(f"list of lines {str(path)!r} has {what} in its name: give the lines' detector by detector=.")
     return found.pop()
 
 
 def _rows(path: Path) -> list[Row]:
-    """Rows of a list in any of the formats."""
+    """Return the rows of a list in any of the formats."""
     try:
         text = text_of(path, "utf-8-sig")
     except OSError as error:
@@ -158,7 +159,7 @@ def _rows(path: Path) -> list[Row]:
 
 
 def _row(line: str) -> Row | None:
-    """One row; None if it has no known format."""
+    """Parse one row; return None if it has no known format."""
     by_commas = "," in line
     words = [word.strip() for word in (line.split(",", 7) if by_commas else line.split(None, 7))]
     try:
@@ -185,7 +186,7 @@ def _whole(x: float) -> int:
 
 
 def _problem(row: Row) -> str | None:
-    """What is wrong with a row, in words."""
+    """Describe what is wrong with a row; None if it is valid."""
     numbers = [row.freq, row.offset, row.left, row.right]
     if not np.isfinite(numbers).all():
         return "a value is not finite"
@@ -201,7 +202,7 @@ def _problem(row: Row) -> str | None:
 
 
 def _harmonics(row: Row) -> list[tuple[float, float, float, str]]:
-    """Frequency, left and right width and name of each harmonic; a single line has one."""
+    """Return frequency, left and right width and name of each harmonic; a single line has one."""
     if row.kind == SINGLE:
         return [(row.offset + row.freq, row.left, row.right, row.name)]
     scale = [k if row.kind == SCALING_COMB else 1 for k in range(row.first, row.last + 1)]

@@ -13,7 +13,7 @@ from jfstat.maths.lattices import covering_lattice, expected_points
 
 @lru_cache
 def ball_points(p: int, n: int, radius: float) -> np.ndarray:
-    """The origin and n - 1 points that fill the ball around it evenly, (n, p) float64: a Sobol sequence."""
+    """Return the origin and n - 1 points of a Sobol sequence that fill the ball around it evenly: (n, p) float64."""
     from scipy.special import ndtri
     from scipy.stats import qmc  # takes 0.2 s to import
 
@@ -28,7 +28,9 @@ def ball_points(p: int, n: int, radius: float) -> np.ndarray:
 
 @lru_cache
 def covering_points(p: int, radius: float, distance: float) -> np.ndarray:
-    """Points of A_p* about the origin such that every point of a ball is within `distance` of one: (n, p) float64.
+    """Return points of the lattice A_p* that cover a ball about the origin: (n, p) float64.
+
+    Every point of the ball is within `distance` of one of them.
 
     The origin comes first, and the others follow by their distance from it; in dimension 0 there is only the origin.
     """
@@ -38,7 +40,9 @@ def covering_points(p: int, radius: float, distance: float) -> np.ndarray:
 
 
 def covering_ellipsoid(axes: np.ndarray, distance: float, most: int) -> tuple[np.ndarray, float]:
-    """Points of A_q* about the origin such that points of an ellipsoid are within about `distance` of one.
+    """Return points of the lattice A_q* that cover an ellipsoid about the origin.
+
+    Every point of the ellipsoid is within about `distance` of one of them.
 
     Parameters
     ----------
@@ -46,14 +50,15 @@ def covering_ellipsoid(axes: np.ndarray, distance: float, most: int) -> tuple[np
         Columns are the semi-axes, orthogonal to each other.
     distance : float
     most : int
-        About how many points there may be: for a larger ellipsoid, a smaller one of the same shape is covered.
+        Approximate limit on the number of points: of a larger ellipsoid, only a smaller one of the same shape is
+        covered.
 
     Returns
     -------
     points : (n, q) float64
-        The origin comes first, and the others follow by their distance from it relative to the ellipsoid's.
+        The origin comes first; the others follow by their distance from it, relative to the ellipsoid's surface.
     factor : float
-        Size of the ellipsoid that is covered, relative to the one asked for; 0 to 1.
+        Size of the covered ellipsoid relative to the given one; 0 to 1.
     """
     q = len(axes)
     if q == 0:
@@ -73,7 +78,7 @@ def covering_ellipsoid(axes: np.ndarray, distance: float, most: int) -> tuple[np
 
 
 def ellipsoid_count(radii: np.ndarray, distance: float) -> float:
-    """About how many points `covering_ellipsoid` takes for an ellipsoid with these semi-axes, (q,)."""
+    """Estimate how many points `covering_ellipsoid` takes for an ellipsoid with these semi-axes, (q,)."""
     q = len(radii)
     log_unit = 0.5 * q * np.log(np.pi) - lgamma(0.5 * q + 1)
     return expected_points(log_unit + float(np.sum(np.log(radii + distance))), q, distance)

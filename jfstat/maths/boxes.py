@@ -17,9 +17,9 @@ class MetricBox(NamedTuple):
     Attributes
     ----------
     low, high : (k,) float64
-        Its corners.
+        Lowest and highest corner of the box.
     factor : (k, k) float64
-        Lower triangular L of the metric L^T L.
+        Lower triangular factor L of the metric L^T L.
     radius : float
         Radius of the balls in the metric.
     """
@@ -41,8 +41,8 @@ class MetricBox(NamedTuple):
     def log_volume(self) -> float:
         """Logarithm of the coordinate volume of all points within a radius of the box.
 
-        From Steiner's formula for convex bodies: the sum over all faces of the box, of every dimension, of the face's
-        volume times that of a ball in the remaining dimensions.
+        Steiner's formula for convex bodies sums, over all faces of the box of every dimension, the volume of the face
+        times the volume of a ball in the remaining dimensions.
         """
         k = len(self.low)
         edges = self.factor * (self.high - self.low)
@@ -54,11 +54,11 @@ class MetricBox(NamedTuple):
         return float(np.log(total) - np.sum(np.log(np.abs(np.diag(self.factor)))))
 
     def is_near(self, points: np.ndarray) -> np.ndarray:
-        """Whether points, (n, k), lie within a radius of the box: (n,) bool."""
+        """Return whether points, (n, k), lie within a radius of the box: (n,) bool."""
         return distance_to_box(points, self.low, self.high, self.factor) <= self.radius**2 * (1 + 1e-9)
 
     def lattice_points(self, generator: np.ndarray, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The points offset[i] + generator @ integers within a radius of the box, for each i.
+        """Return the lattice points offset[i] + generator @ integers within a radius of the box, for each i.
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class MetricBox(NamedTuple):
         Returns
         -------
         which : (total,) int64
-            The i of each point, ascending.
+            Index i of each point, ascending.
         points : (total, k) float64
         """
         n, k = offset.shape
@@ -87,9 +87,9 @@ class MetricBox(NamedTuple):
         return which, points
 
     def _limits(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Lowest and highest next coordinate of points whose first i coordinates, (n, i), are known: (n,) each."""
+        """Return the limits, (n,) each, of the next coordinate of points with known first i coordinates, (n, i)."""
         i, extent = points.shape[1], self.ball_extent
-        # the distance from the box in the known coordinates limits that in the next one
+        # the distance from the box in the known coordinates limits the distance in the next one
         outside_low = np.maximum(points - self.high[:i], -extent[:i])
         outside_high = np.minimum(points - self.low[:i], extent[:i])
         a, b = outside_low * self.factor[i, :i], outside_high * self.factor[i, :i]
@@ -100,11 +100,11 @@ class MetricBox(NamedTuple):
 
 
 def distance_to_box(points: np.ndarray, low: np.ndarray, high: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """Squared distance from points to the nearest point of a box.
+    """Return the squared distance from points to the nearest point of a box.
 
-    Of a diagonal metric each coordinate is by itself. Otherwise the nearest point lies on one of the 3^k faces, which
-    include the interior and the corners. On each face the free coordinates are solved for, and the solution counts if
-    it lies on the face.
+    With a diagonal metric each coordinate is treated by itself. Otherwise the nearest point lies on one of the 3^k
+    faces, which include the interior and the corners. On each face the free coordinates are solved for, and the
+    solution counts if it lies on the face.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def distance_to_box(points: np.ndarray, low: np.ndarray, high: np.ndarray, facto
     low, high : (k,) float64
         Corners of the box.
     factor : (k, k) float64
-        Any L of the metric L^T L.
+        Any factor L of the metric L^T L.
 
     Returns
     -------

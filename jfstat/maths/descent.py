@@ -1,7 +1,8 @@
-"""Maximises a smooth function near a starting point with an optimiser of optax; traceable, and meant for vmap.
+"""Maximisation of a smooth function near a starting point with an optimiser of optax; traceable, and meant for vmap.
 
-It ends as `jfstat.maths.newton.maximise` does and returns the same. The Hessian is computed when the gradient says that
-the climb is over, once as a rule, and not for each step. docs/followup.md says when this pays.
+It ends by the same criteria as `jfstat.maths.newton.maximise` and also returns a `Maximum`. The Hessian is computed
+when the gradient says that the climb is over, usually once, and not for each step. docs/followup.md says when this is
+faster.
 """
 
 from __future__ import annotations
@@ -33,21 +34,21 @@ from jfstat.maths.newton import (
 )
 
 MAX_STEPS = 500
-"""Usual limit of the steps."""
+"""Default limit on the number of steps."""
 CURVATURE = 0.5
-"""Until the Hessian is known, this times the value is taken for its size at a maximum. In whitened coordinates it is
-about twice the value there, but less along some of them."""
+"""Guess of the Hessian's size at a maximum, in units of the value, until the Hessian is known. In whitened coordinates
+the true size is about twice the value, but less along some of them."""
 SHORT, REFUSED = 5, 20
-"""Steps in a row that lead nowhere, and steps to where the function is not defined, after which the climb is over."""
+"""Steps in a row that gain nothing, and steps to where the function is not defined, after which the climb ends."""
 FALL = 0.05
-"""Part of the highest value by which a climb may fall before it goes back there."""
+"""Fraction of the highest value by which a climb may fall before it returns to its highest point."""
 
 
 class Steps(Protocol):
-    """Makes a function small step by step; see `jfstat.followup.optimizer.Optimizer`."""
+    """An optimiser that minimises a function step by step; see `jfstat.followup.optimizer.Optimizer`."""
 
     def init(self, x: jax.Array, /) -> Any:
-        """The state before the first step, from x, (p,) float64."""
+        """Return the state before the first step, from x, (p,) float64."""
         ...
 
     def update(
@@ -59,31 +60,34 @@ class Steps(Protocol):
         function: Callable[[jax.Array], jax.Array],
         /,
     ) -> tuple[jax.Array, Any]:
-        """A step, (p,), and the state after it, from gradient and value at x, and the function for line searches."""
+        """Return a step, (p,), and the state after it.
+
+        Line searches may evaluate `function`.
+        """
         ...
 
 
 class _State(NamedTuple):
-    """Where a climb is and what the next step depends on; m limits.
+    """State of a climb with m limits: where it is and what the next step depends on.
 
     Attributes
     ----------
     at, highest : Maximum
-        Here, and at the highest point so far. The Hessian is a guess until it is `measured`.
+        The current point and the highest point so far. The Hessian is a guess until it is `measured`.
     scale : () float64
-        By which the function is divided for the optimiser.
+        Divisor of the function that the optimiser sees.
     memory : pytree
         The optimiser's state.
     pushed : (m,) bool
-        Limits that held during the last step.
+        Limits that were held as equations during the last step.
     radius, most : () float64
-        Longest step, and the longest that this may become.
+        Longest allowed step, and the most that this limit may grow to.
     turned : () float64
         Highest value when the climb last went back.
     short, refused : () int32
-        Steps in a row that led nowhere; steps to where the function is not defined.
+        Steps in a row that gained nothing; steps to where the function is not defined.
     measured, over : () bool
-        Whether the Hessian was computed, and whether it is to be.
+        Whether the Hessian has been computed, and whether the climb is over, so that it must be.
     """
 
     at: Maximum
@@ -111,11 +115,11 @@ def maximise_with(
 
     The optimiser is given minus the function, divided by its value at the start, so that learning rates mean the same
     for weak and strong signals. Steps are shortened to a radius that starts as in `maximise`, doubles with each step up
-    to `LARGEST_RADIUS`, and shrinks where the function is not defined. A climb that falls by `FALL` goes back to its
-    highest point, where the optimiser begins anew, with half the largest radius if it got no higher since it last went
-    back: secants of a flank that is bent upwards point down. Limits that are reached, and that the gradient
-    points beyond, hold as equations; a step ends at the first other limit, and the optimiser, whose memory is of other
-    directions, begins anew where the limits that hold change.
+    to `LARGEST_RADIUS`, and shrinks where the function is not defined. A climb that falls by `FALL` returns to its
+    highest point, where the optimiser begins anew, with half the largest radius if it has got no higher since the last
+    return: on a flank with upward curvature, quasi-Newton steps point down. Limits that are reached, and that the
+    gradient points beyond, hold as equations; a step ends at the first other limit. The optimiser begins anew when the
+    set of held limits changes, because its memory is of other directions.
 
     The climb is over when a Newton step is predicted to gain next to nothing, as in `maximise`: first with a curvature
     guessed from the value, then with the Hessian.
@@ -124,16 +128,16 @@ def maximise_with(
     ----------
     optimizer : Steps
     function : callable
-        From (p,) to () float64; NaN where it is undefined.
+        Map from (p,) to () float64; NaN where it is undefined.
     start : (p,) float64
-        Within the limits.
+        Starting point, within the limits.
     limits : Limits, optional
     max_steps : int or () int32
 
     Returns
     -------
     Maximum
-        `steps` counts gradients, without those of line searches.
+        Its `steps` count gradient evaluations, except in line searches.
     """
     p, zero = len(start), jnp.zeros((), jnp.int32)
     m = 0 if limits is None else len(limits.matrix)
@@ -167,7 +171,7 @@ def maximise_with(
         short = jnp.where(~first & (length < LEAST_RADIUS), state.short + 1, 0)
         refused = jnp.where(defined, state.refused, state.refused + 1)
         highest: Maximum = _where(new.value > state.highest.value, new, state.highest)
-        # a climb that goes down goes back
+        # a climb that went down returns to its highest point
         fell = new.value < highest.value - FALL * jnp.abs(highest.value)
         new = _where(fell, highest._replace(steps=new.steps, status=new.status, hessian=new.hessian), new)
         most = jnp.where(fell & (highest.value <= state.turned), 0.5 * state.most, state.most)
@@ -191,7 +195,7 @@ def maximise_with(
     def climb(state: _State) -> _State:
         state = jax.lax.while_loop(lambda s: (s.at.status == RUNNING) & ~s.over & (s.at.steps < max_steps), step, state)
         at = state.at
-        # what a climb without an end has reached is its highest point
+        # the result of a climb that did not end is its highest point
         full = evaluated(function, jnp.where(state.over, at.x, state.highest.x))
         uphill = full.gradient / jnp.maximum(jnp.sqrt(jnp.sum(full.gradient**2)), 1e-300)
         pushed = jnp.zeros(m, bool) if limits is None else pushed_limits(full, limits, full.gradient)
@@ -228,7 +232,7 @@ def maximise_with(
 def _allowed_step(
     at: Maximum, step: jax.Array, radius: jax.Array | float, limits: Limits | None, pushed: jax.Array
 ) -> jax.Array:
-    """A step shortened to a radius, along limits that it would pass and up to the first other one: (p,)."""
+    """Return a step, (p,), shortened to a radius, along limits that it would pass and up to the first other one."""
     square = jnp.sum(step * step)
     long = square > radius * radius
     step = step * jnp.where(long, radius / jnp.sqrt(jnp.where(long, square, 1.0)), 1.0)
@@ -242,5 +246,5 @@ def _allowed_step(
 
 
 def _where(condition: jax.Array, one: Any, other: Any) -> Any:
-    """`one` or `other`, two trees of arrays of equal shapes."""
+    """Choose between two trees of arrays of equal shapes, leaf by leaf."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)

@@ -1,4 +1,4 @@
-"""Kepler's equation, with exact derivatives."""
+"""Solver for Kepler's equation, with exact derivatives."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 STEPS, SMALL = 5, 2e-4
-"""Near the solution each step quadruples the number of digits; five are enough up to an eccentricity of 0.99. After a
-step of at most `SMALL` nothing is left: circular orbits need one or two."""
+"""Largest number of steps, and the change below which the iteration stops. Near the solution each step quadruples the
+number of digits: five steps are enough up to an eccentricity of 0.99, circular orbits need one or two."""
 
 
 @jax.custom_jvp
@@ -15,11 +15,11 @@ def kepler(phase: jax.Array, ecc: jax.Array, p: jax.Array, q: jax.Array) -> jax.
     """Solve ``E - ecc sin E + p (cos E - ecc) + q sin E = phase`` for E, elementwise, float64.
 
     With p = q = 0 this is Kepler's equation for the time of emission. If p and q are the mean motion times the two
-    amplitudes of the delay, `phase` is that at the time of arrival (lalpulsar/lib/SSBtimes.c). Derivatives are those
-    of the implicit function, exact to all orders.
+    amplitudes of the delay, `phase` is the orbital phase at the time of arrival (lalpulsar/lib/SSBtimes.c). Derivatives
+    follow from the implicit function theorem, exact to all orders.
     """
     turns = jnp.floor(phase / (2 * jnp.pi) + 0.5)
-    phase = phase - 2 * jnp.pi * turns  # for which the starting value below is good
+    phase = phase - 2 * jnp.pi * turns  # the starting value below is good within half a turn
     anomaly = phase + 0.85 * ecc * jnp.sign(phase)  # Danby (1987)
 
     # Danby's method: Newton's with second and third derivatives; most of a step's cost is its sine and cosine

@@ -1,4 +1,4 @@
-"""The lattices A_n*, in spaces whose metric is constant.
+"""Lattices A_n* in spaces with a constant metric: generators, nearest points and numbers of points.
 
 A metric g is given by its factor, a matrix L with L^T L = g, and a lattice by its generator, the matrix from integers
 to points. Both are lower triangular here: the first coordinates of a point then depend only on the first integers, and
@@ -18,7 +18,7 @@ Array = TypeVar("Array", np.ndarray, jax.Array)
 
 
 def covering_lattice(n: int) -> np.ndarray:
-    """Generator of the lattice A_n*, scaled so that balls of radius 1 about its points just cover the space.
+    """Return the generator of A_n*, scaled so that balls of radius 1 about its points just cover the space.
 
     A_n* is the thinnest lattice covering known in up to five dimensions: evenly spaced points, the hexagonal lattice,
     the body-centred cubic lattice, ... Its last basis vector, along the last axis, is one of its shortest vectors.
@@ -43,12 +43,12 @@ def covering_lattice(n: int) -> np.ndarray:
 
 
 def lattice_generator(factor: np.ndarray, lattice: np.ndarray) -> np.ndarray:
-    """Generator, in coordinates with a metric, of a lattice given in Cartesian coordinates: factor^-1 @ lattice.
+    """Return the generator of a lattice in coordinates with a metric, from its Cartesian one: factor^-1 @ lattice.
 
     Parameters
     ----------
     factor : (k, k) float64
-        Of the metric, lower triangular, with a positive diagonal.
+        Factor of the metric, lower triangular, with a positive diagonal.
     lattice : (k, n) float64
         The last k rows of a lower triangular generator, n >= k.
 
@@ -62,7 +62,9 @@ def lattice_generator(factor: np.ndarray, lattice: np.ndarray) -> np.ndarray:
 
 
 def expected_points(log_volume: float, n: int, radius: float) -> float:
-    """Expected number of points of A_n* in a volume, if balls of `radius` about its points just cover the space.
+    """Return the expected number of points of A_n* in a volume.
+
+    Balls of `radius` about the points just cover the space.
 
     Parameters
     ----------
@@ -77,24 +79,25 @@ def expected_points(log_volume: float, n: int, radius: float) -> float:
 
 
 def log_determinant(triangular: np.ndarray) -> float:
-    """Natural logarithm of the determinant of a triangular matrix with a positive diagonal."""
+    """Return the natural logarithm of the determinant of a triangular matrix with a positive diagonal."""
     return np.sum(np.log(np.diag(triangular)))
 
 
 def lower_factor(g: np.ndarray) -> np.ndarray:
-    """The lower triangular L with L^T L = g, for a positive definite g, (n, n) float64."""
+    """Return the lower triangular L with L^T L = g, for a positive definite g, (n, n) float64."""
     return flipped(np.linalg.cholesky(flipped(g)).T)
 
 
 def flipped(matrix: np.ndarray) -> np.ndarray:
-    """A matrix with its rows and columns in reverse order, which makes an upper triangle a lower one."""
+    """Reverse the order of a matrix's rows and columns, which makes an upper triangle a lower one."""
     return matrix[::-1, ::-1]
 
 
 def back_substituted(upper: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Solution x of upper @ x = b, for an upper triangular (n, n) and a (n, k) float64.
+    """Solve upper @ x = b for x, (n, k) float64, with an upper triangular matrix (n, n).
 
-    Row by row: for matrices this small, the threads of a linear algebra library take a thousand times as long.
+    This works row by row: for matrices this small, the threads of a linear algebra library take a thousand times as
+    long.
     """
     x = np.empty(b.shape)
     for i in reversed(range(len(b))):
@@ -103,17 +106,17 @@ def back_substituted(upper: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def integers_between(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All integers from low[i] to high[i], for every i.
+    """Return all integers from low[i] to high[i], for every i.
 
     Parameters
     ----------
     low, high : (n,) float64 or int64
-        There are none where low > high.
+        Where low > high there are no integers.
 
     Returns
     -------
     which : (total,) int64
-        The i of each integer, ascending.
+        Index i of each integer, ascending.
     integers : (total,) int64
         Ascending for each i.
     """
@@ -125,12 +128,12 @@ def integers_between(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def covering_radius(n: int) -> float:
-    """Covering radius of A_n* in the scale of `nearest_points`, where it is the projection of Z^(n+1)."""
+    """Return the covering radius of A_n* as the projection of Z^(n+1), the scale that `nearest_points` uses."""
     return float(np.sqrt(n * (n + 2) / (12 * (n + 1))))
 
 
 def _simplex_axes(n: int) -> np.ndarray:
-    """Orthonormal basis, (n, n + 1), of the vectors whose n + 1 components add up to 0."""
+    """Return an orthonormal basis, (n, n + 1), of the vectors whose n + 1 components add up to 0."""
     axes = np.zeros((n, n + 1))
     for i in range(n):
         axes[i, : i + 1] = 1.0
@@ -140,12 +143,12 @@ def _simplex_axes(n: int) -> np.ndarray:
 
 
 def nearest_points(points: Array) -> Array:
-    """The points of A_n* nearest to given points, as integers that `lattice_points` takes.
+    """Return the points of A_n* nearest to given points, as integers that `lattice_points` takes.
 
     Parameters
     ----------
     points : (k, n) float64
-        In Cartesian coordinates in which the covering radius is `covering_radius`. May be traced.
+        Cartesian coordinates, with the scale in which the covering radius is `covering_radius`. May be traced.
 
     Returns
     -------
@@ -153,9 +156,9 @@ def nearest_points(points: Array) -> Array:
 
     Notes
     -----
-    A_n* is the projection of Z^(n+1) along (1, ..., 1). Its nearest point is that of one of n + 1 candidates: the
-    coordinates rounded, and the i largest remainders rounded up (Conway & Sloane 1999, chapter 20, section 3;
-    McKilliam, Clarkson & Quinn 2008, IEEE Trans. Inf. Theory 54, 4378).
+    A_n* is the projection of Z^(n+1) along (1, ..., 1). Its nearest point is one of n + 1 candidates: the coordinates
+    rounded down, and the i largest remainders rounded up (Conway & Sloane 1999, chapter 20, section 3; McKilliam,
+    Clarkson & Quinn 2008, IEEE Trans. Inf. Theory 54, 4378).
     """
     n, xp = points.shape[1], module_for(points)
     if n == 0:
@@ -170,7 +173,7 @@ def nearest_points(points: Array) -> Array:
             later = rest[i] > rest[j]  # of equal remainders the first is rounded up first
             rank[j] = rank[j] + later.astype(np.int8)
             rank[i] = rank[i] + (~later).astype(np.int8)
-    # squared distance with the i largest remainders rounded up, minus that with none: only sums of these change
+    # squared distance with the i largest remainders rounded up, relative to rounding none up: only sums change
     total, up = sum(rest), 0.0
     nearest, least = xp.zeros(len(points), np.int8), -(total**2) / (n + 1)
     for i in range(1, n + 1):
@@ -183,10 +186,10 @@ def nearest_points(points: Array) -> Array:
 
 
 def lattice_points(integers: np.ndarray) -> np.ndarray:
-    """The points of A_n* that belong to integers from `nearest_points`: (k, n) float64 for (k, n) int64."""
+    """Return the points of A_n*, (k, n) float64, that belong to integers, (k, n) int64, from `nearest_points`."""
     return _times(integers, _simplex_axes(integers.shape[1])[:, :-1].T)
 
 
 def _times(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """rows @ matrix for many rows and a small matrix, (k, m): the same bits on any number of threads."""
+    """Return rows @ matrix for many rows and a small matrix, (k, m), bit-identical on any number of threads."""
     return sum((rows[:, i, None] * own for i, own in enumerate(matrix)), np.zeros((len(rows), matrix.shape[1])))

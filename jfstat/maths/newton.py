@@ -1,7 +1,7 @@
-"""Maximises a smooth function near a starting point by a trust-region Newton method; traceable, and meant for vmap.
+"""Maximisation of a smooth function by a trust-region Newton method; traceable, and meant for vmap.
 
-optax has no second-order method, and 2F in whitened coordinates has two to nine parameters as a rule and a Hessian that
-costs little. `jfstat.maths.descent` climbs by optax's methods; docs/followup.md compares them.
+optax has no second-order method, while 2F in whitened coordinates usually has two to nine parameters and a cheap
+Hessian. `jfstat.maths.descent` uses optax's methods; docs/followup.md compares the two.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ the third it grows."""
 GAIN = 1e-9
 """The search has converged if a full Newton step is predicted to gain less than this times 1 + |value|."""
 MAX_STEPS = 60
-"""Usual limit of the steps."""
+"""Default limit on the number of steps."""
 BISECTIONS = 40
 """Bisections to find the multiplier that keeps a step inside the trust region; each halves its error."""
 AT_LIMIT = 1e-9
-"""A limit counts as reached within this distance, relative to that between the two limits."""
+"""Distance within which a limit counts as reached, relative to the distance between the two limits."""
 RUNNING, CONVERGED, STALLED, OUT_OF_STEPS, LEFT, NOWHERE = range(6)
-"""How a search ended, after RUNNING: at a maximum; no step gains; too many steps; stopped at the edge of where the
+"""Status of a search: not ended; ended at a maximum; no step gains; too many steps; stopped at the edge of where the
 function is defined; the function is not defined at the start."""
 
 
 class Limits(NamedTuple):
-    """Limits ``low <= matrix @ x <= high`` on linear combinations of the parameters, m of them.
+    """Limits ``low <= matrix @ x <= high`` on m linear combinations of the parameters.
 
     Attributes
     ----------
@@ -52,9 +52,9 @@ class Maximum(NamedTuple):
     x : (p,) float64
     value : () float64
     gradient, hessian : (p,), (p, p) float64
-        At x.
+        Gradient and Hessian of the function at x.
     steps : () int32
-        Evaluations of value, gradient and Hessian.
+        Number of evaluations of value, gradient and Hessian.
     status : () int32
         One of CONVERGED, STALLED, OUT_OF_STEPS, LEFT, NOWHERE.
     """
@@ -88,9 +88,9 @@ def maximise(
     Parameters
     ----------
     function : callable
-        From (p,) to () float64; NaN where it is undefined.
+        Map from (p,) to () float64; NaN where it is undefined.
     start : (p,) float64
-        Within the limits.
+        Starting point, within the limits.
     limits : Limits, optional
     max_steps : int or () int32
 
@@ -129,7 +129,7 @@ def maximise(
 
 
 def evaluated(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> Maximum:
-    """Value, gradient and Hessian at x, in one pass."""
+    """Compute value, gradient and Hessian at x, in one pass."""
 
     def with_all(x: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         value, gradient = jax.value_and_grad(function)(x)
@@ -141,7 +141,7 @@ def evaluated(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> Maxim
 
 
 def at_maximum(at: Maximum, limits: Limits | None) -> jax.Array:
-    """Whether no step within the limits would gain a noticeable amount: () bool."""
+    """Return whether no step within the limits would gain a noticeable amount: () bool."""
     if limits is None:
         return _is_top(at.gradient, at.hessian, at.value)
     pushed = pushed_limits(at, limits, at.gradient)
@@ -149,7 +149,7 @@ def at_maximum(at: Maximum, limits: Limits | None) -> jax.Array:
 
 
 def _is_top(gradient: jax.Array, hessian: jax.Array, value: jax.Array) -> jax.Array:
-    """Whether the Hessian is negative definite and a Newton step would gain next to nothing."""
+    """Return whether the Hessian is negative definite and a Newton step would gain next to nothing."""
     size, axes = jnp.linalg.eigh(hessian)
     along = axes.T @ gradient
     gain = -0.5 * jnp.sum(along * along / jnp.where(size < 0, size, -1.0))
@@ -157,27 +157,27 @@ def _is_top(gradient: jax.Array, hessian: jax.Array, value: jax.Array) -> jax.Ar
 
 
 def pushed_limits(at: Maximum, limits: Limits, direction: jax.Array) -> jax.Array:
-    """Which limits are reached and would be passed along a direction: (m,) bool."""
+    """Return which limits are reached and would be passed along a direction: (m,) bool."""
     place, along = limits.matrix @ at.x, limits.matrix @ direction
     near = AT_LIMIT * (limits.high - limits.low)
     return ((place >= limits.high - near) & (along > 0)) | ((place <= limits.low + near) & (along < 0))
 
 
 def held(gradient: jax.Array, hessian: jax.Array, matrix: jax.Array, which: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Gradient and Hessian for steps that keep some linear combinations, rows of `matrix`, constant."""
+    """Return gradient and Hessian for steps that keep some linear combinations, rows of `matrix`, constant."""
     kept = free_steps(matrix, which)
     stiff = 1.0 + jnp.sqrt(jnp.sum(hessian * hessian))
     return kept @ gradient, kept @ hessian @ kept - stiff * (jnp.eye(len(gradient)) - kept)
 
 
 def free_steps(matrix: jax.Array, which: jax.Array) -> jax.Array:
-    """Projection, (p, p), onto steps that keep those linear combinations constant."""
+    """Return the projection, (p, p), onto steps that keep chosen linear combinations, rows of `matrix`, constant."""
     rows = jnp.where(which[:, None], matrix / jnp.linalg.norm(matrix, axis=1, keepdims=True), 0.0)
     return jnp.eye(matrix.shape[1]) - rows.T @ jnp.linalg.pinv(rows @ rows.T, rtol=1e-10) @ rows
 
 
 def _limited_step(at: Maximum, radius: jax.Array, limits: Limits | None) -> tuple[jax.Array, jax.Array]:
-    """The best step within the trust region and the limits, (p,), and its predicted gain, ()."""
+    """Return the best step within the trust region and the limits, (p,), and its predicted gain, ()."""
     if limits is None:
         return trusted_step(at.gradient, at.hessian, radius)
     pushed = pushed_limits(at, limits, at.gradient)
@@ -190,7 +190,7 @@ def _limited_step(at: Maximum, radius: jax.Array, limits: Limits | None) -> tupl
 
 
 def shortened(x: jax.Array, step: jax.Array, limits: Limits, pushed: jax.Array) -> jax.Array:
-    """A step from x that ends at the first limit, apart from those that are held, (m,) bool: (p,)."""
+    """Return a step, (p,), from x that ends at the first limit, apart from limits that are held, (m,) bool."""
     place, along = limits.matrix @ x, limits.matrix @ step
     moving = jnp.abs(along) > 1e-12 * (limits.high - limits.low)
     room = jnp.where(along > 0, limits.high - place, limits.low - place) / jnp.where(moving, along, 1.0)
@@ -198,7 +198,7 @@ def shortened(x: jax.Array, step: jax.Array, limits: Limits, pushed: jax.Array) 
 
 
 def trusted_step(gradient: jax.Array, hessian: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The step of at most length `radius` that gains most in the quadratic model, (p,), and that gain, ()."""
+    """Return the step, (p,), of at most length `radius` that gains most in the quadratic model, and its gain, ()."""
     size, axes = jnp.linalg.eigh(-hessian)
     along = axes.T @ gradient
     square = jnp.sum(along * along)

@@ -1,4 +1,4 @@
-"""How rarely a quantity exceeds a value, from samples of different weights: a smooth line to probabilities far down."""
+"""Tail probabilities of a quantity from weighted samples, with a smooth fit that reaches small probabilities."""
 
 from __future__ import annotations
 
@@ -7,32 +7,35 @@ from dataclasses import dataclass
 import numpy as np
 
 MOST_PROBABLE, GRID = 0.9, 200
-"""Probability up to which it is smoothed, and the number of points at which it is kept."""
+"""Largest tail probability that is smoothed, and the number of points at which the smooth tail is kept."""
 POINTS = 60
-"""Samples through which the smooth line goes."""
+"""Number of samples that the smooth tail is fitted to."""
 BOTH_ENDS = 16
-"""A quarter of so many of the largest samples are left out of the line; every eighth of so many below it is kept."""
+"""Four times the number of largest samples that the fit leaves out, and eight times the stride of the samples kept
+below it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tail:
-    """The rate at which values are exceeded: minus the logarithm of the probability to stay below, which adds up.
+    """The tail of a distribution, as rates: minus the logarithm of the probability to stay below a value.
+
+    Rates of independent values add up.
 
     Attributes
     ----------
     value : (S,) float64 ndarray
-        Rising.
+        Values in ascending order.
     log_rate : (S,) float64 ndarray
-        ln(-ln(1 - p)), p being the probability to be as large.
+        ln(-ln(1 - p)), where p is the probability of a value at least as large.
     """
 
     value: np.ndarray
     log_rate: np.ndarray
 
     def probability(self, x: np.ndarray, trials: float) -> np.ndarray:
-        """Probability that the largest of so many independent values is at least x; NaN for NaN.
+        """Return the probability that the largest of `trials` independent values is at least x; NaN for NaN.
 
-        Beyond the largest value kept it falls exponentially, as it does there.
+        Beyond the largest value kept the rate falls exponentially, with the slope at that value.
         """
         value, rate = self.value, self.log_rate
         log_rate = np.where(x > value[-1], rate[-1] - self._slope * (x - value[-1]), np.interp(x, value, rate))
@@ -40,7 +43,7 @@ class Tail:
         return np.where(np.isnan(x), np.nan, np.where(x < value[0], 1.0, p))[()]
 
     def exceeded(self, probability: float, trials: float) -> float:
-        """The value that the largest of so many independent ones exceeds with a probability."""
+        """Return the value that the largest of `trials` independent ones exceeds with a probability."""
         wanted = np.log(-np.log1p(-probability)) - np.log(trials)
         if wanted < self.log_rate[-1]:
             return float(self.value[-1] + (self.log_rate[-1] - wanted) / self._slope)
@@ -48,24 +51,24 @@ class Tail:
 
     @property
     def _slope(self) -> float:
-        """How fast the logarithm of the rate falls at the largest values."""
+        """Rate at which the logarithm of the exceedance rate falls at the largest values."""
         n = GRID // 3
         return float((self.log_rate[-n] - self.log_rate[-1]) / (self.value[-1] - self.value[-n]))
 
 
 def smooth_tail(values: np.ndarray, probability: np.ndarray, degree: int = 3, least: float = 0.0) -> Tail:
-    """The tail from samples and their probabilities, such as those of importance sampling.
+    """Fit a smooth tail to samples and their probabilities, such as from importance sampling.
 
-    The logarithm of the rate is smooth and nearly a line: a polynomial through the samples' values, each with its own
-    error, is better known than any of these.
+    The logarithm of the rate is smooth and nearly linear: a polynomial fitted to many samples, weighted by their
+    errors, is more precise than any single sample.
 
     Parameters
     ----------
     values, probability : (n,) float64
     degree : int
-        Of the polynomial.
+        Degree of the polynomial.
     least : float
-        Samples that are rarer are left out.
+        Samples with a smaller tail probability are left out.
     """
     order = np.argsort(-values, kind="stable")
     values, probability = values[order], probability[order]
@@ -76,7 +79,7 @@ def smooth_tail(values: np.ndarray, probability: np.ndarray, degree: int = 3, le
     chosen = np.linspace(first, int(np.searchsorted(p, MOST_PROBABLE)) - 1, POINTS).astype(int)
     centre, scale = np.mean(values[chosen]), np.ptp(values[chosen]) / 2
     x = (values[chosen] - centre) / scale
-    # the rate's logarithm changes by error (1 - p) p/(-log(1 - p)) ...: near 1 it is steeper than that of p
+    # the rate's logarithm changes by error (1 - p) p/(-log(1 - p)) ...: near 1 it is steeper than the logarithm of p
     steep = p[chosen] / ((1 - p[chosen]) * -np.log1p(-p[chosen]))
     line = np.polynomial.Polynomial.fit(x, rate[chosen], degree, domain=[-1, 1], w=1 / (error[chosen] * steep + 0.01))
     grid = np.linspace(values[chosen[-1]], values[chosen[0]], GRID)

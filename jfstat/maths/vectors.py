@@ -1,4 +1,4 @@
-"""Unit vectors of positions on the sky, for NumPy and JAX arrays alike."""
+"""Unit vectors of sky positions, for NumPy and JAX arrays alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def unit_vector(alpha: jax.Array, delta: jax.Array) -> jax.Array: ...
 @overload
 def unit_vector(alpha: np.ndarray | float, delta: np.ndarray | float) -> np.ndarray: ...
 def unit_vector(alpha: jax.Array | np.ndarray | float, delta: jax.Array | np.ndarray | float) -> jax.Array | np.ndarray:
-    """Unit vector to a position on the sky.
+    """Return the unit vector to a sky position.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def unit_vector(alpha: jax.Array | np.ndarray | float, delta: jax.Array | np.nda
     Returns
     -------
     (..., 3) float64
-        On equatorial axes. A JAX array if `alpha` or `delta` is one, else a NumPy array.
+        Components on equatorial axes. A JAX array if `alpha` or `delta` is one, else a NumPy array.
     """
     xp = _namespace(alpha, delta)
     alpha, delta = xp.broadcast_arrays(alpha, delta)
@@ -36,12 +36,12 @@ def angles(n: jax.Array) -> tuple[jax.Array, jax.Array]: ...
 @overload
 def angles(n: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
 def angles(n: jax.Array | np.ndarray) -> tuple[jax.Array | np.ndarray, jax.Array | np.ndarray]:
-    """Right ascension in [0, 2 pi) and declination of vectors, rad: the inverse of `unit_vector`.
+    """Return right ascension in [0, 2 pi) and declination of vectors, rad: the inverse of `unit_vector`.
 
     Parameters
     ----------
     n : (..., 3) float64
-        Of any length except 0.
+        Vectors of any length except 0.
 
     Returns
     -------
@@ -53,12 +53,12 @@ def angles(n: jax.Array | np.ndarray) -> tuple[jax.Array | np.ndarray, jax.Array
 
 
 def tangents(n: np.ndarray) -> np.ndarray:
-    """Two orthonormal vectors perpendicular to a unit vector: (2, 3) float64 for (3,) float64."""
+    """Return two orthonormal vectors, (2, 3) float64, perpendicular to a unit vector, (3,) float64."""
     first = np.cross([0.0, 0.0, 1.0] if abs(n[2]) < 0.9 else [1.0, 0.0, 0.0], n)
     first /= np.linalg.norm(first)
     return np.stack([first, np.cross(n, first)])
 
 
 def _namespace(*arrays: jax.Array | np.ndarray | float):
-    """The module whose functions suit the arrays: `jax.numpy` if one of them is JAX's, else `numpy`."""
+    """Return `jax.numpy` if one of the arrays is a JAX array, else `numpy`."""
     return jnp if any(isinstance(x, jax.Array) for x in arrays) else np

@@ -1,4 +1,4 @@
-"""Points in Z-order (Morton 1966), in which most that are near each other in all coordinates follow one another."""
+"""Sorting of points in Z-order (Morton 1966), which keeps most neighbours in space close to each other."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import jax
 import jax.numpy as jnp
 
 BITS = 63
-"""Of a point's number."""
+"""Number of bits of a point's Z-order number."""
 
 
 @jax.jit
 def z_order(points: jax.Array, cell: float) -> jax.Array:
-    """In which order to take points, so that those near each other in space are mostly near each other in the order.
+    """Return the order of points along a Z-order curve, which keeps most neighbours in space close to each other.
 
-    The points are sorted by the cubic cell that they lie in. The bits of a cell's coordinates are interleaved in its
-    number, so that the cells of a cube of 2, 4, 8, ... cells a side follow one another. Points of one cell keep their
-    order. Points on either side of a large cube's face may be far apart in the order.
+    Points are sorted by the number of their cubic cell. A cell's number interleaves the bits of its coordinates, so
+    that the cells of a cube of 2, 4, 8, ... cells a side follow one another. Points of one cell keep their order.
+    Points on either side of a large cube's face may be far apart in the order.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Whitened coordinates around a candidate, in which the metric is the identity and so its peak of 2F is round."""
+"""Whitened coordinates around a candidate: the metric is the identity, so that the candidate's peak of 2F is round."""
 
 from __future__ import annotations
 
@@ -33,38 +33,37 @@ from jfstat.signal.templates import Doppler
 from jfstat.validation import as_float64
 
 SKY_CURVATURE = 0.3
-"""Added to the metric of the sky, 1/rad^2, to keep a unit of a coordinate below 2 rad for short data."""
+"""Constant added to the metric of the sky, 1/rad^2, to keep a unit of a coordinate below 2 rad for short data."""
 ENOUGH_SFTS = 1000
 """Number of SFTs per detector that is enough for whitening: one every 2 h in 100 d."""
 RELATIVE_CURVATURE = 1e-3
-"""The same for an orbit's parameters, relative to their size."""
+"""Constant added to the metric of an orbit's parameters, relative to the inverse square of their size."""
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """Whitened coordinates x, (p,) float64, around a template; made by `whiten`.
+    """Whitened coordinates x, (p,) float64, around a template; see `whiten`.
 
-    An offset x loses, to second order, the fraction ``x @ x`` of rho^2, averaged over amplitudes; of data with
-    segments, averaged over these too.
-    The sky is a plane tangent to the sphere at the centre, without poles. If frequency and derivatives vary too, a step
-    on the sky changes them such that the mean frequency at the detectors stays the same. A peak is then round even if
-    its sky position is very uncertain.
+    An offset x loses, to second order, the fraction ``x @ x`` of rho^2, averaged over amplitudes and, for data with
+    segments, over segments. The sky is a plane tangent to the sphere at the centre, without poles. If frequency and
+    derivatives vary too, a step on the sky changes them such that the mean frequency at the detectors stays the same. A
+    peak is then round even if its sky position is very uncertain.
 
     Attributes
     ----------
     centre : Doppler
-        Where x = 0.
+        Template at x = 0.
     matrix : (p, p) float64
-        From x to steps: Hz, Hz/s, ..., at the data's mid-time and in the detectors' frame if frequencies are not
-        bounded; rad east and north on the plane of the sky; an orbit's parameters unchanged. For errors of the
+        Matrix from x to steps: Hz, Hz/s, ..., at the data's mid-time and in the detectors' frame if frequencies are not
+        bounded; rad east and north on the plane of the sky; differences of an orbit's parameters. For errors of the
         parameters themselves use ``jax.jacfwd(coordinates.values)(x)``.
     drift : (q, 3) float64
         Change of frequency and derivatives at the data's mid-time per change of the unit vector to the source and Hz.
     shift : (q, q) float64
-        From frequency and derivatives at the mid-time to those at the reference time.
+        Matrix that propagates frequency and derivatives from the mid-time to the reference time.
     names : tuple of str, static
-        The parameters that vary.
+        Names of the parameters that vary.
     flat_sky : bool, static
         Whether the sky is a tangent plane.
     """
@@ -78,7 +77,7 @@ class Coordinates:
 
     @public
     def point(self, x: jax.Array) -> Doppler:
-        """The template at coordinates x, (p,) float64; differentiable.
+        """Return the template at coordinates x, (p,) float64; differentiable.
 
         Raises
         ------
@@ -94,12 +93,12 @@ class Coordinates:
 
     @public
     def values(self, x: jax.Array) -> jax.Array:
-        """The parameters `names` at coordinates x, (p,) float64."""
+        """Return the parameters `names` at coordinates x, (p,) float64."""
         return values(self.point(x), self.names)
 
     @public
     def stepped(self, step: jax.Array) -> Doppler:
-        """The template after the steps of `matrix`, (p,): Hz, Hz/s, ..., rad, s."""
+        """Return the template after a step, (p,), in the units of `matrix`: Hz, Hz/s, ..., rad, s."""
         names, centre = self.names, self.centre
         plain = [i for i, name in enumerate(names) if spin_order(name) is None and not (self.flat_sky and name in SKY)]
         spins = [i for i, name in enumerate(names) if spin_order(name) is not None]
@@ -121,7 +120,7 @@ class Coordinates:
         return moved
 
     def step_to(self, point: Doppler) -> jax.Array:
-        """The step that `stepped` takes to a template less than a quarter of a circle away, (p,) float64."""
+        """Return the step, (p,) float64, that `stepped` takes to a template less than a quarter of a circle away."""
         names, centre = self.names, self.centre
         step = values(point, names) - values(centre, names)
         turn = jnp.zeros(3)
@@ -138,10 +137,10 @@ class Coordinates:
 
     @public
     def log_volume(self, x: jax.Array) -> jax.Array:
-        """Log of the volume of parameters per volume of coordinates, up to a constant; () float64.
+        """Return the log of the parameter volume per coordinate volume, up to a constant; () float64.
 
-        The volume is that of the prior of `log_posterior`: flat in frequency, its derivatives and the orbit, and
-        isotropic on the sky.
+        Parameter volume is measured by the prior of `log_posterior`: flat in frequency, its derivatives and the orbit,
+        and isotropic on the sky.
         """
         if self.flat_sky:
             step = self.matrix @ x
@@ -157,19 +156,20 @@ def whiten(
     *,
     bounded: Sequence[str] = (),
 ) -> Coordinates:
-    """Coordinates around a template in which its peak of 2F is round, from the metric there.
+    """Compute coordinates around a template in which its peak of 2F is round, from the metric there.
 
     Parameters
     ----------
     data : Observation or FstatData
-        May have a leading axis of segments. For data, the template must fit.
+        Observation or data, which may have a leading axis of segments. Data must contain the template.
     point : Doppler
-        One template, scalar fields: x = 0.
+        One template with scalar fields, the centre x = 0.
     parameters : sequence of str, optional
-        The parameters that vary, in any order; by default all of the template's except an orbit's ``ecc`` and ``argp``.
+        Parameters that vary, in any order; by default all parameters of the template except an orbit's ``ecc`` and
+        ``argp``.
     bounded : sequence of str, optional
         Parameters to keep linear in x, so that they can be bounded. If a frequency or a sky position is among them,
-        neither is transformed as above, and extended peaks are less round.
+        steps on the sky and in frequency are independent, and extended peaks are less round.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def whiten(
     Raises
     ------
     TypeError, ValueError
-        As `metric`, or if the template does not fit the data.
+        See `metric`; also if the template does not fit the data.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def whiten(
 
 @partial(jax.jit, static_argnames=("names", "bounded"))
 def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], bounded: tuple[str, ...]) -> Coordinates:
-    """`whiten` for given names; traceable."""
+    """Compute `whiten` for given names; traceable."""
     flat_sky = all(name in names and name not in bounded for name in SKY)
     orders = [k for k in (spin_order(name) for name in names) if k is not None]
     free = not any(spin_order(name) is not None for name in bounded)
@@ -235,7 +235,7 @@ def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], b
             extra = RELATIVE_CURVATURE
         elif name in MOTION_FIELDS:
             extra = SKY_CURVATURE * (2 * half) ** 2
-        elif is_of_model(name):  # one that the data cannot tell
+        elif is_of_model(name):  # a parameter that the data do not constrain
             extra = jnp.where(g[i, i] > 0, 0.0, 1.0)
         g = g.at[i, i].add(extra)
     scale = 1.0 / jnp.sqrt(jnp.diagonal(g))
@@ -245,10 +245,10 @@ def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], b
 
 
 def _drift(observation: Observation, point: Doppler, q: int, middle: jax.Array, half: jax.Array) -> jax.Array:
-    """Mean velocity, acceleration, ... of the detectors over the data, q of them, (q, 3) float64, over c.
+    """Return the detectors' mean velocity, acceleration, ... over the data, q of them, (q, 3) float64, over c.
 
-    From the polynomial of degree q in time, about the data's mid-time, that fits their positions best, but for a
-    constant, which is free in each segment as the initial phase is.
+    They are derivatives, at the data's mid-time, of the polynomial of degree q in time that best fits the positions.
+    The constant is free in each segment, as the initial phase is.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def _drift(observation: Observation, point: Doppler, q: int, middle: jax.Array, 
 
 
 def _taylor(later: jax.Array, q: int) -> jax.Array:
-    """Matrix that propagates a frequency and its derivatives, q in all, by `later` s: (q, q) float64."""
+    """Return the matrix that propagates a frequency and its derivatives, q in all, by `later` s: (q, q) float64."""
     return jnp.stack(
         [
             jnp.stack([later ** (j - k) / math.factorial(j - k) if j >= k else jnp.zeros_like(later) for j in range(q)])
@@ -285,7 +285,7 @@ def _taylor(later: jax.Array, q: int) -> jax.Array:
 
 
 def _turned(centre: Doppler, step: jax.Array) -> jax.Array:
-    """Change of the unit vector to the source, (3,), after a step (east, north) on the sphere's tangent plane."""
+    """Return the change of the unit vector to the source, (3,), after a step (east, north) on its tangent plane."""
     sin_a, cos_a = jnp.sin(centre.alpha), jnp.cos(centre.alpha)
     sin_d, cos_d = jnp.sin(centre.delta), jnp.cos(centre.delta)
     east = jnp.stack([-sin_a, cos_a, jnp.zeros_like(sin_a)])

@@ -31,27 +31,29 @@ def metric(
     amplitude: Amplitude | None = None,
     phase_only: bool = False,
 ) -> jax.Array:
-    """The parameter-space metric g: a template at an offset d from a signal loses the fraction d g d of its rho^2.
+    """Compute the parameter-space metric g: a template at an offset d from a signal loses the fraction d g d of rho^2.
 
-    To second order in d, with the actual times of the data, gaps, noise weights and antenna patterns. For data with
-    segments it is the mean of the segments' metrics, the metric of `mean_twoF`: the mean over segments of the fraction
-    lost (Wette & Prix 2013, Phys. Rev. D 88, 123005; Wette 2015, Phys. Rev. D 92, 082003).
+    The metric holds to second order in d, and takes the actual times of the data, gaps, noise weights and antenna
+    patterns into account. For data with segments it is the mean of the segments' metrics, the metric of `mean_twoF`:
+    the mean over segments of the fraction lost (Wette & Prix 2013, Phys. Rev. D 88, 123005; Wette 2015, Phys. Rev. D
+    92, 082003).
 
-    Pure; works under jit, vmap and grad.
+    The function is pure and works under jit, vmap and grad.
 
     Parameters
     ----------
     data : Observation, FstatData or NarrowData
-        May have a leading axis of segments.
+        Observation or data, which may have a leading axis of segments.
     point : Doppler
-        One template, scalar fields: where the signal is.
+        Template of the signal, with scalar fields.
     parameters : sequence of str, optional
-        The rows and columns, while other parameters are fixed: ``freq``, ``f1dot``, ..., ``alpha``, ``delta``,
-        ``asini``, ``period``, ``tp``, ``ecc``, ``argp``. By default all that the template has, in this order. At
+        Parameters of the rows and columns; other parameters are fixed: ``freq``, ``f1dot``, ..., ``alpha``, ``delta``,
+        ``asini``, ``period``, ``tp``, ``ecc``, ``argp``. By default all parameters of the template, in this order. At
         ecc = 0 the metric is singular in ``tp`` and ``argp`` together.
     amplitude : Amplitude, optional
-        Of the signal; only its cosi and psi matter. None averages over the space of the four amplitudes, as LALSuite's
-        ``gFav_ij`` does (Prix 2007, Phys. Rev. D 75, 023004, erratum 75, 069901; equation 93 according to LALSuite).
+        Amplitude of the signal; only its cosi and psi matter. None averages over the space of the four amplitudes, as
+        LALSuite's ``gFav_ij`` does (Prix 2007, Phys. Rev. D 75, 023004, erratum 75, 069901; equation 93 according to
+        LALSuite).
     phase_only : bool
         Use the noise weights but neglect the antenna patterns, as LALSuite's ``g_ij`` does; accurate for data longer
         than some days.
@@ -59,7 +61,7 @@ def metric(
     Returns
     -------
     (p, p) float64
-        In the inverse units of the products of parameters; Hz, Hz/s, ..., rad, s.
+        Metric in the inverse units of products of parameters; Hz, Hz/s, ..., rad, s.
 
     Raises
     ------
@@ -70,7 +72,7 @@ def metric(
 
     See Also
     --------
-    mismatch : the loss between two templates at any distance; preferable for losses above a few per cent.
+    mismatch : Loss between two templates at any distance; preferable for losses above a few per cent.
 
     Notes
     -----
@@ -97,7 +99,7 @@ def metric(
 def _mean_metric(
     segments: Observation, point: Doppler, amplitude: Amplitude | None, names: tuple[str, ...], phase_only: bool
 ) -> jax.Array:
-    """Mean of the metrics of segments, computed one after the other for the memory."""
+    """Return the mean of the segments' metrics, computed one after the other to save memory."""
     return jnp.mean(each_segment(lambda own: _metric(own, point, amplitude, names, phase_only), segments), axis=0)
 
 
@@ -120,9 +122,10 @@ def metric_along(
     n_nodes: int = 3,
     every: int = 1,
 ) -> jax.Array:
-    """The metric in any coordinates at `x`; `move` takes coordinates, (p,) float64, to templates, and `x` to `point`.
+    """Compute the metric in any coordinates at `x`.
 
-    The data are averaged over `n_nodes` times in every SFT, or only in each `every`-th one.
+    `move` maps coordinates, (p,) float64, to templates, and `x` to `point`. The data are averaged over `n_nodes` times
+    in each SFT, or in every `every`-th SFT.
     """
     time, weight = observation.quadrature(n_nodes, every)
     derivatives = jax.vmap(partial(_derivatives, observation, point, move, x))(
@@ -135,7 +138,7 @@ def metric_along(
         spread = slope - jnp.einsum("dn,dni->i", weight, slope)
         return jnp.einsum("dn,dni,dnj->ij", weight, spread, spread)
     patterns = jnp.stack([a, b])
-    # the phase's part is imaginary, the patterns' real
+    # the contribution of the phase is imaginary, the patterns' is real
     turned = jnp.einsum("cdn,dni->icdn", patterns, slope)
     grown = jnp.einsum("cdni->icdn", jnp.stack([a_slope, b_slope]))
     weighted = weight * patterns
@@ -158,14 +161,14 @@ def metric_along(
 
 
 def amplitude_products(amplitude: Amplitude) -> tuple[jax.Array, jax.Array]:
-    """Real and imaginary part of conj(c_c) c_e, (2, 2) each, for a signal (c . (a, b)) exp(2 pi i phase)."""
+    """Return real and imaginary part of conj(c_c) c_e, (2, 2) each, for a signal (c . (a, b)) exp(2 pi i phase)."""
     a1, a2, a3, a4 = amplitude.canonical
     re, im = jnp.stack([a1, a2]), -jnp.stack([a3, a4])
     return jnp.outer(re, re) + jnp.outer(im, im), jnp.outer(re, im) - jnp.outer(im, re)
 
 
 def inverse_of(matrix: jax.Array) -> jax.Array:
-    """Pseudoinverse of a 2x2 antenna matrix, which is singular for a single SFT."""
+    """Return the pseudoinverse of a 2x2 antenna matrix, which is singular for a single SFT."""
     return jnp.linalg.pinv(matrix, rtol=1.0 / MAX_CONDITION, hermitian=True)
 
 
@@ -178,7 +181,7 @@ def _derivatives(
     trajectory: Trajectory,
     response: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]:
-    """For one detector at times (n,): phase slopes (n, p) in cycles, a and b (n,), their slopes (n, p)."""
+    """Return phase slopes (n, p) in cycles, a and b (n,), and their slopes (n, p), for a detector at times (n,)."""
     centre = observation.source(point)
     here = sites(trajectory, centre, time)
 

@@ -20,7 +20,7 @@ from jfstat.public import public
 from jfstat.signal.templates import Amplitude, Doppler
 
 NODES = 6
-"""Times per SFT: enough, to 1e-6, for two templates whose phases drift apart by a cycle in it."""
+"""Times per SFT: enough, to 1e-6, for two templates whose phases drift apart by a cycle in an SFT."""
 
 
 @public
@@ -32,25 +32,26 @@ def mismatch(
     amplitude: Amplitude | None = None,
     phase_only: bool = False,
 ) -> jax.Array:
-    """Loss of rho^2 between two templates: the fraction of a signal at one that the other misses.
+    """Compute the loss of rho^2 between two templates: the fraction of a signal at one that the other misses.
 
-    With the actual times of the data, gaps, noise weights and antenna patterns of both templates. `metric` is its
-    second order: half of its Hessian in `other` at ``other = point``. For data with segments it is the mean over them.
+    The actual times of the data, gaps, noise weights and the antenna patterns of both templates are taken into account.
+    `metric` is the second order of the mismatch: half of its Hessian in `other` at ``other = point``. For data with
+    segments the mismatch is the mean over segments.
 
-    Pure; works under jit, vmap and grad.
+    The function is pure and works under jit, vmap and grad.
 
     Parameters
     ----------
     data : Observation, FstatData or NarrowData
-        May have a leading axis of segments.
+        Observation or data, which may have a leading axis of segments.
     point : Doppler
-        One template, scalar fields: where the signal is.
+        Template of the signal, with scalar fields.
     other : Doppler
-        One template: where it is searched for. It must have an orbit if `point` has one; reference time and number of
-        spin-downs may differ.
+        Template of the search, with scalar fields. It must have an orbit if `point` has one; reference time and number
+        of spin-downs may differ.
     amplitude : Amplitude, optional
-        Of the signal; only its cosi and psi matter. None averages over the space of the four amplitudes, as `metric`
-        does.
+        Amplitude of the signal; only its cosi and psi matter. None averages over the space of the four amplitudes, as
+        `metric` does.
     phase_only : bool
         Use the noise weights but neglect the antenna patterns.
 
@@ -58,8 +59,8 @@ def mismatch(
     -------
     () float64
         0 (identical) to 1 (no overlap), with a rounding error of some 1e-15. It agrees to 1e-4 with the loss of 2F in
-        noise-free data (tests/metrics/test_mismatch.py). Valid while the templates' frequencies at the detectors differ
-        by less than 1/Tsft; beyond that, hardly any rho^2 is left and its value is not reliable.
+        noise-free data (tests/metrics/test_mismatch.py). The mismatch is valid while the templates' frequencies at the
+        detectors differ by less than 1/Tsft; beyond that, hardly any rho^2 is left and the value is not reliable.
 
     Raises
     ------
@@ -100,7 +101,7 @@ def mismatch(
 def _mean_mismatch(
     segments: Observation, point: Doppler, other: Doppler, amplitude: Amplitude | None, phase_only: bool
 ) -> jax.Array:
-    """Mean of the mismatches of segments, computed one after the other for the memory."""
+    """Return the mean of the segments' mismatches, computed one after the other to save memory."""
     return jnp.mean(each_segment(lambda own: _mismatch(own, point, other, amplitude, phase_only), segments))
 
 
@@ -123,12 +124,12 @@ def loss(
     amplitude: Amplitude | None = None,
     phase_only: bool = False,
 ) -> jax.Array:
-    """Loss of rho^2 from phases and antenna patterns at n times of each detector; see the notes of `mismatch`.
+    """Compute the loss of rho^2 from phases and antenna patterns at n times of each detector; see `mismatch`, Notes.
 
     Parameters
     ----------
     cycles : (D, n) float64
-        Phase of the template minus that of the signal.
+        Phase of the template minus phase of the signal.
     weight : (D, n) float64
     here, there : (D, 2, n) float64
         Antenna patterns a and b of the signal and of the template.
@@ -162,7 +163,10 @@ def _compared(
     trajectory: Trajectory,
     response: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """For one detector at times (n,): phase of `other` minus that of `point`, cycles (n,); a and b of both, (2, n)."""
+    """Compare two templates for one detector at times (n,).
+
+    Return the phase of `other` minus the phase of `point`, cycles (n,), and a and b of both, (2, n).
+    """
     centre = observation.source(point)
     place = sites(trajectory, centre, time)
     cycles = phase_difference(place, centre, observation.source(other))

@@ -17,34 +17,34 @@ from jfstat.signal.times import GPSTime, gps_time
 
 
 def flat_metric(observation: Observation, n_spins: int, reftime: GPSTime, frequency: float) -> np.ndarray:
-    """The metric g of the phase alone: an offset d loses the fraction d g d of rho^2, to second order.
+    """Compute the metric g of the phase alone: an offset d loses the fraction d g d of rho^2, to second order.
 
     Parameters
     ----------
     observation : Observation
-        With a leading axis of segments: the mean of their metrics.
+        Observation; with a leading axis of segments the mean of their metrics is computed.
     n_spins : int
         Number of derivatives of the frequency, s.
     reftime : GPSTime
         GPS time in the SSB at which frequency and derivatives hold, s.
     frequency : float
-        Of the signal, Hz; the sky part of the metric grows with its square.
+        Frequency of the signal, Hz; the sky part of the metric grows with its square.
 
     Returns
     -------
     (1 + s + 3, 1 + s + 3) float64
-        In frequency, f1dot, ..., and the three free components of the equatorial unit vector n to the source, which
-        have no unit; 1/Hz^2, ...
+        Metric in frequency, f1dot, ..., and the three free components of the equatorial unit vector n to the source,
+        which have no unit; 1/Hz^2, ...
     """
     r = factor(observation, n_spins, reftime, frequency)
     return r.T @ r
 
 
 def factor(observation: Observation, n_spins: int, reftime: GPSTime, frequency: float) -> np.ndarray:
-    """The upper triangular R with `flat_metric` = R^T R, precise for any reference time.
+    """Compute the upper triangular R with `flat_metric` = R^T R, precise for any reference time.
 
-    Arguments as for `flat_metric`. The lower right block R_nn is the factor of the sky metric after maximising over
-    frequency and derivatives.
+    See `flat_metric` for the arguments. The lower right block R_nn is the factor of the sky metric after maximising
+    over frequency and derivatives.
 
     Notes
     -----
@@ -52,10 +52,10 @@ def factor(observation: Observation, n_spins: int, reftime: GPSTime, frequency: 
     position relative to the SSB. Its derivatives are tau^(k+1)/(k+1)!, with n.r/c neglected, and f r(t)/c. The metric
     is (2 pi)^2 times their covariance over the data.
 
-    In each segment the mean of the derivatives over this segment is taken off, because its initial phase is free. The
+    In each segment the mean of the derivatives over this segment is subtracted, because its initial phase is free. The
     mean of the metrics of N segments is S^T S / N, where S has the rows of all their factors (Wette 2015, Phys. Rev. D
-    92, 082003). These are taken about the middle of all segments, since about a distant reference time the columns
-    would be all but collinear.
+    92, 082003). The factors refer to the middle of all segments, because for a distant reference time the columns would
+    be nearly collinear.
     """
     n = observation.n_segments
     if n is None:
@@ -74,7 +74,7 @@ def factor(observation: Observation, n_spins: int, reftime: GPSTime, frequency: 
 
 
 def _factor(observation: Observation, n_spins: int, reftime: GPSTime, frequency: float) -> np.ndarray:
-    """`factor` of one segment."""
+    """Compute `factor` for one segment."""
     time, weight = observation.quadrature(1)
     position = _positions(observation, time)
     t, w = np.asarray(time).reshape(-1), np.asarray(weight).reshape(-1)
@@ -84,7 +84,7 @@ def _factor(observation: Observation, n_spins: int, reftime: GPSTime, frequency:
     # powers about the data's middle are far from collinear; the constant comes first and removes the mean
     columns = [u**k for k in range(n_spins + 2)] + list(2 * np.pi * frequency * np.asarray(position).reshape(-1, 3).T)
     _, r = np.linalg.qr(np.sqrt(w / np.sum(w))[:, None] * np.stack(columns, axis=-1))
-    # powers of tau = half (u + offset) in terms of those of u, without the constant
+    # powers of tau = half (u + offset) in terms of powers of u, without the constant
     offset = (middle - float(reftime.since(observation.epoch))) / half
     orders = range(1, n_spins + 2)
     powers = np.array([[math.comb(k, j) * offset ** (k - j) if j <= k else 0.0 for k in orders] for j in orders])
@@ -96,19 +96,19 @@ def _factor(observation: Observation, n_spins: int, reftime: GPSTime, frequency:
 
 @jax.jit
 def _positions(observation: Observation, time: jax.Array) -> jax.Array:
-    """Positions of the detectors at some times of each, (D, n): (D, n, 3) float64, light-seconds."""
+    """Return the positions of the detectors at times (D, n): (D, n, 3) float64, light-seconds."""
     return jax.vmap(lambda trajectory, t: trajectory(t).position)(observation.trajectory, time)
 
 
 def restricted(r: np.ndarray, columns: list[int]) -> np.ndarray:
-    """Factor of the metric of some coordinates, others fixed: upper triangular, diagonal >= 0, (p, p).
+    """Return a factor of the metric of some coordinates, others fixed: upper triangular, diagonal >= 0, (p, p).
 
     Parameters
     ----------
     r : (m, n) float64
-        Any factor of a metric, such as from `factor`.
+        Any factor of a metric, such as the result of `factor`.
     columns : list of p int
-        The coordinates that remain, in the order wanted: each row is maximised over those before it.
+        Coordinates that remain, in the desired order; each row is maximised over the coordinates before it.
     """
     part = r[:, columns]
     size = np.linalg.norm(part, axis=0)
@@ -118,12 +118,12 @@ def restricted(r: np.ndarray, columns: list[int]) -> np.ndarray:
 
 
 def drift(r: np.ndarray, n_first: int) -> np.ndarray:
-    """Change of the first coordinates that best reproduces the phase effect of a unit change of each other one.
+    """Compute the changes of the first coordinates that best mimic the phase effect of unit changes of the others.
 
     Parameters
     ----------
     r : (n, n) float64
-        Upper triangular, from `factor` or `restricted`.
+        Upper triangular factor from `factor` or `restricted`.
     n_first : int
         Number of the first coordinates, 1 + s for frequency and derivatives.
 

@@ -1,4 +1,4 @@
-"""Orbits of pulsars in binaries: the models of timing programs, and the Keplerian orbit that is closest to one."""
+"""Orbits of binary pulsars in the models of timing programs, and the closest Keplerian orbit."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from jfstat.signal.templates import Orbit
 from jfstat.signal.times import GPSTime
 
 MODELS = ("BT", "BTX", "DD", "DDS", "DDH", "DDK", "MSS", "T2", "ELL1", "ELL1H", "ELL1+")
-"""Values of ``BINARY`` that are understood; those with additional effects as far as these are common to all."""
+"""Supported values of ``BINARY``; of models with additional effects, the parts that all models share are used."""
 SUN = 4.925490947e-6
-"""G M_sun/c^3, s."""
+"""Mass of the Sun as a time, G M_sun/c^3, s."""
 SAMPLES = 2048
-"""Times at which a model and an orbit are compared."""
+"""Number of times at which a model and an orbit are compared."""
 GOOD = 1e-7
-"""An orbit whose delay differs by less, s, needs no fit: a tenth of a millicycle at 1 kHz."""
+"""Largest difference of delays, s, below which an orbit needs no fit: a tenth of a millicycle at 1 kHz."""
 STEPS = 8
-"""Most steps of the fit, which converges in two or three."""
+"""Largest number of steps of the fit, which converges in two or three."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Binary:
     Attributes
     ----------
     model : str
-        As ``BINARY`` in the .par file.
+        Value of ``BINARY`` in the .par file.
     t0 : GPSTime
         Time of periapsis, or of the ascending node if `laplace`, in the SSB.
     asini : float
-        s.
+        Projected semi-major axis over c, s.
     frequencies : tuple of float
         Orbital frequency and its derivatives, Hz, Hz/s, ...
     shape : (float, float)
@@ -73,7 +73,10 @@ class Binary:
     laplace: bool
 
     def elements(self, since: np.ndarray) -> Orbit:
-        """Osculating orbits at times in s since `t0`; ``tp`` counts from there too. Fields are arrays like `since`."""
+        """Return osculating orbits at times in s since `t0`, with arrays like `since` as fields.
+
+        Their ``tp`` counts from `t0` too.
+        """
         cycles, rate = np.zeros_like(since), np.zeros_like(since)
         for k in range(len(self.frequencies) - 1, -1, -1):
             cycles = (cycles + self.frequencies[k]) * since / (k + 1)
@@ -89,13 +92,16 @@ class Binary:
         return with_fields(_NO_ORBIT, **dict(zip(("asini", "period", "tp", "ecc", "argp"), parts, strict=True)))
 
     def delay(self, since: np.ndarray) -> np.ndarray:
-        """SSB time minus time of emission at SSB times in s since `t0`, (n,) float64, s: Roemer, Einstein, Shapiro."""
+        """Return SSB time minus time of emission at SSB times in s since `t0`, (n,) float64, s.
+
+        The delay is the sum of Roemer, Einstein and Shapiro delays.
+        """
         # in BT periapsis advances evenly, in DD with the true anomaly
         precession = 0.0 if self.laplace or self.model.startswith("BT") else self.shape_dot[1]
         return np.asarray(_full_delay(self.elements(since), since, precession, self.gamma, self.shapiro))
 
     def orbit(self, start: float, end: float) -> tuple[Orbit, float]:
-        """The Keplerian orbit closest to the model between two times, and the largest difference of their delays.
+        """Return the Keplerian orbit closest to the model between two times, and the largest difference of delays.
 
         Parameters
         ----------
@@ -105,12 +111,12 @@ class Binary:
         Returns
         -------
         orbit : Orbit
-            Its ``tp`` is a GPS time.
+            Closest orbit; its ``tp`` is a GPS time.
         difference : float
-            s, apart from a constant, which is no loss.
+            Largest difference of delays, s, apart from a constant, which does not matter.
         """
         middle = 0.5 * (start + end)
-        # at irregular times: regular ones may all have the same few phases of the orbit
+        # irregular times: regular ones may sample only a few phases of the orbit
         times = np.sort(np.r_[start, end, np.random.default_rng(0).uniform(start, end, SAMPLES - 2)])
         orbit, wanted = self.elements(np.array(middle)), self.delay(times)
         difference = _spread(wanted, orbit, times)
@@ -129,12 +135,12 @@ _NO_ORBIT = object.__new__(Orbit)
 
 
 def binary_of(entries: Entries) -> Binary | None:
-    """The binary of a timing solution; None for an isolated pulsar.
+    """Return the binary of a timing solution; None for an isolated pulsar.
 
     Raises
     ------
     ValueError
-        If the model is not understood, or an entry is missing or none.
+        If the model is not supported, or an entry is missing or not a number.
     """
     model = entries.get("BINARY", "")
     if not model and "A1" not in entries:
@@ -142,7 +148,7 @@ def binary_of(entries: Entries) -> Binary | None:
     laplace = model.startswith("ELL1") or ("TASC" in entries and "T0" not in entries)
     model = (model or ("ELL1" if laplace else "BT")).upper()
     if model not in MODELS:
-        raise ValueError(f"BINARY is {model!r}: of the models {', '.join(MODELS)} are understood.")
+        raise ValueError(f"BINARY is {model!r}: the supported models are {', '.join(MODELS)}.")
     zero = "TASC" if laplace else "T0"
     for name in (zero, "A1"):
         if name not in entries:
@@ -175,7 +181,7 @@ def binary_of(entries: Entries) -> Binary | None:
 
 
 def _frequencies(entries: Entries) -> tuple[float, ...]:
-    """Orbital frequency and its derivatives, from FB0, FB1, ..., or PB and PBDOT."""
+    """Return the orbital frequency and its derivatives, from FB0, FB1, ..., or PB and PBDOT."""
     orders = sorted(int(name[2:]) for name in entries if re.fullmatch(r"FB\d+", name))
     if orders and orders[0] == 0:
         frequencies = tuple(number(entries, f"FB{k}") for k in range(orders[-1] + 1))
@@ -191,7 +197,10 @@ def _frequencies(entries: Entries) -> tuple[float, ...]:
 
 
 def _shapiro(entries: Entries) -> tuple[float, float]:
-    """Range and shape of the Shapiro delay, from M2 and SINI, or H3 and STIG (Freire & Wex 2010, eq. 20 and 22)."""
+    """Return range and shape of the Shapiro delay, from M2 and SINI, or H3 and STIG.
+
+    See Freire & Wex 2010, eq. 20 and 22.
+    """
     if "M2" in entries and "SINI" in entries and entries["SINI"].upper() != "KIN":
         return SUN * number(entries, "M2"), number(entries, "SINI")
     if "M2" in entries and "KIN" in entries:
@@ -210,7 +219,10 @@ def _shapiro(entries: Entries) -> tuple[float, float]:
 def _full_delay(
     orbit: Orbit, since: jax.Array, precession: float, gamma: float, shapiro: tuple[float, float]
 ) -> jax.Array:
-    """The delay of osculating orbits, with the Einstein and Shapiro delays (Damour & Deruelle 1986, eq. 46 to 52)."""
+    """Return the delay of osculating orbits, including Einstein and Shapiro delays.
+
+    See Damour & Deruelle 1986, eq. 46 to 52.
+    """
     rate, root = 2 * jnp.pi / orbit.period, jnp.sqrt(1 - orbit.ecc**2)
 
     def amplitudes(argp: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -233,7 +245,7 @@ def _full_delay(
 
 
 def _spread(wanted: np.ndarray, orbit: Orbit, times: np.ndarray) -> float:
-    """Largest difference of delays from the middle of all, s."""
+    """Return the largest deviation of the difference of delays from its mid-range, s."""
     difference = wanted - np.asarray(_delay(orbit, times))
     return 0.5 * float(np.ptp(difference))
 
@@ -247,7 +259,7 @@ def _of_vector(x: jax.Array, times: jax.Array, middle: jax.Array) -> jax.Array:
 
 
 def _orbit_of(x: jax.Array | np.ndarray, middle: jax.Array | float) -> Orbit:
-    """The orbit of asini, frequency, longitude at `middle` in rad, e sin(argp), e cos(argp)."""
+    """Return the orbit of asini, frequency, longitude at `middle` in rad, e sin(argp), e cos(argp)."""
     xp, (asini, rate, longitude, first, second) = module_for(x), x[:5]
     ecc = xp.sqrt(first**2 + second**2 + 1e-30)  # differentiable at 0
     argp = xp.arctan2(first + 1e-30, second)
@@ -260,7 +272,7 @@ _jacobian = jax.jit(jax.jacfwd(_of_vector))
 
 
 def _fitted(orbit: Orbit, times: np.ndarray, wanted: np.ndarray, middle: float) -> Orbit:
-    """The orbit whose delay at some times comes closest to the wanted one, by Gauss and Newton's method."""
+    """Fit an orbit to wanted delays at some times, by the Gauss-Newton method."""
     ecc, argp = float(orbit.ecc), float(orbit.argp)
     longitude = 2 * np.pi * (middle - float(orbit.tp)) / float(orbit.period) + argp
     x = np.array([float(orbit.asini), 1 / float(orbit.period), longitude, ecc * np.sin(argp), ecc * np.cos(argp), 0.0])

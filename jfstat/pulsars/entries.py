@@ -1,4 +1,4 @@
-"""The entries of timing solutions, as words by their names: .par files of TEMPO, TEMPO2 and PINT, and catalogues."""
+"""Entries of timing solutions as words by name, from .par files of TEMPO, TEMPO2 and PINT, and from catalogues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jfstat.signal.times import GPSTime
 from jfstat.validation import require_x64
 
 Entries: TypeAlias = dict[str, str]
-"""The value of each entry, as it is written."""
+"""Value of each entry as it is written, by its name."""
 
 ALIASES = {
     "PSR": "NAME",
@@ -37,29 +37,29 @@ ALIASES = {
     "E2DOT": "EPS2DOT",
     "E1DOT": "EPS1DOT",
 }
-"""Other spellings of entries."""
+"""Usual names of entries by their other spellings."""
 MISSING = ("", "*", "nan", "--", "none")
-"""Words that catalogues write where they have no value."""
+"""Words that catalogues write for missing values."""
 GPS_EPOCH_MJD, TDB_MINUS_GPS = 44244, Decimal("51.184")
-"""MJD of GPS time 0, and what TDB at the solar-system barycentre is ahead of its GPS time, s, as in LALSuite."""
+"""MJD of GPS time 0, and TDB minus GPS time at the solar-system barycentre, s, as in LALSuite."""
 SCALED = 1e-7
-"""PBDOT and its like are in units of 1e-12 if they are larger than this, as in TEMPO and LALSuite."""
+"""Value above which entries such as PBDOT are in units of 1e-12, as in TEMPO and LALSuite."""
 
 
 def par_entries(path: Path) -> Entries:
-    """The entries of a .par file: lines ``NAME value [fit flag] [error]``.
+    """Read the entries of a .par file: lines ``NAME value [fit flag] [error]``.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
-        If it is no text.
+        If the file is not text.
     """
     try:
         text = text_of(path)
     except UnicodeDecodeError:
-        raise ValueError(f"path {str(path)!r} is no .par file: it is not text.") from None
+        raise ValueError(f"path {str(path)!r} is not a .par file: it is not text.") from None
     except OSError as error:
         raise type(error)(f"path {str(path)!r} cannot be read ({error.strerror}): name a .par file.") from None
     pairs = []
@@ -71,7 +71,7 @@ def par_entries(path: Path) -> Entries:
 
 
 def named(entries: Mapping[str, str]) -> Entries:
-    """Entries by their usual names, without those that have no value."""
+    """Return entries by their usual names, without entries that have no value."""
     usual = {}
     for name, word in entries.items():
         name = name.strip().upper()
@@ -81,12 +81,12 @@ def named(entries: Mapping[str, str]) -> Entries:
 
 
 def number(entries: Entries, name: str, default: float = 0.0) -> float:
-    """The number of an entry, which may have Fortran's exponents such as 1.5D-15.
+    """Return the number of an entry, which may have Fortran's exponents such as 1.5D-15.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If the entry is not a number.
     """
     if name not in entries:
         return default
@@ -101,18 +101,18 @@ def number(entries: Entries, name: str, default: float = 0.0) -> float:
 
 
 def scaled(entries: Entries, name: str) -> float:
-    """The number of an entry that is in units of 1e-12 if it is large."""
+    """Return the number of an entry that is in units of 1e-12 if it is large."""
     value = number(entries, name)
     return 1e-12 * value if abs(value) > SCALED else value
 
 
 def epoch(entries: Entries, name: str) -> GPSTime:
-    """The GPS time in the SSB of an entry that is an MJD in TDB, to the nanosecond (XLALTTMJDtoGPS).
+    """Return the GPS time in the SSB of an entry that is an MJD in TDB, to the nanosecond (XLALTTMJDtoGPS).
 
     Raises
     ------
     ValueError
-        If it is no MJD.
+        If the entry is not an MJD.
     """
     require_x64()
     gps = (_decimal(entries, name) - GPS_EPOCH_MJD) * 86400 - TDB_MINUS_GPS
@@ -133,7 +133,7 @@ def _decimal(entries: Entries, name: str) -> Decimal:
 
 
 def in_tdb(entries: Entries) -> Entries:
-    """The entries in barycentric dynamical time, TDB, if their ``UNITS`` are TCB.
+    """Return the entries in barycentric dynamical time, TDB, converted if their ``UNITS`` are TCB.
 
     A value of dimension s^n is divided by K^n, K = 1 + 1.55051979176e-8, and epochs are moved towards MJD 43144.0003725
     (Irwin & Fukushima 1999; TEMPO2's transform and PINT's tcb2tdb do the same).

@@ -17,17 +17,17 @@ from jfstat.signal.times import GPSTime
 class Glitch:
     """A sudden change of a pulsar's spin, parts of which may decay.
 
-    The phase that it adds is ``phase + sum_k steps[k] t^(k+1)/(k+1)! + decaying tau (1 - exp(-t/tau))`` cycles, t after
-    `time` (TEMPO2; LALSuite: XLALHeterodynedPulsarGetGlitchPhase).
+    A glitch adds the phase ``phase + sum_k steps[k] t^(k+1)/(k+1)! + decaying tau (1 - exp(-t/tau))`` cycles at a time
+    t after `time` (TEMPO2; LALSuite: XLALHeterodynedPulsarGetGlitchPhase).
 
     Attributes
     ----------
     time : GPSTime
-        In the SSB.
+        Time of the glitch in the SSB.
     phase : float
-        Cycles.
+        Step of the phase, cycles.
     steps : (float, float, float)
-        Of the frequency and its first two derivatives, Hz, Hz/s, Hz/s^2.
+        Steps of the frequency and its first two derivatives, Hz, Hz/s, Hz/s^2.
     decaying : float
         Part of the frequency's step that decays, Hz.
     tau : float
@@ -41,7 +41,7 @@ class Glitch:
     tau: float
 
     def spins(self, at: GPSTime, n: int) -> np.ndarray:
-        """Changes of the frequency and its derivatives at a time after the glitch, (n,) float64: Hz, Hz/s, ..."""
+        """Return changes of frequency and derivatives at a time after the glitch, (n,) float64: Hz, Hz/s, ..."""
         since = float(at - self.time)
         spins = taylor_shifted(self.steps, since, n)
         if self.tau > 0:
@@ -51,12 +51,12 @@ class Glitch:
 
 
 def glitches_of(entries: Entries) -> tuple[Glitch, ...]:
-    """The glitches of a timing solution in the order of time: ``GLEP_1``, ``GLPH_1``, ``GLF0_1``, ...
+    """Return the glitches of a timing solution in the order of time: ``GLEP_1``, ``GLPH_1``, ``GLF0_1``, ...
 
     Raises
     ------
     ValueError
-        If an entry is no number.
+        If an entry is not a number.
     """
     found = []
     for name in entries:
@@ -73,7 +73,7 @@ def glitches_of(entries: Entries) -> tuple[Glitch, ...]:
 
 
 def taylor_shifted(spins: tuple[float, ...] | np.ndarray, since: float, n: int) -> np.ndarray:
-    """The frequency and its derivatives `since` seconds later, the first n of them, (n,) float64."""
+    """Return the frequency and its derivatives `since` seconds later, the first n of them, (n,) float64."""
     later = np.zeros(n)
     for k in range(min(n, len(spins))):
         later[k] = sum(spins[j] * since ** (j - k) / factorial(j - k) for j in range(k, len(spins)))

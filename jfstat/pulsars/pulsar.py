@@ -19,40 +19,40 @@ from jfstat.signal.times import GPSTime, TimeLike, gps_time
 from jfstat.validation import positive_number
 
 QUADRUPOLE = 2.0
-"""Frequency of the waves of a deformed, rotating star over that of its rotation."""
+"""Ratio of the frequency of gravitational waves from a deformed, rotating star to its rotation frequency."""
 HARMONIC = "the signal's frequency over the rotation's, 2 as a rule"
-"""What an argument is, in errors."""
+"""Description of the argument `harmonic`, for error messages."""
 MAS_PER_YEAR = 1e-3 * ARCSEC / JULIAN_YEAR
 OBLIQUITY = {"IERS2010": 84381.406, "IERS2003": 84381.4059, "IERS1992": 84381.412, "DE405": 84381.40578}
 """Obliquity of the ecliptic in arcsec by the name in ``ECL``."""
 MOST_DERIVATIVES = 12
 DECAY_ORDERS = 4
-"""Derivatives that follow the decay of a glitch."""
+"""Number of derivatives that follow the decay of a glitch."""
 
 
 @dataclass(frozen=True)
 class Pulsar:
-    """The timing solution of a pulsar; made by `read_par` and `read_pulsars`.
+    """The timing solution of a pulsar; see `read_par` and `read_pulsars`.
 
     Attributes
     ----------
     name : str
     spins : tuple of float
-        Frequency of rotation and its derivatives at `epoch`, Hz, Hz/s, ...
+        Rotation frequency and its derivatives at `epoch`, Hz, Hz/s, ...
     epoch : GPSTime
-        ``PEPOCH``: a GPS time in the SSB, exact to the nanosecond.
+        Epoch ``PEPOCH`` as a GPS time in the SSB, exact to the nanosecond.
     alpha, delta : float
         Position at `position_epoch`, equatorial J2000, rad.
     motion : (float, float)
         Proper motion in right ascension times cos(delta), and in declination, rad/s.
     position_epoch : GPSTime
     parallax : float
-        rad; 0 if unknown.
+        Parallax, rad; 0 if unknown.
     binary : Binary or None
     glitches : tuple of Glitch
-        In the order of time.
+        Glitches in the order of time.
     waves : float
-        Sum of the amplitudes of ``WAVE1``, ..., sines by which a solution follows timing noise, s; 0 without these.
+        Sum of the amplitudes of ``WAVE1``, ..., the sines that follow timing noise, s; 0 without sines.
     ephemeris : str or None
         Solar-system ephemeris of the solution.
     """
@@ -74,19 +74,19 @@ class Pulsar:
     def doppler(
         self, start: TimeLike | None = None, end: TimeLike | None = None, harmonic: float = QUADRUPOLE
     ) -> Doppler:
-        """The template of the pulsar's signal.
+        """Return the template of the pulsar's signal.
 
-        Frequency, position and proper motion hold at the pulsar's `epoch`, so that phases are those of the solution. An
-        orbit is the Keplerian one that is closest to the solution's during the data: with post-Keplerian parameters
-        none is exact, and `phase_error` says what is lost.
+        Frequency, position and proper motion hold at the pulsar's `epoch`, so that phases agree with the solution. The
+        orbit is the Keplerian orbit closest to the solution during the data: with post-Keplerian parameters no
+        Keplerian orbit is exact, and `phase_error` gives the error.
 
         Parameters
         ----------
         start, end : float, str, Time or GPSTime, optional
-            GPS times between which it will be used, s. Pulsars with glitches or with orbits that change need them;
-            others have the same template at all times.
+            GPS times between which the template will be used, s. They are needed for pulsars with glitches or with
+            orbits that change; other pulsars have the same template at all times.
         harmonic : float
-            Frequency of the signal over that of the rotation.
+            Frequency of the signal over the rotation frequency.
 
         Returns
         -------
@@ -95,17 +95,18 @@ class Pulsar:
         Raises
         ------
         ValueError
-            If there is a glitch between `start` and `end`, or the pulsar has glitches and these are not given.
+            If there is a glitch between `start` and `end`, or the pulsar has glitches and `start` and `end` are not
+            given.
         """
         return self.doppler_and_error(start, end, harmonic)[0]
 
     @public
     def phase_error(self, start: TimeLike, end: TimeLike, harmonic: float = QUADRUPOLE) -> dict[str, float]:
-        """The largest errors of the phase of `doppler` between two times, in cycles, by their causes.
+        """Return the largest errors of the phase of `doppler` between two times, in cycles, by their causes.
 
         A cause is a part of the solution that a template does not have: ``binary`` (secular changes and relativistic
         delays, less what the closest Keplerian orbit follows), ``parallax``, ``waves`` and ``glitch`` (its decay beyond
-        the template's derivatives). A constant phase, which costs nothing, does not count.
+        the template's derivatives). A constant phase does not count, because the initial phase is free.
         """
         return self.doppler_and_error(start, end, harmonic)[1]
 
@@ -113,7 +114,7 @@ class Pulsar:
     def doppler_and_error(
         self, start: TimeLike | None, end: TimeLike | None, harmonic: float
     ) -> tuple[Doppler, dict[str, float]]:
-        """What `doppler` and `phase_error` return, for which the orbit is fitted once."""
+        """Return the results of `doppler` and `phase_error`, with a single fit of the orbit."""
         first, last = self._span(start, end)
         harmonic = positive_number(harmonic, "harmonic", HARMONIC)
         orbit, difference = (None, 0.0) if self.binary is None else self._orbit(first, last)
@@ -148,13 +149,13 @@ class Pulsar:
         return first, last
 
     def _position(self) -> tuple[float, float]:
-        """Right ascension and declination at `epoch`, rad."""
+        """Return right ascension and declination at `epoch`, rad."""
         n, velocity = unit_vector(self.alpha, self.delta), _velocity(self.alpha, self.delta, self.motion)
         alpha, delta = angles(n + velocity * float(self.epoch - self.position_epoch))
         return float(alpha), float(delta)
 
     def _before(self, first: GPSTime, last: GPSTime) -> list[Glitch]:
-        """The glitches before the data."""
+        """Return the glitches before the data."""
         for glitch in self.glitches:
             if float(first) < float(glitch.time) < float(last):
                 raise ValueError(
@@ -164,19 +165,19 @@ class Pulsar:
         return [glitch for glitch in self.glitches if float(glitch.time) <= float(first)]
 
     def _spins(self, first: GPSTime, last: GPSTime) -> np.ndarray:
-        """Frequency of rotation and derivatives at `epoch` that hold between two times."""
+        """Return the rotation frequency and its derivatives at `epoch` that hold between two times."""
         glitches = self._before(first, last)
         if not glitches:
             return np.array(self.spins)
         n = max(len(self.spins), 3, DECAY_ORDERS if any(glitch.tau > 0 for glitch in glitches) else 0)
         spins = np.pad(np.array(self.spins), (0, n - len(self.spins)))
-        # a decay is followed from the middle of the data, and its series carried back to the epoch
+        # the decay is expanded at the middle of the data, and the series is propagated back to the epoch
         middle = first + 0.5 * float(last - first)
         added = np.sum([glitch.spins(middle, n) for glitch in glitches], axis=0)
         return spins + taylor_shifted(added, float(self.epoch - middle), n)
 
     def _orbit(self, first: GPSTime, last: GPSTime) -> tuple[Orbit, float]:
-        """The closest Keplerian orbit and the largest difference of delays."""
+        """Return the closest Keplerian orbit and the largest difference of delays."""
         binary = self.binary
         if binary is None:
             raise ValueError(f"{self.name} is isolated.")
@@ -185,14 +186,14 @@ class Pulsar:
 
 
 def pulsar_of(entries: Entries, where: str) -> Pulsar:
-    """The pulsar of a timing solution.
+    """Return the pulsar of a timing solution.
 
     Parameters
     ----------
     entries : dict of str to str
-        From a .par file or a row of a catalogue, by TEMPO2's names.
+        Entries of a .par file or a row of a catalogue, by TEMPO2's names.
     where : str
-        What they are from, for error messages.
+        Name of the source of the entries, for error messages.
 
     Raises
     ------
@@ -229,7 +230,7 @@ def _pulsar(entries: Entries, where: str) -> Pulsar:
 
 
 def _spin_frequencies(entries: Entries) -> tuple[float, ...]:
-    """Frequency of rotation and its derivatives, from F0, F1, ... or P0, P1."""
+    """Return the rotation frequency and its derivatives, from F0, F1, ... or P0, P1."""
     beyond = [name for name in entries if re.fullmatch(r"F\d+", name) and int(name[1:]) > MOST_DERIVATIVES]
     if beyond:
         raise ValueError(f"{beyond[0]} is beyond F{MOST_DERIVATIVES}, the highest derivative that is understood.")
@@ -249,7 +250,7 @@ def _spin_frequencies(entries: Entries) -> tuple[float, ...]:
 
 
 def _sky(entries: Entries) -> tuple[float, float, tuple[float, float]]:
-    """Right ascension, declination, rad, and proper motion, rad/s, from equatorial or ecliptic coordinates."""
+    """Return right ascension, declination, rad, and proper motion, rad/s, from equatorial or ecliptic coordinates."""
     if "RAJ" in entries and "DECJ" in entries:
         alpha, delta = _radians(entries["RAJ"], "hourangle"), _radians(entries["DECJ"], "deg")
         motion = number(entries, "PMRA") * MAS_PER_YEAR, number(entries, "PMDEC") * MAS_PER_YEAR
@@ -262,7 +263,7 @@ def _sky(entries: Entries) -> tuple[float, float, tuple[float, float]]:
         motion = number(entries, "PMELONG") * MAS_PER_YEAR, number(entries, "PMELAT") * MAS_PER_YEAR
         name = entries.get("ECL", "IERS2010").upper()
         if name not in OBLIQUITY:
-            raise ValueError(f"ECL is {name!r}: of the obliquities {', '.join(OBLIQUITY)} are known.")
+            raise ValueError(f"ECL is {name!r}: the known obliquities are {', '.join(OBLIQUITY)}.")
         tilt = OBLIQUITY[name] * ARCSEC
         turn = np.array([[1, 0, 0], [0, np.cos(tilt), -np.sin(tilt)], [0, np.sin(tilt), np.cos(tilt)]])
         alpha, delta = (float(x) for x in angles(turn @ unit_vector(longitude, latitude)))
@@ -273,18 +274,18 @@ def _sky(entries: Entries) -> tuple[float, float, tuple[float, float]]:
 
 
 def _radians(word: str, unit: str) -> float:
-    """An angle in rad from hours or degrees, minutes and seconds; what is missing of these is zero.
+    """Convert hours or degrees, minutes and seconds to rad; missing parts are zero.
 
     Astropy's Angle does the same, but its import takes a second, a quarter of a targeted search.
     """
     found = re.fullmatch(r"([+-]?)(\d+)(?::(\d+(?:\.\d*)?))?(?::(\d+(?:\.\d*)?))?", word)
     if not found:
         raise ValueError(
-            f"{word!r} is no angle: write {'hours' if unit == 'hourangle' else 'degrees'}:minutes:seconds."
+            f"{word!r} is not an angle: write {'hours' if unit == 'hourangle' else 'degrees'}:minutes:seconds."
         )
     whole, minutes, seconds = (float(part or 0) for part in found.groups()[1:])
     if minutes >= 60 or seconds > 60:
-        raise ValueError(f"{word!r} is no angle: minutes and seconds must be below 60.")
+        raise ValueError(f"{word!r} is not an angle: minutes and seconds must be below 60.")
     size = np.radians(whole + minutes / 60 + seconds / 3600) * (15 if unit == "hourangle" else 1)
     return float(-size if found[1] == "-" else size)
 
@@ -296,24 +297,24 @@ def _declination(delta: float) -> float:
 
 
 def _axes(alpha: float, delta: float) -> tuple[np.ndarray, np.ndarray]:
-    """Unit vectors to the east and to the north of a position, (3,) float64 each."""
+    """Return unit vectors to the east and to the north of a position, (3,) float64 each."""
     return np.array([-np.sin(alpha), np.cos(alpha), 0.0]), unit_vector(alpha, delta + np.pi / 2)
 
 
 def _velocity(alpha: float, delta: float, motion: tuple[float, float]) -> np.ndarray:
-    """Rate of change of the direction, (3,) float64, 1/s."""
+    """Return the rate of change of the direction, (3,) float64, 1/s."""
     east, north = _axes(alpha, delta)
     return motion[0] * east + motion[1] * north
 
 
 def _parallax_of_distance(entries: Entries) -> float:
-    """Parallax in rad from a catalogue's distance in kpc; 0 without one."""
+    """Return the parallax in rad from a catalogue's distance in kpc; 0 without a distance."""
     distance = number(entries, "DIST")
     return ASTRONOMICAL_UNIT / (1e3 * PARSEC * distance) if distance > 0 else 0.0
 
 
 def _waves(entries: Entries) -> float:
-    """Bound on the sum of the sines and cosines that follow timing noise, s (TEMPO2's WAVE, PINT's WX).
+    """Return a bound on the sum of the sines and cosines that follow timing noise, s (TEMPO2's WAVE, PINT's WX).
 
     Raises
     ------
@@ -329,9 +330,9 @@ def _waves(entries: Entries) -> float:
 
 
 def _rest(x: float, age: float) -> float:
-    """Largest error within -x to x about `age` >= x of the series of exp(-age - t) that a template's derivatives make.
+    """Return the largest error, within -x to x about `age` >= x, of the Taylor series of exp(-age - t).
 
-    It is at -x, where the series' terms are all positive.
+    The series has as many derivatives as a template. The largest error is at -x, where all terms are positive.
     """
     series = sum(x**k / factorial(k) for k in range(DECAY_ORDERS + 1))
     return float(max(np.exp(x - age) - np.exp(-age) * series, 0.0))

@@ -1,4 +1,4 @@
-"""Reads timing solutions: `read_par` for one .par file, `read_pulsars` for many and for catalogues."""
+"""Reading of timing solutions from .par files and catalogues."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ CATALOGUES = (".csv", ".ecsv", ".tsv")
 def read_par(path: str | os.PathLike) -> Pulsar:
     """Read the timing solution of a pulsar from a .par file of TEMPO, TEMPO2 or PINT.
 
-    Understood are the position (RAJ, DECJ, or ELONG, ELAT with ECL) with proper motion and POSEPOCH, F0 to F12 (or P0,
-    P1) at PEPOCH, binaries of the models BT, DD and ELL1 and their variants, glitches, and UNITS TDB or TCB. Epochs are
-    MJD in TDB, kept to the nanosecond. ``pulsar.doppler(start, end)`` is the template of the pulsar's signal, and
-    ``pulsar.phase_error(start, end)`` says what of the solution it leaves out.
+    Supported entries are the position (RAJ, DECJ, or ELONG, ELAT with ECL) with proper motion and POSEPOCH, F0 to F12
+    (or P0, P1) at PEPOCH, binaries of the models BT, DD and ELL1 and their variants, glitches, and UNITS TDB or TCB.
+    Epochs are MJD in TDB, kept to the nanosecond. ``pulsar.doppler(start, end)`` is the template of the pulsar's
+    signal, and ``pulsar.phase_error(start, end)`` gives the phase errors from effects that the template neglects.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ def read_par(path: str | os.PathLike) -> Pulsar:
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
-        If it is no .par file, or an entry is missing or malformed.
+        If the file is not a .par file, or an entry is missing or malformed.
     """
     path = Path(path)
     return pulsar_of(par_entries(path), str(path))
@@ -48,12 +48,12 @@ def read_par(path: str | os.PathLike) -> Pulsar:
 
 @public
 def read_pulsars(paths: str | os.PathLike | Iterable[str | os.PathLike]) -> list[Pulsar]:
-    """Read the timing solutions of many pulsars, from .par files and from tables as those of the ATNF catalogue.
+    """Read the timing solutions of many pulsars, from .par files and from tables such as the ATNF catalogue.
 
     Parameters
     ----------
     paths : str, path or several
-        Files or patterns such as ``"pulsars/*.par"``; a directory stands for the ``*.par`` in it. Files that end in
+        Files or globs such as ``"pulsars/*.par"``; a directory stands for the ``*.par`` in it. Files that end in
         .csv, .tsv or .ecsv are tables with a pulsar in each row and columns named as the parameters of the ATNF
         catalogue (psrcat; Manchester et al. 2005): JNAME, RAJ, DECJ, F0, F1, PEPOCH, BINARY, PB, A1, T0, ...; cells
         without a value are empty or ``*``.
@@ -61,19 +61,19 @@ def read_pulsars(paths: str | os.PathLike | Iterable[str | os.PathLike]) -> list
     Returns
     -------
     list of Pulsar
-        Of files in the order of their names, for each pattern; of tables in the order of the rows.
+        Pulsars in the order of the files' names, for each pattern, and of the rows in tables.
 
     Raises
     ------
     FileNotFoundError
         If a pattern matches no file.
     ValueError
-        If a file cannot be understood, no row of a table can, or two pulsars have the same name.
+        If a file or all rows of a table cannot be parsed, or two pulsars have the same name.
 
     Warns
     -----
     UserWarning
-        If some rows of a table cannot be understood, which are left out.
+        If some rows of a table cannot be parsed; they are left out.
     """
     single = isinstance(paths, (str, os.PathLike))
     files = [file for pattern in ([paths] if single else paths) for file in _files(os.fspath(pattern))]  # type: ignore[union-attr]
@@ -98,7 +98,7 @@ def _files(pattern: str) -> list[Path]:
 
 
 def _catalogue(path: Path) -> list[Pulsar]:
-    """The pulsars of a table."""
+    """Return the pulsars of a table."""
     rows = _rows(path)
     missing = [row for row, entries in enumerate(rows) if "NAME" not in entries]
     if missing:
@@ -118,7 +118,7 @@ def _catalogue(path: Path) -> list[Pulsar]:
 
 
 def _rows(path: Path) -> list[Entries]:
-    """The entries of each row of a table, as words: epochs have more digits than a float64."""
+    """Return the entries of each row of a table, as words: epochs have more digits than a float64."""
     from astropy.io import ascii
 
     lines = [line for line in text_of(path).splitlines() if line.strip()]
@@ -136,9 +136,9 @@ def _rows(path: Path) -> list[Entries]:
             comment="#",
         )
     except (ValueError, ascii.InconsistentTableError) as error:
-        raise ValueError(f"path {str(path)!r} is no table of pulsars ({error}): see read_pulsars.") from None
+        raise ValueError(f"path {str(path)!r} is not a table of pulsars ({error}): see read_pulsars.") from None
     columns: Any = table
-    # the ATNF catalogue's EDOT is the spin-down luminosity, its ECCDOT what timing programs call EDOT
+    # the ATNF catalogue's EDOT is the spin-down luminosity; its ECCDOT is called EDOT in timing programs
     names = {name: "EDOT" if name.upper() == "ECCDOT" else name for name in columns.colnames if name.upper() != "EDOT"}
     rows = [named({own: str(row[name]) for name, own in names.items()}) for row in columns]
     # psrcat writes a line of units below the names

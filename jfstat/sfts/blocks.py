@@ -1,4 +1,4 @@
-"""Reads the bins of SFTs in batches, and checks checksums and data."""
+"""Batch-wise reading of the bins of SFTs from files, with checks of checksums and data."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from jfstat.sfts.crc64 import crc64_rows
 from jfstat.sfts.headers import BIN_BYTES, CRC_BYTES, HEADER_BYTES, bad_file, read_evenly, reopened
 
-# memory for reading, beside the result; large enough to make NumPy's overhead negligible
+# memory for reading, in addition to the result; large enough to make NumPy's overhead negligible
 BATCH_BYTES = 8 << 20
 
 
 def read_batches(
     files: list[Path], table: np.ndarray, first_bin: int, last_bin: int, *, check_crc: bool
 ) -> Iterator[tuple[np.ndarray, int, np.ndarray]]:
-    """Bins of SFTs, in batches of equally shaped SFTs that fit in some megabytes.
+    """Read the bins of SFTs, in batches of equally shaped SFTs that fit in some megabytes.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def read_batches(
 
 
 def _read_bytes(files: list[Path], table: np.ndarray, begin: int, size: int) -> np.ndarray:
-    """(n_sfts, size) uint8: `size` bytes of each SFT from `begin` bytes after the start of its header."""
+    """Read `size` bytes of each SFT from `begin` bytes after the start of its header: (n_sfts, size) uint8."""
     steps = np.unique(np.diff(table["offset"]))
     if len(table) > 1 and len(steps) == 1 and steps[0] >= size and len(np.unique(table["file"])) == 1:
         path = files[table["file"][0]]
@@ -94,7 +94,10 @@ def _read_bytes(files: list[Path], table: np.ndarray, begin: int, size: int) -> 
 
 
 def filled(file: FileIO, row: np.ndarray) -> bool:
-    """Whether the file goes on for long enough to fill a row of bytes; Linux reads at most 2 GiB at a time."""
+    """Fill a row of bytes from a file; return False if the file ends too early.
+
+    Linux reads at most 2 GiB at a time.
+    """
     done = 0
     while done < len(row):
         n = file.readinto(row[done:].data)
@@ -105,7 +108,7 @@ def filled(file: FileIO, row: np.ndarray) -> bool:
 
 
 def _check_crc(files: list[Path], table: np.ndarray, raw: np.ndarray) -> None:
-    """Raise unless whole SFTs have the checksums of their headers; sets the checksums' bytes in `raw` to zero."""
+    """Raise unless whole SFTs have the checksums of their headers; set the checksums' bytes in `raw` to zero."""
     raw[:, CRC_BYTES] = 0
     wrong = crc64_rows(raw) != table["crc"]
     if np.any(wrong):
@@ -114,7 +117,7 @@ def _check_crc(files: list[Path], table: np.ndarray, raw: np.ndarray) -> None:
 
 
 def _check_finite(files: list[Path], table: np.ndarray, values: np.ndarray) -> None:
-    # a sum is quicker: it is not finite if a term is not, and otherwise only if it overflows, which is looked at again
+    # a sum is quicker to check: it is not finite if a term is not, or if it overflows, which the second test sorts out
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(values.view(np.float32).sum(axis=1))
     if not np.all(finite):

@@ -14,7 +14,7 @@ from jfstat.signal.times import TimeLike
 from jfstat.validation import detector_names, gps_seconds, is_whole
 
 CLOSE = 1e-6
-"""Overlap of two SFTs that rounded times may cause, s."""
+"""Largest overlap of two SFTs that is taken for rounding of their times, s."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class SFTSeries:
     window : str
         ``"rectangular"``, ``"hann"``, ``"tukey:<beta>"`` or ``"unknown"``.
     own_site : Detector or None
-        Where the detector stands, if it is not the one that jfstat knows by this prefix; see `site`.
+        The detector, if it is not the one that jfstat knows by this prefix; see `site`.
     """
 
     detector: str
@@ -48,7 +48,7 @@ class SFTSeries:
     def of(
         cls, site: Detector, gps: np.ndarray, gps_ns: np.ndarray, data: np.ndarray, window: str = "rectangular"
     ) -> SFTSeries:
-        """The SFTs of a detector that may be the user's own."""
+        """Make the SFTs of a detector that may be the user's own."""
         return cls(site.prefix, gps, gps_ns, data, window, None if DETECTORS.get(site.prefix) == site else site)
 
     @property
@@ -66,16 +66,16 @@ class SFTSeries:
         return len(self.gps)
 
     def __getitem__(self, rows: slice) -> SFTSeries:
-        """Some of the SFTs, sharing their bins."""
+        """Return some of the SFTs, sharing their bins."""
         return replace(self, gps=self.gps[rows], gps_ns=self.gps_ns[rows], data=self.data[rows])
 
     def between(self, start: float, end: float) -> SFTSeries:
-        """The SFTs that start in [start, end), GPS s to within 1e-6 s, sharing their bins."""
+        """Return the SFTs that start in [start, end), GPS s to within 1e-6 s, sharing their bins."""
         times = self.gps + 1e-9 * self.gps_ns
         return self[slice(*np.searchsorted(times, [start - 1e-6, end - 1e-6]))]
 
     def since(self, epoch: int) -> np.ndarray:
-        """Start times in s since a GPS second, (n_sfts,) float64: whole seconds are subtracted as integers."""
+        """Return start times in s since a GPS second, (n_sfts,) float64; whole seconds are subtracted as integers."""
         return (self.gps - epoch) + 1e-9 * self.gps_ns
 
 
@@ -130,14 +130,14 @@ class SFTs:
         return iter(self.series)
 
     def __len__(self) -> int:
-        """Number of SFTs of all detectors together."""
+        """Return the number of SFTs of all detectors together."""
         return sum(len(s) for s in self.series)
 
     @plain_errors
     def select(
         self, start: TimeLike | None = None, end: TimeLike | None = None, detectors: str | Sequence[str] | None = None
     ) -> SFTs:
-        """The SFTs of some detectors that start in [start, end); their bins are shared, not copied.
+        """Return the SFTs of some detectors that start in [start, end); their bins are shared, not copied.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class SFTs:
 
     @plain_errors
     def joined(self, *others: SFTs) -> SFTs:
-        """These SFTs together with others, which have the same length and band but other times or detectors.
+        """Join these SFTs with others, which have the same length and band but other times or detectors.
 
         Raises
         ------
@@ -194,7 +194,7 @@ class SFTs:
 
 @public
 def join_sfts(sfts: Sequence[SFTs]) -> SFTs:
-    """One set of SFTs from several, which have the same length and band but other times or detectors.
+    """Join several sets of SFTs, which have the same length and band but other times or detectors.
 
     Parameters
     ----------
@@ -203,14 +203,14 @@ def join_sfts(sfts: Sequence[SFTs]) -> SFTs:
     Returns
     -------
     SFTs
-        In time order for each detector.
+        Joined SFTs, in time order for each detector.
 
     Raises
     ------
     TypeError
         If anything but SFTs is given.
     ValueError
-        If there are none, lengths, bands or windows differ, or SFTs of one detector overlap.
+        If `sfts` is empty, lengths, bands or windows differ, or SFTs of one detector overlap.
 
     Examples
     --------
@@ -225,7 +225,7 @@ def join_sfts(sfts: Sequence[SFTs]) -> SFTs:
 
 
 def _joined(parts: list[SFTSeries], tsft: float) -> SFTSeries:
-    """One series from several of the same detector, in time order."""
+    """Join several series of the same detector into one, in time order."""
     windows = sorted({part.window for part in parts})
     if len(windows) > 1:
         raise ValueError(
@@ -245,14 +245,14 @@ def _joined(parts: list[SFTSeries], tsft: float) -> SFTSeries:
 def check_sfts(sfts: object, name: str = "sfts") -> None:
     """Raise an error unless `sfts` are SFTs of different detectors, in order, that do not overlap.
 
-    SFTs made in memory have passed no reader's checks. The bins themselves are looked at where they are used.
+    SFTs made in memory have passed no reader's checks. The values of the bins are checked where they are used.
 
     Raises
     ------
     TypeError
-        If they are of another kind.
+        If `sfts` is of another kind.
     ValueError
-        If there are none, a detector is there twice, arrays do not fit together, times are not in order, or a number
+        If there are no SFTs, a detector occurs twice, arrays do not fit together, times are not in order, or a number
         makes no sense.
     """
     if not isinstance(sfts, SFTs):

@@ -19,14 +19,14 @@ _LANES = 16384
 
 
 def crc64(data: bytes | bytearray | memoryview | np.ndarray, crc: int = ALL_ONES) -> int:
-    """Checksum of one message.
+    """Compute the checksum of one message.
 
     Parameters
     ----------
     data : bytes-like or (n,) uint8 ndarray
         The message; contiguous.
     crc : int
-        Register to start from: the checksum of what came before, or all ones.
+        Register to start from: the checksum of the preceding bytes, or all ones.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def crc64(data: bytes | bytearray | memoryview | np.ndarray, crc: int = ALL_ONES
 
 
 def crc64_rows(rows: np.ndarray, crc: int = ALL_ONES) -> np.ndarray:
-    """Checksums of many equally long messages.
+    """Compute the checksums of many equally long messages.
 
     Parameters
     ----------
@@ -70,7 +70,10 @@ def crc64_rows(rows: np.ndarray, crc: int = ALL_ONES) -> np.ndarray:
 
 
 def _checksum_of_words(words: np.ndarray, register: np.ndarray, lanes: int) -> np.ndarray:
-    """Registers (n,) after messages (n, n_words) of uint64, with `lanes` (a power of two, at most n_words) lanes."""
+    """Return registers (n,) after messages (n, n_words) of uint64.
+
+    Messages are processed in `lanes` lanes, a power of two, at most n_words.
+    """
     first = words.shape[1] % lanes
     state = np.zeros((len(words), lanes), np.uint64)
     # leading zeros leave a register of zeros unchanged, so an incomplete first column fills the last lanes
@@ -89,7 +92,7 @@ def _checksum_of_words(words: np.ndarray, register: np.ndarray, lanes: int) -> n
 
 
 def _advance(registers: np.ndarray, n_words: int) -> np.ndarray:
-    """Registers, uint64 of any shape, after `n_words` (a power of two) more words of zeros."""
+    """Return registers, uint64 of any shape, after `n_words` (a power of two) more words of zeros."""
     tables = _advance_tables(n_words)
     octets = np.ascontiguousarray(registers, "<u8").view(np.uint8).reshape(*registers.shape, 8)
     # np.take needs half the time of indexing
@@ -101,7 +104,7 @@ def _advance(registers: np.ndarray, n_words: int) -> np.ndarray:
 
 @cache
 def _byte_table() -> np.ndarray:
-    """(256,) uint64: the register after one byte of zeros, for each value of a register of a single byte."""
+    """Return the register after one byte of zeros, for each value of a register of one byte: (256,) uint64."""
     table = np.arange(256, dtype=np.uint64)
     for _ in range(8):
         table = (table >> np.uint64(1)) ^ np.where(table & np.uint64(1), np.uint64(POLYNOMIAL), np.uint64(0))
@@ -110,7 +113,10 @@ def _byte_table() -> np.ndarray:
 
 @cache
 def _advance_tables(n_words: int) -> np.ndarray:
-    """(8, 256) uint64: [i, b] is the register after `n_words` words of zeros, from b in byte i and zeros elsewhere."""
+    """Return registers after `n_words` words of zeros, by value b of byte i of a register: (8, 256) uint64.
+
+    All other bytes of the register are zeros.
+    """
     if n_words > 1:
         return _advance(_advance_tables(n_words // 2), n_words // 2)
     tables = np.arange(256, dtype=np.uint64) << (np.uint64(8) * np.arange(8, dtype=np.uint64)[:, np.newaxis])

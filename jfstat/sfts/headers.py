@@ -1,9 +1,9 @@
-"""Reads and checks the headers of the SFTs in a file.
+"""Reading and checking the headers of the SFTs in a file.
 
-The format is LIGO-T040164's, versions 2 and 3. Together with the checks of checksum and data in ``blocks.py``, the
-checks here refuse what LALSuite's validator (``SFTReferenceLibrary.c:ValidateSFTFile``) and its reader
-(``SFTcatalog.c:XLALSFTdataFind``) refuse. They know more detectors: the validator refuses I1, E2, E3, C2, C4 and users'
-own detectors, the reader the last three.
+The format is defined in LIGO-T040164, versions 2 and 3. Together with the checks of checksum and data in ``blocks.py``,
+the checks here refuse what LALSuite's validator (``SFTReferenceLibrary.c:ValidateSFTFile``) and its reader
+(``SFTcatalog.c:XLALSFTdataFind``) refuse. The checks accept more detectors: the validator refuses I1, E2, E3, C2, C4
+and users' own detectors, and the reader refuses C2, C4 and users' own detectors.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TABLE = np.dtype(
     ]
 )
 
-# the same headers as arrays: the struct's fields are the table's first columns, in its order
+# dtype of a header in a file: the struct's fields are the table's first columns, in the same order
 _HEADER = np.dtype(
     [
         (name, code.replace("2s", "S2"))
@@ -61,18 +61,18 @@ _HEADER = np.dtype(
 
 
 def bad_file(path: Path, problem: str, gps: int | None = None) -> ValueError:
-    """The error for a file that is not valid: one sentence with its name and, if known, the time of the SFT."""
+    """Return the error for a file that is not valid: one sentence with its name and, if known, the time of the SFT."""
     when = "" if gps is None else f"at GPS {gps} "
     return ValueError(f"SFT file {str(path)!r}: {when}{problem}; replace the file or leave it out.")
 
 
 def open_file(path: Path) -> FileIO:
-    """A regular file opened for reading, unbuffered.
+    """Open a regular file for reading, unbuffered.
 
     Raises
     ------
     OSError
-        If it cannot be opened.
+        If the file cannot be opened.
     """
     try:
         return opened(path)
@@ -81,11 +81,11 @@ def open_file(path: Path) -> FileIO:
 
 
 def reopened(path: Path, sft: np.void) -> FileIO:
-    """The file of an SFT opened once more, after its headers were read.
+    """Open the file of an SFT once more, after its headers were read.
 
-    Files cannot all be kept open: there may be more than a process may have. What is read from this one belongs to the
-    headers: the file is the same by `stamp_of` and, because names of files that are replaced again and again may come
-    back with the same stamp, by the header and checksum of this SFT.
+    Files cannot all be kept open: there may be more than a process may have. The file is checked to be the one whose
+    headers were read, by `stamp_of` and, because files that are replaced again and again may get the same stamp, by the
+    header and checksum of this SFT.
 
     Parameters
     ----------
@@ -95,9 +95,9 @@ def reopened(path: Path, sft: np.void) -> FileIO:
     Raises
     ------
     OSError
-        If it cannot be opened.
+        If the file cannot be opened.
     ValueError
-        If it is another file than before.
+        If the file was replaced or changed.
     """
     file = open_file(path)
     layout = _BIG_ENDIAN if sft["big_endian"] else LITTLE_ENDIAN
@@ -112,7 +112,7 @@ def reopened(path: Path, sft: np.void) -> FileIO:
 
 
 def scan_file(path: Path, index: int = 0, own: Collection[str] = ()) -> np.ndarray:
-    """Headers of all SFTs in a file; the data are not read.
+    """Read the headers of all SFTs in a file, without their data.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def scan_file(path: Path, index: int = 0, own: Collection[str] = ()) -> np.ndarr
     Returns
     -------
     (n_sfts,) ndarray of `TABLE`
-        In the order of the file. Windows of version 2, where the field is padding, are 0 (unknown).
+        Headers in the order of the file. Windows of version 2, where the field is padding, are 0 (unknown).
 
     Raises
     ------
@@ -155,9 +155,10 @@ def scan_file(path: Path, index: int = 0, own: Collection[str] = ()) -> np.ndarr
 
 
 def read_evenly(file: FileIO, first: int, step: int, n: int, size: int) -> np.ndarray | None:
-    """`size` bytes at `first` and after each of n - 1 steps: (n, size) uint8; None if the file ends before.
+    """Read `size` bytes at `first` and after each of n - 1 steps: (n, size) uint8; None if the file ends before.
 
-    By memory maps, of a part at a time: all the pages that they touch count as the process's memory.
+    Parts of the file are memory-mapped one at a time, because all pages that a map touches count as the process's
+    memory.
     """
     if os.fstat(file.fileno()).st_size < first + (n - 1) * step + size:
         return None
@@ -171,7 +172,7 @@ def read_evenly(file: FileIO, first: int, step: int, n: int, size: int) -> np.nd
 
 
 def _scan_alike(file: FileIO, path: Path, size: int) -> np.ndarray | None:
-    """The headers of a file of many SFTs with equal sizes and comments, all at once; None for other files."""
+    """Read all headers of a file of many SFTs with equal sizes and comments at once; None for other files."""
     header, big_endian = _read_header(file, path, 0, size)
     *_, n_bins, _, _, _, comment_bytes = header
     step = HEADER_BYTES + comment_bytes + BIN_BYTES * n_bins
@@ -193,7 +194,10 @@ def _scan_alike(file: FileIO, path: Path, size: int) -> np.ndarray | None:
 
 
 def _read_header(file: FileIO, path: Path, offset: int, size: int) -> tuple[tuple, bool]:
-    """Fields of the header at `offset`, and whether it is big-endian; checked enough to find the next one."""
+    """Read the header at `offset`: its fields, and whether it is big-endian.
+
+    The header is checked enough to find the next one.
+    """
     file.seek(offset)
     raw = file.read(HEADER_BYTES)
     if len(raw) < HEADER_BYTES:
@@ -219,7 +223,7 @@ def _read_header(file: FileIO, path: Path, offset: int, size: int) -> tuple[tupl
 
 
 def header_problem(table: np.ndarray, own: Collection[str] = ()) -> tuple[str, int] | None:
-    """What is wrong with the headers of one file, in words, and the GPS second of the SFT; None if they are valid.
+    """Describe what is wrong with the headers of one file, and at which GPS second; None if they are valid.
 
     `own` are prefixes of users' own detectors. Each header must be valid by itself, and the SFTs must be of one kind
     and in time order.
@@ -257,7 +261,7 @@ def header_problem(table: np.ndarray, own: Collection[str] = ()) -> tuple[str, i
 
 
 def start_ns(table: np.ndarray) -> np.ndarray:
-    """Start times, (n_sfts,) int64, in GPS nanoseconds."""
+    """Return start times, (n_sfts,) int64, in GPS nanoseconds."""
     return table["gps"] * 10**9 + table["gps_ns"]
 
 

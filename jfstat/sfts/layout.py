@@ -1,4 +1,4 @@
-"""Decides where the bins of SFTs go in one array, and refuses SFTs that do not fit together."""
+"""Arrangement of the bins of SFTs in one array, with checks that the SFTs fit together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FUDGE = 10 * float(np.finfo(np.float64).eps)
 
 
 class Layout(NamedTuple):
-    """Where the bins of SFTs go in an array with a row for each detector and time.
+    """The places of the bins of SFTs in an array with a row for each detector and time.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ def arrange(files: list[Path], table: np.ndarray, fmin: float | None, fmax: floa
     ------
     ValueError
         If Tsft is mixed; if one detector has mixed windows, an SFT twice or SFTs that overlap in time; if the band has
-        no bin, some time lacks part of it or, without a limit, times differ in theirs.
+        no bin, some time lacks part of it or, without a limit, bands differ between times.
     """
     table = table[np.lexsort([table["n_bins"], table["first_bin"], start_ns(table), table["detector"]])]
     new_detector = np.append(True, table["detector"][1:] != table["detector"][:-1])
@@ -113,7 +113,7 @@ def _check_times(files: list[Path], table: np.ndarray, new_row: np.ndarray, head
 
 
 def _limits(table: np.ndarray, heads: np.ndarray, fmin: float | None, fmax: float | None) -> tuple[int, int]:
-    """First and last bin of the band, both of which every time has."""
+    """Return the first and the last bin of the band, which every time has."""
     tsft = table["tsft"][0].item()
     lows = table["first_bin"][heads]
     highs = np.maximum.reduceat(table["first_bin"] + table["n_bins"] - 1, heads)

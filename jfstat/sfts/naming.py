@@ -9,7 +9,7 @@ from jfstat.validation import is_whole, shown
 
 PRIVATE = re.compile("[A-Za-z0-9]{0,100}", re.ASCII)
 PUBLIC = re.compile(r"O[1-9][0-9]*(RUN|AUX|SIM|DEV)\+R[1-9][0-9]*\+C[A-Za-z0-9]+\+W[A-Z0-9]+", re.ASCII)
-"""What may stand in the names of private and of public SFTs."""
+"""Patterns of the description field in the names of private and of public SFTs."""
 
 
 def sft_file_name(
@@ -22,7 +22,7 @@ def sft_file_name(
     description: str = "",
     band: tuple[int, int] | None = None,
 ) -> str:
-    """Name of an SFT file, such as ``H-2_H1_1800SFT_mine_NBF0010Hz0W0008Hz0-1257800000-3600.sft``.
+    """Return the name of an SFT file, such as ``H-2_H1_1800SFT_mine_NBF0010Hz0W0008Hz0-1257800000-3600.sft``.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def sft_file_name(
 
 
 def public_description(run: int, kind: str, revision: int, channel: str, window: str) -> str:
-    """The field of public names that says which SFTs these are, such as ``O4RUN+R1+CGDSCALIBSTRAIN+WTKEY5``.
+    """Return the description field of public names, such as ``O4RUN+R1+CGDSCALIBSTRAIN+WTKEY5``.
 
     Parameters
     ----------
@@ -81,9 +81,9 @@ def public_description(run: int, kind: str, revision: int, channel: str, window:
     kind : str
         ``"RUN"``, ``"AUX"``, ``"SIM"`` or ``"DEV"``.
     revision : int
-        Of the SFTs' production.
+        Revision of the SFTs' production.
     channel : str
-        Of the strain; its detector and what is neither letter nor digit is left out.
+        Channel of the strain; its detector and all characters but letters and digits are left out.
     window : str
         ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``.
 
@@ -103,7 +103,7 @@ def public_description(run: int, kind: str, revision: int, channel: str, window:
 
 
 def span_seconds(first: tuple[int, int], last: tuple[int, int], tsft: float) -> int:
-    """Whole seconds covered by SFTs, as file names state it.
+    """Return the whole seconds covered by SFTs, as file names state it.
 
     Parameters
     ----------

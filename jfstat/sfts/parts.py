@@ -1,4 +1,4 @@
-"""SFTs of which parts can be read, in files or in memory, and the part of them between two times."""
+"""Access to parts of SFTs, in files or in memory, and to SFTs between two times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jfstat.sfts.container import SFTs
 
 
 class PartsOfSFTs(Protocol):
-    """SFTs of which parts can be read: `sfts.reading.SFTFiles`, or `InMemory`."""
+    """SFTs of which parts can be read: `sfts.reading.SFTFiles`, `InMemory` or `Between`."""
 
     @property
     def times(self) -> SFTs: ...
@@ -24,13 +24,13 @@ class PartsOfSFTs(Protocol):
     def last_bin(self) -> int: ...
 
     def read(self, detector: str, rows: slice, first_bin: int, last_bin: int, check_crc: bool) -> NDArray[np.complex64]:
-        """Bins of some SFTs of a detector, (n_rows, n_bins) complex64."""
+        """Return the bins of some SFTs of a detector, (n_rows, n_bins) complex64."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
-    """SFTs in memory, as `PartsOfSFTs`."""
+    """SFTs in memory, with the interface of `PartsOfSFTs`."""
 
     times: SFTs
 
@@ -49,7 +49,7 @@ class InMemory:
 
 @dataclass(frozen=True, eq=False)
 class Between:
-    """The part of SFTs between two times, as `PartsOfSFTs`."""
+    """SFTs between two times, with the interface of `PartsOfSFTs`."""
 
     whole: PartsOfSFTs
     times: SFTs
@@ -69,7 +69,7 @@ class Between:
 
 
 def between(parts: PartsOfSFTs, start: float, end: float) -> PartsOfSFTs:
-    """The SFTs that lie between two GPS times as a whole."""
+    """Return the SFTs that lie entirely between two GPS times."""
     times = parts.times
     if start <= times.start and end >= times.end:
         return parts

@@ -1,4 +1,4 @@
-"""Finds the files that users name by paths, globs or lists."""
+"""Search for the files that users name by paths, globs or lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Pattern = str | os.PathLike | Sequence["str | os.PathLike"]
 
 
 def find_files(pattern: Pattern, what: str = "SFT", suffixes: Sequence[str] = (".sft",)) -> list[Path]:
-    """Paths of all files that a pattern names (compare LALSuite: ``FindFiles.c:XLALFindFiles``).
+    """Find all files that a pattern names (compare LALSuite: ``FindFiles.c:XLALFindFiles``).
 
     Parameters
     ----------
@@ -22,13 +22,13 @@ def find_files(pattern: Pattern, what: str = "SFT", suffixes: Sequence[str] = ("
         ``list:<file>``, a file with one path per line, in which empty lines and lines starting with ``#`` or ``%`` are
         skipped.
     what : str
-        Kind of the files, for errors.
+        Kind of the files, for error messages.
     suffixes : sequence of str
 
     Returns
     -------
     list of Path
-        In the order of the patterns, sorted by name for each. A file named twice is listed twice.
+        Files in the order of the patterns, sorted by name for each pattern. A file named twice is listed twice.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def _listed(name: str, what: str) -> list[Path]:
 
 
 def _without_scheme(line: str) -> str:
-    """A path without the prefix ``file://localhost`` or ``file://`` of LIGO's data finders."""
+    """Return a path without the prefix ``file://localhost`` or ``file://`` of LIGO's data finders."""
     return (
         line.removeprefix("file://localhost") if line.startswith("file://localhost/") else line.removeprefix("file://")
     )

@@ -1,4 +1,4 @@
-"""Reads SFT files: `read_sfts`."""
+"""Reading of SFT files."""
 
 from __future__ import annotations
 
@@ -44,13 +44,14 @@ def read_sfts(
         A file; a directory, for the ``*.sft`` in it; a glob; several of these joined by ``;``; or ``list:<file>``, a
         file with one path per line.
     detectors : str, Detector or iterable of these, optional
-        Prefixes, such as ``"H1"``, of the detectors to keep; by default all. SFTs with the prefix of a Detector are
-        taken as that detector's, also where jfstat knows another one by this prefix: files hold nothing but the prefix.
+        Prefixes, such as ``"H1"``, of the detectors to keep; by default all. SFTs with the prefix of a given Detector
+        are taken as data of that detector, even if jfstat knows another one by this prefix: files hold nothing but the
+        prefix.
     start, end : float or astropy.time.Time, optional
         Keep the SFTs that start in [start, end), GPS s, as ``SFTcatalog.c:XLALSFTdataFind`` does.
     fmin, fmax : float or astropy.units.Quantity, optional
         Keep the bins that cover [fmin, fmax), Hz, as ``SFTfileIO.c:XLALLoadSFTs`` does: from fmin rounded down to a bin
-        to the last bin below fmax. By default the files' band.
+        to the last bin below fmax. By default the band of the files.
     check_crc : bool
         By default all bytes of all files are read and verified, even if few are kept. If False, only headers, comments
         and the bins to keep are read.
@@ -90,12 +91,12 @@ def band_of(
     fmin: FrequencyLike | None = None,
     fmax: FrequencyLike | None = None,
 ) -> tuple[float, int, int]:
-    """Length of the SFTs in s, and first and last bin that `read_sfts` would return; only headers are read.
+    """Return the length of SFTs in s, and first and last bin that `read_sfts` would return; only headers are read.
 
     Raises
     ------
     FileNotFoundError, OSError, ValueError
-        As `read_sfts`, as far as headers tell.
+        See `read_sfts`, as far as headers tell.
     """
     _, _, layout, _ = _laid_out(pattern, detectors, start, end, fmin, fmax)
     return float(layout.table["tsft"][0]), layout.first_bin, layout.last_bin
@@ -109,7 +110,7 @@ def _laid_out(
     fmin: FrequencyLike | None,
     fmax: FrequencyLike | None,
 ) -> tuple[list[Path], np.ndarray, Layout, dict[str, Detector]]:
-    """The files, headers of the SFTs in them that are not wanted, where the others' bins go, and the detectors."""
+    """Return the files, the headers of unwanted SFTs in them, the layout of the others, and the detectors."""
     sites = _sites(detectors)
     limits = _time_range(start, end)
     low = None if fmin is None else frequency(fmin, "fmin")
@@ -123,7 +124,7 @@ def _laid_out(
 def _scanned(
     pattern: Pattern, sites: dict[str, Detector], limits: tuple[int | None, int | None]
 ) -> tuple[list[Path], np.ndarray, np.ndarray]:
-    """The files, the headers of all SFTs in them, and which of these are wanted, (n,) bool."""
+    """Return the files, the headers of all SFTs in them, and which SFTs are wanted, (n,) bool."""
     files = find_files(pattern)
     own = [name for name, site in sites.items() if DETECTORS.get(name) != site]
     table = np.concatenate([scan_file(path, i, own) for i, path in enumerate(files)])
@@ -132,15 +133,15 @@ def _scanned(
 
 @dataclass(frozen=True, eq=False)
 class SFTFiles:
-    """SFTs in files, of which parts can be read; made by `find_sfts`.
+    """SFTs in files, of which parts can be read; see `find_sfts`.
 
     Attributes
     ----------
     files : list of Path
     layout : Layout
-        Of all bins that all times have.
+        Layout of all bins that all times have.
     times : SFTs
-        Times of the SFTs, without bins: one for each detector and time.
+        Times of the SFTs, one for each detector and time, without bins.
     """
 
     files: list[Path]
@@ -153,11 +154,11 @@ class SFTFiles:
 
     @property
     def last_bin(self) -> int:
-        """The last bin that all times have."""
+        """Last bin that all times have."""
         return self.layout.last_bin
 
     def read(self, detector: str, rows: slice, first_bin: int, last_bin: int, check_crc: bool) -> np.ndarray:
-        """Bins of some SFTs of a detector, by their rows in `times`: (n_rows, n_bins) complex64."""
+        """Read bins of some SFTs of a detector, by their rows in `times`: (n_rows, n_bins) complex64."""
         names = self.times.detectors
         before = sum(len(self.times[name]) for name in names[: names.index(detector)])
         # rows of the layout are in the order of detectors and times
@@ -173,7 +174,7 @@ def find_sfts(
     start: TimeLike | None = None,
     end: TimeLike | None = None,
 ) -> SFTFiles:
-    """Find SFTs by their headers, to read parts of them later; arguments and errors as for `read_sfts`."""
+    """Find SFTs by their headers, to read parts of them later; see `read_sfts` for arguments and errors."""
     sites = _sites(detectors)
     files, table, chosen = _scanned(pattern, sites, _time_range(start, end))
     table = table[chosen]
@@ -192,12 +193,12 @@ def find_sfts(
 
 
 def _sites(detectors: DetectorLike | Iterable[DetectorLike] | None) -> dict[str, Detector]:
-    """The detectors to keep by their prefixes; none means all."""
+    """Return the detectors to keep by their prefixes; an empty mapping keeps all."""
     return {} if detectors is None else {site.prefix: site for site in get_detectors(detectors)}
 
 
 def _time_range(start: TimeLike | None, end: TimeLike | None) -> tuple[int | None, int | None]:
-    """The limits in GPS nanoseconds, which compare exactly with the files' times."""
+    """Return the limits in GPS nanoseconds, which compare exactly with the files' times."""
     limits = []
     for time, name in ((start, "start"), (end, "end")):
         seconds = None if time is None else gps_seconds(time, name)
@@ -209,7 +210,7 @@ def _time_range(start: TimeLike | None, end: TimeLike | None) -> tuple[int | Non
 
 
 def _choose(table: np.ndarray, wanted: list[str] | None, since: int | None, until: int | None) -> np.ndarray:
-    """Which SFTs have the wanted detectors and times, (n_sfts,) bool."""
+    """Return which SFTs have the wanted detectors and times, (n_sfts,) bool."""
     times = start_ns(table)
     chosen = np.ones(len(table), bool)
     if since is not None:
@@ -234,7 +235,7 @@ def _choose(table: np.ndarray, wanted: list[str] | None, since: int | None, unti
 
 
 def _read(files: list[Path], layout: Layout, others: np.ndarray, check_crc: bool) -> np.ndarray:
-    """Bins of the layout, (n_rows, n_bins) complex64; the SFTs in `others` are only verified."""
+    """Read the bins of a layout, (n_rows, n_bins) complex64; the SFTs in `others` are only verified."""
     data = np.empty((len(layout.heads), layout.last_bin - layout.first_bin + 1), np.complex64)
     table = np.concatenate([layout.table, others])
     for sfts, start, values in read_batches(files, table, layout.first_bin, layout.last_bin, check_crc=check_crc):

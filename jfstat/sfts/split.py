@@ -1,4 +1,4 @@
-"""Cuts SFT files into files of narrow bands: `split_sfts`."""
+"""Division of SFT files into files of narrow bands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jfstat.signal.times import TimeLike
 from jfstat.validation import FrequencyLike, frequency
 
 MOST_BANDS = 10**6
-"""More narrow bands are taken for a mistake."""
+"""Largest number of narrow bands; more are taken for a mistake."""
 
 
 @public
@@ -41,22 +41,22 @@ def split_sfts(
     pattern : str, path or sequence of these
         SFT files; see `read_sfts`.
     directory : str or path
-        Where to write; it is created if it does not exist.
+        Directory to write to; it is created if it does not exist.
     width, overlap : float or Quantity
         Width of a band, and how far it extends into the next one, Hz; both are rounded up to whole bins. The last band
-        is narrower if it has to be.
+        may be narrower.
     fmin, fmax : float or Quantity, optional
-        Split the bins that cover [fmin, fmax), Hz; by default those of the files.
+        Split the bins that cover [fmin, fmax), Hz; by default all bins of the files.
     detectors, start, end
-        Which SFTs to take; see `read_sfts`.
+        SFTs to take; see `read_sfts`.
     comment, description : str
         See `write_sfts`.
 
     Returns
     -------
     list of Path
-        By band and detector. Names follow the convention of LIGO-T040164, as lalpulsar_splitSFTs writes them, with the
-        band as in ``NBF0099Hz900W0000Hz900``: first bin and number of bins, in whole Hz and remaining bins.
+        Files by band and detector. Names follow the convention of LIGO-T040164, as lalpulsar_splitSFTs writes them,
+        with the band as in ``NBF0099Hz900W0000Hz900``: first bin and number of bins, in whole Hz and remaining bins.
 
     Raises
     ------
@@ -83,9 +83,9 @@ def split_sfts(
 
 
 def narrow_bands(first_bin: int, last_bin: int, width: int, overlap: int) -> Iterator[tuple[int, int]]:
-    """First bin and number of bins of each band; all counts are of bins.
+    """Yield the first bin and the number of bins of each narrow band; all counts are in bins.
 
-    As in ``splitSFTs.c``, but a last bin that begins a band of its own is not dropped.
+    The bands are divided as in ``splitSFTs.c``, except that a last bin that begins a new band is not dropped.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def narrow_bands(first_bin: int, last_bin: int, width: int, overlap: int) -> Ite
 
 
 def _whole_bins(x: FrequencyLike, name: str, tsft: float) -> int:
-    """A width in Hz as a number of bins, rounded up."""
+    """Return a width in Hz as a number of bins, rounded up."""
     value = frequency(x, name)
     if value < 0:
         raise ValueError(f"{name} must not be negative, not {value}: give it in Hz.")

@@ -12,9 +12,9 @@ from jfstat.signal.times import BILLION, LATEST, TimeLike, gps_time
 from jfstat.validation import DurationLike, float64_of, seconds
 
 MOST_SFTS = 1e8
-"""More are taken for a mistake: 5000 years of SFTs of 1800 s."""
+"""Largest number of SFTs, 5000 years of 1800 s; more are taken for a mistake."""
 TimestampsLike = ArrayLike | Mapping[str, ArrayLike]
-"""Start times, GPS s or pairs (s, ns): one sequence for all detectors, or one for each by its name."""
+"""Start times, GPS s or pairs (s, ns): one sequence for all detectors, or a mapping from detectors to sequences."""
 
 
 def start_times(
@@ -24,7 +24,7 @@ def start_times(
     timestamps: TimestampsLike | None,
     tsft: float,
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Whole seconds and nanoseconds of the SFTs' start times, by detector: (n,) int64 each.
+    """Return whole seconds and nanoseconds of the SFTs' start times, by detector: (n,) int64 each.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def start_times(
     start, duration, timestamps
         See `jfstat.observation`.
     tsft : float
-        s.
+        Length of an SFT, s.
 
     Raises
     ------
@@ -72,14 +72,17 @@ def start_times(
 
 
 def _array(times: object, whose: str) -> np.ndarray:
-    """Times as an array of numbers, integers as they are."""
+    """Return times as an array of numbers; integers stay integers."""
     values = float64_of(times, f"timestamps of {whose}")
     given = np.asarray(times)
     return given if given.dtype.kind in "iu" else values
 
 
 def _split(times: np.ndarray) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
-    """Whole seconds and nanoseconds, (n,) int64, of GPS seconds or pairs (s, ns); (None, None) if they are neither."""
+    """Return whole seconds and nanoseconds, (n,) int64, of GPS seconds or pairs (s, ns).
+
+    The result is (None, None) if the times are neither.
+    """
     if times.ndim == 2 and times.shape[1] == 2 and times.dtype.kind in "iu":
         gps, gps_ns = times.T
         possible = (gps >= -LATEST) & (gps <= LATEST) & (gps_ns >= 0) & (gps_ns < BILLION)

@@ -1,4 +1,4 @@
-"""Checks whole SFT files, as lalpulsar_SFTvalidate does, and reads their comments."""
+"""Validation of whole SFT files, as in lalpulsar_SFTvalidate, and reading of their comments."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from jfstat.sfts.headers import HEADER_BYTES, open_file, scan_file
 def validate_sfts(path: str | os.PathLike) -> int:
     """Check one SFT file: headers, comments, order of times, checksums, and that all bins are finite.
 
-    The checks are those of lalpulsar_SFTvalidate (``SFTReferenceLibrary.c:ValidateSFTFile``), on headers of versions 2
-    and 3 in either byte order.
+    The checks are the same as in lalpulsar_SFTvalidate (``SFTReferenceLibrary.c:ValidateSFTFile``), on headers of
+    versions 2 and 3 in either byte order.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def validate_sfts(path: str | os.PathLike) -> int:
     OSError
         If the file cannot be read.
     ValueError
-        If it is not a valid SFT file: one sentence that says what is wrong, and at which time.
+        If the file is not a valid SFT file; the message says in one sentence what is wrong, and at which time.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def validate_sfts(path: str | os.PathLike) -> int:
 
 
 def read_comment(path: Path, sft: np.ndarray) -> str:
-    """The comment of an SFT in a file, given its row in the table of `headers.scan_file`."""
+    """Return the comment of an SFT in a file, given its row in the table of `headers.scan_file`."""
     with open_file(path) as file:
         file.seek(int(sft["offset"]) + HEADER_BYTES)
         return file.read(int(sft["comment_bytes"])).rstrip(b"\0").decode("utf-8", "replace")

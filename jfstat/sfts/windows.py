@@ -1,4 +1,4 @@
-"""Windows: their names, their codes in SFT headers, and their samples."""
+"""Windows of SFTs: their names, their codes in SFT headers, and their samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TUKEY_STEPS = 5000
 
 
 def window_code(name: str) -> int:
-    """Code of a window in the header of an SFT (version 3).
+    """Return the code of a window in the header of an SFT (version 3).
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def window_code(name: str) -> int:
 
 
 def window_name(code: int) -> str:
-    """Name of the window with a header code, the inverse of `window_code`.
+    """Return the name of the window with a header code, the inverse of `window_code`.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def window_name(code: int) -> str:
 
 
 def window_samples(name: str, n: int) -> np.ndarray:
-    """Samples of a window, scaled to unit root mean square.
+    """Return the samples of a window, scaled to unit root mean square.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def window_samples(name: str, n: int) -> np.ndarray:
     elif name == "unknown":
         raise ValueError("window 'unknown' has no samples: name the window, as in 'hann' or 'tukey:0.5'.")
     else:
-        # round halves up, as C's round(); the transitions are those of a Hann window of this length
+        # round halves up, as C's round(); the transitions are halves of a Hann window of this length
         transition = int(np.floor(tukey_beta(name) * n + 0.5))
         samples = np.ones(n)
         if transition > 1:
@@ -98,7 +98,7 @@ def window_samples(name: str, n: int) -> np.ndarray:
 
 
 def tukey_beta(name: str) -> float:
-    """The tapered fraction of ``"tukey:<beta>"``; raises a ValueError for any other name."""
+    """Return the tapered fraction of ``"tukey:<beta>"``; raise a ValueError for any other name."""
     kind, _, parameter = name.partition(":")
     try:
         beta = float(parameter)

@@ -1,4 +1,4 @@
-"""Writes SFT files of version 3 with official names: `write_sfts`."""
+"""Writing of SFT files of version 3 with official names."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def write_sfts(
 ) -> list[Path]:
     """Write little-endian SFT files of version 3, which LALSuite reads and its validator accepts.
 
-    Of a user's own `Detector` only the prefix is written, in headers and names; give the Detector to `read_sfts` again.
-    LALSuite reads such files if the prefix is X0 to Z9 and registered (``lalpulsar.RegisterSpecialCWDetector``); its
-    validator knows none of them.
+    Headers and names hold only the prefix of a user's own `Detector`; give the Detector to `read_sfts` again. LALSuite
+    reads such files if the prefix is X0 to Z9 and registered (``lalpulsar.RegisterSpecialCWDetector``); its validator
+    refuses them.
 
     Parameters
     ----------
     sfts : SFTs
     directory : str or path
-        Where to write; it is created if it does not exist.
+        Directory to write to; it is created if it does not exist.
     merge : bool
         Whether to write one file per detector or one per SFT.
     comment : str
@@ -50,8 +50,8 @@ def write_sfts(
     description : str
         Field of the files' names, ASCII letters and digits; see `naming.sft_file_name`.
     name_band : bool
-        Whether names contain the band, so that files of several bands can share a directory. lalpulsar_MakeSFTs's do
-        not.
+        Whether names contain the band, so that files of several bands can share a directory. Names by
+        lalpulsar_MakeSFTs do not.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def write_sfts(
     OSError
         If the directory cannot be made or a file cannot be written.
     ValueError
-        If the SFTs, the comment or the description cannot be stored. Nothing is then written.
+        If the SFTs, the comment or the description cannot be stored; nothing is then written.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def write_sfts(
 
 @contextmanager
 def _written(path: Path) -> Iterator[BinaryIO]:
-    """`atomic.replacing`, whose errors name the file."""
+    """Yield a file from `atomic.replacing`; errors name the file."""
     try:
         with replacing(path) as file:
             yield file
@@ -110,7 +110,7 @@ def _written(path: Path) -> Iterator[BinaryIO]:
 
 
 def _headers(sfts: SFTs, series: SFTSeries) -> np.ndarray:
-    """Checked headers (n_sfts,) of `headers.TABLE` for one detector's SFTs, without checksum and comment."""
+    """Return checked headers (n_sfts,) of `headers.TABLE` for one detector's SFTs, without checksum and comment."""
     data, times = np.asarray(series.data), (np.asarray(series.gps), np.asarray(series.gps_ns))
     if not len(data):
         raise ValueError(f"the SFTs of {series.detector!r} cannot be written: there are none; leave the detector out.")
@@ -152,7 +152,7 @@ def _file_names(table: np.ndarray, merge: bool, description: str, name_band: boo
 
 
 def _blocks(series: SFTSeries, table: np.ndarray, comment: str) -> Iterator[np.ndarray]:
-    """The bytes of SFTs, (n, n_bytes) uint8, in batches of some megabytes."""
+    """Yield the bytes of SFTs, (n, n_bytes) uint8, in batches of some megabytes."""
     text = comment.encode()
     # padded to a multiple of 8 bytes with at least one null byte; an empty comment takes no bytes
     text = text.ljust(len(text) // 8 * 8 + 8, b"\0") if text else b""

@@ -1,1 +1,1 @@
-"""Simulated signals and noise, and SFTs made from these."""
+"""Simulated signals and noise, as SFTs."""

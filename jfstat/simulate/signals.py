@@ -23,11 +23,11 @@ OVERSAMPLING = 8
 DEGREE = 9
 """Degree of the polynomials for phase and amplitude over a piece of an SFT."""
 PIECE_ANGLE = 0.6
-"""Longest piece, as the angle in rad that the orbit turns at periapsis; polynomials are then exact to 1e-8 cycles."""
+"""Largest angle in rad that the orbit turns at periapsis during a piece; polynomials are then exact to 1e-8 cycles."""
 MODEL_CYCLES, MOST_PIECES = 1e-6, 64
-"""Error of polynomials for a user's phase model, cycles, that asks for shorter pieces, and most pieces of an SFT."""
+"""Largest error of polynomials for a user's phase model, cycles, and largest number of pieces of an SFT."""
 MAX_SAMPLES = 4_000_000
-"""Samples computed at once."""
+"""Largest number of samples computed at once."""
 
 
 class Bins(NamedTuple):
@@ -38,7 +38,7 @@ class Bins(NamedTuple):
     starts : (n_sfts,) float64 ndarray
         Start times, s since the epoch.
     tsft : float
-        s.
+        Length of an SFT, s.
     first, number : int
         First bin and number of bins.
     window : str
@@ -61,16 +61,16 @@ def signal_bins(
     epoch: int,
     transient: TransientWindow | None = None,
 ) -> np.ndarray:
-    """Bins of a signal's SFTs: the Fourier integral of its strain over each SFT.
+    """Compute the SFT bins of a signal: the Fourier integral of its strain over each SFT.
 
-    The strain is F+ A+ cos(phase) + Fx Ax sin(phase), with phase and antenna patterns at every sample; they are not
-    approximated as constant or linear over an SFT. The signal's part at negative frequencies, a fraction of
-    1/(4 pi f Tsft), is neglected.
+    The strain is F+ A+ cos(phase) + Fx Ax sin(phase), with phase and antenna patterns evaluated at every sample, not
+    approximated as constant or linear over an SFT. The signal's part at negative frequencies, a fraction of 1/(4 pi f
+    Tsft), is neglected.
 
     Parameters
     ----------
     trajectory : Trajectory
-        Of the detector.
+        Trajectory of the detector.
     response : (3, 3) float64
         Detector tensor.
     source : Source
@@ -96,7 +96,7 @@ def signal_bins(
     at_once = max(1, MAX_SAMPLES // n)
     out = np.zeros((len(bins.starts), bins.number), np.complex128)
     rows = np.arange(len(bins.starts))
-    if transient is not None:  # the others hold nothing of it
+    if transient is not None:  # the other SFTs hold no part of the signal
         first, last = float(transient.t0) - epoch, float(transient.t1) - epoch
         rows = rows[(bins.starts + bins.tsft > first) & (bins.starts < last)]
     for low in range(0, len(rows), at_once):
@@ -111,13 +111,14 @@ def signal_bins(
 
 
 def _pieces_for_model(source: Source, bins: Bins) -> int:
-    """Pieces of an SFT, a power of two, in which polynomials follow the user's phase model to `MODEL_CYCLES`.
+    """Return the number of pieces of an SFT in which polynomials follow a phase model to `MODEL_CYCLES`.
 
-    At most `MOST_PIECES`: where the phase or frequency jumps, no number is enough, and the error stays in one piece.
+    The number is a power of two and at most `MOST_PIECES`: where the phase or frequency jumps, no number is enough, and
+    the error stays in one piece.
     """
     pieces, places = 1, np.linspace(-1, 1, 23)
     powers = np.vander(places, DEGREE + 1, increasing=True) @ powers_from_values(DEGREE + 1)
-    rough = bins.starts  # SFTs in which longer pieces were not enough
+    rough = bins.starts  # SFTs in which longer pieces were not accurate enough
     while pieces < MOST_PIECES:
         middles = rough[:, None] + bins.tsft / pieces * (np.arange(pieces) + 0.5)
         half = 0.5 * bins.tsft / pieces
@@ -150,7 +151,7 @@ def _bins(
 ) -> jax.Array:
     n = window.shape[0]
     centre = first_bin + n_bins // 2
-    # at the nodes of each piece: the phase relative to that of the central bin, and the complex amplitude
+    # at the nodes of each piece: the phase relative to the central bin's, and the complex amplitude
     within = tsft / pieces * (np.arange(pieces, dtype=float)[:, None] + 0.5 + 0.5 * nodes(DEGREE + 1))
     t = starts[:, None, None] + within
     delay = source.delay(trajectory, t)

@@ -1,4 +1,4 @@
-"""Simulates SFTs of Gaussian noise with signals, and adds signals to existing SFTs."""
+"""Simulation of SFTs of Gaussian noise with signals, and injection of signals into existing SFTs."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from jfstat.validation import (
 )
 
 Signals = Iterable[tuple[Doppler, Amplitude] | tuple[Doppler, Amplitude, TransientWindow | None]]
-"""Signals to add: pairs, or with a window for transient ones."""
+"""Signals to add: pairs of Doppler and Amplitude, or triples with a window for transient signals."""
 LAST_BIN = 2**31 - 1
-"""SFT files number their bins by 32-bit integers."""
+"""Largest index of a bin: SFT files number their bins by 32-bit integers."""
 
 
 @public
@@ -62,23 +62,25 @@ def simulate_sfts(
     Parameters
     ----------
     detectors : str, Detector or sequence of these
-        Prefixes, such as ``["H1", "L1"]``, or one's own detectors.
+        Prefixes, such as ``["H1", "L1"]``, or users' own detectors.
     start : int or Time
         GPS time of the first SFT, s. Not needed with `timestamps`.
     duration : float or Quantity
-        Filled with as many whole SFTs as fit, one after the other, s. Not needed with `timestamps`.
+        Time to fill with whole SFTs, one after the other, s. Not needed with `timestamps`.
     fmin, fmax : float or Quantity
         Band, Hz: bins from fmin on and below fmax.
     tsft : float or Quantity
         Length of an SFT, s.
     sqrt_sx : float, sequence, mapping or None
-        Noise floor in 1/sqrt(Hz), one for all or one for each, in the order of `detectors`; None or 0 for no noise.
+        Noise floor in 1/sqrt(Hz), one for all detectors or one for each, in the order of `detectors`; None or 0 for no
+        noise.
     signals : sequence of (Doppler, Amplitude) or (Doppler, Amplitude, TransientWindow)
         Signals to add; those with a window are transient. A Doppler without reference time refers to the start of the
         data.
     timestamps : sequence or mapping, optional
-        GPS start times of the SFTs instead of `start` and `duration`, for gaps: a mapping of detectors to times, or one
-        sequence for all detectors. Times are numbers, or pairs (seconds, nanoseconds) where a number is too coarse.
+        GPS start times of the SFTs, instead of `start` and `duration`, for data with gaps: a mapping of detectors to
+        times, or one sequence for all detectors. Times are numbers, or pairs (seconds, nanoseconds) where a number is
+        too coarse.
     window : str
         ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``; windowed data are normalised by the window's rms.
     seed : int
@@ -138,7 +140,7 @@ def inject(sfts: SFTs, signals: Signals, ephemeris: EphemerisLike = "DE405") -> 
     Parameters
     ----------
     sfts : SFTs
-        Simulated or read from files. Windows are respected; an unknown one is taken as rectangular.
+        SFTs to add signals to. Their windows are applied to the signals; an unknown window is taken as rectangular.
     signals : sequence of (Doppler, Amplitude) or (Doppler, Amplitude, TransientWindow)
         Isolated sources or binaries; those with a window are transient. A Doppler without reference time refers to the
         start of the data.
@@ -148,12 +150,12 @@ def inject(sfts: SFTs, signals: Signals, ephemeris: EphemerisLike = "DE405") -> 
     Returns
     -------
     SFTs
-        New ones.
+        New SFTs with the signals.
 
     Raises
     ------
     TypeError
-        If `signals` is no sequence.
+        If `signals` is not a sequence.
     ValueError
         If a signal is not a pair of one Doppler and one Amplitude, or these and a TransientWindow; its frequency at the
         source lies outside the SFTs' band during the data; it is too strong for complex64; or the SFTs
@@ -209,18 +211,18 @@ def _check_model(model: PhaseModel, first: float, last: float) -> None:
 
 
 def _reference(doppler: Doppler, epoch: int) -> jax.Array:
-    """Reference time of a signal, s since the epoch; by default the epoch."""
+    """Return the reference time of a signal, s since the epoch; by default the epoch."""
     return jnp.zeros(()) if doppler.reftime is None else doppler.reftime.since(epoch)
 
 
 def _source(doppler: Doppler, sfts: SFTs) -> Source:
-    """The source of a signal, with times since the start of the SFTs."""
+    """Return the source of a signal, with times since the start of the SFTs."""
     middle = jnp.asarray(0.5 * (sfts.end - sfts.start))
     return source(doppler, jnp.asarray(sfts.start, jnp.int64), _reference(doppler, sfts.start), middle)
 
 
 def _single(data: np.ndarray, name: str, what: str) -> np.ndarray:
-    """Bins in complex64, in which SFTs are kept; a ValueError that names an argument if they are not finite."""
+    """Return bins in complex64, the precision of SFTs; raise a ValueError if they are not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         single = data.astype(np.complex64, copy=False)
     if not np.isfinite(single).all():
@@ -229,7 +231,7 @@ def _single(data: np.ndarray, name: str, what: str) -> np.ndarray:
 
 
 def _parts(signal: Any) -> tuple[Doppler, Amplitude, TransientWindow | None]:
-    """Doppler, Amplitude and window of a signal, None without one; a ValueError if it is none."""
+    """Return Doppler, Amplitude and window (or None) of a signal; raise a ValueError if it is not a signal."""
     try:
         doppler, amplitude, *rest = signal
         window = None if not rest else rest[0]
@@ -253,14 +255,14 @@ def _listed(signals: Signals) -> list[Any]:
 
 
 def _floors(names: tuple[str, ...], sqrt_sx: Any) -> dict[str, float]:
-    """Noise floor by detector; 0 for none."""
+    """Return the noise floor by detector; 0 for no noise."""
     if sqrt_sx is None or (is_number(sqrt_sx) and float(sqrt_sx) == 0):
         return dict.fromkeys(names, 0.0)
     return {name: float(x or 0.0) for name, x in zip(names, given_sqrt_sx(names, sqrt_sx), strict=True)}
 
 
 def _noise(rng: np.random.Generator, n_sfts: int, n_bins: int, tsft: float, sqrt_sx: float, window: str) -> np.ndarray:
-    """SFTs of white Gaussian noise, (n_sfts, n_bins) complex64: bins of variance Tsft S / 2."""
+    """Draw SFTs of white Gaussian noise, (n_sfts, n_bins) complex64: bins of variance Tsft S / 2."""
     sigma = sqrt_sx * np.sqrt(tsft / 4)
     if window == "rectangular" or sqrt_sx == 0:
         data = np.empty((n_sfts, n_bins), np.complex64)

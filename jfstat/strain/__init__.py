@@ -1,1 +1,1 @@
-"""SFTs from strain: from arrays, files of GWOSC and frame files, with data-quality bits, high-pass and gating."""
+"""SFTs from strain: from arrays, GWOSC files and frame files, with data-quality bits, high-pass filter and gating."""

@@ -1,4 +1,4 @@
-"""SFTs from strain files of GWOSC and frame files: `sfts_from_frames`."""
+"""SFTs from strain files of GWOSC and frame files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HDF5_SUFFIXES = (".hdf5", ".h5", ".hdf")
 
 @dataclass(frozen=True, eq=False)
 class FilesOfStrain:
-    """Strain in files of one detector, in time order; see `strain.Strain`.
+    """Strain in files of one detector, in time order; an implementation of `strain.Strain`.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class FilesOfStrain:
         return self.files[0].channel
 
     def read(self, first: int, stop: int) -> np.ndarray:
-        """See `strain.Strain`."""
+        """Read samples from the files, with NaN in gaps; see `strain.Strain`."""
         begins = [(file.start - self.origin) * self.rate for file in self.files]
         x = np.full(stop - first, np.nan)
         for file, begin in list(zip(self.files, begins, strict=True))[max(bisect_right(begins, first) - 1, 0) :]:
@@ -87,38 +87,39 @@ def sfts_from_frames(
     highpass: FrequencyLike | None = None,
     gating: Gating | None = None,
 ) -> SFTs:
-    """Make the SFTs of one detector's strain in HDF5 files of GWOSC or frame files.
+    """Make SFTs from one detector's strain in HDF5 files of GWOSC or frame files.
 
     SFTs are ``dt * DFT / rms(window)``, phases referred to each SFT's start. They follow one another without overlap
-    from the start of each stretch of good time, as lalpulsar_MakeSFTs makes them of science segments. Good is what the
-    files hold, `quality`, `segments`, `start` and `end` leave, and is finite; times at which files adjoin are no gaps.
+    from the start of each stretch of good time, as lalpulsar_MakeSFTs makes them of science segments. A time is good if
+    the files hold finite strain for it and `quality`, `segments`, `start` and `end` allow it; files that adjoin leave
+    no gap.
 
     All SFTs are kept in memory: give `fmin` and `fmax`, or use ``jfstat make-sfts``, which writes one after the other.
 
     Parameters
     ----------
     paths : str, path or sequence of these
-        Files, globs, several joined by ``;``, or ``list:<file>``, see `read_sfts`: .hdf5 in GWOSC's layout (needs
-        h5py), .gwf (needs LALSuite).
+        Files, globs, several of these joined by ``;``, or ``list:<file>``, see `read_sfts`: .hdf5 in GWOSC's layout
+        (needs h5py), .gwf (needs LALSuite).
     channel : str, optional
         Channel of frame files, such as ``"H1:GDS-CALIB_STRAIN_CLEAN"``; by default the only one whose name ends in
         STRAIN.
     detector : str or Detector, optional
-        Prefix of the detector whose files are used; by default that of all of them. A `Detector` says where one's own
-        stands.
+        Prefix of the detector whose files are used; not needed if all files are of one detector. Or a user's own
+        `Detector`.
     tsft, fmin, fmax, window, highpass, gating
         See `sfts_from_strain`.
     start, end : float or Time, optional
         Use strain in [start, end), GPS s.
     quality : sequence of str or int, optional
         Data-quality bits that must be set in each second: names of GWOSC's bits, such as ``["DATA", "CBC_CAT1"]``, or
-        numbers of the bits of `quality_channel`. None asks for ``DATA`` if the files have GWOSC's bits, and for nothing
-        otherwise; an empty sequence for nothing. ``NO_CW_HW_INJ`` throws most of a LIGO run away, as simulated
+        numbers of the bits of `quality_channel`. None requires ``DATA`` if the files have GWOSC's bits, and nothing
+        otherwise; an empty sequence requires nothing. ``NO_CW_HW_INJ`` excludes most of a LIGO run, because simulated
         continuous waves were injected into the hardware most of the time.
     quality_channel : str, optional
-        Channel of frame files whose bits are meant by numbers, such as ``"H1:GDS-CALIB_STATE_VECTOR"``.
+        Channel of frame files to which numbers of bits refer, such as ``"H1:GDS-CALIB_STATE_VECTOR"``.
     segments : sequence of (start, end), optional
-        Science segments, GPS s; what lies outside is left out.
+        Science segments, GPS s; strain outside them is left out.
 
     Returns
     -------
@@ -148,7 +149,7 @@ def strain_of_files(
     quality_channel: str | None,
     segments: Sequence[tuple[TimeLike, TimeLike]] | None,
 ) -> FilesOfStrain:
-    """The good time of strain files; arguments and errors as of `sfts_from_frames`."""
+    """Find the good time of strain files; see `sfts_from_frames` for arguments and errors."""
     bits = _bits(quality)
     low = -math.inf if start is None else gps_seconds(start, "start")
     high = math.inf if end is None else gps_seconds(end, "end")
@@ -174,7 +175,7 @@ def strain_of_files(
 
 
 def _bits(quality: object) -> list[Bit] | None:
-    """Data-quality bits, checked."""
+    """Check data-quality bits and return them as a list."""
     if quality is None:
         return None
     bits = [] if isinstance(quality, (str, bytes)) or not isinstance(quality, Sequence) else list(quality)
@@ -185,7 +186,7 @@ def _bits(quality: object) -> list[Bit] | None:
 
 
 def _pairs(segments: object) -> list[tuple[float, float]]:
-    """Segments as pairs of floats."""
+    """Return segments as pairs of floats."""
     try:
         pairs = [tuple(gps_seconds(x, "segments") for x in pair) for pair in segments]  # type: ignore[attr-defined]
     except TypeError:
@@ -196,7 +197,7 @@ def _pairs(segments: object) -> list[tuple[float, float]]:
 
 
 def _described(path: Path, channel: str | None, quality_channel: str | None) -> StrainFile:
-    """The description of a file of either format."""
+    """Return the description of a file of either format."""
     if path.suffix == FRAME_SUFFIX:
         return FrameFile.of(path, channel, quality_channel)
     if path.suffix in HDF5_SUFFIXES:
@@ -219,7 +220,7 @@ def _check_together(files: Sequence[StrainFile]) -> None:
 def _good(
     file: StrainFile, bits: list[Bit] | None, low: float, high: float, kept: list[tuple[float, float]] | None
 ) -> np.ndarray:
-    """Whether each second of a file is good, (n_seconds,) bool; seconds of which a part is not are not."""
+    """Return whether each second of a file is good, (n_seconds,) bool; seconds that are good only in part are not."""
     good = file.good_seconds(bits)
     t = file.start + np.arange(len(good))
     good = good & (t >= low) & (t + 1 <= high)
@@ -232,7 +233,7 @@ def _good(
 
 
 def _stretches(files: Sequence[StrainFile], good: Sequence[np.ndarray]) -> list[tuple[int, int]]:
-    """First sample and end of each run of good seconds, across files that adjoin."""
+    """Return first sample and end of each run of good seconds, across files that adjoin."""
     rate, origin = files[0].rate, files[0].start
     found: list[tuple[int, int]] = []
     for file, seconds in zip(files, good, strict=True):
@@ -247,14 +248,16 @@ def _stretches(files: Sequence[StrainFile], good: Sequence[np.ndarray]) -> list[
 
 
 def read_cache(path: str) -> list[str]:
-    """Paths in a frame cache file, as lalpulsar_MakeSFTs takes it: lines ``observatory description start length URL``.
+    """Read the paths in a frame cache file of lines ``observatory description start length URL``.
+
+    lalpulsar_MakeSFTs takes such files.
 
     Raises
     ------
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     ValueError
-        If it has no such line, or others.
+        If the file has no line of this form, or other lines.
     """
     paths = []
     for line in content_of(path).decode().splitlines():

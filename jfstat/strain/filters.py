@@ -1,4 +1,4 @@
-"""Butterworth filters that run over the samples once each way, so that phases stay as they are."""
+"""Butterworth filters that run over the samples forwards and backwards, so that they leave phases unchanged."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import numpy as np
 ORDER = 10
 """Order of lalpulsar_MakeSFTs's high-pass filter."""
 ATTENUATION = 0.5
-"""Its amplitude at the knee frequency."""
+"""Amplitude of lalpulsar_MakeSFTs's high-pass filter at the knee frequency."""
 BAND_ORDER = 4
-"""Order of band-passes."""
+"""Order of the band-pass filters."""
 
 
 def high_passed(x: np.ndarray, rate: float, knee: float) -> np.ndarray:
-    """Samples after the high-pass filter of lalpulsar_MakeSFTs.
+    """Return samples after the high-pass filter of lalpulsar_MakeSFTs.
 
-    A Butterworth filter of order 10 whose amplitude, after one pass each way, is 1/2 at the knee frequency
-    (LALSuite: ``ButterworthTimeSeries.c:XLALButterworthREAL8TimeSeries`` with ``nMax = 10``, ``a2 = 0.5``). As there,
-    each pair of poles filters forwards and then backwards before the next pair does, and starts from zero each time.
+    This is a Butterworth filter of order 10 whose amplitude, after one pass each way, is 1/2 at the knee frequency
+    (LALSuite: ``ButterworthTimeSeries.c:XLALButterworthREAL8TimeSeries`` with ``nMax = 10``, ``a2 = 0.5``). As in
+    LALSuite, each pair of poles filters forwards and then backwards before the next pair does, and starts from zero
+    each time.
 
     Parameters
     ----------
@@ -25,7 +26,7 @@ def high_passed(x: np.ndarray, rate: float, knee: float) -> np.ndarray:
     rate : float
         Samples per second.
     knee : float
-        Hz, above 0 and below rate/2.
+        Knee frequency, Hz, above 0 and below rate/2.
 
     Returns
     -------
@@ -33,7 +34,7 @@ def high_passed(x: np.ndarray, rate: float, knee: float) -> np.ndarray:
     """
     from scipy.signal import bilinear_zpk, sosfilt, zpk2sos  # takes 0.2 s to import
 
-    # in LALSuite's w-plane, w = tan(pi f / rate); two passes square the filter, so sqrt(ATTENUATION) is due to each
+    # in LALSuite's w-plane, w = tan(pi f / rate); two passes square the filter: each attenuates by sqrt(ATTENUATION)
     power = np.sqrt(ATTENUATION)
     corner = np.tan(np.pi * knee / rate) * (1 / power - 1) ** (0.5 / ORDER)
     for pair in range(ORDER // 2):
@@ -46,7 +47,9 @@ def high_passed(x: np.ndarray, rate: float, knee: float) -> np.ndarray:
 
 
 def band_passed(x: np.ndarray, rate: float, low: float, high: float) -> np.ndarray:
-    """Samples after a Butterworth band-pass of order 4, once each way; see `scipy.signal.sosfiltfilt`.
+    """Return samples after a Butterworth band-pass of order 4, forwards and backwards.
+
+    See `scipy.signal.sosfiltfilt`.
 
     Parameters
     ----------

@@ -16,22 +16,22 @@ from jfstat.strain.series import channel_prefix
 from jfstat.strain.strainfile import DATA_QUALITY_BITS, INJECTION_BITS, Bit, seconds_with, unusable
 
 MAGIC = b"IGWD"
-"""The first bytes of a frame file (LIGO-T970130)."""
+"""First bytes of a frame file (LIGO-T970130)."""
 INSTEAD = "give whole frame files that hold the channel"
 
 
 @dataclass(frozen=True, eq=False)
 class FrameFile:
-    """A frame file, see `strainfile.StrainFile`.
+    """A frame file; an implementation of `strainfile.StrainFile`.
 
     Attributes
     ----------
     channel : str
-        Such as ``H1:GDS-CALIB_STRAIN``.
+        Name of the channel, such as ``H1:GDS-CALIB_STRAIN``.
     quality_channel : str or None
-        The channel whose bits have numbers instead of names.
+        Channel to which numbers of bits refer.
     ends : tuple of int
-        Samples of the file up to the end of each frame.
+        Number of samples from the start of the file to the end of each frame.
     """
 
     path: Path
@@ -44,14 +44,14 @@ class FrameFile:
 
     @classmethod
     def of(cls, path: Path, channel: str | None, quality_channel: str | None) -> FrameFile:
-        """The file's description; without `channel`, of the only one whose name ends in STRAIN.
+        """Read the description of a file; the default `channel` is the only one whose name ends in STRAIN.
 
         Raises
         ------
         OSError
             If the file cannot be opened.
         ValueError
-            If it is damaged, lacks the channel or has gaps, or lalframe is not installed.
+            If the file is damaged, lacks the channel or has gaps, or lalframe is not installed.
         """
         channel = _only_strain(path) if channel is None else channel
         detector = channel_prefix(channel)
@@ -87,7 +87,7 @@ class FrameFile:
         return (0, *self.ends[:-1])
 
     def read(self, first: int, stop: int) -> np.ndarray:
-        """See `strainfile.StrainFile`."""
+        """Read samples `first` up to `stop` of the file; see `strainfile.StrainFile`."""
         parts = []
         for k, (begin, end) in enumerate(zip(self._begins, self.ends, strict=True)):
             low, high = max(first, begin), min(stop, end)
@@ -96,7 +96,7 @@ class FrameFile:
         return np.concatenate(parts).astype(np.float64) if parts else np.empty(0)
 
     def good_seconds(self, bits: Sequence[Bit] | None) -> np.ndarray:
-        """See `strainfile.StrainFile`."""
+        """Return whether data-quality bits are set in each second; see `strainfile.StrainFile`."""
         n_seconds = self.n // self.rate
         base = self.channel.removesuffix("STRAIN")
         there = set(channels(self.path)) if self.channel.endswith("_STRAIN") else set()
@@ -109,12 +109,12 @@ class FrameFile:
         return seconds_with(masks, numbers, n_seconds)
 
     def _numbered(self, bit: Bit, names: dict[str, tuple[str, int]]) -> tuple[str, int]:
-        """The channel and number of a bit."""
+        """Return the channel and the number of a bit."""
         if isinstance(bit, str):
             if bit not in names:
                 listed = ", ".join(names) or f"none, as it has no channel {self.channel.removesuffix('STRAIN')}DQMASK"
                 raise ValueError(
-                    f"quality has {bit!r}, which is no data-quality bit of {str(self.path)!r}: there are {listed}."
+                    f"quality has {bit!r}, which is not a data-quality bit of {str(self.path)!r}: there are {listed}."
                 )
             return names[bit]
         if self.quality_channel is None:
@@ -136,7 +136,7 @@ class FrameFile:
 
 
 def channels(path: Path) -> list[str]:
-    """Names of the channels with calibrated or simulated data in a frame file, or of all if there are none of these."""
+    """List the channels with calibrated or simulated data in a frame file, or all channels if there are no such."""
     with _opened(path), _lal_frame_u(path) as (lalframe, toc):
         for kind in ("Proc", "Sim", "Adc"):
             n = getattr(lalframe, f"FrameUFrTOCQuery{kind}N")(toc)
@@ -147,7 +147,7 @@ def channels(path: Path) -> list[str]:
 
 
 def _only_strain(path: Path) -> str:
-    """The only channel of strain in a file."""
+    """Return the only channel of strain in a file."""
     found = [name for name in channels(path) if name.endswith("STRAIN")]
     if len(found) != 1:
         listed = ", ".join((found or channels(path))[:10]) or "none"
@@ -156,7 +156,7 @@ def _only_strain(path: Path) -> str:
 
 
 def _vector_length(path: Path, lalframe: Any, file: Any, channel: str, frame: int) -> int:
-    """Number of samples of a channel in a frame."""
+    """Return the number of samples of a channel in a frame."""
     try:
         return int(lalframe.FrFileQueryChanVectorLength(file, channel, frame))
     except RuntimeError:
@@ -166,7 +166,7 @@ def _vector_length(path: Path, lalframe: Any, file: Any, channel: str, frame: in
 
 @lru_cache(maxsize=2)
 def _frame(path: Path, channel: str, frame: int) -> np.ndarray:
-    """The samples of a channel in a frame; the last ones are kept, as SFTs end within frames."""
+    """Return the samples of a channel in a frame; the last frames are cached, as SFTs end within frames."""
     with _opened(path) as (lalframe, lal, file):
         kinds = {getattr(lal, f"{name}_TYPE_CODE"): kind for name, kind in KINDS.items()}
         kind = kinds.get(lalframe.FrFileQueryChanType(file, channel, frame))
@@ -193,7 +193,7 @@ KINDS = {
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, Any, Any]]:
-    """lalframe, lal and the opened file."""
+    """Yield lalframe, lal and the opened file."""
     lalframe, lal = _lalsuite()
     try:
         with opened(path) as raw:
@@ -201,7 +201,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any, Any]]:
     except OSError as error:
         raise unreadable(path, error) from error
     if magic != MAGIC:
-        raise unusable(path, "it is no frame file", INSTEAD)
+        raise unusable(path, "it is not a frame file", INSTEAD)
     with _quiet(lal):
         try:
             file = lalframe.FrFileOpenURL(str(path.absolute()))
@@ -212,14 +212,14 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any, Any]]:
 
 @contextmanager
 def _lal_frame_u(path: Path) -> Iterator[tuple[Any, Any]]:
-    """lalframe and a file's table of contents."""
+    """Yield lalframe and a file's table of contents."""
     lalframe, _ = _lalsuite()
     file = lalframe.FrameUFrFileOpen(str(path.absolute()), "r")
     yield lalframe, lalframe.FrameUFrTOCRead(file)
 
 
 def _lalsuite() -> tuple[Any, Any]:
-    """The modules lalframe and lal."""
+    """Import and return the modules lalframe and lal."""
     try:
         import lal
         import lalframe
@@ -230,7 +230,7 @@ def _lalsuite() -> tuple[Any, Any]:
 
 @contextmanager
 def _quiet(lal: Any) -> Iterator[None]:
-    """LALSuite prints its errors unless it is told not to; its Python functions raise them as well."""
+    """Silence LALSuite's printed errors, which its Python functions raise as well."""
     usual = lal.GetDebugLevel()
     lal.ClobberDebugLevel(0)
     try:

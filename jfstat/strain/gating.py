@@ -1,4 +1,4 @@
-"""Gating: strain is faded out around loud glitches."""
+"""Gating of strain: fading it out around loud glitches."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from jfstat.strain.filters import band_passed
 from jfstat.validation import DurationLike, FrequencyLike, NumberLike, frequency, positive_number, positive_seconds
 
 SETTLING = 4.0
-"""Periods of the lowest frequency of a band after which its band-pass has forgotten where the samples began."""
+"""Length of a band-pass filter's transient, in periods of the lowest frequency of the band."""
 NORMAL = 0.674489750196
-"""Median of |x| of a normal variable of unit standard deviation."""
+"""Median of |x| of a normal variable with unit standard deviation."""
 
 
 @dataclass(frozen=True)
 class Gating:
-    """How loud glitches are taken out of strain: by inverse Tukey windows.
+    """Options of gating: how loud glitches are removed from strain by inverse Tukey windows.
 
     Strain is multiplied by windows that are 0 within `tzero` of each sample that is too loud, and rise to 1 over the
     next `tpad`. Continuous-wave searches of O3 used strain gated in this way (Zweizig & Riles, LIGO-T2000384; also
@@ -27,22 +27,22 @@ class Gating:
     and `tpad` have the names and defaults of GWpy's ``TimeSeries.gate``.
 
     A sample is too loud if it exceeds `threshold` standard deviations in one of the `bands`. The standard deviation is
-    that of the stretch of strain of each SFT, from the median of the absolute values, which glitches hardly move.
+    estimated for the strain of each SFT from the median of the absolute values, which glitches hardly change.
 
     Attributes
     ----------
     threshold : float
-        Standard deviations. Gaussian noise never exceeds the default.
+        Threshold in standard deviations. Gaussian noise never exceeds the default.
     bands : sequence of (low, high)
-        Hz. By default a band where glitches of scattered light and one where most others are loud; the strain's
-        steep spectrum is why it takes more than one.
+        Frequency bands, Hz. By default one in which glitches of scattered light are loud and one in which most others
+        are. More than one band is needed because the spectrum of strain is steep.
     tzero : float
-        Half-width of what is set to zero, s.
+        Half-width of the interval that is set to zero, s.
     tpad : float
         Length of the taper on each side, s.
     most_gated : float
-        Fraction of an SFT's length: SFTs of which more is set to zero are left out. The default is that of LVK's SFTs
-        of O3, 30 s of 1800 s (LIGO-T2300068).
+        Largest fraction of an SFT that may be set to zero; other SFTs are left out. The default is the one for LVK's
+        SFTs of O3, 30 s of 1800 s (LIGO-T2300068).
 
     Raises
     ------
@@ -75,12 +75,12 @@ class Gating:
 
     @property
     def reach(self) -> float:
-        """How far beyond an SFT strain can change its gates, s."""
+        """Largest distance from an SFT at which strain can change the gates within it, s."""
         return self.tzero + self.tpad + SETTLING / min(low for low, _ in self.bands)  # type: ignore[operator, return-value]
 
 
 def gate_window(x: np.ndarray, rate: int, gating: Gating) -> np.ndarray:
-    """The product of the inverse Tukey windows of a stretch of strain: 0 in gates, 1 far from them.
+    """Return the product of the inverse Tukey windows of a stretch of strain: 0 in gates, 1 far from them.
 
     Parameters
     ----------

@@ -17,13 +17,13 @@ MASKS = (
     ("quality/simple/DQmask", "quality/simple/DQShortnames"),
     ("quality/injections/Injmask", "quality/injections/InjShortnames"),
 )
-"""Data-quality bits, one number a second, and the names of these bits."""
+"""Paths of the data-quality bits, one number a second, and of the names of these bits."""
 INSTEAD = "give HDF5 files as gwosc.org has them, or read this one yourself and use sfts_from_strain"
 
 
 @dataclass(frozen=True, eq=False)
 class GwoscFile:
-    """An HDF5 file of GWOSC, see `strainfile.StrainFile`."""
+    """An HDF5 file of GWOSC; an implementation of `strainfile.StrainFile`."""
 
     path: Path
     detector: str
@@ -33,14 +33,14 @@ class GwoscFile:
 
     @classmethod
     def of(cls, path: Path) -> GwoscFile:
-        """The file's description.
+        """Read the description of a file.
 
         Raises
         ------
         OSError
-            If it cannot be opened.
+            If the file cannot be opened.
         ValueError
-            If it lacks something or does not fit together, or h5py is not installed.
+            If the file lacks something or is inconsistent, or h5py is not installed.
         """
         with _Opened(path) as file:
             strain, meta = file[STRAIN], file["meta"]
@@ -64,12 +64,12 @@ class GwoscFile:
         return f"{self.detector}:GWOSC_STRAIN"
 
     def read(self, first: int, stop: int) -> np.ndarray:
-        """See `strainfile.StrainFile`."""
+        """Read samples `first` up to `stop` of the file; see `strainfile.StrainFile`."""
         with _Opened(self.path) as file:
             return np.asarray(file[STRAIN][first:stop], np.float64)
 
     def good_seconds(self, bits: Sequence[Bit] | None) -> np.ndarray:
-        """See `strainfile.StrainFile`."""
+        """Return whether data-quality bits are set in each second; see `strainfile.StrainFile`."""
         n_seconds = self.n // self.rate
         with _Opened(self.path) as file:
             masks, names = {}, {}
@@ -83,7 +83,7 @@ class GwoscFile:
             if bit not in names:
                 there = ", ".join(names) or "none"
                 raise ValueError(
-                    f"quality has {bit!r}, which is no data-quality bit of {str(self.path)!r}: there are {there}."
+                    f"quality has {bit!r}, which is not a data-quality bit of {str(self.path)!r}: there are {there}."
                 )
         for mask, values in masks.items():
             if values.shape != (n_seconds,):
@@ -92,7 +92,7 @@ class GwoscFile:
 
 
 class _Opened:
-    """An HDF5 file opened for reading, whose errors are what users can read."""
+    """Context manager that opens an HDF5 file for reading and turns its errors into messages for users."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -110,7 +110,7 @@ class _Opened:
             self.file = h5py.File(self.raw, "r")
         except Exception as error:  # whatever HDF5 finds wrong
             self.raw.close()
-            raise unusable(self.path, "it is no HDF5 file or a damaged one", INSTEAD) from error
+            raise unusable(self.path, "it is not an HDF5 file, or it is damaged", INSTEAD) from error
         return self.file
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:

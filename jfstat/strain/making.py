@@ -1,4 +1,4 @@
-"""Makes SFTs of strain one after the other: where they start, and their bins."""
+"""Computation of SFTs from strain, one after the other: their start times and their bins."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from jfstat.strain.strain import Strain
 from jfstat.validation import DurationLike, FrequencyLike, frequency, gps_integer, sft_seconds
 
 SLACK = 1e-6
-"""Of a bin or a sample, for numbers that were rounded."""
+"""Tolerance for numbers that were rounded, in bins or samples."""
 
 
 @dataclass(frozen=True, eq=False)
 class Making:
-    """How SFTs are made of strain.
+    """Options for computing SFTs from strain.
 
     Attributes
     ----------
     tsft : float
-        s.
+        Length of an SFT, s.
     n : int
-        Samples of an SFT.
+        Number of samples of an SFT.
     bins : slice
-        Of the Fourier transform.
+        Range of bins of the Fourier transform.
     window : str
     highpass : float or None
         Knee frequency, Hz.
@@ -57,7 +57,7 @@ class Making:
         highpass: FrequencyLike | None,
         gating: Gating | None,
     ) -> Making:
-        """From what users give.
+        """Make the options from users' arguments.
 
         Raises
         ------
@@ -92,7 +92,7 @@ class Making:
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """One SFT, or the stretch for which there is none because too much of it would be gated.
+    """One SFT, or a stretch without an SFT because too much of it would be gated.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Made:
         Start, GPS s.
     bins : (n_bins,) complex64 ndarray, or None
     gated : float
-        How much of it was set to zero, s.
+        Time that gating set to zero, s.
     """
 
     gps: int
@@ -109,7 +109,7 @@ class Made:
 
 
 def made_sfts(strain: Strain, making: Making, starts: Sequence[int] | None = None) -> Iterator[Made]:
-    """The SFTs of strain, in order.
+    """Compute the SFTs of strain one after the other, in order of time.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def made_sfts(strain: Strain, making: Making, starts: Sequence[int] | None = Non
     Raises
     ------
     ValueError
-        If `starts` ask for strain that is not there.
+        If there is no strain at one of the `starts`.
     """
     window = window_samples(making.window, making.n)
     places = _fitting(strain, making.n) if starts is None else _asked_for(strain, making, starts)
@@ -141,12 +141,12 @@ def made_sfts(strain: Strain, making: Making, starts: Sequence[int] | None = Non
 
 
 def sfts_of(strain: Strain, making: Making, starts: Sequence[int] | None = None) -> SFTs:
-    """The SFTs of strain in memory; arguments as of `made_sfts`.
+    """Compute the SFTs of strain and hold them in memory; see `made_sfts` for the arguments.
 
     Raises
     ------
     ValueError
-        If there are none.
+        If there are no SFTs.
     """
     made = [sft for sft in made_sfts(strain, making, starts) if sft.bins is not None]
     if not made:
@@ -165,7 +165,7 @@ Place = tuple[int, tuple[int, int], np.ndarray]
 
 
 def _fitting(strain: Strain, n: int) -> Iterator[Place]:
-    """As many SFTs as fit."""
+    """Yield as many SFTs as fit into the stretches."""
     rate = strain.rate
     for low, stop in strain.stretches:
         first = -(-low // rate) * rate
@@ -179,7 +179,7 @@ def _fitting(strain: Strain, n: int) -> Iterator[Place]:
 
 
 def _asked_for(strain: Strain, making: Making, starts: Sequence[int]) -> Iterator[Place]:
-    """SFTs at given GPS seconds."""
+    """Yield SFTs at given GPS seconds."""
     for gps in starts:
         first = (gps - strain.origin) * strain.rate
         stretch = next((s for s in strain.stretches if s[0] <= first and first + making.n <= s[1]), None)
@@ -193,12 +193,12 @@ def _asked_for(strain: Strain, making: Making, starts: Sequence[int]) -> Iterato
 
 
 def checked_starts(timestamps: Sequence[TimeLike], tsft: float) -> list[int]:
-    """Start times of SFTs as whole GPS seconds.
+    """Return start times of SFTs as whole GPS seconds.
 
     Raises
     ------
     ValueError
-        If there are none, they are no whole seconds, or SFTs would overlap.
+        If there are no times, they are not whole seconds, or SFTs would overlap.
     """
     gps = [gps_integer(t, "timestamps") for t in timestamps]
     if not gps or any(b - a < tsft for a, b in pairwise(gps)):
@@ -211,7 +211,7 @@ def checked_starts(timestamps: Sequence[TimeLike], tsft: float) -> list[int]:
 def _gates(
     strain: Strain, making: Making, gating: Gating, first: int, stretch: tuple[int, int], x: np.ndarray
 ) -> np.ndarray:
-    """The window of gates over an SFT's samples x; glitches shortly before and after it count too."""
+    """Return the window of gates over an SFT's samples x; glitches shortly before and after the SFT count too."""
     margin = math.ceil(gating.reach * strain.rate)
     low, stop = max(stretch[0], first - margin), min(stretch[1], first + making.n + margin)
     before, after = strain.read(low, first), strain.read(first + making.n, stop)

@@ -1,4 +1,4 @@
-"""SFTs made from a strain time series in memory: `sfts_from_strain`."""
+"""SFTs from a strain time series in memory."""
 
 from __future__ import annotations
 
@@ -48,10 +48,11 @@ def sfts_from_strain(
     highpass: FrequencyLike | None = None,
     gating: Gating | None = None,
 ) -> SFTs:
-    """Make the SFTs of one detector's strain: ``dt * DFT / rms(window)``, phases referred to each SFT's start.
+    """Make SFTs from one detector's strain.
 
-    The SFTs do not overlap and start at whole GPS seconds. Stretches of samples that are not finite are gaps; after a
-    gap the next SFT starts at the first whole second.
+    SFTs are ``dt * DFT / rms(window)``, phases referred to each SFT's start. They do not overlap and start at whole GPS
+    seconds. Stretches of samples that are not finite are gaps; after a gap the next SFT starts at the first whole
+    second.
 
     Parameters
     ----------
@@ -59,16 +60,16 @@ def sfts_from_strain(
         Real strain; any object with ``value``, ``t0`` and ``dt`` is accepted. In a tuple, `t0` is the GPS time of the
         first sample and `dt` the spacing, s. The rate must be a whole number of Hz, with samples on whole GPS seconds.
     detector : str or Detector, optional
-        Prefix, such as ``"H1"``, or one's own detector. None takes it from the series' ``channel`` or ``name``, such as
-        ``"H1:GDS-CALIB_STRAIN"``.
+        Prefix, such as ``"H1"``, or a user's own detector. None takes it from the series' ``channel`` or ``name``, such
+        as ``"H1:GDS-CALIB_STRAIN"``.
     tsft : float or Quantity
         Length of an SFT, s, a whole number of samples.
     fmin, fmax : float or Quantity, optional
         Band, Hz: bins from fmin on and below fmax. By default from zero to the Nyquist frequency.
     window : str
-        ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``. The default is that of the LIGO-Virgo-KAGRA collaboration's
-        SFTs (lalpulsar_MakeSFTDAG): its ends fall to zero, which keeps loud low frequencies from leaking into the
-        band, and its taper of 1/1000 of the SFT loses hardly any signal.
+        ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``. The default is the window of the LIGO-Virgo-KAGRA
+        collaboration's SFTs (lalpulsar_MakeSFTDAG): its ends fall to zero, which keeps loud low frequencies from
+        leaking into the band, and its taper of 1/1000 of the SFT loses hardly any signal.
     timestamps : sequence of int or Time, optional
         GPS start times of the SFTs, whole seconds. By default as many SFTs as fit, one after the other.
     highpass : float or Quantity, optional
@@ -85,10 +86,10 @@ def sfts_from_strain(
     Raises
     ------
     TypeError
-        If `series` is neither a TimeSeries nor (array, t0, dt), or `gating` is no Gating.
+        If `series` is neither a TimeSeries nor (array, t0, dt), or `gating` is not a Gating.
     ValueError
-        If an argument is out of range, no SFT fits, `timestamps` ask for data that are not there, or the detector is
-        not given and not known from the series, or another one than the series names.
+        If an argument is out of range, no SFT fits, there are no data at one of the `timestamps`, or the detector is
+        neither given nor named by the series, or differs from the one that the series names.
 
     Examples
     --------
@@ -114,7 +115,7 @@ def sfts_from_strain(
 
 
 def _unpack(series: Any) -> tuple[np.ndarray, float, float]:
-    """Samples, GPS time of the first one, and spacing in s."""
+    """Return samples, GPS time of the first one, and spacing in s."""
     parts = [series.value, series.t0, series.dt] if all(hasattr(series, k) for k in ("value", "t0", "dt")) else series
     if not isinstance(parts, (list, tuple)) or len(parts) != 3:
         raise TypeError(f"series must be a GWpy TimeSeries or (array, t0, dt), not {type(series).__name__}.")
@@ -125,7 +126,7 @@ def _unpack(series: Any) -> tuple[np.ndarray, float, float]:
 
 
 def _site(series: Any, detector: DetectorLike | None) -> Detector:
-    """The detector that was given, or that the series names; they must not contradict each other."""
+    """Return the detector that was given or that the series names; these must not contradict each other."""
     named = next(filter(None, (channel_prefix(getattr(series, key, None)) for key in ("channel", "name"))), None)
     if detector is None:
         if named is None:
@@ -140,6 +141,6 @@ def _site(series: Any, detector: DetectorLike | None) -> Detector:
 
 
 def channel_prefix(channel: object) -> str | None:
-    """The detector's prefix in the name of a channel, such as ``L1:GDS-CALIB_STRAIN``; None if it has none."""
+    """Return the detector's prefix in a channel's name, such as ``L1:GDS-CALIB_STRAIN``; None if it has none."""
     found = re.match(r"([A-Z]\d):", "" if channel is None else str(channel))
     return None if found is None else found[1]

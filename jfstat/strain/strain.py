@@ -11,17 +11,17 @@ from jfstat.geometry.detector import Detector
 
 
 class Strain(Protocol):
-    """Strain of one detector. Samples are counted from the GPS second `origin`; some may be NaN.
+    """Strain of one detector, as samples counted from the GPS second `origin`; some may be NaN.
 
     Attributes
     ----------
     site : Detector
     origin : int
-        GPS s.
+        GPS time of sample 0, s.
     rate : int
         Samples per second.
     stretches : list of (int, int)
-        First sample and end of each stretch without a gap, in order; what is not finite in them is a gap too.
+        First sample and end of each stretch without a gap, in order; samples in them that are not finite are gaps too.
     """
 
     @property
@@ -34,13 +34,13 @@ class Strain(Protocol):
     def stretches(self) -> list[tuple[int, int]]: ...
 
     def read(self, first: int, stop: int) -> np.ndarray:
-        """Samples from `first` up to `stop`, within one stretch: (stop - first,) float64."""
+        """Return samples from `first` up to `stop`, within one stretch: (stop - first,) float64."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class StrainArray:
-    """Strain in memory, see `Strain`; `x` holds the samples from `first` on."""
+    """Strain in memory, an implementation of `Strain`; `x` holds the samples from `first` on."""
 
     site: Detector
     origin: int

@@ -1,4 +1,4 @@
-"""One file of strain, whatever its format."""
+"""The interface of strain files, whatever their format, and their data-quality bits."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Bit = str | int
 
 DATA_QUALITY_BITS = ("DATA", "CBC_CAT1", "CBC_CAT2", "CBC_CAT3", "BURST_CAT1", "BURST_CAT2", "BURST_CAT3")
 """Names of the bits of GWOSC's data-quality channel, from bit 0 on, since O1 (gwosc.org, technical details of O1 to
-O4). HDF5 files hold names of their own, frame files do not."""
+O4). HDF5 files hold their own names, frame files do not."""
 INJECTION_BITS = ("NO_CBC_HW_INJ", "NO_BURST_HW_INJ", "NO_DETCHAR_HW_INJ", "NO_CW_HW_INJ", "NO_STOCH_HW_INJ")
-"""The same for the channel of hardware injections."""
+"""Names of the bits of GWOSC's channel of hardware injections, from bit 0 on, since O1."""
 
 
 class StrainFile(Protocol):
-    """A file of strain of one detector, from a whole GPS second on.
+    """A file of strain of one detector that starts on a whole GPS second.
 
     Attributes
     ----------
     path : Path
     channel : str
-        Where the strain stands in the file.
+        Channel of the strain in the file.
     detector : str
     start : int
-        GPS s.
+        Start of the file, GPS s.
     rate : int
         Samples per second.
     n : int
@@ -49,11 +49,11 @@ class StrainFile(Protocol):
     def n(self) -> int: ...
 
     def read(self, first: int, stop: int) -> np.ndarray:
-        """Samples `first` up to `stop` of the file: (stop - first,) float64."""
+        """Return samples `first` up to `stop` of the file: (stop - first,) float64."""
         ...
 
     def good_seconds(self, bits: Sequence[Bit] | None) -> np.ndarray:
-        """Whether all of these data-quality bits are set in each second of the file, (n / rate,) bool.
+        """Return whether all given data-quality bits are set in each second of the file, (n / rate,) bool.
 
         None stands for ``DATA`` in files that have GWOSC's bits, and for nothing in others.
         """
@@ -61,12 +61,12 @@ class StrainFile(Protocol):
 
 
 def seconds_with(masks: dict[str, np.ndarray], numbers: Sequence[tuple[str, int]], n_seconds: int) -> np.ndarray:
-    """Whether bits are set in all samples of each second: (n_seconds,) bool.
+    """Return whether bits are set in all samples of each second: (n_seconds,) bool.
 
     Parameters
     ----------
     masks : dict
-        Samples of the channels of bits by their names, (n,) ints, a whole number of them in a second.
+        Samples, (n,) ints, of the channels of bits by their names, a whole number of samples in a second.
     numbers : sequence of (channel, bit number)
     n_seconds : int
     """
@@ -77,5 +77,5 @@ def seconds_with(masks: dict[str, np.ndarray], numbers: Sequence[tuple[str, int]
 
 
 def unusable(path: Path, why: str, instead: str) -> ValueError:
-    """The error for a file that cannot be used."""
+    """Return the error for a file that cannot be used."""
     return ValueError(f"paths: {str(path)!r} cannot be used, {why}: {instead}.")

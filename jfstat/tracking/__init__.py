@@ -1,1 +1,1 @@
-"""Signals whose frequency wanders: paths through tables of segments and frequencies, by hidden Markov models."""
+"""Signals with wandering frequency: paths through tables of segments and frequencies, by hidden Markov models."""

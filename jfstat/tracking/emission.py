@@ -20,31 +20,33 @@ from jfstat.statistic.fstat import band_values, noise_level, optimal_power
 from jfstat.validation import NumberLike, as_float64
 
 _TINY = 1e-30
-"""Added to the square of a modulus, so that its root has a derivative at zero."""
+"""Constant added to the square of a modulus, so that its root has a derivative at zero."""
 
 
 @public
 def twoF_by_segment(segments: FstatData, point: Doppler, *, f1dot: NumberLike | None = None) -> jax.Array:
-    """2F of each segment at all frequencies of the band, for one sky position, spin-down and orbit.
+    """Compute 2F of each segment at all frequencies of the band, for one sky position, spin-down and orbit.
 
-    Pure; works under jit, vmap, jvp and grad. Half of it is the log-likelihood that `viterbi` takes, of a signal whose
-    amplitude and phase are free in each segment (Suvorova et al. 2016, Phys. Rev. D 93, 123009, equation 17).
+    The function is pure and works under jit, vmap, jvp and grad. Half of 2F is the log-likelihood that `viterbi` takes,
+    for a signal whose amplitude and phase are free in each segment (Suvorova et al. 2016, Phys. Rev. D 93, 123009,
+    equation 17).
 
     Parameters
     ----------
     segments : FstatData
-        With a leading axis of K segments.
+        Data with a leading axis of K segments.
     point : Doppler
-        One template, scalar fields; ``fkdot[0]`` is ignored.
+        One template with scalar fields; ``fkdot[0]`` is ignored.
     f1dot : (M,) array_like, optional
-        Values of the spin-down in Hz/s in place of the template's own, for tables with an axis of them. Frequencies
-        and spin-downs are then those at the middle of each segment, whose own the state of a wandering signal is.
+        Values of the spin-down in Hz/s, which replace the template's own and become the table's last axis. Frequencies
+        and spin-downs then hold at the middle of each segment, because a wandering signal has its own state in each
+        segment.
 
     Returns
     -------
     (K, n_frequencies) or (K, n_frequencies, M) float32
-        2F at ``segments.frequencies``, which all segments share, taken at the template's reference time: a signal that
-        keeps to the template stays in one column. NaN as for `twoF_band`.
+        2F at ``segments.frequencies``, which all segments share and which hold at the template's reference time: a
+        signal that follows the template stays in one column. See `twoF_band` for NaN.
 
     Raises
     ------
@@ -65,18 +67,18 @@ def twoF_by_segment(segments: FstatData, point: Doppler, *, f1dot: NumberLike | 
 def log_likelihood_by_segment(
     segments: FstatData, point: Doppler, amplitude: Amplitude, *, f1dot: NumberLike | None = None
 ) -> jax.Array:
-    """Log-likelihood ratio of a signal of known amplitude in each segment, at all frequencies of the band.
+    """Compute the log-likelihood ratio of a signal of known amplitude by segment, at all frequencies of the band.
 
-    As `twoF_by_segment`, for a signal with the given h0, cosi and psi. Its initial phase is unknown in each segment
-    and marginalised with a uniform prior: ln I0(|c^H y|) - rho^2/2, with c and y as for `semicoherent_amplitude` and
-    rho^2 as for `predict_twoF`.
+    The table is like the one of `twoF_by_segment`, for a signal with given h0, cosi and psi. Its initial phase is
+    unknown in each segment and marginalised with a uniform prior, which gives ln I0(|c^H y|) - rho^2/2, with c and y
+    from `semicoherent_amplitude` and rho^2 from `predict_twoF`.
 
     Parameters
     ----------
     segments, point, f1dot
-        As for `twoF_by_segment`.
+        See `twoF_by_segment`.
     amplitude : Amplitude
-        Of one signal; its `phi0` does not matter.
+        Amplitude of one signal; its `phi0` does not matter.
 
     Returns
     -------
@@ -85,14 +87,14 @@ def log_likelihood_by_segment(
     Raises
     ------
     TypeError, ValueError
-        As `twoF_by_segment`.
+        See `twoF_by_segment`.
     """
     check_amplitude(amplitude)
     return _checked(segments, point, amplitude, f1dot)
 
 
 def _checked(segments: FstatData, point: Doppler, amplitude: Amplitude | None, f1dot: NumberLike | None) -> jax.Array:
-    """The table, after checks of its arguments."""
+    """Check the arguments and compute the table."""
     check_band_of_segments(segments, point)
     if f1dot is None:
         return emission(segments, point, amplitude)
@@ -111,14 +113,14 @@ def _checked(segments: FstatData, point: Doppler, amplitude: Amplitude | None, f
 
 
 def check_band_of_segments(segments: FstatData, point: Doppler) -> None:
-    """Raise an error unless `segments` are prepared data with segments and filters, and the template's band fits.
+    """Raise an error unless `segments` are prepared data with segments and filters that contain the template's band.
 
     Raises
     ------
     TypeError
-        If one is of another kind.
+        If an argument is of another kind.
     ValueError
-        Otherwise.
+        If `segments` has no segments or no filters, or the template does not fit the data.
     """
     check_segments(segments)
     if not isinstance(segments, FstatData):
@@ -129,13 +131,13 @@ def check_band_of_segments(segments: FstatData, point: Doppler) -> None:
 
 @jax.jit
 def emission(segments: FstatData, point: Doppler, amplitude: Amplitude | None) -> jax.Array:
-    """2F, or with an amplitude its log-likelihood, without checks: (K, n_frequencies) float32."""
+    """Compute 2F, or with an amplitude its log-likelihood, without checks: (K, n_frequencies) float32."""
     return jax.lax.map(partial(_of_segment, point=point, amplitude=amplitude), segments)
 
 
 @jax.jit
 def emission_of_f1dots(segments: FstatData, point: Doppler, amplitude: Amplitude | None, f1dot: jax.Array) -> jax.Array:
-    """The same for M spin-downs at the middle of each segment, (K, n_frequencies, M)."""
+    """Compute `emission` for M spin-downs at the middle of each segment: (K, n_frequencies, M) float32."""
 
     def one(own: FstatData) -> jax.Array:
         epoch, since = own.observation.epoch.astype(jnp.float64), own.observation.middle
@@ -151,7 +153,7 @@ def emission_of_f1dots(segments: FstatData, point: Doppler, amplitude: Amplitude
 
 
 def _of_segment(data: FstatData, point: Doppler, amplitude: Amplitude | None) -> jax.Array:
-    """2F or log-likelihood of one segment, (n_frequencies,) float32."""
+    """Compute 2F or log-likelihood of one segment, (n_frequencies,) float32."""
     if amplitude is None:
         return band_values(data, point, two_f)
     return band_values(data, point, partial(known_amplitude, noise_level(data.observation), amplitude.canonical))
@@ -160,9 +162,10 @@ def _of_segment(data: FstatData, point: Doppler, amplitude: Amplitude | None) ->
 def known_amplitude(
     level: jax.Array, canonical: jax.Array, fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix
 ) -> jax.Array:
-    """ln I0(|c^H y|) - rho^2/2, (...) real, from Sinv_Tsft, the four amplitudes, Fa, Fb and the antenna matrix.
+    """Compute the log-likelihood ln I0(|c^H y|) - rho^2/2, (...) real, of a signal of known amplitude.
 
-    See the notes of `semicoherent_amplitude`.
+    See the notes of `semicoherent_amplitude`. The arguments are Sinv_Tsft, the four amplitudes, Fa, Fb and the antenna
+    matrix.
     """
     kind = fa.real.dtype
     a1, a2, a3, a4 = (jnp.sqrt(2 * level) * x for x in canonical)  # c = (a1 - i a3, a2 - i a4)

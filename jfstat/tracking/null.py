@@ -1,11 +1,10 @@
-"""How loud the best path is in noise alone: thresholds and false-alarm probabilities from simulated tables.
+"""Distribution of the best path's log-likelihood in noise: thresholds and false-alarm probabilities by simulation.
 
-Noise of a segment is white; its product with the antenna patterns is transformed to 2F at frequencies spaced as finely
-as the data's, so that values are as correlated as in the data. A fraction of the tables holds
-a weak signal on a random path, and each table is weighted by the probability that it has in noise over the one with
-which it was drawn (importance sampling, by the mixture of all strengths: Owen & Zhou 2000, J. Am. Stat. Assoc. 95,
-135). The ratio of the two is the evidence that the forward algorithm gives. Small probabilities are therefore as well
-known as large ones.
+The noise of a segment is white; its product with the antenna patterns is transformed to 2F at frequencies spaced as
+finely as the data's, so that values are as correlated as in the data. A fraction of the tables holds a weak signal on a
+random path, and each table is weighted by its probability in noise over its probability in the mixture from which it
+was drawn (importance sampling with the mixture of all strengths: Owen & Zhou 2000, J. Am. Stat. Assoc. 95, 135). The
+forward algorithm gives this ratio as the evidence. Small probabilities are therefore as precise as large ones.
 """
 
 from __future__ import annotations
@@ -32,35 +31,35 @@ from jfstat.tracking.transitions import FLOOR, Jump, Lattice, Model, Transitions
 from jfstat.validation import float64_of, is_whole, positive_whole, probability, seed_number, shown
 
 BINS = 256
-"""Frequencies of a simulated table; its ends are joined."""
+"""Number of frequencies of a simulated table, whose ends are joined."""
 LEAST_PER_JUMP = 8
-"""Frequencies of a simulated table for each bin of the largest jump, at least."""
+"""Least number of frequencies of a simulated table for each bin of the largest jump."""
 TABLES = 512
-"""Simulated tables of each strength, a multiple of `TOGETHER`."""
+"""Number of simulated tables of each strength, a multiple of `TOGETHER`."""
 FURTHER = (1.5, 5.0, 11.0, 22.0)
-"""Strengths of signals: minus the logarithm of how rare tables like those with signals are in noise."""
+"""Strengths of signals, as minus the logarithm of the probability of similar tables in noise."""
 TRIED = (0.0, 0.06, 0.15, 0.35, 0.7)
-"""As many strengths that are tried in order to find these; see `_tables`."""
+"""Strengths that are tried in order to find the strengths of `FURTHER`, as many; see `_tables`."""
 MOST_VALUES = 1 << 22
 """Largest number of values of 2F of a simulated table."""
 TOGETHER = 16
-"""Tables that are computed side by side."""
+"""Number of tables that are computed side by side."""
 
 
 @dataclass(frozen=True, eq=False)
 class ViterbiNull:
-    """Distribution of the largest log-likelihood of a path in Gaussian noise; made by `viterbi_null`.
+    """Distribution of the largest log-likelihood of a path in Gaussian noise; see `viterbi_null`.
 
     Attributes
     ----------
     log_likelihood : (S,) float64 ndarray
-        Rising.
+        Values of the log-likelihood in ascending order.
     log_rate : (S,) float64 ndarray
-        ln(-ln(1 - p)), p being the probability that the best path of a simulated table is as likely.
+        ln(-ln(1 - p)), where p is the probability that the best path of a simulated table reaches this log-likelihood.
     n_bins : int
-        Frequencies of a simulated table.
+        Number of frequencies of a simulated table.
     n_frequencies : int
-        Frequencies of the data's.
+        Number of frequencies of the data's table.
     """
 
     log_likelihood: np.ndarray
@@ -70,20 +69,21 @@ class ViterbiNull:
 
     @public
     def false_alarm(self, log_likelihood: ArrayLike, n_templates: int = 1) -> np.ndarray:
-        """Probability that the best path of a table of noise, or of the loudest of several, is as likely.
+        """Compute the probability that the best path in one or several tables of noise reaches a log-likelihood.
 
         Parameters
         ----------
         log_likelihood : float or array_like
-            Of `ViterbiPath`.
+            Log-likelihood of a path, from `ViterbiPath`.
         n_templates : int
-            Number of independent tables. Tables of neighbouring templates are alike: if this is the number of
+            Number of independent tables. Tables of neighbouring templates are correlated: if this is the number of
             templates of a bank, the result is an upper bound.
 
         Returns
         -------
         ndarray or float64
-            0 to 1. Beyond the loudest simulated tables, about 1e-9, it falls exponentially, as it does there.
+            Probability, 0 to 1. Beyond the loudest simulated tables, at about 1e-9, it is extrapolated as an
+            exponential.
 
         Raises
         ------
@@ -96,14 +96,14 @@ class ViterbiNull:
 
     @public
     def threshold(self, false_alarm: float, n_templates: int = 1) -> float:
-        """The log-likelihood of a path that noise exceeds with a given probability.
+        """Compute the log-likelihood of a path that noise exceeds with a given probability.
 
         Parameters
         ----------
         false_alarm : float
-            Between 0 and 1.
+            Probability between 0 and 1.
         n_templates : int
-            As for `false_alarm`.
+            Number of independent tables; see `false_alarm`.
 
         Raises
         ------
@@ -129,31 +129,32 @@ def viterbi_null(
     amplitude: Amplitude | None = None,
     seed: int = 0,
 ) -> ViterbiNull:
-    """How likely the best path through a table is in Gaussian noise alone, from simulated tables.
+    """Estimate the distribution of the best path's log-likelihood in Gaussian noise, from simulated tables.
 
-    Values of 2F at neighbouring frequencies, and at those some sidereal frequencies apart, are correlated: the
-    simulated tables have the gaps, noise weights and antenna patterns of the data.
+    The simulated tables have the gaps, noise weights and antenna patterns of the data, because values of 2F are
+    correlated between neighbouring frequencies and between frequencies that differ by multiples of the sidereal
+    frequency.
 
     Parameters
     ----------
     segments : FstatData or int
-        The data that are searched. Or a number of segments, for tables whose frequencies are spaced by half the inverse
-        of a segment's length, without gaps, and with antenna patterns that do not change in a segment.
+        Data of the search. Or a number of segments, for tables whose frequencies are spaced by half the inverse of a
+        segment's length, without gaps, and with constant antenna patterns in each segment.
     point : Doppler, optional
-        With data, the template; only its sky position matters.
+        Template, needed with data; only its sky position matters.
     transitions : int or array_like
-        As for `viterbi`.
+        Log-probabilities of jumps; see `viterbi`.
     n_frequencies : int, optional
-        Number of frequencies of the table; by default that of the data.
+        Number of frequencies of the table; by default the data's.
     amplitude : Amplitude, optional
-        With data: for the log-likelihood of a signal of known amplitude; by default, half of 2F.
+        Amplitude of a signal, with data, to use its log-likelihood; by default half of 2F is used.
     seed : int
-        Of the random numbers; the same seed gives the same distribution.
+        Seed of the random numbers; equal seeds give equal distributions.
 
     Returns
     -------
     ViterbiNull
-        Probabilities from 0.5 to 1e-5 are right to some 10 per cent; further down, to a factor that grows.
+        Probabilities from 0.5 to 1e-5 are accurate to about 10 per cent; smaller ones to a factor that grows.
 
     Raises
     ------
@@ -195,15 +196,15 @@ def viterbi_null(
 
 
 def _table_width(n_jumps: int) -> int:
-    """Frequencies of a simulated table."""
+    """Return the number of frequencies of a simulated table."""
     return max(BINS, 1 << (LEAST_PER_JUMP * (n_jumps // 2) - 1).bit_length())
 
 
 def _templates(segments: FstatData, point: Doppler, canonical: np.ndarray | None, n: int) -> np.ndarray:
-    """Orthonormal signals of each segment in whitened data at frequency 0, (K, C, D, n), the time axis being periodic.
+    """Return orthonormal signals of each segment in whitened data at frequency 0, (K, C, D, n).
 
-    Those of the two antenna patterns, or with four amplitudes the one of them. The axis is as long as the inverse of
-    the spacing of frequencies.
+    C is 2, for the two antenna patterns, or 1, for the signal with four given amplitudes. The time axis is periodic and
+    as long as the inverse of the spacing of frequencies.
     """
     observed = segments.observation
     start, weight, tsft = (np.asarray(x) for x in (observed.start, observed.weight, observed.tsft))
@@ -233,7 +234,7 @@ def _templates(segments: FstatData, point: Doppler, canonical: np.ndarray | None
 
 @jax.jit
 def _patterns(segments: FstatData, point: Doppler, time: jax.Array) -> jax.Array:
-    """a and b of each segment and detector at times (K, n), s since the epoch: (K, D, 2, n)."""
+    """Return a and b of each segment and detector at times (K, n), s since the epoch: (K, D, 2, n)."""
 
     def one(own: Observation, t: jax.Array) -> jax.Array:
         source = own.source(point)
@@ -249,7 +250,7 @@ def _patterns(segments: FstatData, point: Doppler, time: jax.Array) -> jax.Array
 
 @jax.jit
 def _signal_strengths(segments: FstatData, point: Doppler, amplitude: Amplitude) -> jax.Array:
-    """rho of the signal in each segment, (K,)."""
+    """Return rho of the signal in each segment, (K,)."""
 
     def one(own: Observation) -> jax.Array:
         matrix = total_matrix(antenna_matrix(own, point))
@@ -259,16 +260,16 @@ def _signal_strengths(segments: FstatData, point: Doppler, amplitude: Amplitude)
 
 
 class Simulation(NamedTuple):
-    """What simulated tables have in common.
+    """Quantities that all simulated tables share.
 
     Attributes
     ----------
     templates : (K, C, D, n) complex64
-        From `_templates`; C complex numbers make a value of the statistic.
+        Signals from `_templates`; a value of the statistic is made of C complex numbers.
     weights : (J,) float32
-        Log-probabilities of the jumps from -w to w, as given.
+        Log-probabilities of the jumps from -w to w, as the user gave them.
     prior : (J,) float32
-        The same, normalised.
+        Normalised log-probabilities of the jumps.
     strength : (K,) float32 or None
         rho of the known amplitude in each segment.
     """
@@ -280,15 +281,15 @@ class Simulation(NamedTuple):
 
     @property
     def model(self) -> Model:
-        """That of a table whose ends are joined."""
+        """Hidden Markov model of a table whose ends are joined."""
         w = len(self.weights) // 2
         lattice = Lattice(Jump(w, 0), (0,), True)
         return Model(lattice, jnp.maximum(self.weights[np.array(lattice.jumps)[:, 0] + w], FLOOR))
 
     def log_ratio(self, log_likelihood: jax.Array) -> jax.Array:
-        """Logarithm of the likelihood of a table (K, n) averaged over all paths, () float32, by the forward algorithm.
+        """Return the log of a table's likelihood averaged over all paths, () float32, by the forward algorithm.
 
-        Probabilities are scaled in each segment, which takes less time than `log_sum` and loses what is below 1e-38.
+        Probabilities are scaled in each segment, which is faster than `log_sum` and loses values below 1e-38.
         """
         probabilities, w, n = jnp.exp(self.prior), len(self.prior) // 2, log_likelihood.shape[1]
 
@@ -301,12 +302,12 @@ class Simulation(NamedTuple):
             scale = jnp.sum(alpha)
             return (alpha / scale, total + top + jnp.log(scale)), None
 
-        # uniform at first: a jump leaves that as it is
+        # uniform at first, which a jump leaves unchanged
         start = jnp.full(n, 1 / n, jnp.float32), jnp.zeros((), jnp.float32)
         return jax.lax.scan(forwards, start, log_likelihood)[0][1]
 
     def emission(self, power: jax.Array) -> jax.Array:
-        """Log-likelihood from half the sum of the squares, (K, n)."""
+        """Return the log-likelihood from half the sum of the squares, (K, n)."""
         if self.strength is None:  # 2F is 4 where the antenna matrix is degenerate
             return jnp.where(jnp.any(self.templates != 0, axis=(1, 2, 3))[:, None], power, 2.0)
         size = self.strength[:, None] * jnp.sqrt(2 * power)
@@ -316,14 +317,14 @@ class Simulation(NamedTuple):
 def _null(
     templates: np.ndarray, weights: np.ndarray, n_frequencies: int, strength: np.ndarray | None, seed: int
 ) -> ViterbiNull:
-    """The distribution from simulated tables; see `Simulation` for the arguments."""
+    """Compute the distribution from simulated tables; see `Simulation` for the arguments."""
     n = templates.shape[-1]
     prior = weights - np.logaddexp.reduce(weights)
     known = None if strength is None else jnp.asarray(strength, jnp.float32)
     logs = jnp.asarray(weights, jnp.float32), jnp.asarray(prior, jnp.float32)
     own = Simulation(jnp.asarray(templates, jnp.complex64), logs[0], logs[1], known)
     random = np.random.default_rng(seed)
-    # tables of a strength are as rare in noise as the mean ratio of their probabilities says
+    # the mean ratio of probabilities says how rare tables of a strength are in noise
     _, ratios = _tables(own, _drawn(random, prior, templates.shape), jnp.asarray(TRIED, jnp.float32))
     mean = np.mean(np.diagonal(np.asarray(ratios, np.float64), axis1=1, axis2=2), axis=0)
     strengths = jnp.asarray([0.0, *np.interp(FURTHER, np.maximum.accumulate(mean), TRIED)], jnp.float32)
@@ -331,13 +332,13 @@ def _null(
     drawn = [_tables(own, draw, strengths) for draw in draws]
     values = np.concatenate([np.asarray(x, np.float64).ravel() for x, _ in drawn])
     ratios = np.concatenate([np.asarray(x, np.float64).reshape(-1, len(strengths)) for _, x in drawn])
-    # of the mixture of all strengths, over noise alone
+    # ratios of the mixture of all strengths to noise alone
     tail = smooth_tail(values, np.exp(-np.logaddexp.reduce(ratios, axis=1)) / TABLES)
     return ViterbiNull(tail.value, tail.log_rate, n, n_frequencies)
 
 
 class Draw(NamedTuple):
-    """Random numbers of some tables.
+    """Random numbers for some simulated tables.
 
     Attributes
     ----------
@@ -346,7 +347,7 @@ class Draw(NamedTuple):
     signal : (B, S, K, C) complex64
         Amplitudes of S signals.
     path : (B, S, K) int32
-        Bins of these.
+        Frequency bins of the signals.
     """
 
     noise: jax.Array
@@ -355,7 +356,7 @@ class Draw(NamedTuple):
 
 
 def _drawn(random: np.random.Generator, prior: np.ndarray, shape: tuple[int, ...]) -> Draw:
-    """Random numbers for templates of this shape."""
+    """Draw random numbers for templates of a shape (K, C, D, n)."""
     n_segments, n_terms, n_series, n = shape
     signals = (TOGETHER, len(TRIED))
 
@@ -371,20 +372,22 @@ def _drawn(random: np.random.Generator, prior: np.ndarray, shape: tuple[int, ...
 
 @jax.jit
 def _tables(own: Simulation, draw: Draw, strengths: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Log-likelihood of the best path of tables, (B, S), and their log-probabilities with signals less that in noise.
+    """Compute the best path's log-likelihood of tables, and their log-probability ratios of signals to noise.
 
     Parameters
     ----------
     own : Simulation
     draw : Draw
     strengths : (S,) float32
-        t = s/(1 + s), s being the mean square of a signal over that of noise in a table's value; 0 for noise alone.
+        Strengths t = s/(1 + s), where s is the mean square of a signal over the mean square of noise in a table's
+        value; 0 for noise alone.
 
     Returns
     -------
     best : (B, S) float32
+        Log-likelihood of the best path.
     ratio : (B, S, S) float32
-        The last axis is that of the strengths for which the probability is taken.
+        Log-probability of each table with signals of the strengths of the last axis, minus log-probability in noise.
     """
     n_segments, n_terms, _, n = own.templates.shape
     model, templates = own.model, own.templates

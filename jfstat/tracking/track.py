@@ -1,4 +1,4 @@
-"""The path of a wandering signal through segments, at one template: `track`."""
+"""The path of a wandering signal through segments, at one template."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ if TYPE_CHECKING:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Track:
-    """The best path through K segments at one template; made by `track`.
+    """The best path through K segments at one template; see the function `track`.
 
     Attributes
     ----------
     gps : (K,) float64
         Middle of each segment, GPS s.
     frequencies : (K,) float64
-        The path, Hz: in each segment the frequency at the template's reference time.
+        Frequencies along the path, Hz, at the template's reference time.
     instantaneous : (K,) float64
-        The same with the template's spin-down: the frequency in the source's frame at the middle of each segment, Hz.
+        Frequencies in the source's frame at the middle of each segment, Hz: `frequencies` plus the template's
+        spin-down.
     twoF : (K,) float32
         2F of each segment along the path.
     log_likelihood : () float32
-        Of the path: sum over segments of 2F/2, or of the log-likelihood of a known amplitude, and of the logarithms of
-        the transitions' probabilities. `viterbi_null` says how likely noise reaches it.
+        Log-likelihood of the path: sum over segments of 2F/2, or of the log-likelihood of a known amplitude, and of the
+        logarithms of the transitions' probabilities. `viterbi_null` gives its false-alarm probability.
     score : () float64
         Viterbi score; see `ViterbiPath`.
     path : (K,) int32
@@ -68,21 +69,23 @@ class Track:
 def track(
     segments: FstatData, point: Doppler | Row, transitions: TransitionsLike = 1, *, amplitude: Amplitude | None = None
 ) -> Track:
-    """The path of a signal whose frequency wanders from segment to segment, at one sky position, spin-down and orbit.
+    """Find the path of a signal whose frequency wanders from segment to segment, at one template.
 
-    Pure; works under jit and vmap: ``jax.vmap(jfstat.track, (None, 0))(segments, points)``.
+    The template has one sky position, spin-down and orbit. The function is pure and works under jit and vmap:
+    ``jax.vmap(jfstat.track, (None, 0))(segments, points)``.
 
     Parameters
     ----------
     segments : FstatData
-        With a leading axis of K segments, each so short that the signal's frequency stays within a bin.
+        Data with a leading axis of K segments, each so short that the signal's frequency stays within a bin.
     point : Doppler or Row
-        One template, scalar fields; ``fkdot[0]`` is ignored. The path is that of the difference from its spin-down. Or
-        a row of the table that ``search(segments, bank, track=transitions)`` returned, whose path this is, with the
-        search's amplitude.
+        One template with scalar fields; ``fkdot[0]`` is ignored. The path describes the difference from the template's
+        spin-down. Or a row of the table from ``search(segments, bank, BestPath(transitions))``, whose path is found,
+        with the search's amplitude.
     transitions : int or array_like
-        Log-probabilities of jumps of -w, ..., w bins from one segment to the next, or w, for equal ones; see `viterbi`.
-        Bins are as wide as the spacing of ``segments.frequencies``, by default half the inverse of a segment's length.
+        Log-probabilities of jumps of -w, ..., w bins from one segment to the next, or w for equal probabilities; see
+        `viterbi`. Bins are as wide as the spacing of ``segments.frequencies``, by default half the inverse of a
+        segment's length.
     amplitude : Amplitude, optional
         Use the log-likelihood of a signal with this h0, cosi and psi in place of 2F/2; see
         `log_likelihood_by_segment`.
@@ -116,7 +119,7 @@ def track(
 
 
 def point_of_row(row: Any) -> Doppler:
-    """The template of a row of a table.
+    """Return the template of a row of a table.
 
     Raises
     ------

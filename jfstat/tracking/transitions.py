@@ -1,4 +1,4 @@
-"""Transitions of a hidden Markov model: how far a state may move from one segment to the next, and how likely."""
+"""Transitions of a hidden Markov model: the jumps of a state from one segment to the next, and their probabilities."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from numpy.typing import ArrayLike
 from jfstat.validation import float64_of, is_whole, shown
 
 FLOOR = -1e30
-"""Stands for a logarithm of -inf: sums of many stay finite in float32, and derivatives are zero instead of NaN."""
+"""Value that represents a logarithm of -inf: sums of many stay finite in float32, and derivatives are zero, not NaN."""
 TransitionsLike = int | ArrayLike
 """Transitions as users give them; see `viterbi`."""
 NONE = 0.5 * FLOOR
-"""Anything below is a logarithm of 0."""
+"""Value below which a logarithm counts as -inf."""
 UNROLLED = 33
-"""Most jumps that are compiled one by one; of more, a loop is made."""
+"""Largest number of jumps that are compiled one by one; more are compiled as a loop."""
 MOST_JUMPS = 10_000
-"""Most jumps of a model."""
+"""Largest number of jumps of a model."""
 
 
 Folded = TypeVar("Folded")
@@ -31,7 +31,7 @@ Step = Callable[[Folded, jax.Array, jax.Array | int], Folded]
 
 
 class Jump(NamedTuple):
-    """A change of state: by so many bins of frequency, and of f1dot."""
+    """A change of state, in bins of frequency and in steps of f1dot."""
 
     bins: int
     f1dots: int
@@ -39,16 +39,16 @@ class Jump(NamedTuple):
 
 @dataclass(frozen=True)
 class Lattice:
-    """The states of a table, M f1dots and N frequencies, and how they are connected; what is static of a model.
+    """The states of a table, M f1dots and N frequencies, and their connections: the static part of a model.
 
     Attributes
     ----------
     half_width : Jump
         Largest jump in each direction.
     drift : tuple of M int
-        Bins by which the frequency moves in a segment for each f1dot, beside the jump.
+        Bins by which the frequency moves in a segment for each f1dot, in addition to the jump.
     periodic : bool
-        Whether the last frequency is next to the first. Only without f1dots.
+        Whether the last frequency is next to the first; only without f1dots.
     """
 
     half_width: Jump
@@ -63,12 +63,14 @@ class Lattice:
         return sorted(each, key=lambda jump: (abs(jump.bins) + abs(jump.f1dots), -jump.bins, -jump.f1dots))
 
     def moved(self, x: jax.Array, forwards: bool = True) -> Callable[[jax.Array | int, jax.Array | int], jax.Array]:
-        """A function of a jump: the values of the states from which, or with `forwards` False to which, it leads.
+        """Return a function that maps a jump to the values of the states at which it starts or ends.
 
         Parameters
         ----------
         x : (M, N)
+            Values of the states.
         forwards : bool
+            Whether to return the states at which the jump starts, or else the states at which it ends.
         """
         m, n = x.shape
         (w, v), reach = self.half_width, max(map(abs, self.drift))
@@ -120,7 +122,7 @@ class Model(NamedTuple):
         return jax.lax.fori_loop(0, len(jumps), one, start)
 
     def best_predecessors(self, delta: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Largest candidate for each state, and the number of its jump, of equal ones the first: (M, N) each."""
+        """Return the largest candidate of each state, and the number of the first jump that gives it: (M, N) each."""
         kind = np.min_scalar_type(len(self.lattice.jumps) - 1)
 
         def better(
@@ -134,29 +136,27 @@ class Model(NamedTuple):
         return self.fold(better, start, delta)
 
     def largest_predecessors(self, delta: jax.Array, forwards: bool = True) -> jax.Array:
-        """The largest candidate for each state, (M, N)."""
+        """Return the largest candidate of each state, (M, N)."""
         return self.fold(lambda best, x, _: jnp.maximum(best, x), jnp.full_like(delta, -jnp.inf), delta, forwards)
 
     def log_sum(self, x: jax.Array, forwards: bool = True) -> jax.Array:
-        """Logarithm of the sum of the exponentials of all candidates, (M, N)."""
+        """Return the logarithm of the sum of the exponentials of all candidates, (M, N)."""
         largest = jax.lax.stop_gradient(self.largest_predecessors(x, forwards))
         total = self.fold(lambda sum, x, _: sum + jnp.exp(x - largest), jnp.zeros_like(x), x, forwards)
         return largest + jnp.log(total)
 
 
 def model_of(transitions: TransitionsLike, drift: Sequence[int] | None, n_f1dots: int, kind: jnp.dtype) -> Model:
-    """The model of a table with so many f1dots, from what users give; see `viterbi` for both.
+    """Make the model of a table with `n_f1dots` f1dots from users' arguments; see `viterbi`.
 
     Raises
     ------
     ValueError
-        If the transitions are none, or the drift is not a whole number for each f1dot.
+        If the transitions are malformed, or the drift is not a whole number for each f1dot.
     """
     weights = log_probabilities(transitions)
     if n_f1dots == 1 and weights.shape[1] > 1:
-        raise ValueError(
-            "transitions are of frequency and f1dot, and log_likelihood has no f1dots: give them in a row."
-        )
+        raise ValueError("transitions have an axis of f1dot, but log_likelihood has no f1dots: give a plain sequence.")
     w, v = (n // 2 for n in weights.shape)
     lattice = Lattice(Jump(w, v), checked_drift(drift, n_f1dots))
     places = np.array(lattice.jumps) + np.array([w, v])
@@ -164,12 +164,12 @@ def model_of(transitions: TransitionsLike, drift: Sequence[int] | None, n_f1dots
 
 
 def log_probabilities(transitions: TransitionsLike, name: str = "transitions") -> jax.Array:
-    """The logarithms of the probabilities of jumps, (2 w + 1, 2 v + 1) float64, from what users give; see `viterbi`.
+    """Return log-probabilities of jumps, (2 w + 1, 2 v + 1) float64, from a user's argument; see `viterbi`.
 
     Raises
     ------
     ValueError
-        If they are none.
+        If the transitions are malformed.
     """
     if isinstance(transitions, jax.core.Tracer):
         table: np.ndarray | jax.Array = transitions.astype(jnp.float64)
@@ -193,12 +193,12 @@ def log_probabilities(transitions: TransitionsLike, name: str = "transitions") -
 
 
 def checked_drift(drift: Sequence[int] | None, n_f1dots: int) -> tuple[int, ...]:
-    """Bins by which each f1dot moves the frequency in a segment, as Python's numbers.
+    """Return the bins by which each f1dot moves the frequency in a segment, as Python's numbers.
 
     Raises
     ------
     ValueError
-        If they are not whole numbers, one for each f1dot.
+        If the drift is not one whole number for each f1dot.
     """
     if drift is None:
         return (0,) * n_f1dots
@@ -212,12 +212,12 @@ def checked_drift(drift: Sequence[int] | None, n_f1dots: int) -> tuple[int, ...]
 
 
 def plain_transitions(transitions: TransitionsLike) -> tuple[float, ...]:
-    """Log-probabilities of jumps from -w to w bins as Python's numbers.
+    """Return log-probabilities of jumps from -w to w bins as Python's numbers.
 
     Raises
     ------
     ValueError
-        If they are none, or traced, or of f1dot too.
+        If the transitions are malformed, traced, or have an axis of f1dot.
     """
     if isinstance(transitions, jax.core.Tracer):
         raise ValueError("track must not be traced: call search outside of transformations.")

@@ -1,4 +1,4 @@
-"""The best path through a table of log-likelihoods, and the probabilities of all: `viterbi`, `forward_backward`."""
+"""The most likely path through a table of log-likelihoods, and the posterior probabilities of all states."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from jfstat.validation import float64_of
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class ViterbiPath:
-    """The best path through a table of K segments; made by `viterbi`.
+    """The best path through a table of K segments; see `viterbi`.
 
     Attributes
     ----------
     path : (K,) or (K, 2) int32
-        Index of the frequency in each segment; of tables with f1dots, indices of frequency and f1dot.
+        Index of the frequency in each segment; for tables with f1dots, indices of frequency and f1dot.
     log_likelihood : () float
         Sum of the table along the path and of the logarithms of its transitions' probabilities; -inf if there is no
         path.
     final : (N,) or (N, M) float
-        The same of the best path that ends in each state of the last segment.
+        Log-likelihood of the best path that ends in each state of the last segment.
     score : () float64
-        Viterbi score: by how many standard deviations the path's log-likelihood exceeds the mean of `final` over all
-        states in which a path ends, the best one included (Suvorova et al. 2017, Phys. Rev. D 96, 102006; Abbott et
-        al. 2017, Phys. Rev. D 95, 122003; Sun et al. 2018, Phys. Rev. D 97, 043013).
+        Viterbi score: the path's log-likelihood minus the mean of `final`, in standard deviations of `final`, over all
+        states in which a path ends, including the best (Suvorova et al. 2017, Phys. Rev. D 96, 102006; Abbott et al.
+        2017, Phys. Rev. D 95, 122003; Sun et al. 2018, Phys. Rev. D 97, 043013).
     """
 
     path: jax.Array
@@ -44,7 +44,7 @@ class ViterbiPath:
 
 
 def viterbi_score(final: jax.Array) -> jax.Array:
-    """The Viterbi score from the `final` log-likelihoods of all states, (N,); see `ViterbiPath`."""
+    """Return the Viterbi score from the `final` log-likelihoods of all states, (N,); see `ViterbiPath`."""
     there = final > NONE
     values = jnp.where(there, final, jnp.zeros_like(final)).astype(jnp.float64)
     n = jnp.maximum(jnp.sum(there, dtype=jnp.float64), 1.0)
@@ -57,7 +57,7 @@ def viterbi_score(final: jax.Array) -> jax.Array:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class PathPosterior:
-    """Probabilities of the states of a hidden Markov model, given the data; made by `forward_backward`.
+    """Probabilities of the states of a hidden Markov model, given the data; see `forward_backward`.
 
     Attributes
     ----------
@@ -75,28 +75,28 @@ class PathPosterior:
 def viterbi(
     log_likelihood: ArrayLike, transitions: TransitionsLike = 1, *, drift: Sequence[int] | None = None
 ) -> ViterbiPath:
-    """The path through a table of segments and frequencies that has the largest log-likelihood.
+    """Find the path through a table of segments and frequencies that has the largest log-likelihood.
 
-    The Viterbi algorithm for a hidden Markov model whose states are frequency bins (Suvorova et al. 2016, Phys. Rev. D
-    93, 123009; Bayley, Messenger & Woan 2019, Phys. Rev. D 100, 023006). Works under jit and vmap.
+    This is the Viterbi algorithm for a hidden Markov model whose states are frequency bins (Suvorova et al. 2016, Phys.
+    Rev. D 93, 123009; Bayley, Messenger & Woan 2019, Phys. Rev. D 100, 023006). It works under jit and vmap.
 
     Parameters
     ----------
     log_likelihood : (K, N) or (K, N, M) array_like
-        Log-likelihood of each segment (the emission), up to a constant, at N frequencies and, of three axes, M f1dots.
-        For 2F that is ``twoF_by_segment(segments, point) / 2``. float32 stays float32. -inf where a state cannot
-        be; NaN counts as -inf.
+        Log-likelihood of each segment (the emission), up to a constant, at N frequencies and, with three axes, M
+        f1dots. For 2F it is ``twoF_by_segment(segments, point) / 2``. float32 stays float32. Impossible states have
+        -inf; NaN counts as -inf.
     transitions : int or array_like
-        Log-probabilities of jumps from one segment to the next, by -w, ..., w bins upwards, (2 w + 1,); of tables with
-        f1dots also (2 w + 1, 2 v + 1), by -v, ..., v f1dots, which without the second axis stay as they are. A number w
-        stands for equal probabilities of all jumps by up to w bins.
+        Log-probabilities of jumps from one segment to the next, by -w, ..., w bins upwards, (2 w + 1,). For tables with
+        f1dots also (2 w + 1, 2 v + 1), with jumps by -v, ..., v f1dots; without the second axis, f1dot does not jump. A
+        number w gives equal probabilities to all jumps by up to w bins.
     drift : sequence of M int, optional
-        Bins by which each f1dot moves the frequency from one segment to the next, beside the jump.
+        Bins by which each f1dot moves the frequency from one segment to the next, in addition to the jump.
 
     Returns
     -------
     ViterbiPath
-        Of several best paths, one. All initial states are equally likely, and their probability is left out.
+        One of the best paths. All initial states are equally likely, and their probability is not included.
 
     Raises
     ------
@@ -118,15 +118,15 @@ def viterbi(
 def forward_backward(
     log_likelihood: ArrayLike, transitions: TransitionsLike = 1, *, drift: Sequence[int] | None = None
 ) -> PathPosterior:
-    """The evidence of a hidden Markov model, and the posterior probability of each state, by forward-backward.
+    """Compute the evidence of a hidden Markov model and the posterior probability of each state.
 
-    `viterbi` with sums in place of maxima (Rabiner 1989, Proc. IEEE 77, 257). Works under jit, vmap and grad: the
-    gradient of `log_evidence` with respect to the log-likelihoods is `posterior`.
+    The forward-backward algorithm is `viterbi` with sums in place of maxima (Rabiner 1989, Proc. IEEE 77, 257). It
+    works under jit, vmap and grad: the gradient of `log_evidence` with respect to the log-likelihoods is `posterior`.
 
     Parameters
     ----------
     log_likelihood, transitions, drift
-        As for `viterbi`. Probabilities of jumps should add up to 1, as those of ``transitions=w`` do: otherwise the
+        See `viterbi`. Probabilities of jumps should add up to 1, as they do for ``transitions=w``; otherwise the
         evidence is not an average.
 
     Returns
@@ -137,7 +137,7 @@ def forward_backward(
     Raises
     ------
     ValueError
-        As `viterbi`.
+        See `viterbi`.
 
     Examples
     --------
@@ -151,12 +151,12 @@ def forward_backward(
 
 
 def checked_table(log_likelihood: ArrayLike) -> jax.Array:
-    """The table of log-likelihoods as an array of floats.
+    """Return the table of log-likelihoods as an array of floats.
 
     Raises
     ------
     ValueError
-        If it has other axes, or none of its values is a number.
+        If the table has other axes, or none of its values is a number.
     """
     if isinstance(log_likelihood, jax.Array):  # traced ones too
         table = log_likelihood
@@ -178,7 +178,7 @@ def checked_table(log_likelihood: ArrayLike) -> jax.Array:
 
 
 def rows_of(table: jax.Array) -> jax.Array:
-    """The table as (K, M, N), without infinities and NaN."""
+    """Return the table as (K, M, N), without infinities and NaN."""
     rows = table[:, None] if table.ndim == 2 else jnp.swapaxes(table, 1, 2)
     return jnp.where(rows > FLOOR, rows, FLOOR)
 
@@ -218,7 +218,7 @@ def _viterbi(table: jax.Array, weights: jax.Array, lattice: Lattice) -> ViterbiP
 
 @partial(jax.jit, static_argnames="lattice")
 def log_evidence(table: jax.Array, weights: jax.Array, lattice: Lattice) -> jax.Array:
-    """Logarithm of the evidence, () float, without checks, by the forward algorithm alone."""
+    """Compute the logarithm of the evidence, () float, without checks, by the forward algorithm alone."""
     rows, model = rows_of(table), Model(lattice, weights)
 
     @jax.checkpoint

@@ -65,7 +65,7 @@ def test_other_lists(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("lines.csv", LIGO, "none of H1, .* in its name: say whose lines they are by detector"),
+        ("lines.csv", LIGO, "none of H1, .* in its name: give the lines' detector by detector="),
         ("H1L1.csv", LIGO, "several detectors in its name"),
         ("H1.csv", "", "holds no lines"),
         ("H1.csv", "# nothing\nnames, of, columns\n", "holds no lines"),

@@ -198,7 +198,7 @@ def test_catalogues_are_read_row_by_row(tmp_path):
         (dict(RAJ="*"), "RAJ and DECJ are missing"),
         (dict(DECJ="95:00:00"), "DECJ is beyond a pole"),
         (dict(F13="1"), "F13 is beyond F12"),
-        (dict(BINARY="DDGR", A1="1", PB="1", T0="55000"), "BINARY is 'DDGR': of the models"),
+        (dict(BINARY="DDGR", A1="1", PB="1", T0="55000"), "BINARY is 'DDGR': the supported models are"),
         (dict(BINARY="BT", A1="1", PB="1"), "T0 is missing: a binary of the model BT needs it"),
         (dict(BINARY="ELL1", A1="1", TASC="55000"), "PB is missing"),
         (dict(BINARY="ELL1", A1="1", PB="0", TASC="55000"), "PB or FB0 is not positive"),
@@ -215,7 +215,7 @@ def test_files_that_are_none(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"^no \.par file matches"):
         jfstat.read_pulsars(str(tmp_path / "*.par"))
     (tmp_path / "x.par").write_bytes(bytes(range(128, 256)))
-    with pytest.raises(ValueError, match=r"is no \.par file: it is not text"):
+    with pytest.raises(ValueError, match=r"is not a \.par file: it is not text"):
         jfstat.read_par(tmp_path / "x.par")
     (tmp_path / "y.csv").write_text("F0,PEPOCH\n1,2\n")
     with pytest.raises(ValueError, match="row 1 has no name"):

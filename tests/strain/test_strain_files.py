@@ -158,7 +158,7 @@ def test_cut_and_missing_files(x, tmp_path, capfd):
 def test_what_does_not_go_together_is_refused(x, tmp_path):
     gwosc(tmp_path, x)
     options = dict(tsft=TSFT, fmin=99, fmax=101)
-    for quality, message in ((["NO_BIT"], "no data-quality bit"), ("DATA", "sequence"), ([-1], "numbers of bits")):
+    for quality, message in ((["NO_BIT"], "not a data-quality bit"), ("DATA", "sequence"), ([-1], "numbers of bits")):
         with pytest.raises(ValueError, match=message):
             jfstat.sfts_from_frames(tmp_path, quality=quality, **options)
     with pytest.raises(ValueError, match="segments must be pairs"):
@@ -184,7 +184,7 @@ def test_the_channel_of_frames(x, tmp_path):
         jfstat.sfts_from_frames(path, "H1:C", tsft=TSFT)
     a, b = (jfstat.sfts_from_frames(path, f"H1:{name}_STRAIN", tsft=TSFT)["H1"].data for name in "AB")
     np.testing.assert_allclose(b, 2 * a, rtol=1e-6)
-    with pytest.raises(ValueError, match="no data-quality bit"):
+    with pytest.raises(ValueError, match="not a data-quality bit"):
         jfstat.sfts_from_frames(path, "H1:A_STRAIN", quality=["DATA"], tsft=TSFT)
     with pytest.raises(ValueError, match="quality_channel is missing"):
         jfstat.sfts_from_frames(path, "H1:A_STRAIN", quality=[0], tsft=TSFT)
