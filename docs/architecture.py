@@ -102,12 +102,14 @@ sums over the samples in `data.direct.detector_sums`; for all frequencies `stati
 series per detector in `data.series.heterodyned_series`, cut to the band in `data.band.decimated_spectrum`, filtered \
 for interpolation in `data.band.filtered_series`; the result is a `data.fstatdata.FstatData`.
 
-**A candidate**: `searching.search.search`: batches from `searching.driver.plan.search_plan`, their largest values \
-from `searching.reduce.loudest.loudest` by a `engines.engine.Engine`, joined in \
-`searching.reduce.keep.Keep`, completed by `candidates.details.kept_columns` and `candidates.clusters.clustered` in \
-`searching.result.result_table`; then `followup.refine.refine`: rows read by `followup.candidates.read_rows`, data \
-narrowed by `followup.follow.focus`, peaks found by `followup.follow.follow` with `maths.newton.maximise`, and written \
-up in `followup.results.results_table`.
+**A candidate**: `searching.search.search`: `searching.plan.plan_search`, whose `searching.statistic.Statistic` \
+divides the work (`searching.division.Division`); the largest values of each batch from \
+`searching.reduce.loudest.loudest` by a `engines.engine.Reduction`, joined in `searching.reduce.toplist.Toplist`; \
+columns by the statistic, `candidates.clusters.clustered` and `searching.result.result_table`; then \
+`followup.refine.refine`: rows read by `followup.candidates.read_rows`, data narrowed by `followup.follow.focus`, \
+peaks found by `followup.follow.follow` with `maths.newton.maximise`, and written up in \
+`followup.results.results_table`.
+
 """
 
 

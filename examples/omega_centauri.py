@@ -193,7 +193,7 @@ def search(band: Band, setting: Setting, outdir: Path, mesh: Any = None) -> None
         return record
 
     try:
-        found: Any = jfstat.search(data, bank, top=1000, checkpoint=outdir / f"{band.name}.checkpoint", details=jfstat.Details(amplitudes=True), run=jfstat.Run(mesh=mesh))
+        found: Any = jfstat.search(data, bank, checkpoint=outdir / f"{band.name}.checkpoint", run=jfstat.Run(mesh=mesh))
     finally:
         record = note()
     jfstat.write_candidates(found, out)
@@ -317,7 +317,7 @@ def main() -> None:
             if arguments.step in ("simulate", "all"):
                 simulate(band, setting, arguments.outdir)
             if arguments.step in ("search", "all"):
-                search(band, setting, top=arguments.outdir, threshold=mesh)
+                search(band, setting, arguments.outdir, mesh)
     if arguments.step in ("report", "all"):
         report(setting, arguments.outdir)
 

@@ -168,11 +168,11 @@ def run(arguments: argparse.Namespace, observation: Observation) -> dict[str, An
     began = time.perf_counter()
     bank = jfstat.template_bank(region=(centre, radius), f1dot=arguments.f1dot, mismatch=arguments.mismatch, data=data)
     done("bank", began)
-    options: dict[str, Any] = dict(top=1000, coherent_mismatch=arguments.coherent_mismatch, progress=False)
+    statistic = jfstat.Interpolated(arguments.coherent_mismatch)
     found: Any = None
     for name in ("search", "search again, programs compiled"):
         began = time.perf_counter()
-        found = jfstat.search(data, bank, **options)
+        found = jfstat.search(data, bank, statistic, top=1000, progress=False)
         done(name, began)
     meta = found.meta
     n_frequencies = data.layout.n_frequencies

@@ -35,10 +35,9 @@ from jfstat.benchmarking.inputs import prepared, random_points  # noqa: E402
 from jfstat.benchmarking.report import write_json  # noqa: E402
 from jfstat.benchmarking.settings import ROWS, Setting  # noqa: E402
 from jfstat.engines.choice import engine_named  # noqa: E402
-from jfstat.searching.driver.plan import search_plan  # noqa: E402
 from jfstat.searching.reduce.loudest import loudest  # noqa: E402
 
-OPTIONS: dict[str, Any] = dict(top=1000, progress=False, per_detector=False)
+OPTIONS: dict[str, Any] = dict(top=1000, progress=False, details=jfstat.Details(per_detector=False))
 TEMPLATES = {"10d": 98304, "100d-two": 3072}
 """For ``overhead``, on an accelerator, some 1.6 s of work there; a hundredth of them on a CPU."""
 BARE_BATCH = {"10d": 64, "100d-two": 8}
@@ -56,7 +55,7 @@ def overhead(name: str, n: int) -> dict[str, Any]:
     """Seconds for n templates in four ways."""
     data = prepared(ROWS[name], 1, "DE405")
     points = random_points(np.random.default_rng(2), data, n, False)
-    plan = search_plan(data, points)
+    plan = jfstat.plan_search(data, points)
     engine = engine_named(plan.engine)
     ready = engine.ready(data)
     band = jax.jit(lambda d, p: jnp.max(jax.vmap(jfstat.twoF_band, (None, 0))(d, p), axis=1))
@@ -121,11 +120,11 @@ def memory() -> dict[str, Any]:
             process = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
             seen.append((process, (device.memory_stats() or {}).get("bytes_in_use", 0)))
 
-    jfstat.search(data, rows(points, 0, 100 * BATCH), batch_size=BATCH, **OPTIONS)
+    jfstat.search(data, rows(points, 0, 100 * BATCH), run=jfstat.Run(batch_size=BATCH), **OPTIONS)
     watcher = threading.Thread(target=watch)
     watcher.start()
     began = time.perf_counter()
-    jfstat.search(data, points, batch_size=BATCH, **OPTIONS)
+    jfstat.search(data, points, run=jfstat.Run(batch_size=BATCH), **OPTIONS)
     seconds = time.perf_counter() - began
     over.set()
     watcher.join()
@@ -143,7 +142,7 @@ def devices(n: int) -> dict[str, Any]:
     """Seconds of the same search on more and more devices."""
     data = prepared(ROWS["100d-two"], 1, "DE405")
     points = jax.tree.map(np.asarray, random_points(np.random.default_rng(2), data, n, False))
-    size = search_plan(data, points).batch_size
+    size = jfstat.plan_search(data, points).batch_size
     every = jax.local_devices()
     meshes = {
         k: None if k == 1 else Mesh(np.array(every[:k]), ("templates",))
@@ -152,7 +151,7 @@ def devices(n: int) -> dict[str, Any]:
     tables: dict[int, Any] = {}
 
     def found(k: int) -> None:
-        tables[k] = jfstat.search(data, points, mesh=meshes[k], batch_size=size, **OPTIONS)
+        tables[k] = jfstat.search(data, points, run=jfstat.Run(mesh=meshes[k], batch_size=size), **OPTIONS)
 
     seconds = in_turns({str(k): lambda k=k: found(k) for k in meshes})
     same = {

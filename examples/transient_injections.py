@@ -4,7 +4,7 @@
     python examples/transient_injections.py --processes 32 --each 200 --lines /tmp/lines.jsonl
 
 Each signal is in four days of H1 and L1 with noise of its own, at a random sky position, frequency and spin-down, with
-random start and duration. `search(transient=)` looks for it with 13 spin-downs at its sky position and windows in
+random start and duration. `search` with `Transient` looks for it with 13 spin-downs at its sky position and windows in
 steps of four hours, and `refine` fits frequency, spin-down, t0 and tau of the loudest candidate, with ``--sky`` its
 position too. A pull is the difference between fit and truth over the error. Each signal is a line of JSON, appended as
 soon as it is done; signals whose lines are there are not done again. LALSuite is not needed.
@@ -130,7 +130,7 @@ def injected(job: tuple[str, int, bool]) -> dict[str, Any]:
 
 def summary(found: list[dict[str, Any]], seconds: float | None, options: argparse.Namespace) -> dict[str, Any]:
     report: dict[str, Any] = {
-        "what": "pulls (fit minus truth over error) of transient signals found by search(transient=) and refined",
+        "what": "pulls (fit minus truth over error) of transient signals found by search(Transient) and refined",
         "command": f"python examples/transient_injections.py --each {options.each} --processes {options.processes}"
         + " --sky" * options.sky,
         "data": f"{DAYS} d of H1 and L1 near 100 Hz, rho^2 within the window 80 to 250, windows in steps of {STEP:g} s",

@@ -66,12 +66,12 @@ def main() -> None:
             "loudest": float(plain["twoF"][0]),
             "least_log10BSGL": float(np.min(plain["log10BSGL"])),
         }
-        for name, options in (
-            ("clustered", {}),
-            ("cut", {"bsgl_threshold": 2.0, "ranking": "BSGL"}),
+        for name, keep in (
+            ("clustered", jfstat.Keep(cluster=1.0)),
+            ("cut", jfstat.Keep(cluster=1.0, bsgl_threshold=2.0, ranking="BSGL")),
         ):
             began = time.perf_counter()
-            found = jfstat.search(data, bank, top=1000, cluster=1.0, **options)
+            found = jfstat.search(data, bank, top=1000, keep=keep)
             own[name] = {
                 "rows": len(found),
                 "seconds": time.perf_counter() - began,
