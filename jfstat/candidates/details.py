@@ -51,6 +51,12 @@ class Details:
     ------
     TypeError
         If a value is of another kind.
+
+    Examples
+    --------
+    >>> details = jfstat.Details(line_prior=jfstat.LinePrior(fstar0=10.0))
+    >>> details.with_amplitudes
+    True
     """
 
     per_detector: bool = True

@@ -54,6 +54,12 @@ class Keep:
     ------
     TypeError, ValueError
         If a value is of another kind or out of range.
+
+    Examples
+    --------
+    >>> robust = jfstat.Keep(ranking="BSGL", bsgl_threshold=2.0, cluster=1.0)
+    >>> robust.ranking
+    'BSGL'
     """
 
     ranking: str = "F"
@@ -115,6 +121,11 @@ class Run:
     ------
     TypeError, ValueError
         If a value is of another kind or out of range.
+
+    Examples
+    --------
+    >>> jfstat.Run(unit=(3, 64)).unit
+    (3, 64)
     """
 
     mesh: Mesh | None = None

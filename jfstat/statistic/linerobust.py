@@ -41,6 +41,11 @@ class LinePrior:
     ------
     ValueError
         If `fstar0` is no number, NaN or +inf, or `olgx` are no numbers.
+
+    Examples
+    --------
+    >>> jfstat.LinePrior(fstar0=10.0, olgx=[0.1, 0.3])
+    LinePrior(fstar0=10.0, olgx=(0.1, 0.3))
     """
 
     fstar0: float = 0.0

@@ -220,8 +220,8 @@ def plain_transitions(transitions: TransitionsLike) -> tuple[float, ...]:
         If the transitions are malformed, traced, or have an axis of f1dot.
     """
     if isinstance(transitions, jax.core.Tracer):
-        raise ValueError("track must not be traced: call search outside of transformations.")
-    table = np.asarray(log_probabilities(transitions, "track"))
+        raise ValueError("transitions must not be traced: call search outside of transformations.")
+    table = np.asarray(log_probabilities(transitions, "transitions"))
     if table.shape[1] > 1:
-        raise ValueError("track must be of frequency alone: f1dot is a parameter of the templates.")
+        raise ValueError("transitions must be of frequency alone: f1dot is a parameter of the templates.")
     return tuple(np.maximum(table[:, 0], FLOOR).tolist())

@@ -20,6 +20,10 @@ PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 NAVIGATION = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1]
 WITHOUT_EXAMPLE = {
     "Gating",
+    "MeanTwoF",
+    "SearchPlan",
+    "TwoF",
+    "search_template",
     "sfts_from_frames",
     "windowed",
     "line_veto",

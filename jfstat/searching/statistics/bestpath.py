@@ -74,6 +74,12 @@ class BestPath(XlaStatistic):
     ------
     TypeError, ValueError
         If one of them is of another kind, or traced, or makes no sense.
+
+    Examples
+    --------
+    >>> statistic = jfstat.BestPath([-1.5, -0.5, -1.5])
+    >>> statistic.transitions
+    (-1.5, -0.5, -1.5)
     """
 
     band_in_parts: ClassVar[bool] = False

@@ -58,6 +58,11 @@ class BSGLtL(XlaStatistic):
     ------
     TypeError
         If `line_prior` is of another kind.
+
+    Examples
+    --------
+    >>> jfstat.BSGLtL(jfstat.LinePrior(fstar0=20.0))
+    BSGLtL(line_prior=LinePrior(fstar0=20.0, olgx=None))
     """
 
     band_in_parts: ClassVar[bool] = False

@@ -69,6 +69,11 @@ class Interpolated(Statistic):
     ------
     ValueError
         If `mismatch` is no such number.
+
+    Examples
+    --------
+    >>> jfstat.Interpolated(0.2)
+    Interpolated(mismatch=0.2)
     """
 
     plan_computes: ClassVar[bool] = True

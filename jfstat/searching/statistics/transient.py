@@ -75,6 +75,12 @@ class Transient(XlaStatistic):
         If `windows` is no range of windows.
     ValueError
         If the ranking is another.
+
+    Examples
+    --------
+    >>> windows = jfstat.TransientRange("rectangular", t0=[1167458304.0], tau=[43200.0, 86400.0])
+    >>> jfstat.Transient(windows, ranking="BtSG").ranking
+    'BtSG'
     """
 
     cannot: ClassVar[str] = "search for transients"
