@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         twoF_band,
     )
     from jfstat.statistic.linerobust import LinePrior
+    from jfstat.statistic.null import NullDistribution
     from jfstat.statistic.semicoherent import (
         SemicoherentAmplitude,
         SemicoherentFstat,
@@ -84,14 +85,14 @@ if TYPE_CHECKING:
         semicoherent_fstat,
         sum_twoF,
     )
-    from jfstat.statistic.transientnull import TransientNull, transient_null
+    from jfstat.statistic.transientnull import transient_null
     from jfstat.statistic.transients import TransientMap, TransientRange, transient_map, transient_twoF
     from jfstat.statistic.windowed import windowed
     from jfstat.strain.files import sfts_from_frames
     from jfstat.strain.gating import Gating
     from jfstat.strain.series import sfts_from_strain
     from jfstat.tracking.emission import log_likelihood_by_segment, twoF_by_segment
-    from jfstat.tracking.null import ViterbiNull, viterbi_null
+    from jfstat.tracking.null import viterbi_null
     from jfstat.tracking.track import Track, track
     from jfstat.tracking.viterbi import PathPosterior, ViterbiPath, forward_backward, viterbi
 
@@ -115,6 +116,7 @@ __all__ = [
     "LinePrior",
     "MeanTwoF",
     "NarrowData",
+    "NullDistribution",
     "Observation",
     "Orbit",
     "PathPosterior",
@@ -130,12 +132,10 @@ __all__ = [
     "Track",
     "Transient",
     "TransientMap",
-    "TransientNull",
     "TransientRange",
     "TransientWindow",
     "TwoF",
     "UpperLimit",
-    "ViterbiNull",
     "ViterbiPath",
     "atoms",
     "clean",
@@ -229,6 +229,7 @@ _HOMES = {
     "LinePrior": "jfstat.statistic.linerobust",
     "MeanTwoF": "jfstat.searching.statistics.mean",
     "NarrowData": "jfstat.data.narrowdata",
+    "NullDistribution": "jfstat.statistic.null",
     "Observation": "jfstat.data.observation",
     "Orbit": "jfstat.signal.templates",
     "PathPosterior": "jfstat.tracking.viterbi",
@@ -244,12 +245,10 @@ _HOMES = {
     "Track": "jfstat.tracking.track",
     "Transient": "jfstat.searching.statistics.transient",
     "TransientMap": "jfstat.statistic.transients",
-    "TransientNull": "jfstat.statistic.transientnull",
     "TransientRange": "jfstat.statistic.transients",
     "TransientWindow": "jfstat.signal.transientwindow",
     "TwoF": "jfstat.searching.statistics.coherent",
     "UpperLimit": "jfstat.limits.injections",
-    "ViterbiNull": "jfstat.tracking.null",
     "ViterbiPath": "jfstat.tracking.viterbi",
     "atoms": "jfstat.statistic.atoms",
     "clean": "jfstat.lines.cleaning",

@@ -139,7 +139,6 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     one = dict(data=data, point=point)
     likelihoods = dict(log_likelihood=np.ones((2, 3, 2)), transitions=[-1.0, -1.0, -1.0], drift=[0, 1])
     bands = dict(segments=segments, point=point, f1dot=[-1e-10, 0.0])
-    null = jfstat.viterbi_null(2, n_frequencies=100)
     windows = jfstat.TransientRange("rectangular", [START, START + 3600], [7200.0, 14400.0])
     loudest = jfstat.transient_null(parts, windows)
     solution = dict(sfts=sfts, pulsars=pulsar, detectors=None, start=None, end=None, progress=False)
@@ -376,8 +375,8 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             jfstat.transient_map, dict(atoms=parts, window=lambda x: x, t0=[START], tau=[7200.0], end=2.0)
         ),
         "transient_null": (jfstat.transient_null, dict(atoms=parts, windows=windows, ranking="BtSG", seed=1)),
-        "TransientNull.false_alarm": (loudest.false_alarm, dict(value=[20.0], n_maps=2)),
-        "TransientNull.threshold": (loudest.threshold, dict(false_alarm=0.1, n_maps=2)),
+        "NullDistribution.false_alarm": (loudest.false_alarm, dict(value=[20.0], n_trials=2)),
+        "NullDistribution.threshold": (loudest.threshold, dict(false_alarm=0.1, n_trials=2)),
         "transient_twoF": (jfstat.transient_twoF, one | dict(window=window)),
         "windowed": (jfstat.windowed, dict(data=data, window=window)),
         "transient_twoF of atoms": (jfstat.transient_twoF, dict(data=parts, point=None, window=window)),
@@ -400,8 +399,6 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             jfstat.viterbi_null,
             dict(segments=segments, point=point, transitions=1, n_frequencies=100, amplitude=amplitude, seed=0),
         ),
-        "ViterbiNull.false_alarm": (null.false_alarm, dict(log_likelihood=[20.0], n_templates=2)),
-        "ViterbiNull.threshold": (null.threshold, dict(false_alarm=0.1, n_templates=2)),
         "whiten": (jfstat.whiten, one | dict(parameters=["freq", "alpha", "delta"], bounded=["freq"])),
         "write_atoms": (jfstat.write_atoms, dict(atoms=parts, path=tmp_path / "atoms")),
         "write_candidates": (jfstat.write_candidates, dict(table=found, path=tmp_path / "written.ecsv")),

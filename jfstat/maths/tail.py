@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 MOST_PROBABLE, GRID = 0.9, 200
@@ -15,52 +13,14 @@ BOTH_ENDS = 16
 below it."""
 
 
-@dataclass(frozen=True, eq=False)
-class Tail:
-    """The tail of a distribution, as rates: minus the logarithm of the probability to stay below a value.
-
-    Rates of independent values add up.
-
-    Attributes
-    ----------
-    value : (S,) float64 ndarray
-        Values in ascending order.
-    log_rate : (S,) float64 ndarray
-        ln(-ln(1 - p)), where p is the probability of a value at least as large.
-    """
-
-    value: np.ndarray
-    log_rate: np.ndarray
-
-    def probability(self, x: np.ndarray, trials: float) -> np.ndarray:
-        """Return the probability that the largest of `trials` independent values is at least x; NaN for NaN.
-
-        Beyond the largest value kept the rate falls exponentially, with the slope at that value.
-        """
-        value, rate = self.value, self.log_rate
-        log_rate = np.where(x > value[-1], rate[-1] - self._slope * (x - value[-1]), np.interp(x, value, rate))
-        p = -np.expm1(-np.exp(log_rate + np.log(trials)))
-        return np.where(np.isnan(x), np.nan, np.where(x < value[0], 1.0, p))[()]
-
-    def exceeded(self, probability: float, trials: float) -> float:
-        """Return the value that the largest of `trials` independent ones exceeds with a probability."""
-        wanted = np.log(-np.log1p(-probability)) - np.log(trials)
-        if wanted < self.log_rate[-1]:
-            return float(self.value[-1] + (self.log_rate[-1] - wanted) / self._slope)
-        return float(np.interp(-wanted, -self.log_rate, self.value))
-
-    @property
-    def _slope(self) -> float:
-        """Rate at which the logarithm of the exceedance rate falls at the largest values."""
-        n = GRID // 3
-        return float((self.log_rate[-n] - self.log_rate[-1]) / (self.value[-1] - self.value[-n]))
-
-
-def smooth_tail(values: np.ndarray, probability: np.ndarray, degree: int = 3, least: float = 0.0) -> Tail:
+def smooth_tail(
+    values: np.ndarray, probability: np.ndarray, degree: int = 3, least: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Fit a smooth tail to samples and their probabilities, such as from importance sampling.
 
-    The logarithm of the rate is smooth and nearly linear: a polynomial fitted to many samples, weighted by their
-    errors, is more precise than any single sample.
+    A tail is kept as rates: minus the logarithm of the probability to stay below a value. Rates of independent values
+    add up. The logarithm of the rate is smooth and nearly linear: a polynomial fitted to many samples, weighted by
+    their errors, is more precise than any single sample.
 
     Parameters
     ----------
@@ -69,6 +29,13 @@ def smooth_tail(values: np.ndarray, probability: np.ndarray, degree: int = 3, le
         Degree of the polynomial.
     least : float
         Samples with a smaller tail probability are left out.
+
+    Returns
+    -------
+    value : (S,) float64
+        Values in ascending order.
+    log_rate : (S,) float64
+        ln(-ln(1 - p)), where p is the probability of a value at least as large.
     """
     order = np.argsort(-values, kind="stable")
     values, probability = values[order], probability[order]
@@ -86,4 +53,10 @@ def smooth_tail(values: np.ndarray, probability: np.ndarray, degree: int = 3, le
     smooth = np.minimum.accumulate(line((grid - centre) / scale))
     # below, where p is nearly 1, the samples themselves
     below = np.flatnonzero(values < grid[0])[:: -max(1, BOTH_ENDS // 8)]
-    return Tail(np.concatenate([values[below], grid]), np.concatenate([np.maximum(rate[below], smooth[0]), smooth]))
+    return np.concatenate([values[below], grid]), np.concatenate([np.maximum(rate[below], smooth[0]), smooth])
+
+
+def tail_slope(value: np.ndarray, log_rate: np.ndarray) -> float:
+    """Return the rate at which the logarithm of the exceedance rate falls at the largest values of a tail."""
+    n = GRID // 3
+    return float((log_rate[-n] - log_rate[-1]) / (value[-1] - value[-n]))

@@ -1,27 +1,24 @@
 """How loud the loudest window of a map of 2F is in noise alone: thresholds and false-alarm probabilities by simulation.
 
 Atoms of Gaussian noise are drawn with the antenna matrices of given ones. A part of the maps holds a signal in a random
-window, and each map is weighted by the probability that it has in noise over the one with which it was drawn
-(importance sampling, by the mixture of all strengths: Owen & Zhou 2000, J. Am. Stat. Assoc. 95, 135). Amplitudes are
-Gaussian, with s times the inverse of the window's antenna matrix as covariance: then the likelihood ratio of a window
-is (1 + s)^-2 exp(F s/(1 + s)), and that of a map its mean over the windows. Small probabilities are therefore as well
-known as large ones.
+window; `statistic.null` weights each by its likelihood ratio. Amplitudes are Gaussian, with s times the inverse of the
+window's antenna matrix as covariance: then the likelihood ratio of a window is (1 + s)^-2 exp(F s/(1 + s)), and that of
+a map is its mean over the windows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
-from jfstat.maths.tail import Tail, smooth_tail
 from jfstat.public import public
 from jfstat.signal.transientwindow import Shape, TransientWindow, end_of
 from jfstat.statistic.atoms import Atoms, check_atoms
+from jfstat.statistic.null import NullDistribution
 from jfstat.statistic.transients import (
     LINEAR,
     Grid,
@@ -31,7 +28,7 @@ from jfstat.statistic.transients import (
     log10_bayes,
     window_sums,
 )
-from jfstat.validation import float64_of, positive_whole, probability, seed_number, shown
+from jfstat.validation import seed_number, shown
 
 MAPS = 1024
 """Simulated maps of each strength."""
@@ -41,74 +38,12 @@ LEAST, DEGREE = 1e-12, 5
 """Probability down to which maps are used, and degree of the polynomial through them, see `smooth_tail`."""
 ROUNDING = 1e-9
 """Part of the largest antenna matrix of a window below which a window holds no data."""
-RANKINGS = ("twoF", "BtSG")
-
-
-@dataclass(frozen=True, eq=False)
-class TransientNull:
-    """Distribution of a map's largest 2F, or of log10 B_tS/G, in Gaussian noise; made by `transient_null`.
-
-    Attributes
-    ----------
-    value : (S,) float64 ndarray
-        The largest 2F, or log10 B_tS/G, rising.
-    log_rate : (S,) float64 ndarray
-        ln(-ln(1 - p)), p being the probability that noise is as loud.
-    ranking : str
-        ``"twoF"`` or ``"BtSG"``.
-    """
-
-    value: np.ndarray
-    log_rate: np.ndarray
-    ranking: str
-
-    @public
-    def false_alarm(self, value: ArrayLike, n_maps: int = 1) -> np.ndarray:
-        """Probability that a map of noise, or the loudest of several, is as loud.
-
-        Parameters
-        ----------
-        value : float or array_like
-            ``TransientMap.max_twoF``, or ``log10_bayes_factor`` with the range's `rho_max`.
-        n_maps : int
-            Number of independent maps. Those of neighbouring templates and frequencies are alike: if this is the number
-            that a search computed, the result is an upper bound.
-
-        Returns
-        -------
-        ndarray or float64
-            0 to 1; NaN for NaN. Below 1e-12 it falls exponentially, as it does there.
-
-        Raises
-        ------
-        ValueError
-            If an argument makes no sense.
-        """
-        x, n = float64_of(value, "value"), positive_whole(n_maps, "n_maps")
-        return Tail(self.value, self.log_rate).probability(x, n)
-
-    @public
-    def threshold(self, false_alarm: float, n_maps: int = 1) -> float:
-        """The largest 2F, or log10 B_tS/G, that noise exceeds with a given probability.
-
-        Parameters
-        ----------
-        false_alarm : float
-            Between 0 and 1.
-        n_maps : int
-            As for `false_alarm`.
-
-        Raises
-        ------
-        ValueError
-            If an argument makes no sense.
-        """
-        wanted, n = probability(false_alarm, "false_alarm"), positive_whole(n_maps, "n_maps")
-        return Tail(self.value, self.log_rate).exceeded(wanted, n)
+RANKINGS = {"twoF": "max_twoF", "BtSG": "log10BtSG"}
+"""Column of a map's loudness by the ranking of `TransientRange` searches."""
 
 
 @public
-def transient_null(atoms: Atoms, windows: TransientRange, *, ranking: str = "twoF", seed: int = 0) -> TransientNull:
+def transient_null(atoms: Atoms, windows: TransientRange, *, ranking: str = "twoF", seed: int = 0) -> NullDistribution:
     """How loud the loudest of many overlapping windows is in Gaussian noise alone, from simulated maps.
 
     Windows overlap, and what they have in common depends on gaps, noise weights and antenna patterns. So atoms are
@@ -128,7 +63,7 @@ def transient_null(atoms: Atoms, windows: TransientRange, *, ranking: str = "two
 
     Returns
     -------
-    TransientNull
+    NullDistribution
         Probabilities from 0.9 to 1e-5 are right to some 10 per cent; further down, to a factor that grows.
 
     Raises
@@ -153,10 +88,8 @@ def transient_null(atoms: Atoms, windows: TransientRange, *, ranking: str = "two
     random = np.random.default_rng(seed_number(seed))
     quiet = replace(atoms, **{name: jnp.sum(getattr(atoms, name), axis=0, keepdims=True) for name in "ABC"})
     quiet = replace(quiet, Fa=jnp.zeros_like(quiet.A, jnp.complex128), Fb=jnp.zeros_like(quiet.A, jnp.complex128))
-    grid = Grid(None, True)
-    if windows.shape == "rectangular":
-        grid = grid_of(atoms, windows.t0, windows.end * windows.tau)
-    known = np.asarray(_known(quiet, windows.t0, windows.tau, windows.shape, windows.end, grid))
+    maps = Maps.of(quiet, windows)
+    known = np.asarray(_known(maps))
     if not known.any():
         raise ValueError("windows must hold more data: the antenna matrix cannot be inverted in any of them.")
     # there are the more independent windows the shorter they are, in start and in length
@@ -167,52 +100,66 @@ def transient_null(atoms: Atoms, windows: TransientRange, *, ranking: str = "two
     key = jax.random.key(int(random.integers(2**31)))
     bayes = ranking == "BtSG"
     arguments = jnp.asarray(np.log(np.where(prior > 0, prior, 1e-300))), jnp.asarray(known)
-    values, ratios = _simulated(
-        quiet, windows.t0, windows.tau, *arguments, jnp.asarray(strength), jnp.asarray(drawn), key,
-        windows.shape, windows.end, grid, bayes,
-    )  # fmt: skip
+    values, ratios = _simulated(maps, *arguments, jnp.asarray(strength), jnp.asarray(drawn), key, bayes)
     found = np.asarray(values)
     if bayes:
         found = np.asarray(log10_bayes(found, windows.rho_max))
-    # of the mixture of all strengths, over noise alone
-    tail = smooth_tail(found, np.exp(-np.logaddexp.reduce(np.asarray(ratios), axis=1)) / MAPS, DEGREE, LEAST)
-    return TransientNull(tail.value, tail.log_rate, ranking)
+    return NullDistribution.of_mixture(RANKINGS[ranking], found, np.asarray(ratios), degree=DEGREE, least=LEAST)
 
 
-@partial(jax.jit, static_argnames=("shape", "end", "grid"))
-def _known(quiet: Atoms, t0: jax.Array, tau: jax.Array, shape: Shape, end: float, grid: Grid) -> jax.Array:
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Maps:
+    """Maps that are simulated: their windows, and atoms of one detector whose Fa and Fb are not used."""
+
+    quiet: Atoms
+    t0: jax.Array
+    tau: jax.Array
+    shape: Shape = field(metadata=dict(static=True))
+    end: float = field(metadata=dict(static=True))
+    grid: Grid = field(metadata=dict(static=True))
+
+    @classmethod
+    def of(cls, quiet: Atoms, windows: TransientRange) -> Maps:
+        grid = Grid(None, True)
+        if windows.shape == "rectangular":
+            grid = grid_of(quiet, windows.t0, windows.end * windows.tau)
+        return cls(quiet, windows.t0, windows.tau, windows.shape, windows.end, grid)
+
+    def twoF(self, Fa: jax.Array, Fb: jax.Array) -> jax.Array:
+        """2F of all windows, (n, m) float64, of the atoms with these Fa and Fb."""
+        atoms = replace(self.quiet, Fa=Fa, Fb=Fb)
+        return compiled_map(atoms, self.t0, self.tau, self.shape, self.end, self.grid).twoF
+
+
+@jax.jit
+def _known(maps: Maps) -> jax.Array:
     """Whether windows hold data of which 2F follows, (n, m) bool."""
+    quiet = maps.quiet
     # 2F of no power is 4 where the antenna matrix is degenerate, and 0 elsewhere
-    invertible = compiled_map(quiet, t0, tau, shape, end, grid).twoF < 2
+    invertible = maps.twoF(quiet.Fa, quiet.Fb) < 2
     rows = jnp.concatenate([jnp.zeros((LINEAR, quiet.start.shape[0])), quiet.A, quiet.B, quiet.C])
-    A, B, _ = window_sums(quiet, rows, t0 - quiet.epoch.astype(jnp.float64), tau, shape, end, grid)[LINEAR:]
+    since = maps.t0 - quiet.epoch.astype(jnp.float64)
+    A, B, _ = window_sums(quiet, rows, since, maps.tau, maps.shape, maps.end, maps.grid)[LINEAR:]
     # differences of sums are not quite zero in gaps
     return invertible & (ROUNDING * jnp.max(A + B) < A + B)
 
 
-@partial(jax.jit, static_argnames=("shape", "end", "grid", "bayes"))
+@partial(jax.jit, static_argnames="bayes")
 def _simulated(
-    quiet: Atoms,
-    t0: jax.Array,
-    tau: jax.Array,
+    maps: Maps,
     log_prior: jax.Array,
     known: jax.Array,
     strength: jax.Array,
     drawn: jax.Array,
     key: jax.Array,
-    shape: Shape,
-    end: float,
-    grid: Grid,
     bayes: bool,
 ) -> tuple[jax.Array, jax.Array]:
     """Loudness of simulated maps, and their log-probabilities with signals less that in noise.
 
     Parameters
     ----------
-    quiet : Atoms
-        Of one detector, whose Fa and Fb are not used.
-    t0, tau, shape, end, grid
-        Of the windows.
+    maps : Maps
     log_prior : (n, m) float64
         Logarithms of the probabilities of windows of signals.
     known : (n, m) bool
@@ -229,6 +176,7 @@ def _simulated(
     ratio : (N, S) float64
         The last axis is that of `STRENGTHS` for which the probability is taken.
     """
+    quiet, n_tau = maps.quiet, maps.tau.shape[0]
     A, B, C = quiet.A[0], quiet.B[0], quiet.C[0]
     s = np.array(STRENGTHS)
     t = s / (1 + s)
@@ -247,8 +195,8 @@ def _simulated(
         root, cross, rest = complexes(*_factor(A, B, C))
         u, v = normal(first, A.shape[0])
         fa, fb = root * u, cross * u + rest * v
-        place = window // tau.shape[0], window % tau.shape[0]
-        signal = TransientWindow(shape, t0[place[0]], tau[place[1]], end=end_of(shape, end))
+        place = window // n_tau, window % n_tau
+        signal = TransientWindow(maps.shape, maps.t0[place[0]], maps.tau[place[1]], end=end_of(maps.shape, maps.end))
         weight = signal.mean(quiet.start, quiet.end, quiet.epoch)
         # amplitudes with the inverse of the window's antenna matrix as covariance
         root, cross, rest = complexes(*_factor(*(x @ weight**2 for x in (A, B, C))))
@@ -258,7 +206,7 @@ def _simulated(
         size = jnp.sqrt(strength) * weight
         for_a, shared, for_b = complexes(size * A, size * C, size * B)
         fa, fb = fa + for_a * a + shared * b, fb + shared * a + for_b * b
-        map_ = compiled_map(replace(quiet, Fa=fa[None], Fb=fb[None]), t0, tau, shape, end, grid).twoF
+        map_ = maps.twoF(fa[None], fb[None])
         half = 0.5 * map_
         total = jax.scipy.special.logsumexp
         value = total(half) - np.log(half.size) if bayes else jnp.max(map_)

@@ -2,33 +2,30 @@
 
 The noise of a segment is white; its product with the antenna patterns is transformed to 2F at frequencies spaced as
 finely as the data's, so that values are as correlated as in the data. A fraction of the tables holds a weak signal on a
-random path, and each table is weighted by its probability in noise over its probability in the mixture from which it
-was drawn (importance sampling with the mixture of all strengths: Owen & Zhou 2000, J. Am. Stat. Assoc. 95, 135). The
-forward algorithm gives this ratio as the evidence. Small probabilities are therefore as precise as large ones.
+random path; the forward algorithm gives the ratio of a table's probabilities with and without a signal, by which
+`statistic.null` weights it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from jfstat.data.checks import check_amplitude, check_segments, check_sky
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.maths.tail import Tail, smooth_tail
 from jfstat.public import public
 from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.statistic.combine import MAX_CONDITION, antenna_matrix, total_matrix
 from jfstat.statistic.fstat import noise_level
+from jfstat.statistic.null import NullDistribution
 from jfstat.tracking.emission import optimal_power
 from jfstat.tracking.transitions import FLOOR, Jump, Lattice, Model, TransitionsLike, log_probabilities
-from jfstat.validation import float64_of, is_whole, positive_whole, probability, seed_number, shown
+from jfstat.validation import is_whole, positive_whole, seed_number, shown
 
 BINS = 256
 """Number of frequencies of a simulated table, whose ends are joined."""
@@ -46,79 +43,6 @@ TOGETHER = 16
 """Number of tables that are computed side by side."""
 
 
-@dataclass(frozen=True, eq=False)
-class ViterbiNull:
-    """Distribution of the largest log-likelihood of a path in Gaussian noise; see `viterbi_null`.
-
-    Attributes
-    ----------
-    log_likelihood : (S,) float64 ndarray
-        Values of the log-likelihood in ascending order.
-    log_rate : (S,) float64 ndarray
-        ln(-ln(1 - p)), where p is the probability that the best path of a simulated table reaches this log-likelihood.
-    n_bins : int
-        Number of frequencies of a simulated table.
-    n_frequencies : int
-        Number of frequencies of the data's table.
-    """
-
-    log_likelihood: np.ndarray
-    log_rate: np.ndarray
-    n_bins: int
-    n_frequencies: int
-
-    @public
-    def false_alarm(self, log_likelihood: ArrayLike, n_templates: int = 1) -> np.ndarray:
-        """Compute the probability that the best path in one or several tables of noise reaches a log-likelihood.
-
-        Parameters
-        ----------
-        log_likelihood : float or array_like
-            Log-likelihood of a path, from `ViterbiPath`.
-        n_templates : int
-            Number of independent tables. Tables of neighbouring templates are correlated: if this is the number of
-            templates of a bank, the result is an upper bound.
-
-        Returns
-        -------
-        ndarray or float64
-            Probability, 0 to 1. Beyond the loudest simulated tables, at about 1e-9, it is extrapolated as an
-            exponential.
-
-        Raises
-        ------
-        ValueError
-            If an argument makes no sense.
-        """
-        x = float64_of(log_likelihood, "log_likelihood")
-        n = positive_whole(n_templates, "n_templates")
-        return self._tail.probability(x, n * self.n_frequencies / self.n_bins)
-
-    @public
-    def threshold(self, false_alarm: float, n_templates: int = 1) -> float:
-        """Compute the log-likelihood of a path that noise exceeds with a given probability.
-
-        Parameters
-        ----------
-        false_alarm : float
-            Probability between 0 and 1.
-        n_templates : int
-            Number of independent tables; see `false_alarm`.
-
-        Raises
-        ------
-        ValueError
-            If an argument makes no sense.
-        """
-        wanted = probability(false_alarm, "false_alarm")
-        trials = positive_whole(n_templates, "n_templates") * self.n_frequencies / self.n_bins
-        return self._tail.exceeded(wanted, trials)
-
-    @property
-    def _tail(self) -> Tail:
-        return Tail(self.log_likelihood, self.log_rate)
-
-
 @public
 def viterbi_null(
     segments: FstatData | int,
@@ -128,7 +52,7 @@ def viterbi_null(
     n_frequencies: int | None = None,
     amplitude: Amplitude | None = None,
     seed: int = 0,
-) -> ViterbiNull:
+) -> NullDistribution:
     """Estimate the distribution of the best path's log-likelihood in Gaussian noise, from simulated tables.
 
     The simulated tables have the gaps, noise weights and antenna patterns of the data, because values of 2F are
@@ -153,8 +77,9 @@ def viterbi_null(
 
     Returns
     -------
-    ViterbiNull
-        Probabilities from 0.5 to 1e-5 are accurate to about 10 per cent; smaller ones to a factor that grows.
+    NullDistribution
+        Distribution of the log-likelihood. Probabilities from 0.5 to 1e-5 are accurate to about 10 per cent; smaller
+        ones to a factor that grows.
 
     Raises
     ------
@@ -316,8 +241,8 @@ class Simulation(NamedTuple):
 
 def _null(
     templates: np.ndarray, weights: np.ndarray, n_frequencies: int, strength: np.ndarray | None, seed: int
-) -> ViterbiNull:
-    """Compute the distribution from simulated tables; see `Simulation` for the arguments."""
+) -> NullDistribution:
+    """The distribution from simulated tables; see `Simulation` for the arguments."""
     n = templates.shape[-1]
     prior = weights - np.logaddexp.reduce(weights)
     known = None if strength is None else jnp.asarray(strength, jnp.float32)
@@ -332,9 +257,7 @@ def _null(
     drawn = [_tables(own, draw, strengths) for draw in draws]
     values = np.concatenate([np.asarray(x, np.float64).ravel() for x, _ in drawn])
     ratios = np.concatenate([np.asarray(x, np.float64).reshape(-1, len(strengths)) for _, x in drawn])
-    # ratios of the mixture of all strengths to noise alone
-    tail = smooth_tail(values, np.exp(-np.logaddexp.reduce(ratios, axis=1)) / TABLES)
-    return ViterbiNull(tail.value, tail.log_rate, n, n_frequencies)
+    return NullDistribution.of_mixture("log_likelihood", values, ratios, n_frequencies / n)
 
 
 class Draw(NamedTuple):

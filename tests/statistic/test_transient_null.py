@@ -115,7 +115,7 @@ def test_arguments_are_checked():
     with pytest.raises(ValueError, match="the antenna matrix cannot be inverted in any of them"):
         jfstat.transient_null(atoms, jfstat.TransientRange("rectangular", T0 - 10**7, TAU))
     null = jfstat.transient_null(atoms, windows)
-    with pytest.raises(ValueError, match="n_maps must be a whole number of at least 1, not 0"):
+    with pytest.raises(ValueError, match="n_trials must be a whole number of at least 1, not 0"):
         null.false_alarm(20.0, 0)
     with pytest.raises(ValueError, match="false_alarm must be between 0 and 1, not 1"):
         null.threshold(1)
