@@ -43,6 +43,7 @@ ORDER = (
     "metrics",
     "banks",
     "candidates",
+    "io",
     "tracking",
     "searching",
     "followup",
@@ -82,6 +83,7 @@ were counted when this page was last written.
     banks       banks of templates: products of ranges, lattices over regions of the sky, spin-down and orbits
     tracking    tables of 2F by segment -> best paths, posteriors, false alarms
     limits      (data, population of signals) -> detection probability, upper limits
+    io          tables of candidates, templates, atoms, segments -> files, LALSuite's too; and back
     searching   (band series, bank of templates) -> candidates; stopping, resuming, dividing
     followup    candidates -> narrow data, metric, gradients -> refined candidates with errors
     benchmarking   settings -> times, beside LALSuite's

@@ -10,13 +10,9 @@ from jfstat.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from jfstat.banks.template_bank import template_bank
-    from jfstat.candidates.atomfiles import read_atoms, write_atoms
     from jfstat.candidates.details import Details
-    from jfstat.candidates.files import read_candidates, write_candidates
-    from jfstat.candidates.gridfiles import read_templates
     from jfstat.candidates.lineflags import flag_lines
     from jfstat.candidates.lineveto import line_veto
-    from jfstat.candidates.loudest import write_loudest
     from jfstat.data.fstatdata import FstatData
     from jfstat.data.narrow import narrow
     from jfstat.data.narrowdata import NarrowData, covers
@@ -31,6 +27,10 @@ if TYPE_CHECKING:
     from jfstat.followup.stages import follow_up_stages
     from jfstat.geometry.detector import Detector
     from jfstat.geometry.ephemeris import Ephemeris
+    from jfstat.io.candidates import read_candidates, write_candidates
+    from jfstat.io.lal.atoms import read_atoms, write_atoms
+    from jfstat.io.lal.loudest import write_loudest
+    from jfstat.io.templates import read_templates
     from jfstat.limits.analytic import detection_probability, sensitivity, sensitivity_depth
     from jfstat.limits.injections import UpperLimit, upper_limit
     from jfstat.limits.population import Population
@@ -279,13 +279,13 @@ _HOMES = {
     "predict_twoF": "jfstat.statistic.fstat",
     "prepare": "jfstat.data.prepare",
     "psd": "jfstat.data.psd",
-    "read_atoms": "jfstat.candidates.atomfiles",
-    "read_candidates": "jfstat.candidates.files",
+    "read_atoms": "jfstat.io.lal.atoms",
+    "read_candidates": "jfstat.io.candidates",
     "read_lines": "jfstat.lines.reading",
     "read_par": "jfstat.pulsars.reading",
     "read_pulsars": "jfstat.pulsars.reading",
     "read_sfts": "jfstat.sfts",
-    "read_templates": "jfstat.candidates.gridfiles",
+    "read_templates": "jfstat.io.templates",
     "refine": "jfstat.followup.refine",
     "resample": "jfstat.statistic.fstat",
     "search": "jfstat.searching.search",
@@ -316,9 +316,9 @@ _HOMES = {
     "viterbi_null": "jfstat.tracking.null",
     "whiten": "jfstat.metrics.coordinates",
     "windowed": "jfstat.statistic.windowed",
-    "write_atoms": "jfstat.candidates.atomfiles",
-    "write_candidates": "jfstat.candidates.files",
-    "write_loudest": "jfstat.candidates.loudest",
+    "write_atoms": "jfstat.io.lal.atoms",
+    "write_candidates": "jfstat.io.candidates",
+    "write_loudest": "jfstat.io.lal.loudest",
     "write_sfts": "jfstat.sfts",
 }
 """The module of each public name."""

@@ -39,6 +39,18 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     _sync_directory(path.parent)
 
 
+def written_to(path: Path, content: bytes) -> Path:
+    """The path, of which the file now has this content; an OSError of one sentence if it cannot be written."""
+    try:
+        with replacing(path) as file:
+            file.write(content)
+    except OSError as error:
+        raise type(error)(
+            f"path {str(path)!r} cannot be written ({error.strerror or error}): choose another."
+        ) from error
+    return path
+
+
 def remove_leftovers(path: Path) -> None:
     """Remove the temporary files of processes that were killed while they wrote to `path`, and no other file.
 

@@ -11,7 +11,6 @@ import numpy as np
 from jfstat.banks.braking import BrakingRegion
 from jfstat.banks.ranges import orbit_limits, orbits
 from jfstat.banks.template_bank import template_bank
-from jfstat.candidates.gridfiles import read_templates
 from jfstat.candidates.tables import bank_from_table, parameter_columns, points_from
 from jfstat.commandline.options import (
     ORBIT_OPTIONS,
@@ -24,6 +23,7 @@ from jfstat.commandline.options import (
 )
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
+from jfstat.io.templates import read_templates
 from jfstat.signal.templates import Doppler, Orbit
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from jfstat.benchmarking.measure import Measurement, Request, measure
 from jfstat.benchmarking.report import Row, as_dict, device_name, draw, main_table, stage_table, write_json
 from jfstat.benchmarking.settings import CPU_ROWS, ROWS, Setting, scan
 from jfstat.benchmarking.worker import measure_on
-from jfstat.candidates.files import check_writable
 from jfstat.commandline.options import add_ephemeris, ephemeris, number, option_type, words
 from jfstat.engines.choice import NAMES
 from jfstat.geometry.detectors import get_detector
 from jfstat.geometry.ephemeris import ephemeris_files
+from jfstat.io.candidates import check_writable
 
 if TYPE_CHECKING:
     from jfstat.commandline.options import Subparsers

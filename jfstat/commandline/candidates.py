@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from jfstat.candidates.files import check_writable, read_candidates
 from jfstat.candidates.tables import AnyTable
+from jfstat.io.candidates import check_writable, read_candidates
 from jfstat.signal.parameters import AMPLITUDE_FIELDS, WINDOW_COLUMNS, is_parameter, spin_order, unit
 from jfstat.signal.times import TimeLike
 from jfstat.validation import NumberLike

@@ -13,12 +13,12 @@ import numpy as np
 
 from jfstat.banks.ranges import axis, natural_step
 from jfstat.banks.template_bank import template_bank
-from jfstat.candidates.files import write_candidates
 from jfstat.candidates.tables import AnyTable
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.prepare import prepare
 from jfstat.followup.refine import refine
 from jfstat.geometry.doppler import EARTH_SPEED
+from jfstat.io.candidates import write_candidates
 from jfstat.searching.search import search
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import read_sfts

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jfstat.candidates.files import HDF5_SUFFIXES, write_candidates
 from jfstat.candidates.tables import AnyTable, parameter_columns, stacked
 from jfstat.commandline.candidates import given_candidates, given_reftime, print_candidate
 from jfstat.commandline.inputs import add_data_files, add_lines, known_lines, read_band
@@ -26,6 +25,7 @@ from jfstat.followup.candidates import NEEDED, impossible
 from jfstat.followup.distinct import distinct
 from jfstat.followup.ladder import FALSE_ALARM, VETO, follow_up, last_stage
 from jfstat.followup.neighbourhood import MISMATCH
+from jfstat.io.candidates import HDF5_SUFFIXES, write_candidates
 
 if TYPE_CHECKING:
     from astropy.table import QTable

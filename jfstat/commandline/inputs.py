@@ -1,4 +1,4 @@
-"""Options that choose data, and reading what they name: SFT files around a band, and timestamps."""
+"""Options that choose data, and reading what they name: SFT files around a band."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jfstat.commandline.options import gps, words
-from jfstat.files import text_of
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DetectorLike
 from jfstat.geometry.doppler import drift_range, largest_doppler_speed
@@ -208,30 +207,3 @@ def known_lines(files: list[str] | None) -> QTable | None:
         detector, colon, path = file.partition(":")
         parts.append(read_lines(path, detector) if colon and detector in DETECTORS else read_lines(file))
     return vstack(parts, metadata_conflicts="silent")
-
-
-def read_timestamps(files: list[str], detectors: list[str]) -> dict[str, np.ndarray]:
-    """Start times of SFTs by detector, (n, 2) int64 seconds and nanoseconds, from files as for Makefakedata_v5.
-
-    Each line of a file is ``<seconds> [<nanoseconds>]``.
-
-    Raises
-    ------
-    ValueError
-        If there is no file for a detector or a file is malformed.
-    """
-    if len(files) != len(detectors):
-        raise ValueError(
-            f"--timestampsFiles names {len(files)} files for {len(detectors)} detectors: give one for each."
-        )
-    times = {}
-    for detector, name in zip(detectors, files, strict=True):
-        try:
-            lines = [line.split() for line in text_of(name).splitlines()]
-            rows = [line for line in lines if line and line[0][0] not in "#%"]
-            times[detector] = np.array([(int(s), int(ns[0]) if ns else 0) for s, *ns in rows], np.int64)
-        except (OSError, ValueError) as error:
-            raise ValueError(
-                f"--timestampsFiles: {name} cannot be used ({error}): give lines of GPS s and ns."
-            ) from None
-    return times

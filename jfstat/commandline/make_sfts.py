@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jfstat.commandline.options import gps, number, option_type, words
-from jfstat.data.segments import read_segments
+from jfstat.io.lal.times import read_segments
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.naming import public_description
 from jfstat.sfts.writing import write_sfts

@@ -6,8 +6,8 @@ import argparse
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from jfstat.candidates.files import check_writable, read_candidates, write_candidates
 from jfstat.commandline.search import print_loudest
+from jfstat.io.candidates import check_writable, read_candidates, write_candidates
 from jfstat.searching.session.units import merge
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
-from jfstat.candidates.gridfiles import read_templates
 from jfstat.candidates.tables import in_units, parameter_columns, points_from
 from jfstat.commandline.inputs import read_band
 from jfstat.commandline.options import ephemeris, noise_floors
@@ -20,6 +19,7 @@ from jfstat.data.prepare import prepare
 from jfstat.followup.candidates import NEEDED, impossible
 from jfstat.followup.fstattable import fstat_table
 from jfstat.geometry.source import at_reftime
+from jfstat.io.templates import read_templates
 from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_names, varied_parameters
 from jfstat.signal.parameters import columns as parameter_values
 from jfstat.signal.templates import Doppler, Orbit

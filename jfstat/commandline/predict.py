@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import TYPE_CHECKING
 
-from jfstat.commandline.inputs import add_data_files, chosen_detectors, read_band, read_timestamps
+from jfstat.commandline.inputs import add_data_files, chosen_detectors, read_band
 from jfstat.commandline.options import (
     add_amplitude,
     add_ephemeris,
@@ -21,6 +21,7 @@ from jfstat.commandline.options import (
 )
 from jfstat.commandline.sources import amplitude
 from jfstat.data.observation import Observation, observation
+from jfstat.io.lal.times import read_timestamps
 from jfstat.signal.templates import Doppler
 from jfstat.statistic.fstat import predict_twoF
 

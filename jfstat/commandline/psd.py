@@ -6,11 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jfstat.atomic import replacing
-from jfstat.candidates.files import HDF5_SUFFIXES, check_writable, write_candidates
+from jfstat.atomic import replacing, written_to
 from jfstat.commandline.options import gps, number, words
 from jfstat.data.noise import MEDIAN_BINS
 from jfstat.data.psd import OPERATIONS, psd, spectrogram
+from jfstat.io.candidates import HDF5_SUFFIXES, check_writable, write_candidates
+from jfstat.io.lal.psd import psd_text
 from jfstat.sfts.reading import band_of, read_sfts
 
 if TYPE_CHECKING:
@@ -137,15 +138,7 @@ def _written(table: Any, path: Path) -> Path:
     """Write the table in the format that the file's suffix names."""
     if path.suffix.lower() in (".ecsv", *HDF5_SUFFIXES):
         return write_candidates(table, path)
-    names = ["psd", *(f"psd_{name}" for name in table.meta["detectors"])]
-    lines = [f"%% {key} = {value}" for key, value in table.meta.items()]
-    lines += ["%% units: Hz, 1/Hz", "%% columns:"]
-    lines.append("%% FreqBinStart " + " ".join(name.replace("psd", "PSD") for name in names))
-    columns = [table[name].value.tolist() for name in ("freq", *names)]
-    lines += [" ".join([f"{f:.9f}", *(f"{x:.9e}" for x in row)]) for f, *row in zip(*columns, strict=True)]
-    with replacing(path) as file:
-        file.write("\n".join([*lines, ""]).encode())
-    return path
+    return written_to(path, psd_text(table).encode())
 
 
 def _drawn(path: str, parts: Any, plot: str) -> str:

@@ -7,10 +7,10 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from jfstat.candidates.files import HDF5_SUFFIXES, check_writable, write_candidates
 from jfstat.candidates.tables import AnyTable
 from jfstat.commandline.inputs import detectors_to_read
 from jfstat.commandline.options import ephemeris, noise_floors, number
+from jfstat.io.candidates import HDF5_SUFFIXES, check_writable, write_candidates
 from jfstat.pulsars.pulsar import QUADRUPOLE
 from jfstat.pulsars.reading import read_pulsars
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from jfstat.candidates.files import write_candidates
 from jfstat.candidates.tables import AnyTable, parameter_columns, stacked
 from jfstat.commandline.candidates import given_candidates, given_reftime, print_candidate
 from jfstat.commandline.inputs import add_data_files, add_lines, known_lines, read_band
@@ -29,6 +28,7 @@ from jfstat.followup.candidates import NEEDED, SearchedWith, impossible, usual_n
 from jfstat.followup.distinct import distinct
 from jfstat.followup.neighbourhood import MISMATCH
 from jfstat.followup.refine import refine
+from jfstat.io.candidates import write_candidates
 from jfstat.searching.statistics import statistic_of
 from jfstat.signal.parameters import is_parameter
 from jfstat.signal.times import TimeLike

@@ -13,9 +13,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jfstat.candidates.files import check_writable, write_candidates
 from jfstat.candidates.lineveto import line_veto
-from jfstat.candidates.loudest import write_loudest
 from jfstat.candidates.tables import AnyTable
 from jfstat.commandline.banks import EXACT_POINTS, add_templates, band_edges, templates_of
 from jfstat.commandline.candidates import digits_of
@@ -40,7 +38,6 @@ from jfstat.commandline.transients import (
     points_of_bank,
     transient_range,
     wants_windows,
-    write_stats,
 )
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import observation
@@ -48,6 +45,9 @@ from jfstat.data.prepare import prepare
 from jfstat.data.segments import segment_observations
 from jfstat.engines.choice import NAMES
 from jfstat.geometry.doppler import largest_doppler_speed
+from jfstat.io.candidates import check_writable, write_candidates
+from jfstat.io.lal.loudest import write_loudest
+from jfstat.io.lal.transients import write_stats
 from jfstat.searching.driver.cost import estimated_seconds
 from jfstat.searching.driver.interpolation import interpolation_plan, largest_shift
 from jfstat.searching.driver.plan import search_plan

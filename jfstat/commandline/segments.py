@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jfstat.commandline.options import number
-from jfstat.data.segments import read_segments
+from jfstat.io.lal.times import read_segments
 
 if TYPE_CHECKING:
     import argparse

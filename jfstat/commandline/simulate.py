@@ -10,7 +10,6 @@ from jfstat.commandline.inputs import (
     chosen_detectors,
     detectors_of_files,
     headers_of,
-    read_timestamps,
 )
 from jfstat.commandline.options import (
     add_amplitude,
@@ -25,6 +24,7 @@ from jfstat.commandline.options import (
     words,
 )
 from jfstat.commandline.sources import KEYS, Signal, read_sources, signal
+from jfstat.io.lal.times import read_timestamps
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import read_sfts
 from jfstat.sfts.writing import write_sfts

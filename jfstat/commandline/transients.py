@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from jfstat.candidates.atomfiles import write_atoms
-from jfstat.candidates.files import check_writable, written_to
 from jfstat.candidates.tables import in_units, parameter_columns, point_in, points_from
-from jfstat.candidates.textformat import comment_lines
 from jfstat.commandline.inputs import detectors_to_read
 from jfstat.commandline.options import ephemeris, gps, number
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import reference_time, unweighted
+from jfstat.io.candidates import check_writable
+from jfstat.io.lal.atoms import doppler_string, write_atoms
 from jfstat.searching.driver.work import stacked_bank
 from jfstat.sfts.reading import find_sfts
 from jfstat.signal.parameters import columns as parameter_values
 from jfstat.signal.parameters import with_fields
-from jfstat.signal.templates import Doppler
-from jfstat.signal.times import gps_time
 from jfstat.statistic.atoms import atoms
 from jfstat.statistic.transients import TransientRange
 
@@ -44,11 +40,6 @@ RANGE = (
 OPTIONS = ("transient_WindowType", *RANGE, "outputFstatAtoms")
 MOST_POINTS, MOST_FILES = 1_000_000, 10_000
 """Most points that are computed one by one, and most files of atoms."""
-HEADER = (
-    "%% Freq[Hz]            Alpha[rad]          Delta[rad]          fkdot[1]  fkdot[2]  fkdot[3]  t0_ML[s]    tau_ML[s]"
-    "  maxTwoF     logBstat   t0_MP[s]        tau_MP[s]"
-)
-"""LALSuite: write_transientCandidate_to_fp."""
 
 
 def add_transients(group: OptionGroup) -> None:
@@ -169,27 +160,6 @@ def points_of_bank(
     return in_units(parameter_values(with_fields(points, fkdot=fkdot)), {"reftime": reference.plain})
 
 
-def stats_text(found: Any) -> str:
-    """A table of points with transient columns in the format of ComputeFstatistic_v2's ``--outputTransientStats``."""
-    lines = [*comment_lines(found.meta), HEADER]
-    points = parameter_columns(found, "found", ("freq", "alpha", "delta"))
-    spins = [points.get(f"f{k}dot", np.zeros(len(found))) for k in (1, 2, 3)]
-    names = ("t0", "tau", "max_twoF", "log10BtSG", "t0_MP", "tau_MP")
-    t0, tau, twoF, bayes, t0_mp, tau_mp = (np.asarray(getattr(found[name], "value", found[name])) for name in names)
-    for i in range(len(found)):
-        lines.append(
-            f"  {points['freq'][i]:< 18.16f} {points['alpha'][i]:< 19.16f} {points['delta'][i]:< 19.16f} "
-            f"{spins[0][i]:< 9.6g} {spins[1][i]:< 9.5g} {spins[2][i]:< 9.5g} {t0[i]:10.10g} {tau[i]:10.10g} "
-            f"{twoF[i]:< 11.8g} {bayes[i] * math.log(10):< 11.8g} {t0_mp[i]:15.4f} {tau_mp[i]:15.4f}"
-        )
-    return "\n".join([*lines, ""])
-
-
-def write_stats(found: Any, path: str) -> Path:
-    """Write `stats_text`."""
-    return written_to(Path(path), stats_text(found).encode())
-
-
 def write_atom_files(data: FstatData, points: Any, base: str) -> list[Path]:
     """Write the atoms of each point of a table, as long as an SFT.
 
@@ -212,18 +182,3 @@ def write_atom_files(data: FstatData, points: Any, base: str) -> list[Path]:
         path = f"{base}_{doppler_string(point)}.dat"
         paths.append(write_atoms(atoms(data, point, float(data.observation.tsft)), path))
     return paths
-
-
-def doppler_string(point: Doppler) -> str:
-    """Reference time, position and spins for the name of a file (LALSuite: XLALPulsarDopplerParams2String).
-
-    Orbits, which LALSuite leaves out, follow.
-    """
-    reftime = 0 if point.reftime is None else gps_time(point.reftime, "reftime").plain
-    text = f"tRef{int(reftime):09d}_RA{float(point.alpha):.9g}"
-    text += f"_DEC{float(point.delta):.9g}_Freq{float(point.fkdot[0]):.15g}"
-    text += "".join(f"_f{k}dot{float(f):.7g}" for k, f in enumerate(point.fkdot) if k and f)
-    if point.orbit is not None:
-        names = ("asini", "period", "tp", "ecc", "argp")
-        text += "".join(f"_{name}{float(getattr(point.orbit, name)):.12g}" for name in names)
-    return text

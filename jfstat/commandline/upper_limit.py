@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jfstat.candidates.files import read_candidates
 from jfstat.candidates.tables import plain_column
 from jfstat.commandline.inputs import add_data_files, read_band
 from jfstat.commandline.options import add_preparation, add_sky, ephemeris, noise_floors, number
 from jfstat.commandline.segments import add_segments, given_segments
 from jfstat.data.prepare import prepare
+from jfstat.io.candidates import read_candidates
 from jfstat.limits.analytic import sensitivity, sensitivity_depth
 from jfstat.limits.injections import upper_limit
 from jfstat.limits.population import Population

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from itertools import pairwise
@@ -14,7 +13,6 @@ import numpy as np
 
 from jfstat.data.noise import MEDIAN_BINS
 from jfstat.data.observation import Observation, Span, ephemeris_for, observation_of_sfts, reference_time
-from jfstat.files import text_of_named
 from jfstat.sfts.container import SFTs
 from jfstat.signal.times import TimeLike
 from jfstat.validation import DurationLike, gps_seconds, is_whole, positive_seconds
@@ -88,35 +86,6 @@ def segment_observations(
         for part, span in zip(parts, spans, strict=True)
     ]
     return jax.tree.map(lambda *x: jnp.stack(x), *each)
-
-
-def read_segments(path: str | os.PathLike) -> list[tuple[float, float]]:
-    """Starts and ends of segments, GPS s, from a file as LALSuite's segment lists.
-
-    A line for each segment: start and end, and possibly its duration in hours and its number of SFTs, which are
-    ignored. Lines that begin with % or # are comments (LALSuite: XLALReadSegmentsFromFile).
-
-    Raises
-    ------
-    OSError
-        If it cannot be read.
-    ValueError
-        If it is not text, a line has no start and end, or there is none.
-    """
-    text = text_of_named(path, "is not text: give a line 'start end' for each segment, GPS s.")
-    edges = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.split()
-        if not words or words[0][0] in "%#":
-            continue
-        try:
-            start, end = float(words[0]), float(words[1])
-        except (ValueError, IndexError):
-            raise ValueError(f"path {str(path)!r}, line {number}: {line!r} has no start and end in GPS s.") from None
-        edges.append((start, end))
-    if not edges:
-        raise ValueError(f"path {str(path)!r} holds no segment: give a line 'start end' for each, in GPS s.")
-    return edges
 
 
 def _edges(sfts: SFTs, segments: SegmentsLike) -> tuple[list[tuple[float, float]], bool]:

@@ -11,10 +11,10 @@ import pytest
 from astropy.table import Table
 
 import jfstat
-from jfstat.candidates.files import read_candidates
 from jfstat.commandline import demo, main
 from jfstat.commandline.options import declination, gps, number, numbers, right_ascension
 from jfstat.commandline.sources import read_sources
+from jfstat.io.candidates import read_candidates
 from jfstat.sfts import read_sfts
 
 START = 1167458304

@@ -5,7 +5,7 @@ import pytest
 
 import jfstat
 from jfstat.commandline import main
-from jfstat.data.segments import read_segments
+from jfstat.io.lal.times import read_segments
 
 START = 1_167_458_304
 DAY = 86400

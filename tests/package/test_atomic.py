@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import jfstat
-from jfstat.atomic import replacing
-from jfstat.candidates.files import check_writable, written_to
+from jfstat.atomic import replacing, written_to
+from jfstat.io.candidates import check_writable
 
 
 def test_content_reaches_the_disk_before_the_name_and_the_name_before_the_end(tmp_path, monkeypatch):

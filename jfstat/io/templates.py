@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jfstat.candidates.files import HDF5_SUFFIXES, read_candidates
 from jfstat.candidates.tables import in_units
-from jfstat.candidates.textformat import meta_from_comments
 from jfstat.files import text_of, unreadable
+from jfstat.io.candidates import HDF5_SUFFIXES, read_candidates
+from jfstat.io.lal.candidates import meta_from_comments
 from jfstat.public import public
 from jfstat.signal.parameters import SKY, is_parameter, spin_name
 

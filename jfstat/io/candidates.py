@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jfstat.atomic import replacing
+from jfstat.atomic import written_to
 from jfstat.candidates.tables import PlainTable
-from jfstat.candidates.textformat import table_from_text, written_text
 from jfstat.files import content_of, final_path, unreadable
+from jfstat.io.lal.candidates import table_from_text, written_text
 from jfstat.public import public
 
 if TYPE_CHECKING:
@@ -70,18 +70,6 @@ def write_candidates(table: QTable | PlainTable, path: str | os.PathLike) -> Pat
 
 def _as_qtable(table: QTable | PlainTable) -> QTable:
     return table.in_units if isinstance(table, PlainTable) else table
-
-
-def written_to(path: Path, content: bytes) -> Path:
-    """The path, of which the file now has this content; an OSError of one sentence if it cannot be written."""
-    try:
-        with replacing(path) as file:
-            file.write(content)
-    except OSError as error:
-        raise type(error)(
-            f"path {str(path)!r} cannot be written ({error.strerror or error}): choose another."
-        ) from error
-    return path
 
 
 def check_writable(path: str | os.PathLike) -> None:

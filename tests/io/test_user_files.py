@@ -11,9 +11,9 @@ import pytest
 from astropy.table import QTable
 
 import jfstat
-from jfstat.candidates.files import HDF5_PATH
 from jfstat.commandline import main
-from jfstat.data.segments import read_segments
+from jfstat.io.candidates import HDF5_PATH
+from jfstat.io.lal.times import read_segments
 
 START = 1_167_458_304
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from jfstat.candidates.files import written_to
+from jfstat.atomic import written_to
 from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.tables import AnyTable, parameter_columns, points_from, refuse_models
-from jfstat.candidates.textformat import comment_lines
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
+from jfstat.io.lal.candidates import comment_lines
 from jfstat.public import public
 from jfstat.signal.parameters import spin_name
 from jfstat.signal.templates import Doppler

@@ -8,8 +8,8 @@ from astropy import units as u
 from astropy.table import QTable
 
 import jfstat
-from jfstat.candidates.files import read_candidates, write_candidates
 from jfstat.candidates.tables import in_units
+from jfstat.io.candidates import read_candidates, write_candidates
 from jfstat.signal import parameters
 
 META = {

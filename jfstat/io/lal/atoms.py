@@ -9,10 +9,12 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.candidates.files import written_to
+from jfstat.atomic import written_to
 from jfstat.data.slices import MOST_SLICES
 from jfstat.files import text_of_named
 from jfstat.public import public
+from jfstat.signal.templates import Doppler
+from jfstat.signal.times import gps_time
 from jfstat.statistic.atoms import Atoms, check_atoms
 from jfstat.validation import DurationLike, detector_names, positive_seconds
 
@@ -138,3 +140,18 @@ def _said(text: str, comment: str) -> list[str]:
     """Words after a comment of a file; none if there is no such comment."""
     line = next((line for line in text.splitlines() if line.startswith(comment)), "")
     return line.removeprefix(comment).split()
+
+
+def doppler_string(point: Doppler) -> str:
+    """Reference time, position and spins for the name of a file (LALSuite: XLALPulsarDopplerParams2String).
+
+    Orbits, which LALSuite leaves out, follow.
+    """
+    reftime = 0 if point.reftime is None else gps_time(point.reftime, "reftime").plain
+    text = f"tRef{int(reftime):09d}_RA{float(point.alpha):.9g}"
+    text += f"_DEC{float(point.delta):.9g}_Freq{float(point.fkdot[0]):.15g}"
+    text += "".join(f"_f{k}dot{float(f):.7g}" for k, f in enumerate(point.fkdot) if k and f)
+    if point.orbit is not None:
+        names = ("asini", "period", "tp", "ecc", "argp")
+        text += "".join(f"_{name}{float(getattr(point.orbit, name)):.12g}" for name in names)
+    return text

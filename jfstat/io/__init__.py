@@ -1,0 +1,1 @@
+"""Reading and writing tables of candidates; `lal` has the text formats of LALSuite's programs."""

@@ -1,0 +1,1 @@
+"""Text formats of LALSuite's programs: a module for each kind of file."""

@@ -1,0 +1,65 @@
+"""Segment lists, and files of SFTs' timestamps."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from jfstat.files import text_of, text_of_named
+
+
+def read_segments(path: str | os.PathLike) -> list[tuple[float, float]]:
+    """Starts and ends of segments, GPS s, from a file as LALSuite's segment lists.
+
+    A line for each segment: start and end, and possibly its duration in hours and its number of SFTs, which are
+    ignored. Lines that begin with % or # are comments (LALSuite: XLALReadSegmentsFromFile).
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If it is not text, a line has no start and end, or there is none.
+    """
+    text = text_of_named(path, "is not text: give a line 'start end' for each segment, GPS s.")
+    edges = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or words[0][0] in "%#":
+            continue
+        try:
+            start, end = float(words[0]), float(words[1])
+        except (ValueError, IndexError):
+            raise ValueError(f"path {str(path)!r}, line {number}: {line!r} has no start and end in GPS s.") from None
+        edges.append((start, end))
+    if not edges:
+        raise ValueError(f"path {str(path)!r} holds no segment: give a line 'start end' for each, in GPS s.")
+    return edges
+
+
+def read_timestamps(files: list[str], detectors: list[str]) -> dict[str, np.ndarray]:
+    """Start times of SFTs by detector, (n, 2) int64 seconds and nanoseconds, from files as for Makefakedata_v5.
+
+    Each line of a file is ``<seconds> [<nanoseconds>]``.
+
+    Raises
+    ------
+    ValueError
+        If there is no file for a detector or a file is malformed.
+    """
+    if len(files) != len(detectors):
+        raise ValueError(
+            f"--timestampsFiles names {len(files)} files for {len(detectors)} detectors: give one for each."
+        )
+    times = {}
+    for detector, name in zip(detectors, files, strict=True):
+        try:
+            lines = [line.split() for line in text_of(name).splitlines()]
+            rows = [line for line in lines if line and line[0][0] not in "#%"]
+            times[detector] = np.array([(int(s), int(ns[0]) if ns else 0) for s, *ns in rows], np.int64)
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"--timestampsFiles: {name} cannot be used ({error}): give lines of GPS s and ns."
+            ) from None
+    return times

@@ -1,0 +1,35 @@
+"""The file of ComputeFstatistic_v2's ``--outputTransientStats``: the best windows of transient signals."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jfstat.atomic import written_to
+from jfstat.candidates.tables import parameter_columns
+from jfstat.io.lal.candidates import comment_lines
+
+HEADER = (
+    "%% Freq[Hz]            Alpha[rad]          Delta[rad]          fkdot[1]  fkdot[2]  fkdot[3]  t0_ML[s]    tau_ML[s]"
+    "  maxTwoF     logBstat   t0_MP[s]        tau_MP[s]"
+)
+"""LALSuite: write_transientCandidate_to_fp."""
+
+
+def write_stats(found: Any, path: str) -> Path:
+    """Write a table of points with transient columns as ComputeFstatistic_v2's ``--outputTransientStats``."""
+    lines = [*comment_lines(found.meta), HEADER]
+    points = parameter_columns(found, "found", ("freq", "alpha", "delta"))
+    spins = [points.get(f"f{k}dot", np.zeros(len(found))) for k in (1, 2, 3)]
+    names = ("t0", "tau", "max_twoF", "log10BtSG", "t0_MP", "tau_MP")
+    t0, tau, twoF, bayes, t0_mp, tau_mp = (np.asarray(getattr(found[name], "value", found[name])) for name in names)
+    for i in range(len(found)):
+        lines.append(
+            f"  {points['freq'][i]:< 18.16f} {points['alpha'][i]:< 19.16f} {points['delta'][i]:< 19.16f} "
+            f"{spins[0][i]:< 9.6g} {spins[1][i]:< 9.5g} {spins[2][i]:< 9.5g} {t0[i]:10.10g} {tau[i]:10.10g} "
+            f"{twoF[i]:< 11.8g} {bayes[i] * math.log(10):< 11.8g} {t0_mp[i]:15.4f} {tau_mp[i]:15.4f}"
+        )
+    return written_to(Path(path), "\n".join([*lines, ""]).encode())
