@@ -86,7 +86,7 @@ were counted when this page was last written.
     io          tables of candidates, templates, atoms, segments -> files, LALSuite's too; and back
     searching   (band series, bank of templates) -> candidates; stopping, resuming, dividing
     followup    candidates -> narrow data, metric, gradients -> refined candidates with errors
-    benchmarking   settings -> times, beside LALSuite's
+    benchmarking   settings -> times (beside LALSuite's: examples/benchmarks)
     commandline the same from a shell
     reference.py   2F the slow and obvious way; the tests hold everything else against it
 

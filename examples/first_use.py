@@ -170,9 +170,7 @@ def main() -> None:
                     flush=True,
                 )
     if arguments.output:
-        from jfstat.benchmarking.report import write_json  # imports JAX, but does not start it
-
-        write_json(result, arguments.output)
+        arguments.output.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

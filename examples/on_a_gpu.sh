@@ -17,7 +17,7 @@ measure() { # name, command
 
 measure first_use python examples/first_use.py --output "$results/first_use.json"
 measure tests env XLA_FLAGS= python -m pytest -o addopts= -q -m gpu tests
-measure benchmark jfstat benchmark --no-lalsuite --output "$results/benchmark.json"
+measure benchmark jfstat benchmark --output "$results/benchmark.json"
 measure gpu_against_cpu python examples/paper/gpu_against_cpu.py --output "$results/gpu_against_cpu.json"
 measure search_speed python examples/search_speed.py --only overhead --output "$results/search_speed.json"
 measure transients python examples/transient_search_speed.py --output "$results/transient_search_speed.json"

@@ -23,7 +23,6 @@ jax.config.update("jax_enable_x64", True)
 import numpy as np  # noqa: E402
 
 import jfstat  # noqa: E402
-from jfstat.benchmarking.report import write_json  # noqa: E402
 from jfstat.data.subband import subband  # noqa: E402
 
 START, TSFT, SQRT_SX, FREQUENCY = 1167458304, 1800, 8e-24, 100.0
@@ -79,7 +78,7 @@ def main() -> None:
     result["parts"] = PARTS
     print(json.dumps(result, indent=1))
     if arguments.output is not None:
-        write_json(result, arguments.output)
+        arguments.output.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

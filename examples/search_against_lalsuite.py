@@ -29,10 +29,10 @@ jax.config.update("jax_enable_x64", True)
 
 import numpy as np  # noqa: E402
 import omega_centauri as pilot  # noqa: E402
+from benchmarks.cores import available, pinned  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.atomic import replacing  # noqa: E402
-from jfstat.benchmarking.cores import available, pinned  # noqa: E402
 
 START, DAYS, FMIN, WIDTH, SQRT_SX = 1167458304, 5, 100.0, 0.5, 8e-24
 ALPHA, DELTA, F1DOT = (3.2, 3.7, 0.05), (-1.0, -0.5, 0.05), (-2.4e-10, 0.0, 0.8e-10)

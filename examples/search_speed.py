@@ -32,7 +32,6 @@ from jax.sharding import Mesh  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.benchmarking.inputs import prepared, random_points  # noqa: E402
-from jfstat.benchmarking.report import write_json  # noqa: E402
 from jfstat.benchmarking.settings import ROWS, Setting  # noqa: E402
 from jfstat.engines.choice import engine_named  # noqa: E402
 from jfstat.searching.reduce.loudest import loudest  # noqa: E402
@@ -185,7 +184,7 @@ def main() -> None:
         result["devices"] = devices(DEVICE_TEMPLATES // fewer)
     print(json.dumps(result, indent=1))
     if arguments.output is not None:
-        write_json(result, arguments.output)
+        arguments.output.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

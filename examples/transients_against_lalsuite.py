@@ -32,12 +32,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from benchmarks.cores import MALLOC
 from scipy.stats import chi2
 
 jax.config.update("jax_enable_x64", True)
 
 import jfstat  # noqa: E402
-from jfstat.benchmarking.cores import MALLOC  # noqa: E402
 
 START, TSFT, SQRT_SX, FREQ = 1_150_000_000, 1800, 2e-23, 100.0
 POINT = jfstat.Doppler(1.7, 0.4, [FREQ, -1e-9], START)

@@ -1,8 +1,8 @@
-"""Plots of search results, data and timings on matplotlib axes."""
+"""Plots of search results and data on matplotlib axes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -571,54 +571,6 @@ def plot_ladder(ax: Axes, table: AnyTable, *, expected: float | None = None) -> 
     ax.set_xlabel("segments")
     ax.set_ylabel("sum of $2\\mathcal{F}$ minus 4 a segment")
     ax.legend(frameon=False, fontsize="small")
-    return ax
-
-
-def plot_timing(
-    ax: Axes,
-    x: Sequence[float] | np.ndarray,
-    tau: ArrayLike,
-    lal_tau: Sequence[float | None] | None = None,
-    *,
-    xlabel: str,
-    label: str = "jfstat",
-    others: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
-    bound: ArrayLike | None = None,
-) -> Axes:
-    """Draw the time per frequency bin, template and detector over a property of the data, both logarithmic.
-
-    Parameters
-    ----------
-    ax : Axes
-    x : (n,) array
-        Property of the data, for example their length, d.
-    tau : (n,) array
-        jfstat's times, s.
-    lal_tau : (n,) sequence, optional
-        LALSuite's times on one core, s; None where it was not run.
-    xlabel, label : str
-        Name of x with its unit, and label of jfstat's times.
-    others : mapping of str to (x, tau), optional
-        Times of other programs or devices, by label.
-    bound : (n,) array, optional
-        Lower bound on the time from the device's memory bandwidth, s.
-
-    Returns
-    -------
-    Axes
-    """
-    ax.loglog(x, tau, "o-", color=BLUE, ms=5, lw=1.0, label=label)
-    pairs = [(a, b) for a, b in zip(x, lal_tau if lal_tau is not None else [], strict=False) if b is not None]
-    if pairs:
-        ax.loglog(*np.transpose(pairs), "s--", color=ORANGE, ms=5, lw=1.0, label="LALSuite ResampGeneric, one CPU core")
-    for (name, (where, times)), marker in zip((others or {}).items(), "^vD<>", strict=False):
-        ax.loglog(where, times, marker + "--", ms=5, lw=1.0, label=name)
-    if bound is not None:
-        ax.loglog(x, bound, color=GREY, ls=":", lw=1.4, label="bound: memory traffic")
-    ax.set_xlabel(xlabel)
-    ax.set_ylabel("time per bin, template and detector (s)")
-    ax.grid(alpha=0.3)
-    ax.legend(loc="best", frameon=False, fontsize="small")
     return ax
 
 

@@ -1,17 +1,15 @@
-"""Measuring a setting in this process: the whole computation, its stages, and LALSuite in turns with it."""
+"""Measuring a setting: the whole computation and its stages."""
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import jax
 import numpy as np
 
-from jfstat.benchmarking import cores, lalsuite
 from jfstat.benchmarking.clock import (
     calls_per_time,
     compiled,
@@ -21,7 +19,7 @@ from jfstat.benchmarking.clock import (
     seconds_repeating,
 )
 from jfstat.benchmarking.inputs import default_batch, prepared, random_points
-from jfstat.benchmarking.settings import Plain, Setting
+from jfstat.benchmarking.settings import Setting
 from jfstat.data.fstatdata import FstatData
 from jfstat.engines.choice import engine_for
 from jfstat.engines.engine import Stage
@@ -31,8 +29,6 @@ from jfstat.statistic.fstat import twoF_band
 
 TOLERANCE = 1e-4
 """Relative difference allowed between the timed maximum and that of `twoF_band`."""
-ROUNDS = 3
-"""How often jfstat and LALSuite take turns if both run on one core."""
 PASS_BYTES = 16
 """Bytes of reading and writing a complex64."""
 
@@ -49,8 +45,6 @@ class Request:
     repeats : int
     seed : int
     ephemeris : str or two paths
-    lalsuite : str or None
-        Path of LALSuite's benchmark, to be run as well.
     path : str or None
         Name of an engine; None as `search` would choose.
     """
@@ -60,11 +54,7 @@ class Request:
     repeats: int = 7
     seed: int = 0
     ephemeris: EphemerisFiles = "DE405"
-    lalsuite: str | None = None
     path: str | None = None
-
-    def without_lalsuite(self) -> Request:
-        return dataclasses.replace(self, lalsuite=None)
 
 
 @dataclass(frozen=True)
@@ -82,7 +72,7 @@ class StageTime:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Times of one setting; see the command's description for `tau` and passes.
+    """Times of one setting; `jfstat benchmark --help` says what `tau` and passes are.
 
     Attributes
     ----------
@@ -106,12 +96,6 @@ class Measurement:
     stages : list of StageTime
     check : dict
         Maximum of 2F of one template: as timed, and of `twoF_band`.
-    lal_tau : float or None
-        Median of LALSuite's trials, s.
-    lal_trials : list of dict
-    lal_command : list of str
-    environment : dict
-        Variables that control how memory is kept.
     """
 
     platform: str
@@ -129,20 +113,18 @@ class Measurement:
     copy_bandwidth: float
     stages: list[StageTime]
     check: dict[str, float]
-    lal_tau: float | None = None
-    lal_trials: list[dict[str, float]] = field(default_factory=list)
-    lal_command: list[str] = field(default_factory=list)
-    environment: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def from_dict(cls, values: Plain) -> Measurement:
-        """The inverse of `dataclasses.asdict`."""
-        stages = [StageTime(**stage) for stage in values["stages"]]
-        return dataclasses.replace(cls(**values), stages=stages)
 
 
-def measure(request: Request) -> Measurement:
+def measure(request: Request, rounds: int = 1, between: Callable[[FstatData], None] | None = None) -> Measurement:
     """Time a setting on the default device of this process.
+
+    Parameters
+    ----------
+    request : Request
+    rounds : int
+        Into how many parts the repeats are divided.
+    between : callable, optional
+        Called with the data after each part: another program that takes turns with jfstat.
 
     Raises
     ------
@@ -169,15 +151,10 @@ def measure(request: Request) -> Measurement:
     calls = calls_per_time(seconds_per_call(program, [(data, draw())])[0])
 
     seconds: list[float] = []
-    lal_trials: list[dict[str, float]] = []
-    options = (
-        [] if request.lalsuite is None else lalsuite.arguments(setting, whole_data, request.seed, request.ephemeris)
-    )
-    rounds = ROUNDS if request.lalsuite is not None and device.platform == "cpu" else 1
     for share in np.array_split(np.arange(request.repeats), rounds):
         seconds += [_whole_seconds(setting, program, data, draw, calls) for _ in share]
-        if request.lalsuite is not None:
-            lal_trials += lalsuite.trials(request.lalsuite, options)
+        if between is not None:
+            between(whole_data)
 
     stage_times = _stage_seconds(setting, stages, program, data, draw, request.repeats)
     per_bin = data.layout.n_frequencies * batch * len(data.detectors)
@@ -186,7 +163,7 @@ def measure(request: Request) -> Measurement:
     return Measurement(
         platform=device.platform,
         device=device.device_kind,
-        cores=len(cores.available()) or None,
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         path=engine.name,
         batch=batch,
         n_fft=n_fft,
@@ -209,10 +186,6 @@ def measure(request: Request) -> Measurement:
             for stage, times in zip(stages, stage_times, strict=True)
         ],
         check=check,
-        lal_tau=_lal_tau(setting, lal_trials),
-        lal_trials=lal_trials,
-        lal_command=[] if request.lalsuite is None else [request.lalsuite, *options],
-        environment={name: os.environ[name] for name in cores.MALLOC if name in os.environ},
     )
 
 
@@ -279,24 +252,3 @@ def _require_sound(setting: Setting, maxima: np.ndarray) -> None:
     """Raise a ValueError unless all maxima of 2F are finite and positive."""
     if not (np.isfinite(maxima).all() and (maxima > 0).all()):
         raise ValueError(f"row {setting.name}: a largest 2F is not finite and positive: report this.")
-
-
-def _lal_tau(setting: Setting, trials: list[dict[str, float]]) -> float | None:
-    """Median over trials, s; without barycentring if the templates share it."""
-    column = "tauF_core" if setting.one_position else "tauF_eff"
-    return float(np.median([trial[column] for trial in trials])) if trials else None
-
-
-def as_json(request: Request) -> Plain:
-    """A request as plain values."""
-    values = dataclasses.asdict(request)
-    if not isinstance(request.ephemeris, (str, os.PathLike)):
-        values["ephemeris"] = [str(path) for path in request.ephemeris]
-    return values
-
-
-def from_json(values: Plain) -> Request:
-    """The inverse of `as_json`."""
-    setting = values.pop("setting")
-    detectors = tuple(setting.pop("detectors"))
-    return Request(Setting(**setting, detectors=detectors), **values)

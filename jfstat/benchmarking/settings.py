@@ -1,14 +1,10 @@
-"""What is timed: settings by name, and series of settings over length and bandwidth."""
+"""What is timed: settings by name."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass
 
 import numpy as np
-
-Plain: TypeAlias = dict[str, Any]
-"""Plain values by name, as JSON holds them."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +56,3 @@ ROWS = {
 """Settings by name; lengths and bandwidths are those of the paper and its pilot search."""
 CPU_ROWS = ("1d", "5d", "10d")
 """Settings timed on a CPU by default."""
-SCAN_DAYS = (1, 2, 5, 10, 20, 50, 100)
-SCAN_BANDWIDTHS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-
-
-def scan() -> list[Setting]:
-    """Settings along the axes of the paper's timing figure: length at 0.606 Hz, and bandwidth at 10 d."""
-    base = ROWS["10d"]
-    lengths = [replace(base, name=f"{days}d", days=days) for days in SCAN_DAYS]
-    return lengths + [replace(base, name=f"10d-{width:g}Hz", bandwidth=width) for width in SCAN_BANDWIDTHS]

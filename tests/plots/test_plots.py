@@ -88,10 +88,3 @@ def test_the_error_ellipse_holds_95_percent():
     ellipse = np.transpose(ax.lines[-1].get_data()) - [0.5, -0.5]
     distance = np.einsum("ni,ij,nj->n", ellipse, np.linalg.inv(covariance), ellipse)
     np.testing.assert_allclose(distance, 5.991, rtol=1e-3)  # the 95 % point of chi-squared with 2 degrees of freedom
-
-
-def test_timing_has_other_programs_and_the_bound():
-    ax = plots.plot_timing(
-        axes(), [1, 10], [1e-11, 2e-11], xlabel="d", others={"LAL": ([1], [1e-9])}, bound=[1e-12, 1e-12]
-    )
-    assert [line.get_label() for line in ax.lines] == ["jfstat", "LAL", "bound: memory traffic"]

@@ -1,4 +1,4 @@
-"""Fail if jfstat has become slower beside LALSuite: `python .ci/check_benchmark.py times.json`.
+"""Fail if jfstat has become slower beside LALSuite: `python examples/benchmarks/check.py times.json`.
 
 Times on machines of a continuous integration differ from day to day; the ratio to LALSuite, which took turns with
 jfstat on the same core, hardly does. It must be at least half of that in docs/benchmark_cpu.json.
@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-COMMITTED = Path(__file__).parents[1] / "docs" / "benchmark_cpu.json"
+COMMITTED = Path(__file__).parents[2] / "docs" / "benchmark_cpu.json"
 LEAST = 0.5
 
 
@@ -30,5 +30,5 @@ if __name__ == "__main__":
     found = ratios(Path(sys.argv[1]))
     committed = ratios(COMMITTED)
     if not found.keys() & committed.keys():
-        sys.exit(f"{sys.argv[1]} has none of {', '.join(committed)}: run jfstat benchmark --rows with one of them.")
+        sys.exit(f"{sys.argv[1]} has none of {', '.join(committed)}: run beside_lalsuite.py --rows with one of them.")
     sys.exit("\n".join(slower(found, committed)) or None)

@@ -9,7 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from jfstat.benchmarking.cores import MALLOC, available, pinned
+from cores import MALLOC, available, pinned
+
 from jfstat.benchmarking.inputs import F1DOT, START, TSFT
 from jfstat.benchmarking.settings import Setting
 from jfstat.data.fstatdata import FstatData
@@ -68,7 +69,7 @@ def trials(program: str, options: list[str]) -> list[dict[str, float]]:
         )
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            raise ValueError(f"{PROGRAM} failed: {reason}. Leave it out with --no-lalsuite.")
+            raise ValueError(f"{PROGRAM} failed: {reason}. Install LALSuite anew.")
         return read_timing(output.read_text())[1:]
 
 
@@ -86,5 +87,5 @@ def read_timing(text: str) -> list[dict[str, float]]:
     rows = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("%")]
     names = heading.strip("% ").replace("|", " ").split()
     if not rows or "tauF_eff" not in names or any(len(row) != len(names) for row in rows):
-        raise ValueError(f"{PROGRAM} wrote no table of times that is understood: leave it out with --no-lalsuite.")
+        raise ValueError(f"{PROGRAM} wrote no table of times that is understood: install another version of LALSuite.")
     return [dict(zip(names, map(float, row), strict=True)) for row in rows]
