@@ -77,10 +77,25 @@ def unreadable(path: str | os.PathLike, error: OSError) -> OSError:
     return type(error)(f"path {str(path)!r} cannot be read ({error.strerror or error}): name another file.")
 
 
-def text_of_named(path: str | os.PathLike, otherwise: str) -> str:
-    """Return the text of a file given as `path`, with errors that name it.
+def text_of_named(
+    path: str | os.PathLike,
+    otherwise: str,
+    advice: str = "name another file.",
+    name: str = "",
+    encoding: str = "utf-8",
+) -> str:
+    """Return the text of a file that a user names, with errors that say what is wrong with it.
 
-    `otherwise` ends the message for a file that is not text.
+    Parameters
+    ----------
+    path : str or path
+    otherwise : str
+        Ends the sentence about a file that is not text.
+    advice : str
+        What to do if it cannot be read.
+    name : str
+        How errors call the file; by default ``path '...'``.
+    encoding : str
 
     Raises
     ------
@@ -89,12 +104,13 @@ def text_of_named(path: str | os.PathLike, otherwise: str) -> str:
     ValueError
         If the file is not text.
     """
+    name = name or f"path {str(path)!r}"
     try:
-        return text_of(path)
+        return text_of(path, encoding)
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise type(error)(f"{name} cannot be read ({error.strerror or error}): {advice}") from error
     except UnicodeDecodeError:
-        raise ValueError(f"path {str(path)!r} {otherwise}") from None
+        raise ValueError(f"{name} {otherwise}") from None
 
 
 def final_path(path: Path) -> Path:

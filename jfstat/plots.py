@@ -9,6 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
     from numpy.typing import ArrayLike
 
     from jfstat.candidates.tables import AnyTable
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from jfstat.tracking.track import Track
 
 BLUE, ORANGE, GREY, GREEN = "#1f4e79", "#d95f02", "0.55", "#1b7837"
+SQRT_S, TWO_F = "$\\sqrt{S}$ (1/$\\sqrt{\\mathrm{Hz}}$)", "$2\\mathcal{F}$"
+_LABELS = {"twoF": TWO_F, "mean_twoF": f"mean {TWO_F}"}
 RADIUS_95 = np.sqrt(-2 * np.log(0.05))
 """Radius of the circle that holds 95 % of a normal distribution in two dimensions with unit variance."""
 
@@ -41,7 +44,7 @@ def plot_noise(ax: Axes, observation: Observation) -> Axes:
     ):
         ax.plot(start / 86400, floor, ".", ms=3, label=name)
     ax.set_xlabel(f"days since GPS {int(observation.epoch)}")
-    ax.set_ylabel("$\\sqrt{S}$ (1/$\\sqrt{\\mathrm{Hz}}$)")
+    ax.set_ylabel(SQRT_S)
     ax.set_yscale("log")
     ax.legend()
     return ax
@@ -73,7 +76,7 @@ def plot_psd(ax: Axes, table: AnyTable) -> Axes:
         )
     ax.set_yscale("log")
     ax.set_xlabel("frequency (Hz)")
-    ax.set_ylabel("$\\sqrt{S}$ (1/$\\sqrt{\\mathrm{Hz}}$)")
+    ax.set_ylabel(SQRT_S)
     _plain_numbers(ax)
     ax.legend(loc="best", fontsize="small")
     return ax
@@ -106,9 +109,7 @@ def plot_spectrogram(ax: Axes, spectrogram: Spectrogram) -> Axes:
     ax.set_ylabel("frequency (Hz)")
     ax.ticklabel_format(axis="y", useOffset=False)
     ax.set_title(spectrogram.detector)
-    figure = ax.get_figure()
-    if figure is not None:
-        figure.colorbar(mesh, ax=ax, label="$\\sqrt{S}$ (1/$\\sqrt{\\mathrm{Hz}}$)", pad=0.02)
+    _colour_bar(ax, mesh, SQRT_S)
     return ax
 
 
@@ -179,9 +180,7 @@ def plot_track(ax: Axes, track: Track, *, twoF: ArrayLike | None = None, frequen
         mesh = ax.pcolormesh(
             edges, np.append(own, own[-1] + step) - 0.5 * step, values[:, near].T, cmap="Greys", rasterized=True
         )
-        figure = ax.get_figure()
-        if figure is not None:
-            figure.colorbar(mesh, ax=ax, label="$2\\mathcal{F}$", pad=0.02)
+        _colour_bar(ax, mesh, TWO_F)
     ax.plot(days, path, "o-", color=ORANGE, ms=4, lw=1.2, mfc="none", label="best path")
     ax.set_xlabel(f"days since GPS {gps[0]:.0f}")
     ax.set_ylabel("frequency (Hz)")
@@ -232,7 +231,7 @@ def plot_band(
     ax.set_xlim(frequencies[0], frequencies[-1])
     ax.set_ylim(0, 1.35 * max(float(twoF.max()), expected or 0.0))
     ax.set_xlabel("frequency in the SSB (Hz)")
-    ax.set_ylabel("$2\\mathcal{F}$")
+    ax.set_ylabel(TWO_F)
     _plain_numbers(ax)
     if not (found is None and injected is None and expected is None):
         ax.legend(loc="upper right", frameon=False, fontsize="small")
@@ -267,7 +266,7 @@ def plot_peak(
     ax.set_xlim(offsets[0], offsets[-1])
     ax.set_ylim(bottom=0)
     ax.set_xlabel(f"frequency $-$ {found:.6f} Hz (µHz)")
-    ax.set_ylabel("$2\\mathcal{F}$")
+    ax.set_ylabel(TWO_F)
     ax.legend(loc="upper right", frameon=False, fontsize="small")
     return ax
 
@@ -282,7 +281,7 @@ def plot_sky(
     found: tuple[float, float] | None = None,
     refined: tuple[float, float] | None = None,
     covariance: ArrayLike | None = None,
-    label: str = "$2\\mathcal{F}$",
+    label: str = TWO_F,
 ) -> Axes:
     """Draw 2F over a rectangular patch of sky, right ascension growing to the left as on the sky.
 
@@ -326,9 +325,7 @@ def plot_sky(
     ax.invert_xaxis()
     ax.set_xlabel("right ascension (rad)")
     ax.set_ylabel("declination (rad)")
-    figure = ax.get_figure()
-    if figure is not None:
-        figure.colorbar(mesh, ax=ax, label=label, pad=0.02)
+    _colour_bar(ax, mesh, label)
     if not (injected is None and found is None and refined is None):
         ax.legend(loc="lower left", fontsize="small", facecolor="white", framealpha=0.9)
     return ax
@@ -368,9 +365,7 @@ def plot_search(ax: Axes, table: AnyTable, *, x: str = "freq", y: str | None = N
         ax.set_ylabel(_label(table, y))
         if x == "alpha":
             ax.invert_xaxis()  # east to the left, as on the sky
-        figure = ax.get_figure()
-        if figure is not None:
-            figure.colorbar(points, ax=ax, label=_LABELS[statistic], pad=0.02)
+        _colour_bar(ax, points, _LABELS[statistic])
     ax.set_xlabel(_label(table, x))
     _plain_numbers(ax)
     return ax
@@ -436,9 +431,7 @@ def plot_transient_map(ax: Axes, result: TransientMap, *, injected: tuple[float,
         )
     ax.set_xlabel(f"start, days since GPS {t0[0]:.0f}")
     ax.set_ylabel("time scale (d)")
-    figure = ax.get_figure()
-    if figure is not None:
-        figure.colorbar(mesh, ax=ax, label=_LABELS["twoF"], pad=0.02)
+    _colour_bar(ax, mesh, TWO_F)
     ax.legend(loc="upper right", fontsize="small", facecolor="white", framealpha=0.9)
     return ax
 
@@ -574,7 +567,11 @@ def plot_ladder(ax: Axes, table: AnyTable, *, expected: float | None = None) -> 
     return ax
 
 
-_LABELS = {"twoF": "$2\\mathcal{F}$", "mean_twoF": "mean $2\\mathcal{F}$"}
+def _colour_bar(ax: Axes, mesh: ScalarMappable, label: str) -> None:
+    """Draw the colour bar of a mesh or of points beside the axes."""
+    figure = ax.get_figure()
+    if figure is not None:
+        figure.colorbar(mesh, ax=ax, label=label, pad=0.02)
 
 
 def _plain_numbers(ax: Axes) -> None:

@@ -7,9 +7,9 @@ import platform
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
+from jfstat.processor import processor_kind
 from jfstat.version import __version__
 
 VERSIONS = ("jax", "jaxlib", "numpy", "lalsuite")
@@ -80,7 +80,7 @@ def as_dict(rows: Sequence[Row], command: str) -> dict[str, Any]:
         "takes at copy_bandwidth; other times in s, memory in bytes",
         "command": command,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "host": {"cpu": _cpu_name(), "cores": os.cpu_count(), "system": platform.platform()},
+        "host": {"cpu": processor_kind()[0], "cores": os.cpu_count(), "system": platform.platform()},
         "versions": {"jfstat": __version__, "python": platform.python_version()}
         | {name: found for name in VERSIONS if (found := _version(name))},
         "rows": list(rows),
@@ -92,7 +92,7 @@ def device_name(run: Mapping[str, Any]) -> str:
     if run["platform"] != "cpu":
         return run["device"]
     cores = "" if run["cores"] is None else f", {run['cores']} core" + ("s" if run["cores"] > 1 else "")
-    return f"{_cpu_name()}{cores}"
+    return f"{processor_kind()[0]}{cores}"
 
 
 def _version(name: str) -> str | None:
@@ -100,12 +100,3 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def _cpu_name() -> str:
-    """The processor's model, as far as the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -7,7 +7,7 @@ import operator
 import os
 from pathlib import Path
 
-from jfstat.files import text_of
+from jfstat.files import text_of_named
 
 KEYS = ("latitude", "longitude", "elevation", "xarm_azimuth", "yarm_azimuth")
 """Keys that a file must have."""
@@ -27,12 +27,9 @@ def read_ifo(path: str | os.PathLike) -> tuple[dict[str, str], dict[str, float]]
         If a line is malformed or missing, or the detector is a triangle of three.
     """
     file = Path(path)
-    try:
-        text = text_of(file)
-    except UnicodeDecodeError:
-        raise ValueError(f"{file} is not a text file: give lines such as latitude = 46.5.") from None
-    except OSError as error:
-        raise type(error)(f"{file} cannot be read ({error.strerror}): give the file of a detector.") from None
+    text = text_of_named(
+        file, "is not a text file: give lines such as latitude = 46.5.", "give the file of a detector.", str(file)
+    )
     words: dict[str, str] = {"name": file.stem}
     numbers: dict[str, float] = {key: 0.0 for key in TILTS}
     for line in text.splitlines():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jfstat.candidates.tables import in_units
-from jfstat.files import text_of, unreadable
+from jfstat.files import text_of_named
 from jfstat.io.candidates import HDF5_SUFFIXES, read_candidates
 from jfstat.io.lal.candidates import meta_from_comments
 from jfstat.public import public
@@ -61,12 +61,7 @@ def read_templates(path: str | os.PathLike) -> QTable:
         raise ValueError(
             f"path {str(path)!r} is a file of sources: give it to jfstat search --gridType=6, or make Dopplers."
         )
-    try:
-        lines = text_of(path).splitlines()
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except UnicodeDecodeError:
-        raise ValueError(f"path {str(path)!r} is no text file of templates: name another file.") from None
+    lines = text_of_named(path, "is no text file of templates: name another file.").splitlines()
     comments = [line.lstrip(COMMENTS + " ").rstrip() for line in lines if line.startswith(tuple(COMMENTS))]
     rows = [words for line in lines if (words := re.split(rf"[{COMMENTS}]", line)[0].split())]
     if not rows:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jfstat.files import text_of
+from jfstat.files import text_of_named
 from jfstat.public import public
 
 if TYPE_CHECKING:
@@ -129,14 +129,8 @@ def detector_in(path: Path) -> str:
 
 def _rows(path: Path) -> list[Row]:
     """Return the rows of a list in any of the formats."""
-    try:
-        text = text_of(path, "utf-8-sig")
-    except OSError as error:
-        raise type(error)(
-            f"list of lines {str(path)!r} cannot be read ({error.strerror}): name another file."
-        ) from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"list of lines {str(path)!r} is not text: name another file.") from error
+    otherwise = "is not text: name another file."
+    text = text_of_named(path, otherwise, name=f"list of lines {str(path)!r}", encoding="utf-8-sig")
     rows: list[Row] = []
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from jfstat.files import text_of
+from jfstat.files import text_of_named
 from jfstat.maths.arrays import on_device
 from jfstat.signal.times import GPSTime
 from jfstat.validation import require_x64
@@ -56,12 +56,7 @@ def par_entries(path: Path) -> Entries:
     ValueError
         If the file is not text.
     """
-    try:
-        text = text_of(path)
-    except UnicodeDecodeError:
-        raise ValueError(f"path {str(path)!r} is not a .par file: it is not text.") from None
-    except OSError as error:
-        raise type(error)(f"path {str(path)!r} cannot be read ({error.strerror}): name a .par file.") from None
+    text = text_of_named(path, "is not a .par file: it is not text.", "name a .par file.")
     pairs = []
     for line in text.splitlines():
         words = line.split()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from jfstat.files import text_of
+from jfstat.files import text_of_named
 
 Pattern = str | os.PathLike | Sequence["str | os.PathLike"]
 
@@ -76,19 +76,13 @@ def _matches(part: str, what: str, suffixes: Sequence[str]) -> list[Path]:
 
 
 def _listed(name: str, what: str) -> list[Path]:
-    try:
-        lines = [line.strip() for line in text_of(name).splitlines()]
-    except OSError as error:
-        raise type(error)(
-            f"the list of {what} files {name!r} cannot be read ({error.strerror}): give a text file, one path per line."
-        ) from error
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"the list of {what} files {name!r} is not text: give a file with one path per line."
-        ) from error
+    own = f"the list of {what} files {name!r}"
+    otherwise = "is not text: give a file with one path per line."
+    text = text_of_named(name, otherwise, "give a text file, one path per line.", own)
+    lines = [line.strip() for line in text.splitlines()]
     paths = [Path(_without_scheme(line)) for line in lines if line and line[0] not in "#%"]
     if not paths:
-        raise ValueError(f"the list of {what} files {name!r} is empty: write one path per line into it.")
+        raise ValueError(f"{own} is empty: write one path per line into it.")
     for path in paths:
         if not os.path.isfile(path):
             raise FileNotFoundError(f"the list {name!r} names {str(path)!r}, which is not a file: correct the list.")
