@@ -21,7 +21,7 @@ from jfstat.signal.parameters import WINDOW_COLUMNS
 from jfstat.signal.templates import Doppler
 from jfstat.signal.transientwindow import Shape, shape_and_end
 from jfstat.statistic.atoms import atoms_of
-from jfstat.statistic.transients import Grid, TransientMap, TransientRange, compiled_map, grid_of_times
+from jfstat.statistic.transients import TransientMap, TransientRange, Windows, compiled_map
 
 ATOM_BYTES = 400
 """Memory that the atoms of a template take per sample of the data, at most."""
@@ -37,22 +37,13 @@ def map_values(found: TransientMap, rho_max: float) -> jax.Array:
     return jnp.stack([found.max_twoF, best.t0, best.tau, log10_bayes, t0, tau])
 
 
-@partial(jax.jit, static_argnames=("shape", "end", "grid", "rho_max"), compiler_options=SAME_BITS)
+@partial(jax.jit, static_argnames="rho_max", compiler_options=SAME_BITS)
 def _values(
-    data: FstatData,
-    point: Doppler,
-    slices: Slices,
-    pieces: Pieces,
-    t0: jax.Array,
-    tau: jax.Array,
-    shape: Shape,
-    end: float,
-    grid: Grid,
-    rho_max: float,
+    data: FstatData, point: Doppler, slices: Slices, pieces: Pieces, windows: Windows, rho_max: float
 ) -> jax.Array:
     """2F of all data and the values of the map at one template, (7,) float64, from its atoms."""
     own = atoms_of(data, point, slices, pieces)
-    return jnp.append(own.twoF, map_values(compiled_map(own, t0, tau, shape, end, grid), rho_max))
+    return jnp.append(own.twoF, map_values(compiled_map(own, windows), rho_max))
 
 
 def transient_values(data: FstatData, points: Doppler, transient: TransientRange) -> Iterator[tuple[int, np.ndarray]]:
@@ -69,11 +60,9 @@ def transient_values(data: FstatData, points: Doppler, transient: TransientRange
     for rows, mine in by_orbits(points):
         first = jax.tree.map(lambda x, rows=rows: x[rows[0]], mine)
         slices, pieces = jax.tree.map(on_device, regular_slices(own, first, transient.duration))
-        grid = Grid(None, True)
-        if transient.shape == "rectangular":
-            grid = grid_of_times(slices.start, slices.end, int(data.observation.epoch), transient.t0, transient.tau)
-        range_of = (transient.t0, transient.tau, transient.shape, transient.end, grid, transient.rho_max)
-        arguments = (slices, pieces, *range_of)
+        windows = Windows(transient.t0, transient.tau, transient.shape, transient.end)
+        windows = windows.on(slices.start, slices.end, data.observation.epoch)
+        arguments = (slices, pieces, windows, transient.rho_max)
 
         def values(row: int, stack: Doppler = mine, rest: tuple[Any, ...] = arguments) -> np.ndarray:
             return np.asarray(_values(own, jax.tree.map(lambda x: x[row], stack), *rest))

@@ -8,7 +8,7 @@ a map is its mean over the windows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -16,18 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.public import public
-from jfstat.signal.transientwindow import Shape, TransientWindow, end_of
+from jfstat.signal.transientwindow import TransientWindow, end_of
 from jfstat.statistic.atoms import Atoms, check_atoms
 from jfstat.statistic.null import NullDistribution
-from jfstat.statistic.transients import (
-    LINEAR,
-    Grid,
-    TransientRange,
-    compiled_map,
-    grid_of,
-    log10_bayes,
-    window_sums,
-)
+from jfstat.statistic.transients import LINEAR, TransientRange, Windows, compiled_map, log10_bayes, window_sums
 from jfstat.validation import seed_number, shown
 
 MAPS = 1024
@@ -88,8 +80,8 @@ def transient_null(atoms: Atoms, windows: TransientRange, *, ranking: str = "two
     random = np.random.default_rng(seed_number(seed))
     quiet = replace(atoms, **{name: jnp.sum(getattr(atoms, name), axis=0, keepdims=True) for name in "ABC"})
     quiet = replace(quiet, Fa=jnp.zeros_like(quiet.A, jnp.complex128), Fb=jnp.zeros_like(quiet.A, jnp.complex128))
-    maps = Maps.of(quiet, windows)
-    known = np.asarray(_known(maps))
+    places = Windows(windows.t0, windows.tau, windows.shape, windows.end).on(atoms.start, atoms.end, atoms.epoch)
+    known = np.asarray(_known(quiet, places))
     if not known.any():
         raise ValueError("windows must hold more data: the antenna matrix cannot be inverted in any of them.")
     # there are the more independent windows the shorter they are, in start and in length
@@ -100,54 +92,29 @@ def transient_null(atoms: Atoms, windows: TransientRange, *, ranking: str = "two
     key = jax.random.key(int(random.integers(2**31)))
     bayes = ranking == "BtSG"
     arguments = jnp.asarray(np.log(np.where(prior > 0, prior, 1e-300))), jnp.asarray(known)
-    values, ratios = _simulated(maps, *arguments, jnp.asarray(strength), jnp.asarray(drawn), key, bayes)
+    values, ratios = _simulated(quiet, places, *arguments, jnp.asarray(strength), jnp.asarray(drawn), key, bayes)
     found = np.asarray(values)
     if bayes:
         found = np.asarray(log10_bayes(found, windows.rho_max))
     return NullDistribution.of_mixture(RANKINGS[ranking], found, np.asarray(ratios), degree=DEGREE, least=LEAST)
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Maps:
-    """Maps that are simulated: their windows, and atoms of one detector whose Fa and Fb are not used."""
-
-    quiet: Atoms
-    t0: jax.Array
-    tau: jax.Array
-    shape: Shape = field(metadata=dict(static=True))
-    end: float = field(metadata=dict(static=True))
-    grid: Grid = field(metadata=dict(static=True))
-
-    @classmethod
-    def of(cls, quiet: Atoms, windows: TransientRange) -> Maps:
-        grid = Grid(None, True)
-        if windows.shape == "rectangular":
-            grid = grid_of(quiet, windows.t0, windows.end * windows.tau)
-        return cls(quiet, windows.t0, windows.tau, windows.shape, windows.end, grid)
-
-    def twoF(self, Fa: jax.Array, Fb: jax.Array) -> jax.Array:
-        """2F of all windows, (n, m) float64, of the atoms with these Fa and Fb."""
-        atoms = replace(self.quiet, Fa=Fa, Fb=Fb)
-        return compiled_map(atoms, self.t0, self.tau, self.shape, self.end, self.grid).twoF
-
-
 @jax.jit
-def _known(maps: Maps) -> jax.Array:
+def _known(quiet: Atoms, windows: Windows) -> jax.Array:
     """Whether windows hold data of which 2F follows, (n, m) bool."""
-    quiet = maps.quiet
     # 2F of no power is 4 where the antenna matrix is degenerate, and 0 elsewhere
-    invertible = maps.twoF(quiet.Fa, quiet.Fb) < 2
+    invertible = compiled_map(quiet, windows).twoF < 2
     rows = jnp.concatenate([jnp.zeros((LINEAR, quiet.start.shape[0])), quiet.A, quiet.B, quiet.C])
-    since = maps.t0 - quiet.epoch.astype(jnp.float64)
-    A, B, _ = window_sums(quiet, rows, since, maps.tau, maps.shape, maps.end, maps.grid)[LINEAR:]
+    since = windows.t0 - quiet.epoch.astype(jnp.float64)
+    A, B, _ = window_sums(quiet, rows, since, windows.tau, windows.shape, windows.end, windows.grid)[LINEAR:]
     # differences of sums are not quite zero in gaps
     return invertible & (ROUNDING * jnp.max(A + B) < A + B)
 
 
 @partial(jax.jit, static_argnames="bayes")
 def _simulated(
-    maps: Maps,
+    quiet: Atoms,
+    windows: Windows,
     log_prior: jax.Array,
     known: jax.Array,
     strength: jax.Array,
@@ -159,7 +126,9 @@ def _simulated(
 
     Parameters
     ----------
-    maps : Maps
+    quiet : Atoms
+        Of one detector, whose Fa and Fb are not used.
+    windows : Windows
     log_prior : (n, m) float64
         Logarithms of the probabilities of windows of signals.
     known : (n, m) bool
@@ -176,7 +145,7 @@ def _simulated(
     ratio : (N, S) float64
         The last axis is that of `STRENGTHS` for which the probability is taken.
     """
-    quiet, n_tau = maps.quiet, maps.tau.shape[0]
+    n_tau = windows.tau.shape[0]
     A, B, C = quiet.A[0], quiet.B[0], quiet.C[0]
     s = np.array(STRENGTHS)
     t = s / (1 + s)
@@ -196,7 +165,8 @@ def _simulated(
         u, v = normal(first, A.shape[0])
         fa, fb = root * u, cross * u + rest * v
         place = window // n_tau, window % n_tau
-        signal = TransientWindow(maps.shape, maps.t0[place[0]], maps.tau[place[1]], end=end_of(maps.shape, maps.end))
+        end = end_of(windows.shape, windows.end)
+        signal = TransientWindow(windows.shape, windows.t0[place[0]], windows.tau[place[1]], end=end)
         weight = signal.mean(quiet.start, quiet.end, quiet.epoch)
         # amplitudes with the inverse of the window's antenna matrix as covariance
         root, cross, rest = complexes(*_factor(*(x @ weight**2 for x in (A, B, C))))
@@ -206,7 +176,7 @@ def _simulated(
         size = jnp.sqrt(strength) * weight
         for_a, shared, for_b = complexes(size * A, size * C, size * B)
         fa, fb = fa + for_a * a + shared * b, fb + shared * a + for_b * b
-        map_ = maps.twoF(fa[None], fb[None])
+        map_ = compiled_map(replace(quiet, Fa=fa[None], Fb=fb[None]), windows).twoF
         half = 0.5 * map_
         total = jax.scipy.special.logsumexp
         value = total(half) - np.log(half.size) if bayes else jnp.max(map_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
@@ -304,8 +304,7 @@ def transient_map(
     else:
         shape, last = shape_and_end(window, end, "window")
     starts, scales = checked_times(t0, tau)
-    grid = grid_of(atoms, starts, scales) if shape == "rectangular" else Grid(None, True)
-    return compiled_map(atoms, starts, scales, shape, last, grid)
+    return compiled_map(atoms, Windows(starts, scales, shape, last).on(atoms.start, atoms.end, atoms.epoch))
 
 
 def checked_times(t0: NumberLike, tau: DurationLike) -> tuple[jax.Array, jax.Array]:
@@ -349,22 +348,42 @@ class Grid(NamedTuple):
     one_slice: bool
 
 
-def grid_of(atoms: Atoms, t0: jax.Array, length: jax.Array) -> Grid:
-    """The grid of rectangular windows of these lengths; nothing is known of traced ones."""
-    if isinstance(t0, jax.core.Tracer) or isinstance(length, jax.core.Tracer):
-        return Grid(None, True)
-    if any(isinstance(x, jax.core.Tracer) for x in (atoms.start, atoms.end, atoms.epoch)):
-        return Grid(common_ends(np.asarray(t0), np.asarray(length)), True)
-    return grid_of_times(atoms.start, atoms.end, int(np.asarray(atoms.epoch)), t0, length)
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Windows:
+    """Windows of a map: every start time with every time scale.
 
+    Attributes
+    ----------
+    t0, tau : (n,), (m,) float64
+        Start times, GPS s, and time scales, s.
+    shape, end
+        See `TransientWindow`.
+    grid : Grid
+    """
 
-def grid_of_times(start: ArrayLike, end: ArrayLike, epoch: int, t0: ArrayLike, length: ArrayLike) -> Grid:
-    """The grid of rectangular windows for slices from `start` to `end`, s since the epoch; concrete values only."""
-    start, t0, length = (np.asarray(x) for x in (start, t0, length))
-    ends, shortest, last = common_ends(t0, length), length.min(), np.asarray(end)[-1]
-    longest = max((start[1:] - start[:-1]).max(initial=0.0), last - start[-1])
-    outside = t0.min() - epoch + shortest < (start[1] if len(start) > 1 else last) or t0.max() - epoch >= start[-1]
-    return Grid(ends, bool(outside or shortest <= longest))
+    t0: jax.Array
+    tau: jax.Array
+    shape: Shape = field(metadata=dict(static=True))
+    end: float = field(metadata=dict(static=True))
+    grid: Grid = field(default=Grid(None, True), metadata=dict(static=True))
+
+    def on(self, start: ArrayLike, end: ArrayLike, epoch: ArrayLike) -> Windows:
+        """These windows with their grid for slices from `start` to `end`, s since the epoch, as far as it is known.
+
+        It is known of rectangular windows whose times are not traced.
+        """
+        if self.shape != "rectangular" or any(isinstance(x, jax.core.Tracer) for x in (self.t0, self.tau)):
+            return self
+        t0, length = np.asarray(self.t0), np.asarray(self.end * self.tau)
+        ends = common_ends(t0, length)
+        if any(isinstance(x, jax.core.Tracer) for x in (start, end, epoch)):
+            return replace(self, grid=Grid(ends, True))
+        first, last, origin = np.asarray(start), np.asarray(end)[-1], int(np.asarray(epoch))
+        shortest, longest = length.min(), max((first[1:] - first[:-1]).max(initial=0.0), last - first[-1])
+        early = t0.min() - origin + shortest < (first[1] if len(first) > 1 else last)
+        outside = early or t0.max() - origin >= first[-1]
+        return replace(self, grid=Grid(ends, bool(outside or shortest <= longest)))
 
 
 def common_ends(t0: np.ndarray, length: np.ndarray) -> tuple[int, int] | None:
@@ -386,11 +405,12 @@ def common_ends(t0: np.ndarray, length: np.ndarray) -> tuple[int, int] | None:
     return (p, q) if p * n + q * m < n * m else None
 
 
-@partial(jax.jit, static_argnames=("shape", "end", "grid"))
-def compiled_map(atoms: Atoms, t0: jax.Array, tau: jax.Array, shape: Shape, end: float, grid: Grid) -> TransientMap:
+@jax.jit
+def compiled_map(atoms: Atoms, windows: Windows) -> TransientMap:
     """`transient_map` without checks."""
+    t0, tau, shape, end = windows.t0, windows.tau, windows.shape, windows.end
     since = t0 - atoms.epoch.astype(jnp.float64)
-    sums = window_sums(atoms, _totals(atoms), since, tau, shape, end, grid)
+    sums = window_sums(atoms, _totals(atoms), since, tau, shape, end, windows.grid)
     fa_re, fa_im, fb_re, fb_im, A, B, C = sums
     cross = fa_re * fb_re + fa_im * fb_im
     twoF = two_f_of_powers(fa_re**2 + fa_im**2, fb_re**2 + fb_im**2, cross, AntennaMatrix(A, B, C))
