@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREY, GREEN = "#1f4e79", "#d95f02", "0.55", "#1b7837"
 SQRT_S, TWO_F = "$\\sqrt{S}$ (1/$\\sqrt{\\mathrm{Hz}}$)", "$2\\mathcal{F}$"
 _LABELS = {"twoF": TWO_F, "mean_twoF": f"mean {TWO_F}"}
+_MARKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "injected": (
+        dict(marker="o", mfc="none", mec="white", ms=13, mew=3.2, alpha=0.9),
+        dict(marker="o", mfc="none", mec=ORANGE, ms=13, mew=1.6),
+    ),
+    "found": (dict(marker="+", color="white", ms=13, mew=4.0), dict(marker="+", color="k", ms=11, mew=1.6)),
+    "refined": (dict(marker="x", color="white", ms=10, mew=4.0), dict(marker="x", color=BLUE, ms=8, mew=2.0)),
+}
+"""Marks on the sky: what is drawn behind, to set them off, and before."""
 RADIUS_95 = np.sqrt(-2 * np.log(0.05))
 """Radius of the circle that holds 95 % of a normal distribution in two dimensions with unit variance."""
 
@@ -277,9 +286,7 @@ def plot_sky(
     delta: ArrayLike,
     twoF: ArrayLike,
     *,
-    injected: tuple[float, float] | None = None,
-    found: tuple[float, float] | None = None,
-    refined: tuple[float, float] | None = None,
+    marks: Mapping[str, tuple[float, float]] | None = None,
     covariance: ArrayLike | None = None,
     label: str = TWO_F,
 ) -> Axes:
@@ -293,8 +300,8 @@ def plot_sky(
     delta : (m,) array
         Declinations, rad, evenly spaced.
     twoF : (n, m) array
-    injected, found, refined : (alpha, delta), optional
-        Positions to mark, rad.
+    marks : mapping of str to (alpha, delta), optional
+        Positions to mark, rad, by ``"injected"``, ``"found"`` and ``"refined"``.
     covariance : (2, 2) array, optional
         Covariance of the refined alpha and delta, rad^2, for an ellipse that holds 95 % of the probability.
     label : str
@@ -303,30 +310,34 @@ def plot_sky(
     Returns
     -------
     Axes
+
+    Raises
+    ------
+    ValueError
+        If a mark has another name.
     """
+    marks = marks or {}
+    for name in marks:
+        if name not in _MARKS:
+            raise ValueError(f"marks has {name!r}, which is not one of {', '.join(_MARKS)}.")
     mesh = ax.pcolormesh(alpha, delta, np.asarray(twoF).T, cmap="magma", shading="nearest", rasterized=True)
-    if injected is not None:
-        ax.plot(*injected, "o", mfc="none", mec="white", ms=13, mew=3.2, alpha=0.9)
-        ax.plot(*injected, "o", mfc="none", mec=ORANGE, ms=13, mew=1.6, label="injected")
-    if found is not None:
-        ax.plot(*found, "+", color="white", ms=13, mew=4.0)
-        ax.plot(*found, "+", color="k", ms=11, mew=1.6, label="found")
-    if refined is not None:
-        ax.plot(*refined, "x", color="white", ms=10, mew=4.0)
-        ax.plot(
-            *refined, "x", color=BLUE, ms=8, mew=2.0, label="refined" + (", 95 %" if covariance is not None else "")
-        )
-        if covariance is not None:
-            ellipse = np.asarray(refined) + _circle() @ np.linalg.cholesky(RADIUS_95**2 * np.asarray(covariance)).T
-            ax.plot(*ellipse.T, color="white", lw=3.2)
-            ax.plot(*ellipse.T, color=BLUE, lw=1.6)
+    for name, (behind, before) in _MARKS.items():
+        if name in marks:
+            with_ellipse = name == "refined" and covariance is not None
+            ax.plot(*marks[name], ls="", **behind)
+            ax.plot(*marks[name], ls="", **before, label=name + (", 95 %" if with_ellipse else ""))
+    if "refined" in marks and covariance is not None:
+        root = np.linalg.cholesky(RADIUS_95**2 * np.asarray(covariance))
+        ellipse = np.asarray(marks["refined"]) + _circle() @ root.T
+        ax.plot(*ellipse.T, color="white", lw=3.2)
+        ax.plot(*ellipse.T, color=BLUE, lw=1.6)
     ax.set_xlim(*_ends(alpha))
     ax.set_ylim(*_ends(delta))
     ax.invert_xaxis()
     ax.set_xlabel("right ascension (rad)")
     ax.set_ylabel("declination (rad)")
     _colour_bar(ax, mesh, label)
-    if not (injected is None and found is None and refined is None):
+    if marks:
         ax.legend(loc="lower left", fontsize="small", facecolor="white", framealpha=0.9)
     return ax
 

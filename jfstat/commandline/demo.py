@@ -179,9 +179,7 @@ def _draw(sfts: SFTs, data: FstatData, best: Doppler, refined: AnyTable, expecte
         alphas,
         deltas,
         sky,
-        injected=(ALPHA, DELTA),
-        found=(float(best.alpha), float(best.delta)),
-        refined=position,
+        marks={"injected": (ALPHA, DELTA), "found": (float(best.alpha), float(best.delta)), "refined": position},
         covariance=np.asarray(refined["covariance"][0])[at],
     )
     axes["sky"].set_title("the patch of sky, largest over frequency and spin-down", fontsize="medium")

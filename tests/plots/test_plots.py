@@ -82,9 +82,10 @@ def test_corner_has_its_parameters():
 
 def test_the_error_ellipse_holds_95_percent():
     covariance = np.array([[4.0, 1.0], [1.0, 2.0]])
-    ax = plots.plot_sky(
-        axes(), np.arange(-3, 4), np.arange(-3, 4), np.ones((7, 7)), refined=(0.5, -0.5), covariance=covariance
-    )
+    sky, marks = (np.arange(-3, 4), np.arange(-3, 4), np.ones((7, 7))), {"refined": (0.5, -0.5)}
+    ax = plots.plot_sky(axes(), *sky, marks=marks, covariance=covariance)
     ellipse = np.transpose(ax.lines[-1].get_data()) - [0.5, -0.5]
     distance = np.einsum("ni,ij,nj->n", ellipse, np.linalg.inv(covariance), ellipse)
     np.testing.assert_allclose(distance, 5.991, rtol=1e-3)  # the 95 % point of chi-squared with 2 degrees of freedom
+    with pytest.raises(ValueError, match="'best', which is not one of injected, found, refined"):
+        plots.plot_sky(axes(), *sky, marks={"best": (0.0, 0.0)})
