@@ -1,1 +1,1 @@
-"""Measuring how long 2F takes per frequency bin, template and detector, in each stage, compared with LALSuite."""
+"""Timing of 2F per frequency bin, template and detector, in each stage, on this machine."""
