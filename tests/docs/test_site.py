@@ -38,6 +38,7 @@ WITHOUT_EXAMPLE = {
     "PathPosterior",
     "PhaseModel",
     "Pulsar",
+    "SFTFiles",
     "SFTs",
     "SearchStopped",
     "SemicoherentAmplitude",
@@ -63,7 +64,6 @@ WITHOUT_EXAMPLE = {
     "read_pulsars",
     "read_templates",
     "refine",
-    "search_pulsar_bands",
     "search_pulsars",
     "semicoherent_amplitude",
     "split_sfts",
@@ -75,6 +75,14 @@ WITHOUT_EXAMPLE = {
 }
 """Public names that have no runnable example yet; those of results are shown by what returns them."""
 COMPILE_LITTLE = {
+    "Braking",
+    "Conditioning",
+    "DataQuality",
+    "Fit",
+    "Noise",
+    "PulsarBand",
+    "Stages",
+    "find_sfts",
     "Amplitude",
     "Detector",
     "Doppler",
