@@ -112,7 +112,34 @@ columns by the statistic, `candidates.clusters.clustered` and `searching.result.
 peaks found by `followup.follow.follow` with `maths.newton.maximise`, and written up in \
 `followup.results.results_table`.
 
-"""
+## Functions with more than {most} parameters
+
+What is passed on together is one object: what is fitted (`followup.options.Fit`), the noise floor \
+(`data.noise.Noise`), the prior of lines (`statistic.linerobust.LinePrior`). These functions have more all the same:
+
+{listed}"""
+
+
+MOST_PARAMETERS = 8
+"""Functions with more are listed on the page, with a reason."""
+LISTED = {
+    "banks.template_bank.template_bank": "each is a property of the templates by itself: position, spin-downs, orbit, "
+    "times, band, spacing",
+    "data.observation.observation": "promised names: SFTs, or detectors with start and duration or with timestamps",
+    "data.prepare.prepare": "promised names, eight of them; the others are independent of each other and rarely given",
+    "plots.plot_sky": "what is drawn: three markers and an ellipse, each by itself",
+    "searching.plan.plan_search": "the arguments of `search`",
+    "searching.search.search": "promised names; the rest are objects",
+    "sfts.split.split_sfts": "what `read_sfts` takes to choose SFTs and what `write_sfts` takes, around one width",
+    "simulate.simulate.simulate_sfts": "promised names, all of them",
+    "candidates.transienttable._values": "a program of the search, to be divided",
+    "commandline.search._over_a_band": "a program of the search, to be divided",
+    "searching.driver.processes._step": "a program of the search, to be divided",
+    "searching.reduce.loudest.loudest_program": "a program of the search, to be divided",
+    "searching.reduce.loudest.loudest_within": "a program of the search, to be divided",
+    "statistic.transientnull._simulated": "a program of the search, to be divided",
+}
+"""Functions that have more than `MOST_PARAMETERS`, and why."""
 
 
 def read_modules(root: Path = ROOT) -> dict[str, ast.Module]:
@@ -162,6 +189,42 @@ def imported(module: str, tree: ast.Module, modules: Iterable[str]) -> set[str]:
             name = name.rpartition(".")[0]
         found.add(name or "jfstat")
     return found - {module}
+
+
+def many_parameters(trees: Mapping[str, ast.Module], most: int = MOST_PARAMETERS) -> dict[str, int]:
+    """Functions and methods with more than so many parameters, self apart, by module and name; how many each has."""
+    found = {}
+    for module, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names = [x.arg for x in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+                count = len(names) - (names[:1] in (["self"], ["cls"]))
+                if count > most:
+                    found[f"{module}.{node.name}"] = count
+    return found
+
+
+def parameter_problems(
+    trees: Mapping[str, ast.Module], listed: Mapping[str, str] = LISTED, most: int = MOST_PARAMETERS
+) -> list[str]:
+    """What is wrong with the list of functions with many parameters, a sentence each."""
+    found = many_parameters(trees, most)
+    problems = [
+        f"{name} has {found[name]} parameters: give it at most {most}, by objects that stand for one idea each, or "
+        "list it in LISTED with a reason."
+        for name in sorted(set(found) - set(listed))
+    ]
+    return problems + [
+        f"{name} has no more than {most} parameters: remove it from LISTED."
+        for name in sorted(set(listed) - set(found))
+    ]
+
+
+def listed_functions(trees: Mapping[str, ast.Module], listed: Mapping[str, str] = LISTED) -> str:
+    """The functions with many parameters as a table."""
+    counts = many_parameters(trees)
+    rows = [f"| `{name}` | {counts[name]} | {reason} |" for name, reason in sorted(listed.items()) if name in counts]
+    return "\n".join(["| function | parameters | why |", "|---|---:|---|", *rows]) + "\n"
 
 
 def cycle_in(graph: Mapping[str, set[str]]) -> list[str]:
@@ -275,7 +338,13 @@ def page(root: Path = ROOT) -> str:
     packages = between_packages(graph, EXCEPTIONS)
     left = "".join(f"- `{a}` imports `{b}`\n" for a, b in sorted(EXCEPTIONS))
     exceptions = f"\nStill against the order, and not in the drawing:\n\n{left}" if left else ""
-    return TEMPLATE.format(drawing=drawing(packages), table=table(trees, packages, root), exceptions=exceptions)
+    return TEMPLATE.format(
+        drawing=drawing(packages),
+        table=table(trees, packages, root),
+        exceptions=exceptions,
+        most=MOST_PARAMETERS,
+        listed=listed_functions(trees),
+    )
 
 
 def without_counts(text: str) -> str:
@@ -287,7 +356,7 @@ def problems(root: Path = ROOT) -> list[str]:
     """All that is wrong with the imports and with the page's names, a sentence each."""
     trees = read_modules(root)
     graph = {module: imported(module, tree, trees) for module, tree in trees.items()}
-    found = order_problems(graph)
+    found = order_problems(graph) + parameter_problems(trees)
     found += [f"the page names {name}, which does not exist: correct TEMPLATE." for name in missing_names(trees)]
     silent = [name for name in ORDER if name in trees and not purpose(trees[name])]
     found += [f"{name} has no docstring: say what it is for." for name in silent]

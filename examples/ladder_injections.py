@@ -91,7 +91,8 @@ def one_set(seed: int, n: int, centre: float, stages: tuple[int, ...]) -> list[d
     if not len(kept):
         return []
     began, cpu = time.perf_counter(), time.process_time()
-    ladder: Any = jfstat.follow_up(sfts, found[kept], stages, sqrt_sx=SQRT_SX, guard=GUARD, veto=0.0, false_alarm=1.0)
+    all_pass = jfstat.Stages(stages, veto=0.0, false_alarm=1.0)
+    ladder: Any = jfstat.follow_up(sfts, found[kept], all_pass, sqrt_sx=SQRT_SX, guard=GUARD)
     spent = time.perf_counter() - began, time.process_time() - cpu
     data = jfstat.prepare(sfts, freqs[0] - 0.01, freqs[-1] + 0.01, REFTIME, SQRT_SX, guard=GUARD, filters=False)
     rows = []
@@ -146,9 +147,8 @@ def noise_set(seed: int, n: int, centre: float, stages: tuple[int, ...]) -> list
     cell = np.floor((every["freq"].value - centre) / 0.002).astype(int)
     found: Any = every[np.sort(np.unique(cell, return_index=True)[1])][:n]
     began, cpu = time.perf_counter(), time.process_time()
-    ladder: Any = jfstat.follow_up(
-        sfts, found, stages, parameters=NAMES, sqrt_sx=SQRT_SX, guard=GUARD, veto=0.0, false_alarm=1.0
-    )
+    all_pass = jfstat.Stages(stages, veto=0.0, false_alarm=1.0)
+    ladder: Any = jfstat.follow_up(sfts, found, all_pass, jfstat.Fit(NAMES), sqrt_sx=SQRT_SX, guard=GUARD)
     spent = time.perf_counter() - began, time.process_time() - cpu
     rows = []
     for i in range(len(found)):

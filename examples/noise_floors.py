@@ -22,14 +22,14 @@ jax.config.update("jax_enable_x64", True)
 import jfstat  # noqa: E402
 
 START, SQRT_SX = 1_167_458_304, 4e-24
-Ways = dict[str, dict[str, Any]]
+Ways = dict[str, jfstat.Noise]
 WAYS: Ways = {
-    "101 bins": {},
-    "101 bins, off_source=10": {"off_source": 10},
-    "1001 bins": {"median_bins": 1001},
-    "1001 bins, off_source=10": {"median_bins": 1001, "off_source": 10},
+    "101 bins": jfstat.Noise(),
+    "101 bins, off_source=10": jfstat.Noise(off_source=10),
+    "1001 bins": jfstat.Noise(median_bins=1001),
+    "1001 bins, off_source=10": jfstat.Noise(median_bins=1001, off_source=10),
 }
-"""How the floor is estimated: options of `prepare`."""
+"""How the floor is estimated."""
 
 
 def start_times(rng: np.random.Generator, days: float) -> dict[str, list[int]]:
@@ -51,11 +51,11 @@ def case(rng: np.random.Generator, days: float, twoF: float, ways: Ways = WAYS) 
     options = dict(timestamps=times, sqrt_sx=SQRT_SX, signals=[(point, amplitude)], seed=int(rng.integers(2**31)))
     sfts = jfstat.simulate_sfts(detectors, fmin=f - wing, fmax=f + wing, **options)
 
-    def found(**how: Any) -> float:
-        return float(jfstat.twoF(jfstat.prepare(sfts, f, f, START, guard=0.3, filters=False, **how), point))
+    def found(noise: jfstat.Noise) -> float:
+        return float(jfstat.twoF(jfstat.prepare(sfts, f, f, START, noise, guard=0.3, filters=False), point))
 
-    known = found(sqrt_sx=SQRT_SX)
-    return {name: found(**how) / known for name, how in ways.items()}
+    known = found(jfstat.Noise(SQRT_SX))
+    return {name: found(noise) / known for name, noise in ways.items()}
 
 
 def noise_mean(rng: np.random.Generator, days: float, ways: Ways = WAYS) -> dict[str, float]:
@@ -66,8 +66,8 @@ def noise_mean(rng: np.random.Generator, days: float, ways: Ways = WAYS) -> dict
     )
     point = jfstat.Doppler(rng.uniform(0, 2 * np.pi), 0.3, [f, 0.0], START)
     return {
-        name: float(np.nanmean(jfstat.twoF_band(jfstat.prepare(sfts, f - 0.3, f + 0.3, START, **how), point)))
-        for name, how in ways.items()
+        name: float(np.nanmean(jfstat.twoF_band(jfstat.prepare(sfts, f - 0.3, f + 0.3, START, noise), point)))
+        for name, noise in ways.items()
     }
 
 

@@ -164,7 +164,7 @@ def simulate(band: Band, setting: Setting, outdir: Path) -> None:
 def bank_for(band: Band, setting: Setting, data: jfstat.FstatData) -> jfstat.Doppler:
     """Templates of the band at the paper's mismatch."""
     if band.known:
-        return jfstat.template_bank(sky=PULSAR_A, f1dot=band.f1dot, mismatch=MISMATCH, data=data)
+        return jfstat.template_bank(PULSAR_A, f1dot=band.f1dot, mismatch=MISMATCH, data=data)
     alpha, delta = patch(setting)
     return jfstat.template_bank(alpha, delta, f1dot=band.f1dot, mismatch=MISMATCH, data=data)
 

@@ -205,7 +205,7 @@ def measure(case: Case, mismatch: float, n: int, n_signals: int) -> dict[str, An
         **{name: given.pop(name) for name in list(given) if name.endswith("dot")},
         orbit=given,
         data=observation,
-        fmax=case.f,
+        freq=case.f,
         mismatch=mismatch,
         reftime=START,
     )

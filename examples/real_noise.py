@@ -117,10 +117,10 @@ def make_sfts(folder: Path, out: Path, *options: str) -> None:
         assert main([*words, "-p", str(out), *options]) == 0
 
 
-def values(sfts: jfstat.SFTs, **how: Any) -> dict[str, float]:
+def values(sfts: jfstat.SFTs, noise: jfstat.Noise) -> dict[str, float]:
     """2F of the signal, what is expected of it, and the mean of 2F in the noise near it."""
     f = float(np.asarray(SIGNAL.fkdot)[0])
-    data = jfstat.prepare(sfts, f - 0.3, f + 0.3, START, **how)
+    data = jfstat.prepare(sfts, f - 0.3, f + 0.3, START, noise)
     band = np.asarray(jfstat.twoF_band(data, SIGNAL))
     quiet = np.abs(np.asarray(data.frequencies) - f) > 0.02
     return {
@@ -134,14 +134,14 @@ def values(sfts: jfstat.SFTs, **how: Any) -> dict[str, float]:
 def measured(hours: float) -> dict[str, Any]:
     """2F with and without gating, with the running median and with off-source bins."""
     result: dict[str, Any] = {"hours": hours}
-    ways = {"running median": {}, "off-source bins": {"off_source": 10, "median_bins": 301}}
+    ways = {"running median": jfstat.Noise(), "off-source bins": jfstat.Noise(median_bins=301, off_source=10)}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_files(folder / "strain", hours)
         for gated, options in (("as it is", ()), ("gated", ("--gate-threshold", "10"))):
             make_sfts(folder / "strain", folder / gated, *options)
             sfts = jfstat.read_sfts(folder / gated)
-            result[gated] = {"SFTs": len(sfts)} | {way: values(sfts, **how) for way, how in ways.items()}
+            result[gated] = {"SFTs": len(sfts)} | {way: values(sfts, noise) for way, noise in ways.items()}
             print(gated, result[gated], flush=True)
     return result
 

@@ -123,21 +123,20 @@ def measured(kind: str, chosen: list[str], n_signals: int, n_starts: int, seed: 
     """Some optimisers, Newton's method among them, on one kind of candidates."""
     data, points = data_set(kind, n_signals, seed)
     names = ["freq", "f1dot", "alpha", "delta"]
-    options: dict[str, Any] = {}
+    fit = jfstat.Fit(names)
     if kind == "model":
         names = ["freq", "f1dot", *(f"model[{i}]" for i in range(2 * HARMONICS))]
-        options = dict(mismatch=0.0)
+        fit = jfstat.Fit(names, mismatch=0.0)
     found = starts(data, points, names, n_starts, seed)
-    options |= dict(parameters=names, progress=False)
     tables, rows = {}, []
     for name in chosen:
         make = OPTIMIZERS[name]
         COMPILING.clear()
-        jfstat.refine(data, found, optimizer=make(), **options)
+        jfstat.refine(data, found, make(), fit, progress=False)
         seconds, cpu = sum(COMPILING), []
         for _ in range(REPEATS):
             began = time.process_time()
-            tables[name] = jfstat.refine(data, found, optimizer=make(), **options)
+            tables[name] = jfstat.refine(data, found, make(), fit, progress=False)
             cpu.append(time.process_time() - began)
         rows.append({"optimizer": name, "cpu_ms": 1e3 * min(cpu) / len(found.alpha), "compilation_s": seconds})
         print(kind, rows[-1], flush=True)

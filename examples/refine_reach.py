@@ -171,7 +171,7 @@ def follow_up(
     `pairs` has for each start the number of its signal, the range of losses, the template and the loss.
     """
     names = ISOLATED if points[0].orbit is None else BINARY
-    refine = partial(jfstat.refine, data, parameters=names, progress=False, **options)
+    refine = partial(jfstat.refine, data, fit=jfstat.Fit(names, **options), progress=False)
     twoF = jax.jit(jfstat.twoF)
     for first in range(0, len(pairs), TOGETHER):
         cases = range(first, min(first + TOGETHER, len(pairs)))

@@ -102,7 +102,7 @@ def injected(job: tuple[str, int, bool]) -> dict[str, Any]:
     wanted = jfstat.TransientRange(shape, START + STEP * np.arange(n), scales)
     found = jfstat.search(data, bank, jfstat.Transient(wanted), top=1, progress=False)
     names = (*SKY, "freq", "f1dot") if sky else None
-    better = jfstat.refine(data, found, parameters=names, progress=False)[0]
+    better = jfstat.refine(data, found, fit=jfstat.Fit(names), progress=False)[0]
 
     def plain(x: Any) -> float:
         return float(getattr(x, "value", x))

@@ -291,7 +291,10 @@ def strain(folder: Path) -> dict[str, Any]:
     (written,) = (path for path in folder.iterdir() if path.suffix != ".sft")
     t, h = np.loadtxt(written, comments="%", unpack=True)
     own = jfstat.sfts_from_strain(
-        (h, START, float(np.median(np.diff(t)))), detector="H1", tsft=1800, window="rectangular"
+        (h, START, float(np.median(np.diff(t)))),
+        detector="H1",
+        tsft=1800,
+        conditioning=jfstat.Conditioning("rectangular"),
     )
     jfstat.write_sfts(own, folder / "own")
     ours(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jfstat.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from jfstat.banks.braking import Braking
     from jfstat.banks.template_bank import template_bank
     from jfstat.candidates.details import Details
     from jfstat.candidates.lineflags import flag_lines
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
     from jfstat.data.fstatdata import FstatData
     from jfstat.data.narrow import narrow
     from jfstat.data.narrowdata import NarrowData, covers
+    from jfstat.data.noise import Noise
     from jfstat.data.observation import Observation, observation
     from jfstat.data.prepare import prepare
     from jfstat.data.psd import psd, spectrogram
     from jfstat.data.stretches import leave_out
     from jfstat.followup.fstattable import fstat_table
     from jfstat.followup.ladder import follow_up, last_stage
+    from jfstat.followup.options import Fit, Stages
     from jfstat.followup.posterior import log_posterior
     from jfstat.followup.refine import refine
     from jfstat.followup.stages import follow_up_stages
@@ -41,9 +44,10 @@ if TYPE_CHECKING:
     from jfstat.metrics.mismatch import mismatch
     from jfstat.pulsars.pulsar import Pulsar
     from jfstat.pulsars.reading import read_par, read_pulsars
+    from jfstat.searching.knownpulsars import PulsarBand
     from jfstat.searching.options import Keep, Run
     from jfstat.searching.plan import SearchPlan, plan_search
-    from jfstat.searching.pulsarbands import search_pulsar_bands
+    from jfstat.searching.pulsars import search_pulsars
     from jfstat.searching.search import search
     from jfstat.searching.session.stop import SearchStopped
     from jfstat.searching.session.units import merge
@@ -54,8 +58,8 @@ if TYPE_CHECKING:
     from jfstat.searching.statistics.interpolated import Interpolated
     from jfstat.searching.statistics.mean import MeanTwoF
     from jfstat.searching.statistics.transient import Transient
-    from jfstat.searching.targeted import search_pulsars
     from jfstat.sfts import SFTs, join_sfts, read_sfts, write_sfts
+    from jfstat.sfts.reading import SFTFiles, find_sfts
     from jfstat.sfts.split import split_sfts
     from jfstat.sfts.validate import validate_sfts
     from jfstat.signal.phasemodel import PhaseModel
@@ -88,8 +92,9 @@ if TYPE_CHECKING:
     from jfstat.statistic.transientnull import transient_null
     from jfstat.statistic.transients import TransientMap, TransientRange, transient_map, transient_twoF
     from jfstat.statistic.windowed import windowed
-    from jfstat.strain.files import sfts_from_frames
+    from jfstat.strain.files import DataQuality, sfts_from_frames
     from jfstat.strain.gating import Gating
+    from jfstat.strain.making import Conditioning
     from jfstat.strain.series import sfts_from_strain
     from jfstat.tracking.emission import log_likelihood_by_segment, twoF_by_segment
     from jfstat.tracking.null import viterbi_null
@@ -102,11 +107,15 @@ __all__ = [
     "Atoms",
     "BSGLtL",
     "BestPath",
+    "Braking",
+    "Conditioning",
     "Coordinates",
+    "DataQuality",
     "Details",
     "Detector",
     "Doppler",
     "Ephemeris",
+    "Fit",
     "Fstat",
     "FstatData",
     "GPSTime",
@@ -116,6 +125,7 @@ __all__ = [
     "LinePrior",
     "MeanTwoF",
     "NarrowData",
+    "Noise",
     "NullDistribution",
     "Observation",
     "Orbit",
@@ -123,12 +133,15 @@ __all__ = [
     "PhaseModel",
     "Population",
     "Pulsar",
+    "PulsarBand",
     "Run",
+    "SFTFiles",
     "SFTs",
     "SearchPlan",
     "SearchStopped",
     "SemicoherentAmplitude",
     "SemicoherentFstat",
+    "Stages",
     "Track",
     "Transient",
     "TransientMap",
@@ -143,6 +156,7 @@ __all__ = [
     "detection_probability",
     "dm_off_twoF",
     "estimate_amplitude",
+    "find_sfts",
     "flag_lines",
     "follow_up",
     "follow_up_stages",
@@ -176,7 +190,6 @@ __all__ = [
     "refine",
     "resample",
     "search",
-    "search_pulsar_bands",
     "search_pulsars",
     "search_template",
     "semicoherent_amplitude",
@@ -215,11 +228,15 @@ _HOMES = {
     "AmplitudeEstimate": "jfstat.statistic.fstat",
     "Atoms": "jfstat.statistic.atoms",
     "BestPath": "jfstat.searching.statistics.bestpath",
+    "Braking": "jfstat.banks.braking",
+    "Conditioning": "jfstat.strain.making",
     "Coordinates": "jfstat.metrics.coordinates",
+    "DataQuality": "jfstat.strain.files",
     "Details": "jfstat.candidates.details",
     "Detector": "jfstat.geometry.detector",
     "Doppler": "jfstat.signal.templates",
     "Ephemeris": "jfstat.geometry.ephemeris",
+    "Fit": "jfstat.followup.options",
     "Fstat": "jfstat.statistic.fstat",
     "FstatData": "jfstat.data.fstatdata",
     "GPSTime": "jfstat.signal.times",
@@ -230,18 +247,22 @@ _HOMES = {
     "MeanTwoF": "jfstat.searching.statistics.mean",
     "NarrowData": "jfstat.data.narrowdata",
     "NullDistribution": "jfstat.statistic.null",
+    "Noise": "jfstat.data.noise",
     "Observation": "jfstat.data.observation",
     "Orbit": "jfstat.signal.templates",
     "PathPosterior": "jfstat.tracking.viterbi",
     "PhaseModel": "jfstat.signal.phasemodel",
     "Population": "jfstat.limits.population",
     "Pulsar": "jfstat.pulsars.pulsar",
+    "PulsarBand": "jfstat.searching.knownpulsars",
     "Run": "jfstat.searching.options",
+    "SFTFiles": "jfstat.sfts.reading",
     "SFTs": "jfstat.sfts",
     "SearchPlan": "jfstat.searching.plan",
     "SearchStopped": "jfstat.searching.session.stop",
     "SemicoherentAmplitude": "jfstat.statistic.semicoherent",
     "SemicoherentFstat": "jfstat.statistic.semicoherent",
+    "Stages": "jfstat.followup.options",
     "Track": "jfstat.tracking.track",
     "Transient": "jfstat.searching.statistics.transient",
     "TransientMap": "jfstat.statistic.transients",
@@ -256,6 +277,7 @@ _HOMES = {
     "detection_probability": "jfstat.limits.analytic",
     "dm_off_twoF": "jfstat.statistic.dmoff",
     "estimate_amplitude": "jfstat.statistic.fstat",
+    "find_sfts": "jfstat.sfts.reading",
     "flag_lines": "jfstat.candidates.lineflags",
     "follow_up": "jfstat.followup.ladder",
     "follow_up_stages": "jfstat.followup.stages",
@@ -289,8 +311,7 @@ _HOMES = {
     "refine": "jfstat.followup.refine",
     "resample": "jfstat.statistic.fstat",
     "search": "jfstat.searching.search",
-    "search_pulsar_bands": "jfstat.searching.pulsarbands",
-    "search_pulsars": "jfstat.searching.targeted",
+    "search_pulsars": "jfstat.searching.pulsars",
     "search_template": "jfstat.searching.single",
     "semicoherent_amplitude": "jfstat.statistic.semicoherent",
     "semicoherent_fstat": "jfstat.statistic.semicoherent",

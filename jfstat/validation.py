@@ -24,7 +24,7 @@ AngleLike = NumberLike
 """An angle in rad, or a Quantity or Angle."""
 DurationLike = NumberLike
 """A duration in s, or a Quantity."""
-NoiseLike = NumberLike | Sequence[NumberLike] | Mapping[str, NumberLike]
+SqrtSxLike = NumberLike | Sequence[NumberLike] | Mapping[str, NumberLike]
 """A noise floor in 1/sqrt(Hz): one for all detectors, or one for each in their order or by their names."""
 
 LONGEST = 80

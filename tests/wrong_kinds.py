@@ -141,8 +141,9 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     bands = dict(segments=segments, point=point, f1dot=[-1e-10, 0.0])
     windows = jfstat.TransientRange("rectangular", [START, START + 3600], [7200.0, 14400.0])
     loudest = jfstat.transient_null(parts, windows)
-    solution = dict(sfts=sfts, pulsars=pulsar, detectors=None, start=None, end=None, progress=False)
-    solution |= dict(sqrt_sx=4e-24, reftime=START, ephemeris="DE405", guard=0.5, harmonic=2.0, fstar0=0.0)
+    prior = jfstat.LinePrior(0.0, [1.0, 1.0])
+    solution = dict(sfts=sfts, pulsars=pulsar, progress=False, line_prior=prior)
+    solution |= dict(sqrt_sx=jfstat.Noise(off_source=10), ephemeris="DE405", guard=0.5)
     return {
         "Amplitude": (jfstat.Amplitude, dict(h0=1e-24, cosi=0.2, psi=0.1, phi0=0.3)),
         "Detector": (jfstat.Detector, dict(prefix="Z1", location=(6.37e6, 0.0, 0.0), arms=[(0, 1, 0), (0, 0, 1)])),
@@ -158,6 +159,25 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "Gating": (
             jfstat.Gating, dict(threshold=12.0, bands=[(2.0, 6.0)], tzero=1.0, tpad=0.5, most_gated=0.1)
         ),
+        "Braking": (jfstat.Braking, dict(age=3e10, index=(2, 7))),
+        "Conditioning": (jfstat.Conditioning, dict(window="tukey:0.001", highpass=1.0, gating=gating)),
+        "DataQuality": (
+            jfstat.DataQuality,
+            dict(
+                bits=["DATA"], channel="H1:BITS", segments=[(START, START + 180)], start=START, end=START + 240,
+            ),
+        ),
+        "Fit": (
+            jfstat.Fit,
+            dict(
+                parameters=["freq"], bounds={"freq": (99.99, 100.01)}, mismatch=0.3, bins=2.0, max_steps=5,
+                reftime=START, lines=lines,
+            ),
+        ),
+        "Stages": (jfstat.Stages, dict(numbers=(2, 1), veto=1e-3, false_alarm=0.1)),
+        "LinePrior": (jfstat.LinePrior, dict(fstar0=0.0, olgx=[1.0, 1.0])),
+        "Noise": (jfstat.Noise, dict(sqrt_sx=None, median_bins=51, off_source=10)),
+        "PulsarBand": (jfstat.PulsarBand, dict(freq=1e-4, f1dot=1e-12, top=2, harmonic=2.0, reftime=START)),
         "Orbit": (jfstat.Orbit, dict(asini=1.0, period=5e4, tp=START, ecc=0.1, argp=0.2)),
         "PhaseModel": (jfstat.PhaseModel, dict(function=lambda t, p: p * t, parameters=jnp.asarray(0.0))),
         "SFTs.select": (sfts.select, dict(start=START, end=START + 9000, detectors="H1")),
@@ -191,9 +211,8 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "follow_up": (
             jfstat.follow_up,
             dict(
-                sfts=sfts, found=found[:1], stages=(1,), parameters=["freq"], mismatch=0.3, bins=2.0, veto=1e-3,
-                false_alarm=0.1, reftime=START, sqrt_sx=4e-24, ephemeris="DE405", guard=0.5, median_bins=51,
-                off_source=10, progress=False, lines=None,
+                sfts=sfts, found=found[:1], stages=(1,), fit=jfstat.Fit(["freq"], mismatch=0.3, bins=2.0),
+                sqrt_sx=4e-24, ephemeris="DE405", guard=0.5, progress=False,
             ),
         ),
         "follow_up_stages": (
@@ -206,7 +225,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "fstat_table": (
             jfstat.fstat_table,
             dict(
-                data=data, points=found, reftime=START, fstar0=0.0, olgx=[1.0, 1.0], transient=None, progress=False,
+                data=data, points=found, reftime=START, line_prior=prior, transient=None, progress=False,
             ),
         ),
         "inject": (jfstat.inject, dict(sfts=sfts, signals=[(point, amplitude)], ephemeris="DE405")),
@@ -228,8 +247,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "observation": (
             jfstat.observation,
             dict(
-                sfts=sfts, sqrt_sx=4e-24, reftime=START, ephemeris="DE405", fmin=99.9, fmax=100.1, median_bins=51,
-                off_source=10,
+                sfts=sfts, sqrt_sx=4e-24, reftime=START, ephemeris="DE405", fmin=99.9, fmax=100.1,
             ),
         ),
         "observation of names": (
@@ -245,8 +263,8 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             jfstat.prepare,
             dict(
                 sfts=sfts, fmin=99.9999, fmax=100.0001, reftime=START, sqrt_sx=None, ephemeris="DE405", guard=0.5,
-                segments=2, orbit=None, fdots=[(-1e-10, 0.0)], filters=True, dfreq=1e-4, median_bins=101,
-                off_source=10, max_block=900,
+                segments=2, orbit=None, fdots=[(-1e-10, 0.0)], filters=True, dfreq=1e-4,
+                max_block=900,
             ),
         ),
         "psd": (
@@ -267,15 +285,17 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
                 check_crc=True,
             ),
         ),
+        "find_sfts": (
+            jfstat.find_sfts,
+            dict(pattern=str(folder), detectors=["H1"], start=START, end=START + 9000, check_crc=True),
+        ),
         "read_templates": (jfstat.read_templates, dict(path=candidates)),
         "read_atoms": (jfstat.read_atoms, dict(path=atom_file, detectors=["H1", "L1"], duration=1800.0)),
         "refine": (
             jfstat.refine,
             dict(
-                data=data, found=found[:1], parameters=["freq"], bounds={"freq": (99.99, 100.01)}, mismatch=0.3,
-                bins=2.0,
-                optimizer=None, max_steps=5, merge=False, reftime=START, model=None, progress=False, lines=None,
-                transient=None,
+                data=data, found=found[:1], optimizer=None, fit=jfstat.Fit(["freq"], mismatch=0.3, bins=2.0),
+                merge=False, model=None, transient=None, progress=False,
             ),
         ),
         "resample": (jfstat.resample, one),
@@ -298,7 +318,6 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             dict(ranking="F", bsgl_threshold=None, cluster=None, lines=None, veto_lines=False, bounds=None),
         ),
         "Details": (jfstat.Details, dict(per_detector=True, amplitudes=None, line_prior=None)),
-        "LinePrior": (jfstat.LinePrior, dict(fstar0=0.0, olgx=[1.0, 1.0])),
         "Run": (jfstat.Run, dict(mesh=None, batch_size=1, unit=None, engine=None)),
         "Interpolated": (jfstat.Interpolated, dict(mismatch=0.2)),
         "BestPath": (jfstat.BestPath, dict(transitions=1, amplitude=None)),
@@ -306,11 +325,8 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             jfstat.Transient,
             dict(windows=jfstat.TransientRange("rectangular", START + np.arange(2) * 1800.0, [3600.0]), ranking="F"),
         ),
-        "search_pulsar_bands": (
-            jfstat.search_pulsar_bands,
-            solution | dict(freq_band=1e-4, f1dot_band=0.0, top=1, check_crc=True, off_source=10),
-        ),
-        "search_pulsars": (jfstat.search_pulsars, solution | dict(olgx=[1.0, 1.0], check_crc=True, off_source=10)),
+        "search_pulsars": (jfstat.search_pulsars, solution),
+        "search_pulsars in bands": (jfstat.search_pulsars, solution | dict(band=jfstat.PulsarBand(1e-4))),
         "mean_twoF": (jfstat.mean_twoF, dict(segments=segments, point=point)),
         "semicoherent_amplitude": (jfstat.semicoherent_amplitude, dict(segments=segments, point=point)),
         "semicoherent_fstat": (jfstat.semicoherent_fstat, dict(segments=segments, point=point)),
@@ -323,16 +339,15 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "sfts_from_strain": (
             jfstat.sfts_from_strain,
             dict(
-                series=strain, detector="H1", tsft=1800, fmin=2.0, fmax=5.0, window="tukey:0.001", timestamps=[START],
-                highpass=1.0, gating=gating,
+                series=strain, detector="H1", tsft=1800, fmin=2.0, fmax=5.0, timestamps=[START],
+                conditioning=jfstat.Conditioning(highpass=1.0, gating=gating),
             ),
         ),
         "sfts_from_frames": (
             jfstat.sfts_from_frames,
             dict(
-                paths=frames, channel="H1:STRAIN", detector="H1", tsft=60, fmin=2.0, fmax=5.0, window="tukey:0.001",
-                start=START, end=START + 240, quality=["DATA"], quality_channel="H1:BITS",
-                segments=[(START, START + 180)], highpass=1.0, gating=gating,
+                paths=frames, channel="H1:STRAIN", detector="H1", tsft=60, fmin=2.0, fmax=5.0,
+                quality=jfstat.DataQuality(["DATA"]), conditioning=jfstat.Conditioning(highpass=1.0, gating=gating),
             ),
         ),
         "simulate_sfts": (
@@ -360,15 +375,14 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "template_bank by the metric": (
             jfstat.template_bank,
             dict(
-                alpha=(1.0, 1.01), delta=(0.3, 0.31), f1dot=(-1e-9, 0), data=data, freq=100.0, fmax=100.1, mismatch=0.5,
+                alpha=(1.0, 1.01), delta=(0.3, 0.31), f1dot=(-1e-9, 0), data=data, freq=(100.0, 100.1), mismatch=0.5,
                 region=None, strict=False,
             ),
         ),
         "template_bank by age": (
             jfstat.template_bank,
             dict(
-                alpha=1.0, delta=0.3, data=data, freq=100.0, fmax=100.1, mismatch=0.5, age=3e10, braking_index=(2, 7),
-                fmin=99.9,
+                alpha=1.0, delta=0.3, f1dot=jfstat.Braking(3e10, (2, 7)), data=data, freq=(99.9, 100.1), mismatch=0.5,
             ),
         ),
         "transient_map": (

@@ -7,12 +7,54 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jfstat.validation import DurationLike, NumberLike, float64_of, positive_seconds, signal_frequency
+from jfstat.public import plain_errors
+from jfstat.validation import DurationLike, NumberLike, float64_of, positive_seconds, shown, signal_frequency
 
 FINE = 20
 """Number of points on the boundary of the region per covering radius of a template."""
 MOST_POINTS = 1_000_000
 """Largest number of points on each part of the boundary; with fewer than FINE per radius, more templates are kept."""
+
+
+@dataclass(frozen=True)
+class Braking:
+    """Age and braking index of a source, from which ranges of its f1dot and f2dot follow.
+
+    f1dot lies between -f/((n_min - 1) tau) and -f/((n_max - 1) tau), and f2dot between n_min f1dot^2/f and
+    n_max f1dot^2/f, for a frequency f anywhere in the band: search wide bands in parts. As ComputeFstatistic_v2's
+    gridType 9, but for any reference time and with the metric of the sky too.
+
+    Parameters
+    ----------
+    age : float or Quantity
+        The age tau of the source, s.
+    index : (float, float) or float
+        n_min and n_max, above 1: 3 for magnetic dipole radiation, 5 for the mass quadrupole, 7 for r-modes.
+
+    Raises
+    ------
+    ValueError
+        If one is out of range.
+
+    Examples
+    --------
+    >>> jfstat.Braking(age=3e10, index=(2, 7))
+    Braking(age=30000000000.0, index=(2.0, 7.0))
+    """
+
+    age: DurationLike
+    index: NumberLike | Sequence[NumberLike]
+
+    @plain_errors
+    def __post_init__(self) -> None:
+        try:
+            indices = float64_of(self.index, "index").reshape(-1)
+        except (TypeError, ValueError):
+            indices = np.empty(0)
+        if len(indices) not in (1, 2) or not 1 < indices[0] <= indices[-1] < np.inf:
+            raise ValueError(f"index must be (low, high) with 1 < low <= high, not {shown(self.index)}.")
+        object.__setattr__(self, "age", positive_seconds(self.age, "age"))
+        object.__setattr__(self, "index", (float(indices[0]), float(indices[-1])))
 
 
 @dataclass(frozen=True)
@@ -42,40 +84,21 @@ class BrakingRegion:
     most: float
 
     @classmethod
-    def of(
-        cls,
-        age: DurationLike | None,
-        braking_index: NumberLike | Sequence[NumberLike] | None,
-        fmin: NumberLike | None,
-        fmax: NumberLike | None,
-    ) -> BrakingRegion:
-        """Make the region from users' arguments; a single braking index is a range with equal ends.
+    def of(cls, braking: Braking, fmin: float, fmax: float) -> BrakingRegion:
+        """Return the region of a source in a band.
 
         Raises
         ------
         ValueError
-            If an argument is missing or out of range.
+            If the band makes no sense, or spin-downs are infinite.
         """
-        if age is None or braking_index is None:
-            raise ValueError("age and braking_index go together: give an age in s and, for example, (2, 7).")
-        if fmin is None or fmax is None:
-            raise ValueError("fmin and fmax must be given with an age, not None: f1dot grows with the frequency.")
-        try:
-            indices = float64_of(braking_index, "braking_index").reshape(-1)
-        except (TypeError, ValueError):
-            indices = np.empty(0)
-        if len(indices) not in (1, 2) or not 1 < indices[0] <= indices[-1] < np.inf:
-            raise ValueError(f"braking_index must be (low, high) with 1 < low <= high, not {braking_index!r}.")
-        low, high = signal_frequency(fmin, "fmin"), signal_frequency(fmax, "fmax")
-        if low > high:
-            raise ValueError(f"fmin={low} and fmax={high} must be ordered: give fmin <= fmax in Hz.")
-        own = cls(low, high, positive_seconds(age, "age"), float(indices[0]), float(indices[-1]))
+        low, high = signal_frequency(fmin, "freq"), signal_frequency(fmax, "freq")
+        least, most = braking.index  # type: ignore[misc]
+        own = cls(low, high, float(braking.age), least, most)  # type: ignore[arg-type]
         with np.errstate(all="ignore"):
             limits = own.limits
         if not np.all(np.isfinite(limits)):
-            raise ValueError(
-                f"age={own.age:g} s and braking_index={own.most:g} make infinite spin-downs: give an age in s."
-            )
+            raise ValueError(f"age={own.age:g} s and index={own.most:g} make infinite spin-downs: give an age in s.")
         return own
 
     @property

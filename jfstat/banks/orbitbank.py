@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from jfstat.maths.vectors import unit_vector
 from jfstat.signal.parameters import spin_name
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import gps_time
-from jfstat.validation import signal_frequency
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from jfstat.banks.ranges import RangeLike
     from jfstat.signal.times import TimeLike
-    from jfstat.validation import FrequencyLike
 
 MOST_TEMPLATES = 2e7
 """Largest number of templates of a bank with ranges of orbits."""
@@ -35,16 +33,30 @@ MOST_ECC = 0.8
 """Largest eccentricity of ranges."""
 
 
+class OrbitRanges(NamedTuple):
+    """Ranges of the parameters of templates in binaries.
+
+    Attributes
+    ----------
+    sky : list of dict of str to (low, high)
+        From `sky_limits`.
+    spins : (s, 2) float64
+        Of the derivatives of the frequency, Hz/s^k.
+    orbit : mapping of str to (low, high)
+        From `orbit_limits`.
+    """
+
+    sky: list[dict[str, tuple[float, float]]]
+    spins: np.ndarray
+    orbit: Mapping[str, tuple[float, float]]
+
+
 def orbit_bank(
     observation: Observation,
-    alpha: RangeLike | SkyCoord | None,
-    delta: RangeLike | None,
-    sky: SkyCoord | None,
-    spins: np.ndarray,
-    orbit: Mapping[str, tuple[float, float]],
+    ranges: OrbitRanges,
     reftime: TimeLike | None,
     freq: float,
-    fmax: FrequencyLike,
+    fmax: float,
     mismatch: float,
     strict: bool,
 ) -> Doppler:
@@ -53,22 +65,20 @@ def orbit_bank(
     Parameters
     ----------
     observation : Observation
-    alpha, delta, sky
-        See `template_bank`.
-    spins : (s, 2) float64
-        Ranges of the derivatives of the frequency, Hz/s^k.
-    orbit : mapping of str to (low, high)
-        Ranges of an orbit's fields, from `orbit_limits`.
-    reftime, freq, mismatch, strict
-        See `template_bank`.
-    fmax : float or Quantity
+    ranges : OrbitRanges
+    freq : float
+        To write into the templates, Hz.
+    fmax : float
         Frequency at which the metric is taken, Hz.
+    reftime, mismatch, strict
+        As for `template_bank`.
 
     Raises
     ------
     ValueError
         If ranges are too wide or too many, or the bank would have too many templates.
     """
+    spins, orbit = ranges.spins, ranges.orbit
     if orbit["ecc"][1] > MOST_ECC:
         raise ValueError(
             f"orbit ecc must be at most {MOST_ECC} with a mismatch, not {orbit['ecc'][1]}: narrow its range."
@@ -78,14 +88,14 @@ def orbit_bank(
     reference = observation.reftime if reftime is None else gps_time(reftime, "reftime")
     limits = {spin_name(k): (float(low), float(high)) for k, (low, high) in enumerate(spins, 1)} | dict(orbit)
     found = []
-    for own in _sky_limits(alpha, delta, sky):
-        ranges = own | limits
-        wide = [name for name, (low, high) in ranges.items() if low < high]
+    for own in ranges.sky:
+        all_ranges = own | limits
+        wide = [name for name, (low, high) in all_ranges.items() if low < high]
         if len(wide) > MOST_RANGES:
             raise ValueError(
                 f"at most {MOST_RANGES} parameters may have ranges where an orbit has, not {', '.join(wide)}: fix some."
             )
-        space = orbit_space(observation, ranges, len(spins), reference, signal_frequency(fmax, "fmax"), mismatch)
+        space = orbit_space(observation, all_ranges, len(spins), reference, fmax, mismatch)
         found.append(orbit_templates(space, MOST_TEMPLATES))
     e = Elements(*(np.concatenate(x) for x in zip(*found, strict=True)))
     if strict:
@@ -95,13 +105,17 @@ def orbit_bank(
     return Doppler(alpha=e.alpha, delta=e.delta, fkdot=fkdot, reftime=reftime, orbit=stack)
 
 
-def _sky_limits(
-    alpha: RangeLike | SkyCoord | None, delta: RangeLike | None, sky: SkyCoord | None
-) -> list[dict[str, tuple[float, float]]]:
-    """Return ranges of alpha and delta: one box, or one for each position."""
+def sky_limits(alpha: RangeLike | SkyCoord | None, delta: RangeLike | None) -> list[dict[str, tuple[float, float]]]:
+    """Return ranges of alpha and delta: one box, or one for each position.
+
+    Raises
+    ------
+    ValueError
+        If a box is too large for orbits with ranges, or only one of them is a range.
+    """
     if not isinstance(alpha, tuple) and not isinstance(delta, tuple):
-        return [{"alpha": (a, a), "delta": (d, d)} for a, d in zip(*sky_positions(alpha, delta, sky), strict=True)]
-    if sky is not None or not (isinstance(alpha, tuple) and isinstance(delta, tuple)):
+        return [{"alpha": (a, a), "delta": (d, d)} for a, d in zip(*sky_positions(alpha, delta), strict=True)]
+    if not (isinstance(alpha, tuple) and isinstance(delta, tuple)):
         raise ValueError("alpha and delta must both be ranges (low, high) or both be values: they make one box.")
     box = sky_box(alpha, delta)
     ends = (box.alpha, box.alpha + box.width), (box.south, box.north)

@@ -121,9 +121,7 @@ def spin_limits(value: RangeLike | None, k: int) -> tuple[float, float]:
     return float(number.reshape(())), float(number.reshape(()))
 
 
-def sky_positions(
-    alpha: RangeLike | SkyCoord | None, delta: RangeLike | None, sky: SkyCoord | None
-) -> tuple[np.ndarray, np.ndarray]:
+def sky_positions(alpha: RangeLike | SkyCoord | None, delta: RangeLike | None) -> tuple[np.ndarray, np.ndarray]:
     """Return right ascensions and declinations, rad, (n,) each, of a SkyCoord or of a product, delta varying faster.
 
     Raises
@@ -131,16 +129,15 @@ def sky_positions(
     ValueError
         If both are given, or something is missing, empty or not numeric.
     """
-    sky = alpha if _is_sky(alpha) else sky
-    if sky is None:
+    if not _is_sky(alpha):
         alphas, deltas = axis(cast("RangeLike", alpha), "alpha", "rad"), axis(delta, "delta", "rad")
         return np.repeat(alphas, len(deltas)), np.tile(deltas, len(alphas))
-    if delta is not None or (alpha is not None and alpha is not sky) or not _is_sky(sky):
-        raise ValueError("sky must be an astropy SkyCoord and stand alone: give it, or alpha and delta in rad.")
-    positions: Any = sky.icrs
+    if delta is not None:
+        raise ValueError("alpha is an astropy SkyCoord and must stand alone: leave delta out, or give both in rad.")
+    positions: Any = alpha.icrs  # type: ignore[union-attr]
     alphas, deltas = np.atleast_1d(positions.ra.rad).reshape(-1), np.atleast_1d(positions.dec.rad).reshape(-1)
     if alphas.size == 0:
-        raise ValueError("sky is empty: give at least one position.")
+        raise ValueError("alpha is empty: give at least one position.")
     return alphas, deltas
 
 
@@ -156,7 +153,7 @@ def sky_region(region: RegionLike) -> Region:
     if isinstance(region, str) and region == "all":
         return WholeSky()
     if isinstance(region, tuple) and len(region) == 2 and _is_sky(region[0]):
-        alphas, deltas = sky_positions(None, None, region[0])
+        alphas, deltas = sky_positions(region[0], None)
         radius = _numbers(region[1], "region's radius", "rad")
         if len(alphas) != 1 or radius.ndim or not 0 < radius <= math.pi:
             raise ValueError(
@@ -167,7 +164,7 @@ def sky_region(region: RegionLike) -> Region:
         raise ValueError(
             f'region must be "all", (SkyCoord, radius) or a SkyCoord of vertices, not {region!r}: give one of these.'
         )
-    corners = unit_vector(*sky_positions(None, None, region))
+    corners = unit_vector(*sky_positions(region, None))
     if len(corners) < 3:
         raise ValueError(
             f"region must have at least 3 vertices, not {len(corners)}: give (SkyCoord, radius) for a disc."

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jfstat.banks.braking import BrakingRegion
+from jfstat.banks.braking import Braking, BrakingRegion
 from jfstat.banks.covering import all_templates, cover_positions, cover_region
-from jfstat.banks.orbitbank import orbit_bank
+from jfstat.banks.orbitbank import OrbitRanges, orbit_bank, sky_limits
 from jfstat.banks.ranges import (
     axis,
     natural_step,
@@ -33,36 +33,31 @@ from jfstat.public import public
 from jfstat.signal.parameters import ORBIT_FIELDS, spin_name, unit
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import gps_time
-from jfstat.validation import frequency, signal_frequency
+from jfstat.validation import frequency, shown, signal_frequency
 
 if TYPE_CHECKING:
     from astropy.coordinates import SkyCoord
 
     from jfstat.banks.ranges import RangeLike, RegionLike
     from jfstat.signal.times import TimeLike
-    from jfstat.validation import DurationLike, FrequencyLike, NumberLike
+    from jfstat.validation import FrequencyLike
 
 
 @public
 def template_bank(
     alpha: RangeLike | SkyCoord | None = None,
     delta: RangeLike | None = None,
-    f1dot: RangeLike = 0.0,
+    f1dot: RangeLike | Braking = 0.0,
     f2dot: RangeLike | None = None,
     f3dot: RangeLike | None = None,
     *,
-    sky: SkyCoord | None = None,
     orbit: Orbit | Mapping[str, RangeLike] | None = None,
     reftime: TimeLike | None = None,
     data: Observation | FstatData | None = None,
-    freq: FrequencyLike | None = None,
-    fmax: FrequencyLike | None = None,
+    freq: FrequencyLike | tuple[FrequencyLike, FrequencyLike] | None = None,
     mismatch: float | None = None,
     region: RegionLike | None = None,
     strict: bool = False,
-    age: DurationLike | None = None,
-    braking_index: NumberLike | Sequence[NumberLike] | None = None,
-    fmin: FrequencyLike | None = None,
 ) -> Doppler:
     """Make a bank of templates: a product of ranges in sky position, orbit and spin-down, or a lattice by the metric.
 
@@ -80,12 +75,12 @@ def template_bank(
     Parameters
     ----------
     alpha, delta : see above
-        Right ascension and declination, rad.
+        Right ascension and declination, rad; or as `alpha` alone a SkyCoord, one position or a list of them.
     f1dot, f2dot, f3dot : see above
         Derivatives of the frequency at the reference time, Hz/s, Hz/s^2, Hz/s^3. Templates have those up to the highest
-        given, and always f1dot.
-    sky : SkyCoord, optional
-        One position or a list of them, instead of `alpha` and `delta`.
+        given, and always f1dot. A `Braking` as `f1dot` stands for the ranges of f1dot and f2dot that follow from an age
+        and a braking index; without `mismatch`, for a flat grid with natural steps, every point of the ranges within
+        half a step of a template.
     orbit : Orbit or mapping, optional
         One orbit or a stack of orbits; or a mapping from names of `Orbit`'s fields to parameters in these forms, whose
         product is taken, also with a mismatch. With a mismatch, fields may instead be ranges ``(low, high)``: the
@@ -99,12 +94,11 @@ def template_bank(
         Data to be searched: they determine natural steps, the metric, and, for FstatData, the frequency of the
         templates. With segments the metric is the mean of the segments' metrics, the metric of `mean_twoF`, and there
         are no natural steps.
-    freq : float or Quantity, optional
-        Frequency to write into ``fkdot[..., 0]``, Hz, which `twoF_band` and `search` ignore. By default the centre of
-        the data's band, or 0 without a band.
-    fmax : float or Quantity, optional
-        With `mismatch` or `age`: the highest frequency to be searched, Hz, at which the metric is taken. By default the
-        highest frequency of the data's band; required for an Observation, which has no band.
+    freq : float, Quantity or (low, high), optional
+        Frequency or band to be searched, Hz, by default the data's band; required with `mismatch` or a `Braking` for an
+        Observation, which has no band. The metric is taken at the highest frequency. ``fkdot[..., 0]``, which
+        `twoF_band` and `search` ignore, is the centre of the band, or 0 without one. A single number is written there,
+        and the band remains the band of the data if they have one.
     mismatch : float, optional
         Between 0 and 1: the largest fraction of rho^2 that a signal may lose at the template nearest to it, maximised
         over frequency. The spacing of frequencies, 1/(2T), loses up to 0.19 more, and 0.065 on average.
@@ -115,16 +109,6 @@ def template_bank(
         With `mismatch`: leave out the templates whose spin-downs lie outside their ranges, like ComputeFstatistic_v2's
         strictSpindownBounds. A lattice extends beyond its ranges because templates outside may be nearest to signals at
         the edges; without these templates, signals within a cell of an edge may lose more than the mismatch.
-    age : float or Quantity, optional
-        With `braking_index`, instead of `f1dot` and `f2dot`: the age tau of the source, s. f1dot lies between
-        -f/((n_min - 1) tau) and -f/((n_max - 1) tau), and f2dot between n_min f1dot^2/f and n_max f1dot^2/f, for a
-        frequency f anywhere in the band: search wide bands in parts. This corresponds to ComputeFstatistic_v2's
-        gridType 9, but works for any reference time and includes the metric of the sky. Without `mismatch`, templates
-        form a flat grid with natural steps, and every point of the ranges is within half a step of a template.
-    braking_index : (float, float) or float, optional
-        n_min and n_max, above 1: 3 for magnetic dipole radiation, 5 for the mass quadrupole, 7 for r-modes.
-    fmin : float or Quantity, optional
-        With `age`: the lowest frequency of the band, Hz, by default the lowest of the data's band.
 
     Returns
     -------
@@ -170,34 +154,33 @@ def template_bank(
     if limited is not None and observation is not None and observation.n_segments is not None:
         raise ValueError("orbit cannot have ranges for data with segments: give its fields as values or with steps.")
     stack = None if limited is not None else orbits(orbit)
-    lowest, highest = data.frequencies[[0, -1]] if isinstance(data, FstatData) else (None, None)
-    lowest, highest = lowest if fmin is None else fmin, highest if fmax is None else fmax
-    braking = None
-    spins = [f1dot, f2dot, f3dot]
-    if age is not None or braking_index is not None:
-        braking = BrakingRegion.of(age, braking_index, lowest, highest)
-        spins = _spins_by_age(braking, f1dot, f2dot, f3dot, observation, mismatch)
+    f, band = _band(freq, data)
+    braking, spins = None, [f1dot, f2dot, f3dot]
+    if isinstance(f1dot, Braking):
+        if band is None:
+            raise ValueError("freq must be given with an age, not None: f1dot grows with the frequency.")
+        braking = BrakingRegion.of(f1dot, *band)
+        spins = _spins_by_age(braking, f2dot, f3dot, observation, mismatch)
     spins = spins[: max((k for k, value in enumerate(spins, 1) if value is not None), default=1)]
-    default = float(np.max(data.band.f_centre)) if isinstance(data, FstatData) else 0.0  # segments share it
-    f = default if freq is None else frequency(freq, "freq")
     if mismatch is None and region is None:
-        positions = sky_positions(alpha, delta, sky)
+        positions = sky_positions(alpha, delta)
         if braking is None:
             templates = _product(positions, spins, observation)
         else:
             templates = _by_age(positions, braking, spins[2:], observation)
     else:
         limits = np.array([spin_limits(value, k) for k, value in enumerate(spins, 1)])
-        space = _parameter_space(limits, reftime, observation, mismatch, highest)
+        space = _parameter_space(limits, reftime, observation, mismatch, band)
         if limited is not None:
-            assert observation is not None and highest is not None and mismatch is not None  # for the space
+            assert observation is not None and band is not None  # for the space
             if region is not None:
                 raise ValueError("region cannot go with ranges of orbits: give alpha and delta, as values or ranges.")
-            return orbit_bank(observation, alpha, delta, sky, limits, limited, reftime, f, highest, mismatch, strict)
+            ranges = OrbitRanges(sky_limits(alpha, delta), limits, limited)
+            return orbit_bank(observation, ranges, reftime, f, band[1], space.mismatch, strict)
         if region is None and not isinstance(alpha, tuple) and not isinstance(delta, tuple):
-            tilings = cover_positions(space, unit_vector(*sky_positions(alpha, delta, sky)))
+            tilings = cover_positions(space, unit_vector(*sky_positions(alpha, delta)))
         else:
-            tilings = cover_region(space, _region(alpha, delta, sky, region))
+            tilings = cover_region(space, _region(alpha, delta, region))
         templates = all_templates(tilings, space.mismatch)
         if braking is not None:
             fixed_sky = region is None and not isinstance(alpha, tuple) and not isinstance(delta, tuple)
@@ -213,19 +196,39 @@ def _inside(templates: Templates, limits: np.ndarray) -> Templates:
     return Templates(*(x[inside] for x in templates))
 
 
+def _band(
+    freq: FrequencyLike | tuple[FrequencyLike, FrequencyLike] | None, data: Observation | FstatData | None
+) -> tuple[float, tuple[float, float] | None]:
+    """Return the frequency of the templates and the band to be searched, Hz; arguments as `template_bank`."""
+    band, f = None, 0.0
+    if isinstance(data, FstatData):
+        low, high = data.frequencies[[0, -1]]
+        band, f = (float(low), float(high)), float(np.max(data.band.f_centre))  # segments share it
+    if freq is None:
+        return f, band
+    if not isinstance(freq, (tuple, list)):
+        f = frequency(freq, "freq")
+        return f, (f, f) if band is None else band
+    if len(freq) != 2:
+        raise ValueError(f"freq must be a frequency or a band (low, high) in Hz, not {shown(freq)}.")
+    low, high = (signal_frequency(x, "freq") for x in freq)
+    if low > high:
+        raise ValueError(f"freq=({low}, {high}) must be ordered: give the lowest frequency first.")
+    return 0.5 * (low + high), (low, high)
+
+
 def _spins_by_age(
     braking: BrakingRegion,
-    f1dot: RangeLike,
     f2dot: RangeLike | None,
     f3dot: RangeLike | None,
     observation: Observation | None,
     mismatch: float | None,
 ) -> list[RangeLike | None]:
     """Return the smallest ranges of f1dot and f2dot for an age and a braking index, with `f3dot` unchanged."""
-    if f2dot is not None or not (isinstance(f1dot, (int, float)) and f1dot == 0):
-        raise ValueError("f1dot and f2dot do not go with age and braking_index, which set them: leave these out.")
+    if f2dot is not None:
+        raise ValueError("f2dot does not go with a Braking, which sets it: leave it out.")
     if isinstance(f3dot, tuple):
-        raise ValueError("f3dot must be a number with age and braking_index, not a range: these set f1dot and f2dot.")
+        raise ValueError("f3dot must be a number with a Braking, not a range: this sets f1dot and f2dot.")
     if mismatch is None and observation is None:
         raise ValueError("data must be given with an age, not None: it sets the steps in f1dot and f2dot.")
     first, second = ((float(low), float(high)) for low, high in braking.limits)
@@ -297,7 +300,7 @@ def _parameter_space(
     reftime: TimeLike | None,
     observation: Observation | None,
     mismatch: float | None,
-    fmax: FrequencyLike | None,
+    band: tuple[float, float] | None,
 ) -> ParameterSpace:
     """Make the space with spin-downs in `limits`, (s, 2), under the metric; see `template_bank` for other arguments."""
     if mismatch is None:
@@ -306,23 +309,21 @@ def _parameter_space(
         raise ValueError(f"mismatch must be a number between 0 and 1, not {mismatch!r}: try 0.1.")
     if observation is None:
         raise ValueError("data must be given with a mismatch, not None: the metric depends on when there are data.")
-    if fmax is None:
-        raise ValueError("fmax must be given with a mismatch and an observation, not None: the metric grows with it.")
+    if band is None:
+        raise ValueError("freq must be given with a mismatch and an observation, not None: the metric grows with it.")
     reference = observation.reftime if reftime is None else gps_time(reftime, "reftime")
-    r = factor(observation, len(limits), reference, signal_frequency(fmax, "fmax"))
+    r = factor(observation, len(limits), reference, signal_frequency(band[1], "freq"))
     return ParameterSpace(r, limits[:, 0], limits[:, 1], float(mismatch))
 
 
-def _region(
-    alpha: RangeLike | SkyCoord | None, delta: RangeLike | None, sky: SkyCoord | None, region: RegionLike | None
-) -> Region:
+def _region(alpha: RangeLike | SkyCoord | None, delta: RangeLike | None, region: RegionLike | None) -> Region:
     """Return the region to be covered; see `template_bank` for the arguments."""
     if region is None:
-        if sky is not None or not (isinstance(alpha, tuple) and isinstance(delta, tuple)):
+        if not (isinstance(alpha, tuple) and isinstance(delta, tuple)):
             raise ValueError("alpha and delta must both be ranges (low, high) or both be values: they make one box.")
         return sky_box(alpha, delta)
-    if alpha is not None or delta is not None or sky is not None:
-        raise ValueError("region must stand alone, without alpha, delta and sky: give one or the other.")
+    if alpha is not None or delta is not None:
+        raise ValueError("region must stand alone, without alpha and delta: give one or the other.")
     return sky_region(region)
 
 

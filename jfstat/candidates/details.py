@@ -114,9 +114,7 @@ def detail_columns(
     if not details.per_detector:
         return kept
     if len(names) > 1:
-        each["log10BSGL"] = log10_bsgl(
-            twoF, np.stack(list(each.values()), axis=-1), details.prior.fstar0, details.prior.olgx
-        )
+        each["log10BSGL"] = log10_bsgl(twoF, np.stack(list(each.values()), axis=-1), details.prior)
     return each | kept
 
 

@@ -140,6 +140,5 @@ def semicoherent_details(
     if details.per_detector:
         columns |= each
         if len(detectors) > 1:
-            prior = details.prior
-            columns["log10BSGL"] = log10_bsgl(n_segments * mean, np.stack(sums, axis=-1), prior.fstar0, prior.olgx)
+            columns["log10BSGL"] = log10_bsgl(n_segments * mean, np.stack(sums, axis=-1), details.prior)
     return columns | kept

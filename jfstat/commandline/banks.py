@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from jfstat.banks.braking import BrakingRegion
+from jfstat.banks.braking import Braking, BrakingRegion
 from jfstat.banks.ranges import orbit_limits, orbits
 from jfstat.banks.template_bank import template_bank
 from jfstat.candidates.tables import bank_from_table, parameter_columns, points_from
@@ -129,30 +129,27 @@ class Templates(NamedTuple):
         asini, period = limits["asini"][1] * BEYOND, limits["period"][0] / BEYOND
         return Orbit(asini, period, limits["tp"][0], limits["ecc"][1])
 
-    def bank(self, data: Observation | FstatData, freq: float | None = None, fmax: float | None = None) -> Doppler:
-        """The templates; arguments as for `template_bank`."""
+    def bank(self, data: Observation | FstatData, band: tuple[float, float] | None = None) -> Doppler:
+        """The templates for a band, Hz, by default the data's; `data` as for `template_bank`."""
         if self.table is not None:
             return self.table
         f1dot, f2dot, f3dot = self.spins.values()
-        by_age: dict[str, Any] = {}
+        own: Any = 0.0 if f1dot is None else f1dot
         if self.braking is not None:
-            f1dot = f2dot = None
-            edges = dict(fmin=self.braking.fmin, fmax=self.braking.fmax)
-            by_age = dict(age=self.braking.age, braking_index=(self.braking.least, self.braking.most)) | edges
+            own, f2dot = Braking(self.braking.age, (self.braking.least, self.braking.most)), None
+            band = self.braking.fmin, self.braking.fmax
         return template_bank(
-            self.alpha,
-            self.delta,
-            0.0 if f1dot is None else f1dot,
+            self.alpha if self.sky is None else self.sky,
+            self.delta if self.sky is None else None,
+            own,
             f2dot,
             f3dot,
-            sky=self.sky,
             orbit=self.orbit,
             data=data,
-            freq=freq,
+            freq=band,
             mismatch=self.mismatch,
             region=self.region,
             strict=self.strict,
-            **({"fmax": fmax} | by_age),
         )
 
 
@@ -352,7 +349,7 @@ def _braking(arguments: argparse.Namespace) -> BrakingRegion | None:
             f"--spindownAge must be positive and --minBraking and --maxBraking above 1, in order, not {age:g}, "
             f"{least:g} and {most:g}: give the age in s."
         )
-    return BrakingRegion.of(age, (least, most), *band_edges(arguments.Freq, arguments.FreqBand))
+    return BrakingRegion.of(Braking(age, (least, most)), *band_edges(arguments.Freq, arguments.FreqBand))
 
 
 def _range(arguments: argparse.Namespace, name: str) -> Range:

@@ -14,7 +14,7 @@ from jfstat.commandline.inputs import add_data_files, add_lines, known_lines, re
 from jfstat.commandline.options import (
     add_preparation,
     ephemeris,
-    noise_floors,
+    noise,
     number,
     option_type,
     reference_time,
@@ -23,8 +23,9 @@ from jfstat.commandline.options import (
 from jfstat.followup.band import CandidateBand, sharing_data
 from jfstat.followup.candidates import NEEDED, impossible
 from jfstat.followup.distinct import distinct
-from jfstat.followup.ladder import FALSE_ALARM, VETO, follow_up, last_stage
+from jfstat.followup.ladder import follow_up, last_stage
 from jfstat.followup.neighbourhood import MISMATCH
+from jfstat.followup.options import FALSE_ALARM, VETO, Fit, Stages
 from jfstat.io.candidates import HDF5_SUFFIXES, write_candidates
 
 if TYPE_CHECKING:
@@ -166,7 +167,14 @@ def _by_bands(arguments: argparse.Namespace, found: AnyTable, reftime: TimeLike 
     sound = np.array([not problem for problem in problems])
     if not np.any(sound):
         raise ValueError(f"--candidates {arguments.candidates} holds no sound candidate: {problems[0]}.")
-    tables, error, stages = [], None, arguments.stages
+    tables, error, numbers = [], None, arguments.stages
+    fit = Fit(
+        arguments.parameters,
+        mismatch=arguments.mismatch,
+        bins=arguments.bins,
+        reftime=reftime,
+        lines=known_lines(arguments.linefiles),
+    )
     for members in sharing_data(columns["freq"], sound):
         band = CandidateBand.of({name: x[members] for name, x in columns.items()})
         try:
@@ -176,19 +184,11 @@ def _by_bands(arguments: argparse.Namespace, found: AnyTable, reftime: TimeLike 
             table: Any = follow_up(
                 sfts,
                 found[members],
-                stages,
-                parameters=arguments.parameters,
-                mismatch=arguments.mismatch,
-                bins=arguments.bins,
-                veto=arguments.veto,
-                false_alarm=arguments.falseAlarm,
-                reftime=reftime,
-                sqrt_sx=noise_floors(arguments),
+                Stages(numbers, arguments.veto, arguments.falseAlarm),
+                fit,
+                sqrt_sx=noise(arguments),
                 ephemeris=ephemeris(arguments),
                 guard=arguments.guard,
-                median_bins=arguments.RngMedWindow,
-                off_source=arguments.offSourceBins,
-                lines=known_lines(arguments.linefiles),
             )
         except ValueError as problem:
             error = problem
@@ -196,7 +196,7 @@ def _by_bands(arguments: argparse.Namespace, found: AnyTable, reftime: TimeLike 
             continue
         table["candidate"] = members[np.asarray(table["candidate"])]
         tables.append(table)
-        stages = table.meta["stages"]  # chosen once, so that all bands have the same
+        numbers = table.meta["stages"]  # chosen once, so that all bands have the same
     if not tables:
         raise error or ValueError("no candidate can be followed up.")
     joined: Any = stacked(tables)

@@ -13,9 +13,9 @@ from jfstat.io.lal.times import read_segments
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.naming import public_description
 from jfstat.sfts.writing import write_sfts
-from jfstat.strain.files import read_cache, strain_of_files
+from jfstat.strain.files import DataQuality, read_cache, strain_of_files
 from jfstat.strain.gating import Gating
-from jfstat.strain.making import Made, Making, made_sfts
+from jfstat.strain.making import Conditioning, Made, Making, made_sfts
 
 if TYPE_CHECKING:
     from jfstat.commandline.options import Subparsers
@@ -170,14 +170,17 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.frame_files if arguments.frame_cache is None else read_cache(arguments.frame_cache),
         arguments.channel_name,
         arguments.IFO,
-        arguments.gps_start_time,
-        arguments.gps_end_time,
-        _bits(arguments.quality_bits),
-        arguments.quality_channel,
-        None if arguments.segment_file is None else read_segments(arguments.segment_file),
+        DataQuality(
+            _bits(arguments.quality_bits),
+            arguments.quality_channel,
+            None if arguments.segment_file is None else read_segments(arguments.segment_file),
+            arguments.gps_start_time,
+            arguments.gps_end_time,
+        ),
     )
     low, high = arguments.start_freq, arguments.start_freq + arguments.band
-    making = Making.of(strain.rate, arguments.sft_duration, low, high, window, arguments.high_pass_freq or None, gating)
+    conditioning = Conditioning(window, arguments.high_pass_freq or None, gating)
+    making = Making.of(strain.rate, arguments.sft_duration, low, high, conditioning)
     description = _description(arguments, strain.channel, window)
     seconds = sum(stop - first for first, stop in strain.stretches) / strain.rate
     print(
@@ -214,7 +217,7 @@ def _write(strain: Strain, making: Making, sft: Made, directory: str, comment: s
     """Write a file of one SFT."""
     assert sft.bins is not None
     times = np.array([sft.gps], np.int64)
-    series = SFTSeries.of(strain.site, times, np.zeros_like(times), sft.bins[np.newaxis], making.window)
+    series = SFTSeries.of(strain.site, times, np.zeros_like(times), sft.bins[np.newaxis], making.conditioning.window)
     sfts = SFTs((series,), making.tsft, making.bins.start)
     write_sfts(sfts, directory, merge=False, comment=comment, description=description, name_band=False)
 

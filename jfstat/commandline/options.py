@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 from jfstat.commandline.configfile import with_config_files
 
 if TYPE_CHECKING:
+    from jfstat.data.noise import Noise
+    from jfstat.statistic.linerobust import LinePrior
+
     # argparse has no public names for these
     Subparsers: TypeAlias = argparse._SubParsersAction["Parser"]
     """Where a subcommand adds its parser."""
@@ -200,6 +203,30 @@ def noise_floors(arguments: argparse.Namespace) -> float | list[float] | dict[st
     if isinstance(floors, list) and arguments.IFOs is not None and len(floors) == len(arguments.IFOs):
         return dict(zip(arguments.IFOs, floors, strict=True))
     return floors
+
+
+def line_prior(arguments: argparse.Namespace) -> LinePrior:
+    """Return the prior knowledge of lines from ``--Fstar0`` and ``--oLGX``."""
+    from jfstat.statistic.linerobust import LinePrior
+
+    return LinePrior(arguments.Fstar0, arguments.oLGX)
+
+
+def noise(arguments: argparse.Namespace) -> Noise:
+    """Return the noise floor that ``--assumeSqrtSX``, ``--RngMedWindow`` and ``--offSourceBins`` ask for.
+
+    Raises
+    ------
+    ValueError
+        If one of them is out of range, or has no effect beside another.
+    """
+    from jfstat.data.noise import MEDIAN_BINS, Noise
+
+    floors, window, left_out = noise_floors(arguments), arguments.RngMedWindow, arguments.offSourceBins
+    if floors is not None and (window != MEDIAN_BINS or left_out is not None):
+        option = "--RngMedWindow" if left_out is None else "--offSourceBins"
+        raise ValueError(f"{option} estimates the noise floor, which --assumeSqrtSX gives: leave one of them out.")
+    return Noise(floors, window, left_out)
 
 
 def add_median_window(group: OptionGroup) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.tables import in_units, parameter_columns, points_from
 from jfstat.commandline.inputs import read_band
-from jfstat.commandline.options import ephemeris, noise_floors
+from jfstat.commandline.options import ephemeris, line_prior, noise
 from jfstat.commandline.sources import read_sources
 from jfstat.commandline.transients import OPTIONS as TRANSIENT_OPTIONS
 from jfstat.commandline.transients import check_transients, option, transient_range, write_atom_files
@@ -173,23 +173,20 @@ def _values(
         low,
         high,
         reftime,
-        noise_floors(arguments),
+        noise(arguments),
         ephemeris(arguments),
         arguments.guard,
         orbit=orbit,
         fdots=fdots or None,
         filters=False,
-        median_bins=arguments.RngMedWindow,
-        off_source=arguments.offSourceBins,
     )
     print(data)
     transient = transient_range(arguments, data)
     if arguments.outputFstatAtoms is not None:
         paths = write_atom_files(data, points[rows], arguments.outputFstatAtoms)
         print(f"wrote {len(paths)} file(s) of atoms, the first {paths[0]}")
-    return fstat_table(
-        data, points[rows], reftime=reftime, fstar0=arguments.Fstar0, olgx=arguments.oLGX, transient=transient
-    )
+    prior = line_prior(arguments)
+    return fstat_table(data, points[rows], reftime=reftime, line_prior=prior, transient=transient)
 
 
 def _joined(tables: list[Any], bands: list[np.ndarray]) -> Any:

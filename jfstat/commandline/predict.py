@@ -14,7 +14,7 @@ from jfstat.commandline.options import (
     add_sky,
     ephemeris,
     gps,
-    noise_floors,
+    noise,
     number,
     numbers,
     words,
@@ -108,12 +108,10 @@ def _from_files(arguments: argparse.Namespace) -> Observation:
     sfts = read_band(arguments, f, f, GUARD)
     return observation(
         sfts,
-        sqrt_sx=noise_floors(arguments),
+        sqrt_sx=noise(arguments),
         ephemeris=ephemeris(arguments),
         fmin=f,
         fmax=f,
-        median_bins=arguments.RngMedWindow,
-        off_source=arguments.offSourceBins,
     )
 
 
@@ -135,6 +133,6 @@ def _from_times(arguments: argparse.Namespace) -> Observation:
         arguments.duration,
         timestamps=None if timestamps is None else read_timestamps(timestamps, arguments.IFOs),
         tsft=arguments.Tsft,
-        sqrt_sx=noise_floors(arguments),
+        sqrt_sx=noise(arguments),
         ephemeris=ephemeris(arguments),
     )

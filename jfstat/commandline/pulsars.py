@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from jfstat.candidates.tables import AnyTable
 from jfstat.commandline.inputs import detectors_to_read
-from jfstat.commandline.options import ephemeris, noise_floors, number
+from jfstat.commandline.options import ephemeris, line_prior, noise, number
 from jfstat.io.candidates import HDF5_SUFFIXES, check_writable, write_candidates
 from jfstat.pulsars.pulsar import QUADRUPOLE
 from jfstat.pulsars.reading import read_pulsars
+from jfstat.searching.knownpulsars import PulsarBand
+from jfstat.searching.pulsars import search_pulsars
+from jfstat.sfts.reading import find_sfts
 
 if TYPE_CHECKING:
     from jfstat.commandline.options import OptionGroup
@@ -79,18 +82,12 @@ def run_pulsars(arguments: argparse.Namespace, given: list[str]) -> None:
     if path is not None:
         check_writable(path)
     chosen = (arguments.ephemeris, arguments.ephemEarth, arguments.ephemSun) != (None, None, None)
-    options: dict[str, Any] = dict(
-        sqrt_sx=noise_floors(arguments),
-        reftime=arguments.refTime,
-        ephemeris=ephemeris(arguments) if chosen else None,
-        guard=arguments.guard,
-        harmonic=arguments.harmonic,
-        fstar0=arguments.Fstar0,
-        olgx=arguments.oLGX,
-        detectors=detectors_to_read(arguments),
-        start=arguments.minStartTime,
-        end=arguments.maxStartTime,
-        off_source=arguments.offSourceBins,
+    band = PulsarBand(
+        abs(arguments.FreqBand),
+        abs(arguments.f1dotBand or 0.0),
+        arguments.NumCandidatesToKeep or 1,
+        arguments.harmonic,
+        arguments.refTime,
     )
     began = time.perf_counter()
     found: Any = None
@@ -99,16 +96,18 @@ def run_pulsars(arguments: argparse.Namespace, given: list[str]) -> None:
         try:
             pulsars = read_pulsars(arguments.par)
             print(f"{len(pulsars)} pulsars from {', '.join(arguments.par)}")
-            if arguments.FreqBand:
-                from jfstat.searching.pulsarbands import search_pulsar_bands
-
-                top = arguments.NumCandidatesToKeep or 1
-                bands = abs(arguments.FreqBand), abs(arguments.f1dotBand)
-                found = search_pulsar_bands(arguments.DataFiles, pulsars, *bands, top, **options)
-            else:
-                from jfstat.searching.targeted import search_pulsars
-
-                found = search_pulsars(arguments.DataFiles, pulsars, **options)
+            files = find_sfts(
+                arguments.DataFiles, detectors_to_read(arguments), arguments.minStartTime, arguments.maxStartTime
+            )
+            found = search_pulsars(
+                files,
+                pulsars,
+                band,
+                sqrt_sx=noise(arguments),
+                ephemeris=ephemeris(arguments) if chosen else None,
+                guard=arguments.guard,
+                line_prior=line_prior(arguments),
+            )
         finally:
             for warning in caught:
                 print(f"note: {warning.message}")

@@ -6,8 +6,8 @@ import argparse
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from jfstat.commandline.inputs import add_data_files, add_lines, known_lines, re
 from jfstat.commandline.options import (
     add_preparation,
     ephemeris,
-    noise_floors,
+    noise,
     reference_time,
     words,
 )
@@ -27,6 +27,7 @@ from jfstat.followup.band import CandidateBand, sharing_data
 from jfstat.followup.candidates import NEEDED, SearchedWith, impossible, usual_names
 from jfstat.followup.distinct import distinct
 from jfstat.followup.neighbourhood import MISMATCH
+from jfstat.followup.options import Fit
 from jfstat.followup.refine import refine
 from jfstat.io.candidates import write_candidates
 from jfstat.searching.statistics import statistic_of
@@ -37,17 +38,6 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
     from jfstat.commandline.options import Subparsers
-
-
-class RefineOptions(TypedDict):
-    """Options that all calls of `refine` get; see there."""
-
-    parameters: Sequence[str] | None
-    bounds: dict[str, tuple[float, float]]
-    mismatch: float
-    bins: float | None
-    reftime: TimeLike | None
-    lines: QTable | None
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -132,16 +122,16 @@ def run(arguments: argparse.Namespace) -> None:
     found = given_candidates(arguments, "refined")
     given_segments(arguments)  # refuses options that contradict each other, before any data are read
     reftime = given_reftime(arguments, found)
-    options: RefineOptions = {
-        "parameters": arguments.parameters,
-        "bounds": _bounds(arguments.bounds),
-        "mismatch": arguments.mismatch,
-        "bins": arguments.bins,
-        "reftime": reftime,
-        "lines": known_lines(arguments.linefiles),
-    }
+    fit = Fit(
+        arguments.parameters,
+        _bounds(arguments.bounds),
+        arguments.mismatch,
+        arguments.bins,
+        reftime=reftime,
+        lines=known_lines(arguments.linefiles),
+    )
     began = time.perf_counter()
-    refined: Any = _refine_by_bands(arguments, found, options)
+    refined: Any = _refine_by_bands(arguments, found, fit)
     elapsed = time.perf_counter() - began
     n_candidates = len(refined)
     if not arguments.keepAll:
@@ -165,7 +155,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"wrote {len(refined)} candidates to {path}")
 
 
-def _refine_by_bands(arguments: argparse.Namespace, found: AnyTable, options: RefineOptions) -> QTable:
+def _refine_by_bands(arguments: argparse.Namespace, found: AnyTable, fit: Fit) -> QTable:
     """The table of all candidates, refined with data prepared for one narrow band after the other.
 
     Candidates outside the band of the files only get a message.
@@ -176,8 +166,8 @@ def _refine_by_bands(arguments: argparse.Namespace, found: AnyTable, options: Re
         If no candidate can be refined.
     """
     columns = parameter_columns(found, "found", NEEDED)
-    if options["parameters"] is None:  # decided once, so that all bands have the same
-        options = {**options, "parameters": usual_names(columns, SearchedWith.of(found, ()).parameters)}
+    if fit.parameters is None:  # decided once, so that all bands have the same
+        fit = replace(fit, parameters=usual_names(columns, SearchedWith.of(found, ()).parameters))
     problems = impossible(columns)
     sound = np.array([not problem for problem in problems])
     waiting = sharing_data(columns["freq"], sound)
@@ -186,7 +176,7 @@ def _refine_by_bands(arguments: argparse.Namespace, found: AnyTable, options: Re
     while waiting:
         members = waiting.pop(0)
         try:
-            data = _prepared(arguments, {name: x[members] for name, x in columns.items()}, options["reftime"])
+            data = _prepared(arguments, {name: x[members] for name, x in columns.items()}, fit.reftime)
         except ValueError as problem:
             error = problem
             if len(members) == 1:
@@ -194,13 +184,13 @@ def _refine_by_bands(arguments: argparse.Namespace, found: AnyTable, options: Re
             else:  # the reason may be a single one of them
                 waiting[:0] = np.array_split(members, 2)
             continue
-        tables.append(refine(data, found[members], progress=True, **options))
+        tables.append(refine(data, found[members], fit=fit, progress=True))
         rows.append(members)
     if data is None:
         raise error
     rest = np.array([row for row, problem in enumerate(problems) if problem], int)
     if len(rest):  # they fit no data: any data give them a row
-        table = refine(data, found[rest], progress=False, **options)
+        table = refine(data, found[rest], fit=fit, progress=False)
         table["message"] = [problems[row] for row in rest]
         tables.append(table)
         rows.append(rest)
@@ -223,12 +213,10 @@ def _prepared(arguments: argparse.Namespace, columns: dict[str, np.ndarray], ref
     return band.prepared(
         sfts,
         reftime,
-        noise_floors(arguments),
+        noise(arguments),
         ephemeris(arguments),
         arguments.guard,
-        arguments.RngMedWindow,
         given_segments(arguments),
-        off_source=arguments.offSourceBins,
     )
 
 

@@ -21,7 +21,7 @@ from jfstat.commandline.inputs import add_data_files, add_lines, known_lines, re
 from jfstat.commandline.options import (
     add_preparation,
     ephemeris,
-    noise_floors,
+    noise,
     number,
     numbers,
     option_type,
@@ -383,15 +383,13 @@ def _over_a_band(
     """The candidates of a band, its data, and the seconds that the search took; None if templates are only counted."""
     fmin, fmax = band
     sfts = read_band(arguments, fmin, fmax, arguments.guard, templates.extremes, templates.fdots, reftime)
-    floors, tables, fdots = noise_floors(arguments), ephemeris(arguments), templates.fdots
-    window = arguments.RngMedWindow
+    floors, tables, fdots = noise(arguments), ephemeris(arguments), templates.fdots
     bank, orbit = None, templates.extremes
     if templates.mismatch is not None:
         # the lattice first: it extends beyond its ranges by up to a cell, and the band must be prepared for that
-        how: Any = dict(sqrt_sx=floors, reftime=reftime, ephemeris=tables, fmin=fmin, fmax=fmax, median_bins=window)
-        how["off_source"] = arguments.offSourceBins
+        how: Any = dict(sqrt_sx=floors, reftime=reftime, ephemeris=tables, fmin=fmin, fmax=fmax)
         observed = observation(sfts, **how) if segments is None else segment_observations(sfts, segments, **how)
-        bank = templates.bank(observed, 0.5 * (fmin + fmax), fmax)
+        bank = templates.bank(observed, (fmin, fmax))
         fdots = [(float(x.min()), float(x.max())) for x in np.asarray(bank.fkdot)[:, 1:].T]
         if bank.orbit is not None and largest_doppler_speed(bank.orbit) > largest_doppler_speed(orbit):
             orbit = bank.orbit
@@ -415,8 +413,6 @@ def _over_a_band(
         orbit=orbit,
         fdots=fdots,
         dfreq=arguments.dFreq,
-        median_bins=window,
-        off_source=arguments.offSourceBins,
         segments=segments,
     )
     bank = templates.bank(data) if bank is None else bank

@@ -9,10 +9,9 @@ import numpy as np
 
 from jfstat.commandline.banks import Templates
 from jfstat.commandline.inputs import detectors_to_read
-from jfstat.commandline.options import ephemeris, noise_floors
+from jfstat.commandline.options import ephemeris, noise
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.narrowsfts import narrow_sfts
-from jfstat.data.noise import MEDIAN_BINS, checked_off_source
 from jfstat.data.observation import reference_time, unweighted
 from jfstat.data.plan import Search, guard_loss
 from jfstat.data.targets import MovesTooFast
@@ -20,7 +19,6 @@ from jfstat.searching.driver.work import stacked_bank
 from jfstat.sfts.reading import SFTFiles, find_sfts
 from jfstat.signal.parameters import with_fields
 from jfstat.signal.times import TimeLike
-from jfstat.validation import given_sqrt_sx
 
 WIDE_SERIES = (
     *(
@@ -65,7 +63,11 @@ def template_data(
         return None
     try:
         parts = find_sfts(
-            arguments.DataFiles, detectors_to_read(arguments), arguments.minStartTime, arguments.maxStartTime
+            arguments.DataFiles,
+            detectors_to_read(arguments),
+            arguments.minStartTime,
+            arguments.maxStartTime,
+            check_crc=True,
         )
     except ValueError:  # files may have a band in common around the template alone
         return None
@@ -78,14 +80,14 @@ def template_data(
     room = _room(parts, band)
     if room < 0:
         return None
-    left_out = checked_off_source(arguments.offSourceBins, MEDIAN_BINS)
-    floors = given_sqrt_sx(times.detectors, noise_floors(arguments))
+    floor = noise(arguments)
+    floor.floors(times.detectors)
     observation = unweighted(times, reference, ephemeris(arguments))
     stack = stacked_bank(templates.bank(observation))
     point = jax.tree.map(lambda x: x[0], stack)
     point = with_fields(point, fkdot=np.array([freq, *point.fkdot[1:]]))
     try:
-        data = narrow_sfts(parts, [point], observation, floors, guard, True, left_out)[0]
+        data = narrow_sfts(parts, [point], observation, floor, guard)[0]
     except MovesTooFast:
         return None
     found = min(guard, room)

@@ -10,7 +10,7 @@ import numpy as np
 
 from jfstat.candidates.tables import plain_column
 from jfstat.commandline.inputs import add_data_files, read_band
-from jfstat.commandline.options import add_preparation, add_sky, ephemeris, noise_floors, number
+from jfstat.commandline.options import add_preparation, add_sky, ephemeris, noise, number
 from jfstat.commandline.segments import add_segments, given_segments
 from jfstat.data.prepare import prepare
 from jfstat.io.candidates import read_candidates
@@ -95,13 +95,12 @@ def run(arguments: argparse.Namespace) -> None:
         sfts,
         fmin,
         fmax,
-        sqrt_sx=noise_floors(arguments),
+        sqrt_sx=noise(arguments),
         ephemeris=ephemeris(arguments),
         guard=arguments.guard,
         segments=segments,
         fdots=[spins],
         filters=False,
-        median_bins=arguments.RngMedWindow,
     )
     if searched is not None and searched != data.n_segments:
         raise ValueError(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +19,7 @@ from numpy.polynomial import chebyshev, legendre
 
 from jfstat.data.moments import TOLERATED_BINS, Pooled, moments, shared_bins
 from jfstat.data.narrowdata import NODES, NarrowData
-from jfstat.data.noise import MEDIAN_BINS, floor_bins, floor_reach, noise_weights
+from jfstat.data.noise import Noise, noise_weights
 from jfstat.data.observation import Observation, weighted
 from jfstat.data.targets import PHASES, ROWS, Target, chunks, filled, phase_series, target_of
 from jfstat.data.whitening import Whitened, whitened
@@ -44,23 +45,10 @@ def _harmonics_in(epoch: int, start: np.ndarray, tsft: float) -> np.ndarray:
     return np.stack(harmonics_of(np, angle), axis=-1).astype(np.float32)
 
 
-@partial(jax.jit, static_argnames="n_moments")
-def _samples(
-    cycles: jax.Array,
-    slope: jax.Array,
-    bend: jax.Array,
-    sums: jax.Array,
-    pattern: jax.Array,
-    middle: jax.Array,
-    tsft: jax.Array,
-    block: jax.Array,
-    centres: jax.Array,
-    half: jax.Array,
-    n_moments: int,
-) -> jax.Array:
-    """What SFTs of one detector add to the samples of narrow data: (5, B, NODES) complex64.
+class _Held(NamedTuple):
+    """What n SFTs of a detector hold of a template's signal.
 
-    Parameters
+    Attributes
     ----------
     cycles, slope : (n,) float64
         Phase of the template at the start of each SFT, cycles, and its growth until the end above that of the moments'
@@ -73,11 +61,40 @@ def _samples(
         From `_harmonics_in`.
     middle : (n,) float64
         Of the SFTs, s since the epoch.
+    """
+
+    cycles: jax.Array | np.ndarray
+    slope: jax.Array | np.ndarray
+    bend: jax.Array | np.ndarray
+    sums: jax.Array | np.ndarray
+    pattern: jax.Array | np.ndarray
+    middle: jax.Array | np.ndarray
+
+
+@partial(jax.jit, static_argnames="n_moments")
+def _samples(
+    held: _Held,
+    tsft: jax.Array,
+    block: jax.Array,
+    centres: jax.Array,
+    half: jax.Array,
+    n_moments: int,
+) -> jax.Array:
+    """Compute what SFTs of one detector add to the samples of narrow data: (5, B, NODES) complex64.
+
+    Parameters
+    ----------
+    held : _Held
+        What the SFTs hold of the signal.
+    tsft : () float64
+        s.
     block : (n,) int32
         Which block each SFT belongs to.
     centres, half : (B,) and () float64
         Middle of the blocks, s since the epoch, and half their length, s.
+    n_moments : int, static
     """
+    cycles, slope, bend, sums, pattern, middle = (jnp.asarray(x) for x in held)
     u, from_moments = _legendre(n_moments)
     at_nodes = sums @ jnp.asarray(from_moments.astype(np.complex64))
     bent = bend @ jnp.asarray((phase_series().T @ chebyshev.chebvander(u, PHASES - 1).T).astype(np.float32))
@@ -111,10 +128,8 @@ def narrow_sfts(
     parts: PartsOfSFTs,
     points: Sequence[Doppler],
     observation: Observation,
-    floors: Sequence[float | None],
+    noise: Noise,
     guard: float,
-    check_crc: bool,
-    off_source: int | None = None,
 ) -> list[NarrowData]:
     """Narrow data around each of some templates whose bands overlap, in one pass over the SFTs.
 
@@ -125,14 +140,10 @@ def narrow_sfts(
         One template each, concrete.
     observation : Observation
         Of all SFTs, with any weights.
-    floors : sequence of float or None
-        Noise floor of each detector, 1/sqrt(Hz); None for an estimate.
+    noise : Noise
+        Its running median has `MEDIAN_BINS` bins.
     guard : float
         How far from a signal bins count, Hz; less if the files have less.
-    check_crc : bool
-        Whether to check the SFTs' checksums.
-    off_source : int, optional
-        Bins on each side of a signal that its noise floor leaves out, see `prepare`.
 
     Raises
     ------
@@ -150,7 +161,8 @@ def narrow_sfts(
     with ThreadPoolExecutor(THREADS) as pool:  # NumPy and XLA compute outside of Python's lock
         targets = list(pool.map(partial(target_of, observation, trajectories, times), points))
     reach = int(guard * tsft) + TOLERATED_BINS
-    first, last = _band(parts, targets, reach, floors, off_source)
+    floors = noise.floors(times.detectors)
+    first, last = _band(parts, targets, reach, noise, None in floors)
     at = np.unique(np.concatenate([own.band for own in targets]))
     samples = [np.zeros((len(times.series), 5, len(own.centres), NODES), complex) for own in targets]
     floor_of = [[[] for _ in times] for _ in targets]
@@ -161,20 +173,27 @@ def narrow_sfts(
         i, rows = job
         series = times.series[i]
         own = whitened(
-            parts.read(series.detector, rows, first, last, check_crc),  # which is dropped as soon as it is copied
+            parts.read(series.detector, rows, first, last),  # which is dropped as soon as it is copied
             first,
             tsft,
             floors[i],
             at,
             series.detector,
             series.gps[rows],
-            off_source,
+            noise.off_source,
         )
-        pooled, start = Pooled.of(own), series.since(epoch)[rows]
-        pattern = _harmonics_in(epoch, filled(start), tsft)
-        clock = series.gps[rows] - epoch, series.gps_ns[rows]
-        middle = filled(start + 0.5 * tsft)
-        return [_sums(own, pooled, target, i, rows, reach, pattern, clock, middle, tsft) for target in targets]
+        start = series.since(epoch)[rows]
+        chunk = _Chunk(
+            detector=i,
+            rows=rows,
+            tsft=tsft,
+            bins=own,
+            pooled=Pooled.of(own),
+            pattern=_harmonics_in(epoch, filled(start), tsft),
+            clock=(series.gps[rows] - epoch, series.gps_ns[rows]),
+            middle=filled(start + 0.5 * tsft),
+        )
+        return [chunk.sums(target, reach) for target in targets]
 
     for (i, _), each in zip(jobs, in_order(summed, jobs, THREADS), strict=True):
         for k, own in enumerate(each):
@@ -204,52 +223,76 @@ class _Sums:
     psd: np.ndarray
 
 
-def _sums(
-    own: Whitened,
-    pooled: Pooled,
-    target: Target,
-    i: int,
-    rows: slice,
-    reach: int,
-    pattern: np.ndarray,
-    clock: tuple[np.ndarray, np.ndarray],
-    middle: np.ndarray,
-    tsft: float,
-) -> _Sums:
-    """Sums of SFTs of detector i that start at `clock`, whole seconds since the epoch and nanoseconds."""
-    phases, bins = target.phases[i], target.bins(i)[rows]
-    centre = shared_bins(bins)
-    psd, relative = own.floors(bins, target.band)
-    # divided by the root of the noise floor once more, for the weights
-    sums = moments(pooled, centre, target.n_moments, reach) * (relative / np.sqrt(psd))[:, None].astype(np.float32)
-    # whole turns of the heterodyne are removed exactly: its bin times whole seconds is a whole number
-    cycles = np.fmod(np.float64(target.heterodyne) * clock[0], tsft) / tsft
-    cycles = cycles + target.heterodyne / tsft * 1e-9 * clock[1] + phases.first[rows]
-    # only the blocks that these SFTs touch, in one of a few sizes
-    block = target.block[i][rows]
-    first_block = int(block.min())
-    n_blocks = 1 << 2 * ((int(block.max() - first_block).bit_length() + 1) // 2)
-    centres = target.centres[first_block : first_block + n_blocks]
-    samples = _samples(
-        filled(cycles),
-        filled(bins - centre),
-        filled(phases.bend[rows]),
-        np.pad(sums, [(0, ROWS - len(sums)), (0, 0)]),
-        pattern,
-        middle,
-        np.float64(tsft),
-        filled((block - first_block).astype(np.int32)),
-        np.pad(centres, (0, n_blocks - len(centres)), mode="edge"),
-        np.asarray(target.half),
-        target.n_moments,
-    )
-    return _Sums(np.asarray(samples), first_block, psd)
+@dataclass(frozen=True, eq=False)
+class _Chunk:
+    """Some SFTs of a detector that are read together, n of them.
+
+    Attributes
+    ----------
+    detector : int
+        Which one.
+    rows : slice
+        Which of its SFTs.
+    tsft : float
+        s.
+    bins : Whitened
+    pooled : Pooled
+        Of these bins.
+    pattern : (ROWS, SFT_NODES, 5) float32 ndarray
+        From `_harmonics_in`.
+    clock : two (n,) int ndarrays
+        When the SFTs start: whole seconds since the epoch, and nanoseconds.
+    middle : (ROWS,) float64 ndarray
+        s since the epoch.
+    """
+
+    detector: int
+    rows: slice
+    tsft: float
+    bins: Whitened
+    pooled: Pooled
+    pattern: np.ndarray
+    clock: tuple[np.ndarray, np.ndarray]
+    middle: np.ndarray
+
+    def sums(self, target: Target, reach: int) -> _Sums:
+        """Sum what the SFTs hold of a target, from the bins within `reach` of it."""
+        rows, tsft, clock = self.rows, self.tsft, self.clock
+        phases, bins = target.phases[self.detector], target.bins(self.detector)[rows]
+        centre = shared_bins(bins)
+        psd, relative = self.bins.floors(bins, target.band)
+        # divided by the root of the noise floor once more, for the weights
+        sums = moments(self.pooled, centre, target.n_moments, reach)
+        sums = sums * (relative / np.sqrt(psd))[:, None].astype(np.float32)
+        # whole turns of the heterodyne are removed exactly: its bin times whole seconds is a whole number
+        cycles = np.fmod(np.float64(target.heterodyne) * clock[0], tsft) / tsft
+        cycles = cycles + target.heterodyne / tsft * 1e-9 * clock[1] + phases.first[rows]
+        # only the blocks that these SFTs touch, in one of a few sizes
+        block = target.block[self.detector][rows]
+        first_block = int(block.min())
+        n_blocks = 1 << 2 * ((int(block.max() - first_block).bit_length() + 1) // 2)
+        centres = target.centres[first_block : first_block + n_blocks]
+        held = _Held(
+            cycles=filled(cycles),
+            slope=filled(bins - centre),
+            bend=filled(phases.bend[rows]),
+            sums=np.pad(sums, [(0, ROWS - len(sums)), (0, 0)]),
+            pattern=self.pattern,
+            middle=self.middle,
+        )
+        samples = _samples(
+            held,
+            np.float64(tsft),
+            filled((block - first_block).astype(np.int32)),
+            np.pad(centres, (0, n_blocks - len(centres)), mode="edge"),
+            np.asarray(target.half),
+            target.n_moments,
+        )
+        return _Sums(np.asarray(samples), first_block, psd)
 
 
-def _band(
-    parts: PartsOfSFTs, targets: Sequence[Target], reach: int, floors: Sequence[float | None], off_source: int | None
-) -> tuple[int, int]:
-    """First and last bin to read.
+def _band(parts: PartsOfSFTs, targets: Sequence[Target], reach: int, noise: Noise, estimated: bool) -> tuple[int, int]:
+    """Return the first and last bin to read; `estimated` says whether a noise floor is to be estimated from them.
 
     Raises
     ------
@@ -265,13 +308,12 @@ def _band(
             f"{low / tsft:.10g} to {high / tsft:.10g} Hz that the signals need: name other files."
         )
     # the noise floor may need more than the guard
-    room = max(reach, floor_reach(MEDIAN_BINS, off_source) + 1) if None in floors else reach
+    room = max(reach, noise.reach + 1) if estimated else reach
     first, last = max(low - room, parts.first_bin), min(high + room, parts.last_bin)
-    needed = floor_bins(MEDIAN_BINS, off_source)
-    if None in floors and last + 1 - first < needed:
+    if estimated and last + 1 - first < noise.least_bins:
         raise ValueError(
-            f"the noise floor needs {needed} bins and the SFTs hold {last + 1 - first}: widen their band, give "
-            "sqrt_sx or lower off_source."
+            f"the noise floor needs {noise.least_bins} bins and the SFTs hold {last + 1 - first}: widen their band, "
+            "give sqrt_sx or lower off_source."
         )
     return first, last
 

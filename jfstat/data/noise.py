@@ -8,8 +8,9 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from jfstat.public import plain_errors
 from jfstat.sfts.container import SFTSeries
-from jfstat.validation import is_whole
+from jfstat.validation import SqrtSxLike, given_sqrt_sx, is_whole, shown
 
 MEDIAN_BINS = 101
 """Width of the running median by default, as in ComputeFstatistic_v2."""
@@ -37,34 +38,112 @@ def checked_median_bins(median_bins: object) -> int:
     return int(median_bins)
 
 
-def checked_off_source(off_source: object, median_bins: int) -> int | None:
-    """The bins next to each bin that its noise floor leaves out, as an int; None for none and not the bin itself.
+@dataclass(frozen=True)
+class Noise:
+    """Noise floor of SFTs: a given one, or how it is estimated from each SFT.
+
+    Without `sqrt_sx` each SFT is weighted by the mean of its estimated floor over the band and its Doppler shifts. 2F
+    of a template therefore changes by some per cent, as in LALSuite, with the band that is prepared; with a given floor
+    it does not.
+
+    Parameters
+    ----------
+    sqrt_sx : float, sequence or mapping, optional
+        Noise floor in 1/sqrt(Hz), one for all detectors or one for each in the order of ``sfts.detectors``. None
+        estimates it.
+    median_bins : int
+        Width in bins of the running median that estimates the noise floor, as ComputeFstatistic_v2's
+        ``--RngMedWindow``. The SFTs should extend beyond the band by half of it.
+    off_source : int, optional
+        Estimate the noise floor at each bin from the bins on both sides that are more than so many bins away, together
+        as many as `median_bins`, instead of the running median. A signal that is loud in each SFT raises the running
+        median about it, and its own 2F is too low: by 0.5 % where 2F is 500 in a day, by 5 % where it is 5000. From
+        off-source bins 2F has no such bias. 10 bins are enough for most signals; more where a signal exceeds the noise
+        of an SFT a thousandfold. None is the running median, as LALSuite has it.
 
     Raises
     ------
     ValueError
-        If it is no whole number of at least 0, or the running median is too narrow for it.
+        If `median_bins` is no whole number of at least 3 or `off_source` none of at least 0, if the median is too
+        narrow for `off_source`, or if `sqrt_sx` is given and so nothing is to be estimated.
+
+    Examples
+    --------
+    >>> jfstat.prepare(sfts, 100.0, 100.02, sqrt_sx=jfstat.Noise(off_source=10), guard=0.3)
+    FstatData(H1, L1; GPS 1167458304 to 1167501504; 100.000000 to 100.020000 Hz in 1729 bins; ...)
     """
-    if off_source is None:
-        return None
-    if not is_whole(off_source) or not 0 <= off_source <= MOST_OFF_SOURCE:
-        raise ValueError(
-            f"off_source must be None or a whole number from 0 to {MOST_OFF_SOURCE}, not {off_source!r}: it is the "
-            "number of bins on each side of a bin that its own noise floor leaves out; 10 is enough for most signals."
-        )
-    if median_bins < LEAST_OFF_SOURCE:
-        raise ValueError(f"median_bins must be at least {LEAST_OFF_SOURCE} with off_source, not {median_bins}.")
-    return int(off_source)
+
+    sqrt_sx: SqrtSxLike | None = None
+    median_bins: int = MEDIAN_BINS
+    off_source: int | None = None
+
+    @plain_errors
+    def __post_init__(self) -> None:
+        window, left_out = checked_median_bins(self.median_bins), self.off_source
+        if left_out is not None:
+            if not is_whole(left_out) or not 0 <= left_out <= MOST_OFF_SOURCE:
+                raise ValueError(
+                    f"off_source must be None or a whole number from 0 to {MOST_OFF_SOURCE}, not {shown(left_out)}: it "
+                    "is the number of bins on each side of a bin that its own noise floor leaves out; 10 is enough for "
+                    "most signals."
+                )
+            if window < LEAST_OFF_SOURCE:
+                raise ValueError(f"median_bins must be at least {LEAST_OFF_SOURCE} with off_source, not {window}.")
+            left_out = int(left_out)
+        if self.sqrt_sx is not None and (window != MEDIAN_BINS or left_out is not None):
+            raise ValueError(
+                "sqrt_sx gives the noise floor, and median_bins and off_source say how to estimate it: leave sqrt_sx "
+                "or these out."
+            )
+        object.__setattr__(self, "median_bins", window)
+        object.__setattr__(self, "off_source", left_out)
+
+    @classmethod
+    def of(cls, sqrt_sx: NoiseLike | None) -> Noise:
+        """Return what the argument `sqrt_sx` of a function stands for: a Noise as it is, or a given floor."""
+        return sqrt_sx if isinstance(sqrt_sx, Noise) else cls(sqrt_sx)
+
+    def by_detector(self, detectors: Sequence[str]) -> Noise:
+        """Return the same with the name of each detector for its given floor, so that some of them may be missing."""
+        given = self.floors(detectors)
+        return self if self.sqrt_sx is None else Noise(dict(zip(detectors, given, strict=True)))  # type: ignore[arg-type]
+
+    def floors(self, detectors: Sequence[str]) -> Sequence[float | None]:
+        """Return the given floor of each detector, 1/sqrt(Hz), or None.
+
+        Raises
+        ------
+        ValueError
+            If a value is not positive and finite or the detectors do not match.
+        """
+        return given_sqrt_sx(detectors, self.sqrt_sx)
+
+    @property
+    def least_bins(self) -> int:
+        """Bins that an SFT must have for an estimate."""
+        return self.median_bins if self.off_source is None else 2 * (self.off_source + side_bins(self.median_bins)) + 1
+
+    @property
+    def reach(self) -> int:
+        """How many bins beyond a bin its estimate depends on."""
+        return self.median_bins // 2 if self.off_source is None else self.off_source + side_bins(self.median_bins)
+
+    @property
+    def whitened_power(self) -> float:
+        """Mean ratio of a bin's power to its estimate, in Gaussian noise."""
+        if self.off_source is None:
+            return whitened_power(self.median_bins)
+        return off_source_power(side_bins(self.median_bins))
+
+    def psd(self, sft: np.ndarray, tsft: float) -> np.ndarray:
+        """Estimate the single-sided PSD of one SFT, strain^2/Hz: (n_bins,) float64 from (n_bins,) complex64."""
+        if self.off_source is None:
+            return running_median_psd(sft, tsft, self.median_bins)
+        return off_source_psd(sft, tsft, self.median_bins, self.off_source)
 
 
-def floor_bins(median_bins: int, off_source: int | None) -> int:
-    """Bins that an SFT must have for its noise floor."""
-    return median_bins if off_source is None else 2 * (off_source + side_bins(median_bins)) + 1
-
-
-def floor_reach(median_bins: int, off_source: int | None) -> int:
-    """How many bins beyond a bin its noise floor depends on."""
-    return median_bins // 2 if off_source is None else off_source + side_bins(median_bins)
+NoiseLike = SqrtSxLike | Noise
+"""A noise floor in 1/sqrt(Hz), or a `Noise`."""
 
 
 def side_bins(median_bins: int) -> int:
@@ -206,15 +285,13 @@ class NoiseFloor:
     series : SFTSeries
     tsft : float
     sqrt_sx : float or None
-        A given noise floor in 1/sqrt(Hz), or None for the running median.
+        A given noise floor in 1/sqrt(Hz), or None for an estimate.
     bins : slice
         Columns of the SFTs to whiten.
     band : slice
         Columns of the searched band, within `bins`: the noise there sets the SFTs' weights.
-    median_bins : int
-        Width of the running median.
-    off_source : int or None
-        For the floor of `off_source_psd` instead of the running median.
+    noise : Noise
+        How it is estimated.
     """
 
     series: SFTSeries
@@ -222,17 +299,12 @@ class NoiseFloor:
     sqrt_sx: float | None
     bins: slice
     band: slice
-    median_bins: int = MEDIAN_BINS
-    off_source: int | None = None
+    noise: Noise = Noise()
 
     @cached_property
     def whitened_power(self) -> float:
         """Mean ratio of a bin's power to its estimated noise floor; 1 for a given floor."""
-        if self.sqrt_sx is not None:
-            return 1.0
-        if self.off_source is None:
-            return whitened_power(self.median_bins)
-        return off_source_power(side_bins(self.median_bins))
+        return self.noise.whitened_power if self.sqrt_sx is None else 1.0
 
     def psd(self, row: int) -> np.ndarray:
         """Single-sided PSD of one SFT over `bins`, strain^2/Hz: (n_bins,) float64.
@@ -242,8 +314,7 @@ class NoiseFloor:
         ValueError
             If a bin is not finite or the running median vanishes somewhere.
         """
-        window, row_data = floor_bins(self.median_bins, self.off_source), self.series.data[row]
-        reach = floor_reach(self.median_bins, self.off_source)
+        window, reach, row_data = self.noise.least_bins, self.noise.reach, self.series.data[row]
         # a whole window also at the edges of the SFT
         low = max(0, min(self.bins.start - reach, len(row_data) - window))
         high = min(len(row_data), max(self.bins.stop + reach, window))
@@ -254,10 +325,7 @@ class NoiseFloor:
             )
         if self.sqrt_sx is not None:
             return np.full(self.bins.stop - self.bins.start, self.sqrt_sx**2)
-        if self.off_source is None:
-            psd = running_median_psd(row_data[low:high], self.tsft, self.median_bins)
-        else:
-            psd = off_source_psd(row_data[low:high], self.tsft, self.median_bins, self.off_source)
+        psd = self.noise.psd(row_data[low:high], self.tsft)
         psd = psd[self.bins.start - low : self.bins.stop - low]
         if not psd.min() > 0:
             raise ValueError(

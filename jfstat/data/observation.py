@@ -11,14 +11,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.noise import (
-    MEDIAN_BINS,
-    NoiseFloor,
-    checked_median_bins,
-    checked_off_source,
-    floor_bins,
-    noise_weights,
-)
+from jfstat.data.noise import Noise, NoiseFloor, NoiseLike, noise_weights
 from jfstat.geometry.antenna import harmonics_of, pattern_coefficients
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.detectors import DetectorLike, get_detectors
@@ -37,9 +30,7 @@ from jfstat.signal.times import GPSTime, TimeLike, gps_time
 from jfstat.validation import (
     DurationLike,
     FrequencyLike,
-    NoiseLike,
     frequency,
-    given_sqrt_sx,
     sft_seconds,
 )
 
@@ -223,8 +214,6 @@ def observation(
     ephemeris: EphemerisLike = "DE405",
     fmin: FrequencyLike | None = None,
     fmax: FrequencyLike | None = None,
-    median_bins: int = MEDIAN_BINS,
-    off_source: int | None = None,
 ) -> Observation:
     """When and where detectors observed: what `metric`, `mismatch`, `template_bank` and `predict_twoF` need.
 
@@ -240,17 +229,16 @@ def observation(
         a mapping from detectors to sequences.
     tsft : float or Quantity
         With names of detectors: length of an SFT, s.
-    sqrt_sx : float, sequence or mapping, optional
-        Noise floor in 1/sqrt(Hz), one for all detectors or one for each. None estimates it from the SFTs. Without SFTs,
-        None gives equal weights, and `predict_twoF` refuses the observation.
+    sqrt_sx : float, sequence, mapping or Noise, optional
+        Noise floor in 1/sqrt(Hz), one for all detectors or one for each. None estimates it from the SFTs, by the
+        running median of 101 bins; a `Noise` says how else. Without SFTs, None gives equal weights, and `predict_twoF`
+        refuses the observation.
     reftime : float, str, Time or GPSTime, optional
         Reference time of templates without one, GPS s; None means the start of the data.
     ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
     fmin, fmax : float or Quantity, optional
         With SFTs: the band in which the noise is estimated, Hz; None means that of the SFTs.
-    median_bins, off_source : int
-        With SFTs: how the noise is estimated; see `prepare`.
 
     Returns
     -------
@@ -271,12 +259,15 @@ def observation(
         check_sfts(sfts)
         if start is not None or duration is not None or timestamps is not None:
             raise ValueError("start, duration and timestamps go with names of detectors: SFTs have times of their own.")
-        return observation_of_sfts(sfts, sqrt_sx, reftime, ephemeris, fmin, fmax, median_bins, off_source)
+        return observation_of_sfts(sfts, Noise.of(sqrt_sx), reftime, ephemeris, fmin, fmax)
     if timestamps is not None and (start is not None or duration is not None):
         raise ValueError("start and duration do not go with timestamps, which say when SFTs start: leave them out.")
     given = get_detectors(sfts, "sfts")
     names = tuple(site.prefix for site in given)
-    floor_of = dict(zip(names, given_sqrt_sx(names, sqrt_sx), strict=True))
+    noise = Noise.of(sqrt_sx)
+    if noise.sqrt_sx is None and noise != Noise():
+        raise ValueError("sqrt_sx says how to estimate the noise floor, and detectors have no SFTs: give the floor.")
+    floor_of = dict(zip(names, noise.floors(names), strict=True))
     sites = sorted(given, key=lambda site: site.prefix)
     names = tuple(site.prefix for site in sites)
     length = sft_seconds(tsft)
@@ -293,13 +284,11 @@ def observation(
 
 def observation_of_sfts(
     sfts: SFTs,
-    sqrt_sx: NoiseLike | None,
+    noise: Noise,
     reftime: TimeLike | None,
     ephemeris: EphemerisLike,
     fmin: FrequencyLike | None,
     fmax: FrequencyLike | None,
-    median_bins: int,
-    off_source: int | None,
     span: Span | None = None,
 ) -> Observation:
     """The observation of SFTs, as `observation` has it, or of those of a segment with a given span."""
@@ -308,19 +297,16 @@ def observation_of_sfts(
     high = f[-1] if fmax is None else frequency(fmax, "fmax")
     if not f[0] <= low <= high <= f[-1]:
         raise ValueError(f"fmin={low} and fmax={high} must lie in the SFTs' band of {f[0]} to {f[-1]} Hz, in order.")
-    floors = given_sqrt_sx(sfts.detectors, sqrt_sx)
-    window = checked_median_bins(median_bins)
-    left_out = checked_off_source(off_source, window)
-    needed = floor_bins(window, left_out)
-    if sfts.n_bins < needed and None in floors:
-        raise ValueError(f"the noise floor needs {needed} bins and the SFTs hold {sfts.n_bins}: give sqrt_sx.")
+    floors = noise.floors(sfts.detectors)
+    if sfts.n_bins < noise.least_bins and None in floors:
+        raise ValueError(
+            f"the noise floor needs {noise.least_bins} bins and the SFTs hold {sfts.n_bins}: give sqrt_sx."
+        )
     band = slice(int(np.searchsorted(f, low)), int(np.searchsorted(f, high, side="right")))
     band = slice(min(band.start, band.stop - 1), band.stop)
-    noise = [
-        NoiseFloor(s, sfts.tsft, floor, band, band, window, left_out) for s, floor in zip(sfts, floors, strict=True)
-    ]
+    each = [NoiseFloor(s, sfts.tsft, floor, band, band, noise) for s, floor in zip(sfts, floors, strict=True)]
     weights, mean_inverse = noise_weights(
-        [np.array([x.band_mean(x.psd(i)) for i in range(len(x.series))]) for x in noise]
+        [np.array([x.band_mean(x.psd(i)) for i in range(len(x.series))]) for x in each]
     )
     reference = reference_time(reftime, sfts.start)
     return observed(sfts, weights, mean_inverse, Span.of(sfts) if span is None else span, reference, ephemeris)

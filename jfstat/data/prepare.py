@@ -14,14 +14,7 @@ import numpy as np
 from jfstat.data.band import band_series, decimated_spectrum, filtered_series
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import default_device, filter_bytes, total_bytes
-from jfstat.data.noise import (
-    MEDIAN_BINS,
-    NoiseFloor,
-    checked_median_bins,
-    checked_off_source,
-    floor_bins,
-    noise_weights,
-)
+from jfstat.data.noise import Noise, NoiseFloor, NoiseLike, noise_weights
 from jfstat.data.observation import ephemeris_for, observed, reference_time
 from jfstat.data.plan import BandPlan, Search, plan_bands
 from jfstat.data.segments import SegmentsLike, equal_spans, segments_of
@@ -37,10 +30,8 @@ from jfstat.signal.times import GPSTime, TimeLike
 from jfstat.validation import (
     DurationLike,
     FrequencyLike,
-    NoiseLike,
     NumberLike,
     frequency,
-    given_sqrt_sx,
     guard_band,
     in_unit,
     positive_seconds,
@@ -71,8 +62,6 @@ def prepare(
     fdots: Sequence[tuple[NumberLike, NumberLike]] | None = None,
     filters: bool = True,
     dfreq: FrequencyLike | None = None,
-    median_bins: int = MEDIAN_BINS,
-    off_source: int | None = None,
     max_block: DurationLike | None = None,
 ) -> FstatData:
     """Prepare SFTs for computing 2F over a band: done once, for any number of templates.
@@ -88,11 +77,10 @@ def prepare(
         Band of the search at the reference time in the SSB, Hz. Equal values are a band of one frequency.
     reftime : float, str, Time or GPSTime, optional
         Reference time of templates without one, GPS s; None means the start of the data, as in ComputeFstatistic_v2.
-    sqrt_sx : float, sequence or mapping, optional
+    sqrt_sx : float, sequence, mapping or Noise, optional
         Noise floor in 1/sqrt(Hz), one for all detectors or one for each in the order of ``sfts.detectors``. None
-        estimates it from each SFT by a running median, and weights the SFT by its mean over the band and
-        its Doppler shifts. 2F of a template therefore changes by some per cent, as in LALSuite, with the band that is
-        prepared; with a given floor it does not. ``data.observation.sqrt_sx`` holds the floors.
+        estimates it from each SFT by the running median of 101 bins; a `Noise` says how else.
+        ``data.observation.sqrt_sx`` holds the floors.
     ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
     guard : float or Quantity
@@ -120,15 +108,6 @@ def prepare(
         Spacing of the frequencies of `twoF_band` and `search`, Hz, finer or coarser than the default, 1/(2T): they are
         ``fmin + k * dfreq`` up to `fmax`. A transform takes the time 1/(2 dfreq), so it costs less or more in
         proportion. From 1e-10 to 1/120 Hz.
-    median_bins : int
-        Width in bins of the running median that estimates the noise floor, as ComputeFstatistic_v2's
-        ``--RngMedWindow``. The SFTs should extend beyond the band by half of it.
-    off_source : int, optional
-        Estimate the noise floor at each bin from the bins on both sides that are more than so many bins away, together
-        as many as `median_bins`, instead of the running median. A signal that is loud in each SFT raises the running
-        median about it, and its own 2F is too low: by 0.5 % where 2F is 500 in a day, by 5 % where it is 5000. From
-        off-source bins 2F has no such bias. 10 bins are enough for most signals; more where a signal exceeds the noise
-        of an SFT a thousandfold. None is the running median, as LALSuite has it.
     max_block : float or Quantity, optional
         Longest time over which a template's phase is followed by one cubic, s: for templates with a `PhaseModel` that
         changes fast. By default at most 1800 s, as the Earth's rotation allows.
@@ -159,33 +138,28 @@ def prepare(
     search = _search(fmin, fmax, guard, orbit, fdots, dfreq)
     if max_block is not None:
         search = replace(search, max_block=positive_seconds(max_block, "max_block"))
-    return prepared_for(sfts, search, reftime, sqrt_sx, ephemeris, segments, filters, median_bins, off_source)
+    return prepared_for(sfts, search, reftime, Noise.of(sqrt_sx), ephemeris, segments, filters)
 
 
 def prepared_for(
     sfts: SFTs,
     search: Search,
     reftime: TimeLike | None,
-    sqrt_sx: NoiseLike | None,
+    noise: Noise,
     ephemeris: EphemerisLike,
     segments: SegmentsLike | None,
     filters: bool,
-    median_bins: int,
-    off_source: int | None,
 ) -> FstatData:
     """`prepare` for the templates of a `Search`."""
     reference = reference_time(reftime, sfts.start)
-    floors = given_sqrt_sx(sfts.detectors, sqrt_sx)
+    floors = noise.floors(sfts.detectors)
     parts = [sfts] if segments is None else segments_of(sfts, segments)
     spans = equal_spans(parts)
     plans = plan_bands(sfts, search, reference, spans)
-    window = checked_median_bins(median_bins)
-    left_out = checked_off_source(off_source, window)
-    least = floor_bins(window, left_out)
-    if sfts.n_bins < least and None in floors:
+    if sfts.n_bins < noise.least_bins and None in floors:
         raise ValueError(
-            f"the noise floor needs {least} bins and the SFTs hold {sfts.n_bins}: widen their band, give sqrt_sx "
-            "or lower median_bins or off_source."
+            f"the noise floor needs {noise.least_bins} bins and the SFTs hold {sfts.n_bins}: widen their band, give "
+            "sqrt_sx or lower median_bins or off_source."
         )
     memory = total_bytes(default_device())
     # stacking holds one array of all segments twice
@@ -195,7 +169,7 @@ def prepared_for(
     compiling = _compiling_filters(plans[0]) if with_filters else None
     tables = ephemeris_for(ephemeris, spans)
     prepared = [
-        _prepared(part, plan, floors, reference, tables, compiling, window, left_out)
+        _prepared(part, plan, floors, reference, tables, compiling, noise)
         for part, plan in zip(parts, plans, strict=True)
     ]
     return prepared[0] if segments is None else _stacked(prepared)
@@ -246,11 +220,10 @@ def _prepared(
     reftime: GPSTime,
     ephemeris: EphemerisLike,
     compiling: Future[Any] | None,
-    median_bins: int,
-    off_source: int | None,
+    noise: Noise,
 ) -> FstatData:
     """The data of one span, with filters if their program is being compiled."""
-    wide, weights, mean_inverse = _weighted_series(sfts, plan, floors, median_bins, off_source)
+    wide, weights, mean_inverse = _weighted_series(sfts, plan, floors, noise)
     layout = plan.layout
     observation = observed(sfts, weights, mean_inverse, plan.span, reftime, ephemeris)
 
@@ -286,15 +259,15 @@ def _ranges(fdots: Sequence[tuple[NumberLike, NumberLike]]) -> list[tuple[float,
 
 
 def _weighted_series(
-    sfts: SFTs, plan: BandPlan, floors: Sequence[float | None], median_bins: int, off_source: int | None
+    sfts: SFTs, plan: BandPlan, floors: Sequence[float | None], noise: Noise
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """Wide series of all detectors times the roots of their weights, the weights, and the mean of 1/S."""
     wide, means, places = [], [], []
     for series, floor in zip(sfts, floors, strict=True):
         edges = plan.edges
-        noise = NoiseFloor(series, sfts.tsft, floor, edges.bins, edges.searched, median_bins, off_source)
+        own = NoiseFloor(series, sfts.tsft, floor, edges.bins, edges.searched, noise)
         with np.errstate(over="ignore", invalid="ignore"):
-            samples, mean_psd, slices = heterodyned_series(noise, sfts.first_bin, plan.edges.centre_bin, plan.wide)
+            samples, mean_psd, slices = heterodyned_series(own, sfts.first_bin, plan.edges.centre_bin, plan.wide)
             power = float(np.vdot(samples, samples).real)
         if not power <= MOST_POWER:
             raise ValueError(

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.noise import MEDIAN_BINS
+from jfstat.data.noise import Noise, NoiseLike
 from jfstat.data.observation import Observation, Span, ephemeris_for, observation_of_sfts, reference_time
 from jfstat.sfts.container import SFTs
 from jfstat.signal.times import TimeLike
@@ -19,7 +19,7 @@ from jfstat.validation import DurationLike, gps_seconds, is_whole, positive_seco
 
 if TYPE_CHECKING:
     from jfstat.geometry.ephemeris import EphemerisLike
-    from jfstat.validation import FrequencyLike, NoiseLike
+    from jfstat.validation import FrequencyLike
 
 SegmentsLike = DurationLike | Sequence[tuple[TimeLike, TimeLike]]
 """A number of segments (an int), their duration, or their starts and ends; see `jfstat.prepare`."""
@@ -71,8 +71,6 @@ def segment_observations(
     ephemeris: EphemerisLike = "DE405",
     fmin: FrequencyLike | None = None,
     fmax: FrequencyLike | None = None,
-    median_bins: int = MEDIAN_BINS,
-    off_source: int | None = None,
 ) -> Observation:
     """The observation of each segment with a leading axis, as of `prepare` with segments, before any data are prepared.
 
@@ -80,9 +78,9 @@ def segment_observations(
     """
     parts = segments_of(sfts, segments)
     spans, reference = equal_spans(parts), reference_time(reftime, sfts.start)
-    tables = ephemeris_for(ephemeris, spans)
+    tables, noise = ephemeris_for(ephemeris, spans), Noise.of(sqrt_sx)
     each = [
-        observation_of_sfts(part, sqrt_sx, reference, tables, fmin, fmax, median_bins, off_source, span)
+        observation_of_sfts(part, noise, reference, tables, fmin, fmax, span)
         for part, span in zip(parts, spans, strict=True)
     ]
     return jax.tree.map(lambda *x: jnp.stack(x), *each)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from jfstat.data.noise import MEDIAN_BINS
 from jfstat.data.plan import Search
 from jfstat.data.prepare import prepared_for
 from jfstat.geometry.doppler import drift_range, largest_doppler_speed
@@ -16,10 +15,10 @@ from jfstat.signal.times import TimeLike, gps_time
 
 if TYPE_CHECKING:
     from jfstat.data.fstatdata import FstatData
+    from jfstat.data.noise import Noise
     from jfstat.data.segments import SegmentsLike
     from jfstat.geometry.ephemeris import EphemerisLike
     from jfstat.sfts.container import SFTs
-    from jfstat.validation import NoiseLike
 
 WIDEST = 1.0
 """Candidates whose frequencies span less than this, Hz, share prepared data."""
@@ -65,13 +64,11 @@ class CandidateBand(NamedTuple):
         self,
         sfts: SFTs,
         reftime: TimeLike | None,
-        sqrt_sx: NoiseLike | None,
+        noise: Noise,
         ephemeris: EphemerisLike,
         guard: float,
-        median_bins: int = MEDIAN_BINS,
         segments: SegmentsLike | None = None,
         shortest: float | None = None,
-        off_source: int | None = None,
     ) -> FstatData:
         """Data of the band with room on both sides, as far as the SFTs allow.
 
@@ -80,7 +77,7 @@ class CandidateBand(NamedTuple):
         sfts : SFTs
         reftime : number, GPSTime or None
             GPS time at which frequencies hold.
-        sqrt_sx, ephemeris, guard, median_bins, segments, off_source
+        noise, ephemeris, guard, segments
             See `jfstat.prepare`.
         shortest : float, optional
             Length of the segments that candidates come from, s, for the room in the derivatives; by default the data's.
@@ -104,7 +101,7 @@ class CandidateBand(NamedTuple):
             fdots=fdots or None,
             rounded=True,
         )
-        return prepared_for(sfts, search, reftime, sqrt_sx, ephemeris, segments, False, median_bins, off_source)
+        return prepared_for(sfts, search, reftime, noise, ephemeris, segments, False)
 
 
 def sharing_data(frequencies: np.ndarray, sound: np.ndarray) -> list[np.ndarray]:

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import NarrowPlan, narrowed
@@ -103,6 +104,26 @@ class Peak(NamedTuple):
     other_twoF: jax.Array
 
 
+class Surroundings(NamedTuple):
+    """Where the peaks of n candidates are looked for.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+        From `survey`; stacked.
+    free : FreeParameters
+    trials : (n, t, p) float64
+        Points to try about each, whitened coordinates; NaN where there are fewer.
+    shifts : (F,) float64
+        Offsets of the frequency to try at each of them, Hz; [0] if it is fixed.
+    """
+
+    coordinates: Coordinates
+    free: FreeParameters
+    trials: jax.Array | np.ndarray
+    shifts: jax.Array | np.ndarray
+
+
 @partial(jax.jit, static_argnames="at_once")
 def focus(data: FstatData, points: Doppler, reach: float, plan: NarrowPlan, at_once: int) -> NarrowData:
     """Narrow data around each of a stack of templates that fit the data; stacked.
@@ -137,10 +158,7 @@ def _in_groups(function: Callable[[Element], Result], stack: Element, at_once: i
 def follow(
     observation: Observation,
     near: NarrowData,
-    coordinates: Coordinates,
-    free: FreeParameters,
-    trials: jax.Array,
-    shifts: jax.Array,
+    surroundings: Surroundings,
     climbing: Climbing,
     max_steps: int | jax.Array,
     optimizer: Optimizer | None,
@@ -150,13 +168,9 @@ def follow(
     Parameters
     ----------
     observation : Observation
-    near, coordinates : NarrowData, Coordinates
-        From `focus` and `survey`. 2F is summed over segments if the data have any.
-    free : FreeParameters
-    trials : (n, t, p) float64
-        Points to try about each, whitened coordinates; NaN where there are fewer.
-    shifts : (F,) float64
-        Offsets of the frequency to try at each of them, Hz; [0] if it is fixed.
+    near : NarrowData
+        From `focus`. 2F is summed over segments if the data have any.
+    surroundings : Surroundings
     climbing : Climbing, static
         Its number of candidates divides n.
     max_steps : int or () int32
@@ -170,6 +184,9 @@ def follow(
         Leading axis n.
     """
 
+    coordinates, free = surroundings.coordinates, surroundings.free
+    trials, shifts = jnp.asarray(surroundings.trials), jnp.asarray(surroundings.shifts)
+
     def one(own: tuple[NarrowData, Coordinates, jax.Array]) -> Peak:
         near, coordinates, trials = own
         near = replace(near, observation=observation)
@@ -179,21 +196,20 @@ def follow(
                 return maximise(function, start, limits, max_steps)
             return maximise_with(optimizer, function, start, limits, max_steps)
 
-        return _climb(near, coordinates, free, trials, shifts, climbing, maximised)
+        return _climb(near, Surroundings(coordinates, free, trials, shifts), climbing, maximised)
 
     return _in_groups(one, (near, coordinates, trials), climbing.candidates)
 
 
 def _climb(
     near: NarrowData,
-    coordinates: Coordinates,
-    free: FreeParameters,
-    trials: jax.Array,
-    shifts: jax.Array,
+    surroundings: Surroundings,
     climbing: Climbing,
     maximised: Callable[[Callable[[jax.Array], jax.Array], jax.Array, Limits | None], Maximum],
 ) -> Peak:
     """Climb from the best trial points around one candidate, by `maximised`; see `follow`."""
+    coordinates, free = surroundings.coordinates, surroundings.free
+    trials, shifts = jnp.asarray(surroundings.trials), jnp.asarray(surroundings.shifts)
 
     def value(x: jax.Array) -> jax.Array:
         point = coordinates.point(x)
@@ -253,7 +269,7 @@ def _climb(
     )
 
 
-class Surroundings(NamedTuple):
+class Heights(NamedTuple):
     """2F at the trial points, at all frequencies.
 
     Attributes
@@ -275,7 +291,7 @@ def _surroundings(
     shifts: jax.Array,
     limits: Limits | None,
     at_once: int,
-) -> Surroundings:
+) -> Heights:
     """2F at trial points and frequencies, see `follow`; at `at_once` points at a time, or more of one segment."""
     p = len(coordinates.names)
     along = along_frequency(coordinates) if "freq" in coordinates.names else jnp.zeros(p)
@@ -284,7 +300,7 @@ def _surroundings(
     heights = jnp.where(jax.vmap(lambda x: physical(coordinates.point(x)))(x)[:, None], heights, jnp.nan)
     places = x[:, None] + shifts[:, None] * along
     allowed = jnp.isfinite(heights) & (jnp.abs(shifts) <= LOOKED_REACH * jnp.max(near.reach)) & _within(places, limits)
-    return Surroundings(places.reshape(-1, p), jnp.where(allowed, heights, -jnp.inf).reshape(-1))
+    return Heights(places.reshape(-1, p), jnp.where(allowed, heights, -jnp.inf).reshape(-1))
 
 
 def _within(x: jax.Array, limits: Limits | None) -> jax.Array:
@@ -304,7 +320,7 @@ def _parameter_limits(coordinates: Coordinates, free: FreeParameters) -> Limits 
     return Limits(coordinates.matrix[rows], jnp.asarray(free.low) - centre, jnp.asarray(free.high) - centre)
 
 
-def _spread_starts(around: Surroundings, n: int, segments: bool) -> jax.Array:
+def _spread_starts(around: Heights, n: int, segments: bool) -> jax.Array:
     """The n highest trial points that are at least `APART` from each other, (n, p).
 
     If there are fewer than n, the candidate itself, the origin, fills up. With segments the last `FAR_STARTS` are at

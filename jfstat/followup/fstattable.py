@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import jax
@@ -26,7 +26,7 @@ from jfstat.signal.parameters import AMPLITUDE_COLUMNS, TRANSIENT_COLUMNS, varie
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
 from jfstat.statistic.fstat import compiled_values, values_of
-from jfstat.statistic.linerobust import checked_odds, plain_odds
+from jfstat.statistic.linerobust import LinePrior, checked_line_prior
 from jfstat.statistic.transients import TransientRange
 from jfstat.validation import shown
 
@@ -45,8 +45,7 @@ def fstat_table(
     points: QTable | Doppler,
     *,
     reftime: TimeLike | None = None,
-    fstar0: float = 0.0,
-    olgx: Sequence[float] | None = None,
+    line_prior: LinePrior | None = None,
     transient: TransientRange | None = None,
     progress: bool = True,
 ) -> QTable:
@@ -69,8 +68,8 @@ def fstat_table(
         reference times, the result has the first one's, and frequencies and derivatives at that time.
     reftime : float, str, Time or GPSTime, optional
         GPS time at which frequencies hold, if `points` do not say; by default that of the data.
-    fstar0, olgx
-        For ``log10BSGL``, as for `search`.
+    line_prior : LinePrior, optional
+        For ``log10BSGL``.
     transient : TransientRange, optional
         Windows of a transient signal over which 2F is mapped at each template, see `transient_map`. This takes some ten
         milliseconds a template for each 10 d and 0.1 Hz, because its atoms are made of the whole series.
@@ -97,10 +96,10 @@ def fstat_table(
     Raises
     ------
     TypeError
-        If `data`, `points` or `transient` is of another kind.
+        If `data`, `points`, `line_prior` or `transient` is of another kind.
     ValueError
-        If a column is missing or has another unit, a row is no possible template or does not fit the data, or `fstar0`
-        or `olgx` is out of range. No row is left out.
+        If a column is missing or has another unit, a row is no possible template or does not fit the data, or
+        `line_prior` is of another number of detectors. No row is left out.
 
     Examples
     --------
@@ -111,9 +110,7 @@ def fstat_table(
     check_data(data)
     if transient is not None and not isinstance(transient, TransientRange):
         raise TypeError(f"transient must be a jfstat.TransientRange or None, not {shown(transient)}.")
-    scale, odds = plain_odds(fstar0, olgx)
-    if len(data.detectors) > 1:
-        checked_odds(len(data.detectors), scale, odds)
+    prior = checked_line_prior(line_prior, len(data.detectors))
     rows = read_rows(data, _at_one_time(points) if isinstance(points, Doppler) else points, reftime, name="points")
     _require_all(rows.problems)
     n, names = len(rows.problems), ["twoF", *(f"twoF_{name}" for name in data.detectors), *AMPLITUDE_COLUMNS]
@@ -125,7 +122,7 @@ def fstat_table(
     columns = dict(rows.given) | dict(zip(names, values.T.copy(), strict=True))
     if len(data.detectors) > 1:
         each = values[:, 1 : 1 + len(data.detectors)]
-        robust = log10_bsgl(columns["twoF"], each, scale, odds)
+        robust = log10_bsgl(columns["twoF"], each, prior)
         amplitudes = {name: columns.pop(name) for name in AMPLITUDE_COLUMNS}
         columns |= {"log10BSGL": robust} | amplitudes
     if transient is not None:
@@ -136,7 +133,7 @@ def fstat_table(
                 advance(1)
         columns |= dict(zip(TRANSIENT_COLUMNS, maps.T.copy(), strict=True))
     meta = _meta(data, rows.points, rows.reftime, columns["twoF"])
-    meta |= {"Fstar0": scale, "oLGX": None if odds is None else list(odds)}
+    meta |= {"Fstar0": prior.fstar0, "oLGX": None if prior.olgx is None else list(prior.olgx)}
     if transient is not None:
         meta["transient"] = transient_meta(transient)
     table = in_units(columns, meta)

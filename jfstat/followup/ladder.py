@@ -10,33 +10,33 @@ import numpy as np
 
 from jfstat.candidates.lineflags import lines_from_meta
 from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, plain_column, points_from, stacked
-from jfstat.data.noise import MEDIAN_BINS, checked_median_bins, checked_off_source
+from jfstat.data.noise import Noise
 from jfstat.data.observation import reference_time
 from jfstat.followup.band import CandidateBand, sharing_data
 from jfstat.followup.candidates import NEEDED, SearchedWith, fitted_names, impossible, read_rows
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.growth import TOLERANCE, Before, Growth, noise_chance, stage_chance
-from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood
+from jfstat.followup.method import Method
+from jfstat.followup.neighbourhood import Neighbourhood
+from jfstat.followup.options import Fit, Stages, checked_fit
 from jfstat.followup.refine import refined
 from jfstat.followup.results import CELLS, Results, results_table
 from jfstat.followup.stages import checked_stages, follow_up_stages, stage_edges
-from jfstat.lines.doppler import checked_lines
 from jfstat.public import public
 from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs, check_sfts
 from jfstat.signal.parameters import AMPLITUDE_COLUMNS, ORBIT_FIELDS, columns, is_parameter, unit
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime, TimeLike
-from jfstat.validation import given_sqrt_sx, guard_band, is_number, shown
+from jfstat.validation import guard_band
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
+    from jfstat.data.noise import NoiseLike
     from jfstat.geometry.ephemeris import EphemerisLike
-    from jfstat.validation import FrequencyLike, NoiseLike
+    from jfstat.validation import FrequencyLike
 
-VETO, FALSE_ALARM = 1e-3, 1e-3
-"""Default rates at which a stage rejects signals, and at which the last one keeps noise."""
 UNKNOWN = 1e12
 """Number of templates from which candidates count as chosen where their table does not say."""
 
@@ -45,21 +45,13 @@ UNKNOWN = 1e12
 def follow_up(
     sfts: SFTs,
     found: AnyTable | Doppler,
-    stages: Sequence[int] | None = None,
+    stages: Sequence[int] | Stages | None = None,
+    fit: Fit | None = None,
     *,
-    parameters: Sequence[str] | None = None,
-    mismatch: float = MISMATCH,
-    bins: float | None = None,
-    veto: float = VETO,
-    false_alarm: float = FALSE_ALARM,
-    reftime: TimeLike | None = None,
     sqrt_sx: NoiseLike | None = None,
     ephemeris: EphemerisLike = "DE405",
     guard: FrequencyLike = 1.0,
-    median_bins: int = MEDIAN_BINS,
-    off_source: int | None = None,
     progress: bool = True,
-    lines: QTable | None = None,
 ) -> QTable:
     """Follow candidates of a semi-coherent search up to full coherence, through ever fewer and longer segments.
 
@@ -73,22 +65,14 @@ def follow_up(
         Of a band that contains the candidates.
     found : QTable, Table or Doppler
         Candidates, as for `refine`: from `search` or `refine`, with or without segments, or a template or a stack.
-    stages : sequence of int, optional
-        Falling numbers of segments, such as ``(50, 10, 1)``, of equal length over the span of the data. Where a number
-        divides the one before, segments are joined. By default those of `follow_up_stages` at the first candidate,
-        from the number of segments of its search on.
-    parameters, reftime, lines
-        As for `refine`.
-    mismatch, bins
-        What the first stage covers around each candidate; see `refine`. Later stages cover 4.3 standard deviations
-        about the peaks of the one before, and up to its metric's unit ball where noise is most of 2F; the second also
-        covers as much around the candidate itself.
-    veto : float
-        Probability, 0 to 1, with which each stage after the first rejects a signal, because its 2F has grown too
-        little. With 0 none is rejected on the way.
-    false_alarm : float
-        Largest ``noise_chance`` of candidates that pass the last stage; with 1 all do.
-    sqrt_sx, ephemeris, guard, median_bins, off_source
+    stages : sequence of int or Stages, optional
+        Falling numbers of segments, such as ``(50, 10, 1)``, of equal length over the span of the data, by default
+        those of `follow_up_stages`; or these with the rates at which candidates are rejected.
+    fit : Fit, optional
+        What is fitted, and what the first stage covers around each candidate. Later stages cover 4.3 standard
+        deviations about the peaks of the one before, and up to its metric's unit ball where noise is most of 2F; the
+        second also covers as much around the candidate itself.
+    sqrt_sx, ephemeris, guard
         As for `prepare`.
     progress : bool
         Whether to show progress, as `search` does.
@@ -103,7 +87,7 @@ def follow_up(
         - the refined parameters and their errors ``<name>_error``;
         - ``mean_twoF``, the mean over segments at the peak, 2F itself for one; ``expected_mean_twoF``, what a signal of
           the 2F in the stage before has, with ``expected_low`` and ``expected_high``, below and above which it lies
-          with the probability `veto`; NaN in the first stage;
+          with the probability ``stages.veto``; NaN in the first stage;
         - ``signal_chance``, the probability that a signal's 2F grows as little as this or less;
         - ``noise_chance``, an upper bound on the probability that a candidate of Gaussian noise is as unlikely in one
           of the stages so far: the smallest of their chances times their number. The chance of the first stage counts
@@ -112,8 +96,8 @@ def follow_up(
           candidate that the stage before has chosen for its 2F; it is 1 if the number of segments does not divide that
           of the stage before. If the search's number of segments was not the first stage's, candidates were chosen by
           another 2F, and ``meta["n_twoF"]`` counts in every stage;
-        - ``passed``, whether the climb converged, ``signal_chance`` is at least `veto` and, in a stage of one segment,
-          ``noise_chance`` at most `false_alarm`;
+        - ``passed``, whether the climb converged, ``signal_chance`` is at least ``stages.veto`` and, in a stage of one
+          segment, ``noise_chance`` at most ``stages.false_alarm``;
         - ``converged``, ``message``, and other columns as of `refine`, with ``mean_twoF_H1``, ... and
           ``start_mean_twoF`` in all stages; amplitudes with ``phi0`` are NaN there with several segments.
 
@@ -122,7 +106,7 @@ def follow_up(
     Raises
     ------
     TypeError
-        If `sfts` or `found` is of the wrong kind.
+        If `sfts`, `found` or `fit` is of the wrong kind.
     ValueError
         If an argument makes no sense, or a column of `found` is missing or has a wrong unit.
 
@@ -135,12 +119,9 @@ def follow_up(
     Phys. Rev. D 104, 084012) compare the two stages in the same way, with widths calibrated by injections.
     """
     check_sfts(sfts)
-    table, time = _as_table(found, reftime)
+    wanted, rates = checked_fit(fit), Stages.of(stages)
+    table, time = _as_table(found, wanted.reftime)
     given = parameter_columns(table, "found", NEEDED)
-    around = Neighbourhood.checked(mismatch, bins)
-    for name, rate in (("veto", veto), ("false_alarm", false_alarm)):
-        if not (is_number(rate) and 0 <= rate <= 1):
-            raise ValueError(f"{name} must be a probability from 0 to 1, not {shown(rate)}.")
     searched = SearchedWith.of(table, sfts.detectors)
     problems = impossible(given)
     in_band = (given["freq"] >= sfts.frequencies[0]) & (given["freq"] <= sfts.frequencies[-1])
@@ -150,36 +131,37 @@ def follow_up(
         raise ValueError(f"found holds no candidate that can be followed up; the first: {why}.")
     when = reference_time(time, sfts.start)
     first = points_from({name: x[np.flatnonzero(sound)[:1]] for name, x in given.items()}, when)
-    names = fitted_names(first, given, searched, parameters)
-    if stages is None:
+    names = fitted_names(first, given, searched, wanted.parameters)
+    chosen = rates.numbers
+    if chosen is None:
         if table.meta.get("n_segments") is None:
             raise ValueError("stages is missing, and found does not say how many segments its search had: give them.")
         point = jax.tree.map(lambda x: x[0], first)
-        stages = follow_up_stages(sfts, point, table.meta["n_segments"], parameters=names, ephemeris=ephemeris)
-    numbers = checked_stages(stages, len(sfts))
-    given_sqrt_sx(sfts.detectors, sqrt_sx)  # raises here, not in the first stage
+        chosen = follow_up_stages(sfts, point, table.meta["n_segments"], parameters=names, ephemeris=ephemeris)
+    numbers = checked_stages(chosen, len(sfts))
+    noise = Noise.of(sqrt_sx)
+    noise.floors(sfts.detectors)  # raises here, not in the first stage
     own = _Ladder(
         sfts=sfts,
         found=table,
         given=given,
         sound=sound,
         reftime=when,
-        names=names,
+        free=FreeParameters.within(names, wanted.bounds),
+        method=Method.checked(None, wanted.max_steps, len(names)),
         searched=searched,
-        lines=lines_from_meta(table.meta) if lines is None else checked_lines(lines),
+        lines=lines_from_meta(table.meta) if wanted.lines is None else wanted.lines,
         preparation={
-            "sqrt_sx": sqrt_sx,
+            "noise": noise,
             "ephemeris": ephemeris,
             "guard": guard_band(guard),
-            "median_bins": checked_median_bins(median_bins),
-            "off_source": checked_off_source(off_source, median_bins),
         },
         shortest=(sfts.end - sfts.start) / numbers[0],
-        veto=float(veto),
-        false_alarm=float(false_alarm),
+        veto=rates.veto,
+        false_alarm=rates.false_alarm,
     )
     with progress_bar(len(table) * len(numbers), progress, "follow-up", "stages of candidates") as advance:
-        rungs = _climbed(own, numbers, around, advance)
+        rungs = _climbed(own, numbers, wanted.neighbourhood, advance)
     return _joined(rungs, own, numbers)
 
 
@@ -226,8 +208,9 @@ class _Ladder(NamedTuple):
         Which candidates are possible templates in the band of the SFTs.
     reftime : GPSTime
         When they hold.
-    names : tuple of str
-        The parameters to refine.
+    free : FreeParameters
+        Those to refine.
+    method : Method
     searched : SearchedWith
     lines : QTable or None
     preparation : dict
@@ -242,7 +225,8 @@ class _Ladder(NamedTuple):
     given: dict[str, np.ndarray]
     sound: np.ndarray
     reftime: GPSTime
-    names: tuple[str, ...]
+    free: FreeParameters
+    method: Method
     searched: SearchedWith
     lines: QTable | None
     preparation: dict[str, Any]
@@ -337,7 +321,7 @@ def _climbed(
             break
         peaks = rung.rivals[going_on]
         if stage == 0:  # a weak signal may be nearer to the candidate than to any peak
-            candidates = np.stack([own.given[name][rows] for name in own.names], axis=1)
+            candidates = np.stack([own.given[name][rows] for name in own.free.names], axis=1)
             peaks = np.concatenate([peaks, candidates[:, None]], axis=1)
         around = Neighbourhood(spread=rung.spread[going_on], peaks=peaks)
     return rungs
@@ -381,11 +365,10 @@ def _refined(
         band = CandidateBand.of(own_columns)
     data = band.prepared(own.sfts, own.reftime, segments=segments, shortest=own.shortest, **own.preparation)
     candidates = read_rows(data, starts, own.reftime)
-    free = FreeParameters.within(own.names, None)
-    results = refined(data, candidates, free, around, None, advance)
+    results = refined(data, candidates, own.free, around, None, advance, own.method)
     advance(int(np.sum(~candidates.sound)))
     given: Any = own.found[rows]
-    table = results_table(data, given, candidates, results, own.names, own.searched, own.lines)
+    table = results_table(data, given, candidates, results, own.free.names, own.searched, own.lines, own.method)
     return _Part(rows, data.n_segments or 1, table, results)
 
 
@@ -408,7 +391,7 @@ def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], numbers: Seque
     if rungs:
         at = np.searchsorted(rungs[-1].rows, rows)
         before = Before(rungs[-1].total[at], rungs[-1].n_segments)
-        growth = Growth.expected(before.total, before.n_segments, n, len(own.names))
+        growth = Growth.expected(before.total, before.n_segments, n, len(own.free.names))
         expected = (before.total - growth.mean) / n
         low, high = ((before.total - growth.fall(tail)) / n for tail in (own.veto, 1 - own.veto))
         chance = growth.chance(before.total - (1 + TOLERANCE) * total)
@@ -425,7 +408,7 @@ def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], numbers: Seque
     table["noise_chance"] = noise
     grown = ~(chance < own.veto)
     silent = ~(noise <= own.false_alarm) & np.isfinite(total) if n == 1 else np.zeros(len(rows), bool)
-    converged, region = np.asarray(table["converged"]), np.bool_(last) | _has_errors(table, spread, own.names)
+    converged, region = np.asarray(table["converged"]), np.bool_(last) | _has_errors(table, spread, own.free.names)
     passed = converged & grown & ~silent & region
     notes = [
         (covered < 1, "only the inner {0:.2g} of the errors' region was covered", covered),

@@ -15,6 +15,21 @@ MOST_STEPS = 2**31 - 1
 """Largest limit that can be set."""
 
 
+def checked_max_steps(max_steps: object) -> int | None:
+    """Return the most steps of a climb as an int, or None.
+
+    Raises
+    ------
+    ValueError
+        If it is no whole number from 1 on.
+    """
+    if max_steps is None:
+        return None
+    if not (is_whole(max_steps) and 1 <= max_steps <= MOST_STEPS):
+        raise ValueError(f"max_steps must be a whole number from 1 on, not {shown(max_steps)}, or None.")
+    return int(max_steps)
+
+
 class Method(NamedTuple):
     """How to climb.
 
@@ -40,13 +55,12 @@ class Method(NamedTuple):
         ValueError
             If `optimizer` is not one of optax or fails, or `max_steps` is no whole number from 1 on.
         """
-        if max_steps is not None and not (is_whole(max_steps) and 1 <= max_steps <= MOST_STEPS):
-            raise ValueError(f"max_steps must be a whole number from 1 on, not {shown(max_steps)}, or None.")
+        most = checked_max_steps(max_steps)
         if optimizer is None:
-            return cls(None, newton.MAX_STEPS if max_steps is None else int(max_steps))
+            return cls(None, newton.MAX_STEPS if most is None else most)
         own = Optimizer(optimizer)
         own.check(n_parameters)
-        return cls(own, descent.MAX_STEPS if max_steps is None else int(max_steps))
+        return cls(own, descent.MAX_STEPS if most is None else most)
 
     @property
     def name(self) -> str:

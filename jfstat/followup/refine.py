@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,13 +30,13 @@ from jfstat.followup.batches import (
 )
 from jfstat.followup.candidates import Candidates, SearchedWith, fitted_names, misfits, read_rows
 from jfstat.followup.distinct import distinct
-from jfstat.followup.follow import Peak, focus, follow
+from jfstat.followup.follow import Peak, Surroundings, focus, follow
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.method import NEWTON, Method
-from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood, Survey, frequency_shifts, survey
+from jfstat.followup.neighbourhood import Neighbourhood, Survey, frequency_shifts, survey
+from jfstat.followup.options import Fit, checked_fit
 from jfstat.followup.results import CELLS, CLIMBS, ENDINGS, Results, Rivals, ending, most_climbs, results_table
 from jfstat.followup.transientfit import refined_with_windows
-from jfstat.lines.doppler import checked_lines
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.metrics.mismatch import mismatch as mismatch_of
@@ -51,9 +51,7 @@ if TYPE_CHECKING:
 
     from jfstat.candidates.tables import AnyTable
     from jfstat.signal.phasemodel import PhaseModel
-    from jfstat.signal.times import TimeLike
     from jfstat.signal.transientwindow import Shape
-    from jfstat.validation import NumberLike
 
 ROUNDS = 4
 """How often candidates are followed up at most: those that leave the narrow data's reach go on in new ones."""
@@ -65,19 +63,13 @@ OUTSIDE = 0.6
 def refine(
     data: FstatData,
     found: AnyTable | Doppler,
-    *,
-    parameters: Sequence[str] | None = None,
-    bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None = None,
-    mismatch: float = MISMATCH,
-    bins: float | None = None,
     optimizer: optax.GradientTransformation | None = None,
-    max_steps: int | None = None,
+    fit: Fit | None = None,
+    *,
     merge: bool = False,
-    reftime: TimeLike | None = None,
     model: PhaseModel | None = None,
-    progress: bool = True,
-    lines: QTable | None = None,
     transient: Shape | None = None,
+    progress: bool = True,
 ) -> QTable:
     """Refine candidates by gradients: climb to the highest peak of 2F around each, and give error bars.
 
@@ -101,27 +93,6 @@ def refine(
         ``f1dot``, ``f2dot``, ..., and ``asini``, ``period``, ``tp``, ``ecc``, ``argp`` together or not at all (the last
         two may be missing), with or without units. asini = 0 means no orbit. Frequencies hold at ``meta["reftime"]``.
         Or a template or a stack of templates.
-    parameters : sequence of str, optional
-        Columns to refine. The others are fixed, and the errors are for these fixed values. By default those that the
-        search varied, which tables of `search` and text files of ComputeFstatistic_v2 say, without ``ecc``, ``argp``
-        and the parameters of a phase model (``model.df``, ...; see `PhaseModel`): where a search held a known sky
-        position, so does this. If `found` does not say, all columns but these, and without second and higher
-        derivatives of the frequency that are zero in all rows. ``meta["parameters"]`` of the result says which they
-        were.
-    bounds : mapping of str to (low, high), optional
-        Limits of parameters, in Hz, Hz/s, ..., rad, s, or as Quantities, the same for all candidates. Limits of
-        ``alpha`` apply to the value in the candidate's row, without adding multiples of 2 pi. With bounds on a
-        frequency or on the sky, coordinates are not adapted to curved peaks (`whiten`), and long peaks may be missed.
-    mismatch : float
-        Size of the neighbourhood that is covered: templates up to this mismatch from the candidate by the metric, for
-        the best frequency within `bins`. The default, 1, covers signals of which the candidate has lost up to
-        three quarters of rho^2. The cost grows with mismatch^(q/2) for q parameters besides the frequency. With 0 only
-        the frequency is tried.
-    bins : float, optional
-        How far the frequency at the detectors, its mean over the data, may be off, in bins of 1/T. A signal at a wrong
-        sky position is highest some bins off: by default as many as that position can make, 4 to 32. More for
-        uncertain starts, where the sky position is wrong by more than the metric allows: frequencies are cheap, but a
-        louder signal within the range takes the place of a weaker one.
     optimizer : optax.GradientTransformation, optional
         What climbs in place of Newton's method, from the same starts, in the same coordinates and within the same
         bounds: ``optax.lbfgs(1.0, linesearch=None)``, ``optax.adam(0.05)``, ... It makes minus 2F small, divided by 2F
@@ -130,27 +101,22 @@ def refine(
         one to take. Optimisers that are made anew in a loop use the programs that were compiled for earlier ones, if
         all their functions are optax's; your own functions, such as a schedule, define once, before the loop, as each
         new one means a compilation.
-    max_steps : int, optional
-        Most steps of each climb. By default 60 of Newton's method, 500 of an optimiser. A climb that needs more ends at
-        its highest point, not converged. Another limit means no compilation.
+    fit : Fit, optional
+        Which parameters are fitted, within which bounds, and how far around each candidate the highest peak is looked
+        for.
     merge : bool
         Whether to return one row for each peak instead of one for each candidate: of those that ended on one peak the
         row with the highest 2F, and ``n_merged``, their number; see `distinct.distinct`.
-    reftime : float, str, Time or GPSTime, optional
-        GPS time at which frequencies hold, if `found` does not say; by default that of the data.
     model : PhaseModel, optional
         Phase model of the candidates of a table, which cannot hold a function; its parameters are taken from columns
         such as ``model.df`` where the table has them. Templates have models of their own.
-    progress : bool
-        Whether to show progress, as `search` does.
-    lines : QTable, optional
-        Known lines, from `read_lines`, for a column ``line`` that names those that the refined candidate crosses; by
-        default those of the search, if its table has them.
     transient : str or callable, optional
         Shape of the windows of transient signals, see `TransientWindow`, whose start times and time scales are in the
         columns ``t0`` and ``tau`` and are fitted too. By default that of the search, if `found` is from
         ``search(transient=)`` or ``fstat_table(transient=)``; take ``transient`` out of its meta to refine its
         candidates as persistent signals.
+    progress : bool
+        Whether to show progress, as `search` does.
 
     Returns
     -------
@@ -159,7 +125,7 @@ def refine(
 
         - the refined parameters, and ``<name>_error`` of those that were fitted, one sigma, NaN where there is none;
         - ``twoF`` and ``twoF_H1``, ... at the peak (`fstat` on narrow data: right to 1e-6), with several detectors
-          ``log10BSGL`` there, with the search's Fstar0 and oLGX (equal odds if it had other detectors), and
+          ``log10BSGL`` there, with the search's `LinePrior` (equal odds if it had other detectors), and
           ``start_twoF``; ``outside`` if the search had bounds, and ``line`` if lines are known;
         - ``h0``, ``cosi``, ``psi``, ``phi0`` and their errors, from `estimate_amplitude` at the peak, with the fitted
           parameters held there: ``phi0`` turns by many cycles within their errors, unless the position is known;
@@ -169,7 +135,7 @@ def refine(
           the other peaks that were climbed, by Laplace's approximation, and the highest 2F elsewhere in the
           neighbourhood that was covered and, unless ``freq`` is held, up to 32 bins to either side of 16 of its
           points, as far as twice the reach of narrow data. Peaks further away are not seen: if the start is less
-          certain than that, give more `bins`, or search first. NaN if the climb did not converge;
+          certain than that, give more ``fit.bins``, or search first. NaN if the climb did not converge;
         - ``start_mismatch``, the loss of rho^2 between the peak and the candidate (`jfstat.mismatch`). Near 1 the
           candidate has next to nothing of this signal, and may owe its 2F to another one or to noise;
         - ``moved``, the distance from the start in whitened coordinates, where a peak has a radius of about 1, added
@@ -197,10 +163,10 @@ def refine(
     Raises
     ------
     TypeError
-        If `data`, `found` or `bounds` is of the wrong kind.
+        If `data`, `found` or `fit` is of the wrong kind.
     ValueError
         If another argument makes no sense, `optimizer` included, if a column of `found` is missing or has a wrong unit,
-        or if there are so many parameters that a neighbourhood of that `mismatch` can't be covered.
+        or if there are so many parameters that a neighbourhood of ``fit.mismatch`` can't be covered.
 
     Notes
     -----
@@ -208,7 +174,7 @@ def refine(
     step gains less than 1e-9 (1 + 2F). For optax's the Hessian is computed where the gradient says that this may be so,
     once as a rule. Steps are at most 1 long in whitened coordinates; a climb that has fallen 5 % below its highest
     point goes back there, and the optimiser begins anew, as it does where a bound is reached or left. Line searches
-    are within `max_steps`, but their gradients don't count.
+    are within ``fit.max_steps``, but their gradients don't count.
 
     Errors come from the curvature of 2F at the peak, in whitened coordinates, transformed to the parameters to second
     order. They span all peaks of similar height that were climbed, weighted by Laplace's approximation. In data of a
@@ -220,23 +186,24 @@ def refine(
     follow its noise; see `jfstat.statistic.total.shrinkage`.
     """
     check_data(data, or_segments=True)
+    wanted = checked_fit(fit)
     window = window_of_table(data, found, transient)
 
     def persistent(
         own: FstatData, some: AnyTable | Doppler, shown: bool, given: AnyTable | None = None, problem: str = ""
     ) -> QTable:
-        around = Neighbourhood.checked(mismatch, bins)
-        candidates = read_rows(own, some, reftime, model)
+        around = wanted.neighbourhood
+        candidates = read_rows(own, some, wanted.reftime, model)
         if problem:
             candidates = candidates._replace(problems=[own_problem or problem for own_problem in candidates.problems])
         searched = SearchedWith.of(some, own.detectors)
-        names = fitted_names(candidates.points, candidates.given, searched, parameters)
-        known = lines_from_meta(getattr(some, "meta", {})) if lines is None else checked_lines(lines)
-        free = FreeParameters.within(names, bounds)
+        names = fitted_names(candidates.points, candidates.given, searched, wanted.parameters)
+        known = lines_from_meta(getattr(some, "meta", {})) if wanted.lines is None else wanted.lines
+        free = FreeParameters.within(names, wanted.bounds)
         around.check_size(sum(name != "freq" for name in names))
-        method = Method.checked(optimizer, max_steps, len(names))
+        method = Method.checked(optimizer, wanted.max_steps, len(names))
         with progress_bar(int(np.sum(candidates.sound)), shown, "refine", "candidates") as advance:
-            starts = None if given is None else read_rows(own, given, reftime, model).points
+            starts = None if given is None else read_rows(own, given, wanted.reftime, model).points
             results = refined(own, candidates, free, around, searched.n_twoF, advance, method, starts)
         return results_table(own, some, candidates, results, names, searched, known, method)
 
@@ -439,7 +406,7 @@ def _follow_batch(
     climbing = climbing_for(data, size, plan.first.size, n_climbs, n_trials)
     method = alike.method
     narrowing = data.for_one_template, points, coverage.reach, plan, compressed_together(data, size)
-    climbs = coordinates, own, trials, shifts, climbing, method.max_steps, method.optimizer
+    climbs = Surroundings(coordinates, own, trials, shifts), climbing, method.max_steps, method.optimizer
 
     def programs() -> Iterator[jax.stages.Lowered]:
         first = focus.lower(*narrowing)

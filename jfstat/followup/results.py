@@ -247,7 +247,7 @@ def results_table(
     counts = np.maximum(np.any(weight > 0, axis=-1).sum(axis=0), 1)
     columns |= {f"{loud}_{x}": results.twoF_per_detector[:, d] / counts[d] for d, x in enumerate(data.detectors)}
     if len(data.detectors) > 1:
-        columns["log10BSGL"] = log10_bsgl(results.twoF, results.twoF_per_detector, searched.fstar0, searched.olgx)
+        columns["log10BSGL"] = log10_bsgl(results.twoF, results.twoF_per_detector, searched.line_prior)
     columns |= dict(zip(amplitude_columns(data.n_segments), results.amplitudes.T, strict=True))
     columns |= {f"start_{loud}": results.start_twoF / n_segments, "start_mismatch": results.start_mismatch}
     columns |= {"noise_chance": results.noise_chance}
@@ -258,7 +258,7 @@ def results_table(
         columns["outside"] = outside(columns, searched.bounds)
     if lines is not None:
         columns["line"] = _lines_of(data, candidates, results, lines)
-    start, end = data.observation.ends
+    (start, end), prior = data.observation.ends, searched.line_prior
     meta = {
         "version": __version__,
         "reftime": candidates.reftime.plain,
@@ -268,8 +268,8 @@ def results_table(
         "tspan": data.tspan if data.n_segments is None else end - start,
         "parameters": list(names),
         "n_twoF": searched.n_twoF,
-        "Fstar0": searched.fstar0,
-        "oLGX": None if searched.olgx is None else list(searched.olgx),
+        "Fstar0": prior.fstar0,
+        "oLGX": None if prior.olgx is None else list(prior.olgx),
         "bounds": {name: list(pair) for name, pair in searched.bounds.items()},
         "optimizer": method.name,
         "max_steps": method.max_steps,

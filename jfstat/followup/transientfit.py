@@ -76,7 +76,7 @@ class WindowFit(NamedTuple):
         return np.hypot(self.spread, self.mean - window)
 
 
-@partial(jax.jit, static_argnames=("names", "shape", "end"))
+@partial(jax.jit, static_argnames=("names", "window"))
 def fitted_window(
     data: FstatData,
     point: Doppler,
@@ -85,8 +85,7 @@ def fitted_window(
     start: jax.Array,
     unwhitened: jax.Array,
     names: tuple[str, ...],
-    shape: Shape,
-    end: float,
+    window: tuple[Shape, float],
 ) -> WindowFit:
     """The window of the largest 2F, and the posterior of windows and Doppler parameters.
 
@@ -104,9 +103,10 @@ def fitted_window(
         Parameters, in their units, from whitened ones, in which an error is about 1.
     names : tuple of p str
         The parameters that follow the window; none for those of the template at all windows.
-    shape, end
-        Of the windows, see `TransientWindow`.
+    window : (Shape, float), static
+        Shape and end of the windows, see `TransientWindow`.
     """
+    shape, end = window
     own = atoms_of(data, point, slices, pieces)
     slope = phase_slopes(data.observation, point, names, 0.5 * (own.start + own.end)) @ unwhitened
     first, last = own.gps[0], own.end[-1] + own.epoch.astype(jnp.float64)
@@ -297,9 +297,7 @@ def _fitted(
     slices, pieces = jax.tree.map(on_device, regular_slices(own, point, duration))
     fitted, unwhitened = _whitened(table)
     names = tuple(name for name, of in zip(table.meta["parameters"], fitted, strict=True) if of)
-    fit = fitted_window(
-        own, point, slices, pieces, jnp.asarray(start), jnp.asarray(follow * unwhitened), names, *window
-    )
+    fit = fitted_window(own, point, slices, pieces, jnp.asarray(start), jnp.asarray(follow * unwhitened), names, window)
     return jax.tree.map(np.asarray, fit)
 
 

@@ -23,7 +23,7 @@ class PartsOfSFTs(Protocol):
     @property
     def last_bin(self) -> int: ...
 
-    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int, check_crc: bool) -> NDArray[np.complex64]:
+    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int) -> NDArray[np.complex64]:
         """Return the bins of some SFTs of a detector, (n_rows, n_bins) complex64."""
         ...
 
@@ -42,8 +42,7 @@ class InMemory:
     def last_bin(self) -> int:
         return self.times.first_bin + self.times.n_bins - 1
 
-    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int, check_crc: bool) -> NDArray[np.complex64]:
-        del check_crc
+    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int) -> NDArray[np.complex64]:
         return self.times[detector].data[rows, first_bin - self.first_bin : last_bin + 1 - self.first_bin]
 
 
@@ -63,9 +62,9 @@ class Between:
     def last_bin(self) -> int:
         return self.whole.last_bin
 
-    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int, check_crc: bool) -> np.ndarray:
+    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int) -> np.ndarray:
         offset = self.offsets[detector]
-        return self.whole.read(detector, slice(rows.start + offset, rows.stop + offset), first_bin, last_bin, check_crc)
+        return self.whole.read(detector, slice(rows.start + offset, rows.stop + offset), first_bin, last_bin)
 
 
 def between(parts: PartsOfSFTs, start: float, end: float) -> PartsOfSFTs:

@@ -133,7 +133,7 @@ def _scanned(
 
 @dataclass(frozen=True, eq=False)
 class SFTFiles:
-    """SFTs in files, of which parts can be read; see `find_sfts`.
+    """SFTs in files, of which parts are read as they are needed; made by `jfstat.find_sfts`.
 
     Attributes
     ----------
@@ -142,11 +142,14 @@ class SFTFiles:
         Layout of all bins that all times have.
     times : SFTs
         Times of the SFTs, one for each detector and time, without bins.
+    check_crc : bool
+        Whether to check the files' checksums as they are read.
     """
 
     files: list[Path]
     layout: Layout
     times: SFTs
+    check_crc: bool
 
     @property
     def first_bin(self) -> int:
@@ -157,7 +160,7 @@ class SFTFiles:
         """Last bin that all times have."""
         return self.layout.last_bin
 
-    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int, check_crc: bool) -> np.ndarray:
+    def read(self, detector: str, rows: slice, first_bin: int, last_bin: int) -> np.ndarray:
         """Read bins of some SFTs of a detector, by their rows in `times`: (n_rows, n_bins) complex64."""
         names = self.times.detectors
         before = sum(len(self.times[name]) for name in names[: names.index(detector)])
@@ -165,16 +168,43 @@ class SFTFiles:
         low, high = np.searchsorted(self.layout.row, [before + rows.start, before + rows.stop])
         table, tsft = self.layout.table, self.times.tsft
         layout = arrange(self.files, table[low:high], first_bin / tsft, (last_bin + 1) / tsft)
-        return _read(self.files, layout, table[:0], check_crc)
+        return _read(self.files, layout, table[:0], self.check_crc)
 
 
+@public
 def find_sfts(
     pattern: Pattern,
     detectors: DetectorLike | Iterable[DetectorLike] | None = None,
     start: TimeLike | None = None,
     end: TimeLike | None = None,
+    check_crc: bool = False,
 ) -> SFTFiles:
-    """Find SFTs by their headers, to read parts of them later; see `read_sfts` for arguments and errors."""
+    """Find SFTs by the headers of their files, to read parts of them later.
+
+    Years of SFTs, of which `search_pulsars` needs little, then take little memory.
+
+    Parameters
+    ----------
+    pattern, detectors, start, end
+        Which files, and which SFTs in them; see `read_sfts`.
+    check_crc : bool
+        Whether to check the files' checksums as they are read. As in LALSuite's searches, they are not by default.
+
+    Returns
+    -------
+    SFTFiles
+
+    Raises
+    ------
+    FileNotFoundError, OSError, ValueError
+        As `read_sfts`, as far as headers tell.
+
+    Examples
+    --------
+    >>> files = jfstat.write_sfts(sfts, 'data')
+    >>> jfstat.find_sfts('data/*.sft', detectors='H1').times.detectors
+    ('H1',)
+    """
     sites = _sites(detectors)
     files, table, chosen = _scanned(pattern, sites, _time_range(start, end))
     table = table[chosen]
@@ -189,7 +219,7 @@ def find_sfts(
     tsft = float(table["tsft"][0])
     layout = arrange(files, table, first_bin / tsft, (last_bin + 1) / tsft)
     times = _as_sfts(layout, np.empty((len(layout.heads), 0), np.complex64), sites)
-    return SFTFiles(files, layout, times)
+    return SFTFiles(files, layout, times, check_crc)
 
 
 def _sites(detectors: DetectorLike | Iterable[DetectorLike] | None) -> dict[str, Detector]:

@@ -99,13 +99,20 @@ def signal_bins(
     if transient is not None:  # the other SFTs hold no part of the signal
         first, last = float(transient.t0) - epoch, float(transient.t1) - epoch
         rows = rows[(bins.starts + bins.tsft > first) & (bins.starts < last)]
+    received = _Received(trajectory, response, source, amplitude.canonical)
     for low in range(0, len(rows), at_once):
         mine = rows[low : low + at_once]
         chunk = bins.starts[mine]
         padded = np.pad(chunk, (0, at_once - len(chunk)), mode="edge")  # one shape, one compilation
-        found = _bins(trajectory, response, source, amplitude.canonical, jnp.asarray(padded),
-                      jnp.asarray(bins.tsft), jnp.asarray(samples), np.int64(epoch), transient, bins.first, bins.number,
-                      pieces)  # fmt: skip
+        found = _bins(
+            received,
+            jnp.asarray(padded),
+            jnp.asarray(bins.tsft),
+            jnp.asarray(samples),
+            np.int64(epoch),
+            transient,
+            _Sampling(bins.first, bins.number, pieces),
+        )
         out[mine] = np.asarray(found)[: len(chunk)]
     return out
 
@@ -134,21 +141,44 @@ def _model_cycles(source: Source, t: np.ndarray) -> np.ndarray:
     return np.asarray(source.model.cycles(jnp.asarray(t)))  # type: ignore[union-attr]
 
 
-@partial(jax.jit, static_argnames=("first_bin", "n_bins", "pieces"))
+class _Received(NamedTuple):
+    """A signal and the detector that receives it; see `signal_bins`.
+
+    Attributes
+    ----------
+    trajectory : Trajectory
+    response : (3, 3) float64
+    source : Source
+    canonical : (4,) float64
+        Amplitudes.
+    """
+
+    trajectory: Trajectory
+    response: jax.Array
+    source: Source
+    canonical: jax.Array
+
+
+class _Sampling(NamedTuple):
+    """First bin and number of bins of SFTs, and the pieces over each of which phases are polynomials."""
+
+    first_bin: int
+    n_bins: int
+    pieces: int
+
+
+@partial(jax.jit, static_argnames="sampling")
 def _bins(
-    trajectory: Trajectory,
-    response: jax.Array,
-    source: Source,
-    canonical: jax.Array,
+    received: _Received,
     starts: jax.Array,
     tsft: jax.Array,
     window: jax.Array,
     epoch: jax.Array,
     transient: TransientWindow | None,
-    first_bin: int,
-    n_bins: int,
-    pieces: int,
+    sampling: _Sampling,
 ) -> jax.Array:
+    trajectory, response, source, canonical = received
+    first_bin, n_bins, pieces = sampling
     n = window.shape[0]
     centre = first_bin + n_bins // 2
     # at the nodes of each piece: the phase relative to the central bin's, and the complex amplitude

@@ -28,7 +28,7 @@ from jfstat.simulate.signals import Bins, signal_bins
 from jfstat.validation import (
     DurationLike,
     FrequencyLike,
-    NoiseLike,
+    SqrtSxLike,
     frequency,
     given_sqrt_sx,
     is_number,
@@ -50,7 +50,7 @@ def simulate_sfts(
     fmin: FrequencyLike | None = None,
     fmax: FrequencyLike | None = None,
     tsft: DurationLike = 1800,
-    sqrt_sx: NoiseLike | None = 4e-24,
+    sqrt_sx: SqrtSxLike | None = 4e-24,
     signals: Signals = (),
     timestamps: TimestampsLike | None = None,
     window: str = "rectangular",

@@ -67,6 +67,24 @@ class LinePrior:
         return checked_odds(n_detectors, self.fstar0, self.olgx)
 
 
+def checked_line_prior(line_prior: object, n_detectors: int) -> LinePrior:
+    """Return the argument `line_prior` of a function, by default `LinePrior()`, checked for so many detectors.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    ValueError
+        If there are several detectors, and it does not fit them.
+    """
+    prior = LinePrior() if line_prior is None else line_prior
+    if not isinstance(prior, LinePrior):
+        raise TypeError(f"line_prior must be a jfstat.LinePrior or None, not {shown(prior)}.")
+    if n_detectors > 1:
+        prior.odds(n_detectors)
+    return prior
+
+
 @dataclass(frozen=True)
 class LineCut:
     """Values of 2F whose log10BSGL is below a threshold do not count; a static argument of compiled programs.

@@ -14,19 +14,66 @@ import numpy as np
 from jfstat.files import content_of
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DetectorLike, get_detector
-from jfstat.public import public
+from jfstat.public import plain_errors, public
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.patterns import Pattern, find_files
 from jfstat.signal.times import TimeLike
 from jfstat.strain.frames import FrameFile
-from jfstat.strain.gating import Gating
 from jfstat.strain.gwosc import GwoscFile
-from jfstat.strain.making import Making, sfts_of
+from jfstat.strain.making import Conditioning, Making, sfts_of
 from jfstat.strain.strainfile import Bit, StrainFile
-from jfstat.validation import DurationLike, FrequencyLike, gps_seconds, is_whole
+from jfstat.validation import DurationLike, FrequencyLike, gps_seconds, is_whole, shown
 
 FRAME_SUFFIX = ".gwf"
 HDF5_SUFFIXES = (".hdf5", ".h5", ".hdf")
+
+
+@dataclass(frozen=True)
+class DataQuality:
+    """Which times of the strain in files are good.
+
+    Parameters
+    ----------
+    bits : sequence of str or int, optional
+        Data-quality bits that must be set in each second: names of GWOSC's bits, such as ``["DATA", "CBC_CAT1"]``, or
+        numbers of the bits of `channel`. None asks for ``DATA`` if the files have GWOSC's bits, and for nothing
+        otherwise; an empty sequence for nothing. ``NO_CW_HW_INJ`` throws most of a LIGO run away, as simulated
+        continuous waves were injected into the hardware most of the time.
+    channel : str, optional
+        Channel of frame files whose bits are meant by numbers, such as ``"H1:GDS-CALIB_STATE_VECTOR"``.
+    segments : sequence of (start, end), optional
+        Science segments, GPS s; what lies outside is left out.
+    start, end : float or Time, optional
+        Use strain in [start, end), GPS s.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a value is of another kind, or segments have start and end in the wrong order.
+
+    Examples
+    --------
+    >>> jfstat.DataQuality(["DATA", "CBC_CAT1"], start=1167458304)
+    DataQuality(bits=('DATA', 'CBC_CAT1'), channel=None, segments=None, start=1167458304.0, end=None)
+    """
+
+    bits: Sequence[Bit] | None = None
+    channel: str | None = None
+    segments: Sequence[tuple[TimeLike, TimeLike]] | None = None
+    start: TimeLike | None = None
+    end: TimeLike | None = None
+
+    @plain_errors
+    def __post_init__(self) -> None:
+        bits = _bits(self.bits)
+        object.__setattr__(self, "bits", None if bits is None else tuple(bits))
+        if self.channel is not None and not isinstance(self.channel, str):
+            raise TypeError(f"channel must be a string, not {shown(self.channel)}.")
+        if self.segments is not None:
+            object.__setattr__(self, "segments", tuple(_pairs(self.segments)))
+        for name in ("start", "end"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, gps_seconds(getattr(self, name), name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,22 +124,15 @@ def sfts_from_frames(
     tsft: DurationLike = 1800,
     fmin: FrequencyLike | None = None,
     fmax: FrequencyLike | None = None,
-    window: str = "tukey:0.001",
     *,
-    start: TimeLike | None = None,
-    end: TimeLike | None = None,
-    quality: Sequence[Bit] | None = None,
-    quality_channel: str | None = None,
-    segments: Sequence[tuple[TimeLike, TimeLike]] | None = None,
-    highpass: FrequencyLike | None = None,
-    gating: Gating | None = None,
+    quality: DataQuality | None = None,
+    conditioning: Conditioning | None = None,
 ) -> SFTs:
     """Make SFTs from one detector's strain in HDF5 files of GWOSC or frame files.
 
     SFTs are ``dt * DFT / rms(window)``, phases referred to each SFT's start. They follow one another without overlap
     from the start of each stretch of good time, as lalpulsar_MakeSFTs makes them of science segments. A time is good if
-    the files hold finite strain for it and `quality`, `segments`, `start` and `end` allow it; files that adjoin leave
-    no gap.
+    the files hold finite strain for it and `quality` allows it; files that adjoin leave no gap.
 
     All SFTs are kept in memory: give `fmin` and `fmax`, or use ``jfstat make-sfts``, which writes one after the other.
 
@@ -107,19 +147,10 @@ def sfts_from_frames(
     detector : str or Detector, optional
         Prefix of the detector whose files are used; not needed if all files are of one detector. Or a user's own
         `Detector`.
-    tsft, fmin, fmax, window, highpass, gating
+    tsft, fmin, fmax, conditioning
         See `sfts_from_strain`.
-    start, end : float or Time, optional
-        Use strain in [start, end), GPS s.
-    quality : sequence of str or int, optional
-        Data-quality bits that must be set in each second: names of GWOSC's bits, such as ``["DATA", "CBC_CAT1"]``, or
-        numbers of the bits of `quality_channel`. None requires ``DATA`` if the files have GWOSC's bits, and nothing
-        otherwise; an empty sequence requires nothing. ``NO_CW_HW_INJ`` excludes most of a LIGO run, because simulated
-        continuous waves were injected into the hardware most of the time.
-    quality_channel : str, optional
-        Channel of frame files to which numbers of bits refer, such as ``"H1:GDS-CALIB_STATE_VECTOR"``.
-    segments : sequence of (start, end), optional
-        Science segments, GPS s; strain outside them is left out.
+    quality : DataQuality, optional
+        Which times are good; by default those with GWOSC's bit ``DATA`` in files that have it, and all in others.
 
     Returns
     -------
@@ -135,28 +166,25 @@ def sfts_from_frames(
         If a file is damaged or lacks the channel, files overlap or are of different detectors or rates, a package that
         reads them is not installed, no SFT fits, or an argument is out of range.
     """
-    strain = strain_of_files(paths, channel, detector, start, end, quality, quality_channel, segments)
-    return sfts_of(strain, Making.of(strain.rate, tsft, fmin, fmax, window, highpass, gating))
+    strain = strain_of_files(paths, channel, detector, quality)
+    return sfts_of(strain, Making.of(strain.rate, tsft, fmin, fmax, conditioning))
 
 
 def strain_of_files(
     paths: Pattern,
     channel: str | None,
     detector: DetectorLike | None,
-    start: TimeLike | None,
-    end: TimeLike | None,
-    quality: Sequence[Bit] | None,
-    quality_channel: str | None,
-    segments: Sequence[tuple[TimeLike, TimeLike]] | None,
+    quality: DataQuality | None,
 ) -> FilesOfStrain:
     """Find the good time of strain files; see `sfts_from_frames` for arguments and errors."""
-    bits = _bits(quality)
-    low = -math.inf if start is None else gps_seconds(start, "start")
-    high = math.inf if end is None else gps_seconds(end, "end")
-    kept = None if segments is None else _pairs(segments)
+    wanted_times = DataQuality() if quality is None else quality
+    if not isinstance(wanted_times, DataQuality):
+        raise TypeError(f"quality must be a jfstat.DataQuality or None, not {shown(quality)}.")
+    low = -math.inf if wanted_times.start is None else gps_seconds(wanted_times.start, "start")
+    high = math.inf if wanted_times.end is None else gps_seconds(wanted_times.end, "end")
     own = None if detector is None else get_detector(detector)
     files = [
-        _described(path, channel, quality_channel)
+        _described(path, channel, wanted_times.channel)
         for path in find_files(paths, "strain", (FRAME_SUFFIX, *HDF5_SUFFIXES))
     ]
     names = sorted({file.detector for file in files})
@@ -170,7 +198,7 @@ def strain_of_files(
     files = [file for file in files if file.start < high and file.start + file.n // file.rate > low]
     if not files:
         raise ValueError(f"paths hold no strain from start={low:g} to end={high:g}.")
-    good = [_good(file, bits, low, high, kept) for file in files]
+    good = [_good(file, wanted_times, low, high) for file in files]
     return FilesOfStrain(get_detector(wanted) if own is None else own, tuple(files), _stretches(files, good))
 
 
@@ -181,7 +209,7 @@ def _bits(quality: object) -> list[Bit] | None:
     bits = [] if isinstance(quality, (str, bytes)) or not isinstance(quality, Sequence) else list(quality)
     right = not isinstance(quality, (str, bytes)) and isinstance(quality, Sequence)
     if not right or not all(isinstance(bit, str) or (is_whole(bit) and 0 <= bit < 63) for bit in bits):
-        raise ValueError("quality must be a sequence of names such as 'DATA', or of numbers of bits from 0 to 62.")
+        raise ValueError("bits must be a sequence of names such as 'DATA', or of numbers of bits from 0 to 62.")
     return bits
 
 
@@ -217,16 +245,14 @@ def _check_together(files: Sequence[StrainFile]) -> None:
             raise ValueError(f"paths: {str(a.path)!r} and {str(b.path)!r} overlap in time: leave out one of them.")
 
 
-def _good(
-    file: StrainFile, bits: list[Bit] | None, low: float, high: float, kept: list[tuple[float, float]] | None
-) -> np.ndarray:
+def _good(file: StrainFile, quality: DataQuality, low: float, high: float) -> np.ndarray:
     """Return whether each second of a file is good, (n_seconds,) bool; seconds that are good only in part are not."""
-    good = file.good_seconds(bits)
+    good = file.good_seconds(None if quality.bits is None else list(quality.bits))
     t = file.start + np.arange(len(good))
     good = good & (t >= low) & (t + 1 <= high)
-    if kept is not None:
+    if quality.segments is not None:
         inside = np.zeros(len(good), bool)
-        for begin, end in kept:
+        for begin, end in _pairs(quality.segments):
             inside |= (t >= begin) & (t + 1 <= end)
         good &= inside
     return good

@@ -118,7 +118,9 @@ class FrameFile:
                 )
             return names[bit]
         if self.quality_channel is None:
-            raise ValueError(f"quality has the bit number {bit} and quality_channel is missing: give it, or a name.")
+            raise ValueError(
+                f"quality has the bit number {bit}, and the channel of its bits is missing: give it, or a name."
+            )
         return self.quality_channel, bit
 
     def _mask(self, channel: str, n_seconds: int) -> np.ndarray:

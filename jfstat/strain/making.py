@@ -9,16 +9,64 @@ from itertools import pairwise
 
 import numpy as np
 
+from jfstat.public import plain_errors
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.windows import window_samples
 from jfstat.signal.times import TimeLike
 from jfstat.strain.filters import high_passed
 from jfstat.strain.gating import Gating, gate_window
 from jfstat.strain.strain import Strain
-from jfstat.validation import DurationLike, FrequencyLike, frequency, gps_integer, sft_seconds
+from jfstat.validation import DurationLike, FrequencyLike, frequency, gps_integer, sft_seconds, shown
 
 SLACK = 1e-6
 """Tolerance for numbers that were rounded, in bins or samples."""
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """What is done to strain before each SFT's Fourier transform.
+
+    Parameters
+    ----------
+    window : str
+        ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``. The default is that of the LIGO-Virgo-KAGRA collaboration's
+        SFTs (lalpulsar_MakeSFTDAG): its ends fall to zero, which keeps loud low frequencies from leaking into the
+        band, and its taper of 1/1000 of the SFT loses hardly any signal.
+    highpass : float or Quantity, optional
+        Knee frequency of a high-pass filter, Hz, see `strain.filters.high_passed`. Strain of detectors is orders of
+        magnitude louder below 10 Hz than in the sensitive band and leaks into it; 7 Hz is usual. None filters
+        nothing.
+    gating : Gating, optional
+        Fade the strain out around loud glitches. None takes it as it is.
+
+    Raises
+    ------
+    TypeError
+        If `window` is no string or `gating` is no Gating.
+    ValueError
+        If there is no such window, or `highpass` is not positive.
+
+    Examples
+    --------
+    >>> jfstat.Conditioning(highpass=7)
+    Conditioning(window='tukey:0.001', highpass=7.0, gating=None)
+    """
+
+    window: str = "tukey:0.001"
+    highpass: FrequencyLike | None = None
+    gating: Gating | None = None
+
+    @plain_errors
+    def __post_init__(self) -> None:
+        if not isinstance(self.window, str):
+            raise TypeError(f"window must be a string, not {shown(self.window)}.")
+        window_samples(self.window, 100)
+        knee = None if self.highpass is None else frequency(self.highpass, "highpass")
+        if knee is not None and not knee > 0:
+            raise ValueError(f"highpass={knee} must be above 0 Hz; None filters nothing.")
+        if self.gating is not None and not isinstance(self.gating, Gating):
+            raise TypeError(f"gating must be a jfstat.Gating or None, not {type(self.gating).__name__}.")
+        object.__setattr__(self, "highpass", knee)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,18 +81,13 @@ class Making:
         Number of samples of an SFT.
     bins : slice
         Range of bins of the Fourier transform.
-    window : str
-    highpass : float or None
-        Knee frequency, Hz.
-    gating : Gating or None
+    conditioning : Conditioning
     """
 
     tsft: float
     n: int
     bins: slice
-    window: str
-    highpass: float | None
-    gating: Gating | None
+    conditioning: Conditioning
 
     @classmethod
     def of(
@@ -53,16 +96,14 @@ class Making:
         tsft: DurationLike,
         fmin: FrequencyLike | None,
         fmax: FrequencyLike | None,
-        window: str,
-        highpass: FrequencyLike | None,
-        gating: Gating | None,
+        conditioning: Conditioning | None,
     ) -> Making:
         """Make the options from users' arguments.
 
         Raises
         ------
         TypeError
-            If `gating` is of another kind.
+            If `conditioning` is of another kind.
         ValueError
             If a number makes no sense at this rate.
         """
@@ -79,15 +120,13 @@ class Making:
             raise ValueError(
                 f"the band from fmin={low} to fmax={high} Hz holds no bin of width {1 / length:g} Hz: widen it."
             )
-        knee = None if highpass is None else frequency(highpass, "highpass")
-        if knee is not None and not 0 < knee < 0.5 * rate:
-            raise ValueError(
-                f"highpass={knee} must be above 0 and below {0.5 * rate} Hz (Nyquist); None filters nothing."
-            )
-        if gating is not None and not isinstance(gating, Gating):
-            raise TypeError(f"gating must be a jfstat.Gating or None, not {type(gating).__name__}.")
-        window_samples(window, n)
-        return cls(length, n, bins, window, knee, gating)
+        before = Conditioning() if conditioning is None else conditioning
+        if not isinstance(before, Conditioning):
+            raise TypeError(f"conditioning must be a jfstat.Conditioning or None, not {shown(before)}.")
+        if before.highpass is not None and not before.highpass < 0.5 * rate:
+            raise ValueError(f"highpass={before.highpass} must be below {0.5 * rate} Hz (Nyquist).")
+        window_samples(before.window, n)
+        return cls(length, n, bins, before)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,19 +163,19 @@ def made_sfts(strain: Strain, making: Making, starts: Sequence[int] | None = Non
     ValueError
         If there is no strain at one of the `starts`.
     """
-    window = window_samples(making.window, making.n)
+    window = window_samples(making.conditioning.window, making.n)
     places = _fitting(strain, making.n) if starts is None else _asked_for(strain, making, starts)
     for first, stretch, x in places:
         gps, gated = strain.origin + first // strain.rate, 0.0
-        if making.gating is not None:
-            gates = _gates(strain, making, making.gating, first, stretch, x)
+        if making.conditioning.gating is not None:
+            gates = _gates(strain, making, making.conditioning.gating, first, stretch, x)
             gated = float(np.count_nonzero(gates == 0)) / strain.rate
-            if gated > making.gating.most_gated * making.tsft:
+            if gated > making.conditioning.gating.most_gated * making.tsft:
                 yield Made(gps, None, gated)
                 continue
             x = x * gates
-        if making.highpass is not None:
-            x = high_passed(x, strain.rate, making.highpass)
+        if making.conditioning.highpass is not None:
+            x = high_passed(x, strain.rate, float(making.conditioning.highpass))
         yield Made(gps, (np.fft.rfft(x * window)[making.bins] / strain.rate).astype(np.complex64), gated)
 
 
@@ -150,13 +189,13 @@ def sfts_of(strain: Strain, making: Making, starts: Sequence[int] | None = None)
     """
     made = [sft for sft in made_sfts(strain, making, starts) if sft.bins is not None]
     if not made:
-        gated = "" if making.gating is None else " that gating leaves"
+        gated = "" if making.conditioning.gating is None else " that gating leaves"
         raise ValueError(
             f"there is no stretch of {making.tsft:g} s of good, finite samples{gated}: use a shorter tsft."
         )
     gps = np.array([sft.gps for sft in made], np.int64)
     data = np.stack([sft.bins for sft in made if sft.bins is not None])
-    series = SFTSeries.of(strain.site, gps, np.zeros_like(gps), data, making.window)
+    series = SFTSeries.of(strain.site, gps, np.zeros_like(gps), data, making.conditioning.window)
     return SFTs((series,), making.tsft, making.bins.start)
 
 

@@ -15,8 +15,7 @@ from jfstat.geometry.detectors import DetectorLike, get_detector
 from jfstat.public import public
 from jfstat.sfts.container import SFTs
 from jfstat.signal.times import TimeLike
-from jfstat.strain.gating import Gating
-from jfstat.strain.making import Making, checked_starts, sfts_of
+from jfstat.strain.making import Conditioning, Making, checked_starts, sfts_of
 from jfstat.strain.strain import StrainArray
 from jfstat.validation import DurationLike, FrequencyLike, gps_seconds, seconds
 
@@ -42,11 +41,9 @@ def sfts_from_strain(
     tsft: DurationLike = 1800,
     fmin: FrequencyLike | None = None,
     fmax: FrequencyLike | None = None,
-    window: str = "tukey:0.001",
-    timestamps: Sequence[TimeLike] | None = None,
     *,
-    highpass: FrequencyLike | None = None,
-    gating: Gating | None = None,
+    timestamps: Sequence[TimeLike] | None = None,
+    conditioning: Conditioning | None = None,
 ) -> SFTs:
     """Make SFTs from one detector's strain.
 
@@ -66,18 +63,10 @@ def sfts_from_strain(
         Length of an SFT, s, a whole number of samples.
     fmin, fmax : float or Quantity, optional
         Band, Hz: bins from fmin on and below fmax. By default from zero to the Nyquist frequency.
-    window : str
-        ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``. The default is the window of the LIGO-Virgo-KAGRA
-        collaboration's SFTs (lalpulsar_MakeSFTDAG): its ends fall to zero, which keeps loud low frequencies from
-        leaking into the band, and its taper of 1/1000 of the SFT loses hardly any signal.
     timestamps : sequence of int or Time, optional
         GPS start times of the SFTs, whole seconds. By default as many SFTs as fit, one after the other.
-    highpass : float or Quantity, optional
-        Knee frequency of a high-pass filter, Hz, see `strain.filters.high_passed`. Strain of detectors is orders of
-        magnitude louder below 10 Hz than in the sensitive band and leaks into it; 7 Hz is usual. None filters
-        nothing.
-    gating : Gating, optional
-        Fade the strain out around loud glitches. None takes it as it is.
+    conditioning : Conditioning, optional
+        Window, high-pass filter and gating; by default a Tukey window alone.
 
     Returns
     -------
@@ -86,7 +75,7 @@ def sfts_from_strain(
     Raises
     ------
     TypeError
-        If `series` is neither a TimeSeries nor (array, t0, dt), or `gating` is not a Gating.
+        If `series` is neither a TimeSeries nor (array, t0, dt), or `conditioning` is not a Conditioning.
     ValueError
         If an argument is out of range, no SFT fits, there are no data at one of the `timestamps`, or the detector is
         neither given nor named by the series, or differs from the one that the series names.
@@ -104,7 +93,7 @@ def sfts_from_strain(
         raise ValueError(
             f"the samples' spacing must be 1/rate with a whole rate in Hz, not {dt} s: resample the series."
         )
-    making = Making.of(rate, tsft, fmin, fmax, window, highpass, gating)
+    making = Making.of(rate, tsft, fmin, fmax, conditioning)
     # index of the first sample, counted from a whole second
     second = math.floor(t0)
     first = round((t0 - second) * rate)

@@ -38,7 +38,7 @@ def spin_factor(observation, fmax):
 @pytest.mark.parametrize(("low", "high", "mismatch"), [(100.0, 100.0, 0.2), (100.0, 100.5, 0.1), (60.0, 90.0, 0.3)])
 def test_a_lattice_covers_the_ranges_of_a_known_position(observation, low, high, mismatch):
     bank = jfstat.template_bank(
-        1.0, 0.3, age=AGE, braking_index=BRAKING, data=observation, mismatch=mismatch, fmin=low, fmax=high
+        1.0, 0.3, jfstat.Braking(AGE, BRAKING), data=observation, mismatch=mismatch, freq=(low, high)
     )
     _, spins = signals(3000, low, high)
     metric = spin_factor(observation, high)
@@ -52,8 +52,8 @@ def test_a_lattice_covers_the_ranges_of_a_known_position(observation, low, high,
 
 def test_it_is_smaller_than_that_of_the_enclosing_ranges(observation):
     limits = BrakingRegion(100.0, 100.1, 1e9, 2.0, 7.0).limits
-    common = dict(data=observation, mismatch=0.3, fmax=100.1)
-    bank = jfstat.template_bank(1.0, 0.3, age=1e9, braking_index=(2, 7), fmin=100.0, **common)
+    common = dict(data=observation, mismatch=0.3, freq=(100.0, 100.1))
+    bank = jfstat.template_bank(1.0, 0.3, jfstat.Braking(1e9, (2, 7)), **common)
     box = jfstat.template_bank(1.0, 0.3, f1dot=tuple(limits[0]), f2dot=tuple(limits[1]), **common)
     assert len(bank.alpha) < 0.5 * len(box.alpha)
 
@@ -63,7 +63,7 @@ def test_a_region_of_the_sky_is_covered(observation):
     short = jfstat.observation(["H1", "L1"], START, 2 * DAY)
     centre, mismatch = SkyCoord(1.0, 0.3, unit="rad"), 0.2
     bank = jfstat.template_bank(
-        region=(centre, 0.02 * u.rad), age=2e8, braking_index=(3, 5), data=short, mismatch=mismatch, fmin=50, fmax=50.2
+        region=(centre, 0.02 * u.rad), f1dot=jfstat.Braking(2e8, (3, 5)), data=short, mismatch=mismatch, freq=(50, 50.2)
     )
     n = 400
     _, spins = signals(n, 50, 50.2, 2e8, (3, 5))
@@ -83,9 +83,7 @@ def test_a_region_of_the_sky_is_covered(observation):
 
 
 def test_a_flat_grid_has_a_template_within_half_a_step(observation):
-    bank = jfstat.template_bank(
-        [1.0, 2.0], 0.3, age=1e10, braking_index=BRAKING, data=observation, fmin=100, fmax=100.2
-    )
+    bank = jfstat.template_bank([1.0, 2.0], 0.3, jfstat.Braking(1e10, BRAKING), data=observation, freq=(100, 100.2))
     steps = np.array([natural_step(k, 8 * DAY) for k in (1, 2)])
     one = np.asarray(bank.fkdot)[np.asarray(bank.alpha) == 1.0, 1:]
     assert len(bank.alpha) == 2 * len(one)
@@ -96,7 +94,7 @@ def test_a_flat_grid_has_a_template_within_half_a_step(observation):
 
 
 def test_strict_leaves_only_physical_templates(observation):
-    common = dict(data=observation, mismatch=0.2, age=1e9, braking_index=BRAKING, fmin=100.0, fmax=100.1)
+    common = dict(f1dot=jfstat.Braking(1e9, BRAKING), data=observation, mismatch=0.2, freq=(100.0, 100.1))
     strict = np.asarray(jfstat.template_bank(1.0, 0.3, strict=True, **common).fkdot)[:, 1:]
     loose = np.asarray(jfstat.template_bank(1.0, 0.3, **common).fkdot)[:, 1:]
     f = 100.05
@@ -109,9 +107,9 @@ def test_strict_leaves_only_physical_templates(observation):
 
 
 def test_quantities_and_one_braking_index_and_a_fixed_f3dot(observation):
-    common = dict(data=observation, mismatch=0.2, fmin=100.0, fmax=100.1)
-    first = jfstat.template_bank(1.0, 0.3, age=30 * u.yr, braking_index=5, f3dot=1e-25, **common)
-    second = jfstat.template_bank(1.0, 0.3, age=30 * 365.25 * DAY, braking_index=(5, 5), **common)
+    common = dict(data=observation, mismatch=0.2, freq=(100.0, 100.1))
+    first = jfstat.template_bank(1.0, 0.3, jfstat.Braking(30 * u.yr, 5), f3dot=1e-25, **common)
+    second = jfstat.template_bank(1.0, 0.3, jfstat.Braking(30 * 365.25 * DAY, (5, 5)), **common)
     assert np.asarray(first.fkdot).shape[1] == 4
     assert np.all(np.asarray(first.fkdot)[:, 3] == 1e-25)
     np.testing.assert_allclose(np.asarray(first.fkdot)[:, 1], np.asarray(second.fkdot)[:, 1], rtol=1e-3)
@@ -120,27 +118,36 @@ def test_quantities_and_one_braking_index_and_a_fixed_f3dot(observation):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (dict(age=1e9), "age and braking_index go together"),
-        (dict(braking_index=3), "age and braking_index go together"),
-        (dict(age=-1.0, braking_index=3), "age must be positive"),
-        (dict(age=1e9, braking_index=(1, 5)), "braking_index must be"),
-        (dict(age=1e9, braking_index=(5, 2)), "braking_index must be"),
-        (dict(age=1e9, braking_index="x"), "braking_index must be"),
-        (dict(age=1e9, braking_index=3, f1dot=-1e-9), "f1dot and f2dot do not go with age"),
-        (dict(age=1e9, braking_index=3, f3dot=(0.0, 1e-25)), "f3dot must be a number with age"),
-        (dict(age=1e9, braking_index=3, fmin=None), "fmin and fmax must be given with an age"),
-        (dict(age=1e9, braking_index=3, fmin=101.0), "must be ordered"),
+        (dict(f2dot=1e-19), "f2dot does not go with a Braking"),
+        (dict(f3dot=(0.0, 1e-25)), "f3dot must be a number with a Braking"),
+        (dict(freq=None), "freq must be given with an age"),
+        (dict(freq=(101.0, 100.1)), "must be ordered"),
+        (dict(freq=(100.0, 100.1, 100.2)), "freq must be a frequency or a band"),
     ],
 )
 def test_what_makes_no_sense_is_refused(observation, arguments, message):
-    arguments = dict(fmin=100.0, fmax=100.1, data=observation, mismatch=0.2) | arguments
+    arguments = dict(freq=(100.0, 100.1), data=observation, mismatch=0.2) | arguments
     with pytest.raises(ValueError, match=message):
-        jfstat.template_bank(1.0, 0.3, **arguments)
+        jfstat.template_bank(1.0, 0.3, jfstat.Braking(1e9, 3), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("age", "index", "message"),
+    [
+        (-1.0, 3, "age must be positive"),
+        (1e9, (1, 5), "index must be"),
+        (1e9, (5, 2), "index must be"),
+        (1e9, "x", "index must be"),
+    ],
+)
+def test_an_age_and_an_index_that_make_no_sense_are_refused(age, index, message):
+    with pytest.raises(ValueError, match=message):
+        jfstat.Braking(age, index)
 
 
 def test_a_flat_grid_needs_the_data_for_its_steps():
     with pytest.raises(ValueError, match="data must be given with an age"):
-        jfstat.template_bank(1.0, 0.3, age=1e9, braking_index=3, fmin=100.0, fmax=100.1)
+        jfstat.template_bank(1.0, 0.3, jfstat.Braking(1e9, 3), freq=(100.0, 100.1))
 
 
 # the program, against LALSuite's
@@ -174,7 +181,7 @@ def test_ranges_and_counts_beside_ComputeFstatistic_v2(lal_files, tmp_path, caps
     assert physical.sum() > 100
     observation = jfstat.observation(["H1", "L1"], START, 2 * DAY)
     bank = jfstat.template_bank(
-        1.0, 0.3, age=3e8, braking_index=BRAKING, data=observation, mismatch=0.2, fmin=50.0, fmax=50.0002
+        1.0, 0.3, jfstat.Braking(3e8, BRAKING), data=observation, mismatch=0.2, freq=(50.0, 50.0002)
     )
     metric = spin_factor(observation, 50.0002)
     spins = np.stack([f1, f2], axis=-1)[physical]

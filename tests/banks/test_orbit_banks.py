@@ -80,7 +80,7 @@ CASES = {
 def test_no_random_signal_loses_more_than_the_mismatch(name, n):
     days, f, orbit, spins = CASES[name]
     observation, m = gaps(days), 0.2
-    bank = jfstat.template_bank(*SKY, **spins, orbit=orbit, data=observation, fmax=f, mismatch=m)
+    bank = jfstat.template_bank(*SKY, **spins, orbit=orbit, data=observation, freq=f, mismatch=m)
     rng = np.random.default_rng(8)
     at = {k: rng.uniform(*x, n) if isinstance(x, tuple) else np.full(n, x) for k, x in (orbit | spins).items()}
     fkdot = np.stack([np.full(n, f), at.pop("f1dot", np.zeros(n))], axis=-1)
@@ -110,7 +110,7 @@ def test_count_is_that_of_leaci_and_prix_in_long_data():
     f, m, a, width = 100.0, 0.1, (1.4, 1.5), 200.0
     observation = jfstat.observation(["H1", "L1"], START, 10 * 86400)
     ranges = dict(asini=a, period=PERIOD, tp=(START, START + width))
-    bank = jfstat.template_bank(*SKY, orbit=ranges, data=observation, fmax=f, mismatch=m)
+    bank = jfstat.template_bank(*SKY, orbit=ranges, data=observation, freq=f, mismatch=m)
     thickness = np.sqrt(3) * 2 * 4 / (12 * 3)
     expected = thickness / m * 2 * np.pi**2 * f**2 * (2 * np.pi / PERIOD) * width * (a[1] ** 2 - a[0] ** 2) / 2
     assert expected < len(bank.alpha) < 1.1 * expected
@@ -121,7 +121,7 @@ def test_a_range_of_a_whole_period_is_the_whole_orbit():
     count = {}
     for periods in (1.0, 7.0):
         orbit = dict(asini=0.05, period=PERIOD / 3, tp=(START, START + periods * PERIOD / 3))
-        bank = jfstat.template_bank(*SKY, orbit=orbit, data=observation, fmax=100.0, mismatch=0.2)
+        bank = jfstat.template_bank(*SKY, orbit=orbit, data=observation, freq=100.0, mismatch=0.2)
         count[periods] = len(bank.alpha)
     assert count[1.0] == count[7.0] > 10
 
@@ -161,14 +161,14 @@ def test_coordinates_and_elements_are_inverses():
         (dict(orbit=dict(asini=(1, 2), period=PERIOD)), "orbit lacks tp"),
         (dict(orbit=dict(asini=(1, 2), period=PERIOD, tp=0), region="all"), "region cannot go with ranges of orbits"),
         (dict(orbit=dict(asini=(1, 2), period=PERIOD, tp=0), alpha=(0, 2), delta=(0, 0.1)), "span less than 1.0 rad"),
-        (dict(orbit=dict(asini=(1, 2), period=PERIOD, tp=(0, 9)), fmax=1e6), "narrow the ranges or raise the mismatch"),
+        (dict(orbit=dict(asini=(1, 2), period=PERIOD, tp=(0, 9)), freq=1e6), "narrow the ranges or raise the mismatch"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments, message):
     observation = jfstat.observation(["H1"], START, 86400)
     sky = dict(alpha=1.0, delta=0.2) if "region" not in arguments else {}
     with pytest.raises(ValueError, match=message):
-        jfstat.template_bank(**(sky | dict(data=observation, fmax=100.0, mismatch=0.1) | arguments))
+        jfstat.template_bank(**(sky | dict(data=observation, freq=100.0, mismatch=0.1) | arguments))
 
 
 def test_without_a_mismatch_ranges_need_steps():

@@ -57,7 +57,7 @@ def test_spin_down_varies_fastest_and_alpha_slowest():
 
 def test_a_list_of_positions_is_not_multiplied_out():
     sky = SkyCoord([10, 20, 30], [-5, 0, 5], unit="deg")
-    bank = template_bank(sky=sky, f1dot=[0.0, -1e-10])
+    bank = template_bank(sky, f1dot=[0.0, -1e-10])
     np.testing.assert_allclose(np.rad2deg(bank.alpha), [10, 10, 20, 20, 30, 30])
     np.testing.assert_allclose(np.rad2deg(bank.delta), [-5, -5, 0, 0, 5, 5], atol=1e-13)
     assert template_bank(SkyCoord(10, 20, unit="deg")).alpha.shape == (1,)
@@ -113,7 +113,7 @@ def test_a_grid_is_ready_for_vmap(data):
         ({"alpha": 1.0, "delta": 0.0, "orbit": {"assini": 1.0}}, "orbit has an unknown field 'assini'"),
         ({"alpha": 1.0, "delta": 0.0, "orbit": {"asini": 1, "period": -1, "tp": 0}}, "period must be positive"),
         ({"alpha": 1.0, "delta": 0.0, "data": "H1.sft"}, "data must be an Observation"),
-        ({"alpha": 1.0, "delta": 0.0, "sky": SkyCoord(1, 2, unit="deg")}, "sky must be an astropy SkyCoord and stand"),
+        ({"alpha": SkyCoord(1, 2, unit="deg"), "delta": 0.0}, "alpha is an astropy SkyCoord and must stand alone"),
     ],
 )
 def test_mistakes_are_named(arguments, message):

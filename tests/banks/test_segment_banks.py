@@ -82,10 +82,10 @@ def test_factor_of_one_segment_is_the_coherent_one(segments):
 def test_signals_lose_no_more_than_asked_of_the_sum(days, n, f, alpha, delta, f1dot, away):
     segments, mismatch, reftime = observed(days, n, seed=days), 0.2, START - away
     bank = jfstat.template_bank(
-        alpha=alpha, delta=delta, f1dot=f1dot, data=segments, fmax=f, mismatch=mismatch, reftime=reftime
+        alpha=alpha, delta=delta, f1dot=f1dot, data=segments, freq=f, mismatch=mismatch, reftime=reftime
     )
     coherent = jfstat.template_bank(
-        alpha=alpha, delta=delta, f1dot=f1dot, data=segments.segment(0), fmax=f, mismatch=mismatch, reftime=reftime
+        alpha=alpha, delta=delta, f1dot=f1dot, data=segments.segment(0), freq=f, mismatch=mismatch, reftime=reftime
     )
     assert len(bank.alpha) > 3 * len(coherent.alpha)  # refinement
     rng = np.random.default_rng(5)
@@ -122,7 +122,7 @@ def test_what_needs_one_segment_is_refused(segments):
         jfstat.template_bank(1.0, 0.2, f1dot=(-1e-9, 0.0), data=segments)
     orbit = {"asini": (1.0, 1.1), "period": 1e5, "tp": START}
     with pytest.raises(ValueError, match="orbit cannot have ranges for data with segments"):
-        jfstat.template_bank(1.0, 0.2, orbit=orbit, data=segments, mismatch=0.1, fmax=10.0)
+        jfstat.template_bank(1.0, 0.2, orbit=orbit, data=segments, mismatch=0.1, freq=10.0)
     flat = jfstat.template_bank(1.0, 0.2, f1dot=(-1e-9, 0.0, 1e-10), data=segments)
     assert len(flat.alpha) == 11 and flat.reftime == START
     amplitude = jfstat.Amplitude(1e-25, 0.0, 0.0, 0.0)

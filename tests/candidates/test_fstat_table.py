@@ -171,7 +171,7 @@ def test_points_that_do_not_fit_are_one_clear_error(case):
     with pytest.raises(TypeError, match="must be a table"):
         jfstat.fstat_table(case.data, [1.0], progress=False)
     with pytest.raises(ValueError, match="olgx must be 2"):
-        jfstat.fstat_table(case.data, points, olgx=[1.0], progress=False)
+        jfstat.fstat_table(case.data, points, line_prior=jfstat.LinePrior(olgx=[1.0]), progress=False)
 
 
 @pytest.mark.ci
@@ -181,7 +181,7 @@ def test_the_result_can_be_refined_and_written(case, tmp_path):
     again = jfstat.read_templates(tmp_path / "points.txt")
     assert again["twoF"][0] == table["twoF"][0]
     assert again.meta["reftime"] == table.meta["reftime"]
-    better = jfstat.refine(case.data, table, parameters=("freq",), progress=False)
+    better = jfstat.refine(case.data, table, fit=jfstat.Fit(("freq",)), progress=False)
     assert better["twoF"][0] >= table["twoF"][0] - 1e-3
 
 

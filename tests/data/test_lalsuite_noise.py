@@ -8,6 +8,7 @@ from lalsuite_tools import lalpulsar, load_sfts
 
 from jfstat.data.noise import (
     MEDIAN_BINS,
+    Noise,
     NoiseFloor,
     median_bias,
     noise_weights,
@@ -68,7 +69,9 @@ def test_noise_weights_are_lalsuites(noise, assumed, bins):
     for series in sfts:
         # LALSuite averages over all bins that a full window reaches
         every, reached = slice(0, sfts.n_bins), slice(bins // 2, sfts.n_bins - bins // 2)
-        floor = NoiseFloor(series, sfts.tsft, assumed and assumed[series.detector], every, reached, bins)
+        floor = NoiseFloor(
+            series, sfts.tsft, assumed and assumed[series.detector], every, reached, Noise(median_bins=bins)
+        )
         means.append(np.array([floor.band_mean(floor.psd(row)) for row in range(len(series))]))
     weights, mean_inverse = noise_weights(means)
     for ours, expected in zip(weights, theirs.data, strict=True):
@@ -88,15 +91,17 @@ def test_whitened_noise_has_unit_power(bins):
 
 def test_the_width_of_the_median_reaches_prepared_data(noise):
     sfts, directory = noise
-    own = {bins: prepare(sfts, 60.2, 60.21, median_bins=bins, guard=0.01).observation for bins in (51, 301)}
+    own = {
+        bins: prepare(sfts, 60.2, 60.21, sqrt_sx=Noise(median_bins=bins), guard=0.01).observation for bins in (51, 301)
+    }
     assert own[51].mean_sqrt_sx != own[301].mean_sqrt_sx
-    told = observation(sfts, fmin=60.1, fmax=60.3, median_bins=301)
+    told = observation(sfts, fmin=60.1, fmax=60.3, sqrt_sx=Noise(median_bins=301))
     theirs = [psd.data.data * 2 / sfts.tsft for psd in lal_psd(directory, None, 301)[0].data[0].data]
     band = slice(*np.searchsorted(sfts.frequencies, [60.1 - 1e-9, 60.3 + 1e-9]))
     floors = np.sqrt([psd[band].mean() for psd in theirs])
     np.testing.assert_allclose(told.sqrt_sx[0][: len(floors)], floors, rtol=TOLERANCE)
     for wrong in (2, 10.0, True):
         with pytest.raises(ValueError, match="median_bins must be a whole number of at least 3"):
-            prepare(sfts, 60.2, 60.21, median_bins=wrong)
+            Noise(median_bins=wrong)
     with pytest.raises(ValueError, match="needs 5001 bins"):
-        prepare(sfts, 60.2, 60.21, median_bins=5001)
+        prepare(sfts, 60.2, 60.21, sqrt_sx=Noise(median_bins=5001))

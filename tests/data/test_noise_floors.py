@@ -8,7 +8,7 @@ import pytest
 
 import jfstat
 from jfstat.commandline import main
-from jfstat.data.noise import floor_bins, floor_reach, off_source_power, off_source_psd, running_median_psd, side_bins
+from jfstat.data.noise import off_source_power, off_source_psd, running_median_psd, side_bins
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
@@ -30,7 +30,7 @@ def test_a_floor_depends_on_the_bins_on_both_sides_only(bins, off):
     differs = np.flatnonzero(off_source_psd(loud, TSFT, bins, off) != off_source_psd(none, TSFT, bins, off))
     distance = np.abs(differs - 250)
     assert distance.min() > off
-    assert distance.max() <= floor_reach(bins, off) == off + side
+    assert distance.max() <= jfstat.Noise(None, bins, off).reach == off + side
     floors = off_source_psd(sft, TSFT, bins, off)
     # by hand, at some bins: the harmonic mean of both medians, and near the ends the inner one
     power = np.abs(sft) ** 2
@@ -90,26 +90,32 @@ def sfts():
         ({"off_source": 1.5}, "off_source must be"),
         ({"off_source": True}, "off_source must be"),
         ({"off_source": 10, "median_bins": 5}, "median_bins must be at least 7 with off_source"),
+        ({"sqrt_sx": 4e-24, "off_source": 10}, "sqrt_sx gives the noise floor"),
+        ({"sqrt_sx": 4e-24, "median_bins": 51}, "sqrt_sx gives the noise floor"),
         ({"off_source": 400}, r"needs 903 bins and the SFTs hold 720.*off_source"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options, message, sfts):
     with pytest.raises(ValueError, match=message):
-        jfstat.prepare(sfts, 100.0, 100.001, **options)
+        jfstat.prepare(sfts, 100.0, 100.001, sqrt_sx=jfstat.Noise(**options))
 
 
 def test_everything_that_estimates_a_floor_takes_it(sfts):
     point = jfstat.Doppler(1.0, 0.3, [100.0], 1_167_458_304)
-    data = jfstat.prepare(sfts, 99.995, 100.005, off_source=10)
+    beside = jfstat.Noise(off_source=10)
+    data = jfstat.prepare(sfts, 99.995, 100.005, sqrt_sx=beside)
     floors = np.asarray(data.observation.sqrt_sx)
     assert not np.array_equal(floors, np.asarray(jfstat.prepare(sfts, 99.995, 100.005).observation.sqrt_sx))
-    observed = jfstat.observation(sfts, fmin=99.995, fmax=100.005, off_source=10)
+    observed = jfstat.observation(sfts, fmin=99.995, fmax=100.005, sqrt_sx=beside)
     np.testing.assert_allclose(np.asarray(observed.sqrt_sx), floors, rtol=0.05)
-    segments = jfstat.prepare(sfts, 100.0, 100.0, segments=2, off_source=10)
+    segments = jfstat.prepare(sfts, 100.0, 100.0, segments=2, sqrt_sx=beside)
     assert np.isfinite(jfstat.mean_twoF(segments, point))
     row = floors_of_one(sfts)
     assert len(row) == sfts.n_bins
-    assert floor_bins(101, None) == 101
+    assert jfstat.Noise().least_bins == 101
+    assert jfstat.Noise(4e-24) == jfstat.Noise(sqrt_sx=4e-24)
+    with pytest.raises(ValueError, match="sqrt_sx says how to estimate the noise floor, and detectors have no SFTs"):
+        jfstat.observation(["H1"], 1_167_458_304, 7200, sqrt_sx=beside)
 
 
 @pytest.mark.ci
@@ -121,7 +127,8 @@ def test_known_pulsars_have_it_without_a_series(tmp_path, capsys):
     point = pulsar.doppler(start, start + 86400)
     signal = (point, jfstat.Amplitude(6e-24, 0.4, 0.2, 1.0))
     sfts = jfstat.simulate_sfts(["H1", "L1"], start, 86400, 69.0, 71.0, sqrt_sx=4e-24, signals=[signal], seed=5)
-    table = {off: jfstat.search_pulsars(sfts, pulsar, off_source=off, progress=False) for off in (None, 10)}
+    floors = {off: jfstat.Noise(off_source=off) for off in (None, 10)}
+    table = {off: jfstat.search_pulsars(sfts, pulsar, sqrt_sx=own, progress=False) for off, own in floors.items()}
     known = jfstat.search_pulsars(sfts, pulsar, sqrt_sx=4e-24, progress=False)
     lost = {off: 1 - float(found["twoF"][0] / known["twoF"][0]) for off, found in table.items()}
     assert known["twoF"][0] > 2e4
@@ -130,15 +137,13 @@ def test_known_pulsars_have_it_without_a_series(tmp_path, capsys):
     # as in a series, whose frequency is that of the pulsar at the data's start
     for off, found in table.items():
         f = float(point.fkdot[0])
-        data = jfstat.prepare(sfts, f, f, reftime=point.reftime, off_source=off, guard=0.9)
+        data = jfstat.prepare(sfts, f, f, reftime=point.reftime, sqrt_sx=floors[off], guard=0.9)
         assert float(found["twoF"][0]) == pytest.approx(float(jfstat.twoF(data, point)), rel=2e-3)
     assert table[10]["h0"][0] == pytest.approx(6e-24, rel=0.02)
-    band = jfstat.search_pulsar_bands(sfts, pulsar, 1e-5, off_source=10, progress=False)
+    band = jfstat.search_pulsars(sfts, pulsar, jfstat.PulsarBand(1e-5), sqrt_sx=floors[10], progress=False)
     assert float(band["twoF"][0]) == pytest.approx(float(table[10]["twoF"][0]), rel=0.02)
-    with pytest.raises(ValueError, match="off_source must be"):
-        jfstat.search_pulsars(sfts, pulsar, off_source=-1)
     with pytest.raises(ValueError, match="noise floor needs 10103 bins"):
-        jfstat.search_pulsars(sfts, pulsar, off_source=5000)
+        jfstat.search_pulsars(sfts, pulsar, sqrt_sx=jfstat.Noise(off_source=5000))
     # on the command line, for pulsars and for a single template
     jfstat.write_sfts(sfts, tmp_path)
     files, path = f"--DataFiles={tmp_path}/*.sft", tmp_path / "found.ecsv"

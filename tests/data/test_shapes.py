@@ -93,7 +93,7 @@ def test_candidates_of_other_bands_share_sizes():
     for width in (0.2, 0.21, 0.225):
         freq = rng.uniform(99.8, 100.4) + np.array([0, width])
         columns = {"freq": freq, "f1dot": rng.uniform(-1e-9, 1e-9, 2)}
-        options = dict(sqrt_sx=4e-24, ephemeris="DE405", guard=0.15, median_bins=101, segments=4, shortest=0.5 * DAY)
+        options = dict(noise=jfstat.Noise(4e-24), ephemeris="DE405", guard=0.15, segments=4, shortest=0.5 * DAY)
         data = CandidateBand.of(columns).prepared(sfts, START + DAY, **options)
         point = jfstat.Doppler(1.0, 0.3, [freq[0], 0.0], START + DAY)
         plan = narrow_module.narrow_plan(data, point, narrow_module.usual_reach(data, point))

@@ -81,6 +81,15 @@ def test_functions_that_do_not_exist_are_found():
     assert architecture.missing_names(trees, text) == ["data.noise.Floor.x", "data.mean", "y.x"]
 
 
+def test_functions_with_many_parameters_are_listed():
+    trees = {"data": ast.parse("class A:\n    def f(self, a, b, *, c): pass\ndef g(a, b, c, d): pass\n")}
+    assert architecture.many_parameters(trees, 2) == {"data.f": 3, "data.g": 4}
+    (new, old) = architecture.parameter_problems(trees, {"data.g": "promised", "data.h": "once"}, 2)
+    assert new.startswith("data.f has 3 parameters: give it at most 2")
+    assert old == "data.h has no more than 2 parameters: remove it from LISTED."
+    assert architecture.parameter_problems(trees, {"data.g": "promised"}, 3) == []
+
+
 def test_the_figures_of_a_small_package(tmp_path):
     (tmp_path / "jfstat").mkdir()
     (tmp_path / "jfstat" / "__init__.py").write_text('"""From a to b."""\n__all__ = ["f", "C"]\n')

@@ -39,6 +39,7 @@ WITHOUT_EXAMPLE = {
     "PathPosterior",
     "PhaseModel",
     "Pulsar",
+    "SFTFiles",
     "SFTs",
     "SearchStopped",
     "SemicoherentAmplitude",
@@ -62,7 +63,6 @@ WITHOUT_EXAMPLE = {
     "read_pulsars",
     "read_templates",
     "refine",
-    "search_pulsar_bands",
     "search_pulsars",
     "semicoherent_amplitude",
     "split_sfts",
@@ -74,6 +74,14 @@ WITHOUT_EXAMPLE = {
 }
 """Public names that have no runnable example yet; those of results are shown by what returns them."""
 COMPILE_LITTLE = {
+    "Braking",
+    "Conditioning",
+    "DataQuality",
+    "Fit",
+    "Noise",
+    "PulsarBand",
+    "Stages",
+    "find_sfts",
     "Amplitude",
     "Detector",
     "Doppler",

@@ -164,15 +164,33 @@ def test_the_command_does_the_same(sfts, found, ladder, tmp_path, capsys):
         ({"stages": ()}, "stages must be falling numbers"),
         ({"stages": (4, 2.0)}, "stages must be falling numbers"),
         ({}, "does not say how many segments"),
-        ({"stages": (4, 1), "veto": 2}, "veto must be a probability"),
-        ({"stages": (4, 1), "false_alarm": -1.0}, "false_alarm must be a probability"),
-        ({"stages": (4, 1), "mismatch": -1}, "mismatch must be"),
-        ({"stages": (4, 1), "parameters": ["period"]}, "parameters has 'period'"),
+        ({"stages": (4, 1), "fit": jfstat.Fit(["period"])}, "parameters has 'period'"),
+        ({"stages": (4, 1), "fit": jfstat.Fit(bounds={"period": (1.0, 2.0)})}, "bounds has 'period'"),
     ],
 )
 def test_bad_arguments_are_refused(sfts, found, options, message):
     with pytest.raises(ValueError, match=message):
         jfstat.follow_up(sfts, found, progress=False, **options)
+
+
+def test_rates_are_probabilities():
+    with pytest.raises(ValueError, match="veto must be a probability"):
+        jfstat.Stages((4, 1), veto=2)
+    with pytest.raises(ValueError, match="false_alarm must be a probability"):
+        jfstat.Stages((4, 1), false_alarm=-1.0)
+
+
+@pytest.mark.ci
+def test_what_is_fitted_is_chosen_as_in_refine(sfts, found):
+    """Parameters, bounds and steps of a `Fit` hold in each stage."""
+    fit = jfstat.Fit(["freq", "f1dot"], {"f1dot": (-4e-10, 4e-10)}, max_steps=30)
+    ladder: Any = jfstat.follow_up(sfts, found[:3], (4, 1), fit, sqrt_sx=SQRT_SX, guard=0.1, progress=False)
+    assert ladder.meta["parameters"] == ["freq", "f1dot"] and ladder.meta["max_steps"] == 30
+    assert np.all(np.abs(plain(ladder["f1dot"])) <= 4e-10)
+    np.testing.assert_array_equal(plain(ladder["delta"]), plain(found["delta"])[np.asarray(ladder["candidate"])])
+    out = jfstat.Fit(["freq", "f1dot"], {"f1dot": (0.0, 1e-9)})
+    ladder = jfstat.follow_up(sfts, found[:1], (4, 1), out, sqrt_sx=SQRT_SX, guard=0.1, progress=False)
+    assert list(ladder["message"]) == ["not refined: f1dot starts outside its bounds"]
 
 
 def test_without_a_sound_candidate_there_is_an_error(sfts, found):

@@ -58,7 +58,7 @@ def offset(data, point, names, n, seed):
 
 @pytest.fixture(scope="module")
 def newton(case, starts):
-    return jfstat.refine(case.data, starts, parameters=FIXED, progress=False)
+    return jfstat.refine(case.data, starts, fit=jfstat.Fit(FIXED), progress=False)
 
 
 def plain(column):
@@ -83,7 +83,7 @@ def same(table, newton, names):
 @pytest.mark.parametrize("name", SOME)
 def test_random_starts_end_on_newtons_peak(case, starts, newton, name):
     assert newton["converged"].all()
-    table = jfstat.refine(case.data, starts, parameters=FIXED, optimizer=OPTIMIZERS[name](), progress=False)
+    table = jfstat.refine(case.data, starts, OPTIMIZERS[name](), jfstat.Fit(FIXED), progress=False)
     same(table, newton, FIXED)
     assert np.all(table["steps"] > 3)
     assert table.meta["max_steps"] == 500 and newton.meta["max_steps"] == 60
@@ -96,9 +96,7 @@ def test_a_loop_that_makes_its_optimizer_anew_compiles_once(case, starts, newton
 
     def refine(max_steps):
         optimizer = optax.lbfgs(1.0, linesearch=None)
-        return jfstat.refine(
-            case.data, starts, parameters=FIXED, optimizer=optimizer, max_steps=max_steps, progress=False
-        )
+        return jfstat.refine(case.data, starts, optimizer, jfstat.Fit(FIXED, max_steps=max_steps), progress=False)
 
     refine(None)
     before = follow._cache_size()
@@ -110,7 +108,7 @@ def test_a_loop_that_makes_its_optimizer_anew_compiles_once(case, starts, newton
     assert np.all(table["twoF"] > table["start_twoF"])  # the highest point is kept
     assert np.all(np.isnan(table["peak_probability"]))
     assert np.all(table["twoF"] <= newton["twoF"])
-    short = jfstat.refine(case.data, starts, parameters=FIXED, max_steps=2, progress=False)
+    short = jfstat.refine(case.data, starts, fit=jfstat.Fit(FIXED, max_steps=2), progress=False)
     assert not short["converged"].any() and short.meta["max_steps"] == 2
 
 
@@ -122,9 +120,9 @@ def test_bounds_hold_and_are_named(case, starts, newton, name):
     low, high = best - 200 * error, best - 2 * error
     freq = np.clip(np.asarray(starts.fkdot[:, 0]), low, high)
     inside = with_fields(starts, fkdot=jnp.stack([freq, starts.fkdot[:, 1]], axis=1))
-    options = dict(parameters=FIXED, bounds={"freq": (low, high)}, progress=False)
-    bounded = jfstat.refine(case.data, inside, **options)
-    table = jfstat.refine(case.data, inside, optimizer=OPTIMIZERS[name](), **options)
+    fit = jfstat.Fit(FIXED, bounds={"freq": (low, high)})
+    bounded = jfstat.refine(case.data, inside, fit=fit, progress=False)
+    table = jfstat.refine(case.data, inside, OPTIMIZERS[name](), fit, progress=False)
     assert all(message == "converged, with freq at the bound" for message in bounded["message"])
     assert list(table["message"]) == list(bounded["message"])
     assert np.all(plain(table["freq"]) <= high + 1e-12)
@@ -150,9 +148,9 @@ def test_segments_and_own_phase_models(own_model):
     data, point = own_model
     names = ["freq", "model[0]", "model[1]", "model[2]"]
     points = offset(data, point, names, 4, 5)
-    options = dict(parameters=names, mismatch=0, progress=False)
-    newton = jfstat.refine(data, points, **options)
-    table = jfstat.refine(data, points, optimizer=optax.lbfgs(1.0, linesearch=None), **options)
+    fit = jfstat.Fit(names, mismatch=0)
+    newton = jfstat.refine(data, points, fit=fit, progress=False)
+    table = jfstat.refine(data, points, optax.lbfgs(1.0, linesearch=None), fit, progress=False)
     assert newton["converged"].all() and table["converged"].all()
     # climbs that leave what is covered go on in narrow data around their ends, which are right to 1e-6
     np.testing.assert_allclose(table["mean_twoF"], newton["mean_twoF"], rtol=1e-6)
@@ -190,8 +188,8 @@ def test_orbits_too():
     case = make(60.0, seed=8, noise=True, h0=5e-25, orbit=orbit, half_band=0.02, guard=0.3, reach=0.03)
     names = ["freq", "asini", "tp"]
     points = offset(case.data, case.doppler, names, 4, 6)
-    newton = jfstat.refine(case.data, points, parameters=names, progress=False)
-    table = jfstat.refine(case.data, points, parameters=names, optimizer=optax.lbfgs(), progress=False)
+    newton = jfstat.refine(case.data, points, fit=jfstat.Fit(names), progress=False)
+    table = jfstat.refine(case.data, points, optax.lbfgs(), jfstat.Fit(names), progress=False)
     assert newton["converged"].all()
     same(table, newton, names)
 
@@ -206,15 +204,18 @@ def test_orbits_too():
         (dict(optimizer=SimpleNamespace(init=1, update=2)), "optimizer must be an optax transformation"),
         (dict(optimizer=SimpleNamespace(init=lambda x: (), update=lambda g, s, x: (g[:1], s))), "optimizer makes"),
         (dict(optimizer=SimpleNamespace(init=lambda x: (), update=lambda g, s, x: g / 0 @ g @ g)), "optimizer fails"),
-        (dict(max_steps=0), "max_steps must be a whole number from 1 on, not 0"),
-        (dict(max_steps=2.5), "max_steps must be a whole number"),
-        (dict(max_steps=True), "max_steps must be a whole number"),
     ],
 )
 def test_mistakes_are_one_sentence(case, options, message):
     with pytest.raises(ValueError, match=message) as error:
-        jfstat.refine(case.data, case.doppler, parameters=FIXED, progress=False, **options)
+        jfstat.refine(case.data, case.doppler, fit=jfstat.Fit(FIXED), progress=False, **options)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("most", [0, 2.5, True])
+def test_the_most_steps_are_a_whole_number(most):
+    with pytest.raises(ValueError, match=f"max_steps must be a whole number from 1 on, not {most}"):
+        jfstat.Fit(FIXED, max_steps=most)
 
 
 def test_many_parameters_cannot_be_covered():
@@ -226,7 +227,7 @@ def test_many_parameters_cannot_be_covered():
     data = jfstat.prepare(sfts, 79.99, 80.01, filters=False)
     names = ["freq", "f1dot", *(f"model[{i}]" for i in range(18))]
     with pytest.raises(ValueError, match=r"mismatch=1 would need 5e\+08 trial points in 19 parameters: .* mismatch=0"):
-        jfstat.refine(data, point, parameters=names, progress=False)
+        jfstat.refine(data, point, fit=jfstat.Fit(names), progress=False)
 
 
 # the climb alone
@@ -306,9 +307,7 @@ def test_names_have_the_numbers():
 
 
 def test_tables_with_the_optimizers_name_survive_files(case, starts, tmp_path):
-    table = jfstat.refine(
-        case.data, starts, parameters=FIXED, optimizer=optax.lbfgs(1.0, linesearch=None), progress=False
-    )
+    table = jfstat.refine(case.data, starts, optax.lbfgs(1.0, linesearch=None), jfstat.Fit(FIXED), progress=False)
     for suffix in (".ecsv", ".hdf5"):
         back: QTable = jfstat.read_candidates(jfstat.write_candidates(table, tmp_path / f"refined{suffix}"))
         assert back.meta["optimizer"] == table.meta["optimizer"]

@@ -181,7 +181,7 @@ def test_rows_that_fill_a_batch_do_nothing(case, monkeypatch):
 def test_parameters_stay_within_what_templates_can_have(case):
     """A plain declination could climb over the pole, a candidate at the band's edge out of the band."""
     pole = jfstat.Doppler(1.0, np.pi / 2 - 1e-3, case.doppler.fkdot, case.doppler.reftime)
-    table = jfstat.refine(case.data, pole, parameters=["delta"], progress=False)
+    table = jfstat.refine(case.data, pole, fit=jfstat.Fit(["delta"]), progress=False)
     assert abs(plain(table["delta"])[0]) <= np.pi / 2
     edge = float(case.data.band.pass_high + case.data.band.slack) / (1 + 1.06e-4)
     found = jfstat.Doppler(1.0, 0.5, [edge - 1e-7, 0.0], case.doppler.reftime)
@@ -198,7 +198,7 @@ def test_bounds_narrower_than_any_trial_step(case):
     fkdot = case.doppler.fkdot + jnp.array([2e-6, 0.0])
     off = jfstat.Doppler(case.doppler.alpha, case.doppler.delta, fkdot, case.doppler.reftime)
     limits = (f + 2e-6 - 2e-10, f + 2e-6 + 2e-10)
-    table = jfstat.refine(case.data, off, parameters=["freq", "f1dot"], bounds={"freq": limits}, progress=False)
+    table = jfstat.refine(case.data, off, fit=jfstat.Fit(["freq", "f1dot"], {"freq": limits}), progress=False)
     assert limits[0] - 1e-12 <= plain(table["freq"])[0] <= limits[1] + 1e-12
 
 
@@ -252,7 +252,7 @@ def test_tables_without_units_masked_or_with_few_columns(case, refined):
 @pytest.mark.slow  # compiles for other parameters
 def test_fixed_parameters_stay_and_templates_do_for_a_table(case):
     points = around(case, 3)
-    fixed = jfstat.refine(case.data, points, parameters=["freq", "f1dot"], mismatch=0, bins=0, progress=False)
+    fixed = jfstat.refine(case.data, points, fit=jfstat.Fit(["freq", "f1dot"], mismatch=0, bins=0), progress=False)
     np.testing.assert_array_equal(plain(fixed["alpha"]), np.mod(points.alpha, 2 * np.pi))
     np.testing.assert_array_equal(plain(fixed["delta"]), points.delta)
     assert fixed["covariance"].shape == (3, 2, 2)
@@ -264,12 +264,13 @@ def test_fixed_parameters_stay_and_templates_do_for_a_table(case):
 def test_bounds_hold_and_are_named(case):
     one = jax.tree.map(lambda x: x[:1], around(case, 3))
     names = ["freq", "f1dot"]
-    best = float(plain(jfstat.refine(case.data, one, parameters=names, mismatch=0, bins=0, progress=False)["freq"])[0])
+    alone = jfstat.refine(case.data, one, fit=jfstat.Fit(names, mismatch=0, bins=0), progress=False)
+    best = float(plain(alone["freq"])[0])
     low, high = best - 1e-3, best - 2e-7
     starts = high + jnp.array([-1e-6, 0.0, 1e-3])  # inside, on the bound, outside
     fkdot = jnp.stack([starts, jnp.tile(one.fkdot[:, 1], 3)], axis=1)
     inside = jfstat.Doppler(jnp.tile(one.alpha, 3), jnp.tile(one.delta, 3), fkdot, one.reftime)
-    bounded = jfstat.refine(case.data, inside, parameters=names, bounds={"freq": (low * u.Hz, high)}, progress=False)
+    bounded = jfstat.refine(case.data, inside, fit=jfstat.Fit(names, {"freq": (low * u.Hz, high)}), progress=False)
     for row in (0, 1):
         assert bounded["converged"][row]
         assert bounded["message"][row] == "converged, with freq at the bound"
@@ -294,7 +295,7 @@ def test_bounds_hold_and_are_named(case):
 )
 def test_mistakes_are_one_sentence(case, options, message):
     with pytest.raises(ValueError, match=message) as error:
-        jfstat.refine(case.data, case.doppler, progress=False, **options)
+        jfstat.refine(case.data, case.doppler, fit=jfstat.Fit(**options), progress=False)
     assert "\n" not in str(error.value)
 
 
@@ -472,7 +473,7 @@ def test_every_column_belongs_to_the_refined_template(case, targeted):
         assert refined["twoF"][row] == pytest.approx(float(there.twoF), rel=2e-6)
         own = [refined[f"twoF_{name}"][row] for name in case.data.detectors]
         np.testing.assert_allclose(own, there.twoF_per_detector, rtol=1e-5)
-        robust = log10_bsgl(refined["twoF"][row], own, 2.0, [0.3, 0.4])
+        robust = log10_bsgl(refined["twoF"][row], own, jfstat.LinePrior(2.0, [0.3, 0.4]))
         assert refined["log10BSGL"][row] == pytest.approx(float(robust), rel=1e-12)
         for name in ("h0", "cosi", "psi", "phi0"):
             error = float(getattr(estimate.errors, name))
@@ -537,7 +538,7 @@ def test_rows_tell_whether_a_higher_peak_is_near():
         1.0 + off * np.cos(turn) / np.cos(0.3), 0.3 + off * np.sin(turn), np.tile([100.05, -1e-10], (15, 1)), start
     )
     for bins in (None, 64):
-        found = jfstat.refine(data, points, bins=bins, progress=False)
+        found = jfstat.refine(data, points, fit=jfstat.Fit(bins=bins), progress=False)
         right = found["twoF"] > true - 0.02
         sure = np.array([str(message) == "converged" for message in found["message"]])
         assert found["converged"].all() and right[:3].all() and sure[:3].all()
@@ -589,7 +590,7 @@ def test_a_louder_signal_nearby_is_no_word_of_this_one():
     """A candidate at a weak signal, a strong one 6 bins away: the row that ends there says so."""
     case = make(150.0, seed=23, days=2.0, noise=True, h0=3.2e-25, half_band=0.05, guard=0.3)
     off = at_frequency(case.doppler, float(case.doppler.fkdot[0]) + 6.37 / float(case.data.tspan))
-    row = jfstat.refine(case.data, off, bins=8, progress=False)[0]
+    row = jfstat.refine(case.data, off, fit=jfstat.Fit(bins=8), progress=False)[0]
     assert row["twoF"] > float(jfstat.twoF(case.data, case.doppler)) - 0.02
     there = jfstat.mismatch(case.data, at(row.table, 0, row.table.meta["reftime"]), off)
     assert row["start_mismatch"] == pytest.approx(float(there), abs=1e-6)
@@ -642,6 +643,6 @@ def test_refined_noise_says_so(options):
         np.stack([150 + rng.uniform(-0.04, 0.04, n), np.full(n, -1e-9)], axis=1),
         case.doppler.reftime,
     )
-    found = jfstat.refine(case.data, points, **options, progress=False)
+    found = jfstat.refine(case.data, points, fit=jfstat.Fit(**options), progress=False)
     quiet = np.array([message == "converged" for message in found["message"]])
     assert np.mean(quiet) <= 0.03

@@ -78,7 +78,7 @@ def test_a_window_too_short_for_the_slices_has_no_errors():
 
     def fit(tau):
         start = jnp.asarray([START + 5000.0, tau])
-        found = fitted_window(data, point, slices, pieces, start, jnp.zeros((0, 0)), (), "rectangular", 1.0)
+        found = fitted_window(data, point, slices, pieces, start, jnp.zeros((0, 0)), (), ("rectangular", 1.0))
         return jax.tree.map(np.asarray, found)
 
     assert fit(7000.0).sound

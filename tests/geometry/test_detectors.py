@@ -229,7 +229,7 @@ def test_a_detector_travels_from_simulation_to_refined_candidates(mine, sfts, tm
         )
         np.testing.assert_array_equal(one.response, data.observation.response)
     np.testing.assert_allclose(jfstat.metric(observed, DOPPLER), jfstat.metric(data, DOPPLER), rtol=1e-6)
-    bank = jfstat.template_bank(1.2, -0.4, (-1e-9, 1e-9), data=observed, mismatch=0.3, fmax=60.03)
+    bank = jfstat.template_bank(1.2, -0.4, (-1e-9, 1e-9), data=observed, mismatch=0.3, freq=60.03)
     found = jfstat.search(data, bank, top=50, progress=False, keep=jfstat.Keep(cluster=1.0))
     assert found["twoF"][0] > 100
     assert found["twoF_Z3"][0] > 40

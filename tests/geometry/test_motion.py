@@ -107,7 +107,7 @@ def test_tables_keep_it_and_refine_holds_or_fits_it(data, point):
     better = jfstat.refine(data, found[:1], progress=False)
     assert better["pmra"][0] == found["pmra"][0]
     assert better["twoF"][0] >= found["twoF"][0]
-    free = jfstat.refine(data, found[:1], parameters=["freq", "f1dot", "pmra", "pmdec"], progress=False)
+    free = jfstat.refine(data, found[:1], fit=jfstat.Fit(["freq", "f1dot", "pmra", "pmdec"]), progress=False)
     assert free["twoF"][0] >= better["twoF"][0] - 0.1
     assert abs(free["pmra"][0].value - MOTION[0]) < 5 * free["pmra_error"][0].value
     assert free["pmra_error"].unit == u.rad / u.s

@@ -276,14 +276,15 @@ def test_refined_candidates_are_flagged_where_they_end(banded):
         keep=jfstat.Keep(lines=lines, veto_lines=True),
         details=jfstat.Details(per_detector=False),
     )[:1]
-    assert jfstat.refine(data, found, progress=False, parameters=["freq"])["line"][0] == ""  # lines from the table
+    assert jfstat.refine(data, found, progress=False, fit=jfstat.Fit(["freq"]))["line"][0] == ""  # lines from the table
     wide = lines.copy()
     wide["fmax"] = wide["fmax"] + 0.1 * wide["fmax"].unit
-    refined = jfstat.refine(data, found, progress=False, parameters=["freq"], lines=wide)
+    fit = jfstat.Fit(["freq"], lines=wide)
+    refined = jfstat.refine(data, found, fit=fit, progress=False)
     assert "99.98 Hz (far)" in refined["line"][0]
     bad = found.copy()
     bad["delta"] = bad["delta"] * 20
-    assert jfstat.refine(data, bad, progress=False, parameters=["freq"], lines=wide)["line"][0] == ""
+    assert jfstat.refine(data, bad, fit=fit, progress=False)["line"][0] == ""
 
 
 def test_what_is_wrong_with_lines(banded):

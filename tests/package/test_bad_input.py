@@ -171,7 +171,7 @@ def test_kinds_of_errors(sfts, case, tmp_path):
         (TypeError, lambda: jfstat.search(case.data, 3, progress=False)),
         (TypeError, lambda: jfstat.search(case.data, p, progress=False, run=jfstat.Run(mesh=3))),
         (TypeError, lambda: jfstat.refine(case.data, 3, progress=False)),
-        (TypeError, lambda: jfstat.refine(case.data, p, bounds=3, progress=False)),
+        (TypeError, lambda: jfstat.Fit(bounds=3)),
     ]:
         with pytest.raises(kind) as error:
             call()

@@ -39,7 +39,7 @@ LONG = [
     "refine",
     "search",
 ]
-LONG += ["search_pulsar_bands", "search_pulsars", "simulate_sfts", "template_bank by age", "whiten"]
+LONG += ["search_pulsars", "search_pulsars in bands", "simulate_sfts", "template_bank by age", "whiten"]
 LONG += ["template_bank by the metric"]
 """Calls that take long if the value is one that they can use."""
 SYNONYMS = {
@@ -54,11 +54,9 @@ SYNONYMS = {
     "series": ("samples",),
     "motion": ("pmra", "pmdec"),
     "bounded": ("parameters",),
-    "freq_band": ("pulsar", "fmin"),
     "guard": ("pulsar",),
     "age": ("narrow the ranges",),
     "harmonic": ("pulsar", "does not hold the signal"),
-    "f1dot_band": ("pulsar",),
     "bank": ("table",),
     "points": ("table",),
     "lines": ("table",),

@@ -52,7 +52,7 @@ def signal(seed, f0, days=2, orbit=None, window="rectangular", noise=None, detec
 
 def narrowed(sfts, point, sqrt_sx=None):
     observation = jfstat.observation(sfts, sqrt_sx=4e-24)
-    return narrow_sfts(InMemory(sfts), [point], observation, [sqrt_sx] * len(sfts.detectors), 1.0, False)[0]
+    return narrow_sfts(InMemory(sfts), [point], observation, jfstat.Noise(sqrt_sx), 1.0)[0]
 
 
 ORBITS = {
@@ -161,7 +161,7 @@ def test_many_rows_many_templates_and_windows_in_one_pass():
     assert len(sfts["H1"]) > 384
     far = jfstat.Doppler(1.0, 0.3, [60.3, -1e-10], START)
     observation = jfstat.observation(sfts, sqrt_sx=4e-24)
-    one, two = narrow_sfts(InMemory(sfts), [far, point], observation, [4e-24] * 2, 1.0, False)
+    one, two = narrow_sfts(InMemory(sfts), [far, point], observation, jfstat.Noise(4e-24), 1.0)
     alone = narrowed(sfts, point, 4e-24)
     np.testing.assert_allclose(two.samples, alone.samples, rtol=0, atol=1e-6 * np.abs(alone.samples).max())
     assert float(jfstat.twoF(two, point)) > 0.99 * (float(jfstat.predict_twoF(alone, point, amplitude)) - 4)
@@ -251,7 +251,7 @@ def test_a_table_of_pulsars_has_every_column_at_its_own_template(two):
 def test_bands_around_pulsars(two):
     folder, sfts, _ = two
     pulsars = jfstat.read_pulsars(folder)
-    found = jfstat.search_pulsar_bands(sfts, pulsars, 2e-4, 1e-11, 2, sqrt_sx=4e-24, progress=False)
+    found = jfstat.search_pulsars(sfts, pulsars, jfstat.PulsarBand(2e-4, 1e-11, top=2), sqrt_sx=4e-24, progress=False)
     assert list(found["name"]) == ["J0001", "J0001", "J0002", "J0002"]
     single = jfstat.search_pulsars(sfts, pulsars, sqrt_sx=4e-24, progress=False)
     for i in range(2):
@@ -259,6 +259,7 @@ def test_bands_around_pulsars(two):
         assert abs(found["freq"][2 * i] - single["freq"][i]) < 3e-6 * u.Hz
     assert found["n_twoF"][0] > 90
     assert found["asini"][0] == 0
+    assert single.colnames == found.colnames
     assert found["false_alarm"][0] == pytest.approx(0, abs=1e-9)
 
 
@@ -288,7 +289,7 @@ def test_a_glitch_makes_two_rows():
         assert row["twoF"] > 40
     assert found["freq"][1].value == pytest.approx(80.0 + 4e-5, abs=1e-9)
     with pytest.raises(ValueError, match=r"^pulsar J: J has a glitch at GPS"):
-        jfstat.search_pulsar_bands(sfts, pulsar, 1e-4, progress=False)
+        jfstat.search_pulsars(sfts, pulsar, jfstat.PulsarBand(1e-4), progress=False)
 
 
 def test_detectors_that_miss_a_stretch_have_no_value_there():
@@ -344,9 +345,15 @@ def test_bad_arguments(two):
     with pytest.raises(ValueError, match=r"^guard must not be negative"):
         jfstat.search_pulsars(sfts, pulsars, guard=-1)
     with pytest.raises(ValueError, match=r"^top must be"):
-        jfstat.search_pulsar_bands(sfts, pulsars, 1e-4, top=0)
-    with pytest.raises(ValueError, match=r"^freq_band and f1dot_band must be finite"):
-        jfstat.search_pulsar_bands(sfts, pulsars, -1e-4)
+        jfstat.PulsarBand(1e-4, top=0)
+    with pytest.raises(ValueError, match=r"^freq and f1dot must be finite"):
+        jfstat.PulsarBand(-1e-4)
+    with pytest.raises(ValueError, match=r"^top=2 needs a band"):
+        jfstat.PulsarBand(top=2)
+    with pytest.raises(TypeError, match=r"^band must be a jfstat.PulsarBand"):
+        jfstat.search_pulsars(sfts, pulsars, 1e-4)
+    with pytest.raises(ValueError, match="without a band the running median has 101 bins"):
+        jfstat.search_pulsars(sfts, pulsars, sqrt_sx=jfstat.Noise(median_bins=51), progress=False)
     broken = jax.tree.map(lambda x: x, sfts["H1"].data.copy())
     broken[5, 1800] = np.nan
     series = (jfstat.sfts.SFTSeries("H1", sfts["H1"].gps, sfts["H1"].gps_ns, broken),)

@@ -243,7 +243,7 @@ def test_windows_are_fitted_at_templates_with_a_phase_model():
     start = QTable({name: [x] for name, x in (values | {"t0": START + 31000.0, "tau": 118000.0}).items()})
     start.meta["reftime"] = START
     row = jfstat.refine(
-        data, start, parameters=("freq", "model.df"), model=model, transient="rectangular", progress=False
+        data, start, fit=jfstat.Fit(("freq", "model.df")), model=model, transient="rectangular", progress=False
     )[0]
     for name, true in (("freq", 100.05), ("model.df", 2e-6), ("t0", START + 30000.0), ("tau", 120000.0)):
         value, error = (float(getattr(row[x], "value", row[x])) for x in (name, f"{name}_error"))

@@ -208,7 +208,7 @@ def test_refine_recovers_the_parameters():
     found = Table({name: [x] for name, x in start.items()}, meta={"reftime": case.point.reftime.plain})
     model = jfstat.PhaseModel(recovery, case.point.model.parameters | {"decays": 5.6e-6})
     names = ["freq", "model.stays", "model.decays"]
-    row = jfstat.refine(case.data, found, model=model, parameters=names, progress=False)[0]
+    row = jfstat.refine(case.data, found, model=model, fit=jfstat.Fit(names), progress=False)[0]
     assert row["converged"]
     assert row["twoF"] > row["start_twoF"] + 10
     assert row["twoF"] >= float(jfstat.twoF(case.data, case.point))
@@ -220,7 +220,7 @@ def test_refine_recovers_the_parameters():
         else:
             assert found == pytest.approx(x, abs=1e-12)
     with pytest.raises(ValueError, match=r"parameters has 'model\.other': choose from freq.*model\.decays"):
-        jfstat.refine(case.data, case.point, parameters=["freq", "model.other"], progress=False)
+        jfstat.refine(case.data, case.point, fit=jfstat.Fit(["freq", "model.other"]), progress=False)
     # by default a model's parameters are held
     assert usual_names(columns(case.point)) == ("freq", "f1dot", "alpha", "delta")
     assert checked_bounds({"model.stays": (1e-6, 1.5e-6)}) == {"model.stays": (1e-6, 1.5e-6)}

@@ -52,8 +52,9 @@ def same(a, b):
 
 @pytest.mark.parametrize("write", [gwosc, frames])
 def test_files_give_the_sfts_of_their_strain(write, x, tmp_path):
-    expected = jfstat.sfts_from_strain((x, T0, 1 / RATE), "H1", TSFT, 30, 200, highpass=10)
-    same(jfstat.sfts_from_frames(write(tmp_path, x), tsft=TSFT, fmin=30, fmax=200, highpass=10), expected)
+    highpass = jfstat.Conditioning(highpass=10)
+    expected = jfstat.sfts_from_strain((x, T0, 1 / RATE), "H1", TSFT, 30, 200, conditioning=highpass)
+    same(jfstat.sfts_from_frames(write(tmp_path, x), tsft=TSFT, fmin=30, fmax=200, conditioning=highpass), expected)
     assert expected["H1"].gps.tolist() == [T0 + k * TSFT for k in range(8)]
 
 
@@ -69,14 +70,16 @@ def test_good_time_is_what_all_agree_on(write, x, tmp_path):
     names = ("quality", "injections") if write is gwosc else ("H1__GWOSC-TEST_DQMASK", "H1__GWOSC-TEST_INJMASK")
     write(tmp_path, x, **dict(zip(names, (mask, injections), strict=True)))
 
-    def starts(**options):
-        return (jfstat.sfts_from_frames(tmp_path, tsft=TSFT, fmin=99, fmax=101, **options)["H1"].gps - T0).tolist()
+    def starts(bits=None, **times):
+        quality = jfstat.DataQuality(bits, **times)
+        sfts = jfstat.sfts_from_frames(tmp_path, tsft=TSFT, fmin=99, fmax=101, quality=quality)
+        return (sfts["H1"].gps - T0).tolist()
 
-    assert starts() == starts(quality=["DATA"]) == [0, 103, 163, 223, 306, 366]
-    assert starts(quality=[]) == [0, 60, 120, 180, 240, 306, 366]
-    assert starts(quality=["DATA", "CBC_CAT3"]) == [0, 103, 181, 241, 306, 366]
-    assert starts(quality=["DATA", "NO_CW_HW_INJ"]) == [0, 103, 163, 306, 366]
-    assert starts(quality=[], start=T0 + 10.5, end=T0 + 250.5) == [11, 71, 131]
+    assert starts() == starts(["DATA"]) == [0, 103, 163, 223, 306, 366]
+    assert starts([]) == [0, 60, 120, 180, 240, 306, 366]
+    assert starts(["DATA", "CBC_CAT3"]) == [0, 103, 181, 241, 306, 366]
+    assert starts(["DATA", "NO_CW_HW_INJ"]) == [0, 103, 163, 306, 366]
+    assert starts([], start=T0 + 10.5, end=T0 + 250.5) == [11, 71, 131]
     assert starts(segments=[(T0 + 10, T0 + 75.5), (T0 + 110, T0 + 170)]) == [10, 110]
     (tmp_path / (f"H-H1_T-{T0}-200" + (".hdf5" if write is gwosc else ".gwf"))).unlink()
     assert starts() == [200, 306, 366]
@@ -86,14 +89,15 @@ def test_bits_of_a_channel_have_numbers(x, tmp_path):
     state = np.full(SECONDS * 4, 0b101)
     state[4 * 70] = 0b001
     write_frame(tmp_path / "a.gwf", T0, RATE, H1__STRAIN=x, H1__STATE=state.astype("u4"))
-    options = dict(tsft=TSFT, fmin=99, fmax=101, channel="H1:STRAIN", quality_channel="H1:STATE")
-    assert len(jfstat.sfts_from_frames(tmp_path / "a.gwf", quality=[0], **options)) == 8
-    assert jfstat.sfts_from_frames(tmp_path / "a.gwf", quality=[0, 2], **options)["H1"].gps[:2].tolist() == [
-        T0,
-        T0 + 71,
-    ]
+
+    def sfts(bits):
+        quality = jfstat.DataQuality(bits, "H1:STATE")
+        return jfstat.sfts_from_frames(tmp_path / "a.gwf", "H1:STRAIN", tsft=TSFT, fmin=99, fmax=101, quality=quality)
+
+    assert len(sfts([0])) == 8
+    assert sfts([0, 2])["H1"].gps[:2].tolist() == [T0, T0 + 71]
     with pytest.raises(ValueError, match="no stretch"):
-        jfstat.sfts_from_frames(tmp_path / "a.gwf", quality=[1], **options)
+        sfts([1])
 
 
 def test_of_several_detectors_one_is_named(x, tmp_path):
@@ -158,13 +162,20 @@ def test_cut_and_missing_files(x, tmp_path, capfd):
 def test_what_does_not_go_together_is_refused(x, tmp_path):
     gwosc(tmp_path, x)
     options = dict(tsft=TSFT, fmin=99, fmax=101)
-    for quality, message in ((["NO_BIT"], "not a data-quality bit"), ("DATA", "sequence"), ([-1], "numbers of bits")):
+    for bits, message in ((["NO_BIT"], "not a data-quality bit"), ("DATA", "sequence"), ([-1], "numbers of bits")):
         with pytest.raises(ValueError, match=message):
-            jfstat.sfts_from_frames(tmp_path, quality=quality, **options)
+            jfstat.sfts_from_frames(tmp_path, quality=jfstat.DataQuality(bits), **options)
     with pytest.raises(ValueError, match="segments must be pairs"):
-        jfstat.sfts_from_frames(tmp_path, segments=[(T0 + 5, T0)], **options)
+        jfstat.DataQuality(segments=[(T0 + 5, T0)])
     with pytest.raises(ValueError, match="no strain from"):
-        jfstat.sfts_from_frames(tmp_path, start=T0 + SECONDS, **options)
+        jfstat.sfts_from_frames(tmp_path, quality=jfstat.DataQuality(start=T0 + SECONDS), **options)
+    with pytest.raises(TypeError, match=r"quality must be a jfstat\.DataQuality"):
+        jfstat.sfts_from_frames(tmp_path, quality=["DATA"], **options)
+    for wrong in (dict(window="flat"), dict(highpass=0.0), dict(gating=3)):
+        with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+            jfstat.Conditioning(**wrong)
+    with pytest.raises(ValueError, match=r"highpass=300\.0 must be below"):
+        jfstat.sfts_from_frames(tmp_path, conditioning=jfstat.Conditioning(highpass=300), **options)
     with pytest.raises(ValueError, match="Nyquist"):
         jfstat.sfts_from_frames(tmp_path, tsft=TSFT, fmax=300)
     write_gwosc(tmp_path / "z.hdf5", "H1", T0 + 450, x[: 40 * RATE], RATE)
@@ -185,9 +196,9 @@ def test_the_channel_of_frames(x, tmp_path):
     a, b = (jfstat.sfts_from_frames(path, f"H1:{name}_STRAIN", tsft=TSFT)["H1"].data for name in "AB")
     np.testing.assert_allclose(b, 2 * a, rtol=1e-6)
     with pytest.raises(ValueError, match="not a data-quality bit"):
-        jfstat.sfts_from_frames(path, "H1:A_STRAIN", quality=["DATA"], tsft=TSFT)
-    with pytest.raises(ValueError, match="quality_channel is missing"):
-        jfstat.sfts_from_frames(path, "H1:A_STRAIN", quality=[0], tsft=TSFT)
+        jfstat.sfts_from_frames(path, "H1:A_STRAIN", quality=jfstat.DataQuality(["DATA"]), tsft=TSFT)
+    with pytest.raises(ValueError, match="the channel of its bits is missing"):
+        jfstat.sfts_from_frames(path, "H1:A_STRAIN", quality=jfstat.DataQuality([0]), tsft=TSFT)
 
 
 @pytest.mark.parametrize(
@@ -315,12 +326,14 @@ def glitchy(x):
 
 
 def test_gating_takes_glitches_out_and_leaves_the_rest(x, glitchy):
-    options = dict(detector="H1", tsft=TSFT, fmin=60, fmax=120, highpass=20)
+    options = dict(detector="H1", tsft=TSFT, fmin=60, fmax=120)
     gating = jfstat.Gating(most_gated=0.1)
-    clean, loud, gated = (
-        jfstat.sfts_from_strain((strain, T0, 1 / RATE), gating=own, **options)["H1"].data.astype(complex)
-        for strain, own in ((x, None), (glitchy, None), (glitchy, gating))
-    )
+
+    def bins(strain, gating):
+        own = jfstat.Conditioning(highpass=20, gating=gating)
+        return jfstat.sfts_from_strain((strain, T0, 1 / RATE), conditioning=own, **options)["H1"].data.astype(complex)
+
+    clean, loud, gated = bins(x, None), bins(glitchy, None), bins(glitchy, gating)
 
     def excess(a, b):
         """Power that differs over that of the clean bins, for each SFT."""
@@ -346,7 +359,9 @@ def test_gates_are_the_inverse_tukey_windows_that_are_documented(glitchy):
 
 
 def test_sfts_that_would_be_mostly_gated_are_left_out(glitchy):
-    options = dict(detector="H1", tsft=TSFT, fmin=60, fmax=120, gating=jfstat.Gating())
+    options = dict(
+        detector="H1", tsft=TSFT, fmin=60, fmax=120, conditioning=jfstat.Conditioning(gating=jfstat.Gating())
+    )
     sfts = jfstat.sfts_from_strain((glitchy, T0, 1 / RATE), **options)
     # at most 1 s of 60 s may be zero; the gate of the second glitch ends 0.96 s into the next SFT
     assert (sfts["H1"].gps - T0).tolist() == [0, 120, 240, 300, 360, 420]

@@ -1,0 +1,172 @@
+"""Known pulsars, the data they are searched in, and how widely: what targeted and narrow-band searches share."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jfstat.data.noise import Noise
+from jfstat.geometry.ephemeris import EphemerisLike, installed_ephemerides
+from jfstat.public import plain_errors
+from jfstat.pulsars.glitch import taylor_shifted
+from jfstat.pulsars.pulsar import HARMONIC, QUADRUPOLE, Pulsar
+from jfstat.sfts.container import SFTs
+from jfstat.sfts.parts import InMemory, PartsOfSFTs
+from jfstat.sfts.reading import SFTFiles, find_sfts
+from jfstat.signal.parameters import with_fields
+from jfstat.signal.templates import Doppler
+from jfstat.signal.times import GPSTime, TimeLike, gps_time
+from jfstat.statistic.linerobust import LinePrior
+from jfstat.validation import FrequencyLike, NumberLike, frequency, is_whole, plain_number, positive_number, shown
+
+DEFAULT_EPHEMERIS = "DE405"
+
+
+@dataclass(frozen=True)
+class PulsarBand:
+    """Frequencies that are searched around each known pulsar.
+
+    Parameters
+    ----------
+    freq, f1dot : float or Quantity
+        Full widths of the band in frequency, Hz, and in f1dot, Hz/s, about the pulsar's. f1dot lies on a flat grid
+        with steps of 1/(2T^2), frequencies are 1/(2T) apart; position, orbit and higher derivatives are the pulsar's.
+        With widths of 0 there is one template, the pulsar's own.
+    top : int
+        Rows of each pulsar: the loudest candidates of its band.
+    harmonic : float
+        Frequency of the signals over that of the pulsars' rotation.
+    reftime : float, str, Time or GPSTime, optional
+        Time at which the bands are centred on the pulsars' frequencies, and at which the table's frequencies and
+        positions hold, GPS s; by default the start of the data.
+
+    Raises
+    ------
+    ValueError
+        If a width is negative or not finite, `top` is no whole number from 1 on, or more than 1 without a band, or
+        `harmonic` is not positive.
+
+    Examples
+    --------
+    >>> jfstat.PulsarBand(freq=1e-3, top=5)
+    PulsarBand(freq=0.001, f1dot=0.0, top=5, harmonic=2.0, reftime=None)
+    """
+
+    freq: FrequencyLike = 0.0
+    f1dot: NumberLike = 0.0
+    top: int = 1
+    harmonic: float = QUADRUPOLE
+    reftime: TimeLike | None = None
+
+    @plain_errors
+    def __post_init__(self) -> None:
+        width, spin = frequency(self.freq, "freq"), plain_number(self.f1dot, "f1dot", "a width in Hz/s", "Hz/s")
+        if not (width >= 0 and spin >= 0 and np.isfinite(spin)):
+            raise ValueError("freq and f1dot must be finite and not negative: give full widths in Hz and Hz/s.")
+        if not is_whole(self.top) or self.top < 1:
+            raise ValueError(f"top must be a whole number of at least 1, not {shown(self.top)}.")
+        if self.top > 1 and not (width or spin):
+            raise ValueError(f"top={self.top} needs a band: without, each pulsar has one template.")
+        object.__setattr__(self, "freq", width)
+        object.__setattr__(self, "f1dot", spin)
+        object.__setattr__(self, "harmonic", positive_number(self.harmonic, "harmonic", HARMONIC))
+        if self.reftime is not None:
+            object.__setattr__(self, "reftime", gps_time(self.reftime, "reftime"))
+
+    @property
+    def wide(self) -> bool:
+        """Whether more than the pulsars' own templates are searched."""
+        return (self.freq, self.f1dot) != (0.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class PulsarSearch:
+    """Known pulsars, and how they are searched.
+
+    Attributes
+    ----------
+    parts : PartsOfSFTs
+    pulsars : list of Pulsar
+    band : PulsarBand
+    reftime : GPSTime
+        Of the table.
+    noise : Noise
+    ephemeris : str, two paths, Ephemeris or None
+        None is each timing solution's own.
+    guard : float
+        Hz.
+    line_prior : LinePrior
+    progress : bool
+        Whether to show it.
+    """
+
+    parts: PartsOfSFTs
+    pulsars: list[Pulsar]
+    band: PulsarBand
+    reftime: GPSTime
+    noise: Noise
+    ephemeris: EphemerisLike | None
+    guard: float
+    line_prior: LinePrior
+    progress: bool
+
+
+def parts_of(sfts: object) -> PartsOfSFTs:
+    """Return the SFTs that a user gave, in memory or in files, to be read in parts.
+
+    Raises
+    ------
+    TypeError
+        If they are neither SFTs nor names of files.
+    """
+    if isinstance(sfts, SFTs):
+        return InMemory(sfts)
+    if isinstance(sfts, SFTFiles):
+        return sfts
+    if not isinstance(sfts, (str, os.PathLike, Sequence)):
+        raise TypeError(f"sfts must be SFTs or the names of SFT files, not {type(sfts).__name__}.")
+    return find_sfts(sfts)  # type: ignore[arg-type]
+
+
+def check_pulsars(pulsars: Pulsar | Iterable[Pulsar]) -> list[Pulsar]:
+    """The pulsars that a user gave; a TypeError if they are none, a ValueError if there are none."""
+    known = [pulsars] if isinstance(pulsars, Pulsar) else list(pulsars)
+    if not all(isinstance(pulsar, Pulsar) for pulsar in known):
+        raise TypeError("pulsars must be Pulsars from jfstat.read_par or jfstat.read_pulsars: read .par files first.")
+    if not known:
+        raise ValueError("pulsars is empty: give at least one.")
+    return known
+
+
+def ephemeris_of(pulsar: Pulsar, ephemeris: EphemerisLike | None) -> EphemerisLike:
+    """The given ephemeris, or that of the timing solution, or DE405 where it is not installed."""
+    named = (pulsar.ephemeris or "").upper()
+    choices = (named, named.rstrip("ST"))  # shorter and longer versions of the same
+    installed = installed_ephemerides()
+    own = next((name for name in choices if name in installed), None)
+    return ephemeris or own or DEFAULT_EPHEMERIS
+
+
+def warn_of_ephemerides(pulsars: list[Pulsar], ephemeris: EphemerisLike | None) -> None:
+    """Warn if the ephemeris of a timing solution is not installed and another is used."""
+    if ephemeris is not None:
+        return
+    other = [p for p in pulsars if p.ephemeris and str(ephemeris_of(p, None)) not in p.ephemeris.upper()]
+    if other:
+        names = ", ".join(f"{p.name} ({p.ephemeris})" for p in other[:5]) + (" and others" if len(other) > 5 else "")
+        warnings.warn(f"the ephemerides of {names} are not installed: {DEFAULT_EPHEMERIS} is used.", stacklevel=3)
+
+
+def moved_to(point: Doppler, reference: GPSTime) -> Doppler:
+    """The same template at another reference time."""
+    since = float(reference - (reference if point.reftime is None else point.reftime))
+    fkdot = taylor_shifted(np.asarray(point.fkdot), since, len(point.fkdot))
+    alpha, delta = np.asarray(point.alpha), np.asarray(point.delta)
+    if point.motion is not None:
+        motion = np.asarray(point.motion)
+        alpha, delta = alpha + since * motion[0] / np.cos(delta), delta + since * motion[1]
+    return with_fields(point, alpha=alpha, delta=delta, fkdot=fkdot, reftime=reference)
