@@ -10,7 +10,7 @@ import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import log10_bsgl
-from jfstat.candidates.tables import AnyTable, Meta, by_orbits, depends_on_template, in_units
+from jfstat.candidates.tables import Meta, by_orbits, carry_over, in_units
 from jfstat.candidates.transienttable import transient_meta, transient_values
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
@@ -141,7 +141,7 @@ def fstat_table(
         meta["transient"] = transient_meta(transient)
     table = in_units(columns, meta)
     if not isinstance(points, Doppler):
-        _carry_over(table, points)
+        carry_over(table, points)
     return table
 
 
@@ -233,10 +233,3 @@ def _meta(data: FstatData, points: Doppler, reftime: GPSTime, twoF: np.ndarray) 
         "n_sfts": np.sum(np.asarray(data.observation.weight) > 0, axis=1).tolist(),
         "false_alarm": float(false_alarm(twoF.max(), n)) if n else None,
     }
-
-
-def _carry_over(table: QTable, points: AnyTable) -> None:
-    """Add the columns of the given table that do not depend on templates and data."""
-    for name in points.colnames:
-        if name not in table.colnames and not depends_on_template(name):
-            table[name] = points[name]

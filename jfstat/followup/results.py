@@ -12,7 +12,7 @@ import numpy as np
 from jfstat.candidates.bounds import outside
 from jfstat.candidates.lineflags import crossed_lines
 from jfstat.candidates.linerobust import log10_bsgl
-from jfstat.candidates.tables import AnyTable, depends_on_template, in_units
+from jfstat.candidates.tables import AnyTable, carry_over, in_units
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.candidates import Candidates, SearchedWith
 from jfstat.followup.method import NEWTON, Method
@@ -280,9 +280,7 @@ def results_table(
     meta |= {name: own[name] for name in ("lines", "veto_lines") if name in own}
     table = in_units(columns, meta)
     if not isinstance(found, Doppler):
-        for name in found.colnames:
-            if name not in table.colnames and not depends_on_template(name):
-                table[name] = found[name]
+        carry_over(table, found)
     return table
 
 
