@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import jax
 import numpy as np
 
+from jfstat.candidates.provenance import reftime_of
 from jfstat.candidates.schema import column_of
 from jfstat.signal.parameters import (
     MOTION_FIELDS,
@@ -158,7 +159,7 @@ def bank_from_table(table: AnyTable) -> Doppler:
     ValueError
         If a column is missing, or has another unit or values that no template has.
     """
-    return points_from(parameter_columns(table), table.meta.get("reftime"))
+    return points_from(parameter_columns(table), reftime_of(table))
 
 
 def refuse_models(found: AnyTable) -> None:

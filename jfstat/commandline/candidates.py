@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jfstat.candidates.files import check_writable, read_candidates
+from jfstat.candidates.provenance import reftime_of
 from jfstat.candidates.schema import column_of
 from jfstat.candidates.tables import AnyTable
 from jfstat.signal.parameters import AMPLITUDE_FIELDS, WINDOW_COLUMNS, is_parameter, spin_order
@@ -43,7 +44,7 @@ def given_reftime(arguments: argparse.Namespace, found: Any) -> TimeLike | None:
     ValueError
         If neither does and frequencies change.
     """
-    reftime = found.meta.get("reftime", arguments.refTime)
+    reftime = reftime_of(found, arguments.refTime)
     if reftime is None and any((spin_order(name) or 0) > 0 and np.any(found[name] != 0) for name in found.colnames):
         raise ValueError(f"--refTime is missing: {arguments.candidates} does not say when its frequencies hold.")
     return reftime

@@ -10,7 +10,8 @@ import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import log10_bsgl
-from jfstat.candidates.tables import Meta, by_orbits, carry_over, in_units
+from jfstat.candidates.provenance import Provenance
+from jfstat.candidates.tables import by_orbits, carry_over, in_units
 from jfstat.candidates.transienttable import transient_meta, transient_values
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
@@ -135,8 +136,9 @@ def fstat_table(
                 maps[row] = found[1:]
                 advance(1)
         columns |= dict(zip(TRANSIENT_COLUMNS, maps.T.copy(), strict=True))
-    meta = _meta(data, rows.points, rows.reftime, columns["twoF"])
-    meta |= {"Fstar0": scale, "oLGX": None if odds is None else list(odds)}
+    meta = Provenance.from_observation(data.observation, rows.reftime, varied_parameters(rows.points)).meta
+    meta |= {"n_templates": n, "n_twoF": n, "Fstar0": scale, "oLGX": None if odds is None else list(odds)}
+    meta["false_alarm"] = float(false_alarm(columns["twoF"].max(), n)) if n else None
     if transient is not None:
         meta["transient"] = transient_meta(transient)
     table = in_units(columns, meta)
@@ -211,25 +213,3 @@ def _group_values(data: FstatData, points: Doppler, group: Group) -> list[jax.Ar
 def _stack_values(near: NarrowData, points: Doppler) -> jax.Array:
     """Values at each of a stack of templates, (n, n_columns) float64."""
     return jax.vmap(values_of, (None, 0))(near, points)
-
-
-def _meta(data: FstatData, points: Doppler, reftime: GPSTime, twoF: np.ndarray) -> Meta:
-    """What the table says about itself, apart from the line-robust statistic."""
-    from jfstat.version import __version__
-
-    n = len(twoF)
-    return {
-        "version": __version__,
-        "reftime": reftime.plain,
-        "detectors": list(data.detectors),
-        "ephemeris": data.ephemeris,
-        "start": int(data.observation.epoch),
-        "tspan": float(data.tspan),
-        "parameters": list(varied_parameters(points)),
-        "n_templates": n,
-        "n_twoF": n,
-        "tsft": float(data.observation.tsft),
-        "sqrt_sx": data.observation.mean_sqrt_sx,
-        "n_sfts": np.sum(np.asarray(data.observation.weight) > 0, axis=1).tolist(),
-        "false_alarm": float(false_alarm(twoF.max(), n)) if n else None,
-    }

@@ -12,6 +12,7 @@ import numpy as np
 from jfstat.candidates.bounds import outside
 from jfstat.candidates.lineflags import crossed_lines
 from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.provenance import Provenance
 from jfstat.candidates.tables import AnyTable, carry_over, in_units
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.candidates import Candidates, SearchedWith
@@ -228,8 +229,6 @@ def results_table(
     method: Method = NEWTON,
 ) -> QTable:
     """The table that `refine` returns, with those columns of `found` that do not depend on the template."""
-    from jfstat.version import __version__
-
     columns: dict[str, np.ndarray] = {}
     kept = np.isnan(results.twoF)  # not refined: parameters stay as given
     everything = all_parameters(results.points)
@@ -258,15 +257,8 @@ def results_table(
         columns["outside"] = outside(columns, searched.bounds)
     if lines is not None:
         columns["line"] = _lines_of(data, candidates, results, lines)
-    start, end = data.observation.ends
-    meta = {
-        "version": __version__,
-        "reftime": candidates.reftime.plain,
-        "detectors": list(data.detectors),
-        "ephemeris": data.ephemeris,
-        "start": int(np.min(data.observation.epoch)),
-        "tspan": data.tspan if data.n_segments is None else end - start,
-        "parameters": list(names),
+    origin = Provenance.from_observation(data.observation, candidates.reftime, names, of_sfts=False)
+    meta = origin.meta | {
         "n_twoF": searched.n_twoF,
         "Fstar0": searched.fstar0,
         "oLGX": None if searched.olgx is None else list(searched.olgx),
@@ -274,8 +266,6 @@ def results_table(
         "optimizer": method.name,
         "max_steps": method.max_steps,
     }
-    if data.n_segments is not None:
-        meta |= {"n_segments": data.n_segments, "segment_tspan": data.tspan}
     own = getattr(found, "meta", {})
     meta |= {name: own[name] for name in ("lines", "veto_lines") if name in own}
     table = in_units(columns, meta)

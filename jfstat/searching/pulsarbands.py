@@ -11,6 +11,7 @@ import numpy as np
 
 from jfstat.candidates.details import Details
 from jfstat.candidates.falsealarm import false_alarm
+from jfstat.candidates.provenance import Provenance, joint_ephemeris
 from jfstat.data.noise import MEDIAN_BINS, checked_off_source, floor_reach
 from jfstat.data.prepare import prepare
 from jfstat.geometry.detectors import DetectorLike
@@ -197,12 +198,16 @@ def _together(tables: list[Any], freq_band: float, f1dot_band: float, harmonic: 
         for name in names:
             if name not in table.colnames:
                 table[name] = Quantity(np.zeros(len(table)), unit(name)) if unit(name) else np.zeros(len(table))
-    kept = ("version", "reftime", "detectors", "start", "tspan", "tsft", "n_sfts", "Fstar0", "oLGX")
-    meta = {name: tables[0].meta[name] for name in kept}
-    ephemerides = {table.meta["ephemeris"] for table in tables}
-    meta |= {
-        "ephemeris": ephemerides.pop() if len(ephemerides) == 1 else "by row",
-        "parameters": ["freq", "f1dot"] if f1dot_band else ["freq"],
+    origins = [Provenance.of(table, "ephemeris") for table in tables]
+    together_from = replace(
+        origins[0],
+        ephemeris=joint_ephemeris([str(own.ephemeris) for own in origins]),
+        parameters=("freq", "f1dot") if f1dot_band else ("freq",),
+        sqrt_sx=None,  # each band has its own
+    )
+    meta = together_from.meta | {
+        "Fstar0": tables[0].meta["Fstar0"],
+        "oLGX": tables[0].meta["oLGX"],
         "freq_band": freq_band,
         "f1dot_band": f1dot_band,
         "harmonic": harmonic,

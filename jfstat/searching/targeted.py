@@ -14,6 +14,7 @@ import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.provenance import Provenance, joint_ephemeris
 from jfstat.candidates.tables import in_units
 from jfstat.data.narrowsfts import narrow_sfts
 from jfstat.data.noise import MEDIAN_BINS, checked_off_source
@@ -34,6 +35,7 @@ from jfstat.signal.times import GPSTime, TimeLike
 from jfstat.statistic.fstat import central_values
 from jfstat.statistic.linerobust import checked_odds, plain_odds
 from jfstat.validation import FrequencyLike, NoiseLike, given_sqrt_sx, guard_band, positive_number
+from jfstat.version import __version__
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -354,8 +356,6 @@ def _table(
     olgx: Sequence[float] | None,
     harmonic: float,
 ) -> QTable:
-    from jfstat.version import __version__
-
     detectors = times.detectors
     n = 1 + len(detectors)
     own = [columns(jax.tree.map(lambda leaf: np.asarray(leaf)[None], x.point)) for x in stretches]
@@ -367,30 +367,27 @@ def _table(
         values["log10BSGL"] = log10_bsgl(rows[:, 0], rows[:, 1:n], fstar0, olgx)
     values |= {name: rows[:, n + i] for i, name in enumerate(AMPLITUDE_COLUMNS)}
     values["false_alarm"] = np.asarray(false_alarm(rows[:, 0], 1))
-    values["phase_error"] = np.array([x.phase_error for x in stretches])
+    values |= {name: np.array([getattr(x, name) for x in stretches]) for name in ("phase_error", "start", "end")}
     tables = [_name_of(x.ephemeris) for x in stretches]
-    meta = {
-        "version": __version__,
-        "reftime": reference.plain,
-        "detectors": list(detectors),
-        "ephemeris": tables[0] if len(set(tables)) == 1 else "by row",
-        "start": times.start,
-        "tspan": times.end - times.start,
-        "parameters": ["freq"],  # what a follow-up fits by default: a known pulsar's position is no unknown
+    origin = Provenance(
+        version=__version__,
+        reftime=reference.plain,
+        detectors=tuple(detectors),
+        ephemeris=joint_ephemeris(tables),
+        start=times.start,
+        tspan=times.end - times.start,
+        parameters=("freq",),  # what a follow-up fits by default: a known pulsar's position is no unknown
+        tsft=times.tsft,
+        sqrt_sx=tuple(floors),
+        n_sfts=tuple(len(series) for series in times),
+    )
+    meta = origin.meta | {
         "harmonic": harmonic,
         "n_twoF": len(stretches),
-        "tsft": times.tsft,
-        "n_sfts": [len(series) for series in times],
-        "sqrt_sx": list(floors),
         "Fstar0": fstar0,
         "oLGX": None if olgx is None else list(olgx),
     }
     table = in_units(values, meta)
-    from astropy import units
-
-    table["start"] = [x.start for x in stretches] * units.s
-    table["end"] = [x.end for x in stretches] * units.s
-    table["phase_error"] = values["phase_error"] * units.cycle
     table["ephemeris"] = tables
     table.add_column([x.pulsar.name for x in stretches], name="name", index=0)
     return table
