@@ -207,7 +207,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "fstat_table": (
             jfstat.fstat_table,
             dict(
-                data=data, points=found, reftime=START, fstar0=0.0, olgx=[1.0, 1.0], transient=None, progress=False,
+                data=data, points=found, reftime=START, line_prior=None, transient=None, progress=False,
             ),
         ),
         "inject": (jfstat.inject, dict(sfts=sfts, signals=[(point, amplitude)], ephemeris="DE405")),

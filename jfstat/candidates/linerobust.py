@@ -6,15 +6,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jfstat.statistic.linerobust import checked_odds, log10_odds
+from jfstat.statistic.linerobust import LinePrior
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
-def log10_bsgl(
-    twoF: ArrayLike, twoF_per_detector: ArrayLike, fstar0: float = -np.inf, olgx: ArrayLike | None = None
-) -> np.ndarray:
+def bsgl_column(twoF: ArrayLike, twoF_per_detector: ArrayLike, prior: LinePrior) -> dict[str, np.ndarray]:
+    """Return the column ``log10BSGL`` of a table by its name, or no column for a single detector; see `log10_bsgl`.
+
+    Of data with segments, 2F are sums over them.
+    """
+    return {"log10BSGL": log10_bsgl(twoF, twoF_per_detector, prior)} if np.shape(twoF_per_detector)[-1] > 1 else {}
+
+
+def log10_bsgl(twoF: ArrayLike, twoF_per_detector: ArrayLike, prior: LinePrior) -> np.ndarray:
     """log10 of the odds of a signal against either Gaussian noise or a line in one of the detectors.
 
     ln B = F - ln(exp(C) + sum_X p_X exp(F_X)), F = 2F/2, C = F*_0 - ln(1 + o), p_X = o_X/(1 + o), o = sum of the o_X
@@ -28,11 +34,8 @@ def log10_bsgl(
     twoF_per_detector : (..., D) array_like
         2F of each detector alone. D must be at least 2, as in LALSuite: in a single detector a line looks like a
         signal.
-    fstar0 : float
-        Transition scale F*_0. Below it the signal is compared with Gaussian noise, above it with lines; -inf compares
-        it with lines only.
-    olgx : (D,) array_like, optional
-        Prior odds o_X of a line in each detector against Gaussian noise; 1/D each by default, as in LALSuite.
+    prior : LinePrior
+        F*_0 and the o_X.
 
     Returns
     -------
@@ -42,15 +45,12 @@ def log10_bsgl(
     Raises
     ------
     ValueError
-        If there is only one detector, the shapes do not fit, `fstar0` is NaN or +inf, odds are negative or not finite,
-        or there is no alternative to a signal, because `fstar0` is -inf and all odds are 0.
+        If there is only one detector, or the shapes or the number of the prior's odds do not fit.
     """
     total, each = np.asarray(twoF, np.float64), np.asarray(twoF_per_detector, np.float64)
     if each.ndim == 0 or each.shape[:-1] != total.shape:
         raise ValueError(
             f"twoF_per_detector has shape {each.shape}, not {(*total.shape, 'D')}: give one value for each detector."
         )
-    n_detectors = each.shape[-1]
-    odds = checked_odds(n_detectors, fstar0, olgx)
     with np.errstate(invalid="ignore"):  # NaN stays NaN
-        return log10_odds(total, np.moveaxis(each, -1, 0), fstar0, odds, np)
+        return prior.log10_odds(total, np.moveaxis(each, -1, 0), np)

@@ -21,6 +21,7 @@ from jfstat.signal.parameters import spin_name
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import gps_time
 from jfstat.statistic.fstat import AmplitudeEstimate, estimate_amplitude, fstat
+from jfstat.statistic.linerobust import LinePrior
 
 ORBIT_LINES = (
     ("orbitPeriod", "period"),
@@ -131,8 +132,8 @@ def _fstat_lines(data: FstatData | NarrowData, found: AnyTable, point: Doppler) 
     each = np.asarray(result.twoF_per_detector)
     if len(each) > 1:
         lines += [_line(f"twoF{i}", x) for i, x in enumerate(each)]
-        odds = found.meta.get("oLGX")
-        bsgl = log10_bsgl(float(result.twoF), each, found.meta.get("Fstar0", 0.0), odds)
+        prior = LinePrior(found.meta.get("Fstar0", 0.0), found.meta.get("oLGX"))
+        bsgl = log10_bsgl(float(result.twoF), each, prior)
         lines.append(_line("log10BSGL", float(bsgl)))
     rows = [
         ", ".join(f"{x:.9g}" for x in row) + ";" for row in fisher_matrix(estimate_amplitude(data, point), sinv_tsft)

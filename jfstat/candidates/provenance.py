@@ -117,10 +117,9 @@ class Provenance:
         for key, x in given.items():
             holds, what = KINDS[key]
             if not holds(x):
-                raise ValueError(
-                    f"{name} has {key} = {shown(x)} in its meta, which is not {what}: correct or remove it."
-                )
-        return cls(**{key: tuple(x) if _is_list(x) else x for key, x in given.items()})
+                raise ValueError(f"{name} has {key} = {shown(x)} in its meta, not {what}: correct or remove it.")
+        entries: dict[str, Any] = {key: tuple(x) if _is_list(x) else x for key, x in given.items()}
+        return cls(**entries)
 
     @property
     def meta(self) -> dict[str, Any]:

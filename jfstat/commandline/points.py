@@ -24,6 +24,7 @@ from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_names, varied_param
 from jfstat.signal.parameters import columns as parameter_values
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import GPSTime, gps_time
+from jfstat.statistic.linerobust import LinePrior
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -187,9 +188,8 @@ def _values(
     if arguments.outputFstatAtoms is not None:
         paths = write_atom_files(data, points[rows], arguments.outputFstatAtoms)
         print(f"wrote {len(paths)} file(s) of atoms, the first {paths[0]}")
-    return fstat_table(
-        data, points[rows], reftime=reftime, fstar0=arguments.Fstar0, olgx=arguments.oLGX, transient=transient
-    )
+    prior = LinePrior(arguments.Fstar0, arguments.oLGX)
+    return fstat_table(data, points[rows], reftime=reftime, line_prior=prior, transient=transient)
 
 
 def _joined(tables: list[Any], bands: list[np.ndarray]) -> Any:

@@ -29,6 +29,7 @@ from jfstat.signal.parameters import (
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime, TimeLike, gps_time
+from jfstat.statistic.linerobust import LinePrior
 
 NEEDED = ("freq", "alpha", "delta")
 """Columns that a table of candidates must have."""
@@ -77,17 +78,15 @@ class SearchedWith(NamedTuple):
         Those that the search varied; None if the table does not say.
     n_twoF : int
         Number of values of 2F from which the candidates were chosen, 1 if the table does not say.
-    fstar0 : float
-    olgx : tuple of float or None
-        See `jfstat.candidates.linerobust.log10_bsgl`.
+    line_prior : LinePrior
+        For log10BSGL.
     bounds : dict of str to (float, float)
         Ranges of parameters that it was asked for.
     """
 
     parameters: tuple[str, ...] | None
     n_twoF: int
-    fstar0: float
-    olgx: tuple[float, ...] | None
+    line_prior: LinePrior
     bounds: dict[str, tuple[float, float]]
 
     @classmethod
@@ -111,8 +110,10 @@ class SearchedWith(NamedTuple):
         return cls(
             None if origin.parameters is None else tuple(dict.fromkeys(origin.parameters)),
             int(meta.get("n_twoF") or 1),
-            float(meta.get("Fstar0") or 0),
-            tuple(given[name] for name in detectors) if given and set(detectors) <= set(given) else None,
+            LinePrior(
+                float(meta.get("Fstar0") or 0),
+                tuple(given[name] for name in detectors) if given and set(detectors) <= set(given) else None,
+            ),
             {name: (low, high) for name, (low, high) in bounds.items()},
         )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
-from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.linerobust import bsgl_column
 from jfstat.candidates.provenance import Provenance
 from jfstat.candidates.tables import by_orbits, carry_over, in_units
 from jfstat.candidates.transienttable import transient_meta, transient_values
@@ -27,7 +27,7 @@ from jfstat.signal.parameters import AMPLITUDE_COLUMNS, TRANSIENT_COLUMNS, varie
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
 from jfstat.statistic.fstat import compiled_values, values_of
-from jfstat.statistic.linerobust import checked_odds, plain_odds
+from jfstat.statistic.linerobust import LinePrior, checked_prior
 from jfstat.statistic.transients import TransientRange
 from jfstat.validation import shown
 
@@ -46,8 +46,7 @@ def fstat_table(
     points: QTable | Doppler,
     *,
     reftime: TimeLike | None = None,
-    fstar0: float = 0.0,
-    olgx: Sequence[float] | None = None,
+    line_prior: LinePrior | None = None,
     transient: TransientRange | None = None,
     progress: bool = True,
 ) -> QTable:
@@ -70,8 +69,8 @@ def fstat_table(
         reference times, the result has the first one's, and frequencies and derivatives at that time.
     reftime : float, str, Time or GPSTime, optional
         GPS time at which frequencies hold, if `points` do not say; by default that of the data.
-    fstar0, olgx
-        For ``log10BSGL``, as for `search`.
+    line_prior : LinePrior, optional
+        For ``log10BSGL``.
     transient : TransientRange, optional
         Windows of a transient signal over which 2F is mapped at each template, see `transient_map`. This takes some ten
         milliseconds a template for each 10 d and 0.1 Hz, because its atoms are made of the whole series.
@@ -98,10 +97,10 @@ def fstat_table(
     Raises
     ------
     TypeError
-        If `data`, `points` or `transient` is of another kind.
+        If `data`, `points`, `line_prior` or `transient` is of another kind.
     ValueError
-        If a column is missing or has another unit, a row is no possible template or does not fit the data, or `fstar0`
-        or `olgx` is out of range. No row is left out.
+        If a column is missing or has another unit, a row is no possible template or does not fit the data, or the odds
+        of `line_prior` are not one a detector. No row is left out.
 
     Examples
     --------
@@ -112,9 +111,9 @@ def fstat_table(
     check_data(data)
     if transient is not None and not isinstance(transient, TransientRange):
         raise TypeError(f"transient must be a jfstat.TransientRange or None, not {shown(transient)}.")
-    scale, odds = plain_odds(fstar0, olgx)
-    if len(data.detectors) > 1:
-        checked_odds(len(data.detectors), scale, odds)
+    prior, n_detectors = checked_prior(line_prior), len(data.detectors)
+    if n_detectors > 1:
+        prior.odds(n_detectors)
     rows = read_rows(data, _at_one_time(points) if isinstance(points, Doppler) else points, reftime, name="points")
     _require_all(rows.problems)
     n, names = len(rows.problems), ["twoF", *(f"twoF_{name}" for name in data.detectors), *AMPLITUDE_COLUMNS]
@@ -123,12 +122,9 @@ def fstat_table(
         for done, found in _all_values(data, rows.points):
             values[done] = found
             advance(len(done))
-    columns = dict(rows.given) | dict(zip(names, values.T.copy(), strict=True))
-    if len(data.detectors) > 1:
-        each = values[:, 1 : 1 + len(data.detectors)]
-        robust = log10_bsgl(columns["twoF"], each, scale, odds)
-        amplitudes = {name: columns.pop(name) for name in AMPLITUDE_COLUMNS}
-        columns |= {"log10BSGL": robust} | amplitudes
+    own = dict(zip(names, values.T.copy(), strict=True))
+    amplitudes = {name: own.pop(name) for name in AMPLITUDE_COLUMNS}
+    columns = rows.given | own | bsgl_column(own["twoF"], values[:, 1 : 1 + n_detectors], prior) | amplitudes
     if transient is not None:
         maps = np.empty((n, len(TRANSIENT_COLUMNS)))
         with progress_bar(n, progress, "transient maps", "templates") as advance:
@@ -137,7 +133,7 @@ def fstat_table(
                 advance(1)
         columns |= dict(zip(TRANSIENT_COLUMNS, maps.T.copy(), strict=True))
     meta = Provenance.from_observation(data.observation, rows.reftime, varied_parameters(rows.points)).meta
-    meta |= {"n_templates": n, "n_twoF": n, "Fstar0": scale, "oLGX": None if odds is None else list(odds)}
+    meta |= {"n_templates": n, "n_twoF": n} | prior.meta
     meta["false_alarm"] = float(false_alarm(columns["twoF"].max(), n)) if n else None
     if transient is not None:
         meta["transient"] = transient_meta(transient)

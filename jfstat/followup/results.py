@@ -11,7 +11,7 @@ import numpy as np
 
 from jfstat.candidates.bounds import outside
 from jfstat.candidates.lineflags import crossed_lines
-from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.linerobust import bsgl_column
 from jfstat.candidates.provenance import Provenance
 from jfstat.candidates.tables import AnyTable, carry_over, in_units
 from jfstat.data.fstatdata import FstatData
@@ -245,8 +245,7 @@ def results_table(
     weight = np.asarray(data.observation.weight).reshape(n_segments, len(data.detectors), -1)
     counts = np.maximum(np.any(weight > 0, axis=-1).sum(axis=0), 1)
     columns |= {f"{loud}_{x}": results.twoF_per_detector[:, d] / counts[d] for d, x in enumerate(data.detectors)}
-    if len(data.detectors) > 1:
-        columns["log10BSGL"] = log10_bsgl(results.twoF, results.twoF_per_detector, searched.fstar0, searched.olgx)
+    columns |= bsgl_column(results.twoF, results.twoF_per_detector, searched.line_prior)
     columns |= dict(zip(amplitude_columns(data.n_segments), results.amplitudes.T, strict=True))
     columns |= {f"start_{loud}": results.start_twoF / n_segments, "start_mismatch": results.start_mismatch}
     columns |= {"noise_chance": results.noise_chance}
@@ -260,8 +259,7 @@ def results_table(
     origin = Provenance.from_observation(data.observation, candidates.reftime, names, of_sfts=False)
     meta = origin.meta | {
         "n_twoF": searched.n_twoF,
-        "Fstar0": searched.fstar0,
-        "oLGX": None if searched.olgx is None else list(searched.olgx),
+        **searched.line_prior.meta,
         "bounds": {name: list(pair) for name, pair in searched.bounds.items()},
         "optimizer": method.name,
         "max_steps": method.max_steps,

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
-from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.linerobust import bsgl_column
 from jfstat.candidates.provenance import Provenance, joint_ephemeris
 from jfstat.candidates.tables import in_units
 from jfstat.data.narrowsfts import narrow_sfts
@@ -33,7 +33,7 @@ from jfstat.signal.parameters import AMPLITUDE_COLUMNS, MOTION_FIELDS, all_param
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime, TimeLike
 from jfstat.statistic.fstat import central_values
-from jfstat.statistic.linerobust import checked_odds, plain_odds
+from jfstat.statistic.linerobust import LinePrior, checked_odds, plain_odds
 from jfstat.validation import FrequencyLike, NoiseLike, given_sqrt_sx, guard_band, positive_number
 from jfstat.version import __version__
 
@@ -363,8 +363,8 @@ def _table(
     values = {name: np.concatenate([each.get(name, np.zeros(1)) for each in own]) for name in names}
     values["twoF"] = rows[:, 0]
     values |= {f"twoF_{name}": rows[:, 1 + i] for i, name in enumerate(detectors)}
-    if len(detectors) > 1:
-        values["log10BSGL"] = log10_bsgl(rows[:, 0], rows[:, 1:n], fstar0, olgx)
+    prior = LinePrior(fstar0, None if olgx is None else tuple(olgx))
+    values |= bsgl_column(rows[:, 0], rows[:, 1:n], prior)
     values |= {name: rows[:, n + i] for i, name in enumerate(AMPLITUDE_COLUMNS)}
     values["false_alarm"] = np.asarray(false_alarm(rows[:, 0], 1))
     values |= {name: np.array([getattr(x, name) for x in stretches]) for name in ("phase_error", "start", "end")}
@@ -381,12 +381,7 @@ def _table(
         sqrt_sx=tuple(floors),
         n_sfts=tuple(len(series) for series in times),
     )
-    meta = origin.meta | {
-        "harmonic": harmonic,
-        "n_twoF": len(stretches),
-        "Fstar0": fstar0,
-        "oLGX": None if olgx is None else list(olgx),
-    }
+    meta = origin.meta | {"harmonic": harmonic, "n_twoF": len(stretches)} | prior.meta
     table = in_units(values, meta)
     table["ephemeris"] = tables
     table.add_column([x.pulsar.name for x in stretches], name="name", index=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from types import ModuleType
@@ -65,6 +65,36 @@ class LinePrior:
             If there is only one detector, the number of odds is another, or they leave no alternative to a signal.
         """
         return checked_odds(n_detectors, self.fstar0, self.olgx)
+
+    def log10_odds(self, twoF: Array, each: Sequence[Array], xp: ModuleType = jnp) -> Array:
+        """Return log10BSGL from 2F of all detectors together and of each alone; see `log10_odds`.
+
+        Raises
+        ------
+        ValueError
+            As `odds`.
+        """
+        return log10_odds(twoF, each, self.fstar0, self.odds(len(each)), xp)
+
+    @property
+    def meta(self) -> dict[str, float | list[float] | None]:
+        """What the meta of a table says of it, by ComputeFstatistic_v2's names."""
+        return {"Fstar0": self.fstar0, "oLGX": None if self.olgx is None else list(self.olgx)}
+
+
+def checked_prior(line_prior: object) -> LinePrior:
+    """Return the argument `line_prior`, or the default for None.
+
+    Raises
+    ------
+    TypeError
+        If it is of another kind.
+    """
+    if line_prior is None:
+        return LinePrior()
+    if not isinstance(line_prior, LinePrior):
+        raise TypeError(f"line_prior must be a jfstat.LinePrior or None, not {shown(line_prior)}.")
+    return line_prior
 
 
 @dataclass(frozen=True)

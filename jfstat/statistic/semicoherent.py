@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from numpy.typing import ArrayLike
 
 from jfstat.data.blockspectra import BlockSpectra
 from jfstat.data.checks import check_point_of_segments, check_segments
@@ -18,7 +17,7 @@ from jfstat.signal.templates import Doppler
 from jfstat.statistic.amplitude import parameter_covariance, parameters_from_vector, standard_errors
 from jfstat.statistic.combine import antenna_matrix
 from jfstat.statistic.fstat import fstat_from, fstat_of, noise_level, twoF_of
-from jfstat.statistic.linerobust import checked_odds, log10_odds, log10_odds_transient
+from jfstat.statistic.linerobust import LinePrior, checked_prior, log10_odds_transient
 
 ITERATIONS = 200
 """Steps of expectation maximisation: even where half of the information is missing in each, 1e-12 of the way is left
@@ -87,7 +86,7 @@ class SemicoherentFstat:
         """The same for each detector, (D,) int."""
         return jnp.sum((self.twoF_per_detector > threshold) & self.has_data, axis=0)
 
-    def log10BSGL(self, fstar0sc: float = 0.0, olgx: ArrayLike | None = None) -> jax.Array:
+    def log10BSGL(self, line_prior: LinePrior | None = None) -> jax.Array:
         """Line-robust statistic: log10 of the odds of a signal against Gaussian noise or a line in one detector.
 
         Formula as for `jfstat.candidates.linerobust.log10_bsgl`, with sums over segments for 2F (Keitel et al. 2014,
@@ -95,11 +94,8 @@ class SemicoherentFstat:
 
         Parameters
         ----------
-        fstar0sc : float
-            Transition scale of the sum, K times that of a segment, as Weave's ``--lrs-Fstar0sc``; -inf compares a
-            signal with lines only.
-        olgx : (D,) array_like, optional
-            Prior odds of a line in each detector against Gaussian noise; 1/D each by default.
+        line_prior : LinePrior, optional
+            Its transition scale is that of the sum, K times that of a segment, as Weave's ``--lrs-Fstar0sc``.
 
         Returns
         -------
@@ -110,19 +106,16 @@ class SemicoherentFstat:
         ValueError
             If there is only one detector, or an argument is out of range.
         """
-        odds = checked_odds(len(self.detectors), fstar0sc, olgx)
-        return log10_odds(self.sum_twoF, list(self.sum_twoF_per_detector), fstar0sc, odds)
+        return checked_prior(line_prior).log10_odds(self.sum_twoF, list(self.sum_twoF_per_detector))
 
-    def log10BSGLtL(
-        self, fstar0sc: float = 0.0, olgx: ArrayLike | None = None, *, leading_term: bool = False
-    ) -> jax.Array:
+    def log10BSGLtL(self, line_prior: LinePrior | None = None, *, leading_term: bool = False) -> jax.Array:
         """The same against lines in all segments, or in any single one, transient lines.
 
-        Keitel 2016 (Phys. Rev. D 93, 084024), equation 23. Half of `olgx` is for persistent, half for transient lines.
+        Keitel 2016 (Phys. Rev. D 93, 084024), equation 23. Half of the odds are for transient lines.
 
         Parameters
         ----------
-        fstar0sc, olgx
+        line_prior : LinePrior, optional
             As for `log10BSGL`.
         leading_term : bool
             Approximate the logarithm of the sum over all alternatives by its largest term, as XLALComputeBSGLtL in
@@ -137,9 +130,10 @@ class SemicoherentFstat:
         ValueError
             As `log10BSGL`.
         """
-        odds = checked_odds(len(self.detectors), fstar0sc, olgx)
+        prior = checked_prior(line_prior)
+        odds, scale = prior.odds(len(self.detectors)), prior.fstar0
         each = jnp.where(self.has_data, self.twoF_per_detector, -jnp.inf)
-        return log10_odds_transient(self.sum_twoF, each, fstar0sc, odds, leading_term)
+        return log10_odds_transient(self.sum_twoF, each, scale, odds, leading_term)
 
 
 @public

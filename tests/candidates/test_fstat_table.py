@@ -171,7 +171,7 @@ def test_points_that_do_not_fit_are_one_clear_error(case):
     with pytest.raises(TypeError, match="must be a table"):
         jfstat.fstat_table(case.data, [1.0], progress=False)
     with pytest.raises(ValueError, match="olgx must be 2"):
-        jfstat.fstat_table(case.data, points, olgx=[1.0], progress=False)
+        jfstat.fstat_table(case.data, points, line_prior=jfstat.LinePrior(olgx=[1.0]), progress=False)
 
 
 @pytest.mark.ci

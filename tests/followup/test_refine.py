@@ -472,7 +472,7 @@ def test_every_column_belongs_to_the_refined_template(case, targeted):
         assert refined["twoF"][row] == pytest.approx(float(there.twoF), rel=2e-6)
         own = [refined[f"twoF_{name}"][row] for name in case.data.detectors]
         np.testing.assert_allclose(own, there.twoF_per_detector, rtol=1e-5)
-        robust = log10_bsgl(refined["twoF"][row], own, 2.0, [0.3, 0.4])
+        robust = log10_bsgl(refined["twoF"][row], own, jfstat.LinePrior(2.0, [0.3, 0.4]))
         assert refined["log10BSGL"][row] == pytest.approx(float(robust), rel=1e-12)
         for name in ("h0", "cosi", "psi", "phi0"):
             error = float(getattr(estimate.errors, name))

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from jfstat.candidates.linerobust import log10_bsgl
+import jfstat
+from jfstat.candidates.linerobust import bsgl_column, log10_bsgl
+
+LINES_ONLY = jfstat.LinePrior(-np.inf)
 
 
 def values(k, n_detectors, seed=0):
@@ -33,36 +36,43 @@ def test_is_that_of_lalsuite(n_detectors, fstar0, odds):
     for one, row in zip(total, each, strict=True):
         padded[:n_detectors] = row
         theirs.append(lalpulsar.ComputeBSGL(one, padded, setup))
-    ours = log10_bsgl(total, each, fstar0, None if odds == "default" else olgx)
+    ours = log10_bsgl(total, each, jfstat.LinePrior(fstar0, None if odds == "default" else olgx))
     assert ours.shape == (40,) and ours.dtype == np.float64
     # theirs is a difference of float32 numbers as large as F
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5 * max(1, total.max() / 100))
-    np.testing.assert_allclose(log10_bsgl(total[0], each[0], fstar0, olgx), ours[0], rtol=1e-12)
+    np.testing.assert_allclose(log10_bsgl(total[0], each[0], jfstat.LinePrior(fstar0, olgx)), ours[0], rtol=1e-12)
 
 
 def test_limits():
     """A signal in both detectors beats a line of the same 2F in one; below the transition, B is F but for constants."""
-    assert log10_bsgl(200.0, [100.0, 100.0]) > 20 > 1 > log10_bsgl(200.0, [200.0, 4.0])
+    assert log10_bsgl(200.0, [100.0, 100.0], LINES_ONLY) > 20 > 1 > log10_bsgl(200.0, [200.0, 4.0], LINES_ONLY)
     total, each = values(20, 2)
-    quiet = log10_bsgl(total, each, fstar0=1e6)
+    quiet = log10_bsgl(total, each, jfstat.LinePrior(1e6))
     np.testing.assert_allclose(quiet, (0.5 * total - 1e6 + np.log(2)) / np.log(10), rtol=1e-12)
-    loud = log10_bsgl([3000.0, np.nan], [[1500.0, 4.0], [1.0, 2.0]])
+    loud = log10_bsgl([3000.0, np.nan], [[1500.0, 4.0], [1.0, 2.0]], LINES_ONLY)
     np.testing.assert_allclose(loud, [(750 + np.log(4)) / np.log(10), np.nan])
-    assert log10_bsgl(np.empty(0), np.empty((0, 2))).shape == (0,)
+    assert log10_bsgl(np.empty(0), np.empty((0, 2)), LINES_ONLY).shape == (0,)
+
+
+def test_a_single_detector_has_no_column():
+    total, each = values(5, 2)
+    column = bsgl_column(total, each, LINES_ONLY)
+    np.testing.assert_array_equal(column.pop("log10BSGL"), log10_bsgl(total, each, LINES_ONLY))
+    assert column == {} == bsgl_column(total, each[:, :1], LINES_ONLY)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "match"),
+    ("twoF", "each", "prior", "match"),
     [
-        ((np.ones(3), np.ones((3, 1))), "two or more"),
-        ((np.ones(3), np.ones((2, 2))), "shape"),
-        ((1.0, 2.0), "shape"),
-        ((np.ones(3), np.ones((3, 2)), np.nan), "fstar0"),
-        ((np.ones(3), np.ones((3, 2)), 0.0, [1.0]), "olgx"),
-        ((np.ones(3), np.ones((3, 2)), 0.0, [1.0, -1.0]), "olgx"),
-        ((np.ones(3), np.ones((3, 2)), -np.inf, [0.0, 0.0]), "olgx"),
+        (np.ones(3), np.ones((3, 1)), (), "two or more"),
+        (np.ones(3), np.ones((2, 2)), (), "shape"),
+        (1.0, 2.0, (), "shape"),
+        (np.ones(3), np.ones((3, 2)), (np.nan,), "fstar0"),
+        (np.ones(3), np.ones((3, 2)), (0.0, [1.0]), "olgx"),
+        (np.ones(3), np.ones((3, 2)), (0.0, [1.0, -1.0]), "olgx"),
+        (np.ones(3), np.ones((3, 2)), (-np.inf, [0.0, 0.0]), "olgx"),
     ],
 )
-def test_bad_arguments(arguments, match):
+def test_bad_arguments(twoF, each, prior, match):
     with pytest.raises(ValueError, match=match):
-        log10_bsgl(*arguments)
+        log10_bsgl(twoF, each, jfstat.LinePrior(*prior))

@@ -135,22 +135,23 @@ def test_line_robust_statistics_are_those_of_lalsuite(segments, signal, fstar0sc
         )
         for x in loud
     ]
+    prior = jfstat.LinePrior(fstar0sc, olgx)
     for found in [jfstat.semicoherent_fstat(segments, signal[0]), *some]:
         theirs = lalsuite_robust(found, fstar0sc, olgx, False)
-        assert float(found.log10BSGL(fstar0sc, olgx)) == pytest.approx(theirs, rel=1e-5, abs=1e-5)
+        assert float(found.log10BSGL(prior)) == pytest.approx(theirs, rel=1e-5, abs=1e-5)
         theirs = lalsuite_robust(found, fstar0sc, olgx, True)
-        leading = float(found.log10BSGLtL(fstar0sc, olgx, leading_term=True))
+        leading = float(found.log10BSGLtL(prior, leading_term=True))
         assert leading == pytest.approx(theirs, rel=1e-5, abs=1e-5)
-        assert leading - np.log10(1 + 3 + 12) <= float(found.log10BSGLtL(fstar0sc, olgx)) <= leading
+        assert leading - np.log10(1 + 3 + 12) <= float(found.log10BSGLtL(prior)) <= leading
     # a line in one segment of one detector is one: with four segments only odds against persistent ones are high
     transient = some[2]
-    assert float(transient.log10BSGLtL(0.0)) < float(transient.log10BSGL(0.0)) + 1
+    assert float(transient.log10BSGLtL()) < float(transient.log10BSGL()) + 1
 
 
 def test_line_robust_statistics_have_gradients_and_refuse_one_detector(segments, signal):
     def value(f):
         point = off(signal[0], fkdot=jnp.stack([f, -3e-10]))
-        return jfstat.semicoherent_fstat(segments, point).log10BSGLtL(2.0)
+        return jfstat.semicoherent_fstat(segments, point).log10BSGLtL(jfstat.LinePrior(2.0))
 
     slope = jax.grad(value)(183.000001)
     numeric = (value(183.000001 + 1e-9) - value(183.000001 - 1e-9)) / 2e-9
