@@ -91,6 +91,7 @@ COLUMNS = {
         Column("mean_twoF_interpolated", "Mean of 2F read from coarse lattices of templates.", digits=STATISTIC),
         Column("mean_twoF_<detector>", "Mean of one detector's 2F over segments with its data.", digits=STATISTIC),
         Column("log10BSGL", "log10 of the odds of a signal against noise or a line in one detector.", digits=STATISTIC),
+        Column("log10BSGLtL", "The same odds, also against a line in a single segment.", digits=STATISTIC),
         _parameter("h0", "Estimated amplitude of the strain.", AMPLITUDE, stale=True),
         _parameter("cosi", "Estimated cosine of the inclination.", AMPLITUDE, stale=True),
         _parameter("psi", "Estimated polarisation angle.", AMPLITUDE, stale=True),
