@@ -53,4 +53,4 @@ def log10_bsgl(twoF: ArrayLike, twoF_per_detector: ArrayLike, prior: LinePrior) 
             f"twoF_per_detector has shape {each.shape}, not {(*total.shape, 'D')}: give one value for each detector."
         )
     with np.errstate(invalid="ignore"):  # NaN stays NaN
-        return prior.log10_odds(total, np.moveaxis(each, -1, 0), np)
+        return prior.log10_odds(total, list(np.moveaxis(each, -1, 0)), np)
