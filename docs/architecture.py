@@ -127,17 +127,14 @@ LISTED = {
     "times, band, spacing",
     "data.observation.observation": "promised names: SFTs, or detectors with start and duration or with timestamps",
     "data.prepare.prepare": "promised names, eight of them; the others are independent of each other and rarely given",
-    "plots.plot_sky": "what is drawn: three markers and an ellipse, each by itself",
     "searching.plan.plan_search": "the arguments of `search`",
     "searching.search.search": "promised names; the rest are objects",
     "sfts.split.split_sfts": "what `read_sfts` takes to choose SFTs and what `write_sfts` takes, around one width",
     "simulate.simulate.simulate_sfts": "promised names, all of them",
-    "candidates.transienttable._values": "a program of the search, to be divided",
     "commandline.search._over_a_band": "a program of the search, to be divided",
     "searching.driver.processes._step": "a program of the search, to be divided",
     "searching.reduce.loudest.loudest_program": "a program of the search, to be divided",
     "searching.reduce.loudest.loudest_within": "a program of the search, to be divided",
-    "statistic.transientnull._simulated": "a program of the search, to be divided",
 }
 """Functions that have more than `MOST_PARAMETERS`, and why."""
 

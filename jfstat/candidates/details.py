@@ -9,7 +9,7 @@ from functools import partial
 import jax
 import numpy as np
 
-from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.linerobust import bsgl_column
 from jfstat.candidates.rows import at_once, computed_rows
 from jfstat.data.blockspectra import BlockSpectra, spectra_or_data, spectra_programs
 from jfstat.data.fstatdata import FstatData
@@ -113,8 +113,7 @@ def detail_columns(
         each = {names[0]: twoF.copy()}
     if not details.per_detector:
         return kept
-    if len(names) > 1:
-        each["log10BSGL"] = log10_bsgl(twoF, np.stack(list(each.values()), axis=-1), details.prior)
+    each |= bsgl_column(twoF, np.stack(list(each.values()), axis=-1), details.prior)
     return each | kept
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.candidates.provenance import reftime_of
 from jfstat.candidates.tables import AnyTable, Meta, parameter_columns, points_from, refuse_models
 from jfstat.data.checks import observation_of
 from jfstat.data.fstatdata import FstatData
@@ -59,7 +60,7 @@ def flag_lines(data: Observation | FstatData | NarrowData, found: AnyTable, line
         return table
     refuse_models(found)
     columns = parameter_columns(found, "found", ("freq", "alpha", "delta"))
-    points = points_from(columns, found.meta.get("reftime"))
+    points = points_from(columns, reftime_of(found))
     table["line"] = crossed_lines(observation, points, own)
     return table
 

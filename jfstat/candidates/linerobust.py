@@ -6,14 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jfstat.statistic.linerobust import LinePrior, log10_odds
+from jfstat.statistic.linerobust import LinePrior
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
+def bsgl_column(twoF: ArrayLike, twoF_per_detector: ArrayLike, prior: LinePrior) -> dict[str, np.ndarray]:
+    """Return the column ``log10BSGL`` of a table by its name, or no column for a single detector; see `log10_bsgl`.
+
+    Of data with segments, 2F are sums over them.
+    """
+    return {"log10BSGL": log10_bsgl(twoF, twoF_per_detector, prior)} if np.shape(twoF_per_detector)[-1] > 1 else {}
+
+
 def log10_bsgl(twoF: ArrayLike, twoF_per_detector: ArrayLike, prior: LinePrior) -> np.ndarray:
-    """Compute log10 of the odds of a signal against either Gaussian noise or a line in one of the detectors.
+    """log10 of the odds of a signal against either Gaussian noise or a line in one of the detectors.
 
     ln B = F - ln(exp(C) + sum_X p_X exp(F_X)), F = 2F/2, C = F*_0 - ln(1 + o), p_X = o_X/(1 + o), o = sum of the o_X
     (Keitel, Prix, Papa, Leaci & Siddiqi 2014, Phys. Rev. D 89, 064023; LALSuite: XLALCreateBSGLSetup and
@@ -27,7 +35,7 @@ def log10_bsgl(twoF: ArrayLike, twoF_per_detector: ArrayLike, prior: LinePrior) 
         2F of each detector alone. D must be at least 2, as in LALSuite: in a single detector a line looks like a
         signal.
     prior : LinePrior
-        With the transition scale F*_0 and the odds o_X.
+        F*_0 and the o_X.
 
     Returns
     -------
@@ -45,6 +53,5 @@ def log10_bsgl(twoF: ArrayLike, twoF_per_detector: ArrayLike, prior: LinePrior) 
         raise ValueError(
             f"twoF_per_detector has shape {each.shape}, not {(*total.shape, 'D')}: give one value for each detector."
         )
-    odds = prior.odds(each.shape[-1])
     with np.errstate(invalid="ignore"):  # NaN stays NaN
-        return log10_odds(total, np.moveaxis(each, -1, 0), prior.fstar0, odds, np)
+        return prior.log10_odds(total, list(np.moveaxis(each, -1, 0)), np)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jfstat.candidates.provenance import reftime_of
 from jfstat.candidates.tables import AnyTable, parameter_columns, point_in, points_from, refuse_models
 from jfstat.candidates.transienttable import window_of_table, window_problem, windows_in
 from jfstat.data.checks import check_data
@@ -74,7 +75,7 @@ def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) 
     refuse_models(found)
     window = window_of_table(data, found, transient)
     given = parameter_columns(found, "found", ("freq", "alpha", "delta"))
-    points = points_from(given, found.meta.get("reftime", data.reftime))
+    points = points_from(given, reftime_of(found, data.reftime))
     own_table: Any = found
     table = own_table.copy()
     words, off = [], np.full(len(found), np.nan)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.candidates.details import Details
-from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.linerobust import bsgl_column
 from jfstat.candidates.rows import at_once, computed_rows
 from jfstat.data.blockspectra import BlockSpectra, spectra_or_data, spectra_programs
 from jfstat.data.fstatdata import FstatData
@@ -139,6 +139,5 @@ def semicoherent_details(
     columns = {"mean_twoF": mean}
     if details.per_detector:
         columns |= each
-        if len(detectors) > 1:
-            columns["log10BSGL"] = log10_bsgl(n_segments * mean, np.stack(sums, axis=-1), details.prior)
+        columns |= bsgl_column(n_segments * mean, np.stack(sums, axis=-1), details.prior)
     return columns | kept

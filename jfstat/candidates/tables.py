@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import jax
 import numpy as np
 
+from jfstat.candidates.provenance import reftime_of
+from jfstat.candidates.schema import column_of
 from jfstat.signal.parameters import (
-    AMPLITUDE_FIELDS,
     MOTION_FIELDS,
     ORBIT_FIELDS,
     ORBIT_REQUIRED,
     SKY,
-    TRANSIENT_COLUMNS,
     is_of_model,
     spin_names,
     spin_order,
-    unit,
     with_fields,
 )
 from jfstat.signal.phasemodel import PhaseModel
@@ -29,12 +28,6 @@ from jfstat.signal.times import TimeLike
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-STALE = ("log10BSGL", "line", "false_alarm", "n_twoF", "start", "end", "ephemeris", "phase_error")
-STALE += ("stage", "n_segments", "expected_mean_twoF", "expected_low", "expected_high", "signal_chance", "passed")
-STALE += ("log_likelihood", "score", "freq_start", "max_twoF_band", "log10BtSG_band", "line_veto", "dm_off_twoF")
-"""Columns that say something about 2F or the data it is of, beside 2F and the amplitudes."""
-PRECISE = ("freq", "period", "tp", "t0")
-"""Columns whose 7 digits in float32 would not do: a phase has 1e9 cycles, and GPS times 1e9 s."""
 Meta: TypeAlias = dict[str, Any]
 """What a table says about itself, by name: plain values and lists of them, as JSON can hold."""
 
@@ -60,7 +53,7 @@ class PlainTable:
     Attributes
     ----------
     columns : dict of (k,) ndarrays
-        In the units that belong to their names; see `jfstat.signal.parameters.unit`.
+        In the units that belong to their names; see `jfstat.candidates.schema`.
     meta : dict
     """
 
@@ -166,7 +159,7 @@ def bank_from_table(table: AnyTable) -> Doppler:
     ValueError
         If a column is missing, or has another unit or values that no template has.
     """
-    return points_from(parameter_columns(table), table.meta.get("reftime"))
+    return points_from(parameter_columns(table), reftime_of(table))
 
 
 def refuse_models(found: AnyTable) -> None:
@@ -176,21 +169,19 @@ def refuse_models(found: AnyTable) -> None:
         raise ValueError(f"found has the column {own!r} of a phase model, which is not known here: use refine(model=).")
 
 
-def depends_on_template(name: str) -> bool:
-    """Whether a column is out of date as soon as templates or data change, apart from the parameters themselves."""
-    return (
-        name.removeprefix("start_").startswith(("twoF", "mean_twoF"))
-        or name.endswith("_error")
-        or name in (*STALE, *AMPLITUDE_FIELDS, *TRANSIENT_COLUMNS)
-    )
+def carry_over(table: QTable, given: AnyTable) -> None:
+    """Add those columns of the table that a user gave that hold for other templates and data too, such as names."""
+    for name in given.colnames:
+        if name not in table.colnames and not column_of(name).stale:
+            table[name] = given[name]
 
 
 def in_units(columns: dict[str, np.ndarray], meta: Meta) -> QTable:
-    """A table of columns with the units that belong to their names; see `jfstat.signal.parameters.unit`."""
+    """A table of columns with the units that belong to their names; see `jfstat.candidates.schema`."""
     from astropy.table import QTable
     from astropy.units import Quantity
 
-    units = {name: unit(name) for name in columns}
+    units = {name: column_of(name).unit for name in columns}
     return QTable({name: Quantity(x, units[name]) if units[name] else x for name, x in columns.items()}, meta=meta)
 
 
@@ -218,9 +209,9 @@ def plain_column(table: AnyTable, name: str) -> np.ndarray:
         if (spin_order(name) or 0) > 0:
             return np.zeros(len(table))
         raise ValueError(f"table lacks the column {name!r}: add it, or, to write it, use .ecsv.")
-    column, wanted = table[name], unit(name)
-    kind = getattr(column, "dtype", None)
-    if name in PRECISE and kind is not None and kind.kind == "f" and kind.itemsize < 8:
+    column, own = table[name], column_of(name)
+    kind, wanted = getattr(column, "dtype", None), own.unit
+    if own.double and kind is not None and kind.kind == "f" and kind.itemsize < 8:
         raise ValueError(f"table has a column {name!r} in {kind}, which keeps too few digits: make it in float64.")
     try:
         if getattr(column, "mask", None) is not None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from jfstat.candidates.provenance import reftime_of
+from jfstat.candidates.schema import column_of
 from jfstat.candidates.tables import AnyTable
 from jfstat.io.candidates import check_writable, read_candidates
-from jfstat.signal.parameters import AMPLITUDE_FIELDS, WINDOW_COLUMNS, is_parameter, spin_order, unit
+from jfstat.signal.parameters import AMPLITUDE_FIELDS, WINDOW_COLUMNS, is_parameter, spin_order
 from jfstat.signal.times import TimeLike
 from jfstat.validation import NumberLike
 
@@ -42,28 +44,21 @@ def given_reftime(arguments: argparse.Namespace, found: Any) -> TimeLike | None:
     ValueError
         If neither does and frequencies change.
     """
-    reftime = found.meta.get("reftime", arguments.refTime)
+    reftime = reftime_of(found, arguments.refTime)
     if reftime is None and any((spin_order(name) or 0) > 0 and np.any(found[name] != 0) for name in found.colnames):
         raise ValueError(f"--refTime is missing: {arguments.candidates} does not say when its frequencies hold.")
     return reftime
-
-
-def digits_of(name: str) -> str:
-    """The format in which a column's value is printed: 2F and the like by decimals, parameters in full."""
-    if "twoF" in name or name in ("log_likelihood", "score", "log10BSGL"):
-        return ".4f"
-    return ".6g" if name.removesuffix("_error") in AMPLITUDE_FIELDS else ".16g"
 
 
 def print_candidate(table: AnyTable, index: int) -> None:
     """Print a row of refined candidates, each parameter on a line with its error and unit."""
     print(f"parameters at reference time GPS {table.meta['reftime']}:")
     for name in table.colnames:
-        value = table[name][index]
+        value, own = table[name][index], column_of(name)
         if name.startswith(("twoF", "mean_twoF")) or name == "log10BSGL":
-            print(f"  {name:9s} {float(value):{digits_of(name)}}")
+            print(f"  {name:9s} {own.text(value)}")
         elif is_parameter(name) or name in (*WINDOW_COLUMNS, *AMPLITUDE_FIELDS):
-            said = f"{_plain(value):{digits_of(name)}} {_error_of(table, index, name)} {unit(name)}"
+            said = f"{_plain(value):{own.digits}} {_error_of(table, index, name)} {own.unit}"
             print(f"  {name:9s} {said}".rstrip())
     print(f"  {table['message'][index]}")
 

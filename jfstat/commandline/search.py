@@ -14,9 +14,9 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jfstat.candidates.lineveto import line_veto
+from jfstat.candidates.schema import column_of
 from jfstat.candidates.tables import AnyTable
 from jfstat.commandline.banks import EXACT_POINTS, add_templates, band_edges, templates_of
-from jfstat.commandline.candidates import digits_of
 from jfstat.commandline.inputs import add_data_files, add_lines, known_lines, read_band
 from jfstat.commandline.options import (
     add_preparation,
@@ -64,7 +64,6 @@ from jfstat.searching.search import (
 )
 from jfstat.searching.session.processes import first_does, is_first
 from jfstat.searching.single import lines_at_template, search_template
-from jfstat.signal.parameters import unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -592,8 +591,7 @@ def print_loudest(found: AnyTable, total: int | None = None) -> None:
         for x in found.colnames
         if x not in ("outside", "line", "line_veto") and found[x].dtype.kind in "fiu" and found[x].ndim == 1
     ):
-        value = found[name][0]
-        print(f"  {name:8s} {float(getattr(value, 'value', value)):{digits_of(name)}} {unit(name)}".rstrip())
+        print(f"  {name:8s} {column_of(name).text(found[name][0])}")
     if "line" in found.colnames:
         n_crossing = int(np.sum(np.asarray(found["line"]) != ""))
         print(f"  crosses {found['line'][0] or 'no known line'}; {n_crossing} of {len(found)} cross a known line")

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.candidates.provenance import Provenance, reftime_of
 from jfstat.candidates.tables import AnyTable, parameter_columns, plain_column, points_from
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fit import Fit, fit_each
@@ -97,9 +98,8 @@ class SearchedWith(NamedTuple):
         ValueError
             If the meta is of several tables, stacked in a way that joins their lists.
         """
-        meta = getattr(found, "meta", {})
-        parameters = meta.get("parameters")
-        odds, names = meta.get("oLGX") or (), meta.get("detectors") or ()
+        meta, origin = getattr(found, "meta", {}), Provenance.of(found, name="found")
+        odds, names = meta.get("oLGX") or (), origin.detectors or ()
         bounds = meta.get("bounds") or {}
         if len(odds) not in (0, len(names)) or any(len(pair) != 2 for pair in bounds.values()):
             raise ValueError(
@@ -109,7 +109,7 @@ class SearchedWith(NamedTuple):
         given: dict[str, float] = dict(zip(names, odds, strict=False))
         own = tuple(given[name] for name in detectors) if given and set(detectors) <= set(given) else None
         return cls(
-            None if parameters is None else tuple(dict.fromkeys(parameters)),
+            None if origin.parameters is None else tuple(dict.fromkeys(origin.parameters)),
             int(meta.get("n_twoF") or 1),
             LinePrior(float(meta.get("Fstar0") or 0), own),
             {name: (low, high) for name, (low, high) in bounds.items()},
@@ -156,7 +156,7 @@ def read_rows(
             )
         given = parameter_columns(found, name, NEEDED)
         given |= {} if model is None else _model_columns(found, model)
-        reftime = found.meta.get("reftime", reftime)
+        reftime = reftime_of(found, reftime)
     reftime = data.observation.reftime.common if reftime is None else gps_time(reftime, "reftime").common
     problems = impossible(given)
     good = np.array([not problem for problem in problems], bool)

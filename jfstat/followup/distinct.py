@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jfstat.candidates.tables import Meta, plain_column
+from jfstat.candidates.provenance import Provenance
+from jfstat.candidates.tables import plain_column
 from jfstat.searching.statistics import statistic_of
 
 if TYPE_CHECKING:
@@ -34,13 +35,11 @@ def distinct(refined: QTable, statistic: str | None = None) -> QTable:
     QTable
         The rows that stay, in their order, with the column ``n_merged``, the number of candidates that ended there.
     """
-    meta: Meta = refined.meta or {}
-    names = meta["parameters"]
+    names = Provenance.of(refined, "parameters", name="refined").parameters or ()
     place = np.column_stack([plain_column(refined, name) for name in names])
-    covariance, twoF = (
-        np.asarray(refined["covariance"]),
-        np.asarray(refined[statistic or statistic_of(meta).loudness(meta)]),
-    )
+    meta = refined.meta or {}
+    loud = statistic or statistic_of(meta).loudness(meta)
+    covariance, twoF = np.asarray(refined["covariance"]), np.asarray(refined[loud])
     converged = np.asarray(refined["converged"]) & np.isfinite(covariance).all(axis=(1, 2))
     first = np.arange(len(refined))
     waiting = [row for row in np.argsort(-twoF, kind="stable") if converged[row]]

@@ -9,8 +9,9 @@ import jax
 import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
-from jfstat.candidates.linerobust import log10_bsgl
-from jfstat.candidates.tables import AnyTable, Meta, by_orbits, depends_on_template, in_units
+from jfstat.candidates.linerobust import bsgl_column
+from jfstat.candidates.provenance import Provenance
+from jfstat.candidates.tables import by_orbits, carry_over, in_units
 from jfstat.candidates.transienttable import transient_meta, transient_values
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
@@ -26,7 +27,7 @@ from jfstat.signal.parameters import AMPLITUDE_COLUMNS, TRANSIENT_COLUMNS, varie
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
 from jfstat.statistic.fstat import compiled_values, values_of
-from jfstat.statistic.linerobust import LinePrior, checked_line_prior
+from jfstat.statistic.linerobust import LinePrior, checked_prior
 from jfstat.statistic.transients import TransientRange
 from jfstat.validation import shown
 
@@ -110,7 +111,8 @@ def fstat_table(
     check_data(data)
     if transient is not None and not isinstance(transient, TransientRange):
         raise TypeError(f"transient must be a jfstat.TransientRange or None, not {shown(transient)}.")
-    prior = checked_line_prior(line_prior, len(data.detectors))
+    n_detectors = len(data.detectors)
+    prior = checked_prior(line_prior, n_detectors)
     rows = read_rows(data, _at_one_time(points) if isinstance(points, Doppler) else points, reftime, name="points")
     _require_all(rows.problems)
     n, names = len(rows.problems), ["twoF", *(f"twoF_{name}" for name in data.detectors), *AMPLITUDE_COLUMNS]
@@ -119,12 +121,9 @@ def fstat_table(
         for done, found in _all_values(data, rows.points):
             values[done] = found
             advance(len(done))
-    columns = dict(rows.given) | dict(zip(names, values.T.copy(), strict=True))
-    if len(data.detectors) > 1:
-        each = values[:, 1 : 1 + len(data.detectors)]
-        robust = log10_bsgl(columns["twoF"], each, prior)
-        amplitudes = {name: columns.pop(name) for name in AMPLITUDE_COLUMNS}
-        columns |= {"log10BSGL": robust} | amplitudes
+    own = dict(zip(names, values.T.copy(), strict=True))
+    amplitudes = {name: own.pop(name) for name in AMPLITUDE_COLUMNS}
+    columns = rows.given | own | bsgl_column(own["twoF"], values[:, 1 : 1 + n_detectors], prior) | amplitudes
     if transient is not None:
         maps = np.empty((n, len(TRANSIENT_COLUMNS)))
         with progress_bar(n, progress, "transient maps", "templates") as advance:
@@ -132,13 +131,14 @@ def fstat_table(
                 maps[row] = found[1:]
                 advance(1)
         columns |= dict(zip(TRANSIENT_COLUMNS, maps.T.copy(), strict=True))
-    meta = _meta(data, rows.points, rows.reftime, columns["twoF"])
-    meta |= {"Fstar0": prior.fstar0, "oLGX": None if prior.olgx is None else list(prior.olgx)}
+    meta = Provenance.from_observation(data.observation, rows.reftime, varied_parameters(rows.points)).meta
+    meta |= {"n_templates": n, "n_twoF": n} | prior.meta
+    meta["false_alarm"] = float(false_alarm(columns["twoF"].max(), n)) if n else None
     if transient is not None:
         meta["transient"] = transient_meta(transient)
     table = in_units(columns, meta)
     if not isinstance(points, Doppler):
-        _carry_over(table, points)
+        carry_over(table, points)
     return table
 
 
@@ -208,32 +208,3 @@ def _group_values(data: FstatData, points: Doppler, group: Group) -> list[jax.Ar
 def _stack_values(near: NarrowData, points: Doppler) -> jax.Array:
     """Values at each of a stack of templates, (n, n_columns) float64."""
     return jax.vmap(values_of, (None, 0))(near, points)
-
-
-def _meta(data: FstatData, points: Doppler, reftime: GPSTime, twoF: np.ndarray) -> Meta:
-    """What the table says about itself, apart from the line-robust statistic."""
-    from jfstat.version import __version__
-
-    n = len(twoF)
-    return {
-        "version": __version__,
-        "reftime": reftime.plain,
-        "detectors": list(data.detectors),
-        "ephemeris": data.ephemeris,
-        "start": int(data.observation.epoch),
-        "tspan": float(data.tspan),
-        "parameters": list(varied_parameters(points)),
-        "n_templates": n,
-        "n_twoF": n,
-        "tsft": float(data.observation.tsft),
-        "sqrt_sx": data.observation.mean_sqrt_sx,
-        "n_sfts": np.sum(np.asarray(data.observation.weight) > 0, axis=1).tolist(),
-        "false_alarm": float(false_alarm(twoF.max(), n)) if n else None,
-    }
-
-
-def _carry_over(table: QTable, points: AnyTable) -> None:
-    """Add the columns of the given table that do not depend on templates and data."""
-    for name in points.colnames:
-        if name not in table.colnames and not depends_on_template(name):
-            table[name] = points[name]

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jfstat.candidates.lineflags import lines_from_meta
+from jfstat.candidates.provenance import Provenance, reftime_of
 from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, plain_column, points_from, stacked
 from jfstat.data.noise import Noise
 from jfstat.data.observation import reference_time
@@ -134,10 +135,11 @@ def follow_up(
     names = fitted_names(first, given, searched, wanted.parameters)
     chosen = rates.numbers
     if chosen is None:
-        if table.meta.get("n_segments") is None:
+        n_segments = Provenance.of(table).n_segments
+        if n_segments is None:
             raise ValueError("stages is missing, and found does not say how many segments its search had: give them.")
         point = jax.tree.map(lambda x: x[0], first)
-        chosen = follow_up_stages(sfts, point, table.meta["n_segments"], parameters=names, ephemeris=ephemeris)
+        chosen = follow_up_stages(sfts, point, n_segments, parameters=names, ephemeris=ephemeris)
     numbers = checked_stages(chosen, len(sfts))
     noise = Noise.of(sqrt_sx)
     noise.floors(sfts.detectors)  # raises here, not in the first stage
@@ -246,7 +248,7 @@ class _Ladder(NamedTuple):
         are taken to have been chosen by it.
         """
         known = self.searched.n_twoF > 1
-        return self.n_templates if known and (self.found.meta.get("n_segments") or 1) not in first else 0.0
+        return self.n_templates if known and (Provenance.of(self.found).n_segments or 1) not in first else 0.0
 
 
 class _Rung(NamedTuple):
@@ -290,7 +292,7 @@ def _as_table(found: AnyTable | Doppler, reftime: TimeLike | None) -> tuple[AnyT
         raise TypeError(
             f"found must be a table of candidates, as from jfstat.search, or a Doppler, not {type(found).__name__}."
         )
-    return found, found.meta.get("reftime", reftime)
+    return found, reftime_of(found, reftime)
 
 
 def _climbed(

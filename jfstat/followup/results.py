@@ -11,8 +11,9 @@ import numpy as np
 
 from jfstat.candidates.bounds import outside
 from jfstat.candidates.lineflags import crossed_lines
-from jfstat.candidates.linerobust import log10_bsgl
-from jfstat.candidates.tables import AnyTable, depends_on_template, in_units
+from jfstat.candidates.linerobust import bsgl_column
+from jfstat.candidates.provenance import Provenance
+from jfstat.candidates.tables import AnyTable, carry_over, in_units
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.candidates import Candidates, SearchedWith
 from jfstat.followup.method import NEWTON, Method
@@ -228,8 +229,6 @@ def results_table(
     method: Method = NEWTON,
 ) -> QTable:
     """The table that `refine` returns, with those columns of `found` that do not depend on the template."""
-    from jfstat.version import __version__
-
     columns: dict[str, np.ndarray] = {}
     kept = np.isnan(results.twoF)  # not refined: parameters stay as given
     everything = all_parameters(results.points)
@@ -246,8 +245,7 @@ def results_table(
     weight = np.asarray(data.observation.weight).reshape(n_segments, len(data.detectors), -1)
     counts = np.maximum(np.any(weight > 0, axis=-1).sum(axis=0), 1)
     columns |= {f"{loud}_{x}": results.twoF_per_detector[:, d] / counts[d] for d, x in enumerate(data.detectors)}
-    if len(data.detectors) > 1:
-        columns["log10BSGL"] = log10_bsgl(results.twoF, results.twoF_per_detector, searched.line_prior)
+    columns |= bsgl_column(results.twoF, results.twoF_per_detector, searched.line_prior)
     columns |= dict(zip(amplitude_columns(data.n_segments), results.amplitudes.T, strict=True))
     columns |= {f"start_{loud}": results.start_twoF / n_segments, "start_mismatch": results.start_mismatch}
     columns |= {"noise_chance": results.noise_chance}
@@ -258,31 +256,19 @@ def results_table(
         columns["outside"] = outside(columns, searched.bounds)
     if lines is not None:
         columns["line"] = _lines_of(data, candidates, results, lines)
-    (start, end), prior = data.observation.ends, searched.line_prior
-    meta = {
-        "version": __version__,
-        "reftime": candidates.reftime.plain,
-        "detectors": list(data.detectors),
-        "ephemeris": data.ephemeris,
-        "start": int(np.min(data.observation.epoch)),
-        "tspan": data.tspan if data.n_segments is None else end - start,
-        "parameters": list(names),
+    origin = Provenance.from_observation(data.observation, candidates.reftime, names, of_sfts=False)
+    meta = origin.meta | {
         "n_twoF": searched.n_twoF,
-        "Fstar0": prior.fstar0,
-        "oLGX": None if prior.olgx is None else list(prior.olgx),
+        **searched.line_prior.meta,
         "bounds": {name: list(pair) for name, pair in searched.bounds.items()},
         "optimizer": method.name,
         "max_steps": method.max_steps,
     }
-    if data.n_segments is not None:
-        meta |= {"n_segments": data.n_segments, "segment_tspan": data.tspan}
     own = getattr(found, "meta", {})
     meta |= {name: own[name] for name in ("lines", "veto_lines") if name in own}
     table = in_units(columns, meta)
     if not isinstance(found, Doppler):
-        for name in found.colnames:
-            if name not in table.colnames and not depends_on_template(name):
-                table[name] = found[name]
+        carry_over(table, found)
     return table
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from jfstat.candidates.details import Details
 from jfstat.candidates.falsealarm import false_alarm
+from jfstat.candidates.provenance import Provenance, joint_ephemeris
 from jfstat.data.prepare import prepare
 from jfstat.geometry.doppler import doppler_speed, drift_range
 from jfstat.pulsars.pulsar import MOST_DERIVATIVES, Pulsar
@@ -113,12 +114,16 @@ def _together(tables: list[Any], band: PulsarBand) -> QTable:
         for name in names:
             if name not in table.colnames:
                 table[name] = Quantity(np.zeros(len(table)), unit(name)) if unit(name) else np.zeros(len(table))
-    kept = ("version", "reftime", "detectors", "start", "tspan", "tsft", "n_sfts", "Fstar0", "oLGX")
-    meta = {name: tables[0].meta[name] for name in kept}
-    ephemerides = {table.meta["ephemeris"] for table in tables}
-    meta |= {
-        "ephemeris": ephemerides.pop() if len(ephemerides) == 1 else "by row",
-        "parameters": ["freq", "f1dot"] if np.any(band.f1dot) else ["freq"],
+    origins = [Provenance.of(table, "ephemeris") for table in tables]
+    together_from = replace(
+        origins[0],
+        ephemeris=joint_ephemeris([str(own.ephemeris) for own in origins]),
+        parameters=("freq", "f1dot") if np.any(band.f1dot) else ("freq",),
+        sqrt_sx=None,  # each band has its own
+    )
+    meta = together_from.meta | {
+        "Fstar0": tables[0].meta["Fstar0"],
+        "oLGX": tables[0].meta["oLGX"],
         "freq_band": band.freq,
         "f1dot_band": band.f1dot,
         "harmonic": band.harmonic,

@@ -22,7 +22,7 @@ from jfstat.searching.pulsarbands import banded
 from jfstat.searching.targeted import targeted
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import SFTFiles
-from jfstat.statistic.linerobust import LinePrior, checked_line_prior
+from jfstat.statistic.linerobust import LinePrior, checked_prior
 from jfstat.validation import FrequencyLike, guard_band, shown
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def search_pulsars(
     width, noise = guard_band(guard), Noise.of(sqrt_sx)
     parts = parts_of(sfts)
     detectors = parts.times.detectors
-    prior = checked_line_prior(line_prior, len(detectors))
+    prior = checked_prior(line_prior, len(detectors))
     reftime, noise = reference_time(around.reftime, parts.times.start), noise.by_detector(detectors)
     search = PulsarSearch(parts, known, around, reftime, noise, ephemeris, width, prior, progress)
     warn_of_ephemerides(known, ephemeris)

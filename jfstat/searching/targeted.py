@@ -11,7 +11,8 @@ import jax
 import numpy as np
 
 from jfstat.candidates.falsealarm import false_alarm
-from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.linerobust import bsgl_column
+from jfstat.candidates.provenance import Provenance, joint_ephemeris
 from jfstat.candidates.tables import in_units
 from jfstat.data.narrowsfts import narrow_sfts
 from jfstat.data.noise import MEDIAN_BINS
@@ -25,6 +26,7 @@ from jfstat.sfts.parts import PartsOfSFTs, between
 from jfstat.signal.parameters import AMPLITUDE_COLUMNS, MOTION_FIELDS, all_parameters, columns, with_fields
 from jfstat.signal.templates import Doppler
 from jfstat.statistic.fstat import central_values
+from jfstat.version import __version__
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -200,8 +202,6 @@ def _name_of(ephemeris: EphemerisLike) -> str:
 
 def _table(stretches: list[_Stretch], rows: np.ndarray, search: PulsarSearch) -> QTable:
     """Write up 2F and amplitudes, a row of `central_values` for each stretch."""
-    from jfstat.version import __version__
-
     times, prior = search.parts.times, search.line_prior
     detectors = times.detectors
     n = 1 + len(detectors)
@@ -210,37 +210,27 @@ def _table(stretches: list[_Stretch], rows: np.ndarray, search: PulsarSearch) ->
     values = {name: np.concatenate([each.get(name, np.zeros(1)) for each in own]) for name in names}
     values["twoF"] = rows[:, 0]
     values |= {f"twoF_{name}": rows[:, 1 + i] for i, name in enumerate(detectors)}
-    if len(detectors) > 1:
-        values["log10BSGL"] = log10_bsgl(rows[:, 0], rows[:, 1:n], prior)
+    values |= bsgl_column(rows[:, 0], rows[:, 1:n], prior)
     values |= {name: rows[:, n + i] for i, name in enumerate(AMPLITUDE_COLUMNS)}
     values["false_alarm"] = np.asarray(false_alarm(rows[:, 0], 1))
     values["n_twoF"] = np.ones(len(rows), int)
-    values["phase_error"] = np.array([x.phase_error for x in stretches])
+    values |= {name: np.array([getattr(x, name) for x in stretches]) for name in ("phase_error", "start", "end")}
     tables = [_name_of(x.ephemeris) for x in stretches]
-    meta = {
-        "version": __version__,
-        "reftime": search.reftime.plain,
-        "detectors": list(detectors),
-        "ephemeris": tables[0] if len(set(tables)) == 1 else "by row",
-        "start": times.start,
-        "tspan": times.end - times.start,
-        "parameters": ["freq"],  # what a follow-up fits by default: a known pulsar's position is no unknown
-        "freq_band": 0.0,
-        "f1dot_band": 0.0,
-        "harmonic": search.band.harmonic,
-        "n_twoF": len(stretches),
-        "tsft": times.tsft,
-        "n_sfts": [len(series) for series in times],
-        "sqrt_sx": list(search.noise.floors(detectors)),
-        "Fstar0": prior.fstar0,
-        "oLGX": None if prior.olgx is None else list(prior.olgx),
-    }
+    origin = Provenance(
+        version=__version__,
+        reftime=search.reftime.plain,
+        detectors=tuple(detectors),
+        ephemeris=joint_ephemeris(tables),
+        start=times.start,
+        tspan=times.end - times.start,
+        parameters=("freq",),  # what a follow-up fits by default: a known pulsar's position is no unknown
+        tsft=times.tsft,
+        sqrt_sx=tuple(search.noise.floors(detectors)),
+        n_sfts=tuple(len(series) for series in times),
+    )
+    meta = origin.meta | {"freq_band": 0.0, "f1dot_band": 0.0, "harmonic": search.band.harmonic}
+    meta |= {"n_twoF": len(stretches)} | prior.meta
     table = in_units(values, meta)
-    from astropy import units
-
-    table["start"] = [x.start for x in stretches] * units.s
-    table["end"] = [x.end for x in stretches] * units.s
-    table["phase_error"] = values["phase_error"] * units.cycle
     table["ephemeris"] = tables
     table.add_column([x.pulsar.name for x in stretches], name="name", index=0)
     return table

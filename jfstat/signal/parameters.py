@@ -40,8 +40,7 @@ USUALLY_FIXED = ("ecc", "argp", *MOTION_FIELDS)
 ``tp``, and a proper motion is known if there is one."""
 UNITS = {"alpha": "rad", "delta": "rad", "asini": "s", "period": "s", "tp": "s", "argp": "rad"}
 UNITS |= {"psi": "rad", "phi0": "rad", "pmra": "rad / s", "pmdec": "rad / s"}
-UNITS |= {"freq_start": "Hz", "freq_at_gps": "Hz", "gps": "s"}
-UNITS |= dict.fromkeys(("t0", "tau", "t0_MP", "tau_MP"), "s")
+UNITS |= {"t0": "s", "tau": "s"}
 """Units of the parameters that have one, apart from the frequency and its derivatives; see `unit`."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from types import ModuleType
@@ -66,9 +66,24 @@ class LinePrior:
         """
         return checked_odds(n_detectors, self.fstar0, self.olgx)
 
+    def log10_odds(self, twoF: Array, each: Sequence[Array], xp: ModuleType = jnp) -> Array:
+        """Return log10BSGL from 2F of all detectors together and of each alone; see `log10_odds`.
 
-def checked_line_prior(line_prior: object, n_detectors: int) -> LinePrior:
-    """Return the argument `line_prior` of a function, by default `LinePrior()`, checked for so many detectors.
+        Raises
+        ------
+        ValueError
+            As `odds`.
+        """
+        return log10_odds(twoF, each, self.fstar0, self.odds(len(each)), xp)
+
+    @property
+    def meta(self) -> dict[str, float | list[float] | None]:
+        """What the meta of a table says of it, by ComputeFstatistic_v2's names."""
+        return {"Fstar0": self.fstar0, "oLGX": None if self.olgx is None else list(self.olgx)}
+
+
+def checked_prior(line_prior: object, n_detectors: int = 1) -> LinePrior:
+    """Return the argument `line_prior` of a function, by default `LinePrior()`, which must fit so many detectors.
 
     Raises
     ------

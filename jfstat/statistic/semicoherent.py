@@ -17,7 +17,7 @@ from jfstat.signal.templates import Doppler
 from jfstat.statistic.amplitude import parameter_covariance, parameters_from_vector, standard_errors
 from jfstat.statistic.combine import antenna_matrix
 from jfstat.statistic.fstat import fstat_from, fstat_of, noise_level, twoF_of
-from jfstat.statistic.linerobust import LinePrior, log10_odds, log10_odds_transient
+from jfstat.statistic.linerobust import LinePrior, checked_prior, log10_odds_transient
 
 ITERATIONS = 200
 """Steps of expectation maximisation: even where half of the information is missing in each, 1e-12 of the way is left
@@ -106,9 +106,7 @@ class SemicoherentFstat:
         ValueError
             If there is only one detector, or the prior odds are of another number of detectors.
         """
-        prior = LinePrior() if line_prior is None else line_prior
-        odds = prior.odds(len(self.detectors))
-        return log10_odds(self.sum_twoF, list(self.sum_twoF_per_detector), prior.fstar0, odds)
+        return checked_prior(line_prior).log10_odds(self.sum_twoF, list(self.sum_twoF_per_detector))
 
     def log10BSGLtL(self, line_prior: LinePrior | None = None, *, leading_term: bool = False) -> jax.Array:
         """Compute log10 of the odds of a signal against Gaussian noise, a line, or a line in one segment only.
@@ -133,10 +131,10 @@ class SemicoherentFstat:
         ValueError
             As `log10BSGL`.
         """
-        prior = LinePrior() if line_prior is None else line_prior
-        odds = prior.odds(len(self.detectors))
+        prior = checked_prior(line_prior)
+        odds, scale = prior.odds(len(self.detectors)), prior.fstar0
         each = jnp.where(self.has_data, self.twoF_per_detector, -jnp.inf)
-        return log10_odds_transient(self.sum_twoF, each, prior.fstar0, odds, leading_term)
+        return log10_odds_transient(self.sum_twoF, each, scale, odds, leading_term)
 
 
 @public

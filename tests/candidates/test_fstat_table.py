@@ -8,6 +8,7 @@ from astropy.table import QTable, Table
 from cases import make
 
 import jfstat
+from jfstat.candidates.schema import known_column
 from jfstat.commandline import main
 from jfstat.followup.neighbours import _groups, frequencies_seen
 
@@ -69,6 +70,7 @@ def test_values_are_those_of_fstat_in_the_order_given(case):
     np.testing.assert_array_equal(table["freq"].value, np.asarray(points.fkdot)[:, 0])
     names = ["freq", "f1dot", "alpha", "delta", "twoF", "twoF_H1", "twoF_L1", "log10BSGL", "h0", "cosi", "psi", "phi0"]
     assert table.colnames == [*names, "h0_error", "cosi_error", "psi_error", "phi0_error"]
+    assert all(known_column(name) for name in table.colnames)
     units = {"freq": "Hz", "f1dot": "Hz / s", "alpha": "rad", "delta": "rad", "psi": "rad", "phi0_error": "rad"}
     assert {name: str(table[name].unit) for name in units} == units
     assert table.meta["reftime"] == case.doppler.reftime

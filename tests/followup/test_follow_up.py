@@ -13,6 +13,7 @@ from astropy.table import QTable
 from scipy.stats import beta, chi2, kstest
 
 import jfstat
+from jfstat.candidates.schema import known_column
 from jfstat.commandline import main
 from jfstat.followup.candidates import SearchedWith
 from jfstat.followup.distinct import distinct
@@ -105,6 +106,7 @@ def test_the_table_has_all_stages_and_survives_files(ladder, found, tmp_path):
     assert ladder.meta["stages"] == [4, 1] and "n_segments" not in ladder.meta
     assert list(ladder["candidate"]) == sorted(ladder["candidate"])
     assert ladder.colnames[:7] == ["candidate", "stage", "n_segments", *NAMES]
+    assert all(known_column(name) for name in ladder.colnames)
     again: Any = jfstat.read_candidates(jfstat.write_candidates(ladder, tmp_path / "ladder.ecsv"))
     assert again.colnames == ladder.colnames and again.meta == ladder.meta
     for name in ladder.colnames:

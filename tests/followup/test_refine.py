@@ -16,6 +16,7 @@ from scipy.stats import chi2
 import jfstat
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.schema import known_column
 from jfstat.followup.candidates import usual_names
 from jfstat.followup.distinct import distinct
 from jfstat.followup.follow import follow, peak_shares
@@ -467,6 +468,7 @@ def test_tables_of_other_detectors_and_stacked_tables(case, targeted):
 def test_every_column_belongs_to_the_refined_template(case, targeted):
     found, refined = targeted
     assert set(found.colnames) <= set(refined.colnames)
+    assert all(known_column(name) for name in refined.colnames)
     for row in range(len(refined)):
         point = at(refined, row, refined.meta["reftime"])
         there, estimate = jfstat.fstat(case.data, point), jfstat.estimate_amplitude(case.data, point)

@@ -116,9 +116,8 @@ def test_columns_are_those_of_the_statistic_at_the_peak(segments, refined):
     each = [table[f"mean_twoF_{name}"][0] for name in ("H1", "L1")]
     np.testing.assert_allclose(each, found.mean_twoF_per_detector, rtol=1e-6)
     sums = np.asarray(found.sum_twoF_per_detector)[None]
-    assert table["log10BSGL"][0] == pytest.approx(
-        log10_bsgl(found.sum_twoF[None], sums, jfstat.LinePrior())[0], abs=1e-3
-    )
+    robust = log10_bsgl(found.sum_twoF[None], sums, jfstat.LinePrior())[0]
+    assert table["log10BSGL"][0] == pytest.approx(robust, abs=1e-3)
     amplitude = jfstat.semicoherent_amplitude(segments, point)
     for name in ("h0", "cosi", "psi", "h0_error", "cosi_error", "psi_error"):
         value = float(getattr(table[name], "value", table[name])[0])

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import jfstat
-from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.linerobust import bsgl_column, log10_bsgl
+
+LINES_ONLY = jfstat.LinePrior(-np.inf)
 
 
 def values(k, n_detectors, seed=0):
@@ -43,14 +45,20 @@ def test_is_that_of_lalsuite(n_detectors, fstar0, odds):
 
 def test_limits():
     """A signal in both detectors beats a line of the same 2F in one; below the transition, B is F but for constants."""
-    lines = jfstat.LinePrior(-np.inf)
-    assert log10_bsgl(200.0, [100.0, 100.0], lines) > 20 > 1 > log10_bsgl(200.0, [200.0, 4.0], lines)
+    assert log10_bsgl(200.0, [100.0, 100.0], LINES_ONLY) > 20 > 1 > log10_bsgl(200.0, [200.0, 4.0], LINES_ONLY)
     total, each = values(20, 2)
     quiet = log10_bsgl(total, each, jfstat.LinePrior(1e6))
     np.testing.assert_allclose(quiet, (0.5 * total - 1e6 + np.log(2)) / np.log(10), rtol=1e-12)
-    loud = log10_bsgl([3000.0, np.nan], [[1500.0, 4.0], [1.0, 2.0]], lines)
+    loud = log10_bsgl([3000.0, np.nan], [[1500.0, 4.0], [1.0, 2.0]], LINES_ONLY)
     np.testing.assert_allclose(loud, [(750 + np.log(4)) / np.log(10), np.nan])
-    assert log10_bsgl(np.empty(0), np.empty((0, 2)), lines).shape == (0,)
+    assert log10_bsgl(np.empty(0), np.empty((0, 2)), LINES_ONLY).shape == (0,)
+
+
+def test_a_single_detector_has_no_column():
+    total, each = values(5, 2)
+    column = bsgl_column(total, each, LINES_ONLY)
+    np.testing.assert_array_equal(column.pop("log10BSGL"), log10_bsgl(total, each, LINES_ONLY))
+    assert column == {} == bsgl_column(total, each[:, :1], LINES_ONLY)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 
 from jfstat.atomic import written_to
 from jfstat.candidates.linerobust import log10_bsgl
+from jfstat.candidates.provenance import reftime_of
 from jfstat.candidates.tables import AnyTable, parameter_columns, points_from, refuse_models
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
@@ -81,7 +82,7 @@ def loudest_text(data: FstatData | NarrowData, found: AnyTable) -> str:
     if len(found) == 0:
         return "\n".join([*comments, "%% no candidate", ""])
     refuse_models(found)
-    stack = points_from(parameter_columns(found, "found", ("freq", "alpha", "delta")), found.meta.get("reftime"))
+    stack = points_from(parameter_columns(found, "found", ("freq", "alpha", "delta")), reftime_of(found))
     point = jax.tree.map(lambda x: x[0] if np.ndim(x) else x, stack)
     blocks = [_amplitude_lines(data, point), _doppler_lines(data, point), _fstat_lines(data, found, point)]
     reftime = data.observation.reftime if point.reftime is None else point.reftime

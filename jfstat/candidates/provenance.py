@@ -1,0 +1,168 @@
+"""Where a table comes from: which data, which version, which templates, as its meta says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jfstat.validation import is_number, is_whole, shown
+from jfstat.version import __version__
+
+if TYPE_CHECKING:
+    from jfstat.data.observation import Observation
+    from jfstat.signal.times import GPSTime, TimeLike
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The origin of a table: entries of its meta, of which those that are None are not written.
+
+    Parameters
+    ----------
+    version : str
+        Of jfstat.
+    reftime : int or float
+        GPS time at which frequencies and their derivatives hold, s.
+    detectors : tuple of str
+    ephemeris : str
+        Its name.
+    start, tspan : float
+        GPS time of the first SFT, and the time from there to the end of the last, s.
+    parameters : tuple of str
+        Those that the search or the fit varied.
+    tsft : float
+        Length of the SFTs, s.
+    sqrt_sx : tuple of (float or None)
+        Noise floor of each detector, 1/sqrt(Hz).
+    n_sfts : tuple of int
+        Number of SFTs of each detector.
+    n_segments : int
+        Of data with segments.
+    segment_tspan : float
+        Length of the longest, s.
+    """
+
+    version: str | None = None
+    reftime: TimeLike | None = None
+    detectors: tuple[str, ...] | None = None
+    ephemeris: str | None = None
+    start: float | None = None
+    tspan: float | None = None
+    parameters: tuple[str, ...] | None = None
+    tsft: float | None = None
+    sqrt_sx: tuple[float | None, ...] | None = None
+    n_sfts: tuple[int, ...] | None = None
+    n_segments: int | None = None
+    segment_tspan: float | None = None
+
+    @classmethod
+    def from_observation(
+        cls, observation: Observation, reftime: GPSTime, parameters: Iterable[str], of_sfts: bool = True
+    ) -> Provenance:
+        """Return the origin of a table that was computed from data.
+
+        Parameters
+        ----------
+        observation : Observation
+            Of the data; may have a leading axis of segments.
+        reftime : GPSTime
+            Of the table's templates.
+        parameters : iterable of str
+            Those that were varied.
+        of_sfts : bool
+            Whether to say what the SFTs were: `tsft`, `sqrt_sx` and `n_sfts`.
+        """
+        n_segments, (start, end) = observation.n_segments, observation.ends
+        longest = float(np.max(observation.tspan))
+        return cls(
+            version=__version__,
+            reftime=reftime.plain,
+            detectors=tuple(observation.detectors),
+            ephemeris=observation.ephemeris,
+            start=int(np.min(observation.epoch)),
+            tspan=longest if n_segments is None else end - start,
+            parameters=tuple(parameters),
+            tsft=float(np.max(observation.tsft)) if of_sfts else None,
+            sqrt_sx=tuple(observation.mean_sqrt_sx) if of_sfts else None,
+            n_sfts=tuple(observation.n_sfts) if of_sfts else None,
+            n_segments=n_segments,
+            segment_tspan=None if n_segments is None else longest,
+        )
+
+    @classmethod
+    def of(cls, table: object, *needed: str, name: str = "table") -> Provenance:
+        """Read what the meta of a table says; templates, which have no meta, say nothing.
+
+        Parameters
+        ----------
+        table : Table, QTable, PlainTable or Doppler
+        needed : str
+            Entries that it must have.
+        name : str
+            Of the table, for errors.
+
+        Raises
+        ------
+        ValueError
+            If an entry is missing or of the wrong kind.
+        """
+        meta = getattr(table, "meta", None) or {}
+        given = {key: meta[key] for key in KINDS if meta.get(key) is not None}
+        for key in needed:
+            if key not in given:
+                raise ValueError(f"{name} lacks {key!r} in its meta, {KINDS[key][1]}: give a table as jfstat made it.")
+        for key, x in given.items():
+            holds, what = KINDS[key]
+            if not holds(x):
+                raise ValueError(f"{name} has {key} = {shown(x)} in its meta, not {what}: correct or remove it.")
+        entries: dict[str, Any] = {key: tuple(x) if _is_list(x) else x for key, x in given.items()}
+        return cls(**entries)
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The entries as plain values and lists of them, by name."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {key: list(x) if isinstance(x, tuple) else x for key, x in given.items() if x is not None}
+
+
+def reftime_of(table: object, default: Any = None) -> Any:
+    """Return the time at which the frequencies of a table hold, or a default if it does not say."""
+    reftime = Provenance.of(table).reftime
+    return default if reftime is None else reftime
+
+
+def joint_ephemeris(names: Sequence[str]) -> str:
+    """Return the name of the ephemeris of all rows of a table, or "by row" if there are several."""
+    return names[0] if len(set(names)) == 1 else "by row"
+
+
+def _is_list(x: Any) -> bool:
+    return np.iterable(x) and not isinstance(x, (str, bytes, dict))
+
+
+def _are_names(x: Any) -> bool:
+    return _is_list(x) and all(isinstance(name, str) for name in x)
+
+
+def _is_word(x: object) -> bool:
+    return isinstance(x, str)
+
+
+KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "version": (lambda x: _is_word(x) or is_number(x), "a version"),
+    "reftime": (lambda x: True, "a GPS time"),  # of many kinds: `gps_time` checks it
+    "detectors": (_are_names, "a list of names"),
+    "ephemeris": (_is_word, "a name"),
+    "start": (is_number, "a GPS time in s"),
+    "tspan": (is_number, "a time in s"),
+    "parameters": (_are_names, "a list of names"),
+    "tsft": (is_number, "a time in s"),
+    "sqrt_sx": (_is_list, "a list of noise floors"),
+    "n_sfts": (_is_list, "a list of numbers"),
+    "n_segments": (is_whole, "a number of segments"),
+    "segment_tspan": (is_number, "a time in s"),
+}
+"""What each entry must be: the condition that it must fulfil, and what that is in words."""

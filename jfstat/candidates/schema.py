@@ -1,0 +1,175 @@
+"""The columns of tables, each in one place: unit, digits, whether it goes stale, and what it holds.
+
+A new column is one more line of `COLUMNS`; docs/columns.md is written from here by ``python docs/columns.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from jfstat.signal.parameters import unit as parameter_unit
+
+FULL, STATISTIC, AMPLITUDE = ".16g", ".4f", ".6g"
+"""Formats in which values are printed: all digits, those of 2F and the like, and those of an estimated amplitude."""
+PLACEHOLDERS = {"<k>": "[1-9][0-9]?", "<detector>": ".+", "<name>": ".+", "<field>": r"\b(?!_).*"}
+"""Regular expressions for the parts of a family's name that differ from column to column."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of tables, or a family of columns such as 2F of each detector.
+
+    Parameters
+    ----------
+    name : str
+        As in a table; a family has one of `PLACEHOLDERS` in its name.
+    about : str
+        What it holds, in a sentence.
+    unit : str
+        In astropy's spelling, "" for none.
+    digits : str
+        Format in which values are printed.
+    stale : bool
+        Whether it says something of 2F, and is out of date as soon as the template or the data change.
+    double : bool
+        Whether the 7 digits of float32 would not do: a phase has 1e9 cycles, and GPS times 1e9 s.
+    """
+
+    name: str
+    about: str
+    unit: str = ""
+    digits: str = FULL
+    stale: bool = True
+    double: bool = False
+
+    @property
+    def is_family(self) -> bool:
+        """Whether the name stands for several columns."""
+        return "<" in self.name
+
+    def matches(self, name: str) -> bool:
+        """Return whether a column of this name is this one or one of this family."""
+        if not self.is_family:
+            return name == self.name
+        pattern = re.sub("<[a-z]+>", lambda found: PLACEHOLDERS[found[0]], self.name.replace(".", r"\."))
+        return re.fullmatch(pattern, name) is not None
+
+    def text(self, value: float) -> str:
+        """Return a value as it is printed, with its unit; of a Quantity the number is taken."""
+        return f"{float(getattr(value, 'value', value)):{self.digits}} {self.unit}".rstrip()
+
+
+def _parameter(name: str, about: str, digits: str = FULL, stale: bool = False, double: bool = False) -> Column:
+    """Return the column of a signal's parameter, which has its unit as a parameter."""
+    return Column(name, about, parameter_unit(name), digits, stale, double)
+
+
+COLUMNS = {
+    "Templates": (
+        _parameter("freq", "Frequency in the solar-system barycentre at `meta['reftime']`.", double=True),
+        Column("f<k>dot", "k-th time derivative of the frequency at `meta['reftime']`.", "Hz / s<k>", stale=False),
+        _parameter("alpha", "Right ascension (ICRS)."),
+        _parameter("delta", "Declination (ICRS)."),
+        _parameter("pmra", "Proper motion in right ascension, times cos(delta)."),
+        _parameter("pmdec", "Proper motion in declination."),
+        _parameter("asini", "Projected semi-major axis of the orbit in light-seconds; 0 for isolated sources."),
+        _parameter("period", "Orbital period.", double=True),
+        _parameter("tp", "GPS time of periapsis in the solar-system barycentre.", double=True),
+        _parameter("ecc", "Orbital eccentricity."),
+        _parameter("argp", "Argument of periapsis."),
+        Column("<name>_error", "Standard deviation of a parameter, in its unit; NaN where unknown.", digits=AMPLITUDE),
+        Column("model<field>", "A parameter of the user's `PhaseModel`, such as `model.df`.", stale=False),
+        Column("name", "Name of the source.", stale=False),
+        Column("template", "Index of the template in the bank.", stale=False),
+    ),
+    "Statistics, of all tables": (
+        Column("twoF", "2F, the F-statistic of all detectors together.", digits=STATISTIC),
+        Column("twoF_<detector>", "2F of one detector alone.", digits=STATISTIC),
+        Column("twoF<detector>", "2F of one detector alone in files of PyFstat.", digits=STATISTIC),
+        Column("mean_twoF", "Mean of 2F over segments.", digits=STATISTIC),
+        Column("mean_twoF_interpolated", "Mean of 2F read from coarse lattices of templates.", digits=STATISTIC),
+        Column("mean_twoF_<detector>", "Mean of one detector's 2F over segments with its data.", digits=STATISTIC),
+        Column("log10BSGL", "log10 of the odds of a signal against noise or a line in one detector.", digits=STATISTIC),
+        Column("log10BSGLtL", "The same odds, also against a line in a single segment.", digits=STATISTIC),
+        _parameter("h0", "Estimated amplitude of the strain.", AMPLITUDE, stale=True),
+        _parameter("cosi", "Estimated cosine of the inclination.", AMPLITUDE, stale=True),
+        _parameter("psi", "Estimated polarisation angle.", AMPLITUDE, stale=True),
+        _parameter("phi0", "Estimated initial phase at `meta['reftime']`.", AMPLITUDE, stale=True),
+        Column("false_alarm", "Probability that Gaussian noise alone is as loud."),
+        Column("n_twoF", "Number of values of 2F from which the row was chosen."),
+    ),
+    "`search`": (
+        Column("n_members", "Number of candidates in the cluster that the row leads.", stale=False),
+        Column("outside", "Whether a parameter lies outside the range that was asked for.", stale=False),
+        Column("line", "Known lines that the candidate crosses."),
+    ),
+    "`search` for transient signals, `fstat_table(transient=)`": (
+        Column("max_twoF", "Largest 2F of all windows.", digits=STATISTIC),
+        Column("max_twoF_band", "Largest 2F of all windows at the frequencies of the band.", digits=STATISTIC),
+        _parameter("t0", "GPS time at which the window of largest 2F begins.", stale=True, double=True),
+        _parameter("tau", "Time scale of the window of largest 2F.", stale=True),
+        Column("log10BtSG", "log10 of the odds of a transient signal against Gaussian noise."),
+        Column("log10BtSG_band", "The odds `log10BtSG` at the frequencies of the band."),
+        Column("t0_MP", "Start time with the largest marginal posterior.", "s"),
+        Column("tau_MP", "Time scale with the largest marginal posterior.", "s"),
+    ),
+    "`search` for paths, `track`": (
+        Column("log_likelihood", "Log-likelihood of the best path with its transitions.", digits=STATISTIC),
+        Column("score", "Viterbi score of the best path.", digits=STATISTIC),
+        Column("freq_start", "Frequency of the path in the first segment at `meta['reftime']`.", "Hz"),
+        Column("gps", "GPS time of the middle of a segment.", "s", stale=False),
+        Column("freq_at_gps", "Frequency of the path in the source's frame at `gps`.", "Hz", stale=False),
+    ),
+    "`refine`": (
+        Column("start_twoF", "2F at the candidate.", digits=STATISTIC),
+        Column("start_mean_twoF", "Mean of 2F over segments at the candidate.", digits=STATISTIC),
+        Column("start_mismatch", "Fraction of a signal's rho^2 at the peak that the candidate loses.", stale=False),
+        Column("noise_chance", "Bound on the probability that noise reaches this 2F in all trials.", stale=False),
+        Column("peak_probability", "Probability that a signal lies on this peak of those seen.", stale=False),
+        Column("moved", "Distance from the start in whitened coordinates.", stale=False),
+        Column("steps", "Number of gradients and Hessians, or steps of an optimiser.", stale=False),
+        Column("converged", "Whether a climb ended at a maximum.", stale=False),
+        Column("message", "A sentence on how the candidate ended.", stale=False),
+        Column("covariance", "Covariance of `meta['parameters']`, in the units of their columns.", stale=False),
+        Column("n_merged", "Number of candidates that ended on this peak.", stale=False),
+    ),
+    "`follow_up`": (
+        Column("candidate", "Row of the candidate in the table that was followed up.", stale=False),
+        Column("stage", "Number of the stage, from 0."),
+        Column("n_segments", "Number of segments that hold data."),
+        Column("expected_mean_twoF", "Mean of 2F of a signal, as expected by the stage before.", digits=STATISTIC),
+        Column("expected_low", "Mean of 2F below which a signal falls with the probability `meta['veto']`."),
+        Column("expected_high", "Mean of 2F above which a signal rises with the probability `meta['veto']`."),
+        Column("signal_chance", "Probability that 2F of a signal grows as little as this."),
+        Column("passed", "Whether the candidate passed the stage."),
+    ),
+    "`line_veto`": (
+        Column("dm_off_twoF", "Largest 2F without Doppler modulation.", digits=STATISTIC),
+        Column("line_veto", "Detectors louder alone than all together, and `DM-off`; empty for signals."),
+    ),
+    "`search_pulsars`, `search_pulsar_bands`": (
+        Column("phase_error", "Phase of the timing solution that the template leaves out, at most.", "cycle"),
+        Column("start", "GPS time at which the row's data begin.", "s"),
+        Column("end", "GPS time at which the row's data end.", "s"),
+        Column("ephemeris", "Name of the ephemeris that was used for the row."),
+    ),
+}
+"""All columns by what makes them; of families that match a name, the first holds."""
+ALL = tuple(column for group in COLUMNS.values() for column in group)
+SINGLE = {column.name: column for column in ALL if not column.is_family}
+FAMILIES = tuple(column for column in ALL if column.is_family)
+
+
+def known_column(name: str) -> Column | None:
+    """Return what the schema says of a column, its family's line under its own name; None for a user's own column."""
+    if name in SINGLE:
+        return SINGLE[name]
+    family = next((line for line in FAMILIES if line.matches(name)), None)
+    # f<k>dot and <name>_error have units of their own
+    return None if family is None else replace(family, name=name, unit=parameter_unit(name) or family.unit)
+
+
+def column_of(name: str) -> Column:
+    """Return what is known of a column; a user's own has no unit, is printed in full, and never goes stale."""
+    return known_column(name) or Column(name, "A column of the user's own.", stale=False)
