@@ -20,10 +20,10 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import reference_time, unweighted
 from jfstat.searching.driver.work import stacked_bank
 from jfstat.sfts.reading import find_sfts
-from jfstat.signal.parameters import columns as parameter_values
-from jfstat.signal.parameters import with_fields
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import gps_time
+from jfstat.signal.values import columns as parameter_values
+from jfstat.signal.values import with_fields
 from jfstat.statistic.atoms import atoms
 from jfstat.statistic.transients import TransientRange
 

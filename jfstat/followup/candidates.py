@@ -17,9 +17,6 @@ from jfstat.maths.ladder import padded_size
 from jfstat.signal.parameters import (
     LIMITS,
     ORBIT_FIELDS,
-    check_parameters,
-    columns,
-    in_usual_order,
     is_usually_fixed,
     speed_bound,
     spin_name,
@@ -28,6 +25,7 @@ from jfstat.signal.parameters import (
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime, TimeLike, gps_time
+from jfstat.signal.values import check_parameters, columns, in_usual_order
 
 NEEDED = ("freq", "alpha", "delta")
 """Columns that a table of candidates must have."""

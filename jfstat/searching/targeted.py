@@ -28,9 +28,10 @@ from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.parts import InMemory, PartsOfSFTs, between
 from jfstat.sfts.reading import find_sfts
-from jfstat.signal.parameters import AMPLITUDE_COLUMNS, MOTION_FIELDS, all_parameters, columns, with_fields
+from jfstat.signal.parameters import AMPLITUDE_COLUMNS, MOTION_FIELDS
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime, TimeLike
+from jfstat.signal.values import all_parameters, columns, with_fields
 from jfstat.statistic.fstat import central_values
 from jfstat.statistic.linerobust import checked_odds, plain_odds
 from jfstat.validation import FrequencyLike, NoiseLike, given_sqrt_sx, guard_band, positive_number

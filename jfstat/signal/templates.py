@@ -14,7 +14,15 @@ import numpy as np
 from jfstat.maths.arrays import broadcast, stacked_last
 from jfstat.public import public
 from jfstat.signal.constants import SPEED_OF_LIGHT
-from jfstat.signal.parameters import AMPLITUDE_FIELDS, LIMITS, MOTION_FIELDS, ORBIT_FIELDS, speed_bound, spin_name, unit
+from jfstat.signal.parameters import (
+    AMPLITUDE_FIELDS,
+    LIMITS,
+    MOTION_FIELDS,
+    ORBIT_FIELDS,
+    speed_bound,
+    spin_name,
+    unit,
+)
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.times import GPSTime, TimeLike, gps_time
 from jfstat.validation import AngleLike, DurationLike, FrequencyLike, NumberLike, as_float64, float64_of, precise
