@@ -12,7 +12,7 @@ import ast
 import graphlib
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,7 +61,8 @@ EXCEPTIONS: set[tuple[str, str]] = set()
 TEMPLATE = """\
 # Architecture
 
-Written by `python docs/architecture.py`, from the source. A package imports only what stands below it.
+Written by `python docs/architecture.py`, from the source. A package imports only what stands below it, and
+modules never import each other in a circle; imports for annotations alone count too.
 
 {drawing}
 
@@ -154,23 +155,10 @@ def node_of(module: str) -> str:
     return module.partition(".")[0]
 
 
-def running(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes of a syntax tree but what stands under `if TYPE_CHECKING`."""
-    for child in ast.iter_child_nodes(tree):
-        if isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
-            for statement in child.orelse:
-                yield statement
-                yield from running(statement)
-        else:
-            yield child
-            yield from running(child)
-
-
 def imported(module: str, tree: ast.Module, modules: Iterable[str]) -> set[str]:
-    """Modules of jfstat that a module imports, in functions as well."""
+    """Modules of jfstat that a module imports, in functions and for annotations alone as well."""
     names = set()
-    # what __init__.py names for type checkers it imports when it is used
-    for node in ast.walk(tree) if module == "jfstat" else running(tree):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

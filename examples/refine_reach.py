@@ -32,7 +32,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 import jfstat  # noqa: E402
-from jfstat.signal.parameters import replaced, values  # noqa: E402
+from jfstat.signal.values import replaced, values  # noqa: E402
 
 ISOLATED = ("freq", "f1dot", "alpha", "delta")
 BINARY = (*ISOLATED, "asini", "period", "tp")

@@ -15,8 +15,8 @@ from jfstat.geometry.antenna import harmonics
 from jfstat.geometry.barycenter import Direction, ssb_delay
 from jfstat.geometry.orbit import emission_time
 from jfstat.maths.vectors import unit_vector
-from jfstat.signal.parameters import with_fields
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import with_fields
 
 
 def patterns_by_definition(

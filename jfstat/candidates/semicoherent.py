@@ -18,8 +18,8 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import in_order, workers_for
 from jfstat.reproducible import SAME_BITS
-from jfstat.signal.parameters import with_fields
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import with_fields
 from jfstat.statistic.semicoherent import SegmentTerms, SemicoherentFstat, amplitude_from, segment_terms
 
 ROWS = 64

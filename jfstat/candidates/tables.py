@@ -19,11 +19,11 @@ from jfstat.signal.parameters import (
     is_of_model,
     spin_names,
     spin_order,
-    with_fields,
 )
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import TimeLike
+from jfstat.signal.values import with_fields
 
 if TYPE_CHECKING:
     from astropy.table import QTable

@@ -20,10 +20,11 @@ from jfstat.followup.candidates import NEEDED, impossible
 from jfstat.followup.fstattable import fstat_table
 from jfstat.geometry.source import at_reftime
 from jfstat.io.templates import read_templates
-from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_names, varied_parameters
-from jfstat.signal.parameters import columns as parameter_values
+from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_names
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import GPSTime, gps_time
+from jfstat.signal.values import columns as parameter_values
+from jfstat.signal.values import varied_parameters
 
 if TYPE_CHECKING:
     from astropy.table import QTable

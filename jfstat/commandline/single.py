@@ -17,8 +17,8 @@ from jfstat.data.plan import Search, guard_loss
 from jfstat.data.targets import MovesTooFast
 from jfstat.searching.driver.work import stacked_bank
 from jfstat.sfts.reading import SFTFiles, find_sfts
-from jfstat.signal.parameters import with_fields
 from jfstat.signal.times import TimeLike
+from jfstat.signal.values import with_fields
 
 WIDE_SERIES = (
     *(

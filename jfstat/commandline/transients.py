@@ -18,8 +18,8 @@ from jfstat.io.candidates import check_writable
 from jfstat.io.lal.atoms import doppler_string, write_atoms
 from jfstat.searching.driver.work import stacked_bank
 from jfstat.sfts.reading import find_sfts
-from jfstat.signal.parameters import columns as parameter_values
-from jfstat.signal.parameters import with_fields
+from jfstat.signal.values import columns as parameter_values
+from jfstat.signal.values import with_fields
 from jfstat.statistic.atoms import atoms
 from jfstat.statistic.transients import TransientRange
 

@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jfstat.data.bandseries import Layout
-from jfstat.data.grid import Grid
+from jfstat.data.bandseries import Grid, Layout
 from jfstat.data.memory import device_of, free_bytes
 from jfstat.maths.arrays import module_for, on_device
 from jfstat.maths.lengths import smooth_lengths

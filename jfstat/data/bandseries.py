@@ -1,4 +1,4 @@
-"""Times, frequencies and sizes of the band series."""
+"""Times, frequencies and sizes of the series of all detectors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,33 @@ import jax
 
 STATIC = dict(static=True)
 """Metadata of a field that is part of the pytree's structure: compiled code depends on its value."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Regular times that all detectors share: sample n is at ``start + n * dt``.
+
+    Attributes
+    ----------
+    epoch : int
+        GPS time from which times count, s.
+    start : float
+        Time of sample 0, s since `epoch`.
+    dt : float
+        Spacing, s.
+    n : int
+        Number of samples. The filters treat the series as periodic, so it must vanish at both ends.
+    """
+
+    epoch: int
+    start: float
+    dt: float
+    n: int
+
+    @property
+    def length(self) -> float:
+        """s."""
+        return self.n * self.dt
 
 
 @jax.tree_util.register_dataclass

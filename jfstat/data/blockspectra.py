@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.blocks import node_times, without_whole_cycles
+from jfstat.data.fit import nan_unless_fit
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
 from jfstat.data.workers import results_of
@@ -105,8 +106,7 @@ class BlockSpectra:
 
         # (D, n_blocks, TIMING_NODES)
         cycles, a, b = jax.vmap(timing)(self.state, self.observation.response)
-        fits = jnp.where(self.data.fits(point), 1.0, jnp.nan).astype(jnp.complex128)
-        scale = fits * band.dt.astype(jnp.complex128)
+        scale = nan_unless_fit(self.data, point).astype(jnp.complex128) * band.dt.astype(jnp.complex128)
         fa, fb = _sums(self.values, self.block, cycles, (a, b))
         return fa * scale, fb * scale
 

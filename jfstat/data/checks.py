@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Protocol
 
 import jax
 import jax.core
 import numpy as np
 
+from jfstat.data.fit import check_fit, fits
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation, one_segment
 from jfstat.signal.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS
 from jfstat.signal.templates import Amplitude, Doppler
-
-
-class HasFaFb(Protocol):
-    """Data that can compute Fa and Fb, such as FstatData and NarrowData."""
-
-    @property
-    def observation(self) -> Observation: ...
-
-    def fa_fb(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
-        """Fa and Fb of each detector, (D,) complex128, with phase zero at mid-time; NaN if it does not fit."""
-        ...
-
-    def fits(self, point: Doppler) -> jax.Array:
-        """Whether a template fits the data, () bool; traceable."""
-        ...
-
-    def check(self, point: Doppler) -> None:
-        """Raise a ValueError if a concrete template does not fit the data."""
-        ...
-
-    @property
-    def for_one_template(self) -> HasFaFb:
-        """The data with only the parts that `fa_fb` needs."""
-        ...
 
 
 def check_data(data: object, or_narrow: bool = False, or_segments: bool = False) -> None:
@@ -53,7 +29,7 @@ def check_data(data: object, or_narrow: bool = False, or_segments: bool = False)
         If it has segments or is a stack.
     """
     if or_narrow and isinstance(data, NarrowData):
-        if np.ndim(data.samples) != 4:
+        if data.observation.shape:
             raise ValueError("data are a stack of narrow data, but one is wanted: use jax.vmap(function, (0, 0)).")
         return
     if not isinstance(data, FstatData):
@@ -77,7 +53,7 @@ def check_segments(segments: object) -> None:
         If it has no leading axis.
     """
     if isinstance(segments, NarrowData):
-        if np.ndim(segments.samples) != 5:
+        if segments.n_segments is None:
             raise ValueError("segments must be a stack of narrow data, one for each segment: see jax.tree.map.")
         return
     if not isinstance(segments, FstatData):
@@ -85,32 +61,6 @@ def check_segments(segments: object) -> None:
         raise TypeError(f"segments must be FstatData from jfstat.prepare(..., segments=), not {kind}.")
     if segments.n_segments is None:
         raise ValueError("segments has no segments: give jfstat.prepare the argument segments=, or use jfstat.twoF.")
-
-
-def check_point_of_segments(segments: FstatData | NarrowData, point: Doppler, band: bool = False) -> None:
-    """Raise a ValueError unless `point` is one template that fits every segment; traced values are not checked.
-
-    With `band` it must fit at all frequencies of the band.
-    """
-    check_template("point", point)
-    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((segments.observation, point))):
-        return
-    with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants
-        fits = np.asarray(_fits_each(segments if band else segments.for_one_template, point, band))
-    if fits.all():
-        return
-    first = int(np.argmin(fits))
-    try:
-        own = one_segment(segments, first)
-        own.check(point, band=True) if band else own.check(point)
-    except ValueError as error:
-        raise ValueError(f"segment {first}: {error}") from None
-
-
-@partial(jax.jit, static_argnames="band")
-def _fits_each(segments: FstatData | NarrowData, point: Doppler, band: bool) -> jax.Array:
-    """Whether a template fits each segment, (K,) bool."""
-    return jax.vmap(lambda data: data.fits(point, band=True) if band else data.fits(point))(segments)
 
 
 def observation_of(data: object, name: str = "data", segments: bool = False) -> Observation:
@@ -125,7 +75,7 @@ def observation_of(data: object, name: str = "data", segments: bool = False) -> 
     """
     observation = data.observation if isinstance(data, (FstatData, NarrowData)) else data
     if isinstance(observation, Observation):
-        if np.ndim(observation.epoch) > int(segments):
+        if len(observation.shape) > int(segments):
             raise ValueError(
                 f"{name} has segments or is a stack, but one is wanted: use jax.vmap(function, (0, None)), or data[i]."
             )
@@ -136,10 +86,47 @@ def observation_of(data: object, name: str = "data", segments: bool = False) -> 
     )
 
 
-def check_point(data: HasFaFb, point: Doppler) -> None:
-    """Raise a ValueError unless `point` is one template that fits the data; traced values are not checked."""
+def check_filters(data: FstatData) -> None:
+    """Raise a ValueError unless the data hold the interpolation filters that resampling needs."""
+    if not data.filters:
+        raise ValueError(
+            "data hold no interpolation filters, left out or too large for the device's memory: use jfstat.search, "
+            "which takes the band in parts, or prepare with filters, or a narrower band."
+        )
+
+
+def check_point(data: FstatData | NarrowData, point: Doppler, band: bool = False) -> None:
+    """Raise a ValueError unless `point` is one template that fits the data, in every segment if there are several.
+
+    With `band` it must fit at all frequencies of the band. Traced values are not checked.
+    """
     check_template("point", point)
-    data.check(point)
+    if data.n_segments is None:
+        return _check_fit(data, point, band)
+    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.observation, point))):
+        return None
+    with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants
+        good = np.asarray(_fits_each(data if band else data.for_one_template, point, band))
+    if not good.all():
+        first = int(np.argmin(good))
+        try:
+            _check_fit(one_segment(data, first), point, band)
+        except ValueError as error:
+            raise ValueError(f"segment {first}: {error}") from None
+
+
+def _check_fit(data: FstatData | NarrowData, point: Doppler, band: bool) -> None:
+    """Raise a ValueError if a template does not fit one segment; `band` is for FstatData."""
+    if band and isinstance(data, FstatData):
+        check_fit(data, point, band)
+    else:
+        data.check(point)
+
+
+@partial(jax.jit, static_argnames="band")
+def _fits_each(segments: FstatData | NarrowData, point: Doppler, band: bool) -> jax.Array:
+    """Whether a template fits each segment, (K,) bool."""
+    return jax.vmap(lambda data: fits(data, point, band) if band else data.fits(point))(segments)
 
 
 def _check_scalars(kind: type, name: str, value: object, fields: dict[str, int]) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jfstat.data.bandseries import Band
+from jfstat.data.bandseries import STATIC, Band
 from jfstat.data.blocks import cubic, node_times, without_whole_cycles
+from jfstat.data.fit import nan_unless_fit
+from jfstat.data.protocol import Prepared
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.lengths import largest_divisor
 from jfstat.maths.turns import turn64
-
-if TYPE_CHECKING:
-    from jfstat.data.slices import Pieces
+from jfstat.signal.templates import Doppler
 
 FINER = 8
 """Blocks of at least this many samples are halved for the direct sum."""
@@ -58,6 +59,20 @@ def direct_block(block: int) -> int:
     return largest_divisor(block, block / 2) if block >= FINER else block
 
 
+def fa_fb(data: Prepared, point: Doppler, many: bool = False) -> tuple[jax.Array, jax.Array]:
+    """Fa and Fb of each detector, (D,) complex128; NaN for a template that does not fit the data."""
+    source, observation = data.observation.source(point), data.observation
+    block = data.layout.block_of(point.orbit is not None)
+
+    def one(detector: tuple[jax.Array, Trajectory, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        return detector_sums(data.band, block, source, *detector, many)
+
+    factor = nan_unless_fit(data, point).astype(jnp.complex128)
+    # one detector after the other: for all at a time, XLA's CPU code takes twice as long to look up their positions
+    fa, fb = jax.lax.map(one, (data.series, observation.trajectory, observation.response))
+    return fa * factor, fb * factor
+
+
 def detector_sums(
     band: Band,
     block: int,
@@ -96,6 +111,32 @@ def detector_sums(
     # a and b are cubics too, so that four moments of each block are enough for both
     dt = band.dt.astype(moments.dtype)
     return tuple(jnp.sum(moments * cubic(x).astype(moments.dtype)) * dt for x in (a, b))  # type: ignore[return-value]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """The samples of each slice in pieces that do not cross the blocks of the direct sum.
+
+    Attributes
+    ----------
+    block : (D, P) int32
+        Number of the piece's block.
+    first : (D, P) int32
+        First sample of the piece, counted from that of its block.
+    count : (D, P) int32
+        Samples; 0 for padding.
+    slice : (D, P) int32
+        Number of the slice.
+    size : int, static
+        Most samples of a piece.
+    """
+
+    block: np.ndarray
+    first: np.ndarray
+    count: np.ndarray
+    slice: np.ndarray
+    size: int = field(metadata=STATIC)
 
 
 def slice_sums(

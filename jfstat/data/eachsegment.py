@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import jax
 
+from jfstat.data.protocol import HasSegments
 from jfstat.maths.lengths import largest_divisor
 
-
-class HasSegments(Protocol):
-    """A pytree that may have a leading axis of segments, such as Observation, FstatData and NarrowData."""
-
-    @property
-    def n_segments(self) -> int | None:
-        """Length of that axis; None without it."""
-        ...
+Segments = TypeVar("Segments", bound=HasSegments)
 
 
-Data = TypeVar("Data", bound=HasSegments)
-
-
-def each_segment(function: Callable[[Data], Any], data: Data, at_once: int = 1) -> Any:
+def each_segment(function: Callable[[Segments], Any], data: Segments, at_once: int = 1) -> Any:
     """What a function returns for each of K segments, with a leading axis K; of length 1 for data without segments.
 
     Segments are computed again for gradients, so that the memory needed is that of those that are computed together.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.core
@@ -13,18 +13,15 @@ import numpy as np
 
 from jfstat.data.bandseries import STATIC, Band
 from jfstat.data.blocks import NODES, cubic
+from jfstat.data.observation import Observation
+from jfstat.data.protocol import Prepared
 from jfstat.geometry.doppler import EARTH_SPEED, at_detector, doppler_speed
 from jfstat.geometry.orbit import cubic_error
-from jfstat.maths.arrays import module_for
 from jfstat.maths.chebyshev import nodes
 from jfstat.reproducible import NO_TRIALS
-from jfstat.signal.parameters import physical
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Doppler, check_possible
-
-if TYPE_CHECKING:
-    from jfstat.data.fstatdata import FstatData
-    from jfstat.data.observation import Observation
+from jfstat.signal.values import physical
 
 COARSE = 1e-3
 """Phase error in cycles of the timing blocks of an orbit or a phase model at which a template is refused; 2F is then
@@ -49,7 +46,7 @@ class Fit(NamedTuple):
     model : float64
         The same of the user's phase model, root mean square over the data; infinite if the model is.
     impossible : float64
-        1 if no signal can have the template's parameters, see `parameters.physical`, and 0 otherwise.
+        1 if no signal can have the template's parameters, see `values.physical`, and 0 otherwise.
     """
 
     below: jax.Array
@@ -70,33 +67,41 @@ class _Allowed:
     band : Band
     observation : Observation
         Without detectors and times of SFTs.
-    width : () float64
-        From the first to the last frequency, Hz.
-    block : () float64
-        Length of the templates' timing blocks, s.
+    spacings : () int64
+        Of the band's frequencies, from the first to the last.
+    samples : () int64
+        Of the templates' timing blocks.
     n_blocks : int, static
         Blocks at which a phase model is looked at; 0 for templates without one.
     """
 
     band: Band
     observation: Observation
-    width: jax.Array
-    block: jax.Array
+    spacings: np.int64
+    samples: np.int64
     n_blocks: int = field(metadata=STATIC)
 
+    @property
+    def width(self) -> jax.Array:
+        """From the first to the last frequency, Hz."""
+        return self.band.dfreq * jnp.asarray(self.spacings).astype(jnp.float64)
 
-def _allowed(data: FstatData, points: Doppler) -> _Allowed:
+    @property
+    def block(self) -> jax.Array:
+        """Length of the templates' timing blocks, s."""
+        return self.band.dtau * jnp.asarray(self.samples).astype(jnp.float64)
+
+
+def _allowed(data: Prepared, points: Doppler) -> _Allowed:
     """What the data allow templates like `points`, one or a stack."""
-    band, samples = data.band, data.layout.block_of(points.orbit is not None)
-    spacings = [band.dfreq, band.dtau]
-    width, block = np.array([data.layout.n_frequencies - 1, samples], float) * module_for(*spacings).stack(spacings)
+    layout, samples = data.layout, data.layout.block_of(points.orbit is not None)
     none = np.zeros(0)
     bare = replace(data.observation.without_times, response=none, moments=none, detectors=(), ephemeris="")
     n_blocks = 0 if points.model is None else data.series.shape[-1] // samples
-    return _Allowed(band, bare, width, block, n_blocks)
+    return _Allowed(data.band, bare, np.int64(layout.n_frequencies - 1), np.int64(samples), n_blocks)
 
 
-def fit(data: FstatData, point: Doppler, band: bool) -> Fit:
+def fit(data: Prepared, point: Doppler, band: bool) -> Fit:
     """How a template fits the data, at its own frequency or, with `band`, at all frequencies of the band.
 
     The pass band has room for the Earth's Doppler shifts at any sky position.
@@ -104,15 +109,25 @@ def fit(data: FstatData, point: Doppler, band: bool) -> Fit:
     return _fit(_allowed(data, point), point, band)
 
 
-def fit_each(data: FstatData, points: Doppler, band: bool) -> Fit:
+def fit_each(data: Prepared, points: Doppler, band: bool) -> Fit:
     """`fit` for each of a stack of templates; fields (n,)."""
     return _fit_each(_allowed(data, points), points, band)
 
 
-def beyond_band(data: FstatData, points: Doppler) -> jax.Array:
+def beyond_band(data: Prepared, points: Doppler) -> jax.Array:
     """How far each of a stack of templates lies beyond what the data allow, at all frequencies of the band: (n,), not
     positive for one that fits."""
     return _beyond_band(_allowed(data, points), points)
+
+
+def fits(data: Prepared, point: Doppler, band: bool = False) -> jax.Array:
+    """Whether a template fits the data at its own frequency or, with `band`, at all of the band's; () bool."""
+    return jnp.max(jnp.stack(fit(data, point, band))) <= 0
+
+
+def nan_unless_fit(data: Prepared, point: Doppler, band: bool = False) -> jax.Array:
+    """1, or NaN for a template that does not fit: a factor that makes results and their gradients NaN; () float64."""
+    return jnp.where(fits(data, point, band), 1.0, jnp.nan)
 
 
 @partial(jax.jit, compiler_options=NO_TRIALS)
@@ -165,8 +180,8 @@ def _model_error(allowed: _Allowed, point: Doppler, model: PhaseModel) -> jax.Ar
     return jnp.where(jnp.isfinite(square), jnp.sqrt(square), jnp.inf)
 
 
-def check_fit(data: FstatData, point: Doppler, band: bool) -> None:
-    """Raise a ValueError if a template does not fit the data; traced values are not checked, see `FstatData.fits`."""
+def check_fit(data: Prepared, point: Doppler, band: bool = False) -> None:
+    """Raise a ValueError if a template does not fit the data; traced values are not checked, see `fits`."""
     if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.band, data.observation, point))):
         return
     with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants

@@ -8,15 +8,11 @@ from dataclasses import dataclass, fields, replace
 
 import jax
 import jax.core
-import jax.numpy as jnp
 import numpy as np
 
+from jfstat.data import direct, fit
 from jfstat.data.bandseries import Band, Layout
-from jfstat.data.direct import detector_sums
-from jfstat.data.fit import check_fit, fit
 from jfstat.data.observation import Observation, one_segment
-from jfstat.geometry.trajectory import Trajectory
-from jfstat.public import public
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
 
@@ -69,7 +65,7 @@ class FstatData:
     @property
     def n_segments(self) -> int | None:
         """Length of the leading axis of segments; None for data without one."""
-        return self.series.shape[0] if np.ndim(self.series) == 3 else None
+        return self.observation.n_segments
 
     def __getitem__(self, segment: int | jax.Array) -> FstatData:
         """One segment of data prepared with ``segments=``."""
@@ -121,33 +117,21 @@ class FstatData:
         """Approximate fraction of rho^2 lost because SFTs are cut at the guard; see `jfstat.data.plan.guard_loss`."""
         return _plain(self.band.expected_loss)
 
-    @public
     def fa_fb(self, point: Doppler, many: bool = False) -> tuple[jax.Array, jax.Array]:
         """Fa and Fb of each detector at ``point.fkdot``, (D,) complex128, by a direct sum over the series.
 
         The template's phase is zero at the data's mid-time. NaN for a template that does not fit the data. With
         `many` it takes less time, but gradients take more.
         """
-        source, observation = self.observation.source(point), self.observation
-        block = self.layout.block_of(point.orbit is not None)
+        return direct.fa_fb(self, point, many)
 
-        def one(detector: tuple[jax.Array, Trajectory, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            return detector_sums(self.band, block, source, *detector, many)
+    def fits(self, point: Doppler) -> jax.Array:
+        """Whether a template fits the data at its own frequency, () bool."""
+        return fit.fits(self, point)
 
-        fits = jnp.where(self.fits(point), 1.0, jnp.nan).astype(jnp.complex128)
-        # one detector after the other: for all at a time, XLA's CPU code takes twice as long to look up their positions
-        fa, fb = jax.lax.map(one, (self.series, observation.trajectory, observation.response))
-        return fa * fits, fb * fits
-
-    @public
-    def fits(self, point: Doppler, band: bool = False) -> jax.Array:
-        """Whether a template fits the data at its own frequency or, with `band`, at all of the band's; () bool."""
-        return jnp.max(jnp.stack(fit(self, point, band))) <= 0
-
-    @public
-    def check(self, point: Doppler, band: bool = False) -> None:
+    def check(self, point: Doppler) -> None:
         """Raise a ValueError if a template does not fit the data; traced values are not checked."""
-        check_fit(self, point, band)
+        fit.check_fit(self, point)
 
     @property
     def for_one_template(self) -> FstatData:
@@ -165,7 +149,7 @@ class FstatData:
             start = f"{start}; {self.n_segments} segments"
         epoch = self.observation.epoch
         known = isinstance(epoch, (jax.Array, np.ndarray)) and not isinstance(epoch, jax.core.Tracer)
-        if not known or np.ndim(epoch) != (self.n_segments is not None):  # traced, stacked, or a tree of shapes or axes
+        if not known or len(self.observation.shape) > 1:  # traced, stacked, or a tree of shapes or axes
             return f"{start}; {end})"
         f, ends = self.frequencies, np.asarray(epoch) + np.asarray(self.observation.tspan)
         return (

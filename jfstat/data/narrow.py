@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.blocks import node_times, phase_cubic, phasor
-from jfstat.data.checks import check_data, check_point, check_point_of_segments
+from jfstat.data.checks import check_data, check_point
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NODES, NarrowData
 from jfstat.data.observation import Observation
@@ -188,10 +188,7 @@ def narrow(
     True
     """
     check_data(data, or_segments=True)
-    if data.n_segments is None:
-        check_point(data, point)
-    else:
-        check_point_of_segments(data, point)
+    check_point(data, point)
     sizes = (data.band, data.observation) + (() if point.orbit is None else (point.orbit, point.fkdot))
     if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(sizes)):
         raise ValueError(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import jax
 import jax.core
 import jax.numpy as jnp
-import numpy as np
 
 from jfstat.data.fstatdata import plain_time
 from jfstat.data.observation import Observation
@@ -15,9 +14,9 @@ from jfstat.geometry.nearby import Sites, phase_difference
 from jfstat.maths.chebyshev import series_from_values
 from jfstat.maths.turns import turn64
 from jfstat.public import public
-from jfstat.signal.parameters import physical
 from jfstat.signal.templates import Doppler, check_possible
 from jfstat.signal.times import GPSTime
+from jfstat.signal.values import physical
 
 NODES = 16
 """Number of Chebyshev nodes of a block, K."""
@@ -65,14 +64,13 @@ class NarrowData:
     @property
     def n_segments(self) -> int | None:
         """Length of the leading axis of a stack, one for each segment; None for narrow data without one."""
-        return np.shape(self.samples)[0] if np.ndim(self.samples) == 5 else None
+        return self.observation.n_segments
 
     @property
     def reftime(self) -> int | float | GPSTime:
         """Reference time of templates without one, GPS s; a GPSTime if traced or stacked."""
         return plain_time(self.observation.reftime)
 
-    @public
     def fa_fb(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
         """Fa and Fb of each detector at ``point.fkdot``, (D,) complex128; NaN beyond the data's reach.
 
@@ -83,7 +81,6 @@ class NarrowData:
         sums = jnp.einsum("dhbk,dbk->dh", self.samples, jax.lax.complex(cos, -sin)) * inside.astype(jnp.complex128)
         return self._with_patterns(sums, point)
 
-    @public
     def fa_fb_of_blocks(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
         """What each block adds to `fa_fb`, (D, B) complex128."""
         cos, sin = self._phase_factor(point)
@@ -102,15 +99,6 @@ class NarrowData:
         a, b = self.observation.pattern_coefficients(point)
         return jnp.sum(a.astype(sums.dtype) * sums, axis=1), jnp.sum(b.astype(sums.dtype) * sums, axis=1)
 
-    @public
-    def shifted_fa_fb(self, point: Doppler, shifts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Fa and Fb, (F,) complex64, if frequencies at the detectors were higher by `shifts`, (F,) Hz.
-
-        To look around: much cheaper than `fa_fb` for each frequency, because templates share the phase factors of the
-        shifts and one product of matrices does the sums; right to some per cent at twice the reach.
-        """
-        return self.turned_fa_fb(point, self.turns(shifts))
-
     def turns(self, shifts: jax.Array) -> jax.Array:
         """Phase factors at the nodes of `shifts`, (F,) Hz, of the frequency at the detectors: (B * K, F) complex64."""
         # the nodes of all detectors have the same times
@@ -119,7 +107,11 @@ class NarrowData:
         return jax.lax.complex(cos, -sin).astype(jnp.complex64)
 
     def turned_fa_fb(self, point: Doppler, turns: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """`shifted_fa_fb` for factors from `turns`, which many templates can share."""
+        """Fa and Fb, (F,) complex64, if frequencies at the detectors were higher by the shifts of factors from `turns`.
+
+        To look around: much cheaper than `fa_fb` for each frequency, because templates share the phase factors of the
+        shifts and one product of matrices does the sums; right to some per cent at twice the reach.
+        """
         cos, sin = self._phase_factor(point)
         a, b = self.observation.pattern_coefficients(point)
         samples = jnp.einsum("cdh,dhbk->cdbk", jnp.stack([a, b]).astype(self.samples.dtype), self.samples)
@@ -127,7 +119,6 @@ class NarrowData:
         sums = turned @ turns
         return sums[0], sums[1]
 
-    @public
     def fits(self, point: Doppler) -> jax.Array:
         """Whether a template is possible and lies within the data's reach, () bool.
 
@@ -136,7 +127,6 @@ class NarrowData:
         """
         return self._followed(*self._phase_factor(point)) & physical(point)
 
-    @public
     def check(self, point: Doppler) -> None:
         """Raise a ValueError if a template does not fit the data; traced values are not checked, see `fits`."""
         if (point.orbit is None) != (self.centre.orbit is None):

@@ -94,13 +94,11 @@ class Observation:
     detectors: tuple[str, ...] = field(metadata=dict(static=True))
     ephemeris: str = field(metadata=dict(static=True))
 
-    @public
     def reference(self, point: Doppler) -> jax.Array:
         """Reference time of a template, s since the epoch, () float64."""
         reftime = self.reftime if point.reftime is None else point.reftime
         return reftime.since(self.epoch)
 
-    @public
     def source(self, point: Doppler) -> Source:
         """A template whose times count from the epoch."""
         return source(point, self.epoch, self.reference(point), self.middle)
@@ -109,7 +107,6 @@ class Observation:
         """Those of the antenna patterns a and b of all detectors, (D, 5) float64: `antenna.pattern_coefficients`."""
         return pattern_coefficients(self.response, point.alpha, point.delta)
 
-    @public
     def drift(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
         """Lowest and highest drift of a template's frequency during the data, Hz; see `drift_during`."""
         middle, half = self.middle - self.reference(point), 0.5 * self.tspan
@@ -125,9 +122,14 @@ class Observation:
         return replace(self, trajectory=Trajectory(none, none), start=none, weight=none)  # type: ignore[arg-type]
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Leading axes of the arrays: none for one observation, (K,) for K segments, more for stacks of these."""
+        return np.shape(self.epoch)
+
+    @property
     def n_segments(self) -> int | None:
         """Length of the leading axis of segments; None without one."""
-        return np.shape(self.epoch)[0] if np.ndim(self.epoch) == 1 else None
+        return self.shape[0] if len(self.shape) == 1 else None
 
     def segment(self, i: int) -> Observation:
         """One segment of an observation with a leading axis of segments."""
@@ -159,14 +161,14 @@ class Observation:
     def mean_sqrt_sx(self) -> list[float]:
         """Noise floor of each detector, 1/sqrt(Hz): the root of the harmonic mean of S over its SFTs."""
         floors = self.sqrt_sx
-        each = floors if floors.ndim == 2 else np.moveaxis(floors, 0, 1).reshape(len(self.detectors), -1)
+        each = floors if self.n_segments is None else np.moveaxis(floors, 0, 1).reshape(len(self.detectors), -1)
         return [float(1 / np.sqrt(np.nanmean(own**-2))) for own in each]
 
     @property
     def n_sfts(self) -> list[int]:
         """Number of SFTs of each detector, of all segments together."""
         there = np.sum(np.asarray(self.weight) > 0, axis=-1)
-        return (there if there.ndim == 1 else there.sum(axis=0)).tolist()
+        return (there if self.n_segments is None else there.sum(axis=0)).tolist()
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -174,7 +176,6 @@ class Observation:
         middle, half = np.asarray(self.epoch) + np.asarray(self.middle), 0.5 * np.asarray(self.tspan)
         return float(np.min(middle - half)), float(np.max(middle + half))
 
-    @public
     def quadrature(self, n_nodes: int, every: int = 1) -> tuple[jax.Array, jax.Array]:
         """Times within the SFTs, s since the epoch, and their weights in averages over the data: (D, n) float64 each.
 

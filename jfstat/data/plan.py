@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jfstat.data.bandseries import Band, Layout
-from jfstat.data.grid import Grid
+from jfstat.data.bandseries import Band, Grid, Layout
 from jfstat.data.observation import Span
 from jfstat.data.sizes import Blocks, LowPass, layout_of, low_pass
 from jfstat.geometry.barycenter import MAX_DELAY

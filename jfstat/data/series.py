@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from jfstat.data.grid import Grid
+from jfstat.data.bandseries import Grid
 from jfstat.data.noise import NoiseFloor
 
 BATCH = 256

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.direct import direct_block
+from jfstat.data.direct import Pieces, direct_block
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NODES, NarrowData
 from jfstat.data.observation import Observation
@@ -42,32 +42,6 @@ class Slices:
     start: np.ndarray
     end: np.ndarray
     moments: np.ndarray
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class Pieces:
-    """The samples of each slice in pieces that do not cross the blocks of the direct sum.
-
-    Attributes
-    ----------
-    block : (D, P) int32
-        Number of the piece's block.
-    first : (D, P) int32
-        First sample of the piece, counted from that of its block.
-    count : (D, P) int32
-        Samples; 0 for padding.
-    slice : (D, P) int32
-        Number of the slice.
-    size : int, static
-        Most samples of a piece.
-    """
-
-    block: np.ndarray
-    first: np.ndarray
-    count: np.ndarray
-    slice: np.ndarray
-    size: int = field(metadata=dict(static=True))
 
 
 def require_concrete(data: FstatData | NarrowData) -> None:

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.band import band_series, decimated_spectrum
+from jfstat.data.bandseries import Grid
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.grid import Grid
 from jfstat.data.memory import default_device, device_of
 from jfstat.data.sizes import Blocks, layout_of, low_pass
 from jfstat.maths.lengths import largest_divisor, smooth_lengths

@@ -11,8 +11,8 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.narrow import COARSE_TURNS, usual_reaches
 from jfstat.data.narrowdata import NODES
-from jfstat.signal.parameters import with_fields
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import with_fields
 
 SIZES, DEVICE_SIZES = (1, 8, 32), (1, 16, 256)
 """Numbers of candidates in one call, on a CPU and on an accelerator: few sizes need few compilations."""

@@ -15,20 +15,11 @@ from jfstat.data.eachsegment import each_segment
 from jfstat.data.fit import Fit, fit_each
 from jfstat.data.fstatdata import FstatData
 from jfstat.maths.ladder import padded_size
-from jfstat.signal.parameters import (
-    LIMITS,
-    ORBIT_FIELDS,
-    check_parameters,
-    columns,
-    in_usual_order,
-    is_usually_fixed,
-    speed_bound,
-    spin_name,
-    spin_order,
-)
+from jfstat.signal.parameters import LIMITS, ORBIT_FIELDS, is_usually_fixed, speed_bound, spin_name, spin_order
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime, TimeLike, gps_time
+from jfstat.signal.values import check_parameters, columns, in_usual_order
 from jfstat.statistic.linerobust import LinePrior
 
 NEEDED = ("freq", "alpha", "delta")

@@ -22,8 +22,8 @@ from jfstat.followup.optimizer import Optimizer
 from jfstat.maths.descent import maximise_with
 from jfstat.maths.newton import CONVERGED, Limits, Maximum, free_steps, held, maximise, pushed_limits
 from jfstat.metrics.coordinates import Coordinates
-from jfstat.signal.parameters import physical, values
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import physical, values
 from jfstat.statistic.total import found_at, shrinkage, total_shifted_twoF, total_twoF
 
 Element = TypeVar("Element")

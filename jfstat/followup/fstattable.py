@@ -23,9 +23,10 @@ from jfstat.followup.neighbours import Group, neighbours
 from jfstat.geometry.source import at_reftime
 from jfstat.public import public
 from jfstat.searching.session.progress import progress_bar
-from jfstat.signal.parameters import AMPLITUDE_COLUMNS, TRANSIENT_COLUMNS, varied_parameters
+from jfstat.signal.parameters import AMPLITUDE_COLUMNS, TRANSIENT_COLUMNS
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
+from jfstat.signal.values import varied_parameters
 from jfstat.statistic.fstat import compiled_values, values_of
 from jfstat.statistic.linerobust import LinePrior, checked_prior
 from jfstat.statistic.transients import TransientRange

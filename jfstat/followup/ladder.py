@@ -26,9 +26,10 @@ from jfstat.followup.stages import checked_stages, follow_up_stages, stage_edges
 from jfstat.public import public
 from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs, check_sfts
-from jfstat.signal.parameters import AMPLITUDE_COLUMNS, ORBIT_FIELDS, columns, is_parameter, unit
+from jfstat.signal.parameters import AMPLITUDE_COLUMNS, ORBIT_FIELDS, is_parameter, unit
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime, TimeLike
+from jfstat.signal.values import columns
 from jfstat.validation import guard_band
 
 if TYPE_CHECKING:

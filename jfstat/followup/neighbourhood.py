@@ -14,8 +14,8 @@ from jfstat.followup.free import FreeParameters
 from jfstat.followup.neighbours import frequency_at, uneven_times
 from jfstat.maths.ball import covering_ellipsoid, covering_points, ellipsoid_count
 from jfstat.metrics.coordinates import Coordinates, whitened
-from jfstat.signal.parameters import physical, replaced
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import physical, replaced
 from jfstat.validation import is_number, shown
 
 MISMATCH = 1.0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jfstat.data.checks import HasFaFb, check_data
+from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
+from jfstat.data.protocol import Data
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.public import public
 from jfstat.statistic.fstat import twoF_of
@@ -59,7 +60,7 @@ def log_posterior(data: FstatData | NarrowData, coordinates: Coordinates, x: jax
 
 
 @jax.jit
-def _log_posterior(data: HasFaFb, coordinates: Coordinates, x: jax.Array) -> jax.Array:
+def _log_posterior(data: Data, coordinates: Coordinates, x: jax.Array) -> jax.Array:
     point = coordinates.point(x)
     inside = data.fits(point)
     safe = jnp.where(inside, x, jnp.zeros_like(x))  # otherwise NaN outside would spread to gradients

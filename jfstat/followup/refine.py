@@ -42,8 +42,9 @@ from jfstat.metrics.coordinates import Coordinates
 from jfstat.metrics.mismatch import mismatch as mismatch_of
 from jfstat.public import public
 from jfstat.searching.session.progress import progress_bar
-from jfstat.signal.parameters import ORBIT_FIELDS, with_fields
+from jfstat.signal.parameters import ORBIT_FIELDS
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import with_fields
 
 if TYPE_CHECKING:
     import optax

@@ -19,8 +19,8 @@ from jfstat.maths.ball import ellipsoid_count
 from jfstat.metrics.coordinates import whitened
 from jfstat.public import public
 from jfstat.sfts.container import SFTs, check_sfts
-from jfstat.signal.parameters import check_parameters, in_usual_order, usual_parameters
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import check_parameters, in_usual_order, usual_parameters
 from jfstat.validation import is_whole, shown
 
 if TYPE_CHECKING:

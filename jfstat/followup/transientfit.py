@@ -12,8 +12,9 @@ import numpy as np
 
 from jfstat.candidates.tables import point_in
 from jfstat.candidates.transienttable import window_problem, windows_in
+from jfstat.data.direct import Pieces
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.slices import Pieces, Slices, regular_slices
+from jfstat.data.slices import Slices, regular_slices
 from jfstat.followup.candidates import read_rows
 from jfstat.followup.windowmap import WindowMap, phase_slopes, window_map
 from jfstat.maths.arrays import on_device

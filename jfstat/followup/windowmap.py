@@ -11,9 +11,9 @@ import numpy as np
 from jfstat.data.observation import Observation
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.signal.parameters import replaced, values
 from jfstat.signal.templates import Doppler
 from jfstat.signal.transientwindow import Shape
+from jfstat.signal.values import replaced, values
 from jfstat.statistic.atoms import Atoms
 from jfstat.statistic.combine import AntennaMatrix, quadratic_form
 from jfstat.statistic.transients import Grid, window_sums

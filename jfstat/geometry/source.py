@@ -12,10 +12,10 @@ from jfstat.geometry.barycenter import Direction, detector_clock, projected_ssb_
 from jfstat.geometry.orbit import orbit_delay_and_slope, orbit_delay_at_arrival
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.vectors import unit_vector
-from jfstat.signal.parameters import with_fields
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import GPSTime
+from jfstat.signal.values import with_fields
 
 
 def _spin_phase(fkdot: jax.Array, tau: jax.Array) -> jax.Array:

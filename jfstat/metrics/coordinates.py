@@ -10,26 +10,23 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from jfstat.data.checks import check_point_of_segments, check_template, observation_of
+from jfstat.data.checks import check_point, check_template, observation_of
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
 from jfstat.maths.vectors import unit_vector
 from jfstat.metrics.metric import metric_along
 from jfstat.public import public
-from jfstat.signal.parameters import (
-    MOTION_FIELDS,
-    SKY,
+from jfstat.signal.parameters import MOTION_FIELDS, SKY, is_of_model, spin_order
+from jfstat.signal.templates import Doppler
+from jfstat.signal.values import (
     check_parameters,
     in_usual_order,
-    is_of_model,
     replaced,
-    spin_order,
     usual_parameters,
     values,
     with_fields,
 )
-from jfstat.signal.templates import Doppler
 from jfstat.validation import as_float64
 
 SKY_CURVATURE = 0.3
@@ -75,7 +72,6 @@ class Coordinates:
     names: tuple[str, ...] = field(metadata=dict(static=True))
     flat_sky: bool = field(metadata=dict(static=True))
 
-    @public
     def point(self, x: jax.Array) -> Doppler:
         """Return the template at coordinates x, (p,) float64; differentiable.
 
@@ -84,19 +80,15 @@ class Coordinates:
         ValueError
             If x has another length.
         """
-        if jnp.shape(x) != (len(self.names),):
-            raise ValueError(
-                f"x must have the shape {(len(self.names),)} of {', '.join(self.names)}, not {jnp.shape(x)}."
-            )
         x = as_float64(x, "x")
+        if x.shape != (len(self.names),):
+            raise ValueError(f"x must have the shape {(len(self.names),)} of {', '.join(self.names)}, not {x.shape}.")
         return self.stepped(self.matrix @ x)
 
-    @public
     def values(self, x: jax.Array) -> jax.Array:
         """Return the parameters `names` at coordinates x, (p,) float64."""
         return values(self.point(x), self.names)
 
-    @public
     def stepped(self, step: jax.Array) -> Doppler:
         """Return the template after a step, (p,), in the units of `matrix`: Hz, Hz/s, ..., rad, s."""
         names, centre = self.names, self.centre
@@ -135,7 +127,6 @@ class Coordinates:
             step = step.at[spins].set(change + centre.fkdot[0] * (self.drift @ turn))
         return step
 
-    @public
     def log_volume(self, x: jax.Array) -> jax.Array:
         """Return the log of the parameter volume per coordinate volume, up to a constant; () float64.
 
@@ -189,10 +180,8 @@ def whiten(
     """
     observation = observation_of(data, segments=True)
     check_template("point", point)
-    if isinstance(data, FstatData) and data.n_segments is not None:
-        check_point_of_segments(data, point)
-    elif isinstance(data, FstatData):
-        data.check(point)
+    if isinstance(data, FstatData):
+        check_point(data, point)
     names = usual_parameters(point) if parameters is None else check_parameters(point, parameters)
     limited = check_parameters(point, bounded) if len(bounded) else ()
     if not set(limited) <= set(names):

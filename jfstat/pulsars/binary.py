@@ -14,9 +14,9 @@ from jfstat.maths.arrays import module_for
 from jfstat.maths.kepler import kepler
 from jfstat.pulsars.entries import Entries, epoch, number, scaled
 from jfstat.signal.constants import DAY, JULIAN_YEAR
-from jfstat.signal.parameters import with_fields
 from jfstat.signal.templates import Orbit
 from jfstat.signal.times import GPSTime
+from jfstat.signal.values import with_fields
 
 MODELS = ("BT", "BTX", "DD", "DDS", "DDH", "DDK", "MSS", "T2", "ELL1", "ELL1H", "ELL1+")
 """Supported values of ``BINARY``; of models with additional effects, the parts that all models share are used."""

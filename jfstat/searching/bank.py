@@ -10,11 +10,11 @@ import numpy as np
 
 from jfstat.candidates.tables import bank_from_table
 from jfstat.data.checks import check_template
-from jfstat.data.fit import beyond_band
+from jfstat.data.fit import beyond_band, check_fit
 from jfstat.data.fstatdata import FstatData
 from jfstat.maths.arrays import on_device
-from jfstat.signal.parameters import physical
 from jfstat.signal.templates import Doppler, check_possible
+from jfstat.signal.values import physical
 
 
 def stacked_bank(bank: Any) -> Doppler:
@@ -61,4 +61,4 @@ def check_all_fit(data: FstatData, stack: Doppler) -> None:
         point = jax.tree.map(lambda x, first=first: on_device(x[first]), stack)
         check_template("bank", point)
         if not fits[first]:
-            part.check(point, band=True)
+            check_fit(part, point, band=True)

@@ -17,9 +17,9 @@ from jfstat.pulsars.pulsar import HARMONIC, QUADRUPOLE, Pulsar
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.parts import InMemory, PartsOfSFTs
 from jfstat.sfts.reading import SFTFiles, find_sfts
-from jfstat.signal.parameters import with_fields
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime, TimeLike, gps_time
+from jfstat.signal.values import with_fields
 from jfstat.statistic.linerobust import LinePrior
 from jfstat.validation import FrequencyLike, NumberLike, frequency, is_whole, plain_number, positive_number, shown
 

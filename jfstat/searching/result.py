@@ -27,9 +27,9 @@ from jfstat.searching.reduce.toplist import Peaks
 from jfstat.searching.session.identity import Identity
 from jfstat.searching.statistic import Task
 from jfstat.searching.statistics import statistic_of
-from jfstat.signal.parameters import columns as parameter_values
-from jfstat.signal.parameters import varied_parameters, with_fields
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import columns as parameter_values
+from jfstat.signal.values import varied_parameters, with_fields
 
 if TYPE_CHECKING:
     from astropy.table import QTable

@@ -22,7 +22,7 @@ from jfstat.searching.statistic import Task
 from jfstat.searching.statistics.band import check_ranking
 from jfstat.searching.statistics.coherent import TwoF
 from jfstat.signal.parameters import AMPLITUDE_COLUMNS
-from jfstat.signal.parameters import columns as parameter_values
+from jfstat.signal.values import columns as parameter_values
 from jfstat.statistic.fstat import central_values
 from jfstat.statistic.linerobust import log10_odds
 

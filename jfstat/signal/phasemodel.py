@@ -56,12 +56,10 @@ class PhaseModel:
         except (TypeError, ValueError) as error:  # JAX's, of what is no pytree, or that of a parameter
             raise type(error)(f"parameters: {error}") from error
 
-    @public
     def cycles(self, t: jax.Array) -> jax.Array:
         """The phase in cycles at source times `t` since the reference time, any shape, s; same shape, float64."""
         return jax.vmap(lambda one: self.function(one, self.parameters))(t.reshape(-1)).reshape(t.shape)
 
-    @public
     def frequency(self, t: jax.Array) -> jax.Array:
         """The derivative of `cycles`, Hz, same shape."""
         return jax.jvp(self.cycles, (t,), (jnp.ones_like(t),))[1]

@@ -42,9 +42,9 @@ class GPSTime:
     seconds: jax.Array
     nanoseconds: jax.Array
 
-    @public
     def since(self, epoch: jax.Array | int) -> jax.Array:
         """Seconds since a whole GPS second, (...) float64; the whole seconds are subtracted exactly."""
+        require_x64()
         xp = module_for(self.seconds, self.nanoseconds, epoch)
         epoch = xp.asarray(epoch, xp.int64).astype(xp.float64)
         seconds, nanoseconds = (xp.asarray(x) for x in jax.lax.stop_gradient((self.seconds, self.nanoseconds)))

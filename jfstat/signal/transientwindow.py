@@ -92,14 +92,12 @@ class TransientWindow:
         """Time at which the window ends, GPS s."""
         return self.t0 + self.end * self.tau
 
-    @public
     def value(self, t: jax.Array, epoch: jax.Array | int = 0) -> jax.Array:
         """Values at times in s since `epoch`, same shape, float64."""
         x = (jnp.asarray(t, jnp.float64) - self._start(epoch)) / self.tau
         inside = (x >= 0) & (x < self.end)
         return jnp.where(inside, shape_value(self.shape, jnp.where(inside, x, 0.0)), 0.0)
 
-    @public
     def mean(self, low: jax.Array, high: jax.Array, epoch: jax.Array | int = 0) -> jax.Array:
         """Means over intervals from `low` to `high`, s since `epoch`, same shape, float64.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jfstat.signal.parameters import with_fields
 from jfstat.signal.templates import Amplitude
+from jfstat.signal.values import with_fields
 from jfstat.statistic.combine import AntennaMatrix
 
 

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.checks import check_data, check_point
-from jfstat.data.direct import slice_sums
+from jfstat.data.direct import Pieces, slice_sums
+from jfstat.data.fit import nan_unless_fit
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
-from jfstat.data.slices import Pieces, Slices, block_slices, matrices, regular_slices, require_concrete
+from jfstat.data.slices import Slices, block_slices, matrices, regular_slices, require_concrete
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.public import public
 from jfstat.signal.templates import Doppler
@@ -220,6 +221,6 @@ def _prepared_sums(
     def one(detector: tuple[jax.Array, Trajectory, jax.Array, Pieces]) -> tuple[jax.Array, jax.Array]:
         return slice_sums(data.band, block, source, *detector, n_slices=n_slices)
 
-    fits = jnp.where(data.fits(point), 1.0, jnp.nan).astype(jnp.complex128)
+    fits = nan_unless_fit(data, point).astype(jnp.complex128)
     fa, fb = jax.lax.map(one, (data.series, observation.trajectory, observation.response, pieces))
     return fa * fits, fb * fits

@@ -9,8 +9,8 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.lines.doppler import LineBands, affected_range
 from jfstat.maths.lengths import largest_divisor
-from jfstat.signal.parameters import physical
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import physical
 
 AT_A_TIME = 8
 """Templates for which vetoed bins are computed together."""

@@ -9,25 +9,25 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.checks import (
-    HasFaFb,
     check_amplitude,
     check_data,
+    check_filters,
     check_point,
     check_sky,
-    check_template,
     observation_of,
 )
+from jfstat.data.fit import nan_unless_fit
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
+from jfstat.data.protocol import HasFaFb
 from jfstat.public import public
 from jfstat.signal.parameters import AMPLITUDE_FIELDS
 from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
 from jfstat.statistic.bins import counts, covered_bins
-from jfstat.statistic.check import check_filters, check_series, nan_unless_fit
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
-from jfstat.statistic.resample import Resampled, resampled, spun_down, without_spin_down
+from jfstat.statistic.resample import Resampled, check_series, resampled, spun_down, without_spin_down
 from jfstat.statistic.spectrum import folded, in_order, spectra
 
 
@@ -240,8 +240,7 @@ def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = Non
     """
     check_data(data)
     check_filters(data)
-    check_template("point", point)
-    data.check(point, band=True)
+    check_point(data, point, band=True)
     if series is not None:
         check_series(data, point, series)
     return _twoF_band(data, point, series)
@@ -270,7 +269,7 @@ def band_values(
             first, last = covered_bins(data, point)
             bins = jnp.arange(data.layout.n_frequencies, dtype=jnp.int32)
             values = jnp.where(counts(bins, first, last), values, jnp.nan)
-        return values * nan_unless_fit(data, point).astype(values.dtype)
+        return values * nan_unless_fit(data, point, band=True).astype(values.dtype)
 
 
 def noise_level(observation: Observation) -> jax.Array:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jfstat.data.bandseries import Band, Layout
 from jfstat.data.blocks import (
@@ -25,8 +26,8 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.antenna import harmonic_sum
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.signal.parameters import with_fields
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import with_fields
 
 
 def _grid_start(data: FstatData, source: Source, n_samples: int) -> jax.Array:
@@ -202,6 +203,19 @@ class Resampled(NamedTuple):
 def block_and_run(layout: Layout, point: Doppler) -> tuple[int, int]:
     """Samples of a block and of a run, with or without an orbit."""
     return (layout.block, layout.run) if point.orbit is None else (layout.block_orbit, layout.run_orbit)
+
+
+def check_series(data: FstatData, point: Doppler, series: object) -> None:
+    """Raise an error unless a resampled series suits the data and the template."""
+    if not isinstance(series, Resampled):
+        raise TypeError(f"series must come from jfstat.resample, not {type(series).__name__}.")
+    block, run = block_and_run(data.layout, point)
+    shape = (data.layout.n_blocks * data.layout.block // block, block // run, run)
+    if any(np.shape(x) != shape for x in series):
+        raise ValueError(
+            f"series has shape {np.shape(series.a)}, but this template needs {shape}: resample the same data at the "
+            "same sky position and orbit."
+        )
 
 
 def _source_grid(data: FstatData, point: Doppler) -> tuple[Source, jax.Array, int]:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jfstat.data.blockspectra import BlockSpectra
-from jfstat.data.checks import check_point_of_segments, check_segments
+from jfstat.data.checks import check_point, check_segments
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
+from jfstat.data.protocol import HasFaFb
 from jfstat.public import public
 from jfstat.signal.templates import Doppler
 from jfstat.statistic.amplitude import parameter_covariance, parameters_from_vector, standard_errors
@@ -147,7 +147,7 @@ def sum_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
     3.0
     """
     check_segments(segments)
-    check_point_of_segments(segments, point)
+    check_point(segments, point)
     return jnp.sum(_twoF_each(segments.for_one_template, point))
 
 
@@ -190,7 +190,7 @@ def mean_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
     31
     """
     check_segments(segments)
-    check_point_of_segments(segments, point)
+    check_point(segments, point)
     return jnp.mean(_twoF_each(segments.for_one_template, point))
 
 
@@ -210,21 +210,21 @@ def semicoherent_fstat(segments: FstatData | NarrowData, point: Doppler) -> Semi
     (3,)
     """
     check_segments(segments)
-    check_point_of_segments(segments, point)
+    check_point(segments, point)
     return semicoherent_fstat_of(segments.for_one_template, point)
 
 
 @jax.jit
-def _twoF_each(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
+def _twoF_each(segments: HasFaFb, point: Doppler) -> jax.Array:
     """2F of each segment, (K,) float64."""
     return jax.lax.map(jax.checkpoint(lambda data: twoF_of(data, point)), segments)
 
 
 @jax.jit
-def semicoherent_fstat_of(segments: FstatData | NarrowData, point: Doppler) -> SemicoherentFstat:
+def semicoherent_fstat_of(segments: HasFaFb, point: Doppler) -> SemicoherentFstat:
     """`semicoherent_fstat` without any checks, for use inside larger programs."""
 
-    def one(data: FstatData | NarrowData) -> tuple[jax.Array, jax.Array]:
+    def one(data: HasFaFb) -> tuple[jax.Array, jax.Array]:
         own = fstat_of(data, point)
         return own.twoF, own.twoF_per_detector
 
@@ -289,27 +289,25 @@ def semicoherent_amplitude(segments: FstatData | NarrowData, point: Doppler) -> 
     c <- (sum Sinv_Tsft M)^-1 sum y R(|c^H y|) exp(-i arg c^H y), R = I1/I0, from the c that is best for weak signals.
     """
     check_segments(segments)
-    check_point_of_segments(segments, point)
+    check_point(segments, point)
     return semicoherent_amplitude_of(segments.for_one_template, point)
 
 
 @jax.jit
-def semicoherent_amplitude_of(segments: FstatData | NarrowData, point: Doppler) -> SemicoherentAmplitude:
+def semicoherent_amplitude_of(segments: HasFaFb, point: Doppler) -> SemicoherentAmplitude:
     """`semicoherent_amplitude` without any checks, for use inside larger programs."""
 
     _, y, total = semicoherent_terms(segments, point)
     return amplitude_from(y, total)
 
 
-def semicoherent_terms(
-    segments: FstatData | NarrowData, point: Doppler
-) -> tuple[SemicoherentFstat, jax.Array, jax.Array]:
+def semicoherent_terms(segments: HasFaFb, point: Doppler) -> tuple[SemicoherentFstat, jax.Array, jax.Array]:
     """2F of each segment, and y and the sum of the matrices for `amplitude_from`, from the same Fa and Fb."""
     own = jax.lax.map(jax.checkpoint(lambda data: segment_terms(data, point)), segments)
     return _fstat_of(segments, own.twoF, own.twoF_per_detector), own.y, jnp.sum(own.matrix, axis=0)
 
 
-def _fstat_of(segments: FstatData | NarrowData, twoF: jax.Array, each: jax.Array) -> SemicoherentFstat:
+def _fstat_of(segments: HasFaFb, twoF: jax.Array, each: jax.Array) -> SemicoherentFstat:
     """The statistic of segments from their values, (K,) and (K, D)."""
     return SemicoherentFstat(twoF, each, jnp.any(segments.observation.weight > 0, axis=-1), segments.detectors)
 
@@ -333,7 +331,7 @@ class SegmentTerms(NamedTuple):
     matrix: jax.Array
 
 
-def segment_terms(data: FstatData | NarrowData | BlockSpectra, point: Doppler) -> SegmentTerms:
+def segment_terms(data: HasFaFb, point: Doppler) -> SegmentTerms:
     """Those of one segment, from the same Fa and Fb."""
     own = fstat_from(antenna_matrix(data.observation, point), *data.fa_fb(point))
     level = noise_level(data.observation)

@@ -16,6 +16,7 @@ from jax.typing import ArrayLike
 
 from jfstat.data.checks import check_data, check_point
 from jfstat.data.direct import detector_sums
+from jfstat.data.fit import nan_unless_fit
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.geometry.trajectory import Trajectory
@@ -254,7 +255,7 @@ def _prepared_twoF(data: FstatData, point: Doppler, window: TransientWindow) -> 
         a, b = source.patterns(response, trajectory.sidereal(time))
         return fa, fb, jnp.sum(share * a * a), jnp.sum(share * b * b), jnp.sum(share * a * b)
 
-    fits = jnp.where(data.fits(point), 1.0, jnp.nan)
+    fits = nan_unless_fit(data, point)
     each = (data.series, observation.trajectory, observation.response, observation.start, observation.weight)
     fa, fb, A, B, C = (jnp.sum(x) for x in jax.lax.map(one, each))
     return two_f(fa, fb, AntennaMatrix(A, B, C)) * fits

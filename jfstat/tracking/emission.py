@@ -8,13 +8,12 @@ import jax
 import jax.core
 import jax.numpy as jnp
 
-from jfstat.data.checks import check_amplitude, check_point_of_segments, check_segments
+from jfstat.data.checks import check_amplitude, check_filters, check_point, check_segments
 from jfstat.data.fstatdata import FstatData
 from jfstat.public import public
-from jfstat.signal.parameters import with_fields
 from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.signal.times import GPSTime
-from jfstat.statistic.check import check_filters
+from jfstat.signal.values import with_fields
 from jfstat.statistic.combine import AntennaMatrix, two_f
 from jfstat.statistic.fstat import band_values, noise_level, optimal_power
 from jfstat.validation import NumberLike, as_float64
@@ -106,7 +105,7 @@ def _checked(segments: FstatData, point: Doppler, amplitude: Amplitude | None, f
     if not isinstance(values, jax.core.Tracer):
         for extreme in (jnp.min(values), jnp.max(values)):
             try:
-                check_point_of_segments(segments, with_fields(point, fkdot=jnp.stack([point.fkdot[0], extreme])), True)
+                check_point(segments, with_fields(point, fkdot=jnp.stack([point.fkdot[0], extreme])), True)
             except ValueError as error:
                 raise ValueError(f"f1dot {float(extreme):g} does not fit: {error}") from None
     return emission_of_f1dots(segments, point, amplitude, values)
@@ -126,7 +125,7 @@ def check_band_of_segments(segments: FstatData, point: Doppler) -> None:
     if not isinstance(segments, FstatData):
         raise TypeError("segments must be FstatData from jfstat.prepare(..., segments=), not narrow data.")
     check_filters(segments)
-    check_point_of_segments(segments, point, band=True)
+    check_point(segments, point, band=True)
 
 
 @jax.jit

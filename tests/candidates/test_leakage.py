@@ -10,7 +10,7 @@ from jfstat.candidates.clusters import clustered, explained
 from jfstat.candidates.leakage import Sampling, leaked
 from jfstat.candidates.tables import points_from
 from jfstat.metrics.phasemetric import flat_metric
-from jfstat.signal.parameters import columns as parameter_values
+from jfstat.signal.values import columns as parameter_values
 
 START = 1_167_458_304
 DAY = 86400

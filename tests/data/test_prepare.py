@@ -11,7 +11,7 @@ from astropy.time import Time
 import jfstat
 from jfstat.data import band
 from jfstat.data.band import interpolation_filter, taper, terms_needed
-from jfstat.data.grid import Grid
+from jfstat.data.bandseries import Grid
 from jfstat.data.noise import NoiseFloor, median_bias, whitened_power
 from jfstat.data.series import heterodyned_series
 from jfstat.data.subband import subband

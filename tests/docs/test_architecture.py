@@ -65,14 +65,14 @@ def test_maths_imports_nothing_else():
     ]
 
 
-def test_imports_in_functions_count_and_those_for_type_checkers_do_not():
+def test_imports_in_functions_and_for_type_checkers_count():
     tree = ast.parse(
         "from __future__ import annotations\nimport numpy\nfrom jfstat.data.noise import floor\n"
         "if TYPE_CHECKING:\n    from jfstat.search import search\nelse:\n    import jfstat.maths\n"
         "def f():\n    from jfstat.data import band\n    from jfstat import __version__\n"
     )
     modules = ["data", "data.noise", "data.band", "search", "maths", "jfstat"]
-    assert architecture.imported("plots", tree, modules) == {"data.noise", "data.band", "maths", "jfstat"}
+    assert architecture.imported("plots", tree, modules) == {"data.noise", "data.band", "search", "maths", "jfstat"}
 
 
 def test_functions_that_do_not_exist_are_found():

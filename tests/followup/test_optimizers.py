@@ -17,7 +17,7 @@ from jfstat.followup.follow import follow
 from jfstat.followup.optimizer import Optimizer
 from jfstat.maths.descent import maximise_with
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED, Limits, Maximum, maximise
-from jfstat.signal.parameters import with_fields
+from jfstat.signal.values import with_fields
 
 OPTIMIZERS = {
     "lbfgs": lambda: optax.lbfgs(),

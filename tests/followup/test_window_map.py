@@ -10,8 +10,8 @@ from jfstat.data.slices import regular_slices
 from jfstat.followup.transientfit import fitted_window
 from jfstat.followup.windowmap import phase_slopes, window_map
 from jfstat.maths.arrays import on_device
-from jfstat.signal.parameters import replaced, values
 from jfstat.signal.transientwindow import SHAPES
+from jfstat.signal.values import replaced, values
 
 DAY, START = 86400, 1167458304
 NAMES = ("freq", "f1dot", "alpha")

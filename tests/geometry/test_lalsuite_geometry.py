@@ -15,8 +15,8 @@ from jfstat.geometry.ephemeris import ephemeris_files, load_ephemeris
 from jfstat.geometry.orbit import emission_time, orbit_speed
 from jfstat.geometry.trajectory import detector_trajectory
 from jfstat.maths.vectors import unit_vector
-from jfstat.signal.parameters import with_fields
 from jfstat.signal.templates import Orbit
+from jfstat.signal.values import with_fields
 
 GROUND = ["H1", "L1", "V1", "K1", "G1"]
 FIRST, LAST = 662688018, 1892800000  # 2001 to 2039: the ephemerides' tables cover 2000 to 2039

@@ -8,7 +8,7 @@ from astropy import units as u
 
 import jfstat
 from jfstat.reference import direct_twoF
-from jfstat.signal.parameters import with_fields
+from jfstat.signal.values import with_fields
 
 START = 1167458304
 MOTION = (1.4e-10, -2.1e-10)

@@ -10,7 +10,7 @@ from astropy.table import QTable
 import jfstat
 from jfstat.candidates.tables import in_units
 from jfstat.io.candidates import read_candidates, write_candidates
-from jfstat.signal import parameters
+from jfstat.signal.values import columns
 
 META = {
     "reftime": 1167458304,
@@ -31,10 +31,8 @@ def table(orbit=False, order=1):
     fkdot = np.column_stack([100 + rng.random(5), *(rng.normal(size=5) * 1e-9**k for k in range(1, order + 1))])
     orbits = jfstat.Orbit(rng.random(5), 1e4 * (1 + rng.random(5)), 1e9 + rng.random(5), rng.random(5), rng.random(5))
     found = jfstat.Doppler(rng.random(5), rng.random(5), fkdot, META["reftime"], orbits if orbit else None)
-    columns = (
-        parameters.columns(found) | {"twoF": rng.random(5)} | {f"twoF_{name}": rng.random(5) for name in ("H1", "L1")}
-    )
-    return in_units(columns, META)
+    named = columns(found) | {"twoF": rng.random(5)} | {f"twoF_{name}": rng.random(5) for name in ("H1", "L1")}
+    return in_units(named, META)
 
 
 def assert_same(a, b):

@@ -10,6 +10,7 @@ import pytest
 from compilations import counted_compilations
 
 import jfstat
+from jfstat.data.fit import check_fit
 from jfstat.data.workers import in_background, in_order
 
 START = 1_167_458_304
@@ -98,7 +99,7 @@ def test_whether_templates_fit_is_told_by_one_program_for_all_lengths_and_detect
             sfts = jfstat.simulate_sfts(detectors, START, hours * 3600, 49.0, 51.1, sqrt_sx=1e-23, seed=1)
             data = jfstat.prepare(sfts, 50.0, 50.01, guard=0.5)
             data.check(point)
-            data.check(point, band=True)
+            check_fit(data, point, band=True)
             assert bool(data.fits(point)) and not bool(data.fits(outside))
             after_each.append(compiled.count("jit(_fit)"))
     assert after_each[0] > 0 and set(after_each) == {after_each[0]}

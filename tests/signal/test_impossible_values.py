@@ -11,7 +11,7 @@ from jfstat.candidates.details import kept_columns
 from jfstat.engines.choice import engine_named
 from jfstat.searching.bank import stacked_bank
 from jfstat.searching.reduce.loudest import loudest
-from jfstat.signal.parameters import with_fields
+from jfstat.signal.values import with_fields
 
 ORBIT = jfstat.Orbit(asini=1.2, period=40000.0, tp=1.1e9 + 0.25, ecc=0.3, argp=0.7)
 SKY = [("alpha", np.nan), ("alpha", np.inf), ("delta", np.nan), ("delta", 2.0), ("delta", -np.inf), ("f1dot", np.nan)]

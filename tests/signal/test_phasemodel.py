@@ -13,7 +13,14 @@ import jfstat
 from jfstat.candidates.bounds import checked_bounds
 from jfstat.followup.candidates import usual_names
 from jfstat.reference import direct_fa_fb, direct_twoF
-from jfstat.signal.parameters import all_parameters, columns, replaced, usual_parameters, values, with_fields
+from jfstat.signal.values import (
+    all_parameters,
+    columns,
+    replaced,
+    usual_parameters,
+    values,
+    with_fields,
+)
 
 NOISE = 4e-24
 START = 1167458304

@@ -11,7 +11,7 @@ from jfstat.geometry.orbit import emission_time
 from jfstat.geometry.trajectory import detector_trajectory
 from jfstat.maths.vectors import unit_vector
 from jfstat.reference import patterns_by_definition
-from jfstat.signal.parameters import with_fields
+from jfstat.signal.values import with_fields
 
 START = 1_167_458_304
 DOPPLER = dict(alpha=2.0, delta=-0.7, fkdot=[50.02, -3e-9, 1e-17], reftime=START - 5000)

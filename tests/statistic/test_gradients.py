@@ -7,7 +7,7 @@ import pytest
 from cases import make
 
 import jfstat
-from jfstat.signal.parameters import with_fields
+from jfstat.signal.values import with_fields
 
 ORBIT = jfstat.Orbit(asini=1.2, period=40000.0, tp=1.1e9 + 0.25, ecc=0.3, argp=0.7)
 

@@ -29,8 +29,8 @@ from jfstat.searching.reduce.toplist import Peaks
 from jfstat.searching.statistic import Task
 from jfstat.searching.statistics.band import XlaStatistic, check_segments
 from jfstat.searching.statistics.mean import exact_columns
-from jfstat.signal.parameters import columns as parameter_values
 from jfstat.signal.templates import Amplitude, Doppler
+from jfstat.signal.values import columns as parameter_values
 from jfstat.statistic.bins import counts
 from jfstat.statistic.fstat import noise_level
 from jfstat.tracking.emission import emission, known_amplitude

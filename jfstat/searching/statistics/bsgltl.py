@@ -26,8 +26,8 @@ from jfstat.searching.reduce.toplist import Peaks
 from jfstat.searching.statistic import Task
 from jfstat.searching.statistics.band import XlaStatistic, check_segments
 from jfstat.searching.statistics.mean import exact_columns
-from jfstat.signal.parameters import columns as parameter_values
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import columns as parameter_values
 from jfstat.statistic.bins import counts
 from jfstat.statistic.linerobust import LineCut, LinePrior
 from jfstat.validation import shown

@@ -19,8 +19,8 @@ from jfstat.searching.options import Keep
 from jfstat.searching.reduce.toplist import Peaks, Toplist
 from jfstat.searching.statistic import Task
 from jfstat.searching.statistics.band import BandStatistic, alarm_of_loudest, check_ranking, check_whole
-from jfstat.signal.parameters import columns as parameter_values
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import columns as parameter_values
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ from jfstat.searching.reduce.toplist import Peaks, Toplist
 from jfstat.searching.statistic import Parts, Statistic, Task
 from jfstat.searching.statistics.band import alarm_of_loudest, check_ranking, check_segments
 from jfstat.searching.statistics.mean import exact_columns
-from jfstat.signal.parameters import columns as parameter_values
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import columns as parameter_values
 from jfstat.validation import is_number, shown
 
 SAMPLE, MANY = 1024, 1 << 16

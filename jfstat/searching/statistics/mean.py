@@ -21,8 +21,8 @@ from jfstat.searching.options import Keep
 from jfstat.searching.reduce.toplist import Peaks
 from jfstat.searching.statistic import Task
 from jfstat.searching.statistics.band import XlaStatistic, alarm_of_loudest, check_ranking, check_segments
-from jfstat.signal.parameters import columns as parameter_values
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import columns as parameter_values
 from jfstat.statistic.bins import counts
 
 

@@ -27,8 +27,8 @@ from jfstat.searching.reduce.toplist import Peaks
 from jfstat.searching.statistic import Task
 from jfstat.searching.statistics.band import XlaStatistic, check_whole
 from jfstat.signal.parameters import TRANSIENT_COLUMNS
-from jfstat.signal.parameters import columns as parameter_values
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import columns as parameter_values
 from jfstat.statistic.bins import counted_bins, counts
 from jfstat.statistic.resample import Resampled, resampled, spun_down
 from jfstat.statistic.transientband import Kind, TransientBand, band_values, transient_band

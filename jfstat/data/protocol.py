@@ -1,0 +1,77 @@
+"""What all kinds of data have, so that functions need not know which kind they are given."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import jax
+
+from jfstat.data.bandseries import Band, Layout
+from jfstat.data.observation import Observation
+from jfstat.signal.templates import Doppler
+from jfstat.signal.times import GPSTime
+
+
+class HasSegments(Protocol):
+    """A pytree that may have a leading axis of segments, such as Observation, FstatData and NarrowData."""
+
+    @property
+    def n_segments(self) -> int | None:
+        """Length of that axis; None without it."""
+        ...
+
+
+class HasFaFb(HasSegments, Protocol):
+    """Data that compute Fa and Fb of single templates: FstatData, NarrowData and BlockSpectra."""
+
+    @property
+    def observation(self) -> Observation:
+        """When and where the detectors observed, and the noise weights."""
+        ...
+
+    @property
+    def detectors(self) -> tuple[str, ...]:
+        """Names of the detectors."""
+        ...
+
+    def fa_fb(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
+        """Fa and Fb of each detector, (D,) complex128, with phase zero at mid-time; NaN if it does not fit."""
+        ...
+
+
+class Data(HasFaFb, Protocol):
+    """Data that users pass to functions: FstatData and NarrowData."""
+
+    @property
+    def reftime(self) -> int | float | GPSTime:
+        """Reference time of templates without one, GPS s."""
+        ...
+
+    def fits(self, point: Doppler) -> jax.Array:
+        """Whether a template fits the data, () bool; traceable."""
+        ...
+
+    def check(self, point: Doppler) -> None:
+        """Raise a ValueError if a concrete template does not fit the data."""
+        ...
+
+    @property
+    def for_one_template(self) -> Data:
+        """The data with only the parts that `fa_fb` needs."""
+        ...
+
+
+class Prepared(Protocol):
+    """The parts of FstatData on which Fa, Fb and what fits depend; see there."""
+
+    @property
+    def observation(self) -> Observation: ...
+
+    @property
+    def series(self) -> jax.Array: ...
+
+    @property
+    def band(self) -> Band: ...
+
+    @property
+    def layout(self) -> Layout: ...

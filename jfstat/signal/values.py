@@ -1,0 +1,142 @@
+"""The parameters of templates: which they have, their values, and copies with other values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.signal.parameters import (
+    LIMITS,
+    MOTION_FIELDS,
+    ORBIT_FIELDS,
+    SKY,
+    is_of_model,
+    is_usually_fixed,
+    speed_bound,
+    spin_name,
+    spin_order,
+)
+from jfstat.signal.templates import Amplitude, Doppler, Orbit
+
+Template = TypeVar("Template", bound=Doppler | Orbit | Amplitude)
+
+
+def all_parameters(point: Doppler) -> tuple[str, ...]:
+    """Every parameter of a template, in the order of a table's columns."""
+    spins = tuple(spin_name(k) for k in range(point.fkdot.shape[-1]))
+    motion = () if point.motion is None else MOTION_FIELDS
+    own = () if point.model is None else tuple(point.model.places(np.ndim(point.alpha)))
+    return (*spins, *SKY, *motion, *(() if point.orbit is None else ORBIT_FIELDS), *own)
+
+
+def usual_parameters(point: Doppler) -> tuple[str, ...]:
+    """The parameters that a follow-up fits by default: all except ``ecc``, ``argp``, a proper motion and a model's."""
+    return tuple(name for name in all_parameters(point) if not is_usually_fixed(name))
+
+
+def varied_parameters(bank: Doppler) -> tuple[str, ...]:
+    """The parameters that a search with a stack of templates varies: the frequency, and all that differ among them."""
+    different = {name for name, x in columns(bank).items() if len(x) and np.ptp(x) > 0}
+    return tuple(name for name in all_parameters(bank) if name == "freq" or name in different)
+
+
+def check_parameters(point: Doppler, parameters: str | Iterable[str]) -> tuple[str, ...]:
+    """Names of parameters as a tuple, checked against those that a template has.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown or given twice, or there is none.
+    """
+    known = all_parameters(point)
+    names = (parameters,) if isinstance(parameters, str) else tuple(parameters)
+    strange = [name for name in names if name not in known]
+    if strange or not names or len(set(names)) != len(names):
+        problem = f"has {strange[0]!r}" if strange else "is empty" if not names else "names one twice"
+        raise ValueError(f"parameters {problem}: choose from {', '.join(known)}, which this template has.")
+    return names
+
+
+def in_usual_order(point: Doppler, names: Sequence[str]) -> tuple[str, ...]:
+    """Names in the order of `all_parameters`."""
+    return tuple(name for name in all_parameters(point) if name in names)
+
+
+def value(point: Doppler, name: str) -> jax.Array:
+    """Value of one parameter, (...) float64, of a template or a stack."""
+    k = spin_order(name)
+    if k is not None:
+        return point.fkdot[..., k]
+    if name in MOTION_FIELDS:
+        return point.motion[..., MOTION_FIELDS.index(name)]  # type: ignore[index]
+    if point.model is not None and is_of_model(name):
+        return point.model.value(name, np.ndim(point.alpha))
+    return getattr(point if name in SKY else point.orbit, name)
+
+
+def values(point: Doppler, names: Sequence[str]) -> jax.Array:
+    """Values of the parameters, (..., p) float64, for a template or a stack."""
+    return jnp.stack([value(point, name) for name in names], axis=-1)
+
+
+def columns(points: Doppler) -> dict[str, np.ndarray]:
+    """All parameters of a stack of templates by name, each (n,) float64, in the order of a table's columns."""
+    return {name: np.asarray(value(points, name)) for name in all_parameters(points)}
+
+
+def replaced(point: Doppler, names: Sequence[str], x: jax.Array) -> Doppler:
+    """The template with new values, (..., p), of some parameters; traceable, so nothing is checked."""
+    fields: dict[str, Any] = {name: getattr(point, name) for name in (*SKY, "fkdot", "motion")}
+    orbit: dict[str, jax.Array] = {}
+    own: dict[str, jax.Array] = {}
+    for i, name in enumerate(names):
+        k = spin_order(name)
+        if k is not None:
+            fields["fkdot"] = fields["fkdot"].at[..., k].set(x[..., i])
+        elif name in SKY:
+            fields[name] = x[..., i]
+        elif name in MOTION_FIELDS:
+            fields["motion"] = fields["motion"].at[..., MOTION_FIELDS.index(name)].set(x[..., i])
+        elif is_of_model(name):
+            own[name] = x[..., i]
+        else:
+            orbit[name] = x[..., i]
+    if own and point.model is not None:
+        fields["model"] = point.model.replaced(own, np.ndim(point.alpha))
+    return with_fields(point, orbit=None if point.orbit is None else with_fields(point.orbit, **orbit), **fields)
+
+
+@partial(jax.jit, static_argnames="ignore")
+def physical(point: Doppler, ignore: tuple[str, ...] = ()) -> jax.Array:
+    """Whether templates are possible, which traced values need not be: (...) bool for a stack (...).
+
+    All parameters are finite, the position lies on the sphere, and the orbit, if any, is bound and slower than light.
+
+    Parameters
+    ----------
+    point : Doppler
+    ignore : tuple of str
+        Static. Parameters that do not matter.
+    """
+    names = [name for name in all_parameters(point) if name not in ignore]
+    possible = jnp.all(jnp.isfinite(values(point, names)), axis=-1)
+    for name in names:
+        if name in LIMITS:
+            possible &= LIMITS[name].holds(value(point, name))
+    if point.orbit is None:
+        return possible
+    return possible & (speed_bound(point.orbit.asini, point.orbit.period, point.orbit.ecc) < 1)
+
+
+def with_fields(tree: Template, **fields: object) -> Template:
+    """A copy of a template with some fields replaced, without the checks of its constructor."""
+    copy = object.__new__(type(tree))
+    for field in dataclasses.fields(tree):
+        object.__setattr__(copy, field.name, fields[field.name] if field.name in fields else getattr(tree, field.name))
+    return copy
