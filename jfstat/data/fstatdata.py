@@ -16,7 +16,6 @@ from jfstat.data.direct import detector_sums
 from jfstat.data.fit import check_fit, fit
 from jfstat.data.observation import Observation, one_segment
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.public import public
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
 
@@ -121,7 +120,6 @@ class FstatData:
         """Approximate fraction of rho^2 lost because SFTs are cut at the guard; see `jfstat.data.plan.guard_loss`."""
         return _plain(self.band.expected_loss)
 
-    @public
     def fa_fb(self, point: Doppler, many: bool = False) -> tuple[jax.Array, jax.Array]:
         """Fa and Fb of each detector at ``point.fkdot``, (D,) complex128, by a direct sum over the series.
 
@@ -139,12 +137,10 @@ class FstatData:
         fa, fb = jax.lax.map(one, (self.series, observation.trajectory, observation.response))
         return fa * fits, fb * fits
 
-    @public
     def fits(self, point: Doppler, band: bool = False) -> jax.Array:
         """Whether a template fits the data at its own frequency or, with `band`, at all of the band's; () bool."""
         return jnp.max(jnp.stack(fit(self, point, band))) <= 0
 
-    @public
     def check(self, point: Doppler, band: bool = False) -> None:
         """Raise a ValueError if a template does not fit the data; traced values are not checked."""
         check_fit(self, point, band)

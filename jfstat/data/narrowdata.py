@@ -72,7 +72,6 @@ class NarrowData:
         """Reference time of templates without one, GPS s; a GPSTime if traced or stacked."""
         return plain_time(self.observation.reftime)
 
-    @public
     def fa_fb(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
         """Fa and Fb of each detector at ``point.fkdot``, (D,) complex128; NaN beyond the data's reach.
 
@@ -83,7 +82,6 @@ class NarrowData:
         sums = jnp.einsum("dhbk,dbk->dh", self.samples, jax.lax.complex(cos, -sin)) * inside.astype(jnp.complex128)
         return self._with_patterns(sums, point)
 
-    @public
     def fa_fb_of_blocks(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
         """What each block adds to `fa_fb`, (D, B) complex128."""
         cos, sin = self._phase_factor(point)
@@ -102,7 +100,6 @@ class NarrowData:
         a, b = self.observation.pattern_coefficients(point)
         return jnp.sum(a.astype(sums.dtype) * sums, axis=1), jnp.sum(b.astype(sums.dtype) * sums, axis=1)
 
-    @public
     def shifted_fa_fb(self, point: Doppler, shifts: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Fa and Fb, (F,) complex64, if frequencies at the detectors were higher by `shifts`, (F,) Hz.
 
@@ -127,7 +124,6 @@ class NarrowData:
         sums = turned @ turns
         return sums[0], sums[1]
 
-    @public
     def fits(self, point: Doppler) -> jax.Array:
         """Whether a template is possible and lies within the data's reach, () bool.
 
@@ -136,7 +132,6 @@ class NarrowData:
         """
         return self._followed(*self._phase_factor(point)) & physical(point)
 
-    @public
     def check(self, point: Doppler) -> None:
         """Raise a ValueError if a template does not fit the data; traced values are not checked, see `fits`."""
         if (point.orbit is None) != (self.centre.orbit is None):

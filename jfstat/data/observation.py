@@ -11,6 +11,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat import kinds
 from jfstat.data.noise import (
     MEDIAN_BINS,
     NoiseFloor,
@@ -103,13 +104,11 @@ class Observation:
     detectors: tuple[str, ...] = field(metadata=dict(static=True))
     ephemeris: str = field(metadata=dict(static=True))
 
-    @public
     def reference(self, point: Doppler) -> jax.Array:
         """Reference time of a template, s since the epoch, () float64."""
         reftime = self.reftime if point.reftime is None else point.reftime
         return reftime.since(self.epoch)
 
-    @public
     def source(self, point: Doppler) -> Source:
         """A template whose times count from the epoch."""
         return source(point, self.epoch, self.reference(point), self.middle)
@@ -118,7 +117,6 @@ class Observation:
         """Those of the antenna patterns a and b of all detectors, (D, 5) float64: `antenna.pattern_coefficients`."""
         return pattern_coefficients(self.response, point.alpha, point.delta)
 
-    @public
     def drift(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
         """Lowest and highest drift of a template's frequency during the data, Hz; see `drift_during`."""
         middle, half = self.middle - self.reference(point), 0.5 * self.tspan
@@ -183,7 +181,6 @@ class Observation:
         middle, half = np.asarray(self.epoch) + np.asarray(self.middle), 0.5 * np.asarray(self.tspan)
         return float(np.min(middle - half)), float(np.max(middle + half))
 
-    @public
     def quadrature(self, n_nodes: int, every: int = 1) -> tuple[jax.Array, jax.Array]:
         """Times within the SFTs, s since the epoch, and their weights in averages over the data: (D, n) float64 each.
 
@@ -210,7 +207,7 @@ def is_concrete(x: object) -> bool:
     return isinstance(x, (jax.Array, np.ndarray)) and not isinstance(x, jax.core.Tracer) and np.ndim(x) == 0
 
 
-@public
+@public(start=kinds.time, reftime=kinds.time, ephemeris=kinds.ephemeris)
 def observation(
     sfts: SFTs | DetectorLike | Sequence[DetectorLike],
     start: TimeLike | None = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.tables import AnyTable, Meta, by_orbits, depends_on_template, in_units
@@ -28,7 +29,6 @@ from jfstat.signal.times import GPSTime
 from jfstat.statistic.fstat import compiled_values, values_of
 from jfstat.statistic.linerobust import checked_odds, plain_odds
 from jfstat.statistic.transients import TransientRange
-from jfstat.validation import shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -39,7 +39,7 @@ UNDER_WAY = 16
 """Number of groups that are started on the device before the first one's values are waited for."""
 
 
-@public
+@public(reftime=kinds.time, transient=kinds.instance(TransientRange, or_none=True), progress=kinds.flag)
 def fstat_table(
     data: FstatData,
     points: QTable | Doppler,
@@ -109,8 +109,6 @@ def fstat_table(
     ['freq', 'f1dot', 'alpha', 'delta', 'twoF']
     """
     check_data(data)
-    if transient is not None and not isinstance(transient, TransientRange):
-        raise TypeError(f"transient must be a jfstat.TransientRange or None, not {shown(transient)}.")
     scale, odds = plain_odds(fstar0, olgx)
     if len(data.detectors) > 1:
         checked_odds(len(data.detectors), scale, odds)

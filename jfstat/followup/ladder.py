@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.lineflags import lines_from_meta
 from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, plain_column, points_from, stacked
 from jfstat.data.noise import MEDIAN_BINS, checked_median_bins, checked_off_source
@@ -41,7 +42,7 @@ UNKNOWN = 1e12
 """Number of templates from which candidates count as chosen where their table does not say."""
 
 
-@public
+@public(reftime=kinds.time, parameters=kinds.names, ephemeris=kinds.ephemeris, progress=kinds.flag)
 def follow_up(
     sfts: SFTs,
     found: AnyTable | Doppler,
@@ -183,7 +184,7 @@ def follow_up(
     return _joined(rungs, own, numbers)
 
 
-@public
+@public(table=kinds.table)
 def last_stage(table: QTable) -> QTable:
     """The row of each candidate's last stage, from a table of `follow_up`.
 

@@ -10,6 +10,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+from jfstat import kinds
 from jfstat.data.checks import check_point_of_segments, check_template, observation_of
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
@@ -75,7 +76,6 @@ class Coordinates:
     names: tuple[str, ...] = field(metadata=dict(static=True))
     flat_sky: bool = field(metadata=dict(static=True))
 
-    @public
     def point(self, x: jax.Array) -> Doppler:
         """Return the template at coordinates x, (p,) float64; differentiable.
 
@@ -84,19 +84,15 @@ class Coordinates:
         ValueError
             If x has another length.
         """
-        if jnp.shape(x) != (len(self.names),):
-            raise ValueError(
-                f"x must have the shape {(len(self.names),)} of {', '.join(self.names)}, not {jnp.shape(x)}."
-            )
         x = as_float64(x, "x")
+        if x.shape != (len(self.names),):
+            raise ValueError(f"x must have the shape {(len(self.names),)} of {', '.join(self.names)}, not {x.shape}.")
         return self.stepped(self.matrix @ x)
 
-    @public
     def values(self, x: jax.Array) -> jax.Array:
         """Return the parameters `names` at coordinates x, (p,) float64."""
         return values(self.point(x), self.names)
 
-    @public
     def stepped(self, step: jax.Array) -> Doppler:
         """Return the template after a step, (p,), in the units of `matrix`: Hz, Hz/s, ..., rad, s."""
         names, centre = self.names, self.centre
@@ -135,7 +131,6 @@ class Coordinates:
             step = step.at[spins].set(change + centre.fkdot[0] * (self.drift @ turn))
         return step
 
-    @public
     def log_volume(self, x: jax.Array) -> jax.Array:
         """Return the log of the parameter volume per coordinate volume, up to a constant; () float64.
 
@@ -148,7 +143,7 @@ class Coordinates:
         return jnp.log(jnp.cos(self.point(x).delta)) if "delta" in self.names else jnp.zeros(())
 
 
-@public
+@public(parameters=kinds.names, bounded=kinds.names)
 def whiten(
     data: Observation | FstatData,
     point: Doppler,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.details import Details
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.data.noise import MEDIAN_BINS, checked_off_source, floor_reach
@@ -46,7 +47,16 @@ PARAMETERS = (*(spin_name(k) for k in range(MOST_DERIVATIVES + 1)), *SKY, *MOTIO
 """All parameters that a pulsar's template may have, in the order of columns."""
 
 
-@public
+@public(
+    reftime=kinds.time,
+    start=kinds.time,
+    end=kinds.time,
+    pulsars=kinds.pulsars,
+    ephemeris=kinds.ephemeris,
+    detectors=kinds.detectors,
+    check_crc=kinds.flag,
+    progress=kinds.flag,
+)
 def search_pulsar_bands(
     sfts: SFTs | str | os.PathLike | Sequence[str | os.PathLike],
     pulsars: Pulsar | Iterable[Pulsar],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.tables import in_units
@@ -74,7 +75,16 @@ class _Stretch:
     end: float
 
 
-@public
+@public(
+    reftime=kinds.time,
+    start=kinds.time,
+    end=kinds.time,
+    pulsars=kinds.pulsars,
+    ephemeris=kinds.ephemeris,
+    detectors=kinds.detectors,
+    check_crc=kinds.flag,
+    progress=kinds.flag,
+)
 def search_pulsars(
     sfts: SFTs | str | os.PathLike | Sequence[str | os.PathLike],
     pulsars: Pulsar | Iterable[Pulsar],

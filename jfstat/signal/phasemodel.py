@@ -10,9 +10,8 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.public import public
 from jfstat.signal.parameters import MODEL
-from jfstat.validation import as_float64
+from jfstat.validation import as_float64, require, require_x64, shown
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -46,22 +45,22 @@ class PhaseModel:
     function: Callable[[jax.Array, Any], jax.Array]
     parameters: Any
 
-    @public
     def __init__(self, function: Callable[[jax.Array, Any], jax.Array], parameters: Any = ()):
+        require_x64()
         if not callable(function):
-            raise TypeError(f"function must be called as function(t, parameters), not be {function!r}: define one.")
+            raise TypeError(
+                f"function must be called as function(t, parameters), not be {shown(function)}: define one."
+            )
         self.function = function
         try:
             self.parameters = jax.tree.map(_parameter, parameters, is_leaf=_is_numbers)
         except (TypeError, ValueError) as error:  # JAX's, of what is no pytree, or that of a parameter
             raise type(error)(f"parameters: {error}") from error
 
-    @public
     def cycles(self, t: jax.Array) -> jax.Array:
         """The phase in cycles at source times `t` since the reference time, any shape, s; same shape, float64."""
         return jax.vmap(lambda one: self.function(one, self.parameters))(t.reshape(-1)).reshape(t.shape)
 
-    @public
     def frequency(self, t: jax.Array) -> jax.Array:
         """The derivative of `cycles`, Hz, same shape."""
         return jax.jvp(self.cycles, (t,), (jnp.ones_like(t),))[1]
@@ -157,6 +156,5 @@ def _is_numbers(x: Any) -> bool:
 
 def _parameter(x: Any) -> jax.Array:
     value = as_float64(x, "a parameter of the model")
-    if not isinstance(value, jax.core.Tracer) and not np.isfinite(np.asarray(value)).all():
-        raise ValueError(f"a parameter of the model must be finite, not {x!r}: give numbers.")
+    require(value, "a parameter of the model", np.isfinite, "finite", "give numbers")
     return value

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.maths.arrays import module_for, on_device
-from jfstat.public import public
 from jfstat.validation import NumberLike, as_float64, float64_of, in_unit, require_x64, shown
 
 if TYPE_CHECKING:
@@ -42,9 +41,9 @@ class GPSTime:
     seconds: jax.Array
     nanoseconds: jax.Array
 
-    @public
     def since(self, epoch: jax.Array | int) -> jax.Array:
         """Seconds since a whole GPS second, (...) float64; the whole seconds are subtracted exactly."""
+        require_x64()
         xp = module_for(self.seconds, self.nanoseconds, epoch)
         epoch = xp.asarray(epoch, xp.int64).astype(xp.float64)
         seconds, nanoseconds = (xp.asarray(x) for x in jax.lax.stop_gradient((self.seconds, self.nanoseconds)))
@@ -96,7 +95,6 @@ class GPSTime:
 
     __array_ufunc__ = None  # so that NumPy numbers use the operators below
 
-    @public
     def __sub__(self, other: TimeLike) -> jax.Array:
         """Difference from another GPS time, s."""
         leaves = jax.tree.leaves(jax.lax.stop_gradient((self, gps_time(other, "other"))))
@@ -107,7 +105,6 @@ class GPSTime:
     def __rsub__(self, other: TimeLike) -> jax.Array:
         return -(self - other)
 
-    @public
     def __add__(self, seconds: float) -> GPSTime:
         """The time so many seconds later."""
         leaves = jax.tree.leaves((self, gps_time(seconds, "seconds")))

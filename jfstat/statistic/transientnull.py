@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jfstat import kinds
 from jfstat.maths.tail import Tail, smooth_tail
 from jfstat.public import public
 from jfstat.signal.transientwindow import Shape, TransientWindow, end_of
@@ -31,7 +32,7 @@ from jfstat.statistic.transients import (
     log10_bayes,
     window_sums,
 )
-from jfstat.validation import float64_of, positive_whole, probability, seed_number, shown
+from jfstat.validation import float64_of, probability, whole
 
 MAPS = 1024
 """Simulated maps of each strength."""
@@ -84,7 +85,7 @@ class TransientNull:
         ValueError
             If an argument makes no sense.
         """
-        x, n = float64_of(value, "value"), positive_whole(n_maps, "n_maps")
+        x, n = float64_of(value, "value"), whole(n_maps, "n_maps", 1)
         return Tail(self.value, self.log_rate).probability(x, n)
 
     @public
@@ -103,11 +104,11 @@ class TransientNull:
         ValueError
             If an argument makes no sense.
         """
-        wanted, n = probability(false_alarm, "false_alarm"), positive_whole(n_maps, "n_maps")
+        wanted, n = probability(false_alarm, "false_alarm"), whole(n_maps, "n_maps", 1)
         return Tail(self.value, self.log_rate).exceeded(wanted, n)
 
 
-@public
+@public(windows=kinds.instance(TransientRange), ranking=kinds.one_of(*RANKINGS))
 def transient_null(atoms: Atoms, windows: TransientRange, *, ranking: str = "twoF", seed: int = 0) -> TransientNull:
     """How loud the loudest of many overlapping windows is in Gaussian noise alone, from simulated maps.
 
@@ -146,11 +147,7 @@ def transient_null(atoms: Atoms, windows: TransientRange, *, ranking: str = "two
     True
     """
     check_atoms(atoms)
-    if not isinstance(windows, TransientRange):
-        raise TypeError(f"windows must be a jfstat.TransientRange, not {shown(windows)}: make one.")
-    if ranking not in RANKINGS:
-        raise ValueError(f"ranking must be 'twoF' or 'BtSG', not {shown(ranking)}.")
-    random = np.random.default_rng(seed_number(seed))
+    random = np.random.default_rng(whole(seed, "seed"))
     quiet = replace(atoms, **{name: jnp.sum(getattr(atoms, name), axis=0, keepdims=True) for name in "ABC"})
     quiet = replace(quiet, Fa=jnp.zeros_like(quiet.A, jnp.complex128), Fb=jnp.zeros_like(quiet.A, jnp.complex128))
     grid = Grid(None, True)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.files import content_of
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DetectorLike, get_detector
@@ -69,7 +70,15 @@ class FilesOfStrain:
         return x
 
 
-@public
+@public(
+    start=kinds.time,
+    end=kinds.time,
+    paths=kinds.paths,
+    channel=kinds.text,
+    window=kinds.text,
+    quality_channel=kinds.text,
+    segments=kinds.sequence,
+)
 def sfts_from_frames(
     paths: Pattern,
     channel: str | None = None,

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.windows import window_samples
 from jfstat.signal.times import TimeLike
@@ -84,8 +85,7 @@ class Making:
             raise ValueError(
                 f"highpass={knee} must be above 0 and below {0.5 * rate} Hz (Nyquist); None filters nothing."
             )
-        if gating is not None and not isinstance(gating, Gating):
-            raise TypeError(f"gating must be a jfstat.Gating or None, not {type(gating).__name__}.")
+        kinds.instance(Gating, or_none=True)(gating, "gating")
         window_samples(window, n)
         return cls(length, n, bins, window, knee, gating)
 
