@@ -27,6 +27,7 @@ ORDER = (
     "reproducible",
     "validation",
     "public",
+    "kinds",
     "signal",
     "geometry",
     "transforms",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard, Union
 
 import jax
@@ -136,7 +136,38 @@ def precise(x: object, name: str, unit: str = "") -> jax.Array:
     return as_float64(x, name, unit)
 
 
-def _finite_float(x: object, name: str, what: str) -> float:
+def require(
+    x: jax.Array | np.ndarray,
+    name: str,
+    condition: Callable[[np.ndarray], jax.Array | np.ndarray],
+    what: str,
+    hint: str,
+) -> None:
+    """Check that a concrete array fulfils a condition everywhere; traced values are not checked.
+
+    Raises
+    ------
+    ValueError
+        Otherwise. It names the argument, the first value that fails, and what to do.
+    """
+    if isinstance(x, jax.core.Tracer):
+        return
+    # NumPy, because under an outer jit even constants would be traced by JAX's functions
+    concrete = np.atleast_1d(np.asarray(x))
+    good = condition(concrete)
+    if not good.all():
+        raise ValueError(f"{name} must be {what}, not {float(concrete[~good][0])}: {hint}.")
+
+
+def number(x: object, name: str, what: str = "one number", unit: str = "") -> float:
+    """A finite number in a unit as a float; `what` it is stands in the error.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or not finite.
+    """
+    x = in_unit(x, name, unit)
     try:
         value = float(np.asarray(x).item())
     except Exception as error:  # whatever a foreign object raises
@@ -148,7 +179,7 @@ def _finite_float(x: object, name: str, what: str) -> float:
 
 def frequency(x: object, name: str) -> float:
     """A frequency in Hz as a float, from a number or a Quantity."""
-    return _finite_float(in_unit(x, name, "Hz"), name, "a frequency in Hz")
+    return number(x, name, "a frequency in Hz", "Hz")
 
 
 def signal_frequency(x: object, name: str) -> float:
@@ -165,23 +196,28 @@ def signal_frequency(x: object, name: str) -> float:
     return value
 
 
-def guard_band(x: object) -> float:
-    """The argument `guard` in Hz as a float.
+def band_width(x: object, name: str) -> float:
+    """A width of a band in Hz, of 0 or more, as a float.
 
     Raises
     ------
     ValueError
         If it is no frequency, or negative.
     """
-    width = frequency(x, "guard")
-    if width < 0:
-        raise ValueError(f"guard must not be negative, not {width}: give the guard band in Hz.")
-    return width
+    value = frequency(x, name)
+    if value < 0:
+        raise ValueError(f"{name} must not be negative, not {value}: give it in Hz.")
+    return value
+
+
+def guard_band(x: object) -> float:
+    """The argument `guard`, see `band_width`."""
+    return band_width(x, "guard")
 
 
 def seconds(x: object, name: str) -> float:
     """A duration in s as a float, from a number or a Quantity."""
-    return _finite_float(in_unit(x, name, "s"), name, "a time in s")
+    return number(x, name, "a time in s", "s")
 
 
 def positive_seconds(x: object, name: str) -> float:
@@ -219,7 +255,7 @@ def sft_seconds(tsft: object) -> float:
 def gps_seconds(x: object, name: str) -> float:
     """A GPS time in s as a float, from a number or an astropy Time."""
     gps = getattr(x, "gps", None)
-    return _finite_float(in_unit(x, name, "s") if gps is None else gps, name, "a GPS time in s")
+    return number(x if gps is None else gps, name, "a GPS time in s", "s")
 
 
 def gps_integer(x: object, name: str) -> int:
@@ -252,34 +288,22 @@ def is_whole(x: object) -> TypeGuard[int]:
     return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
 
 
-def positive_whole(x: object, name: str) -> int:
-    """A whole number of at least 1.
+def whole(x: object, name: str, least: int = 0, most: int = 2**53) -> int:
+    """A whole number within limits as an int.
 
     Raises
     ------
     ValueError
-        If it is none, or larger than 2^53.
+        If it is none, or beyond the limits.
     """
-    if not is_whole(x) or not 1 <= int(x) <= 2**53:
-        raise ValueError(f"{name} must be a whole number of at least 1, not {shown(x)}.")
+    if not is_whole(x) or not least <= x <= most:
+        limits = f"of at least {least}" if most == 2**53 else f"from {least} to {most:g}"
+        raise ValueError(f"{name} must be a whole number {limits}, not {shown(x)}.")
     return int(x)
 
 
-def seed_number(x: object) -> int:
-    """The seed of random numbers.
-
-    Raises
-    ------
-    ValueError
-        If it is no whole number of at least 0.
-    """
-    if not is_whole(x) or x < 0:
-        raise ValueError(f"seed must be a whole number of at least 0, not {shown(x)}.")
-    return int(x)
-
-
-def probability(x: object, name: str) -> float:
-    """A number between 0 and 1.
+def probability(x: object, name: str, hint: str = "it is a probability") -> float:
+    """A number between 0 and 1, neither of which it may be.
 
     Raises
     ------
@@ -288,7 +312,7 @@ def probability(x: object, name: str) -> float:
     """
     value = float64_of(x, name)
     if value.ndim or not 0 < value < 1:
-        raise ValueError(f"{name} must be between 0 and 1, not {shown(x)}.")
+        raise ValueError(f"{name} must be between 0 and 1, not {shown(x)}: {hint}.")
     return float(value)
 
 

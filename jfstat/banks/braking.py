@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jfstat.public import plain_errors
 from jfstat.validation import DurationLike, NumberLike, float64_of, positive_seconds, shown, signal_frequency
 
 FINE = 20
@@ -45,7 +44,6 @@ class Braking:
     age: DurationLike
     index: NumberLike | Sequence[NumberLike]
 
-    @plain_errors
     def __post_init__(self) -> None:
         try:
             indices = float64_of(self.index, "index").reshape(-1)

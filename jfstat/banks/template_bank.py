@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.banks.braking import Braking, BrakingRegion
 from jfstat.banks.covering import all_templates, cover_positions, cover_region
 from jfstat.banks.orbitbank import OrbitRanges, orbit_bank, sky_limits
@@ -33,7 +34,7 @@ from jfstat.public import public
 from jfstat.signal.parameters import ORBIT_FIELDS, spin_name, unit
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import gps_time
-from jfstat.validation import frequency, shown, signal_frequency
+from jfstat.validation import frequency, probability, shown, signal_frequency
 
 if TYPE_CHECKING:
     from astropy.coordinates import SkyCoord
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from jfstat.validation import FrequencyLike
 
 
-@public
+@public(reftime=kinds.time, strict=kinds.flag)
 def template_bank(
     alpha: RangeLike | SkyCoord | None = None,
     delta: RangeLike | None = None,
@@ -305,15 +306,14 @@ def _parameter_space(
     """Make the space with spin-downs in `limits`, (s, 2), under the metric; see `template_bank` for other arguments."""
     if mismatch is None:
         raise ValueError("mismatch must be given with a region, not None: try 0.1.")
-    if isinstance(mismatch, bool) or not isinstance(mismatch, (int, float, np.number)) or not 0 < mismatch < 1:
-        raise ValueError(f"mismatch must be a number between 0 and 1, not {mismatch!r}: try 0.1.")
+    allowed = probability(mismatch, "mismatch", "try 0.1")
     if observation is None:
         raise ValueError("data must be given with a mismatch, not None: the metric depends on when there are data.")
     if band is None:
         raise ValueError("freq must be given with a mismatch and an observation, not None: the metric grows with it.")
     reference = observation.reftime if reftime is None else gps_time(reftime, "reftime")
     r = factor(observation, len(limits), reference, signal_frequency(band[1], "freq"))
-    return ParameterSpace(r, limits[:, 0], limits[:, 1], float(mismatch))
+    return ParameterSpace(r, limits[:, 0], limits[:, 1], allowed)
 
 
 def _region(alpha: RangeLike | SkyCoord | None, delta: RangeLike | None, region: RegionLike | None) -> Region:

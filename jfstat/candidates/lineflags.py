@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.provenance import reftime_of
 from jfstat.candidates.tables import AnyTable, Meta, parameter_columns, points_from, refuse_models
 from jfstat.data.checks import observation_of
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 
-@public
+@public(found=kinds.table)
 def flag_lines(data: Observation | FstatData | NarrowData, found: AnyTable, lines: QTable) -> QTable:
     """Add a column to a table of candidates that names the known lines that each of them crosses.
 

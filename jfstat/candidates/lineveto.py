@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.provenance import reftime_of
 from jfstat.candidates.tables import AnyTable, parameter_columns, point_in, points_from, refuse_models
 from jfstat.candidates.transienttable import window_of_table, window_problem, windows_in
@@ -24,7 +25,7 @@ DM_OFF = "DM-off"
 """What the column says of candidates that are louder without Doppler modulation."""
 
 
-@public
+@public(found=kinds.table)
 def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) -> QTable:
     """Add columns to a table of candidates that say which of them behave like lines.
 

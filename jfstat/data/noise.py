@@ -8,7 +8,6 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from jfstat.public import plain_errors
 from jfstat.sfts.container import SFTSeries
 from jfstat.validation import SqrtSxLike, given_sqrt_sx, is_whole, shown
 
@@ -77,7 +76,6 @@ class Noise:
     median_bins: int = MEDIAN_BINS
     off_source: int | None = None
 
-    @plain_errors
     def __post_init__(self) -> None:
         window, left_out = checked_median_bins(self.median_bins), self.off_source
         if left_out is not None:

@@ -11,7 +11,13 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.noise import Noise, NoiseFloor, NoiseLike, noise_weights
+from jfstat import kinds
+from jfstat.data.noise import (
+    Noise,
+    NoiseFloor,
+    NoiseLike,
+    noise_weights,
+)
 from jfstat.geometry.antenna import harmonics_of, pattern_coefficients
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.detectors import DetectorLike, get_detectors
@@ -202,7 +208,7 @@ def is_concrete(x: object) -> bool:
     return isinstance(x, (jax.Array, np.ndarray)) and not isinstance(x, jax.core.Tracer) and np.ndim(x) == 0
 
 
-@public
+@public(start=kinds.time, reftime=kinds.time, ephemeris=kinds.ephemeris)
 def observation(
     sfts: SFTs | DetectorLike | Sequence[DetectorLike],
     start: TimeLike | None = None,

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat import kinds
 from jfstat.data.band import band_series, decimated_spectrum, filtered_series
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import default_device, filter_bytes, total_bytes
@@ -47,7 +48,7 @@ FILTER_SHARE = 0.3
 """Largest fraction of a device's memory for the filtered series; beyond it, `search` takes the band in parts."""
 
 
-@public
+@public(reftime=kinds.time, ephemeris=kinds.ephemeris, filters=kinds.flag)
 def prepare(
     sfts: SFTs,
     fmin: FrequencyLike,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.data.noise import MEDIAN_BINS, checked_median_bins, running_median_psd
 from jfstat.public import public
 from jfstat.sfts.container import SFTs, check_sfts
@@ -104,7 +105,7 @@ def spectrogram(
     )
 
 
-@public
+@public(over_sfts=kinds.text, over_detectors=kinds.text, over_bins=kinds.text)
 def psd(
     sfts: SFTs,
     fmin: FrequencyLike | None = None,

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.provenance import Provenance, reftime_of
 from jfstat.candidates.tables import AnyTable, parameter_columns, plain_column, points_from
 from jfstat.data.eachsegment import each_segment
@@ -131,8 +132,7 @@ def read_rows(
     ValueError
         If a column is missing or has a wrong unit.
     """
-    if model is not None and not isinstance(model, PhaseModel):
-        raise TypeError(f"model must be a jfstat.PhaseModel or None, not {model!r}.")
+    kinds.instance(PhaseModel, or_none=True)(model, "model")
     if isinstance(found, Doppler):
         if model is not None:
             raise ValueError("model goes with a table of candidates: templates have models of their own.")

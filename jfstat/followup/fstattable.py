@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import bsgl_column
 from jfstat.candidates.provenance import Provenance
@@ -41,7 +42,7 @@ UNDER_WAY = 16
 """Number of groups that are started on the device before the first one's values are waited for."""
 
 
-@public
+@public(reftime=kinds.time, transient=kinds.instance(TransientRange, or_none=True), progress=kinds.flag)
 def fstat_table(
     data: FstatData,
     points: QTable | Doppler,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.lineflags import lines_from_meta
 from jfstat.candidates.provenance import Provenance, reftime_of
 from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, plain_column, points_from, stacked
@@ -43,7 +44,7 @@ UNKNOWN = 1e12
 """Number of templates from which candidates count as chosen where their table does not say."""
 
 
-@public
+@public(ephemeris=kinds.ephemeris, progress=kinds.flag)
 def follow_up(
     sfts: SFTs,
     found: AnyTable | Doppler,
@@ -168,7 +169,7 @@ def follow_up(
     return _joined(rungs, own, numbers)
 
 
-@public
+@public(table=kinds.table)
 def last_stage(table: QTable) -> QTable:
     """The row of each candidate's last stage, from a table of `follow_up`.
 

@@ -10,7 +10,6 @@ from jfstat.candidates.bounds import checked_bounds
 from jfstat.followup.method import checked_max_steps
 from jfstat.followup.neighbourhood import MISMATCH, Neighbourhood
 from jfstat.lines.doppler import checked_lines
-from jfstat.public import plain_errors
 from jfstat.signal.times import gps_time
 from jfstat.validation import is_number, shown
 
@@ -79,7 +78,6 @@ class Fit:
     reftime: TimeLike | None = None
     lines: QTable | None = None
 
-    @plain_errors
     def __post_init__(self) -> None:
         names = self.parameters
         if names is not None and not isinstance(names, str):
@@ -150,7 +148,6 @@ class Stages:
     veto: float = VETO
     false_alarm: float = FALSE_ALARM
 
-    @plain_errors
     def __post_init__(self) -> None:
         for name in ("veto", "false_alarm"):
             rate = getattr(self, name)

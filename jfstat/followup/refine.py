@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.lineflags import lines_from_meta
 from jfstat.candidates.transienttable import window_of_table
@@ -60,7 +61,7 @@ OUTSIDE = 0.6
 """Distance across the frequency beyond what is covered from which a peak's own surroundings are covered as well."""
 
 
-@public
+@public(merge=kinds.flag, progress=kinds.flag)
 def refine(
     data: FstatData,
     found: AnyTable | Doppler,
@@ -323,8 +324,8 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
             found = coverages(data, points, free, known, around)
             trials, results.covered[left] = around.trial_points(known)
             covered = dict(zip(left.tolist(), zip(found, trials, strict=True), strict=True))
-        kinds = list(dict.fromkeys(own for own, _ in covered.values()))
-        for batch in batches(left, np.array([kinds.index(covered[row][0]) for row in left]), size):
+        groups = list(dict.fromkeys(own for own, _ in covered.values()))
+        for batch in batches(left, np.array([groups.index(covered[row][0]) for row in left]), size):
             own = jax.tree.map(lambda x, b=batch: x[b.places], known.coordinates)
             edges = np.linalg.norm(known.axes[batch.places], axis=1).max(axis=-1, initial=0.0)
             edges += np.nanmax(np.linalg.norm(known.offsets[batch.places], axis=2), axis=1)

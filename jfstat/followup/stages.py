@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat import kinds
 from jfstat.data.observation import Observation, reference_time, unweighted
 from jfstat.followup.neighbourhood import COVERING, COVERING_MANY, MANY, along_frequency
 from jfstat.geometry.nearby import phase_difference, sites
@@ -21,7 +21,7 @@ from jfstat.public import public
 from jfstat.sfts.container import SFTs, check_sfts
 from jfstat.signal.templates import Doppler
 from jfstat.signal.values import check_parameters, in_usual_order, usual_parameters
-from jfstat.validation import is_whole, shown
+from jfstat.validation import is_whole, shown, whole
 
 if TYPE_CHECKING:
     from jfstat.geometry.ephemeris import EphemerisLike
@@ -30,7 +30,7 @@ TRIALS = 1000
 """Most trial points of a stage that is chosen by `follow_up_stages`."""
 
 
-@public
+@public(parameters=kinds.names, ephemeris=kinds.ephemeris)
 def follow_up_stages(
     sfts: SFTs,
     point: Doppler,
@@ -72,7 +72,7 @@ def follow_up_stages(
         If an argument is of another kind or out of range.
     """
     check_sfts(sfts)
-    n_segments, most_trials = _positive(n_segments, "n_segments"), _positive(most_trials, "most_trials")
+    n_segments, most_trials = whole(n_segments, "n_segments", 1), whole(most_trials, "most_trials", 1)
     if n_segments > len(sfts):
         raise ValueError(f"n_segments must be at most the number of SFTs, {len(sfts)}, not {n_segments}.")
     if not isinstance(point, Doppler) or np.ndim(point.alpha):
@@ -101,14 +101,6 @@ def follow_up_stages(
     return tuple(stages)
 
 
-def _positive(x: object, name: str) -> int:
-    """A whole number from 1 on."""
-    if not is_whole(x) or int(x) < 1:  # type: ignore[arg-type]
-        raise ValueError(f"{name} must be a whole number from 1 on, not {shown(x)}.")
-    return int(x)  # type: ignore[arg-type]
-
-
-@partial(jax.jit, static_argnames="names")
 def _phase_slopes(
     observation: Observation, point: Doppler, names: tuple[str, ...]
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.geometry.detectorfile import read_ifo
-from jfstat.public import plain_errors
-from jfstat.validation import AngleLike, NumberLike, float64_of, in_unit
+from jfstat.validation import AngleLike, NumberLike, float64_of, in_unit, number, shown
 
 if TYPE_CHECKING:
     from astropy.coordinates import EarthLocation
@@ -68,7 +68,6 @@ class Detector:
     arms: tuple[Vector, ...]
     name: str
 
-    @plain_errors
     def __init__(
         self,
         prefix: str,
@@ -77,12 +76,14 @@ class Detector:
         name: str = "",
     ):
         if not isinstance(prefix, str) or not re.fullmatch("[A-Z][0-9]", prefix, re.ASCII):
-            raise ValueError(f"prefix must be a capital letter and a digit, not {prefix!r}: name the detector like Z1.")
+            raise ValueError(
+                f"prefix must be a capital letter and a digit, not {shown(prefix)}: name the detector like Z1."
+            )
         geocentric = getattr(location, "geocentric", None)  # of an EarthLocation
         place = location if geocentric is None else [float(x.to_value("m")) for x in geocentric]
         place = _vectors(in_unit(place, "location", "m"), "location")
         if place.shape != (3,):
-            raise ValueError(f"location must be three numbers in m or an EarthLocation, not {location!r}.")
+            raise ValueError(f"location must be three numbers in m or an EarthLocation, not {shown(location)}.")
         radius = float(np.linalg.norm(place))
         if not LEAST_RADIUS < radius < MOST_RADIUS:
             raise ValueError(
@@ -90,7 +91,7 @@ class Detector:
             )
         ends = _vectors(arms, "arms")
         if ends.shape not in ((1, 3), (2, 3)) or not np.linalg.norm(ends, axis=1).all():
-            raise ValueError(f"arms must be one or two vectors (x, y, z) that are not zero, not {arms!r}.")
+            raise ValueError(f"arms must be one or two vectors (x, y, z) that are not zero, not {shown(arms)}.")
         ends = ends / np.linalg.norm(ends, axis=1, keepdims=True)
         if len(ends) == 2 and np.linalg.norm(np.cross(*ends)) < PARALLEL:
             raise ValueError("arms are parallel, and such an interferometer would see nothing: give two directions.")
@@ -99,7 +100,6 @@ class Detector:
             object.__setattr__(self, key, value)
 
     @classmethod
-    @plain_errors
     def from_geodetic(
         cls,
         prefix: str,
@@ -133,7 +133,7 @@ class Detector:
         from astropy.coordinates import EarthLocation
 
         lon, lat, h = (
-            _number(x, name, unit)
+            number(x, name, f"one number in {unit}", unit)
             for x, name, unit in (
                 (longitude, "longitude", "rad"),
                 (latitude, "latitude", "rad"),
@@ -147,7 +147,6 @@ class Detector:
         return cls(prefix, location, _arms(lon, lat, azimuths, tilts), name)
 
     @classmethod
-    @plain_errors
     def from_earth_location(
         cls,
         prefix: str,
@@ -172,7 +171,6 @@ class Detector:
         return cls(prefix, location, _arms(longitude, latitude, azimuths, tilts), name)
 
     @classmethod
-    @plain_errors
     def read(cls, path: str | os.PathLike, prefix: str | None = None) -> Detector:
         """Read a detector from a file in the format of Bilby's ``.ifo`` files.
 
@@ -194,6 +192,7 @@ class Detector:
         ValueError
             If a line is malformed or missing; see also `Detector`.
         """
+        kinds.path(path, "path")
         words, numbers = read_ifo(path)
         word = words.get("prefix", words["name"]) if prefix is None else prefix
         azimuths = [np.pi / 2 - np.radians(numbers[f"{arm}arm_azimuth"]) for arm in "xy"]
@@ -238,17 +237,10 @@ def _arms(longitude: float, latitude: float, azimuths: Any, tilts: Any) -> list[
     return [arm(longitude, latitude, *pair) for pair in zip(angles.tolist(), altitudes.tolist(), strict=True)]
 
 
-def _number(x: Any, name: str, unit: str) -> float:
-    value = _vectors(in_unit(x, name, unit), name)
-    if value.ndim:
-        raise ValueError(f"{name} must be one number in {unit}, not {x!r}.")
-    return float(value)
-
-
 def _numbers(x: Any, name: str) -> np.ndarray:
     """Return angles in rad, from numbers or Quantities, together or in a sequence."""
     if isinstance(x, (list, tuple)):
-        return np.array([_number(value, name, "rad") for value in x])
+        return np.array([number(value, name, "one number in rad", "rad") for value in x])
     return _vectors(in_unit(x, name, "rad"), name)
 
 
@@ -257,7 +249,7 @@ def _vectors(x: Any, name: str) -> np.ndarray:
     try:
         value = float64_of(x, name)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers, not {x!r}.") from None
+        raise ValueError(f"{name} must be numbers, not {shown(x)}.") from None
     if not np.isfinite(value).all():
-        raise ValueError(f"{name} must be finite, not {x!r}.")
+        raise ValueError(f"{name} must be finite, not {shown(x)}.")
     return value

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jfstat.files import opened, stamp_of
-from jfstat.public import plain_errors
 from jfstat.signal.constants import ASTRONOMICAL_UNIT, SPEED_OF_LIGHT
 
 if TYPE_CHECKING:
@@ -150,7 +149,6 @@ class Ephemeris:
     sun: Table
     name: str
 
-    @plain_errors
     def __init__(self, earth: Sequence[Any], sun: Sequence[Any], name: str = "arrays"):
         object.__setattr__(self, "earth", _table(earth, "earth"))
         object.__setattr__(self, "sun", _table(sun, "sun"))

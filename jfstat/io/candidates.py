@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.atomic import written_to
 from jfstat.candidates.tables import PlainTable
 from jfstat.files import content_of, final_path, unreadable
@@ -32,7 +33,7 @@ CHECKSUM = "jfstat-sha256"
 """Name of the checksum of everything but itself. A file that another program wrote has none, and is taken as it is."""
 
 
-@public
+@public(table=kinds.table, path=kinds.path)
 def write_candidates(table: QTable | PlainTable, path: str | os.PathLike) -> Path:
     """Write a table of candidates in the format that the file's suffix names.
 
@@ -94,7 +95,7 @@ def check_writable(path: str | os.PathLike) -> None:
         ) from error
 
 
-@public
+@public(path=kinds.path)
 def read_candidates(path: str | os.PathLike) -> QTable:
     """Read a table of candidates that `write_candidates` or ComputeFstatistic_v2 wrote.
 

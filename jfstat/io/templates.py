@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.tables import in_units
 from jfstat.files import text_of_named
 from jfstat.io.candidates import HDF5_SUFFIXES, read_candidates
@@ -28,7 +29,7 @@ PYFSTAT = {"F0": "freq", "Alpha": "alpha", "Delta": "delta"} | {f"F{k}": spin_na
 COMMENTS = "%#"
 
 
-@public
+@public(path=kinds.path)
 def read_templates(path: str | os.PathLike) -> QTable:
     """Read a table of templates, for `fstat_table`, `search` or `refine`.
 

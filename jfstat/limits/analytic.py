@@ -8,16 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat import kinds
 from jfstat.data.checks import observation_of
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
-from jfstat.limits.population import Population, checked_number, checked_seed
+from jfstat.limits.population import MOST_SIGNALS, Population
 from jfstat.public import public
 from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.statistic.combine import antenna_matrix, total_matrix
 from jfstat.statistic.fstat import noise_level, optimal_power
-from jfstat.validation import NumberLike, float64_of, positive_number, shown
+from jfstat.validation import NumberLike, float64_of, positive_number, probability, shown, whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -30,7 +31,7 @@ AT_ONCE = 256
 """Number of signals whose antenna matrices are computed together."""
 
 
-@public
+@public(population=kinds.instance(Population, or_none=True))
 def detection_probability(
     data: Observation | FstatData,
     h0: ArrayLike,
@@ -92,7 +93,7 @@ def detection_probability(
     return np.asarray(values).reshape(strains.shape)[()]
 
 
-@public
+@public(population=kinds.instance(Population, or_none=True))
 def sensitivity(
     data: Observation | FstatData,
     threshold: NumberLike,
@@ -139,7 +140,7 @@ def sensitivity(
     from scipy.optimize import brentq
 
     least = checked_threshold(threshold)
-    wanted = checked_confidence(confidence)
+    wanted = probability(confidence, "confidence", "give one such as 0.95")
     n_segments, power = _unit_power(data, population, mismatch, samples, seed)
     middle = float(np.median(power))
     if not middle > 0:
@@ -206,29 +207,12 @@ def checked_threshold(threshold: object) -> float:
     return value
 
 
-def checked_confidence(confidence: object) -> float:
-    """Return a probability strictly between 0 and 1; raise a ValueError for other values."""
-    value = positive_number(confidence, "confidence", "a probability")
-    if not value < 1:
-        raise ValueError(f"confidence={value:g} must be less than 1: give a probability such as 0.95.")
-    return value
-
-
 def checked_mismatch(mismatch: object, n: int, seed: int) -> np.ndarray:
     """Return a mismatch for each of n draws, (n,), from one mismatch or a sample of mismatches."""
     given = np.atleast_1d(float64_of(mismatch, "mismatch"))
     if given.ndim != 1 or given.size == 0 or not np.all((given >= 0) & (given < 1)):
         raise ValueError(f"mismatch must be a fraction from 0 to below 1, or a sample of them, not {shown(mismatch)}.")
-    return np.random.default_rng([checked_seed(seed), 1]).choice(given, n)
-
-
-def checked_population(population: object) -> Population:
-    """Return the population, or the isotropic one for None; raise a TypeError for other kinds."""
-    if population is None:
-        return Population()
-    if not isinstance(population, Population):
-        raise TypeError(f"population must be a jfstat.Population, not {shown(population)}.")
-    return population
+    return np.random.default_rng([whole(seed, "seed"), 1]).choice(given, n)
 
 
 def _unit_power(
@@ -237,8 +221,8 @@ def _unit_power(
     """Return the number of segments, and rho^2 of draws at h0 = 1 after the mismatch, summed over segments, (n,)."""
     seen = observation_of(data, segments=True)
     noise_level(seen)
-    chosen = checked_population(population)
-    samples = checked_number(samples, "samples", 1)
+    chosen = population or Population()
+    samples = whole(samples, "samples", 1, MOST_SIGNALS)
     point, amplitude = chosen.draw(samples, seed, freq=ANY_FREQUENCY)
     power = np.asarray(_powers(seen, point, amplitude))
     return seen.n_segments or 1, power * (1 - checked_mismatch(mismatch, samples, seed))

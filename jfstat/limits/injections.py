@@ -9,16 +9,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat import kinds
 from jfstat.data.checks import check_data
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
-from jfstat.limits.analytic import checked_confidence, checked_mismatch, checked_population, checked_threshold
-from jfstat.limits.population import Population, checked_number
+from jfstat.limits.analytic import checked_mismatch, checked_threshold
+from jfstat.limits.population import MOST_SIGNALS, Population
 from jfstat.public import public
 from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f, whitening
 from jfstat.statistic.fstat import noise_level
-from jfstat.validation import NumberLike, float64_of
+from jfstat.validation import NumberLike, float64_of, probability, whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -63,7 +64,7 @@ class UpperLimit:
         return np.mean(self.critical_h0 <= float64_of(h0, "h0")[..., None], axis=-1)
 
 
-@public
+@public(population=kinds.instance(Population, or_none=True))
 def upper_limit(
     data: FstatData,
     threshold: NumberLike,
@@ -134,9 +135,9 @@ def upper_limit(
     """
     check_data(data, or_segments=True)
     least = checked_threshold(threshold)
-    wanted = checked_confidence(confidence)
-    chosen = checked_population(population)
-    n = checked_number(injections, "injections", 10)
+    wanted = probability(confidence, "confidence", "give one such as 0.95")
+    chosen = population or Population()
+    n = whole(injections, "injections", 10, MOST_SIGNALS)
     frequencies = np.asarray(data.frequencies).reshape(-1)
     points, amplitudes = chosen.draw(n, seed, freq=(frequencies.min(), frequencies.max()))
     kept = np.sqrt(1 - checked_mismatch(mismatch, n, seed))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
-from jfstat.public import public
+from jfstat import kinds
 from jfstat.signal.parameters import LIMITS
 from jfstat.signal.templates import Amplitude, Doppler, Orbit
-from jfstat.validation import NumberLike, float64_of, is_whole, shown
+from jfstat.validation import NumberLike, float64_of, require_x64, shown, whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -72,7 +72,6 @@ class Population:
     fdots: tuple[np.ndarray, ...]
     orbit: Orbit | None = field(default=None)
 
-    @public
     def __init__(
         self,
         alpha: NumberLike | Sequence[NumberLike] | ArrayLike = (0.0, 2 * np.pi),
@@ -83,8 +82,8 @@ class Population:
         fdots: Sequence[NumberLike | Sequence[NumberLike] | ArrayLike] = (),
         orbit: Orbit | None = None,
     ):
-        if orbit is not None and not isinstance(orbit, Orbit):
-            raise TypeError(f"orbit must be a jfstat.Orbit or None, not {shown(orbit)}.")
+        require_x64()
+        kinds.instance(Orbit, or_none=True)(orbit, "orbit")
         if not isinstance(fdots, (list, tuple)):
             raise TypeError(f"fdots must be a sequence with an entry for f1dot, f2dot, ..., not {shown(fdots)}.")
         given = {
@@ -103,7 +102,6 @@ class Population:
         for name, value in given.items():
             object.__setattr__(self, name, value)
 
-    @public
     def draw(
         self, n: int, seed: int = 0, freq: NumberLike | Sequence[NumberLike] | None = None
     ) -> tuple[Doppler, Amplitude]:
@@ -129,13 +127,13 @@ class Population:
         ValueError
             If `n` is less than 1, or no frequency is known.
         """
-        n = checked_number(n, "n", 1)
+        n = whole(n, "n", 1, MOST_SIGNALS)
         own = self.freq
         if own is None:
             if freq is None:
                 raise ValueError("freq is missing: give it here or to the Population, in Hz.")
             own = _values(freq, "freq")
-        rng = np.random.default_rng(checked_seed(seed))
+        rng = np.random.default_rng(whole(seed, "seed"))
         sines = np.sin(self.delta) if self.delta.size == 2 else None
         delta = _drawn(rng, self.delta, n) if sines is None else np.arcsin(_drawn(rng, sines, n))
         spins = np.stack([_drawn(rng, x, n) for x in (own, *self.fdots)], axis=-1)
@@ -143,20 +141,6 @@ class Population:
         point = Doppler(_drawn(rng, self.alpha, n), delta, spins, orbit=orbit)
         cosi, psi = _drawn(rng, self.cosi, n), _drawn(rng, self.psi, n)
         return point, Amplitude(np.ones(n), cosi, psi, rng.uniform(0, 2 * np.pi, n))
-
-
-def checked_number(n: object, name: str, least: int) -> int:
-    """Return a number of signals; raise a ValueError if it is not one, or out of range."""
-    if not is_whole(n) or not least <= n <= MOST_SIGNALS:
-        raise ValueError(f"{name} must be a whole number of signals from {least} to {MOST_SIGNALS:g}, not {shown(n)}.")
-    return int(n)
-
-
-def checked_seed(seed: object) -> int:
-    """Return a seed for NumPy's generator; raise a ValueError if it is not one."""
-    if not is_whole(seed) or seed < 0:
-        raise ValueError(f"seed must be a whole number, not negative, not {shown(seed)}.")
-    return int(seed)
 
 
 def _values(x: object, name: str) -> np.ndarray:

@@ -11,7 +11,7 @@ from jfstat.data.noise import median_bias
 from jfstat.lines.doppler import checked_lines, hertz
 from jfstat.public import public
 from jfstat.sfts.container import SFTs, SFTSeries, check_sfts
-from jfstat.validation import is_whole
+from jfstat.validation import whole
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -64,14 +64,8 @@ def clean(sfts: SFTs, lines: QTable, *, seed: int = 0, window: int = WINDOW, max
     missing = [name for name in ("freq", "left_width", "right_width") if name not in table.colnames]
     if missing:
         raise ValueError(f"lines lacks the column {missing[0]!r}: see jfstat.read_lines.")
-    if not is_whole(window) or window < 1:
-        raise ValueError(f"window must be a whole number of at least 1 bin, not {window!r}.")
-    if max_bins is not None and (not is_whole(max_bins) or max_bins < 0):
-        raise ValueError(f"max_bins must be a whole number of at least 0, or None, not {max_bins!r}.")
-    if not is_whole(seed) or seed < 0:
-        raise ValueError(f"seed must be a whole number of at least 0, not {seed!r}.")
-    max_bins = None if max_bins is None else min(max_bins, sfts.n_bins)
-    window, series = min(window, sfts.n_bins), []
+    seed, window, series = whole(seed, "seed"), min(whole(window, "window", 1), sfts.n_bins), []
+    max_bins = None if max_bins is None else min(whole(max_bins, "max_bins"), sfts.n_bins)
     for own in sfts:
         bins = line_bins(table[np.asarray(table["detector"]) == own.detector], sfts, max_bins)
         rng = np.random.default_rng([int(seed), *own.detector.encode()])

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.files import text_of_named
 from jfstat.public import public
+from jfstat.validation import band_width
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -39,7 +41,7 @@ class Row(NamedTuple):
     name: str
 
 
-@public
+@public(path=kinds.paths, detector=kinds.text)
 def read_lines(
     path: str | os.PathLike | Sequence[str | os.PathLike],
     detector: str | None = None,
@@ -88,14 +90,10 @@ def read_lines(
     from astropy.table import QTable
     from astropy.units import Quantity
 
-    from jfstat.validation import frequency
-
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:
         raise ValueError("path is an empty sequence: name at least one list of lines.")
-    extra = frequency(extra_width, "extra_width")
-    if extra < 0:
-        raise ValueError(f"extra_width must not be negative, not {extra}: give it in Hz.")
+    extra = band_width(extra_width, "extra_width")
     detectors: list[str] = []
     harmonics: list[tuple[float, float, float, str]] = []
     for file in map(Path, paths):

@@ -10,6 +10,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+from jfstat import kinds
 from jfstat.data.checks import check_point, check_template, observation_of
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
@@ -139,7 +140,7 @@ class Coordinates:
         return jnp.log(jnp.cos(self.point(x).delta)) if "delta" in self.names else jnp.zeros(())
 
 
-@public
+@public(parameters=kinds.names, bounded=kinds.names)
 def whiten(
     data: Observation | FstatData,
     point: Doppler,

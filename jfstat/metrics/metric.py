@@ -8,6 +8,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+from jfstat import kinds
 from jfstat.data.checks import check_amplitude, check_template, observation_of
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
@@ -22,7 +23,7 @@ from jfstat.signal.values import all_parameters, check_parameters, replaced, val
 from jfstat.statistic.combine import MAX_CONDITION
 
 
-@public
+@public(parameters=kinds.names, phase_only=kinds.flag)
 def metric(
     data: Observation | FstatData | NarrowData,
     point: Doppler,

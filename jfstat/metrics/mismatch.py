@@ -7,6 +7,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+from jfstat import kinds
 from jfstat.data.checks import check_amplitude, check_template, observation_of
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
@@ -23,7 +24,7 @@ NODES = 6
 """Times per SFT: enough, to 1e-6, for two templates whose phases drift apart by a cycle in an SFT."""
 
 
-@public
+@public(phase_only=kinds.flag)
 def mismatch(
     data: Observation | FstatData | NarrowData,
     point: Doppler,

@@ -8,6 +8,7 @@ from math import factorial, hypot
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.maths.vectors import angles, unit_vector
 from jfstat.public import public
 from jfstat.pulsars.binary import Binary, binary_of
@@ -70,7 +71,7 @@ class Pulsar:
     waves: float
     ephemeris: str | None
 
-    @public
+    @public(start=kinds.time, end=kinds.time)
     def doppler(
         self, start: TimeLike | None = None, end: TimeLike | None = None, harmonic: float = QUADRUPOLE
     ) -> Doppler:
@@ -100,7 +101,7 @@ class Pulsar:
         """
         return self.doppler_and_error(start, end, harmonic)[0]
 
-    @public
+    @public(start=kinds.time, end=kinds.time)
     def phase_error(self, start: TimeLike, end: TimeLike, harmonic: float = QUADRUPOLE) -> dict[str, float]:
         """Return the largest errors of the phase of `doppler` between two times, in cycles, by their causes.
 
@@ -110,7 +111,6 @@ class Pulsar:
         """
         return self.doppler_and_error(start, end, harmonic)[1]
 
-    @public
     def doppler_and_error(
         self, start: TimeLike | None, end: TimeLike | None, harmonic: float
     ) -> tuple[Doppler, dict[str, float]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from jfstat import kinds
 from jfstat.files import text_of
 from jfstat.public import public
 from jfstat.pulsars.entries import Entries, named, par_entries
@@ -18,7 +19,7 @@ CATALOGUES = (".csv", ".ecsv", ".tsv")
 """Suffixes of tables of pulsars."""
 
 
-@public
+@public(path=kinds.path)
 def read_par(path: str | os.PathLike) -> Pulsar:
     """Read the timing solution of a pulsar from a .par file of TEMPO, TEMPO2 or PINT.
 
@@ -46,7 +47,7 @@ def read_par(path: str | os.PathLike) -> Pulsar:
     return pulsar_of(par_entries(path), str(path))
 
 
-@public
+@public(paths=kinds.paths)
 def read_pulsars(paths: str | os.PathLike | Iterable[str | os.PathLike]) -> list[Pulsar]:
     """Read the timing solutions of many pulsars, from .par files and from tables such as the ATNF catalogue.
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from jfstat.data.noise import Noise
 from jfstat.geometry.ephemeris import EphemerisLike, installed_ephemerides
-from jfstat.public import plain_errors
 from jfstat.pulsars.glitch import taylor_shifted
 from jfstat.pulsars.pulsar import HARMONIC, QUADRUPOLE, Pulsar
 from jfstat.sfts.container import SFTs
@@ -62,7 +61,6 @@ class PulsarBand:
     harmonic: float = QUADRUPOLE
     reftime: TimeLike | None = None
 
-    @plain_errors
     def __post_init__(self) -> None:
         width, spin = frequency(self.freq, "freq"), plain_number(self.f1dot, "f1dot", "a width in Hz/s", "Hz/s")
         if not (width >= 0 and spin >= 0 and np.isfinite(spin)):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.details import Details
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
@@ -216,7 +217,7 @@ class DeviceFull(Exception):
         self.done = done
 
 
-@public
+@public(progress=kinds.flag)
 def plan_search(
     data: FstatData,
     bank: Doppler | QTable,

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from jfstat import kinds
 from jfstat.data.noise import Noise, NoiseLike
 from jfstat.data.observation import reference_time
 from jfstat.geometry.ephemeris import EphemerisLike
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 
-@public
+@public(pulsars=kinds.pulsars, ephemeris=kinds.ephemeris, progress=kinds.flag)
 def search_pulsars(
     sfts: SFTs | SFTFiles | str | os.PathLike | Sequence[str | os.PathLike],
     pulsars: Pulsar | Iterable[Pulsar],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from jfstat import kinds
 from jfstat.candidates.details import Details
 from jfstat.data.fstatdata import FstatData
 from jfstat.public import public
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 
-@public
+@public(progress=kinds.flag)
 def search(
     data: FstatData,
     bank: Doppler | QTable,

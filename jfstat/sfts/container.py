@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DETECTORS, get_detector
-from jfstat.public import plain_errors, public
+from jfstat.public import public
 from jfstat.signal.times import TimeLike
 from jfstat.validation import detector_names, gps_seconds, is_whole
 
@@ -133,7 +134,6 @@ class SFTs:
         """Return the number of SFTs of all detectors together."""
         return sum(len(s) for s in self.series)
 
-    @plain_errors
     def select(
         self, start: TimeLike | None = None, end: TimeLike | None = None, detectors: str | Sequence[str] | None = None
     ) -> SFTs:
@@ -164,7 +164,6 @@ class SFTs:
             raise ValueError(f"no SFT of {', '.join(names)} starts in [{low}, {high}): give another start and end.")
         return SFTs(chosen, self.tsft, self.first_bin)
 
-    @plain_errors
     def joined(self, *others: SFTs) -> SFTs:
         """Join these SFTs with others, which have the same length and band but other times or detectors.
 
@@ -192,7 +191,7 @@ class SFTs:
         return f"SFTs({counts}; {self.tsft:g} s each, {f[0]:g} to {f[-1]:g} Hz, GPS {self.start} to {self.end:.0f})"
 
 
-@public
+@public(sfts=kinds.sequence)
 def join_sfts(sfts: Sequence[SFTs]) -> SFTs:
     """Join several sets of SFTs, which have the same length and band but other times or detectors.
 

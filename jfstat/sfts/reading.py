@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DETECTORS, DetectorLike, get_detectors
 from jfstat.public import public
@@ -22,7 +23,7 @@ from jfstat.signal.times import TimeLike
 from jfstat.validation import FrequencyLike, frequency, gps_seconds
 
 
-@public
+@public(start=kinds.time, end=kinds.time, check_crc=kinds.flag)
 def read_sfts(
     pattern: Pattern,
     detectors: DetectorLike | Iterable[DetectorLike] | None = None,
@@ -171,7 +172,7 @@ class SFTFiles:
         return _read(self.files, layout, table[:0], self.check_crc)
 
 
-@public
+@public(detectors=kinds.detectors, start=kinds.time, end=kinds.time, check_crc=kinds.flag)
 def find_sfts(
     pattern: Pattern,
     detectors: DetectorLike | Iterable[DetectorLike] | None = None,

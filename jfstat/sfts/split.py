@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from jfstat import kinds
 from jfstat.public import public
 from jfstat.sfts.patterns import Pattern
 from jfstat.sfts.reading import band_of, read_sfts
@@ -17,7 +18,7 @@ MOST_BANDS = 10**6
 """Largest number of narrow bands; more are taken for a mistake."""
 
 
-@public
+@public(start=kinds.time, end=kinds.time, directory=kinds.path, comment=kinds.text, description=kinds.text)
 def split_sfts(
     pattern: Pattern,
     directory: str | os.PathLike,

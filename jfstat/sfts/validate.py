@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.public import public
 from jfstat.sfts.blocks import read_batches
 from jfstat.sfts.headers import HEADER_BYTES, open_file, scan_file
 
 
-@public
+@public(path=kinds.path)
 def validate_sfts(path: str | os.PathLike) -> int:
     """Check one SFT file: headers, comments, order of times, checksums, and that all bins are finite.
 

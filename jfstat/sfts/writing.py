@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.atomic import replacing
 from jfstat.public import public
 from jfstat.sfts.blocks import BATCH_BYTES
@@ -22,7 +23,7 @@ from jfstat.sfts.windows import window_code
 _INT32_MAX = 2**31 - 1
 
 
-@public
+@public(directory=kinds.path, merge=kinds.flag, comment=kinds.text, description=kinds.text, name_band=kinds.flag)
 def write_sfts(
     sfts: SFTs,
     directory: str | os.PathLike,

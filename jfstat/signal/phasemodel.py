@@ -10,9 +10,8 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.public import public
 from jfstat.signal.parameters import MODEL
-from jfstat.validation import as_float64
+from jfstat.validation import as_float64, require, require_x64, shown
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -46,10 +45,12 @@ class PhaseModel:
     function: Callable[[jax.Array, Any], jax.Array]
     parameters: Any
 
-    @public
     def __init__(self, function: Callable[[jax.Array, Any], jax.Array], parameters: Any = ()):
+        require_x64()
         if not callable(function):
-            raise TypeError(f"function must be called as function(t, parameters), not be {function!r}: define one.")
+            raise TypeError(
+                f"function must be called as function(t, parameters), not be {shown(function)}: define one."
+            )
         self.function = function
         try:
             self.parameters = jax.tree.map(_parameter, parameters, is_leaf=_is_numbers)
@@ -155,6 +156,5 @@ def _is_numbers(x: Any) -> bool:
 
 def _parameter(x: Any) -> jax.Array:
     value = as_float64(x, "a parameter of the model")
-    if not isinstance(value, jax.core.Tracer) and not np.isfinite(np.asarray(value)).all():
-        raise ValueError(f"a parameter of the model must be finite, not {x!r}: give numbers.")
+    require(value, "a parameter of the model", np.isfinite, "finite", "give numbers")
     return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
@@ -11,13 +11,22 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat import kinds
 from jfstat.maths.arrays import broadcast, stacked_last
-from jfstat.public import public
 from jfstat.signal.constants import SPEED_OF_LIGHT
 from jfstat.signal.parameters import AMPLITUDE_FIELDS, LIMITS, MOTION_FIELDS, ORBIT_FIELDS, speed_bound, spin_name, unit
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.times import GPSTime, TimeLike, gps_time
-from jfstat.validation import AngleLike, DurationLike, FrequencyLike, NumberLike, as_float64, float64_of, precise
+from jfstat.validation import (
+    AngleLike,
+    DurationLike,
+    FrequencyLike,
+    NumberLike,
+    as_float64,
+    float64_of,
+    precise,
+    require,
+)
 
 if TYPE_CHECKING:
     from astropy.coordinates import SkyCoord
@@ -100,7 +109,6 @@ class Orbit:
     ecc: jax.Array
     argp: jax.Array
 
-    @public
     def __init__(
         self,
         asini: NumberLike,
@@ -121,7 +129,7 @@ class Orbit:
             _require_possible(getattr(self, name), name)
         if not any(isinstance(x, jax.core.Tracer) for x in (self.period, self.asini, self.ecc)):
             speed = speed_bound(*map(np.asarray, (self.asini, self.period, self.ecc)))
-            _require(speed, "asini", lambda x: x < 1, "an orbit slower than light, v/c", "check asini and period")
+            require(speed, "asini", lambda x: x < 1, "an orbit slower than light, v/c", "check asini and period")
 
 
 @_register
@@ -174,7 +182,6 @@ class Doppler:
     motion: jax.Array | None
     model: PhaseModel | None
 
-    @public
     def __init__(
         self,
         alpha: AngleLike | SkyCoord | None = None,
@@ -196,10 +203,8 @@ class Doppler:
             if value is None:
                 raise ValueError(f"{name} is missing: a Doppler needs alpha, delta (or sky) and fkdot.")
         fkdot = _spins(fkdot)
-        if orbit is not None and not isinstance(orbit, Orbit):
-            raise TypeError(f"orbit must be a jfstat.Orbit or None, not {orbit!r}.")
-        if model is not None and not isinstance(model, PhaseModel):
-            raise TypeError(f"model must be a jfstat.PhaseModel or None, not {model!r}.")
+        kinds.instance(Orbit, or_none=True)(orbit, "orbit")
+        kinds.instance(PhaseModel, or_none=True)(model, "model")
         alpha, delta = as_float64(alpha, "alpha", "rad"), as_float64(delta, "delta", "rad")
         reftime = None if reftime is None else gps_time(reftime, "reftime")
         motions = [] if motion is None else _motion(motion)
@@ -217,10 +222,10 @@ class Doppler:
             model=None if model is None else model.for_stack(shape),
         )
         if self.motion is not None:
-            _require(self.motion, "motion", np.isfinite, "finite", "give rad/s")
+            require(self.motion, "motion", np.isfinite, "finite", "give rad/s")
         _require_possible(self.delta, "delta")
-        _require(self.alpha, "alpha", np.isfinite, "finite", "give it in rad")
-        _require(self.fkdot, "fkdot", np.isfinite, "finite", "give Hz, Hz/s, ...")
+        require(self.alpha, "alpha", np.isfinite, "finite", "give it in rad")
+        require(self.fkdot, "fkdot", np.isfinite, "finite", "give Hz, Hz/s, ...")
 
 
 @_register
@@ -255,7 +260,6 @@ class Amplitude:
     psi: jax.Array
     phi0: jax.Array
 
-    @public
     def __init__(self, h0: NumberLike, cosi: NumberLike, psi: AngleLike = 0.0, phi0: AngleLike = 0.0):
         values = [
             as_float64(h0, "h0"),
@@ -355,33 +359,9 @@ def _common_shape(shapes: Sequence[tuple[int, ...]], what: str) -> tuple[int, ..
         ) from None
 
 
-def _require(
-    value: jax.Array | np.ndarray,
-    name: str,
-    condition: Callable[[np.ndarray], jax.Array | np.ndarray],
-    what: str,
-    hint: str,
-) -> None:
-    """Check that a concrete array fulfils a condition everywhere; traced values are not checked.
-
-    Raises
-    ------
-    ValueError
-        Otherwise. It names the argument, the first value that fails, and what to do.
-    """
-    if isinstance(value, jax.core.Tracer):
-        return
-    # NumPy, because under an outer jit even constants would be traced by JAX's functions
-    concrete = np.atleast_1d(np.asarray(value))
-    good = condition(concrete)
-    if not good.all():
-        offender = float(concrete[~good][0])
-        raise ValueError(f"{name} must be {what}, not {offender}: {hint}.")
-
-
 def _require_possible(value: jax.Array | np.ndarray, name: str) -> None:
     """Raise a ValueError unless a parameter is finite and within its limits; traced values are not checked."""
-    _require(value, name, np.isfinite, "finite", "give a number")
+    require(value, name, np.isfinite, "finite", "give a number")
     if name in LIMITS:
         limit = LIMITS[name]
-        _require(value, name, limit.holds, limit.must_be, limit.hint)
+        require(value, name, limit.holds, limit.must_be, limit.hint)

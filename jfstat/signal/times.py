@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.maths.arrays import module_for, on_device
-from jfstat.public import public
 from jfstat.validation import NumberLike, as_float64, float64_of, in_unit, require_x64, shown
 
 if TYPE_CHECKING:
@@ -96,7 +95,6 @@ class GPSTime:
 
     __array_ufunc__ = None  # so that NumPy numbers use the operators below
 
-    @public
     def __sub__(self, other: TimeLike) -> jax.Array:
         """Difference from another GPS time, s."""
         leaves = jax.tree.leaves(jax.lax.stop_gradient((self, gps_time(other, "other"))))
@@ -107,7 +105,6 @@ class GPSTime:
     def __rsub__(self, other: TimeLike) -> jax.Array:
         return -(self - other)
 
-    @public
     def __add__(self, seconds: float) -> GPSTime:
         """The time so many seconds later."""
         leaves = jax.tree.leaves((self, gps_time(seconds, "seconds")))

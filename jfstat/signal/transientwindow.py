@@ -11,8 +11,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.public import public
-from jfstat.validation import DurationLike, NumberLike, as_float64, positive_number, precise, shown
+from jfstat.validation import DurationLike, NumberLike, as_float64, positive_number, precise, require, shown
 
 if TYPE_CHECKING:
     from astropy.time import Time
@@ -69,16 +68,13 @@ class TransientWindow:
     shape: Shape
     end: float
 
-    @public
     def __init__(self, shape: Shape, t0: NumberLike | Time, tau: DurationLike, *, end: float | None = None):
         shape, end = shape_and_end(shape, end)
         start = precise(getattr(t0, "gps", t0), "t0", "s")
         scale = as_float64(tau, "tau", "s")
         for name, x in (("t0", start), ("tau", scale)):
-            if not isinstance(x, jax.core.Tracer) and not np.isfinite(np.asarray(x)).all():
-                raise ValueError(f"{name} must be finite, not {shown(np.asarray(x))}: give it in s.")
-        if not isinstance(scale, jax.core.Tracer) and not (np.asarray(scale) > 0).all():
-            raise ValueError(f"tau must be positive, not {shown(np.asarray(scale))}: give it in s.")
+            require(x, name, np.isfinite, "finite", "give it in s")
+        require(scale, "tau", lambda x: x > 0, "positive", "give it in s")
         try:
             common = np.broadcast_shapes(start.shape, scale.shape)
         except ValueError:

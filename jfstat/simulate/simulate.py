@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat import kinds
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.detectors import DetectorLike, get_detectors
 from jfstat.geometry.doppler import MODEL_TIMES, drift_during
@@ -42,7 +43,7 @@ LAST_BIN = 2**31 - 1
 """Largest index of a bin: SFT files number their bins by 32-bit integers."""
 
 
-@public
+@public(start=kinds.time, window=kinds.text, ephemeris=kinds.ephemeris)
 def simulate_sfts(
     detectors: Sequence[DetectorLike] | DetectorLike,
     start: TimeLike | None = None,
@@ -133,7 +134,7 @@ def simulate_sfts(
     return inject(sfts, signals, ephemeris) if signals else sfts
 
 
-@public
+@public(ephemeris=kinds.ephemeris)
 def inject(sfts: SFTs, signals: Signals, ephemeris: EphemerisLike = "DE405") -> SFTs:
     """Add signals to SFTs; the given SFTs are not changed.
 

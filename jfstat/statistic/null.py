@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from jfstat.maths.tail import smooth_tail, tail_slope
 from jfstat.public import public
-from jfstat.validation import float64_of, positive_whole, probability
+from jfstat.validation import float64_of, probability, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class NullDistribution:
         ValueError
             If an argument makes no sense.
         """
-        x, trials = float64_of(value, "value"), positive_whole(n_trials, "n_trials") * self.n_simulations
+        x, trials = float64_of(value, "value"), whole(n_trials, "n_trials", 1) * self.n_simulations
         values, rate = self.value, self.log_rate
         beyond = rate[-1] - tail_slope(values, rate) * (x - values[-1])
         log_rate = np.where(x > values[-1], beyond, np.interp(x, values, rate))
@@ -114,7 +114,7 @@ class NullDistribution:
             If an argument makes no sense.
         """
         wanted = probability(false_alarm, "false_alarm")
-        trials = positive_whole(n_trials, "n_trials") * self.n_simulations
+        trials = whole(n_trials, "n_trials", 1) * self.n_simulations
         rate = np.log(-np.log1p(-wanted)) - np.log(trials)
         if rate < self.log_rate[-1]:
             return float(self.value[-1] + (self.log_rate[-1] - rate) / tail_slope(self.value, self.log_rate))

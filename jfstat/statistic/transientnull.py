@@ -15,12 +15,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat import kinds
 from jfstat.public import public
 from jfstat.signal.transientwindow import TransientWindow, end_of
 from jfstat.statistic.atoms import Atoms, check_atoms
 from jfstat.statistic.null import NullDistribution
-from jfstat.statistic.transients import LINEAR, TransientRange, Windows, compiled_map, log10_bayes, window_sums
-from jfstat.validation import seed_number, shown
+from jfstat.statistic.transients import (
+    LINEAR,
+    TransientRange,
+    Windows,
+    compiled_map,
+    log10_bayes,
+    window_sums,
+)
+from jfstat.validation import whole
 
 MAPS = 1024
 """Simulated maps of each strength."""
@@ -34,7 +42,7 @@ RANKINGS = {"twoF": "max_twoF", "BtSG": "log10BtSG"}
 """Column of a map's loudness by the ranking of `TransientRange` searches."""
 
 
-@public
+@public(windows=kinds.instance(TransientRange), ranking=kinds.one_of(*RANKINGS))
 def transient_null(atoms: Atoms, windows: TransientRange, *, ranking: str = "twoF", seed: int = 0) -> NullDistribution:
     """How loud the loudest of many overlapping windows is in Gaussian noise alone, from simulated maps.
 
@@ -73,11 +81,7 @@ def transient_null(atoms: Atoms, windows: TransientRange, *, ranking: str = "two
     True
     """
     check_atoms(atoms)
-    if not isinstance(windows, TransientRange):
-        raise TypeError(f"windows must be a jfstat.TransientRange, not {shown(windows)}: make one.")
-    if ranking not in RANKINGS:
-        raise ValueError(f"ranking must be 'twoF' or 'BtSG', not {shown(ranking)}.")
-    random = np.random.default_rng(seed_number(seed))
+    random = np.random.default_rng(whole(seed, "seed"))
     quiet = replace(atoms, **{name: jnp.sum(getattr(atoms, name), axis=0, keepdims=True) for name in "ABC"})
     quiet = replace(quiet, Fa=jnp.zeros_like(quiet.A, jnp.complex128), Fb=jnp.zeros_like(quiet.A, jnp.complex128))
     places = Windows(windows.t0, windows.tau, windows.shape, windows.end).on(atoms.start, atoms.end, atoms.epoch)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from jfstat import kinds
 from jfstat.data.checks import check_data, check_point
 from jfstat.data.direct import detector_sums
 from jfstat.data.fit import nan_unless_fit
@@ -25,7 +26,16 @@ from jfstat.signal.templates import Doppler
 from jfstat.signal.transientwindow import Shape, TransientWindow, end_of, shape_and_end, shape_value, window_mean
 from jfstat.statistic.atoms import USUAL_DURATION, Atoms, atoms, check_atoms
 from jfstat.statistic.combine import AntennaMatrix, two_f, two_f_of_powers
-from jfstat.validation import DurationLike, NumberLike, as_float64, positive_number, positive_seconds, precise, shown
+from jfstat.validation import (
+    DurationLike,
+    NumberLike,
+    as_float64,
+    positive_number,
+    positive_seconds,
+    precise,
+    require,
+    require_x64,
+)
 
 PATTERN_NODES = 5
 """Gauss-Legendre nodes for the antenna matrix over the part of each SFT that a window covers."""
@@ -75,7 +85,6 @@ class TransientMap:
         t0, tau = self.t0[place // n_tau], self.tau[place % n_tau]
         return TransientWindow(self.shape, t0, tau, end=end_of(self.shape, self.end))
 
-    @public
     def log10_bayes_factor(self, rho_max: float = 1.0) -> jax.Array:
         """log10 B_tS/G: odds of a transient signal against Gaussian noise, marginalised over t0 and tau, () float64.
 
@@ -89,6 +98,7 @@ class TransientMap:
         ValueError
             If `rho_max` is not positive.
         """
+        require_x64()
         rho_max = positive_number(rho_max, "rho_max", RHO_MAX)
         return log10_bayes(jax.scipy.special.logsumexp(0.5 * self.twoF) - np.log(self.twoF.size), rho_max)
 
@@ -150,7 +160,6 @@ class TransientRange:
     duration: float
     rho_max: float
 
-    @public
     def __init__(
         self,
         shape: Shape,
@@ -170,7 +179,7 @@ class TransientRange:
             object.__setattr__(self, name, value)
 
 
-@public
+@public(window=kinds.instance(TransientWindow))
 def transient_twoF(data: FstatData | NarrowData | Atoms, point: Doppler | None, window: TransientWindow) -> jax.Array:
     """2F at one template of a transient signal with a given window.
 
@@ -209,8 +218,6 @@ def transient_twoF(data: FstatData | NarrowData | Atoms, point: Doppler | None, 
     >>> round(float(jfstat.transient_twoF(data, point, window)))
     54
     """
-    if not isinstance(window, TransientWindow):
-        raise TypeError(f"window must be a jfstat.TransientWindow, not {shown(window)}: make one.")
     if np.ndim(window.t0):
         raise ValueError(f"window has shape {np.shape(window.t0)}, but one is wanted: use jax.vmap for a stack.")
     if isinstance(data, Atoms):
@@ -322,10 +329,8 @@ def checked_times(t0: NumberLike, tau: DurationLike) -> tuple[jax.Array, jax.Arr
     for name, x in (("t0", starts), ("tau", scales)):
         if x.ndim != 1 or not x.shape[0]:
             raise ValueError(f"{name} must be a sequence of times, not of shape {x.shape}: put one in brackets.")
-        if not isinstance(x, jax.core.Tracer) and not np.isfinite(np.asarray(x)).all():
-            raise ValueError(f"{name} must be finite, not {shown(np.asarray(x))}: give it in s.")
-    if not isinstance(scales, jax.core.Tracer) and not (np.asarray(scales) > 0).all():
-        raise ValueError(f"tau must be positive, not {shown(np.asarray(scales))}: give it in s.")
+        require(x, name, np.isfinite, "finite", "give it in s")
+    require(scales, "tau", lambda x: x > 0, "positive", "give it in s")
     return starts, scales
 
 

@@ -9,6 +9,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat import kinds
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import weighted
@@ -16,7 +17,6 @@ from jfstat.data.slices import slice_moments
 from jfstat.maths.arrays import on_device
 from jfstat.public import public
 from jfstat.signal.transientwindow import TransientWindow, window_mean
-from jfstat.validation import shown
 
 STEPS = 256
 """Slices of a window that is not constant, each of which has its mean square in the antenna matrix."""
@@ -26,7 +26,7 @@ class EmptyWindow(ValueError):
     """A window that holds no data."""
 
 
-@public
+@public(window=kinds.instance(TransientWindow))
 def windowed(data: FstatData, window: TransientWindow) -> FstatData:
     """Prepared data times a transient window, so that their 2F is that of a signal with this window.
 
@@ -54,8 +54,6 @@ def windowed(data: FstatData, window: TransientWindow) -> FstatData:
         If `window` is a stack or holds no data, or if an argument is traced.
     """
     check_data(data)
-    if not isinstance(window, TransientWindow):
-        raise TypeError(f"window must be a jfstat.TransientWindow, not {shown(window)}: make one.")
     if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.observation, data.band, window))):
         raise ValueError("data and window must not be traced: noise weights follow from them on the host.")
     if np.ndim(window.t0):

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.files import content_of
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DetectorLike, get_detector
-from jfstat.public import plain_errors, public
+from jfstat.public import public
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.patterns import Pattern, find_files
 from jfstat.signal.times import TimeLike
@@ -63,7 +64,6 @@ class DataQuality:
     start: TimeLike | None = None
     end: TimeLike | None = None
 
-    @plain_errors
     def __post_init__(self) -> None:
         bits = _bits(self.bits)
         object.__setattr__(self, "bits", None if bits is None else tuple(bits))
@@ -116,7 +116,7 @@ class FilesOfStrain:
         return x
 
 
-@public
+@public(paths=kinds.paths, channel=kinds.text)
 def sfts_from_frames(
     paths: Pattern,
     channel: str | None = None,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jfstat.public import plain_errors
 from jfstat.strain.filters import band_passed
 from jfstat.validation import DurationLike, FrequencyLike, NumberLike, frequency, positive_number, positive_seconds
 
@@ -56,7 +55,6 @@ class Gating:
     tpad: DurationLike = 0.5
     most_gated: NumberLike = 1 / 60
 
-    @plain_errors
     def __post_init__(self) -> None:
         try:
             pairs = [(frequency(low, "bands"), frequency(high, "bands")) for low, high in self.bands]

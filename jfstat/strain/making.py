@@ -9,7 +9,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from jfstat.public import plain_errors
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.windows import window_samples
 from jfstat.signal.times import TimeLike
@@ -56,7 +55,6 @@ class Conditioning:
     highpass: FrequencyLike | None = None
     gating: Gating | None = None
 
-    @plain_errors
     def __post_init__(self) -> None:
         if not isinstance(self.window, str):
             raise TypeError(f"window must be a string, not {shown(self.window)}.")

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jfstat import kinds
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DetectorLike, get_detector
 from jfstat.public import public
@@ -34,7 +35,7 @@ class TimeSeries(Protocol):
     def dt(self) -> DurationLike: ...
 
 
-@public
+@public(timestamps=kinds.sequence)
 def sfts_from_strain(
     series: TimeSeries | tuple[ArrayLike, TimeLike, DurationLike],
     detector: DetectorLike | None = None,

@@ -25,7 +25,7 @@ from jfstat.statistic.fstat import noise_level
 from jfstat.statistic.null import NullDistribution
 from jfstat.tracking.emission import optimal_power
 from jfstat.tracking.transitions import FLOOR, Jump, Lattice, Model, TransitionsLike, log_probabilities
-from jfstat.validation import is_whole, positive_whole, seed_number, shown
+from jfstat.validation import is_whole, shown, whole
 
 BINS = 256
 """Number of frequencies of a simulated table, whose ends are joined."""
@@ -91,7 +91,7 @@ def viterbi_null(
     weights = np.asarray(log_probabilities(transitions))
     if weights.shape[1] > 1:
         raise ValueError("transitions must be of frequency alone: the distribution with f1dots is not known.")
-    seed = seed_number(seed)
+    seed = whole(seed, "seed")
     n, strength = _table_width(weights.shape[0]), None
     if isinstance(segments, FstatData):
         if point is None:
@@ -113,11 +113,11 @@ def viterbi_null(
         if n_frequencies is None:
             raise ValueError("n_frequencies is missing: give the number of frequencies of the table.")
         one = np.where(np.arange(n) < n // 2, np.sqrt(2 / n), 0.0)
-        n_segments = positive_whole(segments, "segments")
+        n_segments = whole(segments, "segments", 1)
         if n_segments * n > MOST_VALUES:
             raise ValueError(f"segments must be at most {MOST_VALUES // n} with these transitions, not {segments}.")
         templates = np.tile(np.eye(2)[:, :, None] * one, (n_segments, 1, 1, 1))
-    return _null(templates, weights[:, 0], positive_whole(n_frequencies, "n_frequencies"), strength, seed)
+    return _null(templates, weights[:, 0], whole(n_frequencies, "n_frequencies", 1), strength, seed)
 
 
 def _table_width(n_jumps: int) -> int:

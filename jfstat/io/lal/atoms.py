@@ -9,6 +9,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat import kinds
 from jfstat.atomic import written_to
 from jfstat.data.slices import MOST_SLICES
 from jfstat.files import text_of_named
@@ -25,7 +26,7 @@ DETECTORS, DURATION = "%% detectors:", "%% duration:"
 """Comments that only files of jfstat have."""
 
 
-@public
+@public(path=kinds.path)
 def write_atoms(atoms: Atoms, path: str | os.PathLike) -> Path:
     """Write atoms as ComputeFstatistic_v2 does with ``--outputFstatAtoms``.
 
@@ -63,7 +64,7 @@ def write_atoms(atoms: Atoms, path: str | os.PathLike) -> Path:
     return written_to(Path(path), "\n".join([*lines, ""]).encode())
 
 
-@public
+@public(path=kinds.path, detectors=kinds.detectors)
 def read_atoms(
     path: str | os.PathLike, *, detectors: Sequence[str] | str | None = None, duration: DurationLike | None = None
 ) -> Atoms:

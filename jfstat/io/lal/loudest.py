@@ -8,6 +8,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from jfstat import kinds
 from jfstat.atomic import written_to
 from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.provenance import reftime_of
@@ -33,7 +34,7 @@ ORBIT_LINES = (
 """Names in the file, and fields of an Orbit, in ComputeFstatistic_v2's order."""
 
 
-@public
+@public(found=kinds.table, path=kinds.path)
 def write_loudest(data: FstatData | NarrowData, found: AnyTable, path: str | os.PathLike) -> Path:
     """Write the first candidate of a table in the format of ComputeFstatistic_v2's ``--outputLoudest``.
 
