@@ -15,6 +15,7 @@ from jfstat.candidates.clusters import clustered, explained
 from jfstat.candidates.details import Details
 from jfstat.candidates.leakage import Sampling
 from jfstat.candidates.lineflags import crossed_lines, lines_meta
+from jfstat.candidates.provenance import Provenance
 from jfstat.candidates.tables import Meta, PlainTable
 from jfstat.data.memory import device_of
 from jfstat.data.workers import compile_together, ensure_started, on_callers_device
@@ -168,52 +169,33 @@ def result_meta(task: Task, frequencies: Frequencies, state: State, asked: Asked
         After the last batch.
     asked : Asked
     """
-    from jfstat.version import __version__
-
-    observation, stack, toplist = task.data.observation, task.stack, task.toplist
-    keep, prior = asked.keep, asked.details.prior
-    reftime = task.reftime
-    start, end = observation.ends
-    n_segments = observation.n_segments
-    fmax = float(frequencies.at(np.array(frequencies.n - 1)))
-    bounds = keep.bounds or {}
+    observation, stack, toplist, keep = task.data.observation, task.stack, task.toplist, asked.keep
+    fmax, bounds = float(frequencies.at(np.array(frequencies.n - 1))), keep.bounds or {}
     varied = (*varied_parameters(stack), *bounds)
     ends = np.array(list(state.subbands), np.int64).reshape(-1, 2)
     subbands = dict(zip(map(tuple, frequencies.at(ends).tolist()), state.subbands.values(), strict=True))
-    meta = {
-        "version": __version__,
-        "reftime": reftime.plain,
-        "detectors": list(observation.detectors),
-        "ephemeris": observation.ephemeris,
-        "start": int(np.asarray(observation.epoch).min()),
-        "tspan": float(observation.tspan) if n_segments is None else end - start,
-        "parameters": [x for x in parameter_values(stack) if x in varied],
+    names = [x for x in parameter_values(stack) if x in varied]
+    meta = Provenance.from_observation(observation, task.reftime, names).meta | {
         "n_templates": len(stack.alpha),
         "n_twoF": state.n_twoF,
-        "twoF_edges": task.statistic.histogram_edges(n_segments).tolist(),
+        "twoF_edges": task.statistic.histogram_edges(observation.n_segments).tolist(),
         "twoF_histogram": state.histogram.tolist(),
         "loudest_per_subband": subband_columns(subbands),
         "fmin": frequencies.first,
         "fmax": fmax,
         "dfreq": frequencies.step,
-        "tsft": float(np.asarray(observation.tsft).max()),
-        "sqrt_sx": observation.mean_sqrt_sx,
-        "n_sfts": observation.n_sfts,
         "top": toplist.top,
         "threshold": toplist.threshold,
         "ranking": keep.ranking,
         "bsgl_threshold": keep.bsgl_threshold,
-        "Fstar0": prior.fstar0,
-        "oLGX": None if prior.olgx is None else list(prior.olgx),
+        **asked.details.prior.meta,
         "cluster": keep.cluster,
         "bounds": {name: list(pair) for name, pair in bounds.items()},
     }
-    if n_segments is not None:
-        meta |= {"n_segments": n_segments, "segment_tspan": float(np.max(observation.tspan))}
     if keep.cluster is not None:
         if task.statistic.joins_side_lobes:
             meta["sampling"] = Sampling.of(observation).plain
-        meta["metric"] = flat_metric(observation, stack.fkdot.shape[1] - 1, reftime, fmax).tolist()
+        meta["metric"] = flat_metric(observation, stack.fkdot.shape[1] - 1, task.reftime, fmax).tolist()
     if asked.lines is not None:
         meta |= {"lines": lines_meta(asked.lines), "veto_lines": keep.veto_lines}
     return meta

@@ -24,7 +24,6 @@ from jfstat.searching.statistics.coherent import TwoF
 from jfstat.signal.parameters import AMPLITUDE_COLUMNS
 from jfstat.signal.values import columns as parameter_values
 from jfstat.statistic.fstat import central_values
-from jfstat.statistic.linerobust import log10_odds
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -74,7 +73,7 @@ def search_template(
     counts = np.zeros(len(HISTOGRAM_EDGES), np.int64)
     counts[max(0, int(np.searchsorted(HISTOGRAM_EDGES, twoF, side="right")) - 1)] = 1
     least, prior = keep.bsgl_threshold, details.prior
-    kept = least is None or log10_odds(twoF, each, prior.fstar0, prior.odds(len(detectors)), np) >= least
+    kept = least is None or prior.log10_odds(twoF, list(each), np) >= least
     peaks = Peaks(values[:1], np.zeros(1, np.int64), np.zeros(1, np.int64)) if kept else NO_PEAKS
     state = State(1, toplist.merged(NO_PEAKS, peaks), counts, {(0, 1): float(twoF)})
 
