@@ -11,6 +11,7 @@ import numpy as np
 
 from jfstat.candidates.provenance import reftime_of
 from jfstat.candidates.schema import column_of
+from jfstat.public import public
 from jfstat.signal.parameters import (
     MOTION_FIELDS,
     ORBIT_FIELDS,
@@ -151,6 +152,7 @@ def point_in(points: Doppler, row: int) -> Doppler:
     return with_fields(point, orbit=None) if point.orbit is not None and not point.orbit.asini else point
 
 
+@public
 def bank_from_table(table: AnyTable) -> Doppler:
     """A stack of templates from a table with columns ``alpha``, ``delta``, and any of ``f1dot``, ..., and an orbit's.
 
