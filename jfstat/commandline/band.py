@@ -24,7 +24,7 @@ from jfstat.commandline.spellings import (
 if TYPE_CHECKING:
     import argparse
 
-    from jfstat.commandline.parser import Arguments
+    from jfstat.commandline.arguments import Arguments
     from jfstat.commandline.work import Division
 
 

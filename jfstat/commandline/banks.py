@@ -13,7 +13,7 @@ from jfstat.commandline.spellings import ORBIT_OPTIONS, SPINS, band_edges
 from jfstat.commandline.spellings import orbit as orbit_of
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments
+    from jfstat.commandline.arguments import Arguments
 
 Range: TypeAlias = float | tuple[float, float] | tuple[float, float, float] | None
 """A number, (low, high) or (low, high, step); None if no option gives it."""

@@ -17,7 +17,7 @@ from jfstat.commandline.words import count, number, option_type, words
 from jfstat.commandline.work import check_outputs
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 
 @option_type("a whole number, not negative")

@@ -12,7 +12,7 @@ from jfstat.commandline.words import number, words
 from jfstat.commandline.work import check_outputs
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments
+    from jfstat.commandline.arguments import Arguments
 
 
 def add_fit(group: OptionGroup, done: str, first: str) -> None:

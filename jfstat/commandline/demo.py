@@ -13,7 +13,7 @@ import jfstat
 from jfstat.commandline.spellings import add
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 START, DAYS, TSFT, SQRT_SX = 1167458304, 2, 1800, 4e-24
 GAPS = {"H1": ((0.45, 0.70), (1.55, 1.65)), "L1": ((0.20, 0.30), (1.00, 1.35))}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jfstat
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 CONTENTS = {"headerOnly": "headers", "dataOnly": "bins", "timestampsOnly": "timestamps"}
 """What each option asks `jfstat.dump_sfts` for."""

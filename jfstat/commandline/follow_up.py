@@ -16,7 +16,7 @@ from jfstat.commandline.words import number, stage_numbers
 from jfstat.commandline.work import TABLES
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 SAME_TWOF = 0.01
 """2F by which the ends of climbs to one peak may differ."""

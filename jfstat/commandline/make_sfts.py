@@ -11,7 +11,7 @@ from jfstat.commandline.spellings import OptionGroup
 from jfstat.commandline.words import bands, gps, number, words
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 LISTED = 10
 """Most SFTs that are named because gating left them out."""

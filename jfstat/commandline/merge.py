@@ -11,7 +11,7 @@ from jfstat.commandline.spellings import add
 from jfstat.commandline.work import check_outputs
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 
 def add_parser(subparsers: Any) -> None:

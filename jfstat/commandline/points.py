@@ -28,7 +28,7 @@ from jfstat.commandline.spellings import (
 from jfstat.commandline.work import check_outputs, write_all
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 MOST_POINTS, MOST_FILES = 1_000_000, 10_000
 """Most points that are computed one by one, and most files of atoms."""

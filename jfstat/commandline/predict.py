@@ -25,7 +25,7 @@ from jfstat.commandline.spellings import (
 from jfstat.commandline.words import gps, number
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 GUARD = 0.1
 """Hz around --Freq over which the noise floor is estimated: with both sides more bins than the running median has."""

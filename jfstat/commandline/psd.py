@@ -14,7 +14,7 @@ from jfstat.commandline.words import gps, number, words
 from jfstat.commandline.work import check_outputs
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 OPERATIONS = (
     *("arithsum", "arithmean", "arithmedian", "harmsum", "harmmean", "powerminus2sum", "powerminus2mean"),

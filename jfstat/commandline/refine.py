@@ -16,7 +16,7 @@ from jfstat.commandline.spellings import DATA, PREPARATION, SEGMENTS, add, data_
 from jfstat.commandline.words import words
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 PARAMETERS = r"freq|f\d+dot|alpha|delta|pmra|pmdec|asini|period|tp|ecc|argp"
 """Columns that hold parameters of templates."""

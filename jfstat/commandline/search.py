@@ -13,7 +13,7 @@ from jfstat.commandline.spellings import ODDS, WINDOWS, add, kept, known_lines, 
 from jfstat.commandline.work import Division, add_work, check_outputs, division_of, write_all
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 WIDE = (
     *("dFreq", "RngMedWindow", "vetoLines", "lineVeto", "countTemplates", "checkpoint", "unit", "batchSize", "engine"),

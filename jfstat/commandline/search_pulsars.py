@@ -13,7 +13,7 @@ from jfstat.commandline.words import number
 from jfstat.commandline.work import TABLES, check_outputs
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 SHOWN = ("name", "freq", "twoF", "log10BSGL", "h0", "h0_error", "false_alarm")
 """Columns that are printed."""

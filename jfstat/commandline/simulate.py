@@ -23,7 +23,7 @@ from jfstat.commandline.spellings import (
 from jfstat.commandline.words import gps, number, numbers
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 OF_FILES = (
     *("IFOs", "startTime", "duration", "timestampsFiles", "fmin", "Band", "sqrtSX", "Tsft", "SFTWindowType"),

@@ -23,7 +23,7 @@ from jfstat.commandline.words import (
 )
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments
+    from jfstat.commandline.arguments import Arguments
 
 OptionGroup: TypeAlias = "argparse._ActionsContainer"
 """A parser or a group of its options, for which argparse has no public name."""
@@ -397,7 +397,7 @@ def detectors(arguments: Arguments) -> list[str | jfstat.Detector] | None:
     unused = sorted(set(own) - set(arguments.IFOs))
     if unused:
         raise ValueError(f"--detectorFiles has {unused[0]}, which --IFOs does not name: add it there, or leave it out.")
-    named: list[Any] = arguments.IFOs
+    named: list[str] = arguments.IFOs
     return [own.get(name, name) for name in named]
 
 

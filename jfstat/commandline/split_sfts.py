@@ -10,7 +10,7 @@ from jfstat.commandline.spellings import DATA, add, data_files
 from jfstat.commandline.words import number
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 
 def add_parser(subparsers: Any) -> None:

@@ -14,7 +14,7 @@ from jfstat.commandline.words import number, numbers
 from jfstat.commandline.work import TABLES, Division, add_work, check_outputs, division_of, write_all
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 MOST_JUMP = 5000
 """Most bins of a jump."""

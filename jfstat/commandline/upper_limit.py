@@ -22,7 +22,7 @@ from jfstat.commandline.spellings import (
 from jfstat.commandline.words import number
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 SLACK = 1e-9
 """Hz by which rounding may put the frequency of a candidate outside the band."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jfstat
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments, Work
+    from jfstat.commandline.arguments import Arguments, Work
 
 
 def add_parser(subparsers: Any) -> None:

@@ -15,7 +15,7 @@ from jfstat.atomic import check_writable
 from jfstat.commandline.spellings import OptionGroup, add
 
 if TYPE_CHECKING:
-    from jfstat.commandline.parser import Arguments
+    from jfstat.commandline.arguments import Arguments
 
 TABLES = (".ecsv", ".hdf5", ".h5")
 """Suffixes of files that hold whole tables; others hold ComputeFstatistic_v2's text."""

@@ -5,7 +5,7 @@ import pytest
 
 import jfstat
 from jfstat.commandline import SUBCOMMANDS, _parser, main
-from jfstat.commandline.parser import Arguments
+from jfstat.commandline.arguments import Arguments
 from jfstat.commandline.words import bands
 
 START = 1167458304
