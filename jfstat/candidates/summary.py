@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.schema import column_of
 from jfstat.candidates.tables import AnyTable
 from jfstat.public import public
@@ -13,7 +14,7 @@ from jfstat.signal.parameters import AMPLITUDE_FIELDS, WINDOW_COLUMNS, is_parame
 from jfstat.validation import NumberLike, is_whole, shown
 
 
-@public
+@public(table=kinds.table)
 def summary(table: AnyTable, row: int = 0, total: int | None = None) -> str:
     """Describe a candidate of a table, and of a table of `search` what it says of the whole search.
 
@@ -46,8 +47,6 @@ def summary(table: AnyTable, row: int = 0, total: int | None = None) -> str:
     >>> print(jfstat.summary(found).splitlines()[0])
     loudest of 3 candidates, at reference time GPS 1167458304:
     """
-    if not hasattr(table, "colnames"):
-        raise TypeError(f"table must be a table of candidates, as from jfstat.search, not {shown(table)}.")
     if not is_whole(row) or (len(table) and not 0 <= row < len(table)):
         raise ValueError(f"row must be a whole number from 0 to {len(table) - 1}, not {shown(row)}.")
     lines = _refined_lines(table, row) if "message" in table.colnames else _found_lines(table, row, total)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.tables import in_units
 from jfstat.geometry.source import at_reftime
 from jfstat.public import public
@@ -26,7 +27,7 @@ ISOLATED = dict(zip(ORBIT_FIELDS, (0.0, 1e6, 0.0, 0.0, 0.0), strict=True))
 """Orbit of isolated sources among binaries: asini = 0 means none."""
 
 
-@public
+@public(reftime=kinds.time)
 def template_table(
     points: Doppler | Sequence[Doppler], freq: ArrayLike | None = None, reftime: TimeLike | None = None
 ) -> QTable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.data.checks import check_template
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.narrowsfts import narrow_sfts
@@ -14,10 +15,10 @@ from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.public import public
 from jfstat.sfts.reading import SFTFiles
 from jfstat.signal.templates import Doppler
-from jfstat.validation import FrequencyLike, guard_band, shown
+from jfstat.validation import FrequencyLike, guard_band
 
 
-@public
+@public(files=kinds.instance(SFTFiles), ephemeris=kinds.ephemeris)
 def narrow_files(
     files: SFTFiles,
     point: Doppler,
@@ -63,8 +64,6 @@ def narrow_files(
     >>> near.detectors == files.times.detectors
     True
     """
-    if not isinstance(files, SFTFiles):
-        raise TypeError(f"files must be a jfstat.SFTFiles, from jfstat.find_sfts, not {shown(files)}.")
     check_template("point", point)
     width, noise, times = guard_band(guard), Noise.of(sqrt_sx), files.times
     noise.floors(times.detectors)

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat import kinds
 from jfstat.data.noise import Noise, NoiseLike
 from jfstat.data.observation import Observation, Span, ephemeris_for, observation_of_sfts, reference_time
 from jfstat.public import public
@@ -64,7 +65,7 @@ def equal_spans(parts: list[SFTs]) -> list[Span]:
     return [Span(span.epoch, span.start, length) for span in spans]
 
 
-@public
+@public(ephemeris=kinds.ephemeris)
 def segment_observations(
     sfts: SFTs,
     segments: SegmentsLike,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.tables import AnyTable, parameter_columns, point_in, points_from, stacked
 from jfstat.data.noise import Noise, NoiseLike
@@ -24,7 +25,6 @@ from jfstat.public import public
 from jfstat.sfts.reading import SFTFiles
 from jfstat.signal.values import varied_parameters
 from jfstat.statistic.atoms import atoms
-from jfstat.validation import shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -38,9 +38,11 @@ if TYPE_CHECKING:
 
 APART = 0.5
 """Points further apart in frequency than this, Hz, are computed from bands of their own."""
+KINDS: dict[str, Any] = dict(files=kinds.instance(SFTFiles), ephemeris=kinds.ephemeris)
+"""Kinds of arguments that all functions here have."""
 
 
-@public
+@public(**KINDS, found=kinds.table)
 def refine_files(
     files: SFTFiles,
     found: AnyTable,
@@ -82,7 +84,7 @@ def refine_files(
     TypeError, ValueError
         If an argument is of another kind or out of range, or no candidate can be refined.
     """
-    fit, noise = _checked(files, checked_fit(fit)), Noise.of(sqrt_sx)
+    fit, noise = checked_fit(fit), Noise.of(sqrt_sx)
     columns, reftime = _columns_of(found, fit.reftime)
     if fit.parameters is None:  # chosen once, so that all groups have the same
         fit = replace(fit, parameters=usual_names(columns, SearchedWith.of(found, ()).parameters))
@@ -116,7 +118,7 @@ def refine_files(
     return stacked(tables)[np.argsort(np.concatenate(rows))]  # type: ignore[return-value]
 
 
-@public
+@public(**KINDS, found=kinds.table)
 def follow_up_files(
     files: SFTFiles,
     found: AnyTable,
@@ -158,7 +160,7 @@ def follow_up_files(
     """
     import warnings
 
-    fit, noise, ladder = _checked(files, checked_fit(fit)), Noise.of(sqrt_sx), Stages.of(stages)
+    fit, noise, ladder = checked_fit(fit), Noise.of(sqrt_sx), Stages.of(stages)
     columns, reftime = _columns_of(found, fit.reftime)
     problems = impossible(columns)
     sound = np.array([not problem for problem in problems])
@@ -186,7 +188,7 @@ def follow_up_files(
     return joined[np.lexsort([np.asarray(joined["stage"]), np.asarray(joined["candidate"])])]
 
 
-@public
+@public(**KINDS, points=kinds.table)
 def fstat_table_files(
     files: SFTFiles,
     points: AnyTable,
@@ -247,7 +249,7 @@ def fstat_table_files(
     return joined
 
 
-@public
+@public(**KINDS, points=kinds.table, path=kinds.path)
 def write_atoms_files(
     files: SFTFiles,
     points: AnyTable,
@@ -294,19 +296,9 @@ def write_atoms_files(
     return [path for paths in groups for path in paths]
 
 
-def _checked(files: object, fit: Fit) -> Fit:
-    """Return the fit, and raise a TypeError unless `files` are SFTFiles."""
-    if not isinstance(files, SFTFiles):
-        raise TypeError(f"files must be a jfstat.SFTFiles, from jfstat.find_sfts, not {shown(files)}.")
-    return fit
-
-
-def _columns_of(found: object, reftime: TimeLike | None) -> tuple[dict[str, np.ndarray], TimeLike | None]:
+def _columns_of(found: AnyTable, reftime: TimeLike | None) -> tuple[dict[str, np.ndarray], TimeLike | None]:
     """Return the parameters in a table, and when its frequencies hold; None for the start of the data."""
-    if not hasattr(found, "colnames"):
-        raise TypeError(f"found must be a table of candidates, as from jfstat.search, not {shown(found)}.")
-    table: Any = found
-    return parameter_columns(table, "found", NEEDED), table.meta.get("reftime", reftime)
+    return parameter_columns(found, "found", NEEDED), found.meta.get("reftime", reftime)
 
 
 def _read(files: SFTFiles, band: CandidateBand, guard: float, reftime: TimeLike | None, noise: Noise) -> Any:
@@ -324,7 +316,6 @@ def _by_bands(
     work: Callable[[FstatData, np.ndarray], Any],
 ) -> tuple[list[np.ndarray], list[Any]]:
     """Return the rows of each group of templates by rising frequency, and what `work` makes of its data and rows."""
-    _checked(files, Fit())
     columns, reftime = _columns_of(points, None)
     bad = next(((row, problem) for row, problem in enumerate(impossible(columns)) if problem), None)
     if bad is not None:

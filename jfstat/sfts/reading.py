@@ -187,7 +187,7 @@ class SFTFiles:
         layout = arrange(self.files, table[low:high], first_bin / tsft, (last_bin + 1) / tsft)
         return _read(self.files, layout, table[:0], self.check_crc)
 
-    @public
+    @public(reftime=kinds.time)
     def read_band(
         self,
         fmin: FrequencyLike,

@@ -172,7 +172,7 @@ def sfts_from_frames(
     return sfts_of(strain, Making.of(strain.rate, tsft, fmin, fmax, conditioning))
 
 
-@public
+@public(paths=kinds.paths, channel=kinds.text)
 def find_strain(
     paths: Pattern,
     channel: str | None = None,
@@ -341,7 +341,7 @@ def _stretches(files: Sequence[StrainFile], good: Sequence[np.ndarray]) -> list[
     return found
 
 
-@public
+@public(path=kinds.path)
 def read_frame_cache(path: str | os.PathLike) -> list[str]:
     """Read the paths in a frame cache file, of lines ``observatory description start length URL``.
 

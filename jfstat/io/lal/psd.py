@@ -6,16 +6,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jfstat import kinds
 from jfstat.atomic import written_to
 from jfstat.io.candidates import HDF5_SUFFIXES, write_candidates
 from jfstat.public import public
-from jfstat.validation import shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
 
-@public
+@public(table=kinds.table, path=kinds.path)
 def write_psd(table: QTable, path: str | os.PathLike) -> Path:
     """Write a table of `psd` in the format that the file's suffix names.
 
@@ -39,8 +39,6 @@ def write_psd(table: QTable, path: str | os.PathLike) -> Path:
     TypeError, ValueError
         If `table` is none of `psd`, or h5py is missing.
     """
-    if not hasattr(table, "colnames"):
-        raise TypeError(f"table must be a table from jfstat.psd, not {shown(table)}.")
     if "psd" not in table.colnames or "detectors" not in (table.meta or {}):
         raise ValueError("table lacks the column 'psd' or its detectors: give a table from jfstat.psd.")
     if Path(path).suffix.lower() in (".ecsv", *HDF5_SUFFIXES):

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.files import text_of, text_of_named
 from jfstat.public import public
 
 
-@public
+@public(path=kinds.path)
 def read_segments(path: str | os.PathLike) -> list[tuple[float, float]]:
     """Read segments from a file in the format of LALSuite's segment lists.
 
@@ -50,7 +51,7 @@ def read_segments(path: str | os.PathLike) -> list[tuple[float, float]]:
     return edges
 
 
-@public
+@public(files=kinds.paths, detectors=kinds.sequence)
 def read_timestamps(files: Sequence[str | os.PathLike], detectors: Sequence[str]) -> dict[str, np.ndarray]:
     """Read start times of SFTs from files as for Makefakedata_v5, a line ``<seconds> [<nanoseconds>]`` for each.
 

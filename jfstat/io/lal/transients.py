@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.atomic import written_to
 from jfstat.candidates.tables import parameter_columns
 from jfstat.io.lal.candidates import comment_lines
 from jfstat.public import public
 from jfstat.signal.parameters import TRANSIENT_COLUMNS
-from jfstat.validation import shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -26,7 +26,7 @@ HEADER = (
 """LALSuite: write_transientCandidate_to_fp."""
 
 
-@public
+@public(found=kinds.table, path=kinds.path)
 def write_transient_stats(found: QTable, path: str | os.PathLike) -> Path:
     """Write the best windows of transient signals as ComputeFstatistic_v2's ``--outputTransientStats``.
 
@@ -48,8 +48,6 @@ def write_transient_stats(found: QTable, path: str | os.PathLike) -> Path:
     TypeError, ValueError
         If `found` is no table, or lacks a column.
     """
-    if not hasattr(found, "colnames"):
-        raise TypeError(f"found must be a table of transient signals, not {shown(found)}.")
     missing = [name for name in TRANSIENT_COLUMNS if name not in found.colnames]
     if missing:
         raise ValueError(f"found lacks the column {missing[0]!r} of transient signals: search for them first.")
