@@ -50,8 +50,8 @@ ORDER = (
     "followup",
     "plots",
     "benchmarking",
-    "commandline",
     "jfstat",
+    "commandline",
     "__main__",
 )
 """Packages and single modules of jfstat/, low to high: each imports only those before it; "jfstat" is __init__.py."""
@@ -133,7 +133,6 @@ LISTED = {
     "searching.search.search": "promised names; the rest are objects",
     "sfts.split.split_sfts": "what `read_sfts` takes to choose SFTs and what `write_sfts` takes, around one width",
     "simulate.simulate.simulate_sfts": "promised names, all of them",
-    "commandline.search._over_a_band": "a program of the search, to be divided",
     "searching.driver.processes._step": "a program of the search, to be divided",
     "searching.reduce.loudest.loudest_program": "a program of the search, to be divided",
     "searching.reduce.loudest.loudest_within": "a program of the search, to be divided",

@@ -121,7 +121,7 @@ def measured(day: Path, year: Path, pulsars: Path, scratch: Path, rounds: int) -
             [*peer, f"--DataFiles={day}/*.sft", *point],
         ),
         "one pulsar, 1 yr of H1 and L1": (
-            [*own, "search", f"--DataFiles={year}/*.sft", f"--par={pulsars}/000.par", *floor, *out],
+            [*own, "search-pulsars", f"--DataFiles={year}/*.sft", f"--par={pulsars}/000.par", *floor, *out],
             [*peer, f"--DataFiles={year}/*.sft", *pulsar(0)],
         ),
     }
@@ -135,7 +135,7 @@ def measured(day: Path, year: Path, pulsars: Path, scratch: Path, rounds: int) -
                 runs["lalsuite"].append(timed(theirs, scratch))
         rows[name] = {"jfstat, nothing compiled": cold} | {k: medians(x) for k, x in runs.items() if x}
         print(name, rows[name], flush=True)
-    command = [*own, "search", f"--DataFiles={year}/*.sft", f"--par={pulsars}", *floor, *out]
+    command = [*own, "search-pulsars", f"--DataFiles={year}/*.sft", f"--par={pulsars}", *floor, *out]
     cold, warm = (timed(command, scratch / "pulsars") for _ in range(2))
     each = [timed([*peer, f"--DataFiles={year}/*.sft", *pulsar(i)], scratch) for i in range(N_TIMED)]
     name = f"{N_PULSARS} pulsars, 1 yr of H1 and L1"

@@ -151,7 +151,7 @@ def targeted(folder: Path) -> dict[str, Any]:
     """A known pulsar, by its .par file."""
     files = make(folder, [braces(SIGNAL, AMPLITUDE)], 99.0, 2.0, 10)
     par(folder / "a.par", "J0000+0000", SIGNAL)
-    _, seconds = ours("search", DataFiles=files, par=folder / "a.par", outputFstat=folder / "o.ecsv")
+    _, seconds = ours("search-pulsars", DataFiles=files, par=folder / "a.par", outputFstat=folder / "o.ecsv")
     theirs = values_at(SIGNAL, files, folder)
     row = table_of(folder / "o.ecsv")[0]
     assert abs(number(row["h0"]) / 1.5e-25 - 1) < 5 * number(row["h0_error"]) / 1.5e-25
@@ -344,7 +344,7 @@ def glitch(folder: Path) -> dict[str, Any]:
     make(second, [braces(after, AMPLITUDE)], 99.0, 2.0, 3, startTime=START + 3 * DAY + 7200, randSeed=5)
     par(folder / "a.par", "J0000+0000", SIGNAL, GLEP_1=str(at), GLF0_1=repr(2.5e-5))
     files = f"{first}/*.sft;{second}/*.sft"
-    _, seconds = ours("search", DataFiles=files, par=folder / "a.par", outputFstat=folder / "o.ecsv")
+    _, seconds = ours("search-pulsars", DataFiles=files, par=folder / "a.par", outputFstat=folder / "o.ecsv")
     found = table_of(folder / "o.ecsv")
     assert len(found) == 2
     each = [values_at(point, f"{path}/*.sft", folder) for point, path in ((SIGNAL, first), (after, second))]
@@ -368,9 +368,9 @@ def points(folder: Path) -> dict[str, Any]:
     ]
     grid = folder / "grid.txt"
     grid.write_text("\n".join(lines) + "\n")
-    shared = dict(DataFiles=files, gridType=6, gridFile=grid, refTime=START)
-    _, seconds = ours("search", **shared, outputFstat=folder / "o.ecsv")
-    theirs = loudest(folder, **shared)
+    shared = dict(DataFiles=files, gridFile=grid, refTime=START)
+    _, seconds = ours("points", **shared, outputFstat=folder / "o.ecsv")
+    theirs = loudest(folder, **shared, gridType=6)
     return compared("loudest 2F of 2000 points", float(np.max(table_of(folder / "o.ecsv")["twoF"])), seconds, *theirs)
 
 
@@ -385,7 +385,7 @@ def many_pulsars(folder: Path) -> dict[str, Any]:
         points.append(jfstat.Doppler(*sky, [99.9 + 0.02 * i, -1e-13], START, orbit))
         par(folder / f"{i:02}.par", f"J{i:04}+0000", points[-1])
     files = make(folder, [braces(points[5], AMPLITUDE)], 98.7, 2.6, 10)
-    _, seconds = ours("search", DataFiles=files, par=folder, outputFstat=folder / "o.ecsv")
+    _, seconds = ours("search-pulsars", DataFiles=files, par=folder, outputFstat=folder / "o.ecsv")
     found = table_of(folder / "o.ecsv")
     each = [values_at(point, files, folder) for point in points]
     assert int(np.argmax(found["twoF"])) == 5

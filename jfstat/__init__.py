@@ -14,14 +14,21 @@ if TYPE_CHECKING:
     from jfstat.candidates.details import Details
     from jfstat.candidates.lineflags import flag_lines
     from jfstat.candidates.lineveto import line_veto
+    from jfstat.candidates.summary import summary
+    from jfstat.candidates.tables import bank_from_table
+    from jfstat.candidates.templatetable import template_table
     from jfstat.data.fstatdata import FstatData
     from jfstat.data.narrow import narrow
     from jfstat.data.narrowdata import NarrowData, covers
+    from jfstat.data.narrowfiles import narrow_files
     from jfstat.data.noise import Noise
     from jfstat.data.observation import Observation, observation
     from jfstat.data.prepare import prepare
     from jfstat.data.psd import psd, spectrogram
+    from jfstat.data.segments import segment_observations
     from jfstat.data.stretches import leave_out
+    from jfstat.followup.distinct import distinct
+    from jfstat.followup.fromfiles import follow_up_files, fstat_table_files, refine_files, write_atoms_files
     from jfstat.followup.fstattable import fstat_table
     from jfstat.followup.ladder import follow_up, last_stage
     from jfstat.followup.options import Fit, Stages
@@ -33,6 +40,9 @@ if TYPE_CHECKING:
     from jfstat.io.candidates import read_candidates, write_candidates
     from jfstat.io.lal.atoms import read_atoms, write_atoms
     from jfstat.io.lal.loudest import write_loudest
+    from jfstat.io.lal.psd import write_psd
+    from jfstat.io.lal.times import read_segments, read_timestamps
+    from jfstat.io.lal.transients import write_transient_stats
     from jfstat.io.templates import read_templates
     from jfstat.limits.analytic import detection_probability, sensitivity, sensitivity_depth
     from jfstat.limits.injections import UpperLimit, upper_limit
@@ -59,6 +69,8 @@ if TYPE_CHECKING:
     from jfstat.searching.statistics.mean import MeanTwoF
     from jfstat.searching.statistics.transient import Transient
     from jfstat.sfts import SFTs, join_sfts, read_sfts, write_sfts
+    from jfstat.sfts.dump import dump_sfts
+    from jfstat.sfts.naming import public_description
     from jfstat.sfts.reading import SFTFiles, find_sfts
     from jfstat.sfts.split import split_sfts
     from jfstat.sfts.validate import validate_sfts
@@ -92,7 +104,7 @@ if TYPE_CHECKING:
     from jfstat.statistic.transientnull import transient_null
     from jfstat.statistic.transients import TransientMap, TransientRange, transient_map, transient_twoF
     from jfstat.statistic.windowed import windowed
-    from jfstat.strain.files import DataQuality, sfts_from_frames
+    from jfstat.strain.files import DataQuality, each_sft, find_strain, read_frame_cache, sfts_from_frames
     from jfstat.strain.gating import Gating
     from jfstat.strain.making import Conditioning
     from jfstat.strain.series import sfts_from_strain
@@ -151,18 +163,25 @@ __all__ = [
     "UpperLimit",
     "ViterbiPath",
     "atoms",
+    "bank_from_table",
     "clean",
     "covers",
     "detection_probability",
+    "distinct",
     "dm_off_twoF",
+    "dump_sfts",
+    "each_sft",
     "estimate_amplitude",
     "find_sfts",
+    "find_strain",
     "flag_lines",
     "follow_up",
+    "follow_up_files",
     "follow_up_stages",
     "forward_backward",
     "fstat",
     "fstat_table",
+    "fstat_table_files",
     "inject",
     "join_sfts",
     "last_stage",
@@ -175,23 +194,30 @@ __all__ = [
     "metric",
     "mismatch",
     "narrow",
+    "narrow_files",
     "observation",
     "plan_search",
     "predict_twoF",
     "prepare",
     "psd",
+    "public_description",
     "read_atoms",
     "read_candidates",
+    "read_frame_cache",
     "read_lines",
     "read_par",
     "read_pulsars",
+    "read_segments",
     "read_sfts",
     "read_templates",
+    "read_timestamps",
     "refine",
+    "refine_files",
     "resample",
     "search",
     "search_pulsars",
     "search_template",
+    "segment_observations",
     "semicoherent_amplitude",
     "semicoherent_fstat",
     "sensitivity",
@@ -202,7 +228,9 @@ __all__ = [
     "spectrogram",
     "split_sfts",
     "sum_twoF",
+    "summary",
     "template_bank",
+    "template_table",
     "track",
     "transient_map",
     "transient_null",
@@ -217,9 +245,12 @@ __all__ = [
     "whiten",
     "windowed",
     "write_atoms",
+    "write_atoms_files",
     "write_candidates",
     "write_loudest",
+    "write_psd",
     "write_sfts",
+    "write_transient_stats",
 ]
 
 _HOMES = {
@@ -272,18 +303,25 @@ _HOMES = {
     "UpperLimit": "jfstat.limits.injections",
     "ViterbiPath": "jfstat.tracking.viterbi",
     "atoms": "jfstat.statistic.atoms",
+    "bank_from_table": "jfstat.candidates.tables",
     "clean": "jfstat.lines.cleaning",
     "covers": "jfstat.data.narrowdata",
     "detection_probability": "jfstat.limits.analytic",
+    "distinct": "jfstat.followup.distinct",
     "dm_off_twoF": "jfstat.statistic.dmoff",
+    "dump_sfts": "jfstat.sfts.dump",
+    "each_sft": "jfstat.strain.files",
     "estimate_amplitude": "jfstat.statistic.fstat",
     "find_sfts": "jfstat.sfts.reading",
+    "find_strain": "jfstat.strain.files",
     "flag_lines": "jfstat.candidates.lineflags",
     "follow_up": "jfstat.followup.ladder",
+    "follow_up_files": "jfstat.followup.fromfiles",
     "follow_up_stages": "jfstat.followup.stages",
     "forward_backward": "jfstat.tracking.viterbi",
     "fstat": "jfstat.statistic.fstat",
     "fstat_table": "jfstat.followup.fstattable",
+    "fstat_table_files": "jfstat.followup.fromfiles",
     "inject": "jfstat.simulate.simulate",
     "join_sfts": "jfstat.sfts",
     "last_stage": "jfstat.followup.ladder",
@@ -296,23 +334,30 @@ _HOMES = {
     "metric": "jfstat.metrics.metric",
     "mismatch": "jfstat.metrics.mismatch",
     "narrow": "jfstat.data.narrow",
+    "narrow_files": "jfstat.data.narrowfiles",
     "observation": "jfstat.data.observation",
     "plan_search": "jfstat.searching.plan",
     "predict_twoF": "jfstat.statistic.fstat",
     "prepare": "jfstat.data.prepare",
     "psd": "jfstat.data.psd",
+    "public_description": "jfstat.sfts.naming",
     "read_atoms": "jfstat.io.lal.atoms",
     "read_candidates": "jfstat.io.candidates",
+    "read_frame_cache": "jfstat.strain.files",
     "read_lines": "jfstat.lines.reading",
     "read_par": "jfstat.pulsars.reading",
     "read_pulsars": "jfstat.pulsars.reading",
+    "read_segments": "jfstat.io.lal.times",
     "read_sfts": "jfstat.sfts",
     "read_templates": "jfstat.io.templates",
+    "read_timestamps": "jfstat.io.lal.times",
     "refine": "jfstat.followup.refine",
+    "refine_files": "jfstat.followup.fromfiles",
     "resample": "jfstat.statistic.fstat",
     "search": "jfstat.searching.search",
     "search_pulsars": "jfstat.searching.pulsars",
     "search_template": "jfstat.searching.single",
+    "segment_observations": "jfstat.data.segments",
     "semicoherent_amplitude": "jfstat.statistic.semicoherent",
     "semicoherent_fstat": "jfstat.statistic.semicoherent",
     "sensitivity": "jfstat.limits.analytic",
@@ -323,7 +368,9 @@ _HOMES = {
     "spectrogram": "jfstat.data.psd",
     "split_sfts": "jfstat.sfts.split",
     "sum_twoF": "jfstat.statistic.semicoherent",
+    "summary": "jfstat.candidates.summary",
     "template_bank": "jfstat.banks.template_bank",
+    "template_table": "jfstat.candidates.templatetable",
     "track": "jfstat.tracking.track",
     "transient_map": "jfstat.statistic.transients",
     "transient_null": "jfstat.statistic.transientnull",
@@ -338,12 +385,15 @@ _HOMES = {
     "whiten": "jfstat.metrics.coordinates",
     "windowed": "jfstat.statistic.windowed",
     "write_atoms": "jfstat.io.lal.atoms",
+    "write_atoms_files": "jfstat.followup.fromfiles",
     "write_candidates": "jfstat.io.candidates",
     "write_loudest": "jfstat.io.lal.loudest",
+    "write_psd": "jfstat.io.lal.psd",
     "write_sfts": "jfstat.sfts",
+    "write_transient_stats": "jfstat.io.lal.transients",
 }
 """The module of each public name."""
-_PACKAGES = ("plots", "sfts")
+_PACKAGES = ("benchmarking", "plots", "sfts")
 """Public modules that users reach as ``jfstat.<name>``."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,6 +50,17 @@ def written_to(path: Path, content: bytes) -> Path:
             f"path {str(path)!r} cannot be written ({error.strerror or error}): choose another."
         ) from error
     return path
+
+
+def check_writable(path: str | os.PathLike) -> None:
+    """Raise an OSError of one sentence unless a file can be written to a path, before the work that leads to it."""
+    try:
+        with tempfile.TemporaryFile(dir=final_path(Path(path)).parent):
+            pass
+    except OSError as error:
+        raise type(error)(
+            f"path {str(path)!r} cannot be written ({error.strerror or error}): choose another."
+        ) from error
 
 
 def remove_leftovers(path: Path) -> None:

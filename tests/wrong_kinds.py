@@ -136,6 +136,11 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     earth = (table[0], np.full((12, 3), 288.0))
     parts, window = jfstat.atoms(data, point), jfstat.TransientWindow("rectangular", START, 7200.0)
     atom_file = jfstat.write_atoms(parts, tmp_path / "parts.dat")
+    (tmp_path / "cache").write_text("H H1_STRAIN 0 60 file://localhost/a.gwf\n")
+    (tmp_path / "segments").write_text(f"{START} {START + 7200}\n")
+    (tmp_path / "times").write_text(f"{START} 0\n")
+    ended = QTable({"freq": [100.0], "twoF": [30.0], "converged": [True], "covariance": np.ones((1, 1, 1))})
+    ended.meta["parameters"] = ["freq"]
     one = dict(data=data, point=point)
     likelihoods = dict(log_likelihood=np.ones((2, 3, 2)), transitions=[-1.0, -1.0, -1.0], drift=[0, 1])
     bands = dict(segments=segments, point=point, f1dot=[-1e-10, 0.0])
@@ -227,6 +232,41 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             dict(
                 data=data, points=found, reftime=START, line_prior=prior, transient=None, progress=False,
             ),
+        ),
+        "bank_from_table": (jfstat.bank_from_table, dict(table=found)),
+        "template_table": (jfstat.template_table, dict(points=bank, freq=[100.0], reftime=None)),
+        "summary": (jfstat.summary, dict(table=found, row=0, total=None)),
+        "distinct": (jfstat.distinct, dict(refined=ended, statistic="twoF")),
+        "dump_sfts": (jfstat.dump_sfts, dict(pattern=str(folder), what="headers", most=1)),
+        "public_description": (
+            jfstat.public_description, dict(run=4, kind="RUN", revision=1, channel="H1:STRAIN", window="hann")
+        ),
+        "segment_observations": (
+            jfstat.segment_observations,
+            dict(sfts=sfts, segments=2, sqrt_sx=4e-24, reftime=START, ephemeris="DE405", fmin=99.9, fmax=100.1),
+        ),
+        "find_strain": (
+            jfstat.find_strain,
+            dict(paths=frames, channel="H1:STRAIN", detector="H1", quality=jfstat.DataQuality(["DATA"])),
+        ),
+        "each_sft": (
+            jfstat.each_sft,
+            dict(
+                strain=jfstat.find_strain(frames), tsft=60, fmin=2.0, fmax=5.0,
+                conditioning=jfstat.Conditioning(highpass=1.0),
+            ),
+        ),
+        "read_frame_cache": (jfstat.read_frame_cache, dict(path=tmp_path / "cache")),
+        "read_segments": (jfstat.read_segments, dict(path=tmp_path / "segments")),
+        "read_timestamps": (jfstat.read_timestamps, dict(files=[tmp_path / "times"], detectors=["H1"])),
+        "write_psd": (jfstat.write_psd, dict(table=jfstat.psd(sfts, 99.9, 100.1), path=tmp_path / "psd.txt")),
+        "SFTFiles.read_band": (
+            jfstat.find_sfts(str(folder)).read_band,
+            dict(fmin=99.9, fmax=100.1, guard=0.1, orbit=None, fdots=[(-1e-10, 0.0)], reftime=START, noise_bins=50),
+        ),
+        "narrow_files": (
+            jfstat.narrow_files,
+            dict(files=jfstat.find_sfts(str(folder)), point=point, sqrt_sx=4e-24, ephemeris="DE405", guard=0.5),
         ),
         "inject": (jfstat.inject, dict(sfts=sfts, signals=[(point, amplitude)], ephemeris="DE405")),
         "join_sfts": (jfstat.join_sfts, dict(sfts=[sfts])),

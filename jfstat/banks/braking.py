@@ -54,6 +54,16 @@ class Braking:
         object.__setattr__(self, "age", positive_seconds(self.age, "age"))
         object.__setattr__(self, "index", (float(indices[0]), float(indices[-1])))
 
+    def limits(self, fmin: float, fmax: float) -> list[tuple[float, float]]:
+        """Return the lowest and the highest f1dot and f2dot in a band, Hz/s and Hz/s^2.
+
+        Raises
+        ------
+        ValueError
+            If the band makes no sense, or spin-downs are infinite.
+        """
+        return [(float(low), float(high)) for low, high in BrakingRegion.of(self, fmin, fmax).limits]
+
 
 @dataclass(frozen=True)
 class BrakingRegion:

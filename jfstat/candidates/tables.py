@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import jax
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.provenance import reftime_of
 from jfstat.candidates.schema import column_of
+from jfstat.public import public
 from jfstat.signal.parameters import (
     MOTION_FIELDS,
     ORBIT_FIELDS,
@@ -151,6 +153,7 @@ def point_in(points: Doppler, row: int) -> Doppler:
     return with_fields(point, orbit=None) if point.orbit is not None and not point.orbit.asini else point
 
 
+@public(table=kinds.table)
 def bank_from_table(table: AnyTable) -> Doppler:
     """A stack of templates from a table with columns ``alpha``, ``delta``, and any of ``f1dot``, ..., and an orbit's.
 

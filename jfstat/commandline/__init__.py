@@ -13,17 +13,19 @@ from jfstat.commandline.interruption import INTERRUPTED, MESSAGE, leaving_at_onc
 from jfstat.commandline.streams import lenient_streams
 
 if TYPE_CHECKING:
-    from jfstat.commandline.options import Parser
+    from jfstat.commandline.parser import Parser
 
 SUBCOMMANDS = (
     "demo",
     "make-sfts",
     "simulate",
     "search",
+    "search-pulsars",
+    "points",
+    "track",
     "merge",
     "refine",
     "follow-up",
-    "track",
     "predict",
     "upper-limit",
     "psd",
@@ -33,8 +35,8 @@ SUBCOMMANDS = (
     "dump-sfts",
     "benchmark",
 )
-"""Modules, with underscores for hyphens. Each has ``add_parser(subparsers)``, whose parser sets ``run`` to a function
-of the parsed arguments. Only those that are needed are imported, which takes a second or two."""
+"""Modules, with underscores for hyphens. Each has ``add_parser(subparsers)``, whose parser sets ``plan`` to a function
+that reads all options of any effect and returns the work to do. Only those that are needed are imported."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,11 +70,11 @@ def _run(words: list[str], as_program: bool) -> int:
     Most is imported here, so that an interruption of that, which takes a second, is told like others.
     """
     try:
-        from jfstat.commandline.options import UsageError
+        from jfstat.commandline.parser import UsageError
 
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA's remarks on the processor, before JAX is imported
         with leaving_at_once() if as_program else nullcontext():
-            arguments = _parser(words[0] if words else "").parse_args(words)
+            arguments = _parser(words[0] if words else "").arguments(words)
             import jax
 
             from jfstat.commandline.compilecache import use_compile_cache
@@ -82,7 +84,9 @@ def _run(words: list[str], as_program: bool) -> int:
             use_compile_cache()
             if as_program:
                 keep_freed_memory()
-        arguments.run(arguments)
+        work = arguments.plan(arguments)
+        arguments.seal()  # refuses options of no effect, before anything is written
+        work()
     except SystemExit as request:  # --help and --version
         return int(request.code or 0)
     except KeyboardInterrupt as stopped:
@@ -113,7 +117,7 @@ def _parser(first: str = "") -> Parser:
     """The program's parser; if the first word of the command line is a subcommand or --version, without the others."""
     from importlib import import_module
 
-    from jfstat.commandline.options import Parser
+    from jfstat.commandline.parser import Parser
     from jfstat.version import __version__
 
     parser = Parser(prog="jfstat", description="The F-statistic for continuous gravitational waves, in JAX.")

@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
-
+import jfstat
 from jfstat.atomic import written_to
-from jfstat.benchmarking.measure import Request, measure
-from jfstat.benchmarking.report import as_dict, device_name, main_table, stage_table
-from jfstat.benchmarking.settings import CPU_ROWS, ROWS, Setting
-from jfstat.commandline.options import add_ephemeris, ephemeris, number, option_type, words
-from jfstat.engines.choice import NAMES
-from jfstat.geometry.detectors import get_detector
-from jfstat.geometry.ephemeris import ephemeris_files
-from jfstat.io.candidates import check_writable
+from jfstat.commandline.spellings import EPHEMERIS, add, ephemeris
+from jfstat.commandline.words import count, number, option_type, words
+from jfstat.commandline.work import check_outputs
 
 if TYPE_CHECKING:
-    from jfstat.commandline.options import Subparsers
-
-
-@option_type("a whole number of at least 1")
-def _count(word: str) -> int:
-    """A positive whole number."""
-    if int(word) < 1:
-        raise ValueError
-    return int(word)
+    from jfstat.commandline.arguments import Arguments, Work
 
 
 @option_type("a whole number, not negative")
 def _seed(word: str) -> int:
-    """A whole number from 0 on."""
+    """Return a whole number from 0 on."""
     if int(word) < 0:
         raise ValueError
     return int(word)
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Any) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "benchmark",
@@ -58,57 +44,71 @@ def add_parser(subparsers: Subparsers) -> None:
         "--rows",
         type=words,
         metavar="NAME,...",
-        help=f"settings by name, of {', '.join(ROWS)} (default: all on a GPU, {', '.join(CPU_ROWS)} on a CPU)",
+        help="settings by name, of 1d, 5d, 10d, 10d-narrow, 10d-wide, 100d, 100d-two, 10d-spindown (default: all on a "
+        "GPU, 1d, 5d, 10d on a CPU)",
     )
     rows.add_argument("--days", type=number, metavar="D", help="a setting of one's own: length, d (default 1)")
     rows.add_argument("--bandwidth", type=number, metavar="HZ", help="its band, Hz (default 0.606)")
     rows.add_argument("--frequency", type=number, metavar="HZ", help="its lowest frequency, Hz (default 100)")
     rows.add_argument("--detectors", type=words, metavar="H1,L1", help="its detectors (default H1)")
     how = parser.add_argument_group("how")
-    how.add_argument("--path", choices=NAMES, help="engine that computes (default: as jfstat.search would)")
-    how.add_argument("--batch", type=_count, metavar="N", help="templates computed together (default: by length)")
-    how.add_argument("--repeats", type=_count, default=7, metavar="N", help="times measured of each (default 7)")
+    how.add_argument("--path", choices=("xla", "cuda"), help="engine that computes (default: as jfstat.search would)")
+    how.add_argument("--batch", type=count, metavar="N", help="templates computed together (default: by length)")
+    how.add_argument("--repeats", type=count, default=7, metavar="N", help="times measured of each (default 7)")
     how.add_argument("--seed", type=_seed, default=0, metavar="N", help="of noise and templates, no unit (default 0)")
-    add_ephemeris(how)
+    add(how, *EPHEMERIS)
     out = parser.add_argument_group("output")
     out.add_argument("--output", type=Path, metavar="FILE", help="all numbers, as JSON")
-    parser.set_defaults(run=run)
+    parser.set_defaults(plan=plan)
 
 
-def run(arguments: argparse.Namespace) -> None:
+def plan(arguments: Arguments) -> Work:
+    """Return the measurement that the options ask for."""
+    settings, tables = _chosen(arguments), ephemeris(arguments) or "DE405"
+    jfstat.observation("H1", 1167458304, 86400, ephemeris=tables)  # a wrong name should not cost minutes
+    check_outputs([arguments.output])
+    how: Any = dict(arguments.read("batch", "repeats", "seed", "path"), ephemeris=tables)
+    return partial(_run, settings, how, arguments.output)
+
+
+def _run(settings: list[Any], how: dict[str, Any], output: Path | None) -> None:
     """Measure row by row, then print tables and write the file."""
-    settings = _chosen(arguments)
-    ephemeris_files(ephemeris(arguments))  # a wrong name should not cost minutes
-    if arguments.output is not None:
-        check_writable(arguments.output)
+    import jax
+
+    from jfstat import benchmarking
+
     jax.config.update("jax_enable_compilation_cache", False)  # or it would hide what compilation costs
     rows = []
     for k, setting in enumerate(settings, start=1):
-        how = {name: getattr(arguments, name) for name in ("batch", "repeats", "seed", "path")}
-        found = measure(Request(setting, ephemeris=ephemeris(arguments), **how))
+        found = benchmarking.measure(benchmarking.Request(setting, **how))
         rows.append({"setting": dataclasses.asdict(setting), "runs": [dataclasses.asdict(found)]})
         print(f"{k}/{len(settings)} {setting.name}: tau {found.tau:.2e} s", file=sys.stderr, flush=True)
     first = rows[0]["runs"][0]
-    print(f"{device_name(first)}, jax {jax.__version__}: a copy moves {first['copy_bandwidth'] / 1e9:.3g} GB/s")
-    print(f"{main_table(rows)}\n\n{stage_table(rows)}")
-    if arguments.output is not None:
-        values = as_dict(rows, shlex.join(["jfstat", *sys.argv[1:]]))
-        written_to(arguments.output, (json.dumps(values, indent=1, allow_nan=False) + "\n").encode())
-        print(f"\nwrote {arguments.output}")
+    device = benchmarking.device_name(first)
+    print(f"{device}, jax {jax.__version__}: a copy moves {first['copy_bandwidth'] / 1e9:.3g} GB/s")
+    print(f"{benchmarking.main_table(rows)}\n\n{benchmarking.stage_table(rows)}")
+    if output is not None:
+        values = benchmarking.as_dict(rows, shlex.join(["jfstat", *sys.argv[1:]]))
+        written_to(output, (json.dumps(values, indent=1, allow_nan=False) + "\n").encode())
+        print(f"\nwrote {output}")
 
 
-def _chosen(arguments: argparse.Namespace) -> list[Setting]:
-    """The settings that the options name.
+def _chosen(arguments: Arguments) -> list[Any]:
+    """Return the settings that the options name.
 
     Raises
     ------
     ValueError
         If a row or detector is unknown or a number out of range.
     """
-    given = {name: getattr(arguments, name) for name in ("days", "bandwidth", "frequency", "detectors")}
+    import jax
+
+    from jfstat.benchmarking import CPU_ROWS, ROWS, Setting
+
+    given = arguments.read("days", "bandwidth", "frequency", "detectors")
     own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    for name in own.get("detectors", ()):
-        get_detector(name)
+    if "detectors" in own:
+        jfstat.observation(own["detectors"], 1167458304, 86400)  # refuses detectors that are not known
     names = arguments.rows
     if names is None:
         names = [] if own else CPU_ROWS if jax.default_backend() == "cpu" else ROWS

@@ -1,23 +1,53 @@
-"""The candidates that `jfstat refine` and `jfstat follow-up` start from, and how they print what they end at."""
+"""The candidates that `jfstat refine` and `jfstat follow-up` start from, and the options that both have."""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jfstat.candidates.provenance import reftime_of
-from jfstat.candidates.schema import column_of
-from jfstat.candidates.tables import AnyTable
-from jfstat.io.candidates import check_writable, read_candidates
-from jfstat.signal.parameters import AMPLITUDE_FIELDS, WINDOW_COLUMNS, is_parameter, spin_order
-from jfstat.signal.times import TimeLike
-from jfstat.validation import NumberLike
+import jfstat
+from jfstat.commandline.spellings import OptionGroup, add, known_lines
+from jfstat.commandline.words import number, words
+from jfstat.commandline.work import check_outputs
+
+if TYPE_CHECKING:
+    from jfstat.commandline.arguments import Arguments
 
 
-def given_candidates(arguments: argparse.Namespace, done: str) -> Any:
-    """The table of ``--candidates``, up to ``--NumCandidatesToKeep``; `done` says what is done with them.
+def add_fit(group: OptionGroup, done: str, first: str) -> None:
+    """Add the options of candidates and of what is fitted; `done` and `first` are words for the help."""
+    add(group, "candidates", required=True)
+    add(group, "NumCandidatesToKeep", help=f"{done} the first N, the loudest of a search (default: all)")
+    group.add_argument(
+        "--parameters",
+        type=words,
+        metavar="freq,...",
+        help="columns to refine, others stay fixed (default: those that the search varied, or all if the file does not "
+        "say; without ecc and argp)",
+    )
+    add(
+        group,
+        "refTime",
+        help="reference time of the candidates if their file does not name it, GPS s or UTC (default: data start)",
+    )
+    group.add_argument(
+        "--mismatch",
+        type=number,
+        metavar="M",
+        help=f"{first}cover templates up to this mismatch around each candidate (default: 1)",
+    )
+    group.add_argument(
+        "--bins",
+        type=number,
+        metavar="N",
+        help=f"{first}cover frequencies up to N bins of 1/T off, more for uncertain starts (default: as many as the "
+        "sky positions that are covered can make, 4 to 32)",
+    )
+
+
+def given_candidates(arguments: Arguments, done: str) -> Any:
+    """Return the table of ``--candidates``, up to ``--NumCandidatesToKeep``; `done` says what is done with them.
 
     Raises
     ------
@@ -28,49 +58,27 @@ def given_candidates(arguments: argparse.Namespace, done: str) -> Any:
     """
     if arguments.NumCandidatesToKeep is not None and arguments.NumCandidatesToKeep < 1:
         raise ValueError(f"--NumCandidatesToKeep must be at least 1, not {arguments.NumCandidatesToKeep}.")
-    found: Any = read_candidates(arguments.candidates)[: arguments.NumCandidatesToKeep]
+    found: Any = jfstat.read_candidates(arguments.candidates)[: arguments.NumCandidatesToKeep]
     if len(found) == 0:
         raise ValueError(f"--candidates {arguments.candidates} holds no candidates: nothing is to be {done}.")
-    if arguments.outputFstat is not None:
-        check_writable(arguments.outputFstat)
+    check_outputs([arguments.outputFstat])
     return found
 
 
-def given_reftime(arguments: argparse.Namespace, found: Any) -> TimeLike | None:
-    """When the candidates' frequencies hold: as their file or ``--refTime`` says; None for the start of the data.
+def fit_of(arguments: Arguments, found: Any, bounds: Any = None) -> jfstat.Fit:
+    """Return what is fitted to the candidates, and when their frequencies hold.
 
     Raises
     ------
-    ValueError
-        If neither does and frequencies change.
+    OSError, ValueError
+        If neither the file nor ``--refTime`` says when, and frequencies change; or an option is out of range.
     """
-    reftime = reftime_of(found, arguments.refTime)
-    if reftime is None and any((spin_order(name) or 0) > 0 and np.any(found[name] != 0) for name in found.colnames):
-        raise ValueError(f"--refTime is missing: {arguments.candidates} does not say when its frequencies hold.")
-    return reftime
-
-
-def print_candidate(table: AnyTable, index: int) -> None:
-    """Print a row of refined candidates, each parameter on a line with its error and unit."""
-    print(f"parameters at reference time GPS {table.meta['reftime']}:")
-    for name in table.colnames:
-        value, own = table[name][index], column_of(name)
-        if name.startswith(("twoF", "mean_twoF")) or name == "log10BSGL":
-            print(f"  {name:9s} {own.text(value)}")
-        elif is_parameter(name) or name in (*WINDOW_COLUMNS, *AMPLITUDE_FIELDS):
-            said = f"{_plain(value):{own.digits}} {_error_of(table, index, name)} {own.unit}"
-            print(f"  {name:9s} {said}".rstrip())
-    print(f"  {table['message'][index]}")
-
-
-def _plain(x: NumberLike) -> float:
-    """A number without its unit."""
-    return float(getattr(x, "value", x))
-
-
-def _error_of(table: AnyTable, index: int, name: str) -> str:
-    """A parameter's error in words."""
-    if f"{name}_error" not in table.colnames:
-        return "(fixed)"
-    error = _plain(table[f"{name}_error"][index])
-    return f"+- {error:.2g}" if np.isfinite(error) else "(no error)"
+    reftime = found.meta.get("reftime")
+    if reftime is None:
+        reftime = arguments.refTime
+        spins = [name for name in found.colnames if name.startswith("f") and name.endswith("dot")]
+        if reftime is None and any(np.any(found[name] != 0) for name in spins):
+            raise ValueError(f"--refTime is missing: {arguments.candidates} does not say when its frequencies hold.")
+    given = arguments.read("parameters", "mismatch", "bins")
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return jfstat.Fit(bounds=bounds, reftime=reftime, lines=known_lines(arguments.linefiles), **chosen)

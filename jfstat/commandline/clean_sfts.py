@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from jfstat.commandline.inputs import known_lines
-from jfstat.commandline.options import number, words
-from jfstat.lines.cleaning import WINDOW, clean
-from jfstat.sfts.reading import read_sfts
-from jfstat.sfts.writing import write_sfts
+import jfstat
+from jfstat.commandline.spellings import add, known_lines
+from jfstat.commandline.words import number
 
 if TYPE_CHECKING:
-    from jfstat.commandline.options import Subparsers
+    from jfstat.commandline.arguments import Arguments, Work
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Any) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "clean-sfts",
@@ -34,11 +32,10 @@ def add_parser(subparsers: Subparsers) -> None:
     data.add_argument("--fMin", type=number, metavar="HZ", help="lowest frequency, Hz (default: the files')")
     data.add_argument("--fMax", type=number, metavar="HZ", help="end of the band, Hz (default: the files')")
     lines = parser.add_argument_group("lines")
-    lines.add_argument(
-        "--linefiles",
-        type=words,
+    add(
+        lines,
+        "linefiles",
         required=True,
-        metavar="FILE,...",
         help="lists of known lines (Hz), one or more for a detector, whose names hold it, as in O3L1lines.csv; or "
         "L1:FILE. Formats of GWOSC, TDFstat and SFTclean",
     )
@@ -46,9 +43,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "--window",
         "-w",
         type=int,
-        default=WINDOW,
         metavar="BINS",
-        help=f"bins on each side of a line from which the noise level is taken (default {WINDOW})",
+        help="bins on each side of a line from which the noise level is taken (default 100)",
     )
     lines.add_argument(
         "--maxBins",
@@ -57,30 +53,34 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="BINS",
         help="clean at most this many bins on each side of a line (default: all; SFTclean's is 20)",
     )
-    lines.add_argument("--randSeed", type=int, default=0, metavar="N", help="seed of the noise (default 0, a seed too)")
+    add(lines, "randSeed")
     out = parser.add_argument_group("output")
     out.add_argument("--outDir", "-o", required=True, metavar="DIR", help="where to write the SFT files")
     out.add_argument("--outLabel", default="cleaned", metavar="WORD", help="description in the files' names")
     out.add_argument(
         "--outSingleSFT", "-s", action="store_true", help="write one file for each detector instead of one for each SFT"
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(plan=plan)
 
 
-def run(arguments: argparse.Namespace) -> None:
+def plan(arguments: Arguments) -> Work:
+    """Return the cleaning that the options ask for."""
+    how: Any = dict(seed=arguments.randSeed, max_bins=arguments.maxBins)
+    how |= {} if arguments.window is None else {"window": arguments.window}
+    band = dict(fmin=arguments.fMin, fmax=arguments.fMax)
+    out = dict(merge=arguments.outSingleSFT, description=arguments.outLabel)
+    return partial(_run, arguments.sftDir, band, known_lines(arguments.linefiles), how, arguments.outDir, out)
+
+
+def _run(
+    pattern: str, band: dict[str, Any], lines: Any, how: dict[str, Any], directory: str, out: dict[str, Any]
+) -> None:
     """Read, clean and write."""
-    lines = known_lines(arguments.linefiles)
-    sfts = read_sfts(arguments.sftDir, fmin=arguments.fMin, fmax=arguments.fMax)
-    cleaned = clean(sfts, lines, seed=arguments.randSeed, window=arguments.window, max_bins=arguments.maxBins)  # type: ignore[arg-type]
-    files = write_sfts(
-        cleaned,
-        arguments.outDir,
-        merge=arguments.outSingleSFT,
-        comment="cleaned by jfstat",
-        description=arguments.outLabel,
-    )
+    sfts = jfstat.read_sfts(pattern, **band)
+    cleaned = jfstat.clean(sfts, lines, **how)
+    files = jfstat.write_sfts(cleaned, directory, comment="cleaned by jfstat", **out)
     print(cleaned)
     for old, new in zip(sfts, cleaned, strict=True):
         n_cleaned = int((old.data != new.data).any(axis=0).sum())
         print(f"  {old.detector}: {n_cleaned} of {old.data.shape[1]} bins replaced in {len(old)} SFTs")
-    print(f"wrote {len(files)} file(s) to {arguments.outDir}")
+    print(f"wrote {len(files)} file(s) to {directory}")

@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
-import argparse
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jfstat.banks.ranges import axis, natural_step
-from jfstat.banks.template_bank import template_bank
-from jfstat.candidates.tables import AnyTable
-from jfstat.data.fstatdata import FstatData
-from jfstat.data.prepare import prepare
-from jfstat.followup.refine import refine
-from jfstat.geometry.doppler import EARTH_SPEED
-from jfstat.io.candidates import write_candidates
-from jfstat.searching.search import search
-from jfstat.sfts.container import SFTs
-from jfstat.sfts.reading import read_sfts
-from jfstat.sfts.writing import write_sfts
-from jfstat.signal.templates import Amplitude, Doppler
-from jfstat.simulate.simulate import simulate_sfts
-from jfstat.statistic.fstat import predict_twoF, twoF, twoF_band
+import jfstat
+from jfstat.commandline.spellings import add
 
 if TYPE_CHECKING:
-    from jfstat.commandline.options import Subparsers
+    from jfstat.commandline.arguments import Arguments, Work
 
 START, DAYS, TSFT, SQRT_SX = 1167458304, 2, 1800, 4e-24
 GAPS = {"H1": ((0.45, 0.70), (1.55, 1.65)), "L1": ((0.20, 0.30), (1.00, 1.35))}
 """Days without data, from the start."""
 F_LOW, F_HIGH = 100.0, 100.12
 F0, F1DOT, ALPHA, DELTA = 100.0512345, -3.1e-11, 2.115, 0.473
+EARTH_SPEED = 1.03e-4
+"""More than any detector's speed relative to the barycentre, in units of the speed of light."""
 AMPLITUDE = {"h0": 2.2e-25, "cosi": 0.35, "psi": 0.4, "phi0": 1.0}
 ALPHA_RANGE, DELTA_RANGE, F1DOT_RANGE = (1.86, 2.34, 0.06), (0.18, 0.74, 0.08), (-1e-10, 0.0)
 """Steps in the sky with which two days of data at 100 Hz lose a few per cent of rho^2 half-way between templates."""
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Any) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "demo",
@@ -56,19 +43,24 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="DIR",
         help="where to write SFT files, candidates and the picture (default jfstat-demo)",
     )
-    parser.add_argument("--randSeed", type=int, default=0, metavar="N", help="seed of the noise, no unit (default 0)")
-    parser.set_defaults(run=run)
+    add(parser, "randSeed")
+    parser.set_defaults(plan=plan)
 
 
-def run(arguments: argparse.Namespace) -> None:
+def plan(arguments: Arguments) -> Work:
+    """Return the demonstration."""
+    return partial(_run, arguments.outdir, arguments.randSeed)
+
+
+def _run(outdir: Path, seed: int) -> None:
     """Simulate, write, read, search, refine, and print injected, found and refined side by side."""
-    outdir, began = arguments.outdir, time.perf_counter()
-    injected = Doppler(ALPHA, DELTA, [F0, F1DOT], reftime=START)
-    amplitude = Amplitude(**AMPLITUDE)
+    began = time.perf_counter()
+    injected = jfstat.Doppler(ALPHA, DELTA, [F0, F1DOT], reftime=START)
+    amplitude = jfstat.Amplitude(**AMPLITUDE)
 
     print(f"simulate {DAYS} days of H1 and L1 with gaps, noise of {SQRT_SX:g} /sqrt(Hz) and a signal")
     margin = 1.0 + EARTH_SPEED * F_HIGH
-    sfts = simulate_sfts(
+    sfts = jfstat.simulate_sfts(
         ["H1", "L1"],
         fmin=F_LOW - margin,
         fmax=F_HIGH + margin,
@@ -76,35 +68,35 @@ def run(arguments: argparse.Namespace) -> None:
         sqrt_sx=SQRT_SX,
         signals=[(injected, amplitude)],
         timestamps=_timestamps(),
-        seed=arguments.randSeed,
+        seed=seed,
     )
-    files = write_sfts(sfts, outdir / "sfts")
+    files = jfstat.write_sfts(sfts, outdir / "sfts")
     print(f"wrote    {', '.join(path.name for path in files)}")
-    sfts = read_sfts([str(path) for path in files])
-    data = prepare(sfts, F_LOW, F_HIGH, reftime=START)
+    sfts = jfstat.read_sfts([str(path) for path in files])
+    data = jfstat.prepare(sfts, F_LOW, F_HIGH, reftime=START)
     print(f"read     {data}")
-    bank = template_bank(ALPHA_RANGE, DELTA_RANGE, F1DOT_RANGE, data=data)
-    found: Any = search(data, bank, top=1000, progress=True)
+    bank = jfstat.template_bank(ALPHA_RANGE, DELTA_RANGE, F1DOT_RANGE, data=data)
+    found: Any = jfstat.search(data, bank, top=1000, progress=True)
     print(f"searched {found.meta['n_templates']} templates: {found.meta['n_twoF']:.3g} values of 2F")
 
     began_refining = time.perf_counter()
-    refined: Any = refine(data, found[:1], progress=False)
+    refined: Any = jfstat.refine(data, found[:1], progress=False)
     spent = time.perf_counter() - began_refining
     print(f"refined  the loudest: {refined['message'][0]} ({spent:.0f} s, mostly compiling)")
 
-    best = Doppler(found["alpha"][0], found["delta"][0], [found["freq"][0], found["f1dot"][0]], reftime=START)
-    expected = float(predict_twoF(data, injected, amplitude))
+    best = jfstat.Doppler(found["alpha"][0], found["delta"][0], [found["freq"][0], found["f1dot"][0]], reftime=START)
+    expected = float(jfstat.predict_twoF(data, injected, amplitude))
     print()
     _print_comparison(data, found, refined, amplitude, expected)
     print()
-    print(f"wrote    {write_candidates(found, outdir / 'candidates.ecsv')}: the loudest {len(found)}")
-    print(f"wrote    {write_candidates(refined, outdir / 'refined.ecsv')}")
+    print(f"wrote    {jfstat.write_candidates(found, outdir / 'candidates.ecsv')}: the loudest {len(found)}")
+    print(f"wrote    {jfstat.write_candidates(refined, outdir / 'refined.ecsv')}")
     print(f"wrote    {_draw(sfts, data, best, refined, expected, outdir / 'demo.png')}")
     print(f"all in   {time.perf_counter() - began:.0f} s")
 
 
 def _timestamps() -> dict[str, np.ndarray]:
-    """Start times of the SFTs outside the gaps, GPS s, by detector."""
+    """Start times of the jfstat.SFTs outside the gaps, GPS s, by detector."""
     times = START + TSFT * np.arange(DAYS * 86400 // TSFT)
     kept = {}
     for detector, gaps in GAPS.items():
@@ -114,7 +106,7 @@ def _timestamps() -> dict[str, np.ndarray]:
 
 
 def _print_comparison(
-    data: FstatData, found: AnyTable, refined: AnyTable, amplitude: Amplitude, expected: float
+    data: jfstat.FstatData, found: Any, refined: Any, amplitude: jfstat.Amplitude, expected: float
 ) -> None:
     """Print injected, found and refined parameters, with the grid's steps and the refined ones' errors."""
     tspan = float(data.tspan)
@@ -122,8 +114,8 @@ def _print_comparison(
         f"{'':8s}{'unit':8s}{'injected':>15s}{'found':>15s}{'grid step':>11s}{'refined':>15s}{'error':>11s}{'pull':>7s}"
     )
     lines = [
-        ("freq", "Hz", F0, ".7f", natural_step(0, tspan)),
-        ("f1dot", "Hz/s", F1DOT, ".3e", natural_step(1, tspan)),
+        ("freq", "Hz", F0, ".7f", 0.5 / tspan),
+        ("f1dot", "Hz/s", F1DOT, ".3e", 0.5 / tspan**2),
         ("alpha", "rad", ALPHA, ".4f", ALPHA_RANGE[2]),
         ("delta", "rad", DELTA, ".4f", DELTA_RANGE[2]),
         ("h0", "strain", float(amplitude.h0), ".3e", None),
@@ -149,32 +141,36 @@ def _print_comparison(
     )
 
 
-def _draw(sfts: SFTs, data: FstatData, best: Doppler, refined: AnyTable, expected: float, path: Path) -> Path:
+def _draw(
+    sfts: jfstat.SFTs, data: jfstat.FstatData, best: jfstat.Doppler, refined: Any, expected: float, path: Path
+) -> Path:
     """Draw 2F over the band, close to the peak and over the sky, with the refined position and its error ellipse."""
+    import jax
     from matplotlib.figure import Figure
 
-    from jfstat.plots import plot_band, plot_peak, plot_sky
-
-    values, f = np.asarray(twoF_band(data, best)), data.frequencies
+    values, f = np.asarray(jfstat.twoF_band(data, best)), data.frequencies
     peak = int(np.argmax(np.where(np.abs(f - float(best.fkdot[0])) < 1e-6, values, 0)))
     near = slice(max(0, peak - 12), peak + 13)
     fine = np.linspace(f[near][0], f[near][-1], 241)
     curve = jax.jit(
-        jax.vmap(lambda d, x: twoF(d, Doppler(best.alpha, best.delta, [x, best.fkdot[1]], best.reftime)), (None, 0))
+        jax.vmap(
+            lambda d, x: jfstat.twoF(d, jfstat.Doppler(best.alpha, best.delta, [x, best.fkdot[1]], best.reftime)),
+            (None, 0),
+        )
     )(data, fine)
 
     figure = Figure(figsize=(11, 7.5), layout="constrained")
     axes = figure.subplot_mosaic([["band", "band"], ["peak", "sky"]], height_ratios=[1, 1.25])
     figure.suptitle("jfstat demo: two days of H1 and L1, one signal in noise, found and refined")
-    plot_band(axes["band"], f, values, found=float(f[peak]), injected=F0, expected=expected)
+    jfstat.plots.plot_band(axes["band"], f, values, found=float(f[peak]), injected=F0, expected=expected)
     axes["band"].set_title("whole band, at the loudest template", fontsize="medium")
-    plot_peak(axes["peak"], f[near], values[near], found=float(f[peak]), curve=(fine, curve))
+    jfstat.plots.plot_peak(axes["peak"], f[near], values[near], found=float(f[peak]), curve=(fine, curve))
     axes["peak"].set_title("the peak", fontsize="medium")
     alphas, deltas, sky = _sky_map(sfts, best)
     names = list(refined.meta["parameters"])
     at = np.ix_(*2 * [[names.index("alpha"), names.index("delta")]])
     position = float(refined["alpha"][0].value), float(refined["delta"][0].value)
-    plot_sky(
+    jfstat.plots.plot_sky(
         axes["sky"],
         alphas,
         deltas,
@@ -187,7 +183,7 @@ def _draw(sfts: SFTs, data: FstatData, best: Doppler, refined: AnyTable, expecte
     return path
 
 
-def _sky_map(sfts: SFTs, best: Doppler) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _sky_map(sfts: jfstat.SFTs, best: jfstat.Doppler) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """2F over the searched sky at half the steps, its largest value over spin-down and a narrow band.
 
     Returns
@@ -198,17 +194,21 @@ def _sky_map(sfts: SFTs, best: Doppler) -> tuple[np.ndarray, np.ndarray, np.ndar
         rad.
     twoF : (n, m) float32 ndarray
     """
-    alphas, deltas = (axis((low, high, step / 2), "sky", "rad") for low, high, step in (ALPHA_RANGE, DELTA_RANGE))
+    import jax
+
+    finer = [(low, high, step / 2) for low, high, step in (ALPHA_RANGE, DELTA_RANGE)]
+    sky = jfstat.template_bank(*finer)
+    alphas, deltas = np.unique(sky.alpha), np.unique(sky.delta)
     # a band just wide enough for the frequency shifts of wrong positions costs a fraction of the whole band
     half = EARTH_SPEED * F0 * max(ALPHA_RANGE[1] - ALPHA_RANGE[0], DELTA_RANGE[1] - DELTA_RANGE[0]) / 2
     f = float(best.fkdot[0])
-    data = prepare(sfts, f - half, f + half, reftime=best.reftime)
-    bank = template_bank(list(alphas), list(deltas), F1DOT_RANGE, data=data)
-    loudest = np.asarray(_loudest(data, bank))
+    data = jfstat.prepare(sfts, f - half, f + half, reftime=best.reftime)
+    bank = jfstat.template_bank(list(alphas), list(deltas), F1DOT_RANGE, data=data)
+
+    @jax.jit
+    def largest(data: jfstat.FstatData, bank: jfstat.Doppler) -> jax.Array:
+        """Return the largest 2F over the band for each template of a stack, (n,) float32."""
+        return jax.lax.map(lambda point: jfstat.twoF_band(data, point).max(), bank, batch_size=32)
+
+    loudest = np.asarray(largest(data, bank))
     return alphas, deltas, loudest.reshape(len(alphas), len(deltas), -1).max(axis=2)
-
-
-@jax.jit
-def _loudest(data: FstatData, bank: Doppler) -> jax.Array:
-    """Largest 2F over the band for each template of a stack, (n,) float32."""
-    return jax.lax.map(lambda point: jnp.max(twoF_band(data, point)), bank, batch_size=32)

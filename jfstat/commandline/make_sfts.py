@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from jfstat.commandline.options import gps, number, option_type, words
-from jfstat.io.lal.times import read_segments
-from jfstat.sfts.container import SFTs, SFTSeries
-from jfstat.sfts.naming import public_description
-from jfstat.sfts.writing import write_sfts
-from jfstat.strain.files import DataQuality, read_cache, strain_of_files
-from jfstat.strain.gating import Gating
-from jfstat.strain.making import Conditioning, Made, Making, made_sfts
+import jfstat
+from jfstat.commandline.spellings import OptionGroup
+from jfstat.commandline.words import bands, gps, number, words
 
 if TYPE_CHECKING:
-    from jfstat.commandline.options import Subparsers
-    from jfstat.strain.strain import Strain
+    from jfstat.commandline.arguments import Arguments, Work
 
 LISTED = 10
 """Most SFTs that are named because gating left them out."""
 GWOSC_RATE, GWOSC_VALID = 4096, 1600.0
 """GWOSC's lower sampling rate, 1/s, and the frequency up to which strain at that rate is surely right, Hz."""
+GATES = {"gate_bands": "bands", "gate_tzero": "tzero", "gate_tpad": "tpad", "gate_most": "most_gated"}
+"""Options of gating, and the field of `jfstat.Gating` that each gives."""
+OBSERVING = {"observing_kind": "--observing-kind", "observing_revision": "--observing-revision"}
 
 
-@option_type("a list of bands such as 25-50,70-110, in Hz")
-def bands(word: str) -> list[tuple[float, float]]:
-    """Pairs of frequencies, Hz."""
-    pairs = [part.split("-") for part in word.split(",")]
-    return [(number(low), number(high)) for low, high in pairs]
-
-
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Any) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "make-sfts",
@@ -74,7 +62,14 @@ def add_parser(subparsers: Subparsers) -> None:
         "a LIGO run away, which has hardware injections of continuous waves most of the time",
     )
     data.add_argument("--quality-channel", metavar="NAME", help="channel of frame files whose bits have numbers")
-    made = parser.add_argument_group("SFTs")
+    _add_making(parser.add_argument_group("SFTs"))
+    _add_gating(parser.add_argument_group("gating of loud glitches"))
+    _add_output(parser.add_argument_group("output"))
+    parser.set_defaults(plan=plan)
+
+
+def _add_making(made: OptionGroup) -> None:
+    """Add the options that say how SFTs are made."""
     made.add_argument(
         "--sft-duration", "-t", type=number, default=1800.0, metavar="S", help="length of an SFT, s (default 1800)"
     )
@@ -98,8 +93,10 @@ def add_parser(subparsers: Subparsers) -> None:
         "--start-freq", "-F", type=number, default=48.0, metavar="HZ", help="lowest frequency, Hz (default 48)"
     )
     made.add_argument("--band", "-B", type=number, default=2000.0, metavar="HZ", help="band, Hz (default 2000)")
-    gates = parser.add_argument_group("gating of loud glitches")
-    usual = Gating()
+
+
+def _add_gating(gates: OptionGroup) -> None:
+    """Add the options of gating."""
     gates.add_argument(
         "--gate-threshold",
         type=number,
@@ -110,28 +107,26 @@ def add_parser(subparsers: Subparsers) -> None:
     gates.add_argument(
         "--gate-bands",
         type=bands,
-        default=usual.bands,
         metavar="HZ-HZ,...",
-        help="bands, Hz (default " + ",".join(f"{low:g}-{high:g}" for low, high in usual.bands) + ")",
+        help="bands, Hz (default 25-50,70-110)",
     )
     gates.add_argument(
         "--gate-tzero",
         type=number,
-        default=usual.tzero,
         metavar="S",
-        help=f"half-width of what is set to zero, s (default {usual.tzero:g})",
+        help="half-width of what is set to zero, s (default 1)",
     )
-    gates.add_argument(
-        "--gate-tpad", type=number, default=usual.tpad, metavar="S", help=f"taper, s (default {usual.tpad:g})"
-    )
+    gates.add_argument("--gate-tpad", type=number, metavar="S", help="taper, s (default 0.5)")
     gates.add_argument(
         "--gate-most",
         type=number,
-        default=usual.most_gated,
         metavar="PART",
         help="leave SFTs out of which a larger part is set to zero (default 1/60, that is 30 s of 1800 s)",
     )
-    out = parser.add_argument_group("output")
+
+
+def _add_output(out: OptionGroup) -> None:
+    """Add the options for files and their names."""
     out.add_argument(
         "--sft-write-path", "-p", default=".", metavar="DIR", help="where to write the SFT files (default: here)"
     )
@@ -149,99 +144,97 @@ def add_parser(subparsers: Subparsers) -> None:
     out.add_argument("--observing-revision", "-R", type=int, metavar="N", help="for public names: revision, from 1 on")
     out.add_argument("--misc-desc", "-X", default="", metavar="WORD", help="description in private names")
     out.add_argument("--comment-field", "-c", metavar="TEXT", help="comment in the SFTs")
-    parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Make and write SFTs one after the other."""
+def plan(arguments: Arguments) -> Work:
+    """Return the making of SFTs that the options ask for."""
     window = arguments.window_type.lower()
     if arguments.window_param is not None:
         window = f"{window}:{arguments.window_param:g}"
     gating = None
     if arguments.gate_threshold is not None:
-        gating = Gating(
-            arguments.gate_threshold,
-            arguments.gate_bands,
-            arguments.gate_tzero,
-            arguments.gate_tpad,
-            arguments.gate_most,
-        )
-    strain = strain_of_files(
-        arguments.frame_files if arguments.frame_cache is None else read_cache(arguments.frame_cache),
-        arguments.channel_name,
-        arguments.IFO,
-        DataQuality(
-            _bits(arguments.quality_bits),
-            arguments.quality_channel,
-            None if arguments.segment_file is None else read_segments(arguments.segment_file),
-            arguments.gps_start_time,
-            arguments.gps_end_time,
-        ),
+        given = {field: getattr(arguments, option) for option, field in GATES.items()}
+        gating = jfstat.Gating(arguments.gate_threshold, **{x: y for x, y in given.items() if y is not None})
+    cache, segments = arguments.frame_cache, arguments.segment_file
+    quality = jfstat.DataQuality(
+        _bits(arguments.quality_bits),
+        arguments.quality_channel,
+        None if segments is None else jfstat.read_segments(segments),
+        arguments.gps_start_time,
+        arguments.gps_end_time,
     )
-    low, high = arguments.start_freq, arguments.start_freq + arguments.band
-    conditioning = Conditioning(window, arguments.high_pass_freq or None, gating)
-    making = Making.of(strain.rate, arguments.sft_duration, low, high, conditioning)
-    description = _description(arguments, strain.channel, window)
+    paths = arguments.frame_files if cache is None else jfstat.read_frame_cache(cache)
+    strain = jfstat.find_strain(paths, arguments.channel_name, arguments.IFO, quality)
+    conditioning = jfstat.Conditioning(window, arguments.high_pass_freq or None, gating)
+    band = arguments.start_freq, arguments.start_freq + arguments.band
+    comment = arguments.comment_field or "made by jfstat make-sfts"
+    how = dict(comment=comment, description=_description(arguments, strain.channel, window))
+    made = partial(jfstat.each_sft, strain, arguments.sft_duration, *band, conditioning)
+    write = partial(_written, made, arguments.sft_duration, arguments.sft_write_path, how, gating is not None)
+    return partial(_run, strain, band, arguments.sft_write_path, write)
+
+
+def _run(strain: Any, band: tuple[float, float], directory: str, write: Any) -> None:
+    """Make and write SFTs one after the other, and say so."""
     seconds = sum(stop - first for first, stop in strain.stretches) / strain.rate
     print(
         f"{strain.site.prefix}: {len(strain.files)} files, {seconds:.0f} s of good time in {len(strain.stretches)} "
         f"stretches, {strain.rate} samples/s"
     )
-    if strain.rate == GWOSC_RATE and high > GWOSC_VALID:
+    if strain.rate == GWOSC_RATE and band[1] > GWOSC_VALID:
         print(
             f"jfstat: note: GWOSC's strain at {GWOSC_RATE} Hz is not valid near its Nyquist frequency: above "
             f"{GWOSC_VALID:g} Hz use the files at 16384 Hz, or a smaller --band",
             file=sys.stderr,
         )
-    comment = arguments.comment_field or "made by jfstat make-sfts"
-    n, gated, left_out = 0, 0.0, []
-    for sft in made_sfts(strain, making):
-        if sft.bins is None:
-            left_out.append(sft)
+    print(f"wrote {write()} SFTs, {band[0]:g} to {band[1]:g} Hz, to {directory}")
+
+
+def _written(made: Any, tsft: float, directory: str, how: dict[str, str], gated: bool) -> int:
+    """Write the SFTs, and return their number.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+    """
+    n, zeroed, left_out = 0, 0.0, []
+    for own in made():
+        if own.sfts is None:
+            left_out.append(own)
             continue
-        _write(strain, making, sft, arguments.sft_write_path, comment, description)
-        n, gated = n + 1, gated + sft.gated
-    if gating is not None:
-        print(f"gating set {gated:.1f} s of {n * making.tsft:.0f} s to zero and left out {len(left_out)} SFTs")
-        for sft in left_out[:LISTED]:
-            print(f"  GPS {sft.gps}: {sft.gated:.1f} s of it would be zero")
+        jfstat.write_sfts(own.sfts, directory, merge=False, name_band=False, **how)
+        n, zeroed = n + 1, zeroed + own.gated
+    if gated:
+        print(f"gating set {zeroed:.1f} s of {n * tsft:.0f} s to zero and left out {len(left_out)} SFTs")
+        for own in left_out[:LISTED]:
+            print(f"  GPS {own.gps}: {own.gated:.1f} s of it would be zero")
     if n == 0:
         raise ValueError(
-            f"--frame-files hold no stretch of {making.tsft:g} s of good time: no SFT was made; use a shorter "
+            f"--frame-files hold no stretch of {tsft:g} s of good time: no SFT was made; use a shorter "
             "--sft-duration, or other --quality-bits."
         )
-    print(f"wrote {n} SFTs, {low:g} to {high:g} Hz, to {arguments.sft_write_path}")
-
-
-def _write(strain: Strain, making: Making, sft: Made, directory: str, comment: str, description: str) -> None:
-    """Write a file of one SFT."""
-    assert sft.bins is not None
-    times = np.array([sft.gps], np.int64)
-    series = SFTSeries.of(strain.site, times, np.zeros_like(times), sft.bins[np.newaxis], making.conditioning.window)
-    sfts = SFTs((series,), making.tsft, making.bins.start)
-    write_sfts(sfts, directory, merge=False, comment=comment, description=description, name_band=False)
+    return n
 
 
 def _bits(quality: list[str] | None) -> list[str | int] | None:
-    """Data-quality bits as `sfts_from_frames` takes them."""
+    """Return data-quality bits as `jfstat.DataQuality` takes them."""
     if quality is None:
         return None
     return [] if quality == ["none"] else [int(bit) if bit.isdigit() else bit for bit in quality]
 
 
-def _description(arguments: argparse.Namespace, channel: str, window: str) -> str:
-    """The field of the files' names that says what they are."""
-    public = {"--observing-kind": arguments.observing_kind, "--observing-revision": arguments.observing_revision}
+def _description(arguments: Arguments, channel: str, window: str) -> str:
+    """Return the field of the files' names that says what they are."""
     if arguments.observing_run == 0:
-        given = [name for name, value in public.items() if value is not None]
+        given = arguments.first_given(*OBSERVING)
         if given:
-            raise ValueError(f"{given[0]} is for public names, with --observing-run: give that too, or neither.")
+            raise ValueError(f"{given} is for public names, with --observing-run: give that too, or neither.")
         return arguments.misc_desc
-    missing = [name for name, value in public.items() if value is None]
+    missing = [spelled for name, spelled in OBSERVING.items() if getattr(arguments, name) is None]
     if missing:
         raise ValueError(f"--observing-run is for public names, which need {missing[0]} too: give it.")
-    if arguments.misc_desc:
+    if arguments.is_given("misc_desc"):
         raise ValueError("--misc-desc is for private names, and --observing-run for public ones: give one of them.")
-    return public_description(
-        arguments.observing_run, arguments.observing_kind, arguments.observing_revision, channel, window
-    )
+    kind = arguments.observing_kind, arguments.observing_revision
+    return jfstat.public_description(arguments.observing_run, *kind, channel, window)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jfstat.commandline.search import print_loudest
-from jfstat.io.candidates import check_writable, read_candidates, write_candidates
-from jfstat.searching.session.units import merge
+import jfstat
+from jfstat.commandline.spellings import add
+from jfstat.commandline.work import check_outputs
 
 if TYPE_CHECKING:
-    from jfstat.commandline.options import Subparsers
+    from jfstat.commandline.arguments import Arguments, Work
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Any) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "merge",
@@ -23,24 +23,24 @@ def add_parser(subparsers: Subparsers) -> None:
         "writes, the same to the last digit.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of all units, .ecsv or .hdf5, in any order")
-    parser.add_argument(
-        "--outputFstat",
-        required=True,
-        metavar="FILE",
-        help="candidates: .ecsv, .hdf5, or anything else for ComputeFstatistic_v2's text format",
-    )
-    parser.set_defaults(run=run)
+    add(parser, "outputFstat", required=True)
+    parser.set_defaults(plan=plan)
 
 
-def run(arguments: argparse.Namespace) -> None:
+def plan(arguments: Arguments) -> Work:
+    """Return the merging that the options ask for."""
+    check_outputs([arguments.outputFstat])
+    return partial(_run, arguments.files, arguments.outputFstat)
+
+
+def _run(files: list[str], output: str) -> None:
     """Read, join, write and print the loudest."""
-    check_writable(arguments.outputFstat)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        found: Any = merge([read_candidates(file) for file in arguments.files])
+        found: Any = jfstat.merge([jfstat.read_candidates(file) for file in files])
     for warning in caught:
         print(f"note: {warning.message}")
-    path = write_candidates(found, arguments.outputFstat)
+    path = jfstat.write_candidates(found, output)
     print(f"{found.meta['n_twoF']} values of 2F for {found.meta['n_templates']} template(s)")
-    print_loudest(found)
+    print(jfstat.summary(found))
     print(f"wrote {len(found)} candidates to {path}")

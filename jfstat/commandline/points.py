@@ -1,220 +1,200 @@
-"""`jfstat search --gridType=6`: 2F and amplitudes at exactly the points of a file."""
+"""`jfstat points`: 2F, amplitudes, windows and atoms at exactly given templates, of a file or of a flat grid."""
 
 from __future__ import annotations
 
-import argparse
+import time
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from jfstat.candidates.falsealarm import false_alarm
-from jfstat.candidates.tables import in_units, parameter_columns, points_from
-from jfstat.commandline.inputs import read_band
-from jfstat.commandline.options import ephemeris, line_prior, noise
+import jfstat
+from jfstat.commandline.banks import GRID, flat_grid
 from jfstat.commandline.sources import read_sources
-from jfstat.commandline.transients import OPTIONS as TRANSIENT_OPTIONS
-from jfstat.commandline.transients import check_transients, option, transient_range, write_atom_files
-from jfstat.data.prepare import prepare
-from jfstat.followup.candidates import NEEDED, impossible
-from jfstat.followup.fstattable import fstat_table
-from jfstat.geometry.source import at_reftime
-from jfstat.io.templates import read_templates
-from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_names
-from jfstat.signal.templates import Doppler, Orbit
-from jfstat.signal.times import GPSTime, gps_time
-from jfstat.signal.values import columns as parameter_values
-from jfstat.signal.values import varied_parameters
+from jfstat.commandline.spellings import (
+    DATA,
+    ODDS,
+    PREPARATION,
+    WINDOWS,
+    add,
+    band_edges,
+    check_band,
+    data_files,
+    line_prior,
+    preparation,
+    windows,
+)
+from jfstat.commandline.work import check_outputs, write_all
 
 if TYPE_CHECKING:
-    from astropy.table import QTable
+    from jfstat.commandline.arguments import Arguments, Work
 
-    from jfstat.signal.times import TimeLike
-
-APART = 0.5
-"""Points further apart in frequency than this, Hz, are computed from bands of their own."""
-USED = (
-    *("DataFiles", "IFOs", "detectorFiles", "minStartTime", "maxStartTime", "assumeSqrtSX", "guard", "RngMedWindow"),
-    "offSourceBins",
-    *("ephemeris", "ephemEarth", "ephemSun", "refTime", "gridType", "gridFile"),
-    *("outputFstat", "NumCandidatesToKeep", "TwoFthreshold", "Fstar0", "oLGX", "countTemplates", "run"),
-    *TRANSIENT_OPTIONS,
-)
-"""Options of `jfstat search` that mean something for single points."""
+MOST_POINTS, MOST_FILES = 1_000_000, 10_000
+"""Most points that are computed one by one, and most files of atoms."""
 
 
-ISOLATED = dict(zip(ORBIT_FIELDS, (0.0, 1e6, 0.0, 0.0, 0.0), strict=True))
-"""Orbit of isolated sources among binaries: asini = 0 means none."""
+def add_parser(subparsers: Any) -> None:
+    """Add the subcommand and its options to the program."""
+    parser = subparsers.add_parser(
+        "points",
+        help="2F and amplitudes at exactly the templates of a file or grid, windows of transient signals, atoms",
+        description="Compute 2F and amplitudes at exactly the points of a file, as ComputeFstatistic_v2 with "
+        "--gridType=6, or of a flat grid, frequency included; search windows of transient signals at each, and write "
+        "atoms.",
+    )
+    data = parser.add_argument_group("data")
+    add(data, "DataFiles", required=True)
+    add(data, *DATA[1:], *PREPARATION)
+    points = parser.add_argument_group("points: of a file, or each parameter from its value to value + band")
+    add(
+        points,
+        "gridFile",
+        help="a table of templates with their frequencies, .ecsv, .hdf5 or text as of ComputeFstatistic_v2 or "
+        "PyFstat, with columns freq, alpha, delta, f1dot, ... and an orbit's; or sources in .cff files",
+    )
+    add(points, "Freq", "FreqBand", "dFreq", "refTime", *GRID)
+    add(parser.add_argument_group("transient signals, at each point"), *WINDOWS)
+    out = parser.add_argument_group("output")
+    add(out, "outputFstat", "outputFstatAtoms")
+    add(out, "NumCandidatesToKeep", help="keep at most this many, the loudest (default: all of a file, 1000 of a grid)")
+    add(out, "TwoFthreshold", *ODDS)
+    add(out, "countTemplates", help="count the points, and stop")
+    parser.set_defaults(plan=plan)
 
 
-def check_points(arguments: argparse.Namespace, given: list[str]) -> None:
-    """Check the options of `jfstat search --gridType=6`.
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """Which points to keep, and where to write what.
 
-    Parameters
+    Attributes
     ----------
-    arguments : Namespace
-    given : list of str
-        Names of the options that differ from their defaults.
-
-    Raises
-    ------
-    ValueError
-        If one is missing, out of range or without meaning for points.
+    top, threshold : number or None
+    loudest_first : bool
+        Whether to sort them, or to leave them in the order given.
+    what : str
+        What they are called.
+    table, stats, atoms : str or None
+        Files, and how the names of those of atoms begin.
     """
-    unused = [name for name in given if name not in USED]
-    if unused:
-        raise ValueError(
-            f"{option(unused[0])} does not go with --gridType=6, whose file holds single points: leave it out."
-        )
-    if arguments.gridFile is None:
-        raise ValueError("--gridFile is missing: --gridType=6 needs a file with the points.")
-    check_transients(arguments, given)
+
+    top: int | None
+    threshold: float | None
+    loudest_first: bool
+    what: str
+    table: str | None
+    stats: str | None
+    atoms: str | None
+
+
+def plan(arguments: Arguments) -> Work:
+    """Return the computation that the options ask for."""
     top = arguments.NumCandidatesToKeep
     if top is not None and top < 0:
         raise ValueError(f"--NumCandidatesToKeep must not be negative, not {top}: give a number, or 0 for all.")
+    from_file = arguments.gridFile is not None
+    if not from_file and arguments.Freq is None:
+        raise ValueError("--gridFile is missing: give it, or the points by --Freq, --Alpha, --Delta, ....")
+    if from_file:
+        given = arguments.first_given("Freq", "FreqBand", "dFreq", *GRID)
+        if given:
+            raise ValueError(f"{given} does not go with --gridFile, which holds single points: leave it out.")
+    files = data_files(arguments)
+    times = files.times
+    start = times.start + min(float(series.since(times.start)[0]) for series in times)
+    points = _points_of_file(arguments) if from_file else _points_of_grid(arguments, files)
+    check_band(files, *(float(f(np.asarray(points["freq"]))) for f in (np.nanmin, np.nanmax)))
+    shape = windows(arguments, start, times.tsft)
+    limit = 1000 if top is None and not from_file and arguments.TwoFthreshold is None else top or None
+    names = arguments.outputFstat, arguments.outputTransientStats, arguments.outputFstatAtoms
+    threshold = arguments.TwoFthreshold
+    wanted = Wanted(limit, threshold, not from_file, "points" if from_file else "candidates", *names)
+    check_outputs((*names[:2], None if names[2] is None else f"{names[2]}_atoms.dat"))
+    if wanted.atoms is not None and len(points) > MOST_FILES:
+        raise ValueError(
+            f"--outputFstatAtoms would write {len(points)} files, more than {MOST_FILES}: narrow the bands."
+        )
+    prior = line_prior(arguments) if len(times.detectors) > 1 else None
+    count_only, how = arguments.countTemplates, preparation(arguments)
+    return partial(_run, files, points, wanted, how, dict(line_prior=prior, transient=shape), count_only)
 
 
-def point_table(arguments: argparse.Namespace) -> Any:
-    """The table of all points that are to be kept, in the order of the file; None if they are only counted.
-
-    Raises
-    ------
-    ValueError
-        If the file or the data do not suit.
-    """
-    points = _points(arguments.gridFile, arguments.refTime)
-    reftime = points.meta.get("reftime", arguments.refTime)
-    given = parameter_columns(points, "--gridFile", NEEDED)
-    problems = impossible(given)
-    bad = next((row for row, problem in enumerate(problems) if problem), None)
-    if bad is not None:
-        why = problems[bad].removeprefix("not refined: ")
-        raise ValueError(f"--gridFile {arguments.gridFile}: {why} in row {bad}, counted from 0; correct it.")
-    bands = _bands(given["freq"])
-    print(f"{len(points)} point(s) in {len(bands)} band(s)")
-    if arguments.countTemplates:
-        return None
-    found = _joined([_values(arguments, points, given, rows, reftime) for rows in bands], bands)
-    return _kept(found, arguments.TwoFthreshold, arguments.NumCandidatesToKeep)
-
-
-def bank_table(arguments: argparse.Namespace, points: Any, top: int | None) -> Any:
-    """The table of the points of a bank in a band, those that are to be kept, the loudest window first."""
+def _run(
+    files: jfstat.SFTFiles, points: Any, wanted: Wanted, how: dict[str, Any], more: dict[str, Any], count_only: bool
+) -> None:
+    """Compute the points, write the tables, and print the loudest."""
     print(f"{len(points)} point(s)")
-    given = parameter_columns(points, "points", NEEDED)
-    found = _values(arguments, points, given, np.arange(len(points)), points.meta["reftime"])
-    kept = _kept(found, arguments.TwoFthreshold, top)
-    return kept[np.argsort(-_loudness(kept), kind="stable")]
+    if count_only:
+        return
+    began, said = time.perf_counter(), []
+    if wanted.atoms is not None:
+        paths = jfstat.write_atoms_files(files, points, wanted.atoms, **how)
+        said.append(f"wrote {len(paths)} file(s) of atoms, the first {paths[0]}")
+    found: Any = jfstat.fstat_table_files(files, points, **more, **how)
+    twoF = np.asarray(found["max_twoF" if "max_twoF" in found.colnames else "twoF"])
+    rows = np.argsort(-twoF, kind="stable")
+    rows = rows[twoF[rows] >= (-np.inf if wanted.threshold is None else wanted.threshold)][: wanted.top]
+    found = found[rows if wanted.loudest_first else np.sort(rows)]
+    said += write_all(
+        (wanted.table, partial(jfstat.write_candidates, found), f"{len(found)} {wanted.what}"),
+        (wanted.stats, partial(jfstat.write_transient_stats, found), "their windows"),
+    )
+    print(f"{found.meta['n_twoF']} values of 2F in {time.perf_counter() - began:.1f} s")
+    first = 0 if wanted.loudest_first or not len(rows) else int(np.sum(rows < rows[0]))
+    print("\n".join([jfstat.summary(found[first : first + 1], total=len(found)), *said]))
 
 
-def _points(name: str, reftime: TimeLike | None) -> Any:
-    """The points of a file, or of files of sources as for Makefakedata_v5, at one reference time.
+def _points_of_grid(arguments: Arguments, files: jfstat.SFTFiles) -> Any:
+    """Return all templates of a flat grid at all frequencies of a band, as a table.
 
     Raises
     ------
     ValueError
-        If the file says another reference time than --refTime.
+        If options are missing or contradict each other, or there are too many points.
     """
+    templates = flat_grid(arguments)
+    low, high = band_edges(arguments.Freq, arguments.FreqBand)
+    if not low > 0:
+        raise ValueError(f"--Freq must be positive, and the band too, not {low:g}: give frequencies in Hz.")
+    times = files.times
+    starts = {series.detector: np.stack([series.gps, series.gps_ns], axis=-1) for series in times}
+    how: Any = dict(timestamps=starts, tsft=times.tsft, reftime=arguments.refTime)
+    observed = jfstat.observation([series.site for series in times], **how)
+    bank = templates.bank(observed)
+    step = arguments.dFreq or 0.5 / float(observed.tspan)
+    freq = low + step * np.arange(int((high - low) / step + 1e-6) + 1)
+    n = bank.alpha.size * len(freq)
+    if n > MOST_POINTS:
+        raise ValueError(
+            f"{bank.alpha.size} templates at {len(freq)} frequencies are {n} points, more than {MOST_POINTS}: narrow "
+            "--FreqBand or the other bands."
+        )
+    return jfstat.template_table(bank, freq)
+
+
+def _points_of_file(arguments: Arguments) -> Any:
+    """Return the points of a file, or of files of sources as for Makefakedata_v5, at one reference time.
+
+    Raises
+    ------
+    OSError, ValueError
+        If a file cannot be read, or says another reference time than --refTime.
+    """
+    name, reftime = arguments.gridFile, arguments.refTime
     if name.strip().endswith(".cff"):
-        return _sources(name, reftime)
-    table: Any = read_templates(name)
+        sources = [point for point, *_ in read_sources(name, "--gridFile")]
+        known = [point.reftime is not None for point in sources]
+        if reftime is None and any(known) and not all(known):
+            raise ValueError("--gridFile has sources with and without refTime: give --refTime for those without.")
+        return jfstat.template_table(sources, reftime=reftime)
+    table: Any = jfstat.read_templates(name)
     own = table.meta.get("reftime")
-    if own is not None and reftime is not None and gps_time(reftime, "refTime") != gps_time(own, "reftime"):
-        raise ValueError(f"--refTime is {reftime} and --gridFile's {own}: leave --refTime out.")
     if own is None:
         table.meta.pop("reftime", None)
+    elif reftime is not None and jfstat.Doppler(0.0, 0.0, [1.0], own).reftime != reftime:
+        raise ValueError(f"--refTime is {reftime} and --gridFile's {own}: leave --refTime out.")
+    if "freq" not in table.colnames:
+        raise ValueError(f"--gridFile lacks the column 'freq': {name} holds no points; jfstat search takes templates.")
+    if reftime is not None:
+        table.meta["reftime"] = reftime
     return table
-
-
-def _sources(names: str, reftime: TimeLike | None) -> QTable:
-    """The sources of .cff files as a table, at --refTime, or else at the reference time of the first."""
-    sources = [doppler for doppler, *_ in read_sources(names, "--gridFile")]
-    default = None if reftime is None else gps_time(reftime, "refTime")
-    times = [default if point.reftime is None else point.reftime for point in sources]
-    if any(x is None for x in times) and any(x is not None for x in times):
-        raise ValueError("--gridFile has sources with and without refTime: give --refTime for those without.")
-    n_spins = max(len(point.fkdot) for point in sources)
-    fkdot = np.stack([np.pad(np.asarray(point.fkdot), (0, n_spins - len(point.fkdot))) for point in sources])
-    orbit = None
-    if any(point.orbit is not None for point in sources):
-        orbits = [point.orbit for point in sources]
-        orbit = Orbit(*(np.array([float(getattr(x, name, ISOLATED[name])) for x in orbits]) for name in ORBIT_FIELDS))
-    alpha, delta = (np.array([float(getattr(point, name)) for point in sources]) for name in SKY)
-    points, common = Doppler(alpha, delta, fkdot, None, orbit), default or times[0]
-    if common is not None:
-        each = GPSTime(*(jnp.array([float(getattr(x, part)) for x in times]) for part in ("seconds", "nanoseconds")))
-        points = at_reftime(Doppler(alpha, delta, fkdot, each, orbit), common)
-    return in_units(parameter_values(points), {} if common is None else {"reftime": common.plain})
-
-
-def _bands(freq: np.ndarray) -> list[np.ndarray]:
-    """Rows of the points of each band, by rising frequency, (n,) Hz."""
-    order = np.argsort(freq, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(freq[order]) > APART) + 1)
-
-
-def _values(
-    arguments: argparse.Namespace,
-    points: Any,
-    given: dict[str, np.ndarray],
-    rows: np.ndarray,
-    reftime: TimeLike | None,
-) -> QTable:
-    """The table of the points of a band, from data prepared for these."""
-    own = {name: x[rows] for name, x in given.items()}
-    low, high = float(own["freq"].min()), float(own["freq"].max())
-    fdots = [(float(own[name].min()), float(own[name].max())) for name in spin_names(list(own))[1:]]
-    orbit = None
-    if "asini" in own and np.any(own["asini"]):
-        binary = own["asini"] != 0
-        orbit = Orbit(*(own[name][binary] for name in ORBIT_FIELDS))
-    sfts = read_band(arguments, low, high, arguments.guard, orbit, fdots, reftime)
-    data = prepare(
-        sfts,
-        low,
-        high,
-        reftime,
-        noise(arguments),
-        ephemeris(arguments),
-        arguments.guard,
-        orbit=orbit,
-        fdots=fdots or None,
-        filters=False,
-    )
-    print(data)
-    transient = transient_range(arguments, data)
-    if arguments.outputFstatAtoms is not None:
-        paths = write_atom_files(data, points[rows], arguments.outputFstatAtoms)
-        print(f"wrote {len(paths)} file(s) of atoms, the first {paths[0]}")
-    prior = line_prior(arguments)
-    return fstat_table(data, points[rows], reftime=reftime, line_prior=prior, transient=transient)
-
-
-def _joined(tables: list[Any], bands: list[np.ndarray]) -> Any:
-    """The tables of all bands as one, in the order of the file."""
-    if len(tables) == 1:
-        return tables[0][np.argsort(bands[0])]
-    from astropy.table import vstack
-
-    joined = vstack(tables, metadata_conflicts="silent")[np.argsort(np.concatenate(bands))]
-    n, meta = len(joined), dict(tables[0].meta)
-    meta.pop("sqrt_sx")  # each band has its own
-    given = parameter_columns(joined, "--gridFile", NEEDED)
-    meta["parameters"] = list(varied_parameters(points_from(given, None)))
-    meta |= {"n_templates": n, "n_twoF": n, "false_alarm": float(false_alarm(np.max(joined["twoF"]), n))}
-    joined.meta = meta
-    return joined
-
-
-def _kept(found: Any, threshold: float | None, top: int | None) -> Any:
-    """The points at or above a threshold, and of these the loudest `top`, in the order of the file."""
-    twoF = _loudness(found)
-    keep = np.flatnonzero(twoF >= (-np.inf if threshold is None else threshold))
-    if top:
-        keep = np.sort(keep[np.argsort(-twoF[keep], kind="stable")[:top]])
-    return found[keep]
-
-
-def _loudness(found: Any) -> np.ndarray:
-    """2F of each point, (n,) float64; with windows, the largest of its map."""
-    return np.asarray(found["max_twoF" if "max_twoF" in found.colnames else "twoF"])

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-import argparse
 import math
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from jfstat.commandline.inputs import add_data_files, chosen_detectors, read_band
-from jfstat.commandline.options import (
-    add_amplitude,
-    add_ephemeris,
-    add_median_window,
-    add_sky,
-    ephemeris,
-    gps,
-    noise,
-    number,
-    numbers,
-    words,
-)
+import jfstat
 from jfstat.commandline.sources import amplitude
-from jfstat.data.observation import Observation, observation
-from jfstat.io.lal.times import read_timestamps
-from jfstat.signal.templates import Doppler
-from jfstat.statistic.fstat import predict_twoF
+from jfstat.commandline.spellings import (
+    AMPLITUDE,
+    DATA,
+    EPHEMERIS,
+    NOISE,
+    add,
+    data_files,
+    detectors,
+    ephemeris,
+    floors,
+    noise,
+    read_band,
+    timestamps,
+)
+from jfstat.commandline.words import gps, number
 
 if TYPE_CHECKING:
-    from jfstat.commandline.options import Subparsers
+    from jfstat.commandline.arguments import Arguments, Work
 
 GUARD = 0.1
 """Hz around --Freq over which the noise floor is estimated: with both sides more bins than the running median has."""
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Any) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "predict",
@@ -41,27 +40,16 @@ def add_parser(subparsers: Subparsers) -> None:
         "for the SFTs of --DataFiles or for detectors, times and noise floors. Options are named as PredictFstat's.",
     )
     source = parser.add_argument_group("signal")
-    add_sky(source)
-    add_amplitude(source)
+    add(source, "Alpha", "Delta", required=True)
+    add(source, *AMPLITUDE)
     data = parser.add_argument_group("SFT files, or detectors (--IFOs), times (--minStartTime) and --assumeSqrtSX")
-    add_data_files(data, required=False)
-    data.add_argument(
-        "--Freq",
-        "-f",
-        type=number,
-        metavar="HZ",
-        help="with --DataFiles: frequency at which the noise floor is estimated, Hz",
-    )
+    add(data, *DATA)
+    add(data, "Freq", help="with --DataFiles: frequency at which the noise floor is estimated, Hz")
     data.add_argument(
         "--startTime", "-G", dest="minStartTime", type=gps, metavar="GPS", help="the same as --minStartTime"
     )
     data.add_argument("--duration", type=number, metavar="S", help="without --DataFiles: length, s")
-    data.add_argument(
-        "--timestampsFiles",
-        type=words,
-        metavar="FILE,...",
-        help="without --DataFiles: a file a detector with lines of GPS s and ns",
-    )
+    add(data, "timestampsFiles", help="without --DataFiles: a file a detector with lines of GPS s and ns")
     data.add_argument(
         "--Tsft",
         "-t",
@@ -70,27 +58,27 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="S",
         help="without --DataFiles: length of an SFT, s (default 1800)",
     )
-    data.add_argument(
-        "--assumeSqrtSX",
-        type=numbers,
-        metavar="X,...",
-        help="noise floor, 1/sqrt(Hz), one or one a detector (default: estimated from --DataFiles)",
-    )
-    add_median_window(data)
-    add_ephemeris(parser.add_argument_group("ephemeris"))
+    add(data, *NOISE)
+    add(parser.add_argument_group("ephemeris"), *EPHEMERIS)
     parser.add_argument_group("output").add_argument(
         "--PureSignal", "-P", action="store_true", help="print rho^2, the 2F of the signal without noise"
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(plan=plan)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Print the expected 2F and its standard deviation."""
-    source = amplitude(vars(arguments))
+def plan(arguments: Arguments) -> Work:
+    """Return the prediction that the options ask for."""
+    source = amplitude(arguments.read(*AMPLITUDE))
     observed = _from_files(arguments) if arguments.DataFiles is not None else _from_times(arguments)
-    expected = float(predict_twoF(observed, Doppler(arguments.Alpha, arguments.Delta, [1.0]), source))
+    point = jfstat.Doppler(arguments.Alpha, arguments.Delta, [1.0])
+    return partial(_run, observed, point, source, arguments.PureSignal)
+
+
+def _run(observed: jfstat.Observation, point: jfstat.Doppler, source: jfstat.Amplitude, pure: bool) -> None:
+    """Print the expected 2F and its standard deviation."""
+    expected = float(jfstat.predict_twoF(observed, point, source))
     rho2 = expected - 4
-    if arguments.PureSignal:
+    if pure:
         print(f"rho^2              {rho2:12.4f}")
         return
     # 2F is chi^2 with 4 degrees of freedom and non-centrality rho^2
@@ -98,41 +86,33 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"standard deviation {math.sqrt(8 + 4 * rho2):12.4f}")
 
 
-def _from_files(arguments: argparse.Namespace) -> Observation:
-    unused = [o for o in ("duration", "timestampsFiles") if getattr(arguments, o) is not None]
+def _from_files(arguments: Arguments) -> jfstat.Observation:
+    """Return the observation of ``--DataFiles``."""
+    unused = next((name for name in ("duration", "timestampsFiles", "Tsft") if arguments.is_given(name)), None)
     if unused:
-        raise ValueError(f"--{unused[0]} does not go with --DataFiles, which have their times: leave it out.")
-    if arguments.Freq is None:
-        raise ValueError("--Freq is missing: say at which frequency, in Hz, to take the noise floor of --DataFiles.")
+        raise ValueError(f"--{unused} does not go with --DataFiles, which have their times: leave it out.")
     f = arguments.Freq
-    sfts = read_band(arguments, f, f, GUARD)
-    return observation(
-        sfts,
-        sqrt_sx=noise(arguments),
-        ephemeris=ephemeris(arguments),
-        fmin=f,
-        fmax=f,
-    )
+    if f is None:
+        raise ValueError("--Freq is missing: say at which frequency, in Hz, to take the noise floor of --DataFiles.")
+    floor, tables = noise(arguments), ephemeris(arguments) or "DE405"
+    sfts = read_band(data_files(arguments), f, f, GUARD, noise_bins=floor.reach)
+    return jfstat.observation(sfts, sqrt_sx=floor, ephemeris=tables, fmin=f, fmax=f)
 
 
-def _from_times(arguments: argparse.Namespace) -> Observation:
-    times = ("timestampsFiles",) if arguments.timestampsFiles else ("minStartTime", "duration")
-    missing = [option for option in ("IFOs", *times, "assumeSqrtSX") if getattr(arguments, option) is None]
+def _from_times(arguments: Arguments) -> jfstat.Observation:
+    """Return the observation of detectors at some times."""
+    files = arguments.timestampsFiles
+    times = ("timestampsFiles",) if files else ("minStartTime", "duration")
+    missing = [name for name in ("IFOs", *times, "assumeSqrtSX") if getattr(arguments, name) is None]
     if missing:
         raise ValueError(f"--{missing[0]} is missing: give it, or --DataFiles.")
-    if arguments.timestampsFiles:
-        for option in ("minStartTime", "duration"):
-            if getattr(arguments, option) is not None:
-                raise ValueError(f"--{option} does not go with --timestampsFiles, which hold the times: leave it out.")
-    if arguments.maxStartTime is not None:
+    if files and arguments.first_given("minStartTime", "duration"):
+        given = arguments.first_given("minStartTime", "duration")
+        raise ValueError(f"{given} does not go with --timestampsFiles, which hold the times: leave it out.")
+    if arguments.is_given("maxStartTime"):
         raise ValueError("--maxStartTime goes with --DataFiles only: give --duration instead.")
-    timestamps = arguments.timestampsFiles
-    return observation(
-        chosen_detectors(arguments),
-        arguments.minStartTime,
-        arguments.duration,
-        timestamps=None if timestamps is None else read_timestamps(timestamps, arguments.IFOs),
-        tsft=arguments.Tsft,
-        sqrt_sx=noise(arguments),
-        ephemeris=ephemeris(arguments),
-    )
+    when: dict[str, Any] = dict(start=arguments.minStartTime, duration=arguments.duration)
+    if files:
+        when = dict(timestamps=timestamps(arguments))
+    how: Any = dict(tsft=arguments.Tsft, sqrt_sx=floors(arguments), ephemeris=ephemeris(arguments) or "DE405")
+    return jfstat.observation(detectors(arguments) or [], **when, **how)

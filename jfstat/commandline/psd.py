@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jfstat.atomic import replacing, written_to
-from jfstat.commandline.options import gps, number, words
-from jfstat.data.noise import MEDIAN_BINS
-from jfstat.data.psd import OPERATIONS, psd, spectrogram
-from jfstat.io.candidates import HDF5_SUFFIXES, check_writable, write_candidates
-from jfstat.io.lal.psd import psd_text
-from jfstat.sfts.reading import band_of, read_sfts
+import numpy as np
+
+import jfstat
+from jfstat.atomic import replacing
+from jfstat.commandline.words import gps, number, words
+from jfstat.commandline.work import check_outputs
 
 if TYPE_CHECKING:
-    from jfstat.candidates.tables import AnyTable
-    from jfstat.commandline.options import Subparsers
+    from jfstat.commandline.arguments import Arguments, Work
+
+OPERATIONS = (
+    *("arithsum", "arithmean", "arithmedian", "harmsum", "harmmean", "powerminus2sum", "powerminus2mean"),
+    *("min", "max"),
+)
+"""ComputePSD's names of how to combine, as `jfstat.psd` takes them."""
+USUAL_BINS = 101
+"""Bins of the running median, by default."""
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Any) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "psd",
@@ -47,9 +53,9 @@ def add_parser(subparsers: Subparsers) -> None:
         "--blocksRngMed",
         "-w",
         type=int,
-        default=MEDIAN_BINS,
+        default=USUAL_BINS,
         metavar="BINS",
-        help=f"width of the running median, bins (default {MEDIAN_BINS})",
+        help=f"width of the running median, bins (default {USUAL_BINS})",
     )
     for option, letter, default, what in (
         ("PSDmthopSFTs", "S", "harmmean", "SFTs of a detector"),
@@ -59,7 +65,7 @@ def add_parser(subparsers: Subparsers) -> None:
         how.add_argument(
             f"--{option}",
             f"-{letter}",
-            choices=tuple(OPERATIONS),
+            choices=OPERATIONS,
             metavar="OP",
             default=default,
             help=f"how to combine {what}: {', '.join(OPERATIONS)} (default {default})",
@@ -76,16 +82,16 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     out.add_argument("--plot", metavar="FILE", help="picture of the amplitude spectral densities, 1/sqrt(Hz)")
     out.add_argument("--spectrogram", metavar="FILE", help="picture of the noise floor over time and frequency")
-    parser.set_defaults(run=run)
+    parser.set_defaults(plan=plan)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Read, estimate, print the median floors, write and draw."""
-    for file in filter(None, (arguments.outputPSD, arguments.plot, arguments.spectrogram)):
-        check_writable(file)
-    chosen = {"detectors": arguments.IFOs, "start": arguments.startTime, "end": arguments.endTime}
-    tsft, first_bin, last_bin = band_of(arguments.inputData, **chosen)
-    low, high = first_bin / tsft, (last_bin + 1) / tsft
+def plan(arguments: Arguments) -> Work:
+    """Return the estimate that the options ask for."""
+    outputs = arguments.outputPSD, arguments.plot, arguments.spectrogram
+    check_outputs(outputs)
+    chosen: Any = dict(detectors=arguments.IFOs, start=arguments.startTime, end=arguments.endTime)
+    files = jfstat.find_sfts(arguments.inputData, **chosen)
+    (low, high), tsft = files.band, files.times.tsft
     fmin = low if arguments.Freq is None else arguments.Freq
     fmax = high if arguments.FreqBand is None else fmin + arguments.FreqBand
     if not low * (1 - 1e-12) <= fmin < fmax <= high * (1 + 1e-12):
@@ -94,30 +100,17 @@ def run(arguments: argparse.Namespace) -> None:
             f"{high:.10g} Hz: give a band in it."
         )
     wing = (arguments.blocksRngMed // 2 + 1) / tsft  # full windows at the ends of the band
-    sfts = read_sfts(arguments.inputData, fmin=max(low, fmin - wing), fmax=min(high, fmax + wing), **chosen)
-    print(sfts)
-    table = psd(
-        sfts,
-        fmin,
-        fmax,
-        median_bins=arguments.blocksRngMed,
-        over_sfts=arguments.PSDmthopSFTs,
-        over_detectors=arguments.PSDmthopIFOs,
-        bin_size=_bin_size(arguments, tsft),
-        over_bins=arguments.PSDmthopBins,
-    )
-    path = None if arguments.outputPSD is None else _written(table, Path(arguments.outputPSD))
-    _print_floors(table)
-    if path is not None:
-        print(f"wrote {len(table)} rows to {path}")
-    if arguments.plot is not None:
-        print(f"drew {_drawn(arguments.plot, [table], 'plot_psd')}")
-    if arguments.spectrogram is not None:
-        parts = spectrogram(sfts, fmin, fmax, median_bins=arguments.blocksRngMed)
-        print(f"drew {_drawn(arguments.spectrogram, parts, 'plot_spectrogram')}")
+    wide: Any = dict(fmin=max(low, fmin - wing), fmax=min(high, fmax + wing))
+    read = partial(jfstat.read_sfts, arguments.inputData, **wide, **chosen)
+    size = _bin_size(arguments, tsft)
+    how: Any = dict(over_sfts=arguments.PSDmthopSFTs, over_detectors=arguments.PSDmthopIFOs, bin_size=size)
+    if size > 1:
+        how["over_bins"] = arguments.PSDmthopBins
+    return partial(_run, read, (fmin, fmax), arguments.blocksRngMed, how, outputs)
 
 
-def _bin_size(arguments: argparse.Namespace, tsft: float) -> int:
+def _bin_size(arguments: Arguments, tsft: float) -> int:
+    """Return how many bins make a row."""
     if arguments.binSizeHz is None:
         return 1 if arguments.binSize is None else arguments.binSize
     if arguments.binSize is not None:
@@ -125,32 +118,32 @@ def _bin_size(arguments: argparse.Namespace, tsft: float) -> int:
     return int(arguments.binSizeHz * tsft + 0.5)
 
 
-def _print_floors(table: AnyTable) -> None:
-    """Print the median over frequency of each amplitude spectral density."""
-    import numpy as np
-
+def _run(read: Any, band: tuple[float, float], bins: int, how: dict[str, Any], outputs: tuple[str | None, ...]) -> None:
+    """Read, estimate, print the median floors, write and draw."""
+    sfts = read()
+    print(sfts)
+    table: Any = jfstat.psd(sfts, *band, median_bins=bins, **how)
+    text, picture, pictures = outputs
+    path = None if text is None else jfstat.write_psd(table, text)
     for name, n_sfts in zip(table.meta["detectors"], table.meta["n_sfts"], strict=True):
         floor = float(np.median(np.asarray(table[f"sqrt_sx_{name}"].value)))
         print(f"  {name}: {n_sfts} SFTs, median noise floor {floor:.4g} /sqrt(Hz)")
-
-
-def _written(table: Any, path: Path) -> Path:
-    """Write the table in the format that the file's suffix names."""
-    if path.suffix.lower() in (".ecsv", *HDF5_SUFFIXES):
-        return write_candidates(table, path)
-    return written_to(path, psd_text(table).encode())
+    if path is not None:
+        print(f"wrote {len(table)} rows to {path}")
+    if picture is not None:
+        print(f"drew {_drawn(picture, [table], 'plot_psd')}")
+    if pictures is not None:
+        parts = jfstat.spectrogram(sfts, *band, median_bins=bins)
+        print(f"drew {_drawn(pictures, parts, 'plot_spectrogram')}")
 
 
 def _drawn(path: str, parts: Any, plot: str) -> str:
-    """A picture with one panel for each part, drawn by a function of `jfstat.plots`."""
+    """Draw one panel for each part by a function of `jfstat.plots`, and return the file's name."""
     from matplotlib.figure import Figure
-
-    from jfstat import plots
 
     figure = Figure(figsize=(9, 4 * len(parts)), layout="constrained")
     for i, part in enumerate(parts):
-        getattr(plots, plot)(figure.add_subplot(len(parts), 1, i + 1), part)
-    suffix = Path(path).suffix.lstrip(".") or "png"
+        getattr(jfstat.plots, plot)(figure.add_subplot(len(parts), 1, i + 1), part)
     with replacing(Path(path)) as file:
-        figure.savefig(file, format=suffix, dpi=150)
+        figure.savefig(file, format=Path(path).suffix.lstrip(".") or "png", dpi=150)
     return path

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from jfstat.commandline.inputs import (
-    add_detectors,
-    chosen_detectors,
-    detectors_of_files,
-    headers_of,
-)
-from jfstat.commandline.options import (
-    add_amplitude,
-    add_ephemeris,
-    add_orbit,
-    add_sky,
-    ephemeris,
-    gps,
-    number,
-    numbers,
-    one_or_list,
-    words,
-)
+import jfstat
 from jfstat.commandline.sources import KEYS, Signal, read_sources, signal
-from jfstat.io.lal.times import read_timestamps
-from jfstat.sfts.container import SFTs
-from jfstat.sfts.reading import read_sfts
-from jfstat.sfts.writing import write_sfts
-from jfstat.simulate.simulate import inject, simulate_sfts
+from jfstat.commandline.spellings import (
+    AMPLITUDE,
+    EPHEMERIS,
+    ORBIT_OPTIONS,
+    SPINS,
+    add,
+    detectors,
+    ephemeris,
+    find_files,
+    floors,
+    timestamps,
+)
+from jfstat.commandline.words import gps, number, numbers
 
 if TYPE_CHECKING:
-    from jfstat.commandline.options import Subparsers
+    from jfstat.commandline.arguments import Arguments, Work
+
+OF_FILES = (
+    *("IFOs", "startTime", "duration", "timestampsFiles", "fmin", "Band", "sqrtSX", "Tsft", "SFTWindowType"),
+    *("SFTWindowParam", "randSeed"),
+)
+"""Options that have no effect where SFTs are given."""
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Any) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "simulate",
@@ -45,13 +43,13 @@ def add_parser(subparsers: Subparsers) -> None:
     data = parser.add_argument_group("data")
     data.add_argument("--outSFTdir", "-n", required=True, metavar="DIR", help="where to write the SFT files")
     data.add_argument("--outLabel", default="", metavar="WORD", help="description in the files' names")
-    add_detectors(data, "detectors")
+    add(data, "IFOs", help="detectors")
+    add(data, "detectorFiles")
     data.add_argument("--startTime", "-G", type=gps, metavar="GPS", help="start, GPS s or UTC")
     data.add_argument("--duration", type=number, metavar="S", help="length, s")
-    data.add_argument(
-        "--timestampsFiles",
-        type=words,
-        metavar="FILE,...",
+    add(
+        data,
+        "timestampsFiles",
         help="instead of --startTime and --duration: a file a detector with lines of GPS s and ns",
     )
     data.add_argument("--fmin", type=number, metavar="HZ", help="lowest frequency, Hz")
@@ -74,23 +72,16 @@ def add_parser(subparsers: Subparsers) -> None:
     data.add_argument(
         "--SFTWindowParam", type=number, metavar="BETA", help="tapered fraction of a tukey window, 0 to 1"
     )
-    data.add_argument("--randSeed", type=int, default=0, metavar="N", help="seed of the noise (default 0, a seed too)")
+    add(data, "randSeed")
     data.add_argument(
         "--noiseSFTs", "-D", metavar="PATTERN", help="add the signals to these SFTs instead of simulating noise"
     )
     one = parser.add_argument_group("one signal")
-    add_sky(one, required=False)
-    one.add_argument("--Freq", "-f", type=number, metavar="HZ", help="frequency at --refTime in the SSB, Hz")
-    for k in (1, 2, 3):
-        unit = "Hz/s" if k == 1 else f"Hz/s^{k}"
-        one.add_argument(
-            f"--f{k}dot", type=number, metavar=unit.upper(), help=f"derivative {k} of the frequency, {unit}"
-        )
-    one.add_argument(
-        "--refTime", type=gps, metavar="GPS", help="reference time in the SSB, GPS s or UTC (default: start)"
-    )
-    add_amplitude(one)
-    add_orbit(one)
+    add(one, "Alpha", "Delta")
+    add(one, "Freq", help="frequency at --refTime in the SSB, Hz")
+    add(one, *SPINS)
+    add(one, "refTime", type=gps, help="reference time in the SSB, GPS s or UTC (default: start)")
+    add(one, *AMPLITUDE, *ORBIT_OPTIONS)
     one.add_argument(
         "--transientWindowType", choices=("none", "rect", "exp"), help="a transient signal: rect or exp (default none)"
     )
@@ -104,38 +95,45 @@ def add_parser(subparsers: Subparsers) -> None:
         help="files, or '{Alpha=1; Delta=0.3; Freq=100; refTime=1167458304; h0=1e-24; cosi=0; ...}', comma-separated; "
         "keys and units as the options for one signal",
     )
-    add_ephemeris(parser.add_argument_group("ephemeris"))
-    parser.set_defaults(run=run)
+    add(parser.add_argument_group("ephemeris"), *EPHEMERIS)
+    parser.set_defaults(plan=plan)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Write SFT files of noise and signals."""
+def plan(arguments: Arguments) -> Work:
+    """Return the simulation that the options ask for."""
     signals = _signals(arguments)
-    if arguments.noiseSFTs is not None:
-        unused = [
-            o
-            for o in ("IFOs", "startTime", "duration", "timestampsFiles", "fmin", "Band", "sqrtSX")
-            if getattr(arguments, o) is not None
-        ]
+    tables = (ephemeris(arguments) or "DE405") if signals else "DE405"
+    if arguments.noiseSFTs is None:
+        make: Callable[[], jfstat.SFTs] = partial(jfstat.simulate_sfts, **_noise(arguments), signals=signals)
+        make = partial(make, ephemeris=tables)
+    else:
+        unused = next((name for name in OF_FILES if arguments.is_given(name)), None)
         if unused:
-            raise ValueError(f"--noiseSFTs already says what --{unused[0]} would: leave --{unused[0]} out.")
+            raise ValueError(f"--noiseSFTs already says what --{unused} would: leave --{unused} out.")
         if not signals:
             raise ValueError(
                 "--noiseSFTs needs a signal to add: give --Alpha, --Delta, --Freq, ... or --injectionSources."
             )
-        detectors = detectors_of_files(arguments, headers_of(arguments.noiseSFTs, arguments))
-        sfts = inject(read_sfts(arguments.noiseSFTs, detectors), signals, ephemeris(arguments))
-    else:
-        sfts = _simulated(arguments, signals)
-    files = write_sfts(sfts, arguments.outSFTdir, description=arguments.outLabel)
-    print(sfts)
-    for path in files:
-        print(f"wrote {path}")
+        make = partial(_with_signals, arguments.noiseSFTs, _own_sites(arguments), signals, tables)
+    return partial(_run, make, arguments.outSFTdir, arguments.outLabel)
 
 
-def _simulated(arguments: argparse.Namespace, signals: list[Signal]) -> SFTs:
+def _own_sites(arguments: Arguments) -> list[jfstat.Detector] | None:
+    """Return the detectors of ``--noiseSFTs``, if one of them is the user's own."""
+    if arguments.detectorFiles is None:
+        return None
+    return [series.site for series in find_files(arguments, arguments.noiseSFTs).times]
+
+
+def _with_signals(pattern: str, sites: Any, signals: list[Signal], tables: Any) -> jfstat.SFTs:
+    """Return the SFTs of some files with signals added."""
+    return jfstat.inject(jfstat.read_sfts(pattern, sites), signals, tables)
+
+
+def _noise(arguments: Arguments) -> dict[str, Any]:
+    """Return the arguments of `jfstat.simulate_sfts` apart from signals and ephemeris."""
     times = ("timestampsFiles",) if arguments.timestampsFiles else ("startTime", "duration")
-    missing = [option for option in ("IFOs", *times, "fmin", "Band") if getattr(arguments, option) is None]
+    missing = [name for name in ("IFOs", *times, "fmin", "Band") if getattr(arguments, name) is None]
     if missing:
         raise ValueError(f"--{missing[0]} is missing: give it, or --noiseSFTs to add signals to SFTs at hand.")
     if not arguments.Band > 0:
@@ -143,33 +141,28 @@ def _simulated(arguments: argparse.Namespace, signals: list[Signal]) -> SFTs:
     window = arguments.SFTWindowType.lower()
     if arguments.SFTWindowParam is not None:
         window = f"{window}:{arguments.SFTWindowParam:g}"
-    floors = one_or_list(arguments.sqrtSX)
-    if isinstance(floors, list):
-        if len(floors) != len(arguments.IFOs):
-            raise ValueError(
-                f"--sqrtSX has {len(floors)} values for {len(arguments.IFOs)} detectors: give one for each."
-            )
-        floors = dict(zip(arguments.IFOs, floors, strict=True))
-    timestamps = arguments.timestampsFiles
-    return simulate_sfts(
-        chosen_detectors(arguments),
-        arguments.startTime,
-        arguments.duration,
-        arguments.fmin,
-        arguments.fmin + arguments.Band,
-        tsft=arguments.Tsft,
-        sqrt_sx=floors,
-        signals=signals,
-        timestamps=None if timestamps is None else read_timestamps(timestamps, arguments.IFOs),
-        window=window,
-        seed=arguments.randSeed,
-        ephemeris=ephemeris(arguments),
-    )
+    how = dict(fmin=arguments.fmin, fmax=arguments.fmin + arguments.Band)
+    when = dict(start=arguments.startTime, duration=arguments.duration)
+    if arguments.timestampsFiles is not None:
+        when["timestamps"] = timestamps(arguments)
+    floor = floors(arguments, "sqrtSX")
+    seed = {} if floor is None else {"seed": arguments.randSeed}
+    more = dict(tsft=arguments.Tsft, sqrt_sx=floor, window=window, **seed)
+    return dict(detectors=detectors(arguments)) | when | how | more
 
 
-def _signals(arguments: argparse.Namespace) -> list[Signal]:
+def _signals(arguments: Arguments) -> list[Signal]:
+    """Return the signals of ``--injectionSources``, and the one that options describe, if they do."""
     signals = [] if arguments.injectionSources is None else read_sources(arguments.injectionSources)
-    given = {key: getattr(arguments, key) for key in KEYS}
-    if any(value is not None for key, value in given.items() if key not in ("psi", "phi0")):
-        signals.append(signal(given, "on the command line"))
+    if arguments.first_given(*(key for key in KEYS if key not in ("psi", "phi0"))):
+        signals.append(signal(arguments.read(*KEYS), "on the command line"))
     return signals
+
+
+def _run(make: Callable[[], jfstat.SFTs], directory: str, label: str) -> None:
+    """Write SFT files of noise and signals."""
+    sfts = make()
+    files = jfstat.write_sfts(sfts, directory, description=label)
+    print(sfts)
+    for path in files:
+        print(f"wrote {path}")

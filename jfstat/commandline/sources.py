@@ -1,4 +1,4 @@
-"""Reading signals, Doppler, Amplitude and window of each, from options and from files of sources."""
+"""Reading signals, template, amplitude and window of each, from options and from files of sources."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ import glob
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from jfstat.commandline.options import ORBIT_OPTIONS, declination, gps, number, right_ascension
+import jfstat
+from jfstat.commandline.spellings import AMPLITUDE, ORBIT, ORBIT_OPTIONS, SPINS
+from jfstat.commandline.words import declination, gps, number, right_ascension
 from jfstat.files import text_of
-from jfstat.signal.templates import Amplitude, Doppler, Orbit
-from jfstat.signal.transientwindow import TransientWindow
 
-SPINS = ("f1dot", "f2dot", "f3dot")
 NEEDED = ("Alpha", "Delta", "Freq")
-AMPLITUDES = ("h0", "cosi", "aPlus", "aCross", "psi", "phi0")
 TRANSIENT = ("transientWindowType", "transientStartTime", "transientTau")
-KEYS = (*NEEDED, *SPINS, *AMPLITUDES, *TRANSIENT, "refTime", *(option for option, _, _ in ORBIT_OPTIONS.values()))
+KEYS = (*NEEDED, *SPINS, *AMPLITUDE, *TRANSIENT, "refTime", *ORBIT_OPTIONS)
 """Parameters of a source, spelled as in Makefakedata_v5."""
-Signal = tuple[Doppler, Amplitude, TransientWindow | None]
+Signal: TypeAlias = tuple[Any, Any, Any]
 
 
 def read_sources(text: str, option: str = "--injectionSources") -> list[Signal]:
@@ -110,13 +108,13 @@ def signal(values: Mapping[str, str | float | None], where: str) -> Signal:
             raise ValueError(f"{', '.join(missing)} must be given")
         order = max((k for k, name in enumerate(SPINS, 1) if name in given), default=0)
         fkdot = [given["Freq"], *(given.get(name, 0.0) for name in SPINS[:order])]
-        doppler = Doppler(given["Alpha"], given["Delta"], fkdot, given.get("refTime"), _orbit(given))
+        doppler = jfstat.Doppler(given["Alpha"], given["Delta"], fkdot, given.get("refTime"), _orbit(given))
         return doppler, amplitude(given), _window(given)
     except (ValueError, argparse.ArgumentTypeError) as error:
         raise ValueError(f"source {where}: {error}") from None
 
 
-def _window(given: Mapping[str, Any]) -> TransientWindow | None:
+def _window(given: Mapping[str, Any]) -> jfstat.TransientWindow | None:
     """The window among a source's parameters, or None for a persistent signal."""
     kind = given.get("transientWindowType", "none")
     if kind not in ("none", "rect", "exp"):
@@ -128,30 +126,30 @@ def _window(given: Mapping[str, Any]) -> TransientWindow | None:
         return None
     if missing:
         raise ValueError(f"{', '.join(missing)} must be given for a transient signal.")
-    return TransientWindow(kind, given["transientStartTime"], given["transientTau"])
+    return jfstat.TransientWindow(kind, given["transientStartTime"], given["transientTau"])
 
 
-def _orbit(given: Mapping[str, float | None]) -> Orbit | None:
+def _orbit(given: Mapping[str, float | None]) -> jfstat.Orbit | None:
     """The orbit among a source's parameters, or None without ``orbitasini``."""
-    fields = {name: given.get(option) for name, (option, _, _) in ORBIT_OPTIONS.items()}
+    fields = {name: given.get(option) for name, (option, _, _) in ORBIT.items()}
     fields = {name: value for name, value in fields.items() if value is not None}
     if not fields:
         return None
-    missing = [ORBIT_OPTIONS[name][0] for name in ("asini", "period", "tp") if name not in fields]
+    missing = [ORBIT[name][0] for name in ("asini", "period", "tp") if name not in fields]
     if missing:
         raise ValueError(f"{', '.join(missing)} must be given for a binary orbit.")
-    return Orbit(**fields)
+    return jfstat.Orbit(**fields)
 
 
-def amplitude(given: Mapping[str, float | None]) -> Amplitude:
+def amplitude(given: Mapping[str, float | None]) -> jfstat.Amplitude:
     """The amplitudes among a source's parameters: h0 and cosi, or aPlus and aCross (XLALReadPulsarParams)."""
-    h0, cosi, plus, cross = (given.get(name) for name in AMPLITUDES[:4])
+    h0, cosi, plus, cross = (given.get(name) for name in AMPLITUDE[:4])
     angles = {name: given.get(name) or 0.0 for name in ("psi", "phi0")}
     if h0 is not None and cosi is not None and plus is None and cross is None:
-        return Amplitude(h0, cosi, **angles)
+        return jfstat.Amplitude(h0, cosi, **angles)
     if plus is None or cross is None or h0 is not None or cosi is not None:
         raise ValueError("h0 and cosi, or aPlus and aCross, must be given.")
     if not 0 <= abs(cross) <= plus:
         raise ValueError(f"aPlus={plus} and aCross={cross} must have aPlus >= |aCross|.")
     h0 = plus + float(np.sqrt(plus**2 - cross**2))
-    return Amplitude(h0, cross / h0 if h0 else 0.0, **angles)
+    return jfstat.Amplitude(h0, cross / h0 if h0 else 0.0, **angles)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from jfstat.commandline.inputs import add_data_files
-from jfstat.commandline.options import number
-from jfstat.sfts.split import split_sfts
+import jfstat
+from jfstat.commandline.spellings import DATA, add, data_files
+from jfstat.commandline.words import number
 
 if TYPE_CHECKING:
-    from jfstat.commandline.options import Subparsers
+    from jfstat.commandline.arguments import Arguments, Work
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Any) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "split-sfts",
@@ -22,7 +22,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "LIGO-T040164. Options are named as lalpulsar_splitSFTs's.",
     )
     data = parser.add_argument_group("data")
-    add_data_files(data)
+    add(data, "DataFiles", required=True)
+    add(data, *DATA[1:])
     bands = parser.add_argument_group("bands")
     bands.add_argument(
         "--frequency-bandwidth", "-fb", type=number, required=True, metavar="HZ", help="width of a band, Hz"
@@ -44,22 +45,22 @@ def add_parser(subparsers: Subparsers) -> None:
     out = parser.add_argument_group("output")
     out.add_argument("--output-directory", "-n", required=True, metavar="DIR", help="where to write the SFT files")
     out.add_argument("--outLabel", default="", metavar="WORD", help="description in the files' names")
-    parser.set_defaults(run=run)
+    parser.set_defaults(plan=plan)
 
 
-def run(arguments: argparse.Namespace) -> None:
+def plan(arguments: Arguments) -> Work:
+    """Return the cutting that the options ask for."""
+    chosen: Any = arguments.IFOs
+    if arguments.detectorFiles is not None:
+        chosen = [series.site for series in data_files(arguments).times]
+    width = arguments.frequency_bandwidth, arguments.frequency_overlap
+    band = dict(fmin=arguments.start_frequency, fmax=arguments.end_frequency)
+    times = dict(start=arguments.minStartTime, end=arguments.maxStartTime)
+    out: Any = dict(detectors=chosen, description=arguments.outLabel, **band, **times)
+    return partial(_run, arguments.DataFiles, arguments.output_directory, width, out)
+
+
+def _run(pattern: str, directory: str, width: tuple[float, float], out: dict[str, Any]) -> None:
     """Read and write band by band."""
-    files = split_sfts(
-        arguments.DataFiles,
-        arguments.output_directory,
-        arguments.frequency_bandwidth,
-        arguments.frequency_overlap,
-        fmin=arguments.start_frequency,
-        fmax=arguments.end_frequency,
-        detectors=arguments.IFOs,
-        start=arguments.minStartTime,
-        end=arguments.maxStartTime,
-        description=arguments.outLabel,
-    )
-    for path in files:
+    for path in jfstat.split_sfts(pattern, directory, *width, **out):
         print(f"wrote {path}")

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jfstat.commandline.banks import EXACT_POINTS, add_templates
-from jfstat.commandline.inputs import add_data_files
-from jfstat.commandline.options import add_preparation, number, numbers
-from jfstat.commandline.search import add_no_details, add_odds, add_reference_time, add_work, run
-from jfstat.commandline.segments import add_segments, segments_option
-from jfstat.tracking.transitions import MOST_JUMPS
+import jfstat
+from jfstat.commandline.band import Band, add_band, band_of, planned, say_noise
+from jfstat.commandline.spellings import ODDS, add, kept, line_prior, segments_option
+from jfstat.commandline.words import number, numbers
+from jfstat.commandline.work import TABLES, Division, add_work, check_outputs, division_of, write_all
 
 if TYPE_CHECKING:
-    from jfstat.commandline.options import OptionGroup, Subparsers
+    from jfstat.commandline.arguments import Arguments, Work
 
-OTHERS = dict(par=None, cohMaxMismatch=None, outputLoudest=None, cluster=None, RankingStatistic="F", BSGLthreshold=None)
-OTHERS |= dict(linefiles=None, vetoLines=False, outputFstatAtoms=None, outputTransientStats=None, engine=None)
-OTHERS |= dict(lineVeto=False, transient_WindowType="none")
-"""Options of `jfstat search` that tracks do not have, and their values."""
+MOST_JUMP = 5000
+"""Most bins of a jump."""
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Any) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "track",
@@ -34,16 +30,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "through them by the Viterbi algorithm. Options are named as those of jfstat search. Frequencies are spaced by "
         "1/(2T), T being the length of a segment, unless a step is given.",
     )
-    data = parser.add_argument_group("data")
-    add_data_files(data)
-    add_preparation(data)
-    add_segments(data)
-    bank = parser.add_argument_group("templates: each parameter from its value to value + band, which may be negative")
-    bank.add_argument("--Freq", "-f", type=number, metavar="HZ", help="lowest frequency of the paths, Hz")
-    bank.add_argument("--FreqBand", "-b", type=number, default=0.0, metavar="HZ", help="frequency band, Hz")
-    bank.add_argument("--dFreq", "-r", type=number, metavar="HZ", help="width of a bin, Hz (default 1/(2T))")
-    add_reference_time(bank)
-    add_templates(bank)
+    add_band(parser)
     path = parser.add_argument_group("paths")
     path.add_argument(
         "--maxJump",
@@ -58,68 +45,116 @@ def add_parser(subparsers: Subparsers) -> None:
         help="instead: probabilities of jumps from -W to W bins upwards, an odd number of them",
     )
     known = parser.add_argument_group("a signal of known amplitude, instead of any amplitude in each segment")
-    known.add_argument("--h0", type=number, metavar="H", help="strain amplitude, no unit")
-    known.add_argument("--cosi", type=number, metavar="C", help="cosine of the inclination, -1 to 1")
-    known.add_argument("--psi", type=number, metavar="RAD", help="polarisation angle, rad (default 0)")
-    _add_output(parser.add_argument_group("output"))
-    add_work(parser.add_argument_group("the work and its division"), engines=False)
-    parser.set_defaults(run=partial(_run, parser), **OTHERS)
-
-
-def _add_output(out: OptionGroup) -> None:
-    """Add the options for what is kept, and how it is written."""
-    out.add_argument(
-        "--outputFstat",
-        metavar="FILE",
+    add(known, "h0", "cosi", "psi")
+    out = parser.add_argument_group("output")
+    add(
+        out,
+        "outputFstat",
         help="a row for each template, with its best path: .ecsv, .hdf5, or anything else for ComputeFstatistic_v2's "
         "text format, in which 2F is the mean along the path",
     )
     out.add_argument(
-        "--outputTrack",
-        metavar="FILE",
-        help="the loudest path, .ecsv or .hdf5: frequency and 2F in each segment",
+        "--outputTrack", metavar="FILE", help="the loudest path, .ecsv or .hdf5: frequency and 2F in each segment"
     )
-    out.add_argument(
-        "--NumCandidatesToKeep",
-        type=int,
-        metavar="N",
+    add(
+        out,
+        "NumCandidatesToKeep",
         help="keep at most this many templates (default 1000, or all above --logLikelihoodThreshold; 0: all above it)",
     )
     out.add_argument(
         "--logLikelihoodThreshold",
-        dest="TwoFthreshold",
         type=number,
         metavar="L",
         help="keep only paths with a log-likelihood, the sum of 2F/2, or of the log-likelihood ratios of a known "
         "amplitude, and of the logarithms of the jumps' probabilities, at or above this, no unit",
     )
-    add_odds(out)
-    add_no_details(out, "path")
+    add(out, *ODDS, "noDetails")
+    add_work(parser.add_argument_group("the work and its division"), engines=False)
+    parser.set_defaults(plan=plan)
 
 
-def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    """Check the options of paths, and search."""
+def plan(arguments: Arguments) -> Work:
+    """Return the search for paths that the options ask for."""
     if segments_option(arguments) is None:
         raise ValueError("--segmentDuration is missing: give it, --segments or --segmentList.")
-    if arguments.gridType == EXACT_POINTS:
-        raise ValueError("--gridType=6 is for points without a path: use jfstat search.")
+    path = arguments.outputTrack
+    if path is not None and not path.endswith(TABLES):
+        raise ValueError("--outputTrack must end with .ecsv or .hdf5: the text format is for candidates.")
+    if path is not None and arguments.unit is not None:
+        raise ValueError("--outputTrack needs the whole search: leave it out of units.")
+    jumps, chosen = _jumps(arguments), kept(arguments, "logLikelihoodThreshold")
+    division = division_of(arguments)
+    band = band_of(arguments)
+    statistic = jfstat.BestPath(jumps, _amplitude(arguments))
+    robust = len(band.files.times.detectors) > 1 and not arguments.noDetails
+    details = jfstat.Details(not arguments.noDetails, line_prior=line_prior(arguments) if robust else None)
+    check_outputs((arguments.outputFstat, path), division.together)
+    keep = jfstat.Keep(bounds=band.templates.bounds or None)
+    how: Any = dict(keep=keep, details=details, run=division.run)
+    return partial(_run, division, band, statistic, chosen, how, (arguments.outputFstat, path))
+
+
+def _jumps(arguments: Arguments) -> Any:
+    """Return the jumps as `jfstat.BestPath` takes them: their largest number of bins, or log-probabilities."""
     if arguments.maxJump is not None and arguments.jumpProbabilities is not None:
         raise ValueError("--maxJump and --jumpProbabilities are two ways to give the jumps: give one.")
-    if arguments.outputTrack is not None and not arguments.outputTrack.endswith((".ecsv", ".hdf5", ".h5")):
-        raise ValueError("--outputTrack must end with .ecsv or .hdf5: the text format is for candidates.")
-    if arguments.outputTrack is not None and arguments.unit is not None:
-        raise ValueError("--outputTrack needs the whole search: leave it out of units.")
-    if arguments.NumCandidatesToKeep == 0 and arguments.TwoFthreshold is None:
-        raise ValueError("--NumCandidatesToKeep 0 keeps all at or above --logLikelihoodThreshold: give that as well.")
     if arguments.jumpProbabilities is not None:
         given = np.array(arguments.jumpProbabilities)
         if not np.all(given >= 0) or not np.any(given > 0) or len(given) % 2 == 0:
             raise ValueError("--jumpProbabilities must be an odd number of probabilities, such as 0.25,0.5,0.25.")
         with np.errstate(divide="ignore"):
-            jumps = np.log(given)
-    else:
-        jumps = 1 if arguments.maxJump is None else arguments.maxJump
-        if not 0 <= jumps <= MOST_JUMPS // 2:
-            raise ValueError(f"--maxJump must be a number of bins from 0 to {MOST_JUMPS // 2}, not {jumps}.")
-    arguments.jumps = jumps
-    run(parser, arguments)
+            return np.log(given)
+    jumps = 1 if arguments.maxJump is None else arguments.maxJump
+    if not 0 <= jumps <= MOST_JUMP:
+        raise ValueError(f"--maxJump must be a number of bins from 0 to {MOST_JUMP}, not {jumps}.")
+    return jumps
+
+
+def _amplitude(arguments: Arguments) -> jfstat.Amplitude | None:
+    """Return the known amplitude, if there is one."""
+    given = arguments.read("h0", "cosi")
+    missing = [name for name, value in given.items() if value is None]
+    if len(missing) == len(given) and arguments.psi is None:
+        return None
+    if missing:
+        raise ValueError(f"--{missing[0]} is missing: a known amplitude has --h0 and --cosi.")
+    return jfstat.Amplitude(given["h0"], given["cosi"], arguments.psi or 0.0)
+
+
+def _run(
+    division: Division,
+    band: Band,
+    statistic: jfstat.BestPath,
+    chosen: tuple[int | None, float | None],
+    how: dict[str, Any],
+    paths: tuple[str | None, str | None],
+) -> None:
+    """Prepare and search; write the tables and print the loudest candidate."""
+    data, bank = band.prepared()
+    say_noise(division, data, data.observation)
+    plan = jfstat.plan_search(data, bank, statistic, *chosen, division.checkpoint, **how)
+    done = planned(division, plan, data.n_segments)
+    if done is None or not division.is_first:
+        return
+    found, seconds = done
+    said = write_all(
+        (paths[0], partial(jfstat.write_candidates, found), f"{len(found)} candidates"),
+        (paths[1] if len(found) else None, partial(_write_track, data, found, statistic), "the path of the first"),
+    )
+    print(f"{found.meta['n_twoF']} values of 2F for {found.meta['n_templates']} template(s) in {seconds:.1f} s")
+    print("\n".join([jfstat.summary(found), *said]))
+
+
+def _write_track(data: jfstat.FstatData, found: Any, statistic: jfstat.BestPath, path: str) -> Any:
+    """Write the first candidate's path, a row for each segment: its middle, the path's frequencies, and 2F."""
+    from astropy.table import QTable
+    from astropy.units import Quantity
+
+    own = jfstat.track(data, found[0], np.asarray(statistic.transitions))
+    values = {"gps": own.gps, "freq": own.frequencies, "freq_at_gps": own.instantaneous, "twoF": own.twoF}
+    units = {"gps": "s", "freq": "Hz", "freq_at_gps": "Hz"}
+    plain = {name: np.asarray(x, np.float64) for name, x in values.items()}
+    keys = ("version", "reftime", "detectors", "ephemeris", "transitions", "amplitude", "segment_tspan", "dfreq")
+    meta = {key: found.meta[key] for key in keys if key in found.meta}
+    columns = {name: Quantity(x, units[name]) if name in units else x for name, x in plain.items()}
+    return jfstat.write_candidates(QTable(columns, meta=meta), path)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from jfstat.sfts.validate import validate_sfts
+import jfstat
 
 if TYPE_CHECKING:
-    from jfstat.commandline.options import Subparsers
+    from jfstat.commandline.arguments import Arguments, Work
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Any) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "validate-sfts",
@@ -21,16 +21,20 @@ def add_parser(subparsers: Subparsers) -> None:
         "of valid files, and what is wrong with the others to stderr. Exit status 1 if one is not valid.",
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="SFT files (default: names on stdin, one a line)")
-    parser.set_defaults(run=run)
+    parser.set_defaults(plan=plan)
 
 
-def run(arguments: argparse.Namespace) -> None:
+def plan(arguments: Arguments) -> Work:
+    """Return the check of the files that are named."""
+    return partial(_run, arguments.files or [line.strip() for line in sys.stdin if line.strip()])
+
+
+def _run(names: list[str]) -> None:
     """Print the names of valid files; raises SystemExit if one is not."""
-    names = arguments.files or [line.strip() for line in sys.stdin if line.strip()]
     invalid = 0
     for name in names:
         try:
-            validate_sfts(name)
+            jfstat.validate_sfts(name)
         except (ValueError, OSError) as error:
             invalid += 1
             print(" ".join(str(error).split()), file=sys.stderr)

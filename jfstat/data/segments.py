@@ -11,8 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat import kinds
 from jfstat.data.noise import Noise, NoiseLike
 from jfstat.data.observation import Observation, Span, ephemeris_for, observation_of_sfts, reference_time
+from jfstat.public import public
 from jfstat.sfts.container import SFTs
 from jfstat.signal.times import TimeLike
 from jfstat.validation import DurationLike, gps_seconds, is_whole, positive_seconds
@@ -63,6 +65,7 @@ def equal_spans(parts: list[SFTs]) -> list[Span]:
     return [Span(span.epoch, span.start, length) for span in spans]
 
 
+@public(ephemeris=kinds.ephemeris)
 def segment_observations(
     sfts: SFTs,
     segments: SegmentsLike,

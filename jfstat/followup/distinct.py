@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.provenance import Provenance
 from jfstat.candidates.tables import plain_column
+from jfstat.public import public
 from jfstat.searching.statistics import statistic_of
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ SAME_PEAK = 0.1
 """Square of the distance in standard deviations up to which two ends are one peak."""
 
 
+@public(refined=kinds.table)
 def distinct(refined: QTable, statistic: str | None = None) -> QTable:
     """One row for each peak of a table from `refine`: of the candidates that ended on it, the one with the highest 2F.
 

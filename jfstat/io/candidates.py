@@ -6,7 +6,6 @@ import hashlib
 import io
 import os
 import re
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from jfstat import kinds
 from jfstat.atomic import written_to
 from jfstat.candidates.tables import PlainTable
-from jfstat.files import content_of, final_path, unreadable
+from jfstat.files import content_of, unreadable
 from jfstat.io.lal.candidates import table_from_text, written_text
 from jfstat.public import public
 
@@ -71,28 +70,6 @@ def write_candidates(table: QTable | PlainTable, path: str | os.PathLike) -> Pat
 
 def _as_qtable(table: QTable | PlainTable) -> QTable:
     return table.in_units if isinstance(table, PlainTable) else table
-
-
-def check_writable(path: str | os.PathLike) -> None:
-    """Check that a table can be written to a path, before the work that leads to the table is done.
-
-    Raises
-    ------
-    OSError
-        If no file can be written there.
-    ValueError
-        If the suffix asks for h5py and it is missing.
-    """
-    path = Path(path)
-    if path.suffix.lower() in HDF5_SUFFIXES:
-        _require_h5py(path)
-    try:
-        with tempfile.TemporaryFile(dir=final_path(path).parent):
-            pass
-    except OSError as error:
-        raise type(error)(
-            f"path {str(path)!r} cannot be written ({error.strerror or error}): choose another."
-        ) from error
 
 
 @public(path=kinds.path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from jfstat.public import public
 from jfstat.sfts.windows import TUKEY_STEPS, tukey_beta
 from jfstat.validation import is_whole, shown
 
@@ -71,8 +72,9 @@ def sft_file_name(
     return f"{'_'.join(fields)}-{start:09d}-{span}.sft"
 
 
+@public
 def public_description(run: int, kind: str, revision: int, channel: str, window: str) -> str:
-    """Return the description field of public names, such as ``O4RUN+R1+CGDSCALIBSTRAIN+WTKEY5``.
+    """Compose the description of SFT files' public names, such as ``O4RUN+R1+CGDSCALIBSTRAIN+WTKEY5``.
 
     Parameters
     ----------
@@ -86,6 +88,11 @@ def public_description(run: int, kind: str, revision: int, channel: str, window:
         Channel of the strain; its detector and all characters but letters and digits are left out.
     window : str
         ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``.
+
+    Returns
+    -------
+    str
+        As `write_sfts` takes it.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 from jfstat import kinds
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DETECTORS, DetectorLike, get_detectors
+from jfstat.geometry.doppler import drift_range, largest_doppler_speed
 from jfstat.public import public
 from jfstat.sfts.blocks import read_batches
 from jfstat.sfts.container import SFTs, SFTSeries
@@ -19,7 +20,8 @@ from jfstat.sfts.headers import scan_file, start_ns
 from jfstat.sfts.layout import Layout, arrange
 from jfstat.sfts.patterns import Pattern, find_files
 from jfstat.sfts.windows import window_name
-from jfstat.signal.times import TimeLike
+from jfstat.signal.templates import Orbit
+from jfstat.signal.times import TimeLike, gps_time
 from jfstat.validation import FrequencyLike, frequency, gps_seconds
 
 
@@ -123,11 +125,17 @@ def _laid_out(
 
 
 def _scanned(
-    pattern: Pattern, sites: dict[str, Detector], limits: tuple[int | None, int | None]
+    pattern: Pattern,
+    sites: dict[str, Detector],
+    limits: tuple[int | None, int | None],
+    known: Iterable[str] = (),
 ) -> tuple[list[Path], np.ndarray, np.ndarray]:
-    """Return the files, the headers of all SFTs in them, and which SFTs are wanted, (n,) bool."""
+    """The files, the headers of all SFTs in them, and which of these are wanted, (n,) bool.
+
+    Files may hold SFTs of the wanted detectors, of those that jfstat knows, and of the prefixes `known`.
+    """
     files = find_files(pattern)
-    own = [name for name, site in sites.items() if DETECTORS.get(name) != site]
+    own = [*known, *(name for name, site in sites.items() if DETECTORS.get(name) != site)]
     table = np.concatenate([scan_file(path, i, own) for i, path in enumerate(files)])
     return files, table, _choose(table, list(sites) or None, *limits)
 
@@ -145,12 +153,20 @@ class SFTFiles:
         Times of the SFTs, one for each detector and time, without bins.
     check_crc : bool
         Whether to check the files' checksums as they are read.
+    others : ndarray of `headers.TABLE`
+        Headers of the SFTs in these files that were not asked for.
     """
 
     files: list[Path]
     layout: Layout
     times: SFTs
     check_crc: bool
+    others: np.ndarray
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """Lowest frequency, and end of the last bin, that all times have, Hz."""
+        return self.first_bin / self.times.tsft, (self.last_bin + 1) / self.times.tsft
 
     @property
     def first_bin(self) -> int:
@@ -171,6 +187,63 @@ class SFTFiles:
         layout = arrange(self.files, table[low:high], first_bin / tsft, (last_bin + 1) / tsft)
         return _read(self.files, layout, table[:0], self.check_crc)
 
+    @public(reftime=kinds.time)
+    def read_band(
+        self,
+        fmin: FrequencyLike,
+        fmax: FrequencyLike,
+        guard: FrequencyLike = 1.0,
+        *,
+        orbit: Orbit | None = None,
+        fdots: Sequence[tuple[float, float]] | None = None,
+        reftime: TimeLike | None = None,
+        noise_bins: int = 0,
+        known: SFTs | None = None,
+    ) -> SFTs:
+        """Read the part of the band that `prepare` needs for these arguments, as far as the files have it.
+
+        Parameters
+        ----------
+        fmin, fmax, guard, orbit, fdots, reftime
+            As for `prepare`.
+        noise_bins : int
+            How many bins beyond the band the noise floor depends on, as ``Noise().reach`` says.
+        known : SFTs, optional
+            What was read before of these files, for a band that may be a little narrower: it is returned if at most a
+            bin of the guard is missing on either side, because reading takes longer than a bin is worth.
+
+        Returns
+        -------
+        SFTs
+
+        Raises
+        ------
+        OSError
+            If a file cannot be read.
+        ValueError
+            If the files do not contain the band, or are damaged.
+        """
+        low, high = frequency(fmin, "fmin"), frequency(fmax, "fmax")
+        times, (first, last) = self.times, self.band
+        if low < first or high > last:
+            raise ValueError(
+                f"the files cover {first:.10g} to {last:.10g} Hz, not all of {low:.10g} to {high:.10g} Hz: choose "
+                "other frequencies or name other files."
+            )
+        since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(times.start))
+        drift = drift_range(fdots, since, since + times.end - times.start)
+        beyond = max(frequency(guard, "guard"), (noise_bins + 1.5) / times.tsft, 0.0)
+        reach = largest_doppler_speed(orbit) * high + beyond + 4 / times.tsft
+        first, last = max(low + drift[0] - reach, first), min(high + drift[1] + reach, last)
+        if known is not None:
+            width, f = 1 / known.tsft, known.frequencies
+            if f[0] - width <= first and last <= f[-1] + 2 * width:
+                return known
+        layout = arrange(self.files, self.layout.table, first, last)
+        others = self.others if self.check_crc else self.others[:0]
+        data, sites = _read(self.files, layout, others, self.check_crc), {own.detector: own.site for own in times}
+        return _as_sfts(layout, data, sites)
+
 
 @public(detectors=kinds.detectors, start=kinds.time, end=kinds.time, check_crc=kinds.flag)
 def find_sfts(
@@ -179,6 +252,8 @@ def find_sfts(
     start: TimeLike | None = None,
     end: TimeLike | None = None,
     check_crc: bool = False,
+    *,
+    own: Iterable[Detector] = (),
 ) -> SFTFiles:
     """Find SFTs by the headers of their files, to read parts of them later.
 
@@ -190,6 +265,8 @@ def find_sfts(
         Which files, and which SFTs in them; see `read_sfts`.
     check_crc : bool
         Whether to check the files' checksums as they are read. As in LALSuite's searches, they are not by default.
+    own : iterable of Detector
+        Detectors of one's own that SFTs may be of, whatever `detectors` are asked for.
 
     Returns
     -------
@@ -207,8 +284,10 @@ def find_sfts(
     ('H1',)
     """
     sites = _sites(detectors)
-    files, table, chosen = _scanned(pattern, sites, _time_range(start, end))
-    table = table[chosen]
+    mine = {site.prefix: site for site in own}
+    wanted = {name: mine.get(name, site) for name, site in sites.items()}
+    files, table, chosen = _scanned(pattern, wanted, _time_range(start, end), mine)
+    table, others = table[chosen], table[~chosen]
     order = np.lexsort([table["n_bins"], table["first_bin"], start_ns(table), table["detector"]])
     table = table[order]
     new = np.append(True, (table["detector"][1:] != table["detector"][:-1]) | (np.diff(start_ns(table)) != 0))
@@ -219,8 +298,8 @@ def find_sfts(
         raise ValueError("the SFTs have no band in common: name files of one band.")
     tsft = float(table["tsft"][0])
     layout = arrange(files, table, first_bin / tsft, (last_bin + 1) / tsft)
-    times = _as_sfts(layout, np.empty((len(layout.heads), 0), np.complex64), sites)
-    return SFTFiles(files, layout, times, check_crc)
+    times = _as_sfts(layout, np.empty((len(layout.heads), 0), np.complex64), mine | wanted)
+    return SFTFiles(files, layout, times, check_crc, others)
 
 
 def _sites(detectors: DetectorLike | Iterable[DetectorLike] | None) -> dict[str, Detector]:

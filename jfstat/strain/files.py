@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from jfstat.sfts.patterns import Pattern, find_files
 from jfstat.signal.times import TimeLike
 from jfstat.strain.frames import FrameFile
 from jfstat.strain.gwosc import GwoscFile
-from jfstat.strain.making import Conditioning, Making, sfts_of
+from jfstat.strain.making import Conditioning, Making, made_sfts, sfts_of, together
 from jfstat.strain.strainfile import Bit, StrainFile
 from jfstat.validation import DurationLike, FrequencyLike, gps_seconds, is_whole, shown
 
@@ -166,17 +168,33 @@ def sfts_from_frames(
         If a file is damaged or lacks the channel, files overlap or are of different detectors or rates, a package that
         reads them is not installed, no SFT fits, or an argument is out of range.
     """
-    strain = strain_of_files(paths, channel, detector, quality)
+    strain = find_strain(paths, channel, detector, quality)
     return sfts_of(strain, Making.of(strain.rate, tsft, fmin, fmax, conditioning))
 
 
-def strain_of_files(
+@public(paths=kinds.paths, channel=kinds.text)
+def find_strain(
     paths: Pattern,
-    channel: str | None,
-    detector: DetectorLike | None,
-    quality: DataQuality | None,
+    channel: str | None = None,
+    detector: DetectorLike | None = None,
+    quality: DataQuality | None = None,
 ) -> FilesOfStrain:
-    """Find the good time of strain files; see `sfts_from_frames` for arguments and errors."""
+    """Find the good time of strain files, which are read later as they are needed; see `each_sft`.
+
+    Parameters
+    ----------
+    paths, channel, detector, quality
+        As for `sfts_from_frames`.
+
+    Returns
+    -------
+    FilesOfStrain
+
+    Raises
+    ------
+    OSError, TypeError, ValueError
+        As `sfts_from_frames`, as far as there is no SFT to be made.
+    """
     wanted_times = DataQuality() if quality is None else quality
     if not isinstance(wanted_times, DataQuality):
         raise TypeError(f"quality must be a jfstat.DataQuality or None, not {shown(quality)}.")
@@ -200,6 +218,56 @@ def strain_of_files(
         raise ValueError(f"paths hold no strain from start={low:g} to end={high:g}.")
     good = [_good(file, wanted_times, low, high) for file in files]
     return FilesOfStrain(get_detector(wanted) if own is None else own, tuple(files), _stretches(files, good))
+
+
+class MadeSFT(NamedTuple):
+    """An SFT of strain, or the stretch for which there is none because too much of it would be gated.
+
+    Attributes
+    ----------
+    gps : int
+        Start, GPS s.
+    gated : float
+        How much of it was set to zero, s.
+    sfts : SFTs or None
+        This one SFT.
+    """
+
+    gps: int
+    gated: float
+    sfts: SFTs | None
+
+
+@public
+def each_sft(
+    strain: FilesOfStrain,
+    tsft: DurationLike = 1800,
+    fmin: FrequencyLike | None = None,
+    fmax: FrequencyLike | None = None,
+    conditioning: Conditioning | None = None,
+) -> Iterator[MadeSFT]:
+    """Make the SFTs of strain files one after the other, each of which may be written before the next is made.
+
+    Parameters
+    ----------
+    strain : FilesOfStrain
+        From `find_strain`.
+    tsft, fmin, fmax, conditioning
+        As for `sfts_from_frames`.
+
+    Yields
+    ------
+    MadeSFT
+
+    Raises
+    ------
+    OSError, TypeError, ValueError
+        As `sfts_from_frames`.
+    """
+    if not isinstance(strain, FilesOfStrain):
+        raise TypeError(f"strain must be from jfstat.find_strain, not {shown(strain)}.")
+    making = Making.of(strain.rate, tsft, fmin, fmax, conditioning)
+    return (MadeSFT(x.gps, x.gated, together(strain, making, [x])) for x in made_sfts(strain, making))
 
 
 def _bits(quality: object) -> list[Bit] | None:
@@ -273,10 +341,19 @@ def _stretches(files: Sequence[StrainFile], good: Sequence[np.ndarray]) -> list[
     return found
 
 
-def read_cache(path: str) -> list[str]:
-    """Read the paths in a frame cache file of lines ``observatory description start length URL``.
+@public(path=kinds.path)
+def read_frame_cache(path: str | os.PathLike) -> list[str]:
+    """Read the paths in a frame cache file, of lines ``observatory description start length URL``.
 
-    lalpulsar_MakeSFTs takes such files.
+    Parameters
+    ----------
+    path : str or path
+        As lalpulsar_MakeSFTs takes it.
+
+    Returns
+    -------
+    list of str
+        As `sfts_from_frames` takes them.
 
     Raises
     ------
@@ -291,8 +368,8 @@ def read_cache(path: str) -> list[str]:
         if not fields or fields[0].startswith(("#", "%")):
             continue
         if len(fields) != 5:
-            raise ValueError(f"{path!r} has a line {line!r}: give 'observatory description start length URL'.")
+            raise ValueError(f"{str(path)!r} has a line {line!r}: give 'observatory description start length URL'.")
         paths.append(fields[4].removeprefix("file://localhost").removeprefix("file://"))
     if not paths:
-        raise ValueError(f"{path!r} names no frame file.")
+        raise ValueError(f"{str(path)!r} names no frame file.")
     return paths

@@ -191,6 +191,16 @@ def sfts_of(strain: Strain, making: Making, starts: Sequence[int] | None = None)
         raise ValueError(
             f"there is no stretch of {making.tsft:g} s of good, finite samples{gated}: use a shorter tsft."
         )
+    whole = together(strain, making, made)
+    assert whole is not None
+    return whole
+
+
+def together(strain: Strain, making: Making, made: Sequence[Made]) -> SFTs | None:
+    """Return some SFTs as one object; None if there are none."""
+    made = [sft for sft in made if sft.bins is not None]
+    if not made:
+        return None
     gps = np.array([sft.gps for sft in made], np.int64)
     data = np.stack([sft.bins for sft in made if sft.bins is not None])
     series = SFTSeries.of(strain.site, gps, np.zeros_like(gps), data, making.conditioning.window)

@@ -259,9 +259,13 @@ def lal_files(tmp_path_factory):
     return tools, path
 
 
-def search(path, *options):
+def search(path, *options, command="search"):
     common = [f"--DataFiles={path}/*.sft", "--IFOs=H1,L1", "--assumeSqrtSX=4e-24,5e-24"]
-    return main(["search", *common, *map(str, options)])
+    return main([command, *common, *map(str, options)])
+
+
+def points(path, *options):
+    return search(path, *options, command="points")
 
 
 def test_grid_type_6_agrees_with_ComputeFstatistic_v2(lal_files, tmp_path, capsys):
@@ -274,7 +278,7 @@ def test_grid_type_6_agrees_with_ComputeFstatistic_v2(lal_files, tmp_path, capsy
     tools.run("ComputeFstatistic_v2", gridType=6, gridFile=tmp_path / "grid.txt", outputFstat=tmp_path / "lal.txt",
               outputSingleFstats="TRUE", computeBSGL="TRUE", **common)  # fmt: skip
     out = tmp_path / "own.txt"
-    assert search(path, "--gridType=6", top=f"--gridFile={tmp_path}/grid.txt", threshold=f"--outputFstat={out}") == 0
+    assert points(path, f"--gridFile={tmp_path}/grid.txt", f"--outputFstat={out}") == 0
     assert "loudest of" in capsys.readouterr().out
     own, theirs = jfstat.read_candidates(out), jfstat.read_candidates(tmp_path / "lal.txt")
     assert len(own) == len(theirs) > 100
@@ -295,13 +299,8 @@ def test_sources_of_cff_files_are_points(lal_files, tmp_path, capsys):
     (path / "others.cff").write_text(f"[two]\n{second}orbitTp=1167458304\n[three]\n{third}")
     out = tmp_path / "points.ecsv"
     names = f"{path}/others.cff,{path}/signal.cff"
-    assert (
-        search(
-            path, "--gridType=6", top=f"--gridFile={names}", threshold=f"--outputFstat={out}", checkpoint="--guard=0.3"
-        )
-        == 0
-    )
-    assert "3 point(s) in 2 band(s)" in capsys.readouterr().out
+    assert points(path, f"--gridFile={names}", f"--outputFstat={out}", "--guard=0.3") == 0
+    assert "3 point(s)" in capsys.readouterr().out
     table = QTable.read(out)
     assert table.meta["reftime"] == 1167500000
     expected = [50.4, 49.4, 50.0123 - 2e-10 * (1167500000 - START)]
@@ -322,15 +321,15 @@ def test_thresholds_keep_the_order(lal_files, tmp_path):
     _, path = lal_files
     f = 50.0123 + 5e-6 * np.arange(-6, 7)
     np.savetxt(tmp_path / "grid.txt", [[x, 1.1, 0.4, -2e-10, 0, 0] for x in f], fmt="%.17g")
-    options = ["--gridType=6", f"--gridFile={tmp_path}/grid.txt", f"--refTime={START}"]
-    assert search(path, *options, f"--outputFstat={tmp_path}/all.ecsv") == 0
-    assert search(path, *options, f"--outputFstat={tmp_path}/few.ecsv", "--NumCandidatesToKeep=4") == 0
+    options = [f"--gridFile={tmp_path}/grid.txt", f"--refTime={START}"]
+    assert points(path, *options, f"--outputFstat={tmp_path}/all.ecsv") == 0
+    assert points(path, *options, f"--outputFstat={tmp_path}/few.ecsv", "--NumCandidatesToKeep=4") == 0
     every, few = QTable.read(tmp_path / "all.ecsv"), QTable.read(tmp_path / "few.ecsv")
     np.testing.assert_array_equal(every["freq"].value, f)
     kept = np.sort(np.argsort(-every["twoF"])[:4])
     np.testing.assert_array_equal(few["freq"], every["freq"][kept])
     least = float(np.median(every["twoF"]))
-    assert search(path, *options, f"--outputFstat={tmp_path}/loud.ecsv", f"--TwoFthreshold={least!r}") == 0
+    assert points(path, *options, f"--outputFstat={tmp_path}/loud.ecsv", f"--TwoFthreshold={least!r}") == 0
     np.testing.assert_array_equal(QTable.read(tmp_path / "loud.ecsv")["freq"], every["freq"][every["twoF"] >= least])
 
 
@@ -359,14 +358,15 @@ def test_grid_type_3_searches_the_positions_of_a_sky_grid(lal_files, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--gridType=6"], "--gridFile is missing: --gridType=6"),
-        (["--gridType=6", "--gridFile=GRID", "--Freq=50"], "--Freq does not go with --gridType=6"),
-        (["--gridType=6", "--gridFile=GRID", "--cluster=1"], "--cluster does not go with --gridType=6"),
-        (["--gridType=6", "--gridFile=GRID", "--NumCandidatesToKeep=-1"], "must not be negative"),
-        (["--gridType=6", "--gridFile=none.cff"], "--gridFile: no file matches"),
-        (["--gridType=6", "--gridFile=BAD"], "alpha is not a number in row 1"),
-        (["--gridType=6", "--gridFile=SKY"], "--gridFile lacks the column 'freq'"),
-        (["--gridType=6", "--gridFile=FAR"], "--DataFiles cover"),
+        (["points"], "--gridFile is missing: give it, or the points by --Freq"),
+        (["points", "--gridFile=GRID", "--Freq=50"], "--Freq does not go with --gridFile, which holds single points"),
+        (["points", "--gridFile=GRID", "--cluster=1"], "unknown option --cluster"),
+        (["points", "--gridFile=GRID", "--NumCandidatesToKeep=-1"], "must not be negative"),
+        (["points", "--gridFile=none.cff"], "--gridFile: no file matches"),
+        (["points", "--gridFile=BAD"], "alpha is not a number in row 1"),
+        (["points", "--gridFile=SKY"], "--gridFile lacks the column 'freq'"),
+        (["points", "--gridFile=FAR"], "--DataFiles cover"),
+        (["--gridType=6", "--gridFile=GRID", "--Freq=50"], "use jfstat points --gridFile"),
         (["--gridType=3", "--Freq=50"], "--gridFile is missing: --gridType=3"),
         (["--gridType=3", "--gridFile=GRID", "--Freq=50"], "takes alpha and delta alone"),
         (["--gridType=3", "--gridFile=SKY", "--Freq=50", "--Alpha=1"], "--Alpha and --gridFile exclude each other"),
@@ -376,7 +376,7 @@ def test_grid_type_3_searches_the_positions_of_a_sky_grid(lal_files, tmp_path):
             ["--gridType=0", "--Freq=50", "--metricMismatch=0.1", "--Alpha=1", "--Delta=1"],
             "--gridType=0 is a flat grid",
         ),
-        (["--Alpha=1", "--Delta=1"], "--Freq is missing"),
+        (["--Alpha=1", "--Delta=1"], "required: --Freq"),
     ],
 )
 def test_wrong_options_are_one_line(lal_files, tmp_path, capsys, options, message):
@@ -387,7 +387,8 @@ def test_wrong_options_are_one_line(lal_files, tmp_path, capsys, options, messag
     (tmp_path / "SKY").write_text("1 0.5\n")
     options = [x.replace("--gridFile=", f"--gridFile={tmp_path}/") for x in options]
     capsys.readouterr()
-    assert search(path, *options) == 1
+    command, options = ("points", options[1:]) if options[0] == "points" else ("search", options)
+    assert search(path, *options, command=command) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert message in error

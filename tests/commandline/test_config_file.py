@@ -9,7 +9,7 @@ import pytest
 
 import jfstat
 from jfstat.commandline import main
-from jfstat.io.lal.config import read_config
+from jfstat.commandline.configfile import read_config
 
 CONFIG = """\
 # options of both programs

@@ -33,7 +33,7 @@ def commands(files, tmp_path_factory):
     points.write_text("50.0002 1.1 0.4 0 0 0\n")
     return {
         "search": [*SEARCH, f"--DataFiles={files}"],
-        "exact points": ["search", "--gridType=6", f"--gridFile={points}", f"--DataFiles={files}"],
+        "exact points": ["points", f"--gridFile={points}", f"--DataFiles={files}"],
         "merge": ["merge", *map(str, units)],
         "refine": ["refine", f"--candidates={units[1]}", f"--DataFiles={files}", "--parameters=freq"],
     }

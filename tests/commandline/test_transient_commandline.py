@@ -38,7 +38,7 @@ def test_windows_are_those_of_compute_fstatistic(files, tmp_path, capsys):
     ours, theirs = tmp_path / "ours.txt", tmp_path / "theirs.txt"
     table = tmp_path / "ours.ecsv"
     own = [f"--outputTransientStats={ours}", f"--outputFstat={table}"]
-    assert main(["search", *files.common, *RANGE, *own]) == 0
+    assert main(["points", *files.common, *RANGE, *own]) == 0
     options = dict(option.removeprefix("--").split("=", 1) for option in [*files.common, *RANGE])
     options["transient-t0Offset"] = "0"  # which is the default of jfstat, not of LALSuite
     run("ComputeFstatistic_v2", outputTransientStats=theirs, outputLogfile="/dev/null", **options)
@@ -65,7 +65,7 @@ def test_bands_and_files_of_points_give_the_same(files, tmp_path):
     np.testing.assert_allclose(band["max_twoF_band"], band["max_twoF"], rtol=0.02)
     jfstat.write_candidates(band, tmp_path / "grid.ecsv")
     exact = [x for x in files.common if not x.startswith(("--Alpha", "--Delta", "--Freq", "--f1dot"))]
-    assert main(["search", *exact, *RANGE, "--gridType=6", f"--gridFile={tmp_path / 'grid.ecsv'}",
+    assert main(["points", *exact, *RANGE, f"--gridFile={tmp_path / 'grid.ecsv'}",
                  f"--outputFstat={paths[1]}"]) == 0  # fmt: skip
     points = jfstat.read_candidates(paths[1])
     for name in ("max_twoF", "log10BtSG"):
@@ -116,7 +116,7 @@ def test_tables_hold_what_maps_say(files):
 
 
 def test_atoms_are_written_for_each_point(files, tmp_path):
-    assert main(["search", *files.common, "--FreqBand=6e-6", f"--outputFstatAtoms={tmp_path}/own"]) == 0
+    assert main(["points", *files.common, "--FreqBand=6e-6", f"--outputFstatAtoms={tmp_path}/own"]) == 0
     found = sorted(tmp_path.glob("own*"), key=lambda path: len(path.name))
     assert len(found) == 2 and found[0].name == f"own_tRef{START}_RA2.1_DEC-0.4_Freq70_f1dot-1e-10.dat"
     data = jfstat.prepare(files.sfts, 70.0, 70.0001, sqrt_sx=5e-24)
@@ -153,15 +153,20 @@ WRONG = {
     "negative step": ([*RANGE, "--transient-dt0=-3"], "--transient-dt0 must be positive"),
     "negative band": ([*RANGE, "--transient-tauBand=-3"], "--transient-tauBand must not be negative"),
     "segments": ([*RANGE, "--segments=2"], "--segments does not go with --transient-WindowType"),
-    "lines": (["--outputFstatAtoms=x", "--cluster=1"], "--cluster does not go with --outputFstatAtoms"),
+    "atoms": (["--outputFstatAtoms=x"], "unknown option --outputFstatAtoms: use jfstat points"),
+}
+WRONG_POINTS = {
+    "clusters": (["--outputFstatAtoms=x", "--cluster=1"], "unknown option --cluster"),
     "too many": (["--outputFstatAtoms=x", "--FreqBand=0.5", "--f1dotBand=1e-6"], "are .* points, more than 1000000"),
     "too many files": (["--outputFstatAtoms=x", "--FreqBand=0.1"], "would write 17281 files"),
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_options_are_named(files, name, capsys, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("command", "name"), [*(("search", name) for name in WRONG), *(("points", name) for name in WRONG_POINTS)]
+)
+def test_wrong_options_are_named(files, command, name, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    options, words = WRONG[name]
-    assert main(["search", *files.common, *options]) == 1
+    options, words = (WRONG if command == "search" else WRONG_POINTS)[name]
+    assert main([command, *files.common, *options]) == 1
     assert re.search(words, capsys.readouterr().err)

@@ -147,7 +147,9 @@ def test_known_pulsars_have_it_without_a_series(tmp_path, capsys):
     # on the command line, for pulsars and for a single template
     jfstat.write_sfts(sfts, tmp_path)
     files, path = f"--DataFiles={tmp_path}/*.sft", tmp_path / "found.ecsv"
-    assert main(["search", files, f"--par={tmp_path}/J1.par", "--offSourceBins=10", f"--outputFstat={path}"]) == 0
+    assert (
+        main(["search-pulsars", files, f"--par={tmp_path}/J1.par", "--offSourceBins=10", f"--outputFstat={path}"]) == 0
+    )
     assert float(jfstat.read_candidates(path)["twoF"][0]) == pytest.approx(float(table[10]["twoF"][0]), rel=1e-6)
     alone = [
         f"--Alpha={float(point.alpha)!r}",

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 import jfstat
-from jfstat.atomic import replacing, written_to
-from jfstat.io.candidates import check_writable
+from jfstat.atomic import check_writable, replacing, written_to
 
 
 def test_content_reaches_the_disk_before_the_name_and_the_name_before_the_end(tmp_path, monkeypatch):

@@ -364,7 +364,16 @@ def test_bad_arguments(two):
 def test_the_command(two, tmp_path):
     folder, _, _ = two
     out = tmp_path / "out.ecsv"
-    command = [sys.executable, "-m", "jfstat", "search", "--DataFiles", f"{folder}/*.sft", "--par", f"{folder}/*.par"]
+    command = [
+        sys.executable,
+        "-m",
+        "jfstat",
+        "search-pulsars",
+        "--DataFiles",
+        f"{folder}/*.sft",
+        "--par",
+        f"{folder}/*.par",
+    ]
     done = subprocess.run([*command, "--outputFstat", out], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     table = jfstat.read_candidates(out)
@@ -372,10 +381,10 @@ def test_the_command(two, tmp_path):
     assert "J0002" in done.stdout
     assert f"wrote 2 pulsars to {out}" in done.stdout
     for wrong, message in (
-        (["--Freq", "3"], "--Freq does not go with --par"),
-        (["--Alpha", "3"], "--Alpha does not go with --par"),
-        (["--outputFstat", "x.txt"], "--par needs --outputFstat with .ecsv or .hdf5"),
-        (["--f1dotBand", "1e-10"], "--f1dotBand with --par needs --FreqBand"),
+        (["--Freq", "3"], "unknown option --Freq: did you mean --FreqBand?"),
+        (["--Alpha", "3"], "unknown option --Alpha: it is none of this command's"),
+        (["--outputFstat", "x.txt"], "search-pulsars needs --outputFstat with .ecsv or .hdf5"),
+        (["--f1dotBand", "1e-10"], "--f1dotBand needs --FreqBand"),
     ):
         done = subprocess.run([*command, *wrong], capture_output=True, text=True, check=False)
         assert done.returncode == 1

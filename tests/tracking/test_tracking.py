@@ -298,11 +298,11 @@ def test_the_command_line_computes_nothing_before_it_can_join_other_processes():
     program = """
 from unittest import mock
 from jax._src import xla_bridge
-from jfstat.commandline import main, search
+from jfstat.commandline import main, work
 def mesh(arguments):
     print("computed" if xla_bridge.backends_are_initialized() else "nothing yet")
     raise SystemExit
-with mock.patch.object(search, "_mesh", mesh):
+with mock.patch.object(work, "_mesh", mesh):
     main("track --DataFiles none.sft --Alpha 1 --Delta 0 --Freq 50 --segmentDuration 1e5 --h0 1e-25 --cosi 0".split())
 """
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

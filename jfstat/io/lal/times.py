@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.files import text_of, text_of_named
+from jfstat.public import public
 
 
+@public(path=kinds.path)
 def read_segments(path: str | os.PathLike) -> list[tuple[float, float]]:
-    """Starts and ends of segments, GPS s, from a file as LALSuite's segment lists.
+    """Read segments from a file in the format of LALSuite's segment lists.
 
     A line for each segment: start and end, and possibly its duration in hours and its number of SFTs, which are
     ignored. Lines that begin with % or # are comments (LALSuite: XLALReadSegmentsFromFile).
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    list of (float, float)
+        Start and end of each, GPS s, as `prepare` takes them.
 
     Raises
     ------
@@ -38,10 +51,21 @@ def read_segments(path: str | os.PathLike) -> list[tuple[float, float]]:
     return edges
 
 
-def read_timestamps(files: list[str], detectors: list[str]) -> dict[str, np.ndarray]:
-    """Start times of SFTs by detector, (n, 2) int64 seconds and nanoseconds, from files as for Makefakedata_v5.
+@public(files=kinds.paths, detectors=kinds.sequence)
+def read_timestamps(files: Sequence[str | os.PathLike], detectors: Sequence[str]) -> dict[str, np.ndarray]:
+    """Read start times of SFTs from files as for Makefakedata_v5, a line ``<seconds> [<nanoseconds>]`` for each.
 
-    Each line of a file is ``<seconds> [<nanoseconds>]``.
+    Parameters
+    ----------
+    files : sequence of path
+        One for each detector.
+    detectors : sequence of str
+        Prefixes, such as ``["H1", "L1"]``.
+
+    Returns
+    -------
+    dict of str to (n, 2) int64 ndarray
+        GPS seconds and nanoseconds by detector, as `simulate_sfts` and `observation` take them.
 
     Raises
     ------
@@ -49,9 +73,7 @@ def read_timestamps(files: list[str], detectors: list[str]) -> dict[str, np.ndar
         If there is no file for a detector or a file is malformed.
     """
     if len(files) != len(detectors):
-        raise ValueError(
-            f"--timestampsFiles names {len(files)} files for {len(detectors)} detectors: give one for each."
-        )
+        raise ValueError(f"files names {len(files)} files for {len(detectors)} detectors: give one for each.")
     times = {}
     for detector, name in zip(detectors, files, strict=True):
         try:
@@ -59,7 +81,5 @@ def read_timestamps(files: list[str], detectors: list[str]) -> dict[str, np.ndar
             rows = [line for line in lines if line and line[0][0] not in "#%"]
             times[detector] = np.array([(int(s), int(ns[0]) if ns else 0) for s, *ns in rows], np.int64)
         except (OSError, ValueError) as error:
-            raise ValueError(
-                f"--timestampsFiles: {name} cannot be used ({error}): give lines of GPS s and ns."
-            ) from None
+            raise ValueError(f"files: {name} cannot be used ({error}): give lines of GPS s and ns.") from None
     return times

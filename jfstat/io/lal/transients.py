@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.atomic import written_to
 from jfstat.candidates.tables import parameter_columns
 from jfstat.io.lal.candidates import comment_lines
+from jfstat.public import public
+from jfstat.signal.parameters import TRANSIENT_COLUMNS
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
 
 HEADER = (
     "%% Freq[Hz]            Alpha[rad]          Delta[rad]          fkdot[1]  fkdot[2]  fkdot[3]  t0_ML[s]    tau_ML[s]"
@@ -19,13 +26,38 @@ HEADER = (
 """LALSuite: write_transientCandidate_to_fp."""
 
 
-def write_stats(found: Any, path: str) -> Path:
-    """Write a table of points with transient columns as ComputeFstatistic_v2's ``--outputTransientStats``."""
-    lines = [*comment_lines(found.meta), HEADER]
+@public(found=kinds.table, path=kinds.path)
+def write_transient_stats(found: QTable, path: str | os.PathLike) -> Path:
+    """Write the best windows of transient signals as ComputeFstatistic_v2's ``--outputTransientStats``.
+
+    Parameters
+    ----------
+    found : QTable
+        With the columns of transient signals, from `search` with `Transient` or from `fstat_table`.
+    path : str or path
+
+    Returns
+    -------
+    Path
+        The file. It is written under a temporary name first, so that it is never incomplete.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    TypeError, ValueError
+        If `found` is no table, or lacks a column.
+    """
+    missing = [name for name in TRANSIENT_COLUMNS if name not in found.colnames]
+    if missing:
+        raise ValueError(f"found lacks the column {missing[0]!r} of transient signals: search for them first.")
+    lines = [*comment_lines(found.meta or {}), HEADER]
     points = parameter_columns(found, "found", ("freq", "alpha", "delta"))
     spins = [points.get(f"f{k}dot", np.zeros(len(found))) for k in (1, 2, 3)]
     names = ("t0", "tau", "max_twoF", "log10BtSG", "t0_MP", "tau_MP")
-    t0, tau, twoF, bayes, t0_mp, tau_mp = (np.asarray(getattr(found[name], "value", found[name])) for name in names)
+    columns: Any = found
+    values = (np.asarray(getattr(columns[name], "value", columns[name])) for name in names)
+    t0, tau, twoF, bayes, t0_mp, tau_mp = values
     for i in range(len(found)):
         lines.append(
             f"  {points['freq'][i]:< 18.16f} {points['alpha'][i]:< 19.16f} {points['delta'][i]:< 19.16f} "

@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jfstat.atomic import remove_leftovers, replacing
+from jfstat.atomic import check_writable, remove_leftovers, replacing
 from jfstat.files import content_of, final_path
-from jfstat.io.candidates import check_writable
 from jfstat.searching.division import Division
 from jfstat.searching.driver.banddivision import source_groups
 from jfstat.searching.reduce.state import State

@@ -17,9 +17,12 @@ from jfstat.candidates.semicoherent import semicoherent_columns, semicoherent_pr
 from jfstat.candidates.tables import Meta
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
+from jfstat.data.observation import Observation
 from jfstat.engines.choice import NAMES, sums_for
 from jfstat.engines.coherentbands import PAIR_BYTES
 from jfstat.engines.engine import Reduction
+from jfstat.public import public
+from jfstat.searching.bank import stacked_bank
 from jfstat.searching.division import Division
 from jfstat.searching.driver.cost import seconds_a_candidate, seconds_of
 from jfstat.searching.driver.devices import made_ready, run
@@ -28,6 +31,7 @@ from jfstat.searching.driver.interpolation import (
     bank_part,
     group_of,
     interpolation_division,
+    largest_shift,
     planned_room,
 )
 from jfstat.searching.driver.mesh import gathered, spans_processes
@@ -94,6 +98,23 @@ class Interpolated(Statistic):
                 f"{self.name} is for isolated sources at rest: leave it out for templates with an orbit, a proper "
                 "motion or a phase model."
             )
+
+    @public
+    def margin(self, segments: Observation, bank: Doppler, fmax: float) -> float:
+        """Return how much wider a band must be on either side for all its frequencies to be summed, Hz.
+
+        Parameters
+        ----------
+        segments : Observation
+            From `segment_observations`.
+        bank : Doppler
+            A stack, as from `template_bank`.
+        fmax : float
+            Highest frequency of the band, Hz.
+        """
+        stack = stacked_bank(bank)
+        reftime = segments.reftime.common if stack.reftime is None else stack.reftime.common
+        return largest_shift(segments, stack, reftime, fmax, self.mismatch)
 
     def identity(self) -> str:
         """Return its mismatch in words."""

@@ -1,0 +1,331 @@
+"""Candidates anywhere in the band of SFT files: read and prepared for one group of neighbours after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jfstat import kinds
+from jfstat.candidates.falsealarm import false_alarm
+from jfstat.candidates.tables import AnyTable, parameter_columns, point_in, points_from, stacked
+from jfstat.data.noise import Noise, NoiseLike
+from jfstat.data.prepare import prepare
+from jfstat.followup.band import CandidateBand, sharing_data
+from jfstat.followup.candidates import NEEDED, SearchedWith, impossible, usual_names
+from jfstat.followup.fstattable import fstat_table
+from jfstat.followup.ladder import follow_up
+from jfstat.followup.options import Fit, Stages, checked_fit
+from jfstat.followup.refine import refine
+from jfstat.io.lal.atoms import doppler_string, write_atoms
+from jfstat.public import public
+from jfstat.sfts.reading import SFTFiles
+from jfstat.signal.values import varied_parameters
+from jfstat.statistic.atoms import atoms
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+    from jfstat.data.fstatdata import FstatData
+    from jfstat.data.segments import SegmentsLike
+    from jfstat.geometry.ephemeris import EphemerisLike
+    from jfstat.signal.times import TimeLike
+    from jfstat.statistic.linerobust import LinePrior
+    from jfstat.statistic.transients import TransientRange
+
+APART = 0.5
+"""Points further apart in frequency than this, Hz, are computed from bands of their own."""
+KINDS: dict[str, Any] = dict(files=kinds.instance(SFTFiles), ephemeris=kinds.ephemeris)
+"""Kinds of arguments that all functions here have."""
+
+
+@public(**KINDS, found=kinds.table)
+def refine_files(
+    files: SFTFiles,
+    found: AnyTable,
+    fit: Fit | None = None,
+    *,
+    segments: SegmentsLike | None = None,
+    sqrt_sx: NoiseLike | None = None,
+    ephemeris: EphemerisLike = "DE405",
+    guard: float = 1.0,
+    progress: bool = True,
+) -> QTable:
+    """Refine candidates that lie anywhere in the band of SFT files; see `refine`.
+
+    Neighbours in frequency share prepared data, for which the part of the files around them is read.
+
+    Parameters
+    ----------
+    files : SFTFiles
+        From `find_sfts`.
+    found : QTable
+        Candidates, as for `refine`.
+    fit : Fit, optional
+        What is fitted, and how far around the candidates. Parameters are chosen once, for all candidates.
+    segments, sqrt_sx, ephemeris, guard
+        As for `prepare`.
+    progress : bool
+        Whether to show progress.
+
+    Returns
+    -------
+    QTable
+        A row for each candidate, in the order given, as from `refine`. The message of one for which no data can be
+        prepared says why.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be read.
+    TypeError, ValueError
+        If an argument is of another kind or out of range, or no candidate can be refined.
+    """
+    fit, noise = checked_fit(fit), Noise.of(sqrt_sx)
+    columns, reftime = _columns_of(found, fit.reftime)
+    if fit.parameters is None:  # chosen once, so that all groups have the same
+        fit = replace(fit, parameters=usual_names(columns, SearchedWith.of(found, ()).parameters))
+    problems = impossible(columns)
+    waiting = sharing_data(columns["freq"], np.array([not problem for problem in problems]))
+    tables, rows = [], []
+    data, error = None, ValueError("found holds no sound candidate: see its columns.")
+    while waiting:
+        members = waiting.pop(0)
+        band = CandidateBand.of({name: x[members] for name, x in columns.items()})
+        try:
+            sfts = _read(files, band, guard + band.margin, reftime, noise)
+            data = band.prepared(sfts, reftime, noise, ephemeris, guard, segments)
+        except ValueError as problem:
+            error = problem
+            if len(members) == 1:
+                problems[members[0]] = f"not refined: {problem}"
+            else:  # the reason may be a single one of them
+                waiting[:0] = np.array_split(members, 2)
+            continue
+        tables.append(refine(data, found[members], fit=fit, progress=progress))
+        rows.append(members)
+    if data is None:
+        raise error
+    rest = np.array([row for row, problem in enumerate(problems) if problem], int)
+    if len(rest):  # they fit no data: any data give them a row
+        table = refine(data, found[rest], fit=fit, progress=False)
+        table["message"] = [problems[row] for row in rest]
+        tables.append(table)
+        rows.append(rest)
+    return stacked(tables)[np.argsort(np.concatenate(rows))]  # type: ignore[return-value]
+
+
+@public(**KINDS, found=kinds.table)
+def follow_up_files(
+    files: SFTFiles,
+    found: AnyTable,
+    stages: Sequence[int] | Stages | None = None,
+    fit: Fit | None = None,
+    *,
+    sqrt_sx: NoiseLike | None = None,
+    ephemeris: EphemerisLike = "DE405",
+    guard: float = 1.0,
+    progress: bool = True,
+) -> QTable:
+    """Follow up candidates that lie anywhere in the band of SFT files; see `follow_up`.
+
+    Neighbours in frequency share SFTs, the part of the files around them.
+
+    Parameters
+    ----------
+    files : SFTFiles
+        From `find_sfts`.
+    found, stages, fit, sqrt_sx, ephemeris, guard, progress
+        As for `follow_up`. Stages are chosen once, for all candidates.
+
+    Returns
+    -------
+    QTable
+        As from `follow_up`; candidates that the files do not suit are left out with a warning.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be read.
+    TypeError, ValueError
+        If an argument is of another kind or out of range, or no candidate can be followed up.
+
+    Warns
+    -----
+    UserWarning
+        If some candidates cannot be followed up; the message says why.
+    """
+    import warnings
+
+    fit, noise, ladder = checked_fit(fit), Noise.of(sqrt_sx), Stages.of(stages)
+    columns, reftime = _columns_of(found, fit.reftime)
+    problems = impossible(columns)
+    sound = np.array([not problem for problem in problems])
+    if not np.any(sound):
+        raise ValueError(f"found holds no sound candidate: {next(iter(problems), 'it is empty')}.")
+    tables, error = [], ValueError("no candidate can be followed up.")
+    for members in sharing_data(columns["freq"], sound):
+        band = CandidateBand.of({name: x[members] for name, x in columns.items()})
+        how: Any = dict(sqrt_sx=noise, ephemeris=ephemeris, guard=guard, progress=progress)
+        try:
+            sfts = _read(files, band, guard + band.margin, reftime, noise)
+            table: Any = follow_up(sfts, found[members], ladder, fit, **how)
+        except ValueError as problem:
+            error = problem
+            warnings.warn(
+                f"not followed up: {len(members)} candidate(s) from {band.low:.6f} Hz on: {problem}", stacklevel=3
+            )
+            continue
+        table["candidate"] = members[np.asarray(table["candidate"])]
+        tables.append(table)
+        ladder = replace(ladder, numbers=table.meta["stages"])
+    if not tables:
+        raise error
+    joined: Any = stacked(tables)
+    return joined[np.lexsort([np.asarray(joined["stage"]), np.asarray(joined["candidate"])])]
+
+
+@public(**KINDS, points=kinds.table)
+def fstat_table_files(
+    files: SFTFiles,
+    points: AnyTable,
+    *,
+    line_prior: LinePrior | None = None,
+    transient: TransientRange | None = None,
+    sqrt_sx: NoiseLike | None = None,
+    ephemeris: EphemerisLike = "DE405",
+    guard: float = 1.0,
+    progress: bool = True,
+) -> QTable:
+    """Compute 2F and amplitudes at exactly the given templates, anywhere in the band of SFT files; see `fstat_table`.
+
+    Templates within 0.5 Hz of one another share prepared data, for which the part of the files around them is read.
+
+    Parameters
+    ----------
+    files : SFTFiles
+        From `find_sfts`.
+    points : QTable
+        Templates, as for `fstat_table`.
+    line_prior, transient
+        As for `fstat_table`.
+    sqrt_sx, ephemeris, guard
+        As for `prepare`.
+    progress : bool
+        Whether to show progress.
+
+    Returns
+    -------
+    QTable
+        As from `fstat_table`, in the order given. Noise floors, which each group of templates has of its own, are in
+        the meta only if all templates are of one group.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be read.
+    TypeError, ValueError
+        If an argument is of another kind or out of range, or a row is no possible template or not in the files' band.
+    """
+    noise = Noise.of(sqrt_sx)
+
+    def table(data: FstatData, rows: np.ndarray) -> QTable:
+        return fstat_table(data, points[rows], line_prior=line_prior, transient=transient, progress=progress)
+
+    groups, tables = _by_bands(files, points, noise, ephemeris, guard, table)
+    if len(tables) == 1:
+        return tables[0][np.argsort(groups[0])]
+    from astropy.table import vstack
+
+    joined: Any = vstack(tables, metadata_conflicts="silent")[np.argsort(np.concatenate(groups))]
+    n, meta = len(joined), dict(tables[0].meta)
+    meta.pop("sqrt_sx")
+    meta["parameters"] = list(varied_parameters(points_from(parameter_columns(joined, "points", NEEDED), None)))
+    meta |= {"n_templates": n, "n_twoF": n, "false_alarm": float(false_alarm(np.max(joined["twoF"]), n))}
+    joined.meta = meta
+    return joined
+
+
+@public(**KINDS, points=kinds.table, path=kinds.path)
+def write_atoms_files(
+    files: SFTFiles,
+    points: AnyTable,
+    path: str,
+    *,
+    sqrt_sx: NoiseLike | None = None,
+    ephemeris: EphemerisLike = "DE405",
+    guard: float = 1.0,
+) -> list[Path]:
+    """Write the atoms of each of some templates, as long as an SFT, in ComputeFstatistic_v2's format.
+
+    Parameters
+    ----------
+    files : SFTFiles
+        From `find_sfts`.
+    points : QTable
+        Templates, as for `fstat_table`.
+    path : str
+        How the files' names begin; ComputeFstatistic_v2's name of the template and ``.dat`` follow.
+    sqrt_sx, ephemeris, guard
+        As for `prepare`.
+
+    Returns
+    -------
+    list of Path
+        The files, by group of neighbours in frequency.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be read or written.
+    TypeError, ValueError
+        As `fstat_table_files`.
+    """
+
+    def written(data: FstatData, rows: np.ndarray) -> list[Path]:
+        own = points[rows]
+        stack = points_from(parameter_columns(own, "points", NEEDED), own.meta.get("reftime", data.reftime))
+        each = [point_in(stack, row) for row in range(len(own))]
+        tsft = float(data.observation.tsft)
+        return [write_atoms(atoms(data, point, tsft), f"{path}_{doppler_string(point)}.dat") for point in each]
+
+    groups = _by_bands(files, points, Noise.of(sqrt_sx), ephemeris, guard, written)[1]
+    return [path for paths in groups for path in paths]
+
+
+def _columns_of(found: AnyTable, reftime: TimeLike | None) -> tuple[dict[str, np.ndarray], TimeLike | None]:
+    """Return the parameters in a table, and when its frequencies hold; None for the start of the data."""
+    return parameter_columns(found, "found", NEEDED), found.meta.get("reftime", reftime)
+
+
+def _read(files: SFTFiles, band: CandidateBand, guard: float, reftime: TimeLike | None, noise: Noise) -> Any:
+    """Return the SFTs around some candidates."""
+    how: Any = dict(orbit=band.orbit, fdots=band.fdots, reftime=reftime, noise_bins=noise.reach)
+    return files.read_band(band.low, band.high, guard, **how)
+
+
+def _by_bands(
+    files: SFTFiles,
+    points: Any,
+    noise: Noise,
+    ephemeris: EphemerisLike,
+    guard: float,
+    work: Callable[[FstatData, np.ndarray], Any],
+) -> tuple[list[np.ndarray], list[Any]]:
+    """Return the rows of each group of templates by rising frequency, and what `work` makes of its data and rows."""
+    columns, reftime = _columns_of(points, None)
+    bad = next(((row, problem) for row, problem in enumerate(impossible(columns)) if problem), None)
+    if bad is not None:
+        raise ValueError(f"points: {bad[1].removeprefix('not refined: ')} in row {bad[0]}, counted from 0; correct it.")
+    order = np.argsort(columns["freq"], kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(columns["freq"][order]) > APART) + 1)
+    results = []
+    for rows in groups:
+        band = CandidateBand.of({name: x[rows] for name, x in columns.items()})
+        sfts = _read(files, band, guard, reftime, noise)
+        how: Any = dict(orbit=band.orbit, fdots=band.fdots or None, filters=False)
+        results.append(work(prepare(sfts, band.low, band.high, reftime, noise, ephemeris, guard, **how), rows))
+    return groups, results
