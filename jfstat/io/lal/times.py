@@ -51,7 +51,7 @@ def read_segments(path: str | os.PathLike) -> list[tuple[float, float]]:
     return edges
 
 
-@public(files=kinds.paths, detectors=kinds.sequence)
+@public(files=kinds.sequence, detectors=kinds.sequence)
 def read_timestamps(files: Sequence[str | os.PathLike], detectors: Sequence[str]) -> dict[str, np.ndarray]:
     """Read start times of SFTs from files as for Makefakedata_v5, a line ``<seconds> [<nanoseconds>]`` for each.
 
