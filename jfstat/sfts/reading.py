@@ -22,7 +22,10 @@ from jfstat.sfts.patterns import Pattern, find_files
 from jfstat.sfts.windows import window_name
 from jfstat.signal.templates import Orbit
 from jfstat.signal.times import TimeLike, gps_time
-from jfstat.validation import FrequencyLike, frequency, gps_seconds, guard_band, is_whole, shown
+from jfstat.validation import FrequencyLike, float64_of, frequency, gps_seconds, guard_band, is_whole, shown
+
+MOST_BINS = 10**7
+"""More bins beyond a band are taken for a mistake."""
 
 
 @public(start=kinds.time, end=kinds.time, check_crc=kinds.flag)
@@ -224,8 +227,11 @@ class SFTFiles:
             If the files do not contain the band, or are damaged.
         """
         low, high, width = frequency(fmin, "fmin"), frequency(fmax, "fmax"), guard_band(guard)
-        if not is_whole(noise_bins) or noise_bins < 0:
-            raise ValueError(f"noise_bins must be a whole number, not negative, not {shown(noise_bins)}.")
+        if not is_whole(noise_bins) or not 0 <= noise_bins <= MOST_BINS:
+            raise ValueError(f"noise_bins must be a whole number from 0 to {MOST_BINS}, not {shown(noise_bins)}.")
+        spins = np.zeros((0, 2)) if fdots is None or not len(fdots) else float64_of(fdots, "fdots")
+        if spins.ndim != 2 or spins.shape[1] != 2 or not np.all(np.isfinite(spins)):
+            raise ValueError(f"fdots must be ranges [(low, high), ...] of f1dot, f2dot, ..., not {shown(fdots)}.")
         times, (first, last) = self.times, self.band
         if low < first or high > last:
             raise ValueError(
@@ -233,7 +239,7 @@ class SFTFiles:
                 "Hz: choose other frequencies or name other files."
             )
         since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(times.start))
-        drift = drift_range(fdots, since, since + times.end - times.start)
+        drift = drift_range(None if fdots is None else spins.tolist(), since, since + times.end - times.start)
         beyond = max(width, (noise_bins + 1.5) / times.tsft, 0.0)
         reach = largest_doppler_speed(orbit) * high + beyond + 4 / times.tsft
         first, last = max(low + drift[0] - reach, first), min(high + drift[1] + reach, last)

@@ -51,7 +51,7 @@ def read_segments(path: str | os.PathLike) -> list[tuple[float, float]]:
     return edges
 
 
-@public(files=kinds.sequence, detectors=kinds.sequence)
+@public(files=kinds.paths, detectors=kinds.sequence)
 def read_timestamps(files: Sequence[str | os.PathLike], detectors: Sequence[str]) -> dict[str, np.ndarray]:
     """Read start times of SFTs from files as for Makefakedata_v5, a line ``<seconds> [<nanoseconds>]`` for each.
 
@@ -72,6 +72,7 @@ def read_timestamps(files: Sequence[str | os.PathLike], detectors: Sequence[str]
     ValueError
         If there is no file for a detector or a file is malformed.
     """
+    files = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     if len(files) != len(detectors):
         raise ValueError(f"files names {len(files)} files for {len(detectors)} detectors: give one for each.")
     times = {}
