@@ -239,7 +239,8 @@ class SFTFiles:
                 "Hz: choose other frequencies or name other files."
             )
         since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(times.start))
-        drift = drift_range(None if fdots is None else spins.tolist(), since, since + times.end - times.start)
+        ranges = None if fdots is None else [(float(x), float(y)) for x, y in spins]
+        drift = drift_range(ranges, since, since + times.end - times.start)
         beyond = max(width, (noise_bins + 1.5) / times.tsft, 0.0)
         reach = largest_doppler_speed(orbit) * high + beyond + 4 / times.tsft
         first, last = max(low + drift[0] - reach, first), min(high + drift[1] + reach, last)
