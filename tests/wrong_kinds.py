@@ -264,6 +264,41 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             jfstat.find_sfts(str(folder)).read_band,
             dict(fmin=99.9, fmax=100.1, guard=0.1, orbit=None, fdots=[(-1e-10, 0.0)], reftime=START, noise_bins=50),
         ),
+        "refine_files": (
+            jfstat.refine_files,
+            dict(
+                files=jfstat.find_sfts(str(folder)), found=found[:1], fit=jfstat.Fit(["freq"], mismatch=0.3, bins=2.0),
+                segments=None, sqrt_sx=4e-24, ephemeris="DE405", guard=0.5, progress=False,
+            ),
+        ),
+        "follow_up_files": (
+            jfstat.follow_up_files,
+            dict(
+                files=jfstat.find_sfts(str(folder)), found=found[:1], stages=(1,),
+                fit=jfstat.Fit(["freq"], mismatch=0.3, bins=2.0), sqrt_sx=4e-24, ephemeris="DE405", guard=0.5,
+                progress=False,
+            ),
+        ),
+        "fstat_table_files": (
+            jfstat.fstat_table_files,
+            dict(
+                files=jfstat.find_sfts(str(folder)), points=found, line_prior=prior, transient=None, sqrt_sx=4e-24,
+                ephemeris="DE405", guard=0.5, progress=False,
+            ),
+        ),
+        "write_atoms_files": (
+            jfstat.write_atoms_files,
+            dict(
+                files=jfstat.find_sfts(str(folder)), points=found[:1], path=str(tmp_path / "each"), sqrt_sx=4e-24,
+                ephemeris="DE405", guard=0.5,
+            ),
+        ),
+        "write_transient_stats": (
+            jfstat.write_transient_stats,
+            dict(
+                found=jfstat.fstat_table(data, found, transient=windows, progress=False), path=tmp_path / "stats.txt"
+            ),
+        ),
         "narrow_files": (
             jfstat.narrow_files,
             dict(files=jfstat.find_sfts(str(folder)), point=point, sqrt_sx=4e-24, ephemeris="DE405", guard=0.5),

@@ -47,6 +47,10 @@ def summary(table: AnyTable, row: int = 0, total: int | None = None) -> str:
     >>> print(jfstat.summary(found).splitlines()[0])
     loudest of 3 candidates, at reference time GPS 1167458304:
     """
+    if len(table) and "reftime" not in (table.meta or {}):
+        raise ValueError("table has no reftime in its meta: give a table of candidates, as from jfstat.search.")
+    if total is not None and not is_whole(total):
+        raise ValueError(f"total must be a whole number or None, not {shown(total)}.")
     if not is_whole(row) or (len(table) and not 0 <= row < len(table)):
         raise ValueError(f"row must be a whole number from 0 to {len(table) - 1}, not {shown(row)}.")
     lines = _refined_lines(table, row) if "message" in table.colnames else _found_lines(table, row, total)

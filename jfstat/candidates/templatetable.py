@@ -63,12 +63,15 @@ def template_table(
     [100.0, 100.1]
     """
     if not isinstance(points, Doppler):
-        if isinstance(points, str) or not all(isinstance(x, Doppler) for x in points) or not len(points):
-            raise TypeError(f"points must be a jfstat.Doppler or a sequence of single ones, not {shown(points)}.")
+        listed = list(points) if isinstance(points, (list, tuple)) else []
+        if not listed or not all(isinstance(x, Doppler) for x in listed):
+            raise TypeError(f"points must be a jfstat.Doppler or a list of single ones, not {shown(points)}.")
         points = _together(points, None if reftime is None else gps_time(reftime, "reftime"))
     stack = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *np.shape(x)[np.ndim(points.alpha) :]), points)
     if freq is not None:
         values, n = float64_of(freq, "freq").reshape(-1), len(stack.alpha)
+        if not len(values) or not np.all(np.isfinite(values)):
+            raise ValueError(f"freq must hold finite numbers, at least one, not {shown(freq)}: give them in Hz.")
         stack = jax.tree.map(lambda x: np.repeat(x, len(values), axis=0), stack)
         fkdot = np.array(stack.fkdot)
         fkdot[:, 0] = np.tile(values, n)

@@ -78,4 +78,5 @@ def narrow_files(
             f"the SFTs cover {first:.10g} to {last:.10g} Hz, not all of {low:.10g} to {high:.10g} Hz that the signal "
             "needs: name other files."
         )
+    width = min(width, files.band[1] - files.band[0])  # there are no bins beyond
     return narrow_sfts(files, [point], unweighted(times, reference, ephemeris), noise, width)[0]

@@ -15,7 +15,7 @@ from jfstat import kinds
 from jfstat.data.noise import Noise, NoiseLike
 from jfstat.data.observation import Observation, Span, ephemeris_for, observation_of_sfts, reference_time
 from jfstat.public import public
-from jfstat.sfts.container import SFTs
+from jfstat.sfts.container import SFTs, check_sfts
 from jfstat.signal.times import TimeLike
 from jfstat.validation import DurationLike, gps_seconds, is_whole, positive_seconds
 
@@ -79,6 +79,7 @@ def segment_observations(
 
     Arguments and errors as for `jfstat.observation` and `segments_of`.
     """
+    check_sfts(sfts)
     parts = segments_of(sfts, segments)
     spans, reference = equal_spans(parts), reference_time(reftime, sfts.start)
     tables, noise = ephemeris_for(ephemeris, spans), Noise.of(sqrt_sx)

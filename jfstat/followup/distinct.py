@@ -11,6 +11,7 @@ from jfstat.candidates.provenance import Provenance
 from jfstat.candidates.tables import plain_column
 from jfstat.public import public
 from jfstat.searching.statistics import statistic_of
+from jfstat.validation import shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -37,11 +38,20 @@ def distinct(refined: QTable, statistic: str | None = None) -> QTable:
     -------
     QTable
         The rows that stay, in their order, with the column ``n_merged``, the number of candidates that ended there.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `refined` is no such table, or has no such column.
     """
     names = Provenance.of(refined, "parameters", name="refined").parameters or ()
-    place = np.column_stack([plain_column(refined, name) for name in names])
     meta = refined.meta or {}
-    loud = statistic or statistic_of(meta).loudness(meta)
+    loud = statistic_of(meta).loudness(meta) if statistic is None else statistic
+    if not isinstance(loud, str) or loud not in refined.colnames:
+        raise ValueError(f"statistic must be a column of the table, not {shown(loud)}: give that of 2F.")
+    if not names or not {"covariance", "converged"} <= set(refined.colnames):
+        raise ValueError("refined lacks parameters, covariance or converged: give a table from jfstat.refine.")
+    place = np.column_stack([plain_column(refined, name) for name in names])
     covariance, twoF = np.asarray(refined["covariance"]), np.asarray(refined[loud])
     converged = np.asarray(refined["converged"]) & np.isfinite(covariance).all(axis=(1, 2))
     first = np.arange(len(refined))

@@ -25,6 +25,7 @@ from jfstat.public import public
 from jfstat.sfts.reading import SFTFiles
 from jfstat.signal.values import varied_parameters
 from jfstat.statistic.atoms import atoms
+from jfstat.validation import guard_band
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -84,7 +85,7 @@ def refine_files(
     TypeError, ValueError
         If an argument is of another kind or out of range, or no candidate can be refined.
     """
-    fit, noise = checked_fit(fit), Noise.of(sqrt_sx)
+    fit, noise, width = checked_fit(fit), Noise.of(sqrt_sx), guard_band(guard)
     columns, reftime = _columns_of(found, fit.reftime)
     if fit.parameters is None:  # chosen once, so that all groups have the same
         fit = replace(fit, parameters=usual_names(columns, SearchedWith.of(found, ()).parameters))
@@ -96,8 +97,8 @@ def refine_files(
         members = waiting.pop(0)
         band = CandidateBand.of({name: x[members] for name, x in columns.items()})
         try:
-            sfts = _read(files, band, guard + band.margin, reftime, noise)
-            data = band.prepared(sfts, reftime, noise, ephemeris, guard, segments)
+            sfts = _read(files, band, width + band.margin, reftime, noise)
+            data = band.prepared(sfts, reftime, noise, ephemeris, width, segments)
         except ValueError as problem:
             error = problem
             if len(members) == 1:
@@ -160,7 +161,7 @@ def follow_up_files(
     """
     import warnings
 
-    fit, noise, ladder = checked_fit(fit), Noise.of(sqrt_sx), Stages.of(stages)
+    fit, noise, ladder, width = checked_fit(fit), Noise.of(sqrt_sx), Stages.of(stages), guard_band(guard)
     columns, reftime = _columns_of(found, fit.reftime)
     problems = impossible(columns)
     sound = np.array([not problem for problem in problems])
@@ -171,7 +172,7 @@ def follow_up_files(
         band = CandidateBand.of({name: x[members] for name, x in columns.items()})
         how: Any = dict(sqrt_sx=noise, ephemeris=ephemeris, guard=guard, progress=progress)
         try:
-            sfts = _read(files, band, guard + band.margin, reftime, noise)
+            sfts = _read(files, band, width + band.margin, reftime, noise)
             table: Any = follow_up(sfts, found[members], ladder, fit, **how)
         except ValueError as problem:
             error = problem

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.public import public
 from jfstat.sfts.blocks import read_batches
 from jfstat.sfts.headers import scan_file, start_ns
@@ -19,7 +20,7 @@ from jfstat.validation import is_whole, shown
 CONTENTS = ("all", "headers", "bins", "timestamps")
 
 
-@public
+@public(what=kinds.one_of(*CONTENTS))
 def dump_sfts(pattern: Pattern, what: str = "all", most: int | None = None) -> Iterator[str]:
     """Describe the SFTs of some files as text, by time, detector and band, in the format of lalpulsar_dumpSFT.
 
@@ -50,8 +51,6 @@ def dump_sfts(pattern: Pattern, what: str = "all", most: int | None = None) -> I
     >>> print(next(jfstat.dump_sfts('data/*.sft', 'timestamps')))
     %% Timestamps: seconds nano-seconds
     """
-    if what not in CONTENTS:
-        raise ValueError(f"what must be one of {', '.join(map(repr, CONTENTS))}, not {shown(what)}.")
     if most is not None and (not is_whole(most) or most < 1):
         raise ValueError(f"most must be a whole number of at least 1 or None, not {shown(most)}.")
     return _texts(find_files(pattern), what, most)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from jfstat import kinds
 from jfstat.public import public
 from jfstat.sfts.windows import TUKEY_STEPS, tukey_beta
 from jfstat.validation import is_whole, shown
@@ -11,6 +12,9 @@ from jfstat.validation import is_whole, shown
 PRIVATE = re.compile("[A-Za-z0-9]{0,100}", re.ASCII)
 PUBLIC = re.compile(r"O[1-9][0-9]*(RUN|AUX|SIM|DEV)\+R[1-9][0-9]*\+C[A-Za-z0-9]+\+W[A-Z0-9]+", re.ASCII)
 """Patterns of the description field in the names of private and of public SFTs."""
+
+KINDS = ("RUN", "AUX", "SIM", "DEV")
+"""Kinds of SFTs with public names."""
 
 
 def sft_file_name(
@@ -72,7 +76,7 @@ def sft_file_name(
     return f"{'_'.join(fields)}-{start:09d}-{span}.sft"
 
 
-@public
+@public(kind=kinds.one_of(*KINDS), channel=kinds.text, window=kinds.text)
 def public_description(run: int, kind: str, revision: int, channel: str, window: str) -> str:
     """Compose the description of SFT files' public names, such as ``O4RUN+R1+CGDSCALIBSTRAIN+WTKEY5``.
 
@@ -101,8 +105,6 @@ def public_description(run: int, kind: str, revision: int, channel: str, window:
     """
     if not (is_whole(run) and run > 0 and is_whole(revision) and revision > 0):
         raise ValueError(f"run and revision must be whole numbers from 1 on, not {run!r} and {revision!r}.")
-    if kind not in ("RUN", "AUX", "SIM", "DEV"):
-        raise ValueError(f"kind must be 'RUN', 'AUX', 'SIM' or 'DEV', not {kind!r}.")
     words = {"rectangular": "RECT", "hann": "HANN"}
     word = words.get(window) or f"TKEY{round(TUKEY_STEPS * tukey_beta(window))}"
     name = "".join(re.findall("[A-Za-z0-9]", channel.partition(":")[2] or channel, re.ASCII))

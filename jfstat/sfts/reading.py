@@ -22,7 +22,10 @@ from jfstat.sfts.patterns import Pattern, find_files
 from jfstat.sfts.windows import window_name
 from jfstat.signal.templates import Orbit
 from jfstat.signal.times import TimeLike, gps_time
-from jfstat.validation import FrequencyLike, frequency, gps_seconds
+from jfstat.validation import FrequencyLike, float64_of, frequency, gps_seconds, guard_band, is_whole, shown
+
+MOST_BINS = 10**7
+"""More bins beyond a band are taken for a mistake."""
 
 
 @public(start=kinds.time, end=kinds.time, check_crc=kinds.flag)
@@ -187,7 +190,7 @@ class SFTFiles:
         layout = arrange(self.files, table[low:high], first_bin / tsft, (last_bin + 1) / tsft)
         return _read(self.files, layout, table[:0], self.check_crc)
 
-    @public(reftime=kinds.time)
+    @public(orbit=kinds.instance(Orbit, or_none=True), fdots=kinds.sequence, reftime=kinds.time)
     def read_band(
         self,
         fmin: FrequencyLike,
@@ -223,16 +226,22 @@ class SFTFiles:
         ValueError
             If the files do not contain the band, or are damaged.
         """
-        low, high = frequency(fmin, "fmin"), frequency(fmax, "fmax")
+        low, high, width = frequency(fmin, "fmin"), frequency(fmax, "fmax"), guard_band(guard)
+        if not is_whole(noise_bins) or not 0 <= noise_bins <= MOST_BINS:
+            raise ValueError(f"noise_bins must be a whole number from 0 to {MOST_BINS}, not {shown(noise_bins)}.")
+        spins = np.zeros((0, 2)) if fdots is None or not len(fdots) else float64_of(fdots, "fdots")
+        if spins.ndim != 2 or spins.shape[1] != 2 or not np.all(np.isfinite(spins)):
+            raise ValueError(f"fdots must be ranges [(low, high), ...] of f1dot, f2dot, ..., not {shown(fdots)}.")
         times, (first, last) = self.times, self.band
         if low < first or high > last:
             raise ValueError(
-                f"the files cover {first:.10g} to {last:.10g} Hz, not all of {low:.10g} to {high:.10g} Hz: choose "
-                "other frequencies or name other files."
+                f"the files cover {first:.10g} to {last:.10g} Hz, not all of fmin={low:.10g} to fmax={high:.10g} "
+                "Hz: choose other frequencies or name other files."
             )
         since = 0.0 if reftime is None else -float(gps_time(reftime, "reftime").since(times.start))
-        drift = drift_range(fdots, since, since + times.end - times.start)
-        beyond = max(frequency(guard, "guard"), (noise_bins + 1.5) / times.tsft, 0.0)
+        ranges = None if fdots is None else [(float(x), float(y)) for x, y in spins]
+        drift = drift_range(ranges, since, since + times.end - times.start)
+        beyond = max(width, (noise_bins + 1.5) / times.tsft, 0.0)
         reach = largest_doppler_speed(orbit) * high + beyond + 4 / times.tsft
         first, last = max(low + drift[0] - reach, first), min(high + drift[1] + reach, last)
         if known is not None:

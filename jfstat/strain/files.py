@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jfstat import kinds
-from jfstat.files import content_of
+from jfstat.files import text_of_named
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DetectorLike, get_detector
 from jfstat.public import public
@@ -363,13 +363,15 @@ def read_frame_cache(path: str | os.PathLike) -> list[str]:
         If the file has no line of this form, or other lines.
     """
     paths = []
-    for line in content_of(path).decode().splitlines():
+    for line in text_of_named(path, "is not text: give a frame cache.").splitlines():
         fields = line.split()
         if not fields or fields[0].startswith(("#", "%")):
             continue
         if len(fields) != 5:
-            raise ValueError(f"{str(path)!r} has a line {line!r}: give 'observatory description start length URL'.")
+            raise ValueError(
+                f"path {str(path)!r} has a line {line!r}: give 'observatory description start length URL'."
+            )
         paths.append(fields[4].removeprefix("file://localhost").removeprefix("file://"))
     if not paths:
-        raise ValueError(f"{str(path)!r} names no frame file.")
+        raise ValueError(f"path {str(path)!r} names no frame file.")
     return paths

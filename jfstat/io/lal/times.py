@@ -72,6 +72,7 @@ def read_timestamps(files: Sequence[str | os.PathLike], detectors: Sequence[str]
     ValueError
         If there is no file for a detector or a file is malformed.
     """
+    files = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     if len(files) != len(detectors):
         raise ValueError(f"files names {len(files)} files for {len(detectors)} detectors: give one for each.")
     times = {}
