@@ -234,7 +234,7 @@ def test_ranked_and_cut_by_the_line_robust_statistic_the_signal_comes_first(with
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ranking": "2F"}, "ranking must be one of 'F', 'BSGL', 'BtSG', not '2F'"),
+        ({"ranking": "2F"}, "ranking must be one of 'F', 'BSGL', not '2F'"),
         ({"ranking": "BSGL", "per_detector": False}, "needs several detectors and per_detector"),
         ({"bsgl_threshold": np.nan}, "bsgl_threshold must be a finite number"),
         ({"bsgl_threshold": 0.0, "olgx": [1.0]}, "olgx must be 2 finite odds"),

@@ -12,7 +12,7 @@ import pytest
 
 import jfstat
 from jfstat.candidates.details import column_programs, kept_columns
-from jfstat.candidates.semicoherent import compile_semicoherent_columns, semicoherent_columns
+from jfstat.candidates.semicoherent import semicoherent_columns, semicoherent_programs
 from jfstat.data.blockspectra import LEAST_BLOCK, BlockSpectra, spectra_or_data
 from jfstat.data.workers import compile_together
 
@@ -93,7 +93,7 @@ def test_details_of_segments_compiled_ahead_are_not_compiled_again(orbit, caplog
     orbit = None if orbit is None else jax.tree.map(lambda x: np.full(2, x), orbit)
     points = jfstat.Doppler(np.array([1.0, 2.0]), np.array([0.1, -0.3]), np.full((2, 1), 100.0), START, orbit)
     points = jax.tree.map(np.asarray, points)
-    compile_semicoherent_columns(data, points, amplitudes=True)
+    compile_together(semicoherent_programs(data, points, amplitudes=True))
     with jax.log_compiles(), caplog.at_level(logging.WARNING):
         found = semicoherent_columns(data, points, amplitudes=True)
     assert np.isfinite(found["mean_twoF"]).all()

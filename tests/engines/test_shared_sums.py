@@ -12,7 +12,7 @@ from jfstat.engines.coherentbands import BITS, TOGETHER, CoherentBands, Lookup, 
 from jfstat.engines.cuda import launch, sums
 from jfstat.engines.reduction import BINS, WIDTH
 from jfstat.engines.shared import STEP, shared_sums
-from jfstat.engines.xlasums import Interpolated
+from jfstat.engines.xlasums import XlaSums
 
 START = 1167458304
 N_ROWS, PADDING = 3, 256
@@ -127,7 +127,7 @@ def test_kernels_of_shared_sums_find_what_the_library_does(layout, monkeypatch, 
     monkeypatch.setattr("jfstat.engines.shared.ROOM", 1)
     bands, lookup = drawn(layout, n, n_segments, spread)
     groups = groups_of(bands, lookup, 32 if n > 33 else 17)
-    found, expected = (jax.jit(own.sums)(bands, groups) for own in (sums.CudaSums(), Interpolated()))
+    found, expected = (jax.jit(own.sums)(bands, groups) for own in (sums.CudaSums(), XlaSums()))
     for name in ("tops", "peaks", "histogram"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
     assert int(jnp.sum(found.histogram)) > 0.5 * n * layout.n_frequencies * (1 - spread / 300)

@@ -19,7 +19,7 @@ from jfstat.banks import coherent
 from jfstat.banks.coherent import Group
 from jfstat.banks.space import Templates
 from jfstat.data.bandseries import Layout
-from jfstat.engines import coherentbands, cpusums, interpolated
+from jfstat.engines import coherentbands, cpusums, xlasums
 from jfstat.engines.coherentbands import BITS, HALF_PIECE, CoherentBands, Lookup
 from jfstat.engines.reduction import BINS, WIDTH
 from jfstat.searching.driver import devices, interpolation
@@ -144,7 +144,7 @@ def test_on_other_devices_sums_are_the_same(segments, bank):
         lookup.rows, part.bands.shifts(lookup), bins, coherentbands.GROUP
     )  # the last is half
     one = jax.jit(cpusums.sums_in_pieces)(part.bands, groups)
-    other = jax.jit(interpolated._batches)(part.bands, groups)
+    other = jax.jit(xlasums._batches)(part.bands, groups)
     np.testing.assert_allclose(one[0], other[0], rtol=1e-6)
     np.testing.assert_allclose(one[1].reshape(-1), other[1].reshape(-1), rtol=1e-6)
     assert np.sum(np.abs(np.asarray(one[2]) - np.asarray(other[2]))) <= 4

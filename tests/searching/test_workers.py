@@ -49,21 +49,22 @@ jax.config.update("jax_enable_x64", True)
 import jfstat
 from compilations import counted_compilations
 from jfstat.data import band
-from jfstat.searching.driver import memory, part
+from jfstat.searching.driver import memory
+from jfstat.searching.statistics import band as bands
 sfts = jfstat.simulate_sfts("H1", 1167458304, 43200, 49.0, 51.1, sqrt_sx=1e-23, seed=1)
 device = jax.devices()[1]
 with counted_compilations() as compiled, jax.default_device(device):
     data = jfstat.prepare(sfts, 50.0, 50.01, guard=0.5)
     bank = jfstat.template_bank((0.3, 0.5, 0.1), 0.4, f1dot=[0.0, -1e-9], data=data)
-    found = jfstat.search(data, bank, top=3, batch_size=2, progress=False)
+    found = jfstat.search(data, bank, top=3, progress=False, run=jfstat.Run(batch_size=2))
 assert len(found) == 3 and data.series.devices() == {device}
 print(compiled.count("jit(filtered_series)"), compiled.count("jit(loudest_within)"), compiled.count("jit(_fa_fb)"))
 # searched in parts when it is no longer the default one: these are made on it too
 memory.free_bytes = lambda device: 1_000_000
-spectra, parts, spectrum, made = [], [], band._spectrum_on_device, part.subband
+spectra, parts, spectrum, made = [], [], band._spectrum_on_device, bands.subband
 band._fits = lambda series, room: True
 band._spectrum_on_device = lambda *given: spectra.append(spectrum(*given)) or spectra[-1]
-part.subband = lambda *given: parts.append(made(*given)) or parts[-1]
+bands.subband = lambda *given: parts.append(made(*given)) or parts[-1]
 for own in (data, jax.device_put(data, device)):
     parts.clear(), spectra.clear()
     again = jfstat.search(dataclasses.replace(own, filters=()), bank, top=3, progress=False)

@@ -206,13 +206,19 @@ def test_a_search_for_tracks_of_a_known_amplitude(segments, bank, tmp_path):
     weak = jfstat.search(segments, bank, jfstat.BestPath(1, jfstat.Amplitude(5e-26, 0.3)), top=1, progress=False)
     assert weak.meta["twoF_histogram"][0] < 0.9 * weak.meta["n_twoF"]
     units = [search(segments, bank, top=4, unit=(i, 2), **known) for i in (1, 2)]
-    stored = [search(segments, bank, 4, None, tmp_path / "state", **known) for _ in range(2)]
+    stored = [search(segments, bank, top=4, checkpoint=tmp_path / "state", **known) for _ in range(2)]
     for table in (jfstat.merge(units), *stored):
         for name in found.colnames:
             np.testing.assert_array_equal(table[name], found[name])
     for other in (None, jfstat.Amplitude(AMPLITUDE.h0, 0.31, 0.2)):
         with pytest.raises(ValueError, match="statistic"):
-            search(segments, bank, 4, None, tmp_path / "state", **(known | {"statistic": jfstat.BestPath(1, other)}))
+            search(
+                segments,
+                bank,
+                top=4,
+                checkpoint=tmp_path / "state",
+                **(known | {"statistic": jfstat.BestPath(1, other)}),
+            )
     # the noise depends on the sky position then
     two = jax.tree.map(lambda x: jnp.concatenate([x[:1], x]), bank)
     two = dataclasses.replace(two, alpha=two.alpha.at[0].add(0.5))
