@@ -76,16 +76,16 @@ class Provenance:
             Whether to say what the SFTs were: `tsft`, `sqrt_sx` and `n_sfts`.
         """
         n_segments, (start, end) = observation.n_segments, observation.ends
-        longest = float(np.max(observation.tspan))
+        longest = float(np.asarray(observation.tspan).max())
         return cls(
             version=__version__,
             reftime=reftime.plain,
             detectors=tuple(observation.detectors),
             ephemeris=observation.ephemeris,
-            start=int(np.min(observation.epoch)),
+            start=int(np.asarray(observation.epoch).min()),
             tspan=longest if n_segments is None else end - start,
             parameters=tuple(parameters),
-            tsft=float(np.max(observation.tsft)) if of_sfts else None,
+            tsft=float(np.asarray(observation.tsft).max()) if of_sfts else None,
             sqrt_sx=tuple(observation.mean_sqrt_sx) if of_sfts else None,
             n_sfts=tuple(observation.n_sfts) if of_sfts else None,
             n_segments=n_segments,
