@@ -396,6 +396,11 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "Run": (jfstat.Run, dict(mesh=None, batch_size=1, unit=None, engine=None)),
         "Interpolated": (jfstat.Interpolated, dict(mismatch=0.2)),
         "BestPath": (jfstat.BestPath, dict(transitions=1, amplitude=None)),
+        "BSGLtL": (jfstat.BSGLtL, dict(line_prior=prior)),
+        "search_template": (
+            jfstat.search_template,
+            dict(data=near, top=1, threshold=None, keep=jfstat.Keep(), details=jfstat.Details(), units=False),
+        ),
         "Transient": (
             jfstat.Transient,
             dict(windows=jfstat.TransientRange("rectangular", START + np.arange(2) * 1800.0, [3600.0]), ranking="F"),
