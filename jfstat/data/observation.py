@@ -120,8 +120,7 @@ class Observation:
 
     @property
     def without_times(self) -> Observation:
-        """Return the observation without detectors' paths and SFTs' times, the arrays whose shapes depend on its
-        length.
+        """Return the observation without the arrays whose shapes depend on its length: paths and times of SFTs.
 
         Observations of any length then share the programs that start from Fa and Fb.
         """
@@ -184,8 +183,7 @@ class Observation:
         return float(np.min(middle - half)), float(np.max(middle + half))
 
     def quadrature(self, n_nodes: int, every: int = 1) -> tuple[jax.Array, jax.Array]:
-        """Return times within the SFTs, s since the epoch, and their weights in averages over the data: (D, n) float64
-        each.
+        """Return times within the SFTs, s since the epoch, and their weights in averages: (D, n) float64 each.
 
         Gauss-Legendre quadrature with `n_nodes` times in every SFT, or only in each `every`-th one.
         """

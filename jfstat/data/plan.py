@@ -82,9 +82,7 @@ class Search:
     rounded: bool = False
 
     def pass_band(self, first: float, last: float) -> tuple[float, float]:
-        """Return the lowest and highest frequency at the detectors, Hz, from `first` to `last`, s since the reference
-        time.
-        """
+        """Return the lowest and highest frequency at the detectors, Hz, between two times, s since the reference time."""
         speed = largest_doppler_speed(self.orbit)
         drift_low, drift_high = drift_range(self.fdots, first, last)
         return self.fmin + drift_low - speed * self.fmax, self.fmax + drift_high + speed * self.fmax
@@ -255,9 +253,7 @@ def _matching_lengths(tsft: float, least_rate: float, least_length: float, dtau:
 
 
 def _blocks(search: Search, passed: LowPass) -> tuple[Blocks, float]:
-    """Return blocks that divide the transform's length and are short enough for cubics, and the orbits' longest delay,
-    s.
-    """
+    """Return blocks that divide the transform's length and are short enough for cubics, and the longest delay, s."""
     orbit, fmax, dtau = search.orbit, search.fmax, passed.dtau
     # if none is given, the most extreme orbit that the pass band can hold
     rate = 2 * np.pi / SHORTEST_PERIOD * np.sqrt((1 + LARGEST_ECC) / (1 - LARGEST_ECC))

@@ -35,9 +35,7 @@ class HasFaFb(HasSegments, Protocol):
         ...
 
     def fa_fb(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
-        """Compute Fa and Fb of each detector, (D,) complex128, with phase zero at mid-time; NaN if the template does
-        not fit.
-        """
+        """Compute Fa and Fb of each detector, (D,) complex128, with phase zero at mid-time; NaN if it does not fit."""
         ...
 
 

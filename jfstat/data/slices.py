@@ -156,8 +156,7 @@ def block_slices(data: NarrowData) -> Slices:
 
 
 def slice_moments(observation: Observation, cuts: list[np.ndarray]) -> np.ndarray:
-    """Return moments of the sidereal harmonics, as `Observation.moments`, of the data between cuts: (D, K, 5, 5)
-    float64.
+    """Return moments of the sidereal harmonics for the data between cuts: (D, K, 5, 5) float64.
 
     They are differences of the integral up to each cut, so that they add up, to rounding, to the moments of all data.
 
@@ -184,8 +183,7 @@ def slice_moments(observation: Observation, cuts: list[np.ndarray]) -> np.ndarra
 
 
 def _moments(start: np.ndarray, weight: np.ndarray, length: np.ndarray | float, tsft: float, epoch: int) -> np.ndarray:
-    """Return integrals of w h h^T / Tsft, h the five sidereal harmonics, from each start for a length: (n, 5, 5)
-    float64.
+    """Return integrals of w h h^T / Tsft, h the sidereal harmonics, from each start for a length: (n, 5, 5).
 
     As in `jfstat.data.observation`, with three Gauss-Legendre nodes.
     """

@@ -229,8 +229,6 @@ def _not_finite(values: np.ndarray, detector: str, gps: np.ndarray) -> ValueErro
 
 @lru_cache(maxsize=8)
 def _linear(n_windows: int, n_bins: int) -> np.ndarray:
-    """Return the matrix that interpolates from the windows' centres to bins, constant beyond: (n_windows, n_bins)
-    float32.
-    """
+    """Return the matrix that interpolates from windows' centres to bins, (n_windows, n_bins) float32."""
     place = (np.arange(n_bins) + 0.5) * (n_windows / n_bins) - 0.5
     return np.stack([np.interp(place, np.arange(n_windows), row) for row in np.eye(n_windows)]).astype(np.float32)

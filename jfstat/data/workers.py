@@ -97,9 +97,7 @@ def compile_together(programs: Iterable[Lowered]) -> None:
 
 
 def results_of(program: Lowered, like: jax.Array | np.ndarray) -> Any:
-    """Return placeholders for a program's results, used to lower another program that takes them; see
-    `result_of_shape`.
-    """
+    """Return placeholders for a program's results, used to lower another program that takes them."""
     return jax.tree.map(lambda x: result_of_shape(x.shape, x.dtype, like), program.out_info)
 
 
