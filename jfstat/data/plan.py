@@ -82,7 +82,7 @@ class Search:
     rounded: bool = False
 
     def pass_band(self, first: float, last: float) -> tuple[float, float]:
-        """Return the lowest and highest frequency at the detectors, Hz, between two times, s since the reference time."""
+        """Return the lowest and highest frequency at the detectors, Hz, from `first` to `last`, s since `reftime`."""
         speed = largest_doppler_speed(self.orbit)
         drift_low, drift_high = drift_range(self.fdots, first, last)
         return self.fmin + drift_low - speed * self.fmax, self.fmax + drift_high + speed * self.fmax
