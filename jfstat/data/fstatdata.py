@@ -135,7 +135,7 @@ class FstatData:
 
     @property
     def for_one_template(self) -> FstatData:
-        """Return the data without the parts that only transforms need, so that more data share compiled programs."""
+        """Data without the parts that only transforms need, so that more data share compiled programs."""
         sizes = {f.name: 0 for f in fields(Layout)} | {
             "block": self.layout.block,
             "block_orbit": self.layout.block_orbit,

@@ -92,7 +92,7 @@ class NarrowData:
 
     @property
     def central_fa_fb(self) -> tuple[jax.Array, jax.Array]:
-        """Return Fa and Fb of the central template, whose phase factor is 1."""
+        """Fa and Fb of the central template, whose phase factor is 1."""
         return self._with_patterns(jnp.sum(self.samples, axis=(2, 3)), self.centre)
 
     def _with_patterns(self, sums: jax.Array, point: Doppler) -> tuple[jax.Array, jax.Array]:
@@ -149,7 +149,7 @@ class NarrowData:
 
     @property
     def for_one_template(self) -> NarrowData:
-        """Return the data themselves, since all of their parts are needed."""
+        """Data themselves, since all of their parts are needed."""
         return self
 
     def _phase_factor(self, point: Doppler) -> tuple[jax.Array, jax.Array]:

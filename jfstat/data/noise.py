@@ -128,7 +128,7 @@ class Noise:
 
     @property
     def whitened_power(self) -> float:
-        """Return the mean ratio of a bin's power to its estimate, in Gaussian noise."""
+        """Mean ratio of a bin's power to its estimate, in Gaussian noise."""
         if self.off_source is None:
             return whitened_power(self.median_bins)
         return off_source_power(side_bins(self.median_bins))

@@ -120,7 +120,7 @@ class Observation:
 
     @property
     def without_times(self) -> Observation:
-        """Return the observation without the arrays whose shapes depend on its length: paths and times of SFTs.
+        """Observation without the arrays whose shapes depend on its length: paths and times of SFTs.
 
         Observations of any length then share the programs that start from Fa and Fb.
         """
@@ -143,7 +143,7 @@ class Observation:
 
     @property
     def segments(self) -> list[Observation]:
-        """Return the observations of all segments; without segments, this one alone."""
+        """Observations of all segments; without segments, this one alone."""
         return [self] if self.n_segments is None else [self.segment(i) for i in range(self.n_segments)]
 
     @property

@@ -57,7 +57,7 @@ class Data(HasFaFb, Protocol):
 
     @property
     def for_one_template(self) -> Data:
-        """Return the data with only the parts that `fa_fb` needs."""
+        """Data with only the parts that `fa_fb` needs."""
         ...
 
 

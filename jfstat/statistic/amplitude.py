@@ -74,7 +74,7 @@ def parameter_covariance(estimate: Amplitude, information: jax.Array, n: int) ->
 
 
 def standard_errors(estimate: Amplitude, covariance: jax.Array) -> jax.Array:
-    """Return one-sigma errors, (n,), of a covariance, (n, n): infinite where a variance is not positive, or NaN."""
+    """Return one-sigma errors, (n,): infinite where a variance is not positive, NaN for an estimate of NaN."""
     variance = jnp.diagonal(covariance)
     good = (variance > 0) & jnp.isfinite(variance)
     errors = jnp.where(good, jnp.sqrt(jnp.where(good, variance, 1.0)), jnp.inf)

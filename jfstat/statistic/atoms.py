@@ -62,17 +62,17 @@ class Atoms:
 
     @property
     def twoF(self) -> jax.Array:
-        """Return 2F of all slices and detectors, () float64, as `jfstat.twoF` of the data."""
+        """2F of all slices and detectors, () float64, as `jfstat.twoF` of the data."""
         return two_f(*self._total)
 
     @property
     def twoF_per_detector(self) -> jax.Array:
-        """Return 2F of all slices of each detector, (D,) float64."""
+        """2F of all slices of each detector, (D,) float64."""
         return two_f(jnp.sum(self.Fa, axis=1), jnp.sum(self.Fb, axis=1), _matrix(self, lambda x: jnp.sum(x, axis=1)))
 
     @property
     def cumulative_twoF(self) -> jax.Array:
-        """Return 2F of all detectors and the slices up to the end of each, (K,) float64.
+        """2F of all detectors and the slices up to the end of each, (K,) float64.
 
         The value is 4 as long as the antenna matrix is degenerate.
         """
@@ -81,13 +81,13 @@ class Atoms:
 
     @property
     def cumulative_twoF_per_detector(self) -> jax.Array:
-        """Return 2F of each detector alone and the slices up to the end of each, (D, K) float64."""
+        """2F of each detector alone and the slices up to the end of each, (D, K) float64."""
         fa, fb = (jnp.cumsum(x, axis=1) for x in (self.Fa, self.Fb))
         return two_f(fa, fb, _matrix(self, lambda x: jnp.cumsum(x, axis=1)))
 
     @property
     def expected_twoF(self) -> jax.Array:
-        """Return the mean growth of `cumulative_twoF` for a persistent signal that reaches today's 2F, (K,) float64.
+        """Mean growth of `cumulative_twoF` for a persistent signal that reaches today's 2F, (K,) float64.
 
         This is 4 + rho^2 of the slices up to the end of each, with rho^2 = A^mu M_mu_nu A^nu for the amplitudes
         estimated from all slices and the antenna matrix of the slices counted, scaled such that the last value is the
@@ -97,7 +97,7 @@ class Atoms:
 
     @property
     def expected_twoF_per_detector(self) -> jax.Array:
-        """Return the mean growth of 2F of each detector for a signal in all of them, (D, K) float64.
+        """Mean growth of 2F of each detector for a signal in all of them, (D, K) float64.
 
         It need not end at the detector's 2F.
         """

@@ -359,7 +359,7 @@ class AmplitudeEstimate:
 
     @property
     def columns(self) -> jax.Array:
-        """Return the values of `parameters.AMPLITUDE_COLUMNS`, (8,) float64."""
+        """Values of `parameters.AMPLITUDE_COLUMNS`, (8,) float64."""
         return jnp.stack([getattr(x, name) for x in (self.amplitude, self.errors) for name in AMPLITUDE_FIELDS])
 
 

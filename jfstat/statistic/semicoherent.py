@@ -50,33 +50,33 @@ class SemicoherentFstat:
 
     @property
     def sum_twoF(self) -> jax.Array:
-        """Return the sum over segments of 2F, () float64; chi-squared with 4 K degrees of freedom in Gaussian noise."""
+        """Sum over segments of 2F, () float64; chi-squared with 4 K degrees of freedom in Gaussian noise."""
         return jnp.sum(self.twoF)
 
     @property
     def mean_twoF(self) -> jax.Array:
-        """Return the mean over segments of 2F, () float64."""
+        """Mean over segments of 2F, () float64."""
         return jnp.mean(self.twoF)
 
     @property
     def sum_twoF_per_detector(self) -> jax.Array:
-        """Return the sum of 2F over the segments in which a detector has data, (D,) float64."""
+        """Sum of 2F over the segments in which a detector has data, (D,) float64."""
         return jnp.sum(jnp.where(self.has_data, self.twoF_per_detector, 0.0), axis=0)
 
     @property
     def mean_twoF_per_detector(self) -> jax.Array:
-        """Return the mean of 2F over the segments in which a detector has data, (D,) float64; 4 for one without any."""
+        """Mean of 2F over the segments in which a detector has data, (D,) float64; 4 for one without any."""
         n = jnp.sum(self.has_data, axis=0, dtype=float)
         return jnp.where(n > 0, self.sum_twoF_per_detector / jnp.maximum(n, 1), 4.0)
 
     @property
     def max_twoF(self) -> jax.Array:
-        """Return the largest 2F of a segment, () float64."""
+        """Largest 2F of a segment, () float64."""
         return jnp.max(self.twoF)
 
     @property
     def max_twoF_per_detector(self) -> jax.Array:
-        """Return the largest 2F of a segment for each detector, (D,) float64."""
+        """Largest 2F of a segment for each detector, (D,) float64."""
         return jnp.max(self.twoF_per_detector, axis=0)
 
     def number_count(self, threshold: float) -> jax.Array:
