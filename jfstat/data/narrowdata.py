@@ -149,7 +149,7 @@ class NarrowData:
 
     @property
     def for_one_template(self) -> NarrowData:
-        """Data themselves, since all of their parts are needed."""
+        """This object itself, since single templates need all of its parts."""
         return self
 
     def _phase_factor(self, point: Doppler) -> tuple[jax.Array, jax.Array]:

@@ -143,7 +143,7 @@ class Observation:
 
     @property
     def segments(self) -> list[Observation]:
-        """Observations of all segments; without segments, this one alone."""
+        """Observations of all segments; without segments, this one only."""
         return [self] if self.n_segments is None else [self.segment(i) for i in range(self.n_segments)]
 
     @property

@@ -101,7 +101,7 @@ class PhaseModel:
             )
 
     def places(self, n_axes: int) -> dict[str, tuple[int, tuple[int, ...]]]:
-        """Return all parameters' names, and for each the number of its leaf and its index there, after `n_axes` axes."""
+        """Return all parameters' names, each with the number of its leaf and its index there, after `n_axes` axes."""
         found = {}
         for number, (path, leaf) in enumerate(jax.tree_util.tree_leaves_with_path(self.parameters)):
             word = jax.tree_util.keystr(path, simple=True, separator=".")

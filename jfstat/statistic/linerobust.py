@@ -78,7 +78,7 @@ class LinePrior:
 
     @property
     def meta(self) -> dict[str, float | list[float] | None]:
-        """What the meta of a table says of the prior, by ComputeFstatistic_v2's names."""
+        """Entries for the prior in the meta of a table, by ComputeFstatistic_v2's names."""
         return {"Fstar0": self.fstar0, "oLGX": None if self.olgx is None else list(self.olgx)}
 
 
