@@ -1,1 +1,1 @@
-"""Timing of 2F per frequency bin, template and detector, in each stage, on this machine."""
+"""Time 2F per frequency bin, template and detector, in each stage, on this machine."""

@@ -1,4 +1,4 @@
-"""What is timed: settings by name."""
+"""Name the settings that the benchmark times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Setting:
     bandwidth : float
         Searched band, Hz.
     frequency : float
-        Its lower edge, Hz.
+        Lower edge of the band, Hz.
     detectors : tuple of str
         Prefixes.
     one_position : bool
