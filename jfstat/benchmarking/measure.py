@@ -28,7 +28,7 @@ from jfstat.signal.templates import Doppler
 from jfstat.statistic.fstat import twoF_band
 
 TOLERANCE = 1e-4
-"""Relative difference allowed between the timed maximum and that of `twoF_band`."""
+"""Relative difference allowed between the timed maximum and the maximum of `twoF_band`."""
 PASS_BYTES = 16
 """Bytes of reading and writing a complex64."""
 
@@ -232,7 +232,7 @@ def _stage_seconds(
 
 
 def checked(setting: Setting, data: FstatData, points: Doppler, maxima: np.ndarray, which: int) -> dict[str, float]:
-    """Compare the timed maximum of one template of a batch with that of `twoF_band`.
+    """Compare the timed maximum of one template of a batch with the maximum of `twoF_band`.
 
     Raises
     ------

@@ -53,6 +53,6 @@ ROWS = {
         Setting("10d-spindown", 10, one_position=True),
     )
 }
-"""Settings by name; lengths and bandwidths are those of the paper and its pilot search."""
+"""Settings by name; lengths and bandwidths follow the paper and its pilot search."""
 CPU_ROWS = ("1d", "5d", "10d")
 """Settings timed on a CPU by default."""

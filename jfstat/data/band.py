@@ -121,8 +121,8 @@ def decimated_spectrum(
     -------
     (n_out,) complex128
         In FFT order, scaled so that its inverse FFT is the band series of n_out samples. The shift by `offset_bins` is
-        a heterodyne whose phase is zero at the grid's epoch, like that of the series itself. The array is of JAX if a
-        device transformed the series, and of NumPy if the host did.
+        a heterodyne whose phase is zero at the grid's epoch, like the heterodyne of the series itself. The array is a
+        JAX array if a device transformed the series, and a NumPy array if the host did.
     """
     turn = np.exp(-2j * np.pi * np.fmod(offset_bins * (grid.start / grid.length), 1.0))
     factor = turn * (n_out / (len(series) + 2 * room))
@@ -248,7 +248,7 @@ def band_series(
     shape : tuple of int
         D and the length of the series.
     reach : () float64
-        Of the filters, samples.
+        Reach of the filters, samples.
     layout : Layout
     with_filters : bool
         Whether to make filters; otherwise there are none.

@@ -4,10 +4,10 @@ In a block of the series a template's phase is nearly linear. Of the block's sum
 
     sum_n x_n p(u_n) exp(-2 pi i (c u_n + d(u_n))),     u_n from -1 to 1, p and d smooth, d small,
 
-the linear part is a Fourier transform at a frequency that lies between those of the block's own transform. As in
-nonuniform fast Fourier transforms (Barnett, Magland & af Klinteberg 2019, SIAM J. Sci. Comput. 41, C479), the block is
-weighted, padded to twice its length and transformed once for all templates, and few of its values, the taps, give the
-transform at any frequency near theirs, with whatever smooth factor is left: they are turned into samples at a few
+the linear part is a Fourier transform at a frequency that lies between the frequencies of the block's own transform. As
+in nonuniform fast Fourier transforms (Barnett, Magland & af Klinteberg 2019, SIAM J. Sci. Comput. 41, C479), the block
+is weighted, padded to twice its length and transformed once for all templates, and few of its values, the taps, give
+the transform at any frequency near theirs, with whatever smooth factor is left: they are turned into samples at a few
 nodes, which stand for the block's.
 """
 

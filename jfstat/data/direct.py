@@ -95,9 +95,9 @@ def detector_sums(
     source : Source
     series : (N,) complex64
     trajectory, response : Trajectory, (3, 3) float64
-        Of the detector.
+        Trajectory and tensor of the detector.
     many : bool
-        As for `Source.delay`: less time for values, more for gradients.
+        Whether values take less time and gradients more, see `Source.delay`.
     weight : (N,) float64, optional
         Factors of the samples, for a signal whose amplitude varies.
     """
@@ -156,9 +156,9 @@ def slice_sums(
     Parameters
     ----------
     band, block, source, series, trajectory, response
-        As for `detector_sums`.
+        See `detector_sums`.
     pieces : Pieces
-        Of this detector, without the leading axis.
+        Pieces of this detector, without the leading axis.
     n_slices : int
     """
     block, size = direct_block(block), pieces.size

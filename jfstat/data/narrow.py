@@ -32,7 +32,8 @@ USUAL_BINS = 7.5
 HARMONICS, HARMONIC_DAYS, MOST_HARMONICS = 0.8, 16.0, 4.0
 """Least reach in turns per day: HARMONICS for long data, and more for shorter ones up to MOST_HARMONICS. In a few days
 only the Earth's rotation distinguishes sky positions, and the phases of templates on one peak differ by a large part
-of a cycle within each day."""
+of a cycle within each day.
+"""
 ORBIT_HARMONICS = 3.2
 """Least reach in units of the orbit's rate at periapsis."""
 COARSE_TURNS = 1.2
@@ -97,7 +98,7 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float, max_block: float 
     band, layout, observation = data.band, data.layout, data.observation
     if data.n_segments is None:
         band, observation = jax.tree.map(lambda x: x[None], (band, observation))
-    dt = float(band.dt[0])  # that of all segments, as are all widths
+    dt = float(band.dt[0])  # equal for all segments, as are all widths
     seconds = FINE_TURNS / (reach + 2 / SIDEREAL_DAY)  # the antenna patterns vary as well, twice a day
     if point.orbit is not None:
         length = cubic_length(point.orbit, point.fkdot[..., 0], BLOCK_CYCLES / 16)  # as accurate as the direct sum

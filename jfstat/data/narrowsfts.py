@@ -51,8 +51,8 @@ class _Held(NamedTuple):
     Attributes
     ----------
     cycles, slope : (n,) float64
-        Phase of the template at the start of each SFT, cycles, and its growth until the end above that of the moments'
-        bin.
+        Phase of the template at the start of each SFT, cycles, and by how much it grows more than the phase of the
+        moments' bin until the end.
     bend : (n, PHASES) float32
         See `Phases`.
     sums : (n, n_moments) complex64
@@ -139,7 +139,7 @@ def narrow_sfts(
     points : sequence of Doppler
         One template each, concrete.
     observation : Observation
-        Of all SFTs, with any weights.
+        Observation of all SFTs, with any weights.
     noise : Noise
         Its running median has `MEDIAN_BINS` bins.
     guard : float
@@ -237,7 +237,7 @@ class _Chunk:
         s.
     bins : Whitened
     pooled : Pooled
-        Of these bins.
+        Cells of the bins, see `Pooled`.
     pattern : (ROWS, SFT_NODES, 5) float32 ndarray
         From `_harmonics_in`.
     clock : two (n,) int ndarrays

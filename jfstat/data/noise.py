@@ -152,7 +152,8 @@ def side_bins(median_bins: int) -> int:
 def median_bias(n: int) -> float:
     """Return the expected median of `n` exponential variables over their mean (LALSuite: XLALRngMedBias).
 
-    The median of an even number is the mean of the middle two, whose expected value is that of the median of one less.
+    The median of an even number is the mean of the middle two; it has the expected value of the median of one variable
+    less.
     """
     k = np.arange(1, n + n % 2)
     return float(np.sum((-1.0) ** (k + 1) / k))

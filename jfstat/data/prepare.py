@@ -43,7 +43,8 @@ FINEST, COARSEST = 1e-10, 1 / 120
 """Smallest and largest spacing of frequencies, Hz; with the largest, transforms and so timing blocks last a minute."""
 MOST_POWER = 1e30
 """Largest sum of the squares of the whitened samples, near which powers no longer fit in float32; 2F of a signal is at
-most some ten times that, in units of the sampling time."""
+most some ten times that, in units of the sampling time.
+"""
 FILTER_SHARE = 0.3
 """Largest fraction of a device's memory for the filtered series; beyond it, `search` takes the band in parts."""
 

@@ -72,7 +72,7 @@ def spectrogram(
     sfts : SFTs
     fmin, fmax : float or Quantity, optional
         The bins that cover [fmin, fmax), Hz; by default all of them. The SFTs should extend beyond by half of
-        `median_bins`: closer to their ends the value is that of the nearest full window.
+        `median_bins`: closer to their ends the nearest full window gives the value.
     median_bins : int
         Width of the running median.
 

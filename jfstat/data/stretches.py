@@ -28,7 +28,7 @@ def leave_out(data: FstatData, stretches: StretchesLike) -> FstatData:
 
     The samples and noise weights of these SFTs become zero, so that 2F, antenna matrix, predictions and metric describe
     the remaining data. Noise floors and frequencies stay as they were, and so does the time span. 2F is not exactly
-    that of data prepared without these SFTs: the low-pass has mixed samples within some ten of an edge.
+    what data prepared without these SFTs give: the low-pass has mixed samples within some ten of an edge.
 
     Parameters
     ----------

@@ -35,7 +35,8 @@ PHASES = 12
 BENDS = 1e-4
 """Root mean square over the SFTs of the last two Chebyshev coefficients of that phase, cycles; the neglected ones are
 smaller. A fraction (2 pi BENDS)^2 of rho^2 is lost. At a leap second the Earth's rotation in LALSuite's model jumps
-(see `geometry.trajectory`): the SFT at that time alone has up to 1e-4."""
+(see `geometry.trajectory`): the SFT at that time alone has up to 1e-4.
+"""
 
 
 class MovesTooFast(ValueError):

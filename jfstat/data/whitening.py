@@ -52,7 +52,7 @@ class Whitened:
     Attributes
     ----------
     real, imag : (n, n_bins) float32 ndarrays
-        With S the noise floor, bins divided by its root and by that of Tsft/2: in noise their power is 1.
+        Bins divided by sqrt(S Tsft/2), S being the noise floor: in noise their power is 1.
     inverse : (n, n_windows) float64 ndarray
         1/sqrt(S), S in strain^2/Hz, at the centres of windows of about `MEDIAN_BINS` bins.
     first_bin : int
@@ -63,7 +63,7 @@ class Whitened:
         Bins of `estimates`, ascending.
     estimates : (n, m) float64 ndarray
         S at the bins `at` by the running median or from off-source bins, as `prepare` has it. The windows of `inverse`
-        depend on what was read, these do not. Near the ends the running median is that of the nearest full window.
+        depend on what was read, these do not. Near the ends the nearest full window gives the running median.
     expected : float
         Mean ratio of a bin's power to such an estimate, in noise; 1 for a given floor.
     off_source : OffSource or None

@@ -32,8 +32,7 @@ class Lookup(NamedTuple):
     rows : (B, K) int32
         Rows of `CoherentBands.values`.
     base : (B, K) int64
-        By how much the frequency of a segment's template exceeds that of the sum at the start of the band, in units of
-        2^-BITS bins.
+        Excess of a segment's template over the sum in frequency, at the start of the band, in units of 2^-BITS bins.
     step : (B, K) int32
         Growth of the excess in `base` over `HALF_PIECE` bins, in units of 2^-BITS bins.
     """

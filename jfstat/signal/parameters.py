@@ -30,7 +30,8 @@ MODEL = "model"
 """First word of the names of the parameters of a `PhaseModel`, such as ``model.df``."""
 USUALLY_FIXED = ("ecc", "argp", *MOTION_FIELDS)
 """Parameters that a follow-up fits only on request: at small eccentricities ``ecc`` and ``argp`` are degenerate with
-``tp``, and a proper motion is known if there is one."""
+``tp``, and a proper motion is known if there is one.
+"""
 UNITS = {"alpha": "rad", "delta": "rad", "asini": "s", "period": "s", "tp": "s", "argp": "rad"}
 UNITS |= {"psi": "rad", "phi0": "rad", "pmra": "rad / s", "pmdec": "rad / s"}
 UNITS |= {"t0": "s", "tau": "s"}

@@ -54,7 +54,7 @@ class PhaseModel:
         self.function = function
         try:
             self.parameters = jax.tree.map(_parameter, parameters, is_leaf=_is_numbers)
-        except (TypeError, ValueError) as error:  # JAX's, of what is no pytree, or that of a parameter
+        except (TypeError, ValueError) as error:  # from JAX if this is no pytree, or from a parameter
             raise type(error)(f"parameters: {error}") from error
 
     def cycles(self, t: jax.Array) -> jax.Array:

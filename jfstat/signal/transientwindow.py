@@ -28,7 +28,7 @@ MEAN_NODES = 6
 
 @dataclasses.dataclass(frozen=True, init=False, eq=False)
 class TransientWindow:
-    """The amplitude over time of a transient signal, relative to that of a persistent one.
+    """The amplitude over time of a transient signal, relative to a persistent one.
 
     ``"rectangular"`` is 1 from t0 to t0 + tau; ``"exponential"`` is exp(-(t - t0)/tau) from t0 to t0 + 3 tau, and both
     are 0 at other times, as LALSuite's ``rect`` and ``exp``, whose names are understood too. `t0` and `tau` may carry

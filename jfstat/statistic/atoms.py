@@ -193,7 +193,7 @@ def atoms(data: FstatData | NarrowData, point: Doppler, duration: DurationLike |
 
 
 def atoms_of(data: FstatData | NarrowData, point: Doppler, slices: Slices, pieces: Pieces | None) -> Atoms:
-    """Compute `atoms` for given slices, without checks; traceable. `pieces` are those of prepared data."""
+    """Compute `atoms` for given slices, without checks; traceable. Prepared data need `pieces`."""
     observation = data.observation
     a, b = observation.pattern_coefficients(point)
     if isinstance(data, NarrowData):

@@ -26,11 +26,11 @@ MARGIN = 2.0
 def dm_off_twoF(data: FstatData, point: Doppler) -> jax.Array:
     """Compute the largest 2F near a template if neither Earth, source nor spin-down shifted the frequency.
 
-    A line has a constant frequency in the detector's frame: with the Doppler modulation switched off its 2F grows,
-    while that of a signal falls (Zhu, Papa & Walsh 2017, Phys. Rev. D 96, 124007, "DM-off"). Here the largest value is
-    taken over all frequencies that the template has at the detectors during the data, and over all detectors together
-    and each alone, since a line is usually in one. A candidate for which it exceeds 2F is likely a line; for weak
-    candidates the result is the largest of as many values of noise as there are frequencies.
+    A line has a constant frequency in the detector's frame: with the Doppler modulation switched off the 2F of a line
+    grows, while the 2F of a signal falls (Zhu, Papa & Walsh 2017, Phys. Rev. D 96, 124007, "DM-off"). Here the largest
+    value is taken over all frequencies that the template has at the detectors during the data, and over all detectors
+    together and each alone, since a line is usually in one. A candidate for which it exceeds 2F is likely a line; for
+    weak candidates the result is the largest of as many values of noise as there are frequencies.
 
     Parameters
     ----------

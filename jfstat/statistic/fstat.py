@@ -261,7 +261,8 @@ def band_values(
 ) -> jax.Array:
     """Compute a function of Fa, Fb and the antenna matrix at the band's frequencies, (n_frequencies,) float32.
 
-    The template is not checked; values are NaN where `twoF_band` is."""
+    The template is not checked; values are NaN where `twoF_band` is.
+    """
     own = resampled(data, point) if series is None else spun_down(data, point, series)
     fa, fb = spectra(folded(own, data.layout), data.layout)
     with jax.named_scope("2F"):

@@ -106,7 +106,7 @@ class NullDistribution:
         false_alarm : float
             Between 0 and 1.
         n_trials : int
-            As for `false_alarm`.
+            Number of independent maps or tables, see `false_alarm`.
 
         Raises
         ------

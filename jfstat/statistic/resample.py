@@ -301,7 +301,7 @@ def spun_down(data: FstatData, point: Doppler, series: Resampled) -> Resampled:
     ----------
     data : FstatData
     point : Doppler
-        Of the same sky position, orbit and reference time as the series.
+        Template with the sky position, orbit and reference time of the series.
     series : Resampled
     """
     block, run = block_and_run(data.layout, point)

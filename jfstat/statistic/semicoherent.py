@@ -118,7 +118,7 @@ class SemicoherentFstat:
         Parameters
         ----------
         line_prior : LinePrior, optional
-            As for `log10BSGL`.
+            See `log10BSGL`.
         leading_term : bool
             Approximate the logarithm of the sum over all alternatives by its largest term, as XLALComputeBSGLtL in
             LALSuite and Weave do.
@@ -267,7 +267,7 @@ def semicoherent_amplitude(segments: FstatData | NarrowData, point: Doppler) -> 
     Parameters
     ----------
     segments : FstatData or NarrowData
-        As for `mean_twoF`.
+        Data with segments, see `mean_twoF`.
     point : Doppler
         One template.
 

@@ -107,8 +107,8 @@ def spectra_of_batch(resample: Callable[..., Resampled], layout: Layout, *stacks
     Parameters
     ----------
     resample : callable
-        Makes the series of one template from its rows of the stacks; its fields may have leading axes before those of
-        the blocks, such as one of detectors.
+        Makes the series of one template from its rows of the stacks; its fields may have leading axes, such as an axis
+        of detectors, before the axes of the blocks.
     layout : Layout
     *stacks : pytrees
         Leaves with a leading axis B.

@@ -107,7 +107,7 @@ class TransientBand:
         Windows that hold no slice, whose 2F is 4.
     n_windows : () float64
     length : int, static
-        Samples of the slices' transforms, which divides those of the series' transform at all frequencies.
+        Samples of the slices' transforms, a divisor of the samples of the series' transform at all frequencies.
     residues : int, static
         Number of residues computed at a time, of the frequencies modulo the number of bins between two bins of a
         slice's transform.
@@ -161,7 +161,7 @@ def transient_band(data: FstatData, transient: TransientRange, most_bytes: int) 
     # beyond the data there is only the ringing of the low-pass
     outer = np.where(edges <= begin + ROUNDING, -RINGING * dtau, np.where(edges >= end - ROUNDING, RINGING * dtau, 0.0))
     edges = edges + outer
-    # a slice of the source's time may be longer than that of the detectors', by the fastest motion in the pass band
+    # a slice may last longer at the source than at the detectors, by the fastest motion in the pass band
     fmax = float(data.band.fmin + data.band.dfreq * (data.layout.n_frequencies - 1))
     stretched = float(data.band.pass_high) / fmax
     samples = stretched * float(np.max(np.diff(edges))) / dtau + 3

@@ -131,7 +131,7 @@ def _simulated(
     Parameters
     ----------
     quiet : Atoms
-        Of one detector, whose Fa and Fb are not used.
+        Atoms of one detector, whose Fa and Fb are not used.
     windows : Windows
     log_prior : (n, m) float64
         Logarithms of the probabilities of windows of signals.
@@ -147,7 +147,7 @@ def _simulated(
     -------
     value : (N,) float64
     ratio : (N, S) float64
-        The last axis is that of `STRENGTHS` for which the probability is taken.
+        Log-probabilities for signals of each of the `STRENGTHS`, less those in noise.
     """
     n_tau = windows.tau.shape[0]
     A, B, C = quiet.A[0], quiet.B[0], quiet.C[0]

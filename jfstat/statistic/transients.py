@@ -290,7 +290,7 @@ def transient_map(
         Start times, GPS s.
     tau : (m,) array or Quantity
         Time scales, s. Windows need some hours of data or two detectors: 2F is 4 where the antenna matrix cannot be
-        inverted. Times at equal steps, those of t0 and tau in a ratio of small numbers, are fastest.
+        inverted. Times at equal steps are fastest if the steps of t0 and tau are in a ratio of small numbers.
     end : float, optional
         Where a function ends, in units of tau; 1 by default.
 

@@ -59,7 +59,7 @@ class Geometry:
     offsets : (B,) float32
         4 for templates whose A, B and C do not define 2F and whose series are zero, as in `combine.two_f`; otherwise 0.
     orbit : bool, static
-        Whether the blocks are those of templates with an orbit.
+        Whether the blocks suit templates with an orbit.
     """
 
     own: jax.Array

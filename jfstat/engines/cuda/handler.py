@@ -1,7 +1,7 @@
 """Make Python functions targets of XLA's foreign function interface, without any compiled code of our own.
 
-XLA calls a target by a C function pointer, which ctypes makes. The structures are those of ``xla/ffi/api/c_api.h``,
-which jaxlib ships; only their leading fields are declared. `jax.ffi` registers the pointer.
+XLA calls a target by a C function pointer, which ctypes makes. The structures come from ``xla/ffi/api/c_api.h``, which
+jaxlib ships; only their leading fields are declared. `jax.ffi` registers the pointer.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ COPIES = 64
 LEAST_BLOCK, LEAST_RUN, LINEAR_BLOCK = 128, 48, 2048
 """A row of a tile's samples has one whole shift and one expansion of its timing if blocks and runs are this long: then
 the position drifts by less than 0.005 samples in half a row. Otherwise every sample has its own. In blocks of so many
-samples, which last half an hour at most, the antenna patterns are lines within a row; in shorter ones parabolas."""
+samples, which last half an hour at most, the antenna patterns are lines within a row; in shorter ones parabolas.
+"""
 REGISTERS = {8: 64, 10: 96, 12: 96, 16: 128, 20: 160, 24: 168}
 """Registers that a thread of the last kernel may take, by the numbers that it holds: with fewer, some are spilled to
 memory.
@@ -281,7 +282,7 @@ def columns(
     timing : (B, D, n_blocks, 20) or, for a shared series, (B, n_blocks, 8) float32
         See `timing`.
     numbers : (4,) int32
-        As for `interpolate`.
+        See `interpolate`.
     emulate : bool
     """
     n1, tile = program["A1"] * program["A2"], program["COLUMNS"]
@@ -333,7 +334,8 @@ def reduced(
     series : complex64
         From `columns` or `middle`.
     bins : (B, 2, 2) int32
-        For each parity: first entry that counts, negative for those of the second half, and number of those that do.
+        For each parity: the first entry that counts, negative if in the second half, and the number of entries that
+        count.
     offsets : (B,) float32
         Added to 2F.
     n_rows : int
@@ -378,7 +380,7 @@ def values(
     Parameters
     ----------
     program, series, bins, offsets, n_rows, emulate
-        As for `reduced`.
+        See `reduced`.
     chosen : (K,) int32
         Indices into `Reduced.largest`, flat.
     """
