@@ -87,7 +87,7 @@ class Atoms:
 
     @property
     def expected_twoF(self) -> jax.Array:
-        """Mean growth of `cumulative_twoF` for a persistent signal that reaches today's 2F, (K,) float64.
+        """Mean growth of `cumulative_twoF` for a persistent signal that ends at the final 2F, (K,) float64.
 
         This is 4 + rho^2 of the slices up to the end of each, with rho^2 = A^mu M_mu_nu A^nu for the amplitudes
         estimated from all slices and the antenna matrix of the slices counted, scaled such that the last value is the
@@ -99,8 +99,7 @@ class Atoms:
     def expected_twoF_per_detector(self) -> jax.Array:
         """Mean growth of 2F of each detector for a signal in all of them, (D, K) float64.
 
-        It need not end at the detector's 2F.
-        """
+        The last value need not equal the detector's 2F."""
         return self._expected(_matrix(self, lambda x: jnp.cumsum(x, axis=1)))
 
     @property

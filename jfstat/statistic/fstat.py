@@ -204,7 +204,7 @@ def _resample(data: FstatData, point: Doppler) -> Resampled:
 def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = None) -> jax.Array:
     """Compute 2F at all frequencies of the band for one sky position, spin-down, orbit and phase model.
 
-    The method is resampling and FFT.
+    The band is computed by resampling and FFT.
 
     Pure; works under jit, vmap, jvp and grad.
 
@@ -368,9 +368,10 @@ class AmplitudeEstimate:
 def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> AmplitudeEstimate:
     """Estimate the maximum-likelihood amplitude parameters at one template, with their errors and covariance.
 
-    As XLALEstimatePulsarAmplitudeParams in LALSuite, whose errors of psi and phi0 are sqrt(2) larger. The errors here
-    are the Cramer-Rao bounds. They diverge towards |cosi| = 1, where psi and phi0 are degenerate, and are then not
-    meaningful. SFTs are assumed to have rectangular windows: with a window w, h0 is too small by mean(w)/rms(w).
+    The estimate follows XLALEstimatePulsarAmplitudeParams in LALSuite, whose errors of psi and phi0 are sqrt(2) larger.
+    The errors here are the Cramer-Rao bounds. They diverge towards |cosi| = 1, where psi and phi0 are degenerate, and
+    are then not meaningful. SFTs are assumed to have rectangular windows: with a window w, h0 is too small by
+    mean(w)/rms(w).
 
     Parameters
     ----------
@@ -385,7 +386,7 @@ def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitud
     Raises
     ------
     TypeError, ValueError
-        As `twoF`.
+        See `twoF`.
 
     Examples
     --------

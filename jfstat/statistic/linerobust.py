@@ -72,7 +72,7 @@ class LinePrior:
         Raises
         ------
         ValueError
-            As `odds`.
+            See `odds`.
         """
         return log10_odds(twoF, each, self.fstar0, self.odds(len(each)), xp)
 
@@ -219,7 +219,7 @@ def checked_odds(n_detectors: int, fstar0: float, olgx: ArrayLike | None) -> tup
     Raises
     ------
     ValueError
-        As `log10_bsgl`.
+        See `log10_bsgl`.
     """
     if n_detectors < 2:
         raise ValueError(

@@ -130,7 +130,7 @@ class SemicoherentFstat:
         Raises
         ------
         ValueError
-            As `log10BSGL`.
+            See `log10BSGL`.
         """
         prior = checked_prior(line_prior)
         odds, scale = prior.odds(len(self.detectors)), prior.fstar0
@@ -279,7 +279,7 @@ def semicoherent_amplitude(segments: FstatData | NarrowData, point: Doppler) -> 
     Raises
     ------
     TypeError, ValueError
-        As `mean_twoF`.
+        See `mean_twoF`.
 
     Notes
     -----
