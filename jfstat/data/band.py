@@ -23,8 +23,8 @@ LONG = 1 << 22
 FACTORS = (2, 3, 5, 7, 11)
 """Prime factors of lengths that cuFFT transforms with little work space."""
 TRANSFORM_BYTES, USABLE = 96, 0.5
-"""Memory of such a transform with its work space, bytes per sample, and the largest fraction of the device's free
-memory that it may take. If the device does run out of memory, XLA may end the process instead of raising an error.
+"""Memory of a transform on a device with its work space, bytes per sample, and the largest fraction of the device's
+free memory that it may take. If the device does run out of memory, XLA may end the process instead of raising an error.
 """
 
 

@@ -22,7 +22,7 @@ from jfstat.signal.times import GPSTime
 from jfstat.transforms import block_length
 
 ONE_BIN = 0.25
-"""Width of a band of one frequency, in bins of 1/T; the spacing of frequencies is half of a bin."""
+"""Least width of a band, for a single frequency, in bins of 1/T; the spacing of frequencies is half a bin."""
 USABLE = 0.1
 """Fraction of the transition in which the low-pass still passes 0.9998 of the amplitude."""
 HEADROOM = 1.1

@@ -41,7 +41,7 @@ def engine_named(name: str, lines: LineCut | None = None) -> Engine:
 
 
 def xla_only(name: str | None, what: str) -> Engine:
-    """Return XLA, the only engine that computes a statistic; `what` names the statistic in error messages.
+    """Return XLA, the only engine that computes a statistic; `what` says in messages what other engines cannot do.
 
     Raises
     ------

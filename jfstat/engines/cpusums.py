@@ -44,8 +44,8 @@ def sums_in_pieces(bands: CoherentBands, groups: Groups) -> Sums:
 Total: TypeAlias = Callable[[Any], jax.Array]
 """Function from what represents a template in a piece of the band to its sum over segments at the bins of the piece."""
 OfPiece: TypeAlias = Callable[[jax.Array, jax.Array, Any], tuple[jax.Array, Total, Any]]
-"""Function from a memory buffer, the number of a piece and the piece's input to the buffer, a `Total` and what
-represents all templates, (G, size, ...).
+"""Function from a memory buffer, the number of a piece and its input to the buffer, a `Total`, and what represents all
+templates, (G, size, ...).
 """
 
 

@@ -18,7 +18,7 @@ from jfstat.engines.coherentbands import TOGETHER, CoherentBands, Groups
 STEP = 64
 """Number of bins whose multiples shift the sums; a template starts to read a sum at one of its first `STEP` bins."""
 ROOM = 8
-"""Number of templates for each of which there is room for one sum of neighbouring segments."""
+"""Number of templates per sum of neighbouring segments for which there is room."""
 MOST_BYTES = 1280 << 20
 """Most memory of the sums that are made at a time, on accelerators."""
 LEAST_TEMPLATES, LEAST_BINS = 128, 512

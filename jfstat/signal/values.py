@@ -41,7 +41,7 @@ def usual_parameters(point: Doppler) -> tuple[str, ...]:
 
 
 def varied_parameters(bank: Doppler) -> tuple[str, ...]:
-    """Return the parameters that a search with a stack of templates varies: the frequency, and all that differ."""
+    """Return the parameters that a search over a stack varies: the frequency, and all that differ among templates."""
     different = {name for name, x in columns(bank).items() if len(x) and np.ptp(x) > 0}
     return tuple(name for name in all_parameters(bank) if name == "freq" or name in different)
 

@@ -47,7 +47,7 @@ RHO_MAX = "the largest signal-to-noise ratio of the prior"
 BLOCK = 4
 """Number of slices from which on sums are stored together for exponential windows on GPUs."""
 MOST_MULTIPLES = 64
-"""Largest whole numbers in a ratio of the steps of t0 and tau for which windows share the times at which they end."""
+"""Largest whole number in a ratio of the steps of t0 and tau for which windows share the times at which they end."""
 
 
 @jax.tree_util.register_dataclass
