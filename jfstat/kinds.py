@@ -1,7 +1,7 @@
-"""The kinds of arguments that public functions take, which their decorator names: a path, a flag, a table, ...
+"""Check the kinds of arguments of public functions, which their decorator names: a path, a flag, a table, ...
 
 Each function raises a TypeError or ValueError that names the argument and says what it must be, and returns nothing.
-Numbers have none: jfstat.validation checks them where they are converted.
+Numbers are checked by jfstat.validation where they are converted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from jfstat.validation import float64_of, shown
 
 LONGEST_PATH = 4096
-"""Most letters of a path, as Linux has it."""
+"""Most characters of a path, as in Linux."""
 
 
 def path(x: Any, name: str) -> None:
@@ -67,7 +67,7 @@ def time(x: Any, name: str) -> None:
 
 
 def instance(kind: type, or_none: bool = False) -> Callable[[Any, str], None]:
-    """Require an object of one of jfstat's classes; with `or_none`, None will do."""
+    """Require an object of one of jfstat's classes; with `or_none`, None is accepted."""
 
     def check(x: Any, name: str) -> None:
         if not isinstance(x, kind) and not (or_none and x is None):
@@ -94,7 +94,7 @@ def table(x: Any, name: str) -> None:
 
 
 def sequence(x: Any, name: str) -> None:
-    """Require a sequence or an iterator of anything but letters."""
+    """Require a sequence or an iterator, but not a string."""
     if not isinstance(x, Iterable) or isinstance(x, (str, bytes)):
         raise TypeError(f"{name} must be a sequence, not {shown(x)}.")
     _items(x, name)
@@ -124,7 +124,7 @@ def ephemeris(x: Any, name: str) -> None:
 
 
 def _items(x: Iterable[Any], name: str) -> list[Any]:
-    """The items of a sequence; none of an iterator, whose items are left to the function."""
+    """Return the items of a sequence; none of an iterator, whose items are left to the function."""
     if isinstance(x, Iterator):
         return []
     try:

@@ -1,4 +1,4 @@
-"""The decorator of all functions that users call, `public`: the kinds of their arguments, and errors in one line."""
+"""Define `public`, the decorator of all functions that users call: it checks kinds of arguments and shortens errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jfstat.validation import require_x64
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Kind = Callable[[Any, str], object]
-"""Raises a TypeError or ValueError that names the argument, if a value is not of a kind; see jfstat.kinds."""
+"""Function that raises a TypeError or ValueError naming the argument if a value is not of a kind; see jfstat.kinds."""
 
 PLAIN = (TypeError, ValueError, OSError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 PLAIN += (PermissionError, BlockingIOError)
@@ -27,13 +27,13 @@ def public(**kinds: Kind) -> Callable[[Callable[Arguments, Result]], Callable[Ar
 def public(function: Any = None, /, **kinds: Kind) -> Any:
     """Make a function one for users: ``@public``, or ``@public(path=kinds.path, progress=kinds.flag)``.
 
-    It then raises a ValueError unless JAX computes in 64 bits, since that may be turned off after data and templates
-    were made, and results would be wrong without a word. It raises a TypeError or ValueError for an argument that is
-    not of the kind named here; defaults are not checked. Messages of errors are one line, even if they quote values
-    whose own texts have several.
+    The function then raises a ValueError unless JAX computes in 64 bits, since that may be turned off after data and
+    templates were made, and results would be silently wrong. It raises a TypeError or ValueError for an argument that
+    is not of the kind named here; defaults are not checked. Messages of errors are one line, even if the values that
+    they quote print as several lines.
 
-    Methods that run inside transformations of JAX, and constructors, do without: they are called by functions that
-    have it, or check what they hold themselves.
+    Methods that run inside transformations of JAX, and constructors, do not need the decorator: they are called by
+    functions that have it, or check their own fields.
     """
     return _checked(function, kinds) if function else lambda function: _checked(function, kinds)
 

@@ -1,4 +1,4 @@
-"""Checks users' numbers, with or without units, and converts them to floats and arrays; the types they may have."""
+"""Check users' numbers, with or without units, and convert them to floats and arrays; define their types."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from astropy.units import Quantity
 
 NumberLike = Union[float, "np.number[Any]", np.ndarray, jax.Array, "Quantity"]
-"""A real number, or an array of numbers where several are allowed; an astropy Quantity or Angle is converted."""
+"""Real number, or an array of numbers where several are allowed; an astropy Quantity or Angle is converted."""
 FrequencyLike = NumberLike
-"""A frequency in Hz, or a Quantity."""
+"""Frequency in Hz, or a Quantity."""
 AngleLike = NumberLike
-"""An angle in rad, or a Quantity or Angle."""
+"""Angle in rad, or a Quantity or Angle."""
 DurationLike = NumberLike
-"""A duration in s, or a Quantity."""
+"""Duration in s, or a Quantity."""
 SqrtSxLike = NumberLike | Sequence[NumberLike] | Mapping[str, NumberLike]
-"""A noise floor in 1/sqrt(Hz): one for all detectors, or one for each in their order or by their names."""
+"""Noise floor in 1/sqrt(Hz): one for all detectors, or one for each in their order or by their names."""
 
 LONGEST = 80
-"""Most letters of a value in a message."""
+"""Most characters of a value in a message."""
 TSFT = (1e-3, 1e7)
-"""Lengths of SFTs that make sense, s."""
+"""Shortest and longest SFT that is accepted, s."""
 MOST_FREQUENCY = 1e6
-"""Highest frequency of a signal, Hz; more is taken for a mistake."""
+"""Highest frequency of a signal, Hz; a higher one is taken for a mistake."""
 SQRT_SX = (1e-150, 1e150)
-"""Noise floors that float64 can square and invert, 1/sqrt(Hz)."""
+"""Least and largest noise floor, 1/sqrt(Hz), which float64 can square and invert."""
 
 
 def require_x64() -> None:
-    """Raise unless JAX computes in 64 bits.
+    """Raise an error unless JAX computes in 64 bits.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def require_x64() -> None:
 
 
 def shown(x: object) -> str:
-    """A value in an error's message: one line of some words, whatever it is."""
+    """Return a value as an error's message shows it: one short line, whatever the value is."""
     try:
         text = " ".join(repr(x).split())
     except Exception:  # whatever a foreign object raises
@@ -62,12 +62,12 @@ def shown(x: object) -> str:
 
 
 def float64_of(x: object, name: str) -> np.ndarray:
-    """Real numbers as a float64 NumPy array, without their unit; tracers are returned unchanged.
+    """Return real numbers as a float64 NumPy array, without their unit; tracers are returned unchanged.
 
     Raises
     ------
     ValueError
-        If they are none, or too large for float64.
+        If they are no real numbers, or too large for float64.
     """
     x = getattr(x, "value", x) if hasattr(x, "to_value") else x
     if isinstance(x, jax.core.Tracer):
@@ -82,7 +82,7 @@ def float64_of(x: object, name: str) -> np.ndarray:
 
 
 def in_unit(x: object, name: str, unit: str) -> NumberLike:
-    """The value of an astropy Quantity or Angle in `unit`; anything else is returned unchanged.
+    """Return the value of an astropy Quantity or Angle in `unit`; anything else is returned unchanged.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def in_unit(x: object, name: str, unit: str) -> NumberLike:
 
 
 def as_float64(x: object, name: str, unit: str = "") -> jax.Array:
-    """A float64 JAX array from numbers, nested lists, arrays, tracers or Quantities.
+    """Return a float64 JAX array from numbers, nested lists, arrays, tracers or Quantities.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def as_float64(x: object, name: str, unit: str = "") -> jax.Array:
 
 
 def precise(x: object, name: str, unit: str = "") -> jax.Array:
-    """A float64 JAX array as from `as_float64`, of numbers that were not rounded to fewer bits before.
+    """Return a float64 JAX array as `as_float64`, from numbers that were not rounded to fewer bits before.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def require(
     Raises
     ------
     ValueError
-        Otherwise. It names the argument, the first value that fails, and what to do.
+        If the condition fails. The message names the argument, the first value that fails, and what to do.
     """
     if isinstance(x, jax.core.Tracer):
         return
@@ -160,12 +160,12 @@ def require(
 
 
 def number(x: object, name: str, what: str = "one number", unit: str = "") -> float:
-    """A finite number in a unit as a float; `what` it is stands in the error.
+    """Return a finite number in a unit as a float; `what` names it in the error.
 
     Raises
     ------
     ValueError
-        If it is none, or not finite.
+        If it is no number, or not finite.
     """
     x = in_unit(x, name, unit)
     try:
@@ -178,12 +178,12 @@ def number(x: object, name: str, what: str = "one number", unit: str = "") -> fl
 
 
 def frequency(x: object, name: str) -> float:
-    """A frequency in Hz as a float, from a number or a Quantity."""
+    """Return a frequency in Hz as a float, from a number or a Quantity."""
     return number(x, name, "a frequency in Hz", "Hz")
 
 
 def signal_frequency(x: object, name: str) -> float:
-    """The frequency of a signal in Hz as a float.
+    """Return the frequency of a signal in Hz as a float.
 
     Raises
     ------
@@ -197,7 +197,7 @@ def signal_frequency(x: object, name: str) -> float:
 
 
 def band_width(x: object, name: str) -> float:
-    """A width of a band in Hz, of 0 or more, as a float.
+    """Return a width of a band in Hz, of 0 or more, as a float.
 
     Raises
     ------
@@ -211,17 +211,17 @@ def band_width(x: object, name: str) -> float:
 
 
 def guard_band(x: object) -> float:
-    """The argument `guard`, see `band_width`."""
+    """Return the argument `guard` as a float, Hz; see `band_width`."""
     return band_width(x, "guard")
 
 
 def seconds(x: object, name: str) -> float:
-    """A duration in s as a float, from a number or a Quantity."""
+    """Return a duration in s as a float, from a number or a Quantity."""
     return number(x, name, "a time in s", "s")
 
 
 def positive_seconds(x: object, name: str) -> float:
-    """A positive duration in s as a float, from a number or a Quantity."""
+    """Return a positive duration in s as a float, from a number or a Quantity."""
     value = seconds(x, name)
     if not value > 0:
         raise ValueError(f"{name} must be positive, not {value}: give it in s.")
@@ -229,12 +229,12 @@ def positive_seconds(x: object, name: str) -> float:
 
 
 def positive_number(x: object, name: str, what: str) -> float:
-    """A positive number without unit as a float; `what` it is stands in the error.
+    """Return a positive number without unit as a float; `what` names it in the error.
 
     Raises
     ------
     ValueError
-        If it is none, or not finite.
+        If it is no positive number, or not finite.
     """
     value = float64_of(in_unit(x, name, ""), name)
     if value.ndim or not (np.isfinite(value) and value > 0):
@@ -243,7 +243,7 @@ def positive_number(x: object, name: str, what: str) -> float:
 
 
 def sft_seconds(tsft: object) -> float:
-    """The length of an SFT in s as a float, from a number or a Quantity."""
+    """Return the length of an SFT in s as a float, from a number or a Quantity."""
     value = positive_seconds(tsft, "tsft")
     if not TSFT[0] <= value <= TSFT[1]:
         raise ValueError(
@@ -253,13 +253,13 @@ def sft_seconds(tsft: object) -> float:
 
 
 def gps_seconds(x: object, name: str) -> float:
-    """A GPS time in s as a float, from a number or an astropy Time."""
+    """Return a GPS time in s as a float, from a number or an astropy Time."""
     gps = getattr(x, "gps", None)
     return number(x if gps is None else gps, name, "a GPS time in s", "s")
 
 
 def gps_integer(x: object, name: str) -> int:
-    """A GPS time in whole s, from a number or an astropy Time."""
+    """Return a GPS time in whole s, from a number or an astropy Time."""
     value = gps_seconds(x, name)
     if value != round(value):
         raise ValueError(f"{name} must be whole GPS seconds, not {value!r}: round to whole seconds.")
@@ -267,7 +267,7 @@ def gps_integer(x: object, name: str) -> int:
 
 
 def detector_names(detectors: str | Iterable[str]) -> tuple[str, ...]:
-    """Names of detectors from one name or several.
+    """Return names of detectors as a tuple, from one name or several.
 
     Raises
     ------
@@ -284,17 +284,17 @@ def detector_names(detectors: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def is_whole(x: object) -> TypeGuard[int]:
-    """Whether a value is an integer of any kind other than bool."""
+    """Return whether a value is an integer of any kind other than bool."""
     return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
 
 
 def whole(x: object, name: str, least: int = 0, most: int = 2**53) -> int:
-    """A whole number within limits as an int.
+    """Return a whole number within limits as an int.
 
     Raises
     ------
     ValueError
-        If it is none, or beyond the limits.
+        If it is no whole number, or beyond the limits.
     """
     if not is_whole(x) or not least <= x <= most:
         limits = f"of at least {least}" if most == 2**53 else f"from {least} to {most:g}"
@@ -303,12 +303,12 @@ def whole(x: object, name: str, least: int = 0, most: int = 2**53) -> int:
 
 
 def probability(x: object, name: str, hint: str = "it is a probability") -> float:
-    """A number between 0 and 1, neither of which it may be.
+    """Return a number between 0 and 1, both excluded, as a float.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not between 0 and 1.
     """
     value = float64_of(x, name)
     if value.ndim or not 0 < value < 1:
@@ -317,7 +317,7 @@ def probability(x: object, name: str, hint: str = "it is a probability") -> floa
 
 
 def is_number(x: object) -> bool:
-    """Whether a value is one finite real number of any kind, without a unit."""
+    """Return whether a value is one finite real number of any kind, without a unit."""
     try:
         value = float64_of(in_unit(x, "", ""), "")
     except ValueError:
@@ -326,12 +326,12 @@ def is_number(x: object) -> bool:
 
 
 def plain_number(x: object, name: str, what: str, unit: str = "") -> float:
-    """A real number in a unit as a float, which may be infinite or NaN; `what` it is stands in the error.
+    """Return a real number in a unit as a float, which may be infinite or NaN; `what` names it in the error.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If it is no real number.
     """
     value = float64_of(in_unit(x, name, unit), name)
     if value.ndim:
@@ -340,7 +340,7 @@ def plain_number(x: object, name: str, what: str, unit: str = "") -> float:
 
 
 def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> Sequence[float | None]:
-    """The given noise floor of each detector, or None, from a number, a sequence or a mapping of detectors.
+    """Return the given noise floor of each detector, or None, from a number, a sequence or a mapping of detectors.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Timing jitted functions, and measuring the memory and bandwidth that they use."""
+"""Time jitted functions, and measure the memory and bandwidth that they use."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from jfstat.data.workers import in_order, workers_for
 
 Result = TypeVar("Result")
 LEAST_SECONDS = 0.2
-"""A time is taken over so many calls that they last about this long: a single call's time jitters too much."""
+"""Least duration over which calls are timed together, s: a single call's time jitters too much."""
 MOST_CALLS = 64
 COPY_BYTES = {"cpu": 64 << 20}
 COPY_BYTES_ELSEWHERE = 1 << 28
 
 
 def compiled(function: jax.stages.Wrapped, *arguments: object) -> tuple[jax.stages.Compiled, float]:
-    """A jitted function compiled for its arguments, and how many seconds that took."""
+    """Return a jitted function compiled for its arguments, and how many seconds that took."""
     began = time.perf_counter()
     program = function.lower(*arguments).compile()
     return program, time.perf_counter() - began
 
 
 def seconds_per_call(function: Callable[..., Result], calls: Sequence[tuple]) -> tuple[float, list[Result]]:
-    """Seconds per call, with several calls running at a time as in `search`, and the results.
+    """Return seconds per call, with several calls running at a time as in `search`, and the results.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def seconds_per_call(function: Callable[..., Result], calls: Sequence[tuple]) ->
 
 
 def seconds_repeating(function: Callable[..., Result], arguments: tuple, calls: int) -> tuple[float, Result | None]:
-    """Seconds per call when the same call is repeated, and the last result; holds a single result at a time."""
+    """Return seconds per call when one call is repeated, and the last result; holds a single result at a time."""
     result = None
     began = time.perf_counter()
     for _ in range(calls):
@@ -55,12 +55,12 @@ def seconds_repeating(function: Callable[..., Result], arguments: tuple, calls: 
 
 
 def calls_per_time(seconds: float) -> int:
-    """How many calls to time together if one takes so many seconds."""
+    """Return how many calls to time together if one takes a given number of seconds."""
     return int(np.clip(np.ceil(LEAST_SECONDS / seconds), 1, MOST_CALLS))
 
 
 def copy_bandwidth(platform: str, seed: int, repeats: int = 7) -> float:
-    """Bytes per second, read and written, of ``x + 1`` on a large float32 array."""
+    """Return the bytes per second, read and written, of ``x + 1`` on a large float32 array."""
     size = COPY_BYTES.get(platform, COPY_BYTES_ELSEWHERE)
     x = jax.random.uniform(jax.random.key(seed), (size // 4,), jnp.float32)
     program, _ = compiled(jax.jit(lambda x: x + jnp.float32(1)), x)
@@ -70,7 +70,7 @@ def copy_bandwidth(platform: str, seed: int, repeats: int = 7) -> float:
 
 
 def memory_bytes(program: jax.stages.Compiled) -> dict[str, int]:
-    """Bytes of a compiled function's arguments, results and temporary arrays; empty where JAX cannot tell."""
+    """Return bytes of a compiled function's arguments, results and temporary arrays; empty where JAX cannot tell."""
     analysis = program.memory_analysis()
     if analysis is None:
         return {}

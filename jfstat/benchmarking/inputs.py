@@ -1,4 +1,4 @@
-"""Inputs of the benchmark: prepared random data and stacks of random templates, both on the device."""
+"""Make inputs of the benchmark: prepared random data and stacks of random templates, both on the device."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from jfstat.signal.templates import Doppler
 from jfstat.simulate.simulate import simulate_sfts
 
 START, TSFT, SQRT_SX, GUARD = 1167458304, 1800, 4e-24, 1.0
-"""GPS s, s, 1/sqrt(Hz), Hz."""
+"""Start of the data, GPS s, length of an SFT, s, noise floor, 1/sqrt(Hz), and guard, Hz."""
 F1DOT = 1e-9
-"""Templates have f1dot from minus this to 0, Hz/s."""
+"""Largest spin-down of the templates, Hz/s: f1dot lies between minus this value and 0."""
 CPU_SAMPLES = 1 << 17
-"""Samples in the transforms of a batch on a CPU: few, so that they stay in its caches."""
+"""Number of samples in the transforms of a batch on a CPU: few, so that they stay in its caches."""
 LEAST_AT_POSITION, MOST_TEMPLATES = 8, 2048
 
 
@@ -41,7 +41,7 @@ def prepared(setting: Setting, seed: int, ephemeris: EphemerisFiles) -> FstatDat
 
 
 def random_points(rng: np.random.Generator, data: FstatData, n: int, one_position: bool) -> Doppler:
-    """A stack of n random templates, on the device, at isotropic positions or all at the same one."""
+    """Return a stack of n random templates, on the device, at isotropic positions or all at the same one."""
     n_sky = 1 if one_position else n
     alpha, sin_delta = rng.uniform(0, 2 * np.pi, n_sky), rng.uniform(-1, 1, n_sky)
     fkdot = np.stack([np.full(n, data.frequencies[0]), rng.uniform(-F1DOT, 0, n)], axis=1)
@@ -50,7 +50,7 @@ def random_points(rng: np.random.Generator, data: FstatData, n: int, one_positio
 
 
 def default_batch(setting: Setting, data: FstatData, engine: Engine) -> int:
-    """Number of templates of a batch, a power of two; at least `LEAST_AT_POSITION` if they share a sky position."""
+    """Return the number of templates of a batch, a power of two; at least `LEAST_AT_POSITION` at one sky position."""
     if device_of(data).platform == "cpu":
         most = CPU_SAMPLES / data.layout.n_fft
     else:

@@ -1,4 +1,4 @@
-"""Measuring a setting: the whole computation and its stages."""
+"""Time the whole computation of a setting and its stages."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from jfstat.signal.templates import Doppler
 from jfstat.statistic.fstat import twoF_band
 
 TOLERANCE = 1e-4
-"""Relative difference allowed between the timed maximum and that of `twoF_band`."""
+"""Relative difference allowed between the timed maximum and the maximum of `twoF_band`."""
 PASS_BYTES = 16
 """Bytes of reading and writing a complex64."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure.
+    """Request for a measurement.
 
     Attributes
     ----------
@@ -59,8 +59,10 @@ class Request:
 
 @dataclass(frozen=True)
 class StageTime:
-    """Time of one stage: seconds per batch, the median and all repeats; its part of tau, s; passes over memory, and the
-    fewest passes possible."""
+    """Time of one stage: seconds per batch, part of tau, and passes over memory.
+
+    `seconds` is the median of `repeats`; `tau` is the stage's part of tau, s; `least_passes` are the fewest possible.
+    """
 
     name: str
     seconds: float
@@ -192,7 +194,7 @@ def measure(request: Request, rounds: int = 1, between: Callable[[FstatData], No
 def _whole_seconds(
     setting: Setting, program: jax.stages.Compiled, data: FstatData, draw: Callable[[], Doppler], calls: int
 ) -> float:
-    """Seconds per batch of the whole computation; each call gets other templates."""
+    """Return seconds per batch of the whole computation; each call gets other templates."""
     seconds, results = seconds_per_call(program, [(data, draw()) for _ in range(calls)])
     _require_sound(setting, np.asarray(results))
     return seconds
@@ -206,7 +208,7 @@ def _stage_seconds(
     draw: Callable[[], Doppler],
     repeats: int,
 ) -> list[list[float]]:
-    """Seconds per batch of each stage, for each repeat; the input of a stage is the output of the one before.
+    """Return seconds per batch of each stage, for each repeat; a stage's input is the previous stage's output.
 
     Raises
     ------
@@ -230,7 +232,7 @@ def _stage_seconds(
 
 
 def checked(setting: Setting, data: FstatData, points: Doppler, maxima: np.ndarray, which: int) -> dict[str, float]:
-    """Compare the timed maximum of one template of a batch with that of `twoF_band`.
+    """Compare the timed maximum of one template of a batch with the maximum of `twoF_band`.
 
     Raises
     ------

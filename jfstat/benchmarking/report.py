@@ -1,4 +1,4 @@
-"""Tables and a JSON file of measurements, which are given as the plain values that the file holds."""
+"""Format measurements as tables and a JSON file, from the plain values that the file holds."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _number(x: float | None) -> str:
 
 
 def _aligned(lines: Sequence[Sequence[str]], left: int) -> str:
-    """Columns of equal width, the first `left` of them aligned to the left."""
+    """Return columns of equal width, the first `left` of them aligned to the left."""
     widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
 
     def placed(k: int, cell: str) -> str:
@@ -73,7 +73,7 @@ def _aligned(lines: Sequence[Sequence[str]], left: int) -> str:
 
 
 def as_dict(rows: Sequence[Row], command: str) -> dict[str, Any]:
-    """Collect all numbers, with what they mean and where they come from, for a JSON file."""
+    """Collect all numbers, with their meaning and origin, for a JSON file."""
     return {
         "what": "tau in s: time from prepared data to the largest 2F of each template, per frequency bin, template and "
         "detector; passes: time in units of what a complex64 read and write of each of the transforms' n_fft samples "

@@ -1,4 +1,4 @@
-"""What is timed: settings by name."""
+"""Name the settings that the benchmark times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Setting:
     bandwidth : float
         Searched band, Hz.
     frequency : float
-        Its lower edge, Hz.
+        Lower edge of the band, Hz.
     detectors : tuple of str
         Prefixes.
     one_position : bool
@@ -53,6 +53,6 @@ ROWS = {
         Setting("10d-spindown", 10, one_position=True),
     )
 }
-"""Settings by name; lengths and bandwidths are those of the paper and its pilot search."""
+"""Settings by name; lengths and bandwidths follow the paper and its pilot search."""
 CPU_ROWS = ("1d", "5d", "10d")
 """Settings timed on a CPU by default."""

@@ -1,4 +1,4 @@
-"""Low-passes and decimates wide series to the band series of searches, and filters these for interpolation."""
+"""Low-pass filter and decimate wide series to the band series of a search, and build its interpolation filters."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from jfstat.maths.lengths import smooth_lengths
 from jfstat.reproducible import NO_TRIALS
 
 LONG = 1 << 22
-"""Samples from which on an accelerator transforms a series, if there is one."""
+"""Number of samples from which a series is transformed on an accelerator, if there is one."""
 FACTORS = (2, 3, 5, 7, 11)
 """Prime factors of lengths that cuFFT transforms with little work space."""
 TRANSFORM_BYTES, USABLE = 96, 0.5
-"""Memory for a sample of such a transform, its work space with it, and the part of the device's free memory that it may
-take. Where memory is short after all, XLA may end the process instead of raising an error."""
+"""Memory of a transform on a device with its work space, bytes per sample, and the largest fraction of the device's
+free memory that it may take. If the device does run out of memory, XLA may end the process instead of raising an error.
+"""
 
 
 def taper(
     frequency: jax.Array | np.ndarray, half_pass: float | jax.Array, half_stop: float | jax.Array
 ) -> jax.Array | np.ndarray:
-    """Low-pass response: 1 up to `half_pass`, 0 from `half_stop` on, and infinitely smooth between (Planck's taper).
+    """Return Planck's taper as a low-pass: 1 up to `half_pass`, 0 from `half_stop` on, infinitely smooth between.
 
     Parameters
     ----------
@@ -51,15 +52,15 @@ def taper(
 
 
 MAX_TERMS = 26
-"""More terms than any band needs: 2 J_26(2) is 1e-26."""
+"""Upper limit on the number of terms that any band needs: 2 J_26(2) is 1e-26."""
 _SERIES = np.array([[1.0 / (factorial(m) * factorial(m + p)) for m in range(12)] for p in range(MAX_TERMS)])
-"""Coefficients 1/(m! (m+p)!) of the power series of J_p; twelve are exact to rounding for arguments up to 2."""
+"""Coefficients 1/(m! (m+p)!) of the power series of J_p; twelve give J_p to rounding for arguments up to 2."""
 _FACTORS = np.array([(1.0 if p == 0 else 2.0) * 1j**p for p in range(MAX_TERMS)])
-"""eps_p i^p."""
+"""Factors eps_p i^p of the Jacobi-Anger expansion."""
 
 
 def interpolation_filter(angle: jax.Array | np.ndarray, p: ArrayLike) -> jax.Array:
-    """Coefficient of T_p(x) in exp(i angle x), for x in [-1, 1]: eps_p i^p J_p(angle), eps_0 = 1 and otherwise 2.
+    """Return the coefficient of T_p(x) in exp(i angle x), -1 <= x <= 1: eps_p i^p J_p(angle), eps_0 = 1, otherwise 2.
 
     This is the Jacobi-Anger expansion, with J_p from its power series.
 
@@ -85,7 +86,7 @@ def interpolation_filter(angle: jax.Array | np.ndarray, p: ArrayLike) -> jax.Arr
 
 
 def terms_needed(angle: float, tolerance: float) -> int:
-    """Number P of terms such that the first neglected one, ``2 |J_P(angle)|``, is below `tolerance`."""
+    """Return the number P of terms for which the first neglected one, ``2 |J_P(angle)|``, is below `tolerance`."""
     edge = np.array([angle])
     return next(p for p in range(1, MAX_TERMS) if abs(np.asarray(interpolation_filter(edge, p))[0]) < tolerance)
 
@@ -99,7 +100,7 @@ def decimated_spectrum(
     half_stop: float,
     room: int = 0,
 ) -> jax.Array | np.ndarray:
-    """Low-pass the whole series in the frequency domain and keep the bins of the band.
+    """Low-pass a whole series in the frequency domain and keep the bins of the band.
 
     Parameters
     ----------
@@ -120,8 +121,8 @@ def decimated_spectrum(
     -------
     (n_out,) complex128
         In FFT order, scaled so that its inverse FFT is the band series of n_out samples. The shift by `offset_bins` is
-        a heterodyne whose phase is zero at the grid's epoch, like that of the series itself. The array is of JAX if a
-        device transformed the series, and of NumPy if the host did.
+        a heterodyne whose phase is zero at the grid's epoch, like the heterodyne of the series itself. The array is a
+        JAX array if a device transformed the series, and a NumPy array if the host did.
     """
     turn = np.exp(-2j * np.pi * np.fmod(offset_bins * (grid.start / grid.length), 1.0))
     factor = turn * (n_out / (len(series) + 2 * room))
@@ -136,7 +137,7 @@ def decimated_spectrum(
 
 
 def _fits(series: jax.Array | np.ndarray, room: int) -> bool:
-    """Whether a series is long enough to be worth an accelerator's while, and there is one with memory enough."""
+    """Return whether a series is long enough to use an accelerator, and one with enough memory exists."""
     n = len(series) + 2 * room
     if n < LONG or not len(smooth_lengths(n, n, FACTORS)):
         return False
@@ -155,7 +156,7 @@ def _spectrum_on_device(
     factor: ArrayLike,
     room: int,
 ) -> jax.Array:
-    """What `decimated_spectrum` returns, computed by JAX."""
+    """Return the result of `decimated_spectrum`, computed by JAX."""
     spectrum = jnp.fft.fft(jnp.pad(jnp.asarray(series), room).astype(jnp.complex128))
     place = jnp.arange(n_out)
     bins = jnp.where(place < (n_out + 1) // 2, place, place - n_out)
@@ -164,7 +165,7 @@ def _spectrum_on_device(
 
 
 def _response(n_out: int, length: float, half_pass: float, half_stop: float) -> np.ndarray:
-    """The taper at the bins of a band, (n_out,) float64, in FFT order."""
+    """Return the taper at the bins of a band, (n_out,) float64, in FFT order."""
     frequency = np.arange(n_out // 2 + 1) / length
     response = (frequency <= half_pass).astype(np.float64)
     falling = (frequency > half_pass) & (frequency < half_stop)  # few: exponentials of all would take as long as an FFT
@@ -173,10 +174,10 @@ def _response(n_out: int, length: float, half_pass: float, half_stop: float) -> 
 
 
 def _bins_around(series: np.ndarray, offset_bins: int, n_out: int) -> np.ndarray:
-    """Bins of a series' transform around one of them, (n_out,) complex128, in FFT order."""
+    """Return `n_out` bins of a series' transform around a given bin, (n_out,) complex128, in FFT order."""
     from scipy import fft  # takes 0.1 s to import
 
-    # in place, because `prepare` needs most memory here
+    # in place, because the memory that `prepare` uses peaks here
     spectrum = np.asarray(fft.fft(series.astype(np.complex128), overwrite_x=True))
     positive, negative = -(-n_out // 2), n_out // 2
     kept = np.empty(n_out, np.complex128)
@@ -186,7 +187,7 @@ def _bins_around(series: np.ndarray, offset_bins: int, n_out: int) -> np.ndarray
 
 
 def _slice_around(spectrum: np.ndarray, start: int, n: int) -> np.ndarray:
-    """Entries ``start`` to ``start + n - 1`` of a spectrum that is continued periodically."""
+    """Return the entries ``start`` to ``start + n - 1`` of a spectrum that is continued periodically."""
     start %= len(spectrum)
     first = spectrum[start : start + n]
     return first if len(first) == n else np.concatenate([first, spectrum[: n - len(first)]])
@@ -194,7 +195,7 @@ def _slice_around(spectrum: np.ndarray, start: int, n: int) -> np.ndarray:
 
 @partial(jax.jit, static_argnames=("terms", "padding"), compiler_options=NO_TRIALS)
 def filtered_series(spectrum: ArrayLike, reach: ArrayLike, terms: int, padding: int) -> tuple[jax.Array, jax.Array]:
-    """The band series, and the outputs of the P interpolation filters for it.
+    """Return the band series and the outputs of its P interpolation filters.
 
     The series at a time d samples away from sample n, |d| <= reach, is ``sum_p filtered[p, n] T_p(d / reach)``; the
     error is about ``2 |J_P(w reach)|`` of a component at w rad per sample.
@@ -237,17 +238,17 @@ def band_series(
     layout: Layout,
     with_filters: bool = True,
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-    """The band series of all detectors, with zeros at their ends, and their filters, as `FstatData` holds them.
+    """Return the band series of all detectors, zero at both ends, and their filters, as `FstatData` holds them.
 
     Parameters
     ----------
     spectrum_of : callable
-        Takes the number of a detector and returns its `decimated_spectrum`; called for one after the other, each when
-        the work on the one before is finished, to spare memory.
+        Takes the number of a detector and returns its `decimated_spectrum`; called for one detector at a time, when the
+        work on the previous one is finished, to save memory.
     shape : tuple of int
         D and the length of the series.
     reach : () float64
-        Of the filters, samples.
+        Reach of the filters, samples.
     layout : Layout
     with_filters : bool
         Whether to make filters; otherwise there are none.

@@ -1,4 +1,4 @@
-"""Times, frequencies and sizes of the series of all detectors."""
+"""Describe the time series of all detectors: sample times, frequencies and block sizes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import jax
 
 STATIC = dict(static=True)
-"""Metadata of a field that is part of the pytree's structure: compiled code depends on its value."""
+"""Field metadata that makes the field part of the pytree's structure: compiled code depends on its value."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Regular times that all detectors share: sample n is at ``start + n * dt``.
+    """Regular sample times that all detectors share: sample n is at ``start + n * dt``.
 
     Attributes
     ----------
@@ -33,14 +33,14 @@ class Grid:
 
     @property
     def length(self) -> float:
-        """s."""
+        """Duration of the grid, s."""
         return self.n * self.dt
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Times and frequencies of the band series; scalar arrays, so that other data of its size need no new compilation.
+    """Times and frequencies of the band series, as scalar arrays: data of equal sizes share compiled programs.
 
     Attributes
     ----------
@@ -55,13 +55,13 @@ class Band:
     fmin : () float64
         Frequency of the first bin of `FstatData.frequencies`, Hz.
     dfreq : () float64
-        Spacing of these frequencies, Hz.
+        Spacing of `FstatData.frequencies`, Hz.
     f_centre : () float64
         Frequency of the FFT's bin 0, Hz.
     pass_low, pass_high : () float64
         Edges of the flat part of the low-pass, in the detector's frame, Hz.
     slack : () float64
-        How far beyond those edges a signal may lie, Hz.
+        How far beyond `pass_low` and `pass_high` a signal may lie, Hz.
     guard : () float64
         Available guard, Hz; see `FstatData.guard`.
     expected_loss : () float64
@@ -101,7 +101,7 @@ class Layout:
     block : int
         Samples of a block, in which the timing of an isolated source is a cubic.
     block_orbit : int
-        The same for templates with an orbit; divides `block`.
+        Samples of a block for templates with an orbit; divides `block`.
     run, run_orbit : int
         Samples of a run: a part of a block, or of an orbit's block, interpolated from consecutive band samples.
     n_blocks : int
@@ -126,5 +126,5 @@ class Layout:
     terms: int = field(metadata=STATIC)
 
     def block_of(self, orbit: bool) -> int:
-        """Samples of a timing block of templates with an orbit or without one."""
+        """Return the number of samples of a timing block, for templates with an orbit or without one."""
         return self.block_orbit if orbit else self.block

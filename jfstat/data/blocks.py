@@ -1,4 +1,4 @@
-"""Cubics for phases, positions and antenna patterns over blocks of the series.
+"""Approximate phases, positions and antenna patterns by cubics over blocks of the series.
 
 They are fitted in float64, once per block and template, and kept in float32. Whole cycles and whole samples are kept as
 integers, so that no precision is lost however long the data.
@@ -15,13 +15,13 @@ from jfstat.maths.chebyshev import nodes, powers_from_values
 from jfstat.maths.turns import turn
 
 SLOPES = 4096
-"""The phase's slope per sample is kept as an integer number of 1/SLOPES cycles."""
+"""Number of steps per cycle: the phase's slope per sample is kept as an integer number of 1/SLOPES cycles."""
 NODES = 4
-"""Chebyshev nodes of a block, at which its cubics are fitted."""
+"""Number of Chebyshev nodes of a block, at which its cubics are fitted."""
 
 
 class PhaseCubic(NamedTuple):
-    """Phase in cycles over blocks of samples j = 0, 1, ..., modulo 1: ``slope j / SLOPES + sum_k rest[k] u^k``.
+    """Phase in cycles, modulo 1, over blocks of samples j = 0, 1, ...: ``slope j / SLOPES + sum_k rest[k] u^k``.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class PhaseCubic(NamedTuple):
 
 
 def node_times(start: jax.Array, step: jax.Array, block: int, n_blocks: int, n: int = NODES) -> jax.Array:
-    """Times of the n Chebyshev nodes of consecutive blocks, (n_blocks, n) float64.
+    """Return the times of the n Chebyshev nodes of consecutive blocks, (n_blocks, n) float64.
 
     A block's u runs over [-1, 1] such that sample j lies at ``u = (2 j + 1)/block - 1``.
     """
@@ -45,22 +45,22 @@ def node_times(start: jax.Array, step: jax.Array, block: int, n_blocks: int, n: 
 
 
 def cubic(values: jax.Array) -> jax.Array:
-    """Coefficients of 1, u, u^2, u^3 through values at the nodes: (..., 4) to (..., 4)."""
+    """Return the coefficients of 1, u, u^2, u^3, (..., 4), of the cubics through values at the nodes, (..., 4)."""
     return jnp.sum(values[..., None, :] * powers_from_values(NODES), axis=-1)
 
 
 def mean_of_nodes(values: jax.Array) -> jax.Array:
-    """Mean over the nodes of each block, (n_blocks, n) to (n_blocks,).
+    """Return the mean over the nodes of each block, (n_blocks,) from (n_blocks, n).
 
-    A sum of columns: XLA's GPU compiler mistakes a reduction that is then subtracted for a softmax, and takes up to two
-    seconds to compile it.
+    The mean is computed as a sum of columns, because XLA's GPU compiler mistakes a reduction that is then subtracted
+    for a softmax, and takes up to two seconds to compile it.
     """
     n = values.shape[1]
     return sum((values[:, i] for i in range(1, n)), values[:, 0]) / n
 
 
 def without_whole_cycles(cycles: jax.Array) -> jax.Array:
-    """A phase at blocks' nodes, (n_blocks, 4), minus a whole number of cycles in each block.
+    """Return a phase at the blocks' nodes, (n_blocks, 4), minus a whole number of cycles in each block.
 
     Fits to it are then free of the rounding error of some 1e9 cycles.
     """
@@ -68,7 +68,7 @@ def without_whole_cycles(cycles: jax.Array) -> jax.Array:
 
 
 def phase_cubic(cycles: jax.Array, block: int) -> PhaseCubic:
-    """Split a phase at the nodes into integers and a small float32 remainder.
+    """Split a phase at the nodes into integer slopes and a small float32 remainder.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def phase_cubic(cycles: jax.Array, block: int) -> PhaseCubic:
 
 
 def within_blocks(block: int, run: int) -> tuple[jax.Array, jax.Array]:
-    """Sample numbers j of a block, (block // run, run) int32, and their positions u in [-1, 1], float32.
+    """Return the sample numbers j of a block, (block // run, run) int32, and their positions u in [-1, 1], float32.
 
     Arrays over samples keep this shape, with blocks as leading axis, up to the transform: for flat arrays, XLA's CPU
     code would divide to find the block of each sample, and not vectorise.
@@ -97,13 +97,13 @@ def within_blocks(block: int, run: int) -> tuple[jax.Array, jax.Array]:
 
 
 def cubic_at(c: jax.Array, u: jax.Array) -> jax.Array:
-    """Cubics with coefficients (n_blocks, 4) at u of shape (m, n): (n_blocks, m, n)."""
+    """Evaluate cubics with coefficients (n_blocks, 4) at u of shape (m, n): (n_blocks, m, n)."""
     c = c[:, :, None, None]
     return c[:, 0] + u * (c[:, 1] + u * (c[:, 2] + u * c[:, 3]))
 
 
 def phasor(phase: PhaseCubic, block: int, run: int) -> tuple[jax.Array, jax.Array]:
-    """Real and imaginary part of exp(-2 pi i phase), (n_blocks, block // run, run) float32 each."""
+    """Return the real and imaginary part of exp(-2 pi i phase), (n_blocks, block // run, run) float32 each."""
     j, u = within_blocks(block, run)
     cycles = ((phase.slope[:, None, None] * j) % SLOPES).astype(jnp.float32) * (1 / SLOPES)
     cycles = cycles + cubic_at(phase.rest, u)

@@ -1,13 +1,13 @@
-"""Fourier transforms of a series' blocks, from which Fa and Fb of one template take far less time than by a direct sum.
+"""Fourier transform the blocks of a series once, so that Fa and Fb of single templates take far less time.
 
 In a block of the series a template's phase is nearly linear. Of the block's sum
 
     sum_n x_n p(u_n) exp(-2 pi i (c u_n + d(u_n))),     u_n from -1 to 1, p and d smooth, d small,
 
-the linear part is a Fourier transform at a frequency that lies between those of the block's own transform. As in
-nonuniform fast Fourier transforms (Barnett, Magland & af Klinteberg 2019, SIAM J. Sci. Comput. 41, C479), the block is
-weighted, padded to twice its length and transformed once for all templates, and few of its values, the taps, give the
-transform at any frequency near theirs, with whatever smooth factor is left: they are turned into samples at a few
+the linear part is a Fourier transform at a frequency that lies between the frequencies of the block's own transform. As
+in nonuniform fast Fourier transforms (Barnett, Magland & af Klinteberg 2019, SIAM J. Sci. Comput. 41, C479), the block
+is weighted, padded to twice its length and transformed once for all templates, and few of its values, the taps, give
+the transform at any frequency near theirs, with whatever smooth factor is left: they are turned into samples at a few
 nodes, which stand for the block's.
 """
 
@@ -35,38 +35,41 @@ from jfstat.reproducible import NO_TRIALS
 from jfstat.signal.templates import Doppler
 
 TAPS = 14
-"""Values of a block's transform that are used for a template."""
+"""Number of values of a block's transform that are used for a template."""
 NODES = 12
-"""Chebyshev nodes of a block at which samples stand for it."""
+"""Number of Chebyshev nodes of a block whose samples represent all of its samples."""
 TIMING_NODES = 6
-"""Chebyshev nodes of a block at which phase and antenna patterns are computed."""
+"""Number of Chebyshev nodes of a block at which phase and antenna patterns are computed."""
 LONGEST = 3600.0
 """Longest block, s: the polynomial through the timing nodes errs by less than 1e-8 cycles."""
 BEND = 0.06
-"""Most cycles by which the phase may bend in half a block."""
+"""Largest deviation of the phase from a straight line in half a block, cycles."""
 ACCELERATION = 1.4e-10
-"""Largest acceleration of a detector, of the Earth's spin and orbit together, over the speed of light, 1/s."""
+"""Largest acceleration of a detector due to the Earth's spin and orbit together, over the speed of light, 1/s."""
 AT_ONCE = 128
-"""Blocks that are transformed together, in twice the precision."""
+"""Number of blocks that are transformed together, in double precision."""
 LEAST_BLOCK = 16
-"""Blocks of fewer samples are summed as quickly."""
+"""Least number of samples of a block; shorter ones are summed directly in the same time."""
 LEAST_SHARE = 0.5
-"""Blocks have only small prime factors if they can still be so long, as a share of the longest that would do: NVIDIA's
-library compiles kernels for others, which takes 0.1 to 0.5 s. Blocks are the same on all devices."""
+"""Least length, as a fraction of the longest that is accurate enough, to which blocks are shortened to have only small
+prime factors. NVIDIA's library compiles kernels for other lengths, which takes 0.1 to 0.5 s. Blocks are the same on all
+devices.
+"""
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class BlockSpectra:
-    """Prepared data for many single templates of isolated sources: `fa_fb` as of `FstatData`, to 1e-7.
+    """Prepared data for many single templates of isolated sources, with the Fa and Fb of `FstatData` to 1e-7.
 
     Attributes
     ----------
     data : FstatData
     values : (..., D, n_blocks, 2 block + TAPS) complex64
-        Of each block of the series, for the frequencies k / 4 cycles per unit of u, k from -(block + TAPS / 2) on.
+        Transform of each block of the series at the frequencies k / 4 cycles per unit of u, k from -(block + TAPS / 2)
+        on.
     state : State
-        At the nodes where phase and antenna patterns are computed, (D, n_blocks, TIMING_NODES, ...).
+        Detectors at the nodes where phase and antenna patterns are computed, (D, n_blocks, TIMING_NODES, ...).
     block : int
         Samples of a block.
     """
@@ -78,7 +81,7 @@ class BlockSpectra:
 
     @property
     def observation(self) -> Observation:
-        """The data's observation."""
+        """When and where the detectors observed, and the noise weights."""
         return self.data.observation
 
     @property
@@ -88,14 +91,14 @@ class BlockSpectra:
 
     @property
     def n_segments(self) -> int | None:
-        """Number of segments, None for data without."""
+        """Number of segments; None for data without segments."""
         return self.data.n_segments
 
     def fa_fb(self, point: Doppler, many: bool = False) -> tuple[jax.Array, jax.Array]:
-        """Fa and Fb of each detector, see `FstatData.fa_fb`; for an isolated source, and with `many` the same."""
+        """Compute Fa and Fb of each detector for an isolated source; `many` makes no difference."""
         source, band, n_blocks = self.observation.source(point), self.data.band, self.values.shape[-2]
         t = node_times(band.start, band.dt, self.block, n_blocks, TIMING_NODES)
-        # without the barriers XLA's GPU code computes these anew for each result, and takes twice as long to compile
+        # without the barriers XLA's GPU code repeats this for each result, and takes twice as long to compile
         source, t = jax.lax.optimization_barrier((source, t))
 
         def timing(state: State, response: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -112,16 +115,17 @@ class BlockSpectra:
 
 
 def spectra_or_data(data: FstatData, point: Doppler) -> BlockSpectra | FstatData:
-    """What gives Fa and Fb of many single templates like `point`, one or a stack, in the least time.
+    """Return what computes Fa and Fb of many single templates like `point`, one or a stack, in the least time.
 
-    The data without their filters where blocks are too short, or a source has an orbit or a phase model.
+    These are block spectra, or the data without their filters where blocks are too short or the source has an orbit or
+    a phase model.
     """
     own, block = data.for_one_template, _block(data, point)
     return own if block is None else BlockSpectra(own, _spectra(own.series, block), _state(own, block), block)
 
 
 def spectra_programs(data: FstatData, point: Doppler) -> tuple[BlockSpectra | FstatData, list[jax.stages.Lowered]]:
-    """The programs that `spectra_or_data` runs, to be compiled, and its result with shapes instead of spectra.
+    """Return the programs that `spectra_or_data` runs, to be compiled, and its result with shapes instead of spectra.
 
     The shapes, `jax.ShapeDtypeStruct`, are for lowering functions of the result.
     """
@@ -134,7 +138,7 @@ def spectra_programs(data: FstatData, point: Doppler) -> tuple[BlockSpectra | Fs
 
 
 def _block(data: FstatData, point: Doppler) -> int | None:
-    """Samples of a block for the spectra; None where they do not pay."""
+    """Return the samples of a block for the spectra, or None if direct sums are as fast."""
     fmax = float(np.max(np.asarray(data.band.pass_high)))
     seconds = min(LONGEST, 2 * np.sqrt(2 * BEND / (ACCELERATION * fmax)))
     n, most = data.series.shape[-1], seconds / float(np.max(np.asarray(data.band.dt)))
@@ -146,7 +150,7 @@ def _block(data: FstatData, point: Doppler) -> int | None:
 
 @partial(jax.jit, static_argnames="block", compiler_options=NO_TRIALS)
 def _state(data: FstatData, block: int) -> State:
-    """The detectors' state at the timing nodes of blocks, which all templates share."""
+    """Return the detectors' state at the timing nodes of blocks, which all templates share."""
     n_blocks = data.series.shape[-1] // block
     t = node_times(data.band.start, data.band.dt, block, n_blocks, TIMING_NODES)
     return jax.vmap(lambda trajectory: trajectory(t))(data.observation.trajectory)
@@ -154,7 +158,7 @@ def _state(data: FstatData, block: int) -> State:
 
 @partial(jax.jit, static_argnames="block", compiler_options=NO_TRIALS)
 def _spectra(series: jax.Array, block: int) -> jax.Array:
-    """The transforms of (..., N) complex64, see `BlockSpectra`; in float64."""
+    """Compute the transforms of blocks of (..., N) complex64 in float64, see `BlockSpectra`."""
     weight = 1 / _window(_places(block))
     k = np.arange(-(block + TAPS // 2), block + TAPS // 2)
     turns = np.exp(-0.5j * np.pi * k * (1 / block - 1))
@@ -168,7 +172,7 @@ def _spectra(series: jax.Array, block: int) -> jax.Array:
 
 
 def _sums(values: jax.Array, block: int, cycles: jax.Array, patterns: Sequence[jax.Array]) -> list[jax.Array]:
-    """Sums over samples times exp(-2 pi i cycles) and each of some patterns, (D,) complex128.
+    """Return sums over samples times exp(-2 pi i cycles) and each of some patterns, (D,) complex128.
 
     Parameters
     ----------
@@ -178,7 +182,7 @@ def _sums(values: jax.Array, block: int, cycles: jax.Array, patterns: Sequence[j
     patterns : sequence of (D, n_blocks, TIMING_NODES) float64
     """
     slope = powers_from_values(TIMING_NODES)[1]
-    # the place of the nearest value, as far as there are any: beyond lie only blocks that are padding
+    # index of the nearest value, clipped to the range of the transform: only padding blocks lie beyond
     k = jnp.clip(jnp.round(4 * (cycles @ slope)), -block, block)
     first = k.astype(jnp.int32).reshape(-1) + block
     table = values.reshape(-1, values.shape[-1])  # looked up as it lies, because a copy would take longer than the sum
@@ -196,12 +200,12 @@ def _sums(values: jax.Array, block: int, cycles: jax.Array, patterns: Sequence[j
 
 
 def _places(block: int) -> np.ndarray:
-    """u of a block's samples, (block,) float64."""
+    """Return the positions u of a block's samples, (block,) float64."""
     return (2 * np.arange(block) + 1) / block - 1
 
 
 def _window(u: np.ndarray) -> np.ndarray:
-    """By what blocks are divided: the Fourier transform of the Kaiser-Bessel function that `TAPS` taps suit."""
+    """Return the divisor of blocks: the Fourier transform of a Kaiser-Bessel function of width `TAPS`."""
     shape = np.pi * TAPS * 0.75  # 1 - 1/4 for blocks padded to twice their length
     z = np.sqrt(shape**2 - (0.25 * np.pi * TAPS * u) ** 2)
     return np.sinh(z) / z / (np.sinh(shape) / shape)
@@ -209,7 +213,7 @@ def _window(u: np.ndarray) -> np.ndarray:
 
 @cache
 def _samples_from_taps() -> np.ndarray:
-    """From real and imaginary parts of the taps to those of samples at the nodes, (2 TAPS, 2 NODES) float64.
+    """Return the matrix from the taps to samples at the nodes, real and imaginary parts: (2 TAPS, 2 NODES) float64.
 
     For a smooth g with values g_i at the nodes, sum_n x_n g(u_n) exp(-2 pi i c u_n) = sum_j h_j X_j if the taps' own
     sum, sum_j h_j exp(-2 pi i (j - TAPS / 2) u / 4) / window(u), is g(u): h is found by least squares for each of the

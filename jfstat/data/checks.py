@@ -1,4 +1,4 @@
-"""Checks of data, templates and amplitudes that users pass to functions."""
+"""Check the data, templates and amplitudes that users pass to functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jfstat.signal.templates import Amplitude, Doppler
 def check_data(data: object, or_narrow: bool = False, or_segments: bool = False) -> None:
     """Raise an error unless `data` is FstatData, or NarrowData if `or_narrow`.
 
-    With `or_segments` they may have segments.
+    With `or_segments` the data may have segments.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def check_segments(segments: object) -> None:
 
 
 def observation_of(data: object, name: str = "data", segments: bool = False) -> Observation:
-    """The observation of data, or the observation itself; with `segments`, it may have a leading axis of segments.
+    """Return the observation of data, or the observation itself; with `segments`, it may have a leading segment axis.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def check_filters(data: FstatData) -> None:
 def check_point(data: FstatData | NarrowData, point: Doppler, band: bool = False) -> None:
     """Raise a ValueError unless `point` is one template that fits the data, in every segment if there are several.
 
-    With `band` it must fit at all frequencies of the band. Traced values are not checked.
+    With `band` the template must fit at all frequencies of the band. Traced values are not checked.
     """
     check_template("point", point)
     if data.n_segments is None:
@@ -125,12 +125,12 @@ def _check_fit(data: FstatData | NarrowData, point: Doppler, band: bool) -> None
 
 @partial(jax.jit, static_argnames="band")
 def _fits_each(segments: FstatData | NarrowData, point: Doppler, band: bool) -> jax.Array:
-    """Whether a template fits each segment, (K,) bool."""
+    """Return whether a template fits each segment, (K,) bool."""
     return jax.vmap(lambda data: fits(data, point, band) if band else data.fits(point))(segments)
 
 
 def _check_scalars(kind: type, name: str, value: object, fields: dict[str, int]) -> None:
-    """Raise a TypeError for a value of another kind, a ValueError for `fields` of other numbers of dimensions."""
+    """Raise a TypeError for a value of the wrong kind, a ValueError if `fields` have the wrong number of axes."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be a jfstat.{kind.__name__}, not {type(value).__name__}: build one first.")
     for field, ndim in fields.items():
@@ -143,7 +143,7 @@ def _check_scalars(kind: type, name: str, value: object, fields: dict[str, int])
 
 
 def check_sky(name: str, value: object) -> None:
-    """Raise a TypeError or ValueError unless `value` is one template; its orbit is not checked."""
+    """Raise a TypeError or ValueError unless `value` is one template; the orbit is not checked."""
     _check_scalars(Doppler, name, value, {"alpha": 0, "delta": 0, "fkdot": 1})
 
 

@@ -1,4 +1,4 @@
-"""Fa and Fb of one template by a direct sum over all samples of the band series, in float64."""
+"""Compute Fa and Fb of one template by a direct sum over all samples of the band series, in float64."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from jfstat.maths.turns import turn64
 from jfstat.signal.templates import Doppler
 
 FINER = 8
-"""Blocks of at least this many samples are halved for the direct sum."""
+"""Least number of samples of a block that is halved for the direct sum."""
 
 
 def _moments(series: jax.Array, phase: jax.Array, weight: jax.Array | None = None) -> jax.Array:
-    """Sums over blocks' samples of x exp(-2 pi i phase) times 1, u, u^2 and u^3.
+    """Return sums over the samples of each block of x exp(-2 pi i phase) times 1, u, u^2 and u^3.
 
-    All in float64, unlike the resampled band: optimisers and samplers differentiate this sum, and rounding errors of
-    float32, 1e-7 of 2F, would show in differences over small steps.
+    All is in float64, unlike the resampled band, because optimisers and samplers differentiate this sum: float32's
+    rounding errors, 1e-7 of 2F, would show in differences over small steps.
 
     Parameters
     ----------
@@ -49,18 +49,18 @@ def _moments(series: jax.Array, phase: jax.Array, weight: jax.Array | None = Non
 
 
 def _powers(block: int) -> jax.Array:
-    """1, u, u^2 and u^3 at the samples of a block, (block, 4) float64."""
+    """Return 1, u, u^2 and u^3 at the samples of a block, (block, 4) float64."""
     u = (2.0 * jnp.arange(block, dtype=jnp.float64) + 1) / block - 1
     return jnp.stack([jnp.ones_like(u), u, u * u, u**3], axis=-1)
 
 
 def direct_block(block: int) -> int:
-    """Samples of the direct sum's blocks for the block of a layout: at little cost, a sixteenth of its error."""
+    """Return the direct sum's block for a layout's block: half as long if it can be, with a sixteenth of the error."""
     return largest_divisor(block, block / 2) if block >= FINER else block
 
 
 def fa_fb(data: Prepared, point: Doppler, many: bool = False) -> tuple[jax.Array, jax.Array]:
-    """Fa and Fb of each detector, (D,) complex128; NaN for a template that does not fit the data."""
+    """Compute Fa and Fb of each detector, (D,) complex128; NaN for a template that does not fit the data."""
     source, observation = data.observation.source(point), data.observation
     block = data.layout.block_of(point.orbit is not None)
 
@@ -68,7 +68,7 @@ def fa_fb(data: Prepared, point: Doppler, many: bool = False) -> tuple[jax.Array
         return detector_sums(data.band, block, source, *detector, many)
 
     factor = nan_unless_fit(data, point).astype(jnp.complex128)
-    # one detector after the other: for all at a time, XLA's CPU code takes twice as long to look up their positions
+    # one detector after the other: together, XLA's CPU code takes twice as long to look up their positions
     fa, fb = jax.lax.map(one, (data.series, observation.trajectory, observation.response))
     return fa * factor, fb * factor
 
@@ -83,7 +83,7 @@ def detector_sums(
     many: bool = False,
     weight: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Fa and Fb of one detector, () complex128: the paper's equations 3 and 4 as sums over samples.
+    """Compute Fa and Fb of one detector, () complex128: the paper's equations 3 and 4 as sums over samples.
 
     Fa = integral of x(t) a(t) exp(-2 pi i phi(t)) dt with x whitened and weighted, and phi zero at the data's mid-time.
 
@@ -95,9 +95,9 @@ def detector_sums(
     source : Source
     series : (N,) complex64
     trajectory, response : Trajectory, (3, 3) float64
-        Of the detector.
+        Trajectory and tensor of the detector.
     many : bool
-        As for `Source.delay`: less time for values, more for gradients.
+        Whether values take less time and gradients more, see `Source.delay`.
     weight : (N,) float64, optional
         Factors of the samples, for a signal whose amplitude varies.
     """
@@ -116,14 +116,14 @@ def detector_sums(
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """The samples of each slice in pieces that do not cross the blocks of the direct sum.
+    """Samples of each slice, in pieces that do not cross the blocks of the direct sum.
 
     Attributes
     ----------
     block : (D, P) int32
         Number of the piece's block.
     first : (D, P) int32
-        First sample of the piece, counted from that of its block.
+        First sample of the piece, counted from the first of its block.
     count : (D, P) int32
         Samples; 0 for padding.
     slice : (D, P) int32
@@ -149,16 +149,16 @@ def slice_sums(
     pieces: Pieces,
     n_slices: int,
 ) -> tuple[jax.Array, jax.Array]:
-    """Fa and Fb of one detector for each slice of time, (K,) complex128: the terms of `detector_sums`.
+    """Compute Fa and Fb of one detector for each slice of time, (K,) complex128: partial sums of `detector_sums`.
 
-    The timing is that of the same blocks, so that the sums over slices equal `detector_sums` but for rounding.
+    Timing uses the blocks of `detector_sums`, so the sums over all slices equal its result to rounding.
 
     Parameters
     ----------
     band, block, source, series, trajectory, response
-        As for `detector_sums`.
+        See `detector_sums`.
     pieces : Pieces
-        Of this detector, without the leading axis.
+        Pieces of this detector, without the leading axis.
     n_slices : int
     """
     block, size = direct_block(block), pieces.size
@@ -184,7 +184,7 @@ def slice_sums(
 
 
 def _cubic_of_piece(c: jax.Array, first: jax.Array, size: int, block: int) -> jax.Array:
-    """Coefficients of cubics of a block's u, (n, 4), in the v of its piece of `size` samples from `first` on."""
+    """Return coefficients of cubics in v, (n, 4), on a piece of `size` samples from `first` on, given those in u."""
     middle = (2 * first.astype(jnp.float64) + size) / block - 1
     c0, c1, c2, c3 = c.T
     k = size / block

@@ -1,4 +1,4 @@
-"""A function of each segment of data; data without segments count as one."""
+"""Apply a function to each segment of data; data without segments count as one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Segments = TypeVar("Segments", bound=HasSegments)
 
 
 def each_segment(function: Callable[[Segments], Any], data: Segments, at_once: int = 1) -> Any:
-    """What a function returns for each of K segments, with a leading axis K; of length 1 for data without segments.
+    """Return a function's results for each of K segments, with a leading axis K (1 for data without segments).
 
-    Segments are computed again for gradients, so that the memory needed is that of those that are computed together.
+    Gradients recompute the segments, so memory is needed only for the segments that are computed together.
 
     Parameters
     ----------

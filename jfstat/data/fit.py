@@ -1,4 +1,4 @@
-"""Checks whether a template fits prepared data: raises an error for concrete values, returns a flag for traced ones."""
+"""Check whether a template fits prepared data: raise an error for concrete values, return a flag for traced ones."""
 
 from __future__ import annotations
 
@@ -24,27 +24,30 @@ from jfstat.signal.templates import Doppler, check_possible
 from jfstat.signal.values import physical
 
 COARSE = 1e-3
-"""Phase error in cycles of the timing blocks of an orbit or a phase model at which a template is refused; 2F is then
-some 4e-5 too low."""
+"""Phase error in cycles of the timing blocks of an orbit or a phase model above which a template is refused; 2F is then
+about 4e-5 too low.
+"""
 CHECKED = np.array([-0.98, -0.71, -0.5, -0.17, 0.13, 0.55, 0.77, 1.0])
-"""Places u in [-1, 1] of a block at which its cubic is compared with a phase model; away from the nodes."""
+"""Positions u in [-1, 1] of a block, away from the nodes, at which its cubic is compared with a phase model."""
 MOST_BLOCKS = 8192
-"""Number of blocks that are looked at, spread over the data."""
+"""Largest number of blocks that are checked, spread over the data."""
 
 
 class Fit(NamedTuple):
-    """By how much a template fails to fit the data; each () and positive, or at most 0 if it fits.
+    """Amounts by which a template fails to fit the data, each () and positive, or at most 0 if it fits.
 
     Attributes
     ----------
     below, above : float64
         How far the signal at any time lies beyond the low and the high edge of the band, Hz.
     orbit : float64
-        The same with the orbit's Doppler shift; for a whole band, of its central frequency.
+        How far the signal, with the orbit's Doppler shift, lies beyond the band, Hz; for a whole band, at its central
+        frequency.
     coarse : float64
         Phase error of the orbit's timing blocks beyond what is allowed, cycles.
     model : float64
-        The same of the user's phase model, root mean square over the data; infinite if the model is.
+        Phase error of the timing blocks from the user's phase model beyond what is allowed, cycles, root mean square
+        over the data; infinite if the model is.
     impossible : float64
         1 if no signal can have the template's parameters, see `values.physical`, and 0 otherwise.
     """
@@ -60,7 +63,7 @@ class Fit(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class _Allowed:
-    """What decides whether templates fit data, without their sizes: data of all lengths and detectors share programs.
+    """Limits that decide whether templates fit data, without sizes: data of all lengths and detectors share programs.
 
     Attributes
     ----------
@@ -68,11 +71,11 @@ class _Allowed:
     observation : Observation
         Without detectors and times of SFTs.
     spacings : () int64
-        Of the band's frequencies, from the first to the last.
+        Number of spacings between the band's first and last frequency.
     samples : () int64
-        Of the templates' timing blocks.
+        Samples of a timing block of the templates.
     n_blocks : int, static
-        Blocks at which a phase model is looked at; 0 for templates without one.
+        Blocks at which a phase model is checked; 0 for templates without one.
     """
 
     band: Band
@@ -83,7 +86,7 @@ class _Allowed:
 
     @property
     def width(self) -> jax.Array:
-        """From the first to the last frequency, Hz."""
+        """Width of the band from its first to its last frequency, Hz."""
         return self.band.dfreq * jnp.asarray(self.spacings).astype(jnp.float64)
 
     @property
@@ -93,7 +96,7 @@ class _Allowed:
 
 
 def _allowed(data: Prepared, points: Doppler) -> _Allowed:
-    """What the data allow templates like `points`, one or a stack."""
+    """Return what the data allow templates like `points`, one or a stack."""
     layout, samples = data.layout, data.layout.block_of(points.orbit is not None)
     none = np.zeros(0)
     bare = replace(data.observation.without_times, response=none, moments=none, detectors=(), ephemeris="")
@@ -102,7 +105,7 @@ def _allowed(data: Prepared, points: Doppler) -> _Allowed:
 
 
 def fit(data: Prepared, point: Doppler, band: bool) -> Fit:
-    """How a template fits the data, at its own frequency or, with `band`, at all frequencies of the band.
+    """Return how a template fits the data, at its own frequency or, with `band`, at all frequencies of the band.
 
     The pass band has room for the Earth's Doppler shifts at any sky position.
     """
@@ -110,23 +113,25 @@ def fit(data: Prepared, point: Doppler, band: bool) -> Fit:
 
 
 def fit_each(data: Prepared, points: Doppler, band: bool) -> Fit:
-    """`fit` for each of a stack of templates; fields (n,)."""
+    """Return how each of a stack of templates fits the data, as `fit` does for one; fields (n,)."""
     return _fit_each(_allowed(data, points), points, band)
 
 
 def beyond_band(data: Prepared, points: Doppler) -> jax.Array:
-    """How far each of a stack of templates lies beyond what the data allow, at all frequencies of the band: (n,), not
-    positive for one that fits."""
+    """Return how far each of a stack of templates lies beyond what the data allow at all frequencies of the band.
+
+    The result, (n,), is not positive for a template that fits.
+    """
     return _beyond_band(_allowed(data, points), points)
 
 
 def fits(data: Prepared, point: Doppler, band: bool = False) -> jax.Array:
-    """Whether a template fits the data at its own frequency or, with `band`, at all of the band's; () bool."""
+    """Return whether a template fits the data at its own frequency or, with `band`, at all of the band's; () bool."""
     return jnp.max(jnp.stack(fit(data, point, band))) <= 0
 
 
 def nan_unless_fit(data: Prepared, point: Doppler, band: bool = False) -> jax.Array:
-    """1, or NaN for a template that does not fit: a factor that makes results and their gradients NaN; () float64."""
+    """Return 1, or NaN for a template that does not fit: a factor that makes results and gradients NaN; () float64."""
     return jnp.where(fits(data, point, band), 1.0, jnp.nan)
 
 
@@ -137,7 +142,7 @@ def _beyond_band(allowed: _Allowed, points: Doppler) -> jax.Array:
 
 @partial(jax.jit, static_argnames="band")
 def _fit_each(allowed: _Allowed, points: Doppler, band: bool) -> Fit:
-    """Phase models, which take memory, are looked at in turn."""
+    """Return how each of a stack of templates fits; phase models, which take memory, are checked in turn."""
     if points.model is None:
         return jax.vmap(lambda point: _fit(allowed, point, band))(points)
     return jax.lax.map(lambda point: _fit(allowed, point, band), points)
@@ -164,7 +169,7 @@ def _fit(allowed: _Allowed, point: Doppler, band: bool) -> Fit:
 
 
 def _model_error(allowed: _Allowed, point: Doppler, model: PhaseModel) -> jax.Array:
-    """Error of the cubics that follow the phase model in blocks, root mean square over the data, () float64 cycles.
+    """Return the root mean square error over the data of the cubics that follow the phase model, () float64 cycles.
 
     The cubics pass through the model at the blocks' nodes, and are compared with it at other places of the blocks.
     """

@@ -1,4 +1,4 @@
-"""The data that `prepare` returns and every statistic takes: the band series of all detectors, as one pytree."""
+"""Define the data that `prepare` returns and every statistic takes: the band series of all detectors, as one pytree."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class FstatData:
         return self.observation.n_segments
 
     def __getitem__(self, segment: int | jax.Array) -> FstatData:
-        """One segment of data prepared with ``segments=``."""
+        """Return one segment of data prepared with ``segments=``."""
         if self.n_segments is None:
             raise TypeError("these data have no segments: prepare with segments= to index them.")
         if not isinstance(segment, jax.core.Tracer):
@@ -80,7 +80,7 @@ class FstatData:
 
     @property
     def tspan(self) -> float | jax.Array:
-        """Time from the start of the first SFT to the end of the last, s; for segments, that of the longest.
+        """Time from the start of the first SFT to the end of the last, s; for segments, of the longest one.
 
         A float, or traced inside a transformation.
         """
@@ -88,7 +88,7 @@ class FstatData:
 
     @property
     def frequencies(self) -> np.ndarray | jax.Array:
-        """Frequencies of `twoF_band`, (n_frequencies,) float64, Hz; spacing `dfreq`.
+        """Frequencies of `twoF_band`, (n_frequencies,) float64, Hz, with spacing `dfreq`.
 
         A NumPy array, or traced inside a transformation.
         """
@@ -108,7 +108,7 @@ class FstatData:
     def guard(self) -> float | jax.Array:
         """Width of the SFTs beyond the searched band and its Doppler shifts, on the smaller side, Hz.
 
-        Of data with segments, the least of them.
+        For data with segments, the smallest of their guards.
         """
         return _plain(self.band.guard, np.min)
 
@@ -118,15 +118,15 @@ class FstatData:
         return _plain(self.band.expected_loss)
 
     def fa_fb(self, point: Doppler, many: bool = False) -> tuple[jax.Array, jax.Array]:
-        """Fa and Fb of each detector at ``point.fkdot``, (D,) complex128, by a direct sum over the series.
+        """Compute Fa and Fb of each detector at ``point.fkdot``, (D,) complex128, by a direct sum over the series.
 
-        The template's phase is zero at the data's mid-time. NaN for a template that does not fit the data. With
-        `many` it takes less time, but gradients take more.
+        The template's phase is zero at the data's mid-time. The results are NaN for a template that does not fit the
+        data. With `many` values take less time and gradients more.
         """
         return direct.fa_fb(self, point, many)
 
     def fits(self, point: Doppler) -> jax.Array:
-        """Whether a template fits the data at its own frequency, () bool."""
+        """Return whether a template fits the data at its own frequency, () bool."""
         return fit.fits(self, point)
 
     def check(self, point: Doppler) -> None:
@@ -135,7 +135,7 @@ class FstatData:
 
     @property
     def for_one_template(self) -> FstatData:
-        """The data without the parts that only transforms need, so that data of more sizes share compiled programs."""
+        """Data without the parts that only transforms need, so that more data share compiled programs."""
         sizes = {f.name: 0 for f in fields(Layout)} | {
             "block": self.layout.block,
             "block_orbit": self.layout.block_orbit,
@@ -159,13 +159,13 @@ class FstatData:
 
 
 def plain_time(time: GPSTime) -> int | float | GPSTime:
-    """One number, unless the time is traced or a placeholder in a tree of shapes or axes."""
+    """Return a time as one number, unless it is traced or a placeholder in a tree of shapes or axes."""
     known = all(isinstance(x, (jax.Array, np.ndarray)) for x in (time.seconds, time.nanoseconds)) and time.concrete
     return time.plain if known else time
 
 
 def _plain(x: jax.Array, reduce: Callable[[np.ndarray], np.floating] = np.max) -> float | jax.Array:
-    """A float, the largest of all segments by default; traced values and placeholders are returned unchanged."""
+    """Return a float, by default the largest of all segments; traced values and placeholders are returned unchanged."""
     if isinstance(x, jax.core.Tracer) or not isinstance(x, (jax.Array, np.ndarray, float)):
         return x
     return float(reduce(np.asarray(x)))

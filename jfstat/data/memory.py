@@ -1,4 +1,4 @@
-"""Memory that prepared data need, and memory that a device has."""
+"""Compute the memory that prepared data need, and look up the memory that a device has."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from jfstat.data.bandseries import Layout
 from jfstat.data.fstatdata import FstatData
 
 FLOAT32 = 4
-"""Bytes."""
+"""Size of a float32, bytes."""
 
 
 class Device(Protocol):
-    """The parts of a `jax.Device` that are used here."""
+    """Parts of a `jax.Device` that are used here."""
 
     @property
     def platform(self) -> str: ...
@@ -25,17 +25,17 @@ class Device(Protocol):
 
 
 def filter_bytes(layout: Layout, n_detectors: int) -> int:
-    """Memory of the filtered series, bytes."""
+    """Return the memory of the filtered series, bytes."""
     return n_detectors * layout.terms * 2 * FLOAT32 * (layout.n_band + 2 * layout.padding)
 
 
 def data_bytes(data: FstatData) -> int:
-    """Device memory of prepared data, bytes."""
+    """Return the device memory of prepared data, bytes."""
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(data))
 
 
 def device_of(data: object) -> Device:
-    """The device that holds data, of any kind; the default one for data on the host, or on it and on others."""
+    """Return the device that holds data of any kind; the default one if they are on the host or on several."""
     leaf = data.series if isinstance(data, FstatData) else jax.tree.leaves(data)[0]
     devices = list(leaf.devices()) if isinstance(leaf, jax.Array) else []
     if len(devices) == 1:
@@ -45,22 +45,22 @@ def device_of(data: object) -> Device:
 
 
 def default_device() -> Device:
-    """The device on which JAX puts what is made now: this process's first, or that of ``jax.default_device``."""
+    """Return the device on which JAX creates arrays: this process's first, or ``jax.default_device``."""
     return next(iter(jax.device_put(np.float32(0)).devices()))
 
 
 def is_exhausted(error: Exception) -> bool:
-    """Whether an error says that a device's memory does not suffice."""
+    """Return whether an error says that a device is out of memory."""
     return "RESOURCE_EXHAUSTED" in str(error)
 
 
 def total_bytes(device: Device) -> int | None:
-    """Memory that JAX may use on a device; None if unknown, as on a CPU."""
+    """Return the memory that JAX may use on a device, bytes; None if unknown, as on a CPU."""
     return _statistics(device).get("bytes_limit")
 
 
 def free_bytes(device: Device) -> int | None:
-    """Free memory of a device; None if unknown, as on a CPU."""
+    """Return the free memory of a device, bytes; None if unknown, as on a CPU."""
     total = total_bytes(device)
     return None if total is None else total - _statistics(device).get("bytes_in_use", 0)
 

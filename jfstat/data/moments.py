@@ -1,4 +1,4 @@
-"""Moments of SFTs: sums of their bins about a signal's, from which the signal's matched filter follows.
+"""Compute moments of SFTs: sums of bins around a signal's bin, which give the signal's matched filter.
 
 Around a known template a signal fills some bins of each SFT, and what it leaks into the others is a smooth function.
 """
@@ -15,21 +15,21 @@ from jfstat.data.whitening import Whitened
 from jfstat.maths.products import product
 
 TOLERATED_BINS = 3
-"""How far the signal's bin may be from the one that neighbouring SFTs share for their moments."""
+"""Largest distance of a signal's bin from the bin that neighbouring SFTs share for their moments."""
 CELL, ORDERS = 64, 8
-"""Bins far from a signal count by cells of so many, each by so many polynomials."""
+"""Number of bins of a cell, and of polynomials that represent it: bins far from a signal are summed by cells."""
 POOLED = 1e-7
-"""What a cell may neglect of the integrals of `integrals`, root of the sum of squares; they are of the order of 1."""
+"""Root of the sum of squares of what a cell may neglect of the integrals of `integrals`, which are of order 1."""
 
 
 @lru_cache(maxsize=8)
 def integrals(n_moments: int, reach: int) -> np.ndarray:
-    """Integrals of Legendre polynomials times exp(2 pi i n t) over an SFT: (2 reach + 1, n_moments) float32.
+    """Return integrals of Legendre polynomials times exp(2 pi i n t) over an SFT: (2 reach + 1, n_moments) float32.
 
     With u from -1 to 1 over the SFT the mean of P_l(u) (-1)^n exp(i pi n u) is i^l (-1)^n j_l(pi n), with the spherical
     Bessel functions j_l; i^l is left out (DLMF 18.17.19).
     """
-    # (-1)^n j_l(pi n) for n >= 0: 0 for l = 0 but at n = 0, and then by the recurrence in l (DLMF 10.51.1)
+    # (-1)^n j_l(pi n) for n >= 0: for l = 0 it is 0 except at n = 0; higher l follow by recurrence (DLMF 10.51.1)
     x, turning = np.pi * np.arange(1, reach + 1), min(int(n_moments / np.pi) + 2, reach)
     values = np.zeros((reach + 1, n_moments))
     values[0, 0] = 1.0
@@ -38,7 +38,7 @@ def integrals(n_moments: int, reach: int) -> np.ndarray:
         values[turning + 1 :, k + 1] = (2 * k + 1) / x[turning:] * values[turning + 1 :, k] - values[
             turning + 1 :, k - 1
         ]
-    # from l = pi n on it loses digits upwards: downwards then, for the ratios of neighbours
+    # upwards, the recurrence loses digits from l = pi n on; from there it runs downwards, for the ratios of neighbours
     ratio = np.zeros(turning)
     for k in range(2 * n_moments + 40, 1, -1):
         ratio = 1 / ((2 * k + 1) / x[:turning] - ratio)
@@ -50,19 +50,19 @@ def integrals(n_moments: int, reach: int) -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def _cell_basis() -> np.ndarray:
-    """Orthonormal polynomials of the bins of a cell: (CELL, ORDERS) float64."""
+    """Return orthonormal polynomials of the bins of a cell: (CELL, ORDERS) float64."""
     u = (2 * np.arange(CELL) + 1) / CELL - 1
     return np.linalg.qr(legendre.legvander(u, ORDERS - 1))[0]
 
 
 @dataclass(frozen=True, eq=False)
 class _Kernel:
-    """The integrals of `integrals` about a bin at some place in its cell.
+    """Integrals of `integrals` about a bin at a given place in its cell.
 
     Attributes
     ----------
     near : list of (int, (n, n_moments) float32 ndarray)
-        Runs of bins that count by themselves: the first, from the centre, and their integrals.
+        Runs of bins that are summed one by one: the first, from the centre, and their integrals.
     far : list of (int, (n * ORDERS, n_moments) float32 ndarray)
         Runs of cells: the first, from the centre's cell, and the components of their integrals along `_cell_basis`.
     """
@@ -73,7 +73,7 @@ class _Kernel:
 
 @lru_cache(maxsize=8 * CELL)
 def _kernel(n_moments: int, reach: int, place: int) -> _Kernel:
-    """The integrals for a centre at bin `place` of its cell: distant cells count by polynomials, which suffice there.
+    """Return the integrals for a centre at bin `place` of its cell; distant cells are represented by polynomials.
 
     The integrals are polynomials in 1/n, and so ever smoother far from the centre.
     """
@@ -119,7 +119,7 @@ class Pooled:
 
     @classmethod
     def of(cls, own: Whitened) -> Pooled:
-        """Those of whitened SFTs; bins that are missing in the outermost cells are zero."""
+        """Return the bins and components of whitened SFTs; bins that are missing in the outermost cells are zero."""
         bins = own.real, own.imag
         (n, n_bins), lead = own.real.shape, own.first_bin % CELL
         whole = np.zeros((n, -(-(lead + n_bins) // CELL) * CELL), np.float32)
@@ -131,15 +131,15 @@ class Pooled:
 
 
 def moments(own: Pooled, centre: np.ndarray, n_moments: int, reach: int) -> np.ndarray:
-    """Moments of SFTs about a bin of each: sums over bins of x (-1)^n j_l(pi n), n from the centre.
+    """Compute moments of SFTs about a bin of each: sums over bins of x (-1)^n j_l(pi n), with n from the centre.
 
     Parameters
     ----------
     own : Pooled
     centre : (n,) int ndarray
-        The fewer different ones, the faster.
+        Central bin of each SFT; the fewer different ones, the faster.
     n_moments, reach : int
-        Bins farther than `reach` from the centre do not count.
+        Bins farther than `reach` from the centre are left out.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def moments(own: Pooled, centre: np.ndarray, n_moments: int, reach: int) -> np.n
 
 
 def shared_bins(bins: np.ndarray) -> np.ndarray:
-    """A whole bin for each SFT within `TOLERATED_BINS` of its own, the same for as many neighbours as possible."""
+    """Return a whole bin for each SFT within `TOLERATED_BINS` of its own, shared by as many neighbours as possible."""
     centre, widest, start = np.empty(len(bins), int), 2 * TOLERATED_BINS - 1, 0
     low = high = float(bins[0])
     for k, x in enumerate(bins.tolist()):

@@ -1,4 +1,4 @@
-"""Compresses the data around one template to narrow data, the first step of a follow-up."""
+"""Compress the data around one template to narrow data, the first step of a follow-up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ USUAL_BINS = 7.5
 HARMONICS, HARMONIC_DAYS, MOST_HARMONICS = 0.8, 16.0, 4.0
 """Least reach in turns per day: HARMONICS for long data, and more for shorter ones up to MOST_HARMONICS. In a few days
 only the Earth's rotation distinguishes sky positions, and the phases of templates on one peak differ by a large part
-of a cycle within each day."""
+of a cycle within each day.
+"""
 ORBIT_HARMONICS = 3.2
 """Least reach in units of the orbit's rate at periapsis."""
 COARSE_TURNS = 1.2
@@ -40,7 +41,7 @@ COARSE_TURNS = 1.2
 MODEL_SHORTER = 4
 """Blocks are shorter by this factor with a phase model, which may have kinks that polynomials follow badly."""
 FINE_NODES, FINE_TURNS = 6, 0.085
-"""The same for the blocks in which samples are first summed, to 2e-8."""
+"""Number of nodes, and turns of a phase factor, for the blocks in which samples are first summed, right to 2e-8."""
 
 
 @jax.tree_util.register_dataclass
@@ -48,14 +49,15 @@ FINE_NODES, FINE_TURNS = 6, 0.085
 class NarrowPlan:
     """Sizes of narrow data; data with the same sizes use the same compiled program.
 
-    With segments the arrays have a leading axis of these, while sizes are those of all.
+    With segments the arrays have a leading segment axis, and the sizes are common to all segments.
 
     Attributes
     ----------
     first : (B,) int32
         For each block that holds data, the first of its fine blocks. The last block of the series ends with the series,
         so it may overlap with the one before, which keeps the data in both. The last entry is repeated up to a quarter,
-        half, three quarters or all of the data's blocks, so that data with other gaps often use the same program.
+        half, three quarters or all of the number of the data's blocks, so that data with other gaps often use the same
+        program.
     count : () int32
         Number of blocks without the repetitions.
     overlap : () int32
@@ -74,12 +76,12 @@ class NarrowPlan:
 
 
 def usual_reach(data: FstatData | Observation, point: Doppler) -> float:
-    """Reach that covers the peak of a candidate and its surroundings, Hz; for a stack, the largest."""
+    """Return the reach that covers the peak of a candidate and its surroundings, Hz; for a stack, the largest."""
     return float(np.max(usual_reaches(data, point)))
 
 
 def usual_reaches(data: FstatData | Observation, points: Doppler) -> np.ndarray:
-    """The same for each template of a stack, Hz, (n,) float64."""
+    """Return the usual reach of each template of a stack, Hz, (n,) float64."""
     days = float(data.tspan) / SIDEREAL_DAY
     reach = max(USUAL_BINS / days, min(HARMONICS + HARMONIC_DAYS / days, MOST_HARMONICS)) / SIDEREAL_DAY
     if points.orbit is None:
@@ -89,14 +91,14 @@ def usual_reaches(data: FstatData | Observation, points: Doppler) -> np.ndarray:
 
 
 def narrow_plan(data: FstatData, point: Doppler, reach: float, max_block: float = np.inf) -> NarrowPlan:
-    """Sizes of narrow data for a template or a stack; concrete values only. With segments, see `NarrowPlan`.
+    """Return the sizes of narrow data for a template or a stack, from concrete values. With segments, see `NarrowPlan`.
 
     Blocks are at most `max_block` long, s.
     """
     band, layout, observation = data.band, data.layout, data.observation
     if data.n_segments is None:
         band, observation = jax.tree.map(lambda x: x[None], (band, observation))
-    dt = float(band.dt[0])  # that of all segments, as are all widths
+    dt = float(band.dt[0])  # equal for all segments, as are all widths
     seconds = FINE_TURNS / (reach + 2 / SIDEREAL_DAY)  # the antenna patterns vary as well, twice a day
     if point.orbit is not None:
         length = cubic_length(point.orbit, point.fkdot[..., 0], BLOCK_CYCLES / 16)  # as accurate as the direct sum
@@ -106,7 +108,7 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float, max_block: float 
     step = fine * dt
     half_pass = 0.5 * float(band.pass_high[0] - band.pass_low[0])
     quiet = ringing(half_pass, 0.5 / float(band.dtau[0]))  # the ringing of the low-pass is signal too
-    # blocks lie where data ring: the series may go on for longer than the trajectory
+    # blocks cover only the time in which data ring: the series may extend beyond the trajectory
     middle, half = np.asarray(observation.middle), 0.5 * np.asarray(observation.tspan) + quiet
     origin, available = np.asarray(band.start), data.series.shape[-1] // fine
     begin = np.maximum(0, ((middle - half - origin) / step).astype(int))
@@ -144,11 +146,12 @@ def narrow(
 ) -> NarrowData:
     """Compress the data for templates close to a given one: some hundred samples instead of millions.
 
-    The template's phase is removed from the data. They are multiplied by the five harmonics of the antenna patterns
-    and summed over blocks of time against polynomials. 2F of the result costs microseconds: `twoF`, `fstat` and
+    The template's phase is removed from the data. They are multiplied by the five harmonics of the antenna patterns and
+    summed over blocks of time against polynomials. 2F of the result costs microseconds: `twoF`, `fstat` and
     `estimate_amplitude` take it in place of the data and give the same numbers, to 1e-6 of 2F, for templates whose
     frequency at the detectors stays within `reach` of this template's. Other templates give a ValueError, or NaN where
-    values are traced, like templates that do not fit the data; `jfstat.covers` tells beforehand.
+    values are traced, as do templates that do not fit the data; `jfstat.covers` tells beforehand whether a template is
+    within reach.
 
     Parameters
     ----------
@@ -207,7 +210,7 @@ def narrow(
 
 @jax.jit
 def narrowed(data: FstatData, point: Doppler, reach: float, plan: NarrowPlan) -> NarrowData:
-    """`narrow` for one template and a given plan; traceable."""
+    """Return narrow data for one template and a given plan; traceable."""
     if data.n_segments is not None:
         return jax.lax.map(lambda own: narrowed(own[0], point, reach, own[1]), (data, plan))
     observation, size = data.observation, plan.fine * plan.per_block
@@ -226,7 +229,7 @@ def narrowed(data: FstatData, point: Doppler, reach: float, plan: NarrowPlan) ->
 def compressed(
     data: FstatData, centre: Source, plan: NarrowPlan, series: jax.Array, trajectory: Trajectory
 ) -> jax.Array:
-    """Samples of one detector at the nodes, for each harmonic: (5, B, NODES) complex128.
+    """Return the samples of one detector at the nodes, for each harmonic: (5, B, NODES) complex128.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Narrow data: the data around one template, compressed to some hundred samples, and their Fa and Fb."""
+"""Define narrow data, the data around one template compressed to some hundred samples, and compute their Fa and Fb."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from jfstat.signal.values import physical
 NODES = 16
 """Number of Chebyshev nodes of a block, K."""
 TAIL = 3e-5
-"""A template is out of reach if the last two Chebyshev coefficients of its phase factor in a block exceed this; the
-neglected ones are then some thirty times smaller."""
+"""Largest size of the last two Chebyshev coefficients of a template's phase factor in a block, beyond which the
+template is out of reach; the neglected coefficients are then some thirty times smaller.
+"""
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class NarrowData:
-    """The data for templates close to one, the centre; made by `jfstat.narrow`.
+    """Data for templates close to one, the centre; made by `jfstat.narrow`.
 
     A pytree that can be used instead of FstatData for single templates, with the same results within its reach. D
     detectors, B blocks of time that hold data, K Chebyshev nodes per block. Narrow data of the same data and shape may
@@ -37,7 +38,7 @@ class NarrowData:
     Attributes
     ----------
     observation : Observation
-        Of the data.
+        When and where the detectors observed, and the noise weights.
     samples : (D, 5, B, K) complex128
         The data without the centre's phase, times each of the five sidereal harmonics, summed such that
         ``sum(samples * g(time))`` is the integral of their product with g, for any g that is a polynomial in each
@@ -72,7 +73,7 @@ class NarrowData:
         return plain_time(self.observation.reftime)
 
     def fa_fb(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
-        """Fa and Fb of each detector at ``point.fkdot``, (D,) complex128; NaN beyond the data's reach.
+        """Compute Fa and Fb of each detector at ``point.fkdot``, (D,) complex128; NaN beyond the data's reach.
 
         The template's phase is zero at the data's mid-time.
         """
@@ -82,7 +83,7 @@ class NarrowData:
         return self._with_patterns(sums, point)
 
     def fa_fb_of_blocks(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
-        """What each block adds to `fa_fb`, (D, B) complex128."""
+        """Compute the contribution of each block to `fa_fb`, (D, B) complex128."""
         cos, sin = self._phase_factor(point)
         inside = jnp.where(self._followed(cos, sin) & physical(point), 1.0, jnp.nan)
         sums = jnp.einsum("dhbk,dbk->bdh", self.samples, jax.lax.complex(cos, -sin)) * inside.astype(jnp.complex128)
@@ -91,26 +92,27 @@ class NarrowData:
 
     @property
     def central_fa_fb(self) -> tuple[jax.Array, jax.Array]:
-        """Those of the central template, whose phase factor is 1."""
+        """Fa and Fb of the central template, whose phase factor is 1."""
         return self._with_patterns(jnp.sum(self.samples, axis=(2, 3)), self.centre)
 
     def _with_patterns(self, sums: jax.Array, point: Doppler) -> tuple[jax.Array, jax.Array]:
-        """Fa and Fb from sums with each of the harmonics, (D, 5)."""
+        """Return Fa and Fb from sums with each of the harmonics, (D, 5)."""
         a, b = self.observation.pattern_coefficients(point)
         return jnp.sum(a.astype(sums.dtype) * sums, axis=1), jnp.sum(b.astype(sums.dtype) * sums, axis=1)
 
     def turns(self, shifts: jax.Array) -> jax.Array:
-        """Phase factors at the nodes of `shifts`, (F,) Hz, of the frequency at the detectors: (B * K, F) complex64."""
+        """Return phase factors at the nodes for `shifts` of frequency, (F,) Hz: (B * K, F) complex64."""
         # the nodes of all detectors have the same times
         time = (self.sites.time[0] - self.observation.middle).reshape(-1)
         cos, sin = turn64(time[:, None] * shifts)
         return jax.lax.complex(cos, -sin).astype(jnp.complex64)
 
     def turned_fa_fb(self, point: Doppler, turns: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Fa and Fb, (F,) complex64, if frequencies at the detectors were higher by the shifts of factors from `turns`.
+        """Compute Fa and Fb, (F,) complex64, with frequencies at the detectors raised by the shifts of `turns`.
 
-        To look around: much cheaper than `fa_fb` for each frequency, because templates share the phase factors of the
-        shifts and one product of matrices does the sums; right to some per cent at twice the reach.
+        This is for searches around a template. It is much cheaper than `fa_fb` for each frequency, because templates
+        share the phase factors and one product of matrices does the sums; at twice the reach it is right to some per
+        cent.
         """
         cos, sin = self._phase_factor(point)
         a, b = self.observation.pattern_coefficients(point)
@@ -120,10 +122,10 @@ class NarrowData:
         return sums[0], sums[1]
 
     def fits(self, point: Doppler) -> jax.Array:
-        """Whether a template is possible and lies within the data's reach, () bool.
+        """Return whether a template is possible and lies within the data's reach, () bool.
 
-        It does if the blocks' polynomials follow its phase relative to the centre's. They are made for differences in
-        frequency up to `reach`.
+        A template is within reach if the blocks' polynomials, which are made for differences in frequency up to
+        `reach`, follow its phase relative to the centre's.
         """
         return self._followed(*self._phase_factor(point)) & physical(point)
 
@@ -147,17 +149,20 @@ class NarrowData:
 
     @property
     def for_one_template(self) -> NarrowData:
-        """The data themselves: they hold nothing else."""
+        """This object itself, since single templates need all of its parts."""
         return self
 
     def _phase_factor(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
-        """Real and imaginary part of exp(2 pi i (phase of `point` - phase of the centre)) at the nodes, (D, B, K)."""
+        """Return real and imaginary part of exp(2 pi i (phase of `point` - of centre)) at the nodes, (D, B, K)."""
         centre, other = self.observation.source(self.centre), self.observation.source(point)
         return turn64(phase_difference(self.sites, centre, other))
 
     def _followed(self, cos: jax.Array, sin: jax.Array) -> jax.Array:
-        """Whether the last Chebyshev coefficients of a phase factor are small, () bool: in every block or, with a phase
-        model, in the root mean square over blocks, since a glitch is a kink in one of them."""
+        """Return whether the last Chebyshev coefficients of a phase factor are small, () bool.
+
+        They must be small in every block or, with a phase model, in the root mean square over blocks, since a glitch is
+        a kink in one of them.
+        """
         last = jnp.asarray(series_from_values(NODES)[-2:].T)
         size = jnp.abs(jax.lax.stop_gradient(cos) @ last) + jnp.abs(jax.lax.stop_gradient(sin) @ last)
         if self.centre.model is not None:
@@ -176,7 +181,7 @@ def _fits(data: NarrowData, point: Doppler) -> jax.Array:
 
 @public
 def covers(data: NarrowData, point: Doppler) -> jax.Array:
-    """Whether a template lies within the reach of narrow data; see `NarrowData.fits`.
+    """Return whether a template lies within the reach of narrow data; see `NarrowData.fits`.
 
     Parameters
     ----------

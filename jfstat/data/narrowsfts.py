@@ -1,4 +1,4 @@
-"""Narrow data straight from SFTs: for templates known beforehand no wide series is made.
+"""Compute narrow data directly from SFTs, without a wide series, for templates known beforehand.
 
 Around a known template a signal fills some bins of each SFT, and what it leaks into the others is a smooth function.
 So each SFT becomes a few moments of its bins (`moments`), and these the samples of narrow data.
@@ -36,23 +36,23 @@ from jfstat.signal.templates import Doppler
 THREADS = 2
 """Chunks of SFTs that are read and whitened at a time."""
 SFT_NODES = 8
-"""Nodes that follow the antenna patterns and the blocks' polynomials over an SFT, to 1e-8 for 1800 s."""
+"""Number of nodes that follow the antenna patterns and the blocks' polynomials over an SFT, to 1e-8 for 1800 s."""
 
 
 def _harmonics_in(epoch: int, start: np.ndarray, tsft: float) -> np.ndarray:
-    """The sidereal harmonics at the `SFT_NODES` of SFTs, (n, SFT_NODES, 5) float32; `start` counts from the epoch."""
+    """Return the sidereal harmonics at the nodes of SFTs, (n, SFT_NODES, 5) float32; `start` counts from the epoch."""
     angle = sidereal_time(epoch, start[:, None] + 0.5 * tsft * (1 + nodes(SFT_NODES)))
     return np.stack(harmonics_of(np, angle), axis=-1).astype(np.float32)
 
 
 class _Held(NamedTuple):
-    """What n SFTs of a detector hold of a template's signal.
+    """Contribution of n SFTs of a detector to a template's matched filter.
 
     Attributes
     ----------
     cycles, slope : (n,) float64
-        Phase of the template at the start of each SFT, cycles, and its growth until the end above that of the moments'
-        bin.
+        Phase of the template at the start of each SFT, cycles, and by how much it grows more than the phase of the
+        moments' bin until the end.
     bend : (n, PHASES) float32
         See `Phases`.
     sums : (n, n_moments) complex64
@@ -60,7 +60,7 @@ class _Held(NamedTuple):
     pattern : (n, SFT_NODES, 5) float32
         From `_harmonics_in`.
     middle : (n,) float64
-        Of the SFTs, s since the epoch.
+        Mid-times of the SFTs, s since the epoch.
     """
 
     cycles: jax.Array | np.ndarray
@@ -80,16 +80,16 @@ def _samples(
     half: jax.Array,
     n_moments: int,
 ) -> jax.Array:
-    """Compute what SFTs of one detector add to the samples of narrow data: (5, B, NODES) complex64.
+    """Compute the contribution of SFTs of one detector to the samples of narrow data: (5, B, NODES) complex64.
 
     Parameters
     ----------
     held : _Held
-        What the SFTs hold of the signal.
+        Moments and phases of the SFTs.
     tsft : () float64
         s.
     block : (n,) int32
-        Which block each SFT belongs to.
+        Number of the block that each SFT belongs to.
     centres, half : (B,) and () float64
         Middle of the blocks, s since the epoch, and half their length, s.
     n_moments : int, static
@@ -114,7 +114,7 @@ def _samples(
 
 @lru_cache
 def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Legendre nodes, and the matrix from moments to samples there: (n,) and (n, n) complex128.
+    """Return Gauss-Legendre nodes, (n,), and the matrix from moments to samples at the nodes, (n, n) complex128.
 
     The sum over nodes of samples times the values of a smooth g is the integral of the SFT's series times g.
     """
@@ -131,7 +131,7 @@ def narrow_sfts(
     noise: Noise,
     guard: float,
 ) -> list[NarrowData]:
-    """Narrow data around each of some templates whose bands overlap, in one pass over the SFTs.
+    """Compute narrow data around each of some templates whose bands overlap, in one pass over the SFTs.
 
     Parameters
     ----------
@@ -139,11 +139,11 @@ def narrow_sfts(
     points : sequence of Doppler
         One template each, concrete.
     observation : Observation
-        Of all SFTs, with any weights.
+        Observation of all SFTs, with any weights.
     noise : Noise
         Its running median has `MEDIAN_BINS` bins.
     guard : float
-        How far from a signal bins count, Hz; less if the files have less.
+        Distance from a signal up to which bins are used, Hz; less if the files have less.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def narrow_sfts(
         If the files do not hold a signal's band, or the noise floor cannot be estimated.
     """
     times, tsft, epoch = parts.times, parts.times.tsft, int(observation.epoch)
-    # not by JAX's indices, which are programs
+    # not by indexing with JAX, which would compile programs
     trajectories = [
         jax.tree.map(lambda leaf, i=i: on_device(np.asarray(leaf)[i]), observation.trajectory)
         for i in range(len(times.series))
@@ -169,7 +169,7 @@ def narrow_sfts(
     jobs = [(i, rows) for i, series in enumerate(times.series) for rows in chunks(len(series))]
 
     def summed(job: tuple[int, slice]) -> list[_Sums]:
-        """What some SFTs of a detector hold of each target."""
+        """Return the contribution of some SFTs of a detector to each target."""
         i, rows = job
         series = times.series[i]
         own = whitened(
@@ -207,7 +207,7 @@ def narrow_sfts(
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """What some SFTs hold of a target.
+    """Contribution of some SFTs to a target.
 
     Attributes
     ----------
@@ -225,19 +225,19 @@ class _Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Chunk:
-    """Some SFTs of a detector that are read together, n of them.
+    """SFTs of a detector that are read together, n of them.
 
     Attributes
     ----------
     detector : int
-        Which one.
+        Number of the detector.
     rows : slice
-        Which of its SFTs.
+        Rows of these SFTs among the detector's.
     tsft : float
         s.
     bins : Whitened
     pooled : Pooled
-        Of these bins.
+        Cells of the bins, see `Pooled`.
     pattern : (ROWS, SFT_NODES, 5) float32 ndarray
         From `_harmonics_in`.
     clock : two (n,) int ndarrays
@@ -256,7 +256,7 @@ class _Chunk:
     middle: np.ndarray
 
     def sums(self, target: Target, reach: int) -> _Sums:
-        """Sum what the SFTs hold of a target, from the bins within `reach` of it."""
+        """Return the contribution of the SFTs to a target, from the bins within `reach` of it."""
         rows, tsft, clock = self.rows, self.tsft, self.clock
         phases, bins = target.phases[self.detector], target.bins(self.detector)[rows]
         centre = shared_bins(bins)
@@ -319,7 +319,7 @@ def _band(parts: PartsOfSFTs, targets: Sequence[Target], reach: int, noise: Nois
 
 
 def _finished(observation: Observation, target: Target, samples: np.ndarray, psd: list[np.ndarray]) -> NarrowData:
-    """Narrow data with the weights that follow from the noise floors at the signal, (n,) float64 for each detector."""
+    """Return narrow data weighted by the noise floors at the signal, (n,) float64 for each detector."""
     weights, mean_inverse = noise_weights(psd)
     own = weighted(observation, weights, mean_inverse)
     time = target.centres[:, None] + target.half * nodes(NODES)

@@ -1,4 +1,4 @@
-"""The noise floor of SFTs, and the weights of SFTs and detectors that follow from it."""
+"""Estimate the noise floor of SFTs, and the weights of SFTs and detectors that follow from it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from jfstat.sfts.container import SFTSeries
 from jfstat.validation import SqrtSxLike, given_sqrt_sx, is_whole, shown
 
 MEDIAN_BINS = 101
-"""Width of the running median by default, as in ComputeFstatistic_v2."""
+"""Default width of the running median, as in ComputeFstatistic_v2."""
 LEAST_BINS = 3
 """Smallest width of the running median, as in LALSuite."""
 MOST_OFF_SOURCE = 10**6
-"""More bins are taken for a mistake."""
+"""Largest number of bins left out; a larger one is taken for a mistake."""
 LEAST_OFF_SOURCE = 7
 """Smallest width with off-source bins: the mean of the inverse of a median of less than three bins is infinite."""
 
 
 def checked_median_bins(median_bins: object) -> int:
-    """The width of the running median as an int.
+    """Return the width of the running median as an int.
 
     Raises
     ------
@@ -54,11 +54,11 @@ class Noise:
         Width in bins of the running median that estimates the noise floor, as ComputeFstatistic_v2's
         ``--RngMedWindow``. The SFTs should extend beyond the band by half of it.
     off_source : int, optional
-        Estimate the noise floor at each bin from the bins on both sides that are more than so many bins away, together
-        as many as `median_bins`, instead of the running median. A signal that is loud in each SFT raises the running
-        median about it, and its own 2F is too low: by 0.5 % where 2F is 500 in a day, by 5 % where it is 5000. From
-        off-source bins 2F has no such bias. 10 bins are enough for most signals; more where a signal exceeds the noise
-        of an SFT a thousandfold. None is the running median, as LALSuite has it.
+        Estimate the noise floor at each bin from the bins on both sides that are more than this number of bins away,
+        `median_bins` in all, instead of the running median. A signal that is loud in each SFT raises the running median
+        about it, and its own 2F is too low: by 0.5 % where 2F is 500 in a day, by 5 % where it is 5000. From off-source
+        bins 2F has no such bias. 10 bins are enough for most signals; more where a signal exceeds the noise of an SFT a
+        thousandfold. None uses the running median, as LALSuite does.
 
     Raises
     ------
@@ -102,7 +102,7 @@ class Noise:
         return sqrt_sx if isinstance(sqrt_sx, Noise) else cls(sqrt_sx)
 
     def by_detector(self, detectors: Sequence[str]) -> Noise:
-        """Return the same with the name of each detector for its given floor, so that some of them may be missing."""
+        """Return the noise with the name of each detector for its given floor, so that some of them may be missing."""
         given = self.floors(detectors)
         return self if self.sqrt_sx is None else Noise(dict(zip(detectors, given, strict=True)))  # type: ignore[arg-type]
 
@@ -118,12 +118,12 @@ class Noise:
 
     @property
     def least_bins(self) -> int:
-        """Bins that an SFT must have for an estimate."""
+        """Number of bins that an SFT must have for an estimate."""
         return self.median_bins if self.off_source is None else 2 * (self.off_source + side_bins(self.median_bins)) + 1
 
     @property
     def reach(self) -> int:
-        """How many bins beyond a bin its estimate depends on."""
+        """Number of bins on each side of a bin on which its estimate depends."""
         return self.median_bins // 2 if self.off_source is None else self.off_source + side_bins(self.median_bins)
 
     @property
@@ -145,14 +145,15 @@ NoiseLike = SqrtSxLike | Noise
 
 
 def side_bins(median_bins: int) -> int:
-    """Off-source bins on each side: half of the running median's, an odd number."""
+    """Return the number of off-source bins on each side: half of the running median's, an odd number."""
     return median_bins // 2 | 1
 
 
 def median_bias(n: int) -> float:
-    """Expected median of `n` exponential variables over their mean (LALSuite: XLALRngMedBias).
+    """Return the expected median of `n` exponential variables over their mean (LALSuite: XLALRngMedBias).
 
-    The median of an even number is the mean of the middle two, whose expected value is that of the median of one less.
+    The median of an even number is the mean of the middle two; it has the expected value of the median of one variable
+    less.
     """
     k = np.arange(1, n + n % 2)
     return float(np.sum((-1.0) ** (k + 1) / k))
@@ -160,7 +161,7 @@ def median_bias(n: int) -> float:
 
 @lru_cache(maxsize=16)
 def whitened_power(n: int) -> float:
-    """Expected ratio, in Gaussian noise, of a bin's power to the running median of `n` bins around it.
+    """Return the expected ratio, in Gaussian noise, of a bin's power to the running median of `n` bins around it.
 
     The median, corrected by `median_bias`, is unbiased, but the mean of its inverse exceeds 1, by 2 % for 101 bins.
     Half of that is compensated because the bin itself is part of the median. LALSuite does not correct for the rest,
@@ -186,16 +187,17 @@ def whitened_power(n: int) -> float:
 
 @lru_cache(maxsize=16)
 def off_source_power(n: int) -> float:
-    """Expected ratio, in Gaussian noise, of a bin's power to a noise floor from `off_source_psd` with `n` bins a side.
+    """Return the expected ratio, in Gaussian noise, of a bin's power to a floor from `off_source_psd`, `n` bins a side.
 
-    The bin is independent of both medians, whose inverses are averaged, so that it is the expected inverse of one.
+    The bin is independent of both medians, whose inverses are averaged, so the ratio is the expected inverse of one
+    median.
     """
     m, density = _median_density((n - 1) // 2, n // 2)
     return float(median_bias(n) * np.sum(density / m) / np.sum(density))
 
 
 def _median_density(lower: int, upper: int) -> tuple[np.ndarray, np.ndarray]:
-    """Values of an exponential variable with so many others below and above it, and their density up to a factor."""
+    """Return values of an exponential variable with `lower` below, `upper` above it, and their density (unscaled)."""
     edges = np.linspace(0.0, max(3.0, 60.0 / (upper + 1)), 30001)
     m = 0.5 * (edges[1:] + edges[:-1])
     log_density = lower * np.log1p(-np.exp(-m)) - (upper + 1) * m
@@ -203,9 +205,9 @@ def _median_density(lower: int, upper: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def running_median_psd(sft: np.ndarray, tsft: float, bins: int = MEDIAN_BINS) -> np.ndarray:
-    """Single-sided noise PSD of one SFT from the running median of its periodogram.
+    """Estimate the single-sided noise PSD of one SFT by the running median of its periodogram.
 
-    Within half a window of either edge the value is that of the nearest full window (LALSuite: XLALPeriodoToRngmed).
+    Within half a window of either edge the nearest full window gives the value (LALSuite: XLALPeriodoToRngmed).
 
     Parameters
     ----------
@@ -233,7 +235,7 @@ def running_median_psd(sft: np.ndarray, tsft: float, bins: int = MEDIAN_BINS) ->
 
 
 def off_source_psd(sft: np.ndarray, tsft: float, bins: int, off_source: int) -> np.ndarray:
-    """Single-sided noise PSD of one SFT at each bin from the bins on both sides of it, not from itself.
+    """Estimate the single-sided noise PSD of one SFT at each bin from the bins on both sides of it, not from itself.
 
     A signal, whose power is in a few bins, raises the running median about it and so lowers its own 2F by per cents
     if it is loud in each SFT. Here the floor at a bin is the harmonic mean of the medians of those bins on either side
@@ -246,7 +248,7 @@ def off_source_psd(sft: np.ndarray, tsft: float, bins: int, off_source: int) -> 
     tsft : float
         s.
     bins : int
-        Of both sides together, as the width of the running median.
+        Number of bins of both sides together, like the width of the running median.
     off_source : int
         Number of bins on each side that are left out.
 
@@ -268,7 +270,7 @@ def off_source_psd(sft: np.ndarray, tsft: float, bins: int, off_source: int) -> 
 
 
 def of_both_sides(medians: Sequence[np.ndarray], fits: Sequence[np.ndarray]) -> np.ndarray:
-    """Harmonic mean of the medians below and above, or that of one side where the other does not lie within the SFT."""
+    """Return the harmonic mean of the medians below and above; one of them where the SFT ends on the other side."""
     with np.errstate(divide="ignore"):
         below, above = (np.where(has, 1 / x, 0.0) for x, has in zip(medians, fits, strict=True))
     return np.sum(fits, axis=0) / (below + above)
@@ -289,7 +291,7 @@ class NoiseFloor:
     band : slice
         Columns of the searched band, within `bins`: the noise there sets the SFTs' weights.
     noise : Noise
-        How it is estimated.
+        How the noise floor is estimated.
     """
 
     series: SFTSeries
@@ -305,7 +307,7 @@ class NoiseFloor:
         return self.noise.whitened_power if self.sqrt_sx is None else 1.0
 
     def psd(self, row: int) -> np.ndarray:
-        """Single-sided PSD of one SFT over `bins`, strain^2/Hz: (n_bins,) float64.
+        """Return the single-sided PSD of one SFT over `bins`, strain^2/Hz: (n_bins,) float64.
 
         Raises
         ------
@@ -333,7 +335,7 @@ class NoiseFloor:
         return psd
 
     def band_mean(self, psd: np.ndarray) -> float:
-        """Mean over the searched band of a result of `psd`.
+        """Return the mean of a result of `psd` over the searched band.
 
         LALSuite's XLALComputeMultiNoiseWeights takes the mean over all loaded bins that have a full window.
         """
@@ -341,7 +343,7 @@ class NoiseFloor:
 
 
 def noise_weights(mean_psd: Sequence[np.ndarray]) -> tuple[list[np.ndarray], float]:
-    """Weights of the SFTs from their band-mean PSDs (LALSuite: XLALComputeMultiNoiseWeights).
+    """Return the weights of the SFTs from their band-mean PSDs (LALSuite: XLALComputeMultiNoiseWeights).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""When and where detectors observed, and the weights of SFTs: what predictions, metrics and banks need."""
+"""Hold when and where detectors observed and the weights of SFTs: what predictions, metrics and banks need."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from jfstat.validation import (
 
 Tree = TypeVar("Tree")
 REACH = 2 * MAX_DELAY + SEGMENT
-"""How far a trajectory reaches beyond the data, s."""
+"""Time that a trajectory extends beyond the data on each side, s."""
 MARGIN = 2 * SEGMENT
-"""How far the ephemeris must reach beyond that, so that it covers every piece of the trajectory, s."""
+"""Time that the ephemeris must extend beyond the trajectory so that it covers every piece of it, s."""
 
 
 @jax.tree_util.register_dataclass
@@ -59,7 +59,7 @@ class Observation:
     Attributes
     ----------
     trajectory : Trajectory
-        Of the detectors, leading axis D.
+        Trajectories of the detectors, leading axis D.
     response : (D, 3, 3) float64
         Detector tensors.
     moments : (D, 5, 5) float64
@@ -76,7 +76,7 @@ class Observation:
     middle : () float64
         Mid-time of the data, s since the epoch; of a segment, the middle of its span.
     tspan : () float64
-        From the start of the first SFT to the end of the last, s; of all segments, that of the longest.
+        Time from the start of the first SFT to the end of the last, s; with segments, of the longest one.
     epoch : () int64
         GPS time from which all times count, s.
     reftime : GPSTime
@@ -101,28 +101,28 @@ class Observation:
     ephemeris: str = field(metadata=dict(static=True))
 
     def reference(self, point: Doppler) -> jax.Array:
-        """Reference time of a template, s since the epoch, () float64."""
+        """Return the reference time of a template, s since the epoch, () float64."""
         reftime = self.reftime if point.reftime is None else point.reftime
         return reftime.since(self.epoch)
 
     def source(self, point: Doppler) -> Source:
-        """A template whose times count from the epoch."""
+        """Return a template as a source whose times count from the epoch."""
         return source(point, self.epoch, self.reference(point), self.middle)
 
     def pattern_coefficients(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
-        """Those of the antenna patterns a and b of all detectors, (D, 5) float64: `antenna.pattern_coefficients`."""
+        """Return the coefficients of the antenna patterns a and b of all detectors, (D, 5) float64."""
         return pattern_coefficients(self.response, point.alpha, point.delta)
 
     def drift(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
-        """Lowest and highest drift of a template's frequency during the data, Hz; see `drift_during`."""
+        """Return the lowest and highest drift of a template's frequency during the data, Hz; see `drift_during`."""
         middle, half = self.middle - self.reference(point), 0.5 * self.tspan
         return drift_during(point.fkdot, middle - half, middle + half, point.model)
 
     @property
     def without_times(self) -> Observation:
-        """The observation without detectors' paths and SFTs' times, whose shapes alone depend on how long it is.
+        """Observation without the arrays whose shapes depend on its length: paths and times of SFTs.
 
-        For programs that start from Fa and Fb: observations of any length then share them.
+        Observations of any length then share the programs that start from Fa and Fb.
         """
         none = np.zeros(0)
         return replace(self, trajectory=Trajectory(none, none), start=none, weight=none)  # type: ignore[arg-type]
@@ -138,12 +138,12 @@ class Observation:
         return self.shape[0] if len(self.shape) == 1 else None
 
     def segment(self, i: int) -> Observation:
-        """One segment of an observation with a leading axis of segments."""
+        """Return one segment of an observation with a leading axis of segments."""
         return one_segment(self, i)
 
     @property
     def segments(self) -> list[Observation]:
-        """The observations of all segments; without segments, this one alone."""
+        """Observations of all segments; without segments, this one only."""
         return [self] if self.n_segments is None else [self.segment(i) for i in range(self.n_segments)]
 
     @property
@@ -172,7 +172,7 @@ class Observation:
 
     @property
     def n_sfts(self) -> list[int]:
-        """Number of SFTs of each detector, of all segments together."""
+        """Number of SFTs of each detector, over all segments."""
         there = np.sum(np.asarray(self.weight) > 0, axis=-1)
         return (there if self.n_segments is None else there.sum(axis=0)).tolist()
 
@@ -183,7 +183,7 @@ class Observation:
         return float(np.min(middle - half)), float(np.max(middle + half))
 
     def quadrature(self, n_nodes: int, every: int = 1) -> tuple[jax.Array, jax.Array]:
-        """Times within the SFTs, s since the epoch, and their weights in averages over the data: (D, n) float64 each.
+        """Return times within the SFTs, s since the epoch, and their weights in averages: (D, n) float64 each.
 
         Gauss-Legendre quadrature with `n_nodes` times in every SFT, or only in each `every`-th one.
         """
@@ -204,7 +204,7 @@ class Observation:
 
 
 def is_concrete(x: object) -> bool:
-    """Whether a scalar is a known number, not traced or a placeholder in a tree of shapes or axes."""
+    """Return whether a scalar is a known number, not traced or a placeholder in a tree of shapes or axes."""
     return isinstance(x, (jax.Array, np.ndarray)) and not isinstance(x, jax.core.Tracer) and np.ndim(x) == 0
 
 
@@ -222,7 +222,7 @@ def observation(
     fmin: FrequencyLike | None = None,
     fmax: FrequencyLike | None = None,
 ) -> Observation:
-    """When and where detectors observed: what `metric`, `mismatch`, `template_bank` and `predict_twoF` need.
+    """Return when and where detectors observed: what `metric`, `mismatch`, `template_bank` and `predict_twoF` need.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def observation(
     ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
     fmin, fmax : float or Quantity, optional
-        With SFTs: the band in which the noise is estimated, Hz; None means that of the SFTs.
+        With SFTs: the band in which the noise is estimated, Hz; None means the band of the SFTs.
 
     Returns
     -------
@@ -298,7 +298,7 @@ def observation_of_sfts(
     fmax: FrequencyLike | None,
     span: Span | None = None,
 ) -> Observation:
-    """The observation of SFTs, as `observation` has it, or of those of a segment with a given span."""
+    """Return the observation of SFTs, as `observation` does, or of the SFTs of a segment with a given span."""
     f = sfts.frequencies
     low = f[0] if fmin is None else frequency(fmin, "fmin")
     high = f[-1] if fmax is None else frequency(fmax, "fmax")
@@ -337,7 +337,7 @@ class Span:
 
     @classmethod
     def of(cls, sfts: SFTs) -> Span:
-        """From the start of the first SFT to the end of the last."""
+        """Return the span from the start of the first SFT to the end of the last."""
         epoch = sfts.start
         start = float(min(s.since(epoch)[0] for s in sfts if len(s)))
         end = float(max(s.since(epoch)[-1] for s in sfts if len(s))) + sfts.tsft
@@ -345,12 +345,12 @@ class Span:
 
     @property
     def end(self) -> float:
-        """s since the epoch."""
+        """End, s since the epoch."""
         return self.start + self.length
 
 
 def ephemeris_for(ephemeris: EphemerisLike, spans: Sequence[Span]) -> Ephemeris:
-    """The ephemeris that `observed` needs for some spans, read once; arguments and errors as `load_ephemeris`."""
+    """Return the ephemeris that `observed` needs for some spans, read once; see `load_ephemeris` for errors."""
     starts, ends = zip(*((x.epoch + x.start, x.epoch + x.end) for x in spans), strict=True)
     return read_ephemeris(ephemeris, min(starts) - REACH - MARGIN, max(ends) + REACH + MARGIN)
 
@@ -363,12 +363,12 @@ def observed(
     reftime: GPSTime,
     ephemeris: EphemerisLike,
 ) -> Observation:
-    """The observation of SFTs with given noise weights, (n_sfts,) float64 for each detector, and the mean of 1/S."""
+    """Return the observation of SFTs, given their weights, (n_sfts,) float64 for each detector, and the mean of 1/S."""
     epoch = span.epoch
     start, end = span.start - REACH, span.end + REACH
     tables = load_ephemeris(ephemeris, epoch + start - MARGIN, epoch + end + MARGIN, epoch)
     detectors = [s.site for s in sfts]
-    # as many SFTs as the span can hold without gaps
+    # room for as many SFTs as the span can hold without gaps
     size = padded_size(max(int(span.length / sfts.tsft + 1e-6), *(len(w) for w in weights)))
     starts = [s.since(epoch) if len(s) else np.array([span.start]) for s in sfts]
     start_times = np.stack([np.pad(t, (0, size - len(t)), mode="edge") for t in starts])
@@ -388,12 +388,12 @@ def observed(
 
 
 def unweighted(sfts: SFTs, reftime: GPSTime, ephemeris: EphemerisLike) -> Observation:
-    """The observation of SFTs of equal weights, whose noise floors are not known yet; see `weighted`."""
+    """Return the observation of SFTs of equal weights, whose noise floors are not known yet; see `weighted`."""
     return observed(sfts, [np.ones(len(series)) for series in sfts], 1.0, Span.of(sfts), reftime, ephemeris)
 
 
 def weighted(observation: Observation, weights: Sequence[np.ndarray], mean_inverse: float | None) -> Observation:
-    """The observation with other noise weights of its SFTs, (n_sfts,) float64 for each detector; see `observed`."""
+    """Return the observation with other noise weights of its SFTs, (n_sfts,) float64 for each detector."""
     starts, tsft, epoch = np.asarray(observation.start), float(observation.tsft), int(observation.epoch)
     return replace(observation, **_weight_fields(starts, weights, mean_inverse, tsft, epoch))
 
@@ -401,7 +401,7 @@ def weighted(observation: Observation, weights: Sequence[np.ndarray], mean_inver
 def _weight_fields(
     starts: np.ndarray, weights: Sequence[np.ndarray], mean_inverse: float | None, tsft: float, epoch: int
 ) -> dict[str, Any]:
-    """The fields of an Observation that depend on noise weights; `starts` are its (D, S) start times."""
+    """Return the fields of an Observation that depend on noise weights; `starts` are its (D, S) start times."""
     size = starts.shape[1]
     moments = [_moments(t[: len(w)], w, tsft, epoch) for t, w in zip(starts, weights, strict=True)]
     return {
@@ -412,12 +412,12 @@ def _weight_fields(
 
 
 def reference_time(reftime: TimeLike | None, start: int) -> GPSTime:
-    """The given reference time, or by default the start of the data."""
+    """Return the given reference time, or by default the start of the data."""
     return gps_time(start if reftime is None else reftime, "reftime")
 
 
 def _moments(starts: np.ndarray, weights: np.ndarray, tsft: float, epoch: int) -> np.ndarray:
-    """Weighted sum over SFTs of the mean of h h^T, h the five sidereal harmonics: (5, 5) float64.
+    """Return the weighted sum over SFTs of the mean of h h^T, h the five sidereal harmonics: (5, 5) float64.
 
     Three Gauss-Legendre nodes per SFT integrate the products, of up to four turns per day, to 1e-8 for 1800 s.
     """
@@ -430,5 +430,5 @@ def _moments(starts: np.ndarray, weights: np.ndarray, tsft: float, epoch: int) -
 
 @jax.jit
 def one_segment(tree: Tree, i: int | jax.Array) -> Tree:
-    """One segment of all arrays of a pytree, by one program: array by array it takes four times as long."""
+    """Return one segment of all arrays of a pytree, by one program: array by array takes four times as long."""
     return jax.tree.map(lambda x: x[i], tree)

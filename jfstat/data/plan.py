@@ -1,4 +1,4 @@
-"""Chooses frequencies and sizes of all series that `prepare` makes, for a band to be searched and given SFTs."""
+"""Choose the frequencies and sizes of all series that `prepare` makes, for a band to be searched and given SFTs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from jfstat.signal.times import GPSTime
 from jfstat.transforms import block_length
 
 ONE_BIN = 0.25
-"""Least width of a band, that of one frequency, in bins of 1/T; bins are spaced by half of one."""
+"""Least width of a band, for a single frequency, in bins of 1/T; the spacing of frequencies is half a bin."""
 USABLE = 0.1
 """Fraction of the transition in which the low-pass still passes 0.9998 of the amplitude."""
 HEADROOM = 1.1
 """Least bandwidth of the wide series relative to the band series', whose length is rounded up to a smooth number."""
 WIDTHS = 4
-"""Widths of rounded pass bands between one and its double."""
+"""Number of widths to which pass bands are rounded in each factor of two."""
 BLOCK_SECONDS = 1800.0
 """Longest block, s, in which cubics follow the antenna patterns to 2e-6."""
 RUN_DRIFT = 0.014
@@ -38,13 +38,15 @@ MISMATCH = 2e-5
 BLOCK_CYCLES = 1e-6
 """Largest phase error of a block's cubic, cycles, from the Earth's rotation."""
 ORBIT_CYCLES = 2e-6
-"""The same from the orbit, where it turns fastest, which changes 2F by 2e-6 (relative L2)."""
+"""Largest phase error of a block's cubic, cycles, from the orbit where it turns fastest; it changes 2F by 2e-6
+(relative L2).
+"""
 SIDEREAL_DAY = 86164.1
-"""s."""
+"""Length of a sidereal day, s."""
 EARTH = dict(asini=0.0213, period=SIDEREAL_DAY)
 """The Earth's rotation as an orbit."""
 SHORTEST_PERIOD, LARGEST_ECC, LARGEST_ASINI = 7200.0, 0.5, 50.0
-"""Limits of templates' orbits if `prepare` is given none; s, 1, light-seconds."""
+"""Limits of templates' orbits if `prepare` is given none: s, dimensionless, light-seconds."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Search:
     fmin, fmax : float
         Band at the reference time, Hz.
     guard : float
-        Wanted guard beyond the Doppler shifts, Hz.
+        Requested guard beyond the Doppler shifts, Hz.
     orbit : Orbit or None
         The tightest and widest orbits of the templates.
     fdots : sequence of (low, high) or None
@@ -80,7 +82,7 @@ class Search:
     rounded: bool = False
 
     def pass_band(self, first: float, last: float) -> tuple[float, float]:
-        """Lowest and highest frequency at the detectors, Hz, from `first` to `last`, s since the reference time."""
+        """Return the lowest and highest frequency at the detectors, Hz, from `first` to `last`, s since `reftime`."""
         speed = largest_doppler_speed(self.orbit)
         drift_low, drift_high = drift_range(self.fdots, first, last)
         return self.fmin + drift_low - speed * self.fmax, self.fmax + drift_high + speed * self.fmax
@@ -118,7 +120,7 @@ class BandPlan:
     edges : Edges
         The wide series' heterodyne moves the column ``edges.centre_bin`` to zero.
     wide : Grid
-        Of the wide series.
+        Sample times of the wide series.
     offset_bins : int
         Bin of the wide series' transform that becomes the band series' zero frequency.
     n_band : int
@@ -224,7 +226,7 @@ def _edges(sfts: SFTs, centre: float, half_pass: float, guard: float) -> Edges:
 
 
 def _matching_lengths(tsft: float, least_rate: float, least_length: float, dtau: float) -> tuple[float, int, int]:
-    """Spacing and number of samples of the wide series, and of samples of the band series of the same length.
+    """Return spacing and length of the wide series, and the length of the band series, in samples.
 
     Both numbers have only small prime factors, and the spacing of the band series is `dtau` to within `MISMATCH`:
     consecutive samples in the source's frame are then interpolated from consecutive samples in the detector's.
@@ -251,7 +253,7 @@ def _matching_lengths(tsft: float, least_rate: float, least_length: float, dtau:
 
 
 def _blocks(search: Search, passed: LowPass) -> tuple[Blocks, float]:
-    """Blocks that divide the transform's length and are short enough for cubics; and the orbits' longest delay, s."""
+    """Return blocks that divide the transform's length and are short enough for cubics, and the longest delay, s."""
     orbit, fmax, dtau = search.orbit, search.fmax, passed.dtau
     # if none is given, the most extreme orbit that the pass band can hold
     rate = 2 * np.pi / SHORTEST_PERIOD * np.sqrt((1 + LARGEST_ECC) / (1 - LARGEST_ECC))
@@ -270,7 +272,7 @@ def _blocks(search: Search, passed: LowPass) -> tuple[Blocks, float]:
 
 
 def _columns(sfts: SFTs, pass_low: float, pass_high: float, guard: float) -> slice:
-    """Columns of the SFTs that cover the pass band and, as far as the SFTs have it, the guard on both sides."""
+    """Return the SFTs' columns that cover the pass band and, as far as they reach, the guard on both sides."""
     f = sfts.frequencies
     if f[0] > pass_low or f[-1] < pass_high:
         raise ValueError(
@@ -283,7 +285,7 @@ def _columns(sfts: SFTs, pass_low: float, pass_high: float, guard: float) -> sli
 
 
 def guard_loss(guard: float, tsft: float) -> float:
-    """Upper bound on the expected fraction of rho^2 lost because SFTs are cut `guard` Hz beyond the searched band.
+    """Return an upper bound on the expected fraction of rho^2 lost because SFTs are cut `guard` Hz beyond the band.
 
     A fraction 1/(pi^2 K) of a signal's energy in an SFT lies more than K bins away on both sides, averaged over its
     position between two bins. The recovered amplitude decreases by this fraction, and rho^2 by twice as much, or only

@@ -1,4 +1,4 @@
-"""Prepares SFTs, once per data set, in float64: weights, wide series, band series, filters."""
+"""Prepare SFTs for 2F, once per data set and in float64: weights, wide series, band series, filters."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ from jfstat.validation import (
 )
 
 FINEST, COARSEST = 1e-10, 1 / 120
-"""Smallest and largest spacing of frequencies, Hz: the largest means transforms, and so timing blocks, of a minute."""
+"""Smallest and largest spacing of frequencies, Hz; with the largest, transforms and so timing blocks last a minute."""
 MOST_POWER = 1e30
 """Largest sum of the squares of the whitened samples, near which powers no longer fit in float32; 2F of a signal is at
-most some ten times that, in units of the sampling time."""
+most some ten times that, in units of the sampling time.
+"""
 FILTER_SHARE = 0.3
 """Largest fraction of a device's memory for the filtered series; beyond it, `search` takes the band in parts."""
 
@@ -151,7 +152,7 @@ def prepared_for(
     segments: SegmentsLike | None,
     filters: bool,
 ) -> FstatData:
-    """`prepare` for the templates of a `Search`."""
+    """Prepare SFTs for the templates of a `Search`, as `prepare` does."""
     reference = reference_time(reftime, sfts.start)
     floors = noise.floors(sfts.detectors)
     parts = [sfts] if segments is None else segments_of(sfts, segments)
@@ -177,7 +178,7 @@ def prepared_for(
 
 
 def _stacked(prepared: list[FstatData]) -> FstatData:
-    """The data of all segments with a leading axis; what was stacked is dropped from the list, to spare memory."""
+    """Return the data of all segments with a leading axis; stacked parts are dropped from the list, to save memory."""
     tree = jax.tree.structure(prepared[0])
     leaves = [jax.tree.leaves(data) for data in prepared]
     prepared.clear()
@@ -192,7 +193,7 @@ def _search(
     fdots: Sequence[tuple[NumberLike, NumberLike]] | None,
     dfreq: FrequencyLike | None,
 ) -> Search:
-    """The templates to search for, from the arguments of `prepare`."""
+    """Return the templates to search for, from the arguments of `prepare`."""
     low, high, room = frequency(fmin, "fmin"), frequency(fmax, "fmax"), guard_band(guard)
     if not 0 < low <= high:
         raise ValueError(f"fmin={low} and fmax={high} must be positive and ordered: give 0 < fmin <= fmax in Hz.")
@@ -208,7 +209,7 @@ def _search(
 
 
 def _compiling_filters(plan: BandPlan) -> Future[Any]:
-    """Begin to compile `filtered_series` for a plan, which takes XLA as long as the work that comes before it."""
+    """Start compiling `filtered_series` for a plan, which takes XLA as long as the work that precedes it."""
     spectrum = jax.ShapeDtypeStruct((plan.n_band,), np.complex128)
     program = filtered_series.lower(spectrum, plan.band.reach, plan.layout.terms, plan.layout.padding)
     return in_background(program.compile)
@@ -223,7 +224,7 @@ def _prepared(
     compiling: Future[Any] | None,
     noise: Noise,
 ) -> FstatData:
-    """The data of one span, with filters if their program is being compiled."""
+    """Return the data of one span, with filters if their program is being compiled."""
     wide, weights, mean_inverse = _weighted_series(sfts, plan, floors, noise)
     layout = plan.layout
     observation = observed(sfts, weights, mean_inverse, plan.span, reftime, ephemeris)
@@ -243,7 +244,7 @@ def _prepared(
 
 
 def _ranges(fdots: Sequence[tuple[NumberLike, NumberLike]]) -> list[tuple[float, float]]:
-    """Ranges of frequency derivatives as floats."""
+    """Return ranges of frequency derivatives as floats."""
     try:
         ranges = [
             tuple(float(in_unit(x, f"fdots[{k}]", unit(spin_name(k + 1)))) for x in pair)
@@ -262,7 +263,7 @@ def _ranges(fdots: Sequence[tuple[NumberLike, NumberLike]]) -> list[tuple[float,
 def _weighted_series(
     sfts: SFTs, plan: BandPlan, floors: Sequence[float | None], noise: Noise
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
-    """Wide series of all detectors times the roots of their weights, the weights, and the mean of 1/S."""
+    """Return wide series of all detectors times the roots of their weights, the weights, and the mean of 1/S."""
     wide, means, places = [], [], []
     for series, floor in zip(sfts, floors, strict=True):
         edges = plan.edges

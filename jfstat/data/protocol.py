@@ -1,4 +1,4 @@
-"""What all kinds of data have, so that functions need not know which kind they are given."""
+"""Define what all kinds of data provide, so that functions need not know which kind they are given."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class HasSegments(Protocol):
 
     @property
     def n_segments(self) -> int | None:
-        """Length of that axis; None without it."""
+        """Length of the axis of segments; None without it."""
         ...
 
 
@@ -35,7 +35,7 @@ class HasFaFb(HasSegments, Protocol):
         ...
 
     def fa_fb(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
-        """Fa and Fb of each detector, (D,) complex128, with phase zero at mid-time; NaN if it does not fit."""
+        """Compute Fa and Fb of each detector, (D,) complex128, with phase zero at mid-time; NaN if it does not fit."""
         ...
 
 
@@ -48,7 +48,7 @@ class Data(HasFaFb, Protocol):
         ...
 
     def fits(self, point: Doppler) -> jax.Array:
-        """Whether a template fits the data, () bool; traceable."""
+        """Return whether a template fits the data, () bool; traceable."""
         ...
 
     def check(self, point: Doppler) -> None:
@@ -57,12 +57,12 @@ class Data(HasFaFb, Protocol):
 
     @property
     def for_one_template(self) -> Data:
-        """The data with only the parts that `fa_fb` needs."""
+        """Data with only the parts that `fa_fb` needs."""
         ...
 
 
 class Prepared(Protocol):
-    """The parts of FstatData on which Fa, Fb and what fits depend; see there."""
+    """Parts of FstatData on which Fa, Fb and the check of a template depend."""
 
     @property
     def observation(self) -> Observation: ...

@@ -1,4 +1,4 @@
-"""Power spectral densities and spectrograms of SFTs, as lalpulsar_ComputePSD computes them."""
+"""Compute power spectral densities and spectrograms of SFTs, as lalpulsar_ComputePSD does."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ OPERATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "min": lambda x: np.min(x, axis=0),
     "max": lambda x: np.max(x, axis=0),
 }
-"""How to combine power spectral densities along the first axis: the operations of XLALMathOpOverArray, which
-lalpulsar_ComputePSD takes as ``--PSDmthopSFTs`` and ``--PSDmthopIFOs``."""
+"""Operations that combine power spectral densities along the first axis, as XLALMathOpOverArray does;
+lalpulsar_ComputePSD takes them as ``--PSDmthopSFTs`` and ``--PSDmthopIFOs``.
+"""
 
 
 class Spectrogram(NamedTuple):
@@ -42,7 +43,7 @@ class Spectrogram(NamedTuple):
     gps : (n_sfts,) float64 ndarray
         Starts of the SFTs, GPS s.
     tsft : float
-        Their length, s.
+        Length of the SFTs, s.
     frequencies : (n_bins,) float64 ndarray
         Hz.
     psd : (n_sfts, n_bins) float64 ndarray
@@ -64,14 +65,14 @@ def spectrogram(
     *,
     median_bins: int = MEDIAN_BINS,
 ) -> tuple[Spectrogram, ...]:
-    """Noise floor of each SFT at each frequency: the running median of its periodogram.
+    """Compute the noise floor of each SFT at each frequency: the running median of its periodogram.
 
     Parameters
     ----------
     sfts : SFTs
     fmin, fmax : float or Quantity, optional
         The bins that cover [fmin, fmax), Hz; by default all of them. The SFTs should extend beyond by half of
-        `median_bins`: closer to their ends the value is that of the nearest full window.
+        `median_bins`: closer to their ends the nearest full window gives the value.
     median_bins : int
         Width of the running median.
 
@@ -117,21 +118,21 @@ def psd(
     bin_size: int = 1,
     over_bins: str = "arithmedian",
 ) -> QTable:
-    """Single-sided power spectral density of each detector's noise, and of all together.
+    """Compute the single-sided power spectral density of each detector's noise, and of all detectors together.
 
     Parameters
     ----------
     sfts, fmin, fmax, median_bins
         See `spectrogram`.
     over_sfts : str
-        How to combine a detector's SFTs, one of the names in `OPERATIONS`. The harmonic mean by default, which is what
-        the sensitivity of a search depends on.
+        How to combine a detector's SFTs, one of the names in `OPERATIONS`. By default the harmonic mean, on which the
+        sensitivity of a search depends.
     over_detectors : str
         How to combine the detectors. By default 1/sum(1/S), the noise of one detector as sensitive as all together.
     bin_size : int
         Number of neighbouring bins to combine to one row.
     over_bins : str
-        How to combine them.
+        How to combine the bins of a row.
 
     Returns
     -------
@@ -193,7 +194,7 @@ def psd(
 
 
 def _columns(sfts: SFTs, fmin: FrequencyLike | None, fmax: FrequencyLike | None, median_bins: int) -> slice:
-    """Columns of the SFTs that cover [fmin, fmax), after all arguments are checked."""
+    """Return the columns of the SFTs that cover [fmin, fmax), after all arguments are checked."""
     check_sfts(sfts)
     window, f = checked_median_bins(median_bins), sfts.frequencies
     if sfts.n_bins < window:
@@ -215,7 +216,7 @@ def _columns(sfts: SFTs, fmin: FrequencyLike | None, fmax: FrequencyLike | None,
 
 
 def _floors(series: SFTSeries, tsft: float, kept: slice, median_bins: int) -> np.ndarray:
-    """Noise floors of one detector's SFTs, (n_sfts, n_bins) float64, 1/Hz."""
+    """Return the noise floors of one detector's SFTs, (n_sfts, n_bins) float64, 1/Hz."""
     low = max(0, min(kept.start - median_bins // 2, series.data.shape[1] - median_bins))
     high = min(series.data.shape[1], max(kept.stop + median_bins // 2, median_bins))
     floors = np.empty((len(series), kept.stop - kept.start))

@@ -1,4 +1,4 @@
-"""Cuts SFTs into the segments of a semi-coherent statistic."""
+"""Cut SFTs into the segments of a semi-coherent statistic."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SegmentsLike = DurationLike | Sequence[tuple[TimeLike, TimeLike]]
 
 
 def segments_of(sfts: SFTs, segments: SegmentsLike) -> list[SFTs]:
-    """SFTs of each segment, with all detectors, some of which may have no SFTs in it.
+    """Return the SFTs of each segment, with all detectors, some of which may have no SFTs in it.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def segments_of(sfts: SFTs, segments: SegmentsLike) -> list[SFTs]:
 
 
 def equal_spans(parts: list[SFTs]) -> list[Span]:
-    """Spans of the segments, from the first SFT of each, all with the length of the longest."""
+    """Return the spans of the segments, from the first SFT of each, all with the length of the longest."""
     spans = [Span.of(part) for part in parts]
     length = max(span.length for span in spans)
     return [Span(span.epoch, span.start, length) for span in spans]
@@ -75,7 +75,7 @@ def segment_observations(
     fmin: FrequencyLike | None = None,
     fmax: FrequencyLike | None = None,
 ) -> Observation:
-    """The observation of each segment with a leading axis, as of `prepare` with segments, before any data are prepared.
+    """Return the observation of each segment, with a leading axis of segments, before any data are prepared.
 
     Arguments and errors as for `jfstat.observation` and `segments_of`.
     """
@@ -91,7 +91,7 @@ def segment_observations(
 
 
 def _edges(sfts: SFTs, segments: SegmentsLike) -> tuple[list[tuple[float, float]], bool]:
-    """Start and end of each segment, GPS s, and whether the user gave these."""
+    """Return start and end of each segment, GPS s, and whether the user gave them."""
     if is_whole(segments):
         if not 1 <= segments <= len(sfts):
             raise ValueError(
@@ -126,5 +126,5 @@ def _pairs(segments: Any) -> list[tuple[float, float]]:
 
 
 def _between(sfts: SFTs, start: float, end: float) -> SFTs:
-    """The SFTs that start in [start, end), of all detectors."""
+    """Return the SFTs of all detectors that start in [start, end)."""
     return SFTs(tuple(series.between(start, end) for series in sfts), sfts.tsft, sfts.first_bin)

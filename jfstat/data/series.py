@@ -1,4 +1,4 @@
-"""One continuous, heterodyned time series from the SFTs of a detector."""
+"""Make one continuous, heterodyned time series from the SFTs of a detector."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from jfstat.data.bandseries import Grid
 from jfstat.data.noise import NoiseFloor
 
 BATCH = 256
-"""SFTs transformed at once."""
+"""Number of SFTs transformed at once."""
 DELAYS = 8
-"""Delays of SFTs against the grid whose phase factors are kept at a time."""
+"""Number of delays of SFTs relative to the grid whose phase factors are kept at a time."""
 
 
 def heterodyned_series(

@@ -1,4 +1,4 @@
-"""Sizes of a band series and its blocks, for a whole band and for a part of one."""
+"""Choose the sizes of a band series and its blocks, for a whole band and for a part of one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from jfstat.transforms import transform_length
 TRANSITION = 0.02
 """Largest width of the low-pass's transition on each side, relative to its pass band."""
 MIN_TRANSITION = 0.01
-"""The same, Hz, for narrow bands."""
+"""Least width of the low-pass's transition on each side, Hz, for narrow bands."""
 RINGING = 12.0
-"""Quiet time at both ends of the series in units of 1/transition: the filter's ringing has then died out."""
+"""Quiet time at both ends of the series, after which the filter's ringing has died out, in units of 1/transition."""
 FILTER_TOLERANCE = 7e-5
-"""First interpolation filter to be left out, at the edge of the band and of the filters' reach."""
+"""Tolerance that the first omitted interpolation filter must meet at the edge of the band and of the filters' reach."""
 
 
 class LowPass(NamedTuple):
@@ -30,7 +30,7 @@ class LowPass(NamedTuple):
     n_fft : int
         Samples of the source-frame grid in a transform.
     dtau : float
-        Their spacing, s.
+        Spacing of these samples, s.
     """
 
     half_pass: float
@@ -40,17 +40,17 @@ class LowPass(NamedTuple):
 
     @property
     def quiet(self) -> float:
-        """Time that the filter rings for beyond the data, s."""
+        """Time that the filter rings beyond the data, s."""
         return ringing(self.half_pass, self.half_stop)
 
 
 def ringing(half_pass: float, half_stop: float) -> float:
-    """Time that a low-pass with these half widths, Hz, of pass and stop band rings for, s."""
+    """Return how long, s, a low-pass rings with these half widths, Hz, of pass and stop band."""
     return RINGING / (half_stop - half_pass)
 
 
 def low_pass(half_pass: float, duration: float) -> LowPass:
-    """The low-pass for a pass band, and transforms of a duration.
+    """Return the low-pass for a pass band and for transforms of a given duration.
 
     A wide transition takes bandwidth, a narrow one rings for long. With 2 h the pass band, w the transition and T the
     duration, about (2 h + 2 w) (T + `RINGING` / w) samples are computed, fewest where w^2 = `RINGING` h / T. The
@@ -76,7 +76,7 @@ class Blocks(NamedTuple):
 def layout_of(
     passed: LowPass, blocks: Blocks, n_band: int, length: float, n_frequencies: int, covered: float
 ) -> Layout:
-    """All sizes of a band series.
+    """Return all sizes of a band series.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def layout_of(
     n_band : int
         Samples of the band series.
     length : float
-        Their time span, s.
+        Time span of these samples, s.
     n_frequencies : int
     covered : float
         Time in the source frame that the blocks must cover, s.

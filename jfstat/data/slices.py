@@ -1,4 +1,4 @@
-"""Slices of time: which samples of the band series and which parts of the SFTs belong to each."""
+"""Divide time into slices: find which samples of the band series and which parts of the SFTs belong to each."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from jfstat.maths.chebyshev import nodes
 from jfstat.signal.templates import Doppler
 
 SHORTEST = 2.0
-"""Least duration of a slice, samples of the band series: it knows nothing of shorter times."""
+"""Least duration of a slice, in samples of the band series, which does not resolve shorter times."""
 MOST_SLICES = 1 << 24
-"""More are taken for a mistake."""
+"""Largest number of slices; a larger one is taken for a mistake."""
 ROUNDING = 1e-9
-"""Slices that the data's span exceeds by less than this fraction of one are not begun."""
+"""Fraction of a slice by which the data's span must exceed the last slice for another one to begin."""
 
 
 @jax.tree_util.register_dataclass
@@ -36,7 +36,7 @@ class Slices:
     start, end : (K,) float64
         s since the epoch.
     moments : (D, K, 5, 5) float64
-        Each slice's share of `Observation.moments`, which their sum over slices equals.
+        Contribution of each slice to `Observation.moments`, which is the sum over slices.
     """
 
     start: np.ndarray
@@ -52,7 +52,7 @@ def require_concrete(data: FstatData | NarrowData) -> None:
 
 
 def regular_slices(data: FstatData, point: Doppler, duration: float) -> tuple[Slices, Pieces]:
-    """Slices of equal duration from the start of the data on, and their samples.
+    """Return slices of equal duration from the start of the data on, and their samples.
 
     A sample belongs to the slice that its time lies in. The low-pass rings into gaps, and that is signal: samples in a
     gap of a detector belong to the data nearest to them. An edge within a sample of a gap counts as in the gap.
@@ -97,9 +97,9 @@ def regular_slices(data: FstatData, point: Doppler, duration: float) -> tuple[Sl
 
 
 def _moved_in_gaps(edges: np.ndarray, start: np.ndarray, tsft: float, dt: float) -> np.ndarray:
-    """Edges of slices, those in a gap of a detector, or within a sample of it, moved to the gap's middle.
+    """Return edges of slices, of which any in a detector's gap, or within a sample of it, are moved to its middle.
 
-    Before the first SFT and after the last, that is infinitely far away.
+    The middles of the gaps before the first SFT and after the last are infinitely far away.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def _moved_in_gaps(edges: np.ndarray, start: np.ndarray, tsft: float, dt: float)
 
 
 def _pieces(firsts: list[np.ndarray], block: int, slice_samples: int) -> Pieces:
-    """The pieces of slices that begin at samples `firsts`, (K + 1,) for each detector, the last being the end."""
+    """Return the pieces of slices that begin at samples `firsts`, (K + 1,) per detector, the last being the end."""
     n_samples = int(firsts[0][-1])
     sizes = {min(block, -(-whole // parts)) for whole in (block, slice_samples) for parts in (1, 2, 3, 4)}
     runs = []
@@ -144,7 +144,7 @@ def _pieces(firsts: list[np.ndarray], block: int, slice_samples: int) -> Pieces:
 
 
 def block_slices(data: NarrowData) -> Slices:
-    """The blocks of narrow data as slices; blocks that hold no data have no length."""
+    """Return the blocks of narrow data as slices; blocks that hold no data have no length."""
     time = np.asarray(data.sites.time)[0]
     x = nodes(NODES)
     half = (time[:, -1] - time[:, 0]) / (x[-1] - x[0])
@@ -156,9 +156,9 @@ def block_slices(data: NarrowData) -> Slices:
 
 
 def slice_moments(observation: Observation, cuts: list[np.ndarray]) -> np.ndarray:
-    """Moments of the sidereal harmonics, as `Observation.moments`, of the data between cuts: (D, K, 5, 5) float64.
+    """Return moments of the sidereal harmonics for the data between cuts: (D, K, 5, 5) float64.
 
-    They are differences of the integral up to each cut, so that their sum is that of all data but for rounding.
+    They are differences of the integral up to each cut, so that they add up, to rounding, to the moments of all data.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def slice_moments(observation: Observation, cuts: list[np.ndarray]) -> np.ndarra
 
 
 def _moments(start: np.ndarray, weight: np.ndarray, length: np.ndarray | float, tsft: float, epoch: int) -> np.ndarray:
-    """Integrals of w h h^T / Tsft, h the five sidereal harmonics, from each start for a length: (n, 5, 5) float64.
+    """Return integrals of w h h^T / Tsft, h the sidereal harmonics, from each start for a length: (n, 5, 5).
 
     As in `jfstat.data.observation`, with three Gauss-Legendre nodes.
     """
@@ -195,7 +195,7 @@ def _moments(start: np.ndarray, weight: np.ndarray, length: np.ndarray | float, 
 
 
 def matrices(moments: jax.Array, a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """A, B and C, (D, K) float64 each, from moments (D, K, 5, 5) and the patterns' coefficients, (D, 5)."""
+    """Return A, B and C, (D, K) float64 each, from moments (D, K, 5, 5) and the patterns' coefficients, (D, 5)."""
     of_a = jnp.einsum("dkij,dj->dki", moments, a)
     of_b = jnp.einsum("dkij,dj->dki", moments, b)
     return (

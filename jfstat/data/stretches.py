@@ -1,4 +1,4 @@
-"""Leaving stretches of time out of prepared data, without preparing again."""
+"""Leave stretches of time out of prepared data, without preparing again."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ StretchesLike = Sequence[tuple[TimeLike, TimeLike]] | Mapping[str, Sequence[tupl
 
 @public
 def leave_out(data: FstatData, stretches: StretchesLike) -> FstatData:
-    """Prepared data without bad stretches of time: SFTs that overlap with one no longer count.
+    """Return prepared data without bad stretches of time: SFTs that overlap with a stretch no longer count.
 
-    Their samples become zero and so do their noise weights, so 2F, antenna matrix, predictions and metric are those of
+    The samples and noise weights of these SFTs become zero, so that 2F, antenna matrix, predictions and metric describe
     the remaining data. Noise floors and frequencies stay as they were, and so does the time span. 2F is not exactly
-    that of data prepared without these SFTs: the low-pass has mixed samples within some ten of an edge.
+    what data prepared without these SFTs give: the low-pass has mixed samples within some ten of an edge.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def leave_out(data: FstatData, stretches: StretchesLike) -> FstatData:
 
 
 def _masked(filtered: jax.Array, kept: np.ndarray, padding: int) -> jax.Array:
-    """Filtered series, (P, 2, N'), with zeros at some of the N samples between the padding."""
+    """Return a filtered series, (P, 2, N'), with zeros at some of the N samples between the padding."""
     mask = np.zeros(filtered.shape[-1], bool)
     inner = mask[padding:]
     n = min(len(inner), len(kept))
@@ -95,7 +95,7 @@ def _masked(filtered: jax.Array, kept: np.ndarray, padding: int) -> jax.Array:
 
 
 def _each_detector(detectors: Sequence[str], stretches: Any) -> list[list[tuple[float, float]]]:
-    """Starts and ends of the stretches of each detector, GPS s."""
+    """Return starts and ends of the stretches of each detector, GPS s."""
     if isinstance(stretches, Mapping):
         unknown = [name for name in stretches if name not in detectors]
         if unknown:

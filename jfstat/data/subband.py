@@ -1,4 +1,4 @@
-"""Prepared data for a part of the band, for searches on devices with little memory."""
+"""Cut a part of the band out of prepared data, for searches on devices with little memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jfstat.transforms import block_length
 
 
 def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0) -> FstatData:
-    """The same data for a part of the band, with fewer samples and new filters.
+    """Return prepared data for a part of the band, with fewer samples and new filters.
 
     Parameters
     ----------

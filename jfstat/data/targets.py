@@ -1,4 +1,4 @@
-"""A template known beforehand, and the phase and place of its signal in each SFT."""
+"""Follow the signal of a template known beforehand: its phase and its bin in each SFT."""
 
 from __future__ import annotations
 
@@ -23,21 +23,24 @@ from jfstat.signal.templates import Doppler
 ROWS = 384
 """SFTs of a detector that are read and summed at a time."""
 PHASE_ROWS = 2048
-"""The same for their phases, if there are more than `ROWS`: a detector's trajectory is projected each time."""
+"""Number of SFTs whose phases are computed at a time, if there are more than `ROWS`: each call projects a detector's
+whole trajectory.
+"""
 FLOOR_BINS = 25
 """Most bins between the running medians of a signal's band."""
 MOST_MOMENTS = 320
-"""A template that needs more moves through too many bins within an SFT."""
+"""Largest number of moments; a template that needs more moves through too many bins within an SFT."""
 PHASES = 12
 """Chebyshev nodes, ends included, at which a template's phase is computed in each SFT."""
 BENDS = 1e-4
 """Root mean square over the SFTs of the last two Chebyshev coefficients of that phase, cycles; the neglected ones are
-smaller. It loses a fraction of (2 pi BENDS)^2 of rho^2. At a leap second the Earth's rotation in LALSuite's model jumps
-(see `geometry.trajectory`): the SFT at that time alone has up to 1e-4."""
+smaller. A fraction (2 pi BENDS)^2 of rho^2 is lost. At a leap second the Earth's rotation in LALSuite's model jumps
+(see `geometry.trajectory`): the SFT at that time alone has up to 1e-4.
+"""
 
 
 class MovesTooFast(ValueError):
-    """A signal that moves through too many bins within an SFT for narrow data without a wide series."""
+    """Error for a signal that moves through too many bins within an SFT for narrow data without a wide series."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +52,7 @@ class Phases:
     first, turns : (n,) float64 ndarrays
         Phase at the start of each SFT, and how much it grows until the end.
     bend : (n, PHASES) float32 ndarray
-        The rest, at the nodes `_ends_and_between`.
+        Remaining phase at the nodes `_ends_and_between`.
     """
 
     first: np.ndarray
@@ -58,13 +61,13 @@ class Phases:
 
 
 def _ends_and_between() -> np.ndarray:
-    """Chebyshev nodes in [-1, 1], ends included, (PHASES,) float64."""
+    """Return the Chebyshev nodes in [-1, 1], ends included, (PHASES,) float64."""
     return -np.cos(np.pi * np.arange(PHASES) / (PHASES - 1))
 
 
 @lru_cache(maxsize=1)
 def phase_series() -> np.ndarray:
-    """Chebyshev coefficients from values at `_ends_and_between`: (PHASES, PHASES) float64."""
+    """Return the matrix from values at `_ends_and_between` to Chebyshev coefficients: (PHASES, PHASES) float64."""
     return np.linalg.inv(chebyshev.chebvander(_ends_and_between(), PHASES - 1))
 
 
@@ -72,7 +75,7 @@ def phase_series() -> np.ndarray:
 def _phases(
     observation: Observation, trajectory: Trajectory, point: Doppler, start: jax.Array, heterodyne: jax.Array
 ) -> tuple[jax.Array, ...]:
-    """The fields of `Phases`; the bend's largest slope in each SFT, bins, and the larger of its last coefficients."""
+    """Return the fields of `Phases`, the bend's largest slope in each SFT, bins, and its larger last coefficient."""
     source, tsft = observation.source(point), observation.tsft
     u = _ends_and_between()
     into = jnp.asarray(0.5 * (1 + u))
@@ -93,18 +96,18 @@ class Target:
     ----------
     point : Doppler
     reach : float
-        Of the narrow data, Hz.
+        Reach of the narrow data, Hz.
     heterodyne : int
         Bin whose frequency is subtracted from the template's.
     band : (m,) int ndarray
         Bins from the lowest to the highest where the signal may be, evenly spaced and at most `FLOOR_BINS` apart.
     phases : list of Phases
-        In the SFTs of each detector.
+        Phases of the template in the SFTs of each detector.
     n_moments : int
     centres, half : (B,) float64 ndarray, float
         Blocks of the narrow data, s; B is a power of two.
     block : list of (n,) int ndarrays
-        Of each SFT.
+        Number of the block of each SFT.
     """
 
     point: Doppler
@@ -118,12 +121,12 @@ class Target:
     block: list[np.ndarray]
 
     def bins(self, i: int) -> np.ndarray:
-        """The signal's bin in each SFT of detector i, (n,) float64."""
+        """Return the signal's bin in each SFT of detector i, (n,) float64."""
         return self.heterodyne + self.phases[i].turns
 
 
 def target_of(observation: Observation, trajectories: Sequence[Trajectory], times: SFTs, point: Doppler) -> Target:
-    """The target of one template, concrete, in SFTs whose detectors have these trajectories.
+    """Return the target of one concrete template in SFTs whose detectors have these trajectories.
 
     Raises
     ------
@@ -168,12 +171,12 @@ def target_of(observation: Observation, trajectories: Sequence[Trajectory], time
 
 
 def chunks(n: int, size: int = ROWS) -> Iterator[slice]:
-    """The rows of n SFTs in parts of `size`."""
+    """Yield the rows of n SFTs in parts of `size`."""
     return (slice(low, min(low + size, n)) for low in range(0, n, size))
 
 
 def filled(x: np.ndarray, size: int = ROWS) -> np.ndarray:
-    """Rows repeated up to `size`, so that one compiled program serves all."""
+    """Return rows repeated up to `size`, so that one compiled program serves all."""
     if len(x) == size:
         return x
     return np.pad(x, [(0, size - len(x)), *[(0, 0)] * (x.ndim - 1)], mode="edge")

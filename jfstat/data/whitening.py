@@ -1,4 +1,4 @@
-"""Bins of SFTs divided by their noise floor, and the floor at a signal."""
+"""Divide bins of SFTs by their noise floor, and estimate the floor at a signal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jfstat.maths.products import product
 
 @dataclass(frozen=True, eq=False)
 class OffSource:
-    """The noise floor of some SFTs of a detector from off-source bins, see `noise.off_source_psd`.
+    """Noise floor of some SFTs of a detector from off-source bins, see `noise.off_source_psd`.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class OffSource:
     scale: float
 
     def at(self, bins: np.ndarray) -> np.ndarray:
-        """S at bins that all SFTs share, (m,), or at bins of each, (n, m): (n, m) float64, strain^2/Hz.
+        """Return S at bins that all SFTs share, (m,), or at bins of each, (n, m): (n, m) float64, strain^2/Hz.
 
-        The harmonic mean of the medians on both sides, or the median of one where the other does not fit.
+        S is the harmonic mean of the medians on both sides, or the median of one side where the other does not fit.
         """
         side, n_bins = side_bins(MEDIAN_BINS), self.power.shape[1]
         column = bins - self.first_bin
@@ -52,7 +52,7 @@ class Whitened:
     Attributes
     ----------
     real, imag : (n, n_bins) float32 ndarrays
-        With S the noise floor, bins divided by its root and by that of Tsft/2: in noise their power is 1.
+        Bins divided by sqrt(S Tsft/2), S being the noise floor: in noise their power is 1.
     inverse : (n, n_windows) float64 ndarray
         1/sqrt(S), S in strain^2/Hz, at the centres of windows of about `MEDIAN_BINS` bins.
     first_bin : int
@@ -60,10 +60,10 @@ class Whitened:
     width : int
         Bins of a window; 0 if the floor was given.
     at : (m,) int ndarray
-        Some bins, ascending.
+        Bins of `estimates`, ascending.
     estimates : (n, m) float64 ndarray
-        S at these by the running median or from off-source bins, as `prepare` has it. The windows of `inverse` depend
-        on what was read, these do not. Near the ends the running median is that of the nearest full window.
+        S at the bins `at` by the running median or from off-source bins, as `prepare` has it. The windows of `inverse`
+        depend on what was read, these do not. Near the ends the nearest full window gives the running median.
     expected : float
         Mean ratio of a bin's power to such an estimate, in noise; 1 for a given floor.
     off_source : OffSource or None
@@ -81,12 +81,12 @@ class Whitened:
     off_source: OffSource | None = None
 
     def inverse_at(self, bins: np.ndarray) -> np.ndarray:
-        """1/sqrt(S) of each SFT at a bin of its own, (n,) float64."""
+        """Return 1/sqrt(S) of each SFT at a bin of its own, (n,) float64."""
         windows = self.inverse.shape[1] / self.real.shape[1]
         return _between_columns(self.inverse, (bins - self.first_bin + 0.5) * windows - 0.5)
 
     def floors(self, bins: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The noise floor that weighs each SFT, and what its whitened bins are to be multiplied by, (n,) float64 each.
+        """Return the noise floor that weighs each SFT, and the factor for its whitened bins, (n,) float64 each.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class Whitened:
 
 
 def _between_columns(values: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Each row's value at a place of its own, linear between columns and constant beyond: (n,) from (n, m) and (n,)."""
+    """Interpolate each row linearly at a place of its own, constant beyond the ends: (n,) from (n, m) and (n,)."""
     last = values.shape[1] - 1
     place = np.clip(place, 0, last)
     low = np.minimum(place.astype(int), max(last - 1, 0))
@@ -132,7 +132,7 @@ def whitened(
     gps: np.ndarray,
     off_source: int | None = None,
 ) -> Whitened:
-    """Bins of SFTs divided by the noise floor, which is given or the median of windows, linear between their centres.
+    """Divide bins of SFTs by the noise floor: a given one, or medians of windows, interpolated between their centres.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def whitened(
     at : (m,) int ndarray
         Bins, ascending, where the running median, or the estimate from off-source bins, is wanted.
     detector, gps : str, (n,) int ndarray
-        For errors: whose they are, and when they start.
+        Detector and start times of the SFTs, for error messages.
     off_source : int, optional
         See `noise.off_source_psd`.
 
@@ -199,10 +199,9 @@ def whitened(
 
 
 def _medians(power: NDArray[np.float32], starts: np.ndarray, width: int) -> np.ndarray:
-    """Medians of windows of an odd number of columns: (n, n_windows) float64.
+    """Return medians of windows of an odd number of columns: (n, n_windows) float64.
 
-    Numbers that are not negative are ordered as the whole numbers of the same bits, of which NumPy finds the median in
-    half the time.
+    Numbers that are not negative sort like the integers with the same bits, whose median NumPy finds in half the time.
 
     Parameters
     ----------
@@ -230,6 +229,6 @@ def _not_finite(values: np.ndarray, detector: str, gps: np.ndarray) -> ValueErro
 
 @lru_cache(maxsize=8)
 def _linear(n_windows: int, n_bins: int) -> np.ndarray:
-    """Interpolation from the windows' centres to bins, constant beyond the outermost: (n_windows, n_bins) float32."""
+    """Return the matrix that interpolates from windows' centres to bins, (n_windows, n_bins) float32."""
     place = (np.arange(n_bins) + 0.5) * (n_windows / n_bins) - 0.5
     return np.stack([np.interp(place, np.arange(n_windows), row) for row in np.eye(n_windows)]).astype(np.float32)

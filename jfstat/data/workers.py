@@ -1,4 +1,4 @@
-"""Running a function on a sequence of jobs in several threads, with the results in order; compiling programs so."""
+"""Run a function on a sequence of jobs in several threads, with the results in order; compile programs in parallel."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ MOST = 16
 
 
 def cores() -> int:
-    """Number of cores that this process may use, at most `MOST`."""
+    """Return the number of cores that this process may use, at most `MOST`."""
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(own, MOST)
 
 
 def workers_for(device: Device, n: int = 1) -> int:
-    """Number of computations that should run at a time on n devices of a kind.
+    """Return the number of computations that should run at a time on n devices of a kind.
 
     On a CPU this is one more than the cores that this process may use, which its devices share: XLA computes most of a
     template on one core, and the additional computation starts as soon as another ends. On other devices it is two for
@@ -43,7 +43,7 @@ def workers_for(device: Device, n: int = 1) -> int:
 
 
 def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: int, ahead: int = 1) -> Iterator[Result]:
-    """Results of a function for all jobs, in the order of the jobs, computed by `workers` threads.
+    """Yield the results of a function for all jobs, in the order of the jobs, computed by `workers` threads.
 
     The threads run in parallel because JAX computes outside of Python's global lock. At most `workers` + `ahead` jobs
     are under way, or done without their results being taken: with more ahead, threads wait less for a slower one.
@@ -64,7 +64,7 @@ def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: in
 
 
 def on_callers_device(function: Callable[P, Result]) -> Callable[P, Result]:
-    """A function for another thread, there with the device that ``jax.default_device`` sets here."""
+    """Wrap a function so that another thread runs it with the current ``jax.default_device``."""
     device = jax.config.jax_default_device  # type: ignore[reportAttributeAccessIssue]
 
     def called(*arguments: P.args, **named: P.kwargs) -> Result:
@@ -97,14 +97,14 @@ def compile_together(programs: Iterable[Lowered]) -> None:
 
 
 def results_of(program: Lowered, like: jax.Array | np.ndarray) -> Any:
-    """What stands for a program's results where another is lowered that takes them; see `result_of_shape`."""
+    """Return placeholders for a program's results, used to lower another program that takes them."""
     return jax.tree.map(lambda x: result_of_shape(x.shape, x.dtype, like), program.out_info)
 
 
 def result_of_shape(shape: tuple[int, ...], dtype: DTypeLike, like: jax.Array | np.ndarray) -> jax.ShapeDtypeStruct:
-    """What stands for a result with this shape, of a program that takes the array `like`.
+    """Return a placeholder for a result of this shape of a program that takes the array `like`.
 
-    If that is bound to a device, so is the result; an array on the host is not.
+    If `like` is bound to a device, so is the result; an array on the host is not.
     """
     where = like.sharding if isinstance(like, jax.Array) and like.committed else None
     return jax.ShapeDtypeStruct(shape, dtype, sharding=where)

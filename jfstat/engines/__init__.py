@@ -1,1 +1,1 @@
-"""Engines transform the data and reduce 2F on a device: XLA everywhere, CUDA kernels on NVIDIA GPUs."""
+"""Transform the data and reduce 2F on a device: by XLA everywhere, by CUDA kernels on NVIDIA GPUs."""

@@ -1,4 +1,4 @@
-"""Choosing an engine: by name, or the fastest that is usable."""
+"""Choose an engine: by name, or the fastest that is usable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ CLASSES = {"cuda": ("cuda.engine", "Cuda"), "xla": ("xla", "Xla")}
 """Module and class of each engine by its name, the fastest first. A module is imported when its engine is chosen."""
 NAMES = tuple(CLASSES)
 SUMS = {"cuda": ("cuda.sums", "CudaSums"), "xla": ("xlasums", "XlaSums")}
-"""The same for the sums of interpolating searches."""
+"""Module and class that sum segments' values in interpolating searches, by the name of the engine, the fastest first.
+"""
 
 
 @lru_cache
@@ -40,7 +41,7 @@ def engine_named(name: str, lines: LineCut | None = None) -> Engine:
 
 
 def xla_only(name: str | None, what: str) -> Engine:
-    """Return XLA, the only engine that computes a statistic; `what` says of it in messages what others cannot do.
+    """Return XLA, the only engine that computes a statistic; `what` says in messages what other engines cannot do.
 
     Raises
     ------
@@ -56,7 +57,7 @@ def xla_only(name: str | None, what: str) -> Engine:
 
 @lru_cache
 def _sums_named(name: str) -> XlaSums:
-    """What sums up segments' values in interpolating searches, by the name of its engine.
+    """Return what sums up segments' values in interpolating searches, by the name of its engine.
 
     Raises
     ------
@@ -69,7 +70,7 @@ def _sums_named(name: str) -> XlaSums:
 
 
 def sums_for(device: Device, name: str | None = None) -> XlaSums:
-    """The same for a device, by default the fastest.
+    """Return what sums up segments' values on a device, by default the fastest.
 
     Raises
     ------
@@ -92,7 +93,7 @@ def sums_for(device: Device, name: str | None = None) -> XlaSums:
 
 
 def engine_for(data: FstatData, name: str | None = None, lines: LineCut | None = None) -> Engine:
-    """The engine that computes 2F of some data.
+    """Return the engine that computes 2F of some data.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def engine_for(data: FstatData, name: str | None = None, lines: LineCut | None =
     name : str, optional
         By default the fastest one that the data's device can use.
     lines : LineCut, optional
-        A cut by the line-robust statistic, which only the library can make.
+        Cut by the line-robust statistic, which only XLA can make.
 
     Raises
     ------
@@ -138,7 +139,7 @@ def _check_available(engine: Engine | XlaSums) -> None:
 
 
 def _first_available(usable: Iterable[Some]) -> Some:
-    """The first of some engines that this machine can run; the last one always can."""
+    """Return the first of some engines that this machine can run; the last one always can."""
     for engine in usable:
         why = engine.unavailable()
         if why is None:

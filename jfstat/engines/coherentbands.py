@@ -1,4 +1,4 @@
-"""2F of segments' own templates at all frequencies of the band, and where the templates of a bank find theirs in it."""
+"""Hold 2F of segments' own templates at all frequencies, and where a bank's templates find their values."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ import numpy as np
 from jfstat.data.bandseries import Layout
 
 GROUP = 32
-"""Templates that are summed together, and whose maximum at each frequency is taken first."""
+"""Number of templates that are summed together, and whose maximum at each frequency is taken first."""
 TOGETHER = 3
-"""Neighbouring segments that are added first, see `added`; templates share these sums on some engines."""
+"""Number of neighbouring segments that are added first, see `added`; on some engines templates share these sums."""
 LEAST_PIECE = 64
 """Least number of bins of a piece of the band; all have this number times a power of two."""
 HALF_PIECE, BITS = LEAST_PIECE // 2, 28
 """Units of the shifts; see `Lookup`."""
 PAIR_BYTES = 16
-"""Of a `Lookup`, for a template and a segment."""
+"""Bytes of a `Lookup` for a template and a segment."""
 STATIC = dict(static=True)
 
 
 class Lookup(NamedTuple):
-    """Where B templates find the values of K segments, by whole numbers: all programs of a search then round alike.
+    """Places where B templates find the values of K segments, in whole numbers so that all programs round alike.
 
     Attributes
     ----------
     rows : (B, K) int32
         Rows of `CoherentBands.values`.
     base : (B, K) int64
-        By how much the frequency of a segment's template exceeds that of the sum at the start of the band, in units of
-        2^-BITS bins.
+        Excess of a segment's template over the sum in frequency, at the start of the band, in units of 2^-BITS bins.
     step : (B, K) int32
-        By how much this grows over `HALF_PIECE` bins, in the same units.
+        Growth of the excess in `base` over `HALF_PIECE` bins, in units of 2^-BITS bins.
     """
 
     rows: Any
@@ -44,7 +43,7 @@ class Lookup(NamedTuple):
 
     @classmethod
     def empty(cls, n: int, n_segments: int) -> Lookup:
-        """For n templates, NumPy arrays without values yet, which are filled segment by segment."""
+        """Return empty NumPy arrays for n templates, which are filled segment by segment."""
         return cls(*(np.empty((n_segments, n), kind).T for kind in (np.int32, np.int64, np.int32)))
 
 
@@ -58,7 +57,7 @@ class CoherentBands:
     values : (R, padding + C piece + padding) float32
         All templates of the first segment, then of the second, ...; -inf outside the band.
     layout : Layout
-        Of the data.
+        Layout of the data.
     padding : int
         At least the largest shift.
     piece : int
@@ -76,20 +75,20 @@ class CoherentBands:
         return -(-self.layout.n_frequencies // self.piece)
 
     def shifts(self, lookup: Lookup) -> jax.Array:
-        """Number of bins by which segments' templates exceed the sum's frequency in each piece, (..., K, C) int32."""
+        """Return the bins by which segments' templates exceed the sum's frequency in each piece, (..., K, C) int32."""
         middle = (2 * jnp.arange(self.n_pieces, dtype=jnp.int64) + 1) * (self.piece // LEAST_PIECE)  # in half pieces
         shift = lookup.base[..., None] + lookup.step[..., None].astype(jnp.int64) * middle
         return ((shift + (1 << (BITS - 1))) >> BITS).astype(jnp.int32)
 
     def counted_bins(self, lookup: Lookup, n_valid: jax.Array | int, first_bin: jax.Array | int) -> jax.Array:
-        """First and last bin that count for each template, (2, B) int32, see `bins.counted_bins`."""
+        """Return the first and last bin that count for each template, (2, B) int32, see `bins.counted_bins`."""
         index = jnp.arange(lookup.rows.shape[0])
         last = jnp.where(index < jnp.asarray(n_valid, jnp.int64), self.layout.n_frequencies - 1, -1).astype(jnp.int32)
         return jnp.stack([jnp.broadcast_to(jnp.asarray(first_bin, jnp.int32), last.shape), last])
 
 
 class Groups(NamedTuple):
-    """Templates in groups of equal size, of which the last is filled up with templates of which nothing counts.
+    """Templates in groups of equal size, the last of which is filled up with templates none of whose bins count.
 
     Attributes
     ----------
@@ -97,7 +96,7 @@ class Groups(NamedTuple):
     shifts : (G, size, K, C) int32
         See `CoherentBands.shifts`.
     bins : (G, size, 2) int32
-        The first and the last that count.
+        First and last bin that count.
     """
 
     rows: jax.Array
@@ -105,7 +104,7 @@ class Groups(NamedTuple):
     bins: jax.Array
 
     def filled(self, axis: int, multiple: int) -> Groups:
-        """Groups whose number, or size, is a multiple: what fills up reads what others do, and counts nowhere."""
+        """Return groups whose number, or size, is a multiple; the padding repeats other templates and never counts."""
 
         def padded(x: jax.Array, **mode: Any) -> jax.Array:
             more = [(0, 0)] * x.ndim
@@ -117,7 +116,7 @@ class Groups(NamedTuple):
 
 
 def grouped(rows: jax.Array, shifts: jax.Array, bins: jax.Array, size: int) -> Groups:
-    """Templates' rows, (B, K), shifts, (B, K, C), and bins that count, (2, B), in groups."""
+    """Return templates' rows, (B, K), shifts, (B, K, C), and bins that count, (2, B), in groups."""
     more = -rows.shape[0] % size
 
     def divided(x: jax.Array, value: int = 0) -> jax.Array:

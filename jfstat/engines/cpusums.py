@@ -1,4 +1,4 @@
-"""Sums of segments' values on a CPU: one piece of the band after the other, whose values stay in the caches."""
+"""Sum segments' values on a CPU, one piece of the band after the other, whose values stay in the caches."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from jfstat.engines.shared import STEP, SharedSums, pays, shared_sums
 from jfstat.engines.sums import Sums, added, counted_means
 
 FEW, SEVERAL = counting.MOST_WORDS, 4
-"""Templates whose words are added up, and groups, of up to 32, whose words are added up in wider fields."""
+"""Number of templates whose words are added up, and of groups of up to 32 whose words are added up in wider fields."""
 
 
 def sums_in_pieces(bands: CoherentBands, groups: Groups) -> Sums:
-    """Means of all templates, reduced as they are computed, from sums that templates share where that pays."""
+    """Compute the means of all templates, reduced on the fly, from sums that templates share where that pays."""
     n_groups, size, _ = groups.rows.shape
     groups = groups.filled(1, min(FEW, size)).filled(0, min(SEVERAL, n_groups))
 
@@ -42,20 +42,21 @@ def sums_in_pieces(bands: CoherentBands, groups: Groups) -> Sums:
 
 
 Total: TypeAlias = Callable[[Any], jax.Array]
-"""From what stands for a template in a piece of the band to its sum over segments at the bins of the piece."""
+"""Function from what represents a template in a piece of the band to its sum over segments at the bins of the piece."""
 OfPiece: TypeAlias = Callable[[jax.Array, jax.Array, Any], tuple[jax.Array, Total, Any]]
-"""From a space in memory, the number of a piece and what is given of it: the space, a `Total`, and what stands for all
-templates, (G, size, ...)."""
+"""Function from a memory buffer, the number of a piece and its input to the buffer, a `Total`, and what represents all
+templates, (G, size, ...).
+"""
 
 
 def _from_segments(bands: CoherentBands, groups: Groups) -> tuple[OfPiece, jax.Array, Any]:
-    """Sums of the segments' values themselves: how, a space in memory, and what is given of each piece."""
+    """Return the functions and inputs of `_in_pieces` for sums of the segments' values themselves."""
     n_segments, length = groups.rows.shape[2], bands.piece
 
     def of_piece(space: jax.Array, c: jax.Array, shifts: jax.Array) -> tuple[jax.Array, Total, Any]:
         def total(template: tuple[jax.Array, jax.Array]) -> jax.Array:
             rows, own = template
-            # consecutive values of each segment, summed in one loop
+            # slices of consecutive values of each segment, summed in one loop
             start = bands.padding + c * length + own
             parts = [jax.lax.dynamic_slice(bands.values, (rows[i], start[i]), (1, length)) for i in range(n_segments)]
             return added(parts)[0]
@@ -66,7 +67,7 @@ def _from_segments(bands: CoherentBands, groups: Groups) -> tuple[OfPiece, jax.A
 
 
 def _from_shared(bands: CoherentBands, shared: SharedSums) -> tuple[OfPiece, jax.Array, Any]:
-    """The same from sums of neighbouring segments, which are made for one piece of the band at a time."""
+    """Return the functions and inputs of `_in_pieces` for shared sums, made for one piece of the band at a time."""
     length, width = bands.piece, bands.piece + STEP
     room, n_sums = shared.starts.shape[1], shared.index.shape[2]
     values = bands.values.reshape(-1)
@@ -94,10 +95,10 @@ def _from_shared(bands: CoherentBands, shared: SharedSums) -> tuple[OfPiece, jax
 
 
 def _in_pieces(bands: CoherentBands, groups: Groups, of_piece: OfPiece, space: jax.Array, given: Any) -> Sums:
-    """Means reduced piece by piece; `of_piece` and what it takes are from one of the two above.
+    """Reduce means piece by piece, with `of_piece` and its inputs from `_from_segments` or `_from_shared`.
 
-    Loops within loops: over pieces, several groups, the templates of a group a few at a time, and these. Means are not
-    stored; those beyond what `counting.words` count are computed again.
+    The loops are nested: over pieces, over several groups, and over the templates of a group, a few at a time. Means
+    are not stored; those beyond what `counting.words` count are computed again.
     """
     n_groups, size, n_segments = groups.rows.shape
     length, few_at_once, several_at_once = bands.piece, min(FEW, size), min(SEVERAL, n_groups)

@@ -1,4 +1,4 @@
-"""The protocols of engines and of other reductions of a batch of templates, and the types of their results."""
+"""Define the protocols of engines and of other reductions of a batch of templates, and the types of their results."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from jfstat.statistic.bins import counted_bins
 from jfstat.statistic.resample import without_spin_down
 
 COMPLEX = 8
-"""Bytes of a complex64."""
+"""Size of a complex64, bytes."""
 
 
 class Loudest(NamedTuple):
-    """The largest values of 2F of a batch, in falling order, and tallies of all its values.
+    """Largest values of 2F of a batch, in falling order, and tallies of all its values.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Loudest(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """A step of an engine's computation that can be timed alone.
+    """Step of an engine's computation that can be timed alone.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Stage(NamedTuple):
 
 
 class Reduction(Protocol):
-    """Computes a statistic for a batch of templates and reduces it to the loudest values.
+    """Computation of a statistic for a batch of templates, reduced to the loudest values.
 
     Instances are static arguments of jitted functions, so they are hashable and equal ones compute the same. Engines
     are reductions of 2F; statistics that are made of 2F bring their own, see `jfstat.searching.statistic`.
@@ -101,7 +101,7 @@ class Reduction(Protocol):
         data
             From `ready`.
         points : Doppler
-            A stack of B templates that fit the data; of an engine that `HasGeometry`, what that returns for them.
+            A stack of B templates that fit the data; for an engine that `HasGeometry`, the result of its `geometry`.
         bins : (2 + 2 L, B) int32
             From `bins`. Only XLA takes vetoed ranges.
         keep : int
@@ -114,7 +114,7 @@ class Reduction(Protocol):
 
 
 class BandReduction(Reduction, Protocol):
-    """A reduction over the band of prepared data, whose batches are as large as the memory allows."""
+    """Reduction over the band of prepared data, whose batches are as large as the memory allows."""
 
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Return an upper limit of the device memory per template of a batch."""
@@ -125,12 +125,12 @@ class BandReduction(Reduction, Protocol):
         ...
 
     def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
-        """Return the device memory of what `ready` makes, beside the data's own filters."""
+        """Return the device memory of the arrays that `ready` makes, beside the data's own filters."""
         ...
 
 
 class Engine(BandReduction, Protocol):
-    """Transforms data and reduces 2F on a kind of device; results of all engines agree to rounding.
+    """Transformation of data and reduction of 2F on a kind of device; results of all engines agree to rounding.
 
     `jfstat.transforms` has the costs of each engine's transforms, by its name.
 
@@ -138,18 +138,18 @@ class Engine(BandReduction, Protocol):
     ----------
     name : str
     needs : str
-        What it requires, for messages.
+        Requirements of the engine, for messages.
     """
 
     name: ClassVar[str]
     needs: ClassVar[str]
 
     def usable(self, layout: Layout, device: Device) -> bool:
-        """Return whether it can handle data of this layout on this device."""
+        """Return whether the engine can handle data of this layout on this device."""
         ...
 
     def unavailable(self) -> str | None:
-        """Return why this machine cannot run it although device and data suit it, in some words; None if it can."""
+        """Return why this machine cannot run the engine although device and data suit it; None if it can."""
         ...
 
     def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
@@ -163,18 +163,18 @@ class Engine(BandReduction, Protocol):
 
 @runtime_checkable
 class HasGeometry(BandReduction, Protocol):
-    """A reduction whose geometry is worth a program of its own, so that XLA compiles it beside that of `reduced`."""
+    """Reduction whose geometry is worth a program of its own, so that XLA compiles it beside the one of `reduced`."""
 
     def geometry(self, data: Any, points: Doppler, same_source: bool) -> Any:
-        """Return what `reduced` takes in place of a stack of templates; traceable.
+        """Return the input that `reduced` takes in place of a stack of templates; traceable.
 
-        Parameters are those of `reduced`; the data need no filters.
+        Parameters are as for `reduced`; the data need no filters.
         """
         ...
 
 
 class InBand:
-    """Counts the bins of the band of prepared data: what engines and most statistics have in common."""
+    """Base of engines and statistics that count the bins of the band of prepared data."""
 
     def bins(
         self, data: FstatData, points: Doppler, n_valid: Any, first_bin: Any, bands: LineBands | None
@@ -196,11 +196,11 @@ class StageBytes:
 
 
 def nodes_per_template(layout: Layout, n_detectors: int, orbit: bool) -> int:
-    """Number of nodes, of all blocks and detectors, at which a template's timing is computed."""
+    """Return the number of nodes, of all blocks and detectors, at which a template's timing is computed."""
     n_samples = layout.n_blocks * layout.block
     return 4 * (n_samples // layout.block_of(orbit)) * n_detectors
 
 
 def first_without_spin_down(points: Doppler) -> Doppler:
-    """The first template of a stack, without its spin-down."""
+    """Return the first template of a stack, without its spin-down."""
     return without_spin_down(jax.tree.map(lambda x: jnp.asarray(x)[0], points))

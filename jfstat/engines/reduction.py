@@ -1,4 +1,4 @@
-"""Reductions of 2F on the device, shared by engines: the largest values, a histogram, the maxima of sections."""
+"""Reduce 2F on the device for all engines: the largest values, a histogram, the maxima of sections."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ ROW = 64
 BINS, WIDTH = 30, 2.0
 """Number of bins of the histogram of 2F, which begins at 0, and their width. The last bin has no upper end."""
 COLUMNS = 32
-"""Counters of each bin of the histogram, see `histogram_of`."""
+"""Number of counters of each bin of the histogram, see `histogram_of`."""
 SORTED = 1 << 16
-"""Least number of values of which XLA finds the largest by a sort that is compiled already, on GPUs: to compile one for
-fewer takes 1.3 s and more."""
+"""Least number of values of which XLA finds the largest on GPUs by a sort that is already compiled; compiling one for
+fewer takes 1.3 s and more.
+"""
 
 
 def top(values: jax.Array, keep: int) -> tuple[jax.Array, jax.Array]:
-    """The same as ``jax.lax.top_k`` of (n,) float32, filled up to `SORTED` on accelerators."""
+    """Return the result of ``jax.lax.top_k`` of (n,) float32, filled up to `SORTED` on accelerators."""
     n = values.shape[0]
 
     def plain(values: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -33,7 +34,7 @@ def top(values: jax.Array, keep: int) -> tuple[jax.Array, jax.Array]:
         return value, place
 
     def filled(values: jax.Array) -> tuple[jax.Array, jax.Array]:
-        # of equal values, which may be -inf, the first come first: what fills up never does
+        # of equal values, which may be -inf, the first come first, so the padding is never chosen
         return plain(jnp.pad(values, (0, max(0, SORTED - n)), constant_values=-jnp.inf))
 
     return jax.lax.platform_dependent(values, cpu=plain, default=filled)
@@ -41,9 +42,9 @@ def top(values: jax.Array, keep: int) -> tuple[jax.Array, jax.Array]:
 
 @partial(jax.jit, static_argnames=("keep",))
 def largest(values: jax.Array, keep: int) -> tuple[jax.Array, jax.Array]:
-    """The `keep` largest values, in falling order, and their places; of equal values the first.
+    """Return the `keep` largest values, in falling order, and their places; of equal values the first.
 
-    The same as ``jax.lax.top_k``, but fewer values are sorted: those of the `keep` rows with the largest maxima.
+    The result equals ``jax.lax.top_k``, but only the values of the `keep` rows with the largest maxima are sorted.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def largest(values: jax.Array, keep: int) -> tuple[jax.Array, jax.Array]:
 def largest_of_rows(
     value: jax.Array, template: jax.Array, number: jax.Array, keep: int
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The `keep` largest values of some rows, in falling order, with their templates and bins.
+    """Return the `keep` largest values of some rows, in falling order, with their templates and bins.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def largest_of_rows(
 
 
 def histogram_of(values: jax.Array) -> jax.Array:
-    """Number of values in each bin of the histogram; values rounded below 0 are in the first.
+    """Return the number of values in each bin of the histogram; values rounded below 0 are in the first.
 
     Parameters
     ----------
@@ -109,7 +110,7 @@ def histogram_of(values: jax.Array) -> jax.Array:
 
 
 def largest_of_sections(layout: Layout, values: jax.Array) -> jax.Array:
-    """Largest 2F of each of `transforms.section_count` equal sections of the spectrum, in the order of entries.
+    """Return the largest 2F of `transforms.section_count` equal sections of the spectrum, in the order of entries.
 
     If their number is odd, the middle one contains the end of the positive frequencies and the start of the negative
     ones, and is listed twice, once for each.
@@ -137,7 +138,7 @@ def largest_of_sections(layout: Layout, values: jax.Array) -> jax.Array:
 
 
 def section_starts(layout: Layout) -> np.ndarray:
-    """Bin of the band at which each section starts; negative or too large outside the band.
+    """Return the bin of the band at which each section starts; negative or too large outside the band.
 
     Returns
     -------
@@ -153,7 +154,7 @@ def section_starts(layout: Layout) -> np.ndarray:
 
 
 def largest_of_sections_in_order(layout: Layout, values: jax.Array) -> jax.Array:
-    """The same as `largest_of_sections` from values in the order of the band's frequencies, (B, n_frequencies)."""
+    """Return the largest 2F of sections from values in the order of the band's frequencies, (B, n_frequencies)."""
     starts = section_starts(layout)
     order = np.argsort(starts, kind="stable")
     ends = np.empty_like(starts)
@@ -165,7 +166,7 @@ def largest_of_sections_in_order(layout: Layout, values: jax.Array) -> jax.Array
 
 
 def loudest_means(layout: Layout, means: jax.Array, n_segments: int, keep: int) -> Loudest:
-    """The largest of some means over segments, and tallies of all.
+    """Return the largest of some means over segments, and tallies of all.
 
     Parameters
     ----------
@@ -188,12 +189,12 @@ def loudest_means(layout: Layout, means: jax.Array, n_segments: int, keep: int) 
 
 
 def histogram_of_means(means: jax.Array, n_segments: int) -> jax.Array:
-    """Histogram, (BINS,) int32, of means in the scale of `spread_means`; -inf does not count."""
+    """Return the histogram, (BINS,) int32, of means in the scale of `spread_means`; -inf does not count."""
     spread = spread_means(means, n_segments)
     spread = jnp.pad(spread.reshape(-1), (0, -spread.size % COLUMNS), constant_values=-jnp.inf)
     return histogram_of(spread.reshape(-1, COLUMNS))
 
 
 def spread_means(means: jax.Array, n_segments: int) -> jax.Array:
-    """Means of 2F over segments stretched about 4 such that in noise they have the mean and the variance of 2F."""
+    """Return means of 2F over segments, stretched about 4 to have the mean and the variance of 2F in noise."""
     return 4 + (means - 4) * np.float32(np.sqrt(n_segments))

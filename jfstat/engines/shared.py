@@ -1,8 +1,8 @@
-"""Sums of a few neighbouring segments that templates of an interpolating search share.
+"""Sum a few neighbouring segments once for all templates of an interpolating search that share them.
 
 Templates that are near each other read nearly the same values: 2048 templates of a bank for 26 segments of 10 d, in
-Z-order, read `TOGETHER` = 3 neighbouring segments at only 60 different places or so. Their sums are made once here, so
-that a template reads a third as many values.
+Z-order, read `TOGETHER` = 3 neighbouring segments at only 60 different places or so. The sums of neighbouring segments
+are made once here, so that a template reads a third as many values.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from jfstat.data.memory import FLOAT32
 from jfstat.engines.coherentbands import TOGETHER, CoherentBands, Groups
 
 STEP = 64
-"""Bins by whose multiples sums are shifted; a template reads its own from one of the first so many bins on."""
+"""Number of bins whose multiples shift the sums; a template starts to read a sum at one of its first `STEP` bins."""
 ROOM = 8
-"""There is room for a sum of neighbouring segments for every so many templates."""
+"""Number of templates per sum of neighbouring segments for which there is room."""
 MOST_BYTES = 1280 << 20
 """Most memory of the sums that are made at a time, on accelerators."""
 LEAST_TEMPLATES, LEAST_BINS = 128, 512
-"""Templates, and bins of a piece of the band, from which on it pays to share sums."""
+"""Least number of templates, and of bins of a piece of the band, for which it pays to share sums."""
 
 
 class SharedSums(NamedTuple):
-    """Which sums there are in each of C pieces of the band, and which of them the templates read.
+    """Sums that exist in each of C pieces of the band, and the sums that each template reads.
 
     Attributes
     ----------
@@ -50,23 +50,23 @@ class SharedSums(NamedTuple):
 
 
 def pays(bands: CoherentBands, groups: Groups) -> bool:
-    """Whether there are enough templates, segments and bins for sums to be shared."""
+    """Return whether there are enough templates, segments and bins for sums to be shared."""
     n_groups, size, n_segments = groups.rows.shape
     return n_groups * size >= LEAST_TEMPLATES and n_segments >= 2 * TOGETHER and bands.piece >= LEAST_BINS
 
 
 def room_for_sums(n: int, n_segments: int) -> int:
-    """Number of sums for which there is room, for a batch of n templates."""
+    """Return the number of sums for which there is room, for a batch of n templates."""
     return max(1, n * -(-n_segments // TOGETHER) // ROOM)
 
 
 def most_templates(piece: int, n_segments: int) -> int:
-    """Largest batch whose sums take at most `MOST_BYTES` in one piece of the band of so many bins."""
+    """Return the largest batch whose sums take at most `MOST_BYTES` in a piece of the band of a number of bins."""
     return MOST_BYTES // (FLOAT32 * (piece + STEP)) * ROOM // -(-n_segments // TOGETHER)
 
 
 def shared_sums(bands: CoherentBands, groups: Groups) -> SharedSums:
-    """The different sums of neighbouring segments of a batch of templates: those of equal rows and relative shifts."""
+    """Return the different sums of neighbouring segments of a batch of templates, by rows and relative shifts."""
     n_groups, size, n_segments = groups.rows.shape
     n, n_sums, n_pieces = n_groups * size, -(-n_segments // TOGETHER), bands.n_pieces
     more = n_sums * TOGETHER - n_segments
@@ -90,7 +90,7 @@ def shared_sums(bands: CoherentBands, groups: Groups) -> SharedSums:
     piece = jnp.arange(n_pieces, dtype=jnp.int64)[:, None, None]
     which = jnp.arange(n_sums, dtype=jnp.int32)[:, None]
     index = jnp.zeros(number.shape, jnp.int32).at[piece, which, template].set(number, unique_indices=True)
-    # the first template of each sum says what it is of
+    # the first template of each sum says what it sums
     source = jnp.zeros((n_pieces, room), jnp.int32)
     source = source.at[piece, jnp.where(new, number, room)].set((which * n + template).astype(jnp.int32), mode="drop")
     of, source = source // n, source % n
@@ -108,9 +108,9 @@ def shared_sums(bands: CoherentBands, groups: Groups) -> SharedSums:
 
 
 def _keys(rows: jax.Array, shifts: jax.Array, steps: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """A whole number of at least 0 for each template, (C, T, n) int64, which is the same where the same sum is read.
+    """Return a whole number of at least 0 for each template, (C, T, n) int64, which is equal where sums are equal.
 
-    Also whether all numbers, times n, are exact with 64 bits.
+    The second result is whether all numbers, times n, are exact with 64 bits.
     """
     parts = [*jnp.moveaxis(rows, -1, 0), *jnp.moveaxis(shifts - shifts[..., :1], -1, 0)[1:], steps]
     key, size = jnp.zeros(steps.shape, jnp.int64), jnp.full((), steps.shape[-1], jnp.float64)

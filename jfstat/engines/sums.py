@@ -1,4 +1,4 @@
-"""How an interpolating search adds up segments' values, and what is kept of their means."""
+"""Add up segments' values in an interpolating search, and reduce their means."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jfstat.engines.reduction import BINS, WIDTH, spread_means
 
 
 class Sums(NamedTuple):
-    """What is kept of all means over segments.
+    """Maxima and histogram of all means over segments.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class Sums(NamedTuple):
     peaks : (C, piece) float32
         Maxima over all templates.
     histogram : (BINS,) int64
-        In the scale of `segments.spread_means`.
+        Histogram in the scale of `segments.spread_means`.
     """
 
     tops: jax.Array
@@ -33,7 +33,7 @@ class Sums(NamedTuple):
 
 
 def added(parts: list[jax.Array]) -> jax.Array:
-    """Segments' values added up: `TOGETHER` neighbours first, then their sums, each in their order.
+    """Add up segments' values: `TOGETHER` neighbours first, then their sums, each in their order.
 
     All engines add in this order, so that their values, and maxima and values of one engine, agree to the bit.
     """
@@ -42,11 +42,11 @@ def added(parts: list[jax.Array]) -> jax.Array:
 
 
 def counted_means(means: jax.Array, number: jax.Array, bins: jax.Array) -> jax.Array:
-    """The means, -inf where bins do not count; `bins` are the first and the last that do."""
+    """Return the means, -inf where bins do not count; `bins` are the first and the last bin that do."""
     return jnp.where((number >= bins[0]) & (number <= bins[1]), means, -jnp.inf)
 
 
 def places(means: jax.Array, n_segments: int, bins: int = BINS) -> jax.Array:
-    """Bins of means in the histogram, see `segments.loudest_means`, of which the last of `bins` has no upper end."""
+    """Return the bins of means in the histogram, of which the last of `bins` has no upper end."""
     spread = spread_means(means, n_segments)
     return jnp.clip(spread * np.float32(1 / WIDTH), 0, bins - 1).astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""2F by XLA and the platform's FFT library, on any device; the reference for the other engines."""
+"""Compute 2F by XLA and the platform's FFT library, on any device; the reference for the other engines."""
 
 from __future__ import annotations
 
@@ -45,59 +45,59 @@ from jfstat.statistic.resample import (
 from jfstat.statistic.spectrum import bin_numbers, folded, in_order, spectra, spectra_of_batch
 
 NODE_BYTES = 5000
-"""Memory for each node of the timing, measured."""
+"""Memory for each node of the timing, measured, bytes."""
 
 
 class OnAnyDevice(InBand):
-    """Takes the data as they are, on any device: what all that XLA computes has in common."""
+    """Base of all that XLA computes: takes the data as they are, on any device."""
 
     name: ClassVar[str] = "xla"
     needs: ClassVar[str] = "nothing but JAX"
 
     def usable(self, layout: Layout, device: Device) -> bool:
-        """Always."""
+        """Return True: any device can be used."""
         return True
 
     def unavailable(self) -> None:
-        """Nothing is in the way."""
+        """Return None: nothing prevents the engine from running."""
 
     def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
-        """None: it takes the data's filters."""
+        """Return 0: the engine takes the data's filters."""
         return 0
 
     def ready(self, data: FstatData) -> FstatData:
-        """The data as they are."""
+        """Return the data as they are."""
         return data
 
 
 @dataclass(frozen=True)
 class Xla(OnAnyDevice):
-    """2F by XLA and the platform's FFT library; see `engine.Engine`.
+    """Engine that computes 2F by XLA and the platform's FFT library; see `engine.Engine`.
 
     Attributes
     ----------
     lines : LineCut or None
-        Which values do not count because a line explains them better; needs the transforms of each detector.
+        Cut that drops values that a line explains better; it needs the transforms of each detector.
     """
 
     lines: LineCut | None = None
 
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
-        """Upper limit of the device memory per template of a batch.
+        """Return an upper limit of the device memory per template of a batch.
 
-        Per sample: 8 bytes of interpolated series for each detector, 32 of four folded series, 32 of their transforms,
-        and 32 of the FFT library's work space.
+        Each sample takes 8 bytes of interpolated series for each detector, 32 of four folded series, 32 of their
+        transforms, and 32 of the FFT library's work space.
         """
         per_sample = 8 * n_detectors + 96 * (1 if self.lines is None else 1 + n_detectors)
         nodes = nodes_per_template(layout, n_detectors, orbit)
         return layout.n_blocks * layout.block * per_sample + nodes * NODE_BYTES
 
     def largest_batch(self, layout: Layout) -> int:
-        """Number of templates whose rows of values can be indexed with 32 bits."""
+        """Return the number of templates whose rows of values can be indexed with 32 bits."""
         return (2**31 - 1) // (2 * layout.n_fft // _row(layout))
 
     def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
-        """First the maxima of rows of bins, then all values of the rows with the largest maxima."""
+        """Return the loudest values: first the maxima of rows of bins, then all values of the loudest rows."""
         layout = data.layout
         n, row = points.alpha.shape[0], _row(layout)
         n_rows = layout.n_fft // row
@@ -128,11 +128,11 @@ class Xla(OnAnyDevice):
         return Loudest(*best, histogram_of(values.reshape(-1, row)), largest_of_sections(layout, values))
 
     def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
-        """The largest 2F over the band of each template, (B,) float32."""
+        """Return the largest 2F over the band of each template, (B,) float32."""
         return _maxima(data, points, _spectra(data, points, same_source))
 
     def stages(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[Stage, ...]:
-        """Geometry, interpolation, spin-down where templates share a source, folding, FFT, and 2F with its maxima."""
+        """Return the stages: geometry, interpolation, spin-down for templates of one source, folding, FFT, and 2F."""
         batch, size = points.alpha.shape[0], StageBytes(data)
         resampling = (
             (
@@ -155,12 +155,12 @@ class Xla(OnAnyDevice):
 
 
 def _row(layout: Layout) -> int:
-    """Number of neighbouring entries of a spectrum whose maximum is taken first."""
+    """Return the number of neighbouring entries of a spectrum whose maximum is taken first."""
     return largest_divisor(layout.n_fft, ROW)
 
 
 def _spectra(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
-    """Fa and Fb of a batch, (B, 2, 2, n_fft) complex64."""
+    """Compute Fa and Fb of a batch, (B, 2, 2, n_fft) complex64."""
     if same_source:
         one = resampled(data, first_without_spin_down(points))
         return spectra_of_batch(lambda point: spun_down(data, point, one), data.layout, points)
@@ -170,7 +170,7 @@ def _spectra(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
 
 
 def two_f_in_order(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
-    """2F of a batch at the frequencies of the band, (B, n_frequencies) float32, as from `twoF_band`; traceable."""
+    """Compute 2F of a batch at the frequencies of the band, (B, n_frequencies) float32, as `twoF_band`; traceable."""
     return values_in_order(two_f, data, points, same_source)
 
 
@@ -198,13 +198,13 @@ def values_in_order(
     points: Doppler,
     same_source: bool,
 ) -> jax.Array:
-    """Values of a function of Fa, Fb and the antenna matrix, in the same order, (B, n_frequencies) float32."""
+    """Compute a function of Fa, Fb and the antenna matrix in the band's order, (B, n_frequencies) float32."""
     spectrum, matrices = _spectra(data, points, same_source), _matrices(data, points)
     return jax.vmap(lambda s, m: in_order(value(s[0], s[1], m), data.layout))(spectrum, matrices)
 
 
 def _spectra_each(data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
-    """Fa and Fb of a batch for each detector, (B, D, 2, 2, n_fft) complex64."""
+    """Compute Fa and Fb of a batch for each detector, (B, D, 2, 2, n_fft) complex64."""
     if same_source:
         one = resampled_each(data, first_without_spin_down(points))
         spun = jax.vmap(spun_down, (None, None, 0))
@@ -213,7 +213,7 @@ def _spectra_each(data: FstatData, points: Doppler, same_source: bool) -> jax.Ar
 
 
 def _log10_odds(data: FstatData, points: Doppler, values: jax.Array, each: jax.Array, lines: LineCut) -> jax.Array:
-    """log10BSGL at the entries of spectra, (B, 2, n_fft)."""
+    """Compute log10BSGL at the entries of spectra, (B, 2, n_fft)."""
     matrices = jax.vmap(lambda point: antenna_matrix(data.observation, point))(points)
     own = [
         jax.vmap(lambda s, m: two_f(s[0], s[1], m))(each[:, d], jax.tree.map(lambda x, d=d: x[:, d], matrices))
@@ -227,7 +227,7 @@ def _matrices(data: FstatData, points: Doppler) -> AntennaMatrix:
 
 
 def _two_f_of_entries(data: FstatData, points: Doppler, spectrum: jax.Array, bins: jax.Array) -> jax.Array:
-    """2F at the entries of spectra, (B, 2, n_fft); -inf for those that do not count."""
+    """Compute 2F at the entries of spectra, (B, 2, n_fft); -inf for entries that do not count."""
     entries = jnp.arange(data.layout.n_fft, dtype=jnp.int32)
     number = bin_numbers(data.layout, jnp.arange(2, dtype=jnp.int32)[:, None], entries)
     values = jax.vmap(lambda s, m: two_f(s[0], s[1], m))(spectrum, _matrices(data, points))

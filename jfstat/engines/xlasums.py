@@ -1,4 +1,4 @@
-"""The mean over segments of 2F read from the nearest templates of their own lattices: the interpolating search's sum.
+"""Compute means over segments of 2F read from the nearest templates of the segments' lattices, by XLA.
 
 As in LALSuite's Weave (Wette et al. 2018, Phys. Rev. D 97, 123016), the segments' values are computed once for all
 frequencies, and summed for each template of the semi-coherent bank at frequencies that are shifted by whole bins.
@@ -24,17 +24,17 @@ from jfstat.lines.doppler import LineBands
 
 @dataclass(frozen=True)
 class XlaSums:
-    """Sums of segments' values; takes the place of a `engine.Engine` in the driver of searches."""
+    """Sums of segments' values by XLA; takes the place of an `engine.Engine` in the driver of searches."""
 
     name: ClassVar[str] = "xla"
     needs: ClassVar[str] = "nothing but JAX"
 
     def usable(self, device: Device) -> bool:
-        """Always."""
+        """Return True: any device can be used."""
         return True
 
     def unavailable(self) -> str | None:
-        """Nothing is in the way."""
+        """Return None: nothing prevents the sums from running."""
 
     def ready(self, data: CoherentBands) -> CoherentBands:
         """Return the segments' values as they are."""
@@ -49,11 +49,11 @@ class XlaSums:
     def reduced(
         self, data: CoherentBands, points: Lookup, bins: jax.Array, keep: int, same_source: bool = False
     ) -> Loudest:
-        """The largest means over segments of a batch of templates, and tallies; see `engine.Engine.reduced`.
+        """Return the largest means over segments of a batch of templates, and tallies; see `engine.Engine.reduced`.
 
-        First the maxima of groups of templates at each frequency, then all values of the groups with the largest
-        maxima. Bins at which a segment has no value, because its template's frequency lies outside the band, do not
-        count.
+        The maxima of groups of templates at each frequency are found first, then all values of the groups with the
+        largest maxima. Bins at which a segment has no value, because its template's frequency lies outside the band, do
+        not count.
         """
         n, n_segments = points.rows.shape
         size = -(-n // -(-n // GROUP))
@@ -77,12 +77,12 @@ class XlaSums:
         return Loudest(*best, histogram, largest_of_sections_in_order(data.layout, peaks.reshape(1, -1)))
 
     def sums(self, bands: CoherentBands, groups: Groups) -> Sums:
-        """Means of all templates, reduced as they are computed; segments are added as by `added`."""
+        """Compute the means of all templates, reduced as they are computed; segments are added as by `added`."""
         return jax.lax.platform_dependent(bands, groups, cpu=sums_in_pieces, default=_batches)
 
 
 def _batches(bands: CoherentBands, groups: Groups) -> Sums:
-    """On other devices: a group of templates at a time, a sum of gathers."""
+    """Compute sums on other devices than CPUs: a group of templates at a time, by a sum of gathers."""
     n_segments, length, n_pieces = groups.rows.shape[2], bands.piece, bands.n_pieces
     number = jnp.arange(n_pieces * length, dtype=jnp.int32).reshape(n_pieces, length)
 

@@ -1,1 +1,1 @@
-"""What a source emits: templates, amplitudes, windows, phase models, and their parameters, units and times."""
+"""Describe what a source emits: templates, amplitudes, windows, phase models, and their parameters, units and times."""

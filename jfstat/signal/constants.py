@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import pi
 
 SPEED_OF_LIGHT = 299792458.0
-"""m/s, exact."""
+"""Speed of light, m/s, exact."""
 ASTRONOMICAL_UNIT = 149597870700.0
-"""m, exact (IAU 2012, resolution B2)."""
+"""Astronomical unit, m, exact (IAU 2012, resolution B2)."""
 DAY = 86400.0
-"""s."""
+"""Length of a day, s."""
 JULIAN_YEAR = 365.25 * DAY
-"""s."""
+"""Length of a Julian year, s."""
 ARCSEC = pi / 648000.0
-"""rad."""
+"""Arcsecond, rad."""
 PARSEC = ASTRONOMICAL_UNIT / ARCSEC
-"""m (IAU 2015, resolution B2)."""
+"""Parsec, m (IAU 2015, resolution B2)."""

@@ -1,4 +1,4 @@
-"""Names, order, units and limits of the parameters of a signal."""
+"""Name the parameters of a signal, with their order, units and limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SKY = ("alpha", "delta")
 ORBIT_FIELDS = ("asini", "period", "tp", "ecc", "argp")
 """Fields of an Orbit, all scalars of a template."""
 MOTION_FIELDS = ("pmra", "pmdec")
-"""Proper motion of a Doppler, as pulsar catalogues name it: that in right ascension is times cos(delta)."""
+"""Proper motion of a Doppler, named as in pulsar catalogues: motion in right ascension is multiplied by cos(delta)."""
 ORBIT_REQUIRED = ("asini", "period", "tp")
 """Fields that every orbit must be given; the others are zero by default."""
 AMPLITUDE_FIELDS = ("h0", "cosi", "psi", "phi0")
@@ -30,7 +30,8 @@ MODEL = "model"
 """First word of the names of the parameters of a `PhaseModel`, such as ``model.df``."""
 USUALLY_FIXED = ("ecc", "argp", *MOTION_FIELDS)
 """Parameters that a follow-up fits only on request: at small eccentricities ``ecc`` and ``argp`` are degenerate with
-``tp``, and a proper motion is known if there is one."""
+``tp``, and a proper motion is known if there is one.
+"""
 UNITS = {"alpha": "rad", "delta": "rad", "asini": "s", "period": "s", "tp": "s", "argp": "rad"}
 UNITS |= {"psi": "rad", "phi0": "rad", "pmra": "rad / s", "pmdec": "rad / s"}
 UNITS |= {"t0": "s", "tau": "s"}
@@ -45,7 +46,7 @@ class Limit(NamedTuple):
     holds : callable
         The condition, elementwise, for NumPy or JAX arrays; False for NaN.
     must_be, hint : str
-        For the error that refuses an argument.
+        Phrases for the error that refuses an argument.
     otherwise : str
         What is wrong with a value that does not fulfil it, such as "is negative".
     """
@@ -70,19 +71,19 @@ LIMITS = {
 
 
 def speed_bound(asini: Number, period: Number, ecc: Number) -> Number:
-    """Upper bound on the speed of an orbit, 2 pi a/(P (1 - e)), in units of the speed of light."""
+    """Return an upper bound on the speed of an orbit, 2 pi a/(P (1 - e)), in units of the speed of light."""
     return 2 * np.pi * asini / period / (1 - ecc)
 
 
 def unit(name: str) -> str:
-    """Unit of a parameter or of its error (``h0_error``), in astropy's spelling; "" for names without one."""
+    """Return the unit of a parameter or of its error (``h0_error``) in astropy's spelling; "" if it has none."""
     name = name.removesuffix("_error")
     k = spin_order(name)
     return UNITS.get(name, "") if k is None else ("Hz" if k == 0 else "Hz / s" if k == 1 else f"Hz / s{k}")
 
 
 def spin_order(name: str) -> int | None:
-    """k for the k-th derivative of the frequency, at most the 99th, 0 for ``freq``; None for other names."""
+    """Return k for the k-th derivative of the frequency, at most the 99th, 0 for ``freq``; None for other names."""
     if name == "freq":
         return 0
     found = re.fullmatch(r"f([1-9][0-9]?)dot", name)
@@ -90,25 +91,25 @@ def spin_order(name: str) -> int | None:
 
 
 def spin_name(k: int) -> str:
-    """``freq``, ``f1dot``, ..."""
+    """Return the name of the k-th derivative of the frequency: ``freq``, ``f1dot``, ..."""
     return "freq" if k == 0 else f"f{k}dot"
 
 
 def spin_names(names: Sequence[str]) -> list[str]:
-    """``freq`` and all derivatives up to the highest among some names."""
+    """Return ``freq`` and the names of all derivatives up to the highest among some names."""
     return [spin_name(k) for k in range(1 + max((spin_order(name) or 0 for name in names), default=0))]
 
 
 def is_parameter(name: str) -> bool:
-    """Whether a column holds a parameter of templates."""
+    """Return whether a column holds a parameter of templates."""
     return spin_order(name) is not None or name in (*SKY, *MOTION_FIELDS, *ORBIT_FIELDS) or is_of_model(name)
 
 
 def is_of_model(name: str) -> bool:
-    """Whether a column holds a parameter of a user's `PhaseModel`."""
+    """Return whether a column holds a parameter of a user's `PhaseModel`."""
     return re.match(rf"{MODEL}\b(?!_)", name) is not None and not name.endswith("_error")
 
 
 def is_usually_fixed(name: str) -> bool:
-    """Whether a follow-up fits a parameter only on request."""
+    """Return whether a follow-up fits a parameter only on request."""
     return name in USUALLY_FIXED or is_of_model(name)

@@ -1,4 +1,4 @@
-"""A user's own phase evolution: a function of source time and parameters that is added to a template's phase."""
+"""Define a user's own phase evolution: a function of source time and parameters that is added to a template's phase."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class PhaseModel:
         it to many times by vmap. Define it once and not anew for each template: programs are compiled for each
         function, but not for each value of the parameters.
     parameters : pytree of numbers or arrays
-        Of the function, all converted to float64. In a stack of templates every one has the stack's leading axes; a
-        plain number holds for all templates. Numbers in ``{"df": 1e-7, "c": [0.1, 0.2]}`` are called ``model.df``,
-        ``model.c[0]`` and ``model.c[1]`` in tables, in `metric` and in `refine`.
+        Parameters of the function, all converted to float64. In a stack of templates every one has the stack's leading
+        axes; a plain number holds for all templates. Numbers in ``{"df": 1e-7, "c": [0.1, 0.2]}`` are called
+        ``model.df``, ``model.c[0]`` and ``model.c[1]`` in tables, in `metric` and in `refine`.
 
     Raises
     ------
@@ -54,19 +54,19 @@ class PhaseModel:
         self.function = function
         try:
             self.parameters = jax.tree.map(_parameter, parameters, is_leaf=_is_numbers)
-        except (TypeError, ValueError) as error:  # JAX's, of what is no pytree, or that of a parameter
+        except (TypeError, ValueError) as error:  # from JAX if this is no pytree, or from a parameter
             raise type(error)(f"parameters: {error}") from error
 
     def cycles(self, t: jax.Array) -> jax.Array:
-        """The phase in cycles at source times `t` since the reference time, any shape, s; same shape, float64."""
+        """Return the phase in cycles, float64, at source times `t`, s since the reference time, of any shape."""
         return jax.vmap(lambda one: self.function(one, self.parameters))(t.reshape(-1)).reshape(t.shape)
 
     def frequency(self, t: jax.Array) -> jax.Array:
-        """The derivative of `cycles`, Hz, same shape."""
+        """Return the derivative of `cycles`, Hz, in the shape of `t`."""
         return jax.jvp(self.cycles, (t,), (jnp.ones_like(t),))[1]
 
     def for_stack(self, shape: tuple[int, ...]) -> PhaseModel:
-        """The model of a stack of templates of this shape: plain numbers hold for all of them.
+        """Return the model of a stack of templates of a shape: plain numbers hold for all of them.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class PhaseModel:
             )
 
     def places(self, n_axes: int) -> dict[str, tuple[int, tuple[int, ...]]]:
-        """Names of all parameters, and for each the number of its leaf and its place there, behind `n_axes` axes."""
+        """Return all parameters' names, each with the number of its leaf and its index there, after `n_axes` axes."""
         found = {}
         for number, (path, leaf) in enumerate(jax.tree_util.tree_leaves_with_path(self.parameters)):
             word = jax.tree_util.keystr(path, simple=True, separator=".")
@@ -111,12 +111,12 @@ class PhaseModel:
         return found
 
     def value(self, name: str, n_axes: int) -> jax.Array:
-        """Value of the parameter with this name, for a stack with `n_axes` axes."""
+        """Return the value of the parameter with this name, for a stack with `n_axes` axes."""
         number, place = self.places(n_axes)[name]
         return jax.tree.leaves(self.parameters)[number][(..., *place)]
 
     def replaced(self, values: Mapping[str, jax.Array | np.ndarray], n_axes: int) -> PhaseModel:
-        """The model with new values of some parameters, by name; traceable."""
+        """Return the model with new values of some parameters, by name; traceable."""
         leaves, tree = jax.tree.flatten(self.parameters)
         places = self.places(n_axes)
         for name, x in values.items():
@@ -125,22 +125,22 @@ class PhaseModel:
         return PhaseModel.tree_unflatten(self.function, [jax.tree.unflatten(tree, leaves)])
 
     def first(self, n_axes: int) -> PhaseModel:
-        """The model of the first template of a stack with `n_axes` axes."""
+        """Return the model of the first template of a stack with `n_axes` axes."""
         one = jax.tree.map(lambda x: jnp.asarray(x)[(0,) * n_axes], self.parameters)
         return PhaseModel.tree_unflatten(self.function, [one])
 
     def repeated(self, n: int) -> PhaseModel:
-        """The model of one template for each of a stack of n."""
+        """Return the model of one template for each of a stack of n."""
         repeat = jax.tree.map(lambda x: jnp.broadcast_to(x, (n, *jnp.shape(x))), self.parameters)
         return PhaseModel.tree_unflatten(self.function, [repeat])
 
     def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], Callable[[jax.Array, Any], jax.Array]]:
-        """For JAX: the parameters are leaves, the function is static."""
+        """Flatten the model for JAX: the parameters are leaves, the function is static."""
         return [(jax.tree_util.GetAttrKey("parameters"), self.parameters)], self.function
 
     @classmethod
     def tree_unflatten(cls, function: Callable[[jax.Array, Any], jax.Array], children: Any) -> PhaseModel:
-        """Without checks, because JAX replaces leaves by placeholders."""
+        """Rebuild the model without checks, because JAX replaces leaves by placeholders."""
         model = object.__new__(cls)
         model.function, (model.parameters,) = function, children
         return model
@@ -150,7 +150,7 @@ class PhaseModel:
 
 
 def _is_numbers(x: Any) -> bool:
-    """Whether a list holds plain numbers only, and so is one array; otherwise it is a tree."""
+    """Return whether a list holds plain numbers only, and so is one array; otherwise it is a tree."""
     return isinstance(x, list) and bool(x) and all(isinstance(value, (int, float)) for value in x)
 
 

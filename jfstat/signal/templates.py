@@ -1,4 +1,4 @@
-"""The parameters of a signal as pytrees: Doppler for its phase, with an Orbit in a binary, and Amplitude."""
+"""Define the parameters of a signal as pytrees: Doppler for its phase, with an Orbit in a binary, and Amplitude."""
 
 from __future__ import annotations
 
@@ -146,16 +146,17 @@ class Doppler:
     fkdot : sequence of float or Quantity
         Frequency and its derivatives at `reftime` in the SSB: Hz, Hz/s, Hz/s^2, ...; shape (..., n), n >= 1.
     reftime : float, str, Time or GPSTime, optional
-        GPS time in the SSB at which `fkdot` holds, s; kept to the nanosecond. None means the data's.
+        GPS time in the SSB at which `fkdot` holds, s; kept to the nanosecond. None means the reference time of the
+        data.
     orbit : Orbit, optional
-        For a source in a binary.
+        Orbit of a source in a binary.
     sky : SkyCoord, optional
-        Instead of `alpha` and `delta`.
+        Sky position, instead of `alpha` and `delta`.
     motion : (pmra, pmdec), optional
         Proper motion: d(alpha)/dt cos(delta) and d(delta)/dt, rad/s, or Quantities such as ``5 * u.mas / u.yr``. With
         it `alpha` and `delta` hold at `reftime`, as `fkdot` does. An array has the shape (..., 2).
     model : PhaseModel, optional
-        A phase of the user's own, added to that of `fkdot`.
+        User-defined phase, added to the phase of `fkdot`.
 
     Raises
     ------
@@ -274,7 +275,7 @@ class Amplitude:
 
     @property
     def canonical(self) -> jax.Array:
-        """The four amplitudes A^mu, (4,) float64 (Jaranowski, Krolak & Schutz 1998, eq. 32 to 35).
+        """Four amplitudes A^mu, (4,) float64 (Jaranowski, Krolak & Schutz 1998, eq. 32 to 35).
 
         A1 to A4 multiply a cos, b cos, a sin and b sin of the phase, as in XLALAmplitudeParams2Vect.
         """
@@ -295,7 +296,7 @@ class Amplitude:
 def check_possible(point: Doppler) -> None:
     """Raise the ValueError of the constructors if a concrete template has values that they would refuse.
 
-    Transformations of JAX make templates without them.
+    Transformations of JAX make templates without calling the constructors.
     """
     orbit = point.orbit
     if orbit is not None:
@@ -304,14 +305,14 @@ def check_possible(point: Doppler) -> None:
 
 
 def _light_seconds(asini: Any) -> Any:
-    """A length in light-seconds; anything but a Quantity that is a length is returned unchanged."""
+    """Return a length in light-seconds; anything but a Quantity that is a length is returned unchanged."""
     if hasattr(asini, "to_value") and asini.unit.physical_type == "length":
         return asini.to_value("m") / SPEED_OF_LIGHT
     return asini
 
 
 def _spins(fkdot: Any) -> jax.Array:
-    """The frequency and its derivatives, (..., n) float64, from what a user gave."""
+    """Return the frequency and its derivatives, (..., n) float64, from a user's argument."""
     if isinstance(fkdot, (list, tuple)):
         convert = [precise, *[as_float64] * len(fkdot)]
         fkdot = [convert[k](f, f"fkdot[{k}]", unit(spin_name(k))) for k, f in enumerate(fkdot)]
@@ -329,7 +330,7 @@ def _spins(fkdot: Any) -> jax.Array:
 
 
 def _motion(motion: Any) -> list[jax.Array]:
-    """The components of a proper motion, (...) float64 each, rad/s, from what a user gave."""
+    """Return the components of a proper motion, (...) float64 each, rad/s, from a user's argument."""
     if not isinstance(motion, (list, tuple)) and float64_of(motion, "motion").shape[-1:] == (len(MOTION_FIELDS),):
         motion = [motion[..., i] for i in range(len(MOTION_FIELDS))]
     if not isinstance(motion, (list, tuple)) or len(motion) != len(MOTION_FIELDS):
@@ -338,7 +339,7 @@ def _motion(motion: Any) -> list[jax.Array]:
 
 
 def stacked(values: list[jax.Array], what: str) -> list[jax.Array]:
-    """Arrays broadcast to their common shape, which the leaves of a stack must have.
+    """Return arrays broadcast to their common shape, which the leaves of a stack must have.
 
     Raises
     ------

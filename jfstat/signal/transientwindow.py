@@ -1,4 +1,4 @@
-"""When a transient signal is there: its amplitude over time, from a start t0 on with a time scale tau."""
+"""Describe a transient signal's amplitude over time, from a start t0 on with a time scale tau."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from astropy.time import Time
 
 Shape = str | Callable[[jax.Array], jax.Array]
-"""A name of `SHAPES`, or a function of (t - t0)/tau."""
+"""Name of a shape in `SHAPES`, or a function of (t - t0)/tau."""
 SHAPES = {"rectangular": 1.0, "exponential": 3.0}
 """Known shapes, and where they end in units of tau, as in LALSuite (TRANSIENT_EXP_EFOLDING)."""
 SYNONYMS = {"rect": "rectangular", "exp": "exponential"}
-"""LALSuite's names."""
+"""LALSuite's names of shapes."""
 MEAN_NODES = 6
-"""Gauss-Legendre nodes for the mean of a user's shape over an interval."""
+"""Number of Gauss-Legendre nodes for the mean of a user's shape over an interval."""
 
 
 @dataclasses.dataclass(frozen=True, init=False, eq=False)
 class TransientWindow:
-    """The amplitude over time of a transient signal, relative to that of a persistent one.
+    """The amplitude over time of a transient signal, relative to a persistent one.
 
     ``"rectangular"`` is 1 from t0 to t0 + tau; ``"exponential"`` is exp(-(t - t0)/tau) from t0 to t0 + 3 tau, and both
     are 0 at other times, as LALSuite's ``rect`` and ``exp``, whose names are understood too. `t0` and `tau` may carry
@@ -89,16 +89,16 @@ class TransientWindow:
         return self.t0 + self.end * self.tau
 
     def value(self, t: jax.Array, epoch: jax.Array | int = 0) -> jax.Array:
-        """Values at times in s since `epoch`, same shape, float64."""
+        """Return the window's values at times in s since `epoch`, same shape, float64."""
         x = (jnp.asarray(t, jnp.float64) - self._start(epoch)) / self.tau
         inside = (x >= 0) & (x < self.end)
         return jnp.where(inside, shape_value(self.shape, jnp.where(inside, x, 0.0)), 0.0)
 
     def mean(self, low: jax.Array, high: jax.Array, epoch: jax.Array | int = 0) -> jax.Array:
-        """Means over intervals from `low` to `high`, s since `epoch`, same shape, float64.
+        """Return the window's means over intervals from `low` to `high`, s since `epoch`, same shape, float64.
 
-        Continuous in t0 and tau, with a kink where an end of the window crosses one of an interval. 0 for intervals
-        without length.
+        The mean is continuous in t0 and tau, with a kink where an end of the window crosses an end of the interval. It
+        is 0 for intervals without length.
         """
         start = self._start(epoch)
         return window_mean(self.shape, self.end, (low - start) / self.tau, (high - start) / self.tau)
@@ -126,7 +126,7 @@ jax.tree_util.register_pytree_with_keys(
 
 
 def shape_and_end(shape: Any, end: object = None, name: str = "shape") -> tuple[Shape, float]:
-    """A shape and where it ends, in units of tau, from what a user gave.
+    """Return a shape and where it ends, in units of tau, from a user's arguments.
 
     Raises
     ------
@@ -151,12 +151,12 @@ def shape_and_end(shape: Any, end: object = None, name: str = "shape") -> tuple[
 
 
 def end_of(shape: Shape, end: float) -> float | None:
-    """Where a window ends, as its shape's own arguments want it: names have an end of their own."""
+    """Return the argument `end` for a window's shape: None for named shapes, which have an end of their own."""
     return None if isinstance(shape, str) else end
 
 
 def shape_value(shape: Shape, x: jax.Array) -> jax.Array:
-    """Values of a shape at x = (t - t0)/tau within the window."""
+    """Return the values of a shape at x = (t - t0)/tau within the window."""
     if shape == "rectangular":
         return jnp.ones_like(x)
     if shape == "exponential":
@@ -171,7 +171,7 @@ def shape_value(shape: Shape, x: jax.Array) -> jax.Array:
 
 
 def window_mean(shape: Shape, end: float, low: jax.Array, high: jax.Array) -> jax.Array:
-    """Mean of a window over intervals from `low` to `high` in units of tau since t0; 0 for those without length."""
+    """Return the mean of a window over intervals from `low` to `high`, in tau since t0; 0 for empty intervals."""
     length = high - low
     there = length > 0
     length = jnp.where(there, length, 1.0)

@@ -1,4 +1,4 @@
-"""The parameters of templates: which they have, their values, and copies with other values."""
+"""Read and replace the values of a template's parameters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Template = TypeVar("Template", bound=Doppler | Orbit | Amplitude)
 
 
 def all_parameters(point: Doppler) -> tuple[str, ...]:
-    """Every parameter of a template, in the order of a table's columns."""
+    """Return the names of all parameters of a template, in the order of a table's columns."""
     spins = tuple(spin_name(k) for k in range(point.fkdot.shape[-1]))
     motion = () if point.motion is None else MOTION_FIELDS
     own = () if point.model is None else tuple(point.model.places(np.ndim(point.alpha)))
@@ -36,18 +36,18 @@ def all_parameters(point: Doppler) -> tuple[str, ...]:
 
 
 def usual_parameters(point: Doppler) -> tuple[str, ...]:
-    """The parameters that a follow-up fits by default: all except ``ecc``, ``argp``, a proper motion and a model's."""
+    """Return the parameters that a follow-up fits by default: not ``ecc``, ``argp``, proper motion or a model's."""
     return tuple(name for name in all_parameters(point) if not is_usually_fixed(name))
 
 
 def varied_parameters(bank: Doppler) -> tuple[str, ...]:
-    """The parameters that a search with a stack of templates varies: the frequency, and all that differ among them."""
+    """Return the parameters that a search over a stack varies: the frequency, and all that differ among templates."""
     different = {name for name, x in columns(bank).items() if len(x) and np.ptp(x) > 0}
     return tuple(name for name in all_parameters(bank) if name == "freq" or name in different)
 
 
 def check_parameters(point: Doppler, parameters: str | Iterable[str]) -> tuple[str, ...]:
-    """Names of parameters as a tuple, checked against those that a template has.
+    """Return names of parameters as a tuple, checked against the parameters that a template has.
 
     Raises
     ------
@@ -64,12 +64,12 @@ def check_parameters(point: Doppler, parameters: str | Iterable[str]) -> tuple[s
 
 
 def in_usual_order(point: Doppler, names: Sequence[str]) -> tuple[str, ...]:
-    """Names in the order of `all_parameters`."""
+    """Return names in the order of `all_parameters`."""
     return tuple(name for name in all_parameters(point) if name in names)
 
 
 def value(point: Doppler, name: str) -> jax.Array:
-    """Value of one parameter, (...) float64, of a template or a stack."""
+    """Return the value of one parameter, (...) float64, of a template or a stack."""
     k = spin_order(name)
     if k is not None:
         return point.fkdot[..., k]
@@ -81,17 +81,17 @@ def value(point: Doppler, name: str) -> jax.Array:
 
 
 def values(point: Doppler, names: Sequence[str]) -> jax.Array:
-    """Values of the parameters, (..., p) float64, for a template or a stack."""
+    """Return the values of the parameters, (..., p) float64, for a template or a stack."""
     return jnp.stack([value(point, name) for name in names], axis=-1)
 
 
 def columns(points: Doppler) -> dict[str, np.ndarray]:
-    """All parameters of a stack of templates by name, each (n,) float64, in the order of a table's columns."""
+    """Return all parameters of a stack of templates by name, each (n,) float64, in the order of a table's columns."""
     return {name: np.asarray(value(points, name)) for name in all_parameters(points)}
 
 
 def replaced(point: Doppler, names: Sequence[str], x: jax.Array) -> Doppler:
-    """The template with new values, (..., p), of some parameters; traceable, so nothing is checked."""
+    """Return a template with new values, (..., p), of some parameters; traceable, so nothing is checked."""
     fields: dict[str, Any] = {name: getattr(point, name) for name in (*SKY, "fkdot", "motion")}
     orbit: dict[str, jax.Array] = {}
     own: dict[str, jax.Array] = {}
@@ -114,7 +114,7 @@ def replaced(point: Doppler, names: Sequence[str], x: jax.Array) -> Doppler:
 
 @partial(jax.jit, static_argnames="ignore")
 def physical(point: Doppler, ignore: tuple[str, ...] = ()) -> jax.Array:
-    """Whether templates are possible, which traced values need not be: (...) bool for a stack (...).
+    """Return whether templates are possible, which traced values need not be: (...) bool for a stack (...).
 
     All parameters are finite, the position lies on the sphere, and the orbit, if any, is bound and slower than light.
 
@@ -135,7 +135,7 @@ def physical(point: Doppler, ignore: tuple[str, ...] = ()) -> jax.Array:
 
 
 def with_fields(tree: Template, **fields: object) -> Template:
-    """A copy of a template with some fields replaced, without the checks of its constructor."""
+    """Return a copy of a template with some fields replaced, without the checks of its constructor."""
     copy = object.__new__(type(tree))
     for field in dataclasses.fields(tree):
         object.__setattr__(copy, field.name, fields[field.name] if field.name in fields else getattr(tree, field.name))

@@ -1,4 +1,4 @@
-"""The amplitude parameters h0, cosi, psi, phi0 and their errors, from Fa and Fb."""
+"""Estimate the amplitude parameters h0, cosi, psi, phi0 and their errors from Fa and Fb."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jfstat.statistic.combine import AntennaMatrix
 def amplitude_vector(
     fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix, sinv_tsft: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Estimated A^mu, (4,), and their covariance, (4, 4).
+    """Return the estimated A^mu, (4,), and their covariance, (4, 4).
 
     A^mu = 2/sqrt(2 Sinv_Tsft) M^-1 x with x = (Re Fa, Re Fb, -Im Fa, -Im Fb); the covariance is the inverse of the
     Fisher matrix Sinv_Tsft M.
@@ -27,7 +27,7 @@ def amplitude_vector(
 
 
 def amplitude_from_vector(vector: jax.Array, covariance: jax.Array) -> tuple[Amplitude, Amplitude, jax.Array]:
-    """h0, cosi, psi, phi0, their errors and their covariance, (4, 4), from A^mu and its covariance.
+    """Return h0, cosi, psi, phi0, their errors and their covariance, (4, 4), from A^mu and its covariance.
 
     LALSuite: XLALEstimatePulsarAmplitudeParams.
     """
@@ -38,7 +38,7 @@ def amplitude_from_vector(vector: jax.Array, covariance: jax.Array) -> tuple[Amp
 
 
 def parameters_from_vector(vector: jax.Array) -> Amplitude:
-    """h0, cosi, psi in [-pi/4, pi/4] and phi0 in [0, 2 pi) from A^mu, (4,)."""
+    """Return h0, cosi, psi in [-pi/4, pi/4] and phi0 in [0, 2 pi) for A^mu, (4,)."""
     a1, a2, a3, a4 = vector
     # A+ and Ax from two invariants: the sum of squares A+^2 + Ax^2, and the determinant A+ Ax
     squares = a1**2 + a2**2 + a3**2 + a4**2
@@ -50,7 +50,7 @@ def parameters_from_vector(vector: jax.Array) -> Amplitude:
     # (A+ sin 2psi - i Ax cos 2psi)
     psi = 0.25 * jnp.arctan2(2 * (a1 * a2 + a3 * a4), a1**2 + a3**2 - a2**2 - a4**2)
     cos, sin = jnp.cos(2 * psi), jnp.sin(2 * psi)
-    # cos and sin of 2psi times the two sum to A+ e^{i phi0}
+    # cos 2psi times the first and sin 2psi times the second add up to A+ e^{i phi0}
     phi0 = jnp.arctan2(-(a3 * cos + a4 * sin), a1 * cos + a2 * sin)
     root_h = jnp.sqrt(jnp.maximum(plus**2 - cross**2, 0.0))
     h0 = plus + root_h
@@ -59,7 +59,7 @@ def parameters_from_vector(vector: jax.Array) -> Amplitude:
 
 
 def parameter_covariance(estimate: Amplitude, information: jax.Array, n: int) -> jax.Array:
-    """Covariance of the first n of h0, cosi, psi and phi0, (n, n), from the Fisher matrix of A^mu, (4, 4)."""
+    """Return the covariance of the first n of h0, cosi, psi, phi0, (n, n), from the Fisher matrix of A^mu, (4, 4)."""
 
     def canonical(h0: jax.Array, cosi: jax.Array, psi: jax.Array, phi0: jax.Array) -> jax.Array:
         return _plain(h0, cosi, psi, phi0).canonical
@@ -74,7 +74,7 @@ def parameter_covariance(estimate: Amplitude, information: jax.Array, n: int) ->
 
 
 def standard_errors(estimate: Amplitude, covariance: jax.Array) -> jax.Array:
-    """One-sigma errors, (n,), infinite where a covariance, (n, n), has no positive variance; NaN if the estimate is."""
+    """Return one-sigma errors, (n,): infinite where a variance is not positive, NaN for an estimate of NaN."""
     variance = jnp.diagonal(covariance)
     good = (variance > 0) & jnp.isfinite(variance)
     errors = jnp.where(good, jnp.sqrt(jnp.where(good, variance, 1.0)), jnp.inf)
@@ -82,7 +82,7 @@ def standard_errors(estimate: Amplitude, covariance: jax.Array) -> jax.Array:
 
 
 def _slopes(estimate: Amplitude) -> jax.Array:
-    """Derivatives of h0, cosi, psi and phi0 by A^mu, (4, 4); not finite where |cosi| = 1.
+    """Return the derivatives of h0, cosi, psi and phi0 by A^mu, (4, 4); not finite where |cosi| = 1.
 
     With c, s = cos, sin 2psi the changes of A1 - i A3 and A2 - i A4 are e^{i phi0} times dz1 and dz2 such that
     c dz1 + s dz2 = dA+ + i (A+ dphi0 + 2 Ax dpsi) and s dz1 - c dz2 = i dAx - (Ax dphi0 + 2 A+ dpsi).
@@ -103,5 +103,5 @@ def _slopes(estimate: Amplitude) -> jax.Array:
 
 
 def _plain(h0: jax.Array, cosi: jax.Array, psi: jax.Array, phi0: jax.Array) -> Amplitude:
-    """An Amplitude without the range checks of its constructor, which would refuse an error of cosi above 1."""
+    """Return an Amplitude without its constructor's range checks, which would refuse an error of cosi above 1."""
     return with_fields(object.__new__(Amplitude), h0=h0, cosi=cosi, psi=psi, phi0=phi0)

@@ -1,4 +1,4 @@
-"""Atoms: Fa, Fb and the antenna matrix of each slice of time, of which 2F of any part of the data is made."""
+"""Compute atoms: Fa, Fb and the antenna matrix of each slice of time, which give 2F of any part of the data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jfstat.statistic.combine import AntennaMatrix, two_f
 from jfstat.validation import DurationLike, positive_seconds, shown
 
 USUAL_DURATION = 1800.0
-"""Duration of the slices of prepared data by default, s."""
+"""Default duration of the slices of prepared data, s."""
 
 
 @jax.tree_util.register_dataclass
@@ -29,19 +29,19 @@ USUAL_DURATION = 1800.0
 class Atoms:
     """Fa, Fb and the antenna matrix of each slice of time and detector, at one template; made by `jfstat.atoms`.
 
-    A pytree. D detectors, K slices, which are the same for all detectors. Sums over slices are those of the data, in
-    LALSuite's normalisation: 2F of any set of slices follows from the sums over these.
+    A pytree. D detectors, K slices, which are the same for all detectors. Values are in LALSuite's normalisation and
+    add up over slices: 2F of any set of slices follows from the sums over the set.
 
     Attributes
     ----------
     Fa, Fb : (D, K) complex128
-        Parts of the two matched filters, all with the phase of the whole, which is zero at the mid-time of the data.
+        Contributions to the two matched filters, with phase zero at the mid-time of all data.
     A, B, C : (D, K) float64
-        Parts of the antenna matrix, with noise weights; zero where a detector has no data.
+        Contributions to the antenna matrix, with noise weights; zero where a detector has no data.
     start, end : (K,) float64
-        Of the slices, s since the epoch.
+        Start and end of the slices, s since the epoch.
     epoch : () int64
-        GPS time from which these count, s.
+        GPS time from which `start` and `end` count, s.
     detectors : tuple of str, static
     """
 
@@ -74,29 +74,32 @@ class Atoms:
     def cumulative_twoF(self) -> jax.Array:
         """2F of all detectors and the slices up to the end of each, (K,) float64.
 
-        4 as long as the antenna matrix is degenerate.
+        The value is 4 as long as the antenna matrix is degenerate.
         """
         fa, fb = (jnp.cumsum(jnp.sum(x, axis=0)) for x in (self.Fa, self.Fb))
         return two_f(fa, fb, _matrix(self, lambda x: jnp.cumsum(jnp.sum(x, axis=0))))
 
     @property
     def cumulative_twoF_per_detector(self) -> jax.Array:
-        """The same of each detector alone, (D, K) float64."""
+        """2F of each detector alone and the slices up to the end of each, (D, K) float64."""
         fa, fb = (jnp.cumsum(x, axis=1) for x in (self.Fa, self.Fb))
         return two_f(fa, fb, _matrix(self, lambda x: jnp.cumsum(x, axis=1)))
 
     @property
     def expected_twoF(self) -> jax.Array:
-        """How `cumulative_twoF` of a persistent signal grows on average to today's value, (K,) float64.
+        """Mean growth of `cumulative_twoF` for a persistent signal that ends at the final 2F, (K,) float64.
 
-        4 + rho^2 of the slices up to the end of each, for the amplitudes estimated from all slices: A^mu M_mu_nu A^nu
-        with the antenna matrix of these slices, scaled such that the last value is the final 2F, or 4 if that is less.
+        This is 4 + rho^2 of the slices up to the end of each, with rho^2 = A^mu M_mu_nu A^nu for the amplitudes
+        estimated from all slices and the antenna matrix of the slices counted, scaled such that the last value is the
+        final 2F, or 4 if 2F is less.
         """
         return self._expected(_matrix(self, lambda x: jnp.cumsum(jnp.sum(x, axis=0))))
 
     @property
     def expected_twoF_per_detector(self) -> jax.Array:
-        """The same of each detector alone for a signal in all, (D, K) float64; it need not end at the detector's 2F."""
+        """Mean growth of 2F of each detector for a signal in all of them, (D, K) float64.
+
+        The last value need not equal the detector's 2F."""
         return self._expected(_matrix(self, lambda x: jnp.cumsum(x, axis=1)))
 
     @property
@@ -104,10 +107,10 @@ class Atoms:
         return jnp.sum(self.Fa), jnp.sum(self.Fb), _matrix(self, jnp.sum)
 
     def _expected(self, part: AntennaMatrix) -> jax.Array:
-        """4 + rho^2 for antenna matrices of parts of the data."""
+        """Return 4 + rho^2 for antenna matrices of parts of the data."""
         fa, fb, (A, B, C) = self._total
         final = two_f(fa, fb, AntennaMatrix(A, B, C))
-        # the estimated complex amplitudes of a and b, but for a factor that cancels
+        # the estimated complex amplitudes of a and b, up to a factor that cancels
         one, other = (jnp.stack([x.real, x.imag]) for x in (fa, fb))
         first, second = B * one - C * other, A * other - C * one
         power_a, power_b, cross = jnp.sum(first**2), jnp.sum(second**2), jnp.sum(first * second)
@@ -125,7 +128,7 @@ def _matrix(atoms: Atoms, reduce) -> AntennaMatrix:
 
 
 def check_atoms(atoms: object) -> None:
-    """Raise a TypeError unless the argument are the atoms of one template, a ValueError for a stack."""
+    """Raise a TypeError unless the argument is the atoms of one template, a ValueError for a stack."""
     if not isinstance(atoms, Atoms):
         raise TypeError(f"atoms must be Atoms from jfstat.atoms, not {shown(atoms)}: compute them first.")
     if np.ndim(atoms.Fa) != 2:
@@ -134,11 +137,11 @@ def check_atoms(atoms: object) -> None:
 
 @public
 def atoms(data: FstatData | NarrowData, point: Doppler, duration: DurationLike | None = None) -> Atoms:
-    """Fa, Fb and the antenna matrix of each slice of time and detector at one template.
+    """Compute Fa, Fb and the antenna matrix of each slice of time and detector at one template.
 
-    Exact: they are the terms of the sums of `fstat`, with timing and antenna patterns at every sample, and add up to
-    it to rounding. In LALSuite atoms are those of Demod, one for each SFT, with the patterns of its mid-time, and some
-    per cent of rho^2 are lost. Works under jit, vmap and grad in `point`, with `data` closed over.
+    Atoms are exact: they are the terms of the sums of `fstat`, with timing and antenna patterns at every sample, and
+    add up to its values to rounding. LALSuite's atoms come from Demod, one for each SFT with the antenna patterns at
+    its mid-time, and lose some per cent of rho^2. Works under jit, vmap and grad in `point`, with `data` closed over.
 
     Parameters
     ----------
@@ -147,11 +150,11 @@ def atoms(data: FstatData | NarrowData, point: Doppler, duration: DurationLike |
     point : Doppler
         One template, scalar fields.
     duration : float or Quantity, optional
-        Of the slices, from the start of the data on, s; 1800 s by default, and at least two samples of the prepared
-        series. A sample belongs to one slice, and the antenna matrix is that of just these samples. Samples in a gap of
-        a detector, into which the low-pass rings, belong to the nearest data. Narrow data are sums over blocks, which
-        cannot be cut: their slices are the blocks, which ``narrow(..., max_block=)`` makes short, and `duration` must
-        be None.
+        Duration of the slices, counted from the start of the data, s; 1800 s by default, and at least two samples of
+        the prepared series. A sample belongs to one slice, and the antenna matrix is computed from just these samples.
+        Samples in a gap of a detector, into which the low-pass rings, belong to the nearest data. Narrow data are sums
+        over blocks, which cannot be cut: their slices are the blocks, which ``narrow(..., max_block=)`` makes short,
+        and `duration` must be None.
 
     Returns
     -------
@@ -189,7 +192,7 @@ def atoms(data: FstatData | NarrowData, point: Doppler, duration: DurationLike |
 
 
 def atoms_of(data: FstatData | NarrowData, point: Doppler, slices: Slices, pieces: Pieces | None) -> Atoms:
-    """`atoms` for given slices, without checks; traceable. `pieces` are those of prepared data."""
+    """Compute `atoms` for given slices, without checks; traceable. Prepared data need `pieces`."""
     observation = data.observation
     a, b = observation.pattern_coefficients(point)
     if isinstance(data, NarrowData):
@@ -213,7 +216,7 @@ compiled_atoms = jax.jit(atoms_of)
 def _prepared_sums(
     data: FstatData, point: Doppler, slices: Slices, pieces: Pieces | None
 ) -> tuple[jax.Array, jax.Array]:
-    """Fa and Fb of each detector and slice, (D, K) complex128; NaN for a template that does not fit the data."""
+    """Compute Fa and Fb of each detector and slice, (D, K) complex128; NaN if the template does not fit the data."""
     source, observation = data.observation.source(point), data.observation
     block = data.layout.block_of(point.orbit is not None)
     n_slices = slices.start.shape[0]

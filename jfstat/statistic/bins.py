@@ -1,4 +1,4 @@
-"""The bins of the band that count for a template."""
+"""Determine which bins of the band count for a template."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from jfstat.signal.templates import Doppler
 from jfstat.signal.values import physical
 
 AT_A_TIME = 8
-"""Templates for which vetoed bins are computed together."""
+"""Number of templates for which vetoed bins are computed together."""
 
 
 def counts(number: jax.Array, first: jax.Array, last: jax.Array, *vetoed: jax.Array) -> jax.Array:
-    """Whether bins are among those that count, from the first to the last but for vetoed ones.
+    """Return whether bins are among those that count: from the first to the last, except vetoed ones.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def counts(number: jax.Array, first: jax.Array, last: jax.Array, *vetoed: jax.Ar
 
 
 def covered_bins(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]:
-    """First and last bin that stay inside the pass band for a template, () int32; all bins without an orbit."""
+    """Return the first and last bin that stay in the pass band for a template, () int32; all bins without an orbit."""
     last_bin = data.layout.n_frequencies - 1
     if point.orbit is None:
         return jnp.asarray(0, jnp.int32), jnp.asarray(last_bin, jnp.int32)
@@ -49,7 +49,7 @@ def covered_bins(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]
 
 
 def vetoed_bins(data: FstatData, point: Doppler, bands: LineBands) -> jax.Array:
-    """First and last bin of each range that known lines affect, one after the other, for a template: (2 L,) int32."""
+    """Return the first and last bin of each range that known lines affect, one after the other: (2 L,) int32."""
     low, high = affected_range(data.observation, point, bands)
     spacing, end = data.band.dfreq, data.layout.n_frequencies
     first = jnp.ceil((low - data.band.fmin) / spacing)
@@ -64,7 +64,7 @@ def counted_bins(
     first_bin: jax.Array | int = 0,
     bands: LineBands | None = None,
 ) -> jax.Array:
-    """First and last bin that count, for each template of a stack, and those of vetoed ranges: (2 + 2 L, B) int32.
+    """Return the first and last bin that count, and of each vetoed range, for a stack of templates: (2 + 2 L, B) int32.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def counted_bins(
     points : Doppler
         A stack of B templates.
     n_valid : int
-        Templates from this one on are padding: none of their bins counts. Neither does any of an impossible template,
+        Templates from this one on are padding: none of their bins counts. Nor do the bins of an impossible template,
         whose 2F is NaN and would spread to the maxima of others.
     first_bin : int
         Bins before this one do not count.

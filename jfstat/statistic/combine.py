@@ -1,4 +1,4 @@
-"""2F from Fa, Fb and the antenna matrix."""
+"""Compute 2F from Fa, Fb and the antenna matrix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_CONDITION = 1e4
 
 
 class AntennaMatrix(NamedTuple):
-    """A, B and C: weighted means of a^2, b^2, a b, summed over SFTs; each of shape (D,) or ()."""
+    """Antenna matrix A, B and C: weighted means over SFTs of a^2, b^2 and a b; each of shape (D,) or ()."""
 
     A: jax.Array
     B: jax.Array
@@ -24,14 +24,14 @@ class AntennaMatrix(NamedTuple):
 
 
 def antenna_matrix(observation: Observation, point: Doppler) -> AntennaMatrix:
-    """A, B, C of each detector at a sky position, (D,) float64.
+    """Return A, B, C of each detector at a sky position, (D,) float64.
 
     Sums over SFTs of w a^2, w b^2 and w a b, averaged over the span of each SFT (LALSuite takes the mid-points:
-    XLALWeightMultiAMCoeffs). They follow from the harmonics' moments, without a sum over time for each template. NaN
-    for a position beyond a pole, which traced values may have.
+    XLALWeightMultiAMCoeffs). They follow from the harmonics' moments, without a sum over time for each template. The
+    result is NaN for a position beyond a pole, which traced values may have.
     """
     a, b = observation.pattern_coefficients(point)
-    # not in delta, so that XLA finds these coefficients to be those of the timing
+    # not in delta, so that XLA recognises the coefficients that the timing computes too
     moments = jnp.where(LIMITS["delta"].holds(point.delta), observation.moments, jnp.nan)
     return AntennaMatrix(
         A=jnp.einsum("di,dij,dj->d", a, moments, a),
@@ -41,14 +41,14 @@ def antenna_matrix(observation: Observation, point: Doppler) -> AntennaMatrix:
 
 
 def total_matrix(matrix: AntennaMatrix) -> AntennaMatrix:
-    """Sum over detectors."""
+    """Return the sum of antenna matrices over detectors."""
     return AntennaMatrix(*(jnp.sum(x, axis=0) for x in matrix))
 
 
 def whitening(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Coefficients (aa, ab, bb) such that 2F = |aa Fa + ab Fb|^2 + |bb Fb|^2.
+    """Return coefficients (aa, ab, bb) such that 2F = |aa Fa + ab Fb|^2 + |bb Fb|^2.
 
-    They are the Cholesky factor of the quadratic form in `two_f`, and zero where `two_f` is set to 4.
+    The coefficients are the Cholesky factor of the quadratic form in `two_f`, and zero where `two_f` is set to 4.
     """
     _, B, C = matrix
     determinant, good = _determinant(matrix)
@@ -58,10 +58,10 @@ def whitening(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array, jax.Array]:
 
 
 def _determinant(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array]:
-    """A B - C^2, and whether the matrix is not degenerate.
+    """Return A B - C^2, and whether the matrix is not degenerate.
 
-    The eigenvalues are (t +- sqrt(t^2 - 4 D))/2 with t = A + B: their ratio k is less than `MAX_CONDITION` if
-    D/t^2 = k/(1 + k)^2 is more than for that number.
+    The eigenvalues are (t +- sqrt(t^2 - 4 D))/2 with t = A + B: their ratio k is less than `MAX_CONDITION` if D/t^2 =
+    k/(1 + k)^2 exceeds its value at k = `MAX_CONDITION`.
     """
     A, B, C = matrix
     determinant = A * B - C * C
@@ -72,7 +72,7 @@ def _determinant(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array]:
 
 
 def two_f(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
-    """2F = (2/D) [B |Fa|^2 + A |Fb|^2 - 2 C Re(Fa Fb*)], D = A B - C^2.
+    """Return 2F = (2/D) [B |Fa|^2 + A |Fb|^2 - 2 C Re(Fa Fb*)], D = A B - C^2.
 
     The paper's equation 5 in the normalisation of LALSuite's compute_fstat_from_fa_fb, in which 2F has mean 4 in noise.
 
@@ -89,7 +89,7 @@ def two_f(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
 
 
 def two_f_of_powers(power_a: jax.Array, power_b: jax.Array, cross: jax.Array, matrix: AntennaMatrix) -> jax.Array:
-    """The same from |Fa|^2, |Fb|^2 and Re(Fa Fb*), in fewer operations where each has a matrix of its own.
+    """Return 2F from |Fa|^2, |Fb|^2 and Re(Fa Fb*), in fewer operations where each value has its own matrix.
 
     All arguments have the same shape and are float64.
     """
@@ -99,9 +99,10 @@ def two_f_of_powers(power_a: jax.Array, power_b: jax.Array, cross: jax.Array, ma
 
 
 def quadratic_form(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Coefficients (b, a, c, least) such that 2F = b |Fa|^2 + a |Fb|^2 - c Re(Fa Fb*) + least.
+    """Return coefficients (b, a, c, least) such that 2F = b |Fa|^2 + a |Fb|^2 - c Re(Fa Fb*) + least.
 
-    For a degenerate matrix all are 0 but `least`, which is 4 and otherwise 0; NaN in the data or the matrix stays NaN.
+    For a degenerate matrix `least` is 4 and the others are 0; otherwise `least` is 0; NaN in the data or the matrix
+    stays NaN.
     """
     A, B, C = matrix
     scale, least = _scale(matrix)
@@ -109,6 +110,6 @@ def quadratic_form(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array, jax.Arr
 
 
 def _scale(matrix: AntennaMatrix) -> tuple[jax.Array, jax.Array]:
-    """2/D, and what is added to 2F: 0 and 4 for a degenerate matrix."""
+    """Return 2/D and the term added to 2F; they are 0 and 4 for a degenerate matrix."""
     determinant, good = _determinant(matrix)
     return jnp.where(good, 2.0 / jnp.where(good, determinant, 1.0), 0.0), jnp.where(good, 0.0, 4.0)

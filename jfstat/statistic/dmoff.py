@@ -1,4 +1,4 @@
-"""2F with the Doppler modulation switched off, which is large for instrumental lines and small for signals."""
+"""Compute 2F without Doppler modulation, which is large for instrumental lines and small for signals."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from jfstat.signal.templates import Doppler
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
 
 MARGIN = 2.0
-"""Bins of 1/T beyond the template's frequencies in the detectors' frame that count too."""
+"""Number of bins of 1/T beyond the template's frequencies in the detectors' frame that are searched too."""
 
 
 @public
 def dm_off_twoF(data: FstatData, point: Doppler) -> jax.Array:
-    """The largest 2F near a template if neither Earth, source nor spin-down shifted the frequency.
+    """Compute the largest 2F near a template if neither Earth, source nor spin-down shifted the frequency.
 
-    A line has a constant frequency in the detector's frame: with the Doppler modulation switched off its 2F grows,
-    while that of a signal falls (Zhu, Papa & Walsh 2017, Phys. Rev. D 96, 124007, "DM-off"). Here the largest value is
-    taken over all frequencies that the template has at the detectors during the data, and over all detectors together
-    and each alone, since a line is usually in one. A candidate for which it exceeds 2F is likely a line; for weak ones
-    it is the largest of as many values of noise as there are frequencies.
+    A line has a constant frequency in the detector's frame: with the Doppler modulation switched off the 2F of a line
+    grows, while the 2F of a signal falls (Zhu, Papa & Walsh 2017, Phys. Rev. D 96, 124007, "DM-off"). Here the largest
+    value is taken over all frequencies that the template has at the detectors during the data, and over all detectors
+    together and each alone, since a line is usually in one. A candidate for which it exceeds 2F is likely a line; for
+    weak candidates the result is the largest of as many values of noise as there are frequencies.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The public functions of the statistic: twoF, fstat, resample, twoF_band, predict_twoF and estimate_amplitude."""
+"""Public functions of the F-statistic: twoF, fstat, resample, twoF_band, predict_twoF and estimate_amplitude."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Fstat:
 
 @public
 def twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
-    """2F at one template, by a direct sum over the band series or over narrow data.
+    """Compute 2F at one template, by a direct sum over the band series or over narrow data.
 
     Pure; works under jit, vmap and grad, and is differentiable to any order in every field of `point`.
 
@@ -98,13 +98,13 @@ def twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
 
 
 def twoF_of(data: HasFaFb, point: Doppler) -> jax.Array:
-    """2F at one template without any checks, for use inside larger programs."""
+    """Compute 2F at one template without any checks, for use inside larger programs."""
     fa, fb = data.fa_fb(point)
     return two_f(jnp.sum(fa), jnp.sum(fb), total_matrix(antenna_matrix(data.observation, point)))
 
 
 def turned_twoF(data: NarrowData, point: Doppler, turns: jax.Array) -> jax.Array:
-    """2F at one template with other frequencies at the detectors, (F,) float32, unchecked; see `NarrowData.turns`."""
+    """Compute 2F at one template with shifted frequencies at the detectors, (F,) float32, without checks."""
     return two_f(*data.turned_fa_fb(point, turns), total_matrix(antenna_matrix(data.observation, point)))
 
 
@@ -113,7 +113,7 @@ _twoF = jax.jit(twoF_of)
 
 @public
 def fstat(data: FstatData | NarrowData, point: Doppler) -> Fstat:
-    """2F, Fa, Fb and the antenna matrix at one template; see `twoF` for arguments and errors.
+    """Compute 2F, Fa, Fb and the antenna matrix at one template; see `twoF` for arguments and errors.
 
     Returns
     -------
@@ -131,12 +131,12 @@ def fstat(data: FstatData | NarrowData, point: Doppler) -> Fstat:
 
 
 def fstat_of(data: HasFaFb, point: Doppler) -> Fstat:
-    """The F-statistic at one template without any checks, for use inside larger programs."""
+    """Compute the F-statistic at one template without any checks, for use inside larger programs."""
     return fstat_from(antenna_matrix(data.observation, point), *data.fa_fb(point))
 
 
 def fstat_from(matrix: AntennaMatrix, fa: jax.Array, fb: jax.Array) -> Fstat:
-    """The F-statistic from the antenna matrix and Fa and Fb of each detector, (D,) complex128."""
+    """Return the F-statistic for an antenna matrix and Fa and Fb of each detector, (D,) complex128."""
     total = total_matrix(matrix)
     sum_a, sum_b = jnp.sum(fa), jnp.sum(fb)
     return Fstat(
@@ -155,7 +155,7 @@ _fstat = jax.jit(fstat_of)
 
 @public
 def resample(data: FstatData, point: Doppler) -> Resampled:
-    """The data in the frame of the source: resampled and demodulated for a sky position and orbit, without spin-down.
+    """Resample and demodulate the data to the source's frame for a sky position and orbit, without spin-down.
 
     ``twoF_band(data, point, series=resample(data, point))`` equals ``twoF_band(data, point)``; many spin-downs at one
     sky position can share the series:
@@ -202,7 +202,9 @@ def _resample(data: FstatData, point: Doppler) -> Resampled:
 
 @public
 def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = None) -> jax.Array:
-    """2F at all frequencies of the band for one sky position, spin-down, orbit and phase model, by resampling and FFT.
+    """Compute 2F at all frequencies of the band for one sky position, spin-down, orbit and phase model.
+
+    The band is computed by resampling and FFT.
 
     Pure; works under jit, vmap, jvp and grad.
 
@@ -257,9 +259,9 @@ def band_values(
     value: Callable[[jax.Array, jax.Array, AntennaMatrix], jax.Array],
     series: Resampled | None = None,
 ) -> jax.Array:
-    """A function of Fa, Fb and the antenna matrix at the frequencies of the band, (n_frequencies,) float32, unchecked.
+    """Compute a function of Fa, Fb and the antenna matrix at the band's frequencies, (n_frequencies,) float32.
 
-    NaN where `twoF_band` is.
+    The template is not checked; values are NaN where `twoF_band` is.
     """
     own = resampled(data, point) if series is None else spun_down(data, point, series)
     fa, fb = spectra(folded(own, data.layout), data.layout)
@@ -273,7 +275,7 @@ def band_values(
 
 
 def noise_level(observation: Observation) -> jax.Array:
-    """Sinv_Tsft of an observation; a ValueError if its noise floor is not known."""
+    """Return Sinv_Tsft of an observation; raise a ValueError if its noise floor is not known."""
     if observation.sinv_tsft is None:
         raise ValueError("data is an observation without a noise floor: give jfstat.observation sqrt_sx.")
     return observation.sinv_tsft
@@ -281,7 +283,7 @@ def noise_level(observation: Observation) -> jax.Array:
 
 @public
 def predict_twoF(data: Observation | FstatData | NarrowData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
-    """Expected 2F at the true template of a signal: 4 + rho^2.
+    """Compute the expected 2F at the true template of a signal: 4 + rho^2.
 
     rho^2 = Sinv_Tsft A^mu M_mu_nu A^nu (LALSuite: XLALComputeOptimalSNR2FromMmunu). As there, SFTs are assumed to have
     rectangular windows: with a window w, the fraction mean(w)^2/mean(w^2) of rho^2 is recovered, 2/3 for Hann.
@@ -293,7 +295,7 @@ def predict_twoF(data: Observation | FstatData | NarrowData, doppler: Doppler, a
     doppler : Doppler
         Only its sky position matters.
     amplitude : Amplitude
-        Of one signal; use ``vmap`` for stacks.
+        Amplitude of one signal; use ``vmap`` for stacks.
 
     Returns
     -------
@@ -325,7 +327,7 @@ def _predict_twoF(observation: Observation, doppler: Doppler, amplitude: Amplitu
 
 
 def optimal_power(level: jax.Array, canonical: jax.Array, matrix: AntennaMatrix) -> jax.Array:
-    """rho^2 of a signal with four given amplitudes, from Sinv_Tsft and the antenna matrix; see `predict_twoF`."""
+    """Compute rho^2 of a signal with four given amplitudes, from Sinv_Tsft and the antenna matrix."""
     a1, a2, a3, a4 = canonical
     A, B, C = matrix
     return level * (A * (a1**2 + a3**2) + B * (a2**2 + a4**2) + 2 * C * (a1 * a2 + a3 * a4))
@@ -341,13 +343,13 @@ class AmplitudeEstimate:
     amplitude : Amplitude
         h0, cosi, psi in [-pi/4, pi/4] rad and phi0 in [0, 2 pi) rad, at the template's reference time.
     errors : Amplitude
-        Their one-sigma errors, which may exceed the range of the parameters.
+        One-sigma errors of the parameters, which may exceed their range.
     covariance : (4, 4) float64
-        Of h0, cosi, psi and phi0, in this order.
+        Covariance of h0, cosi, psi and phi0, in this order.
     canonical : (4,) float64
         The four amplitudes A^mu.
     canonical_covariance : (4, 4) float64
-        Of the four amplitudes A^mu.
+        Covariance of the four amplitudes A^mu.
     """
 
     amplitude: Amplitude
@@ -358,17 +360,18 @@ class AmplitudeEstimate:
 
     @property
     def columns(self) -> jax.Array:
-        """The values of `parameters.AMPLITUDE_COLUMNS`, (8,) float64."""
+        """Values of `parameters.AMPLITUDE_COLUMNS`, (8,) float64."""
         return jnp.stack([getattr(x, name) for x in (self.amplitude, self.errors) for name in AMPLITUDE_FIELDS])
 
 
 @public
 def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> AmplitudeEstimate:
-    """Maximum-likelihood amplitude parameters at one template, with their errors and covariance.
+    """Estimate the maximum-likelihood amplitude parameters at one template, with their errors and covariance.
 
-    As XLALEstimatePulsarAmplitudeParams in LALSuite, whose errors of psi and phi0 are sqrt(2) larger. The errors here
-    are the Cramer-Rao bounds. They diverge towards |cosi| = 1, where psi and phi0 are degenerate, and are then not
-    meaningful. SFTs are assumed to have rectangular windows: with a window w, h0 is too small by mean(w)/rms(w).
+    The estimate follows XLALEstimatePulsarAmplitudeParams in LALSuite, whose errors of psi and phi0 are sqrt(2) larger.
+    The errors here are the Cramer-Rao bounds. They diverge towards |cosi| = 1, where psi and phi0 are degenerate, and
+    are then not meaningful. SFTs are assumed to have rectangular windows: with a window w, h0 is too small by
+    mean(w)/rms(w).
 
     Parameters
     ----------
@@ -383,7 +386,7 @@ def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitud
     Raises
     ------
     TypeError, ValueError
-        As `twoF`.
+        See `twoF`.
 
     Examples
     --------
@@ -397,14 +400,14 @@ def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitud
 
 
 def estimate_amplitude_of(data: HasFaFb, point: Doppler) -> AmplitudeEstimate:
-    """The amplitude parameters at one template without any checks, for use inside larger programs."""
+    """Estimate the amplitude parameters at one template without any checks, for use inside larger programs."""
     return estimate_amplitude_from(data.observation, point, antenna_matrix(data.observation, point), *data.fa_fb(point))
 
 
 def estimate_amplitude_from(
     observation: Observation, point: Doppler, matrix: AntennaMatrix, fa: jax.Array, fb: jax.Array
 ) -> AmplitudeEstimate:
-    """The amplitude parameters from the antenna matrix and Fa and Fb of each detector, (D,) complex128."""
+    """Estimate the amplitude parameters from the antenna matrix and Fa and Fb of each detector, (D,) complex128."""
     angle = -2 * jnp.pi * observation.source(point).cycles_at_middle
     to_reference = jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
     fa, fb = (jnp.sum(x) * to_reference for x in (fa, fb))
@@ -416,12 +419,12 @@ _estimate_amplitude = jax.jit(estimate_amplitude_of)
 
 
 def values_of(data: HasFaFb, point: Doppler) -> jax.Array:
-    """2F, that of each detector, and the amplitudes with their errors as in tables, (1 + D + 8,) float64; traceable."""
+    """Compute 2F, 2F of each detector, and the amplitudes with errors as in tables, (1 + D + 8,) float64; traceable."""
     return values_from(data.observation, point, *data.fa_fb(point))
 
 
 def values_from(observation: Observation, point: Doppler, fa: jax.Array, fb: jax.Array) -> jax.Array:
-    """The same from Fa and Fb of each detector, (D,) complex128."""
+    """Return 2F, 2F of each detector and the amplitudes with errors from Fa and Fb of each, (D,) complex128."""
     matrix = antenna_matrix(observation, point)
     own = fstat_from(matrix, fa, fb)
     amplitude = estimate_amplitude_from(observation, point, matrix, fa, fb)
@@ -433,5 +436,5 @@ compiled_values = jax.jit(values_of)
 
 @jax.jit
 def central_values(data: NarrowData) -> jax.Array:
-    """The same at the central template of narrow data, by a smaller program."""
+    """Return the numbers of `values_of` at the central template of narrow data, by a smaller program."""
     return values_from(data.observation, data.centre, *data.central_fa_fb)

@@ -1,4 +1,4 @@
-"""The line-robust statistic, and the cut by it that a search can make for every value of 2F."""
+"""Compute the line-robust statistic, and cut by it for every value of 2F in a search."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LinePrior:
     ----------
     fstar0 : float
         Transition scale F*_0, no unit: below it a signal is compared with Gaussian noise, above it with lines; -inf
-        compares it with lines only. ComputeFstatistic_v2's ``--Fstar0`` and, of a sum over segments, Weave's
+        compares it with lines only. ComputeFstatistic_v2's ``--Fstar0`` and, for a sum over segments, Weave's
         ``--lrs-Fstar0sc``.
     olgx : (D,) array_like, optional
         Prior odds of a line in each detector against Gaussian noise, in the order of the data's detectors; 1/D each by
@@ -72,13 +72,13 @@ class LinePrior:
         Raises
         ------
         ValueError
-            As `odds`.
+            See `odds`.
         """
         return log10_odds(twoF, each, self.fstar0, self.odds(len(each)), xp)
 
     @property
     def meta(self) -> dict[str, float | list[float] | None]:
-        """What the meta of a table says of it, by ComputeFstatistic_v2's names."""
+        """Entries for the prior in the meta of a table, by ComputeFstatistic_v2's names."""
         return {"Fstar0": self.fstar0, "oLGX": None if self.olgx is None else list(self.olgx)}
 
 
@@ -102,7 +102,7 @@ def checked_prior(line_prior: object, n_detectors: int = 1) -> LinePrior:
 
 @dataclass(frozen=True)
 class LineCut:
-    """Values of 2F whose log10BSGL is below a threshold do not count; a static argument of compiled programs.
+    """Cut that drops values of 2F whose log10BSGL is below a threshold; a static argument of compiled programs.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class LineCut:
 
 
 def log10_odds(twoF: Array, each: Iterable[Array], fstar0: float, odds: Iterable[float], xp: ModuleType = jnp) -> Array:
-    """log10 of the odds of a signal against Gaussian noise or a line in one of the detectors; traceable.
+    """Return log10 of the odds of a signal against Gaussian noise or a line in one of the detectors; traceable.
 
     See `jfstat.candidates.linerobust.log10_bsgl`, which checks its arguments.
 
@@ -144,7 +144,7 @@ def log10_odds(twoF: Array, each: Iterable[Array], fstar0: float, odds: Iterable
 def log10_odds_transient(
     twoF: jax.Array, each: jax.Array, fstar0: float, odds: Iterable[float], leading: bool = False
 ) -> jax.Array:
-    """log10 of the odds of a signal against Gaussian noise, a line, or a line in one segment only; traceable.
+    """Return log10 of the odds of a signal against Gaussian noise, a line, or a line in one segment only; traceable.
 
     ln B = F - ln(exp(C) + sum_X p_X/2 [exp(F_X) + 1/N sum_l exp(F_Xl + (N - 1)/N F*_0)]), F, F_X sums over N segments l
     and the rest as in `log10_odds` (Keitel 2016, Phys. Rev. D 93, 084024, equation 23; LALSuite: XLALComputeBSGLtL).
@@ -157,7 +157,7 @@ def log10_odds_transient(
     each : (N, D) float
         2F of each segment and detector; -inf where a detector has no data, which then adds nothing.
     fstar0 : float
-        Transition scale of the sum, N times that of a segment.
+        Transition scale of the sum, N times the scale of a segment.
     odds : iterable of D float
     leading : bool
         Take only the largest term of the sum in the logarithm, as LALSuite does; B is then too large by up to the
@@ -165,7 +165,7 @@ def log10_odds_transient(
     """
     n_segments = each.shape[0]
     odds = jnp.asarray(tuple(odds))
-    # jnp.log(0) is -inf, without a warning, but for gradients, which are not taken here
+    # jnp.log(0) is -inf without a warning; only its gradient, which is not taken here, is a problem
     log_prior = jnp.log(odds) - jnp.log1p(jnp.sum(odds)) - math.log(2)
     there = each > -jnp.inf
     persistent = log_prior + 0.5 * jnp.sum(jnp.where(there, each, 0.0), axis=0)
@@ -178,7 +178,7 @@ def log10_odds_transient(
 
 
 def plain_fstar0(fstar0: object) -> float:
-    """The argument `fstar0` as a float.
+    """Return the argument `fstar0` as a float.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def plain_fstar0(fstar0: object) -> float:
 
 
 def plain_odds(fstar0: object, olgx: object) -> tuple[float, tuple[float, ...] | None]:
-    """The arguments `fstar0` and `olgx` as floats, of which None stays None.
+    """Return the arguments `fstar0` and `olgx` as floats; None stays None for `olgx`.
 
     Raises
     ------
@@ -209,17 +209,17 @@ def plain_odds(fstar0: object, olgx: object) -> tuple[float, tuple[float, ...] |
 
 
 def _odds_given(olgx: object) -> np.ndarray:
-    """Numbers without a unit, of any shape, float64."""
+    """Return numbers without a unit, of any shape, as float64."""
     return float64_of(in_unit(olgx, "olgx", ""), "olgx")
 
 
 def checked_odds(n_detectors: int, fstar0: float, olgx: ArrayLike | None) -> tuple[float, ...]:
-    """Prior odds of a line in each detector, 1/D each by default; arguments as for `log10_bsgl`.
+    """Return the prior odds of a line in each detector, 1/D each by default; arguments as for `log10_bsgl`.
 
     Raises
     ------
     ValueError
-        As `log10_bsgl`.
+        See `log10_bsgl`.
     """
     if n_detectors < 2:
         raise ValueError(

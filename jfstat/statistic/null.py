@@ -1,7 +1,7 @@
-"""How likely Gaussian noise is as loud as a candidate: distributions of largest values, from weighted simulations.
+"""Compute how likely Gaussian noise is as loud as a candidate: distributions of maxima from weighted simulations.
 
-A part of the simulations holds signals of several strengths, and each is weighted by the probability that it has in
-noise over the one with which it was drawn (importance sampling, by the mixture of all strengths: Owen & Zhou 2000, J.
+Some of the simulations hold signals of several strengths, and each is weighted by the ratio of its probability in noise
+to the probability with which it was drawn (importance sampling, by the mixture of all strengths: Owen & Zhou 2000, J.
 Am. Stat. Assoc. 95, 135). Small probabilities are therefore as well known as large ones.
 """
 
@@ -26,7 +26,7 @@ class NullDistribution:
     statistic : str
         ``"max_twoF"`` and ``"log10BtSG"``: of a map of windows; ``"log_likelihood"``: of the best path.
     value : (S,) float64 ndarray
-        Of the statistic, rising.
+        Values of the statistic, rising.
     log_rate : (S,) float64 ndarray
         ln(-ln(1 - p)), p being the probability that a simulation of noise is as loud.
     n_simulations : float
@@ -68,16 +68,16 @@ class NullDistribution:
 
     @public
     def false_alarm(self, value: ArrayLike, n_trials: int = 1) -> np.ndarray:
-        """Probability that noise is as loud, or the loudest of several independent trials.
+        """Return the probability that noise is as loud, or the loudest of several independent trials.
 
         Parameters
         ----------
         value : float or array_like
-            Of the statistic: ``TransientMap.max_twoF``, or ``log10_bayes_factor`` with the range's `rho_max`; or
+            Value of the statistic: ``TransientMap.max_twoF``, or ``log10_bayes_factor`` with the range's `rho_max`; or
             ``ViterbiPath.log_likelihood``.
         n_trials : int
-            Number of independent maps or tables. Those of neighbouring templates and frequencies are alike: if this
-            is the number that a search computed, the result is an upper bound.
+            Number of independent maps or tables. Neighbouring templates and frequencies give similar ones: for the
+            number that a search computed, the result is an upper bound.
 
         Returns
         -------
@@ -99,14 +99,14 @@ class NullDistribution:
 
     @public
     def threshold(self, false_alarm: float, n_trials: int = 1) -> float:
-        """The value that noise exceeds with a given probability.
+        """Return the value that noise exceeds with a given probability.
 
         Parameters
         ----------
         false_alarm : float
             Between 0 and 1.
         n_trials : int
-            As for `false_alarm`.
+            Number of independent maps or tables, see `false_alarm`.
 
         Raises
         ------

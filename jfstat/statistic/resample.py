@@ -1,4 +1,4 @@
-"""Resamples the data to the source's frame, and demodulates and weights them, for one template.
+"""Resample the data to the source's frame for one template, demodulate them and weight them by the antenna patterns.
 
 Steps iii to v of the paper's section 3, and the products of step vi, in one pass over the samples, in float32.
 """
@@ -31,7 +31,7 @@ from jfstat.signal.values import with_fields
 
 
 def _grid_start(data: FstatData, source: Source, n_samples: int) -> jax.Array:
-    """Source time of the first sample of the source-frame grid, s since the epoch, () float64.
+    """Return the source time of the first sample of the source-frame grid, s since the epoch, () float64.
 
     The grid is centred on the data of the first detector. It is longer than the series by more than the largest
     difference of delays.
@@ -43,9 +43,10 @@ def _grid_start(data: FstatData, source: Source, n_samples: int) -> jax.Array:
 
 
 def grid_samples(data: FstatData, point: Doppler, t: jax.Array) -> jax.Array:
-    """Position in samples of a template's source-frame grid of what reaches the first detector at times `t`.
+    """Return the position in a template's source-frame grid, samples, of what reaches the first detector at `t`.
 
-    Same shape, float64. What reaches another detector differs by its distance, some hundredths of a second.
+    The result has the shape of `t`, float64. For other detectors the position differs by the light travel time between
+    the detectors, some hundredths of a second.
     """
     source = data.observation.source(point)
     first = jax.tree.map(lambda x: x[0], data.observation.trajectory)
@@ -63,7 +64,7 @@ class BlockCubics(NamedTuple):
     shift : (n_blocks, 4) float32
         Position in the filtered series minus ``base + j``, samples.
     phase : PhaseCubic
-        To be removed, cycles.
+        Phase to be removed, cycles.
     a, b : (n_blocks, 4) float32
         Antenna patterns times the detector time during a sample.
     """
@@ -83,7 +84,7 @@ def _block_cubics(
     trajectory: Trajectory,
     patterns: tuple[jax.Array, jax.Array],
 ) -> BlockCubics:
-    """Timing and antenna patterns of one detector on the source-frame grid, in float64 for each block.
+    """Compute timing and antenna patterns of one detector on the source-frame grid, in float64 for each block.
 
     Parameters
     ----------
@@ -97,7 +98,7 @@ def _block_cubics(
     patterns : tuple of two (5,) float64
         Coefficients of a and b in the harmonics of sidereal time.
     """
-    # without the barriers XLA's GPU code computes these anew for each result, and takes twice as long to compile
+    # without the barriers XLA's GPU code computes the cubics again for each result, and takes twice as long to compile
     source, tau = jax.lax.optimization_barrier((source, tau))
     t, rate = jax.lax.optimization_barrier(source.clock(trajectory, tau))
     # undo the heterodyne at the detector, and remove f_centre and spin-down at the source: what remains is the offset
@@ -121,7 +122,7 @@ def _block_cubics(
 
 
 def interpolate(filters: jax.Array, start: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Values of the band series between its samples: ``sum_p filters[p, :, start + j] T_p(x[..., j])``.
+    """Interpolate the band series between its samples: ``sum_p filters[p, :, start + j] T_p(x[..., j])``.
 
     Parameters
     ----------
@@ -149,17 +150,19 @@ def interpolate(filters: jax.Array, start: jax.Array, x: jax.Array) -> tuple[jax
 
 
 def _runs(values: jax.Array, start: jax.Array, run: int) -> jax.Array:
-    """Runs of consecutive values, (..., run), that begin at `start`, (...) int32.
+    """Return runs of consecutive values, (..., run), that begin at `start`, (...) int32.
 
-    As slices, which XLA's CPU code copies with vector instructions; an index for each value would take four times as
-    long.
+    Runs are taken as slices, which XLA's CPU code copies with vector instructions; an index for each value would take
+    four times as long.
     """
     numbers = jax.lax.GatherDimensionNumbers(offset_dims=(start.ndim,), collapsed_slice_dims=(), start_index_map=(0,))
     return jax.lax.gather(values, start[..., None], numbers, (run,), mode="promise_in_bounds")
 
 
 def _demodulate(filters: jax.Array, cubics: BlockCubics, reach: jax.Array, block: int, run: int) -> jax.Array:
-    """One detector's series on the source-frame grid, without the template's phase except for its frequency offset.
+    """Compute one detector's series on the source-frame grid, without the template's phase.
+
+    Only the phase of the frequency's offset from the centre of the FFT remains.
 
     Parameters
     ----------
@@ -167,7 +170,7 @@ def _demodulate(filters: jax.Array, cubics: BlockCubics, reach: jax.Array, block
         With at least `run` zeros on both sides.
     cubics : BlockCubics
     reach : () float64
-        Of the filters, samples.
+        Reach of the filters, samples.
     block, run : int
         See `Layout`.
 
@@ -189,7 +192,8 @@ def _demodulate(filters: jax.Array, cubics: BlockCubics, reach: jax.Array, block
 class Resampled(NamedTuple):
     """Demodulated series in the source's frame, times the antenna patterns and summed over detectors.
 
-    Their Fourier transforms at f - f_centre are Fa and Fb. Sample n is at source time ``_grid_start + n dtau``.
+    The Fourier transforms of the two series at f - f_centre are Fa and Fb. Sample n is at source time ``_grid_start + n
+    dtau``.
 
     Attributes
     ----------
@@ -201,7 +205,7 @@ class Resampled(NamedTuple):
 
 
 def block_and_run(layout: Layout, point: Doppler) -> tuple[int, int]:
-    """Samples of a block and of a run, with or without an orbit."""
+    """Return the samples of a block and of a run, with or without an orbit."""
     return (layout.block, layout.run) if point.orbit is None else (layout.block_orbit, layout.run_orbit)
 
 
@@ -219,7 +223,7 @@ def check_series(data: FstatData, point: Doppler, series: object) -> None:
 
 
 def _source_grid(data: FstatData, point: Doppler) -> tuple[Source, jax.Array, int]:
-    """A template's source, the source times of its blocks' nodes, (n_blocks, 4) float64, and the samples of a block."""
+    """Return a template's source, source times of its blocks' nodes, (n_blocks, 4) float64, and a block's samples."""
     source = data.observation.source(point)
     n_samples = data.layout.n_blocks * data.layout.block
     block, _ = block_and_run(data.layout, point)
@@ -227,13 +231,13 @@ def _source_grid(data: FstatData, point: Doppler) -> tuple[Source, jax.Array, in
 
 
 def timing(data: FstatData, point: Doppler) -> BlockCubics:
-    """Timing and antenna patterns of all detectors for one template; fields with a leading axis D."""
+    """Compute timing and antenna patterns of all detectors for one template; fields with a leading axis D."""
     source, tau, block = _source_grid(data, point)
 
     def one(detector: tuple[Trajectory, tuple[jax.Array, jax.Array]]) -> BlockCubics:
         return _block_cubics(data.band, source, tau, block, *detector)
 
-    # one detector after the other: for all at a time, XLA's CPU code takes twice as long to look up their positions
+    # one detector after the other: together, XLA's CPU code takes twice as long to look up their positions
     cubics = jax.lax.map(one, (data.observation.trajectory, data.observation.pattern_coefficients(point)))
     return cubics._replace(base=cubics.base + data.layout.padding)
 
@@ -241,7 +245,7 @@ def timing(data: FstatData, point: Doppler) -> BlockCubics:
 def _parts(
     data: FstatData, point: Doppler, cubics: BlockCubics
 ) -> list[tuple[jax.Array, jax.Array, jax.Array, jax.Array]]:
-    """Real and imaginary part of each detector's series, and its antenna patterns."""
+    """Compute the real and imaginary part of each detector's series, and its antenna patterns."""
     block, run = block_and_run(data.layout, point)
     _, u = within_blocks(block, run)
     parts = []
@@ -254,7 +258,7 @@ def _parts(
 
 
 def interpolated(data: FstatData, point: Doppler, cubics: BlockCubics) -> Resampled:
-    """The resampled series of one template from its timing."""
+    """Return the resampled series of one template from its timing."""
     parts = _parts(data, point, cubics)
     return Resampled(
         a=jax.lax.complex(sum(re * a for re, _, a, _ in parts), sum(im * a for _, im, a, _ in parts)),  # type: ignore[arg-type]
@@ -263,14 +267,14 @@ def interpolated(data: FstatData, point: Doppler, cubics: BlockCubics) -> Resamp
 
 
 def resampled_each(data: FstatData, point: Doppler) -> Resampled:
-    """Demodulated series of one template for each detector; fields with a leading axis D."""
+    """Compute the demodulated series of one template for each detector; fields with a leading axis D."""
     parts = _parts(data, point, timing(data, point))
     each = [Resampled(jax.lax.complex(re * a, im * a), jax.lax.complex(re * b, im * b)) for re, im, a, b in parts]
     return jax.tree.map(lambda *x: jnp.stack(x), *each)
 
 
 def resampled(data: FstatData, point: Doppler) -> Resampled:
-    """Demodulated series of one template, summed over detectors on their common source-frame grid."""
+    """Compute the demodulated series of one template, summed over detectors on their common source-frame grid."""
     with jax.named_scope("geometry"):
         cubics = timing(data, point)
     with jax.named_scope("interpolation"):
@@ -278,12 +282,12 @@ def resampled(data: FstatData, point: Doppler) -> Resampled:
 
 
 def without_spin_down(point: Doppler) -> Doppler:
-    """The template with all derivatives of its frequency set to zero, and without a phase model."""
+    """Return a template with all derivatives of its frequency set to zero, and without a phase model."""
     return with_fields(point, fkdot=point.fkdot.at[1:].set(0.0), model=None)
 
 
 def spin_down_cubic(data: FstatData, point: Doppler) -> PhaseCubic:
-    """The phase due to spin-down and phase model on a template's source-frame grid."""
+    """Compute the phase due to spin-down and phase model on a template's source-frame grid."""
     source, tau, block = _source_grid(data, point)
     return phase_cubic(source.spin_down_cycles(tau), block)
 
@@ -297,7 +301,7 @@ def spun_down(data: FstatData, point: Doppler, series: Resampled) -> Resampled:
     ----------
     data : FstatData
     point : Doppler
-        Of the same sky position, orbit and reference time as the series.
+        Template with the sky position, orbit and reference time of the series.
     series : Resampled
     """
     block, run = block_and_run(data.layout, point)

@@ -1,4 +1,4 @@
-"""Semi-coherent statistics: sums and means over segments of 2F, line-robust statistics, and amplitudes."""
+"""Compute semi-coherent statistics: sums and means of 2F over segments, line-robust statistics, and amplitudes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from jfstat.statistic.fstat import fstat_from, fstat_of, noise_level, twoF_of
 from jfstat.statistic.linerobust import LinePrior, checked_prior, log10_odds_transient
 
 ITERATIONS = 200
-"""Steps of expectation maximisation: even where half of the information is missing in each, 1e-12 of the way is left
-after 40."""
+"""Number of steps of expectation maximisation: even where half of the information is missing in each, 1e-12 of the way
+is left after 40.
+"""
 
 
 @jax.tree_util.register_dataclass
@@ -49,41 +50,41 @@ class SemicoherentFstat:
 
     @property
     def sum_twoF(self) -> jax.Array:
-        """Sum over segments, () float64; chi-squared with 4 K degrees of freedom in Gaussian noise."""
+        """Sum over segments of 2F, () float64; chi-squared with 4 K degrees of freedom in Gaussian noise."""
         return jnp.sum(self.twoF)
 
     @property
     def mean_twoF(self) -> jax.Array:
-        """Mean over segments, () float64."""
+        """Mean over segments of 2F, () float64."""
         return jnp.mean(self.twoF)
 
     @property
     def sum_twoF_per_detector(self) -> jax.Array:
-        """Sum over the segments in which a detector has data, (D,) float64."""
+        """Sum of 2F over the segments in which a detector has data, (D,) float64."""
         return jnp.sum(jnp.where(self.has_data, self.twoF_per_detector, 0.0), axis=0)
 
     @property
     def mean_twoF_per_detector(self) -> jax.Array:
-        """Mean over the segments in which a detector has data, (D,) float64; 4 for one without any."""
+        """Mean of 2F over the segments in which a detector has data, (D,) float64; 4 for one without any."""
         n = jnp.sum(self.has_data, axis=0, dtype=float)
         return jnp.where(n > 0, self.sum_twoF_per_detector / jnp.maximum(n, 1), 4.0)
 
     @property
     def max_twoF(self) -> jax.Array:
-        """Largest value of a segment, () float64."""
+        """Largest 2F of a segment, () float64."""
         return jnp.max(self.twoF)
 
     @property
     def max_twoF_per_detector(self) -> jax.Array:
-        """Largest value of a segment for each detector, (D,) float64."""
+        """Largest 2F of a segment for each detector, (D,) float64."""
         return jnp.max(self.twoF_per_detector, axis=0)
 
     def number_count(self, threshold: float) -> jax.Array:
-        """Number of segments whose 2F exceeds a threshold, () int (``ncount`` in Weave)."""
+        """Return the number of segments whose 2F exceeds a threshold, () int (``ncount`` in Weave)."""
         return jnp.sum(self.twoF > threshold)
 
     def number_count_per_detector(self, threshold: float) -> jax.Array:
-        """The same for each detector, (D,) int."""
+        """Return the number of segments whose 2F exceeds a threshold for each detector, (D,) int."""
         return jnp.sum((self.twoF_per_detector > threshold) & self.has_data, axis=0)
 
     def log10BSGL(self, line_prior: LinePrior | None = None) -> jax.Array:
@@ -117,7 +118,7 @@ class SemicoherentFstat:
         Parameters
         ----------
         line_prior : LinePrior, optional
-            As for `log10BSGL`.
+            See `log10BSGL`.
         leading_term : bool
             Approximate the logarithm of the sum over all alternatives by its largest term, as XLALComputeBSGLtL in
             LALSuite and Weave do.
@@ -129,7 +130,7 @@ class SemicoherentFstat:
         Raises
         ------
         ValueError
-            As `log10BSGL`.
+            See `log10BSGL`.
         """
         prior = checked_prior(line_prior)
         odds, scale = prior.odds(len(self.detectors)), prior.fstar0
@@ -139,7 +140,7 @@ class SemicoherentFstat:
 
 @public
 def sum_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
-    """Sum over segments of 2F at one template, () float64; see `mean_twoF`.
+    """Compute the sum over segments of 2F at one template, () float64; see `mean_twoF`.
 
     Examples
     --------
@@ -153,13 +154,13 @@ def sum_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
 
 @public
 def mean_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
-    """Mean over segments of 2F at one template, the semi-coherent F-statistic, by direct sums over the data.
+    """Compute the mean over segments of 2F at one template, the semi-coherent F-statistic, by direct sums.
 
-    The amplitudes are maximised over in each segment by itself, as in LALSuite's Weave (``mean2F``). In Gaussian noise
+    The amplitudes are maximised over in each segment separately, as in LALSuite's Weave (``mean2F``). In Gaussian noise
     K times the mean over K segments is chi-squared with 4 K degrees of freedom.
 
-    Pure; works under jit, vmap and grad, and is differentiable in every field of `point`. One segment after the other
-    is computed, and again for gradients, so that the memory needed is that of one segment.
+    Pure; works under jit, vmap and grad, and is differentiable in every field of `point`. Segments are computed one
+    after the other, and again for gradients, so that memory is needed for one segment only.
 
     Parameters
     ----------
@@ -196,7 +197,7 @@ def mean_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
 
 @public
 def semicoherent_fstat(segments: FstatData | NarrowData, point: Doppler) -> SemicoherentFstat:
-    """2F of each segment and detector at one template, from which sums, counts and line-robust statistics follow.
+    """Compute 2F of each segment and detector at one template, for sums, counts and line-robust statistics.
 
     See `mean_twoF` for arguments and errors.
 
@@ -216,13 +217,13 @@ def semicoherent_fstat(segments: FstatData | NarrowData, point: Doppler) -> Semi
 
 @jax.jit
 def _twoF_each(segments: HasFaFb, point: Doppler) -> jax.Array:
-    """2F of each segment, (K,) float64."""
+    """Compute 2F of each segment, (K,) float64."""
     return jax.lax.map(jax.checkpoint(lambda data: twoF_of(data, point)), segments)
 
 
 @jax.jit
 def semicoherent_fstat_of(segments: HasFaFb, point: Doppler) -> SemicoherentFstat:
-    """`semicoherent_fstat` without any checks, for use inside larger programs."""
+    """Compute `semicoherent_fstat` without any checks, for use inside larger programs."""
 
     def one(data: HasFaFb) -> tuple[jax.Array, jax.Array]:
         own = fstat_of(data, point)
@@ -241,9 +242,9 @@ class SemicoherentAmplitude:
     h0, cosi, psi : () float64
         psi in [-pi/4, pi/4] rad.
     h0_error, cosi_error, psi_error : () float64
-        Their one-sigma errors, which may exceed the range of the parameters.
+        One-sigma errors of the parameters, which may exceed their range.
     covariance : (3, 3) float64
-        Of h0, cosi and psi.
+        Covariance of h0, cosi and psi.
     """
 
     h0: jax.Array
@@ -257,29 +258,28 @@ class SemicoherentAmplitude:
 
 @public
 def semicoherent_amplitude(segments: FstatData | NarrowData, point: Doppler) -> SemicoherentAmplitude:
-    """The most likely h0, cosi and psi of a signal whose initial phase is unknown in each segment.
+    """Estimate the most likely h0, cosi and psi of a signal whose initial phase is unknown in each segment.
 
     A template of a semi-coherent search need not keep the signal's phase from one segment to the next, so the segments
-    share h0, cosi and psi but not phi0. It is marginalised in each segment with a uniform prior. (If it were maximised
-    in each, noise would add to the signal in every segment, and h0 would be too large however many there are.)
+    share h0, cosi and psi but not phi0. phi0 is marginalised in each segment with a uniform prior. (Maximising over it
+    in each segment would add noise to the signal, and h0 would be too large however many segments there are.)
 
     Parameters
     ----------
     segments : FstatData or NarrowData
-        As for `mean_twoF`.
+        Data with segments, see `mean_twoF`.
     point : Doppler
         One template.
 
     Returns
     -------
     SemicoherentAmplitude
-        Errors are from the curvature of the likelihood. They diverge towards |cosi| = 1 as those of
-        `estimate_amplitude`.
+        Errors are from the curvature of the likelihood. They diverge towards |cosi| = 1, as in `estimate_amplitude`.
 
     Raises
     ------
     TypeError, ValueError
-        As `mean_twoF`.
+        See `mean_twoF`.
 
     Notes
     -----
@@ -295,25 +295,25 @@ def semicoherent_amplitude(segments: FstatData | NarrowData, point: Doppler) -> 
 
 @jax.jit
 def semicoherent_amplitude_of(segments: HasFaFb, point: Doppler) -> SemicoherentAmplitude:
-    """`semicoherent_amplitude` without any checks, for use inside larger programs."""
+    """Estimate `semicoherent_amplitude` without any checks, for use inside larger programs."""
 
     _, y, total = semicoherent_terms(segments, point)
     return amplitude_from(y, total)
 
 
 def semicoherent_terms(segments: HasFaFb, point: Doppler) -> tuple[SemicoherentFstat, jax.Array, jax.Array]:
-    """2F of each segment, and y and the sum of the matrices for `amplitude_from`, from the same Fa and Fb."""
+    """Compute 2F of each segment, and y and the sum of the matrices for `amplitude_from`, from the same Fa and Fb."""
     own = jax.lax.map(jax.checkpoint(lambda data: segment_terms(data, point)), segments)
     return _fstat_of(segments, own.twoF, own.twoF_per_detector), own.y, jnp.sum(own.matrix, axis=0)
 
 
 def _fstat_of(segments: HasFaFb, twoF: jax.Array, each: jax.Array) -> SemicoherentFstat:
-    """The statistic of segments from their values, (K,) and (K, D)."""
+    """Return the statistic of segments from their values of 2F, (K,) and (K, D)."""
     return SemicoherentFstat(twoF, each, jnp.any(segments.observation.weight > 0, axis=-1), segments.detectors)
 
 
 class SegmentTerms(NamedTuple):
-    """What a segment contributes to the semi-coherent statistics and amplitudes.
+    """Contribution of a segment to the semi-coherent statistics and amplitudes.
 
     Attributes
     ----------
@@ -332,7 +332,7 @@ class SegmentTerms(NamedTuple):
 
 
 def segment_terms(data: HasFaFb, point: Doppler) -> SegmentTerms:
-    """Those of one segment, from the same Fa and Fb."""
+    """Compute the contribution of one segment to the semi-coherent statistics and amplitudes."""
     own = fstat_from(antenna_matrix(data.observation, point), *data.fa_fb(point))
     level = noise_level(data.observation)
     y = jnp.sqrt(2 * level).astype(own.Fa.dtype) * jnp.stack([own.Fa, own.Fb])
@@ -341,7 +341,7 @@ def segment_terms(data: HasFaFb, point: Doppler) -> SegmentTerms:
 
 
 def amplitude_from(y: jax.Array, total: jax.Array) -> SemicoherentAmplitude:
-    """The amplitudes from y, (K, 2) complex128, and the sum of Sinv_Tsft M, (2, 2) float64.
+    """Estimate the amplitudes from y, (K, 2) complex128, and the sum of Sinv_Tsft M, (2, 2) float64.
 
     See the notes of `semicoherent_amplitude`.
     """
@@ -382,4 +382,4 @@ def amplitude_from(y: jax.Array, total: jax.Array) -> SemicoherentAmplitude:
 
 
 _TINY = 1e-30
-"""Added to |c^H y|^2, so that its root has a derivative where a segment has no data."""
+"""Number added to |c^H y|^2, so that its root has a derivative where a segment has no data."""

@@ -1,4 +1,4 @@
-"""Fourier transforms of resampled series at the searched frequencies: steps vi and vii of the paper's section 3."""
+"""Fourier transform resampled series at the searched frequencies: steps vi and vii of the paper's section 3."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from jfstat.maths.turns import turn
 from jfstat.statistic.resample import Resampled
 
 MOST_ADDED = 4
-"""Lengths of a transform in a series up to which each is added on its own, without another copy of the series."""
+"""Largest length of a series, in lengths of a transform, for which each length is added separately, without a copy of
+the series.
+"""
 
 
 def folded(series: Resampled, layout: Layout) -> jax.Array:
-    """Series whose transforms of length `n_fft` give the even and the odd bins.
+    """Return series whose transforms of length `n_fft` give the even and the odd bins.
 
     Bins are at k/(2 T), where T is n_fft samples. The series is longer than T, because delays stretch it and filters
     ring, and because the spacing of frequencies may be coarser than one over twice the data's span. The samples beyond
@@ -33,7 +35,7 @@ def folded(series: Resampled, layout: Layout) -> jax.Array:
     Returns
     -------
     (2, 2, n_fft // block, block // run, run) complex64
-        Of a and b, even and odd; samples in blocks and runs as in the series.
+        Series of a and b, for even and odd bins, in the series' blocks and runs.
     """
     n_blocks, runs, run = series.a.shape
     block = runs * run
@@ -45,7 +47,7 @@ def folded(series: Resampled, layout: Layout) -> jax.Array:
     cos, sin = start[0] * within[0] - start[1] * within[1], start[1] * within[0] + start[0] * within[1]
 
     n_turns = -(-n_blocks // turn_blocks)
-    # the first blocks of the result are sums over all turns; the last turn has no others
+    # the first blocks of the result are sums over all turns; the last turn covers no others
     n_first = n_blocks - (n_turns - 1) * turn_blocks
 
     def part(z: jax.Array, odd: bool) -> jax.Array:
@@ -78,7 +80,7 @@ def folded(series: Resampled, layout: Layout) -> jax.Array:
 
 
 def spectra(z: jax.Array, layout: Layout) -> jax.Array:
-    """Fourier transforms of folded series at even and odd bins, in FFT order.
+    """Compute the Fourier transforms of folded series at even and odd bins, in FFT order.
 
     Parameters
     ----------
@@ -97,7 +99,7 @@ def spectra(z: jax.Array, layout: Layout) -> jax.Array:
 
 
 def spectra_of_batch(resample: Callable[..., Resampled], layout: Layout, *stacks: object) -> jax.Array:
-    """Fourier transforms of the series of a batch of templates.
+    """Compute the Fourier transforms of the series of a batch of templates.
 
     On a CPU the series are made one after the other, each in the caches. The loop around it also keeps the samples in
     blocks until their transform: for flat arrays, XLA's CPU code would divide to find the block of each.
@@ -105,8 +107,8 @@ def spectra_of_batch(resample: Callable[..., Resampled], layout: Layout, *stacks
     Parameters
     ----------
     resample : callable
-        Makes the series of one template from its rows of the stacks; its fields may have leading axes before those of
-        the blocks, such as one of detectors.
+        Makes the series of one template from its rows of the stacks; its fields may have leading axes, such as an axis
+        of detectors, before the axes of the blocks.
     layout : Layout
     *stacks : pytrees
         Leaves with a leading axis B.
@@ -132,7 +134,7 @@ def spectra_of_batch(resample: Callable[..., Resampled], layout: Layout, *stacks
 
 
 def bin_numbers(layout: Layout, odd: jax.Array | int, m: jax.Array) -> jax.Array:
-    """Index into ``FstatData.frequencies`` of entry m of the even or odd spectrum, possibly beyond its ends.
+    """Return the index into ``FstatData.frequencies`` of entry m of the even or odd spectrum, perhaps beyond its ends.
 
     Parameters
     ----------
@@ -145,7 +147,7 @@ def bin_numbers(layout: Layout, odd: jax.Array | int, m: jax.Array) -> jax.Array
 
 
 def in_order(values: jax.Array, layout: Layout) -> jax.Array:
-    """Values at the entries of `spectra` in the order of the band's frequencies.
+    """Return the values at the entries of `spectra` in the order of the band's frequencies.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""2F of data, or the sum over their segments: what a follow-up climbs, with what it says of the peak."""
+"""Compute 2F of data, or its sum over their segments, which a follow-up maximises, and the values at the peak."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of, turned_twoF,
 from jfstat.statistic.semicoherent import amplitude_from, semicoherent_terms
 
 AT_ONCE = 16
-"""Most segments of narrow data that are computed together."""
+"""Largest number of segments of narrow data that are computed together."""
 SEGMENT_AMPLITUDES = tuple(name for name in AMPLITUDE_COLUMNS if not name.startswith("phi0"))
-"""Columns of amplitudes of data with segments: the initial phase is free in each."""
+"""Columns of amplitudes of data with segments, in which the initial phase is free."""
 
 
 class Found(NamedTuple):
@@ -29,9 +29,9 @@ class Found(NamedTuple):
     twoF : () float64
         Summed over segments.
     twoF_per_detector : (D,) float64
-        The same of each detector, over the segments in which it has data.
+        2F of each detector, summed over the segments in which it has data.
     amplitude : (n,) float64
-        Estimated, with errors: `amplitude_columns`.
+        Estimated amplitudes and errors, see `amplitude_columns`.
     """
 
     twoF: jax.Array
@@ -40,19 +40,19 @@ class Found(NamedTuple):
 
 
 def amplitude_columns(n_segments: int | None) -> tuple[str, ...]:
-    """Names of the amplitudes that are estimated, and of their errors."""
+    """Return the names of the amplitudes that are estimated, and of their errors."""
     return AMPLITUDE_COLUMNS if n_segments is None else SEGMENT_AMPLITUDES
 
 
 def total_twoF(data: NarrowData, point: Doppler) -> jax.Array:
-    """2F at one template, summed over segments: () float64, unchecked and differentiable."""
+    """Compute 2F at one template, summed over segments: () float64, unchecked and differentiable."""
     return jnp.sum(each_segment(lambda own: twoF_of(own, point), data, AT_ONCE))
 
 
 def total_shifted_twoF(
     data: NarrowData, point: Callable[[jax.Array], Doppler], x: jax.Array, shifts: jax.Array, at_once: int
 ) -> jax.Array:
-    """The same at many templates, with frequencies at the detectors higher by some shifts: (t, F) float32, unchecked.
+    """Compute 2F, summed over segments, at many templates with shifted frequencies: (t, F) float32, unchecked.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def total_shifted_twoF(
     point : callable
         From coordinates, (p,) float64, to a template.
     x : (t, p) float64
-        NaN from some row on costs nothing.
+        Rows of NaN at the end cost nothing.
     shifts : (F,) float64
         Hz.
     at_once : int
@@ -74,7 +74,7 @@ def total_shifted_twoF(
         turns = own.turns(shifts)
 
         def with_part(i: jax.Array, heights: jax.Array) -> jax.Array:
-            # the last part may begin earlier, and then computes some of the one before again
+            # the last part may begin earlier, and then repeats some templates of the previous one
             part = jax.lax.dynamic_slice_in_dim(x, i * size, size)
             values = jax.vmap(lambda at: turned_twoF(own, point(at), turns))(part)
             return jax.lax.dynamic_update_slice_in_dim(heights, values.astype(jnp.float32), i * size, 0)
@@ -85,7 +85,7 @@ def total_shifted_twoF(
 
 
 def found_at(data: NarrowData, point: Doppler) -> Found:
-    """2F, that of each detector, and amplitudes at one template, unchecked."""
+    """Compute 2F, 2F of each detector, and amplitudes at one template, unchecked."""
     if data.n_segments is None:
         own = fstat_of(data, point)
         return Found(own.twoF, own.twoF_per_detector, estimate_amplitude_of(data, point).columns)
@@ -96,11 +96,11 @@ def found_at(data: NarrowData, point: Doppler) -> Found:
 
 
 def shrinkage(twoF: jax.Array, n_segments: int | None) -> jax.Array:
-    """Factor by which a sum of 2F over segments overstates the logarithm of the likelihood ratio; () float64, 0 to 1.
+    """Return the factor, 0 to 1, that scales a sum of F over segments to the log-likelihood ratio; () float64.
 
     2F/2 is the logarithm of the likelihood ratio maximised over the four amplitudes. Where they are free in each of K
     segments and rho^2 of a segment is not large against 4, this follows the noise: near a peak the gradient of the sum
-    has the variance 4 g (rho^2 + 4 K), g being the metric, and not the 4 g rho^2 that its Hessian -2 g rho^2 suggests.
+    has the variance 4 g (rho^2 + 4 K), g being the metric, not 4 g rho^2, as its Hessian -2 g rho^2 suggests.
     With amplitudes that are as large on average as 2F says, normally distributed, instead of free ones, the logarithm
     of the likelihood ratio is rho^2 / (rho^2 + 4 K) times the sum of F, up to a constant. Its curvature and that
     gradient give the same errors. With rho^2 + 4 K estimated by the sum, the factor is 1 - 4 K / sum.

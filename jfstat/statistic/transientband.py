@@ -1,7 +1,7 @@
-"""The map of a transient signal at all frequencies of a band: the largest 2F of its windows, or their Bayes factor.
+"""Compute a transient signal's map at all frequencies of a band: the largest 2F of its windows, or a Bayes factor.
 
-A window's Fa and Fb are sums over slices of the resampled series. Of each slice one short Fourier transform gives all
-frequencies; sums up to each edge then make any rectangular window a difference of two rows.
+A window's Fa and Fb are sums over slices of the resampled series. One short Fourier transform of each slice gives all
+frequencies; with sums up to each edge any rectangular window is then a difference of two rows.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ from jfstat.statistic.resample import grid_samples
 from jfstat.statistic.transients import TransientRange
 
 TILE = 8
-"""Starts and ends of rectangular windows that are combined at a time."""
+"""Number of starts and of ends of rectangular windows that are combined at a time."""
 TOGETHER = 16
-"""Windows of other shapes that are computed at a time."""
+"""Number of windows of other shapes that are computed at a time."""
 ROUNDING = 1e-6
-"""Times closer than this, s, are one."""
+"""Time difference below which two times count as one, s."""
 RINGING = 16
-"""Samples beyond the ends of the data into which the low-pass rings, and which belong to the data."""
+"""Number of samples beyond the ends of the data that belong to the data, because the low-pass rings into them."""
 TRANSFORM_BYTES = 3 * 2 * 2 * FLOAT32
-"""Memory of a slice's transforms for each of their entries: those of two series, and two copies under way."""
+"""Memory of a slice's transforms for each of their entries, bytes: transforms of two series, and two temporary copies.
+"""
 MOST_PAIRS = 1 << 24
-"""Most pairs of a start and an end of rectangular windows that are computed as such."""
+"""Largest number of pairs of a start and an end for which rectangular windows are computed as pairs."""
 
 
 class Kind(NamedTuple):
-    """What is computed of a map of windows; hashable.
+    """Quantity to compute from a map of windows; hashable.
 
     Attributes
     ----------
     shape, end
-        Of the windows, see `TransientWindow`.
+        Shape and end of the windows, see `TransientWindow`.
     bayes : bool
         False for the largest 2F of the windows; True for 2 ln of the mean of exp(F) over them, of which log10 B_tS/G is
         a linear function, see `TransientMap.log10_bayes_factor`.
@@ -62,7 +63,7 @@ class Tiles(NamedTuple):
     starts, ends : (n,) int32, (m,) int32
         Edges of slices; whole numbers of tiles, padded.
     places : (T, 2) int32
-        Of each tile that holds windows, among tiles of starts and of ends.
+        Position of each tile that holds windows, among tiles of starts and of ends.
     counts : (T, TILE, TILE) float32
         Number of windows with this start and this end; those beyond the data end with it.
     """
@@ -74,7 +75,7 @@ class Tiles(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Windows of any shape, in groups of `TOGETHER`; the last is filled up.
+    """Windows of any shape, in groups of `TOGETHER`; the last group is filled up.
 
     Attributes
     ----------
@@ -92,23 +93,24 @@ class Weights(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class TransientBand:
-    """Prepared data with the windows of a transient signal, of which `window_values` makes the map at each frequency.
+    """Prepared data with the windows of a transient signal, from which `window_values` makes the map at each frequency.
 
     Attributes
     ----------
     data : FstatData
     edges : (S + 1,) float64
-        Of the slices, s since the epoch. The first and the last may lie beyond the data by their ringing.
+        Edges of the slices, s since the epoch. The first and the last may lie beyond the data by their ringing.
     moments : (D, S, 5, 5) float64
-        Of the sidereal harmonics in each slice, see `slice_moments`.
+        Moments of the sidereal harmonics in each slice, see `slice_moments`.
     windows : Tiles or Weights
     n_empty : () float64
         Windows that hold no slice, whose 2F is 4.
     n_windows : () float64
     length : int, static
-        Samples of the slices' transforms, which divides those of the series' transform at all frequencies.
+        Samples of the slices' transforms, a divisor of the samples of the series' transform at all frequencies.
     residues : int, static
-        Of the frequencies modulo the number of bins between two of a slice's transform, those computed at a time.
+        Number of residues computed at a time, of the frequencies modulo the number of bins between two bins of a
+        slice's transform.
     """
 
     data: FstatData
@@ -122,24 +124,24 @@ class TransientBand:
 
     @property
     def layout(self) -> Any:
-        """Of the data."""
+        """Layout of the data."""
         return self.data.layout
 
     @property
     def detectors(self) -> tuple[str, ...]:
-        """Of the data."""
+        """Names of the detectors."""
         return self.data.detectors
 
 
 def transient_band(data: FstatData, transient: TransientRange, most_bytes: int) -> TransientBand:
-    """The data with the windows of a range; concrete values only.
+    """Return the data with the windows of a range; concrete values only.
 
     Parameters
     ----------
     data : FstatData
     transient : TransientRange
     most_bytes : int
-        Of memory for sums over slices at the frequencies that are computed at a time.
+        Memory for sums over slices at the frequencies that are computed at a time.
     """
     observation = data.observation
     epoch, span = int(observation.epoch), float(observation.tspan)
@@ -156,10 +158,10 @@ def transient_band(data: FstatData, transient: TransientRange, most_bytes: int) 
     else:
         edges, windows, n_empty = made
     moments = slice_moments(observation, [edges] * len(data.detectors))[:, 1:-1]
-    # beyond the data there is only what the low-pass makes of them
+    # beyond the data there is only the ringing of the low-pass
     outer = np.where(edges <= begin + ROUNDING, -RINGING * dtau, np.where(edges >= end - ROUNDING, RINGING * dtau, 0.0))
     edges = edges + outer
-    # a slice of the source's time may be longer than that of the detectors', by the fastest motion in the pass band
+    # a slice may last longer at the source than at the detectors, by the fastest motion in the pass band
     fmax = float(data.band.fmin + data.band.dfreq * (data.layout.n_frequencies - 1))
     stretched = float(data.band.pass_high) / fmax
     samples = stretched * float(np.max(np.diff(edges))) / dtau + 3
@@ -175,7 +177,7 @@ def transient_band(data: FstatData, transient: TransientRange, most_bytes: int) 
 
 
 def bytes_per_bin(n_edges: int) -> int:
-    """Memory of the sums over slices at one frequency: series, transforms, their sums, and rows of these."""
+    """Return the memory of the sums over slices at one frequency: series, transforms, their sums, and rows of sums."""
     return 5 * 4 * FLOAT32 * n_edges
 
 
@@ -187,9 +189,9 @@ def _divisors(n: int) -> list[int]:
 def rectangular_tiles(
     t0: np.ndarray, tau: np.ndarray, begin: float, end: float, longest: float
 ) -> tuple[np.ndarray, Tiles, int] | None:
-    """Edges, tiles and the number of empty windows of rectangular windows, s since the epoch.
+    """Return edges, tiles and the number of empty windows for rectangular windows, s since the epoch.
 
-    None if they have so many different ends that products with weights cost less.
+    The result is None if the windows have so many different ends that products with weights cost less.
     """
     first = np.clip(t0, begin, end)
     last = np.clip(t0[:, None] + tau, begin, end)
@@ -227,9 +229,9 @@ def rectangular_tiles(
 
 
 def _ordered(number: np.ndarray, edges: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """The different edges, those a whole number of steps apart next to each other, and the place of each given one.
+    """Return the different edges, with those a whole number of steps apart together, and the place of each given one.
 
-    Padded to whole tiles by repeating the last.
+    The edges are padded to whole tiles by repeating the last.
     """
     own = np.unique(number)
     phase = np.round(np.mod(edges[own] - edges[0] + ROUNDING, step), 3) if step > 0 else np.zeros(len(own))
@@ -245,7 +247,7 @@ def _no_tiles() -> Tiles:
 
 
 def _weights(t0: np.ndarray, tau: np.ndarray) -> Weights:
-    """All pairs of a start and a time scale, in groups."""
+    """Return all pairs of a start and a time scale, in groups."""
     start, scale = (np.broadcast_to(x, (len(t0), len(tau))).ravel() for x in (t0[:, None], tau))
     more = -len(start) % TOGETHER
     start, scale = (np.pad(x, (0, more), mode="edge").reshape(-1, TOGETHER) for x in (start, scale))
@@ -254,7 +256,7 @@ def _weights(t0: np.ndarray, tau: np.ndarray) -> Weights:
 
 
 def band_entries(data: FstatData, length: int) -> np.ndarray:
-    """Entries of a slice's transform that lie in the band, in rising order of frequency, for any residue."""
+    """Return the entries of a slice's transform that lie in the band, in rising order of frequency, for any residue."""
     layout = data.layout
     apart = 2 * layout.n_fft // length
     low = -(layout.n_frequencies // 2)
@@ -263,17 +265,17 @@ def band_entries(data: FstatData, length: int) -> np.ndarray:
 
 
 def slice_series(band: TransientBand, point: Doppler, series: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The samples of each slice of the resampled series, (S, 2, length) complex64, and their numbers, (S, length).
+    """Return the samples of each slice of a resampled series, (S, 2, length) complex64, and their numbers, (S, length).
 
-    Each sample is at its number modulo `length`, so that transforms have the phases of the whole. A sample that an edge
-    cuts belongs to both slices with its shares.
+    Each sample is at its number modulo `length`, so that transforms have the phases of the whole series. A sample that
+    an edge cuts is divided between both slices.
 
     Parameters
     ----------
     band : TransientBand
     point : Doppler
     series : (2, n) complex64
-        Of a and b.
+        Series of a and b.
     """
     edge = grid_samples(band.data, point, band.edges)
     # the number of the first sample of each slice, and the sample at each place
@@ -288,10 +290,10 @@ def slice_series(band: TransientBand, point: Doppler, series: jax.Array) -> tupl
 
 
 def slice_transforms(band: TransientBand, samples: jax.Array, number: jax.Array, residue: jax.Array) -> jax.Array:
-    """Fa and Fb of each slice at the frequencies of some residues: (S, 4, R, entries) float32.
+    """Compute Fa and Fb of each slice at the frequencies of some residues: (S, 4, R, entries) float32.
 
-    Real and imaginary part of Fa, then of Fb. Frequency k of the series' transform of twice `n_fft` samples is entry q
-    of the residue r, where k = q (2 n_fft/length) + r.
+    The axis of length 4 holds the real and imaginary part of Fa, then of Fb. Frequency k of the series' transform of
+    twice `n_fft` samples is entry q of the residue r, where k = q (2 n_fft/length) + r.
 
     Parameters
     ----------
@@ -318,21 +320,21 @@ def slice_transforms(band: TransientBand, samples: jax.Array, number: jax.Array,
 
 
 class Largest(NamedTuple):
-    """What was found in some windows at each frequency.
+    """Largest 2F, and sum of exp(F), of some windows at each frequency.
 
     Attributes
     ----------
     twoF : (n,) float32
         The largest 2F.
     total : (n,) float32
-        Sum over windows of exp(F - F of that); 0 if it is not asked for.
+        Sum over windows of exp(F - F_max); 0 if it is not requested.
     """
 
     twoF: jax.Array
     total: jax.Array
 
     def with_windows(self, twoF: list[jax.Array], counts: jax.Array | None) -> Largest:
-        """With further windows, each of whose 2F counts as often as `counts`, (len(twoF),) float32, say."""
+        """Add windows, whose 2F count as often as `counts`, (len(twoF),) float32, says."""
         best = self.twoF
         for x in twoF:
             best = jnp.maximum(best, x)
@@ -345,14 +347,14 @@ class Largest(NamedTuple):
 
 
 def band_values(band: TransientBand, point: Doppler, series: jax.Array, kind: Kind) -> jax.Array:
-    """The value of the map at each frequency of the band, (n_frequencies,) float32; see `Kind`.
+    """Compute the value of the map at each frequency of the band, (n_frequencies,) float32; see `Kind`.
 
     Parameters
     ----------
     band : TransientBand
     point : Doppler
     series : (2, n) complex64
-        Of a and b, as from `resampled`.
+        Series of a and b, as from `resampled`.
     kind : Kind
     """
     layout = band.data.layout
@@ -380,7 +382,7 @@ def band_values(band: TransientBand, point: Doppler, series: jax.Array, kind: Ki
 
 
 def _value(band: TransientBand, found: Largest, kind: Kind) -> jax.Array:
-    """The value of the map, with its empty windows."""
+    """Return the value of the map, including its empty windows."""
     if not kind.bayes:
         return jnp.where(band.n_empty > 0, jnp.maximum(found.twoF, 4.0), found.twoF)
     # from 2F as large as in noise on, so that nothing overflows
@@ -396,20 +398,20 @@ def _nothing(parts: jax.Array) -> Largest:
 
 
 def _two_f(rows: list[jax.Array], form: jax.Array) -> jax.Array:
-    """2F of one window at each frequency, from real and imaginary parts of Fa and Fb and its `quadratic_form`."""
+    """Return 2F of one window at each frequency, from parts of Fa and Fb and the window's `quadratic_form`."""
     a_re, a_im, b_re, b_im = rows
     power_a, power_b, cross = a_re * a_re + a_im * a_im, b_re * b_re + b_im * b_im, a_re * b_re + a_im * b_im
     return form[0] * power_a + form[1] * power_b - form[2] * cross + form[3]
 
 
 def tile_forms(tiles: Tiles, matrix: AntennaMatrix) -> jax.Array:
-    """`quadratic_form` of the windows of each tile, (T, TILE, TILE, 4) float32; -inf for pairs that are none.
+    """Return `quadratic_form` of the windows of each tile, (T, TILE, TILE, 4) float32; -inf for pairs without a window.
 
     Parameters
     ----------
     tiles : Tiles
     matrix : AntennaMatrix
-        Of each slice, (S,) float64.
+        Antenna matrix of each slice, (S,) float64.
     """
     within = jnp.arange(TILE, dtype=jnp.int32)
     start, end = (edge[place[:, None] * TILE + within] for edge, place in zip(tiles[:2], tiles.places.T, strict=True))
@@ -422,7 +424,7 @@ def tile_forms(tiles: Tiles, matrix: AntennaMatrix) -> jax.Array:
 
 
 def in_tiles(tiles: Tiles, forms: jax.Array, parts: jax.Array, bayes: bool) -> Largest:
-    """What is found in rectangular windows at some frequencies.
+    """Compute the largest 2F and sums of exp(F) of rectangular windows at some frequencies.
 
     Parameters
     ----------
@@ -455,15 +457,15 @@ def in_tiles(tiles: Tiles, forms: jax.Array, parts: jax.Array, bayes: bool) -> L
 
 
 def with_weights(windows: Weights, edges: jax.Array, matrix: AntennaMatrix, parts: jax.Array, kind: Kind) -> Largest:
-    """The same of windows of any shape, whose means over slices weight Fa and Fb, and squared A, B and C.
+    """Compute the largest 2F and sums of exp(F) of windows of any shape at some frequencies.
 
     Parameters
     ----------
     windows : Weights
     edges : (S + 1,) float64
-        Of the slices, s since the epoch.
+        Edges of the slices, s since the epoch.
     matrix : AntennaMatrix
-        Of each slice, (S,) float64.
+        Antenna matrix of each slice, (S,) float64.
     parts : (S, 4, n) float32
     kind : Kind
     """

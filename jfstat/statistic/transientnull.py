@@ -1,9 +1,9 @@
-"""How loud the loudest window of a map of 2F is in noise alone: thresholds and false-alarm probabilities by simulation.
+"""Compute thresholds and false-alarm probabilities of a map's loudest window in noise, by simulation.
 
-Atoms of Gaussian noise are drawn with the antenna matrices of given ones. A part of the maps holds a signal in a random
+Atoms of Gaussian noise are drawn with the antenna matrices of given ones. Some of the maps hold a signal in a random
 window; `statistic.null` weights each by its likelihood ratio. Amplitudes are Gaussian, with s times the inverse of the
-window's antenna matrix as covariance: then the likelihood ratio of a window is (1 + s)^-2 exp(F s/(1 + s)), and that of
-a map is its mean over the windows.
+window's antenna matrix as covariance: then the likelihood ratio of a window is (1 + s)^-2 exp(F s/(1 + s)), and the
+likelihood ratio of a map is its mean over the windows.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ from jfstat.statistic.transients import (
 from jfstat.validation import whole
 
 MAPS = 1024
-"""Simulated maps of each strength."""
+"""Number of simulated maps of each strength."""
 STRENGTHS = (0.0, 1.0, 3.0, 6.0, 11.0)
-"""s: mean square of a signal over that of noise, so that 2F of its window has mean 4 (1 + s)."""
+"""Strengths s, the mean square of a signal over the mean square of noise: 2F of its window has mean 4 (1 + s)."""
 LEAST, DEGREE = 1e-12, 5
 """Probability down to which maps are used, and degree of the polynomial through them, see `smooth_tail`."""
 ROUNDING = 1e-9
-"""Part of the largest antenna matrix of a window below which a window holds no data."""
+"""Fraction of the largest antenna matrix of a window below which a window holds no data."""
 RANKINGS = {"twoF": "max_twoF", "BtSG": "log10BtSG"}
-"""Column of a map's loudness by the ranking of `TransientRange` searches."""
+"""Column of a map's loudness for each ranking of `TransientRange` searches."""
 
 
 @public(windows=kinds.instance(TransientRange), ranking=kinds.one_of(*RANKINGS))
 def transient_null(atoms: Atoms, windows: TransientRange, *, ranking: str = "twoF", seed: int = 0) -> NullDistribution:
-    """How loud the loudest of many overlapping windows is in Gaussian noise alone, from simulated maps.
+    """Return the distribution in Gaussian noise of the loudest of many overlapping windows, from simulated maps.
 
-    Windows overlap, and what they have in common depends on gaps, noise weights and antenna patterns. So atoms are
+    Windows overlap, and their correlations depend on gaps, noise weights and antenna patterns. Atoms are therefore
     simulated with the antenna matrices of given ones, and mapped over the windows: some thousand maps, a second or less
     for 60 x 60 rectangular windows, and 1 min for 500 x 500 exponential ones, on a CPU.
 
     Parameters
     ----------
     atoms : Atoms
-        At a template; Fa and Fb are not used. The distribution is that of templates near this sky position.
+        At a template; Fa and Fb are not used. The distribution holds for templates near this sky position.
     windows : TransientRange
-        The windows; its `duration` is not used, since slices are those of the atoms.
+        The windows; `duration` is not used, since the atoms define the slices.
     ranking : str
         ``"twoF"`` for the largest 2F, ``"BtSG"`` for log10 B_tS/G.
     seed : int
-        Of the random numbers; the same seed gives the same distribution.
+        Seed of the random numbers; the same seed gives the same distribution.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def transient_null(atoms: Atoms, windows: TransientRange, *, ranking: str = "two
 
 @jax.jit
 def _known(quiet: Atoms, windows: Windows) -> jax.Array:
-    """Whether windows hold data of which 2F follows, (n, m) bool."""
+    """Return whether windows hold enough data for 2F to be defined, (n, m) bool."""
     # 2F of no power is 4 where the antenna matrix is degenerate, and 0 elsewhere
     invertible = compiled_map(quiet, windows).twoF < 2
     rows = jnp.concatenate([jnp.zeros((LINEAR, quiet.start.shape[0])), quiet.A, quiet.B, quiet.C])
@@ -126,12 +126,12 @@ def _simulated(
     key: jax.Array,
     bayes: bool,
 ) -> tuple[jax.Array, jax.Array]:
-    """Loudness of simulated maps, and their log-probabilities with signals less that in noise.
+    """Return the loudness of simulated maps, and their log-probabilities with signals less those in noise.
 
     Parameters
     ----------
     quiet : Atoms
-        Of one detector, whose Fa and Fb are not used.
+        Atoms of one detector, whose Fa and Fb are not used.
     windows : Windows
     log_prior : (n, m) float64
         Logarithms of the probabilities of windows of signals.
@@ -147,7 +147,7 @@ def _simulated(
     -------
     value : (N,) float64
     ratio : (N, S) float64
-        The last axis is that of `STRENGTHS` for which the probability is taken.
+        Log-probabilities for signals of each of the `STRENGTHS`, less those in noise.
     """
     n_tau = windows.tau.shape[0]
     A, B, C = quiet.A[0], quiet.B[0], quiet.C[0]
@@ -155,7 +155,7 @@ def _simulated(
     t = s / (1 + s)
 
     def normal(key: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
-        """Two independent complex series of variance 1."""
+        """Return two independent complex series of variance 1."""
         x = jax.random.normal(key, (4, n), jnp.float64) * np.sqrt(0.5)
         return jax.lax.complex(x[0], x[1]), jax.lax.complex(x[2], x[3])
 
@@ -191,7 +191,7 @@ def _simulated(
 
 
 def _factor(A: jax.Array, B: jax.Array, C: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Cholesky factor of antenna matrices: its diagonal and the element below; zero where there are no data."""
+    """Return the Cholesky factor of antenna matrices: diagonal and element below; zero where there are no data."""
     root = jnp.sqrt(A)
     cross = jnp.where(root > 0, C / jnp.where(root > 0, root, 1.0), 0.0)
     return root, cross, jnp.sqrt(jnp.maximum(B - cross**2, 0.0))

@@ -1,4 +1,4 @@
-"""2F of transient signals: at one window, and over all start times and time scales of a range."""
+"""Compute 2F of transient signals: at one window, and over all start times and time scales of a range."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ from jfstat.validation import (
 )
 
 PATTERN_NODES = 5
-"""Gauss-Legendre nodes for the antenna matrix over the part of each SFT that a window covers."""
+"""Number of Gauss-Legendre nodes for the antenna matrix over the part of each SFT that a window covers."""
 LINEAR, ALL = 4, 7
-"""Rows of `_totals`: real and imaginary parts of Fa and Fb, in which windows are linear, and A, B, C, in which they are
-quadratic."""
+"""Numbers of rows of `_totals`: the real and imaginary parts of Fa and Fb, in which windows are linear, and all rows
+with A, B, C, in which they are quadratic.
+"""
 RHO_MAX = "the largest signal-to-noise ratio of the prior"
 BLOCK = 4
-"""Slices from which on sums are stored together for exponential windows on GPUs."""
+"""Number of slices from which on sums are stored together for exponential windows on GPUs."""
 MOST_MULTIPLES = 64
-"""Steps of t0 and of tau with a ratio of whole numbers up to this share the times at which windows end."""
+"""Largest whole number in a ratio of the steps of t0 and tau for which windows share the times at which they end."""
 
 
 @jax.tree_util.register_dataclass
@@ -63,7 +64,7 @@ class TransientMap:
     tau : (m,) float64
         Time scales, s.
     shape, end : static
-        Of the windows, see `TransientWindow`.
+        Shape and end of the windows, see `TransientWindow`.
     """
 
     twoF: jax.Array
@@ -74,19 +75,19 @@ class TransientMap:
 
     @property
     def max_twoF(self) -> jax.Array:
-        """The largest 2F, () float64."""
+        """Largest 2F, () float64."""
         return jnp.max(self.twoF)
 
     @property
     def best(self) -> TransientWindow:
-        """The window with the largest 2F; the earliest and shortest of several."""
+        """Window with the largest 2F; of several, the earliest and shortest."""
         place = jnp.argmax(self.twoF)
         n_tau = self.tau.shape[0]
         t0, tau = self.t0[place // n_tau], self.tau[place % n_tau]
         return TransientWindow(self.shape, t0, tau, end=end_of(self.shape, self.end))
 
     def log10_bayes_factor(self, rho_max: float = 1.0) -> jax.Array:
-        """log10 B_tS/G: odds of a transient signal against Gaussian noise, marginalised over t0 and tau, () float64.
+        """Return log10 B_tS/G, () float64: odds of a transient signal against noise, marginalised over t0 and tau.
 
         B = 70/rho_max^4 times the mean of exp(F) over the map, with equal prior probabilities of its windows and
         amplitudes up to a signal-to-noise ratio of rho_max (Prix, Giampanis & Messenger 2011, Phys. Rev. D 84, 023007).
@@ -104,17 +105,17 @@ class TransientMap:
 
     @property
     def posterior(self) -> jax.Array:
-        """Posterior probabilities of the windows, (n, m) float64, whose sum is 1: proportional to exp(F)."""
+        """Posterior probabilities of the windows, (n, m) float64, proportional to exp(F), whose sum is 1."""
         return jax.nn.softmax(0.5 * self.twoF.reshape(-1)).reshape(self.twoF.shape)
 
     @property
     def posterior_t0(self) -> jax.Array:
-        """Those of the start times, (n,) float64."""
+        """Posterior probabilities of the start times, (n,) float64."""
         return jnp.sum(self.posterior, axis=1)
 
     @property
     def posterior_tau(self) -> jax.Array:
-        """Those of the time scales, (m,) float64."""
+        """Posterior probabilities of the time scales, (m,) float64."""
         return jnp.sum(self.posterior, axis=0)
 
     def __repr__(self) -> str:
@@ -123,7 +124,7 @@ class TransientMap:
 
 
 def log10_bayes(log_mean: ArrayLike, rho_max: float) -> Any:
-    """log10 B_tS/G from the logarithm of the mean of exp(F) over windows; see `TransientMap.log10_bayes_factor`."""
+    """Return log10 B_tS/G from the logarithm of the mean of exp(F) over windows."""
     return (np.log(70.0) - 4 * np.log(rho_max) + log_mean) / np.log(10.0)
 
 
@@ -134,14 +135,14 @@ class TransientRange:
     Parameters
     ----------
     shape, end
-        Of the windows, see `TransientWindow`.
+        Shape and end of the windows, see `TransientWindow`.
     t0 : (n,) array
         Start times, GPS s.
     tau : (m,) array or Quantity
         Time scales, s, positive.
     duration : float or Quantity, optional
-        Of the atoms, s, see `jfstat.atoms`; 1800 s by default. Windows that begin and end with slices lose nothing, and
-        others a part of the slices at their ends.
+        Duration of the atoms, s, see `jfstat.atoms`; 1800 s by default. Windows that begin and end with slices lose
+        nothing, while others lose part of the slices at their ends.
     rho_max : float
         See `TransientMap.log10_bayes_factor`.
 
@@ -181,11 +182,11 @@ class TransientRange:
 
 @public(window=kinds.instance(TransientWindow))
 def transient_twoF(data: FstatData | NarrowData | Atoms, point: Doppler | None, window: TransientWindow) -> jax.Array:
-    """2F at one template of a transient signal with a given window.
+    """Compute 2F at one template of a transient signal with a given window.
 
-    The matched filter for a signal whose amplitude is multiplied by the window: Fa = sum of g x a exp(-2 pi i phase),
-    A = sum of g^2 a^2, and B, C, Fb alike (Prix, Giampanis & Messenger 2011, Phys. Rev. D 84, 023007). In noise it is
-    chi^2 with 4 degrees of freedom for any window. Works under jit, vmap and grad in `point`, ``window.t0`` and
+    This is the matched filter for a signal whose amplitude is multiplied by the window: Fa = sum of g x a exp(-2 pi i
+    phase), A = sum of g^2 a^2, and B, C, Fb alike (Prix, Giampanis & Messenger 2011, Phys. Rev. D 84, 023007). In noise
+    it is chi^2 with 4 degrees of freedom for any window. Works under jit, vmap and grad in `point`, ``window.t0`` and
     ``window.tau``; of prepared data, `data` may be traced too.
 
     Parameters
@@ -196,7 +197,7 @@ def transient_twoF(data: FstatData | NarrowData | Atoms, point: Doppler | None, 
         are taken as atoms, see `jfstat.atoms`. In each case 2F is continuous in t0 and tau, and its derivatives have
         kinks where an end of the window crosses a sample or slice.
     point : Doppler or None
-        One template, scalar fields; None for atoms, which have theirs.
+        One template, scalar fields; None for atoms, which have a template already.
     window : TransientWindow
         One window.
 
@@ -272,11 +273,11 @@ def _prepared_twoF(data: FstatData, point: Doppler, window: TransientWindow) -> 
 def transient_map(
     atoms: Atoms, window: Shape | TransientWindow, t0: NumberLike, tau: DurationLike, *, end: float | None = None
 ) -> TransientMap:
-    """2F of transient signals over start times and time scales, at the template of the atoms.
+    """Compute 2F of transient signals over start times and time scales, at the template of the atoms.
 
-    Each value is that of `transient_twoF` for these atoms. LALSuite's XLALComputeTransientFstatMap rounds t0 and the
+    Each value equals `transient_twoF` of the atoms. LALSuite's XLALComputeTransientFstatMap rounds t0 and the
     ends of windows to whole atoms; here slices that a window covers in part count by their mean. Sums over rectangular
-    windows are differences of prefix sums, those over exponential ones follow from one pass over the slices for each
+    windows are differences of prefix sums, sums over exponential ones follow from one pass over the slices for each
     tau; any other shape takes a product of matrices for each tau. Pure: works under jit, vmap over atoms, and grad.
 
     Parameters
@@ -289,7 +290,7 @@ def transient_map(
         Start times, GPS s.
     tau : (m,) array or Quantity
         Time scales, s. Windows need some hours of data or two detectors: 2F is 4 where the antenna matrix cannot be
-        inverted. Times at equal steps, those of t0 and tau in a ratio of small numbers, are fastest.
+        inverted. Times at equal steps are fastest if the steps of t0 and tau are in a ratio of small numbers.
     end : float, optional
         Where a function ends, in units of tau; 1 by default.
 
@@ -316,7 +317,7 @@ def transient_map(
 
 
 def checked_times(t0: NumberLike, tau: DurationLike) -> tuple[jax.Array, jax.Array]:
-    """Start times and time scales as arrays, (n,) and (m,) float64.
+    """Return start times and time scales as arrays, (n,) and (m,) float64.
 
     Raises
     ------
@@ -335,17 +336,18 @@ def checked_times(t0: NumberLike, tau: DurationLike) -> tuple[jax.Array, jax.Arr
 
 
 def _is_plain(x: object) -> bool:
-    """Whether a value is a float64 NumPy array, and nothing derived from one."""
+    """Return whether a value is a float64 NumPy array, not of a subclass."""
     return type(x) is np.ndarray and x.dtype == np.float64
 
 
 class Grid(NamedTuple):
-    """What is known beforehand of the windows of a map, which saves work.
+    """Properties of a map's windows that are known beforehand and save work.
 
     Attributes
     ----------
     ends : (int, int) or None
-        See `common_ends`: what depends on the end of a window is then computed once for each different end.
+        Common steps from `common_ends`: terms that depend on the end of a window are then computed once for each
+        different end.
     one_slice : bool
         Whether a window may lie within one slice.
     """
@@ -364,7 +366,7 @@ class Windows:
     t0, tau : (n,), (m,) float64
         Start times, GPS s, and time scales, s.
     shape, end
-        See `TransientWindow`.
+        Shape and end of the windows, see `TransientWindow`.
     grid : Grid
     """
 
@@ -375,9 +377,9 @@ class Windows:
     grid: Grid = field(default=Grid(None, True), metadata=dict(static=True))
 
     def on(self, start: ArrayLike, end: ArrayLike, epoch: ArrayLike) -> Windows:
-        """These windows with their grid for slices from `start` to `end`, s since the epoch, as far as it is known.
+        """Return these windows with their grid, if known, for slices from `start` to `end`, s since the epoch.
 
-        It is known of rectangular windows whose times are not traced.
+        The grid is known for rectangular windows whose times are not traced.
         """
         if self.shape != "rectangular" or any(isinstance(x, jax.core.Tracer) for x in (self.t0, self.tau)):
             return self
@@ -393,9 +395,9 @@ class Windows:
 
 
 def common_ends(t0: np.ndarray, length: np.ndarray) -> tuple[int, int] | None:
-    """Steps of t0 and of the length of windows in units of a common step, if such windows end at few different times.
+    """Return the steps of t0 and of window length in units of a common step, if windows end at few different times.
 
-    None if they do not.
+    The result is None if they do not.
     """
     n, m = len(t0), len(length)
     steps = []
@@ -413,7 +415,7 @@ def common_ends(t0: np.ndarray, length: np.ndarray) -> tuple[int, int] | None:
 
 @jax.jit
 def compiled_map(atoms: Atoms, windows: Windows) -> TransientMap:
-    """`transient_map` without checks."""
+    """Compute `transient_map` without checks."""
     t0, tau, shape, end = windows.t0, windows.tau, windows.shape, windows.end
     since = t0 - atoms.epoch.astype(jnp.float64)
     sums = window_sums(atoms, _totals(atoms), since, tau, shape, end, windows.grid)
@@ -426,14 +428,14 @@ def compiled_map(atoms: Atoms, windows: Windows) -> TransientMap:
 def window_sums(
     atoms: Atoms, rows: jax.Array, since: jax.Array, tau: jax.Array, shape: Shape, end: float, grid: Grid
 ) -> list[jax.Array]:
-    """Sums over the windows, (n, m) float64 for each of seven rows.
+    """Compute sums over the windows, (n, m) float64 for each of seven rows.
 
     Parameters
     ----------
     atoms : Atoms
-        Whose slices are summed over.
+        Atoms whose slices are summed over.
     rows : (7, K) float64
-        What is summed: four rows that are multiplied by the window, and three by its square, such as the real and
+        Rows to sum: four that are multiplied by the window, and three by its square, such as the real and
         imaginary parts of Fa and Fb, and A, B, C.
     since, tau : (n,), (m,) float64
         Start times, s since the epoch, and time scales, s.
@@ -447,13 +449,13 @@ def window_sums(
 
 
 def _totals(atoms: Atoms) -> jax.Array:
-    """Real and imaginary parts of Fa and Fb, and A, B, C, summed over detectors: (ALL, K) float64."""
+    """Return real and imaginary parts of Fa and Fb, and A, B, C, summed over detectors: (ALL, K) float64."""
     fa, fb = (jnp.sum(x, axis=0) for x in (atoms.Fa, atoms.Fb))
     return jnp.stack([fa.real, fa.imag, fb.real, fb.imag, *(jnp.sum(x, axis=0) for x in (atoms.A, atoms.B, atoms.C))])
 
 
 def _located(start: jax.Array, stop: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The slice that each time lies in, and the fraction of the slice before it; ends of the data for times beyond."""
+    """Return the slice that each time lies in and the fraction of it before the time; times are clipped to the data."""
     last = start.shape[0] - 1
     # a loop takes each of its steps to the host on other devices than CPUs
     after = partial(jnp.searchsorted, side="right")
@@ -465,7 +467,7 @@ def _located(start: jax.Array, stop: jax.Array, t: jax.Array) -> tuple[jax.Array
 
 
 def _rectangular(atoms: Atoms, rows: jax.Array, t0: jax.Array, length: jax.Array, grid: Grid) -> list[jax.Array]:
-    """Sums over rectangular windows from prefix sums, (n, m) float64 for each of the rows.
+    """Return sums over rectangular windows from prefix sums, (n, m) float64 for each of the rows.
 
     A window is the difference of the sums up to its two ends. These come first, in a loop or behind a barrier, because
     XLA would compute them for each window otherwise. A slice covered in part counts by the square of the window's mean
@@ -509,7 +511,7 @@ def _rectangular(atoms: Atoms, rows: jax.Array, t0: jax.Array, length: jax.Array
 
 
 def _exponential(atoms: Atoms, rows: jax.Array, t0: jax.Array, tau: jax.Array, end: float) -> list[jax.Array]:
-    """Sums over exponential windows, (n, m) float64 for each of the rows."""
+    """Return sums over exponential windows, (n, m) float64 for each of the rows."""
     # GPUs are bound by memory: there sums are stored for fewer slices
     cpu, other = partial(_by_blocks, end, 1, _one_by_one), partial(_by_blocks, end, BLOCK, _in_pairs)
     return jax.lax.platform_dependent(atoms.start, atoms.end, rows, t0, tau, cpu=cpu, default=other)
@@ -525,11 +527,11 @@ def _by_blocks(
     t0: jax.Array,
     tau: jax.Array,
 ) -> list[jax.Array]:
-    """`_exponential` by way of sums over all slices from each block of `size` slices on, which `scan` makes.
+    """Compute sums over exponential windows from sums over all slices from each block on, which `scan` makes.
 
-    Such a sum, with weights that decay from the block's start, follows from that of the next block. A window is the
-    difference of two of them, the second of which is smaller by the factor that the window has decayed by: no digits
-    are lost. The slices of the blocks at its ends count by their own means.
+    The sum from a block on, with weights that decay from the block's start, follows from the sum from the next block
+    on. A window is the difference of two of them, the second of which is smaller by the factor that the window has
+    decayed by: no digits are lost. The slices of the blocks at its ends count by their own means.
     """
     b0 = _located(start, stop, t0)[0][:, None] // size
     b1 = _located(start, stop, t0[:, None] + end * tau)[0] // size
@@ -537,7 +539,7 @@ def _by_blocks(
     start, stop = (jnp.append(x, jnp.full(padding, stop[-1])).reshape(-1, size) for x in (start, stop))
     blocks = jnp.pad(rows, ((0, 0), (0, padding))).reshape(ALL, -1, size)
     first = jnp.append(start[:, 0], stop[-1, -1])
-    # each exponential once, not for each of the rows
+    # exponentials are computed once, not for each of the rows
     mean = window_mean("exponential", jnp.inf, *((x - start[:, :1])[..., None] / tau for x in (start, stop)))
     decay = jnp.exp(-jnp.diff(first)[:, None] / tau)
     onwards = scan(tuple(jnp.moveaxis(x, 0, 2) for x in (blocks[:LINEAR], blocks[LINEAR:])), mean, decay)
@@ -564,16 +566,16 @@ def _by_blocks(
 
 
 def _one_by_one(rows: tuple[jax.Array, ...], mean: jax.Array, decay: jax.Array) -> tuple[jax.Array, ...]:
-    """The sums over all slices from each block on, each from that of the next block.
+    """Return the sums over all slices from each block on, each from the sum of the next block.
 
     Parameters
     ----------
     rows : tuple
         (B, size, r) float64 for the linear and for the quadratic rows of the slices of each block.
     mean : (B, size, m) float64
-        Of a window that starts with the block, over each slice.
+        Mean over each slice of a window that starts with the block.
     decay : (B, m) float64
-        Of the window until the end of the block.
+        Decay of the window until the end of the block.
 
     Returns
     -------
@@ -590,7 +592,7 @@ def _one_by_one(rows: tuple[jax.Array, ...], mean: jax.Array, decay: jax.Array) 
 
 
 def _in_pairs(rows: tuple[jax.Array, ...], mean: jax.Array, decay: jax.Array) -> tuple[jax.Array, ...]:
-    """The same with more operations in fewer steps, for devices that compute thousands of numbers at a time."""
+    """Return the sums of `_one_by_one` with more operations in fewer steps, for devices with thousands of threads."""
 
     def joined(later: tuple[Any, ...], own: tuple[Any, ...]) -> tuple[Any, ...]:
         return _joined(later[0], own[0], own[1]), own[1] * later[1]
@@ -599,13 +601,13 @@ def _in_pairs(rows: tuple[jax.Array, ...], mean: jax.Array, decay: jax.Array) ->
 
 
 def _joined(later: tuple[jax.Array, ...], own: tuple[jax.Array, ...], kept: jax.Array) -> tuple[jax.Array, ...]:
-    """Sums from a slice on, from those of later ones, which the window keeps a part of, and its own."""
+    """Return sums from a slice on, from its own sums and the sums of later slices, times the window's decay."""
     kept = kept[..., None, :]
     return own[0] + kept * later[0], own[1] + kept**2 * later[1]
 
 
 def _weighted(rows: tuple[jax.Array, ...], mean: jax.Array) -> tuple[jax.Array, ...]:
-    """Sums over the slices of blocks, (..., r, m)."""
+    """Return weighted sums over the slices of blocks, (..., r, m)."""
     found = []
     for x, power in zip(rows, (1, 2), strict=True):
         first, *others = (x[..., j, :, None] * mean[..., j, None, :] ** power for j in range(mean.shape[-2]))
@@ -616,7 +618,7 @@ def _weighted(rows: tuple[jax.Array, ...], mean: jax.Array) -> tuple[jax.Array, 
 def _any_shape(
     atoms: Atoms, rows: jax.Array, t0: jax.Array, tau: jax.Array, shape: Shape, end: float
 ) -> list[jax.Array]:
-    """Sums over windows of any shape, (n, m) float64 for each of the rows."""
+    """Return sums over windows of any shape, (n, m) float64 for each of the rows."""
 
     def one(scale: jax.Array) -> jax.Array:
         low, high = ((x - t0[:, None]) / scale for x in (atoms.start, atoms.end))

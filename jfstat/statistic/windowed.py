@@ -1,4 +1,4 @@
-"""Prepared data as a transient signal's matched filter sees them: times its window."""
+"""Multiply prepared data by a transient window, so that their 2F is the matched filter of the transient signal."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from jfstat.public import public
 from jfstat.signal.transientwindow import TransientWindow, window_mean
 
 STEPS = 256
-"""Slices of a window that is not constant, each of which has its mean square in the antenna matrix."""
+"""Number of slices of a window that is not constant, each of which has its mean square in the antenna matrix."""
 
 
 class EmptyWindow(ValueError):
-    """A window that holds no data."""
+    """Error for a window that holds no data."""
 
 
 @public(window=kinds.instance(TransientWindow))
 def windowed(data: FstatData, window: TransientWindow) -> FstatData:
-    """Prepared data times a transient window, so that their 2F is that of a signal with this window.
+    """Return prepared data times a transient window, so that their 2F is the matched filter for this window.
 
     Each sample is multiplied by the window g and each noise weight by g^2: `twoF` of the result is `transient_twoF` of
-    the data. `refine`, `estimate_amplitude`, `metric`, `predict_twoF` and all others then are those of the transient
-    signal: Doppler parameters as well as they can be told within the window, and the amplitude while it lasts.
+    the data. `refine`, `estimate_amplitude`, `metric`, `predict_twoF` and all others then describe the transient
+    signal: Doppler parameters as well as the window resolves them, and the amplitude during the window.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def windowed(data: FstatData, window: TransientWindow) -> FstatData:
 
 
 def _times(filtered: jax.Array, factor: jax.Array, padding: int) -> jax.Array:
-    """Filtered series, (P, 2, N'), times a factor for each of the N samples between the padding."""
+    """Multiply a filtered series, (P, 2, N'), by a factor for each of the N samples between the padding."""
     n = min(filtered.shape[-1] - padding, factor.shape[0])
     whole = jnp.zeros(filtered.shape[-1], filtered.dtype).at[padding : padding + n].set(factor[:n])
     return filtered * whole

@@ -1,4 +1,4 @@
-"""The `cuda` engine: 2F by two or three kernels in CUDA C++, on NVIDIA GPUs.
+"""Compute 2F by two or three kernels in CUDA C++ on NVIDIA GPUs: the `cuda` engine.
 
 The first kernel makes a template's weighted series as it reads the interpolation filters, and transforms columns of
 it; the last transforms rows, and reduces 2F to what a search keeps. Between two kernels the four series (Fa and Fb,

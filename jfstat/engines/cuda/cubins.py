@@ -1,4 +1,4 @@
-"""Machine code of kernels: compiled once, and kept on disk beside what JAX keeps of its own programs."""
+"""Compile kernels once, and keep their machine code on disk beside JAX's own compilation cache."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from jfstat.atomic import replacing
 from jfstat.engines.cuda import nvrtc
 
 FOLDER = "jfstat-cuda"
-"""Within the folder of JAX's compilation cache, if there is one."""
+"""Name of the folder within JAX's compilation cache, if there is one."""
 Constants: TypeAlias = tuple[tuple[str, int | float], ...]
 """Names and values of a source's constants."""
 
 
 @lru_cache
 def sources() -> Mapping[str, str]:
-    """Texts of all sources by name."""
+    """Return the texts of all sources by name."""
     folder = files("jfstat.engines.cuda") / "source"
     return {file.name: file.read_text() for file in folder.iterdir() if file.name.endswith((".cu", ".cuh"))}
 
 
 def header(constants: Constants) -> str:
-    """The header that defines constants."""
+    """Return the header that defines constants."""
     lines = (f"constexpr {'int' if isinstance(x, int) else 'double'} {name} = {x!r};\n" for name, x in constants)
     return "#pragma once\n" + "".join(lines)
 
 
 def key(source: str, constants: Constants, architecture: str) -> str:
-    """What tells one kernel's machine code from others', as a name."""
+    """Return a name that tells one kernel's machine code from all others."""
     parts = [source, header(constants), architecture, nvrtc.version(), *sorted(sources().values())]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def cubin(source: str, constants: Constants, architecture: str, stored: bool = True) -> bytes:
-    """Machine code of a source for an architecture such as ``sm_90``, from the disk if it is `stored` there.
+    """Return the machine code of a source for an architecture such as ``sm_90``, from the disk if it is `stored` there.
 
     Raises
     ------

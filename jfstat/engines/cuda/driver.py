@@ -1,4 +1,4 @@
-"""Loads and launches kernels by the CUDA driver's interface."""
+"""Load and launch kernels through the CUDA driver's interface."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from functools import cache
 from jfstat.engines.cuda.errors import CudaError
 
 MOST_DYNAMIC_SHARED = 8
-"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
+"""Attribute number CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES of the driver."""
 
 
 @cache
 def library() -> ctypes.CDLL:
-    """The driver, initialised.
+    """Return the driver, initialised.
 
     Raises
     ------
@@ -38,9 +38,9 @@ class Kernel:
     code : bytes
         Machine code (a cubin).
     name : str
-        The kernel's.
+        Name of the kernel.
     threads : int
-        Of a block.
+        Threads of a block.
     shared : int
         Bytes of dynamic shared memory of a block.
 

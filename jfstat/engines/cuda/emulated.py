@@ -1,6 +1,6 @@
-"""What the kernels compute, in plain JAX: slow, for tests on machines without a GPU and to read beside the sources.
+"""Compute the kernels' results in plain JAX: slow, for tests on machines without a GPU and to read beside the sources.
 
-Arguments and results are those of `kernels`, where they are described.
+Arguments and results are described in `kernels`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jfstat.maths.turns import turn
 
 
 def interpolate(words: jax.Array, timing: jax.Array, numbers: np.ndarray) -> jax.Array:
-    """Weighted series of one template; see `kernels.interpolate`."""
+    """Return the weighted series of one template; see `kernels.interpolate`."""
     _, block, n_blocks, length = (int(x) for x in numbers)
     form = filters.form_of(length)
     a = b = jnp.zeros((n_blocks, block), jnp.complex64)
@@ -35,7 +35,7 @@ def interpolate(words: jax.Array, timing: jax.Array, numbers: np.ndarray) -> jax
 
 
 def columns(given: jax.Array, timing: jax.Array, numbers: np.ndarray, n1: int, tile: int, shared: bool) -> jax.Array:
-    """Transforms over columns, (B, 4, tiles, N1, columns of a tile) complex64."""
+    """Return transforms over columns, (B, 4, tiles, N1, columns of a tile) complex64."""
     n_columns, block, _, _ = (int(x) for x in numbers)
     n_total = n1 * n_columns
     sign = np.where(np.arange(4) < 2, 1, -1).astype(np.float32)[:, None]
@@ -57,7 +57,7 @@ def columns(given: jax.Array, timing: jax.Array, numbers: np.ndarray, n1: int, t
 
 
 def middle(series: jax.Array, length: int) -> jax.Array:
-    """Transforms over the first digit of the columns' numbers."""
+    """Return transforms over the first digit of the columns' numbers."""
     n_batch, n_series, n_tiles, n1, width = series.shape
     n2 = n_tiles * width
     last = n2 // length
@@ -71,7 +71,7 @@ def middle(series: jax.Array, length: int) -> jax.Array:
 def reduced(
     series: jax.Array, bins: jax.Array, offsets: jax.Array, n_rows: int, length: int, n_sections: int
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Largest 2F of rows and of sections, and the histogram."""
+    """Return the largest 2F of rows and of sections, and the histogram."""
     value = _two_f(series, bins, offsets, n_rows, length)  # (B, 2, n_rows, length)
     # by entry: sections are equal parts of the transform
     by_entry = jnp.moveaxis(value, 2, 3).reshape(*value.shape[:2], n_sections, -1)
@@ -82,7 +82,7 @@ def reduced(
 def values(
     series: jax.Array, bins: jax.Array, offsets: jax.Array, n_rows: int, length: int, chosen: jax.Array
 ) -> jax.Array:
-    """2F of all bins of some rows."""
+    """Return 2F of all bins of some rows."""
     return _two_f(series, bins, offsets, n_rows, length).reshape(-1, length)[chosen]
 
 
@@ -128,7 +128,7 @@ def _times(z: jax.Array, weight: jax.Array) -> jax.Array:
 
 
 def _interpolated(words: jax.Array, x: jax.Array) -> jax.Array:
-    """Value from the words of each sample, (terms / 2, ..., 4)."""
+    """Return the value from the words of each sample, (terms / 2, ..., 4)."""
     words = jnp.moveaxis(words, 0, -2)
     terms = words.reshape(*words.shape[:-2], -1, 2)
     total = jnp.zeros_like(terms[..., 0, :])

@@ -1,4 +1,4 @@
-"""The `cuda` engine's interface to the search; see `jfstat.engines.engine.Engine`."""
+"""Connect the `cuda` engine to the search; see `jfstat.engines.engine.Engine`."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ from jfstat.statistic.combine import antenna_matrix, total_matrix, whitening
 from jfstat.transforms import cuda_factors, section_count
 
 SERIES_BYTES, VALUE_BYTES, NODE_BYTES, LINE_BYTES = 32, 8, 3000, 20
-"""Bytes per sample of the four series and of two values of the rows looked at again, and, measured, per node of the
-timing, of which only 20 are left when the series are made."""
+"""Memory per sample of the four series and of two values of the rows that are reduced again, and, measured, per node of
+the timing, of which only 20 bytes remain when the series are made.
+"""
 SHARED_BYTES, LEAST_SHARED = (
     dict.fromkeys((8.0, 8.7), 163 << 10) | dict.fromkeys((9.0, 10.0, 10.3, 11.0), 227 << 10),
     99 << 10,
 )
-"""Most shared memory of a block by compute capability, from the CUDA C++ programming guide, and of all others."""
+"""Most shared memory of a block by compute capability, from the CUDA C++ programming guide, and for all other devices.
+"""
 INDICES = 2**31
 """Number of values of an int32 index."""
 
@@ -46,7 +48,7 @@ INDICES = 2**31
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """What the kernels read of a stack of templates.
+    """Timing and antenna matrices of a stack of templates, as the kernels read them.
 
     Attributes
     ----------
@@ -57,7 +59,7 @@ class Geometry:
     offsets : (B,) float32
         4 for templates whose A, B and C do not define 2F and whose series are zero, as in `combine.two_f`; otherwise 0.
     orbit : bool, static
-        Whether the blocks are those of templates with an orbit.
+        Whether the blocks suit templates with an orbit.
     """
 
     own: jax.Array
@@ -68,7 +70,7 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Cuda(InBand):
-    """2F by kernels in CUDA C++; see `engine.Engine`.
+    """Engine that computes 2F by kernels in CUDA C++; see `engine.Engine`.
 
     Attributes
     ----------
@@ -84,35 +86,38 @@ class Cuda(InBand):
     emulate: bool = False
 
     def usable(self, layout: Layout, device: Device) -> bool:
-        """Whether the device is a recent NVIDIA GPU and the kernels can compute the layout."""
+        """Return whether the device is a recent NVIDIA GPU and the kernels can compute the layout."""
         if not (_has_kernels(layout) and (self.emulate or launch.capable(device))):
             return False
         return self.emulate or _shared_bytes(layout) <= SHARED_BYTES.get(launch.capability(device), LEAST_SHARED)
 
     def unavailable(self) -> str | None:
-        """What the driver or the compiler says to a first kernel."""
+        """Return the message of the driver or compiler about a first kernel; None if it works."""
         return None if self.emulate else _problem()
 
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
-        """Upper limit of the device memory per template of a batch."""
+        """Return an upper limit of the device memory per template of a batch."""
         nodes = nodes_per_template(layout, n_detectors, orbit)
         lasting = layout.n_fft * VALUE_BYTES + nodes * LINE_BYTES
         return lasting + max(layout.n_fft * SERIES_BYTES, nodes * NODE_BYTES)
 
     def largest_batch(self, layout: Layout) -> int:
-        """Number of templates whose rows can be indexed with 32 bits, and that one launch takes."""
+        """Return the number of templates whose rows can be indexed with 32 bits, and that one launch takes."""
         return min(launch.MOST_BLOCKS, (INDICES - 1) // (2 * _n_rows(layout)))
 
     def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
-        """Memory of the filters in the kernels' form."""
+        """Return the memory of the filters in the kernels' form."""
         return filters.subdivided_bytes(layout.n_band + 2 * layout.padding, n_detectors)
 
     def ready(self, data: FstatData) -> FstatData:
-        """The data with filters for parts of the interval between samples, `filters.subdivided`."""
+        """Return the data with filters for parts of the interval between samples, from `filters.subdivided`."""
         return replace(data, filters=(filters.subdivided(data.filters, data.band.reach),))
 
     def geometry(self, data: FstatData, points: Doppler, same_source: bool) -> Geometry:
-        """What the kernels read of each template; see `engine.HasGeometry`. The kernels are compiled meanwhile."""
+        """Return what the kernels read of each template; see `engine.HasGeometry`.
+
+        The kernels are compiled meanwhile.
+        """
         orbit = points.orbit is not None
         plan = self._plan(data, orbit, same_source)
         if not self.emulate:
@@ -128,7 +133,7 @@ class Cuda(InBand):
         return Geometry(own, shared, jnp.where(weights[0] == 0, 4, 0).astype(jnp.float32), orbit)
 
     def reduced(self, data: FstatData, points: Geometry, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
-        """First the last kernel's maxima of rows, then all values of the rows with the largest maxima."""
+        """Return the loudest values: first the last kernel's maxima of rows, then all values of the loudest rows."""
         plan = self._plan(data, points.orbit, same_source)
         series = self._series(plan, data, points)
         ranges, offsets = _ranges(data.layout, bins), points.offsets
@@ -155,13 +160,13 @@ class Cuda(InBand):
         )
 
     def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
-        """The largest 2F over the band of each template, (B,) float32."""
+        """Return the largest 2F over the band of each template, (B,) float32."""
         plan = self._plan(data, points.orbit is not None, same_source)
         geometry = self.geometry(data, points, same_source)
         return self._maxima(plan, data, points, geometry.offsets, self._series(plan, data, geometry))
 
     def stages(self, data: FstatData, points: Doppler, same_source: bool) -> tuple[Stage, ...]:
-        """Geometry, each kernel; where templates share a source, the series that they share is part of the first."""
+        """Return the stages: geometry and each kernel; a series shared by all templates is part of the first kernel."""
         batch, size = points.alpha.shape[0], StageBytes(data)
         plan = self._plan(data, points.orbit is not None, same_source)
 
@@ -207,7 +212,7 @@ class Cuda(InBand):
             return kernels.columns(plan.columns, given, geometry.own, numbers, self.emulate)
 
     def _series(self, plan: kernels.Plan, data: FstatData, geometry: Geometry) -> jax.Array:
-        """Transforms of the weighted series up to the last kernel."""
+        """Return transforms of the weighted series up to the last kernel."""
         series = self._columns(plan, data, geometry)
         if plan.middle is not None:
             with jax.named_scope("middle"):
@@ -229,7 +234,7 @@ class Cuda(InBand):
 
 
 def _has_kernels(layout: Layout) -> bool:
-    """Whether the kernels have this layout's length, its samples are folded once at most, and fit 32 bits."""
+    """Return whether the kernels have this length, its samples are folded at most once, and 32-bit indices suffice."""
     n_samples, n_filters = layout.n_blocks * layout.block, layout.n_band + 2 * layout.padding
     return (
         cuda_factors(layout.n_fft) is not None
@@ -240,7 +245,7 @@ def _has_kernels(layout: Layout) -> bool:
 
 
 def _shared_bytes(layout: Layout) -> int:
-    """The largest shared memory of a block of any kernel for a layout."""
+    """Return the largest shared memory of a block of any kernel for a layout."""
     programs = kernels.plan(layout, 1, False, False)
     return max(program.shared + program.static for program in programs if program is not None)
 
@@ -262,8 +267,10 @@ def _n_rows(layout: Layout) -> int:
 
 
 def _ranges(layout: Layout, bins: jax.Array) -> jax.Array:
-    """The entries that count, (B, 2, 2) int32: for even and odd bins the lowest, negative in the second half, and their
-    number, from the first and last bin, (2, B)."""
+    """Return the entries that count, (B, 2, 2) int32, from the first and last bin, (2, B).
+
+    For even and odd bins they are the lowest entry, negative in the second half, and the number of entries.
+    """
     odd = jnp.arange(2, dtype=jnp.int32)
     first, last = (row[:, None] - layout.n_frequencies // 2 - odd for row in bins)
     low, high = (first + 1) >> 1, last >> 1  # half of each, rounded into the range
@@ -271,7 +278,7 @@ def _ranges(layout: Layout, bins: jax.Array) -> jax.Array:
 
 
 def _live(layout: Layout) -> np.ndarray:
-    """Which sections of the spectrum hold bins of the band."""
+    """Return which sections of the spectrum hold bins of the band."""
     n, sections = layout.n_fft, section_count(layout.n_fft)
     half = (n + 1) // 2
     starts = np.arange(sections) * (n // sections)

@@ -1,4 +1,4 @@
-"""The interpolation filters in the form that the kernels take: more of them, with fewer terms each.
+"""Convert the interpolation filters to the form that the kernels take: more of them, with fewer terms each.
 
 `prepare` makes filters that reach from half a sample before a sample to half a sample after it. Here that interval is
 cut into parts, each with a polynomial of its own, which needs fewer terms for the same accuracy: less is then read for
@@ -19,12 +19,13 @@ from numpy.polynomial import chebyshev
 from jfstat.reproducible import NO_TRIALS
 
 DRIFT = 0.001
-"""How far a row's samples may lie beyond the ends of a part, in samples, because of the Earth's motion. A few of those
-that orbits move lie up to 0.005 beyond them, where the polynomials extrapolate; see `kernels.of_rows`."""
+"""Distance by which a row's samples may lie beyond the ends of a part, in samples, because of the Earth's motion. A few
+of the samples that orbits move lie up to 0.005 beyond, where the polynomials extrapolate; see `kernels.of_rows`.
+"""
 
 
 class Form(NamedTuple):
-    """How the interval between samples is cut.
+    """Partition of the interval between samples.
 
     Attributes
     ----------
@@ -44,20 +45,20 @@ class Form(NamedTuple):
 
 
 SMALL, LARGE = Form(8, 4), Form(2, 6)
-"""Of short and of long series: 256 and 96 bytes a sample are kept, 32 and 48 read for each template."""
+"""Forms for short and for long series: 256 and 96 bytes a sample are kept, 32 and 48 are read for each template."""
 MOST_SMALL = 1 << 20
-"""Samples of a series up to which more may be kept: of longer ones too much would be read that no cache holds."""
+"""Largest number of samples of a series in the `SMALL` form: longer ones would read too much for any cache."""
 NODES = 16
-"""At which the filters' sum is taken for the polynomials: more than its degree needs."""
+"""Number of nodes at which the filters' sum is taken for the polynomials: more than their degree needs."""
 
 
 def form_of(n: int) -> Form:
-    """For filters of n samples."""
+    """Return the form for filters of n samples."""
     return SMALL if n <= MOST_SMALL else LARGE
 
 
 def subdivided(filters: tuple[jax.Array, ...], reach: jax.Array) -> jax.Array:
-    """Filters of all detectors for all parts of the interval between samples.
+    """Return filters of all detectors for all parts of the interval between samples.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def subdivided(filters: tuple[jax.Array, ...], reach: jax.Array) -> jax.Array:
 
 @partial(jax.jit, compiler_options=NO_TRIALS)
 def _combined(filters: tuple[jax.Array, ...], matrix: jax.Array) -> jax.Array:
-    """The filters multiplied by a (planes, terms, P) float32 matrix, as `subdivided` returns them."""
+    """Return the filters multiplied by a (planes, terms, P) float32 matrix, in the form of `subdivided`."""
     planes, terms, n_given = matrix.shape
 
     def of_detector(own: jax.Array) -> jax.Array:
@@ -91,16 +92,16 @@ def _combined(filters: tuple[jax.Array, ...], matrix: jax.Array) -> jax.Array:
 
 
 def subdivided_bytes(n: int, n_detectors: int) -> int:
-    """Memory of the result for filters of n samples."""
+    """Return the memory of `subdivided`'s result for filters of n samples."""
     form = form_of(n)
     return n_detectors * form.planes * form.terms * n * 8
 
 
 def _polynomials(form: Form, n_terms: int, reach: float) -> np.ndarray:
-    """Coefficients of each part's polynomial for each of the filters' terms, (planes, terms, P) float64."""
+    """Return coefficients of each part's polynomial for each of the filters' terms, (planes, terms, P) float64."""
     planes, terms = form
     nodes = np.cos((np.arange(NODES) + 0.5) * np.pi / NODES)
-    # nodes' values to Chebyshev polynomials, of which the first are kept, and these to powers
+    # from values at the nodes to Chebyshev polynomials, of which the first are kept, and from these to powers
     to_chebyshev = 2 / NODES * np.cos(np.outer(np.arange(terms), np.arccos(nodes)))
     to_chebyshev[0] /= 2
     powers = [chebyshev.cheb2poly(np.eye(terms)[k, : k + 1]) for k in range(terms)]

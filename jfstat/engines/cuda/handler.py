@@ -1,7 +1,7 @@
-"""Python functions as targets of XLA's foreign function interface, without any compiled code of our own.
+"""Make Python functions targets of XLA's foreign function interface, without any compiled code of our own.
 
-XLA calls a target by a C function pointer, which ctypes makes. The structures are those of ``xla/ffi/api/c_api.h``,
-which jaxlib ships; only their leading fields are declared. `jax.ffi` registers the pointer.
+XLA calls a target by a C function pointer, which ctypes makes. The structures come from ``xla/ffi/api/c_api.h``, which
+jaxlib ships; only their leading fields are declared. `jax.ffi` registers the pointer.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import jax
 POINTER, INT32, INT64, SIZE = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_size_t
 METADATA_EXTENSION = 1
 COMMAND_BUFFER_COMPATIBLE = 1
-"""The trait of targets that only launch kernels: XLA may record and repeat what they do."""
+"""Trait of targets that only launch kernels: XLA may record and repeat their work."""
 MAJOR = 0
-"""XLA_FFI_API_MAJOR, for which the structures are declared."""
+"""Version XLA_FFI_API_MAJOR for which the structures are declared."""
 INTERNAL = 13
-"""XLA_FFI_Error_Code_INTERNAL."""
+"""Error code XLA_FFI_Error_Code_INTERNAL."""
 
 
 def _structure(name: str, **fields: Any) -> Any:
-    """A structure that begins as all of them do."""
+    """Return a structure type that begins with the fields common to all of them."""
     return type(name, (ctypes.Structure,), {"_fields_": [("size", SIZE), *fields.items()]})
 
 
@@ -65,16 +65,16 @@ _Frame = _structure(
 _HANDLER = ctypes.CFUNCTYPE(POINTER, ctypes.POINTER(_Frame))
 
 _registered: dict[tuple[str, str], Any] = {}
-"""The function pointers by target and platform: XLA keeps addresses only, so they must live as long as the process."""
+"""Function pointers by target and platform: XLA keeps addresses only, so they must live as long as the process."""
 
 
 class Array(NamedTuple):
-    """An argument or a result of a call.
+    """Argument or result of a call.
 
     Attributes
     ----------
     address : int
-        On the device.
+        Address on the device.
     shape : tuple of int
     """
 
@@ -89,7 +89,8 @@ def register(target: str, call: Callable[[int | None, list[Array]], None], platf
     ----------
     target : str
     call : callable
-        Of the stream (None on a CPU) and the arrays, arguments before results. What it raises becomes XLA's error.
+        Function of the stream (None on a CPU) and the arrays, arguments before results. What it raises becomes XLA's
+        error.
     platform : str
     """
     if (target, platform) in _registered:
@@ -115,7 +116,7 @@ def register(target: str, call: Callable[[int | None, list[Array]], None], platf
 
 
 def _describe(frame: Any) -> None:
-    """Answer XLA's question which version of the interface this is."""
+    """Answer XLA's question about the version of the interface."""
     metadata = ctypes.cast(frame.extension, ctypes.POINTER(_MetadataExtension)).contents.metadata.contents
     own = frame.api.contents.version if frame.api else None
     # structures of another major version could be read wrongly: XLA then refuses the target

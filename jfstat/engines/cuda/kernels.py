@@ -1,6 +1,6 @@
-"""The kernels of 2F: their constants for a layout, and what they take and return.
+"""Call the kernels of 2F, with their constants for a layout, their arguments and their results.
 
-Each function here calls one kernel, or computes the same by `emulated` where there is no GPU.
+Each function here calls one kernel, or calls `emulated` where there is no GPU.
 """
 
 from __future__ import annotations
@@ -21,27 +21,31 @@ from jfstat.maths.lengths import largest_divisor
 from jfstat.transforms import CUDA_COLUMNS, CUDA_MIDDLE, CUDA_ROWS, CUDA_TILE, cuda_factors, cuda_threads
 
 COPIES = 64
-"""Copies of the tallies, so that blocks do not wait for each other."""
+"""Number of copies of the tallies, so that blocks do not wait for each other."""
 LEAST_BLOCK, LEAST_RUN, LINEAR_BLOCK = 128, 48, 2048
 """A row of a tile's samples has one whole shift and one expansion of its timing if blocks and runs are this long: then
 the position drifts by less than 0.005 samples in half a row. Otherwise every sample has its own. In blocks of so many
-samples, which last half an hour at most, the antenna patterns are lines within a row; in shorter ones parabolas."""
+samples, which last half an hour at most, the antenna patterns are lines within a row; in shorter ones parabolas.
+"""
 REGISTERS = {8: 64, 10: 96, 12: 96, 16: 128, 20: 160, 24: 168}
-"""Registers that a thread of the last kernel may take, by the numbers that it holds: fewer spill."""
+"""Registers that a thread of the last kernel may take, by the numbers that it holds: with fewer, some are spilled to
+memory.
+"""
 ALL_REGISTERS = 65536
-"""Of a multiprocessor."""
+"""Registers of a multiprocessor."""
 THREADS, SHARED = 256, 72 << 10
 """Most threads and bytes of shared memory of a block of several rows."""
 SMALLER = {256: (128, 96)}
 """Lengths of rows that are faster in blocks of fewer threads with fewer registers: threads, and registers of each. For
-numbers of rows that do not fill such blocks this was not measured, and the usual ones are taken."""
+numbers of rows that do not fill such blocks this was not measured, and the usual numbers are taken.
+"""
 MOST_ROW_BYTES = 80 << 10
-"""Of the timing of a block's rows in shared memory."""
+"""Most bytes of shared memory for the timing of a block's rows."""
 COMPLEX = 8
 
 
 class Plan(NamedTuple):
-    """The programs for a layout: columns, perhaps middle, rows (reduced and values), and the shared series'."""
+    """Programs for a layout: columns, perhaps middle, rows (reduced and values), and programs for shared series."""
 
     columns: Program
     middle: Program | None
@@ -51,9 +55,9 @@ class Plan(NamedTuple):
 
 
 def pitches(r1: int, r2: int, r3: int, columns: int) -> dict[str, int]:
-    """Where numbers lie in shared memory between the radices of a transform, such that few share a bank.
+    """Return the pitches of numbers in shared memory between the radices of a transform, such that few share a bank.
 
-    Sixteen complex numbers fill the banks; with that many columns side by side they do anyway.
+    Sixteen complex numbers fill the banks, so sixteen columns side by side need no pitch.
     """
 
     def padded(n: int, remainder: int) -> int:
@@ -66,18 +70,18 @@ def pitches(r1: int, r2: int, r3: int, columns: int) -> dict[str, int]:
 
 
 def column_registers(a1: int, a2: int) -> int:
-    """Registers of a thread of the first kernel: for its samples' two series, one of their transforms, and the rest."""
+    """Return the registers of a thread of the first kernel: for two series, one transform, and the rest."""
     return 4 * a1 + 2 * max(a1, a2) + 32
 
 
 def middle_registers(a1: int, a2: int) -> int:
-    """Registers of a thread of the kernel between."""
+    """Return the registers of a thread of the middle kernel."""
     return 2 * max(a1, a2) + 36
 
 
 @lru_cache
 def plan(layout: Layout, n_detectors: int, orbit: bool, shared: bool) -> Plan:
-    """The programs for data of a layout, which `transforms.cuda_factors` can transform."""
+    """Return the programs for data of a layout, which `transforms.cuda_factors` can transform."""
     n1, between, last = factors_of(layout)
     form = filters.form_of(layout.n_band + 2 * layout.padding)
     sample = {
@@ -96,19 +100,19 @@ def plan(layout: Layout, n_detectors: int, orbit: bool, shared: bool) -> Plan:
 
 
 def of_rows(layout: Layout, orbit: bool) -> bool:
-    """Whether the timing of a row of a tile's samples may be expanded about its middle."""
+    """Return whether the timing of a row of a tile's samples may be expanded about its middle."""
     block = layout.block_of(orbit)
     return block % CUDA_TILE == 0 and block >= LEAST_BLOCK and (not orbit or layout.run_orbit >= LEAST_RUN)
 
 
 def rows_beyond(layout: Layout) -> int:
-    """Rows of the columns' matrix after its last, whose samples are folded in."""
+    """Return the number of rows of the columns' matrix after its last, whose samples are folded in."""
     _, between, last = factors_of(layout)
     return -(-(layout.n_blocks * layout.block - layout.n_fft) // (between * last))
 
 
 def factors_of(layout: Layout) -> tuple[int, int, int]:
-    """Lengths over columns, between and over rows, `transforms.cuda_factors`, which the layout must have."""
+    """Return lengths over columns, middle and rows, `transforms.cuda_factors`, which the layout must have."""
     factors = cuda_factors(layout.n_fft)
     if factors is None:
         raise ValueError(f"the engine 'cuda' has no transforms of length {layout.n_fft}: use the engine 'xla'.")
@@ -171,7 +175,7 @@ def _middle(n1: int, length: int, last: int) -> Program:
 
 
 def _rows(n1: int, n_rows: int, length: int) -> tuple[Program, Program]:
-    """What is found in all rows, and the values of some."""
+    """Return the programs that find the largest values in all rows, and all values of some rows."""
     r1, r2, r3 = radices = CUDA_ROWS[length]
     of_row, _ = cuda_threads(radices)
     own = pitches(r1, r2, r3, 1)
@@ -241,7 +245,7 @@ def _values_grid(program: Program, shapes: Shapes) -> tuple[int, int, int]:
 
 
 def interpolate(program: Program, given: jax.Array, timing: jax.Array, numbers: np.ndarray, emulate: bool) -> jax.Array:
-    """Weighted series of one template, (n_samples, 4) float32: both series' real and imaginary parts.
+    """Return the weighted series of one template, (n_samples, 4) float32: real and imaginary parts of both series.
 
     Parameters
     ----------
@@ -268,7 +272,7 @@ def columns(
     numbers: np.ndarray,
     emulate: bool,
 ) -> jax.Array:
-    """First kernel for a batch: (B, 4, tiles, N1, columns of a tile) complex64.
+    """Run the first kernel for a batch: (B, 4, tiles, N1, columns of a tile) complex64.
 
     Parameters
     ----------
@@ -278,7 +282,7 @@ def columns(
     timing : (B, D, n_blocks, 20) or, for a shared series, (B, n_blocks, 8) float32
         See `timing`.
     numbers : (4,) int32
-        As for `interpolate`.
+        See `interpolate`.
     emulate : bool
     """
     n1, tile = program["A1"] * program["A2"], program["COLUMNS"]
@@ -290,19 +294,19 @@ def columns(
 
 
 def middle(program: Program, series: jax.Array, emulate: bool, in_place: bool = True) -> jax.Array:
-    """Kernel between for long transforms; in place, unless the series must be kept."""
+    """Run the middle kernel of long transforms; in place, unless the series must be kept."""
     if emulate:
         return emulated.middle(series, program["A1"] * program["A2"])
     return launch.call(program, jax.ShapeDtypeStruct(series.shape, series.dtype), {0: 0} if in_place else None)(series)
 
 
 class Reduced(NamedTuple):
-    """What the last kernel returns of 2F.
+    """Largest 2F and tallies that the last kernel returns.
 
     Attributes
     ----------
     largest : (B, 2, n_rows) float32
-        Of each template, parity and row; -1 if none counts.
+        Largest 2F of each template, parity and row; -1 if no bin counts.
     histogram : (COPIES, BINS) int32
     sections : (COPIES, S) float32
         -1 if none counts.
@@ -322,7 +326,7 @@ def reduced(
     live: np.ndarray,
     emulate: bool,
 ) -> Reduced:
-    """Last kernel for a batch.
+    """Run the last kernel for a batch.
 
     Parameters
     ----------
@@ -330,7 +334,8 @@ def reduced(
     series : complex64
         From `columns` or `middle`.
     bins : (B, 2, 2) int32
-        For each parity: first entry that counts, negative for those of the second half, and number of those that do.
+        For each parity: the first entry that counts, negative if in the second half, and the number of entries that
+        count.
     offsets : (B,) float32
         Added to 2F.
     n_rows : int
@@ -341,7 +346,7 @@ def reduced(
     n_batch = series.shape[0]
     if emulate:
         return Reduced(*emulated.reduced(series, bins, offsets, n_rows, _length(program), len(live)))
-    # the others hold infinity meanwhile, so that the kernel sees at once how large a value must be to matter
+    # the others hold infinity meanwhile: the kernel then knows at once how large a value must be to matter
     start = np.where(live, np.float32(-1), np.float32(np.inf)).view(np.int32)
     results = (
         jax.ShapeDtypeStruct((n_batch, 2, n_rows), jnp.float32),
@@ -370,12 +375,12 @@ def values(
     chosen: jax.Array,
     emulate: bool,
 ) -> jax.Array:
-    """2F of all bins of some rows, (K, LENGTH) float32; -1 for those that do not count.
+    """Return 2F of all bins of some rows, (K, LENGTH) float32; -1 for bins that do not count.
 
     Parameters
     ----------
     program, series, bins, offsets, n_rows, emulate
-        As for `reduced`.
+        See `reduced`.
     chosen : (K,) int32
         Indices into `Reduced.largest`, flat.
     """
@@ -390,7 +395,7 @@ def values(
 
 
 def _ranges(bins: jax.Array, n_total: int) -> jax.Array:
-    """As `rows.cuh` takes the entries that count, (B, 2, 4) int32: a range, and whether all others count instead.
+    """Return the entries that count as `rows.cuh` takes them, (B, 2, 4) int32: a range, and whether it is inverted.
 
     Ranges that begin in the second half and end in the first go around the end of the entries.
     """
@@ -406,15 +411,15 @@ def _row_numbers(n_rows: int, program: Program, *more: int) -> jax.Array:
 
 
 def _length(program: Program) -> int:
-    """Of the rows."""
+    """Return the length of the rows."""
     return program["PARTS"] * program["R1"] * program["R2"] * program["R3"]
 
 
 @lru_cache
 def _tables(parts: int, r1: int, r2: int, r3: int) -> tuple[np.ndarray, np.ndarray]:
-    """Twiddles of a row's transform after its first and its second radix, complex64, as `rows.cuh` indexes them.
+    """Return twiddles of a row's transform after its first and second radix, complex64, as `rows.cuh` indexes them.
 
-    Those after the first differ between the two parts of a row: the odd entries' have the shift by half of an entry.
+    Twiddles after the first radix differ between even and odd entries, which are shifted by half an entry.
     """
     length = r1 * r2 * r3
     q, t = np.meshgrid(np.arange(r1), np.arange(r2 * r3), indexing="ij")

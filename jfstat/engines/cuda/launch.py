@@ -1,4 +1,4 @@
-"""Programs for the GPU: kernels with all their constants, compiled and loaded once, as functions that JAX can trace."""
+"""Compile and load kernels once, with all their constants, and make them functions that JAX can trace."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from jfstat.engines.cuda.driver import Kernel
 from jfstat.maths.lengths import largest_divisor
 
 LEAST_CAPABILITY = 8.0
-"""Of NVIDIA GPUs, for reductions of warps and cache hints."""
+"""Least compute capability of NVIDIA GPUs, for reductions of warps and cache hints."""
 MOST_BLOCKS = 65535
-"""Of a launch, in the second and the third direction."""
+"""Largest number of blocks of a launch in the second and the third direction."""
 Shapes: TypeAlias = Sequence[tuple[int, ...]]
-"""Of a kernel's arguments and results."""
+"""Shapes of a kernel's arguments and results."""
 Grid: TypeAlias = Callable[["Program", Shapes], tuple[int, int, int]]
-"""Number of blocks in each direction, from a program and the shapes of what it takes and returns."""
+"""Number of blocks in each direction, from a program and the shapes of its arguments and results."""
 _REGISTERING = Lock()
 
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel with all its constants; hashable, so that it is loaded once.
+    """Kernel with all its constants; hashable, so that it is loaded once.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Program:
         shared: int = 0,
         static: int = 0,
     ) -> Program:
-        """A program from the values of its constants by name."""
+        """Return a program from the values of its constants by name."""
         return cls(source, name, tuple(sorted(constants.items())), grid, threads, shared, static)
 
     def __getitem__(self, name: str) -> int:
@@ -69,25 +69,25 @@ class Program:
 
 
 def tile_grid(tiles: int) -> tuple[int, int]:
-    """Blocks in the second and third direction for so many tiles, of which one direction may not take all."""
+    """Return the blocks in the second and third direction for tiles that may exceed one direction's limit."""
     second = largest_divisor(tiles, MOST_BLOCKS)
     return second, tiles // second
 
 
 def capability(device: Device) -> float:
-    """Compute capability of an NVIDIA GPU; 0 for other devices."""
+    """Return the compute capability of an NVIDIA GPU; 0 for other devices."""
     nvidia = device.platform in ("gpu", "cuda") and "nvidia" in device.device_kind.lower()
     return float(getattr(device, "compute_capability", 0)) if nvidia else 0.0
 
 
 def capable(device: Device) -> bool:
-    """Whether kernels can run on a device."""
+    """Return whether kernels can run on a device."""
     return capability(device) >= LEAST_CAPABILITY
 
 
 @lru_cache
 def architecture() -> str:
-    """Of JAX's first GPU, such as ``sm_90``."""
+    """Return the architecture of JAX's first GPU, such as ``sm_90``."""
     major, minor = str(jax.devices("gpu")[0].compute_capability).split(".")
     return f"sm_{major}{minor}"
 
@@ -109,7 +109,7 @@ def _loading(program: Program) -> Future[Kernel]:
 
 @cache
 def loaded(program: Program) -> Kernel:
-    """A kernel, compiled and loaded once, in a thread if that has begun; what fails is tried again at the next call.
+    """Return a kernel, compiled and loaded once, perhaps by a thread; failures are tried again at the next call.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def loaded(program: Program) -> Kernel:
 def compile_together(programs: Sequence[Program | None]) -> None:
     """Begin to compile and load kernels, all at the same time, while the caller goes on; None are left out.
 
-    What fails here is told when the kernel is started.
+    Failures are reported when the kernel is started.
     """
     for program in programs:
         if program is not None:
@@ -134,7 +134,7 @@ def compile_together(programs: Sequence[Program | None]) -> None:
 
 @cache
 def _target(program: Program) -> str:
-    """A kernel as a target of XLA's; returns the target's name. The first start waits until the kernel is loaded."""
+    """Register a kernel as a target of XLA and return its name; its first start waits until the kernel is loaded."""
     target = f"jfstat_{program.name}_{key(program.source, program.constants, architecture())}"
 
     def launch(stream: int | None, arrays: list[handler.Array]) -> None:
@@ -146,14 +146,14 @@ def _target(program: Program) -> str:
 
 
 def target(program: Program) -> str:
-    """The name by which XLA starts a kernel, which a thread compiles and loads in the meantime."""
+    """Return the name by which XLA starts a kernel, which a thread compiles and loads in the meantime."""
     compile_together([program])
     with _REGISTERING:  # searches trace in several threads
         return _target(program)
 
 
 def call(program: Program, results: Any, aliases: dict[int, int] | None = None) -> Callable[..., Any]:
-    """A function of arrays that runs a kernel, for traced code.
+    """Return a function of arrays that runs a kernel, for traced code.
 
     Parameters
     ----------

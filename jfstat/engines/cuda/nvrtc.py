@@ -1,4 +1,4 @@
-"""Compiles CUDA C++ with NVRTC, NVIDIA's run-time compiler, which is installed with JAX for GPUs."""
+"""Compile CUDA C++ with NVRTC, NVIDIA's run-time compiler, which is installed with JAX for GPUs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from jfstat.engines.cuda.errors import CudaError
 
 MOST_OF_LOG = 300
-"""Characters of the compiler's log that an error message repeats."""
+"""Number of characters of the compiler's log that an error message repeats."""
 
 
 @cache
 def library() -> ctypes.CDLL:
-    """NVRTC, from NVIDIA's Python packages, a CUDA toolkit or the system.
+    """Return NVRTC, from NVIDIA's Python packages, a CUDA toolkit or the system.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def library() -> ctypes.CDLL:
 
 
 def _candidates() -> list[Path]:
-    """Files that may be NVRTC."""
+    """Return files that may be NVRTC."""
     package = find_spec("nvidia")
     roots = [Path(root) for root in (package.submodule_search_locations or ())] if package else []
     folders = [folder for root in roots for folder in sorted(root.glob("*/lib"), reverse=True)]
@@ -52,14 +52,14 @@ def _candidates() -> list[Path]:
 
 @cache
 def version() -> str:
-    """NVRTC's version, such as ``12.9``."""
+    """Return NVRTC's version, such as ``12.9``."""
     major, minor = ctypes.c_int(), ctypes.c_int()
     _check(library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)), "nvrtcVersion")
     return f"{major.value}.{minor.value}"
 
 
 def compiled(source: str, headers: Mapping[str, str], architecture: str, options: Sequence[str] = ()) -> bytes:
-    """Machine code of a source for an architecture such as ``sm_90``.
+    """Return the machine code of a source for an architecture such as ``sm_90``.
 
     Raises
     ------

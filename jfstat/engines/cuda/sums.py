@@ -1,4 +1,4 @@
-"""The interpolating search's sums by kernels in CUDA C++."""
+"""Sum segments' values in interpolating searches by kernels in CUDA C++."""
 
 from __future__ import annotations
 
@@ -21,40 +21,43 @@ from jfstat.engines.sums import Sums
 from jfstat.engines.xlasums import XlaSums
 
 THREADS, EACH = 128, 2
-"""Threads of a block, and bins of a thread, if the pieces of the band are long enough."""
+"""Number of threads of a block, and of bins of a thread, if the pieces of the band are long enough."""
 SEGMENTS = 18
-"""Segments, or sums of some, whose offsets are in shared memory at a time."""
+"""Number of segments, or of sums of some, whose offsets are in shared memory at a time."""
 COPIES = 64
-"""Of the histogram."""
+"""Number of copies of the histogram."""
 BLOCKS = 4
-"""Least number on a multiprocessor."""
+"""Least number of blocks on a multiprocessor."""
 ROWS = 16
-"""Sums of neighbouring segments that are made at a time, by blocks of their own."""
+"""Number of sums of neighbouring segments that are made at a time, by blocks of their own."""
 GROUPS, RUN, TILES = 4, 128, 8
-"""Groups of templates, bins, and times as many bins of a block that stages the sums that its templates share."""
+"""Number of groups of templates, of bins, and of multiples of these bins, in a block that stages the sums that its
+templates share.
+"""
 STAGED_THREADS, STAGED_BLOCKS, STAGED_ROWS = 256, 2, 32
-"""Its threads, and the number of sums that it has room for at a time; others take their place."""
+"""Number of threads of a staging block, of such blocks on a multiprocessor, and of sums that it has room for at a time.
+"""
 MOST_SUMS = 55
-"""Of a template, whose lists are kept in shared memory: all GPUs have so much."""
+"""Most sums of a template, whose lists are kept in shared memory: all GPUs have enough."""
 
 
 @dataclass(frozen=True)
 class CudaSums(XlaSums):
-    """Sums by a kernel; the values are those of `XlaSums`."""
+    """Sums of segments' values by kernels, equal to `XlaSums`."""
 
     name: ClassVar[str] = "cuda"
     needs: ClassVar[str] = "an NVIDIA GPU of compute capability 8.0 or higher"
 
     def usable(self, device: Device) -> bool:
-        """Whether it is a recent NVIDIA GPU."""
+        """Return whether the device is a recent NVIDIA GPU."""
         return launch.capable(device)
 
     def unavailable(self) -> str | None:
-        """What the driver or the compiler says to a first kernel."""
+        """Return the message of the driver or compiler about a first kernel; None if it works."""
         return Cuda().unavailable()
 
     def sums(self, bands: CoherentBands, groups: Groups) -> Sums:
-        """The kernels add up segments as `sums.added`, so that sums are those of other devices to the bit."""
+        """Compute sums over segments in the order of `sums.added`, equal to the bit on all devices."""
         groups = groups.filled(1, GROUP)
         with jax.named_scope("sums"):
             n_groups, _, n_segments = groups.rows.shape
@@ -73,7 +76,7 @@ class CudaSums(XlaSums):
 
 
 def _sums(bands: CoherentBands, groups: Groups) -> Sums:
-    """Every segment's values are read for each template."""
+    """Compute sums by reading every segment's values for each template."""
     n_groups, _, n_segments = groups.rows.shape
     piece = jnp.arange(bands.n_pieces, dtype=jnp.int64) * bands.piece
     rows = groups.rows.astype(jnp.int64)[..., None] * bands.values.shape[1]
@@ -89,7 +92,7 @@ def _sums(bands: CoherentBands, groups: Groups) -> Sums:
 
 
 def _sums_of_shared(bands: CoherentBands, groups: Groups, made: SharedSums) -> Sums:
-    """Neighbouring segments' sums are made first, for some pieces of the band at a time, which bounds their memory."""
+    """Compute sums from sums of neighbouring segments, made for some pieces of the band at a time to save memory."""
     width, room = bands.piece + STEP, made.starts.shape[1]
     at_a_time = max(1, shared.MOST_BYTES // (FLOAT32 * room * width))
     n_calls = -(-bands.n_pieces // at_a_time)
@@ -134,7 +137,7 @@ def _no_counts() -> jax.Array:
 
 
 def _scales(n_segments: int) -> jax.Array:
-    """By which sums are multiplied, and their means' differences from 4 in the histogram."""
+    """Return the factors from sums to means, and from differences of means from 4 to the histogram's scale."""
     return jnp.asarray(np.array([1 / n_segments, np.sqrt(n_segments)], np.float32))
 
 
@@ -143,7 +146,7 @@ def _finished(tops: jax.Array, histogram: jax.Array) -> Sums:
 
 
 def program(piece: int) -> Program:
-    """The kernel that adds up all segments, for pieces of the band of so many bins."""
+    """Return the kernel that adds up all segments, for pieces of the band of a given number of bins."""
     threads, each = _block(piece)
     constants = {
         "THREADS": threads,
@@ -160,21 +163,21 @@ def program(piece: int) -> Program:
 
 
 def sharing(piece: int) -> Program:
-    """The kernel that makes the sums that templates share."""
+    """Return the kernel that makes the sums that templates share."""
     threads, each = _block(piece)
     constants = {"THREADS": threads, "V": each, "TOGETHER": TOGETHER, "ROWS": ROWS}
     return Program.of("shared.cu", "shared_sums", constants, _grid_of_shared, threads)
 
 
 def ranks() -> Program:
-    """The kernel that lists the sums that a block's templates share."""
+    """Return the kernel that lists the sums that a block's templates share."""
     templates = GROUPS * GROUP
     constants = {"TEMPLATES": templates, "WIDTH": RUN + STEP}
     return Program.of("ranks.cu", "ranks", constants, _grid_of_ranks, templates)
 
 
 def staging(n_sums: int) -> Program:
-    """The kernel that adds up the sums that templates share, so many for each of them."""
+    """Return the kernel that adds up the sums that templates share, a given number for each template."""
     memory = FLOAT32 * 2 * STAGED_ROWS * (RUN + STEP) + 4 * STAGED_THREADS * BINS
     constants = {
         "THREADS": STAGED_THREADS,

@@ -1,4 +1,4 @@
-"""A template's timing as the kernels read it: one line of float32 words for each block of samples."""
+"""Pack a template's timing for the kernels: one line of float32 words for each block of samples."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from jfstat.statistic.resample import spin_down_cubic, timing
 
 
 def packed_timing(data: FstatData, point: Doppler, weights: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
-    """Timing of one template with all detectors.
+    """Return the timing of one template with all detectors.
 
     Parameters
     ----------
     data : FstatData
     point : Doppler
     weights : tuple of three () float64
-        Of the antenna patterns, from `combine.whitening`.
+        Weights of the antenna patterns, from `combine.whitening`.
 
     Returns
     -------
@@ -43,12 +43,12 @@ def packed_timing(data: FstatData, point: Doppler, weights: tuple[jax.Array, jax
 
 
 def packed_spin_down(data: FstatData, point: Doppler) -> jax.Array:
-    """The phase that is left to remove from a series resampled without spin-down.
+    """Return the phase that is left to remove from a series resampled without spin-down.
 
     Returns
     -------
     (n_blocks, 8) float32
-        Its cubics, the bits of the int32 slope, and zeros.
+        Cubics of the phase, the bits of the int32 slope, and zeros.
     """
     phase = spin_down_cubic(data, point)
     slope = jax.lax.bitcast_convert_type(phase.slope, jnp.float32)[:, None]
