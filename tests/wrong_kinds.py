@@ -259,7 +259,6 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "read_frame_cache": (jfstat.read_frame_cache, dict(path=tmp_path / "cache")),
         "read_segments": (jfstat.read_segments, dict(path=tmp_path / "segments")),
         "read_timestamps": (jfstat.read_timestamps, dict(files=[tmp_path / "times"], detectors=["H1"])),
-        "write_psd": (jfstat.write_psd, dict(table=jfstat.psd(sfts, 99.9, 100.1), path=tmp_path / "psd.txt")),
         "SFTFiles.read_band": (
             jfstat.find_sfts(str(folder)).read_band,
             dict(fmin=99.9, fmax=100.1, guard=0.1, orbit=None, fdots=[(-1e-10, 0.0)], reftime=START, noise_bins=50),
@@ -496,6 +495,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "whiten": (jfstat.whiten, one | dict(parameters=["freq", "alpha", "delta"], bounded=["freq"])),
         "write_atoms": (jfstat.write_atoms, dict(atoms=parts, path=tmp_path / "atoms")),
         "write_candidates": (jfstat.write_candidates, dict(table=found, path=tmp_path / "written.ecsv")),
+        "write_psd": (jfstat.write_psd, dict(table=jfstat.psd(sfts, 99.9, 100.1), path=tmp_path / "psd.txt")),
         "write_loudest": (jfstat.write_loudest, dict(data=data, found=found, path=tmp_path / "loudest")),
         "write_sfts": (
             jfstat.write_sfts,

@@ -71,9 +71,9 @@ class Keep:
 
     def __post_init__(self) -> None:
         least, cluster = self.bsgl_threshold, self.cluster
-        if self.ranking == "BtSG":
+        if isinstance(self.ranking, str) and self.ranking == "BtSG":
             raise ValueError("ranking 'BtSG' is for transients: give statistic=Transient(windows, ranking='BtSG').")
-        if self.ranking not in RANKINGS:
+        if not isinstance(self.ranking, str) or self.ranking not in RANKINGS:
             raise ValueError(f"ranking must be one of {', '.join(map(repr, RANKINGS))}, not {shown(self.ranking)}.")
         if least is not None and not is_number(least):
             raise ValueError(f"bsgl_threshold must be a finite number or None, not {shown(least)}.")
@@ -143,7 +143,9 @@ class Run:
         if unit is not None:
             pair = isinstance(unit, tuple) and len(unit) == 2 and all(map(is_whole, unit))
             if not (pair and 1 <= unit[0] <= unit[1]):
-                raise ValueError(f"unit must be (i, n) with 1 <= i <= n, not {unit!r}: (3, 64) is the third of 64.")
+                raise ValueError(
+                    f"unit must be (i, n) with 1 <= i <= n, not {shown(unit)}: (3, 64) is the third of 64."
+                )
             object.__setattr__(self, "unit", (int(unit[0]), int(unit[1])))
         if engine is not None and not isinstance(engine, str):
             raise TypeError(f"engine must be a string, not {shown(engine)}.")

@@ -92,7 +92,7 @@ class Transient(XlaStatistic):
     def __post_init__(self) -> None:
         if not isinstance(self.windows, TransientRange):
             raise TypeError(f"windows must be a jfstat.TransientRange, not {shown(self.windows)}.")
-        if self.ranking not in RANKINGS:
+        if not isinstance(self.ranking, str) or self.ranking not in RANKINGS:
             raise ValueError(f"ranking must be one of {', '.join(map(repr, RANKINGS))}, not {shown(self.ranking)}.")
         own = self.windows
         times = (tuple(np.asarray(x).tolist()) for x in (own.t0, own.tau))
