@@ -1,4 +1,4 @@
-"""Configuration files of LALSuite's programs: options, one a line."""
+"""Read configuration files of LALSuite's programs, with one option a line."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from jfstat.files import text_of
 
 
 def read_config(path: Path) -> list[tuple[str, str]]:
-    """Names and values of the options in a configuration file, in its order.
+    """Return the names and values of the options in a configuration file, in its order.
 
-    The format is that of LALSuite (``ConfigFile.c:XLALParseDataFile``): a line is ``name = value``, ``name: value`` or
+    The format is LALSuite's (``ConfigFile.c:XLALParseDataFile``): a line is ``name = value``, ``name: value`` or
     ``name value``; ``#``, ``%`` and ``;`` start comments unless they are quoted; a backslash at the end of a line joins
     the next line to it; quotation marks around a value are removed.
 
@@ -45,7 +45,7 @@ def read_config(path: Path) -> list[tuple[str, str]]:
 
 
 def _without_comment(line: str) -> str:
-    """A line up to the first comment sign that is not between quotation marks."""
+    """Return a line up to the first comment sign that is not between quotation marks."""
     quote = ""
     for place, letter in enumerate(line):
         if quote:

@@ -1,4 +1,4 @@
-"""Segment lists, and files of SFTs' timestamps."""
+"""Read segment lists and files of SFT timestamps."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from jfstat.files import text_of, text_of_named
 
 
 def read_segments(path: str | os.PathLike) -> list[tuple[float, float]]:
-    """Starts and ends of segments, GPS s, from a file as LALSuite's segment lists.
+    """Return starts and ends of segments, GPS s, from a segment list in LALSuite's format.
 
-    A line for each segment: start and end, and possibly its duration in hours and its number of SFTs, which are
+    Each line holds a segment's start and end, and possibly its duration in hours and its number of SFTs, which are
     ignored. Lines that begin with % or # are comments (LALSuite: XLALReadSegmentsFromFile).
 
     Raises
     ------
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     ValueError
-        If it is not text, a line has no start and end, or there is none.
+        If the file is not text, a line has no start and end, or there are no lines.
     """
     text = text_of_named(path, "is not text: give a line 'start end' for each segment, GPS s.")
     edges = []
@@ -39,7 +39,7 @@ def read_segments(path: str | os.PathLike) -> list[tuple[float, float]]:
 
 
 def read_timestamps(files: list[str], detectors: list[str]) -> dict[str, np.ndarray]:
-    """Start times of SFTs by detector, (n, 2) int64 seconds and nanoseconds, from files as for Makefakedata_v5.
+    """Return start times of SFTs by detector, (n, 2) int64 seconds and nanoseconds, from files as for Makefakedata_v5.
 
     Each line of a file is ``<seconds> [<nanoseconds>]``.
 

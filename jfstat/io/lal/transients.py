@@ -1,4 +1,4 @@
-"""The file of ComputeFstatistic_v2's ``--outputTransientStats``: the best windows of transient signals."""
+"""Write the best windows of transient signals as ComputeFstatistic_v2's ``--outputTransientStats`` does."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ HEADER = (
     "%% Freq[Hz]            Alpha[rad]          Delta[rad]          fkdot[1]  fkdot[2]  fkdot[3]  t0_ML[s]    tau_ML[s]"
     "  maxTwoF     logBstat   t0_MP[s]        tau_MP[s]"
 )
-"""LALSuite: write_transientCandidate_to_fp."""
+"""Header of a file of transient candidates (LALSuite: write_transientCandidate_to_fp)."""
 
 
 def write_stats(found: Any, path: str) -> Path:
-    """Write a table of points with transient columns as ComputeFstatistic_v2's ``--outputTransientStats``."""
+    """Write a table of templates with transient columns as ComputeFstatistic_v2's ``--outputTransientStats``."""
     lines = [*comment_lines(found.meta), HEADER]
     points = parameter_columns(found, "found", ("freq", "alpha", "delta"))
     spins = [points.get(f"f{k}dot", np.zeros(len(found))) for k in (1, 2, 3)]
