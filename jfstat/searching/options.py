@@ -98,8 +98,7 @@ class Keep:
 
 @dataclass(frozen=True)
 class Run:
-    """Options for how a search is run: on which devices, in which batches, and which unit of it. Results do not depend
-    on them.
+    """Options for how a search is run: on which devices, in which batches, and which unit of it.
 
     Parameters
     ----------
