@@ -94,7 +94,7 @@ class Sampling:
 
     @property
     def few(self) -> Sampling:
-        """Return a part of the times, enough to distinguish places in a cluster."""
+        """Sampling of a part of the times, enough to distinguish places in a cluster."""
         n = self.time.shape[1]
         if n <= FEW_TIMES:
             return self

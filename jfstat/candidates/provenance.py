@@ -123,7 +123,7 @@ class Provenance:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """Return the entries as plain values and lists of them, by name."""
+        """Entries as plain values and lists of them, by name."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return {key: list(x) if isinstance(x, tuple) else x for key, x in given.items() if x is not None}
 

@@ -75,7 +75,7 @@ class PlainTable:
 
     @property
     def in_units(self) -> QTable:
-        """Return the table as astropy's, with units."""
+        """Astropy table of these columns, with units."""
         return in_units(self.columns, self.meta)
 
 
