@@ -1,5 +1,4 @@
-"""Compute the details of semi-coherent candidates: exact means of 2F, of all and of each detector, log10BSGL,
-amplitudes."""
+"""Compute the details of semi-coherent candidates: exact means of 2F, log10BSGL, amplitudes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Predict how 2F of signals and of noise changes from one stage of a follow-up to the next, with fewer, longer
-segments.
+"""Predict how 2F of signals and of noise changes between stages of a follow-up, as segments become longer.
 
 2F of each of K segments is the squared length of the projection of the data on four amplitudes. If segments are joined
 to K', their 4 K' amplitudes span a subspace of the former 4 K, which holds the signal. So at the signal's own template

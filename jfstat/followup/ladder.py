@@ -87,23 +87,24 @@ def follow_up(
         `found`. `last_stage` takes the last row of each. Columns:
 
         - ``candidate``, the row in `found`, from 0; ``stage``, from 0; ``n_segments``, the number of segments with
-        data;
+          data;
         - the refined parameters and their errors ``<name>_error``;
         - ``mean_twoF``, the mean over segments at the peak, 2F itself for one segment; ``expected_mean_twoF``, the
-        expectation for a signal with the 2F of the stage before, with ``expected_low`` and ``expected_high``, below and
-        above which a signal's value lies with the probability ``stages.veto``; these three are NaN in the first stage;
+          expectation for a signal with the 2F of the stage before, with ``expected_low`` and ``expected_high``, below
+          and above which a signal's value lies with the probability ``stages.veto``; these three are NaN in the first
+          stage;
         - ``signal_chance``, the probability that a signal's 2F grows as little as observed or less;
         - ``noise_chance``, an upper bound on the probability that a candidate from Gaussian noise is as unlikely in any
-        stage so far: the smallest chance of these stages times their number. In the first stage the chance counts all
-        templates that were tried, for each of the ``meta["n_twoF"]`` of the search, taken as 1e12 if `found` does not
-        say or says 1. In a later stage it is for the highest of the templates tried around a candidate that the stage
-        before has chosen by its 2F; it is 1 if the number of segments does not divide the previous one. If the search
-        had another number of segments than the first stage, candidates were chosen by another 2F, and
-        ``meta["n_twoF"]`` counts in every stage;
+          stage so far: the smallest chance of these stages times their number. In the first stage the chance counts all
+          templates that were tried, for each of the ``meta["n_twoF"]`` of the search, taken as 1e12 if `found` does not
+          say or says 1. In a later stage it is for the highest of the templates tried around a candidate that the stage
+          before has chosen by its 2F; it is 1 if the number of segments does not divide the previous one. If the search
+          had another number of segments than the first stage, candidates were chosen by another 2F, and
+          ``meta["n_twoF"]`` counts in every stage;
         - ``passed``, whether the climb converged, ``signal_chance`` is at least ``stages.veto`` and, in a stage of one
           segment, ``noise_chance`` at most ``stages.false_alarm``;
         - ``converged``, ``message``, and other columns as from `refine`, with ``mean_twoF_H1``, ... and
-        ``start_mean_twoF`` in all stages; ``phi0`` and its error are NaN in stages of several segments.
+          ``start_mean_twoF`` in all stages; ``phi0`` and its error are NaN in stages of several segments.
 
         Meta as from `refine`, with ``stages``, ``veto`` and ``false_alarm`` in place of n_segments.
 

@@ -1,5 +1,4 @@
-"""Lay out what `refine` covers around a candidate: a lattice of trial points by the metric, each at many
-frequencies."""
+"""Lay out the trial points of `refine` around a candidate: a lattice by the metric, each at many frequencies."""
 
 from __future__ import annotations
 

@@ -129,34 +129,35 @@ def refine(
           ``log10BSGL`` there, with the search's `LinePrior` (equal odds if it had other detectors), and ``start_twoF``,
           2F at the candidate; ``outside`` if the search had bounds, and ``line`` if lines are known;
         - ``h0``, ``cosi``, ``psi``, ``phi0`` and their errors, from `estimate_amplitude` at the peak, with the fitted
-        parameters held there: ``phi0`` changes by many cycles within the parameters' errors, unless the position is
-        known;
+          parameters held there: ``phi0`` changes by many cycles within the parameters' errors, unless the position is
+          known;
         - ``noise_chance``, an upper bound on the probability that Gaussian noise alone reaches this 2F, in as many
-        templates as were tried here and in the search (``meta["n_twoF"]``, which text files of other programs lack);
+          templates as were tried here and in the search (``meta["n_twoF"]``, which text files of other programs lack);
         - ``peak_probability``, the probability that a signal lies on this peak rather than on another one that was
-        seen: all peaks that were climbed, by Laplace's approximation, and the highest 2F elsewhere in the covered
-        neighbourhood and, unless ``freq`` is held, up to 32 bins to either side of 16 of its
-          points, as far as twice the reach of narrow data. Peaks further away are not seen: if the start is less
-          certain than that, give more ``fit.bins``, or search first. NaN if the climb did not converge;
+          seen: all peaks that were climbed, by Laplace's approximation, and the highest 2F elsewhere in the covered
+          neighbourhood and, unless ``freq`` is held, up to 32 bins to either side of 16 of its points, as far as twice
+          the reach of narrow data. Peaks further away are not seen: if the start is less certain than that, give more
+          ``fit.bins``, or search first. NaN if the climb did not converge;
         - ``start_mismatch``, the loss of rho^2 between the peak and the candidate (`jfstat.mismatch`). Near 1 the
-        candidate hardly shows this signal, and may owe its 2F to another one or to noise;
+          candidate hardly shows this signal, and may owe its 2F to another one or to noise;
         - ``moved``, the distance from the start in whitened coordinates, where a peak has a radius of about 1, summed
-        over rounds if the climb took several;
+          over rounds if the climb took several;
         - ``steps``, the number of gradients and Hessians computed in all climbs, or of an optimiser's steps;
-        ``converged``; ``message``, a sentence on how it ended;
+          ``converged``; ``message``, a sentence on how it ended;
         - ``covariance``, (p, p), in the order of ``meta["parameters"]`` and the columns' units;
         - with segments ``mean_twoF``, ``mean_twoF_H1``, ... (over the segments in which the detector has data) and
           ``start_mean_twoF`` in place of the columns of 2F; amplitudes from `semicoherent_amplitude`, without phi0;
           log10BSGL and ``noise_chance`` of the sum, which has four degrees of freedom for each segment;
         - other columns of `found` that do not depend on the template, such as names; ``template`` and ``n_members``
-        show where the candidate came from;
+          show where the candidate came from;
         - with `transient`, ``t0`` and ``tau`` (s) of the window of largest 2F, with ``t0_error`` and ``tau_error``, the
-        root-mean-square distances from ``t0`` and ``tau`` by the posterior exp(F), marginalised over the refined
-        parameters. All other columns are for the data times this window (`windowed`): ``twoF`` is `transient_twoF`, and
-        amplitudes hold while the signal lasts. Only ``start_twoF`` is for the window that `found` gives. ``covariance``
-        and the errors of the refined parameters include the uncertainty of the window; errors of the amplitudes are for
-        this window and these parameters, and therefore too small. ``moved`` and ``steps`` are summed over alternate
-        climbs and window fits. See docs/transients.md for how often these errors cover the truth.
+          root-mean-square distances from ``t0`` and ``tau`` by the posterior exp(F), marginalised over the refined
+          parameters. All other columns are for the data times this window (`windowed`): ``twoF`` is `transient_twoF`,
+          and amplitudes hold while the signal lasts. Only ``start_twoF`` is for the window that `found` gives.
+          ``covariance`` and the errors of the refined parameters include the uncertainty of the window; errors of the
+          amplitudes are for this window and these parameters, and therefore too small. ``moved`` and ``steps`` are
+          summed over alternate climbs and window fits. See docs/transients.md for how often these errors cover the
+          truth.
 
         Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX, bounds, optimizer
         (what it consists of, with its numbers), max_steps; with segments n_segments and segment_tspan, the length of

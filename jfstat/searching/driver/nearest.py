@@ -1,5 +1,4 @@
-"""Find the segments' templates nearest to each template of a part of the bank, and the rows and shifts of their
-values."""
+"""Find the segments' templates nearest to each template of a bank, with the rows and shifts of their values."""
 
 from __future__ import annotations
 

@@ -47,10 +47,9 @@ class BestPath(XlaStatistic):
     123009). There is at most one candidate for each template, its best path. The columns are
 
     - ``freq`` and ``freq_start``, the path's last and first frequency, Hz, at the reference time; `track` with the
-    template gives the frequencies in all segments;
+      template gives the frequencies in all segments;
     - ``log_likelihood`` of the path, by which the table is sorted and to which `threshold` applies: the sum of 2F/2
-    along
-      the path, or of the log-likelihoods of a known `amplitude`, and of the log-probabilities of its transitions;
+      along the path, or of the log-likelihoods of a known `amplitude`, and of the log-probabilities of its transitions;
     - ``score``, the Viterbi score; see `ViterbiPath`;
     - ``false_alarm``, the probability that the best path of one template is as likely in Gaussian noise, from
       `viterbi_null` at the sky position of the bank's first template; with a known `amplitude` it depends on the

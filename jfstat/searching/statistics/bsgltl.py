@@ -1,5 +1,4 @@
-"""Search with the statistic log10 B_S/GLtL over segments, robust against persistent lines and lines in a single
-segment."""
+"""Search with log10 B_S/GLtL over segments, robust against persistent lines and lines in a single segment."""
 
 from __future__ import annotations
 

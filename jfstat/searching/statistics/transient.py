@@ -54,7 +54,7 @@ class Transient(XlaStatistic):
 
     - ``max_twoF_band`` or ``log10BtSG_band``, the values of the search, to which `threshold` applies;
     - ``max_twoF``, ``t0``, ``tau``, ``log10BtSG``, ``t0_MP`` and ``tau_MP``, as from `fstat_table`, computed from the
-    candidate's own atoms. The table is sorted by ``max_twoF`` or ``log10BtSG``;
+      candidate's own atoms. The table is sorted by ``max_twoF`` or ``log10BtSG``;
     - ``twoF``, ``twoF_H1``, ..., ``log10BSGL`` and amplitudes, of a persistent signal in all data.
 
     The search cuts slices at the exact time and atoms at whole samples of the prepared series: the two differ by about
