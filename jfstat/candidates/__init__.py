@@ -1,1 +1,1 @@
-"""Tables of candidates, and what is known about each candidate."""
+"""Make tables of candidates, and compute what is known about each candidate."""

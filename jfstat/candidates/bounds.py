@@ -1,4 +1,4 @@
-"""Ranges of parameters that a search was asked for, and which candidates lie outside them."""
+"""Check the ranges of parameters that a search is meant to cover, and find candidates outside them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from jfstat.validation import NumberLike
 
 SLACK, ROUNDING = 1e-9, 1e-14
-"""How far beyond a range its ends reach, relative to its width and to its values, since these are rounded."""
+"""Tolerances by which the ends of a range are widened for rounding, relative to its width and to its values."""
 
 
 def checked_bounds(bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None) -> dict[str, tuple[float, float]]:
-    """Ranges (low, high) of parameters as floats, in the units of `jfstat.signal.parameters.unit`.
+    """Return ranges (low, high) of parameters as floats, in the units of `jfstat.signal.parameters.unit`.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def checked_bounds(bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None) -
 
 
 def outside(columns: Mapping[str, np.ndarray], bounds: Mapping[str, tuple[float, float]]) -> np.ndarray:
-    """Whether any parameter of each candidate lies outside its range, (k,) bool.
+    """Return whether any parameter of each candidate lies outside its range, (k,) bool.
 
     Right ascensions are compared up to multiples of 2 pi.
     """

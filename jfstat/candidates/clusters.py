@@ -1,4 +1,4 @@
-"""Clusters of candidates that one signal explains, each represented by its loudest."""
+"""Form clusters of candidates that one signal explains, each represented by its loudest."""
 
 from __future__ import annotations
 
@@ -19,24 +19,26 @@ from jfstat.signal.times import TimeLike
 LOUD = 0.01
 """False-alarm probability below which a candidate is taken for a signal."""
 MOST_MEMBERS = 64
-"""Members of a cluster, the loudest, to which a signal is fitted; `leakage.CHUNK` of them are compared at a time."""
+"""Largest number of a cluster's members, the loudest, to which a signal is fitted, `leakage.CHUNK` at a time."""
 TRIALS, RADII = 256, (1.0, 0.4)
-"""Number of trial places of a signal, and the distances by the metric within which they lie, one after the other."""
+"""Number of trial places of a signal, and the successive distances by the metric within which they lie."""
 LEAST_SHOWN = 0.4
-"""Least fraction of its rho^2 that a signal shows at the loudest template of its cluster."""
+"""Smallest fraction of its rho^2 that a signal shows at the loudest template of its cluster."""
 MOST_SIGNALS = 100
-"""Number of signals after which the rest of a table is left as it is, so that clusters take no longer than searches."""
+"""Largest number of signals fitted, so that clustering takes no longer than searching; the rest of a table stays as
+is."""
 SKY_CURVATURE = 4.0
-"""Added to the metric of the sky, 1/rad^2, so that trial places stay in the neighbourhood in short data."""
+"""Term added to the metric of the sky, 1/rad^2, so that trial places stay in the neighbourhood in short data."""
 SHARE, SIGMAS = 0.2, 3.5
-"""What a signal must predict of a candidate's rho^2, and how far the candidate's sqrt(2F) may exceed the prediction."""
+"""Smallest fraction of a candidate's rho^2 that a signal must predict, and largest excess of sqrt(2F) over the
+prediction."""
 
 
 def clustered(columns: Mapping[str, np.ndarray], metric: np.ndarray, radius: float) -> np.ndarray:
-    """For each candidate, the leader of its cluster.
+    """Return the leader of each candidate's cluster.
 
-    The loudest candidate leads all that lie within the radius of it; the loudest of the remaining ones leads all of
-    these within the radius of it; and so on. Distances are d^T metric d, to second order the fraction of rho^2 that a
+    The loudest candidate leads all candidates within the radius of it, the loudest remaining one leads all remaining
+    ones within the radius of it, and so on. Distances are d^T metric d, to second order the fraction of rho^2 that a
     signal at one candidate loses at the other (`jfstat.mismatch` is exact). Radii far below 1 divide peaks, and the
     side lobes of a strong signal lie beyond 1. Candidates whose orbits differ in any element never share a cluster,
     however close the orbits are.
@@ -48,17 +50,17 @@ def clustered(columns: Mapping[str, np.ndarray], metric: np.ndarray, radius: flo
         ``asini``, ``period``, ``tp``, ``ecc``, ``argp``, all at the reference time of the metric. Other columns are
         ignored.
     metric : (1 + s + 3, 1 + s + 3) ndarray
-        In frequency, s derivatives and the equatorial unit vector to the source, from `flat_metric`: with the three
-        components of the unit vector as coordinates it is the same all over the sky. Positions that the phase cannot
-        tell apart, such as mirror images about the ecliptic in short data, are close.
+        Metric in frequency, s derivatives and the equatorial unit vector to the source, from `flat_metric`: in the
+        three components of the unit vector it is constant over the sky. Positions that the phase cannot tell apart,
+        such as mirror images about the ecliptic in short data, are close.
     radius : float
         The largest distance from a cluster's leader, above 0.
 
     Returns
     -------
     (k,) int64
-        Index of each candidate's leader, which for a leader is its own. Of several leaders within the radius it is the
-        loudest, not the closest.
+        Index of each candidate's leader; a leader has its own index. Among several leaders within the radius the
+        loudest counts, not the closest.
 
     Raises
     ------
@@ -101,25 +103,25 @@ def explained(
     leader: np.ndarray,
     n_twoF: float,
 ) -> np.ndarray:
-    """The same clusters, those joined that are side lobes of one signal, whatever their orbits.
+    """Return the leaders of clusters after joining clusters that are side lobes of one signal, whatever their orbits.
 
-    A leader that noise alone hardly reaches is taken for a signal, whose place and rho^2 are those that explain best
-    the 2F of its cluster: a bank's loudest template may lie beside the signal, where side lobes differ. With all its
-    members it leads the leaders at which this signal leaves rho^2 (1 - mismatch) enough to explain them: at least
-    `SHARE` of theirs, and so much that their sqrt(2F), whose standard deviation is about 1, is at most `SIGMAS` above
-    what is expected. With ``log10BSGL``, a leader below 0, which is rather a line, leads none above 0.
+    A leader that noise alone hardly reaches is taken for a signal. Its place and rho^2 are fitted to the 2F of the
+    whole cluster, since a bank's loudest template may lie beside the signal, where side lobes differ. The signal's
+    leader then leads every other leader that the signal's rho^2 (1 - mismatch) explains: it is at least the fraction
+    `SHARE` of the other's rho^2, and the other's sqrt(2F), whose standard deviation is about 1, exceeds the expectation
+    by at most `SIGMAS`. With ``log10BSGL``, a leader below 0, more likely a line, leads none above 0.
 
     Parameters
     ----------
     columns : mapping of str to (k,) ndarray
-        As for `clustered`, with ``twoF``; ``cosi`` and ``psi`` make the prediction exact.
+        Columns as for `clustered`, with ``twoF``; ``cosi`` and ``psi`` make the prediction exact.
     metric : (1 + s + 3, 1 + s + 3) ndarray
-        As for `clustered`.
+        Metric as for `clustered`.
     sampling : Sampling
     reftime : number or GPSTime
-        When the frequencies hold.
+        GPS time at which the frequencies hold, s.
     leader : (k,) int64
-        From `clustered`.
+        Leaders from `clustered`.
     n_twoF : float
         Number of values of 2F from which the candidates were chosen.
 
@@ -157,9 +159,9 @@ def _fitted(
     reftime: TimeLike,
     amplitude: Amplitude | None,
 ) -> tuple[Doppler, float]:
-    """The signal that explains best the 2F of a cluster, a stack of one, and its rho^2.
+    """Return the signal that best explains the 2F of a cluster, a stack of one, and its rho^2.
 
-    Clusters with too few members to tell where the signal is have it at their leader, the first.
+    In clusters with too few members to locate the signal, it lies at the leader, the first member.
     """
     signal, rho2 = _rows(own, np.arange(1)), twoF[0] - 4
     if len(twoF) < np.count_nonzero(moves) + 2 or not np.any(moves):
@@ -170,7 +172,7 @@ def _fitted(
         fitted = shown @ (twoF - 4) / np.maximum(np.sum(shown**2, axis=1), 1e-12)
         fitted = np.clip(fitted, 0.0, (np.sqrt(twoF[0]) + 2) ** 2)
         off = np.sqrt(twoF) - np.sqrt(4 + fitted[:, None] * shown)
-        # the signal is not far from its loudest template, and near it if there is nothing to choose
+        # the signal is not far from its loudest template, and near it if nothing distinguishes places
         misfit = np.where(shown[:, 0] >= LEAST_SHOWN, np.sum(off**2, axis=1) + (1 - shown[:, 0]), np.inf)
         best = int(np.argmin(misfit))
         if np.isfinite(misfit[best]):
@@ -179,7 +181,7 @@ def _fitted(
 
 
 def _moves(columns: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Which of frequency, derivatives and the two directions on the sky differ among candidates, bool."""
+    """Return which of frequency, derivatives and the two directions on the sky differ among candidates, bool."""
     spins = [np.ptp(columns[name]) > 0 for name in spin_names(tuple(columns))]
     sky = np.ptp(columns["alpha"]) > 0 or np.ptp(columns["delta"]) > 0
     return np.array([*spins, sky, sky])
@@ -190,14 +192,14 @@ def _rows(points: Doppler, rows: np.ndarray) -> Doppler:
 
 
 def _amplitude(columns: Mapping[str, np.ndarray], row: int) -> Amplitude | None:
-    """Inclination and polarisation of a candidate, if they were estimated."""
+    """Return inclination and polarisation of a candidate, if they were estimated."""
     if "cosi" not in columns or not np.isfinite(columns["cosi"][row]):
         return None
     return Amplitude(1.0, np.clip(columns["cosi"][row], -1, 1), columns["psi"][row], 0.0)
 
 
 def _around(signal: Doppler, metric: np.ndarray, radius: float, moves: np.ndarray) -> Doppler:
-    """Trial places of a signal within a distance by the metric, in those parameters that `_moves` names."""
+    """Return trial places of a signal within a distance by the metric, in the parameters that `_moves` selects."""
     n_spins = signal.fkdot.shape[1]
     here = np.asarray(unit_vector(signal.alpha, signal.delta))[0]
     # frequency, derivatives, and a plane tangent to the sky
@@ -217,7 +219,7 @@ def _around(signal: Doppler, metric: np.ndarray, radius: float, moves: np.ndarra
 
 
 def _whitened(points: np.ndarray, metric: np.ndarray) -> np.ndarray:
-    """Coordinates (k, p) in which the metric is the identity.
+    """Return coordinates (k, p) in which the metric is the identity.
 
     No inverse is needed, so the metric may be singular: all candidates are close in directions that do not change 2F.
     """
@@ -230,7 +232,7 @@ def _whitened(points: np.ndarray, metric: np.ndarray) -> np.ndarray:
 
 
 def _led(points: np.ndarray, radius: float) -> np.ndarray:
-    """Index of each point's leader, (k,) int64, when points (k, p) become leaders in their order; see `clustered`."""
+    """Return the index of each point's leader, (k,) int64, with points (k, p) considered as leaders in their order."""
     from scipy.spatial import KDTree  # takes 0.2 s to import
 
     tree = KDTree(points)

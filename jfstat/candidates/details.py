@@ -1,4 +1,4 @@
-"""Details of candidates: 2F of each detector, the line-robust statistic, and estimates of the amplitudes."""
+"""Compute details of candidates: 2F of each detector, the line-robust statistic, and amplitude estimates."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from jfstat.statistic.linerobust import LinePrior
 from jfstat.validation import shown
 
 SAMPLE_BYTES, ORBIT_SAMPLE_BYTES = 64, 400
-"""Memory that a candidate takes by a direct sum per sample of the data, and with an orbit, at most."""
+"""Largest memory that a direct sum for a candidate takes per sample of the data, bytes, without and with an orbit."""
 ROWS = 32
-"""Most candidates for one call of the compiled program, which takes some 0.1 ms by itself."""
+"""Largest number of candidates in one call of the compiled program; a call alone takes about 0.1 ms."""
 MOST_BYTES = 1 << 30
-"""Memory that candidates computed at a time may take, unless a single one needs more."""
+"""Memory for candidates computed at a time, bytes, unless a single one needs more."""
 
 
 @dataclass(frozen=True)
 class Details:
-    """What is computed for each candidate that a search keeps, beside the statistic.
+    """Options for what is computed for each candidate that a search keeps, besides the statistic.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ class Details:
         Add 2F of each detector and, with several detectors, the line-robust statistic ``log10BSGL`` (see
         `linerobust.log10_bsgl`), by a sum over all data for each candidate, equal to `fstat`'s to 1e-7.
     amplitudes : bool, optional
-        Add estimates of the amplitude parameters and their errors, which cost nothing more with `per_detector`; by
-        default the same as `per_detector`.
+        Add estimates of the amplitude parameters and their errors, at no further cost with `per_detector`; by default
+        the value of `per_detector`.
     line_prior : LinePrior, optional
-        For ``log10BSGL``; ``LinePrior()`` by default.
+        Prior of lines for ``log10BSGL``; ``LinePrior()`` by default.
 
     Raises
     ------
@@ -87,7 +87,7 @@ class Details:
         return self.per_detector or self.with_amplitudes
 
     def check(self, n_detectors: int) -> None:
-        """Raise a ValueError if `detail_columns` would, for data of so many detectors."""
+        """Raise a ValueError if `detail_columns` cannot be computed for data of a number of detectors."""
         if self.per_detector and n_detectors > 1:
             self.prior.odds(n_detectors)
 
@@ -95,12 +95,12 @@ class Details:
 def detail_columns(
     kept: Mapping[str, np.ndarray], detectors: Sequence[str], twoF: np.ndarray, details: Details
 ) -> dict[str, np.ndarray]:
-    """Columns for a table of candidates, each (k,) float64.
+    """Return columns of details for a table of candidates, each (k,) float64.
 
     Parameters
     ----------
     kept : mapping of str to (k,) float64 ndarray
-        Columns as from `kept_columns`; those of amplitudes only if they are wanted.
+        Columns as from `kept_columns`; amplitudes only if they are wanted.
     detectors : sequence of str
     twoF : (k,) float64 ndarray
         2F of all detectors.
@@ -109,7 +109,7 @@ def detail_columns(
     kept = dict(kept)
     names = [f"twoF_{name}" for name in detectors]
     each = {name: kept.pop(name) for name in names}
-    if len(names) == 1:  # 2F of the only detector is 2F
+    if len(names) == 1:  # with one detector its 2F is the total 2F
         each = {names[0]: twoF.copy()}
     if not details.per_detector:
         return kept
@@ -118,11 +118,11 @@ def detail_columns(
 
 
 def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str, np.ndarray]:
-    """2F of each detector and, if wanted, amplitudes, by a sum over all data for each candidate.
+    """Compute 2F of each detector and, if wanted, amplitudes, by a sum over all data for each candidate.
 
-    The values of a candidate are the same to the last bit whatever other candidates are in the table and wherever it
-    stands, so that the parts of a divided search add up to the same table: one compiled program computes one candidate
-    after the other, on one thread. A CPU's cores share the candidates, as far as `MOST_BYTES` of memory allow.
+    A candidate's values do not depend, to the last bit, on the other candidates in the table or on its row, so that the
+    parts of a divided search add up to the undivided search's table: one compiled program computes one candidate after
+    the other, on one thread. A CPU's cores share the candidates, as far as `MOST_BYTES` of memory allow.
 
     Parameters
     ----------
@@ -135,9 +135,9 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
     Returns
     -------
     dict of str to (k,) float64 ndarray
-        ``twoF_H1``, ... for each detector, also if there is only one: 2F from `fstat`, NaN for a candidate that does
-        not fit the data. With `amplitudes`, ``h0``, ``cosi``, ``psi``, ``phi0`` (rad, at the candidates' reference
-        time) and their errors ``h0_error``, ..., from `estimate_amplitude`.
+        ``twoF_H1``, ... for each detector, even a single one: 2F from `fstat`, NaN for a candidate that does not fit
+        the data. With `amplitudes`, ``h0``, ``cosi``, ``psi``, ``phi0`` (rad, at the candidates' reference time) and
+        their errors ``h0_error``, ..., from `estimate_amplitude`.
     """
     names = [f"twoF_{name}" for name in data.detectors]
     if amplitudes:
@@ -161,9 +161,9 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
 
 
 def column_programs(data: FstatData, templates: Doppler, amplitudes: bool) -> Iterator[jax.stages.Lowered]:
-    """Yield the programs that `kept_columns` runs for candidates among some templates, a stack of any number.
+    """Yield the programs that `kept_columns` runs for candidates among the templates of a stack.
 
-    Each is traced when it is asked for; first what takes longest for new detectors.
+    Each program is traced when it is asked for; the one that takes longest for new detectors comes first.
     """
     rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((ROWS, *x.shape[1:]), x.dtype), templates)
     fa = fb = result_of_shape((ROWS, len(data.detectors)), np.complex128, data.series)
@@ -175,9 +175,10 @@ def column_programs(data: FstatData, templates: Doppler, amplitudes: bool) -> It
 
 @partial(jax.jit, static_argnames="together", compiler_options=SAME_BITS)
 def _fa_fb(data: FstatData | BlockSpectra, points: Doppler, n: int, together: bool) -> tuple[jax.Array, jax.Array]:
-    """Fa and Fb of each detector for the first n of some candidates, (`ROWS`, D) complex128; zeros for the others.
+    """Return Fa and Fb of each detector for the first n of some candidates, (`ROWS`, D) complex128; zeros for the
+    others.
 
-    NaN for a template that does not fit the data, as in `twoF`.
+    Templates that do not fit the data have NaN, as in `twoF`.
     """
 
     def of_row(row: jax.Array | int) -> tuple[jax.Array, jax.Array]:
@@ -190,9 +191,9 @@ def _fa_fb(data: FstatData | BlockSpectra, points: Doppler, n: int, together: bo
 def _values(
     observation: Observation, points: Doppler, fa_fb: tuple[jax.Array, jax.Array], amplitudes: bool
 ) -> jax.Array:
-    """The columns' values of candidates from their Fa and Fb, (`ROWS`, n_columns) float64.
+    """Return the columns' values of candidates, given their Fa and Fb, (`ROWS`, n_columns) float64.
 
-    A program of its own, because data of all lengths share it: see `Observation.without_times`.
+    This is a separate program because data of all lengths share it; see `Observation.without_times`.
     """
 
     def of_row(point: Doppler, fa: jax.Array, fb: jax.Array) -> jax.Array:

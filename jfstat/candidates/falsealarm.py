@@ -1,4 +1,4 @@
-"""The false-alarm probability of the loudest of many values of 2F."""
+"""Compute the false-alarm probability of the loudest of many values of 2F."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def false_alarm(twoF: ArrayLike, n_twoF: ArrayLike, n_segments: int = 1) -> np.ndarray:
-    """Probability that the loudest of n independent values of 2F in Gaussian noise reaches a given value.
+    """Return the probability that the loudest of n independent values of 2F in Gaussian noise reaches a given value.
 
-    It is p = 1 - (1 - p_1)^n, where p_1 is the upper tail of a chi-squared distribution with 4 degrees of freedom. No
-    digits are lost, however small p_1 and p are. Neighbouring templates of a bank are correlated, so fewer values are
-    independent than are computed. If n is the number computed, p is therefore an upper bound.
+    The probability is p = 1 - (1 - p_1)^n, where p_1 is the upper tail of a chi-squared distribution with 4 degrees of
+    freedom. No digits are lost, however small p_1 and p are. Neighbouring templates of a bank are correlated, so fewer
+    values are independent than are computed. If n is the number computed, p is therefore an upper bound.
 
     Parameters
     ----------
@@ -24,13 +24,12 @@ def false_alarm(twoF: ArrayLike, n_twoF: ArrayLike, n_segments: int = 1) -> np.n
     n_twoF : float or array_like
         Number of independent values, 0 or more; broadcast against `twoF`.
     n_segments : int
-        Of a semi-coherent search, whose values are means of 2F over so many segments: their sum has 4 degrees of
-        freedom for each.
+        Number of segments over which the values are means of 2F: their sum has 4 degrees of freedom per segment.
 
     Returns
     -------
     ndarray or float64
-        0 to 1; NaN where an argument is NaN.
+        Probability, 0 to 1; NaN where an argument is NaN.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How much of a loud candidate's 2F other templates show: its side lobes, and its neighbours."""
+"""Compute how much of a loud candidate's rho^2 other templates show: its side lobes and neighbours."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.signal.times import TimeLike, gps_time
 
 MOST_TIMES = 2000
-"""Number of times of each detector, beyond which a random part of the SFTs is enough."""
+"""Largest number of times of each detector; of more SFTs a random part is enough."""
 FEW_TIMES = 300
-"""Number of times of each detector to fit the place of a signal."""
+"""Number of times of each detector with which the place of a signal is fitted."""
 MOMENT = 60.0
 """Half of the time over which a velocity is taken, s."""
 STORED = ("time", "weight", "position", "response", "velocity", "tsft", "epoch")
-"""What a table's meta keeps of a sampling."""
+"""Fields of a sampling that a table's meta keeps."""
 CHUNK = 64
-"""Templates compared at a time."""
+"""Number of templates compared at a time."""
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """Times of an observation and where the detectors were, as much as leakage needs; small enough for a table's meta.
+    """Times of an observation with the detectors' positions, as needed for leakage; small enough for a table's meta.
 
     Attributes
     ----------
@@ -42,19 +42,19 @@ class Sampling:
     weight : (D, K) float64
         Noise weights, zero where a detector has fewer SFTs.
     position : (D, K, 3) float64
-        Of the detectors from the SSB, light-seconds.
+        Positions of the detectors relative to the SSB, light-seconds.
     sidereal : (D, K) float64
         Greenwich mean sidereal time, rad.
     response : (D, 3, 3) float64
         Detector tensors.
     velocity : (3,) float64
-        Of the detectors, mean over the data, over c.
+        Mean velocity of the detectors over the data, in units of c.
     tsft : () float64
-        s.
+        Length of the SFTs, s.
     epoch : () int64
-        GPS s.
+        Epoch of the times, GPS s.
     partial : bool, static
-        Whether these are a random part of the times, which shows 1/K of anything.
+        Whether these are a random part of the times, by which any template seems to show about 1/K of rho^2.
     """
 
     time: jax.Array
@@ -69,10 +69,10 @@ class Sampling:
 
     @classmethod
     def of(cls, observation: Observation) -> Sampling:
-        """The middles of an observation's SFTs, or of a random part if there are many."""
+        """Return the middles of an observation's SFTs, or of a random part of them if there are many."""
         time, weight = observation.quadrature(1)
         n = time.shape[1]
-        if n > MOST_TIMES:  # a regular part would take other frequencies for this one
+        if n > MOST_TIMES:  # a regular part would confuse different frequencies
             chosen = np.sort(np.random.default_rng(0).choice(n, MOST_TIMES, replace=False))
             time, weight = time[:, chosen], weight[:, chosen]
         at = jax.vmap(lambda trajectory, t: trajectory(t).position)
@@ -94,7 +94,7 @@ class Sampling:
 
     @property
     def few(self) -> Sampling:
-        """A part of the times, enough to tell one place in a cluster from another."""
+        """Sampling of a part of the times, enough to distinguish places in a cluster."""
         n = self.time.shape[1]
         if n <= FEW_TIMES:
             return self
@@ -104,7 +104,7 @@ class Sampling:
 
     @property
     def plain(self) -> Meta:
-        """Numbers as text, base64 of float64, for the meta of a table: short, exact, and quick to read."""
+        """The numbers as text for the meta of a table, base64 of float64: short, exact, and quick to read."""
         stored: Meta = {"shape": list(self.time.shape), "partial": self.partial}
         for name in STORED:
             values = np.asarray(getattr(self, name), "<f8")
@@ -113,7 +113,7 @@ class Sampling:
 
     @classmethod
     def from_plain(cls, plain: Meta) -> Sampling:
-        """From what `plain` gave."""
+        """Return the sampling that `plain` wrote as text."""
         shape = tuple(plain["shape"])
         shapes = {
             "time": shape,
@@ -143,21 +143,22 @@ class Sampling:
 def leaked(
     sampling: Sampling, reftime: TimeLike, signals: Doppler, others: Doppler, amplitude: Amplitude | None = None
 ) -> np.ndarray:
-    """Fraction of rho^2 of signals that other templates show, (n, k) float64.
+    """Return the fraction of the signals' rho^2 that other templates show, (n, k) float64.
 
-    As 1 - `mismatch`, at the middles of SFTs. Zero for frequencies further apart than half a bin of the SFTs.
+    The fraction is 1 - `mismatch`, computed at the middles of SFTs, and zero for frequencies more than half an SFT bin
+    apart.
 
     Parameters
     ----------
     sampling : Sampling
     reftime : number or GPSTime
-        GPS time at which their frequencies hold, s.
+        GPS time at which the frequencies hold, s.
     signals : Doppler
-        A stack of n, NumPy leaves.
+        Stack of n signals, NumPy leaves.
     others : Doppler
-        A stack of k, NumPy leaves; with orbits if `signals` have them.
+        Stack of k templates, NumPy leaves; with orbits if `signals` have them.
     amplitude : Amplitude, optional
-        Of the signals; only its cosi and psi matter. None averages over amplitudes.
+        Amplitude of the signals, of which only cosi and psi matter. None averages over amplitudes.
     """
     k, reference = len(others.alpha), gps_time(reftime, "reftime").since(sampling.epoch)
     shown = [np.empty((len(signals.alpha), 0))]
@@ -173,7 +174,7 @@ def _leaked(
     sampling: Sampling, reference: jax.Array, signals: Doppler, others: Doppler, amplitude: Amplitude | None
 ) -> jax.Array:
     middle = jnp.mean(sampling.time)
-    # a random part of the times shows 1/n of anything
+    # by a random part of the times any template seems to show 1/n
     n = jnp.sum(sampling.weight) ** 2 / jnp.sum(sampling.weight**2)
     floor = 1 / n if sampling.partial else 0.0
 
@@ -188,7 +189,7 @@ def _leaked(
     def by_one(signal: Doppler) -> jax.Array:
         own, here, frequency = seen(signal)
         lost = jax.vmap(lambda x, there: loss(x - own, sampling.weight, here, there, amplitude))(cycles, there)
-        # one time in each SFT cannot tell frequencies apart that differ by more
+        # one time in each SFT cannot distinguish frequencies that differ by more
         near = jnp.abs(frequencies - frequency) < 0.5 / sampling.tsft
         return jnp.where(near, jnp.maximum(1 - lost - floor, 0.0), 0.0)
 
@@ -196,7 +197,7 @@ def _leaked(
 
 
 def _phase(sampling: Sampling, own: Source) -> jax.Array:
-    """Phase at the detectors, (D, K) cycles, without relativistic delays, which templates share closely enough."""
+    """Return the phase at the detectors, (D, K) cycles, without relativistic delays, which templates nearly share."""
     ssb = sampling.time + own.direction.along(sampling.position, sampling.time)
     emission = ssb - own.across_orbit(ssb)
     return own.frequency * (emission - own.middle) + own.spin_down_cycles(emission)

@@ -1,4 +1,4 @@
-"""Which candidates a known line may explain: `flag_lines`."""
+"""Flag candidates that a known line may explain: `flag_lines`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @public(found=kinds.table)
 def flag_lines(data: Observation | FstatData | NarrowData, found: AnyTable, lines: QTable) -> QTable:
-    """Add a column to a table of candidates that names the known lines that each of them crosses.
+    """Add a column to a table of candidates that names the known lines crossed by each candidate.
 
     A candidate crosses a line if, at any time between the first and the last SFT of the line's detector, its
     instantaneous frequency in the frame of that detector is within the line's band, or if it moves from one side of it
@@ -35,11 +35,11 @@ def flag_lines(data: Observation | FstatData | NarrowData, found: AnyTable, line
     Parameters
     ----------
     data : Observation, FstatData or NarrowData
-        When and where the detectors observed; may have segments, which count as one span with gaps.
+        Data whose times and detectors count; segments are taken as one span with gaps.
     found : QTable or Table
         Candidates, as for `refine`.
     lines : QTable
-        From `read_lines`.
+        Lines from `read_lines`.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def flag_lines(data: Observation | FstatData | NarrowData, found: AnyTable, line
 
 
 def crossed_lines(observation: Observation, points: Doppler, lines: QTable) -> np.ndarray:
-    """What the column ``line`` says of a stack of templates, NumPy leaves: (k,) str."""
+    """Return the column ``line`` for a stack of templates with NumPy leaves, (k,) str."""
     k = len(points.alpha)
     if k == 0:
         return np.empty(0, dtype="U1")
@@ -85,14 +85,14 @@ def crossed_lines(observation: Observation, points: Doppler, lines: QTable) -> n
 
 
 def lines_meta(lines: QTable) -> list[list[Any]]:
-    """Lines as plain values for a table's meta: detector, fmin, fmax (Hz), name of each."""
+    """Return lines as plain values for a table's meta: detector, fmin, fmax (Hz) and name of each."""
     detectors, names = (np.asarray(lines[name]).tolist() for name in ("detector", "name"))
     low, high = (hertz(lines[name]).tolist() for name in ("fmin", "fmax"))
     return [list(row) for row in zip(detectors, low, high, names, strict=True)]
 
 
 def lines_from_meta(meta: Meta) -> QTable | None:
-    """The lines that a table of candidates names in its meta; None if it was made without."""
+    """Return the lines that a table of candidates names in its meta; None if there are none."""
     from astropy.table import QTable
     from astropy.units import Quantity
 
@@ -105,7 +105,7 @@ def lines_from_meta(meta: Meta) -> QTable | None:
 
 
 def line_name(row: Any) -> str:
-    """Detector, frequency and name of a line in a table."""
+    """Return detector, frequency and name of a line as the text of a table."""
     low, high = (float(getattr(row[x], "value", row[x])) for x in ("fmin", "fmax"))
     middle = float(getattr(row["freq"], "value", row["freq"])) if "freq" in row.colnames else 0.5 * (low + high)
     name = " ".join(str(row["name"]).replace(";", ",").split())
@@ -114,5 +114,5 @@ def line_name(row: Any) -> str:
 
 @jax.jit
 def _ranges(observation: Observation, points: Doppler, nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Frequencies of a stack of templates in the frames of the detectors, Hz, (k, D): lowest and highest."""
+    """Return the lowest and highest frequencies of a stack of templates in the detectors' frames, Hz, (k, D) each."""
     return jax.lax.map(lambda point: detector_range(observation, point, nodes), jax.tree.map(jnp.asarray, points))

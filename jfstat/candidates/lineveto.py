@@ -1,4 +1,4 @@
-"""Which candidates behave like instrumental lines rather than signals: `line_veto`."""
+"""Find candidates that behave like instrumental lines rather than signals: `line_veto`."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 DM_OFF = "DM-off"
-"""What the column says of candidates that are louder without Doppler modulation."""
+"""Entry of the column ``line_veto`` for candidates that are louder without Doppler modulation."""
 
 
 @public(found=kinds.table)
 def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) -> QTable:
-    """Add columns to a table of candidates that say which of them behave like lines.
+    """Add columns to a table of candidates that say which candidates behave like lines.
 
     Two properties of a signal that lines do not have are tested at each candidate's own parameters:
 
-    - a signal is in all detectors: 2F of all is larger than that of one alone (the F-statistic consistency veto of
+    - a signal is in all detectors: 2F of all is larger than 2F of any one alone (the F-statistic consistency veto of
       Aasi et al. 2013, Phys. Rev. D 87, 042001). 2F of each detector is from its own atoms.
     - a signal is Doppler modulated: 2F falls with the modulation switched off (`dm_off_twoF`; Zhu, Papa & Walsh 2017,
       Phys. Rev. D 96, 124007).
 
-    Candidates of transient signals are tested within their windows: 2F of all is then `transient_twoF` with the row's
-    ``t0`` and ``tau``. That is ``twoF`` of a table from `refine`; in one from ``search(transient=)`` or
-    ``fstat_table(transient=)`` it is ``max_twoF``, apart from samples at the ends of windows, and not ``twoF``, which
-    is that of a persistent signal.
+    Candidates of transient signals are tested within their windows: 2F of all detectors is then `transient_twoF` with
+    the row's ``t0`` and ``tau``. In a table from `refine` it is the column ``twoF``. In a table from a search for
+    `Transient` signals or from ``fstat_table(transient=)`` it is ``max_twoF``, apart from samples at the ends of
+    windows, since ``twoF`` there is for a persistent signal.
 
     Parameters
     ----------
     data : FstatData
-        Of a band that contains the candidates, without segments; ``prepare(..., filters=False)`` is enough.
+        Data of a band that contains the candidates, without segments; ``prepare(..., filters=False)`` is enough.
     found : QTable or Table
         Candidates, as for `refine`.
     transient : str or callable, optional
         Shape of the windows of transient signals, see `TransientWindow`, whose start times and time scales are in the
-        columns ``t0`` and ``tau``; by default that of the search, if `found` is from ``search(transient=)``,
-        ``fstat_table(transient=)`` or a `refine` of these.
+        columns ``t0`` and ``tau``; by default the shape of the search, if `found` is from a search for `Transient`
+        signals, from ``fstat_table(transient=)`` or from `refine` of either.
 
     Returns
     -------
@@ -58,12 +58,12 @@ def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) 
         A copy with the columns
 
         - ``dm_off_twoF``;
-        - ``line_veto``: the detectors whose 2F alone is larger than that of all, and ``DM-off`` if ``dm_off_twoF`` is,
+        - ``line_veto``: the detectors whose 2F alone exceeds 2F of all, and ``DM-off`` if ``dm_off_twoF`` exceeds it,
           joined by commas; empty for candidates that behave like signals.
 
-        Weak candidates may be vetoed by chance: in noise, 2F of one or the other of two equal detectors exceeds that of
-        both in three quarters of all cases, less often but not rarely among the loudest, and ``dm_off_twoF`` is the
-        largest of as many values as there are frequencies. Loud signals are not.
+        Weak candidates may be vetoed by chance: in noise, 2F of one of two equal detectors exceeds 2F of both in three
+        quarters of all cases, less often but not rarely among the loudest, and ``dm_off_twoF`` is the largest of as
+        many values as there are frequencies. Loud signals are not vetoed.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where a table comes from: which data, which version, which templates, as its meta says."""
+"""Record in a table's meta where the table comes from: which data, version and templates."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Provenance:
-    """The origin of a table: entries of its meta, of which those that are None are not written.
+    """Origin of a table: entries of its meta; entries that are None are not written.
 
     Parameters
     ----------
     version : str
-        Of jfstat.
+        Version of jfstat.
     reftime : int or float
         GPS time at which frequencies and their derivatives hold, s.
     detectors : tuple of str
     ephemeris : str
-        Its name.
+        Name of the ephemeris.
     start, tspan : float
-        GPS time of the first SFT, and the time from there to the end of the last, s.
+        GPS time of the first SFT, and the time from its start to the end of the last SFT, s.
     parameters : tuple of str
-        Those that the search or the fit varied.
+        Names of the parameters that the search or the fit varied.
     tsft : float
         Length of the SFTs, s.
     sqrt_sx : tuple of (float or None)
@@ -40,9 +40,9 @@ class Provenance:
     n_sfts : tuple of int
         Number of SFTs of each detector.
     n_segments : int
-        Of data with segments.
+        Number of segments, if the data have any.
     segment_tspan : float
-        Length of the longest, s.
+        Length of the longest segment, s.
     """
 
     version: str | None = None
@@ -67,11 +67,11 @@ class Provenance:
         Parameters
         ----------
         observation : Observation
-            Of the data; may have a leading axis of segments.
+            Observation of the data; may have a leading axis of segments.
         reftime : GPSTime
-            Of the table's templates.
+            Reference time of the table's templates.
         parameters : iterable of str
-            Those that were varied.
+            Names of the parameters that were varied.
         of_sfts : bool
             Whether to say what the SFTs were: `tsft`, `sqrt_sx` and `n_sfts`.
         """
@@ -94,15 +94,15 @@ class Provenance:
 
     @classmethod
     def of(cls, table: object, *needed: str, name: str = "table") -> Provenance:
-        """Read what the meta of a table says; templates, which have no meta, say nothing.
+        """Read the origin of a table from its meta; for templates, which have no meta, nothing is known.
 
         Parameters
         ----------
         table : Table, QTable, PlainTable or Doppler
         needed : str
-            Entries that it must have.
+            Entries that the meta must have.
         name : str
-            Of the table, for errors.
+            Name of the table in errors.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class Provenance:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The entries as plain values and lists of them, by name."""
+        """Entries as plain values and lists of them, by name."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return {key: list(x) if isinstance(x, tuple) else x for key, x in given.items() if x is not None}
 
@@ -165,4 +165,4 @@ KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "n_segments": (is_whole, "a number of segments"),
     "segment_tspan": (is_number, "a time in s"),
 }
-"""What each entry must be: the condition that it must fulfil, and what that is in words."""
+"""Condition that each entry must fulfil, and its description in words."""

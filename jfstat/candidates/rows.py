@@ -1,4 +1,4 @@
-"""Values of candidates, row by row, in programs of one size whatever the number of candidates."""
+"""Compute values of candidates row by row, in programs of one size whatever the number of candidates."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ Row = TypeVar("Row")
 
 
 def at_once(data: FstatData | BlockSpectra) -> bool:
-    """Whether `computed_rows` should compute all rows at a time: on an accelerator, and from spectra, since a row then
-    needs little memory.
+    """Return whether `computed_rows` should compute all rows at a time: on an accelerator, and from spectra, since a
+    row then needs little memory.
 
-    Asked before tracing, since code for both kinds of devices takes three times as long to trace.
+    Call this before tracing, since code for both kinds of devices takes three times as long to trace.
     """
     return isinstance(data, BlockSpectra) and device_of(data).platform != "cpu"
 
 
 def computed_rows(of_row: Callable[[jax.Array | int], Row], n: jax.Array | int, size: int, together: bool) -> Row:
-    """What a function gives for rows 0 to n - 1 of `size`, stacked; zeros for the others.
+    """Return a function's results for rows 0 to n - 1 of `size`, stacked; zeros for the others.
 
-    A row's values are the same to the last bit whatever n is and whatever the other rows hold: a CPU computes one row
-    after the other, and an accelerator, which would be idle most of that time, all `size` of them.
+    A row's values do not depend, to the last bit, on n or on the other rows: a CPU computes one row after the other,
+    and an accelerator, which would be idle most of that time, all `size` rows.
 
     Parameters
     ----------
     of_row : function
-        From the number of a row, () int, to a pytree of arrays.
+        Function of the number of a row, () int, that returns a pytree of arrays.
     n : int
     size : int
+        Number of rows of the result.
     together : bool
-        From `at_once`.
+        Result of `at_once`.
     """
     return _at_once(of_row, n, size) if together else _in_turn(of_row, n, size)
 

@@ -1,4 +1,4 @@
-"""The columns of tables, each in one place: unit, digits, whether it goes stale, and what it holds.
+"""Define every column of tables in one place: unit, digits, whether it goes stale, and what it holds.
 
 A new column is one more line of `COLUMNS`; docs/columns.md is written from here by ``python docs/columns.py``.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from jfstat.signal.parameters import unit as parameter_unit
 
 FULL, STATISTIC, AMPLITUDE = ".16g", ".4f", ".6g"
-"""Formats in which values are printed: all digits, those of 2F and the like, and those of an estimated amplitude."""
+"""Formats in which values are printed: with all digits, for 2F and similar statistics, and for estimated amplitudes."""
 PLACEHOLDERS = {"<k>": "[1-9][0-9]?", "<detector>": ".+", "<name>": ".+", "<field>": r"\b(?!_).*"}
 """Regular expressions for the parts of a family's name that differ from column to column."""
 
@@ -23,17 +23,17 @@ class Column:
     Parameters
     ----------
     name : str
-        As in a table; a family has one of `PLACEHOLDERS` in its name.
+        Name in tables; the name of a family contains one of `PLACEHOLDERS`.
     about : str
-        What it holds, in a sentence.
+        Description of the values, in a sentence.
     unit : str
-        In astropy's spelling, "" for none.
+        Unit in astropy's spelling, "" for none.
     digits : str
         Format in which values are printed.
     stale : bool
-        Whether it says something of 2F, and is out of date as soon as the template or the data change.
+        Whether the values depend on template and data, and are out of date as soon as either changes.
     double : bool
-        Whether the 7 digits of float32 would not do: a phase has 1e9 cycles, and GPS times 1e9 s.
+        Whether the values need more than the 7 digits of float32: a phase has 1e9 cycles, and GPS times 1e9 s.
     """
 
     name: str
@@ -49,19 +49,19 @@ class Column:
         return "<" in self.name
 
     def matches(self, name: str) -> bool:
-        """Return whether a column of this name is this one or one of this family."""
+        """Return whether a column of a given name is this column or belongs to this family."""
         if not self.is_family:
             return name == self.name
         pattern = re.sub("<[a-z]+>", lambda found: PLACEHOLDERS[found[0]], self.name.replace(".", r"\."))
         return re.fullmatch(pattern, name) is not None
 
     def text(self, value: float) -> str:
-        """Return a value as it is printed, with its unit; of a Quantity the number is taken."""
+        """Return a value as it is printed, with its unit; for a Quantity its number is printed."""
         return f"{float(getattr(value, 'value', value)):{self.digits}} {self.unit}".rstrip()
 
 
 def _parameter(name: str, about: str, digits: str = FULL, stale: bool = False, double: bool = False) -> Column:
-    """Return the column of a signal's parameter, which has its unit as a parameter."""
+    """Return the column of a signal's parameter, in the parameter's unit."""
     return Column(name, about, parameter_unit(name), digits, stale, double)
 
 
@@ -155,14 +155,15 @@ COLUMNS = {
         Column("ephemeris", "Name of the ephemeris that was used for the row."),
     ),
 }
-"""All columns by what makes them; of families that match a name, the first holds."""
+"""All columns, grouped by what makes them; the first family that matches a name counts."""
 ALL = tuple(column for group in COLUMNS.values() for column in group)
 SINGLE = {column.name: column for column in ALL if not column.is_family}
 FAMILIES = tuple(column for column in ALL if column.is_family)
 
 
 def known_column(name: str) -> Column | None:
-    """Return what the schema says of a column, its family's line under its own name; None for a user's own column."""
+    """Return the schema's entry for a column, or its family's under the column's own name; None for a user's own
+    column."""
     if name in SINGLE:
         return SINGLE[name]
     family = next((line for line in FAMILIES if line.matches(name)), None)
@@ -171,5 +172,5 @@ def known_column(name: str) -> Column | None:
 
 
 def column_of(name: str) -> Column:
-    """Return what is known of a column; a user's own has no unit, is printed in full, and never goes stale."""
+    """Return the description of a column; a user's own has no unit, is printed in full, and never goes stale."""
     return known_column(name) or Column(name, "A column of the user's own.", stale=False)

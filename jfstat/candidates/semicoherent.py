@@ -1,4 +1,4 @@
-"""Computed for each candidate of a semi-coherent search: the exact mean of 2F, that of each detector, log10BSGL."""
+"""Compute the details of semi-coherent candidates: exact means of 2F, log10BSGL, amplitudes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jfstat.signal.values import with_fields
 from jfstat.statistic.semicoherent import SegmentTerms, SemicoherentFstat, amplitude_from, segment_terms
 
 ROWS = 64
-"""Candidates computed by one call."""
+"""Number of candidates computed by one call."""
 AMPLITUDES = ("h0", "cosi", "psi", "h0_error", "cosi_error", "psi_error")
 """Columns of amplitudes: all but phi0, which is free in each segment."""
 
@@ -31,27 +31,26 @@ AMPLITUDES = ("h0", "cosi", "psi", "h0_error", "cosi_error", "psi_error")
 def semicoherent_columns(
     segments: FstatData, found: Doppler, amplitudes: bool, frequencies: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """The exact mean of 2F and what adds to it, by sums over all data for each candidate.
+    """Compute exact means of 2F, of all and of each detector, by sums over all data for each candidate.
 
-    The values of a candidate are the same to the last bit whatever other candidates are in the table, as those of
-    `jfstat.candidates.details.kept_columns`.
+    A candidate's values do not depend, to the last bit, on the other candidates in the table.
 
     Parameters
     ----------
     segments : FstatData
-        With a leading axis of K segments.
+        Data with a leading axis of K segments.
     found : Doppler
         Stack of k candidates, NumPy leaves (k, ...); k may be 0.
     amplitudes : bool
         Whether to estimate amplitudes too.
     frequencies : (k, K) float64 ndarray, optional
-        The frequency of each candidate in each segment, Hz, if it wanders.
+        Frequency of each candidate in each segment, Hz, if it wanders.
 
     Returns
     -------
     dict of str to (k,) float64 ndarray
         ``mean_twoF``, ``mean_twoF_H1``, ... over the segments in which a detector has data, ``sum_twoF_H1``, ... and,
-        with `amplitudes`, ``h0``, ``cosi``, ``psi`` and their errors, see `semicoherent_amplitude`.
+        with `amplitudes`, ``h0``, ``cosi``, ``psi`` and their errors; see `semicoherent_amplitude`.
     """
     names = ["mean_twoF", *(f"{kind}_twoF_{x}" for kind in ("mean", "sum") for x in segments.detectors)]
     names += AMPLITUDES if amplitudes else ()
@@ -77,7 +76,8 @@ def semicoherent_columns(
 
 
 def semicoherent_programs(segments: FstatData, templates: Doppler, amplitudes: bool) -> Iterator[jax.stages.Lowered]:
-    """Yield the programs that `semicoherent_columns` runs for candidates among some templates, traced as asked for."""
+    """Yield the programs that `semicoherent_columns` runs for candidates among some templates, each traced when
+    needed."""
 
     def stacked(x: Any, *leading: int) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((ROWS, *leading, *x.shape[1:]), x.dtype)
@@ -94,7 +94,7 @@ def semicoherent_programs(segments: FstatData, templates: Doppler, amplitudes: b
 
 
 def _in_rows(stack: Any) -> Iterator[tuple[Any, int]]:
-    """A pytree of arrays with k rows in parts of `ROWS`, the last filled up, and how many of a part's rows count."""
+    """Yield a pytree of arrays with k rows in parts of `ROWS`, the last padded, and how many of a part's rows count."""
     k = len(jax.tree.leaves(stack)[0])
     for first in range(0, k, ROWS):
         rows = np.minimum(np.arange(first, first + ROWS), k - 1)
@@ -103,7 +103,7 @@ def _in_rows(stack: Any) -> Iterator[tuple[Any, int]]:
 
 @partial(jax.jit, static_argnames="together", compiler_options=SAME_BITS)
 def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int, together: bool) -> SegmentTerms:
-    """What a segment contributes to the first n of some candidates, (`ROWS`, ...); zeros for the others."""
+    """Return a segment's contribution to the first n of some candidates, (`ROWS`, ...); zeros for the others."""
 
     def of_row(row: jax.Array | int) -> SegmentTerms:
         return segment_terms(segment, jax.tree.map(lambda x: x[row], points))
@@ -113,7 +113,8 @@ def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int, together:
 
 @partial(jax.jit, static_argnames=("detectors", "amplitudes"), compiler_options=SAME_BITS)
 def _values(terms: SegmentTerms, counted: jax.Array, detectors: tuple[str, ...], amplitudes: bool) -> jax.Array:
-    """The columns' values of `ROWS` candidates, (`ROWS`, n_columns) float64, from their terms, (`ROWS`, K, ...)."""
+    """Return the columns' values of `ROWS` candidates, (`ROWS`, n_columns) float64, given their terms, (`ROWS`, K,
+    ...)."""
 
     def of_row(own: SegmentTerms) -> jax.Array:
         found = SemicoherentFstat(own.twoF, own.twoF_per_detector, counted, detectors)
@@ -123,18 +124,18 @@ def _values(terms: SegmentTerms, counted: jax.Array, detectors: tuple[str, ...],
             values.append(jnp.stack([getattr(estimate, name) for name in AMPLITUDES]))
         return jnp.concatenate(values)
 
-    return jax.vmap(of_row)(terms)  # in a loop, the iterations of the amplitudes would take longer than all the rest
+    return jax.vmap(of_row)(terms)  # in a loop, the iterations of the amplitude fit would take longer than all the rest
 
 
 def semicoherent_details(
     kept: dict[str, np.ndarray], detectors: tuple[str, ...], n_segments: int, details: Details
 ) -> dict[str, np.ndarray]:
-    """Columns for a table of candidates, each (k,) float64, from those of `semicoherent_columns`."""
+    """Return columns for a table of candidates, each (k,) float64, given the result of `semicoherent_columns`."""
     kept = dict(kept)
     mean = kept.pop("mean_twoF")
     each = {name: kept.pop(name) for name in [f"mean_twoF_{x}" for x in detectors]}
     sums = [kept.pop(name) for name in [f"sum_twoF_{x}" for x in detectors]]
-    if len(detectors) == 1:  # the only detector's 2F is 2F
+    if len(detectors) == 1:  # with one detector its 2F is the total 2F
         each = {name: mean.copy() for name in each}
     columns = {"mean_twoF": mean}
     if details.per_detector:

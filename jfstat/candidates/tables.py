@@ -1,4 +1,4 @@
-"""Tables of candidates: their columns with units, and the templates that they hold."""
+"""Read and make tables of candidates: their columns with units, and the templates that they hold."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 Meta: TypeAlias = dict[str, Any]
-"""What a table says about itself, by name: plain values and lists of them, as JSON can hold."""
+"""Meta of a table by name: plain values and lists of them, as JSON can hold."""
 
 
 class AnyTable(Protocol):
-    """A table of candidates or templates, as far as it is used: astropy's Table or QTable, or a PlainTable."""
+    """Interface of a table of candidates or templates: astropy's Table or QTable, or a PlainTable."""
 
     @property
     def colnames(self) -> Sequence[str]: ...
@@ -50,12 +50,12 @@ class AnyTable(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PlainTable:
-    """A table without astropy, whose import takes a quarter of a second.
+    """Table without astropy, whose import takes a quarter of a second.
 
     Attributes
     ----------
     columns : dict of (k,) ndarrays
-        In the units that belong to their names; see `jfstat.candidates.schema`.
+        Columns in the units that belong to their names; see `jfstat.candidates.schema`.
     meta : dict
     """
 
@@ -67,7 +67,7 @@ class PlainTable:
         return list(self.columns)
 
     def __getitem__(self, item: str | int | slice | np.ndarray, /) -> Any:
-        """A column by its name, or the table of some rows."""
+        """Return a column by its name, or a table of some rows."""
         if isinstance(item, str):
             return self.columns[item]
         return PlainTable({name: np.atleast_1d(x[item]) for name, x in self.columns.items()}, self.meta)
@@ -77,12 +77,12 @@ class PlainTable:
 
     @property
     def in_units(self) -> QTable:
-        """The same as astropy's table."""
+        """Astropy table of these columns, with units."""
         return in_units(self.columns, self.meta)
 
 
 def parameter_columns(table: AnyTable, what: str = "table", required: Sequence[str] = SKY) -> dict[str, np.ndarray]:
-    """The parameters of templates that a table holds, without units, (k,) float64 each.
+    """Return the parameters of the templates that a table holds, without units, (k,) float64 each.
 
     Derivatives below the highest, an orbit's ``ecc`` and ``argp``, and one of two components of a proper motion are
     zero where their columns are missing.
@@ -117,14 +117,14 @@ def parameter_columns(table: AnyTable, what: str = "table", required: Sequence[s
 def points_from(
     columns: Mapping[str, np.ndarray], reftime: TimeLike | None, model: PhaseModel | None = None
 ) -> Doppler:
-    """A stack of templates, NumPy leaves, from columns as those of `parameter_columns`.
+    """Return a stack of templates, NumPy leaves, from columns as `parameter_columns` returns them.
 
-    With a phase model, of one template, they have its columns too.
+    If a phase model is given, of one template, its parameters are taken from columns too.
 
     Raises
     ------
     ValueError
-        If a value is none that a template can have.
+        If a value is impossible for a template.
     """
     fkdot = np.stack([columns[name] for name in spin_names(tuple(columns))], axis=-1)
     orbit = Orbit(*(columns[name] for name in ORBIT_FIELDS)) if "asini" in columns else None
@@ -136,9 +136,10 @@ def points_from(
 
 
 def by_orbits(points: Doppler) -> Iterator[tuple[np.ndarray, Doppler]]:
-    """Rows of a stack with NumPy leaves that have no orbit, and rows that have one: each kind has its own programs.
+    """Yield the rows of a stack with NumPy leaves that have no orbit, and then the rows that have one.
 
-    Yields the rows of a kind, (m,), unless there are none, with the whole stack, without its orbit for the first kind.
+    Each kind runs its own programs. Row numbers of a kind, (m,), come with the whole stack, without its orbit for the
+    first kind; a kind without rows is left out.
     """
     isolated = np.ones(len(points.alpha), bool) if points.orbit is None else np.asarray(points.orbit.asini == 0)
     for alone in (True, False):
@@ -148,19 +149,20 @@ def by_orbits(points: Doppler) -> Iterator[tuple[np.ndarray, Doppler]]:
 
 
 def point_in(points: Doppler, row: int) -> Doppler:
-    """One template of a stack with NumPy leaves, without an orbit if that has no size."""
+    """Return one template of a stack with NumPy leaves, without its orbit if the orbit has no size."""
     point = jax.tree.map(lambda x: x[row] if np.ndim(x) else x, points)
     return with_fields(point, orbit=None) if point.orbit is not None and not point.orbit.asini else point
 
 
 @public(table=kinds.table)
 def bank_from_table(table: AnyTable) -> Doppler:
-    """A stack of templates from a table with columns ``alpha``, ``delta``, and any of ``f1dot``, ..., and an orbit's.
+    """Return a stack of templates from a table with columns ``alpha``, ``delta``, and any of ``f1dot``, ... and an
+    orbit's.
 
     Raises
     ------
     ValueError
-        If a column is missing, or has another unit or values that no template has.
+        If a column is missing, or has another unit or values that are impossible for a template.
     """
     return points_from(parameter_columns(table), reftime_of(table))
 
@@ -173,14 +175,14 @@ def refuse_models(found: AnyTable) -> None:
 
 
 def carry_over(table: QTable, given: AnyTable) -> None:
-    """Add those columns of the table that a user gave that hold for other templates and data too, such as names."""
+    """Add columns of the user's table that do not depend on templates and data, such as names."""
     for name in given.colnames:
         if name not in table.colnames and not column_of(name).stale:
             table[name] = given[name]
 
 
 def in_units(columns: dict[str, np.ndarray], meta: Meta) -> QTable:
-    """A table of columns with the units that belong to their names; see `jfstat.candidates.schema`."""
+    """Return a table of columns with the units that belong to their names; see `jfstat.candidates.schema`."""
     from astropy.table import QTable
     from astropy.units import Quantity
 
@@ -189,7 +191,7 @@ def in_units(columns: dict[str, np.ndarray], meta: Meta) -> QTable:
 
 
 def stacked(tables: Sequence[QTable]) -> QTable:
-    """The rows of tables one after the other, with the meta of the first; the tables lose theirs."""
+    """Return the rows of tables one after the other, with the meta of the first; the tables lose their meta."""
     from astropy.table import vstack
 
     meta = tables[0].meta
@@ -201,12 +203,12 @@ def stacked(tables: Sequence[QTable]) -> QTable:
 
 
 def plain_column(table: AnyTable, name: str) -> np.ndarray:
-    """A column without its unit, float64, NaN for masked values; zeros for a derivative that has no column.
+    """Return a column without its unit, float64, NaN for masked values; zeros for a derivative that has no column.
 
     Raises
     ------
     ValueError
-        If there is no such column, or it has another unit, or too few digits.
+        If the column is missing, or has another unit or too few digits.
     """
     if name not in table.colnames:
         if (spin_order(name) or 0) > 0:

@@ -1,4 +1,4 @@
-"""What the maps of transient signals say at each template of a table."""
+"""Compute columns of a table from the maps of transient signals at its templates."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from jfstat.statistic.atoms import atoms_of
 from jfstat.statistic.transients import TransientMap, TransientRange, Windows, compiled_map
 
 ATOM_BYTES = 400
-"""Memory that the atoms of a template take per sample of the data, at most."""
+"""Largest memory that the atoms of a template take per sample of the data, bytes."""
 MOST_BYTES = 1 << 30
-"""Memory that the atoms of templates computed at a time may take, unless those of a single one need more."""
+"""Memory for the atoms of templates computed at a time, bytes, unless a single template needs more."""
 
 
 def map_values(found: TransientMap, rho_max: float) -> jax.Array:
-    """The values of `TRANSIENT_COLUMNS` of a map, (6,) float64."""
+    """Return the values of `TRANSIENT_COLUMNS` of a map, (6,) float64."""
     best = found.best
     log10_bayes = found.log10_bayes_factor(rho_max)
     t0, tau = found.t0[jnp.argmax(found.posterior_t0)], found.tau[jnp.argmax(found.posterior_tau)]
@@ -42,15 +42,15 @@ def map_values(found: TransientMap, rho_max: float) -> jax.Array:
 def _values(
     data: FstatData, point: Doppler, slices: Slices, pieces: Pieces, windows: Windows, rho_max: float
 ) -> jax.Array:
-    """2F of all data and the values of the map at one template, (7,) float64, from its atoms."""
+    """Return 2F of all data and the values of the map at one template, (7,) float64, from its atoms."""
     own = atoms_of(data, point, slices, pieces)
     return jnp.append(own.twoF, map_values(compiled_map(own, windows), rho_max))
 
 
 def transient_values(data: FstatData, points: Doppler, transient: TransientRange) -> Iterator[tuple[int, np.ndarray]]:
-    """Each row of a stack of templates with NumPy leaves, its 2F of all data and its values of `TRANSIENT_COLUMNS`.
+    """Return 2F of all data and the values of `TRANSIENT_COLUMNS` for each template of a stack with NumPy leaves.
 
-    They are the same to the last bit whatever other templates are in the stack. A CPU's cores share the templates.
+    Values do not depend, to the last bit, on the other templates in the stack. A CPU's cores share the templates.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def transient_values(data: FstatData, points: Doppler, transient: TransientRange
 
 
 def transient_meta(transient: TransientRange) -> dict[str, Any]:
-    """What a table says of the range, as plain values."""
+    """Return the range of windows as plain values for a table's meta."""
     t0, tau = np.asarray(transient.t0), np.asarray(transient.tau)
     return {
         "window": transient.shape if isinstance(transient.shape, str) else "own",
@@ -87,7 +87,7 @@ def transient_meta(transient: TransientRange) -> dict[str, Any]:
 
 
 def windows_in(found: AnyTable) -> np.ndarray:
-    """t0, GPS s, and tau, s, of each row, (n, 2) float64; see `window_problem`.
+    """Return t0, GPS s, and tau, s, of each row, (n, 2) float64; see `window_problem`.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def windows_in(found: AnyTable) -> np.ndarray:
 
 
 def window_problem(window: np.ndarray) -> str:
-    """Why no window has a row's t0 and tau, (2,); empty if one may."""
+    """Return why no window can have a row's t0 and tau, (2,); empty if one can."""
     for name, x in zip(WINDOW_COLUMNS, window, strict=True):
         if not np.isfinite(x):
             return f"{name} is not a number"
@@ -106,21 +106,21 @@ def window_problem(window: np.ndarray) -> str:
 
 
 def window_of_table(data: FstatData, found: object, shape: Shape | None) -> tuple[Shape, float] | None:
-    """Shape and end of the windows that go with a table of candidates; None if they are persistent signals.
+    """Return shape and end of the windows that go with a table of candidates; None for persistent signals.
 
     Parameters
     ----------
     data : FstatData
     found : table or Doppler
     shape : str, callable or None
-        As a user gave it; None leaves it to the table.
+        Shape as the user gave it; None takes the table's.
 
     Raises
     ------
     TypeError
-        If it is neither a name nor a function.
+        If `shape` is neither a name nor a function.
     ValueError
-        If it is unknown, the table lacks the columns ``t0`` and ``tau``, or the data have segments.
+        If the shape is unknown, the table lacks the columns ``t0`` and ``tau``, or the data have segments.
     """
     meta = getattr(found, "meta", {}).get("transient")
     if shape is None:

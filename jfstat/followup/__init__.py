@@ -1,1 +1,1 @@
-"""Refining candidates by climbing to the peak of 2F next to each, with error bars; and the posterior there."""
+"""Refine candidates by climbing to the peak of 2F near each, with error bars and posteriors."""

@@ -1,4 +1,4 @@
-"""Data prepared for the band around candidates, with room for climbs."""
+"""Prepare data for the band around candidates, with room for climbs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from jfstat.sfts.container import SFTs
 
 WIDEST = 1.0
-"""Candidates whose frequencies span less than this, Hz, share prepared data."""
+"""Largest span of frequencies, Hz, of candidates that share prepared data."""
 MARGIN_HZ, MARGIN_SKY, MARGIN_BINS = 0.01, 1e-4, 20.0
-"""Room around candidates: in frequency, Hz; relative to the frequency, for wrong sky positions in short data; and in
+"""Margins around candidates: in frequency, Hz; relative to the frequency, for wrong sky positions in short data; and in
 the k-th derivative, in units of 1/T^(k+1)."""
 
 
@@ -33,11 +33,11 @@ class CandidateBand(NamedTuple):
     Attributes
     ----------
     low, high : float
-        Frequency, Hz.
+        Lowest and highest frequency, Hz.
     orbit : Orbit or None
-        Of those in binaries, stacked.
+        Orbits of the candidates in binaries, stacked.
     fdots : list of (float, float)
-        Of the derivatives.
+        Ranges of the derivatives, in Hz/s, Hz/s^2, ....
     """
 
     low: float
@@ -47,7 +47,8 @@ class CandidateBand(NamedTuple):
 
     @classmethod
     def of(cls, columns: dict[str, np.ndarray], width: float = 0.0) -> CandidateBand:
-        """The ranges of columns as those of `parameter_columns`, of sound rows; frequencies at least `width` Hz."""
+        """Return the ranges of columns as from `parameter_columns`, of valid rows; frequencies span at least `width`
+        Hz."""
         low, high = float(columns["freq"].min()), float(columns["freq"].max())
         wider = 0.5 * max(width - (high - low), 0.0)
         binaries = np.flatnonzero(columns.get("asini", np.zeros(1)))  # asini = 0 is no orbit
@@ -57,7 +58,7 @@ class CandidateBand(NamedTuple):
 
     @property
     def margin(self) -> float:
-        """Room on each side, Hz."""
+        """Margin of the band on each side, Hz."""
         return MARGIN_HZ + MARGIN_SKY * self.high
 
     def prepared(
@@ -70,17 +71,18 @@ class CandidateBand(NamedTuple):
         segments: SegmentsLike | None = None,
         shortest: float | None = None,
     ) -> FstatData:
-        """Data of the band with room on both sides, as far as the SFTs allow.
+        """Return data prepared for the band with margins on both sides, as far as the SFTs allow.
 
         Parameters
         ----------
         sfts : SFTs
         reftime : number, GPSTime or None
-            GPS time at which frequencies hold.
+            GPS time at which the frequencies hold, s.
         noise, ephemeris, guard, segments
             See `jfstat.prepare`.
         shortest : float, optional
-            Length of the segments that candidates come from, s, for the room in the derivatives; by default the data's.
+            Length of the segments in which the candidates were found, s, for the margins of the derivatives; by default
+            the data's.
         """
         span = sfts.end - sfts.start
         per_bin = 1 / (span if shortest is None else shortest)
@@ -105,7 +107,7 @@ class CandidateBand(NamedTuple):
 
 
 def sharing_data(frequencies: np.ndarray, sound: np.ndarray) -> list[np.ndarray]:
-    """Sound rows in groups that span less than `WIDEST` in frequency."""
+    """Return valid rows in groups that span less than `WIDEST` in frequency."""
     groups: list[list[int]] = []
     for row in np.argsort(frequencies, kind="stable"):
         if not sound[row]:

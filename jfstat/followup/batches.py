@@ -1,4 +1,4 @@
-"""Dividing candidates into batches that share a compiled function and fit into caches or memory."""
+"""Divide candidates into batches that share a compiled function and fit into caches or memory."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from jfstat.signal.values import with_fields
 SIZES, DEVICE_SIZES = (1, 8, 32), (1, 16, 256)
 """Numbers of candidates in one call, on a CPU and on an accelerator: few sizes need few compilations."""
 LANES, DEVICE_LANES = 1 << 16, 1 << 23
-"""Phases computed at a time, of all candidates, climbs or trial points, and nodes: as many as fit into a CPU's caches,
-or into an accelerator's memory, where each takes about 3 kB for a Hessian in seven parameters."""
+"""Number of phases computed at a time, over all candidates, climbs or trial points, and nodes: as many as fit into a
+CPU's caches, or into an accelerator's memory, where each takes about 3 kB for a Hessian in seven parameters."""
 DEVICE_SAMPLES = 1 << 24
-"""Samples that an accelerator compresses together, of several candidates if one has fewer."""
+"""Number of samples that an accelerator compresses together, of several candidates if one has fewer."""
 MOST_NODES = 1 << 22
-"""Nodes of narrow data beyond which a candidate is not followed up: they would be larger than the data themselves."""
+"""Largest number of nodes of narrow data with which a candidate is followed up: more would exceed the data
+themselves."""
 
 
 class Climbing(NamedTuple):
-    """How often each candidate of a batch is climbed from, and how much is computed at a time.
+    """Number of climbs from each candidate of a batch, and how much is computed at a time.
 
     Attributes
     ----------
     n_climbs : int
-        From how many of the trial points to climb.
+        Number of trial points from which to climb.
     candidates : int
         Candidates whose climbs are computed together, a power of two.
     trials : int
-        Most trial points of each of those that are computed together.
+        Largest number of each candidate's trial points that are computed together.
     """
 
     n_climbs: int
@@ -49,8 +50,9 @@ class Batch(NamedTuple):
     Attributes
     ----------
     rows : (n,) int64 ndarray
+        Rows of the candidates in their table.
     places : (size,) int64 ndarray
-        Where they are in what the batch was made from, padded to one of the sizes by the last one.
+        Positions of the candidates among the rows from which batches were made, padded by repeating the last.
     """
 
     rows: np.ndarray
@@ -58,23 +60,23 @@ class Batch(NamedTuple):
 
 
 def _on_cpu(data: FstatData) -> bool:
-    """Whether the data lie on a CPU."""
+    """Return whether the data lie on a CPU."""
     return device_of(data).platform == "cpu"
 
 
 def batch_sizes(data: FstatData) -> tuple[int, ...]:
-    """Numbers of candidates to compute at a time, rising."""
+    """Return the numbers of candidates that can be computed at a time, in increasing order."""
     return SIZES if _on_cpu(data) else DEVICE_SIZES
 
 
 def climbing_for(data: FstatData, size: int, n_blocks: int, n_climbs: int, n_trials: int) -> Climbing:
-    """What caches or memory hold of a batch of `size` candidates whose narrow data have `n_blocks` blocks of time.
+    """Return how much of a batch of `size` candidates fits into caches or memory, for narrow data of `n_blocks` blocks.
 
-    Blocks of all segments count.
+    Blocks of time of all segments count.
     """
     nodes = len(data.detectors) * n_blocks * NODES
     lanes = LANES if _on_cpu(data) else DEVICE_LANES
-    # the slowest climb of a group keeps the others waiting, which a CPU can avoid
+    # in a group all wait for the slowest climb, which a CPU can avoid
     most = batch_sizes(data)[1 if _on_cpu(data) else -1]
     candidates = min(size, most, _power_of_two(lanes // (n_climbs * nodes)))
     groups = -(-n_trials // max(1, lanes // (candidates * nodes)))
@@ -82,17 +84,18 @@ def climbing_for(data: FstatData, size: int, n_blocks: int, n_climbs: int, n_tri
 
 
 def compressed_together(data: FstatData, size: int) -> int:
-    """Candidates, of a batch of `size`, whose data are compressed together; a power of two."""
+    """Return how many candidates of a batch of `size` have their data compressed together; a power of two."""
     return 1 if _on_cpu(data) else min(size, _power_of_two(DEVICE_SAMPLES // data.series.size))
 
 
 def _power_of_two(n: int) -> int:
-    """The largest power of two up to n; 1 at least."""
+    """Return the largest power of two up to n, at least 1."""
     return 1 << (max(n, 1).bit_length() - 1)
 
 
 def reaches(data: FstatData, points: Doppler) -> np.ndarray:
-    """Reach of narrow data for each template of a stack, Hz, (n,) float64: a power of two times that without orbit."""
+    """Return the reach of narrow data for each template of a stack, Hz, (n,) float64: a power of two times the reach
+    without an orbit."""
     least = float(usual_reaches(data, with_fields(points, orbit=None))[0]) if len(points.alpha) else 0.0
     if points.orbit is None:
         return np.full(len(points.alpha), least)
@@ -100,32 +103,34 @@ def reaches(data: FstatData, points: Doppler) -> np.ndarray:
 
 
 def in_steps(reach: np.ndarray, least: float | np.ndarray, ratio: float = 2.0) -> np.ndarray:
-    """Reaches rounded up to `least` times powers of a ratio, so that many candidates use the same compiled program."""
+    """Round reaches up to `least` times powers of a ratio, so that many candidates use one compiled program."""
     return least * ratio ** np.ceil(np.log2(reach / least) / np.log2(ratio) - 1e-9)
 
 
 def too_many_nodes(data: FstatData, reach: np.ndarray) -> np.ndarray:
-    """Whether narrow data of such reaches would be too large, (n,) bool."""
+    """Return whether narrow data of given reaches would be too large, (n,) bool."""
     n_series = len(data.detectors) * (data.n_segments or 1)
     return n_series * NODES * float(data.tspan) * reach / COARSE_TURNS > MOST_NODES
 
 
 def batch_size(data: FstatData, n: int) -> int:
-    """Size of the batches of n candidates: the least that holds all, or the largest. Batches of one size, some of them
-    partly filled, take less time than a compilation for each of several sizes."""
+    """Return the size of the batches of n candidates: the smallest that holds all, or the largest.
+
+    Batches of one size, some partly filled, take less time than a compilation for each of several sizes.
+    """
     sizes = batch_sizes(data)
     return next((size for size in sizes if size >= n), sizes[-1])
 
 
 def batches(rows: np.ndarray, kind: np.ndarray, size: int) -> Iterator[Batch]:
-    """Batches of candidates of equal kind.
+    """Yield batches of candidates of equal kind.
 
     Parameters
     ----------
     rows : (n,) int64 ndarray
         Which candidates.
     kind : (n,) ndarray
-        What must be equal in a batch.
+        Kind of each candidate, equal within a batch.
     size : int
         Size of all batches.
     """

@@ -1,4 +1,4 @@
-"""Reading the candidates to follow up from a table or templates, and finding rows that cannot be followed up."""
+"""Read the candidates to follow up from a table or templates, and find rows that cannot be followed up."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from jfstat.statistic.linerobust import LinePrior
 NEEDED = ("freq", "alpha", "delta")
 """Columns that a table of candidates must have."""
 HARMLESS_PERIOD = 1e6
-"""Orbital period, s, that replaces that of bad rows and isolated candidates."""
+"""Orbital period, s, given to invalid rows and isolated candidates."""
 
 
 class Candidates(NamedTuple):
-    """The n rows of a table of candidates.
+    """Candidates from the n rows of a table.
 
     Attributes
     ----------
     points : Doppler
-        A stack, NumPy leaves; bad rows hold harmless values.
+        Stack of templates, NumPy leaves; invalid rows hold harmless values.
     given : dict of (n,) float64 ndarrays
-        The given parameters, by name.
+        Given parameters by name.
     problems : list of n str
-        What is wrong with each row; empty for good rows.
+        What is wrong with each row; empty for valid rows.
     reftime : GPSTime
-        When frequencies and derivatives hold.
+        GPS time at which frequencies and derivatives hold.
     """
 
     points: Doppler
@@ -51,29 +51,29 @@ class Candidates(NamedTuple):
 
     @property
     def sound(self) -> np.ndarray:
-        """Which candidates can be followed up, (n,) bool."""
+        """Whether each candidate can be followed up, (n,) bool."""
         return np.array([not problem for problem in self.problems], bool)
 
     @property
     def isolated(self) -> np.ndarray:
-        """Which candidates have no orbit, (n,) bool."""
+        """Whether each candidate has no orbit, (n,) bool."""
         orbit = self.points.orbit
         return np.ones(len(self.problems), bool) if orbit is None else np.asarray(orbit.asini) == 0
 
 
 class SearchedWith(NamedTuple):
-    """What a table of candidates says about the search that they come from.
+    """What a table of candidates says about the search that found them.
 
     Attributes
     ----------
     parameters : tuple of str or None
-        Those that the search varied; None if the table does not say.
+        Names of the parameters that the search varied; None if the table does not say.
     n_twoF : int
         Number of values of 2F from which the candidates were chosen, 1 if the table does not say.
     line_prior : LinePrior
-        For log10BSGL.
+        Prior of lines for log10BSGL.
     bounds : dict of str to (float, float)
-        Ranges of parameters that it was asked for.
+        Ranges of parameters that the search was meant to cover.
     """
 
     parameters: tuple[str, ...] | None
@@ -83,7 +83,7 @@ class SearchedWith(NamedTuple):
 
     @classmethod
     def of(cls, found: AnyTable | Doppler, detectors: Sequence[str]) -> SearchedWith:
-        """The search whose table `found` is; prior odds for these detectors, equal ones if it had others.
+        """Read what a table says about its search; prior odds of lines are equal if the search had other detectors.
 
         Raises
         ------
@@ -115,7 +115,7 @@ def read_rows(
     model: PhaseModel | None = None,
     name: str = "found",
 ) -> Candidates:
-    """Candidates from the table or the templates that a user gave.
+    """Return the candidates in the table or the templates that a user gave.
 
     Parameters
     ----------
@@ -123,12 +123,12 @@ def read_rows(
     found, reftime, model
         As for `refine`.
     name : str
-        Of the argument `found`, for errors.
+        Name of the argument `found` in errors.
 
     Raises
     ------
     TypeError
-        If `found` is no table, or `model` no PhaseModel.
+        If `found` is no table or `model` no PhaseModel.
     ValueError
         If a column is missing or has a wrong unit.
     """
@@ -160,7 +160,8 @@ def read_rows(
 
 
 def _model_columns(found: AnyTable, model: PhaseModel) -> dict[str, np.ndarray]:
-    """The parameters of a phase model by name, from a table's columns, or the model's own where there is none."""
+    """Return the parameters of a phase model by name, from a table's columns, or the model's own where columns are
+    missing."""
     return {
         name: plain_column(found, name) if name in found.colnames else np.full(len(found), float(model.value(name, 0)))
         for name in model.places(0)
@@ -168,10 +169,10 @@ def _model_columns(found: AnyTable, model: PhaseModel) -> dict[str, np.ndarray]:
 
 
 def usual_names(given: dict[str, np.ndarray], searched: tuple[str, ...] | None = None) -> tuple[str, ...]:
-    """Parameters to fit by default: those that the search varied, without ecc, argp and those of a phase model.
+    """Return the parameters to fit by default: the ones that the search varied, except ecc, argp and a phase model's.
 
-    If that is not known, all but these and derivatives and orbits that are zero in all rows: text files always have
-    columns for them.
+    If these are unknown, all parameters count except ecc, argp, a phase model's, and derivatives and orbits that are
+    zero in all rows: text files always have columns for them.
     """
     names = [name for name in given if not is_usually_fixed(name)]
     if searched is not None:
@@ -185,19 +186,20 @@ def usual_names(given: dict[str, np.ndarray], searched: tuple[str, ...] | None =
 def fitted_names(
     points: Doppler, given: dict[str, np.ndarray], searched: SearchedWith, parameters: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Names of the parameters to refine, in the usual order: those that a user gave, or else those of `usual_names`.
+    """Return the names of the parameters to refine, in the usual order: the user's, or else the ones from
+    `usual_names`.
 
     Raises
     ------
     ValueError
-        If the templates, whose columns are `given`, do not have one of them.
+        If the templates, whose columns are `given`, lack one of these parameters.
     """
     names = parameters if parameters is not None else usual_names(given, searched.parameters)
     return in_usual_order(points, check_parameters(points, names))
 
 
 def _sound(data: FstatData, given: dict[str, np.ndarray], good: np.ndarray) -> dict[str, np.ndarray]:
-    """The parameters, with harmless values in place of bad rows and of isolated candidates' orbits."""
+    """Return the parameters with harmless values in place of invalid rows and of isolated candidates' orbits."""
     sound = {}
     harmless = {"freq": float(np.mean(data.band.f_centre)), "period": HARMLESS_PERIOD}
     for name, x in given.items():
@@ -207,9 +209,9 @@ def _sound(data: FstatData, given: dict[str, np.ndarray], good: np.ndarray) -> d
 
 
 def impossible(given: dict[str, np.ndarray]) -> list[str]:
-    """Why each row is no possible template, whatever the data; empty for rows that are possible."""
+    """Return why each row is no possible template, whatever the data; empty for possible ones."""
     problems = [""] * len(given["freq"])
-    isolated = given.get("asini", np.ones(len(problems))) == 0  # whatever the orbit's other columns hold
+    isolated = given.get("asini", np.ones(len(problems))) == 0  # whatever the other columns of the orbit hold
     limits = LIMITS | {"freq": LIMITS["period"]}  # positive, unlike in a bank, which need not give the frequency
     for name, x in given.items():
         finite = np.isfinite(x)
@@ -229,7 +231,7 @@ def impossible(given: dict[str, np.ndarray]) -> list[str]:
 
 
 def misfits(data: FstatData, points: Doppler) -> list[str]:
-    """Why each template of a stack does not fit the data; empty for those that fit."""
+    """Return why each template of a stack does not fit the data; empty for templates that fit."""
     n = len(points.alpha)
     if not n:
         return []
@@ -252,6 +254,6 @@ def misfits(data: FstatData, points: Doppler) -> list[str]:
 
 @jax.jit
 def _fits(data: FstatData, points: Doppler) -> Fit:
-    """How each template of a stack fits the segment that it fits worst."""
+    """Return how each template of a stack fits the segment that it fits worst."""
     each = each_segment(lambda own: fit_each(own, points, False), data)
     return jax.tree.map(lambda x: jnp.max(x, axis=0), each)

@@ -1,4 +1,4 @@
-"""Which refined candidates ended on one peak."""
+"""Find refined candidates that ended on the same peak."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 SAME_PEAK = 0.1
-"""Square of the distance in standard deviations up to which two ends are one peak."""
+"""Largest squared distance, in standard deviations, between the ends of climbs that count as one peak."""
 
 
 @public(refined=kinds.table)
 def distinct(refined: QTable, statistic: str | None = None) -> QTable:
-    """One row for each peak of a table from `refine`: of the candidates that ended on it, the one with the highest 2F.
+    """Return one row for each peak of a table from `refine`: the candidate with the highest 2F that ended on it.
 
     Two candidates ended on one peak if both converged and their parameters differ by less than a third of the standard
     deviation of the louder one, in every direction. Candidates that did not converge, and those without errors, stay.
@@ -30,9 +30,9 @@ def distinct(refined: QTable, statistic: str | None = None) -> QTable:
     Parameters
     ----------
     refined : QTable
-        From `refine`, or the last stages of a table from `follow_up`.
+        Table from `refine`, or the last stages of a table from `follow_up`.
     statistic : str, optional
-        Column of 2F; by default as the meta of a table from `refine` says.
+        Name of the column of 2F; by default as the table's meta says.
 
     Returns
     -------

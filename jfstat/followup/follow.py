@@ -1,4 +1,4 @@
-"""Climbing from a batch of candidates to their peaks, in narrow data and whitened coordinates."""
+"""Climb from a batch of candidates to their peaks, in narrow data and whitened coordinates."""
 
 from __future__ import annotations
 
@@ -29,59 +29,60 @@ from jfstat.statistic.total import found_at, shrinkage, total_shifted_twoF, tota
 Element = TypeVar("Element")
 Result = TypeVar("Result")
 APART = 0.4
-"""Distance between starts of climbs in whitened coordinates, in which a peak's radius is about 1."""
+"""Smallest distance between starts of climbs in whitened coordinates, in which a peak's radius is about 1."""
 FAR_STARTS, FAR = 2, 1.5
-"""With segments, how many of the climbs begin at least that far from the others: noise makes peaks of their own."""
+"""With segments, number of climbs that begin far from all others, and their smallest distance: noise has its own
+peaks."""
 BIN = round(1 / STEP)
-"""Trial frequencies in a bin of 1/T."""
+"""Number of trial frequencies in a bin of 1/T."""
 LOOKED_POINTS, LOOKED_BINS, LOOKED_REACH = 16, 32.0, 2.0
-"""Number of trial points at which frequencies further away are looked at, to name higher peaks there, and how far: in
-bins of 1/T, and in units of the narrow data's reach, where 2F is still right to some per cent."""
+"""Number of trial points at which frequencies further away are examined for higher peaks, and how far: in bins of 1/T,
+and in units of the narrow data's reach, where 2F is still right to a few per cent."""
 OWN = 1.5
-"""Distance in whitened coordinates up to which they belong to the peak that was climbed."""
+"""Distance in whitened coordinates up to which trial points belong to the peak that was climbed."""
 SIGMAS = 4.3
-"""Number of standard deviations about each peak that the next stage of a follow-up covers: all but 1e-3 of a normal
+"""Number of standard deviations around each peak that the next stage of a follow-up covers: all but 1e-3 of a normal
 distribution in four dimensions."""
 LEAST_SHARE = 3e-3
-"""Least probability of a peak for it to belong to the region of the next stage of a follow-up."""
+"""Smallest probability of a peak that the next stage of a follow-up covers."""
 SAME = 0.5
-"""Square of the distance between maxima, in units of a peak's width, up to which they are one."""
+"""Largest squared distance between maxima that count as one, in units of a peak's width."""
 
 
 class Peak(NamedTuple):
-    """Where a candidate ended; p parameters, D detectors.
+    """Peak at which a candidate ended, with p parameters and D detectors.
 
     Attributes
     ----------
     point : Doppler
     twoF, start_twoF : () float64
-        There and at the start; of data with segments, this and all other values are sums over these.
+        2F at the peak and at the start; with segments, these and all other values are sums over segments.
     twoF_per_detector : (D,) float64
     shrinkage : () float64
-        By which 2F is multiplied in probabilities and errors; see `jfstat.statistic.total.shrinkage`.
+        Factor that multiplies 2F in probabilities and errors; see `jfstat.statistic.total.shrinkage`.
     covariance : (p, p) float64
-        Of the fitted parameters; NaN where 2F has no maximum, and for parameters at their limits.
+        Covariance of the fitted parameters; NaN where 2F has no maximum, and for parameters at their limits.
     spread : (p, p) float64
-        Steps of the parameters that are the semi-axes of the ellipsoid that the next stage of a follow-up covers about
-        each peak, to first order; see `_semi_axes`.
+        Semi-axes, as steps of the parameters to first order, of the ellipsoid that the next stage of a follow-up covers
+        around each peak; see `_semi_axes`.
     rivals : (c, p) float64
-        The parameters at each peak that was climbed, first at this one; NaN for those that hold less than
-        `LEAST_SHARE` of the probability.
+        Parameters at each peak that was climbed, this one first; NaN for peaks with less than `LEAST_SHARE` of the
+        probability.
     share : () float64
-        Fraction of the probability on this peak rather than on other peaks that were climbed; see `peak_shares`.
+        Probability of this peak among all peaks that were climbed; see `peak_shares`.
     moved, across : () float64
-        Distance from the start in whitened coordinates, and the part of it `across` the frequency.
+        Distance from the start in whitened coordinates, and its part `across` the frequency.
     steps, status : () int32
-        See `Maximum`; the steps of all climbs are added.
+        As in `Maximum`; steps are added over all climbs.
     at_limit : (m,) bool
         Which limits stopped the climb.
     tried : () int32
-        Trial points within the data's reach and the limits, at frequencies a bin apart.
+        Number of trial points within the data's reach and the limits, at frequencies a bin apart.
     amplitude : (n,) float64
-        Estimated there, with errors; see `amplitude_columns`.
+        Amplitudes estimated at the peak, with errors; see `amplitude_columns`.
     other_freq, other_twoF : () float64
-        Frequency of the highest 2F apart from this peak, Hz, and its value there, right to some per cent, of all trial
-        points and up to `LOOKED_BINS` from some of them; -inf if there is none.
+        Frequency, Hz, and value of the highest 2F away from this peak, right to a few per cent, at all trial points and
+        up to `LOOKED_BINS` from some of them; -inf if there is none.
     """
 
     point: Doppler
@@ -105,17 +106,17 @@ class Peak(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """Where the peaks of n candidates are looked for.
+    """Regions in which the peaks of n candidates are looked for.
 
     Attributes
     ----------
     coordinates : Coordinates
-        From `survey`; stacked.
+        Whitened coordinates from `survey`, stacked.
     free : FreeParameters
     trials : (n, t, p) float64
-        Points to try about each, whitened coordinates; NaN where there are fewer.
+        Points to try around each candidate, in whitened coordinates; NaN where there are fewer.
     shifts : (F,) float64
-        Offsets of the frequency to try at each of them, Hz; [0] if it is fixed.
+        Frequency offsets to try at each trial point, Hz; [0] if the frequency is fixed.
     """
 
     coordinates: Coordinates
@@ -126,7 +127,7 @@ class Surroundings(NamedTuple):
 
 @partial(jax.jit, static_argnames="at_once")
 def focus(data: FstatData, points: Doppler, reach: float, plan: NarrowPlan, at_once: int) -> NarrowData:
-    """Narrow data around each of a stack of templates that fit the data; stacked.
+    """Return narrow data around each of a stack of templates that fit the data, stacked.
 
     Parameters
     ----------
@@ -134,10 +135,10 @@ def focus(data: FstatData, points: Doppler, reach: float, plan: NarrowPlan, at_o
     points : Doppler
         Stack of n templates.
     reach : float
-        Hz.
+        Reach of the narrow data, Hz.
     plan : NarrowPlan
     at_once : int, static
-        Number of templates whose data are compressed together; divides n.
+        Number of templates whose data are compressed together, a divisor of n.
     """
 
     def one(point: Doppler) -> NarrowData:
@@ -148,7 +149,8 @@ def focus(data: FstatData, points: Doppler, reach: float, plan: NarrowPlan, at_o
 
 
 def _in_groups(function: Callable[[Element], Result], stack: Element, at_once: int) -> Result:
-    """Results of a function for each of n stacked elements, computed for `at_once` of them together, a divisor of n."""
+    """Return a function's results for each of n stacked elements, `at_once` of them computed together, a divisor of
+    n."""
     n = jax.tree.leaves(stack)[0].shape[0]
     groups = jax.tree.map(lambda x: x.reshape(n // at_once, at_once, *x.shape[1:]), stack)
     return jax.tree.map(lambda x: x.reshape(n, *x.shape[2:]), jax.lax.map(jax.vmap(function), groups))
@@ -163,25 +165,25 @@ def follow(
     max_steps: int | jax.Array,
     optimizer: Optimizer | None,
 ) -> Peak:
-    """Climb from a stack of candidates, n of them.
+    """Climb from each of a stack of n candidates to the highest peak nearby.
 
     Parameters
     ----------
     observation : Observation
     near : NarrowData
-        From `focus`. 2F is summed over segments if the data have any.
+        Narrow data from `focus`. 2F is summed over segments if the data have any.
     surroundings : Surroundings
     climbing : Climbing, static
-        Its number of candidates divides n.
+        Numbers of climbs and of candidates computed together; the latter divides n.
     max_steps : int or () int32
-        Of each climb.
+        Largest number of steps of each climb.
     optimizer : Optimizer or None, static
-        Whose steps are taken; None for Newton's.
+        Optimizer whose steps are taken; None for Newton's method.
 
     Returns
     -------
     Peak
-        Leading axis n.
+        Peaks with a leading axis n.
     """
 
     coordinates, free = surroundings.coordinates, surroundings.free
@@ -219,7 +221,7 @@ def _climb(
     around = _surroundings(near, coordinates, trials, shifts, limits, climbing.trials)
     tried = jnp.sum(jnp.isfinite(around.twoF)) // BIN
     starts = _spread_starts(around, climbing.n_climbs, near.n_segments is not None)
-    # a trial point may be too far from the candidate for a climb to begin there: then at the candidate
+    # a climb cannot begin at a trial point too far from the candidate: it then begins at the candidate
     here = jax.vmap(value)(jnp.concatenate([jnp.zeros((1, len(coordinates.names))), starts]))
     starts = jnp.where(jnp.isfinite(here[1:, None]), starts, 0.0)
     if "freq" in coordinates.names:
@@ -227,7 +229,7 @@ def _climb(
         beyond = _surroundings(near, coordinates, trials[:LOOKED_POINTS], further, limits, climbing.trials)
         around = jax.tree.map(lambda *x: jnp.concatenate(x), around, beyond)
     climbs: Maximum = jax.vmap(lambda start: maximised(value, start, limits))(starts)
-    # at equal height, one that converged
+    # of equal heights, a converged one
     heights = jnp.where(jnp.isfinite(climbs.value), climbs.value, -jnp.inf) + jnp.where(
         climbs.status == CONVERGED, 1e-6, 0.0
     )
@@ -270,7 +272,7 @@ def _climb(
 
 
 class Heights(NamedTuple):
-    """2F at the trial points, at all frequencies.
+    """Values of 2F at the trial points, at all frequencies.
 
     Attributes
     ----------
@@ -292,7 +294,7 @@ def _surroundings(
     limits: Limits | None,
     at_once: int,
 ) -> Heights:
-    """2F at trial points and frequencies, see `follow`; at `at_once` points at a time, or more of one segment."""
+    """Return 2F at trial points and frequencies, computed for `at_once` points at a time, or more of one segment."""
     p = len(coordinates.names)
     along = along_frequency(coordinates) if "freq" in coordinates.names else jnp.zeros(p)
     n_segments, x = near.n_segments or 1, trials
@@ -304,7 +306,7 @@ def _surroundings(
 
 
 def _within(x: jax.Array, limits: Limits | None) -> jax.Array:
-    """Whether points, (..., p), keep to the limits."""
+    """Return whether points, (..., p), lie within the limits."""
     if limits is None:
         return jnp.ones(x.shape[:-1], bool)
     place = x @ limits.matrix.T
@@ -312,7 +314,8 @@ def _within(x: jax.Array, limits: Limits | None) -> jax.Array:
 
 
 def _parameter_limits(coordinates: Coordinates, free: FreeParameters) -> Limits | None:
-    """Limits of parameters as limits of whitened coordinates, in which they are linear; None without any."""
+    """Return limits of parameters as limits of whitened coordinates, in which they are linear; None if there are no
+    limits."""
     if not free.bounded:
         return None
     rows = jnp.array([coordinates.names.index(name) for name in free.bounded])
@@ -321,10 +324,10 @@ def _parameter_limits(coordinates: Coordinates, free: FreeParameters) -> Limits 
 
 
 def _spread_starts(around: Heights, n: int, segments: bool) -> jax.Array:
-    """The n highest trial points that are at least `APART` from each other, (n, p).
+    """Return the n highest trial points that are at least `APART` from each other, (n, p).
 
-    If there are fewer than n, the candidate itself, the origin, fills up. With segments the last `FAR_STARTS` are at
-    least `FAR` from all others: where noise makes another place higher than the signal's, it has many high points.
+    If there are fewer than n, the rest are the candidate itself, the origin. With segments the last `FAR_STARTS` are at
+    least `FAR` from all others: where noise lifts another peak above the signal's, that peak has many high points.
     """
     chosen, nearest = [], jnp.full(around.twoF.shape, jnp.inf)
     for k in range(n):
@@ -337,10 +340,10 @@ def _spread_starts(around: Heights, n: int, segments: bool) -> jax.Array:
 
 
 def peak_shares(climbs: Maximum) -> jax.Array:
-    """Fraction of the probability on each of n peaks, highest first, (n,) float64, by Laplace's approximation.
+    """Return the probability of each of n peaks, highest first, (n,) float64, by Laplace's approximation.
 
-    A peak that was climbed twice counts once, and no peak counts more than the first. If the first is no maximum, it
-    gets all.
+    A peak that was climbed twice counts once, and no peak counts more than the first. If the first is no maximum, its
+    probability is 1.
     """
     n = climbs.value.shape[0]
     _, log_volume = jnp.linalg.slogdet(-0.5 * climbs.hessian)
@@ -361,9 +364,9 @@ def _together(
     bounded: tuple[str, ...],
     at_limit: jax.Array,
 ) -> jax.Array:
-    """Second moments of the parameters about the highest peak, over all peaks that were climbed, (p, p) float64.
+    """Return the second moments of the parameters about the highest peak, over all peaks climbed, (p, p) float64.
 
-    NaN for parameters at their limits; the errors of the others hold for these values.
+    They are NaN for parameters at their limits; errors of the other parameters are for these values.
     """
     places = jax.vmap(coordinates.values)(climbs.x)
     off = places - places[0]
@@ -377,13 +380,13 @@ def _together(
 
 
 def _semi_axes(climbs: Maximum, shares: jax.Array, trust: jax.Array) -> jax.Array:
-    """Semi-axes of the region of each peak, (p, p) float64, columns, in whitened coordinates.
+    """Return the semi-axes of the region of each peak, (p, p) float64, columns, in whitened coordinates.
 
     They are `SIGMAS` standard deviations of the mean of all peaks' covariances, weighted by their probabilities. Where
-    noise is most of the sum over K segments, the signal may be further from the highest place than the curvature there
-    says: at a mismatch m the sum is lower by rho^2 m, but noise changes it by the root of m (16 K + 4 rho^2), and there
-    are the more templates the larger m is. The axes are then longer by 1 + 4 K / rho^2, the inverse of `trust`, but for
-    that no longer than those of the metric's unit ball.
+    noise dominates the sum over K segments, the signal may be further from the maximum than the curvature there
+    suggests: at a mismatch m the sum is lower by rho^2 m, but noise changes it by sqrt(m (16 K + 4 rho^2)), and the
+    number of templates grows with m. The axes are then longer by 1 + 4 K / rho^2, the inverse of `trust`, though this
+    makes none longer than an axis of the metric's unit ball.
     """
     size, axes = jnp.linalg.eigh(-0.5 * climbs.hessian)
     each = (axes / jnp.where(size > 0, size, jnp.nan)[:, None]) @ jnp.swapaxes(axes, 1, 2)
@@ -394,10 +397,11 @@ def _semi_axes(climbs: Maximum, shares: jax.Array, trust: jax.Array) -> jax.Arra
 
 
 def _peak_covariance(coordinates: Coordinates, at: Maximum, limits: Limits | None, at_limit: jax.Array) -> jax.Array:
-    """Covariance of the parameters on a peak of 2F, (p, p) float64: 2F, shrunk, is twice the log-likelihood ratio.
+    """Return the covariance of the parameters on a peak, (p, p) float64, with shrunk 2F as twice the log-likelihood
+    ratio.
 
-    In whitened coordinates the likelihood is close to a Gaussian and taken as one. Its covariance is transformed to the
-    parameters to second order, because in short data they are curved functions of these coordinates. NaN where the
+    In whitened coordinates the likelihood is taken as Gaussian, which it nearly is. Its covariance is transformed to
+    the parameters to second order, because in short data they are curved functions of these coordinates. NaN where the
     Hessian is not negative definite.
 
     Parameters

@@ -1,4 +1,4 @@
-"""The parameters that are fitted to candidates, and the limits set to some of them."""
+"""Define the parameters that are fitted to candidates, and the limits of some of them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class FreeParameters:
-    """Parameters to fit, p of them, and limits of m of these; the same for all candidates.
+    """The p parameters to fit, and limits of m of them, equal for all candidates.
 
     Attributes
     ----------
     low, high : (m,) float64
-        The limits, in the units of `jfstat.signal.parameters.unit`.
+        Limits, in the units of `jfstat.signal.parameters.unit`.
     names : tuple of p str, static
     bounded : tuple of m str, static
-        Those with limits.
+        Names of the parameters with limits.
     """
 
     low: np.ndarray | jax.Array
@@ -38,14 +38,14 @@ class FreeParameters:
     def within(
         cls, names: tuple[str, ...], bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None
     ) -> FreeParameters:
-        """The parameters `names` with the limits that a user gave.
+        """Return the parameters `names` with the limits that a user gave.
 
         Raises
         ------
         TypeError
             If `bounds` is no mapping.
         ValueError
-            If it has anything but pairs low < high of finite numbers, or names another parameter.
+            If `bounds` hold anything but pairs low < high of finite numbers, or name another parameter.
         """
         ranges = checked_bounds(bounds)
         for name in ranges:
@@ -55,7 +55,7 @@ class FreeParameters:
         return cls(pairs[:, 0], pairs[:, 1], names, tuple(ranges))
 
     def without(self, dropped: tuple[str, ...]) -> FreeParameters:
-        """The same without some of the parameters."""
+        """Return the parameters to fit without some of them."""
         names = tuple(name for name in self.names if name not in dropped)
         kept = np.array([name in names for name in self.bounded], bool)
         bounded = tuple(name for name in self.bounded if name in names)

@@ -1,4 +1,4 @@
-"""2F and amplitudes at exactly the templates of a table, frequency included: `fstat_table`."""
+"""Compute 2F and amplitudes at exactly the templates of a table, frequency included: `fstat_table`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from jfstat.signal.times import TimeLike
 
 UNDER_WAY = 16
-"""Number of groups that are started on the device before the first one's values are waited for."""
+"""Number of groups started on the device before the first group's values are needed."""
 
 
 @public(reftime=kinds.time, transient=kinds.instance(TransientRange, or_none=True), progress=kinds.flag)
@@ -52,30 +52,30 @@ def fstat_table(
     transient: TransientRange | None = None,
     progress: bool = True,
 ) -> QTable:
-    """The F-statistic and the amplitudes at exactly the given templates, frequency included.
+    """Compute the F-statistic and the amplitudes at exactly the given templates, frequency included.
 
-    For known sources, candidates of other searches and grids of one's own, as ComputeFstatistic_v2 with
-    ``--gridType=6`` and PyFstat's SearchOverGridFile; `search` computes 2F at the frequencies of the data instead. The
-    values are those of `fstat` and `estimate_amplitude`, to 1e-6. Templates near one another share narrow data
-    (`narrow`), and cost some ten microseconds each.
+    Use it for known sources, candidates of other searches and grids of your own, like ComputeFstatistic_v2 with
+    ``--gridType=6`` and PyFstat's SearchOverGridFile; `search` computes 2F at the frequencies of the data instead.
+    Values agree with `fstat` and `estimate_amplitude` to 1e-6. Neighbouring templates share narrow data (`narrow`), and
+    cost about ten microseconds each.
 
     Parameters
     ----------
     data : FstatData
-        Of a band that contains all templates; ``prepare(..., filters=False)`` is enough.
+        Data of a band that contains all templates; ``prepare(..., filters=False)`` is enough.
     points : QTable, Table or Doppler
-        Templates: a table with columns ``freq``, ``alpha``, ``delta``, any of ``f1dot``, ``f2dot``, ..., and
-        ``asini``, ``period``, ``tp``, ``ecc``, ``argp`` together or not at all (the last two may be missing), with or
-        without units, as from `read_templates`, `read_candidates`, `search` or `refine`. asini = 0 means no orbit.
-        Frequencies hold at ``meta["reftime"]``. Or a template or a stack of templates. If these have different
-        reference times, the result has the first one's, and frequencies and derivatives at that time.
+        Templates: a table with columns ``freq``, ``alpha``, ``delta``, any of ``f1dot``, ``f2dot``, ..., and ``asini``,
+        ``period``, ``tp``, ``ecc``, ``argp`` together or not at all (the last two may be missing), with or without
+        units, as from `read_templates`, `read_candidates`, `search` or `refine`. asini = 0 means no orbit. Frequencies
+        hold at ``meta["reftime"]``. Or a template or a stack of templates. If templates have different reference times,
+        the result has the first template's, with frequencies and derivatives at that time.
     reftime : float, str, Time or GPSTime, optional
-        GPS time at which frequencies hold, if `points` do not say; by default that of the data.
+        GPS time at which frequencies hold, if `points` do not say; by default the data's reference time.
     line_prior : LinePrior, optional
-        For ``log10BSGL``.
+        Prior of lines for ``log10BSGL``.
     transient : TransientRange, optional
-        Windows of a transient signal over which 2F is mapped at each template, see `transient_map`. This takes some ten
-        milliseconds a template for each 10 d and 0.1 Hz, because its atoms are made of the whole series.
+        Windows of a transient signal over which 2F is mapped at each template; see `transient_map`. This takes about
+        ten milliseconds per template for each 10 d and 0.1 Hz, because atoms are made from the whole series.
     progress : bool
         Whether to show progress, as `search` does.
 
@@ -85,16 +85,16 @@ def fstat_table(
         A row for each template, in the order given. Columns:
 
         - the template's parameters, as in tables of `search`;
-        - ``twoF`` and, of each detector alone, ``twoF_H1``, ...; with several detectors ``log10BSGL``;
+        - ``twoF``, and ``twoF_H1``, ... of each detector alone; with several detectors ``log10BSGL``;
         - ``h0``, ``cosi``, ``psi``, ``phi0`` (rad, at the table's reference time) and their errors ``h0_error``, ...;
         - with `transient`, the largest 2F of the map ``max_twoF`` and its window ``t0`` (GPS s) and ``tau`` (s),
           ``log10BtSG``, the odds of a transient signal against Gaussian noise (`TransientMap.log10_bayes_factor`), and
           ``t0_MP`` and ``tau_MP``, the start time and the time scale with the largest marginal posterior;
         - other columns of `points` that do not depend on templates and data, such as names.
 
-        Meta: version, reftime, detectors, ephemeris, start, tspan, tsft, n_sfts, sqrt_sx, parameters (those that
-        differ among the rows, and the frequency), n_templates and n_twoF (the number of rows), Fstar0, oLGX and
-        false_alarm, as in tables of `search`; with `transient`, what it holds.
+        Meta: version, reftime, detectors, ephemeris, start, tspan, tsft, n_sfts, sqrt_sx, parameters (names of the
+        frequency and of all that differ among the rows), n_templates and n_twoF (the number of rows), Fstar0, oLGX and
+        false_alarm, as in tables of `search`; with `transient`, the range of windows.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def fstat_table(
         If `data`, `points`, `line_prior` or `transient` is of another kind.
     ValueError
         If a column is missing or has another unit, a row is no possible template or does not fit the data, or
-        `line_prior` is of another number of detectors. No row is left out.
+        `line_prior` is for another number of detectors. No row is left out.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def fstat_table(
 
 
 def _at_one_time(points: Doppler) -> Doppler:
-    """The templates with the reference time of the first, and frequencies and derivatives at that time."""
+    """Return the templates with the first one's reference time, and frequencies and derivatives at that time."""
     reftime = points.reftime
     if reftime is None or not np.size(points.alpha):
         return points
@@ -155,7 +155,7 @@ def _at_one_time(points: Doppler) -> Doppler:
 
 
 def _require_all(problems: list[str]) -> None:
-    """Raise a ValueError if a row is no template or does not fit the data; `problems` are those of `read_rows`."""
+    """Raise a ValueError if a row is no template or does not fit the data; `problems` come from `read_rows`."""
     bad = [row for row, problem in enumerate(problems) if problem]
     if bad:
         why = problems[bad[0]].removeprefix("not refined: ")
@@ -167,7 +167,7 @@ def _require_all(problems: list[str]) -> None:
 
 
 def _all_values(data: FstatData, points: Doppler) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows and their values, of `values_of`, for all templates of a stack with NumPy leaves."""
+    """Yield rows and their values from `values_of`, for all templates of a stack with NumPy leaves."""
     reach = reaches(data, points)
     large = too_many_nodes(data, reach)
     for mine, own in by_orbits(points):
@@ -181,7 +181,8 @@ def _all_values(data: FstatData, points: Doppler) -> Iterator[tuple[np.ndarray, 
 
 
 def _shared_values(data: FstatData, points: Doppler, groups: list[Group]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The same from narrow data around each group; templates beyond its reach after all get data of their own."""
+    """Yield rows and their values from narrow data around each group; templates beyond its reach get data of their
+    own."""
     for first in range(0, len(groups), UNDER_WAY):
         started = [(group, _group_values(data, points, group)) for group in groups[first : first + UNDER_WAY]]
         for group, parts in started:
@@ -193,7 +194,7 @@ def _shared_values(data: FstatData, points: Doppler, groups: list[Group]) -> Ite
 
 
 def _group_values(data: FstatData, points: Doppler, group: Group) -> list[jax.Array]:
-    """Values of a group's templates, in parts, of which the last is padded."""
+    """Yield values of a group's templates, in parts, of which the last is padded."""
     centre = jax.tree.map(lambda x: x[group.centre], points)
     plan = narrow_plan(data, centre, group.reach)
     near = narrowed(data.for_one_template, centre, group.reach, plan)
@@ -208,5 +209,5 @@ def _group_values(data: FstatData, points: Doppler, group: Group) -> list[jax.Ar
 
 @jax.jit
 def _stack_values(near: NarrowData, points: Doppler) -> jax.Array:
-    """Values at each of a stack of templates, (n, n_columns) float64."""
+    """Return values at each of a stack of templates, (n, n_columns) float64."""
     return jax.vmap(values_of, (None, 0))(near, points)

@@ -1,14 +1,14 @@
-"""What 2F of a signal and of noise do from one stage of a follow-up to the next, with fewer and longer segments.
+"""Predict how 2F of signals and of noise changes between stages of a follow-up, as segments become longer.
 
 2F of each of K segments is the squared length of the projection of the data on four amplitudes. If segments are joined
-to K', the 4 K' amplitudes of these span a subspace of the former's 4 K, which holds the signal. So at the signal's own
-template the sums over segments S obey
+to K', their 4 K' amplitudes span a subspace of the former 4 K, which holds the signal. So at the signal's own template
+the sums over segments S obey
 
     S_K = S_K' + D,  with D chi-squared with 4 (K - K') degrees of freedom and independent of S_K',
 
-with or without a signal, however strong. In noise alone directions are random: whatever made the candidate be chosen by
-S_K, S_K' / S_K has a beta distribution with parameters 2 K' and 2 (K - K'). Each stage chooses the highest S_K' of the
-templates it tries, which raises the S_K' of noise: what counts for the next stage is the last choice.
+with or without a signal, however strong. In noise alone directions are random: however the candidate was chosen by S_K,
+S_K' / S_K has a beta distribution with parameters 2 K' and 2 (K - K'). Each stage chooses the highest S_K' of the
+templates it tries, which raises the S_K' of noise: only the last choice matters for the next stage.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import numpy as np
 from jfstat.candidates.falsealarm import false_alarm
 
 TOLERANCE = 1e-3
-"""Fraction by which 2F of joined segments may fall short for reasons other than noise: a series of another length is
-low-passed in another way."""
+"""Fraction by which 2F of joined segments may fall short for reasons other than noise: series of different lengths are
+low-passed differently."""
 LEAST_TRUST = 0.1
-"""Least value of 1 - 4 K / S with which errors are estimated."""
+"""Smallest value of 1 - 4 K / S with which errors are estimated."""
 
 
 class Growth(NamedTuple):
-    """The distribution of a signal's S_K at its highest minus its S_K' at its highest: a gamma distribution.
+    """Gamma distribution of a signal's maximum of S_K minus its maximum of S_K'.
 
     Attributes
     ----------
@@ -39,18 +39,18 @@ class Growth(NamedTuple):
 
     @classmethod
     def expected(cls, total: np.ndarray, n_from: int, n_to: int, n_parameters: int) -> Growth:
-        """What to expect of signals whose sum over `n_from` segments, at the highest, is `total`.
+        """Return the distribution for signals whose sum over `n_from` segments is `total` at its maximum.
 
-        D has the mean 4 (K - K') and twice that as variance. Each of the sums is higher at its maximum than at the
-        signal by (1 + 4 K / rho^2) times a chi-squared variable with as many degrees of freedom as parameters that are
-        fitted: the gradient there has the variance 4 g (rho^2 + 4 K), and the Hessian is -2 g rho^2, g being the
-        metric. rho^2 is estimated by `total`.
+        D has mean 4 (K - K') and variance 8 (K - K'). Each sum is higher at its maximum than at the signal by (1 + 4 K
+        / rho^2) times a chi-squared variable with as many degrees of freedom as fitted parameters: the gradient there
+        has the variance 4 g (rho^2 + 4 K), and the Hessian is -2 g rho^2, g being the metric. rho^2 is estimated from
+        `total`.
 
         Parameters
         ----------
         total : (n,) float64
         n_from, n_to : int
-            K and K'.
+            Numbers of segments K and K'.
         n_parameters : int
         """
         total = np.asarray(total, np.float64)
@@ -63,14 +63,14 @@ class Growth(NamedTuple):
         return cls(np.maximum(mean, 1.0), variance)
 
     def chance(self, fall: np.ndarray) -> np.ndarray:
-        """Probability that S falls by as much or more, (n,)."""
+        """Return the probability that S falls by a given amount or more, (n,)."""
         from scipy.special import gammaincc
 
         shape, scale = self.mean**2 / self.variance, self.variance / self.mean
         return gammaincc(shape, np.maximum(fall, 0.0) / scale)
 
     def fall(self, chance: float) -> np.ndarray:
-        """By how much S falls, or more, with a given probability, (n,)."""
+        """Return the fall of S that is reached or exceeded with a given probability, (n,)."""
         from scipy.special import gammainccinv
 
         shape, scale = self.mean**2 / self.variance, self.variance / self.mean
@@ -78,13 +78,14 @@ class Growth(NamedTuple):
 
 
 class Before(NamedTuple):
-    """What n candidates were chosen by in the stage before.
+    """Sums of 2F by which n candidates were chosen in the stage before.
 
     Attributes
     ----------
     total : (n,) float64
         Sum of 2F over segments.
     n_segments : int
+        Number of segments of the stage before.
     """
 
     total: np.ndarray
@@ -92,10 +93,11 @@ class Before(NamedTuple):
 
 
 def stage_chance(total: np.ndarray, n_segments: int, n_trials: np.ndarray, before: Before | None = None) -> np.ndarray:
-    """Probability that the highest of some templates reaches a sum of 2F over segments in Gaussian noise, (n,).
+    """Return the probability that the highest of some templates reaches a sum of 2F over segments in Gaussian noise,
+    (n,).
 
-    After another stage, that is the chance that noise divides the sum of that stage as unevenly among the joined
-    segments, or that it reaches as much anywhere, if that is higher. If nothing was joined, it is 1.
+    After another stage, it is the larger of two probabilities: that noise divides that stage's sum as unevenly among
+    the joined segments, and that noise reaches as high a sum anywhere. If nothing was joined, it is 1.
 
     Parameters
     ----------
@@ -120,16 +122,17 @@ def stage_chance(total: np.ndarray, n_segments: int, n_trials: np.ndarray, befor
 
 
 def noise_chance(chances: np.ndarray) -> np.ndarray:
-    """Probability that noise alone is as unlikely in one of k stages as in the least likely one, at the most, (n,).
+    """Return an upper bound on the probability that noise is as unlikely in any of k stages as in the least likely,
+    (n,).
 
     Parameters
     ----------
     chances : (k, n) float64
-        Of each stage, given the one before.
+        Probability of noise in each stage, given the one before.
     """
     return np.minimum(1.0, len(chances) * np.min(chances, axis=0))
 
 
 def _highest(alone: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Probability that one of n independent trials succeeds, from that of each."""
+    """Return the probability that any of n independent trials succeeds, given each trial's probability."""
     return -np.expm1(n * np.log1p(-np.minimum(alone, np.nextafter(1.0, 0.0))))

@@ -1,4 +1,4 @@
-"""Following candidates up through stages of fewer and longer segments: `follow_up`."""
+"""Follow candidates up through stages of fewer and longer segments: `follow_up`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from jfstat.validation import FrequencyLike
 
 UNKNOWN = 1e12
-"""Number of templates from which candidates count as chosen where their table does not say."""
+"""Number of templates from which candidates are taken to be chosen if their table does not say."""
 
 
 @public(ephemeris=kinds.ephemeris, progress=kinds.flag)
@@ -58,23 +58,23 @@ def follow_up(
 ) -> QTable:
     """Follow candidates of a semi-coherent search up to full coherence, through ever fewer and longer segments.
 
-    In each stage the data are cut into so many segments, and the candidates refined (`refine`) within the errors that
-    the stage before has left, so that the region shrinks while the resolution grows. Candidates whose 2F does not grow
-    as a signal's are rejected on the way.
+    In each stage the data are cut into the stage's number of segments, and the candidates are refined (`refine`) within
+    the errors that the previous stage left, so that the region shrinks while the resolution grows. Candidates whose 2F
+    does not grow as a signal's would are rejected on the way.
 
     Parameters
     ----------
     sfts : SFTs
-        Of a band that contains the candidates.
+        SFTs of a band that contains the candidates.
     found : QTable, Table or Doppler
         Candidates, as for `refine`: from `search` or `refine`, with or without segments, or a template or a stack.
     stages : sequence of int or Stages, optional
-        Falling numbers of segments, such as ``(50, 10, 1)``, of equal length over the span of the data, by default
-        those of `follow_up_stages`; or these with the rates at which candidates are rejected.
+        Decreasing numbers of segments, such as ``(50, 10, 1)``, of equal length over the span of the data, by default
+        from `follow_up_stages`; or a `Stages` object, with the rates at which candidates are rejected.
     fit : Fit, optional
-        What is fitted, and what the first stage covers around each candidate. Later stages cover 4.3 standard
-        deviations about the peaks of the one before, and up to its metric's unit ball where noise is most of 2F; the
-        second also covers as much around the candidate itself.
+        Parameters to fit, and the region that the first stage covers around each candidate. Later stages cover 4.3
+        standard deviations around the peaks of the stage before, and up to its metric's unit ball where noise dominates
+        2F; the second stage also covers as much around the candidate itself.
     sqrt_sx, ephemeris, guard
         As for `prepare`.
     progress : bool
@@ -86,25 +86,27 @@ def follow_up(
         A row for each candidate and stage, up to the stage that rejects it; candidate by candidate, in the order of
         `found`. `last_stage` takes the last row of each. Columns:
 
-        - ``candidate``, its row in `found`, from 0; ``stage``, from 0; ``n_segments``, those that hold data;
+        - ``candidate``, the row in `found`, from 0; ``stage``, from 0; ``n_segments``, the number of segments with
+          data;
         - the refined parameters and their errors ``<name>_error``;
-        - ``mean_twoF``, the mean over segments at the peak, 2F itself for one; ``expected_mean_twoF``, what a signal of
-          the 2F in the stage before has, with ``expected_low`` and ``expected_high``, below and above which it lies
-          with the probability ``stages.veto``; NaN in the first stage;
-        - ``signal_chance``, the probability that a signal's 2F grows as little as this or less;
-        - ``noise_chance``, an upper bound on the probability that a candidate of Gaussian noise is as unlikely in one
-          of the stages so far: the smallest of their chances times their number. The chance of the first stage counts
-          as many templates as it has tried for each of the ``meta["n_twoF"]`` of the search, which are 1e12 if `found`
-          does not say so or says 1. That of a later one is of the highest of the templates it has tried, around a
-          candidate that the stage before has chosen for its 2F; it is 1 if the number of segments does not divide that
-          of the stage before. If the search's number of segments was not the first stage's, candidates were chosen by
-          another 2F, and ``meta["n_twoF"]`` counts in every stage;
+        - ``mean_twoF``, the mean over segments at the peak, 2F itself for one segment; ``expected_mean_twoF``, the
+          expectation for a signal with the 2F of the stage before, with ``expected_low`` and ``expected_high``, below
+          and above which a signal's value lies with the probability ``stages.veto``; these three are NaN in the first
+          stage;
+        - ``signal_chance``, the probability that a signal's 2F grows as little as observed or less;
+        - ``noise_chance``, an upper bound on the probability that a candidate from Gaussian noise is as unlikely in any
+          stage so far: the smallest chance of these stages times their number. In the first stage the chance counts all
+          templates that were tried, for each of the ``meta["n_twoF"]`` of the search, taken as 1e12 if `found` does not
+          say or says 1. In a later stage it is for the highest of the templates tried around a candidate that the stage
+          before has chosen by its 2F; it is 1 if the number of segments does not divide the previous one. If the search
+          had another number of segments than the first stage, candidates were chosen by another 2F, and
+          ``meta["n_twoF"]`` counts in every stage;
         - ``passed``, whether the climb converged, ``signal_chance`` is at least ``stages.veto`` and, in a stage of one
           segment, ``noise_chance`` at most ``stages.false_alarm``;
-        - ``converged``, ``message``, and other columns as of `refine`, with ``mean_twoF_H1``, ... and
-          ``start_mean_twoF`` in all stages; amplitudes with ``phi0`` are NaN there with several segments.
+        - ``converged``, ``message``, and other columns as from `refine`, with ``mean_twoF_H1``, ... and
+          ``start_mean_twoF`` in all stages; ``phi0`` and its error are NaN in stages of several segments.
 
-        Meta as of `refine`, with ``stages``, ``veto`` and ``false_alarm`` in place of n_segments.
+        Meta as from `refine`, with ``stages``, ``veto`` and ``false_alarm`` in place of n_segments.
 
     Raises
     ------
@@ -118,7 +120,7 @@ def follow_up(
     If K segments are joined to K', the sums over segments S of 2F at a signal's template obey S_K = S_K' + D, with D
     chi-squared with 4 (K - K') degrees of freedom whatever the signal. ``signal_chance`` is the probability of the fall
     from one stage's peak to the next one's, with what the maximisation adds to either (`jfstat.followup.growth`). A
-    signal that was chosen because noise had added to its 2F falls by more than this. Tenorio, Keitel & Sintes (2021,
+    signal that was chosen because noise had raised its 2F falls by more than this. Tenorio, Keitel & Sintes (2021,
     Phys. Rev. D 104, 084012) compare the two stages in the same way, with widths calibrated by injections.
     """
     check_sfts(sfts)
@@ -171,14 +173,14 @@ def follow_up(
 
 @public(table=kinds.table)
 def last_stage(table: QTable) -> QTable:
-    """The row of each candidate's last stage, from a table of `follow_up`.
+    """Return the row of each candidate's last stage, from a table of `follow_up`.
 
-    Those that passed all stages: ``rows[rows["passed"]]``.
+    Candidates that passed all stages are ``rows[rows["passed"]]``.
 
     Parameters
     ----------
     table : QTable
-        From `follow_up`.
+        Table from `follow_up`.
 
     Returns
     -------
@@ -200,20 +202,20 @@ def last_stage(table: QTable) -> QTable:
 
 
 class _Ladder(NamedTuple):
-    """What all stages have in common, for n candidates.
+    """Data and options that all stages share, for n candidates.
 
     Attributes
     ----------
     sfts : SFTs
     found : table
     given : dict of (n,) float64 ndarrays
-        Its parameters.
+        Parameters of the candidates.
     sound : (n,) bool
-        Which candidates are possible templates in the band of the SFTs.
+        Whether each candidate is a possible template in the band of the SFTs.
     reftime : GPSTime
-        When they hold.
+        Reference time of the parameters.
     free : FreeParameters
-        Those to refine.
+        Parameters to refine.
     method : Method
     searched : SearchedWith
     lines : QTable or None
@@ -240,34 +242,35 @@ class _Ladder(NamedTuple):
 
     @property
     def n_templates(self) -> float:
-        """From how many templates the candidates were chosen."""
+        """Number of templates from which the candidates were chosen."""
         return self.searched.n_twoF if self.searched.n_twoF > 1 else UNKNOWN
 
     def chosen_otherwise(self, first: Sequence[int]) -> float:
-        """From how many templates they were chosen by another 2F than that of the first stage; 0 if by this.
+        """Return the number of templates from which candidates were chosen by another 2F than the first stage's, else
+        0.
 
-        `first` are the numbers of its segments, with and without those that hold no data. Candidates of unknown origin
-        are taken to have been chosen by it.
+        `first` holds the first stage's numbers of segments, with and without segments that hold no data. Candidates of
+        unknown origin are taken to have been chosen by the first stage's 2F.
         """
         known = self.searched.n_twoF > 1
         return self.n_templates if known and (Provenance.of(self.found).n_segments or 1) not in first else 0.0
 
 
 class _Rung(NamedTuple):
-    """One stage of some candidates, n of them.
+    """Results of one stage for n candidates.
 
     Attributes
     ----------
     rows : (n,) int64
         Which candidates.
     n_segments : int
-        That hold data.
+        Number of segments that hold data.
     table : QTable
-        As from `refine`, but with the columns of `_judged`.
+        Table as from `refine`, with the columns that `_judged` adds.
     chances : (k, n) float64
-        Probability of noise in this stage and those before, each given the one before it.
+        Probability of noise in this and all previous stages, each given the one before it.
     spread, rivals : (n, p, p), (n, c, p) float64
-        See `Results`.
+        As in `Results`.
     """
 
     rows: np.ndarray
@@ -284,7 +287,7 @@ class _Rung(NamedTuple):
 
 
 def _as_table(found: AnyTable | Doppler, reftime: TimeLike | None) -> tuple[AnyTable, TimeLike | None]:
-    """Candidates as a table, and the time at which their frequencies hold; None for the start of the data."""
+    """Return candidates as a table, and the time at which their frequencies hold; None for the start of the data."""
     if isinstance(found, Doppler):
         if found.model is not None:
             raise ValueError("found has a phase model, which follow_up does not know: use jfstat.refine in each stage.")
@@ -300,9 +303,9 @@ def _as_table(found: AnyTable | Doppler, reftime: TimeLike | None) -> tuple[AnyT
 def _climbed(
     own: _Ladder, numbers: Sequence[int], around: Neighbourhood, advance: Callable[[int], object]
 ) -> list[_Rung]:
-    """All stages, with the candidates that reached them."""
+    """Return the results of all stages, each with the candidates that reached it."""
     groups = sharing_data(own.given["freq"], own.sound)
-    # the others fit no data: any data give them a row
+    # the other candidates fit no data: any data give them a row
     groups[0] = np.sort(np.concatenate([groups[0], np.flatnonzero(~own.sound)]))
     rungs: list[_Rung] = []
     starts: Any = own.found
@@ -332,7 +335,7 @@ def _climbed(
 
 
 class _Part(NamedTuple):
-    """What a stage finds out about candidates that share data, n of them.
+    """Results of a stage for n candidates that share data.
 
     Attributes
     ----------
@@ -358,12 +361,12 @@ def _refined(
     groups: list[np.ndarray],
     advance: Callable[[int], object],
 ) -> _Part:
-    """One stage of candidates that share data, from the rows `starts`."""
+    """Return a stage's results for candidates that share data, given their start rows `starts`."""
     ranges = [np.ptp(own.given["freq"][group[own.sound[group]]]) for group in groups]
     members = rows[own.sound[rows]]
     shared = members if len(members) else np.flatnonzero(own.sound)[:1]
     own_columns = {name: x[shared] for name, x in own.given.items()}
-    band = CandidateBand.of(own_columns, float(max(ranges)))  # one width, so that all have the same shapes
+    band = CandidateBand.of(own_columns, float(max(ranges)))  # one width, so that all arrays have the same shapes
     low, high = own.sfts.frequencies[[0, -1]]
     if band.low - band.margin < low or band.high + band.margin > high:
         band = CandidateBand.of(own_columns)
@@ -377,7 +380,7 @@ def _refined(
 
 
 def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], numbers: Sequence[int]) -> _Rung:
-    """A stage of all candidates, with what it says of them beside what the stages before said."""
+    """Return a stage's results for all candidates, with the columns that compare them with the previous stages."""
     stage = len(rungs)
     rows, n = np.concatenate([part.rows for part in parts]), parts[0].n_segments
     order = np.argsort(rows)
@@ -399,13 +402,13 @@ def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], numbers: Seque
         expected = (before.total - growth.mean) / n
         low, high = ((before.total - growth.fall(tail)) / n for tail in (own.veto, 1 - own.veto))
         chance = growth.chance(before.total - (1 + TOLERANCE) * total)
-        if numbers[stage - 1] % numbers[stage]:  # its segments are not those before, joined
+        if numbers[stage - 1] % numbers[stage]:  # its segments are not joined segments of the stage before
             this = np.ones_like(total)
         else:
             this = stage_chance(total, n, trials + own.chosen_otherwise((numbers[0], rungs[0].n_segments)), before)
         chances = np.vstack([rungs[-1].chances[:, at], this])
     else:
-        # each of the search's templates could have been climbed from
+        # a climb could have begun at each of the search's templates
         chances = stage_chance(total, n, own.n_templates * trials)[None]
     noise = noise_chance(chances)
     last = stage == len(numbers) - 1
@@ -432,7 +435,7 @@ def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], numbers: Seque
 
 
 def _has_errors(table: AnyTable, spread: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
-    """Whether all parameters that a candidate has been fitted with have errors, (n,) bool."""
+    """Return whether all parameters that were fitted to a candidate have errors, (n,) bool."""
     fitted = np.ones((len(table), len(names)), bool)
     if "asini" in table.colnames:
         orbital = np.array([name in ORBIT_FIELDS for name in names])
@@ -442,7 +445,8 @@ def _has_errors(table: AnyTable, spread: np.ndarray, names: tuple[str, ...]) -> 
 
 
 def _arranged(table: QTable, first: dict[str, np.ndarray], said: dict[str, np.ndarray]) -> QTable:
-    """The table of a stage with its columns in order: what identifies a row, what was fitted, the verdict, the rest."""
+    """Return the table of a stage with ordered columns: what identifies a row, fitted parameters, the verdict, the
+    rest."""
     from astropy.table import QTable
     from astropy.units import Quantity
 
@@ -463,7 +467,7 @@ def _arranged(table: QTable, first: dict[str, np.ndarray], said: dict[str, np.nd
 
 
 def _joined(rungs: list[_Rung], own: _Ladder, numbers: Sequence[int]) -> QTable:
-    """All stages in one table, candidate by candidate."""
+    """Return all stages in one table, candidate by candidate."""
     table: Any = stacked([rung.table for rung in rungs])
     table = table[np.lexsort([np.asarray(table["stage"]), np.asarray(table["candidate"])])]
     for name in ("n_segments", "segment_tspan"):

@@ -1,4 +1,4 @@
-"""By which steps candidates are climbed, and how many at most."""
+"""Choose the steps by which climbs proceed, and their largest number."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MOST_STEPS = 2**31 - 1
 
 
 def checked_max_steps(max_steps: object) -> int | None:
-    """Return the most steps of a climb as an int, or None.
+    """Return the largest number of steps of a climb as an int, or None.
 
     Raises
     ------
     ValueError
-        If it is no whole number from 1 on.
+        If the number is no whole number from 1 on.
     """
     if max_steps is None:
         return None
@@ -31,14 +31,14 @@ def checked_max_steps(max_steps: object) -> int | None:
 
 
 class Method(NamedTuple):
-    """How to climb.
+    """Optimizer and step limit of climbs.
 
     Attributes
     ----------
     optimizer : Optimizer or None
-        Whose steps are taken; None for Newton's.
+        Optimizer whose steps are taken; None for Newton's method.
     max_steps : int
-        Of a climb.
+        Largest number of steps of a climb.
     """
 
     optimizer: Optimizer | None = None
@@ -48,7 +48,7 @@ class Method(NamedTuple):
     def checked(
         cls, optimizer: optax.GradientTransformation | None, max_steps: int | None, n_parameters: int
     ) -> Method:
-        """A method from what a user gave, for a number of parameters.
+        """Return the method that a user's arguments describe, checked for a number of parameters.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class Method(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What takes the steps, for `meta` of tables."""
+        """Name of what takes the steps, for `meta` of tables."""
         return "trust-region Newton" if self.optimizer is None else self.optimizer.name
 
 

@@ -1,4 +1,4 @@
-"""What `refine` covers around a candidate: a lattice of trial points by the metric, each at many frequencies."""
+"""Lay out the trial points of `refine` around a candidate: a lattice by the metric, each at many frequencies."""
 
 from __future__ import annotations
 
@@ -19,38 +19,39 @@ from jfstat.signal.values import physical, replaced
 from jfstat.validation import is_number, shown
 
 MISMATCH = 1.0
-"""Mismatch up to which the surroundings of a candidate are covered by default: the metric's unit ball."""
+"""Default mismatch up to which the surroundings of a candidate are covered: the metric's unit ball."""
 COVERING, COVERING_MANY, MANY = 0.3, 0.5, 5
-"""Largest mismatch of a template to the nearest trial point, and the same from that many dimensions on, where points
-are many, and most templates are much closer to one than the farthest."""
+"""Largest mismatch between a template and the nearest trial point: in few dimensions, and in `MANY` or more, where
+points are many and most templates are much closer to one than the furthest."""
 STEP = 1 / 3
-"""Step in frequency of the trial points, in bins of 1/T: an eighth of a bin off loses 5 % of rho^2, at most 9 %."""
+"""Step in frequency of the trial points, in bins of 1/T: the loss of rho^2 is at most 9 %, and 5 % an eighth of a bin
+off."""
 SWINGS, LEAST_BINS, MOST_BINS = 2.0, 2.0, 32.0
-"""Frequencies that are covered by default, in bins: as many times the swing of `Survey`, at least and at most. The
+"""Frequencies covered by default: as multiple of the swing of `Survey`, and fewest and most bins. The
 response to a signal at a wrong sky position is a comb of lines, not much wider than the swing."""
 MOST_TRIALS = 4096
-"""Most trial points about a candidate; of a region that needs more only the inner part is covered."""
+"""Largest number of trial points around a candidate; of a region that needs more only the inner part is covered."""
 TRIAL_SIZES = (256, 2 * MOST_TRIALS)
-"""Room for these in a batch."""
+"""Padded numbers of trial points in a batch."""
 REGION_BINS = (8.0, MOST_BINS)
-"""Frequencies that are covered with an ellipsoid, in bins: the least of these that is enough."""
+"""Frequencies covered with an ellipsoid, in bins: the smallest sufficient one is used."""
 
 
 class Neighbourhood(NamedTuple):
-    """What is covered around a candidate.
+    """Region that is covered around a candidate.
 
     Attributes
     ----------
     mismatch : float
-        Largest mismatch by the metric in all parameters but the frequency, for the best frequency.
+        Largest mismatch by the metric in all parameters except the frequency, for the best frequency.
     bins : float or None
-        Largest offset of the frequency at the detectors, in units of 1/T. None chooses it by the sky positions and
-        orbits that are covered.
+        Largest offset of the frequency at the detectors, in units of 1/T. None chooses it by the covered sky positions
+        and orbits.
     spread : (n, p, p) float64 ndarray or None
-        If given, ellipsoids are covered in place of the ball of that mismatch, one for each of n candidates: the steps
+        Ellipsoids to cover in place of the ball of that mismatch, one for each of n candidates: the steps
         spread @ u of the parameters to fit, at the candidate and to first order, with u @ u <= 1.
     peaks : (n, c, p) float64 ndarray or None
-        With ellipsoids: the parameters at their centres; the first is the candidate, NaN for those that are fewer.
+        Parameters at the centres of ellipsoids; the first is the candidate, NaN where there are fewer.
     """
 
     mismatch: float = MISMATCH
@@ -60,12 +61,12 @@ class Neighbourhood(NamedTuple):
 
     @classmethod
     def checked(cls, mismatch: float, bins: float | None) -> Neighbourhood:
-        """A neighbourhood from what a user gave.
+        """Return the neighbourhood that a user's arguments describe.
 
         Raises
         ------
         ValueError
-            If `mismatch` or `bins` is no finite number from 0 on.
+            If `mismatch` or `bins` is no finite, non-negative number.
         """
         if not _is_size(mismatch):
             raise ValueError(f"mismatch must be a number from 0 on, not {shown(mismatch)}: 0 tries frequencies alone.")
@@ -74,7 +75,7 @@ class Neighbourhood(NamedTuple):
         return cls(float(mismatch), None if bins is None else float(bins))
 
     def check_size(self, n_across: int) -> None:
-        """Raise a ValueError if a ball in that many dimensions would need more than `MOST_TRIALS` points.
+        """Raise a ValueError if a ball in a number of dimensions would need more than `MOST_TRIALS` points.
 
         Raises
         ------
@@ -91,7 +92,7 @@ class Neighbourhood(NamedTuple):
             )
 
     def trial_points(self, known: Survey) -> tuple[np.ndarray, np.ndarray]:
-        """Trial points about n candidates, and how much of each region they cover.
+        """Return trial points around n candidates, and how much of each region they cover.
 
         Parameters
         ----------
@@ -101,10 +102,10 @@ class Neighbourhood(NamedTuple):
         Returns
         -------
         points : (n, t, p) float64
-            In whitened coordinates, for each candidate first the origin; NaN where it has fewer than others.
+            Trial points in whitened coordinates, the origin first; NaN where a candidate has fewer than others.
         covered : (n,) float64
-            By which factor the region that is covered is smaller in every direction than the one wanted; 1 if it is
-            not.
+            Factor by which the covered region is smaller in every direction than the wanted one; 1 if it is not
+            smaller.
         """
         n, q, _ = known.basis.shape
         distance = np.sqrt(COVERING if q < MANY else COVERING_MANY)
@@ -117,19 +118,19 @@ class Neighbourhood(NamedTuple):
             points, factor = covering_ellipsoid(axes, distance, MOST_TRIALS // len(centres))
             each.append((centres[:, None] + points @ basis).reshape(-1, centres.shape[1]))
             covered.append(factor)
-        # few sizes, which need few compilations; what is not used costs nothing
+        # few sizes need few compilations; unused points cost nothing
         size = max(map(len, each))
         size = next((own for own in TRIAL_SIZES if own >= size), size)
         filled = [np.pad(x, [(0, size - len(x)), (0, 0)], constant_values=np.nan) for x in each]
         return np.stack(filled), np.array(covered)
 
     def frequency_bins(self, swing: np.ndarray, along: np.ndarray, tspan: float) -> np.ndarray:
-        """Offsets of the frequency, in bins, up to which it is covered, (n,): a whole number, 2^k, unless it is given.
+        """Return the largest frequency offsets covered, in bins, (n,): a power of two, unless given by the user.
 
         Parameters
         ----------
         swing, along : (n,) float64
-            Of each candidate; see `Survey`.
+            Swing and extent along the frequency of each candidate; see `Survey`.
         tspan : float
             Length of the data or of a segment, s.
         """
@@ -139,38 +140,38 @@ class Neighbourhood(NamedTuple):
             # one point of the lattice is close enough to a signal to see its main line
             return np.where(LEAST_BINS + along * tspan <= REGION_BINS[0], *REGION_BINS)
         wanted = np.clip(LEAST_BINS + SWINGS * swing * tspan, LEAST_BINS, MOST_BINS)
-        # all candidates get the most bins of any, because each number needs a compilation, and bins are cheap
+        # all candidates get the largest number of bins, because each number needs a compilation, and bins are cheap
         return np.full(swing.shape, np.max(2.0 ** np.ceil(np.log2(wanted))))
 
 
 def _is_size(x: Any) -> bool:
-    """Whether a value is one finite number from 0 on."""
+    """Return whether a value is one finite, non-negative number."""
     return bool(is_number(x) and x >= 0)
 
 
 def frequency_shifts(bins: float, tspan: float) -> np.ndarray:
-    """Offsets of the frequency to try, Hz, (F,) float64, of which the middle one is zero."""
+    """Return the offsets of the frequency to try, Hz, (F,) float64, of which the middle one is zero."""
     n = int(np.ceil(bins / STEP))
     return np.arange(-n, n + 1) * (STEP / tspan)
 
 
 class Survey(NamedTuple):
-    """What has to be known of a candidate before its data are narrowed; with a leading axis for a stack.
+    """Coordinates and region of a candidate, needed before its data are narrowed; with a leading axis for a stack.
 
     Attributes
     ----------
     coordinates : Coordinates
     swing : () float64
-        How far the frequency at the detectors, as a function of time, leaves that of the candidate for templates at the
-        edge of what is covered, Hz. The coordinates keep its mean.
+        Largest deviation, Hz, over time, of the frequency at the detectors from the candidate's, for templates at the
+        edge of the covered region. The coordinates keep the mean frequency.
     axes : (q, q) float64
-        Columns are the semi-axes of the ellipsoid to cover, in whitened coordinates across the frequency.
+        Semi-axes, in columns, of the ellipsoid to cover, in whitened coordinates across the frequency.
     basis : (q, p) float64
-        Whitened coordinates of the basis in which these are given.
+        Whitened coordinates of the basis in which `axes` are given.
     offsets : (c, p) float64
         Whitened coordinates of the centres of the regions to cover, of which the first is the origin; NaN if fewer.
     along : () float64
-        How far it extends along the frequency, Hz; 0 for a ball, whose frequencies are chosen otherwise.
+        Extent of the ellipsoid along the frequency, Hz; 0 for a ball, whose frequencies are chosen otherwise.
     """
 
     coordinates: Coordinates
@@ -189,7 +190,7 @@ def survey(
     mismatch: jax.Array | float,
     regions: tuple[jax.Array, jax.Array] | None,
 ) -> Survey:
-    """Whitened coordinates of a stack of templates that fit the data, and what is to be covered in them.
+    """Return whitened coordinates of a stack of templates that fit the data, and the regions to cover in them.
 
     Parameters
     ----------
@@ -199,7 +200,7 @@ def survey(
     free : FreeParameters
     mismatch : float
     regions : pair of (n, p, p) and (n, c, p) float64, optional
-        `spread` and `peaks` of `Neighbourhood`, of the parameters of `free`.
+        `spread` and `peaks` of `Neighbourhood`, restricted to the parameters of `free`.
     """
 
     def one(pair: tuple[Doppler, tuple[jax.Array, jax.Array] | None]) -> Survey:
@@ -228,7 +229,8 @@ def survey(
 def _ellipsoids(
     coordinates: Coordinates, basis: jax.Array, spread: jax.Array, peaks: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """`axes`, `along` and `offsets` of `Survey` for ellipsoids of steps, (p, p), about some parameters, (c, p)."""
+    """Return `axes`, `along` and `offsets` of `Survey` for ellipsoids of steps, (p, p), around some parameters, (c,
+    p)."""
     scale = jnp.linalg.norm(spread, axis=1)
     semi_axes = jnp.linalg.solve(
         jax.jacfwd(coordinates.values)(jnp.zeros_like(scale)) / scale[:, None], spread / scale[:, None]
@@ -245,19 +247,19 @@ def _ellipsoids(
 
 
 def frequency_change(data: FstatData, point: Doppler, other: Doppler) -> jax.Array:
-    """Frequency of a template minus that of another at the first detector at some times, (TIMES,) float64, Hz."""
+    """Return a template's frequency minus another's at the first detector at some times, (TIMES,) float64, Hz."""
     times = uneven_times(data.observation)
     return frequency_at(data, other, times) - frequency_at(data, point, times)
 
 
 def along_frequency(coordinates: Coordinates) -> jax.Array:
-    """Change of the whitened coordinates per Hz of the frequency at the detectors, (p,) float64."""
+    """Return the change of the whitened coordinates per Hz of the frequency at the detectors, (p,) float64."""
     unit = jnp.zeros(len(coordinates.names)).at[coordinates.names.index("freq")].set(1.0)
     return jnp.linalg.solve(coordinates.matrix, unit)
 
 
 def across(coordinates: Coordinates, points: jax.Array) -> jax.Array:
-    """Whitened coordinates, (..., p), of points given in an orthonormal basis of those across the frequency.
+    """Return whitened coordinates, (..., p), of points given in an orthonormal basis of the space across the frequency.
 
     Parameters
     ----------
@@ -277,7 +279,8 @@ def across(coordinates: Coordinates, points: jax.Array) -> jax.Array:
 
 
 def distance_across(coordinates: Coordinates, x: jax.Array) -> jax.Array:
-    """Distance of whitened coordinates, (p,), from the origin, for the best frequency if it is a parameter: ()."""
+    """Return the distance of whitened coordinates, (p,), from the origin, for the best frequency if it is a
+    parameter."""
     if "freq" not in coordinates.names:
         return jnp.linalg.norm(x)
     along = along_frequency(coordinates)

@@ -1,4 +1,4 @@
-"""Groups of templates so close to one another that they share narrow data."""
+"""Group templates that are so close to one another that they share narrow data."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from jfstat.signal.templates import Doppler
 TIMES, AT_ONCE = 64, 1024
 """Times at which the frequencies of templates are compared, and number of templates computed at a time."""
 WIDER = 4.0
-"""Ratio of one reach that is tried to the next."""
+"""Ratio of successive reaches that are tried."""
 LEAST_FINE = 4
-"""Least number of samples of a fine block: with fewer, narrow data are as large as the data themselves."""
+"""Smallest number of samples of a fine block: with fewer, narrow data are as large as the data themselves."""
 SAMPLE, FINE_BLOCK, TEMPLATE, NODE = 10.0, 2000.0, 15000.0, 50.0
 """Time to narrow the data, for each sample and each fine block, and to compute 2F and amplitudes at a template, for
 each template and each node of the narrow data: in ns on one core, of which only the ratios matter."""
@@ -32,10 +32,11 @@ class Group(NamedTuple):
     Attributes
     ----------
     centre : int
-        Row of the template around which the data are narrowed; one of `rows`.
+        Row of the template around which the data are narrowed, one of `rows`.
     rows : (n,) int64 ndarray
+        Rows of all templates of the group.
     reach : float
-        Hz.
+        Reach of the narrow data, Hz.
     """
 
     centre: int
@@ -44,21 +45,21 @@ class Group(NamedTuple):
 
 
 def neighbours(data: FstatData, points: Doppler, rows: np.ndarray, least: float) -> list[Group]:
-    """Groups of templates, for a reach that makes all of them cost the least.
+    """Return groups of templates, for the reach at which all of them together cost least.
 
     A wider reach makes fewer groups, and so fewer passes over the data, but larger narrow data. Templates belong to a
-    group if their frequencies at the first detector are within its reach of the centre's at some times; whether they
-    are at all times and detectors is for the narrow data to find.
+    group if their frequencies at the first detector are within its reach of the centre's at some times; whether this
+    holds at all times and detectors shows only with the narrow data.
 
     Parameters
     ----------
     data : FstatData
     points : Doppler
-        Stack, NumPy leaves, all isolated or all with orbits.
+        Stack of templates, NumPy leaves, all isolated or all with orbits.
     rows : (n,) int64 ndarray
         Which templates.
     least : float
-        Least reach, Hz.
+        Smallest reach, Hz.
     """
     own = jax.tree.map(lambda x: x[rows], points)
     first = jax.tree.map(lambda x: x[0], own)
@@ -70,24 +71,24 @@ def neighbours(data: FstatData, points: Doppler, rows: np.ndarray, least: float)
         if cost >= lowest or too_many_nodes(data, np.array([reach]))[0] or plan.fine < LEAST_FINE:
             break
         best, used, lowest, reach = groups, reach, cost, WIDER * reach
-    # a lone template needs no more than the least reach
+    # a lone template needs no more than the smallest reach
     return [Group(int(rows[c]), rows[m], used if len(m) > 1 else least) for c, m in best]
 
 
 def narrowing_cost(data: FstatData, plan: NarrowPlan) -> float:
-    """Approximate time to narrow the data, ns."""
+    """Return the approximate time to narrow the data, ns."""
     return data.series.size * (SAMPLE + FINE_BLOCK / plan.fine)
 
 
 def template_cost(data: FstatData, plan: NarrowPlan) -> float:
-    """Approximate time to compute 2F and amplitudes at a template from narrow data, ns."""
+    """Return the approximate time to compute 2F and amplitudes at a template from narrow data, ns."""
     return TEMPLATE + NODE * len(data.detectors) * len(plan.first) * NODES
 
 
 def frequencies_seen(data: FstatData, points: Doppler) -> np.ndarray:
-    """Frequencies of a stack of n templates at the first detector at some times, (n, TIMES) float64, Hz.
+    """Return the frequencies of n templates at the first detector at some times, (n, TIMES) float64, Hz.
 
-    They are relative to the heterodyne's.
+    They are relative to the heterodyne frequency.
     """
     return np.asarray(_frequencies(data.for_one_template, points))
 
@@ -99,15 +100,18 @@ def _frequencies(data: FstatData, points: Doppler) -> jax.Array:
 
 
 def uneven_times(observation: Observation) -> jax.Array:
-    """Times during the data, s since the epoch, (TIMES,) float64: spread unevenly, so that they do not always fall on
-    the same phase of a daily motion or of an orbit."""
+    """Return times during the data, s since the epoch, (TIMES,) float64.
+
+    They are spaced unevenly, so that they do not always fall on the same phase of a daily motion or of an orbit.
+    """
     number = np.arange(TIMES)
     places = (number + (number * 0.5 * (1 + np.sqrt(5))) % 1) / TIMES - 0.5
     return observation.middle + observation.tspan * places
 
 
 def frequency_at(data: FstatData, point: Doppler, times: jax.Array) -> jax.Array:
-    """Frequency of a template at the first detector at some times, relative to the heterodyne's, Hz: traceable."""
+    """Return the frequency of a template at the first detector at some times, relative to the heterodyne's, Hz;
+    traceable."""
     trajectory = jax.tree.map(lambda x: x[0], data.observation.trajectory)
     source = data.observation.source(point)
     cycles = lambda t: source.heterodyned_cycles(trajectory, t, data.band.heterodyne)  # noqa: E731
@@ -115,10 +119,10 @@ def frequency_at(data: FstatData, point: Doppler, times: jax.Array) -> jax.Array
 
 
 def _groups(seen: np.ndarray, reach: float) -> list[tuple[int, np.ndarray]]:
-    """Centre and members of each group, indices into `seen`, (n, TIMES), whose rows differ by at most `reach`.
+    """Yield centre and members of each group, indices into `seen`, (n, TIMES), whose rows differ by at most `reach`.
 
-    The template with the lowest mean frequency of those that are left is in the next group, and the centre is some
-    template within reach of it, about as far above it in frequency as the reach allows.
+    The remaining template with the lowest mean frequency is in the next group, and the centre is a template within
+    reach of it, about as far above it in frequency as the reach allows.
     """
     mean = seen.mean(axis=1)
     order = np.argsort(mean, kind="stable")

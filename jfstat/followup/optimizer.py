@@ -1,4 +1,4 @@
-"""An optax transformation as a static argument of compiled code: which ones are alike, and what they are called."""
+"""Make an optax transformation a static argument of compiled code, compared and named by what it does."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 PLAIN = (bool, int, float, complex, str, bytes, np.dtype, np.generic, type(None))
 """Values that cannot change, compared by type and text."""
 FIXED = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
-"""What is compared by identity."""
+"""Types of values that are compared by identity."""
 WRAPPERS = ("with_extra_args_support",)
 """Functions of optax that are not worth naming, apart from what they wrap."""
 
 
 class Optimizer:
-    """An optax transformation that is equal to those made in the same way, so that compiled programs are found again.
+    """Optax transformation that equals others made in the same way, so that compiled programs are reused.
 
-    Two calls of ``optax.adam(0.1)`` give closures that Python calls different. They do the same if the functions are
-    optax's and what these hold on to is the same, closures within closures included. Functions that are not optax's,
-    such as a user's schedule, may depend on anything and are compared by identity.
+    Two calls of ``optax.adam(0.1)`` give closures that Python treats as different. They are equivalent if their
+    functions are optax's and the values in the closures are equal, closures within closures included. Functions that
+    are not optax's, such as a user's schedule, may depend on anything and are compared by identity.
 
     Parameters
     ----------
     transformation : optax.GradientTransformation
-        Or anything else with functions `init` and `update` like these.
+        Transformation, or any other object with functions `init` and `update` like optax's.
 
     Raises
     ------
     ValueError
-        If it is anything else.
+        If `transformation` is anything else.
     """
 
     def __init__(self, transformation: optax.GradientTransformation):
@@ -64,16 +64,17 @@ class Optimizer:
 
     @property
     def name(self) -> str:
-        """What it is made of, with the numbers in it: ``scale_by_adam(b1=0.9, ...), scale(step_size=-0.1)``."""
+        """Functions that it is made of, with the numbers in them: ``scale_by_adam(b1=0.9, ...),
+        scale(step_size=-0.1)``."""
         return _described(self._functions[1])
 
     def check(self, p: int) -> None:
-        """Raise a ValueError unless it makes steps of p parameters of their gradient.
+        """Raise a ValueError unless the transformation turns a gradient of p parameters into steps.
 
         Raises
         ------
         ValueError
-            If it fails, or if its steps have another shape or type.
+            If it fails, or its steps have another shape or type.
         """
 
         def first_step(x: jax.Array) -> jax.Array:
@@ -87,7 +88,7 @@ class Optimizer:
             raise ValueError(f"optimizer makes {step} of the gradient of {p} parameters, not a step in float64.")
 
     def init(self, x: jax.Array) -> Any:
-        """The state before the first step, from where it begins, (p,) float64."""
+        """Return the state before the first step, given the starting point, (p,) float64."""
         with jax.numpy_dtype_promotion("standard"):  # optax mixes precisions
             return jax.tree.map(jnp.asarray, self.transformation.init(x))
 
@@ -99,7 +100,7 @@ class Optimizer:
         value: jax.Array,
         function: Callable[[jax.Array], jax.Array],
     ) -> tuple[jax.Array, Any]:
-        """A step that lowers a function, (p,), and the state after it.
+        """Return a step that lowers a function, (p,), and the state after it.
 
         Parameters
         ----------
@@ -108,7 +109,7 @@ class Optimizer:
         x : (p,) float64
         value : () float64
         function : callable
-            For line searches, from (p,) to () float64.
+            Function for line searches, from (p,) to () float64.
         """
         import optax
 
@@ -117,12 +118,12 @@ class Optimizer:
         with jax.numpy_dtype_promotion("standard"):
             step, new = known.update(gradient, state, x, value=value, grad=gradient, value_fn=function)
             new = jax.tree.map(jnp.asarray, new)
-        # loops need states of one type, which schedules may change
+        # loops need states of fixed types, which schedules may change
         return step, jax.tree.map(lambda a, b: a if a.dtype == b.dtype else a.astype(b.dtype), new, state)
 
 
 class _Same:
-    """Something compared by identity."""
+    """Value compared by identity."""
 
     def __init__(self, thing: object):
         self.thing = thing
@@ -135,7 +136,8 @@ class _Same:
 
 
 def _likeness(x: Any, within: tuple[int, ...]) -> Any:
-    """Something hashable that is equal for values that do the same; `within` are the ids of what holds this value."""
+    """Return a hashable that is equal for equivalent values; `within` holds the ids of the values that contain this
+    one."""
     if id(x) in within:
         return "again", len(within) - within.index(id(x))
     within = (*within, id(x))
@@ -155,7 +157,7 @@ def _likeness(x: Any, within: tuple[int, ...]) -> Any:
         return _Same(x.__code__), tuple(_likeness(one, within) for one in held)
     if isinstance(x, FIXED):
         return _Same(x)
-    return _Same(object())  # it may change: nothing is like it
+    return _Same(object())  # it may change, so it equals nothing else
 
 
 def _is_of_optax(function: types.FunctionType) -> bool:
@@ -163,14 +165,14 @@ def _is_of_optax(function: types.FunctionType) -> bool:
 
 
 def _described(function: Any) -> str:
-    """Name of what made a function, with the numbers and functions that it holds on to."""
+    """Return the name of what made a function, with the numbers and functions in its closure."""
     maker = _maker(function)
     if maker in WRAPPERS:
         return ", ".join(_described(x.update) for x in _held(function).values())
     numbers: dict[str, Any] = {}
     parts: list[str] = []
     waiting, seen = [function], {id(function)}
-    while waiting:  # functions that were made together share what they hold on to
+    while waiting:  # functions that were made together share their closure
         for name, x in _held(waiting.pop()).items():
             for part in x if isinstance(x, (tuple, list)) else (x,):
                 if isinstance(part, types.FunctionType) and id(part) not in seen:
@@ -181,7 +183,7 @@ def _described(function: Any) -> str:
                         parts.append(_described(part))
                 elif isinstance(part, (bool, int, float, str)) and part is not False:
                     numbers[name] = part
-    # one of several functions that were made together is enough: the one that holds on to most
+    # of several functions that were made together one is enough: the one with the largest closure
     best: dict[str, str] = {}
     for i, part in enumerate(parts):
         key = part.split("(")[0] if maker != "chain" else str(i)
@@ -191,12 +193,12 @@ def _described(function: Any) -> str:
 
 
 def _maker(function: Any) -> str:
-    """Name of the function in which a function was defined, or its own."""
+    """Return the name of the function in which a function was defined, or its own."""
     return getattr(function, "__qualname__", type(function).__qualname__).split(".<locals>")[0]
 
 
 def _held(function: Any) -> dict[str, Any]:
-    """What a function's closure holds on to, by name."""
+    """Return the values in a function's closure, by name."""
     if not isinstance(function, types.FunctionType):
         return {}
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))

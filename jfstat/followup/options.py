@@ -1,4 +1,4 @@
-"""What users choose about a follow-up: what is fitted and where, and the stages with what a signal does in each."""
+"""Define the options of a follow-up: what is fitted and within which region, and the stages."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ VETO, FALSE_ALARM = 1e-3, 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What `refine` and `follow_up` fit to candidates, and how far around them they look for the highest peak of 2F.
+    """Options for what `refine` and `follow_up` fit to candidates, and how far around them they look for the highest
+    peak.
 
     Parameters
     ----------
     parameters : sequence of str, optional
-        Columns to refine. The others are fixed, and the errors are for these fixed values. By default those that the
-        search varied, which tables of `search` and text files of ComputeFstatistic_v2 say, without ``ecc``, ``argp``
-        and the parameters of a phase model (``model.df``, ...; see `PhaseModel`): where a search held a known sky
-        position, so does this. If the candidates do not say, all columns but these, and without second and higher
-        derivatives of the frequency that are zero in all rows. ``meta["parameters"]`` of the result says which they
-        were.
+        Columns to refine. Other parameters are fixed, and the errors are for these fixed values. By default all
+        parameters that the search varied, which tables of `search` and text files of ComputeFstatistic_v2 record,
+        except ``ecc``, ``argp`` and the parameters of a phase model (``model.df``, ...; see `PhaseModel`): a known sky
+        position that the search held stays held. If the candidates do not say, all columns except these, and except
+        second and higher derivatives of the frequency that are zero in all rows. ``meta["parameters"]`` of the result
+        lists the fitted ones.
     bounds : mapping of str to (low, high), optional
         Limits of parameters, in Hz, Hz/s, ..., rad, s, or as Quantities, the same for all candidates. Limits of
         ``alpha`` apply to the value in the candidate's row, without adding multiples of 2 pi. With bounds on a
@@ -46,18 +47,18 @@ class Fit:
         three quarters of rho^2. The cost grows with mismatch^(q/2) for q parameters besides the frequency. With 0 only
         the frequency is tried.
     bins : float, optional
-        How far the frequency at the detectors, its mean over the data, may be off, in bins of 1/T. A signal at a wrong
-        sky position is highest some bins off: by default as many as that position can make, 4 to 32. More for
-        uncertain starts, where the sky position is wrong by more than the metric allows: frequencies are cheap, but a
-        louder signal within the range takes the place of a weaker one.
+        Largest offset of the mean frequency at the detectors, in bins of 1/T. At a wrong sky position a signal is
+        highest some bins off: by default as many bins are covered as the covered positions can cause, 4 to 32. Give
+        more for uncertain starts, where the sky position is wrong by more than the metric allows: frequencies are
+        cheap, but a louder signal within the range takes the place of a weaker one.
     max_steps : int, optional
-        Most steps of each climb. By default 60 of Newton's method, 500 of an optimiser. A climb that needs more ends at
-        its highest point, not converged. Another limit means no compilation.
+        Largest number of steps of each climb, by default 60 of Newton's method and 500 of an optimiser. A climb that
+        needs more ends at its highest point, not converged. Changing the limit does not recompile.
     reftime : float, str, Time or GPSTime, optional
-        GPS time at which the candidates' frequencies hold, if they do not say; by default that of the data.
+        GPS time at which the candidates' frequencies hold, if they do not say; by default the data's reference time.
     lines : QTable, optional
-        Known lines, from `read_lines`, for a column ``line`` that names those that the refined candidate crosses; by
-        default those of the search, if the candidates' table has them.
+        Known lines, from `read_lines`, for a column ``line`` that names the lines that the refined candidate crosses;
+        by default the search's lines, if the candidates' table has them.
 
     Raises
     ------
@@ -98,7 +99,7 @@ class Fit:
 
     @property
     def neighbourhood(self) -> Neighbourhood:
-        """What is covered around each candidate."""
+        """Region that is covered around each candidate."""
         return Neighbourhood.checked(self.mismatch, self.bins)
 
 
@@ -108,7 +109,7 @@ def checked_fit(fit: object) -> Fit:
     Raises
     ------
     TypeError
-        If it is something else.
+        If `fit` is something else.
     """
     if fit is None:
         return Fit()
@@ -119,14 +120,14 @@ def checked_fit(fit: object) -> Fit:
 
 @dataclass(frozen=True, eq=False)
 class Stages:
-    """The stages of a follow-up, and which candidates pass them.
+    """Options for the stages of a follow-up, and which candidates pass them.
 
     Parameters
     ----------
     numbers : sequence of int, optional
-        Falling numbers of segments, such as ``(50, 10, 1)``, of equal length over the span of the data. Where a number
-        divides the one before, segments are joined. By default those of `follow_up_stages` at the first candidate,
-        from the number of segments of its search on.
+        Decreasing numbers of segments, such as ``(50, 10, 1)``, of equal length over the span of the data. Where a
+        number divides the one before, segments are joined. By default from `follow_up_stages` at the first candidate,
+        starting with the number of segments of its search.
     veto : float
         Probability, 0 to 1, with which each stage after the first rejects a signal, because its 2F has grown too
         little. With 0 none is rejected on the way.
@@ -157,5 +158,5 @@ class Stages:
 
     @classmethod
     def of(cls, stages: Sequence[int] | Stages | None) -> Stages:
-        """Return what the argument `stages` of `follow_up` stands for."""
+        """Return the options that the argument `stages` of `follow_up` stands for."""
         return stages if isinstance(stages, Stages) else cls(stages)

@@ -1,4 +1,4 @@
-"""The log-posterior of a candidate's parameters, for samplers."""
+"""Compute the log-posterior of a candidate's parameters, for samplers."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from jfstat.validation import as_float64
 
 @public
 def log_posterior(data: FstatData | NarrowData, coordinates: Coordinates, x: jax.Array) -> jax.Array:
-    """Log of the posterior density of a candidate's parameters, in whitened coordinates, up to a constant.
+    """Return the log of the posterior density of a candidate's parameters, in whitened coordinates, up to a constant.
 
     F = 2F/2 is the log of the likelihood ratio, maximised over the four amplitudes. Up to a slowly varying factor it is
     also the average with a prior flat in each of them (Prix and Krishnan 2009, Class. Quantum Grav. 26, 204013). The
     prior of the parameters is flat in frequency, its derivatives and the orbit, and isotropic on the sky.
 
-    Pure and differentiable: give ``functools.partial(log_posterior, near, coordinates)`` to a sampler such as
-    BlackJAX's or NumPyro's NUTS. A peak is about 1/sqrt(2F) wide in every direction of x.
+    The function is pure and differentiable: give ``functools.partial(log_posterior, near, coordinates)`` to a sampler
+    such as BlackJAX's or NumPyro's NUTS. A peak is about 1/sqrt(2F) wide in every direction of x.
 
     Parameters
     ----------
     data : FstatData or NarrowData
-        Narrow data are faster.
+        Data of the band; narrow data are faster.
     coordinates : Coordinates
-        From `whiten`.
+        Whitened coordinates from `whiten`.
     x : (p,) float64
         Whitened coordinates.
 
     Returns
     -------
     () float64
-        -inf, with zero gradient, for impossible templates (such as an eccentricity of 1) and for those that do not fit
-        the data or lie beyond the reach of narrow data. The reach therefore limits the prior; the coordinates' sky is
-        one hemisphere at most.
+        Log-posterior; -inf, with zero gradient, for impossible templates (such as an eccentricity of 1) and for
+        templates that do not fit the data or lie beyond the reach of narrow data. The reach therefore limits the prior;
+        the coordinates' sky is one hemisphere at most.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Refining a table of candidates by gradients of 2F: `refine`."""
+"""Refine a table of candidates by gradients of 2F: `refine`."""
 
 from __future__ import annotations
 
@@ -56,9 +56,10 @@ if TYPE_CHECKING:
     from jfstat.signal.transientwindow import Shape
 
 ROUNDS = 4
-"""How often candidates are followed up at most: those that leave the narrow data's reach go on in new ones."""
+"""Largest number of rounds: candidates that leave the reach of their narrow data continue in new narrow data."""
 OUTSIDE = 0.6
-"""Distance across the frequency beyond what is covered from which a peak's own surroundings are covered as well."""
+"""Distance beyond the covered region, across the frequency, from which the surroundings of a peak are covered as
+well."""
 
 
 @public(merge=kinds.flag, progress=kinds.flag)
@@ -76,47 +77,45 @@ def refine(
     """Refine candidates by gradients: climb to the highest peak of 2F around each, and give error bars.
 
     Around each candidate the data are compressed (`narrow`) and the parameters whitened by the metric (`whiten`). 2F is
-    computed over the whole neighbourhood in which a signal may lie that shows up at the candidate: at the points of a
-    lattice, with the sky as bent as it is, each at many frequencies. A trust-region Newton method climbs from the
-    best of them, with the exact gradient and Hessian of 2F, or an optimiser of optax with the gradient; the errors
-    follow from the Hessian at the peak. The row of a candidate that can't be refined says why; the other candidates are
-    not affected.
+    computed over the whole neighbourhood of signals that could cause the candidate: at the points of a lattice that
+    follows the curvature of the sky, each at many frequencies. A trust-region Newton method climbs from the best of
+    them, with the exact gradient and Hessian of 2F, or an optimiser of optax with the gradient; the errors follow from
+    the Hessian at the peak. If a candidate can't be refined, its row says why; other candidates are not affected.
 
-    With data of several segments it is the mean of 2F over these that is climbed (`mean_twoF`), in coordinates whitened
-    by the mean of their metrics.
+    With data of several segments the mean of 2F over segments is climbed (`mean_twoF`), in coordinates whitened by the
+    mean of the segments' metrics.
 
     Parameters
     ----------
     data : FstatData
-        Of a band that contains the candidates. Use all the data there are, even if the search used fewer. May have a
-        leading axis of segments.
+        Data of a band that contains the candidates; may have a leading axis of segments. Use all available data, even
+        if the search used fewer.
     found : QTable, Table or Doppler
         Candidates, as `search` and `read_candidates` return them: columns ``freq``, ``alpha``, ``delta``, any of
         ``f1dot``, ``f2dot``, ..., and ``asini``, ``period``, ``tp``, ``ecc``, ``argp`` together or not at all (the last
         two may be missing), with or without units. asini = 0 means no orbit. Frequencies hold at ``meta["reftime"]``.
         Or a template or a stack of templates.
     optimizer : optax.GradientTransformation, optional
-        What climbs in place of Newton's method, from the same starts, in the same coordinates and within the same
-        bounds: ``optax.lbfgs(1.0, linesearch=None)``, ``optax.adam(0.05)``, ... It makes minus 2F small, divided by 2F
-        at the start of the climb, in whitened coordinates, where a peak has a radius of about 1: learning rates are in
-        these units, and near 0.5 gradient descent takes about Newton's step. See Notes, and docs/followup.md for which
-        one to take. Optimisers that are made anew in a loop use the programs that were compiled for earlier ones, if
-        all their functions are optax's; your own functions, such as a schedule, define once, before the loop, as each
-        new one means a compilation.
+        Optimiser to use in place of Newton's method, from the same starts, in the same coordinates and within the same
+        bounds: ``optax.lbfgs(1.0, linesearch=None)``, ``optax.adam(0.05)``, ... It minimises -2F divided by 2F at the
+        start of the climb, in whitened coordinates, where a peak has a radius of about 1: learning rates are in these
+        units, and a rate near 0.5 makes gradient descent take about Newton's step. See Notes, and docs/followup.md for
+        which one to take. Optimisers made anew in a loop reuse compiled programs if all their functions are optax's.
+        Define your own functions, such as a schedule, once before the loop: each new one means a compilation.
     fit : Fit, optional
-        Which parameters are fitted, within which bounds, and how far around each candidate the highest peak is looked
-        for.
+        Which parameters are fitted, within which bounds, and how far around each candidate to look for the highest
+        peak.
     merge : bool
-        Whether to return one row for each peak instead of one for each candidate: of those that ended on one peak the
-        row with the highest 2F, and ``n_merged``, their number; see `distinct.distinct`.
+        Whether to return one row for each peak instead of one for each candidate: of candidates that ended on one peak
+        the row with the highest 2F, and ``n_merged``, the number of candidates; see `distinct.distinct`.
     model : PhaseModel, optional
         Phase model of the candidates of a table, which cannot hold a function; its parameters are taken from columns
         such as ``model.df`` where the table has them. Templates have models of their own.
     transient : str or callable, optional
         Shape of the windows of transient signals, see `TransientWindow`, whose start times and time scales are in the
-        columns ``t0`` and ``tau`` and are fitted too. By default that of the search, if `found` is from
-        ``search(transient=)`` or ``fstat_table(transient=)``; take ``transient`` out of its meta to refine its
-        candidates as persistent signals.
+        columns ``t0`` and ``tau`` and are fitted too. By default the shape of the search, if `found` is from a search
+        for `Transient` signals or from ``fstat_table(transient=)``; remove ``transient`` from the table's meta to
+        refine its candidates as persistent signals.
     progress : bool
         Whether to show progress, as `search` does.
 
@@ -125,42 +124,44 @@ def refine(
     QTable
         A row for each candidate, in the same order, unless merged. Columns:
 
-        - the refined parameters, and ``<name>_error`` of those that were fitted, one sigma, NaN where there is none;
+        - the refined parameters, and ``<name>_error`` of each fitted one, one sigma, NaN where it is unknown;
         - ``twoF`` and ``twoF_H1``, ... at the peak (`fstat` on narrow data: right to 1e-6), with several detectors
-          ``log10BSGL`` there, with the search's `LinePrior` (equal odds if it had other detectors), and
-          ``start_twoF``; ``outside`` if the search had bounds, and ``line`` if lines are known;
+          ``log10BSGL`` there, with the search's `LinePrior` (equal odds if it had other detectors), and ``start_twoF``,
+          2F at the candidate; ``outside`` if the search had bounds, and ``line`` if lines are known;
         - ``h0``, ``cosi``, ``psi``, ``phi0`` and their errors, from `estimate_amplitude` at the peak, with the fitted
-          parameters held there: ``phi0`` turns by many cycles within their errors, unless the position is known;
+          parameters held there: ``phi0`` changes by many cycles within the parameters' errors, unless the position is
+          known;
         - ``noise_chance``, an upper bound on the probability that Gaussian noise alone reaches this 2F, in as many
-          templates as were tried here and in the search (``meta["n_twoF"]``, which text files of others lack);
-        - ``peak_probability``, the probability that a signal lies on this peak rather than on another that was seen:
-          the other peaks that were climbed, by Laplace's approximation, and the highest 2F elsewhere in the
-          neighbourhood that was covered and, unless ``freq`` is held, up to 32 bins to either side of 16 of its
-          points, as far as twice the reach of narrow data. Peaks further away are not seen: if the start is less
-          certain than that, give more ``fit.bins``, or search first. NaN if the climb did not converge;
+          templates as were tried here and in the search (``meta["n_twoF"]``, which text files of other programs lack);
+        - ``peak_probability``, the probability that a signal lies on this peak rather than on another one that was
+          seen: all peaks that were climbed, by Laplace's approximation, and the highest 2F elsewhere in the covered
+          neighbourhood and, unless ``freq`` is held, up to 32 bins to either side of 16 of its points, as far as twice
+          the reach of narrow data. Peaks further away are not seen: if the start is less certain than that, give more
+          ``fit.bins``, or search first. NaN if the climb did not converge;
         - ``start_mismatch``, the loss of rho^2 between the peak and the candidate (`jfstat.mismatch`). Near 1 the
-          candidate has next to nothing of this signal, and may owe its 2F to another one or to noise;
-        - ``moved``, the distance from the start in whitened coordinates, where a peak has a radius of about 1, added
-          over the rounds if the climb took several;
-        - ``steps``, the number of gradients and Hessians computed, with an optimiser the number of its steps, of all
-          climbs together; ``converged``; ``message``, a sentence on how it ended;
+          candidate hardly shows this signal, and may owe its 2F to another one or to noise;
+        - ``moved``, the distance from the start in whitened coordinates, where a peak has a radius of about 1, summed
+          over rounds if the climb took several;
+        - ``steps``, the number of gradients and Hessians computed in all climbs, or of an optimiser's steps;
+          ``converged``; ``message``, a sentence on how it ended;
         - ``covariance``, (p, p), in the order of ``meta["parameters"]`` and the columns' units;
         - with segments ``mean_twoF``, ``mean_twoF_H1``, ... (over the segments in which the detector has data) and
-          ``start_mean_twoF`` in place of these columns of 2F; amplitudes from `semicoherent_amplitude`, without phi0;
+          ``start_mean_twoF`` in place of the columns of 2F; amplitudes from `semicoherent_amplitude`, without phi0;
           log10BSGL and ``noise_chance`` of the sum, which has four degrees of freedom for each segment;
         - other columns of `found` that do not depend on the template, such as names; ``template`` and ``n_members``
-          tell where the candidate came from;
+          show where the candidate came from;
         - with `transient`, ``t0`` and ``tau`` (s) of the window of largest 2F, with ``t0_error`` and ``tau_error``, the
-          root-mean-square distance from these by the posterior exp(F), marginalised over the refined parameters. All
-          other columns are of the data times this window (`windowed`): ``twoF`` is `transient_twoF`, and amplitudes are
-          those while the signal lasts. Only ``start_twoF`` is of the window that `found` gives. ``covariance`` and the
-          errors of the refined parameters contain what the unknown window adds to them; those of the amplitudes are for
-          this window and these parameters, and too small by that. ``moved`` and ``steps`` are added over the turns of
-          climbs and fits of the window. See docs/transients.md for how often these errors reach the truth.
+          root-mean-square distances from ``t0`` and ``tau`` by the posterior exp(F), marginalised over the refined
+          parameters. All other columns are for the data times this window (`windowed`): ``twoF`` is `transient_twoF`,
+          and amplitudes hold while the signal lasts. Only ``start_twoF`` is for the window that `found` gives.
+          ``covariance`` and the errors of the refined parameters include the uncertainty of the window; errors of the
+          amplitudes are for this window and these parameters, and therefore too small. ``moved`` and ``steps`` are
+          summed over alternate climbs and window fits. See docs/transients.md for how often these errors cover the
+          truth.
 
         Meta: version, reftime, detectors, ephemeris, start, tspan, parameters, n_twoF, Fstar0, oLGX, bounds, optimizer
         (what it consists of, with its numbers), max_steps; with segments n_segments and segment_tspan, the length of
-        the longest; with `transient` that of the search, whose windows n_twoF counts.
+        the longest; with `transient` the search's ``transient``, whose windows n_twoF counts.
 
     Raises
     ------
@@ -172,11 +173,11 @@ def refine(
 
     Notes
     -----
-    All optimisers end by one rule: a climb has converged if the Hessian is negative definite and promises that a Newton
-    step gains less than 1e-9 (1 + 2F). For optax's the Hessian is computed where the gradient says that this may be so,
-    once as a rule. Steps are at most 1 long in whitened coordinates; a climb that has fallen 5 % below its highest
-    point goes back there, and the optimiser begins anew, as it does where a bound is reached or left. Line searches
-    are within ``fit.max_steps``, but their gradients don't count.
+    One rule ends all climbs: a climb has converged if the Hessian is negative definite and predicts that a Newton step
+    gains less than 1e-9 (1 + 2F). With optax's optimisers the Hessian is computed only where the gradient suggests
+    convergence, usually once. Steps are at most 1 long in whitened coordinates; a climb that has fallen 5 % below its
+    highest point returns to it, and the optimiser restarts, as it does where a bound is reached or left. A step with a
+    line search counts as one of ``fit.max_steps``, however many gradients it takes.
 
     Errors come from the curvature of 2F at the peak, in whitened coordinates, transformed to the parameters to second
     order. They span all peaks of similar height that were climbed, weighted by Laplace's approximation. In data of a
@@ -184,8 +185,8 @@ def refine(
     errors and correlations, but the posterior is no ellipsoid; see `log_posterior`.
 
     With K segments the covariance from the Hessian of the sum of 2F is divided by 1 - 4 K / sum, and differences of 2F
-    between peaks are multiplied by it in ``peak_probability``, because the amplitudes are free in each segment and
-    follow its noise; see `jfstat.statistic.total.shrinkage`.
+    between peaks are multiplied by it in ``peak_probability``, because the amplitudes are free in each segment and fit
+    its noise; see `jfstat.statistic.total.shrinkage`.
     """
     check_data(data, or_segments=True)
     wanted = checked_fit(fit)
@@ -228,7 +229,7 @@ def refined(
     method: Method = NEWTON,
     starts: Doppler | None = None,
 ) -> Results:
-    """What `refine` finds out about candidates.
+    """Refine candidates, and return what is known of each.
 
     Parameters
     ----------
@@ -237,13 +238,13 @@ def refined(
     free : FreeParameters
     around : Neighbourhood
     n_twoF : int or None
-        Number of templates that the search tried, see `SearchedWith`; None leaves it to the caller to judge whether the
+        Number of templates that the search tried; see `SearchedWith`. With None the caller must judge whether
         candidates are noise.
     advance : callable
-        Told how many more candidates are done.
+        Function that is called with how many more candidates are done.
     method : Method
     starts : Doppler, optional
-        A stack with which the peaks are compared for ``start_mismatch``, if not with the candidates.
+        Stack of templates with which the peaks are compared for ``start_mismatch``; by default the candidates.
     """
     results = Results.blank(candidates, free.names, len(data.detectors), data.n_segments)
     _refuse(data, results, candidates, free)
@@ -264,7 +265,7 @@ def refined(
 
 
 def _refuse(data: FstatData, results: Results, candidates: Candidates, free: FreeParameters) -> None:
-    """Close candidates that start outside the bounds, or whose orbit turns too often for narrow data."""
+    """Close candidates that start outside the bounds, or whose orbit is too fast for narrow data."""
     for name, lower, upper in zip(free.bounded, free.low, free.high, strict=True):
         x = candidates.given[name]
         for row in np.flatnonzero(results.open & ~((x >= lower) & (x <= upper))):
@@ -277,7 +278,7 @@ def _refuse(data: FstatData, results: Results, candidates: Candidates, free: Fre
 
 
 class Alike(NamedTuple):
-    """Candidates that are all isolated or all in binaries, n of them, and how they are followed up.
+    """Group of n candidates that are all isolated or all in binaries, and how they are followed up.
 
     Attributes
     ----------
@@ -286,7 +287,7 @@ class Alike(NamedTuple):
     free : FreeParameters
     around : Neighbourhood
     n_twoF : int or None
-        See `refined`.
+        Number of templates that the search tried; see `refined`.
     method : Method
     """
 
@@ -299,11 +300,11 @@ class Alike(NamedTuple):
 
 
 def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callable[[int], object]) -> None:
-    """Follow up candidates round after round until each has its ending."""
+    """Follow up candidates round after round until each has ended."""
     rows, isolated, free, around, *_ = alike
     size = batch_size(data, len(rows))
     spread, peaks = around.spread, around.peaks
-    if spread is not None and peaks is not None:  # of the parameters that these candidates have
+    if spread is not None and peaks is not None:  # only the parameters that these candidates have
         at = [results.names.index(name) for name in free.names]
         spread, peaks = spread[:, at][:, :, at], peaks[:, :, at]
     covered: dict[int, tuple[Coverage, np.ndarray]] = {}
@@ -320,7 +321,7 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
             part = survey(data.for_one_template, some, free, around.mismatch, own)
             parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], part))
         known: Survey = jax.tree.map(lambda *x: np.concatenate(x), *parts)
-        if not covered:  # later rounds have the same: another one would need a compilation
+        if not covered:  # later rounds keep this value: another one would need a compilation
             found = coverages(data, points, free, known, around)
             trials, results.covered[left] = around.trial_points(known)
             covered = dict(zip(left.tolist(), zip(found, trials, strict=True), strict=True))
@@ -330,7 +331,7 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
             edges = np.linalg.norm(known.axes[batch.places], axis=1).max(axis=-1, initial=0.0)
             edges += np.nanmax(np.linalg.norm(known.offsets[batch.places], axis=2), axis=1)
             trials = np.stack([covered[int(row)][1] for row in left[batch.places]])
-            # a row that only fills up the batch has no trial points, and its climbs end where they begin
+            # a padding row of the batch has no trial points, and its climbs end where they begin
             trials[len(batch.rows) :] = np.nan
             real = (np.arange(size) < len(batch.rows))[:, None, None]
             own = replace(own, matrix=np.where(real, own.matrix, np.nan))
@@ -340,16 +341,16 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
 
 
 class Coverage(NamedTuple):
-    """What the narrow data of a candidate hold.
+    """Reach and covered frequencies of a candidate's narrow data.
 
     Attributes
     ----------
     reach : float
-        Of the narrow data, Hz.
+        Reach of the narrow data, Hz.
     bins : float
-        Offsets of the frequency that are covered, in units of 1/T.
+        Largest covered offset of the frequency, in units of 1/T.
     fewer : bool
-        Whether more should be covered, but the narrow data would be too large.
+        Whether less is covered than wanted, because the narrow data would be too large.
     """
 
     reach: float
@@ -360,12 +361,12 @@ class Coverage(NamedTuple):
 def coverages(
     data: FstatData, points: Doppler, free: FreeParameters, known: Survey, around: Neighbourhood
 ) -> list[Coverage]:
-    """Narrow data that hold all that is to be covered around each of a stack of candidates, if it can be done."""
+    """Return the reach of narrow data and the frequencies covered in them, for each of a stack of candidates."""
     least, tspan, swing = reaches(data, points), float(data.tspan), np.asarray(known.swing)
     bins = (
         around.frequency_bins(swing, np.asarray(known.along), tspan) if "freq" in free.names else np.zeros(len(swing))
     )
-    # regions differ from candidate to candidate: larger steps of the reach need fewer compilations
+    # regions differ between candidates: larger steps of the reach need fewer compilations
     ratio = 2 if around.spread is None else 4
     wanted = in_steps(np.maximum(swing + bins / tspan, least), float(np.min(least)), ratio)
     large = too_many_nodes(data, wanted)
@@ -386,17 +387,17 @@ def _follow_batch(
     trials: np.ndarray,
     edges: np.ndarray,
 ) -> None:
-    """Follow up a batch and note how each candidate ended; those that left the narrow data's reach stay open.
+    """Follow up a batch and note how each candidate ended; candidates that left the narrow data's reach stay open.
 
     Parameters
     ----------
     data, results, alike, batch
     coordinates : Coordinates
-        Of the batch's candidates, as the following.
+        Whitened coordinates of the batch's candidates, stacked.
     coverage : Coverage
     trials : (size, t, p) float64
     edges : (size,) float64
-        Distance to the edge of what is covered, in whitened coordinates across the frequency.
+        Distance to the edge of the covered region, in whitened coordinates across the frequency.
     """
     rows, own, points = batch.rows, alike.free, coordinates.centre
     names_at = np.array([results.names.index(name) for name in own.names])
@@ -415,7 +416,7 @@ def _follow_batch(
         yield first
         yield follow.lower(data.observation, results_of(first, data.series), *climbs)
 
-    # at the same time, since XLA takes seconds for each; some milliseconds where they are compiled already
+    # at the same time, since XLA takes seconds for each program; a few milliseconds if already compiled
     compile_together(programs())
     near = focus(*narrowing)
     ends = follow(data.observation, near, *climbs)
@@ -443,7 +444,7 @@ def _follow_batch(
             results.close(row, "not converged: left the data's band, or what they were prepared for")
             continue
         results.converged[row] = status == CONVERGED
-        # a climb that left what was covered looks around once more from where it ended
+        # after a climb that left the covered region, the surroundings of its end are covered once more
         results.open[row] = status == LEFT or (status == CONVERGED and peaks.across[i] > edges[i] + OUTSIDE)
         rivals = Rivals(
             float(peaks.share[i]), float(peaks.other_freq[i]), float(peaks.other_twoF[i]), float(peaks.shrinkage[i])
@@ -464,7 +465,7 @@ def _follow_batch(
 
 
 def _start_mismatch(data: FstatData, starts: Doppler, results: Results) -> np.ndarray:
-    """Loss of rho^2 between each candidate and where it ended, (n,) float64; NaN where it was not refined."""
+    """Return the loss of rho^2 between each candidate and its peak, (n,) float64; NaN where it was not refined."""
     lost = np.full(len(results.twoF), np.nan)
     rows = np.flatnonzero(np.isfinite(results.twoF))
     for batch in batches(rows, np.zeros(len(rows)), batch_size(data, len(rows))):
@@ -474,9 +475,9 @@ def _start_mismatch(data: FstatData, starts: Doppler, results: Results) -> np.nd
 
 
 def _compiling_mismatches(data: FstatData, starts: Doppler, results: Results) -> Future[object]:
-    """Begin to trace and compile what `_start_mismatch` calls if all open candidates are refined.
+    """Begin to trace and compile the programs that `_start_mismatch` runs if all open candidates are refined.
 
-    What fails here fails again where it is called.
+    Errors are ignored here, since they are raised again when the programs run.
     """
     size = batch_size(data, int(np.sum(results.open)))
     pair = jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), (results.points, starts))
@@ -485,12 +486,12 @@ def _compiling_mismatches(data: FstatData, starts: Doppler, results: Results) ->
 
 @jax.jit
 def _mismatches(observation: Observation, points: Doppler, others: Doppler) -> jax.Array:
-    """`mismatch` of each pair of templates of two stacks, (n,) float64."""
+    """Return the `mismatch` of each pair of templates of two stacks, (n,) float64."""
     return jax.lax.map(lambda pair: mismatch_of(observation, *pair), (points, others))
 
 
 def _moved(points: Doppler, rows: np.ndarray, ends: Doppler, known: np.ndarray) -> Doppler:
-    """A stack with the templates of some rows replaced; for isolated candidates the orbits stay."""
+    """Return a stack with the templates of some rows replaced; for isolated candidates the orbits stay."""
 
     def with_rows(old: np.ndarray, new: np.ndarray) -> np.ndarray:
         copy = np.array(old)

@@ -1,4 +1,4 @@
-"""How each candidate ended, and the table of refined candidates that `refine` returns."""
+"""Record how each candidate ended, and make the table that `refine` returns."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 CLIMBS, CLIMBS_MANY = 6, 16
-"""Number of trial points from which to climb, and the same where `MANY` or more parameters are fitted beside the
-frequency: there trial points are further apart, and the highest may belong to other peaks than the signal's."""
+"""Number of trial points from which to climb, with few parameters, and with `MANY` or more besides the frequency: there
+trial points are further apart, and the highest may belong to other peaks than the signal's."""
 NOISE = 1e-3
 """False-alarm probability, over all templates tried, above which the message warns of noise."""
 CELLS = 8
-"""Independent templates that count for each one tried, because a climb to the next maximum covers more than its start.
+"""Number of independent templates counted for each one tried, because a climb covers more than its start.
 With this value at most a per cent of candidates in pure noise end without a warning (tests/followup/test_refine.py)."""
 CERTAIN = 0.95
 """Fraction of the probability on a peak below which the message mentions other peaks."""
@@ -49,36 +49,36 @@ ENDINGS = {
 
 
 def most_climbs(n_parameters: int) -> int:
-    """Number of trial points from which to climb, if there are so many, in so many parameters."""
+    """Return the largest number of trial points from which to climb, for a number of parameters."""
     return CLIMBS if n_parameters <= MANY else CLIMBS_MANY
 
 
 @dataclass
 class Results:
-    """What is known of n candidates, filled in as they are followed up; NumPy arrays.
+    """Results for n candidates, filled in as they are followed up; NumPy arrays.
 
     Attributes
     ----------
     points : Doppler
-        A stack; the given templates, later the refined ones.
+        Stack of the given templates, later of the refined ones.
     names : tuple of p str
-        The parameters to refine.
+        Names of the parameters to refine.
     open : (n,) bool
         Whether the candidate is still to be followed up.
     messages : list of n str
     covariance, spread : (n, p, p) float64
-        See `Peak`.
+        As in `Peak`.
     rivals : (n, c, p) float64
-        See `Peak`.
+        As in `Peak`.
     twoF, start_twoF, noise_chance, peak_probability, moved : (n,) float64
-        2F, and that of each detector, is the sum over segments.
+        Values at the peak and the start as in `Peak`; all 2F are sums over segments.
     start_mismatch : (n,) float64
         Loss of rho^2 between the peak and the candidate, 0 to 1; see `mismatch`.
     twoF_per_detector : (n, D) float64
     amplitudes : (n, a) float64
         See `amplitude_columns`.
     steps, tried : (n,) int64
-        Gradients and trial points, of all rounds.
+        Numbers of gradients and of trial points, over all rounds.
     covered : (n,) float64
         See `Neighbourhood.trial_points`.
     converged : (n,) bool
@@ -108,7 +108,7 @@ class Results:
     def blank(
         cls, candidates: Candidates, names: tuple[str, ...], n_detectors: int, n_segments: int | None = None
     ) -> Results:
-        """The start, when nothing is known; candidates with problems are closed."""
+        """Return the results before any climb; candidates with problems are closed."""
         n, p = len(candidates.problems), len(names)
         return cls(
             points=candidates.points,
@@ -133,30 +133,30 @@ class Results:
         )
 
     def compare_with(self, start_mismatch: np.ndarray) -> None:
-        """Note how much of a signal at each peak its candidate lost, and which candidates hardly show it."""
+        """Record how much of a signal at each peak its candidate lost, and which candidates hardly show it."""
         self.start_mismatch[:] = start_mismatch
         for row in np.flatnonzero(self.converged & (start_mismatch > FOREIGN)):
             shown = 1 - start_mismatch[row]
             self.messages[row] += f"; it may be another signal, of which the candidate shows {shown:.2g}"
 
     def close(self, row: int | np.integer, message: str) -> None:
-        """Note that a candidate ended without a peak, and why."""
+        """Record that a candidate ended without a peak, and why."""
         self.open[row] = self.converged[row] = False
         self.noise_chance[row] = self.peak_probability[row] = np.nan
         self.messages[row] = message
 
 
 class Rivals(NamedTuple):
-    """What is known of other peaks near a candidate's.
+    """Other peaks near a candidate's.
 
     Attributes
     ----------
     share : float
-        See `Peak`.
+        Probability of the candidate's peak among the climbed ones; see `Peak`.
     freq, twoF : float
-        The highest 2F elsewhere, and where, Hz; see `Peak`.
+        Frequency, Hz, and value of the highest 2F elsewhere; see `Peak`.
     shrinkage : float
-        See `Peak`.
+        Factor that multiplies 2F in probabilities; see `Peak`.
     """
 
     share: float = 1.0
@@ -165,7 +165,7 @@ class Rivals(NamedTuple):
     shrinkage: float = 1.0
 
     def peak_probability(self, twoF: float) -> float:
-        """Probability that a signal lies on a peak of this height rather than on one of these others."""
+        """Return the probability that a signal lies on a peak of a given 2F rather than on one of these others."""
         return float(1 / (1 / self.share + np.exp(min(0.5 * self.shrinkage * (self.twoF - twoF), 700.0))))
 
 
@@ -181,22 +181,22 @@ def ending(
     held: Sequence[str] = (),
     n_segments: int | None = None,
 ) -> str:
-    """A sentence on how a candidate ended.
+    """Return a sentence on how a candidate ended.
 
     Parameters
     ----------
     status : int
         See `Maximum`.
     twoF : float
-        At the peak; the sum over segments.
+        2F at the peak, summed over segments.
     chance : float
-        From `jfstat.candidates.falsealarm.false_alarm`.
+        False-alarm probability, from `jfstat.candidates.falsealarm.false_alarm`.
     has_errors : bool
     rivals : Rivals
     held : sequence of str
-        Parameters at their bounds.
+        Names of the parameters at their bounds.
     n_segments : int, optional
-        Of data with segments, whose mean 2F the sentence names.
+        Number of segments, if the data have any: the sentence then names the mean of 2F.
     """
     if status != CONVERGED:
         return ENDINGS[status]
@@ -228,7 +228,7 @@ def results_table(
     lines: QTable | None = None,
     method: Method = NEWTON,
 ) -> QTable:
-    """The table that `refine` returns, with those columns of `found` that do not depend on the template."""
+    """Return the table of `refine`, with the columns of `found` that do not depend on the template."""
     columns: dict[str, np.ndarray] = {}
     kept = np.isnan(results.twoF)  # not refined: parameters stay as given
     everything = all_parameters(results.points)
@@ -273,7 +273,7 @@ def results_table(
 
 
 def _lines_of(data: FstatData, candidates: Candidates, results: Results, lines: QTable) -> np.ndarray:
-    """The column ``line``; empty for candidates that are no templates."""
+    """Return the column ``line``; empty for candidates that are no possible templates."""
     sound = np.flatnonzero([not problem for problem in candidates.problems])
     points = jax.tree.map(lambda x: np.asarray(x)[sound] if np.ndim(x) else np.asarray(x), results.points)
     crossed = np.full(len(candidates.problems), "", dtype=object)
@@ -282,6 +282,6 @@ def _lines_of(data: FstatData, candidates: Candidates, results: Results, lines: 
 
 
 def _irrelevant(results: Results, name: str) -> np.ndarray | jax.Array | bool:
-    """Where a column describes the orbit of an isolated candidate."""
+    """Return where a column describes the orbit of an isolated candidate."""
     orbit = results.points.orbit
     return orbit.asini == 0 if orbit is not None and hasattr(orbit, name) else False

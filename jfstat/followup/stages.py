@@ -1,4 +1,4 @@
-"""The stages of a follow-up: how many segments each has, and where they begin and end."""
+"""Choose the stages of a follow-up: how many segments each has, and where they begin and end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jfstat.geometry.ephemeris import EphemerisLike
 
 TRIALS = 1000
-"""Most trial points of a stage that is chosen by `follow_up_stages`."""
+"""Default largest number of trial points of a stage of `follow_up_stages`."""
 
 
 @public(parameters=kinds.names, ephemeris=kinds.ephemeris)
@@ -40,31 +40,31 @@ def follow_up_stages(
     most_trials: int = TRIALS,
     ephemeris: EphemerisLike = "DE405",
 ) -> tuple[int, ...]:
-    """Numbers of segments for the stages of `follow_up`, each as few as the one before it allows.
+    """Return numbers of segments for the stages of `follow_up`, each as small as the one before it allows.
 
-    A stage has to look at as many templates as its own metric distinguishes within what the stage before left open
-    (Ashton & Prix 2018, Phys. Rev. D 97, 103020, section IV, who bound the same number). What is left open is taken to
-    be the unit ball of the earlier stage's metric: four sigma of a candidate with 2F just above threshold. Stages nest
-    where possible, so that each number divides the one before.
+    A stage must try as many templates as its own metric distinguishes within the region that the stage before left open
+    (Ashton & Prix 2018, Phys. Rev. D 97, 103020, section IV, who bound the same number). That region is taken as the
+    unit ball of the earlier stage's metric: four sigma of a candidate with 2F just above threshold. Stages nest where
+    possible, so that each number divides the one before.
 
     Parameters
     ----------
     sfts : SFTs
     point : Doppler
-        One template: the metric there counts.
+        One template, at which the metric is computed.
     n_segments : int
         Number of segments of the search that found the candidates: the first stage.
     parameters : sequence of str, optional
-        Those that will be refined; by default all of the template's except an orbit's ``ecc`` and ``argp``.
+        Parameters that will be refined; by default all of the template's except an orbit's ``ecc`` and ``argp``.
     most_trials : int
-        Most trial points of a stage.
+        Largest number of trial points of a stage.
     ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
 
     Returns
     -------
     tuple of int
-        The first is `n_segments`, the last 1.
+        Numbers of segments, the first `n_segments`, the last 1.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def follow_up_stages(
         before = metric(last)
         divisors = [n for n in range(1, last) if last % n == 0]
         fewest = next((n for n in divisors if trials(before, n) <= most_trials), None)
-        if fewest is None:  # no number that nests is small enough a step
+        if fewest is None:  # every number that nests is too large a step
             fewest = next((n for n in range(1, last) if trials(before, n) <= most_trials), last - 1)
         stages.append(fewest)
     return tuple(stages)
@@ -104,10 +104,10 @@ def follow_up_stages(
 def _phase_slopes(
     observation: Observation, point: Doppler, names: tuple[str, ...]
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Change of the phase per coordinate that whitens all data together, cycles, at the middle of each SFT, (n, p).
+    """Return phase changes per coordinate that whitens all data together, cycles, at the middle of each SFT, (n, p).
 
-    With the direction in which the frequency alone changes, (p,), zero if it is held, and the middles of the SFTs and
-    their weights, (n,).
+    The direction in which the frequency alone changes, (p,), zero if it is held, and the middles of the SFTs and their
+    weights, (n,), are returned too.
     """
     coordinates = whitened(observation, point, names, ())
     time, weight = observation.quadrature(1)
@@ -124,7 +124,7 @@ def _phase_slopes(
 
 
 def _mean_metric(slopes: np.ndarray, weight: np.ndarray, segment: np.ndarray) -> np.ndarray:
-    """Mean over segments of the metrics of the phase, (p, p); `segment` says where each SFT belongs."""
+    """Return the mean over segments of the phase metrics, (p, p); `segment` holds the segment of each SFT."""
     metrics = []
     for k in np.unique(segment[weight > 0]):
         own, share = 2 * np.pi * slopes[segment == k], weight[segment == k] / np.sum(weight[segment == k])
@@ -134,8 +134,8 @@ def _mean_metric(slopes: np.ndarray, weight: np.ndarray, segment: np.ndarray) ->
 
 
 def _trial_points(before: np.ndarray, now: np.ndarray, along: np.ndarray) -> float:
-    """About how many trial points cover the unit ball of one metric by another, across the frequency."""
-    ridge = 1e-10 * np.eye(len(now))  # directions that data do not tell
+    """Return about how many trial points by one metric cover the unit ball of another, across the frequency."""
+    ridge = 1e-10 * np.eye(len(now))  # directions that the data do not constrain
     factor = np.linalg.cholesky(now + ridge).T
     matrix = factor @ np.linalg.inv(before + ridge) @ factor.T
     q = len(now)
@@ -148,10 +148,10 @@ def _trial_points(before: np.ndarray, now: np.ndarray, along: np.ndarray) -> flo
 
 
 def stage_edges(sfts: SFTs, stages: Sequence[int]) -> list[list[tuple[float, float]] | None]:
-    """Starts and ends of each stage's segments, GPS s; None for a single one.
+    """Return starts and ends of each stage's segments, GPS s; None for a single segment.
 
-    All have one length and lie between the start and the end of the data. Those that hold no SFT are left out. A stage
-    whose number divides that of the stage before joins the latter's segments.
+    All segments of a stage have equal length and lie between the start and the end of the data. Segments without SFTs
+    are left out. A stage whose number divides the number of the stage before joins that stage's segments.
     """
     starts = np.sort(np.concatenate([series.gps + 1e-9 * series.gps_ns for series in sfts]))
     cuts, edges = np.linspace(sfts.start, sfts.end, stages[0] + 1), []
@@ -165,12 +165,12 @@ def stage_edges(sfts: SFTs, stages: Sequence[int]) -> list[list[tuple[float, flo
 
 
 def checked_stages(stages: object, n_sfts: int) -> tuple[int, ...]:
-    """Numbers of segments that a user gave.
+    """Return the numbers of segments that a user gave.
 
     Raises
     ------
     ValueError
-        If they are no falling whole numbers from 1 to the number of SFTs.
+        If they are no decreasing whole numbers from 1 to the number of SFTs.
     """
     try:
         given = tuple(stages)  # type: ignore[arg-type]

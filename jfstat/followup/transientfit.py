@@ -1,4 +1,4 @@
-"""Start time and time scale of a transient signal, with errors, at a refined candidate."""
+"""Fit start time and time scale of a transient signal, with errors, at a refined candidate."""
 
 from __future__ import annotations
 
@@ -30,18 +30,20 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 TURNS = 6
-"""How often Doppler parameters and windows are fitted in turns at most: a search with wrong parameters finds a short
-window."""
+"""Largest number of turns in which Doppler parameters and then windows are fitted: a search with wrong parameters finds
+a short window."""
 HELD = 1
-"""Turns in which windows are fitted with Doppler parameters held, which are too far off at first to be followed."""
+"""Number of first turns in which windows are fitted with Doppler parameters held, since these are too far off at
+first."""
 SETTLED = 0.05
-"""Part of its error by which a window may still move when it counts as found."""
+"""Largest move of a window, in units of its error, at which it counts as found."""
 SLICES = 4096
-"""Atoms of the whole data; windows that end within one are right to a part of its duration."""
+"""Number of atoms of the whole data; windows that end within an atom are right to a fraction of its duration."""
 NODES = 49
-"""Start times and time scales of a map; an odd number, so that the middle of a map is one of its windows."""
+"""Number of start times and of time scales of a map, odd so that the middle of a map is one of its windows."""
 ZOOMS = 3
-"""Maps, each of what the one before leaves. One more is between the windows around the best of these."""
+"""Number of successive maps, each of the region that the one before leaves. A last map lies between the windows around
+the best one."""
 WIDE = 6.0
 """Half-width of a map in standard deviations of the one before."""
 
@@ -56,9 +58,10 @@ class WindowFit(NamedTuple):
     mean, spread : (2,) float64
         Mean and standard deviation of t0 and tau, s, by the posterior.
     offset : (p,) float64
-        Mean of the parameters by the posterior, from the template on.
+        Mean of the parameters by the posterior, relative to the template.
     covariance : (p, p) float64
-        What the unknown window adds to the covariance of the parameters within the best one.
+        Contribution of the unknown window to the covariance of the parameters, besides their covariance within the best
+        window.
     """
 
     best: jax.Array
@@ -73,7 +76,7 @@ class WindowFit(NamedTuple):
         return bool(np.isfinite(self.mean).all() and np.isfinite(self.covariance).all())
 
     def error(self, window: np.ndarray) -> np.ndarray:
-        """Root-mean-square distance of t0 and tau from those of a window, s."""
+        """Return the root-mean-square distance of t0 and tau from a given window's, s."""
         return np.hypot(self.spread, self.mean - window)
 
 
@@ -88,22 +91,22 @@ def fitted_window(
     names: tuple[str, ...],
     window: tuple[Shape, float],
 ) -> WindowFit:
-    """The window of the largest 2F, and the posterior of windows and Doppler parameters.
+    """Return the window of the largest 2F, and the posterior of windows and Doppler parameters.
 
-    For each window 2F is that of the best Doppler parameters, see `window_map`, and the posterior is integrated over
-    them. The prior is flat in them, and in t0 and tau for windows that begin within the data and, if rectangular, end
-    within them: further ones cannot be told from these.
+    For each window 2F is maximised over the Doppler parameters, see `window_map`, and the posterior is integrated over
+    them. The prior is flat in these parameters, and in t0 and tau for windows that begin within the data and, if
+    rectangular, end within them: windows beyond could not be distinguished from these.
 
     Parameters
     ----------
     data, point, slices, pieces
-        As for `atoms_of`.
+        Arguments of `atoms_of`.
     start : (2,) float64
         Approximate t0, GPS s, and tau, s, to about tau.
     unwhitened : (p, p) float64
         Parameters, in their units, from whitened ones, in which an error is about 1.
     names : tuple of p str
-        The parameters that follow the window; none for those of the template at all windows.
+        Parameters that are maximised in each window; if empty, the template's hold in all windows.
     window : (Shape, float), static
         Shape and end of the windows, see `TransientWindow`.
     """
@@ -132,7 +135,7 @@ def fitted_window(
         each = jnp.sum(weight, axis=1), jnp.sum(weight, axis=0)
         mean = jnp.stack([p @ x for p, x in zip(each, (t0, tau), strict=True)])
         spread = jnp.stack([p @ (x - m) ** 2 for p, x, m in zip(each, (t0, tau), mean, strict=True)])
-        # what a map and slices cannot resolve
+        # differences that a map and slices cannot resolve
         spread = jnp.sqrt(spread + steps**2 / 12 + step**2 / 12)
         highest = jnp.where(inside, found.highest, -jnp.inf)
         place = jnp.argmax(highest)
@@ -159,7 +162,7 @@ def fitted_window(
 
 
 class _Zoom(NamedTuple):
-    """Middle and half-width of the next map, and the largest value of those before, its window and their steps."""
+    """Middle and half-width of the next map, with the largest value of all earlier maps, its window and their steps."""
 
     middle: jax.Array
     width: jax.Array
@@ -169,7 +172,8 @@ class _Zoom(NamedTuple):
 
 
 def _positive(matrix: jax.Array) -> jax.Array:
-    """A symmetric matrix without its negative eigenvalues: an unknown window tells no more than a known one."""
+    """Return a symmetric matrix without its negative eigenvalues: an unknown window gives no more information than a
+    known one."""
     size, axes = jnp.linalg.eigh(matrix)
     return (axes * jnp.maximum(size, 0.0)) @ axes.T
 
@@ -182,29 +186,30 @@ def refined_with_windows(
     progress: bool,
     model: PhaseModel | None,
 ) -> QTable:
-    """The table of `refine` for transient signals: each candidate in data times its own window.
+    """Return the table of `refine` for transient signals, with each candidate in data times its own window.
 
-    Doppler parameters are climbed to the highest 2F of the data times the window, and then the window is fitted to the
-    atoms there, in turns, until it stays, or `TURNS` of them. The row is that of the turn with the largest 2F: all
-    columns belong to its window, apart from ``start_twoF``, which is 2F of the candidate as it was given, within its
-    own window. Errors and the covariance of the fitted parameters allow for the window's errors, and the other way
-    round; where a window is too short for the slices, it has no errors, and those of the parameters are at this window.
-    The message says so, and where a window had not settled after `TURNS`.
+    In turns, Doppler parameters are climbed to the highest 2F of the data times the window, and the window is fitted to
+    the atoms there, until the window stays or after `TURNS` turns. The row is from the turn with the largest 2F: all
+    columns belong to its window, except ``start_twoF``, which is 2F of the candidate as it was given, within its own
+    window. Errors and the covariance of the fitted parameters allow for the window's errors, and vice versa; a window
+    that is too short for the slices has no errors, and the parameters' errors are then for this window. The message
+    says so, and says where a window had not settled after `TURNS` turns.
 
     Parameters
     ----------
     data : FstatData
     found : table
-        With columns ``t0`` and ``tau``.
+        Candidates with columns ``t0`` and ``tau``.
     window : (Shape, float)
-        From `window_of_table`.
+        Shape and end of the windows, from `window_of_table`.
     refined : callable
-        Refines a table of one row, the second argument, in given data. The third is the row of `found`, with which the
-        result is compared, and the fourth says why it cannot be refined, if it cannot.
+        Function that refines a table of one row, its second argument, in the data of the first. The third argument is
+        the row of `found` with which the result is compared, and the fourth says why it cannot be refined, if it
+        cannot.
     progress : bool
         Whether to show progress.
     model : PhaseModel or None
-        Of the templates.
+        Phase model of the templates.
     """
     from astropy.table import vstack
 
@@ -273,7 +278,7 @@ def refined_with_windows(
 
 
 def _in_window(data: FstatData, start: np.ndarray, window: tuple[Shape, float]) -> tuple[FstatData, str]:
-    """Data times a candidate's window, or the data as they are and why the candidate cannot be refined."""
+    """Return data times a candidate's window, or the data unchanged and why the candidate cannot be refined."""
     problem, (shape, end) = window_problem(start), window
     if problem:
         return data, f"not refined: {problem}"
@@ -292,7 +297,8 @@ def _fitted(
     model: PhaseModel | None,
     follow: bool = True,
 ) -> WindowFit:
-    """`fitted_window` at the template of a table's only row, NumPy arrays; `follow` says whether its parameters do."""
+    """Return `fitted_window` at the template of a table's only row, NumPy arrays; `follow` says whether parameters are
+    fitted."""
     point = point_in(read_rows(data, table, None, model).points, 0)
     own = data.for_one_template
     slices, pieces = jax.tree.map(on_device, regular_slices(own, point, duration))
@@ -303,7 +309,7 @@ def _fitted(
 
 
 def _whitened(table: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Which parameters of a table's only row have errors, (p,) bool, and L with their covariance L L^T."""
+    """Return which parameters of a table's only row have errors, (p,) bool, and L with their covariance L L^T."""
     covariance = np.asarray(table["covariance"])[0]
     fitted = np.diagonal(covariance) > 0
     own = covariance[np.ix_(fitted, fitted)]
@@ -315,7 +321,7 @@ def _whitened(table: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _add_errors(table: Any, fit: WindowFit) -> None:
-    """Add to the errors of a table's only row what the unknown window makes of them."""
+    """Add the contribution of the unknown window to the errors of a table's only row."""
     fitted, unwhitened = _whitened(table)
     covariance = np.array(table["covariance"])
     more = fit.covariance + np.outer(fit.offset, fit.offset)

@@ -1,4 +1,4 @@
-"""2F over the windows of a transient signal, with Doppler parameters that follow the window to their best values."""
+"""Map 2F over the windows of a transient signal, with Doppler parameters maximised for each window."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from jfstat.statistic.combine import AntennaMatrix, quadratic_form
 from jfstat.statistic.transients import Grid, window_sums
 
 LEAST_INFORMATION = 1e-2
-"""Least eigenvalue of the information on whitened parameters: no window leaves them open to more than ten errors, as a
-prior of that width would."""
+"""Smallest eigenvalue of the information on whitened parameters: it acts as a prior with a width of ten errors."""
 
 
 class WindowMap(NamedTuple):
-    """The likelihood over n start times and m time scales and near a template, with p whitened parameters.
+    """Likelihood over n start times and m time scales near a template, with p whitened parameters.
 
     At each window the logarithm of the likelihood, F, is a parabola in the parameters' offset from the template, with
     its maximum at `offset`, `gain` above its value at the template.
@@ -34,10 +33,11 @@ class WindowMap(NamedTuple):
     log_likelihood : (n, m) float64
         F at the template.
     gain : (n, m) float64
+        F at the best parameters minus F at the template.
     offset : (n, m, p) float64
-        Of the best parameters, in whitened coordinates.
+        Offset of the best parameters from the template, in whitened coordinates.
     covariance : (n, m, p, p) float64
-        Of the parameters for this window.
+        Covariance of the parameters for each window.
     """
 
     log_likelihood: jax.Array
@@ -52,9 +52,9 @@ class WindowMap(NamedTuple):
 
     @property
     def log_posterior(self) -> jax.Array:
-        """Logarithm of the posterior of windows, (n, m) float64, but for a constant.
+        """Logarithm of the posterior of windows, (n, m) float64, up to a constant.
 
-        exp(F) integrated over the parameters with flat priors, by Laplace's method.
+        exp(F) is integrated over the parameters with flat priors, by Laplace's method.
         """
         if not self.offset.shape[-1]:
             return self.highest
@@ -62,7 +62,7 @@ class WindowMap(NamedTuple):
 
 
 def phase_slopes(observation: Observation, point: Doppler, names: tuple[str, ...], time: jax.Array) -> jax.Array:
-    """Derivatives of the phase in parameters of a template, rad per their units, (D, K, p) float64.
+    """Return derivatives of the phase with respect to parameters of a template, rad per unit, (D, K, p) float64.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def phase_slopes(observation: Observation, point: Doppler, names: tuple[str, ...
         One template.
     names : tuple of p str
     time : (K,) float64
-        At the detectors, s since the epoch.
+        Times at the detectors, s since the epoch.
     """
     if not names:
         return jnp.zeros((len(observation.detectors), time.shape[0], 0))
@@ -85,23 +85,23 @@ def phase_slopes(observation: Observation, point: Doppler, names: tuple[str, ...
 
 
 def window_map(atoms: Atoms, slope: jax.Array, t0: jax.Array, tau: jax.Array, shape: Shape, end: float) -> WindowMap:
-    """The likelihood over windows and near the template of some atoms.
+    """Return the likelihood over windows near the template of some atoms.
 
-    F = y^H M^-1 y for y = (Fa, Fb) of the window and M = [[A, C], [C, B]]. Its gradient is exact; for minus its second
-    derivatives the Fisher information is taken, which is never negative, with the amplitudes c = M^-1 y estimated in
-    the same window: 2 (c^H M_ij c - c^H M_i M^-1 M_j c), where M_i and M_ij are M weighted with one and two derivatives
-    of the phase. The antenna patterns are those of the template.
+    F = y^H M^-1 y for y = (Fa, Fb) of the window and M = [[A, C], [C, B]]. Its gradient is exact. Minus its second
+    derivatives are replaced by the Fisher information, which is never negative, with the amplitudes c = M^-1 y
+    estimated in the same window: 2 (c^H M_ij c - c^H M_i M^-1 M_j c), where M_i and M_ij are M weighted with one and
+    two derivatives of the phase. The antenna patterns are the template's.
 
     Parameters
     ----------
     atoms : Atoms
-        With slices so short that within one the phase's derivatives hardly change.
+        Atoms of slices so short that the derivatives of the phase hardly change within one.
     slope : (D, K, p) float64
-        Derivatives of the phase in whitened parameters, rad.
+        Derivatives of the phase with respect to whitened parameters, rad.
     t0, tau : (n,), (m,) float64
-        GPS s, and s.
+        Start times, GPS s, and time scales, s.
     shape, end
-        Of the windows, see `TransientWindow`.
+        Shape and end of the windows; see `TransientWindow`.
     """
     p = slope.shape[-1]
     pairs = [(i, j) for i in range(p) for j in range(i, p)]
@@ -122,12 +122,12 @@ def window_map(atoms: Atoms, slope: jax.Array, t0: jax.Array, tau: jax.Array, sh
     b, a, c = (x.astype(jnp.complex128) for x in form)
 
     def inverted(y: jax.Array) -> jax.Array:
-        """M^-1 y for vectors y, (..., 2, n, m)."""
+        """Return M^-1 y for vectors y, (..., 2, n, m)."""
         first, second = y[..., 0, :, :], y[..., 1, :, :]
         return 0.5 * jnp.stack([b * first - 0.5 * c * second, a * second - 0.5 * c * first], axis=-3)
 
     def times(matrix: jax.Array, x: jax.Array) -> jax.Array:
-        """M_i x for A, B and C weighted with derivatives, (..., 3, n, m)."""
+        """Return M_i x for A, B and C weighted with derivatives, (..., 3, n, m)."""
         A, B, C = (matrix[..., i, :, :].astype(jnp.complex128) for i in range(3))
         return jnp.stack([A * x[0] + C * x[1], C * x[0] + B * x[1]], axis=-3)
 

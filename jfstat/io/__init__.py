@@ -1,1 +1,1 @@
-"""Reading and writing tables of candidates; `lal` has the text formats of LALSuite's programs."""
+"""Read and write tables of candidates and templates; `lal` holds the text formats of LALSuite's programs."""

@@ -1,4 +1,4 @@
-"""Files of candidates: ECSV, HDF5, and the text format of ComputeFstatistic_v2."""
+"""Read and write files of candidates: ECSV, HDF5, and the text format of ComputeFstatistic_v2."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ HDF5_PATH = "candidates"
 """Name of the table in an HDF5 file."""
 HDF5_SUFFIXES = (".hdf5", ".h5")
 HDF5_SIGNATURE, USER_BLOCK = b"\x89HDF\r\n\x1a\n", 512
-"""How HDF5 content begins, and the bytes before it that hold a checksum."""
+"""First bytes of HDF5 content, and number of bytes before it that hold a checksum."""
 ECSV_START = "# %ECSV 1.0\n# ---\n"
-"""How an ECSV file begins."""
+"""First lines of an ECSV file."""
 CHECKSUM = "jfstat-sha256"
-"""Name of the checksum of everything but itself. A file that another program wrote has none, and is taken as it is."""
+"""Name of the checksum, which covers the rest of the file. Files of other programs have none and are not checked."""
 
 
 @public(table=kinds.table, path=kinds.path)
@@ -39,12 +39,12 @@ def write_candidates(table: QTable | PlainTable, path: str | os.PathLike) -> Pat
     Parameters
     ----------
     table : QTable or PlainTable
-        From `search`, or with such columns; units are converted.
+        Table from `search`, or one with such columns; units are converted.
     path : str or path
-        ``.ecsv``: astropy's text format, which keeps everything. ``.hdf5`` or ``.h5``: the same in HDF5, which needs
-        h5py. Both hold a checksum where other programs do not look, for `read_candidates`. Any other suffix: the text
-        format of ComputeFstatistic_v2, with the columns ``freq alpha delta f1dot f2dot f3dot 2F [log10BSGL] [2F_H1 ...]
-        [asini period tp argp ecc]``, comment lines that start with ``%%``, and a last line ``%DONE``.
+        ``.ecsv``: astropy's text format, which keeps everything. ``.hdf5`` or ``.h5``: HDF5, which keeps everything too
+        and needs h5py. Both hold a checksum for `read_candidates` that other programs ignore. Any other suffix: the
+        text format of ComputeFstatistic_v2, with the columns ``freq alpha delta f1dot f2dot f3dot 2F [log10BSGL] [2F_H1
+        ...] [asini period tp argp ecc]``, comment lines that start with ``%%``, and a last line ``%DONE``.
 
     Returns
     -------
@@ -84,15 +84,15 @@ def read_candidates(path: str | os.PathLike) -> QTable:
     Returns
     -------
     QTable
-        With units. Of a text file's meta only what its comments say is known: reftime, start, tspan, detectors,
-        ephemeris, version and counts.
+        Candidates with units. The meta of a text file holds only what its comments say: reftime, start, tspan,
+        detectors, ephemeris, version and counts.
 
     Raises
     ------
     OSError
         If the file does not exist or cannot be read.
     ValueError
-        If it is incomplete or damaged, or not in the format that its suffix names.
+        If the file is incomplete or damaged, or not in the format that its suffix names.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -124,7 +124,7 @@ def _digest(content: bytes) -> str:
 
 
 def _ecsv_bytes(table: QTable) -> bytes:
-    """The table in ECSV, with a checksum among the keys of the header, where other programs do not look."""
+    """Return a table in ECSV, with a checksum among the keys of the header that other programs ignore."""
     text = io.StringIO()
     table.write(text, format="ascii.ecsv")
     start, lines = ECSV_START, text.getvalue().removeprefix(ECSV_START)
@@ -132,7 +132,7 @@ def _ecsv_bytes(table: QTable) -> bytes:
 
 
 def _from_ecsv(content: bytes, path: Path) -> QTable:
-    """The table that ECSV holds; its checksum must be right if it has one."""
+    """Return the table that ECSV text holds; its checksum must be right if it has one."""
     from astropy.table import QTable
 
     text = content.decode().replace("\r\n", "\n")
@@ -143,7 +143,8 @@ def _from_ecsv(content: bytes, path: Path) -> QTable:
 
 
 def _from_hdf5(content: bytes, path: Path) -> QTable:
-    """The table that HDF5 holds. HDF5's library may abort on a damaged file, so the checksum comes first."""
+    """Return the table that an HDF5 file holds. The checksum is tested first, since HDF5's library may abort on
+    damage."""
     import h5py  # pyright: ignore[reportMissingImports]
     from astropy.table import QTable
 
@@ -156,12 +157,12 @@ def _from_hdf5(content: bytes, path: Path) -> QTable:
 
 
 def _user_block(body: bytes) -> bytes:
-    """What stands before the HDF5 content of a file, where HDF5 leaves room for others: its checksum."""
+    """Return the user block of an HDF5 file, which holds the checksum of the content that follows."""
     return f"{CHECKSUM}: {_digest(body)}\n".encode().ljust(USER_BLOCK, b"\0")
 
 
 def _without_masked_words(table: QTable) -> QTable:
-    """The table with empty words where astropy, which cannot tell them from missing ones in ECSV, has masked them."""
+    """Return a table with empty words in place of masked ones: astropy confuses empty and missing words in ECSV."""
     for name in table.colnames:
         column: Any = table[name]
         if getattr(column, "mask", None) is not None and column.dtype.kind in "US":

@@ -1,4 +1,4 @@
-"""Files of templates: tables as of candidates, and the grid files of ComputeFstatistic_v2 and PyFstat."""
+"""Read files of templates: tables of jfstat, and the grid files of ComputeFstatistic_v2 and PyFstat."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 FULL_GRID = ("freq", "alpha", "delta", "f1dot", "f2dot", "f3dot")
 """Columns of a grid file of ComputeFstatistic_v2's gridType 6 (XLALLoadFullGridFile)."""
 WITHOUT_NAMES = {len(SKY): SKY, len(FULL_GRID): FULL_GRID}
-"""Columns of files that do not name them, by their number; sky-grid files, of gridType 3, have the position alone."""
+"""Columns of files without column names, by their number; sky grids (gridType 3) hold the position alone."""
 PYFSTAT = {"F0": "freq", "Alpha": "alpha", "Delta": "delta"} | {f"F{k}": spin_name(k) for k in range(1, 7)}
-"""PyFstat's names of columns."""
+"""Names of jfstat's columns by PyFstat's."""
 COMMENTS = "%#"
 
 
@@ -36,24 +36,24 @@ def read_templates(path: str | os.PathLike) -> QTable:
     Parameters
     ----------
     path : str or path
-        ``.ecsv``, ``.hdf5`` and ``.h5``: tables as `write_candidates` writes them. Anything else is text with a row a
+        ``.ecsv``, ``.hdf5`` and ``.h5``: tables written by `write_candidates`. Anything else is text with one row a
         line and comments after ``%`` or ``#``: a grid file of ComputeFstatistic_v2, ``freq alpha delta f1dot f2dot
-        f3dot`` (gridType 6) or ``alpha delta`` (gridType 3, a sky grid); what it writes as ``--outputGrid`` or
-        ``--outputFstat``; or a grid file of PyFstat's SearchOverGridFile. If the last comment before the rows names
-        the columns, in jfstat's or in PyFstat's spelling, these may be others, such as an orbit's, and in any order.
+        f3dot`` (gridType 6) or ``alpha delta`` (gridType 3, a sky grid); a file that it writes for ``--outputGrid`` or
+        ``--outputFstat``; or a grid file of PyFstat's SearchOverGridFile. If the last comment before the rows names the
+        columns, in jfstat's or in PyFstat's spelling, there may be other columns, such as an orbit's, in any order.
 
     Returns
     -------
     QTable
-        With units (Hz, Hz/s, ..., rad, s), and columns in the order of the file. Meta: what the comments of
-        ComputeFstatistic_v2 say, such as reftime. Grid files of others do not tell their reference time.
+        Templates with units (Hz, Hz/s, ..., rad, s), columns in the order of the file. The meta holds what comments of
+        ComputeFstatistic_v2 say, such as reftime. Other grid files do not state their reference time.
 
     Raises
     ------
     OSError
         If the file does not exist or cannot be read.
     ValueError
-        If it is not in such a format, such as a .cff file of sources, or has no rows.
+        If the file is in another format, such as a .cff file of sources, or has no rows.
     """
     path = Path(path)
     if path.suffix.lower() in (".ecsv", *HDF5_SUFFIXES):
@@ -83,7 +83,7 @@ def read_templates(path: str | os.PathLike) -> QTable:
 
 
 def _names(lines: list[str], n_columns: int, path: Path) -> list[str]:
-    """Names of the columns, from the last comment before the rows, or by their number."""
+    """Return the names of the columns, from the last comment before the rows, or by the number of columns."""
     header = ""
     for line in lines:
         if line.strip() and not line.startswith(tuple(COMMENTS)):

@@ -1,1 +1,1 @@
-"""Searches over banks of templates."""
+"""Search data with banks of templates."""

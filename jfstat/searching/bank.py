@@ -1,4 +1,4 @@
-"""The bank of a search: a stack of templates on the host, checked against the data before anything is computed."""
+"""Check the bank of a search against the data before anything is computed, as a stack of templates on the host."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from jfstat.signal.values import physical
 
 
 def stacked_bank(bank: Any) -> Doppler:
-    """The bank as NumPy arrays with exactly one leading axis, on the host, where it is divided into batches.
+    """Return a bank as NumPy arrays with exactly one leading axis, on the host, where it is divided into batches.
 
     Raises
     ------
     TypeError
-        If it is no Doppler.
+        If the bank is no Doppler.
     ValueError
-        If it holds no templates, or its templates have different reference times.
+        If the bank holds no templates, or templates with different reference times.
     """
     if not isinstance(bank, Doppler) and hasattr(bank, "colnames"):
         bank = bank_from_table(bank)

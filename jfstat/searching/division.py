@@ -1,4 +1,4 @@
-"""How a search is divided: parts of the band, groups of templates, batches."""
+"""Describe how a search is divided: parts of the band, groups of templates, batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Division(NamedTuple):
     Attributes
     ----------
     engine : str
-        Name of the engine that computes it.
+        Name of the engine that computes 2F.
     batch_size : int
         Templates computed at a time; the last batch of a group is padded.
     groups : list of (int, int)
@@ -25,7 +25,7 @@ class Division(NamedTuple):
     device_bytes : int
         Approximate memory needed on the device, data included.
     n_coherent : int or None
-        Of an interpolating search: number of templates computed in the segments, those of all groups together.
+        For an interpolating search, number of templates computed in the segments, summed over all groups.
     """
 
     engine: str
@@ -38,7 +38,8 @@ class Division(NamedTuple):
 
     @property
     def batches(self) -> np.ndarray:
-        """First template and number of templates of each batch, (n, 2) int64; each part of the band needs all."""
+        """First template and number of templates of each batch, (n, 2) int64; each part of the band needs all
+        batches."""
         size = self.batch_size
         cut = [
             np.stack([start, np.minimum(size, stop - start)], axis=-1)
@@ -53,6 +54,7 @@ class Division(NamedTuple):
         return len(self.batches) * len(self.bands)
 
     def first_new(self, part: int) -> int:
-        """Return the first frequency of a part of the band that the part before does not contain: parts may overlap."""
+        """Return the first frequency of a part of the band that the preceding part does not contain: parts may
+        overlap."""
         first = self.bands[part][0]
         return first if part == 0 else max(first, sum(self.bands[part - 1]))

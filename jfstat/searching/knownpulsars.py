@@ -1,4 +1,4 @@
-"""Known pulsars, the data they are searched in, and how widely: what targeted and narrow-band searches share."""
+"""Hold the known pulsars, SFTs and options that targeted and narrow-band searches share."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class PulsarBand:
     Parameters
     ----------
     freq, f1dot : float or Quantity
-        Full widths of the band in frequency, Hz, and in f1dot, Hz/s, about the pulsar's. f1dot lies on a flat grid
+        Full widths of the band around the pulsar, in frequency, Hz, and in f1dot, Hz/s. f1dot lies on a flat grid
         with steps of 1/(2T^2), frequencies are 1/(2T) apart; position, orbit and higher derivatives are the pulsar's.
         With widths of 0 there is one template, the pulsar's own.
     top : int
-        Rows of each pulsar: the loudest candidates of its band.
+        Number of rows for each pulsar: the loudest candidates of its band.
     harmonic : float
-        Frequency of the signals over that of the pulsars' rotation.
+        Ratio of the signals' frequency to the pulsars' rotation frequency.
     reftime : float, str, Time or GPSTime, optional
-        Time at which the bands are centred on the pulsars' frequencies, and at which the table's frequencies and
-        positions hold, GPS s; by default the start of the data.
+        Reference time of the table's frequencies and positions, GPS s, at which bands are centred on the pulsars'
+        frequencies; by default the start of the data.
 
     Raises
     ------
@@ -83,7 +83,7 @@ class PulsarBand:
 
 @dataclass(frozen=True, eq=False)
 class PulsarSearch:
-    """Known pulsars, and how they are searched.
+    """Known pulsars with the SFTs and options of their search.
 
     Attributes
     ----------
@@ -91,15 +91,15 @@ class PulsarSearch:
     pulsars : list of Pulsar
     band : PulsarBand
     reftime : GPSTime
-        Of the table.
+        Reference time of the table.
     noise : Noise
     ephemeris : str, two paths, Ephemeris or None
-        None is each timing solution's own.
+        Ephemeris; None for the one of each timing solution.
     guard : float
-        Hz.
+        Width of the SFTs used on each side of a signal, Hz.
     line_prior : LinePrior
     progress : bool
-        Whether to show it.
+        Whether to show progress.
     """
 
     parts: PartsOfSFTs
@@ -131,7 +131,7 @@ def parts_of(sfts: object) -> PartsOfSFTs:
 
 
 def check_pulsars(pulsars: Pulsar | Iterable[Pulsar]) -> list[Pulsar]:
-    """The pulsars that a user gave; a TypeError if they are none, a ValueError if there are none."""
+    """Return the pulsars that a user gave; raise a TypeError for other objects and a ValueError if there are none."""
     known = [pulsars] if isinstance(pulsars, Pulsar) else list(pulsars)
     if not all(isinstance(pulsar, Pulsar) for pulsar in known):
         raise TypeError("pulsars must be Pulsars from jfstat.read_par or jfstat.read_pulsars: read .par files first.")
@@ -141,9 +141,9 @@ def check_pulsars(pulsars: Pulsar | Iterable[Pulsar]) -> list[Pulsar]:
 
 
 def ephemeris_of(pulsar: Pulsar, ephemeris: EphemerisLike | None) -> EphemerisLike:
-    """The given ephemeris, or that of the timing solution, or DE405 where it is not installed."""
+    """Return the given ephemeris, or the timing solution's, or DE405 where it is not installed."""
     named = (pulsar.ephemeris or "").upper()
-    choices = (named, named.rstrip("ST"))  # shorter and longer versions of the same
+    choices = (named, named.rstrip("ST"))  # shorter and longer versions of one ephemeris
     installed = installed_ephemerides()
     own = next((name for name in choices if name in installed), None)
     return ephemeris or own or DEFAULT_EPHEMERIS
@@ -160,7 +160,7 @@ def warn_of_ephemerides(pulsars: list[Pulsar], ephemeris: EphemerisLike | None) 
 
 
 def moved_to(point: Doppler, reference: GPSTime) -> Doppler:
-    """The same template at another reference time."""
+    """Return a template moved to another reference time."""
     since = float(reference - (reference if point.reftime is None else point.reftime))
     fkdot = taylor_shifted(np.asarray(point.fkdot), since, len(point.fkdot))
     alpha, delta = np.asarray(point.alpha), np.asarray(point.delta)

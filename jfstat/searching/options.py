@@ -1,4 +1,4 @@
-"""Options of a search: which candidates are kept, and how the search is run."""
+"""Define the options of a search: which candidates are kept, and how the search is run."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 MOST_TOGETHER = 10**6
-"""Most templates of a batch, which is filled up by repeating the last one."""
+"""Largest number of templates in a batch."""
 RANKINGS = ("F", "BSGL")
 
 
 @dataclass(frozen=True, eq=False)
 class Keep:
-    """Which candidates a search keeps beside its `top` and `threshold`, and how its table is sorted.
+    """Options for which candidates a search keeps, besides its `top` and `threshold`, and how its table is sorted.
 
     Parameters
     ----------
     ranking : "F" or "BSGL"
-        What the table is sorted by: the statistic, or ``log10BSGL``, which needs several detectors and
+        Order of the table: by the statistic, or by ``log10BSGL``, which needs several detectors and
         `Details.per_detector`. The `top` candidates are the loudest of the statistic in either case: use
         `bsgl_threshold` against lines that would fill the table.
     bsgl_threshold : float, optional
-        Keep only candidates whose ``log10BSGL`` is at or above this, computed for every value of 2F on the device. It
-        takes the transforms of each detector as well, and so three times the time with two; only XLA can. The histogram
-        and the loudest of each sub-band are still of all values.
+        Keep only candidates whose ``log10BSGL`` is at or above this, computed for every value of 2F on the device. The
+        transforms of each detector are needed too, so with two detectors a search takes three times as long; only XLA
+        can do it. The histogram and the maxima of sub-bands still count all values.
     cluster : float, optional
         Of all candidates within this mismatch of a louder one, by the metric, keep only the loudest; see
-        `clusters.clustered`. Without segments, then join what one signal explains: its side lobes, neighbours in other
-        orbits; see `clusters.explained`. A value of 1 is usual. The column ``n_members`` counts the members of each
-        cluster. Clusters form among the `top` candidates.
+        `clusters.clustered`. Without segments, clusters that one signal explains are then joined, such as its side
+        lobes and neighbours in other orbits; see `clusters.explained`. A value of 1 is usual. The column ``n_members``
+        counts the members of each cluster. Clusters form among the `top` candidates.
     lines : QTable, optional
-        Known lines, from `read_lines`: a column ``line`` names those that each candidate crosses; see `flag_lines`.
+        Known lines, from `read_lines`. A column ``line`` names the lines that each candidate crosses; see `flag_lines`.
     veto_lines : bool
         Leave out, for each template, the frequency bins that `lines` affect: they are not counted and never become
         candidates, so that lines fill no table. Computed on the device, for each template from its own Doppler shifts,
-        spin-down and orbit; only XLA can.
+        spin-down and orbit; only XLA can do it.
     bounds : mapping of str to (low, high), optional
-        Ranges of parameters that were asked for, in Hz/s, ..., rad, s, or as Quantities. Lattices extend beyond theirs:
-        a column ``outside`` then says which candidates lie outside. All are kept.
+        Ranges of the parameters that the search is meant to cover, in Hz/s, ..., rad, s, or as Quantities. Lattices
+        extend beyond them: a column ``outside`` then says which candidates lie outside. All are kept.
 
     Raises
     ------
@@ -98,24 +98,24 @@ class Keep:
 
 @dataclass(frozen=True)
 class Run:
-    """How a search is run: on which devices, in which batches, and which unit of it. No result depends on it.
+    """Options for how a search is run: on which devices, in which batches, and which unit of it.
 
     Parameters
     ----------
     mesh : jax.sharding.Mesh, optional
         Devices among which to divide the templates, whatever the mesh's axes; see ``jax.make_mesh``. They belong to
-        this process, where each batch is computed by the one that is free first, or, after
-        ``jax.distributed.initialize()``, to several; then all processes must search with the same arguments, and all
+        this process, where the device that is free first computes each batch, or, after
+        ``jax.distributed.initialize()``, to several processes; then all must search with the same arguments, and all
         get the table.
     batch_size : int, optional
-        Number of templates computed at a time on each device. By default few on a CPU, so that they stay in its caches,
-        and on an accelerator as many as fit into most of the free memory.
+        Number of templates computed at a time on each device. By default as many as fit into the caches of a CPU, or
+        into most of the free memory of an accelerator.
     unit : (int, int), optional
         Do only unit i of n, 1 <= i <= n, which is a range of batches. `merge` turns the tables of all units into the
         table of the whole search.
     engine : str, optional
-        What computes 2F: ``"xla"``, which runs everywhere, or ``"cuda"``, kernels for NVIDIA GPUs. By default the
-        fastest one that the data's device can use. Tables of different engines agree to rounding.
+        Engine that computes 2F: ``"xla"``, which runs everywhere, or ``"cuda"``, kernels for NVIDIA GPUs. By default
+        the fastest one that the data's device can use. Tables of different engines agree to rounding.
 
     Raises
     ------
@@ -152,7 +152,7 @@ class Run:
         object.__setattr__(self, "batch_size", None if size is None else int(size))
 
     def jobs(self, n_jobs: int) -> tuple[int, int]:
-        """Return the first job to do and the one after the last, of `n_jobs` in the whole search."""
+        """Return the index of the first job to do and of the job after the last, of `n_jobs` in the whole search."""
         if self.unit is None:
             return 0, n_jobs
         i, n = self.unit

@@ -1,4 +1,4 @@
-"""Planning a search, which says what it will cost, and running it: `plan_search`."""
+"""Plan a search, say what it will cost, and run it: `plan_search`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FAILED = 1 << 16
 
 
 class SearchPlan:
-    """A search that can be run, and what it will cost; made by `jfstat.plan_search`.
+    """Search that can be run, and what it will cost; made by `jfstat.plan_search`.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class SearchPlan:
 
     @property
     def lines(self) -> QTable | None:
-        """Those of the known lines that any template can cross in the band; None if no lines were given."""
+        """Known lines that any template can cross in the band; None if no lines were given."""
         return self._asked.lines
 
     def seconds(self) -> float:
@@ -142,7 +142,7 @@ class SearchPlan:
         return result_table(task, division, state, self._asked, own)
 
     def _divided_and_searched(self, stored: Checkpoint | None, later: Thread | None) -> tuple[Division, State]:
-        """Return the division of the search, the checkpoint's if there is one, and what all batches contain.
+        """Return the division of the search, from the checkpoint if there is one, and what all batches contain.
 
         The thread `later`, of `compiling_columns`, is started when the search's program is traced.
 
@@ -273,7 +273,7 @@ def plan_search(
     threshold = statistic.threshold(checked_threshold(threshold))
     toplist = Toplist(top, threshold, _line_cut(data, keep, details), _vetoed(data, stack, known, keep))
     task = Task(data, stack, statistic, toplist, {})
-    statistic.reduction(data, run.engine, toplist)  # refuses what is wrong before the search
+    statistic.reduction(data, run.engine, toplist)  # raises for wrong arguments before the search begins
     path = None if checkpoint is None else checkpoint_path(checkpoint)
     return SearchPlan(task, Asked(keep, details, run.unit, known), run, path, bool(progress))
 
@@ -286,7 +286,7 @@ def _line_cut(data: FstatData, keep: Keep, details: Details) -> LineCut | None:
 
 
 def _lines_crossed(data: FstatData, stack: Doppler, lines: QTable) -> QTable:
-    """Return those of a user's lines that could affect any template of a stack in the band of the data."""
+    """Return the known lines that could affect any template of a stack in the band of the data."""
     low = float(data.fmin)
     high = low + (data.layout.n_frequencies - 1) * float(data.dfreq)
     return lines_near(lines, data.observation, stack, low, high)

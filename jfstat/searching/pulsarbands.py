@@ -1,4 +1,4 @@
-"""Narrow-band searches: a small band of frequency and spin-down around each of some known pulsars."""
+"""Search a narrow band of frequency and spin-down around each of some known pulsars."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def banded(known: PulsarSearch) -> QTable:
 
 
 def _found(pulsar: Pulsar, known: PulsarSearch, around: float) -> Any:
-    """The loudest candidates of one pulsar's band, from data that reach `around` beyond it, Hz."""
+    """Return the loudest candidates of one pulsar's band, from data that extend `around`, Hz, beyond it."""
     from astropy import units
 
     band, times, reftime = known.band, known.parts.times, known.reftime
@@ -72,7 +72,7 @@ def _found(pulsar: Pulsar, known: PulsarSearch, around: float) -> Any:
     bank, details = _bank(point, f1dot, spin_width, float(data.tspan)), Details(line_prior=known.line_prior)
     found: Any = search(data, bank, top=band.top, progress=False, details=details)
     n = len(found)
-    found.remove_column("template")  # of a bank that no one else has
+    found.remove_column("template")  # the index into a bank that no user has
     found["false_alarm"] = np.asarray(false_alarm(found["twoF"], found.meta["n_twoF"]))
     found["n_twoF"] = np.full(n, found.meta["n_twoF"])
     found["phase_error"] = np.full(n, sum(errors.values())) * units.cycle
@@ -83,7 +83,7 @@ def _found(pulsar: Pulsar, known: PulsarSearch, around: float) -> Any:
 
 
 def _bank(point: Doppler, f1dot: float, width: float, tspan: float) -> Doppler:
-    """The pulsar's template at each f1dot of a flat grid about its own."""
+    """Return the pulsar's template at each f1dot of a flat grid centred on its own."""
     step = 1 / (2 * tspan**2)
     half = int(0.5 * width / step)
     f1dots = f1dot + step * np.arange(-half, half + 1)
@@ -93,7 +93,7 @@ def _bank(point: Doppler, f1dot: float, width: float, tspan: float) -> Doppler:
 
 
 def _band_of(parts: PartsOfSFTs, low: float, high: float) -> SFTs:
-    """The SFTs over a band, as far as they go."""
+    """Return the SFTs within a band, as far as they cover it."""
     tsft = parts.times.tsft
     first, last = max(int(low * tsft), parts.first_bin), min(int(np.ceil(high * tsft)), parts.last_bin)
     if first > last:
@@ -103,7 +103,7 @@ def _band_of(parts: PartsOfSFTs, low: float, high: float) -> SFTs:
 
 
 def _together(tables: list[Any], band: PulsarBand) -> QTable:
-    """One table of all; isolated pulsars beside binaries get an orbit of asini 0, and all the same derivatives."""
+    """Return one table of all pulsars, with equal columns: isolated pulsars beside binaries get an orbit of asini 0."""
     from astropy.table import vstack
     from astropy.units import Quantity
 

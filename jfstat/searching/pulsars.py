@@ -1,4 +1,4 @@
-"""Searches for the signals of known pulsars, at their templates or in a band around each: `search_pulsars`."""
+"""Search for the signals of known pulsars, at their templates or in a band around each: `search_pulsars`."""
 
 from __future__ import annotations
 
@@ -51,18 +51,20 @@ def search_pulsars(
     Parameters
     ----------
     sfts : SFTs, SFTFiles, or a pattern of files as for `read_sfts`
-        Of files, parts are read as they are needed; `find_sfts` chooses SFTs in them.
+        SFTs to search. Files are read in parts as needed; `find_sfts` selects SFTs in files.
     pulsars : Pulsar or several
-        From `read_par` and `read_pulsars`. Without a band, a pulsar with a glitch during the data gets a row for the
-        SFTs before it and one for those after it; with one it is refused: choose times by `find_sfts`.
+        Pulsars from `read_par` and `read_pulsars`. Without a band, a pulsar with a glitch during the data gets a row
+        for the SFTs before the glitch and another for the SFTs after it; with a band it is refused: choose times by
+        `find_sfts`.
     band : PulsarBand, optional
-        What is searched around each pulsar; by default its own template, at twice the rotation's frequency.
+        Band to search around each pulsar; by default its own template alone, at twice the rotation frequency.
     sqrt_sx : float, sequence, mapping or Noise, optional
-        Noise floor, see `prepare`. None estimates it from each SFT by the running median of 101 bins, or with a
-        ``Noise(off_source=)`` from bins beside each signal: for signals that are loud in each SFT, such as hardware
-        injections. Without a band the running median has always 101 bins.
+        Noise floor; see `prepare`. None estimates it from each SFT by the running median of 101 bins, a
+        ``Noise(off_source=)`` from bins beside each signal, as needed for signals that are loud in each SFT, such as
+        hardware injections. Without a band the running median has always 101 bins.
     ephemeris : str or two paths, optional
-        See `load_ephemeris`. By default that of each timing solution (``EPHEM``), or DE405 where it is not installed.
+        See `load_ephemeris`. By default the ephemeris of each timing solution (``EPHEM``), or DE405 where it is not
+        installed.
     guard : float or Quantity
         Width of the SFTs to use on each side of a signal, Hz; less if the SFTs have less.
     line_prior : LinePrior, optional
@@ -74,8 +76,8 @@ def search_pulsars(
     -------
     QTable
         A row for each pulsar, or ``band.top`` rows. Columns: ``name``; the parameters of the template at
-        ``meta["reftime"]``, with an orbit's zero for isolated pulsars in a table with binaries, and the proper motion
-        ``pmra``, ``pmdec`` (rad/s) if there is one; ``twoF`` and ``twoF_H1``, ... as from `fstat`; with several
+        ``meta["reftime"]``, with zeros for the orbit of isolated pulsars in a table with binaries, and the proper
+        motion ``pmra``, ``pmdec`` (rad/s) if there is one; ``twoF`` and ``twoF_H1``, ... as from `fstat`; with several
         detectors ``log10BSGL``; ``h0``, ``cosi``, ``psi``, ``phi0`` and their errors from `estimate_amplitude`;
         ``false_alarm``, the probability in Gaussian noise of this 2F as the loudest of the pulsar's band; ``n_twoF``,
         the number of values of 2F in that band; ``phase_error``, the largest error of the template's phase in cycles
@@ -89,7 +91,7 @@ def search_pulsars(
         If an argument is of another kind.
     ValueError
         If there are no pulsars, an argument is out of range, the SFTs hold no pulsar's signal, or a pulsar cannot be
-        searched, as its orbit is too fast; the message names it.
+        searched, for example because its orbit is too fast; the message names it.
 
     Warns
     -----

@@ -1,4 +1,4 @@
-"""The table that a search returns."""
+"""Make the table that a search returns."""
 
 from __future__ import annotations
 
@@ -36,30 +36,32 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 SUBBAND_KEYS = ("start", "stop", "twoF")
-"""Keys of ``meta["loudest_per_subband"]``: first frequency and end of each sub-band, Hz, and its loudest 2F."""
+"""Keys of ``meta["loudest_per_subband"]``: first frequency and end of each sub-band, Hz, and the loudest 2F in it."""
 OWN_KEYS = ("unit", "identity", "parts", "metric", "sampling")
 """Keys of meta that only the tables of units have, for `merge`."""
 
 
 class Frequencies(NamedTuple):
-    """The frequencies that were searched: `n` of them from `first` on, `step` apart, Hz."""
+    """Frequencies that were searched: `n` of them from `first` on, `step` apart, Hz."""
 
     first: float
     step: float
     n: int
 
     def at(self, index: np.ndarray) -> np.ndarray:
-        """Elements of ``data.frequencies``, equal to the last bit, without computing all of them: there may be 1e8."""
+        """Return elements of ``data.frequencies``, equal to the last bit, without computing all of them: there may be
+        1e8."""
         return self.first + index.astype(float) * self.step
 
 
 @contextmanager
 def compiling_columns(task: Task, details: Details) -> Iterator[Thread | None]:
-    """While the body searches, a thread compiles what `result_table` will call: XLA takes seconds for it.
+    """Compile, in a thread while the body searches, the programs that `result_table` will run: XLA takes seconds for
+    it.
 
-    The body gets the thread and should start it once its own program is traced, which XLA then compiles while the
-    thread traces: Python traces one at a time. Where the division of the search takes longer than tracing, it is
-    started already. None if there is nothing to compile. Where the body raises an error, nobody waits for the thread,
+    The body gets the thread, or None if there is nothing to compile. It should start the thread once its own program is
+    traced: XLA then compiles that program while the thread traces, since Python traces one at a time. If dividing the
+    search takes longer than tracing, the thread already runs. If the body raises an error, nobody waits for the thread,
     which ends by itself.
     """
     data, stack, thread = task.data, task.stack, None
@@ -79,7 +81,8 @@ def compiling_columns(task: Task, details: Details) -> Iterator[Thread | None]:
 
 
 _COMPILED: set[Hashable] = set()
-"""For what this process did so: to find that nothing is left to do takes milliseconds."""
+"""Searches for which this process has compiled the programs already: finding nothing left to compile takes
+milliseconds."""
 
 
 def _compile(task: Task, details: Details, same: Hashable) -> None:
@@ -89,7 +92,7 @@ def _compile(task: Task, details: Details, same: Hashable) -> None:
 
 
 class Asked(NamedTuple):
-    """What the table of a search holds beside its candidates.
+    """Options and known lines that decide what the table of a search holds.
 
     Attributes
     ----------
@@ -118,7 +121,7 @@ def result_table(task: Task, division: Division, state: State, asked: Asked, own
         After the last batch.
     asked : Asked
     own : Identity
-        Needed for the tables of units only.
+        Identity of the search, needed for the tables of units only.
     """
     data, statistic = task.data, task.statistic
     frequencies = Frequencies(float(data.fmin), float(data.dfreq), data.layout.n_frequencies)
@@ -146,20 +149,22 @@ def result_table(task: Task, division: Division, state: State, asked: Asked, own
 
 
 def processor_of(data: object) -> str:
-    """Kind of the processor that holds data of any kind: a GPU's, or the CPU's and a digest of its instruction sets."""
+    """Return the kind of processor that holds data: a GPU's name, or the CPU's with a digest of its instruction
+    sets."""
     device = device_of(data)
     return "{} ({})".format(*processor_kind()) if device.platform == "cpu" else device.device_kind
 
 
 def candidates(stack: Doppler, peaks: Peaks, frequencies: Frequencies) -> Doppler:
-    """The templates of the peaks, with their frequencies; NumPy leaves (k, ...)."""
+    """Return the templates of the peaks with their frequencies, NumPy leaves (k, ...)."""
     found = jax.tree.map(lambda x: x[peaks.template], stack)
     fkdot = np.concatenate([frequencies.at(peaks.frequency)[:, None], found.fkdot[:, 1:]], axis=1)
     return jax.tree.map(np.asarray, with_fields(found, fkdot=fkdot))
 
 
 def result_meta(task: Task, frequencies: Frequencies, state: State, asked: Asked) -> Meta:
-    """Return what the table says about the search, apart from how it was computed, with what `finished` needs.
+    """Return the meta that describes the search, apart from how it was computed, with the entries that `finished`
+    needs.
 
     Parameters
     ----------
@@ -202,14 +207,14 @@ def result_meta(task: Task, frequencies: Frequencies, state: State, asked: Asked
 
 
 def finished(columns: dict[str, np.ndarray], meta: Meta) -> PlainTable:
-    """Return the table of a whole search: clustered if asked for, sorted, and with the false-alarm probability.
+    """Return the table of a whole search, sorted, clustered if asked for, and with the false-alarm probability.
 
     Parameters
     ----------
     columns : dict of (k,) ndarrays
         Candidates, loudest first.
     meta : dict
-        As in a unit's table; keys that only units have are dropped.
+        Meta of a unit's table; keys that only units have are dropped.
     """
     statistic = statistic_of(meta)
     number = len(columns["template"])
@@ -233,12 +238,12 @@ def finished(columns: dict[str, np.ndarray], meta: Meta) -> PlainTable:
 
 
 def _sorted(columns: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
-    """Return rows in falling order of a column; equal ones stay in their order."""
+    """Return rows in falling order of a column; rows with equal values stay in their order."""
     order = np.argsort(-columns[name], kind="stable")
     return {name: x[order] for name, x in columns.items()}
 
 
 def subband_columns(loudest: dict[tuple[float, float], float]) -> dict[str, list[float]]:
-    """``meta["loudest_per_subband"]`` from the loudest 2F by first frequency and end, Hz."""
+    """Return ``meta["loudest_per_subband"]``, given the loudest 2F by first frequency and end, Hz."""
     rows = sorted((*ends, twoF) for ends, twoF in loudest.items())
     return {key: [row[i] for row in rows] for i, key in enumerate(SUBBAND_KEYS)}

@@ -1,4 +1,4 @@
-"""Searching prepared data with a bank of templates, for a table of the loudest candidates: `search`."""
+"""Search prepared data with a bank of templates for a table of the loudest candidates: `search`."""
 
 from __future__ import annotations
 
@@ -36,21 +36,22 @@ def search(
 
     Templates are computed in batches on the device, and only the loudest values and the tallies of a batch leave it. A
     band that is too wide for the device's memory is searched in parts, one after the other. Consecutive templates that
-    differ only in spin-down share a resampled series, so banks should be ordered by sky position, as those of
-    `template_bank` are.
+    differ only in spin-down share a resampled series, so banks should be ordered by sky position, as `template_bank`
+    orders them.
 
     Parameters
     ----------
     data : FstatData
     bank : Doppler or QTable
-        A stack of n templates, as from `template_bank`, or one; ``fkdot[..., 0]`` is ignored. They may have a phase
-        model, whose parameters are columns ``model...`` of the result. Or a table with columns ``alpha``, ``delta``,
-        optionally ``f1dot``, ... and those of an orbit, and the reference time in ``meta["reftime"]``. Orbits should be
-        among those given to `prepare`: others cost much more, and frequencies that they shift out of the band are left
-        out.
+        A template or a stack of n, as from `template_bank`; ``fkdot[..., 0]`` is ignored. With a phase model, its
+        parameters are columns ``model...`` of the result. Or a table with columns ``alpha``, ``delta``, optionally
+        ``f1dot``, ... and the columns of an orbit, and the reference time in ``meta["reftime"]``. Orbits should be
+        among the orbits given to `prepare`: others cost much more, and frequencies that they shift out of the band are
+        left out.
     statistic : Statistic, optional
-        What is searched for: `TwoF`, by default, or of data with segments `MeanTwoF`, by default, `Interpolated`,
-        `BestPath`; `Transient`. Each says which columns and meta its table has beside those below.
+        Statistic to maximise: for data without segments `TwoF` (the default) or `Transient`; for data with segments
+        `MeanTwoF` (the default), `Interpolated`, `BestPath` or `BSGLtL`. Its docstring lists the columns and meta that
+        it adds to the table.
     top : int or None
         Largest number of candidates to keep. None, which needs a threshold, keeps all candidates above it.
     threshold : float, optional
@@ -63,9 +64,9 @@ def search(
         Whether to show the rate and the time left: a bar on terminals and in notebooks if tqdm is installed, and
         otherwise, as in the logs of batch jobs, a line now and then.
     keep : Keep, optional
-        Which candidates are kept, and how the table is sorted: line-robust ranking and cut, clusters, known lines.
+        Which candidates are kept and how the table is sorted: line-robust ranking and cut, clusters, known lines.
     details : Details, optional
-        What is computed for each candidate: 2F of each detector and ``log10BSGL``, amplitudes; both by default.
+        What is computed for each candidate: 2F of each detector with ``log10BSGL``, and amplitudes; both by default.
     run : Run, optional
         How the search is run: devices, batches, a unit of a divided search, engine.
 
@@ -77,20 +78,21 @@ def search(
 
         - ``freq`` (Hz), ``f1dot`` (Hz/s), ... at the time ``meta["reftime"]``, ``alpha``, ``delta`` (rad), and with
           orbits ``asini``, ``period``, ``tp`` (s), ``ecc``, ``argp`` (rad);
-        - those of the statistic, such as ``twoF``;
+        - the columns of the statistic, such as ``twoF``;
         - with `details`, ``twoF_H1``, ..., ``log10BSGL``, and ``h0``, ``cosi``, ``psi``, ``phi0`` and their errors
           ``h0_error``, ...;
         - ``template``, the index into the bank; with `Keep.bounds`, ``outside``; with `Keep.lines`, ``line``; with
           `Keep.cluster`, ``n_members``.
 
-        Meta: statistic (its name), version, reftime, detectors, ephemeris, start (GPS s), tspan (s), parameters (those
-        that the search varied: the frequency and those that differ among templates), n_templates, n_twoF (the number of
+        Meta: statistic (its name), version, reftime, detectors, ephemeris, start (GPS s), tspan (s), parameters (names
+        of the varied ones: the frequency and all that differ among templates), n_templates, n_twoF (the number of
         values of the statistic that were computed), engine, batch_size, device_bytes (the memory needed on the device),
         fmin, fmax, dfreq (Hz), tsft (s), n_sfts and sqrt_sx (1/sqrt(Hz), harmonic mean over SFTs) of each detector,
         top, threshold, ranking, bsgl_threshold, cluster, bounds, Fstar0, oLGX, false_alarm (the probability that the
         loudest value in noise alone is as loud), twoF_histogram (the number of values in bins that begin at twoF_edges,
         the last of which has no upper end), and loudest_per_subband. With segments also n_segments and segment_tspan
-        (s). With lines also lines (detector, fmin, fmax and name of those that any template can cross) and veto_lines.
+        (s). With lines also lines (detector, fmin, fmax and name of each line that any template can cross) and
+        veto_lines.
 
     Raises
     ------
@@ -107,7 +109,7 @@ def search(
 
     See Also
     --------
-    plan_search : What a search will cost, without computing it.
+    plan_search : Estimate what a search will cost, without running it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""2F of one template from narrow data, as the table of `search`: `search_template`."""
+"""Search narrow data at a single template: `search_template`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 ENGINE = "narrow"
-"""What tables say computed 2F."""
+"""Name of the engine in tables from narrow data."""
 
 
 @public
@@ -56,8 +56,8 @@ def search_template(
     Returns
     -------
     QTable
-        As from `search` with a bank of this template and a band of its frequency: one row, or none if 2F or log10BSGL
-        is below its threshold. 2F is as from `fstat`, and ``meta["engine"]`` is "narrow".
+        Table as from `search` with a bank of this template and a band of its frequency: one row, or none if 2F or
+        log10BSGL is below its threshold. 2F is as from `fstat`, and ``meta["engine"]`` is "narrow".
 
     Raises
     ------

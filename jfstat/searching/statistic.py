@@ -1,4 +1,4 @@
-"""The seam of all statistics: what a search asks of the statistic whose loudest values it keeps.
+"""Define the interface of all statistics: what a search asks of the statistic whose loudest values it keeps.
 
 A statistic is one file in `jfstat.searching.statistics`: a frozen dataclass that derives from `Statistic`, or, where
 XLA computes its values at the frequencies of the band, from `statistics.band.BandStatistic`; and one line in
@@ -28,11 +28,12 @@ from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
 
 Parts = Iterator[tuple[Callable[[], Part], np.ndarray]]
-"""What makes each part of a search, and its batches: first template and number of templates, (n, 2)."""
+"""Functions that make each part of a search, with its batches: first template and number of templates, (n, 2)."""
 
 
 class Statistic(ABC):
-    """What a search computes at each template and frequency, and what its table says of it.
+    """Interface of what a search computes at each template and frequency, and of the columns and meta it adds to the
+    table.
 
     Methods are asked in this order: `check`, `division`, `parts` (with `reduction` for what is computed on the device),
     `columns` and `meta`; then, of the table alone, because `merge` has nothing else, `loudness`, `sorted_by` and
@@ -43,7 +44,7 @@ class Statistic(ABC):
     joins_side_lobes : bool
         Whether `Keep.cluster` also joins what one signal explains, see `clusters.explained`.
     plan_computes : bool
-        Whether `division` computes so long that other programs had better be compiled meanwhile.
+        Whether `division` takes so long that other programs should be compiled meanwhile.
     """
 
     joins_side_lobes: ClassVar[bool] = False
@@ -66,13 +67,14 @@ class Statistic(ABC):
 
     @abstractmethod
     def identity(self) -> str:
-        """Return what distinguishes it from the same statistic with other parameters, for checkpoints."""
+        """Return the properties that distinguish it from this statistic with other parameters, for checkpoints."""
 
     # What is computed, and how it is divided
 
     @abstractmethod
     def reduction(self, data: FstatData, engine: str | None, toplist: Toplist) -> tuple[str, Reduction]:
-        """Return the name of the engine, by default the fastest that is usable, and what computes a batch with it.
+        """Return the name of the engine, by default the fastest usable one, and the reduction that computes a batch
+        with it.
 
         Raises
         ------
@@ -92,7 +94,7 @@ class Statistic(ABC):
 
     @abstractmethod
     def agreed_division(self, task: Task, own: Division) -> Division:
-        """Return one division for several processes, which fits into the memory of each; all of them call this."""
+        """Return one division that fits into the memory of every process; all processes must call this."""
 
     @abstractmethod
     def parts(self, task: Task, division: Division, jobs: range, mesh: Mesh | None) -> Parts:
@@ -103,7 +105,7 @@ class Statistic(ABC):
 
     @abstractmethod
     def seconds(self, task: Task, division: Division) -> float:
-        """Return how long the batches take on one device, from some of them; see `driver.cost`."""
+        """Return how long the batches take on one device, s, measured on some of them; see `driver.cost`."""
 
     # The table
 
@@ -117,7 +119,7 @@ class Statistic(ABC):
         found : Doppler
             The templates with their frequencies, NumPy leaves (k, ...).
         peaks : Peaks
-            Their values as `Reduction.reduced` gives them.
+            Values of the candidates as `Reduction.reduced` gives them.
         details : Details
         """
 
@@ -127,20 +129,20 @@ class Statistic(ABC):
 
     @abstractmethod
     def candidate_seconds(self, task: Task, n_values: float) -> float:
-        """Return how long `columns` takes for as many candidates as noise gives in so many values."""
+        """Return how long `columns` takes, s, for as many candidates as noise gives in a number of values."""
 
     def histogram_edges(self, n_segments: int | None) -> np.ndarray:
-        """Return the lower edges of the histogram's bins, whose width is that of 2F divided by sqrt(n_segments)."""
+        """Return the lower edges of the histogram's bins: as wide as for 2F, divided by sqrt(n_segments)."""
         return 4 + (HISTOGRAM_EDGES - 4) / np.sqrt(n_segments or 1)
 
     def meta(self, task: Task, division: Division) -> Meta:
-        """Return what the table says of this statistic alone, beside its name."""
+        """Return the entries of a table's meta that only this statistic has, besides its name."""
         return {}
 
     @classmethod
     @abstractmethod
     def loudness(cls, meta: Meta) -> str:
-        """Return the name of the column that holds what the search found, by the meta of a table."""
+        """Return the name of the column with the values whose loudest the search kept, given the meta of a table."""
 
     @classmethod
     def sorted_by(cls, meta: Meta) -> str:
@@ -150,18 +152,18 @@ class Statistic(ABC):
     @classmethod
     @abstractmethod
     def false_alarm(cls, columns: dict[str, np.ndarray], meta: Meta) -> float | None:
-        """Return the probability that the loudest of a whole search in noise is as loud; None if it is not known.
+        """Return the probability that the loudest value of a whole search in noise is as loud; None if it is not known.
 
         Parameters
         ----------
         columns : dict of (k,) ndarrays
-            At least one candidate.
+            Columns of at least one candidate.
         meta : dict
         """
 
 
 class Task(NamedTuple):
-    """What a search is asked to compute.
+    """Data, bank and options of a search.
 
     Attributes
     ----------
@@ -172,8 +174,8 @@ class Task(NamedTuple):
     toplist : Toplist
         Which values are kept.
     memo : dict or None
-        What `Statistic.division` has computed and `Statistic.parts` will use. None if nothing is kept, as when only the
-        cost is wanted.
+        Results of `Statistic.division` that `Statistic.parts` will use. None if nothing is kept, as when only the cost
+        is wanted.
     """
 
     data: FstatData

@@ -1,4 +1,4 @@
-"""Targeted searches: 2F and amplitudes at the templates of known pulsars, in one table."""
+"""Compute 2F and amplitudes at the templates of known pulsars, in one table."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 MOST_WIDTH = 4.0
-"""Widest band that is read at once for several pulsars, Hz, the guard apart."""
+"""Widest band that is read at once for several pulsars, Hz, without the guard."""
 EDGE_BINS = 8
-"""Bins beyond a signal that a file must hold at least."""
+"""Smallest number of bins beyond a signal that a file must hold."""
 MOST_AT_ONCE = 32
-"""Pulsars of overlapping bands that share one pass over the SFTs; it bounds the memory for their samples."""
+"""Largest number of pulsars that share a pass over the SFTs, which bounds the memory for their samples."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Stretch:
-    """A pulsar and a part of the data without a glitch of its.
+    """A pulsar and a part of the data in which it has no glitch.
 
     Attributes
     ----------
     place : int
-        In the table.
+        Position in the table.
     pulsar : Pulsar
     point : Doppler
-        Its template, at the table's reference time.
+        Template of the pulsar at the table's reference time.
     phase_error : float
-        Sum of the largest errors of its phase, cycles.
+        Sum of the largest errors of the template's phase, cycles.
     ephemeris : str or two paths
     start, end : float
         GPS times between which the SFTs lie, s.
@@ -73,7 +73,7 @@ def targeted(search: PulsarSearch) -> QTable:
     Raises
     ------
     ValueError
-        If the running median is given another width, the SFTs hold no pulsar's signal, or the orbit of one is too fast.
+        If the running median is given another width, the SFTs hold no pulsar's signal, or a pulsar's orbit is too fast.
 
     Warns
     -----
@@ -119,7 +119,7 @@ def targeted(search: PulsarSearch) -> QTable:
 
 
 def _stretches(pulsar: Pulsar, search: PulsarSearch) -> list[_Stretch]:
-    """The parts of the data between a pulsar's glitches."""
+    """Return the parts of the data between a pulsar's glitches."""
     times = search.parts.times
     first, last = float(times.start), times.end
     inside = [float(glitch.time) for glitch in pulsar.glitches if first < float(glitch.time) < last]
@@ -141,7 +141,7 @@ def _stretches(pulsar: Pulsar, search: PulsarSearch) -> list[_Stretch]:
 
 
 def _alike(stretches: list[_Stretch]) -> list[_Stretch]:
-    """The stretches with templates of equal structure, so that they share compiled programs: equally many spins."""
+    """Return stretches whose templates are padded to equally many spins, so that they share compiled programs."""
     n = max(2, *(len(x.point.fkdot) for x in stretches))
     moving = any(x.point.motion is not None for x in stretches)
     alike = []
@@ -154,7 +154,7 @@ def _alike(stretches: list[_Stretch]) -> list[_Stretch]:
 
 
 def _inside(stretches: list[_Stretch], parts: PartsOfSFTs) -> list[_Stretch]:
-    """The stretches whose signals lie in the SFTs' band; a warning names those of others."""
+    """Return the stretches whose signals lie in the SFTs' band; a warning names the pulsars left out."""
     tsft = parts.times.tsft
     low, high = parts.first_bin / tsft, (parts.last_bin + 1) / tsft
     inside, outside = [], []
@@ -174,7 +174,8 @@ def _inside(stretches: list[_Stretch], parts: PartsOfSFTs) -> list[_Stretch]:
 
 
 def _groups(stretches: list[_Stretch], guard: float, tsft: float) -> list[list[_Stretch]]:
-    """Stretches of the same SFTs and ephemeris whose bands overlap, which share a pass over the files."""
+    """Return groups of stretches with equal SFTs and ephemeris and overlapping bands, which share a pass over the
+    files."""
     groups: list[list[_Stretch]] = []
 
     def key(x: _Stretch) -> tuple:
@@ -202,7 +203,7 @@ def _name_of(ephemeris: EphemerisLike) -> str:
 
 
 def _table(stretches: list[_Stretch], rows: np.ndarray, search: PulsarSearch) -> QTable:
-    """Write up 2F and amplitudes, a row of `central_values` for each stretch."""
+    """Return the table of 2F and amplitudes, given a row of `central_values` for each stretch."""
     times, prior = search.parts.times, search.line_prior
     detectors = times.detectors
     n = 1 + len(detectors)
@@ -224,7 +225,7 @@ def _table(stretches: list[_Stretch], rows: np.ndarray, search: PulsarSearch) ->
         ephemeris=joint_ephemeris(tables),
         start=times.start,
         tspan=times.end - times.start,
-        parameters=("freq",),  # what a follow-up fits by default: a known pulsar's position is no unknown
+        parameters=("freq",),  # parameters that a follow-up fits by default: a known pulsar's position is known
         tsft=times.tsft,
         sqrt_sx=tuple(search.noise.floors(detectors)),
         n_sfts=tuple(len(series) for series in times),

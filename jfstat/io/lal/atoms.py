@@ -1,4 +1,4 @@
-"""Files of atoms in the format of ComputeFstatistic_v2's ``--outputFstatAtoms``."""
+"""Read and write files of atoms in the format of ComputeFstatistic_v2's ``--outputFstatAtoms``."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from jfstat.statistic.atoms import Atoms, check_atoms
 from jfstat.validation import DurationLike, detector_names, positive_seconds
 
 HEADER = "%% tGPS    a2       b2        ab        Fa_re     Fa_im     Fb_re     Fb_im"
-"""LALSuite: write_MultiFstatAtoms_to_fp."""
+"""Header of a file of atoms (LALSuite: write_MultiFstatAtoms_to_fp)."""
 N_COLUMNS = 8
 DETECTORS, DURATION = "%% detectors:", "%% duration:"
-"""Comments that only files of jfstat have."""
+"""Comments found in files of jfstat only."""
 
 
 @public(path=kinds.path)
 def write_atoms(atoms: Atoms, path: str | os.PathLike) -> Path:
     """Write atoms as ComputeFstatistic_v2 does with ``--outputFstatAtoms``.
 
-    A line for each slice in which a detector has data, the detectors one after the other: GPS time of its start, s,
-    antenna matrix A, B, C, and real and imaginary parts of Fa and Fb. LALSuite writes six decimals, here there are 15
-    digits; names of detectors and the durations of slices, which LALSuite's files lack, are comments.
+    The file has a line for each slice in which a detector has data, one detector after the other: GPS time of the
+    slice's start, s, antenna matrix A, B, C, and real and imaginary parts of Fa and Fb. Numbers have 15 digits, where
+    LALSuite writes six decimals. Comments name the detectors and the duration of slices, which LALSuite's files lack.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def write_atoms(atoms: Atoms, path: str | os.PathLike) -> Path:
     OSError
         If the file cannot be written.
     TypeError
-        If `atoms` is of another kind.
+        If `atoms` are no Atoms.
     """
     check_atoms(atoms)
     lengths = np.asarray(atoms.end - atoms.start)
@@ -68,19 +68,19 @@ def write_atoms(atoms: Atoms, path: str | os.PathLike) -> Path:
 def read_atoms(
     path: str | os.PathLike, *, detectors: Sequence[str] | str | None = None, duration: DurationLike | None = None
 ) -> Atoms:
-    """Read atoms from a file of `write_atoms` or of ComputeFstatistic_v2's ``--outputFstatAtoms``.
+    """Read atoms from a file that `write_atoms` or ComputeFstatistic_v2's ``--outputFstatAtoms`` wrote.
 
-    Slices are those of a regular grid from the first time on; atoms that begin in the same slice are added, as in
+    Slices form a regular grid that starts at the first time; atoms that begin in the same slice are added, as in
     LALSuite's XLALmergeMultiFstatAtomsBinned.
 
     Parameters
     ----------
     path : str or path
     detectors : str or sequence of str, optional
-        Names of the detectors in the order of the file, which in LALSuite is alphabetical. By default those that the
-        file says, or ``X1``, ``X2``, ... for files of LALSuite, where a detector begins when the time goes back.
+        Names of the detectors in the order of the file, which in LALSuite is alphabetical. By default the names in the
+        file, or ``X1``, ``X2``, ... for files of LALSuite, where each step back in time begins another detector.
     duration : float or Quantity, optional
-        Of a slice, s. By default what the file says, or the least time between two atoms.
+        Duration of a slice, s. By default the file's, or else the shortest time between two atoms.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def read_atoms(
     OSError
         If the file cannot be read.
     ValueError
-        If it is no file of atoms, or `detectors` are not as many as in the file.
+        If the file holds no atoms, or `detectors` differ in number from the file's.
     """
     text = text_of_named(path, "is no file of atoms, not even text: name another file.")
     words = [line.split() for line in text.splitlines() if line.strip() and line.lstrip()[0] not in "%#"]
@@ -138,15 +138,15 @@ def read_atoms(
 
 
 def _said(text: str, comment: str) -> list[str]:
-    """Words after a comment of a file; none if there is no such comment."""
+    """Return the words after a comment of a file; none if there is no such comment."""
     line = next((line for line in text.splitlines() if line.startswith(comment)), "")
     return line.removeprefix(comment).split()
 
 
 def doppler_string(point: Doppler) -> str:
-    """Reference time, position and spins for the name of a file (LALSuite: XLALPulsarDopplerParams2String).
+    """Return reference time, position and spins for the name of a file (LALSuite: XLALPulsarDopplerParams2String).
 
-    Orbits, which LALSuite leaves out, follow.
+    An orbit, which LALSuite leaves out, is appended.
     """
     reftime = 0 if point.reftime is None else gps_time(point.reftime, "reftime").plain
     text = f"tRef{int(reftime):09d}_RA{float(point.alpha):.9g}"

@@ -1,4 +1,4 @@
-"""The text format of ComputeFstatistic_v2 for candidates."""
+"""Read and write candidates in the text format of ComputeFstatistic_v2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 ORBIT_COLUMNS = ("asini", "period", "tp", "argp", "ecc")
-"""The order in which ComputeFstatistic_v2 writes an orbit's columns."""
+"""Columns of an orbit in the order in which ComputeFstatistic_v2 writes them."""
 LABELS = {
     "version": "jfstat",
     "ephemeris": "ephemeris",
@@ -28,14 +28,14 @@ LABELS = {
     "n_templates": "templates",
     "n_twoF": "values of 2F",
 }
-"""For keys of the table's meta: ComputeFstatistic_v2's labels in its comments, and ours where it has none."""
+"""Labels in comments by key of a table's meta: ComputeFstatistic_v2's, and jfstat's own where it has none."""
 WORDS = ("version", "ephemeris", "parameters", "oLGX")
-"""Those that are no numbers."""
+"""Keys of the meta whose values are not numbers."""
 SKY_OPTIONS = r"--(AlphaBand|DeltaBand|skyRegion|gridFile)=(.*?)(?= --|$)"
 
 
 def written_text(table: AnyTable) -> str:
-    """The table in the format of ComputeFstatistic_v2."""
+    """Return a table in the format of ComputeFstatistic_v2."""
     twoF = "mean_twoF" if "mean_twoF" in table.colnames else "twoF"
     detectors = [name for name in table.colnames if name.startswith(f"{twoF}_")]
     robust = ["log10BSGL"] if "log10BSGL" in table.colnames else []
@@ -55,7 +55,7 @@ def written_text(table: AnyTable) -> str:
 
 
 def comment_lines(meta: Meta) -> list[str]:
-    """What a table's meta says of the search, as comments that start with ``%%``."""
+    """Return what a table's meta says about the search, as comments that start with ``%%``."""
     words = dict(meta)
     for name in ("parameters", "oLGX"):
         if words.get(name):
@@ -67,7 +67,7 @@ def comment_lines(meta: Meta) -> list[str]:
 
 
 def table_from_text(text: str, path: Path) -> QTable:
-    """The table that a file of this format holds; `path` is for errors.
+    """Return the table that a file in the format of ComputeFstatistic_v2 holds; `path` is for errors.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def table_from_text(text: str, path: Path) -> QTable:
 
 
 def meta_from_comments(comments: list[str]) -> Meta:
-    """What the comments of a file of this format say, without their ``%%``; empty if they say nothing known."""
+    """Return the meta that comments without their ``%%`` contain; empty if nothing in them is known."""
     meta: Meta = {}
     for key, label in LABELS.items():
         for line in comments:
@@ -111,7 +111,8 @@ def _number(word: str, always_float: bool) -> float:
 
 
 def _searched_by_cfs(comments: list[str]) -> list[str] | None:
-    """Parameters that ComputeFstatistic_v2 varied, by its range of spins and its command line; None without these."""
+    """Return the parameters that ComputeFstatistic_v2 varied, from its spin range and command line; None without
+    these."""
     spins = next((line for line in comments if line.startswith("Spin-range at refTime: fkdot = [")), None)
     command = next((line for line in comments if line.startswith("cmdline:")), None)
     if spins is None or command is None:
@@ -130,7 +131,7 @@ def _searched_by_cfs(comments: list[str]) -> list[str] | None:
 
 
 def _is_region(name: str, value: str) -> bool:
-    """Whether an option of ComputeFstatistic_v2 gives more than one sky position."""
+    """Return whether an option of ComputeFstatistic_v2 gives more than one sky position."""
     if name == "skyRegion":
         return value.count("(") != 1
     digits = re.sub(r"[eE][-+]?\d+", "", value)

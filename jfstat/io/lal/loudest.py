@@ -1,4 +1,4 @@
-"""The file of ComputeFstatistic_v2's ``--outputLoudest``: all that is known of the loudest candidate."""
+"""Write all that is known of the loudest candidate, in the format of ComputeFstatistic_v2's ``--outputLoudest``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ORBIT_LINES = (
     ("orbitArgp", "argp"),
     ("orbitEcc", "ecc"),
 )
-"""Names in the file, and fields of an Orbit, in ComputeFstatistic_v2's order."""
+"""Names in the file and the corresponding fields of an Orbit, in ComputeFstatistic_v2's order."""
 
 
 @public(found=kinds.table, path=kinds.path)
@@ -58,7 +58,7 @@ def write_loudest(data: FstatData | NarrowData, found: AnyTable, path: str | os.
     data : FstatData or NarrowData
         The data that were searched.
     found : QTable or Table
-        From `search` or `refine`, the loudest first. An empty table gives a file with comments only.
+        Table from `search` or `refine`, the loudest first. An empty table gives a file with comments only.
     path : str or path
 
     Returns
@@ -78,7 +78,7 @@ def write_loudest(data: FstatData | NarrowData, found: AnyTable, path: str | os.
 
 
 def loudest_text(data: FstatData | NarrowData, found: AnyTable) -> str:
-    """The content of the file; see `write_loudest`."""
+    """Return the content of the file that `write_loudest` writes."""
     comments = comment_lines(found.meta)
     if len(found) == 0:
         return "\n".join([*comments, "%% no candidate", ""])
@@ -143,7 +143,7 @@ def _fstat_lines(data: FstatData | NarrowData, found: AnyTable, point: Doppler) 
 
 
 def fisher_matrix(estimate: AmplitudeEstimate, sinv_tsft: float) -> np.ndarray:
-    """Fisher matrix of aPlus/n, aCross/n, phi0 and psi, (4, 4), with n = sqrt(2/Sinv_Tsft)."""
+    """Return the Fisher matrix of aPlus/n, aCross/n, phi0 and psi, (4, 4), with n = sqrt(2/Sinv_Tsft)."""
     n = np.sqrt(2 / sinv_tsft)
     scale = np.array([n, n, 1.0, 1.0])
     inverse = np.linalg.inv(_polarisation_covariance(estimate) / np.outer(scale, scale))
@@ -151,7 +151,7 @@ def fisher_matrix(estimate: AmplitudeEstimate, sinv_tsft: float) -> np.ndarray:
 
 
 def _polarisation_covariance(estimate: AmplitudeEstimate) -> np.ndarray:
-    """Covariance of aPlus, aCross, phi0 and psi, (4, 4), from that of h0, cosi, psi and phi0."""
+    """Return the covariance of aPlus, aCross, phi0 and psi, (4, 4), given the covariance of h0, cosi, psi and phi0."""
     h0, cosi = float(estimate.amplitude.h0), float(estimate.amplitude.cosi)
     slopes = np.array(
         [[0.5 * (1 + cosi**2), h0 * cosi, 0.0, 0.0], [cosi, h0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]]

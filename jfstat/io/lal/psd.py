@@ -1,4 +1,4 @@
-"""The file of lalpulsar_ComputePSD's ``--outputPSD``: power spectral densities by frequency."""
+"""Format power spectral densities as lalpulsar_ComputePSD's ``--outputPSD`` does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segment lists, and files of SFTs' timestamps."""
+"""Read segment lists and files of SFT timestamps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jfstat.public import public
 def read_segments(path: str | os.PathLike) -> list[tuple[float, float]]:
     """Read segments from a file in the format of LALSuite's segment lists.
 
-    A line for each segment: start and end, and possibly its duration in hours and its number of SFTs, which are
+    Each line holds a segment's start and end, and possibly its duration in hours and its number of SFTs, which are
     ignored. Lines that begin with % or # are comments (LALSuite: XLALReadSegmentsFromFile).
 
     Parameters
@@ -31,9 +31,9 @@ def read_segments(path: str | os.PathLike) -> list[tuple[float, float]]:
     Raises
     ------
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     ValueError
-        If it is not text, a line has no start and end, or there is none.
+        If the file is not text, a line has no start and end, or there are no lines.
     """
     text = text_of_named(path, "is not text: give a line 'start end' for each segment, GPS s.")
     edges = []

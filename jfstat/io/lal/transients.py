@@ -1,4 +1,4 @@
-"""The file of ComputeFstatistic_v2's ``--outputTransientStats``: the best windows of transient signals."""
+"""Write the best windows of transient signals as ComputeFstatistic_v2's ``--outputTransientStats`` does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEADER = (
     "%% Freq[Hz]            Alpha[rad]          Delta[rad]          fkdot[1]  fkdot[2]  fkdot[3]  t0_ML[s]    tau_ML[s]"
     "  maxTwoF     logBstat   t0_MP[s]        tau_MP[s]"
 )
-"""LALSuite: write_transientCandidate_to_fp."""
+"""Header of a file of transient candidates (LALSuite: write_transientCandidate_to_fp)."""
 
 
 @public(found=kinds.table, path=kinds.path)

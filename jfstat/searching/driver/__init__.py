@@ -1,1 +1,1 @@
-"""How a search is cut up and computed: parts of the band, batches of templates, devices."""
+"""Divide a search into parts of the band and batches of templates, and compute them on devices."""

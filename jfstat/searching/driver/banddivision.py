@@ -1,4 +1,4 @@
-"""Dividing a search over the band: into parts of the band, groups of templates that share a source, batches."""
+"""Divide a search into parts of the band, groups of templates that share a source, and batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ PADDED = 1.5
 SPIN_DOWNS = 4
 """Mean number of spin-downs per sky position above which it pays to resample once for all of them."""
 LEAST_SHARED = 8
-"""Smallest batch for which that pays: with smaller ones, as on a CPU, resampling is about as frequent as without."""
+"""Smallest batch for which sharing a resampled series pays: smaller ones, as on a CPU, need about as many resamplings
+as without sharing."""
 
 
 def band_division(
@@ -31,7 +32,7 @@ def band_division(
     ----------
     task : Task
     engine : str
-        Its name.
+        Name of the engine.
     reduction : BandReduction
         From `Statistic.reduction`.
     batch_size : int or None
@@ -70,7 +71,7 @@ def band_division(
 
 
 def source_groups(stack: Doppler) -> list[tuple[int, int]]:
-    """Ranges of consecutive templates with the same sky position, proper motion and orbit."""
+    """Return ranges of consecutive templates with the same sky position, proper motion and orbit."""
     n = len(stack.alpha)
     leaves = jax.tree.leaves((stack.alpha, stack.delta, stack.motion, stack.orbit))
     source = np.concatenate([np.asarray(x).reshape(n, -1).T for x in leaves])
@@ -79,7 +80,7 @@ def source_groups(stack: Doppler) -> list[tuple[int, int]]:
 
 
 def default_batch_size(n: int, most: int) -> int:
-    """Size of the batches for n templates, at most `most`.
+    """Return the size of the batches for n templates, at most `most`.
 
     It is a power of two if one batch holds all: a little padding costs less than compiling again for every n.
     """

@@ -1,4 +1,4 @@
-"""Computing the batches of a search and what is found in them, part by part."""
+"""Compute the batches of a search, part by part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def steps(
     stop: Callable[[], int],
     later: Thread | None = None,
 ) -> Iterator[Step]:
-    """Compute some jobs, in order; see `Statistic.parts`.
+    """Compute some jobs in order, which `Statistic.parts` defines, and yield what was found in them.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ def steps(
     jobs : range
     mesh : Mesh or None
     stop : callable
-        Returns the number of the signal that asked this process to stop; 0 for none.
+        Function that returns the number of the signal that asked this process to stop; 0 for none.
     later : Thread, optional
-        To be started when the program of the batches is traced, if it is not yet.
+        Thread to start once the program of the batches is traced, unless it already runs.
     """
     for part, batches in task.statistic.parts(task, division, jobs, mesh):
         yield from _computed(part, batches, mesh, stop, later)
@@ -43,7 +43,7 @@ def steps(
 def _computed(
     part: Callable[[], Part], batches: np.ndarray, mesh: Mesh | None, stop: Callable[[], int], later: Thread | None
 ) -> Iterator[Step]:
-    """Compute batches of a part, in order; a row of `batches` is a first template and a number.
+    """Compute batches of a part in order; each row of `batches` holds a first template and a number of templates.
 
     The part is made here so that `run` alone holds its data, and their memory is free when the next part is made.
     """

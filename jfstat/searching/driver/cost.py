@@ -1,4 +1,4 @@
-"""Estimating how long a search will take, by timing a few of its batches."""
+"""Estimate how long a search will take, by timing a few of its batches."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from jfstat.signal.templates import Doppler
 ROUNDS = 3
 """Batches timed for each thread."""
 CANDIDATES = 32
-"""Templates whose columns are timed."""
+"""Number of templates whose columns are timed."""
 
 
 def seconds_a_batch(part: Callable[[], Part], batches: np.ndarray) -> float:
-    """Return the mean time of a batch on one device, from the first few; compilation apart."""
+    """Return the mean time of a batch on one device, s, without compilation, measured on the first few batches."""
     ready = made_ready(part(), batches)
     list(run(ready, batches[:1], lambda: 0))
     some = batches[: ROUNDS * workers_for(device_of(ready[0].data))]
@@ -29,14 +29,14 @@ def seconds_a_batch(part: Callable[[], Part], batches: np.ndarray) -> float:
 
 
 def seconds_a_candidate(compute: Callable[[Doppler], object], stack: Doppler) -> float:
-    """Return how long a function of a stack of candidates takes for each, from the first templates of the bank."""
+    """Return the time per candidate, s, of a function of a stack, measured on the first templates of the bank."""
     some = jax.tree.map(lambda x: x[:CANDIDATES], stack)
     compute(some)  # compiled
     return seconds_of(lambda: compute(some)) / len(some.alpha)
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Return how long a call takes."""
+    """Return the time that a call takes, s."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

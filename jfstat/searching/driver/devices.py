@@ -1,4 +1,4 @@
-"""Computing the batches of a part on one or more devices of this process, each on the device that is free first."""
+"""Compute the batches of a part on devices of this process, each batch on the device that is free first."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from jfstat.searching.reduce.state import State
 
 
 def made_ready(part: Part, batches: np.ndarray, mesh: Mesh | None = None, later: Thread | None = None) -> list[Part]:
-    """A part with its data as the reduction takes them, and its programs compiled, for `run`.
+    """Return copies of a part for `run`, with data in the form that the reduction takes and its programs compiled.
 
-    Each program is compiled as soon as it is traced and all at the same time: a millisecond where they are already.
+    Programs are compiled at the same time, each as soon as it is traced; those already compiled take a millisecond.
 
     Parameters
     ----------
     part : Part
         From `Statistic.parts`.
     batches : (n, 2) int ndarray
-        Those to be computed: first template, and number.
+        Batches to compute: first template, and number of templates.
     mesh : Mesh or None
-        None for the device where the data are.
+        Devices to use; None for the device that holds the data.
     later : Thread, optional
         See `batches.steps`.
 
     Returns
     -------
     list of Part
-        One for each device that will have something to do.
+        One copy for each device that will have something to do.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def made_ready(part: Part, batches: np.ndarray, mesh: Mesh | None = None, later:
     places = [None] if mesh is None else [SingleDeviceSharding(x) for x in mesh.devices.flat][: len(batches)]
     # in another thread, where ``jax.set_mesh`` does not reach
     working = in_background(partial(_compiling, part, batches[0], places))
-    del part  # its data are let go when the reduction's form of them is there
+    del part  # the original data are freed as soon as the reduction's form of them exists
     try:
         copies, compiling = working.result()
     finally:
@@ -65,9 +65,9 @@ def made_ready(part: Part, batches: np.ndarray, mesh: Mesh | None = None, later:
 def _compiling(
     part: Part, batch: np.ndarray, places: Sequence[SingleDeviceSharding | None]
 ) -> tuple[list[Part], list[Future[Any]]]:
-    """Copies of the part, the data as the reduction takes them, and what is compiled.
+    """Return copies of a part with the data as the reduction takes them, and the compilations under way.
 
-    The data are made beside the first programs. None for a place is where the data are.
+    The data are made while the first programs compile. A place of None is the device that holds the data.
     """
     reduction: Any = part.reduction
     making = in_background(partial(reduction.ready, part.data))
@@ -90,14 +90,15 @@ def _compiling(
 
 
 def _described(data: Any, place: SingleDeviceSharding | None) -> Any:
-    """What stands for the data at a place where a program is lowered; for None the data themselves."""
+    """Return shapes, dtypes and sharding of the data at a place, for lowering a program; for None the data
+    themselves."""
     if place is None:
         return data
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), data)
 
 
 def _placed(part: Part, place: SingleDeviceSharding | None) -> Part:
-    """A copy of the part at a place, but for a bank on the host; for None the part itself."""
+    """Return a copy of a part at a place, except for a bank on the host; for None the part itself."""
     if place is None:
         return part
     try:
@@ -115,12 +116,12 @@ def _placed(part: Part, place: SingleDeviceSharding | None) -> Part:
 
 
 def run(copies: Sequence[Part], batches: np.ndarray, stop: Callable[[], int]) -> Iterator[Step]:
-    """Compute batches of a part, in order, one at each step.
+    """Compute batches of a part in order, and yield what was found in each.
 
     Parameters
     ----------
     copies : list of Part
-        From `made_ready`, with all of the batches.
+        Copies from `made_ready`, made for all of these batches.
     batches : (n, 2) int ndarray
     stop : callable
         See `batches.steps`.
@@ -144,7 +145,7 @@ def run(copies: Sequence[Part], batches: np.ndarray, stop: Callable[[], int]) ->
 
 
 def _state(part: Part, start: int, n_valid: int) -> State:
-    """What is found in a batch."""
+    """Return what was found in a batch."""
     points, keep = part.points(start, n_valid), part.first_asked()
     while True:
         found = loudest(*part.arguments(points, n_valid, keep))

@@ -1,4 +1,4 @@
-"""The interpolating search over segments: parts of the bank, and the segments' values that each of them needs."""
+"""Divide an interpolating search over segments into parts of the bank, and compute the segments' 2F for each part."""
 
 from __future__ import annotations
 
@@ -28,36 +28,37 @@ from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
 
 CPU_BYTES = 1 << 30
-"""Most memory of the segments' values at a time, on a CPU."""
+"""Largest memory for the segments' values at a time on a CPU, bytes."""
 SHARE = 0.4
-"""The same as a share of an accelerator's free memory."""
+"""Largest fraction of an accelerator's free memory for the segments' values at a time."""
 LONGEST = {"cpu": 4096}
-"""Most bins of a piece of the band, by platform: the segments' values of it then stay in a CPU's caches."""
+"""Largest number of bins in a piece of the band, by platform, so that the segments' values fit into a CPU's caches."""
 LEAST_PIECES = 16
-"""Least pieces of the band on other platforms: the last one is filled up."""
+"""Smallest number of pieces of the band on other platforms; the last piece is padded."""
 LOOKUP_BYTES = 1 << 30
-"""Most memory for the rows and shifts of a part of the bank, or of all parts whose are kept, on the host or, for an
-accelerator, there."""
+"""Largest memory, bytes, for the rows and shifts of a part of the bank or of all kept parts, on the host or on the
+accelerator."""
 PRECISION = 0.25
-"""Bins by which the shift may change within a piece of the band."""
+"""Largest change of the shift within a piece of the band, in bins."""
 LEAST_ROWS, ROW_STEPS = 64, 4
-"""Least templates of segments for which there is room in a part, and numbers of them in an octave."""
+"""Smallest number of segments' templates that a part has room for, and padded numbers of them per octave."""
 MOST_TEMPLATES = 1 << 21
-"""Most templates of the bank in a part."""
+"""Largest number of templates of the bank in a part."""
 MOST_VALUES = 2**33
-"""Most sums of one call, of which the largest of each `GROUP` takes 4 bytes."""
+"""Largest number of sums of one call; the largest sum of each `GROUP` takes 4 bytes."""
 BATCH = {"cpu": 1024}
-"""Templates of the bank summed by one call, by platform; others take `LARGE_BATCH`, which share more."""
+"""Number of templates of the bank summed by one call, by platform; other platforms take `LARGE_BATCH`, for more
+sharing."""
 LARGE_BATCH = 4096
 COHERENT_BATCH = {"cpu": 4}
-"""Segments' templates computed by one call, by platform; others take one of `DEVICE_BATCHES`."""
+"""Number of segments' templates computed by one call, by platform; other platforms take one of `DEVICE_BATCHES`."""
 DEVICE_BATCHES = 32, 128
 FEWER = 0.8
-"""Ratio of templates computed, padding included, from which on the smaller of these batches is taken."""
+"""Largest ratio of computed templates, padding included, at which the smaller of `DEVICE_BATCHES` is taken."""
 
 
 def room_for_values(data: FstatData) -> int:
-    """Memory for the segments' values at a time, bytes."""
+    """Return the memory for the segments' values at a time, bytes."""
     free = free_bytes(device_of(data))
     return CPU_BYTES if free is None else int(SHARE * free)
 
@@ -71,11 +72,11 @@ class RangeOfBank(NamedTuple):
 
 
 def bank_parts(task: Task, mismatch: float, room: int) -> list[RangeOfBank]:
-    """Ranges of the bank whose segments' values fit into `room` bytes each, in order.
+    """Yield ranges of the bank, in order, whose segments' values fit into `room` bytes each.
 
     A range is divided until its templates lie within `banks.coherent.WIDEST` of their middle, where neighbours are
-    furthest apart, and halved until its values fit. A single template is always accepted. What is looked up of the
-    first ranges is kept for the sums in `Task.memo`, as far as `LOOKUP_BYTES` allow.
+    furthest apart, and halved until its values fit. A single template is always accepted. The lookups of the first
+    ranges are kept in `Task.memo` for the sums, up to `LOOKUP_BYTES`.
     """
     n, n_segments = len(task.stack.alpha), task.data.n_segments or 1
     most = max(1, min(MOST_TEMPLATES, LOOKUP_BYTES // (PAIR_BYTES * n_segments)))
@@ -99,7 +100,7 @@ def bank_parts(task: Task, mismatch: float, room: int) -> list[RangeOfBank]:
 
 
 def _located(task: Task, mismatch: float, group: Group, room: float = np.inf) -> Located | None:
-    """What each segment needs for some of the bank; None if the values take more than `room`."""
+    """Return what each segment needs for a range of the bank; None if the values take more than `room` bytes."""
     data = task.data
 
     def fits(n_coherent: int, furthest: float) -> bool:
@@ -111,7 +112,7 @@ def _located(task: Task, mismatch: float, group: Group, room: float = np.inf) ->
 
 
 def _gap(group: Group) -> int:
-    """Number of the template, in the middle half of a group, that is furthest from the one before."""
+    """Return the number of the template, in the middle half of a group, that is furthest from its predecessor."""
     m = len(group.n)
     first, last = max(1, m // 4), max(1, 3 * m // 4)
     steps = np.sum(np.diff(group.n[first - 1 : last + 1], axis=0) ** 2, axis=1)
@@ -121,17 +122,17 @@ def _gap(group: Group) -> int:
 def interpolation_division(
     task: Task, mismatch: float, engine: str | None, batch_size: int | None, room: int | None = None
 ) -> Division:
-    """Return how an interpolating search is divided; of the segments' values none is computed.
+    """Return how an interpolating search is divided, without computing any 2F.
 
     Parameters
     ----------
     task : Task
     mismatch : float
-        Of the segments' lattices.
+        Largest mismatch of the segments' lattices.
     engine, batch_size
         See `Run`.
     room : int, optional
-        For the segments' values, bytes; by default `room_for_values`.
+        Memory for the segments' values, bytes; by default from `room_for_values`.
 
     Raises
     ------
@@ -157,7 +158,7 @@ def _longest_part(groups: list[tuple[int, int]]) -> int:
 
 
 def _batch_size(data: FstatData, longest: int) -> int:
-    """Templates summed by one call, for parts of the bank of up to `longest`."""
+    """Return the number of templates summed by one call, for parts of the bank with up to `longest` templates."""
     platform = device_of(data).platform
     size = BATCH.get(platform, LARGE_BATCH)
     if platform not in BATCH:
@@ -168,12 +169,12 @@ def _batch_size(data: FstatData, longest: int) -> int:
 
 
 def planned_room(data: FstatData, division: Division) -> int:
-    """The memory for the segments' values by which an interpolating search was planned, bytes."""
+    """Return the memory for the segments' values with which an interpolating search was planned, bytes."""
     return division.device_bytes - data_bytes(data) - _beside_values(data, division.batch_size, division.groups)
 
 
 def _beside_values(data: FstatData, size: int, groups: list[tuple[int, int]]) -> int:
-    """Memory on an accelerator beside the data and the segments' values, bytes: lookups, and two batches' sums."""
+    """Return the memory that lookups and two batches' sums take on an accelerator, bytes."""
     if device_of(data).platform in BATCH:
         return 0
     n, n_segments = data.layout.n_frequencies, data.n_segments or 1
@@ -183,7 +184,7 @@ def _beside_values(data: FstatData, size: int, groups: list[tuple[int, int]]) ->
 
 
 def _sizes(data: FstatData, n_coherent: int, furthest: float) -> tuple[int, int]:
-    """Rows and padding of `CoherentBands.values`, in steps so wide that many parts of a bank share their programs."""
+    """Return rows and padding of `CoherentBands.values`, in steps so wide that many parts of a bank share programs."""
     most = COHERENT_BATCH.get(device_of(data).platform, max(DEVICE_BATCHES))
     rows = padded_size(max(LEAST_ROWS, n_coherent + most), ROW_STEPS)
     # the middle of the last piece may lie beyond the band, where shifts are larger, by at most PRECISION; sums that
@@ -192,7 +193,7 @@ def _sizes(data: FstatData, n_coherent: int, furthest: float) -> tuple[int, int]
 
 
 def _coherent_batch(data: FstatData, counts: list[int]) -> int:
-    """Number of segments' templates that one call computes, for so many of each segment."""
+    """Return the number of segments' templates that one call computes, given the number in each segment."""
     platform = device_of(data).platform
     if platform in COHERENT_BATCH:
         return COHERENT_BATCH[platform]
@@ -204,9 +205,9 @@ def _coherent_batch(data: FstatData, counts: list[int]) -> int:
 def largest_shift(
     segments: Observation, bank: Doppler, reftime: GPSTime, fmax: float, coherent_mismatch: float
 ) -> float:
-    """Largest difference between the frequencies of a bank's template and of its nearest in any segment, Hz.
+    """Return the largest frequency difference, Hz, between a template and its nearest template in any segment.
 
-    A band must be wider by so much on either side for all its frequencies to be summed.
+    The data's band must be wider by this much on either side for all its frequencies to be summed.
     """
     n = len(bank.alpha)
     largest, waiting = 0.0, [(i, min(i + MOST_TEMPLATES, n)) for i in range(0, n, MOST_TEMPLATES)]
@@ -224,21 +225,21 @@ def largest_shift(
 
 
 def group_of(bank: Doppler, start: int, stop: int, device: Device | None = None) -> Group:
-    """Templates `start` to `stop` of a stack with NumPy leaves."""
+    """Return templates `start` to `stop` of a stack with NumPy leaves."""
     alpha, delta, fkdot = (np.asarray(x[start:stop]) for x in (bank.alpha, bank.delta, bank.fkdot))
     return Group(Templates(alpha, delta, fkdot[:, 1:]), device)
 
 
 class BankPart(NamedTuple):
-    """The segments' values for a range of the bank.
+    """Values of 2F in the segments for a range of the bank.
 
     Attributes
     ----------
     bands : CoherentBands
     lookup : Lookup
-        Of all templates of the range, see `nearest.Located`.
+        Rows and shifts of all templates of the range; see `nearest.Located`.
     order : (m,) int32 ndarray
-        In which to sum the templates.
+        Order in which to sum the templates.
     n_coherent : int
         Number of segments' templates.
     """
@@ -250,7 +251,7 @@ class BankPart(NamedTuple):
 
 
 def bank_part(task: Task, mismatch: float, start: int, stop: int) -> BankPart:
-    """The segments' values for templates `start` to `stop` of the bank; they are computed here."""
+    """Compute the segments' values for templates `start` to `stop` of the bank."""
     data = task.data
     n = data.layout.n_frequencies
     found = None if task.memo is None else task.memo.pop((start, stop), None)
@@ -268,15 +269,15 @@ def bank_part(task: Task, mismatch: float, start: int, stop: int) -> BankPart:
 
 
 def _longest(data: FstatData) -> int:
-    """Most bins of a piece of the band, if its shifts change little."""
+    """Return the largest number of bins in a piece of the band, if its shifts change little."""
     n = data.layout.n_frequencies
     return min(n, LONGEST.get(device_of(data).platform, max(LEAST_PIECE, n // LEAST_PIECES)))
 
 
 def _piece_length(change: float, most: int) -> int:
-    """Length of the pieces of the band, about `most` or less, in which a shift is the same whole number of bins.
+    """Return the length, about `most` or less, of pieces of the band within which a shift is a fixed number of bins.
 
-    It changes by up to `change` bins from one bin of the band to the next.
+    The shift changes by up to `change` bins from one bin of the band to the next.
     """
     longest = min(most, PRECISION / change if change > 0 else np.inf)
     length = LEAST_PIECE
@@ -286,7 +287,7 @@ def _piece_length(change: float, most: int) -> int:
 
 
 def _points(task: Task, templates: Templates) -> Doppler:
-    """A segment's templates as a stack, NumPy leaves."""
+    """Return a segment's templates as a stack, NumPy leaves."""
     stack = task.stack
     n = len(templates.alpha)
     fkdot = np.concatenate([np.full((n, 1), stack.fkdot[0, 0]), templates.spins], axis=1)
@@ -295,7 +296,7 @@ def _points(task: Task, templates: Templates) -> Doppler:
 
 
 def _filled(values: jax.Array, segment: FstatData, points: Doppler, first: int, padding: int, size: int) -> jax.Array:
-    """The values with rows from `first` on set to 2F of a segment's templates, `size` of which are computed a call."""
+    """Return values with rows from `first` on set to 2F of a segment's templates, computed `size` at a time."""
     n = len(points.alpha)
 
     def some(start: int) -> tuple[int, jax.Array]:
@@ -310,7 +311,7 @@ def _filled(values: jax.Array, segment: FstatData, points: Doppler, first: int, 
 
 @partial(jax.jit, compiler_options=SAME_BITS)
 def _coherent(segment: FstatData, points: Doppler) -> jax.Array:
-    """2F of a batch at the frequencies of the band, (B, n_frequencies) float32."""
+    """Return 2F of a batch at the frequencies of the band, (B, n_frequencies) float32."""
     return two_f_in_order(segment, points, False)
 
 

@@ -1,4 +1,4 @@
-"""How much memory a search needs on a device, and how many templates fit, estimated before anything runs."""
+"""Estimate, before a search runs, how much memory it needs on a device and how many templates fit."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from jfstat.engines.engine import BandReduction
 from jfstat.signal.templates import Doppler
 
 CPU_BYTES = 32 << 20
-"""Largest batch on a CPU, unless a single template needs more: larger ones do not fit into the caches."""
+"""Largest batch on a CPU, bytes, unless a single template needs more: larger ones do not fit into the caches."""
 MOST_BYTES = 16 << 30
-"""Largest batch on an accelerator, however much memory is free."""
+"""Largest batch on an accelerator, bytes, however much memory is free."""
 USABLE = 0.8
 """Fraction of a device's free memory that a search may take; fragments and the library's work space need the rest."""
 USABLE_IN_PARTS = 0.5
-"""The same if the band is cut into parts, because creating and freeing their arrays fragments the memory."""
+"""Fraction of a device's free memory that a search in parts of the band may take: freed arrays fragment the memory."""
 LEAST_BATCH, MOST_PARTS = 2, 256
 """Smallest number of templates computed at a time if the band is cut into parts, and largest number of parts."""
 MAKING = 80
 """Bytes per sample needed to make a part's filtered series, in double precision."""
 MARGIN = 1.2
-"""Width of a part with its Doppler margins over its width without."""
+"""Ratio of a part's width with Doppler margins to its width without."""
 GROUP = 8
 """Batch sizes are multiples of this, or powers of two below: engines may compute this many templates side by side."""
 
 
 def most_templates(data: FstatData, points: Doppler, reduction: BandReduction, n_parts: int = 1) -> int:
-    """Largest batch that fits into the device's free memory: at least 1, a multiple of `GROUP` if larger than that."""
+    """Return the largest batch that fits into the device's free memory: at least 1, a multiple of `GROUP` if larger."""
     each = _each(data, points, reduction, n_parts)
     free = free_bytes(device_of(data))
     if free is None:
@@ -46,12 +46,13 @@ def most_templates(data: FstatData, points: Doppler, reduction: BandReduction, n
 
 
 def parts_needed(data: FstatData, points: Doppler, reduction: BandReduction) -> int:
-    """Number of parts of the band, searched one after the other, that makes each fit into the device's memory.
+    """Return the number of parts of the band, searched one after the other, that makes each fit into the device's
+    memory.
 
     Raises
     ------
     ValueError
-        If that would be more than `MOST_PARTS`.
+        If more than `MOST_PARTS` parts would be needed.
     """
     free = free_bytes(device_of(data))
     layout = data.layout
@@ -71,14 +72,14 @@ def parts_needed(data: FstatData, points: Doppler, reduction: BandReduction) -> 
 
 
 def needed_bytes(data: FstatData, points: Doppler, reduction: BandReduction, n_parts: int, batch_size: int) -> int:
-    """Device memory that a search needs, data included."""
+    """Return the device memory that a search needs, bytes, data included."""
     own = reduction.filter_bytes(data.layout, len(data.detectors))
     filters = own if n_parts == 1 else _filters(data, reduction, n_parts)
     return data_bytes(data) + filters + batch_size * _each(data, points, reduction, n_parts)
 
 
 def _filters(data: FstatData, reduction: BandReduction, n_parts: int = 1) -> int:
-    """Memory of the filters of the whole band or of one of its parts, as `prepare` and as the reduction makes them."""
+    """Return the memory of the filters of the whole band or of a part, as `prepare` and as the reduction makes them."""
     layout, n_detectors = _of_part(data.layout, n_parts), len(data.detectors)
     return filter_bytes(layout, n_detectors) + reduction.filter_bytes(layout, n_detectors)
 
@@ -89,8 +90,8 @@ def _each(data: FstatData, points: Doppler, reduction: BandReduction, n_parts: i
 
 
 def _of_part(layout: Layout, n_parts: int) -> Layout:
-    """About the sizes of one of the band's parts: fewer samples, of which an reduction may keep more each, in as many
-    blocks."""
+    """Return approximate sizes of one part of the band: fewer samples, in equally many blocks; a reduction may keep
+    more per sample."""
     if n_parts == 1:
         return layout
     names = ("n_fft", "n_band", "n_frequencies", "block")

@@ -1,4 +1,4 @@
-"""What `search` may be given as a mesh, and whose devices these are."""
+"""Check the mesh that `search` is given, and tell whether its devices belong to several processes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def check_mesh(mesh: object) -> None:
 
 
 def spans_processes(mesh: Mesh | None) -> TypeGuard[Mesh]:
-    """Whether devices of other processes belong to the mesh."""
+    """Return whether devices of other processes belong to the mesh."""
     return mesh is not None and len({device.process_index for device in mesh.devices.flat}) > 1
 
 
 def gathered(numbers: Sequence[float]) -> np.ndarray:
-    """Return the numbers that each process has, (n_processes, k) float64; all of them call this."""
+    """Gather the numbers of each process, (n_processes, k) float64; all processes must call this."""
     from jax.experimental.multihost_utils import process_allgather
 
     return np.asarray(process_allgather(np.array(numbers, np.float64))).reshape(-1, len(numbers))

@@ -1,4 +1,4 @@
-"""The segments' templates that are nearest to those of a part of the bank, and where sums find their values."""
+"""Find the segments' templates nearest to each template of a bank, with the rows and shifts of their values."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ CELL = 0.5
 
 
 class Located(NamedTuple):
-    """What each segment needs for a range of the bank.
+    """Segments' templates that a range of the bank needs, and where sums find their values.
 
     Attributes
     ----------
     lookup : Lookup
-        Of all templates of the range, NumPy arrays or on an accelerator, where it is filled up with the last; rows are
-        counted from the first segment's first template on.
+        Rows and shifts of all templates of the range: NumPy arrays, or arrays on an accelerator padded by repeating the
+        last; rows are counted from the first segment's first template on.
     templates : list of Templates
-        Of each segment's lattice.
+        Templates of each segment's lattice.
     change : float
         Largest change of a shift from one bin of the band to the next, in bins.
     furthest : float
-        Upper limit of the shifts, in bins, at all frequencies of the band.
+        Upper limit on the shifts at all frequencies of the band, in bins.
     order : (m,) int32 ndarray
-        In which to sum the templates: those near each other in all parameters read the same values, see
+        Order in which to sum the templates: neighbours in all parameters read the same values; see
         `shared.shared_sums`.
     """
 
@@ -61,20 +61,20 @@ def located(
     mismatch: float,
     fits: Callable[[int, float], bool] = lambda *_: True,
 ) -> Located | None:
-    """The points of the segments' lattices that are nearest to a group of templates of the bank, on all cores.
+    """Return the points of the segments' lattices nearest to a group of templates of the bank, computed on all cores.
 
     Parameters
     ----------
     data : FstatData
-        With segments.
+        Data with segments.
     group : Group
     reftime : GPSTime
-        At which the spin-downs hold.
+        Reference time of the spin-downs.
     mismatch : float
-        Of the segments' lattices.
+        Largest mismatch of the segments' lattices.
     fits : callable, optional
-        Says of the number of templates and the largest shift of the first segments whether there is memory for their
-        values. None is returned as soon as it says no.
+        Function that says, given the number of templates and the largest shift of the first segments, whether there is
+        memory for their values. None is returned as soon as it returns False.
     """
     fmin, fmax, dfreq = float(data.fmin), float(data.frequencies[-1]), float(data.dfreq)
     n_segments = data.n_segments or 0
@@ -100,23 +100,23 @@ def located(
 
 
 class _OnHost:
-    """The columns of a `Lookup` as NumPy arrays, which the segments' threads fill."""
+    """Columns of a `Lookup` as NumPy arrays, which the segments' threads fill."""
 
     def __init__(self, n: int, n_segments: int):
         self.lookup = Lookup.empty(n, n_segments)
 
     def put(self, i: int, own: Lookup) -> None:
-        """Set those of a segment, (n,) each."""
+        """Set the columns of a segment, (n,) each."""
         for whole, column in zip(self.lookup, own, strict=True):
             whole[:, i] = column
 
     def count_from(self, i: int, first: int) -> None:
-        """Let a segment's rows begin at one."""
+        """Shift a segment's rows so that they begin at a given row."""
         self.lookup.rows[:, i] += first
 
 
 class _OnDevice:
-    """The same on an accelerator, stacked at the end."""
+    """Columns of a `Lookup` on an accelerator, stacked at the end."""
 
     def __init__(self) -> None:
         self._columns: dict[int, Lookup] = {}
@@ -134,7 +134,7 @@ class _OnDevice:
 
 
 def _order(data: FstatData, group: Group, reftime: GPSTime) -> np.ndarray:
-    """The Z-order of the templates in coordinates in which the segments' metric is the identity."""
+    """Return the Z-order of the templates in coordinates in which the segments' metric is the identity."""
     r = factor(data.observation, group.templates.spins.shape[1], reftime, float(data.frequencies[-1]))
     # in 32 bits, so that other processors round it to the same numbers
     order = np.asarray(_ordered(group.pieces, r[1:, 1:].astype(np.float32).astype(np.float64)))
@@ -151,7 +151,8 @@ def _ordered(pieces: list[jax.Array], r: jax.Array) -> jax.Array:
 
 
 def _places(index: Any, shift: Any, fmin: float, fmax: float, dfreq: float) -> tuple[Lookup, Any, Any]:
-    """A segment's column of a `Lookup`, (m,) each, and of its shifts the largest change and the furthest, in bins."""
+    """Return a segment's columns of a `Lookup`, (m,) each, and the largest change and the largest size of its shifts,
+    in bins."""
     xp = module_for(shift)
     per_bin = shift[1] / fmax
     base = xp.rint((shift[0] + per_bin * fmin) * (2**BITS / dfreq)).astype(np.int64)

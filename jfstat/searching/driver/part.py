@@ -1,4 +1,4 @@
-"""A part of a search, of its band or of its bank: what all its batches have in common."""
+"""Hold what all batches of a part of a search, of its band or of its bank, have in common."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from jfstat.searching.reduce.toplist import Peaks, Toplist
 from jfstat.signal.templates import Doppler
 
 SPARE = 64
-"""Values of a batch asked for beyond those that are kept, where equal ones are not in the order of the templates."""
+"""Extra values of a batch to ask for where equal values are not in the order of the templates."""
 
 Step = tuple[State, int]
-"""What was found in the batches of a step, and the number of the signal that asked a process to stop, or 0."""
+"""State after the batches of a step, and the number of the signal that asked a process to stop, or 0."""
 
 
 class Part(NamedTuple):
-    """A part of the band, and what all its batches have in common.
+    """Part of the band or of the bank, with what all its batches have in common.
 
     Attributes
     ----------
     data : FstatData or CoherentBands
-        Of the part, from `made_ready` on as the reduction takes them.
+        Data of the part; after `made_ready` in the form that the reduction takes.
     stack : Doppler or Lookup
-        The whole bank, or what stands for a part of it in an interpolating search. NumPy leaves, or those of the latter
+        The whole bank, or in an interpolating search the lookup for a part of it. NumPy leaves, or for a lookup arrays
         on an accelerator.
     toplist : Toplist
     division : Division
@@ -40,12 +40,12 @@ class Part(NamedTuple):
     first_new : int
         Index in the whole band of the part's first frequency that counts; parts may overlap.
     edges : list of int
-        Where its sub-bands begin and end, indices into the whole band.
+        Edges of the part's sub-bands, as indices into the whole band.
     reduction : Reduction
     offset : int
-        Template of the bank with which `stack` begins.
+        Index in the bank of the first template of `stack`.
     order : ndarray of int or None
-        In which the templates of `stack` are taken, if not one after the other: template i of the batches is then
+        Order in which the templates of `stack` are taken, if not one after the other: template i of the batches is then
         ``offset + order[i - offset]`` of the bank.
     """
 
@@ -62,7 +62,7 @@ class Part(NamedTuple):
 
     @property
     def n_values(self) -> int:
-        """Values of 2F in a batch."""
+        """Number of values of 2F in a batch."""
         return self.division.batch_size * self.data.layout.n_frequencies
 
     @property
@@ -71,7 +71,7 @@ class Part(NamedTuple):
         return isinstance(jax.tree.leaves(self.stack)[0], jax.Array)
 
     def points(self, start: int, n_valid: int) -> Doppler | Lookup:
-        """Templates of a batch, padded by repeating the last."""
+        """Return the templates of a batch, padded by repeating the last."""
         size = self.division.batch_size
         rows = self._rows(np.minimum(np.arange(start, start + size), start + max(n_valid, 1) - 1))
         if self.stack_is_on_device:
@@ -79,7 +79,8 @@ class Part(NamedTuple):
         return jax.tree.map(lambda x: x[rows], self.stack)
 
     def arguments(self, points: Doppler | Lookup, n_valid: int, keep: int) -> tuple[Any, ...]:
-        """Those of `loudest` for a batch's `points`, in their order: by name, XLA would round in other places."""
+        """Return the positional arguments of `loudest` for a batch's `points`; passed by name, XLA would round
+        differently."""
         first_bin = self.first_new - self.first
         return (
             self.data,
@@ -93,20 +94,20 @@ class Part(NamedTuple):
         )
 
     def _rows(self, templates: np.ndarray) -> np.ndarray:
-        """Rows of `stack` of some templates of the batches."""
+        """Return the rows of `stack` that hold some templates of the batches."""
         rows = templates - self.offset
         return rows if self.order is None else self.order[rows]
 
     def first_asked(self) -> int:
-        """How many of a batch's values to ask the device for first.
+        """Return how many of a batch's values to ask the device for first.
 
-        Where templates are taken in another order, some more than are kept: of equal values those of the first
-        templates are, which may not come first.
+        Where templates are taken in another order, this is more than are kept: among equal values the first templates
+        count, which may not come first.
         """
         return self.toplist.first_asked(self.n_values, 0 if self.order is None else SPARE)
 
     def state(self, start: int, result: Loudest) -> State:
-        """What was found in the batch that begins with a template."""
+        """Return what was found in the batch that begins with a given template."""
         found: Any = jax.tree.map(np.asarray, result)
         real = found.twoF > -np.inf  # others are padding of the batch or beyond the band
         peaks = Peaks(
@@ -122,5 +123,5 @@ class Part(NamedTuple):
 
 @jax.jit
 def _rows_of(stack: Any, rows: np.ndarray) -> Any:
-    """Some rows of the leaves of a stack that is on a device."""
+    """Return some rows of the leaves of a stack that is on a device."""
     return jax.tree.map(lambda x: x[rows], stack)

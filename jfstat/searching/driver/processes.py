@@ -1,4 +1,4 @@
-"""Computing the batches of a part on a mesh of the devices of several processes."""
+"""Compute the batches of a part on a mesh that spans the devices of several processes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from jfstat.searching.reduce.loudest import loudest_within
 from jfstat.signal.templates import Doppler
 
 STEPS_UNDER_WAY = 2
-"""Steps that a mesh computes at a time, so that the devices work while the host processes what they found."""
+"""Number of steps under way on a mesh, so that devices work while the host processes results."""
 
 
 def made_ready(part: Part, mesh: Mesh, later: Thread | None = None) -> Part:
-    """As `devices.made_ready`, but one part for all devices, and programs are compiled by the first of the batches."""
+    """Return one part for all devices of a mesh; its programs are compiled by the first of the batches."""
     reduction: Any = part.reduction
     part = part._replace(data=_replicated(reduction.ready(part.data), mesh))
     ensure_started(later)
@@ -35,7 +35,7 @@ def made_ready(part: Part, mesh: Mesh, later: Thread | None = None) -> Part:
 
 
 def run(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int]) -> Iterator[Step]:
-    """As `devices.run`, but a batch on each device at each step, which all wait for each other.
+    """Compute batches in order, one on each device at each step, and yield what was found; devices wait for each other.
 
     Results are gathered on all devices, so that every process has all of them.
     """
@@ -86,9 +86,9 @@ def _step(
     reduction: Reduction,
     same_source: bool,
 ) -> tuple[Loudest, jax.Array]:
-    """A batch on each device.
+    """Compute a batch on each device.
 
-    Returns what each device found, with devices as the leading axis, and the largest stop request, on all devices.
+    Return what each device found, with devices as the leading axis, and the largest stop request, on all devices.
     """
     axes = mesh.axis_names
 
@@ -112,7 +112,7 @@ def _step(
 
 
 def _replicated(tree: Any, mesh: Mesh) -> Any:
-    """Arrays that every process has, on all devices of a mesh; copied from device to device, not by way of the host."""
+    """Return arrays of every process replicated on all devices of a mesh, copied from device to device."""
     sharding = NamedSharding(mesh, PartitionSpec())
 
     def everywhere(x: Any) -> jax.Array:
@@ -123,5 +123,5 @@ def _replicated(tree: Any, mesh: Mesh) -> Any:
 
 
 def _divided(x: np.ndarray, sharding: NamedSharding) -> jax.Array:
-    """An array of which every process has all values, divided among the devices of a mesh."""
+    """Return an array, of which every process has all values, divided among the devices of a mesh."""
     return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])

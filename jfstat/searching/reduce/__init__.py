@@ -1,1 +1,1 @@
-"""What is kept of all values of 2F: the loudest, a histogram, the loudest of each sub-band."""
+"""Reduce all values of 2F to the loudest, a histogram, and the loudest of each sub-band."""

@@ -1,7 +1,7 @@
-"""The loudest values of a batch of templates, computed by a reduction as one program or two.
+"""Find the loudest values of a batch of templates with one compiled program or two.
 
 2F itself is not stored: it is reduced to the maxima of short rows of bins as it is computed, and only the rows with the
-largest maxima are then looked at again. The same pass takes a histogram and the maxima of sections of the spectrum.
+largest maxima are examined again. The same pass takes a histogram and the maxima of sections of the spectrum.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ def loudest(
     first_bin: jax.Array | int = 0,
     bands: LineBands | None = None,
 ) -> Loudest:
-    """The `keep` largest values of 2F of a batch of templates, exactly, and tallies of all values.
+    """Return the `keep` largest values of 2F of a batch of templates, exactly, and tallies of all values.
 
     Parameters
     ----------
     data
-        From `Reduction.ready`.
+        Data from `Reduction.ready`.
     points : Doppler or Lookup
-        A stack of B templates that fit the data, or of what stands for them in an interpolating search.
+        A stack of B templates that fit the data, or in an interpolating search their lookups.
     n_valid : int
         Templates from this one on are padding and do not count.
     keep : int
-        Static.
+        Number of values to return; static.
     reduction : Reduction
-        Static.
+        Computes the values; static.
     same_source : bool
         Static. Whether all templates have the sky position, orbit and reference time of the first: the data are then
         resampled once, and only the spin-down is taken off for each template.
@@ -57,9 +57,10 @@ def loudest(
 
 
 def geometry_program(data: Any, points: Any, reduction: Any, same_source: bool = False) -> jax.stages.Lowered | None:
-    """The first program that `loudest` runs with these arguments, to be compiled; None if there is only one.
+    """Return the first program that `loudest` runs with these arguments, lowered for compilation; None if it runs only
+    one.
 
-    It takes no filters: the data may be those that `reduction.ready` is still to be given.
+    The program takes no filters, so `data` may be given before `reduction.ready` is applied to them.
     """
     if not isinstance(reduction, HasGeometry):
         return None
@@ -77,7 +78,7 @@ def loudest_program(
     bands: LineBands | None = None,
     geometry: jax.stages.Lowered | None = None,
 ) -> jax.stages.Lowered:
-    """The program that `loudest` runs last with the same arguments; `geometry` is from `geometry_program`."""
+    """Return the last program that `loudest` runs with these arguments; `geometry` is from `geometry_program`."""
     found = None if geometry is None else results_of(geometry, jax.tree.leaves(data)[0])
     return _loudest.lower(data, points, n_valid, keep, reduction, same_source, first_bin, bands, found)
 
@@ -98,9 +99,9 @@ def loudest_within(
     bands: LineBands | None = None,
     geometry: Any = None,
 ) -> Loudest:
-    """Return what `loudest` does, within a larger program, which is to be compiled with `reproducible.LONG_VECTORS`.
+    """Return the values of `loudest` within a larger program, which must be compiled with `reproducible.LONG_VECTORS`.
 
-    `geometry` is what a reduction that `HasGeometry` gives for the templates, if that is known.
+    `geometry` is the result of a `HasGeometry` reduction for the templates, if it is known.
     """
     if geometry is None and isinstance(reduction, HasGeometry):
         geometry = reduction.geometry(data, points, same_source)

@@ -1,4 +1,4 @@
-"""What a search has found so far: the loudest values, a histogram of all, and the loudest of each sub-band."""
+"""Hold what a search has found so far: the loudest values, a histogram of all, and the loudest of each sub-band."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Interval = TypeVar("Interval")
 
 
 class State(NamedTuple):
-    """What was found in some batches. It does not depend on the order or division in which they were searched.
+    """Results of some batches, which do not depend on the order or division in which they were searched.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class State(NamedTuple):
         return int(self.histogram.sum())
 
     def joined(self, other: State, toplist: Toplist) -> State:
-        """What was found in the batches of both."""
+        """Return the state after the batches of both."""
         return State(
             self.done + other.done,
             toplist.merged(self.peaks, other.peaks),
@@ -51,5 +51,5 @@ NOTHING_FOUND = State(0, NO_PEAKS, np.zeros(len(HISTOGRAM_EDGES), np.int64), {})
 
 
 def louder(first: dict[Interval, float], second: dict[Interval, float]) -> dict[Interval, float]:
-    """The larger of two values for each sub-band."""
+    """Return the larger of two values for each sub-band."""
     return first | {key: max(twoF, first.get(key, -np.inf)) for key, twoF in second.items()}

@@ -1,4 +1,4 @@
-"""Tallies of a search: the edges of the histogram of 2F, and the sub-bands whose maxima are reported.
+"""Define the tallies of a search: the histogram of 2F, and the sub-bands whose maxima are reported.
 
 Sub-bands are made of the sections of the spectrum whose maxima every engine gives. Where the sections lie depends on
 the data alone, so that tables of different engines have the same sub-bands.
@@ -19,12 +19,12 @@ SLIVER = 0.5
 
 
 def subband_edges(layout: Layout) -> np.ndarray:
-    """Where the sub-bands begin and end: sub-band s holds the bins edges[s] to edges[s + 1] - 1.
+    """Return the edges of the sub-bands: sub-band s holds the bins edges[s] to edges[s + 1] - 1.
 
     Returns
     -------
     (S + 1,) int64
-        Rising, from 0 to ``layout.n_frequencies``.
+        Increasing, from 0 to ``layout.n_frequencies``.
     """
     end = layout.n_frequencies
     edges = np.unique(np.clip([0, *section_starts(layout), end], 0, end))
@@ -34,13 +34,13 @@ def subband_edges(layout: Layout) -> np.ndarray:
 
 
 def subband_maxima(layout: Layout, sections: np.ndarray) -> np.ndarray:
-    """Largest 2F of each sub-band from those of the sections.
+    """Return the largest 2F of each sub-band, given the largest 2F of each section.
 
     Parameters
     ----------
     layout : Layout
     sections : (P,) float32
-        See `engine.Loudest`.
+        Largest 2F of each section; see `engine.Loudest`.
 
     Returns
     -------

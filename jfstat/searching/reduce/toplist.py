@@ -1,4 +1,4 @@
-"""The toplist of a search: which values it keeps, the loudest of all, those above a threshold, or both."""
+"""Keep the toplist of a search: the loudest values of all, the values above a threshold, or both."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from jfstat.statistic.linerobust import LineCut
 from jfstat.validation import is_number, is_whole
 
 FIRST_KEPT = 1024
-"""Values first asked for from a batch if only a threshold limits them; more if all of these exceed it."""
+"""Number of values first asked for from a batch if only a threshold limits them; more are asked for if all exceed
+it."""
 
 
 def checked_threshold(threshold: float | None) -> float | None:
-    """The threshold of a search as it is; raises a ValueError unless it is None or a finite number."""
+    """Return the threshold of a search; raise a ValueError unless it is None or a finite number."""
     if threshold is not None and not is_number(threshold):
         raise ValueError(
             f"threshold must be a finite number or None, not {threshold!r}: give a value of 2F, or what the table has."
@@ -46,16 +47,16 @@ NO_PEAKS = Peaks(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.
 
 @dataclass(frozen=True)
 class Toplist:
-    """Which values to keep: at most the `top` loudest, and none below `threshold`; one of the two may be None.
+    """Rule for which values to keep: at most the `top` loudest, and none below `threshold`; one of the two may be None.
 
     Parameters
     ----------
     top : int or None
     threshold : float or None
     lines : LineCut or None
-        None of those whose log10BSGL is below its threshold.
+        If given, values whose log10BSGL is below its threshold are not kept.
     bands : LineBands or None
-        None of those that these known lines affect.
+        If given, values that these known lines affect are not kept.
 
     Raises
     ------
@@ -80,7 +81,7 @@ class Toplist:
         object.__setattr__(self, "threshold", None if threshold is None else float(threshold))
 
     def merged(self, first: Peaks, second: Peaks) -> Peaks:
-        """The peaks to keep of two sets.
+        """Return the peaks to keep of two sets.
 
         Equal values are in the order of template and frequency, and a peak that is in both sets counts once, so the
         result of merging many sets does not depend on the order.
@@ -94,11 +95,12 @@ class Toplist:
         return Peaks(*(x[order[: self.top]] for x in both))
 
     def first_asked(self, n_values: int, spare: int = 0) -> int:
-        """How many of a batch's values to ask the device for first; `spare` more than the top if not only these."""
+        """Return how many of a batch's values to ask the device for first: the top and `spare` more, or `FIRST_KEPT`
+        without top."""
         return min(FIRST_KEPT if self.top is None else self.top + spare, n_values)
 
     def overflows(self, twoF: np.ndarray, asked: int, n_values: int) -> bool:
-        """Whether a batch may have more values to keep than the device was asked for.
+        """Return whether a batch may have more values to keep than the device was asked for.
 
         Parameters
         ----------

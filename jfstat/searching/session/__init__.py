@@ -1,1 +1,1 @@
-"""What surrounds a search: checkpoints, stopping, units of work, several processes, progress."""
+"""Run a search safely: checkpoints, stopping, units of work, several processes, progress."""

@@ -1,4 +1,4 @@
-"""Sums over long columns of numbers, by which two banks of templates are told apart without keeping either."""
+"""Sum over long columns of numbers, to tell two banks of templates apart without keeping either."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from jfstat.signal.templates import Doppler
 PIECES = 8
 """Number of pieces of a column whose sums are compared one by one."""
 SAME = 1e-11
-"""Errors of single values that still count as the same, in units of the column's standard deviation: a bank that is
-computed again on another kind of processor has errors far smaller than that, and neighbouring templates are far
-further apart."""
+"""Largest difference of single values that still count as equal, in units of the column's standard deviation: a bank
+computed again on another kind of processor has far smaller errors, and neighbouring templates are much further
+apart."""
 ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
-"""The same in units of the values, which may lie far from zero and close together, as GPS times do."""
+"""Largest relative difference of single values that still count as equal, for values far from zero and close together,
+such as GPS times."""
 AT_ONCE = 1 << 20
-"""Values summed at a time, for the memory."""
+"""Number of values summed at a time, which limits the memory."""
 
 
 def bank_sums(stack: Doppler) -> list[float]:
-    """The sums over all columns of a bank, NumPy leaves of one leading axis; its frequencies are not used."""
+    """Return sums over all columns of a bank, NumPy leaves of one leading axis; its frequencies are not used."""
     n = len(stack.alpha)
     leaves = jax.tree.leaves((stack.alpha, stack.delta, stack.fkdot[:, 1:], stack.motion, stack.orbit, stack.model))
     return column_sums(column for leaf in leaves for column in np.asarray(leaf, np.float64).reshape(n, -1).T)
 
 
 def column_sums(columns: Iterable[np.ndarray]) -> list[float]:
-    """For each piece of each column, (n,) float64, the sum with random weights, and how far it may be off.
+    """Return, for each piece of each column, (n,) float64, the sum with random weights and the error it may have.
 
-    Exchanging two rows, or changing one, changes a sum by the difference times a random number. Errors of the values,
-    independent of each other, add up to only the root of the sum of their squares. So one row of 1e5 is seen to differ
-    if it does by 1e-9 of the column's standard deviation.
+    Exchanging two rows, or changing one, changes a sum by the difference times a random number. Independent errors of
+    the values add up to only the root of the sum of their squares. A change of one row in 1e5 is therefore seen if it
+    exceeds 1e-9 of the column's standard deviation.
     """
     numbers = []
     for column in columns:
@@ -49,9 +50,10 @@ def column_sums(columns: Iterable[np.ndarray]) -> list[float]:
 
 
 def same_sums(first: Any, second: list[float]) -> bool:
-    """Whether two results of `column_sums` are of the same columns, up to the errors that the second one states."""
+    """Return whether two results of `column_sums` belong to the same columns, up to the errors that the second
+    states."""
     try:
         one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    except (TypeError, ValueError, OverflowError):  # no numbers, in a file that is not ours
+    except (TypeError, ValueError, OverflowError):  # no numbers, in a file that jfstat did not write
         return False
     return one.shape == other.shape and bool(np.all(np.abs(one - other)[::2] <= other[1::2]))

@@ -1,4 +1,4 @@
-"""The checkpoint of a search: a file with its state, and with what identifies the search, its data and its bank."""
+"""Write and read checkpoints: files with the state of a search, and with what identifies it, its data and its bank."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from jfstat.signal.templates import Doppler
 from jfstat.validation import shown
 
 CHECKSUM = b"jfstat checkpoint, sha256 "
-"""How a checkpoint begins."""
+"""First bytes of a checkpoint, before the checksum."""
 BROKEN = (ValueError, KeyError, TypeError, AttributeError, IndexError, NotImplementedError, OSError)
 BROKEN += (EOFError, zipfile.BadZipFile, zlib.error, struct.error)
-"""What reading a file that is damaged or no checkpoint may raise."""
+"""Errors that reading a file may raise if it is damaged or no checkpoint."""
 
 
 class Checkpoint(NamedTuple):
-    """The file that holds the state of a search.
+    """File that holds the state of a search.
 
     Attributes
     ----------
     path : Path
     identity : Identity
-        Of the search that is running.
+        Identity of the running search.
     together : bool
         Whether several processes search together: the first of them then reads and writes for all.
     """
@@ -53,20 +53,20 @@ class Checkpoint(NamedTuple):
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Within the ``with`` block, no other search may use the file; see `lock.held`."""
+        """Keep other searches from using the file within the ``with`` block; see `lock.held`."""
         with ExitStack() as stack:
             first_does(lambda: stack.enter_context(held(written_path(self.path))), self.together)
             yield
 
     def resumed(self, stack: Doppler, batch_size: int | None, engine: str | None) -> tuple[State, Division] | None:
-        """State and plan of the search that was stopped; None if there is no file.
+        """Return the state and division of the search that was stopped; None if there is no file.
 
         Raises
         ------
         OSError
             If the file cannot be read or replaced.
         ValueError
-            If it is of another search.
+            If the file is of another search.
         """
         content = first_does(lambda: checkpoint_bytes(self.path), self.together)
         if content is None:
@@ -86,9 +86,9 @@ class Checkpoint(NamedTuple):
         return state, division
 
     def written(self, state: State, division: Division) -> OSError | None:
-        """Replace the file, in the first process if several search together.
+        """Replace the file; if several processes search together, only the first does so.
 
-        An error is raised if the process searches alone, and returned if it must tell the others first.
+        An error is raised if the process searches alone, and returned if the process must tell others first.
         """
         try:
             if is_first() or not self.together:
@@ -106,7 +106,7 @@ def write_checkpoint(path: Path, state: State, division: Division, own: Identity
     Raises
     ------
     OSError
-        If it cannot be written, as on a full or read-only disk.
+        If the file cannot be written, as on a full or read-only disk.
     """
     header = {
         "identity": own,
@@ -141,14 +141,14 @@ def write_checkpoint(path: Path, state: State, division: Division, own: Identity
 
 
 def with_checksum(content: bytes) -> bytes:
-    """The content of a checkpoint's file: arrays, after a line with their checksum."""
+    """Return the content of a checkpoint's file: arrays, after a line with their checksum."""
     return CHECKSUM + hashlib.sha256(content).hexdigest().encode() + b"\n" + content
 
 
 def checked(content: bytes) -> bytes:
-    """The arrays of a checkpoint's file; a ValueError unless their checksum is right.
+    """Return the arrays of a checkpoint's file; raise a ValueError unless their checksum is right.
 
-    Nothing that is not just what a search wrote is unpacked: its sizes and numbers are those of the search.
+    Only content exactly as a search wrote it is unpacked, so its sizes and numbers can be trusted.
     """
     arrays = content[len(CHECKSUM) + 2 * hashlib.sha256().digest_size + 1 :]
     if content != with_checksum(arrays):
@@ -157,15 +157,15 @@ def checked(content: bytes) -> bytes:
 
 
 def checkpoint_bytes(path: Path) -> bytes | None:
-    """Content of the file, after checking that it can be replaced; None if there is no file.
+    """Return the content of the file, after checking that the file can be replaced; None if there is no file.
 
     Raises
     ------
     OSError
-        If it cannot be read, or nothing can be written there.
+        If the file cannot be read, or nothing can be written at its path.
     """
     try:
-        remove_leftovers(written_path(path))  # of a process killed while it wrote
+        remove_leftovers(written_path(path))  # left by a process that was killed while it wrote
         return content_of(path)
     except FileNotFoundError:
         return None
@@ -174,12 +174,12 @@ def checkpoint_bytes(path: Path) -> bytes | None:
 
 
 def written_path(path: Path) -> Path:
-    """Where the checkpoint is written, after checking that it can be; links are followed.
+    """Return the path where the checkpoint is written, links followed, after checking that it is writable.
 
     Raises
     ------
     OSError
-        If nothing can be written there.
+        If nothing can be written at the path.
     """
     try:
         check_writable(path)
@@ -189,12 +189,12 @@ def written_path(path: Path) -> Path:
 
 
 def read_checkpoint(content: bytes, path: Path, stack: Doppler) -> tuple[State, Division, Identity]:
-    """State, plan and identity of the search whose checkpoint has this content.
+    """Return the state, division and identity of the search whose checkpoint has this content.
 
     Raises
     ------
     ValueError
-        If it is no checkpoint.
+        If the content is no checkpoint.
     """
     try:
         content = checked(content)
@@ -225,7 +225,7 @@ def _groups(stored: list[list[int]] | None, stack: Doppler) -> list[tuple[int, i
 
 
 def checkpoint_path(path: str | os.PathLike) -> Path:
-    """The path of a checkpoint; raises a TypeError if it is no path."""
+    """Return the path of a checkpoint; raise a TypeError if it is no path."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"checkpoint must be the name of a file, not {shown(path)}: leave it None for none.")
     if "\0" in os.fspath(path):

@@ -1,4 +1,4 @@
-"""What distinguishes a search from others, so that checkpoints and units of different searches are not mixed."""
+"""Identify a search, so that checkpoints and units of different searches are never mixed."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from jfstat.searching.session.banksums import bank_sums, column_sums, same_sums
 from jfstat.searching.statistic import Task
 
 Identity: TypeAlias = dict[str, Any]
-"""What distinguishes a search from others, by name, as JSON can hold it; see `identity`."""
+"""Properties that distinguish a search from others, by name, as JSON can hold them; see `identity`."""
 PIECES = 8
 """Number of pieces of the data whose sums distinguish one data set from another."""
 SAME_DATA = 1e-5
 """Relative difference up to which sums over data count as equal: processors round differently."""
 WORDS = {"times": "the times of the SFTs", "sites": "the sites of the detectors", "vetoed": "the vetoed lines"}
-"""What differs, where numbers would say nothing."""
+"""Words for properties that differ, where numbers would say nothing."""
 SUMS = {"bank": "the bank's templates", "orbits": "the tables of the ephemeris"}
-"""The same, for what is told apart by `column_sums`."""
+"""Words for properties that differ by their `column_sums`."""
 
 
 def identity(task: Task, unit: tuple[int, int] | None) -> Identity:
-    """What distinguishes a search from others, for `differences`."""
+    """Return the properties that distinguish a search from others, for `differences`."""
     from jfstat.version import __version__
 
     data, stack = task.data, task.stack
@@ -67,12 +67,12 @@ def identity(task: Task, unit: tuple[int, int] | None) -> Identity:
 
 
 def _digest(*arrays: Any) -> str:
-    """A short text that differs if any of some arrays does."""
+    """Return a short text that differs if any of some arrays does."""
     return hashlib.sha256(b"".join(np.asarray(x).tobytes() for x in arrays)).hexdigest()[:16]
 
 
 def differences(first: Identity, second: Identity, ignore: tuple[str, ...] = ()) -> str:
-    """What differs between two identities, in words; "" if they agree."""
+    """Return what differs between two identities, in words; "" if they agree."""
     found = []
     for name in second:
         if name in ignore:
@@ -93,9 +93,9 @@ def differences(first: Identity, second: Identity, ignore: tuple[str, ...] = ())
 
 
 def _close(first: Any, second: Any) -> bool:
-    """Whether sums over data are the same but for rounding, relative to their root mean square."""
+    """Return whether sums over data are equal up to rounding, relative to their root mean square."""
     try:
         one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    except (TypeError, ValueError, OverflowError):  # no numbers, in a file that is not ours
+    except (TypeError, ValueError, OverflowError):  # no numbers, in a file that jfstat did not write
         return False
     return one.shape == other.shape and bool(np.all(np.abs(one - other) <= SAME_DATA * np.sqrt(np.mean(other**2))))

@@ -1,4 +1,4 @@
-"""One search at a time for each checkpoint."""
+"""Let only one search at a time use a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import Any
 
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
-"""The system's locks; there are none on Windows."""
+"""Module of the system's file locks; None on Windows."""
 
 HELD = (errno.EACCES, errno.EAGAIN)
-"""What a lock that another process holds is told by; others mean that the file system has no locks."""
+"""Error numbers of a lock that another process holds; others mean that the file system has no locks."""
 
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Within the ``with`` block, no other search may use the checkpoint `path`.
+    """Keep other searches from using the checkpoint `path` within the ``with`` block.
 
-    By a lock on a file beside it, which the system lifts when the process ends, however it does; the file itself is
-    removed. Where the system or the file system has no locks, nothing is checked.
+    A file beside the checkpoint is locked. The system lifts the lock when the process ends, however it ends; the file
+    itself is removed. Where the system or the file system has no locks, nothing is checked.
 
     Raises
     ------
     OSError
-        If the file cannot be made.
+        If the file to be locked cannot be made.
     ValueError
         If another search uses the checkpoint.
     """
@@ -43,12 +43,12 @@ def held(path: Path) -> Iterator[None]:
         os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
         yield
     finally:
-        name.unlink(missing_ok=True)  # before the lock is lifted, or it might be another's
+        name.unlink(missing_ok=True)  # before the lock is lifted, or the file might be another search's
         os.close(descriptor)
 
 
 def _locked(name: Path, path: Path) -> int:
-    """A descriptor of the file with this name, locked."""
+    """Return a descriptor of the file with this name, locked."""
     while True:
         descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
@@ -66,4 +66,4 @@ def _locked(name: Path, path: Path) -> int:
                 return descriptor
         except FileNotFoundError:
             pass
-        os.close(descriptor)  # the search before removed the file: what is locked is no longer there
+        os.close(descriptor)  # the previous search removed the file: what is locked no longer has this name

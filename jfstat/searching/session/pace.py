@@ -1,4 +1,4 @@
-"""When to write the next checkpoint, and how fast a search runs."""
+"""Decide when to write the next checkpoint, and measure how fast a search runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Pace:
         self._ready = self._began
 
     def due(self) -> bool:
-        """Whether to write a checkpoint now.
+        """Return whether to write a checkpoint now.
 
         Every batch is saved unless saving would take more than the fraction `SHARE` of the time; `LONGEST` seconds
         after a write, the next one is due in any case.
@@ -42,5 +42,5 @@ class Pace:
         self._ready = now + min((now - began) / SHARE, LONGEST)
 
     def rate(self, n_twoF: int) -> float:
-        """Values of 2F per second since this run began, from the number computed so far."""
+        """Return the values of 2F per second since this run began, from the number computed so far."""
         return (n_twoF - self._before) / max(time.monotonic() - self._began, 1e-9)

@@ -1,4 +1,4 @@
-"""Several processes that search together: the first reads and writes files, and all make the same decisions."""
+"""Coordinate processes that search together: the first reads and writes files, and all make the same decisions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NOTHING, CONTENT, ERROR, FILE_ERROR = 0, 1, 2, 3
 
 
 def is_first() -> bool:
-    """Whether this process is the only one, or the first of those that jax.distributed joined."""
+    """Return whether this process is the only one, or the first of the processes that jax.distributed joined."""
     return jax.process_index() == 0
 
 
 def first_does(work: Callable[[], bytes | None], together: bool) -> bytes | None:
-    """Call a function in the first process; all return its result, or raise its ValueError or OSError.
+    """Call a function in the first process and return its result in all; its ValueError or OSError is raised in all.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def first_does(work: Callable[[], bytes | None], together: bool) -> bytes | None
 
 
 def agreed_division(task: Task, division: Division) -> Division:
-    """Return one division for all processes, which fits into the memory of each; all of them call this.
+    """Return one division that fits into the memory of every process; all processes must call this.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def agreed_division(task: Task, division: Division) -> Division:
         [len(stack.alpha), layout.n_frequencies, layout.n_fft, int(np.min(data.observation.epoch)), len(sums)]
     )
     agree = np.all(same == same[0])
-    if agree:  # only then can all gather what has the same shape
+    if agree:  # only then have the arrays to gather equal shapes
         banks = gathered(sums)
         agree = all(same_sums(bank, banks[0].tolist()) for bank in banks)
     if not agree:

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on terminals and in notebooks, drawn by tqdm, and lines in the logs of batch jobs."""
+"""Show the progress of long work: tqdm's bar on terminals and in notebooks, and lines in the logs of batch jobs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 FIRST_LINE, MOST_BETWEEN = 10.0, 300.0
-"""Seconds after which a log gets its first line, and the most between two lines; each comes after twice as long."""
+"""Seconds until the first line of a log, and the longest time between lines; intervals double up to that."""
 
 
 @contextmanager
 def progress_bar(total: int, show: bool, what: str, unit: str, done: int = 0) -> Iterator[Callable[..., None]]:
-    """A function to call with how many more items are done, and with a note to show beside the rate and time left.
+    """Return a function to call with how many more items are done, and with a note to show beside the rate and time
+    left.
 
     Parameters
     ----------
     total : int
         Number of items.
     show : bool
-        Whether to show anything. On a terminal and in a notebook that is a bar if tqdm is installed; otherwise, as in
-        the logs of batch jobs, it is a line on stderr now and then.
+        Whether to show anything: on a terminal and in a notebook a bar, if tqdm is installed; otherwise, as in the logs
+        of batch jobs, a line on stderr now and then.
     what, unit : str
-        Name of the work, and of an item.
+        Names of the work and of an item.
     done : int
         Number of items that an earlier run has done, which do not count in the rate.
     """
@@ -45,7 +46,7 @@ def progress_bar(total: int, show: bool, what: str, unit: str, done: int = 0) ->
 
 
 def _tqdm() -> Callable | None:  # type: ignore[type-arg]
-    """tqdm's bar, if there is someone to see it move."""
+    """Return tqdm's bar on a terminal or in a notebook; None elsewhere or without tqdm."""
     watched = "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
     if not watched:
         return None
@@ -57,7 +58,7 @@ def _tqdm() -> Callable | None:  # type: ignore[type-arg]
 
 
 class _Lines:
-    """Lines on stderr, each after twice the time of the one before."""
+    """Lines on stderr at intervals that double."""
 
     def __init__(self, total: int, what: str, unit: str, done: int):
         self.total, self.what, self.unit = total, what, unit

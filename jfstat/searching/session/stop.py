@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as requests to stop, which a search obeys after the current batch."""
+"""Take Ctrl-C and SIGTERM as requests to stop, which a search obeys after the current batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class SearchStopped(KeyboardInterrupt):
-    """A search with a checkpoint was asked to stop and did; the same call continues from there.
+    """Raised when a search with a checkpoint stopped because it was asked to; the same call continues from the
+    checkpoint.
 
     Attributes
     ----------
@@ -33,7 +34,7 @@ class StopRequest:
 
 @contextmanager
 def stop_requests(active: bool) -> Iterator[StopRequest]:
-    """Within the ``with`` block, note the first signal; a second one interrupts at once, as usual.
+    """Record the first signal within the ``with`` block; a second one interrupts at once, as usual.
 
     Signals reach only the main thread of a process. In other threads, and if not `active`, nothing changes.
     """

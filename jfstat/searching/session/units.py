@@ -1,4 +1,4 @@
-"""Merging the tables of all units of a search into one: `merge`."""
+"""Merge the tables of all units of a search into one: `merge`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ DECIDE = (
     *("batch_size", "parts", "n_coherent"),
     *("cluster", "Fstar0", "oLGX", "bounds", "ranking", "bsgl_threshold", "lines"),
 )
-"""Keys of meta that must agree beside the identity: how the work was divided, and options of the table."""
+"""Keys of meta, besides the identity, that must agree: the division of the work and the options of the table."""
 MOST_NAMED = 10
-"""Most units that a warning names for each kind of processor."""
+"""Largest number of units that a warning names for each kind of processor."""
 MAY_DIFFER = ("unit", "platform", "jax")
 """Keys of the identity that may differ, because the machines of a pool may."""
 
@@ -39,24 +39,24 @@ def merge(tables: Sequence[QTable]) -> QTable:
     Parameters
     ----------
     tables : sequence of QTable
-        From ``search(..., run=Run(unit=(i, n)))`` for i = 1 to n, in any order, or read from .ecsv or .hdf5 files of
-        such tables.
+        Tables from ``search(..., run=Run(unit=(i, n)))`` for i = 1 to n, in any order, possibly read from .ecsv or
+        .hdf5 files.
 
     Returns
     -------
     QTable
-        As from `search`.
+        Table as from `search`.
 
     Raises
     ------
     ValueError
-        If a unit is missing or given twice, a table is not of a unit, or the tables are of different searches.
+        If a unit is missing or given twice, a table belongs to no unit, or the tables belong to different searches.
 
     Warns
     -----
     UserWarning
-        If units were computed on different kinds of processor: the last bits of their values then differ from those of
-        the undivided search, and candidates of nearly equal 2F may be ordered otherwise.
+        If units were computed on different kinds of processor: their values then differ from the undivided search's in
+        the last bits, and candidates of nearly equal 2F may be ordered otherwise.
     """
     given = _listed(tables)
     n = _check_same_search(given)
@@ -90,7 +90,7 @@ def merge(tables: Sequence[QTable]) -> QTable:
 
 
 def _processors(metas: Sequence[Meta]) -> dict[str, list[int]]:
-    """The kinds of processor that computed, as far as is known, and the numbers of their units."""
+    """Return the kinds of processor that computed units, as far as known, with the numbers of these units."""
     kinds: dict[str, list[int]] = {}
     for meta in metas:
         for kind in str(meta.get("processor", "unknown")).split(", "):
@@ -99,13 +99,13 @@ def _processors(metas: Sequence[Meta]) -> dict[str, list[int]]:
 
 
 def _numbers(units: list[int]) -> str:
-    """Numbers of units in a message."""
+    """Format the numbers of units for a message."""
     shown = ", ".join(map(str, units[:MOST_NAMED])) + (", ..." if len(units) > MOST_NAMED else "")
     return f"unit{'s' * (len(units) > 1)} {shown}"
 
 
 def _listed(tables: object) -> list[AnyTable]:
-    """The tables as a list; raises a TypeError unless they are tables."""
+    """Return the tables as a list; raise a TypeError unless they are tables."""
     try:
         listed = None if hasattr(tables, "colnames") else list(tables)  # type: ignore[call-overload]
     except Exception:  # whatever a foreign object raises
@@ -116,7 +116,7 @@ def _listed(tables: object) -> list[AnyTable]:
 
 
 def _problem(table: AnyTable) -> str | None:
-    """What a unit's table lacks that `search` would have written, in words: files may have been edited."""
+    """Return in words what a unit's table lacks that `search` would have written: files may have been edited."""
     meta = table.meta
     for name, (holds, what) in HELD.items():
         if name not in meta:
@@ -167,11 +167,12 @@ HELD: dict[str, tuple[Callable[[Any], bool], str]] = {
     "twoF_histogram": (lambda x: _is_list_of_numbers(x) and len(x) == BINS, f"a list of {BINS} numbers"),
     "loudest_per_subband": (_is_subbands, "lists of numbers"),
 }
-"""What `merge` needs of a unit's meta: the condition that each value must fulfil, and what that is in words."""
+"""Entries of a unit's meta that `merge` needs: the condition that each value must fulfil, and its description in
+words."""
 
 
 def _check_same_search(tables: Sequence[AnyTable]) -> int:
-    """The search's number of units; raises a ValueError unless all tables are of units of one search."""
+    """Return the search's number of units; raise a ValueError unless all tables belong to units of one search."""
     if not tables:
         raise ValueError("tables is empty: give the tables of all units.")
     for i, table in enumerate(tables):
@@ -198,7 +199,7 @@ def _check_same_search(tables: Sequence[AnyTable]) -> int:
 
 
 def _all_in_order(tables: Sequence[AnyTable], n: int) -> list[AnyTable]:
-    """The tables of units 1 to n; raises a ValueError unless each is there exactly once."""
+    """Return the tables of units 1 to n in order; raise a ValueError unless each is there exactly once."""
     numbers = [table.meta["unit"][0] for table in tables]
     there = set(numbers)
     n_missing = n - len(there)

@@ -1,4 +1,4 @@
-"""The statistics that a search can look for, a file each; a new one is added to `STATISTICS`."""
+"""List the statistics that a search can maximise, one file each; a new one is added to `STATISTICS`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATISTICS: tuple[type[Statistic], ...] = (
 
 
 def default_statistic(data: FstatData) -> Statistic:
-    """Return the statistic that fits some data: 2F, or its mean over their segments."""
+    """Return the default statistic for some data: 2F, or its mean over segments if the data have any."""
     return TwoF() if data.n_segments is None else MeanTwoF()
 
 

@@ -1,4 +1,4 @@
-"""Statistics that are searched over the band part by part: what they share, and those whose values XLA computes."""
+"""Share what all statistics searched over parts of the band have in common, and what XLA's have."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BandStatistic(Statistic):
 
     @abstractmethod
     def reduction(self, data: FstatData, engine: str | None, toplist: Toplist) -> tuple[str, BandReduction]:
-        """Return the name of the engine and what computes a batch with it; see `Statistic.reduction`."""
+        """Return the name of the engine and the reduction that computes a batch with it; see `Statistic.reduction`."""
 
     def division(self, task: Task, run: Run) -> Division:
         """Return parts of the band that fit into memory, and batches; see `Statistic.division`."""
@@ -91,17 +91,17 @@ class BandStatistic(Statistic):
         """Raise a ValueError if a part of the band cannot be computed."""
 
     def seconds(self, task: Task, division: Division) -> float:
-        """Return how long all batches take, from the first few."""
+        """Return how long all batches take, s, measured on the first few."""
         return seconds_a_batch(partial(self._part, task, division, 0), division.batches) * division.n_jobs
 
     def candidate_seconds(self, task: Task, n_values: float) -> float:
-        """Return how long the columns of as many candidates take as noise gives in so many values."""
+        """Return how long the columns take, s, for as many candidates as noise gives in a number of values."""
         top = np.inf if task.toplist.top is None else task.toplist.top
         number = min(self.expected_in_noise(task, n_values), top)
         return seconds_a_candidate(partial(self.compute, task.data), task.stack) * number
 
     def expected_in_noise(self, task: Task, n_values: float) -> float:
-        """Return the mean number of values at or above the threshold in noise, of so many."""
+        """Return the mean number of values at or above the threshold in noise, given the number of all values."""
         return float(false_alarm(task.toplist.threshold or 0.0, 1, task.data.n_segments or 1)) * n_values
 
     @abstractmethod
@@ -110,7 +110,7 @@ class BandStatistic(Statistic):
 
 
 class XlaStatistic(BandStatistic, InBand):
-    """A statistic whose values at the frequencies of the band XLA computes for a batch of templates.
+    """A statistic whose values at the frequencies of the band are computed by XLA for a batch of templates.
 
     It is its own `engines.engine.Reduction`. Values of all batches are computed in the same way, so that results do not
     depend on how a search is divided.
@@ -118,7 +118,7 @@ class XlaStatistic(BandStatistic, InBand):
     Attributes
     ----------
     cannot : str
-        What engines other than XLA cannot do, for messages.
+        What engines other than XLA cannot do, for error messages.
     """
 
     cannot: ClassVar[str]
@@ -132,7 +132,7 @@ class XlaStatistic(BandStatistic, InBand):
         return min(Xla().largest_batch(layout), (2**31 - 1) // layout.n_frequencies)
 
     def filter_bytes(self, layout: Layout, n_detectors: int) -> int:
-        """Return 0: it takes the data's filters."""
+        """Return 0, since the data's own filters are used."""
         return 0
 
     def ready(self, data: FstatData) -> FstatData:

@@ -1,4 +1,4 @@
-"""The best path through the segments of each template: signals whose frequency wanders."""
+"""Search for signals whose frequency wanders, by the best path through the segments of each template."""
 
 from __future__ import annotations
 
@@ -41,39 +41,39 @@ from jfstat.tracking.viterbi import ViterbiPath, viterbi
 
 @dataclass(frozen=True)
 class BestPath(XlaStatistic):
-    """The log-likelihood of the best path through the segments of each template, by the Viterbi algorithm.
+    """Log-likelihood of the best path through the segments of each template, by the Viterbi algorithm.
 
-    For signals whose frequency wanders, in data with segments (Suvorova et al. 2016, Phys. Rev. D 93, 123009). There is
-    at most one candidate for each template, its best path, and the columns are
+    This statistic is for signals whose frequency wanders, in data with segments (Suvorova et al. 2016, Phys. Rev. D 93,
+    123009). There is at most one candidate for each template, its best path. The columns are
 
-    - ``freq`` and ``freq_start``, the path's last and first frequency, Hz, at the reference time: `track` with the
-      template gives those of all segments;
-    - ``log_likelihood`` of the path, which the table is sorted by and which `threshold` is of: the sum of 2F/2 along
-    the
-      path, or of the log-likelihoods of a known `amplitude`, and of the log-probabilities of its transitions;
-    - ``score``, the Viterbi score, see `ViterbiPath`;
+    - ``freq`` and ``freq_start``, the path's last and first frequency, Hz, at the reference time; `track` with the
+      template gives the frequencies in all segments;
+    - ``log_likelihood`` of the path, by which the table is sorted and to which `threshold` applies: the sum of 2F/2
+      along the path, or of the log-likelihoods of a known `amplitude`, and of the log-probabilities of its transitions;
+    - ``score``, the Viterbi score; see `ViterbiPath`;
     - ``false_alarm``, the probability that the best path of one template is as likely in Gaussian noise, from
-      `viterbi_null` at the sky position of the bank's first template; with a known `amplitude`, for which it depends on
-      the position, NaN at others; that of meta is for all templates, as if they were at that position;
+      `viterbi_null` at the sky position of the bank's first template; with a known `amplitude` it depends on the
+      position and is NaN at others; ``false_alarm`` in meta is for all templates, as if they were at that position;
     - ``mean_twoF``, ``mean_twoF_H1``, ..., ``log10BSGL`` and amplitudes along the path, by exact sums.
 
-    ``twoF_histogram`` and ``loudest_per_subband`` are of the log-likelihoods of the best paths that end at each
-    frequency, times two and divided by the number of segments, and of the log-likelihoods themselves. (With a known
-    `amplitude`, the histogram's values are less the log-probability of the likeliest jumps, and 4 is added, so that the
-    noise is in the same bins if the amplitude is weak.) ``n_twoF`` counts pairs of template and last frequency; meta
-    also has ``transitions`` and ``amplitude``, h0, cosi and psi or None.
+    ``twoF_histogram`` counts the log-likelihoods of the best paths that end at each frequency, times two and divided by
+    the number of segments; ``loudest_per_subband`` holds the log-likelihoods themselves. With a known `amplitude`, the
+    log-probability of the likeliest jumps is subtracted from the histogram's values and 4 is added, so that noise falls
+    into the same bins if the amplitude is weak. ``n_twoF`` counts pairs of template and last frequency; meta also has
+    ``transitions`` and ``amplitude``, h0, cosi and psi or None.
 
     Parameters
     ----------
     transitions : int or array_like
-        Log-probabilities of jumps from -w to w bins from one segment to the next, or w, for equal ones; see `viterbi`.
+        Log-probabilities of jumps from -w to w bins from one segment to the next, or w for equal probabilities; see
+        `viterbi`.
     amplitude : Amplitude, optional
         Use the log-likelihood of a signal with this h0, cosi and psi in place of 2F/2; see `log_likelihood_by_segment`.
 
     Raises
     ------
     TypeError, ValueError
-        If one of them is of another kind, or traced, or makes no sense.
+        If an argument is of another kind, is traced or makes no sense.
 
     Examples
     --------
@@ -116,26 +116,27 @@ class BestPath(XlaStatistic):
             )
 
     def identity(self) -> str:
-        """Return its transitions and amplitude in words."""
+        """Return the transitions and the amplitude in words."""
         return f"{self.name}({self.transitions}, {self.amplitude})"
 
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
-        """Return the memory of one segment, and of the log-likelihoods of paths with their copies."""
+        """Return the device memory per template, bytes: one segment's transforms, and the paths' log-likelihoods with
+        copies."""
         return Xla().template_bytes(layout, n_detectors, orbit) + 6 * FLOAT32 * layout.n_frequencies
 
     def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
         """Return the best path of each template of a batch, the loudest first; see `Reduction.reduced`.
 
-        The histogram is of ``4 + (2 x/K - 4) sqrt(K)``, x being the log-likelihood of the best path that ends at a
-        frequency and K the number of segments, as that of the mean of 2F over segments; see `loudest_means`. With a
-        known amplitude it is of ``4 + 2 (x - p)/sqrt(K)``, p being the log-probability of the likeliest jumps: the
-        noise's x is about p where the amplitude is weak.
+        The histogram counts ``4 + (2 x/K - 4) sqrt(K)``, with x the log-likelihood of the best path that ends at a
+        frequency and K the number of segments, as for the mean of 2F over segments; see `loudest_means`. With a known
+        amplitude it counts ``4 + 2 (x - p)/sqrt(K)``, with p the log-probability of the likeliest jumps: in noise x is
+        about p where the amplitude is weak.
         """
         values = self.values(data, points, bins, same_source)
         n_segments = data.series.shape[0]
         frequency = jnp.argmax(values, axis=1).astype(jnp.int32)
         best, template = largest(jnp.max(values, axis=1), min(keep, len(values)))
-        # filled up, so that fewer than asked for are seen to be all
+        # padded, so that fewer values than asked for are recognised as all
         best = jnp.pad(best, (0, keep - len(best)), constant_values=-jnp.inf)
         template = jnp.pad(template.astype(jnp.int32), (0, keep - len(template)))
         likeliest = (n_segments - 1) * max(self.transitions)
@@ -152,8 +153,8 @@ class BestPath(XlaStatistic):
     def values(self, data: FstatData, points: Doppler, bins: jax.Array, same_source: bool) -> jax.Array:
         """Return the log-likelihood of the best path that ends at each frequency, (B, n_frequencies) float32.
 
-        -inf where no path can end. One segment after the other is transformed, so that results do not depend on the
-        batch, and paths are not stored: `track` finds the one of a template that is kept.
+        Values are -inf where no path can end. One segment after the other is transformed, so that results do not depend
+        on the batch. Paths are not stored: `track` finds the path of a template that is kept.
         """
         model = model_of(self.transitions, None, 1, jnp.float32)  # type: ignore[arg-type]
         number = jnp.arange(data.layout.n_frequencies, dtype=jnp.int32)
@@ -177,7 +178,7 @@ class BestPath(XlaStatistic):
         return values_in_order(value, data, points, same_source)
 
     def columns(self, task: Task, found: Doppler, peaks: Peaks, details: Details) -> dict[str, np.ndarray]:
-        """Return parameters and what is known of each path; frequencies of `found` are the last ones of the paths."""
+        """Return the parameters and values of each path; the frequencies of `found` are the paths' last ones."""
         data, k = task.data, len(found.alpha)
         rows = [jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), found) for i in range(k)]
         paths = list(in_order(partial(self._path, data), rows, min(k, workers_for(device_of(data))) or 1))
@@ -201,9 +202,10 @@ class BestPath(XlaStatistic):
         return _compiled_path(data, point, jnp.asarray(self.transitions), self.known)
 
     def _false_alarms(self, task: Task, found: Doppler, likelihood: np.ndarray) -> np.ndarray:
-        """Return the probability for each candidate that the best path of a template is as likely in noise.
+        """Return, for each candidate, the probability that the best path of a template in noise is as likely.
 
-        By the distribution at the first template of the bank, so that it does not depend on how a search is divided.
+        The distribution at the first template of the bank is used for all, so that nothing depends on the search's
+        division.
         """
         if not len(likelihood):
             return np.empty(0)
@@ -229,7 +231,7 @@ class BestPath(XlaStatistic):
 
     @classmethod
     def false_alarm(cls, columns: dict[str, np.ndarray], meta: Meta) -> float | None:
-        """Return the probability for the best path of all templates; the column is for a single one."""
+        """Return the probability for the best path of all templates; the column is for a single template."""
         rate = np.fmin.reduce(columns["false_alarm"])  # NaN where not known
         return float(-np.expm1(meta["n_templates"] * np.log1p(-min(rate, 1 - 1e-15))))
 

@@ -1,4 +1,4 @@
-"""The line-robust statistic over segments, also against lines that last for a single segment: log10 B_S/GLtL."""
+"""Search with log10 B_S/GLtL over segments, robust against persistent lines and lines in a single segment."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from jfstat.validation import shown
 
 @dataclass(frozen=True)
 class BSGLtL(XlaStatistic):
-    """log10 of the odds of a signal against Gaussian noise, a line in one detector, or a line in one of its segments.
+    """log10 odds of a signal against Gaussian noise, a line in one detector, or a line in one segment of a detector.
 
-    For data with segments of several detectors: neither a persistent line nor one that is there for a single segment
-    raises it, where the mean of 2F would fill the table with both. With F and F_X the sums over the N segments of half
-    of 2F, of all detectors and of each, ln B = F - ln(exp(C) + sum_X p_X/2 [exp(F_X) + 1/N sum_l exp(F_Xl + (N - 1)/N
-    F*_0)]) (Keitel 2016, Phys. Rev. D 93, 084024, equation 23; LALSuite's XLALComputeBSGLtL takes the largest term of
-    the sum in place of the sum). It takes the transforms of each detector, and so about twice the time of `MeanTwoF`
-    with two detectors.
+    This statistic is for data with segments of several detectors. Neither a persistent line nor a line in a single
+    segment raises it, whereas the mean of 2F would fill the table with both. With F and F_X the sums of 2F/2 over the N
+    segments, for all detectors and for each, ln B = F - ln(exp(C) + sum_X p_X/2 [exp(F_X) + 1/N sum_l exp(F_Xl + (N -
+    1)/N F*_0)]) (Keitel 2016, Phys. Rev. D 93, 084024, equation 23; LALSuite's XLALComputeBSGLtL takes the largest term
+    of the sum in place of the sum). The transforms of each detector are needed, so with two detectors a search takes
+    about twice as long as with `MeanTwoF`.
 
     The column ``log10BSGLtL`` holds its values; ``mean_twoF`` and the columns of `Details` are as for `MeanTwoF`.
-    ``twoF_histogram`` is of the mean of 2F, as there; ``loudest_per_subband`` is of this statistic. Its distribution in
-    noise is not known in closed form, so that ``false_alarm`` is None. Meta also has ``line_prior``, fstar0 and olgx.
+    ``twoF_histogram`` counts the mean of 2F; ``loudest_per_subband`` holds this statistic. Its distribution in noise is
+    not known in closed form, so ``false_alarm`` is None. Meta also has ``line_prior``, fstar0 and olgx.
 
     Parameters
     ----------
     line_prior : LinePrior, optional
-        Transition scale of the sum over segments, and prior odds of lines, of which half are for persistent and half
-        for transient lines.
+        Transition scale of the sum over segments, and prior odds of lines, half for persistent and half for transient
+        lines.
 
     Raises
     ------
@@ -82,16 +82,17 @@ class BSGLtL(XlaStatistic):
             raise ValueError(f"ranking {keep.ranking!r} does not go with {self.name}, which its table is sorted by.")
 
     def identity(self) -> str:
-        """Return its prior in words."""
+        """Return the prior of lines in words."""
         return f"{self.name}({self.line_prior.fstar0}, {self.line_prior.olgx})"
 
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
-        """Return the memory of each detector's transforms of a segment, and of the running sums with their copies."""
+        """Return the device memory per template, bytes: each detector's transforms of a segment, and running sums with
+        copies."""
         transforms = Xla(LineCut(0.0, 0.0, ())).template_bytes(layout, n_detectors, orbit)
         return transforms + (4 + 6 * n_detectors) * FLOAT32 * layout.n_frequencies
 
     def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
-        """Return the largest values of a batch of templates, and tallies, the histogram of the mean of 2F."""
+        """Return the largest values of a batch of templates, and tallies with a histogram of the mean of 2F."""
         odds, total = self._odds_and_sums(data, points, same_source)
         n_segments = data.series.shape[0]
         number = jnp.arange(total.shape[1], dtype=jnp.int32)

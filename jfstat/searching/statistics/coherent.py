@@ -1,4 +1,4 @@
-"""2F of all data, the coherent F-statistic."""
+"""Search with the coherent F-statistic, 2F of all data."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from jfstat.signal.values import columns as parameter_values
 
 @dataclass(frozen=True)
 class TwoF(BandStatistic):
-    """2F of all data together, of data without segments; their default statistic in `search`.
+    """Coherent 2F of all data, the default statistic of `search` for data without segments.
 
-    The column ``twoF`` holds its values, which `twoF_band` gives; with `Details` ``twoF_H1``, ..., ``log10BSGL`` and
+    The column ``twoF`` holds its values, as from `twoF_band`; `Details` adds ``twoF_H1``, ..., ``log10BSGL`` and
     amplitudes. ``false_alarm`` of the table's meta is the probability that the loudest value in noise alone is as loud,
     an upper bound because values are correlated.
     """

@@ -1,4 +1,4 @@
-"""The mean over segments of 2F read from the segments' own coarser lattices, as LALSuite's Weave does."""
+"""Search with the mean over segments of 2F read from the segments' own coarser lattices, as LALSuite's Weave does."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ from jfstat.signal.values import columns as parameter_values
 from jfstat.validation import is_number, shown
 
 SAMPLE, MANY = 1024, 1 << 16
-"""Templates whose sums are timed for an estimate of the cost, and whose nearest points are."""
+"""Numbers of templates whose sums, and whose nearest points, are timed to estimate the cost."""
 
 
 @dataclass(frozen=True)
 class Interpolated(Statistic):
-    """The mean over segments of 2F, read for each template from the nearest template of each segment's own lattice.
+    """Mean over segments of 2F, read for each template from the nearest template of each segment's own lattice.
 
     Each segment's 2F is computed at the points of a coarser lattice only, and read at the nearest of them and at the
     nearest frequency (Prix & Shaltev 2012, Phys. Rev. D 85, 084010; Wette 2015, Phys. Rev. D 92, 082003; LALSuite's
-    Weave). On average the losses of both lattices add. The nearest frequency costs each segment as much again as the
-    spacing of frequencies does in any search. Some bins at the edges of the band cannot be summed: they do not count,
-    so prepare the band a little wider. Candidates are the loudest of these sums, in the column
-    ``mean_twoF_interpolated``. Their ``mean_twoF`` is computed exactly at their own parameters, and the table is sorted
-    by it. Other columns are as for `MeanTwoF`. Meta has ``coherent_mismatch`` and ``n_coherent``, the number of values
-    of the segments' 2F that the sums are made of (Weave's ``NCOHTPL``), as planned for the whole search.
+    Weave). On average the losses of both lattices add. Reading at the nearest frequency loses as much again as the
+    spacing of frequencies does in any search. Some bins at the edges of the band cannot be summed and do not count, so
+    prepare the band a little wider. Candidates are the loudest of these sums, in the column ``mean_twoF_interpolated``.
+    Their ``mean_twoF`` is computed exactly at their own parameters, and the table is sorted by it. Other columns are as
+    for `MeanTwoF`. Meta has ``coherent_mismatch`` and ``n_coherent``, the number of segments' 2F values that enter the
+    sums (Weave's ``NCOHTPL``), as planned for the whole search.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Interpolated(Statistic):
     Raises
     ------
     ValueError
-        If `mismatch` is no such number.
+        If `mismatch` is no number between 0 and 1.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class Interpolated(Statistic):
         return largest_shift(segments, stack, reftime, fmax, self.mismatch)
 
     def identity(self) -> str:
-        """Return its mismatch in words."""
+        """Return the mismatch in words."""
         return f"{self.name}({self.mismatch})"
 
     def reduction(self, data: FstatData, engine: str | None, toplist: Toplist) -> tuple[str, Reduction]:
@@ -155,7 +155,7 @@ class Interpolated(Statistic):
         return Part(own.bands, lookup, task.toplist, division, 0, 0, edges, sums, start, own.order)
 
     def seconds(self, task: Task, division: Division) -> float:
-        """Return how long the segments' values, the lookup and the sums take, from the first templates."""
+        """Return how long the segments' values, the lookup and the sums take, s, measured on the first templates."""
         start, stop = division.groups[0]
         stop = min(stop, start + SAMPLE)
         few = division._replace(batch_size=min(division.batch_size, stop - start))
@@ -168,8 +168,9 @@ class Interpolated(Statistic):
         ready = made_ready(parts.pop(), batches)
         sums = seconds_of(lambda: list(run(ready, batches, lambda: 0)))
         coherent = values * (division.n_coherent or 0) / n_coherent
-        # the lattices of a part take a time of their own, and every template's points some more; both once more for the
-        # division, unless what it looks up is kept
+        # lattices take time for each part and nearest points for each template, both twice unless the division's
+        # lookups
+        # are kept
         first, last = division.groups[0][0], min(division.groups[0][1], start + MANY)
         self._look_up(task, first, last)  # compiled
         more = seconds_of(partial(self._look_up, task, first, last)) - nearest
@@ -194,7 +195,7 @@ class Interpolated(Statistic):
         yield from semicoherent_programs(data, templates, details.with_amplitudes)
 
     def candidate_seconds(self, task: Task, n_values: float) -> float:
-        """Return how long the columns of as many candidates take as noise gives in so many values."""
+        """Return how long the columns take, s, for as many candidates as noise gives in a number of values."""
         in_noise = float(false_alarm(task.toplist.threshold or 0.0, 1, task.data.n_segments or 1)) * n_values
         number = min(in_noise, np.inf if task.toplist.top is None else task.toplist.top)
         return seconds_a_candidate(lambda some: semicoherent_columns(task.data, some, True), task.stack) * number
@@ -218,5 +219,5 @@ class Interpolated(Statistic):
 
     @classmethod
     def false_alarm(cls, columns: dict[str, np.ndarray], meta: Meta) -> float | None:
-        """Return the probability by the chi-square distribution with 4 degrees of freedom a segment."""
+        """Return the probability by the chi-squared distribution with 4 degrees of freedom per segment."""
         return alarm_of_loudest(columns[cls.loudness(meta)].max(), meta)

@@ -1,4 +1,4 @@
-"""The mean over segments of 2F, every segment at every template."""
+"""Search with the mean over segments of 2F, every segment computed at every template."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from jfstat.statistic.bins import counts
 
 @dataclass(frozen=True)
 class MeanTwoF(XlaStatistic):
-    """The mean over segments of 2F (Weave's ``mean2F``); the default statistic of data with segments in `search`.
+    """Mean over segments of 2F (Weave's ``mean2F``), the default statistic of `search` for data with segments.
 
-    The column ``mean_twoF`` holds its values; with `Details` ``mean_twoF_H1``, ... over the segments in which a
+    The column ``mean_twoF`` holds its values; `Details` adds ``mean_twoF_H1``, ... over the segments in which a
     detector has data, ``log10BSGL`` of the sums over segments, whose `LinePrior.fstar0` is the transition scale of the
     sum, and amplitudes as from `semicoherent_amplitude`. The histogram's bins are as wide as the noise requires, and
-    values below the first edge are in the first bin. ``false_alarm`` is for sums with 4 degrees of freedom a segment.
+    values below the first edge are in the first bin. ``false_alarm`` is for sums with 4 degrees of freedom per segment.
     """
 
     band_in_parts: ClassVar[bool] = False
     cannot: ClassVar[str] = "do this for data with segments"
 
     def check(self, data: FstatData, stack: Doppler, keep: Keep, details: Details) -> None:
-        """Raise a ValueError for data without segments, or options that they do not have."""
+        """Raise a ValueError for data without segments, or for options that data with segments do not have."""
         check_segments(data, keep, self.name)
         check_ranking(data, keep, details)
 
@@ -49,7 +49,7 @@ class MeanTwoF(XlaStatistic):
         return self.name
 
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
-        """Return the memory of one segment, and of the sum with its copies."""
+        """Return the device memory per template, bytes: one segment's transforms, and the sum with its copies."""
         return Xla().template_bytes(layout, n_detectors, orbit) + 4 * FLOAT32 * layout.n_frequencies
 
     def n_averaged(self, data: FstatData) -> int:
@@ -57,7 +57,7 @@ class MeanTwoF(XlaStatistic):
         return data.series.shape[0]
 
     def values(self, data: FstatData, points: Doppler, bins: jax.Array, same_source: bool) -> jax.Array:
-        """Return means over segments; one segment after the other is transformed and added, in their order."""
+        """Return means over segments; segments are transformed and added one after the other, in their order."""
 
         def add(total: jax.Array, own: FstatData) -> tuple[jax.Array, None]:
             return total + two_f_in_order(own, points, same_source), None
@@ -92,7 +92,7 @@ class MeanTwoF(XlaStatistic):
 
     @classmethod
     def false_alarm(cls, columns: dict[str, np.ndarray], meta: Meta) -> float | None:
-        """Return the probability by the chi-square distribution with 4 degrees of freedom a segment."""
+        """Return the probability by the chi-squared distribution with 4 degrees of freedom per segment."""
         return alarm_of_loudest(columns[cls.loudness(meta)].max(), meta)
 
 
@@ -104,7 +104,7 @@ def exact_columns(
     Parameters
     ----------
     data : FstatData
-        With K segments.
+        Data with K segments.
     found : Doppler
         Stack of k candidates, NumPy leaves (k, ...).
     details : Details

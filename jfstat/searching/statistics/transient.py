@@ -1,4 +1,4 @@
-"""Transient signals: the largest 2F of all windows of a range at each template and frequency, or their Bayes factor."""
+"""Search for transient signals by the largest 2F or the Bayes factor of all windows at each template and frequency."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ from jfstat.statistic.transients import TransientRange, log10_bayes
 from jfstat.validation import shown
 
 CPU_BYTES = 8 << 20
-"""Memory for the sums over slices at the frequencies that are computed at a time on a CPU: some caches' size."""
+"""Memory for the sums over slices at the frequencies computed at a time on a CPU, bytes: the size of common caches."""
 MOST_BYTES, SHARE = 4 << 30, 0.2
-"""Most memory for them on an accelerator, and the share of its free memory that they may take."""
+"""Largest memory for the sums over slices on an accelerator, bytes, and largest fraction of its free memory."""
 RANKINGS = ("F", "BtSG")
 
 
 @dataclass(frozen=True, eq=False)
 class Transient(XlaStatistic):
-    """The largest 2F of all windows of a transient signal at each template and frequency, or log10 B_tS/G.
+    """Largest 2F of all windows of a transient signal at each template and frequency, or log10 B_tS/G.
 
     See Prix, Giampanis & Messenger 2011, Phys. Rev. D 84, 023007. The sums over the slices of time between starts and
-    ends of windows come from one short transform of the resampled series for each slice. Rectangular windows whose t0
-    and tau are at equal steps are differences of two such sums; others weight slices of about the range's `duration`,
-    at a cost that grows with their number. Templates are computed one after the other, and frequencies in groups whose
-    sums over slices fit into the memory. The columns are
+    ends of windows come from one short transform of the resampled series for each slice. Rectangular windows with equal
+    steps in t0 and tau are differences of two such sums; other windows weight slices of about the range's `duration`,
+    at a cost that grows with the number of slices. Templates are computed one after the other, and frequencies in
+    groups whose sums over slices fit into the memory. The columns are
 
-    - ``max_twoF_band`` or ``log10BtSG_band``, what the search found and `threshold` is of;
-    - ``max_twoF``, ``t0``, ``tau``, ``log10BtSG``, ``t0_MP`` and ``tau_MP``, as from `fstat_table`: from the
-      candidate's own atoms. The table is sorted by the first or the fourth;
+    - ``max_twoF_band`` or ``log10BtSG_band``, the values of the search, to which `threshold` applies;
+    - ``max_twoF``, ``t0``, ``tau``, ``log10BtSG``, ``t0_MP`` and ``tau_MP``, as from `fstat_table`, computed from the
+      candidate's own atoms. The table is sorted by ``max_twoF`` or ``log10BtSG``;
     - ``twoF``, ``twoF_H1``, ..., ``log10BSGL`` and amplitudes, of a persistent signal in all data.
 
     The search cuts slices at the exact time and atoms at whole samples of the prepared series: the two differ by about
-    a sample over the length of a window. ``twoF_histogram`` and ``loudest_per_subband`` are of ``max_twoF_band``, or of
-    2 ln of the mean of exp(F) over the windows. ``false_alarm`` is for as many independent values as there are
-    windows, templates and frequencies: an upper bound, far above the truth because windows overlap (see
-    `transient_null`); None for ``"BtSG"``. Meta also has ``transient``.
+    a sample over the length of a window. ``twoF_histogram`` and ``loudest_per_subband`` describe ``max_twoF_band``, or
+    2 ln of the mean of exp(F) over the windows. ``false_alarm`` is for as many independent values as there are windows,
+    templates and frequencies: an upper bound, far above the truth because windows overlap (see `transient_null`); None
+    for ``"BtSG"``. Meta also has ``transient``.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Transient(XlaStatistic):
     TypeError
         If `windows` is no range of windows.
     ValueError
-        If the ranking is another.
+        If `ranking` is neither "F" nor "BtSG".
 
     Examples
     --------
@@ -107,7 +107,7 @@ class Transient(XlaStatistic):
 
     @property
     def bayes(self) -> bool:
-        """Whether it is the Bayes factor of all windows, or the largest 2F."""
+        """Whether candidates are ranked by the Bayes factor of all windows rather than by the largest 2F."""
         return self.ranking == "BtSG"
 
     def check(self, data: FstatData, stack: Doppler, keep: Keep, details: Details) -> None:
@@ -124,24 +124,25 @@ class Transient(XlaStatistic):
             raise ValueError(f"windows has none within the data, from GPS {start:.0f} to {end:.0f} s.")
 
     def identity(self) -> str:
-        """Return its windows in words."""
+        """Return the windows in words."""
         own = self.windows
         shape = own.shape if isinstance(own.shape, str) else getattr(own.shape, "__qualname__", "unnamed")
         times = hashlib.sha256(b"".join(np.asarray(x).tobytes() for x in (own.t0, own.tau))).hexdigest()[:16]
         return f"{self.name}({shape}, {own.end}, {own.duration}, {own.rho_max}, {self.ranking}, {times})"
 
     def threshold(self, value: float | None) -> float | None:
-        """Return 2 ln of the mean of exp(F) that a threshold on log10 B_tS/G stands for; others as they are."""
+        """Return a threshold on 2F unchanged, and on log10 B_tS/G as 2 ln of the mean of exp(F)."""
         if value is None or not self.bayes:
             return value
         return float(2 * np.log(10.0) * (value - log10_bayes(0.0, self.windows.rho_max)))
 
     def _loudness(self, twoF: np.ndarray) -> np.ndarray:
-        """Return what the table holds of values of `Kind`: these, or log10 B_tS/G."""
+        """Return the values as the table holds them: 2F unchanged, or log10 B_tS/G."""
         return np.asarray(log10_bayes(0.5 * twoF, self.windows.rho_max)) if self.bayes else twoF
 
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
-        """Return the memory of the interpolated series of each detector, their sums with copies, and all values."""
+        """Return the device memory per template, bytes: each detector's interpolated series, the sums with copies, all
+        values."""
         n_samples = layout.n_blocks * layout.block
         nodes = nodes_per_template(layout, n_detectors, orbit)
         return n_samples * (8 * n_detectors + 8 * COMPLEX) + nodes * NODE_BYTES + 6 * FLOAT32 * layout.n_frequencies
@@ -193,7 +194,8 @@ class Transient(XlaStatistic):
         return list(transient_values(data, found, self.windows))
 
     def expected_in_noise(self, task: Task, n_values: float) -> float:
-        """Return the mean number of values above the threshold in noise, at most: as if windows were independent."""
+        """Return an upper bound on the mean number of values above the threshold in noise, as if windows were
+        independent."""
         n_windows = self.windows.t0.size * self.windows.tau.size
         return min(super().expected_in_noise(task, n_values) * n_windows, n_values)
 
@@ -215,7 +217,8 @@ class Transient(XlaStatistic):
 
     @classmethod
     def false_alarm(cls, columns: dict[str, np.ndarray], meta: Meta) -> float | None:
-        """Return an upper bound, as if windows were independent; None for log10 B_tS/G."""
+        """Return an upper bound on the false-alarm probability, as if windows were independent; None for log10
+        B_tS/G."""
         if meta["ranking"] == "BtSG":
             return None
         number = meta["n_twoF"] * meta["transient"]["n_windows"]
