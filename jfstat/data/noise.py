@@ -31,8 +31,8 @@ def checked_median_bins(median_bins: object) -> int:
     """
     if not is_whole(median_bins) or median_bins < LEAST_BINS:
         raise ValueError(
-            f"median_bins must be a whole number of at least {LEAST_BINS}, not {shown(median_bins)}: the running median "
-            f"usually has {MEDIAN_BINS} bins."
+            f"median_bins must be a whole number of at least {LEAST_BINS}, not {shown(median_bins)}: the running "
+            f"median usually has {MEDIAN_BINS} bins."
         )
     return int(median_bins)
 
