@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from jfstat.candidates.details import Details
     from jfstat.candidates.lineflags import flag_lines
     from jfstat.candidates.lineveto import line_veto
-    from jfstat.candidates.summary import summary
     from jfstat.candidates.tables import bank_from_table
     from jfstat.candidates.templatetable import template_table
     from jfstat.data.fstatdata import FstatData
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from jfstat.searching.statistics.interpolated import Interpolated
     from jfstat.searching.statistics.mean import MeanTwoF
     from jfstat.searching.statistics.transient import Transient
+    from jfstat.searching.summary import summary
     from jfstat.sfts import SFTs, join_sfts, read_sfts, write_sfts
     from jfstat.sfts.dump import dump_sfts
     from jfstat.sfts.naming import public_description
@@ -368,7 +368,7 @@ _HOMES = {
     "spectrogram": "jfstat.data.psd",
     "split_sfts": "jfstat.sfts.split",
     "sum_twoF": "jfstat.statistic.semicoherent",
-    "summary": "jfstat.candidates.summary",
+    "summary": "jfstat.searching.summary",
     "template_bank": "jfstat.banks.template_bank",
     "template_table": "jfstat.candidates.templatetable",
     "track": "jfstat.tracking.track",

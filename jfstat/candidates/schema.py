@@ -1,6 +1,7 @@
 """Define every column of tables in one place: unit, digits, whether it goes stale, and what it holds.
 
-A new column is one more line of `COLUMNS`; docs/columns.md is written from here by ``python docs/columns.py``.
+A new column is described by one more line of `COLUMNS`; docs/columns.md is written from here by ``python
+docs/columns.py``.
 """
 
 from __future__ import annotations

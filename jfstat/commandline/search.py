@@ -117,21 +117,28 @@ def _statistic(arguments: Arguments, band: Band) -> Any:
     start = times.start + min(float(series.since(times.start)[0]) for series in times)
     shape, ranking = windows(arguments, start, times.tsft), arguments.RankingStatistic
     if shape is not None:
-        if ranking == "BSGL":
-            raise ValueError("--RankingStatistic=BSGL does not go with --transient-WindowType: use F or BtSG.")
+        if ranking not in ("F", "BtSG"):
+            raise ValueError(f"--RankingStatistic={ranking} does not go with --transient-WindowType: use F or BtSG.")
         return jfstat.Transient(shape, ranking)
     if ranking == "BtSG":
         raise ValueError("--RankingStatistic=BtSG needs --transient-WindowType: give rect or exp.")
-    if band.segments is None:
+    if ranking == "BSGLtL":
+        if band.segments is None or arguments.is_given("cohMaxMismatch"):
+            raise ValueError(
+                "--RankingStatistic=BSGLtL needs segments, each computed at every template: give --segments, "
+                "--segmentDuration or --segmentList, and no --cohMaxMismatch."
+            )
+        return jfstat.BSGLtL(line_prior(arguments))
+    if band.segments is None or arguments.cohMaxMismatch is None:
         return None
-    return None if arguments.cohMaxMismatch is None else jfstat.Interpolated(arguments.cohMaxMismatch)
+    return jfstat.Interpolated(arguments.cohMaxMismatch)
 
 
 def _keep(arguments: Arguments, band: Band) -> jfstat.Keep:
     """Return which candidates are kept, and how they are sorted."""
     ranking = arguments.RankingStatistic
     return jfstat.Keep(
-        "F" if ranking == "BtSG" else ranking,
+        ranking if ranking == "BSGL" else "F",  # the others are statistics
         arguments.BSGLthreshold,
         arguments.cluster,
         known_lines(arguments.linefiles),

@@ -288,9 +288,10 @@ OPTIONS = {
     "RankingStatistic": Option(
         "what the candidates, the loudest in 2F in either case, are sorted by: 2F or log10BSGL (default F); use "
         "--BSGLthreshold to keep lines from filling the table; BtSG, with --transient-WindowType: search for the "
-        "largest log10 B_tS/G, which --TwoFthreshold is then of, instead of the largest 2F of a window",
+        "largest log10 B_tS/G, which --TwoFthreshold is then of, instead of the largest 2F of a window; BSGLtL, with "
+        "segments of several detectors: search for the largest log10BSGLtL, which --TwoFthreshold is then of",
         default="F",
-        choices=("F", "BSGL", "BtSG"),
+        choices=("F", "BSGL", "BtSG", "BSGLtL"),
     ),
     "BSGLthreshold": Option(
         "keep only candidates with log10BSGL at or above this, no unit: lines in one detector fill no table then",

@@ -209,6 +209,9 @@ def result_meta(task: Task, frequencies: Frequencies, state: State, asked: Asked
 def finished(columns: dict[str, np.ndarray], meta: Meta) -> PlainTable:
     """Return the table of a whole search, sorted, clustered if asked for, and with the false-alarm probability.
 
+    All tables of searches end here: undivided ones, merged units, and single templates. Columns that need the whole
+    table, ``n_members`` and ``outside``, are added.
+
     Parameters
     ----------
     columns : dict of (k,) ndarrays

@@ -41,12 +41,16 @@ class Statistic(ABC):
 
     Attributes
     ----------
+    quantity, loudest : str
+        In messages: what a threshold is on, and the largest value of a search.
     joins_side_lobes : bool
         Whether `Keep.cluster` also joins what one signal explains, see `clusters.explained`.
     plan_computes : bool
         Whether `division` takes so long that other programs should be compiled meanwhile.
     """
 
+    quantity: ClassVar[str] = "2F"
+    loudest: ClassVar[str] = "largest 2F"
     joins_side_lobes: ClassVar[bool] = False
     plan_computes: ClassVar[bool] = False
 
@@ -62,7 +66,8 @@ class Statistic(ABC):
         """Raise a ValueError for data, templates or options that do not go with this statistic."""
 
     def threshold(self, value: float | None) -> float | None:
-        """Return a threshold on what `Reduction.reduced` gives, from a user's threshold on the column `loudness`."""
+        """Return a threshold on what `Reduction.reduced` gives, from a user's threshold on the column that `loudness`
+        names."""
         return value
 
     @abstractmethod

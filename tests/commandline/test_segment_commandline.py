@@ -49,6 +49,18 @@ def test_number_duration_and_list_are_the_same(files, tmp_path, capsys):
     assert read_segments(listed) == [(START + i * DAY / 2, START + (i + 1) * DAY / 2) for i in range(4)]
 
 
+def test_transient_lines_are_a_ranking(files, tmp_path, capsys):
+    path = tmp_path / "robust.ecsv"
+    words = ["search", "--DataFiles", files, "--Alpha=1.05", "--Delta=0.35", "--f1dot=-4e-10", "--Freq=50.0"]
+    words += ["--FreqBand=0.02", "--guard=0.3", "--segments=4", "--RankingStatistic=BSGLtL", "--Fstar0=5"]
+    words += ["--TwoFthreshold=3", "--assumeSqrtSX=4e-24", f"--outputFstat={path}"]
+    assert main(words) == 0
+    table = jfstat.read_candidates(path)
+    assert table.meta["statistic"] == "BSGLtL" and table.meta["line_prior"]["fstar0"] == 5.0
+    assert np.all(table["log10BSGLtL"] >= 3) and abs(table["freq"][0].value - 50.01) < 2e-4
+    assert "log10BSGLtL" in capsys.readouterr().out
+
+
 @pytest.mark.ci
 def test_interpolating_finds_the_same_and_covers_the_band(files, tmp_path, capsys):
     every = searched(files, tmp_path / "every.ecsv", "--segments", "4")
@@ -74,6 +86,7 @@ def test_costs_are_said_beforehand(files, capsys):
     [
         (["--segments", "4", "--segmentDuration", "1000"], "two ways to give segments"),
         (["--cohMaxMismatch", "0.1"], "--cohMaxMismatch goes with --segments"),
+        (["--RankingStatistic", "BSGLtL"], "--RankingStatistic=BSGLtL needs segments"),
         (
             ["--segments", "4", "--vetoLines", "--linefiles", "H1lines.txt"],
             "--vetoLines is for searches without segments",

@@ -112,8 +112,10 @@ class BandStatistic(Statistic):
 class XlaStatistic(BandStatistic, InBand):
     """A statistic whose values at the frequencies of the band are computed by XLA for a batch of templates.
 
-    It is its own `engines.engine.Reduction`. Values of all batches are computed in the same way, so that results do not
-    depend on how a search is divided.
+    It is its own `engines.engine.Reduction`. A statistic gives `values`, and `template_bytes` for its memory; if its
+    values are no means of 2F over `n_averaged` segments, it overrides `reduced` so that the histogram is of such means,
+    whose bins `Statistic.histogram_edges` describes (`bsgltl.py`). Values of all batches are computed in the same way,
+    so that results do not depend on how a search is divided.
 
     Attributes
     ----------

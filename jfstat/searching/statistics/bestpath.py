@@ -84,6 +84,8 @@ class BestPath(XlaStatistic):
 
     band_in_parts: ClassVar[bool] = False
     cannot: ClassVar[str] = "find paths"
+    quantity: ClassVar[str] = "log-likelihood"
+    loudest: ClassVar[str] = "best path of all templates"
 
     transitions: tuple[float, ...]
     amplitude: tuple[float, float, float] | Amplitude | None = None

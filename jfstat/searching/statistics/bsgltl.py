@@ -67,6 +67,8 @@ class BSGLtL(XlaStatistic):
 
     band_in_parts: ClassVar[bool] = False
     cannot: ClassVar[str] = "compute log10BSGLtL"
+    quantity: ClassVar[str] = "log10BSGLtL"
+    loudest: ClassVar[str] = "largest log10BSGLtL"
 
     line_prior: LinePrior = LinePrior()
 
@@ -88,6 +90,7 @@ class BSGLtL(XlaStatistic):
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Return the device memory per template, bytes: each detector's transforms of a segment, and running sums with
         copies."""
+        # with a cut by log10BSGL, XLA holds each detector's transforms too
         transforms = Xla(LineCut(0.0, 0.0, ())).template_bytes(layout, n_detectors, orbit)
         return transforms + (4 + 6 * n_detectors) * FLOAT32 * layout.n_frequencies
 

@@ -10,6 +10,7 @@ from jfstat import kinds
 from jfstat.candidates.schema import column_of
 from jfstat.candidates.tables import AnyTable
 from jfstat.public import public
+from jfstat.searching.statistics import statistic_of
 from jfstat.signal.parameters import AMPLITUDE_FIELDS, WINDOW_COLUMNS, is_parameter
 from jfstat.validation import NumberLike, is_whole, shown
 
@@ -60,9 +61,9 @@ def summary(table: AnyTable, row: int = 0, total: int | None = None) -> str:
 def _found_lines(found: AnyTable, row: int, total: int | None) -> Iterator[str]:
     """Yield what a table of a search says."""
     meta = found.meta
+    statistic = statistic_of(meta)
     if len(found) == 0:
-        value = "log-likelihood" if "log_likelihood" in found.colnames else "2F"
-        cuts = {value: meta.get("threshold"), "log10BSGL": meta.get("bsgl_threshold")}
+        cuts = {statistic.quantity: meta.get("threshold"), "log10BSGL": meta.get("bsgl_threshold")}
         listed = " and ".join(f"{name} >= {least:g}" for name, least in cuts.items() if least is not None)
         yield f"no candidate with {listed}" if listed else "no candidate"
         return
@@ -87,8 +88,7 @@ def _found_lines(found: AnyTable, row: int, total: int | None) -> Iterator[str]:
     if "transient" in meta:
         yield f"  the largest of {meta['transient']['n_windows']} windows at each point"
     if meta.get("false_alarm") is not None:
-        what = "best path of all templates" if "log_likelihood" in found.colnames else "largest 2F"
-        yield f"  false-alarm probability of the {what} in Gaussian noise {meta['false_alarm']:.3g}"
+        yield f"  false-alarm probability of the {statistic.loudest} in Gaussian noise {meta['false_alarm']:.3g}"
 
 
 def _refined_lines(table: AnyTable, row: int) -> Iterator[str]:
