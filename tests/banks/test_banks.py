@@ -368,7 +368,7 @@ PLACE = {"alpha": 1.0, "delta": 0.5, "mismatch": 0.1}
         (ALL | {"data": None}, "data must be given with a mismatch"),
         (ALL | {"mismatch": None}, "mismatch must be given with a region"),
         (ALL | {"mismatch": 1.5}, "mismatch must be between 0 and 1"),
-        (ALL | {"mismatch": "0.1"}, "mismatch must be between 0 and 1"),
+        (ALL | {"mismatch": "0.1"}, "mismatch must be a number"),
         (ALL | {"alpha": 1.0}, "region must stand alone"),
         (ALL | {"region": "none"}, 'region must be "all"'),
         (ALL | {"region": (SkyCoord(1, 0, unit="rad"), -1.0)}, "region must have one centre and a radius"),
