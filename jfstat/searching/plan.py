@@ -61,11 +61,11 @@ class SearchPlan:
         self.statistic, self.n_templates = task.statistic, len(task.stack.alpha)
 
     def __repr__(self) -> str:
-        own = self._division
-        return (
-            f"SearchPlan({self.statistic.name}: {self.n_templates} templates, {self.n_values:.3e} values, "
-            f"{own.batch_size} at a time by {own.engine}, {own.device_bytes / 1e9:.2f} GB)"
-        )
+        said = f"{self.statistic.name}: {self.n_templates} templates, {self.n_values:.3e} values"
+        if "_division" in self.__dict__:  # to find it may take long: not for a text
+            own = self._division
+            said += f", {own.batch_size} at a time by {own.engine}, {own.device_bytes / 1e9:.2f} GB"
+        return f"SearchPlan({said})"
 
     @cached_property
     def _division(self) -> Division:

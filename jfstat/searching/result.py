@@ -26,7 +26,7 @@ from jfstat.searching.options import Keep
 from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.toplist import Peaks
 from jfstat.searching.session.identity import Identity
-from jfstat.searching.statistic import Task
+from jfstat.searching.statistic import Statistic, Task
 from jfstat.searching.statistics import statistic_of
 from jfstat.signal.templates import Doppler
 from jfstat.signal.values import columns as parameter_values
@@ -144,7 +144,7 @@ def result_table(task: Task, division: Division, state: State, asked: Asked, own
             "groups": None if division.same_source else [list(group) for group in division.groups],
         },
     }
-    found_table = finished(columns, meta) if asked.unit is None else PlainTable(columns, meta)
+    found_table = finished(columns, meta, type(statistic)) if asked.unit is None else PlainTable(columns, meta)
     return found_table.in_units
 
 
@@ -206,7 +206,7 @@ def result_meta(task: Task, frequencies: Frequencies, state: State, asked: Asked
     return meta
 
 
-def finished(columns: dict[str, np.ndarray], meta: Meta) -> PlainTable:
+def finished(columns: dict[str, np.ndarray], meta: Meta, kind: type[Statistic] | None = None) -> PlainTable:
     """Return the table of a whole search, sorted, clustered if asked for, and with the false-alarm probability.
 
     All tables of searches end here: undivided ones, merged units, and single templates. Columns that need the whole
@@ -218,8 +218,10 @@ def finished(columns: dict[str, np.ndarray], meta: Meta) -> PlainTable:
         Candidates, loudest first.
     meta : dict
         Meta of a unit's table; keys that only units have are dropped.
+    kind : type of Statistic, optional
+        Kind of the statistic, by default the one that the meta names.
     """
-    statistic = statistic_of(meta)
+    statistic = statistic_of(meta) if kind is None else kind
     number = len(columns["template"])
     columns = _sorted(columns, statistic.sorted_by(meta))
     alarm = statistic.false_alarm(columns, meta) if number else None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from jfstat import kinds
 from jfstat.candidates.details import Details, detail_columns
 from jfstat.candidates.lineflags import crossed_lines
 from jfstat.candidates.tables import PlainTable
@@ -33,7 +34,12 @@ ENGINE = "narrow"
 """Name of the engine in tables from narrow data."""
 
 
-@public
+@public(
+    data=kinds.instance(NarrowData),
+    keep=kinds.instance(Keep, or_none=True),
+    details=kinds.instance(Details, or_none=True),
+    units=kinds.flag,
+)
 def search_template(
     data: NarrowData,
     top: int | None = 1000,
@@ -100,5 +106,5 @@ def search_template(
         "batch_size": 1,
         "device_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(data)),
     }
-    found = finished(columns, meta)
+    found = finished(columns, meta, TwoF)
     return found.in_units if units else found

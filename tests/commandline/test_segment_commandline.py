@@ -56,7 +56,7 @@ def test_transient_lines_are_a_ranking(files, tmp_path, capsys):
     words += ["--TwoFthreshold=3", "--assumeSqrtSX=4e-24", f"--outputFstat={path}"]
     assert main(words) == 0
     table = jfstat.read_candidates(path)
-    assert table.meta["statistic"] == "BSGLtL" and table.meta["line_prior"]["fstar0"] == 5.0
+    assert table.meta["statistic"] == "BSGLtL" and table.meta["Fstar0"] == 5.0
     assert np.all(table["log10BSGLtL"] >= 3) and abs(table["freq"][0].value - 50.01) < 2e-4
     assert "log10BSGLtL" in capsys.readouterr().out
 

@@ -42,8 +42,9 @@ def test_values_are_those_of_exact_sums(found, segments):
         point = jfstat.Doppler(row["alpha"], row["delta"], [row["freq"], row["f1dot"]], START)
         exact = jfstat.semicoherent_fstat(segments, point)
         assert row["log10BSGLtL"] == pytest.approx(float(exact.log10BSGLtL(PRIOR)), abs=2e-4)
+        assert row["log10BSGL"] == pytest.approx(float(exact.log10BSGL(PRIOR)), abs=1e-6)
         assert row["mean_twoF"] == pytest.approx(float(exact.mean_twoF), rel=1e-7)
-    assert found.meta["statistic"] == "BSGLtL" and found.meta["line_prior"] == {"fstar0": 6.0, "olgx": [0.4, 0.8]}
+    assert found.meta["statistic"] == "BSGLtL" and (found.meta["Fstar0"], found.meta["oLGX"]) == (6.0, [0.4, 0.8])
     assert found.meta["false_alarm"] is None and found.meta["n_twoF"] == 3 * len(segments.frequencies)
 
 
@@ -103,5 +104,7 @@ def test_what_does_not_go_with_it(segments, bank):
         search(segments, bank, jfstat.BSGLtL(), engine="cuda")
     with pytest.raises(ValueError, match="olgx must be 2 finite odds"):
         search(segments, bank, jfstat.BSGLtL(jfstat.LinePrior(olgx=[1.0])))
+    with pytest.raises(ValueError, match="line_prior of Details differs"):
+        search(segments, bank, jfstat.BSGLtL(PRIOR), fstar0=1.0)
     with pytest.raises(TypeError, match="line_prior must be"):
         jfstat.BSGLtL(3.0)

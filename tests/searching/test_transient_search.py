@@ -294,5 +294,5 @@ def test_bad_arguments(data, bank):
         jfstat.search(data, bank, jfstat.Transient(wanted), keep=jfstat.Keep(cluster=1.0))
     with pytest.raises(ValueError, match="ranking must be"):
         jfstat.Transient(wanted, ranking="BSGL")
-    with pytest.raises(ValueError, match="none within the data"):
+    with pytest.raises(ValueError, match="no window within the data"):
         jfstat.search(data, bank, jfstat.Transient(jfstat.TransientRange("rect", T0 + 10 * DAY, TAU)))

@@ -127,7 +127,13 @@ def _problem(table: AnyTable) -> str | None:
     needed = {"metric", "sampling"} if statistic.joins_side_lobes else {"metric"}
     if meta["cluster"] is not None and not needed <= set(meta):
         return "its meta lacks what clusters need"
-    needed = ("freq", "template", statistic.loudness(meta), *(("log10BSGL",) if meta["ranking"] == "BSGL" else ()))
+    needed = (
+        "freq",
+        "template",
+        statistic.loudness(meta),
+        statistic.sorted_by(meta),
+        *(("log10BSGL",) if meta["ranking"] == "BSGL" else ()),
+    )
     for name in needed:
         if name not in table.colnames:
             return f"it lacks the column {name!r}"

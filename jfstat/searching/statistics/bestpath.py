@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.core
@@ -92,11 +92,11 @@ class BestPath(XlaStatistic):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "transitions", plain_transitions(self.transitions))
-        if isinstance(self.amplitude, tuple):
-            return
-        if self.amplitude is not None:
-            check_amplitude(self.amplitude)
-            fields = self.amplitude.h0, self.amplitude.cosi, self.amplitude.psi
+        own = self.amplitude
+        if own is not None:
+            known: Any = Amplitude(*own) if isinstance(own, tuple) and len(own) == 3 else own
+            check_amplitude(known)
+            fields = known.h0, known.cosi, known.psi
             if any(isinstance(x, jax.core.Tracer) for x in fields):
                 raise ValueError("amplitude must not be traced: call search outside of transformations.")
             object.__setattr__(self, "amplitude", tuple(map(float, fields)))
@@ -181,9 +181,7 @@ class BestPath(XlaStatistic):
 
     def columns(self, task: Task, found: Doppler, peaks: Peaks, details: Details) -> dict[str, np.ndarray]:
         """Return the parameters and values of each path; the frequencies of `found` are the paths' last ones."""
-        data, k = task.data, len(found.alpha)
-        rows = [jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), found) for i in range(k)]
-        paths = list(in_order(partial(self._path, data), rows, min(k, workers_for(device_of(data))) or 1))
+        data, k, paths = task.data, len(found.alpha), self._paths(task.data, found)
         path = np.array([np.asarray(own.path) for own in paths], np.int64).reshape(k, data.n_segments or 0)
         frequencies = float(data.fmin) + path * float(data.dfreq)
         likelihood = peaks.twoF.astype(np.float64)
@@ -196,8 +194,17 @@ class BestPath(XlaStatistic):
         }
 
     def compute(self, data: FstatData, found: Doppler) -> object:
-        """Compute all details of some candidates."""
-        return semicoherent_columns(data, found, True)
+        """Compute the paths and all details of some candidates."""
+        return self._paths(data, found), semicoherent_columns(data, found, True)
+
+    def expected_in_noise(self, task: Task, n_values: float) -> float:
+        """Return the number of templates: there is at most one candidate for each."""
+        return min(n_values, len(task.stack.alpha))
+
+    def _paths(self, data: FstatData, found: Doppler) -> list[ViterbiPath]:
+        """Return the best path of each candidate; a CPU's cores share them."""
+        rows = [jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), found) for i in range(len(found.alpha))]
+        return list(in_order(partial(self._path, data), rows, min(len(rows), workers_for(device_of(data))) or 1))
 
     def _path(self, data: FstatData, point: Doppler) -> ViterbiPath:
         """Return the best path of a template."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import jax
@@ -37,16 +37,19 @@ from jfstat.validation import shown
 class BSGLtL(XlaStatistic):
     """log10 odds of a signal against Gaussian noise, a line in one detector, or a line in one segment of a detector.
 
-    This statistic is for data with segments of several detectors. Neither a persistent line nor a line in a single
-    segment raises it, whereas the mean of 2F would fill the table with both. With F and F_X the sums of 2F/2 over the N
-    segments, for all detectors and for each, ln B = F - ln(exp(C) + sum_X p_X/2 [exp(F_X) + 1/N sum_l exp(F_Xl + (N -
-    1)/N F*_0)]) (Keitel 2016, Phys. Rev. D 93, 084024, equation 23; LALSuite's XLALComputeBSGLtL takes the largest term
-    of the sum in place of the sum). The transforms of each detector are needed, so with two detectors a search takes
-    about twice as long as with `MeanTwoF`.
+    This statistic is for data with segments of several detectors. A line in one detector does not raise it, be it there
+    for all segments or for a single one, whereas the mean of 2F would fill the table with both. With F and F_X the sums
+    of 2F/2 over the N segments, for all detectors and for each, F*_0 the transition scale of the sum, o_X the odds of
+    lines, o their sum, C = F*_0 - ln(1 + o) and p_X = o_X/(1 + o), ln B = F - ln(exp(C) + sum_X p_X/2 [exp(F_X) + 1/N
+    sum_l exp(F_Xl + (N - 1)/N F*_0)]). N counts all segments, also those in which a detector has no data (Keitel 2016,
+    Phys. Rev. D 93, 084024, equation 23; LALSuite's XLALComputeBSGLtL takes the largest term of the sum in place of the
+    sum). The transforms of each detector are needed, so with two detectors a search takes about twice as long as with
+    `MeanTwoF`.
 
-    The column ``log10BSGLtL`` holds its values; ``mean_twoF`` and the columns of `Details` are as for `MeanTwoF`.
+    The column ``log10BSGLtL`` holds its values, computed in float32: to some 1e-3 where 2F is large. ``mean_twoF`` and
+    the columns of `Details` are as for `MeanTwoF`, with this prior of lines.
     ``twoF_histogram`` counts the mean of 2F; ``loudest_per_subband`` holds this statistic. Its distribution in noise is
-    not known in closed form, so ``false_alarm`` is None. Meta also has ``line_prior``, fstar0 and olgx.
+    not known in closed form, so ``false_alarm`` is None.
 
     Parameters
     ----------
@@ -80,6 +83,8 @@ class BSGLtL(XlaStatistic):
         """Raise a ValueError for data without segments or of one detector, and for another ranking."""
         check_segments(data, keep, self.name)
         self.line_prior.odds(len(data.detectors))
+        if details.line_prior not in (None, self.line_prior):
+            raise ValueError(f"line_prior of Details differs from the one of {self.name}: leave it out of Details.")
         if keep.ranking != "F":
             raise ValueError(f"ranking {keep.ranking!r} does not go with {self.name}, which its table is sorted by.")
 
@@ -141,7 +146,7 @@ class BSGLtL(XlaStatistic):
     def columns(self, task: Task, found: Doppler, peaks: Peaks, details: Details) -> dict[str, np.ndarray]:
         """Return parameters, the statistic, the exact mean of 2F, and the details that are wanted."""
         columns = parameter_values(found) | {self.loudness({}): peaks.twoF.astype(np.float64)}
-        return columns | exact_columns(task.data, found, details)
+        return columns | exact_columns(task.data, found, replace(details, line_prior=self.line_prior))
 
     def column_programs(self, data: FstatData, templates: Doppler, details: Details) -> Iterator[jax.stages.Lowered]:
         """Yield the programs of the exact mean and the details."""
@@ -156,9 +161,8 @@ class BSGLtL(XlaStatistic):
         return n_values
 
     def meta(self, task: Task, division: Division) -> Meta:
-        """Return the prior of lines."""
-        odds = self.line_prior.olgx
-        return {"line_prior": {"fstar0": self.line_prior.fstar0, "olgx": None if odds is None else list(odds)}}
+        """Return the prior of lines, by ComputeFstatistic_v2's names."""
+        return dict(self.line_prior.meta)
 
     @classmethod
     def loudness(cls, meta: Meta) -> str:

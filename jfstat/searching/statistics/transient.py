@@ -121,7 +121,7 @@ class Transient(XlaStatistic):
         start, end = data.observation.ends
         t0, tau = np.asarray(self.windows.t0), np.asarray(self.windows.tau)
         if not np.any((t0 < end) & (t0 + self.windows.end * tau.max() > start)):
-            raise ValueError(f"windows has none within the data, from GPS {start:.0f} to {end:.0f} s.")
+            raise ValueError(f"Transient has no window within the data, from GPS {start:.0f} to {end:.0f} s.")
 
     def identity(self) -> str:
         """Return the windows in words."""
