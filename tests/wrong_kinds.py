@@ -149,7 +149,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     prior = jfstat.LinePrior(0.0, [1.0, 1.0])
     solution = dict(sfts=sfts, pulsars=pulsar, progress=False, line_prior=prior)
     solution |= dict(sqrt_sx=jfstat.Noise(off_source=10), ephemeris="DE405", guard=0.5)
-    return {
+    calls = {
         "Amplitude": (jfstat.Amplitude, dict(h0=1e-24, cosi=0.2, psi=0.1, phi0=0.3)),
         "Detector": (jfstat.Detector, dict(prefix="Z1", location=(6.37e6, 0.0, 0.0), arms=[(0, 1, 0), (0, 0, 1)])),
         "Detector.from_geodetic": (
@@ -502,6 +502,8 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             dict(sfts=sfts, directory=tmp_path / "out", merge=True, comment="x", description="x", name_band=True),
         ),
     }  # fmt: skip
+    # what writes comes last, or others would read what it wrote
+    return dict(sorted(calls.items(), key=lambda call: call[0].startswith("write")))
 
 
 def arguments_of(function: object) -> list[str]:

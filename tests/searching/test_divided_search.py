@@ -502,7 +502,7 @@ mesh = None if how == "plain" else Mesh(np.array(jax.devices()).reshape(2, -1), 
 assert mesh is None or mesh.size == (4 if how == "devices" else 2)
 if how != "disagreeing":
     checkpoint = out + ".checkpoint" if how == "processes" else None
-    found = jfstat.search(data, bank, top=60, batch_size=4, progress=False, mesh=mesh, checkpoint=checkpoint)
+    found = jfstat.search(data, bank, top=60, progress=False, checkpoint=checkpoint, run=jfstat.Run(mesh=mesh, batch_size=4))
     jfstat.write_candidates(found, out)
 else:
     # memories differ, the plan must not
@@ -510,7 +510,7 @@ else:
     from jfstat.searching.session import checkpoint as checkpoints
     first = jax.process_index() == 0
     memory.CPU_BYTES = 1 << (22 if first else 24)
-    found = jfstat.search(data, bank, top=60, progress=False, mesh=mesh)
+    found = jfstat.search(data, bank, top=60, progress=False, run=jfstat.Run(mesh=mesh))
     jfstat.write_candidates(found, out)
     # what one process cannot do, the others hear of
     messages = []
@@ -520,7 +520,7 @@ else:
                 raise OSError("checkpoint cannot be written: the disk is full.")
             checkpoints.write_checkpoint = refuse
         try:
-            jfstat.search(data, bank, top=60, batch_size=4, progress=False, mesh=mesh, checkpoint=checkpoint)
+            jfstat.search(data, bank, top=60, progress=False, checkpoint=checkpoint, run=jfstat.Run(mesh=mesh, batch_size=4))
         except OSError as error:
             messages.append(str(error))
     open(out + ".messages", "w").write("\\n".join(messages))
