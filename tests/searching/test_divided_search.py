@@ -502,7 +502,8 @@ mesh = None if how == "plain" else Mesh(np.array(jax.devices()).reshape(2, -1), 
 assert mesh is None or mesh.size == (4 if how == "devices" else 2)
 if how != "disagreeing":
     checkpoint = out + ".checkpoint" if how == "processes" else None
-    found = jfstat.search(data, bank, top=60, progress=False, checkpoint=checkpoint, run=jfstat.Run(mesh=mesh, batch_size=4))
+    run = jfstat.Run(mesh=mesh, batch_size=4)
+    found = jfstat.search(data, bank, top=60, progress=False, checkpoint=checkpoint, run=run)
     jfstat.write_candidates(found, out)
 else:
     # memories differ, the plan must not
@@ -520,7 +521,8 @@ else:
                 raise OSError("checkpoint cannot be written: the disk is full.")
             checkpoints.write_checkpoint = refuse
         try:
-            jfstat.search(data, bank, top=60, progress=False, checkpoint=checkpoint, run=jfstat.Run(mesh=mesh, batch_size=4))
+            run = jfstat.Run(mesh=mesh, batch_size=4)
+            jfstat.search(data, bank, top=60, progress=False, checkpoint=checkpoint, run=run)
         except OSError as error:
             messages.append(str(error))
     open(out + ".messages", "w").write("\\n".join(messages))

@@ -401,7 +401,8 @@ mesh = Mesh(np.array(jax.devices()), ("x",)) if address else None
 interpolation.CPU_BYTES = 10**5 if number == "1" else 10**9  # memories differ, the plan must not
 work = task_of(data, bank, jfstat.Interpolated(0.2), Toplist(1, None))
 assert (len(interpolation.bank_parts(work, 0.2, interpolation.CPU_BYTES)) > 1) == (number == "1")
-found = jfstat.search(data, bank, top=20, statistic=jfstat.Interpolated(0.2), progress=False, run=jfstat.Run(mesh=mesh, batch_size=2))
+run = jfstat.Run(mesh=mesh, batch_size=2)
+found = jfstat.search(data, bank, jfstat.Interpolated(0.2), top=20, progress=False, run=run)
 jfstat.write_candidates(found, out)
 """
 
