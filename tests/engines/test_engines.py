@@ -105,7 +105,7 @@ def test_the_command_names_the_backends(capsys):
     assert main(["search", "--engine=fast"]) == 1
     assert "invalid choice" in capsys.readouterr().err
     assert main(["search", "--help"]) == 0
-    assert "--engine {cuda,xla}" in capsys.readouterr().out
+    assert "--engine {xla,cuda}" in capsys.readouterr().out
 
 
 def test_tables_and_checkpoints_name_the_backend(data, bank, tmp_path):
