@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
@@ -96,13 +96,11 @@ class BandStatistic(Statistic):
 
     def candidate_seconds(self, task: Task, n_values: float) -> float:
         """Return how long the columns take, s, for as many candidates as noise gives in a number of values."""
-        top = np.inf if task.toplist.top is None else task.toplist.top
-        number = min(self.expected_in_noise(task, n_values), top)
-        return seconds_a_candidate(partial(self.compute, task.data), task.stack) * number
+        return seconds_of_candidates(task, partial(self.compute, task.data), self.expected_in_noise(task, n_values))
 
     def expected_in_noise(self, task: Task, n_values: float) -> float:
         """Return the mean number of values at or above the threshold in noise, given the number of all values."""
-        return float(false_alarm(task.toplist.threshold or 0.0, 1, task.data.n_segments or 1)) * n_values
+        return chi_squared_above(task, n_values)
 
     @abstractmethod
     def compute(self, data: FstatData, found: Doppler) -> object:
@@ -157,11 +155,6 @@ class XlaStatistic(BandStatistic, InBand):
     def values(self, data: FstatData, points: Doppler, bins: jax.Array, same_source: bool) -> jax.Array:
         """Return values at the frequencies of the band, (B, n_frequencies) float32; -inf where none counts."""
 
-    def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
-        """Return the largest value over the band of each template, (B,) float32; traceable."""
-        every = jnp.asarray([[0], [data.layout.n_frequencies - 1]], jnp.int32)
-        return jnp.max(self.values(data, points, every, same_source), axis=1)
-
 
 def _margin(data: FstatData, stack: Doppler) -> float:
     """Return how far orbits move signals, Hz, whether `prepare` was told of them or not."""
@@ -192,3 +185,14 @@ def check_whole(data: FstatData, name: str) -> None:
 def alarm_of_loudest(loudest: float, meta: Meta) -> float:
     """Return the false-alarm probability of the largest 2F, or mean of 2F over segments, of a whole search in noise."""
     return float(false_alarm(loudest, meta["n_twoF"], meta.get("n_segments") or 1))
+
+
+def chi_squared_above(task: Task, n_values: float) -> float:
+    """Return how many values of 2F, or of its mean over segments, reach the threshold in noise, of so many."""
+    return float(false_alarm(task.toplist.threshold or 0.0, 1, task.data.n_segments or 1)) * n_values
+
+
+def seconds_of_candidates(task: Task, compute: Callable[[Doppler], object], in_noise: float) -> float:
+    """Return how long a function takes, s, for as many candidates as there are in noise, of which `top` are kept."""
+    top = np.inf if task.toplist.top is None else task.toplist.top
+    return seconds_a_candidate(compute, task.stack) * min(in_noise, top)

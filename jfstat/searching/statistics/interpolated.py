@@ -12,7 +12,6 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jfstat.candidates.details import Details
-from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.semicoherent import semicoherent_columns, semicoherent_programs
 from jfstat.candidates.tables import Meta
 from jfstat.data.fstatdata import FstatData
@@ -24,7 +23,7 @@ from jfstat.engines.engine import Reduction
 from jfstat.public import public
 from jfstat.searching.bank import stacked_bank
 from jfstat.searching.division import Division
-from jfstat.searching.driver.cost import seconds_a_candidate, seconds_of
+from jfstat.searching.driver.cost import seconds_of
 from jfstat.searching.driver.devices import made_ready, run
 from jfstat.searching.driver.interpolation import (
     LOOKUP_BYTES,
@@ -41,7 +40,13 @@ from jfstat.searching.options import Keep, Run
 from jfstat.searching.reduce.tally import subband_edges
 from jfstat.searching.reduce.toplist import Peaks, Toplist
 from jfstat.searching.statistic import Parts, Statistic, Task
-from jfstat.searching.statistics.band import alarm_of_loudest, check_ranking, check_segments
+from jfstat.searching.statistics.band import (
+    alarm_of_loudest,
+    check_ranking,
+    check_segments,
+    chi_squared_above,
+    seconds_of_candidates,
+)
 from jfstat.searching.statistics.mean import exact_columns
 from jfstat.signal.templates import Doppler
 from jfstat.signal.values import columns as parameter_values
@@ -169,8 +174,7 @@ class Interpolated(Statistic):
         sums = seconds_of(lambda: list(run(ready, batches, lambda: 0)))
         coherent = values * (division.n_coherent or 0) / n_coherent
         # lattices take time for each part and nearest points for each template, both twice unless the division's
-        # lookups
-        # are kept
+        # lookups are kept
         first, last = division.groups[0][0], min(division.groups[0][1], start + MANY)
         self._look_up(task, first, last)  # compiled
         more = seconds_of(partial(self._look_up, task, first, last)) - nearest
@@ -196,9 +200,8 @@ class Interpolated(Statistic):
 
     def candidate_seconds(self, task: Task, n_values: float) -> float:
         """Return how long the columns take, s, for as many candidates as noise gives in a number of values."""
-        in_noise = float(false_alarm(task.toplist.threshold or 0.0, 1, task.data.n_segments or 1)) * n_values
-        number = min(in_noise, np.inf if task.toplist.top is None else task.toplist.top)
-        return seconds_a_candidate(lambda some: semicoherent_columns(task.data, some, True), task.stack) * number
+        compute = partial(semicoherent_columns, task.data, amplitudes=True)
+        return seconds_of_candidates(task, compute, chi_squared_above(task, n_values))
 
     def meta(self, task: Task, division: Division) -> Meta:
         """Return the mismatch, and the number of values in segments."""
