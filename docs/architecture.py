@@ -26,8 +26,10 @@ ORDER = (
     "processor",
     "reproducible",
     "validation",
+    "display",
     "public",
     "kinds",
+    "compilecache",
     "signal",
     "geometry",
     "transforms",
@@ -48,6 +50,7 @@ ORDER = (
     "tracking",
     "searching",
     "followup",
+    "exporting",
     "plots",
     "benchmarking",
     "jfstat",
@@ -96,7 +99,7 @@ were counted when this page was last written.
 
 **A template**: `signal.templates.Doppler`, checked by `data.checks.check_point`, becomes a `geometry.source.Source` \
 of the data's `data.observation.Observation`; for one frequency `statistic.fstat.twoF`: phases, antenna patterns and \
-sums over the samples in `data.direct.detector_sums`; for all frequencies `statistic.fstat.twoF_band`: \
+sums over the samples in `data.direct.detector_sums`; for all frequencies `engines.band.twoF_band`: \
 `statistic.resample.timing`, `statistic.resample.interpolated`, `statistic.spectrum.spectra`; then \
 `statistic.combine.two_f`.
 
@@ -110,8 +113,9 @@ for interpolation in `data.band.filtered_series`; the result is a `data.fstatdat
 divides the work (`searching.division.Division`); the largest values of each batch from \
 `searching.reduce.loudest.loudest` by a `engines.engine.Reduction`, joined in `searching.reduce.toplist.Toplist`; \
 columns by the statistic, `candidates.clusters.clustered` and `searching.result.result_table`; then \
-`followup.refine.refine`: rows read by `followup.candidates.read_rows`, data narrowed by `followup.follow.focus`, \
-peaks found by `followup.follow.follow` with `maths.newton.maximise`, and written up in \
+`followup.refine.refine`: rows read by `followup.candidates.read_rows`, data narrowed by `followup.focus.focus`, \
+starts found by `followup.look.look`, peaks by `followup.climb.climb` with `maths.newton.maximise`, described by \
+`followup.peak.describe`, and written up in \
 `followup.results.results_table`.
 
 ## Functions with more than {most} parameters
@@ -129,6 +133,7 @@ LISTED = {
     "times, band, spacing",
     "data.observation.observation": "promised names: SFTs, or detectors with start and duration or with timestamps",
     "data.prepare.prepare": "promised names, eight of them; the others are independent of each other and rarely given",
+    "followup.fromfiles.fstat_table_files": "what is computed at templates, and what `prepare` takes",
     "searching.plan.plan_search": "the arguments of `search`",
     "searching.search.search": "promised names; the rest are objects",
     "sfts.split.split_sfts": "what `read_sfts` takes to choose SFTs and what `write_sfts` takes, around one width",

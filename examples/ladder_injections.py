@@ -29,7 +29,7 @@ from astropy.table import QTable  # noqa: E402
 from scipy.stats import chi2  # noqa: E402
 
 import jfstat  # noqa: E402
-from jfstat.atomic import replacing  # noqa: E402
+from jfstat.atomic import written_to  # noqa: E402
 
 START, DAY, DAYS, SEGMENTS = 1167458304, 86400, 60, 60
 REFTIME = START + DAYS * DAY // 2
@@ -242,8 +242,7 @@ def main() -> None:
         "rows": rows,
         "noise": noise,
     }
-    with replacing(arguments.output) as file:
-        file.write(json.dumps(result, indent=1).encode())
+    written_to(arguments.output, json.dumps(result, indent=1).encode())
     print(json.dumps(result["summary"], indent=1))
 
 

@@ -33,7 +33,7 @@ from astropy.coordinates import SkyCoord  # noqa: E402
 from omega_centauri import timestamps  # noqa: E402
 
 import jfstat  # noqa: E402
-from jfstat.atomic import replacing  # noqa: E402
+from jfstat.atomic import written_to  # noqa: E402
 from jfstat.data.memory import FLOAT32  # noqa: E402
 from jfstat.data.observation import Observation  # noqa: E402
 from jfstat.maths.lattices import expected_points  # noqa: E402
@@ -238,8 +238,7 @@ def main() -> None:
     text = json.dumps(result, indent=1)
     print(text)
     if arguments.output:
-        with replacing(arguments.output) as file:
-            file.write((text + "\n").encode())
+        written_to(arguments.output, (text + "\n").encode())
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from one_hertz_search import DAY, FMIN, SQRT_SX, START  # noqa: E402
 from segments_against_weave import Setup, weave_commands  # noqa: E402
 
 import jfstat  # noqa: E402
-from jfstat.atomic import replacing  # noqa: E402
+from jfstat.atomic import written_to  # noqa: E402
 
 MARGIN = 1.1
 """Hz of SFTs on either side of the band."""
@@ -124,8 +124,7 @@ def main() -> None:
         print(f"{width:g} Hz:", json.dumps(rows[f"{width:g} Hz"], indent=1), flush=True)
     if arguments.output:
         command = " ".join(["one_hertz_weave.py", *sys.argv[1:]])
-        with replacing(arguments.output) as file:
-            file.write((json.dumps({"command": command, "rows": rows}, indent=1) + "\n").encode())
+        written_to(arguments.output, (json.dumps({"command": command, "rows": rows}, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":

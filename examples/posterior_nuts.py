@@ -27,7 +27,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 import jfstat  # noqa: E402
-from jfstat.atomic import replacing  # noqa: E402
+from jfstat.atomic import written_to  # noqa: E402
 
 NAMES = ("freq", "f1dot", "alpha", "delta")
 UNITS = ("Hz", "Hz/s", "rad", "rad")
@@ -242,8 +242,7 @@ def main() -> None:
         plot(rows, arguments.plot)
     if arguments.output:
         result["rows"] = [{key: value for key, value in row.items() if key != "samples"} for row in rows]
-        with replacing(arguments.output) as file:
-            file.write(json.dumps(result, indent=1).encode())
+        written_to(arguments.output, json.dumps(result, indent=1).encode())
 
 
 if __name__ == "__main__":

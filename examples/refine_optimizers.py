@@ -61,8 +61,8 @@ COMPILING: list[float] = []
 
 
 def note_compiling(event: str, duration_secs: float, **kwargs: str | int) -> None:
-    """Add to `COMPILING` what JAX says of `jfstat.followup.follow.follow`."""
-    if event.startswith("/jax/core/compile/") and kwargs.get("fun_name") in ("follow", "jit(follow)"):
+    """Add to `COMPILING` what JAX says of `jfstat.followup.climb.climb`."""
+    if event.startswith("/jax/core/compile/") and kwargs.get("fun_name") in ("climb", "jit(climb)"):
         COMPILING.append(duration_secs)
 
 

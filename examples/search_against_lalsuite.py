@@ -32,7 +32,7 @@ import omega_centauri as pilot  # noqa: E402
 from benchmarks.cores import available, pinned  # noqa: E402
 
 import jfstat  # noqa: E402
-from jfstat.atomic import replacing  # noqa: E402
+from jfstat.atomic import written_to  # noqa: E402
 
 START, DAYS, FMIN, WIDTH, SQRT_SX = 1167458304, 5, 100.0, 0.5, 8e-24
 ALPHA, DELTA, F1DOT = (3.2, 3.7, 0.05), (-1.0, -0.5, 0.05), (-2.4e-10, 0.0, 0.8e-10)
@@ -190,8 +190,7 @@ def main() -> None:
     content = {"command": f"python examples/search_against_lalsuite.py {arguments.what}", **result}
     print(json.dumps(content, indent=1))
     if arguments.output is not None:
-        with replacing(arguments.output) as file:
-            file.write(json.dumps(content, indent=1).encode())
+        written_to(arguments.output, json.dumps(content, indent=1).encode())
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from astropy.io import fits  # noqa: E402
 from search_against_lalsuite import lal_program, timed  # noqa: E402
 
 import jfstat  # noqa: E402
-from jfstat.atomic import replacing  # noqa: E402
+from jfstat.atomic import written_to  # noqa: E402
 
 START, DAY, SQRT_SX = 1167458304, 86400, 8e-24
 KEEP = 1000
@@ -195,8 +195,7 @@ def main() -> None:
     text = json.dumps({"jfstat": jfstat.__version__, "rows": results}, indent=1)
     print(text)
     if arguments.output:
-        with replacing(arguments.output) as file:
-            file.write((text + "\n").encode())
+        written_to(arguments.output, (text + "\n").encode())
 
 
 if __name__ == "__main__":

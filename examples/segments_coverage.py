@@ -36,7 +36,7 @@ from bank_coverage import Neighbours, disc, neighbours, random_sky  # noqa: E402
 from bank_coverage import timestamps as gappy_timestamps  # noqa: E402
 
 import jfstat  # noqa: E402
-from jfstat.atomic import replacing  # noqa: E402
+from jfstat.atomic import written_to  # noqa: E402
 from jfstat.banks.coherent import Group  # noqa: E402
 from jfstat.banks.space import Templates  # noqa: E402
 from jfstat.maths.vectors import angles, unit_vector  # noqa: E402
@@ -342,8 +342,7 @@ def main() -> None:
 
     def write() -> None:
         if arguments.output:
-            with replacing(arguments.output) as file:
-                file.write((json.dumps(result, indent=1) + "\n").encode())
+            written_to(arguments.output, (json.dumps(result, indent=1) + "\n").encode())
 
     if arguments.count:
         result["counts"] = []

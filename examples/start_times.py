@@ -29,7 +29,7 @@ import numpy as np  # noqa: E402
 from workflows import START, par  # noqa: E402
 
 import jfstat  # noqa: E402
-from jfstat.atomic import replacing  # noqa: E402
+from jfstat.atomic import written_to  # noqa: E402
 
 DAY, YEAR, TOP, SQRT_SX = 86400, 365, 101.0, 8e-24
 N_PULSARS, N_TIMED = 100, 3
@@ -95,8 +95,7 @@ def main() -> None:
     text = json.dumps({"command": " ".join(sys.argv), "cores": os.cpu_count(), "rows": rows}, indent=1)
     print(text)
     if arguments.output:
-        with replacing(arguments.output) as file:
-            file.write((text + "\n").encode())
+        written_to(arguments.output, (text + "\n").encode())
 
 
 def measured(day: Path, year: Path, pulsars: Path, scratch: Path, rounds: int) -> dict[str, Any]:

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from jfstat.candidates.lineveto import line_veto
     from jfstat.candidates.tables import bank_from_table
     from jfstat.candidates.templatetable import template_table
+    from jfstat.compilecache import use_compile_cache
+    from jfstat.data.addsignal import add_signal, noise_like
     from jfstat.data.fstatdata import FstatData
-    from jfstat.data.narrow import narrow
+    from jfstat.data.moving import move_detectors
+    from jfstat.data.narrow import NarrowSizes, narrow, narrow_sizes
     from jfstat.data.narrowdata import NarrowData, covers
     from jfstat.data.narrowfiles import narrow_files
     from jfstat.data.noise import Noise
@@ -25,15 +28,25 @@ if TYPE_CHECKING:
     from jfstat.data.prepare import prepare
     from jfstat.data.psd import psd, spectrogram
     from jfstat.data.segments import segment_observations
+    from jfstat.data.slicesizes import AtomSizes, atom_sizes
     from jfstat.data.stretches import leave_out
+    from jfstat.engines.band import twoF_band
+    from jfstat.exporting import enable_export
     from jfstat.followup.distinct import distinct
-    from jfstat.followup.fromfiles import follow_up_files, fstat_table_files, refine_files, write_atoms_files
+    from jfstat.followup.fromfiles import (
+        follow_up_files,
+        fstat_table_files,
+        refine_files,
+        write_atoms_files,
+        write_transient_maps_files,
+    )
     from jfstat.followup.fstattable import fstat_table
     from jfstat.followup.ladder import follow_up, last_stage
     from jfstat.followup.options import Fit, Stages
     from jfstat.followup.posterior import log_posterior
     from jfstat.followup.refine import refine
     from jfstat.followup.stages import follow_up_stages
+    from jfstat.followup.windowfile import write_transient_maps
     from jfstat.geometry.detector import Detector
     from jfstat.geometry.ephemeris import Ephemeris
     from jfstat.io.candidates import read_candidates, write_candidates
@@ -42,7 +55,8 @@ if TYPE_CHECKING:
     from jfstat.io.lal.psd import write_psd
     from jfstat.io.lal.times import read_segments, read_timestamps
     from jfstat.io.lal.transients import write_transient_stats
-    from jfstat.io.templates import read_templates
+    from jfstat.io.saved import load, save
+    from jfstat.io.templates import read_templates, write_templates
     from jfstat.limits.analytic import detection_probability, sensitivity, sensitivity_depth
     from jfstat.limits.injections import UpperLimit, upper_limit
     from jfstat.limits.population import Population
@@ -78,6 +92,7 @@ if TYPE_CHECKING:
     from jfstat.signal.templates import Amplitude, Doppler, Orbit
     from jfstat.signal.times import GPSTime
     from jfstat.signal.transientwindow import TransientWindow
+    from jfstat.simulate.artefacts import Artefact, inject_artefacts
     from jfstat.simulate.simulate import inject, simulate_sfts
     from jfstat.statistic.atoms import Atoms, atoms
     from jfstat.statistic.dmoff import dm_off_twoF
@@ -89,7 +104,6 @@ if TYPE_CHECKING:
         predict_twoF,
         resample,
         twoF,
-        twoF_band,
     )
     from jfstat.statistic.linerobust import LinePrior
     from jfstat.statistic.null import NullDistribution
@@ -108,6 +122,7 @@ if TYPE_CHECKING:
     from jfstat.strain.gating import Gating
     from jfstat.strain.making import Conditioning
     from jfstat.strain.series import sfts_from_strain
+    from jfstat.strain.writing import write_frames
     from jfstat.tracking.emission import log_likelihood_by_segment, twoF_by_segment
     from jfstat.tracking.null import viterbi_null
     from jfstat.tracking.track import Track, track
@@ -116,6 +131,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Amplitude",
     "AmplitudeEstimate",
+    "Artefact",
+    "AtomSizes",
     "Atoms",
     "BSGLtL",
     "BestPath",
@@ -137,6 +154,7 @@ __all__ = [
     "LinePrior",
     "MeanTwoF",
     "NarrowData",
+    "NarrowSizes",
     "Noise",
     "NullDistribution",
     "Observation",
@@ -162,6 +180,8 @@ __all__ = [
     "TwoF",
     "UpperLimit",
     "ViterbiPath",
+    "add_signal",
+    "atom_sizes",
     "atoms",
     "bank_from_table",
     "clean",
@@ -171,6 +191,7 @@ __all__ = [
     "dm_off_twoF",
     "dump_sfts",
     "each_sft",
+    "enable_export",
     "estimate_amplitude",
     "find_sfts",
     "find_strain",
@@ -183,18 +204,23 @@ __all__ = [
     "fstat_table",
     "fstat_table_files",
     "inject",
+    "inject_artefacts",
     "join_sfts",
     "last_stage",
     "leave_out",
     "line_veto",
+    "load",
     "log_likelihood_by_segment",
     "log_posterior",
     "mean_twoF",
     "merge",
     "metric",
     "mismatch",
+    "move_detectors",
     "narrow",
     "narrow_files",
+    "narrow_sizes",
+    "noise_like",
     "observation",
     "plan_search",
     "predict_twoF",
@@ -214,6 +240,7 @@ __all__ = [
     "refine",
     "refine_files",
     "resample",
+    "save",
     "search",
     "search_pulsars",
     "search_template",
@@ -239,6 +266,7 @@ __all__ = [
     "twoF_band",
     "twoF_by_segment",
     "upper_limit",
+    "use_compile_cache",
     "validate_sfts",
     "viterbi",
     "viterbi_null",
@@ -247,9 +275,13 @@ __all__ = [
     "write_atoms",
     "write_atoms_files",
     "write_candidates",
+    "write_frames",
     "write_loudest",
     "write_psd",
     "write_sfts",
+    "write_templates",
+    "write_transient_maps",
+    "write_transient_maps_files",
     "write_transient_stats",
 ]
 
@@ -257,6 +289,8 @@ _HOMES = {
     "BSGLtL": "jfstat.searching.statistics.bsgltl",
     "Amplitude": "jfstat.signal.templates",
     "AmplitudeEstimate": "jfstat.statistic.fstat",
+    "Artefact": "jfstat.simulate.artefacts",
+    "AtomSizes": "jfstat.data.slicesizes",
     "Atoms": "jfstat.statistic.atoms",
     "BestPath": "jfstat.searching.statistics.bestpath",
     "Braking": "jfstat.banks.braking",
@@ -277,6 +311,7 @@ _HOMES = {
     "LinePrior": "jfstat.statistic.linerobust",
     "MeanTwoF": "jfstat.searching.statistics.mean",
     "NarrowData": "jfstat.data.narrowdata",
+    "NarrowSizes": "jfstat.data.narrow",
     "NullDistribution": "jfstat.statistic.null",
     "Noise": "jfstat.data.noise",
     "Observation": "jfstat.data.observation",
@@ -302,6 +337,8 @@ _HOMES = {
     "TwoF": "jfstat.searching.statistics.coherent",
     "UpperLimit": "jfstat.limits.injections",
     "ViterbiPath": "jfstat.tracking.viterbi",
+    "add_signal": "jfstat.data.addsignal",
+    "atom_sizes": "jfstat.data.slicesizes",
     "atoms": "jfstat.statistic.atoms",
     "bank_from_table": "jfstat.candidates.tables",
     "clean": "jfstat.lines.cleaning",
@@ -311,6 +348,7 @@ _HOMES = {
     "dm_off_twoF": "jfstat.statistic.dmoff",
     "dump_sfts": "jfstat.sfts.dump",
     "each_sft": "jfstat.strain.files",
+    "enable_export": "jfstat.exporting",
     "estimate_amplitude": "jfstat.statistic.fstat",
     "find_sfts": "jfstat.sfts.reading",
     "find_strain": "jfstat.strain.files",
@@ -323,18 +361,23 @@ _HOMES = {
     "fstat_table": "jfstat.followup.fstattable",
     "fstat_table_files": "jfstat.followup.fromfiles",
     "inject": "jfstat.simulate.simulate",
+    "inject_artefacts": "jfstat.simulate.artefacts",
     "join_sfts": "jfstat.sfts",
     "last_stage": "jfstat.followup.ladder",
     "leave_out": "jfstat.data.stretches",
     "line_veto": "jfstat.candidates.lineveto",
+    "load": "jfstat.io.saved",
     "log_likelihood_by_segment": "jfstat.tracking.emission",
     "log_posterior": "jfstat.followup.posterior",
     "mean_twoF": "jfstat.statistic.semicoherent",
     "merge": "jfstat.searching.session.units",
     "metric": "jfstat.metrics.metric",
     "mismatch": "jfstat.metrics.mismatch",
+    "move_detectors": "jfstat.data.moving",
     "narrow": "jfstat.data.narrow",
     "narrow_files": "jfstat.data.narrowfiles",
+    "narrow_sizes": "jfstat.data.narrow",
+    "noise_like": "jfstat.data.addsignal",
     "observation": "jfstat.data.observation",
     "plan_search": "jfstat.searching.plan",
     "predict_twoF": "jfstat.statistic.fstat",
@@ -354,6 +397,7 @@ _HOMES = {
     "refine": "jfstat.followup.refine",
     "refine_files": "jfstat.followup.fromfiles",
     "resample": "jfstat.statistic.fstat",
+    "save": "jfstat.io.saved",
     "search": "jfstat.searching.search",
     "search_pulsars": "jfstat.searching.pulsars",
     "search_template": "jfstat.searching.single",
@@ -376,8 +420,9 @@ _HOMES = {
     "transient_null": "jfstat.statistic.transientnull",
     "transient_twoF": "jfstat.statistic.transients",
     "twoF": "jfstat.statistic.fstat",
-    "twoF_band": "jfstat.statistic.fstat",
+    "twoF_band": "jfstat.engines.band",
     "twoF_by_segment": "jfstat.tracking.emission",
+    "use_compile_cache": "jfstat.compilecache",
     "upper_limit": "jfstat.limits.injections",
     "validate_sfts": "jfstat.sfts.validate",
     "viterbi": "jfstat.tracking.viterbi",
@@ -387,9 +432,13 @@ _HOMES = {
     "write_atoms": "jfstat.io.lal.atoms",
     "write_atoms_files": "jfstat.followup.fromfiles",
     "write_candidates": "jfstat.io.candidates",
+    "write_frames": "jfstat.strain.writing",
     "write_loudest": "jfstat.io.lal.loudest",
     "write_psd": "jfstat.io.lal.psd",
     "write_sfts": "jfstat.sfts",
+    "write_templates": "jfstat.io.templates",
+    "write_transient_maps": "jfstat.followup.windowfile",
+    "write_transient_maps_files": "jfstat.followup.fromfiles",
     "write_transient_stats": "jfstat.io.lal.transients",
 }
 """The module of each public name."""

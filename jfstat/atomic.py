@@ -26,12 +26,18 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     The content is on disk before the file gets its name, and the name is on disk when the block has ended: after a
     power cut, `path` holds either what it held before or all of the new content.
     """
+    with replaced_by(path) as temporary, open(temporary, "xb") as file:
+        yield file
+
+
+@contextmanager
+def replaced_by(path: Path) -> Iterator[Path]:
+    """Yield the name of a file to write for libraries that open files themselves; otherwise as `replacing`."""
     path = final_path(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(RANDOM_BYTES)}.part")
     try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
+        yield temporary
+        with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
@@ -61,6 +67,17 @@ def check_writable(path: str | os.PathLike) -> None:
         raise type(error)(
             f"path {str(path)!r} cannot be written ({error.strerror or error}): choose another."
         ) from error
+
+
+def made_directory(path: str | os.PathLike, name: str) -> Path:
+    """Make a directory unless it exists, and return it; an OSError of one sentence on the argument `name` if not."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise type(error)(
+            f"{name} {str(path)!r} cannot be made ({error.strerror or error}): choose another."
+        ) from error
+    return Path(path)
 
 
 def remove_leftovers(path: Path) -> None:

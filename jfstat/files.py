@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import hashlib
 import os
 import stat
+from collections.abc import Iterable
 from io import FileIO
 from pathlib import Path
 
@@ -17,6 +19,14 @@ KINDS = {
     stat.S_IFDIR: "a directory",
 }
 """Names of the kinds of files that are not regular."""
+MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",  # before UTF-16's mark, with which it begins
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+"""Encodings of text by the byte-order mark with which it begins, as spreadsheets write it."""
 
 
 def require_regular(mode: int) -> None:
@@ -61,15 +71,22 @@ def content_of(path: str | os.PathLike) -> bytes:
         return file.readall()
 
 
-def text_of(path: str | os.PathLike, encoding: str = "utf-8") -> str:
+def text_of(path: str | os.PathLike) -> str:
     """Return the text of a regular file, with every kind of line break as ``\\n``; see `opened` for errors.
+
+    Text is in UTF-8, unless it begins with the byte-order mark of another encoding.
 
     Raises
     ------
     UnicodeDecodeError
         If the file is not text.
     """
-    return content_of(path).decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+    content = content_of(path)
+    mark = next((mark for mark in MARKS if content.startswith(mark)), b"")
+    text = content[len(mark) :].decode(MARKS.get(mark, "utf-8"))
+    if "\0" in text or (mark and not text):  # UTF-16 without a mark, a block that was never written, a mark alone
+        raise UnicodeDecodeError("utf-8", content, 0, len(content), "null characters")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def unreadable(path: str | os.PathLike, error: OSError) -> OSError:
@@ -82,7 +99,6 @@ def text_of_named(
     otherwise: str,
     advice: str = "name another file.",
     name: str = "",
-    encoding: str = "utf-8",
 ) -> str:
     """Return the text of a file that a user names, with errors that say what is wrong with it.
 
@@ -95,7 +111,6 @@ def text_of_named(
         What to do if it cannot be read.
     name : str
         How errors call the file; by default ``path '...'``.
-    encoding : str
 
     Raises
     ------
@@ -106,7 +121,7 @@ def text_of_named(
     """
     name = name or f"path {str(path)!r}"
     try:
-        return text_of(path, encoding)
+        return text_of(path)
     except OSError as error:
         raise type(error)(f"{name} cannot be read ({error.strerror or error}): {advice}") from error
     except UnicodeDecodeError:
@@ -130,3 +145,25 @@ def final_path(path: Path) -> Path:
         if target.is_symlink():  # links in a circle, which realpath does not resolve
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
     return target
+
+
+def overwritten(outputs: Iterable[str | os.PathLike], inputs: Iterable[str | os.PathLike]) -> Path | None:
+    """Return the first file to be written that is one of the files that are read; None if there is none.
+
+    Files are compared, not their names: one file has several by links, relative paths, and letters of either case where
+    the file system does not distinguish these.
+    """
+    there = [(Path(path), known) for path in outputs if (known := _identity(path)) is not None]
+    if not there:
+        return None  # most outputs are new, and inputs are many
+    read = {_identity(path) for path in inputs}
+    return next((path for path, known in there if known in read), None)
+
+
+def _identity(path: str | os.PathLike) -> tuple[int, int] | None:
+    """Return what all names of a file have in common; None if there is no such file."""
+    try:
+        known = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return known.st_dev, known.st_ino

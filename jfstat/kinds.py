@@ -1,6 +1,7 @@
 """Check the kinds of arguments of public functions, which their decorator names: a path, a flag, a table, ...
 
-Each function raises a TypeError or ValueError that names the argument and says what it must be, and returns nothing.
+Each function raises a TypeError or ValueError that names the argument and says what it must be. It returns nothing, or
+what stands for the value; see `jfstat.public.public`.
 Numbers are checked by jfstat.validation where they are converted.
 """
 
@@ -10,10 +11,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import jax
-import jax.core
 import numpy as np
 
+from jfstat.maths.arrays import is_traced
 from jfstat.validation import float64_of, shown
 
 LONGEST_PATH = 4096
@@ -62,7 +62,7 @@ def time(x: Any, name: str) -> None:
     """Require one GPS time: a number, a decimal string, or an object that has a GPS time."""
     if isinstance(x, str) or hasattr(x, "gps") or hasattr(x, "gpsSeconds") or hasattr(x, "nanoseconds"):
         return
-    if np.ndim(x) if isinstance(x, jax.core.Tracer) else float64_of(x, name).ndim:
+    if np.ndim(x) if is_traced(x) else float64_of(x, name, "s").ndim:
         raise ValueError(f"{name} must be one GPS time in s, not {shown(x)}.")
 
 
@@ -91,6 +91,19 @@ def table(x: Any, name: str) -> None:
     """Require an astropy table."""
     if not hasattr(x, "colnames"):
         raise TypeError(f"{name} must be a table, such as jfstat.search returns, not {shown(x)}.")
+    no_row(x, name)
+
+
+def no_row(x: Any, name: str) -> None:
+    """Refuse a row of a table, which has the table's columns but no length."""
+    if hasattr(x, "colnames") and hasattr(x, "table") and hasattr(x, "index"):
+        raise TypeError(f"{name} must be a table, not one of its rows: give a slice, such as table[0:1].")
+
+
+def row_as_table(x: Any, name: str) -> Any:
+    """Convert a row of a table to a table of this row; return None, which keeps the value, for anything else."""
+    is_row = hasattr(x, "colnames") and hasattr(x, "table") and hasattr(x, "index")
+    return x.table[x.index : x.index + 1] if is_row else None
 
 
 def sequence(x: Any, name: str) -> None:

@@ -1,4 +1,12 @@
-"""Compiler options that make results equal to the last bit, on any number of cores."""
+"""Compiler options that make results equal to the last bit, on any number of cores, and programs compiled with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property, update_wrapper
+from typing import Any
+
+import jax
 
 NO_TRIALS = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
 """Compiler options that keep XLA from timing several kernels for an operation on GPUs and taking the fastest. The next
@@ -17,3 +25,52 @@ instead, by running several computations at a time.
 LONG_VECTORS = SAME_BITS | {"xla_cpu_prefer_vector_width": 512}
 """Compiler options of `SAME_BITS` with the longest vectors that a CPU has: sums over segments take a fifth less time,
 with the same bits."""
+
+
+def jit_with(options: Mapping[str, Any], **settings: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator like ``jax.jit`` with `settings`, whose programs are compiled with some options of XLA.
+
+    Options that XLA does not have are left out, since releases drop options and would refuse to compile. XLA is asked
+    when a function is first used, so that importing a module starts no backend.
+    """
+    return lambda function: _Jitted(function, options, settings)
+
+
+class _Jitted:
+    """A function that `jax.jit` is applied to when it is first used."""
+
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], settings: Mapping[str, Any]):
+        update_wrapper(self, function)
+        self._options, self._settings = options, settings
+
+    @cached_property
+    def _jitted(self) -> Any:
+        return jax.jit(self.__wrapped__, compiler_options=known(self._options), **self._settings)  # type: ignore
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._jitted(*args, **kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> jax.stages.Lowered:
+        """Return the program for some arguments, to be compiled; see `jax.jit`."""
+        return self._jitted.lower(*args, **kwargs)
+
+
+def known(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that XLA has."""
+    return {name: value for name, value in options.items() if _is_known(name)}
+
+
+@cache
+def _is_known(name: str) -> bool:
+    """Return whether XLA has an option: it says so before it compiles anything, if the value is one that none has."""
+    try:
+        _program().compile(compiler_options={name: "no value of any option"})
+    except Exception as error:  # of either kind
+        return "No such compile option" not in str(error)
+    return True
+
+
+@cache
+def _program() -> jax.stages.Lowered:
+    """Return the smallest program."""
+    return jax.jit(lambda: ()).lower()

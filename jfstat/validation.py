@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard, Union
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.maths.arrays import on_device
+from jfstat.maths.arrays import any_traced, is_traced, on_device
 
 if TYPE_CHECKING:
     from astropy.units import Quantity
@@ -33,6 +32,8 @@ TSFT = (1e-3, 1e7)
 """Shortest and longest SFT that is accepted, s."""
 MOST_FREQUENCY = 1e6
 """Highest frequency of a signal, Hz; a higher one is taken for a mistake."""
+LARGEST = 1e15
+"""Largest magnitude of a number in Hz, s, Hz/s, ...: float64 resolves 0.125 s there, and products stay finite."""
 SQRT_SX = (1e-150, 1e150)
 """Least and largest noise floor, 1/sqrt(Hz), which float64 can square and invert."""
 
@@ -61,17 +62,16 @@ def shown(x: object) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
 
 
-def float64_of(x: object, name: str) -> np.ndarray:
-    """Return real numbers as a float64 NumPy array, without their unit; tracers are returned unchanged.
+def float64_of(x: object, name: str, unit: str = "") -> np.ndarray:
+    """Return real numbers in a unit, by default plain ones, as a float64 NumPy array.
 
     Raises
     ------
     ValueError
-        If they are no real numbers, or too large for float64.
+        If they are traced, no real numbers, have another unit, or are too large for float64.
     """
-    x = getattr(x, "value", x) if hasattr(x, "to_value") else x
-    if isinstance(x, jax.core.Tracer):
-        return x  # type: ignore[return-value]
+    x = in_unit(x, name, unit)
+    require_known(x, name)
     try:
         found = np.asarray(x)
         if found.dtype.kind not in "fiubO" or isinstance(x, np.ma.core.MaskedConstant):
@@ -100,6 +100,15 @@ def in_unit(x: object, name: str, unit: str) -> NumberLike:
         ) from error
 
 
+def require_known(x: object, name: str) -> None:
+    """Raise a ValueError if a number, or one of several, is traced where its value is needed."""
+    if any_traced(x):
+        raise ValueError(
+            f"{name} must be known and cannot be traced: give it outside of jax.jit, jax.vmap and jax.grad, or close "
+            "over it."
+        )
+
+
 def as_float64(x: object, name: str, unit: str = "") -> jax.Array:
     """Return a float64 JAX array from numbers, nested lists, arrays, tracers or Quantities.
 
@@ -109,7 +118,6 @@ def as_float64(x: object, name: str, unit: str = "") -> jax.Array:
         If `x` is not numeric, its unit does not fit, or 64-bit mode is off.
     """
     require_x64()
-    x = in_unit(x, name, unit)
     if isinstance(x, jax.Array):  # traced ones too
         if not jnp.issubdtype(x.dtype, jnp.number) or jnp.issubdtype(x.dtype, jnp.complexfloating):
             raise ValueError(f"{name} must be real numbers, not {x.dtype}.")
@@ -119,7 +127,7 @@ def as_float64(x: object, name: str, unit: str = "") -> jax.Array:
             return jnp.asarray(x, dtype=jnp.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{name} must be a number or an array of numbers, not {shown(x)}.") from error
-    return on_device(float64_of(x, name))
+    return on_device(float64_of(x, name, unit))
 
 
 def precise(x: object, name: str, unit: str = "") -> jax.Array:
@@ -150,7 +158,7 @@ def require(
     ValueError
         If the condition fails. The message names the argument, the first value that fails, and what to do.
     """
-    if isinstance(x, jax.core.Tracer):
+    if is_traced(x):
         return
     # NumPy, because under an outer jit even constants would be traced by JAX's functions
     concrete = np.atleast_1d(np.asarray(x))
@@ -165,15 +173,18 @@ def number(x: object, name: str, what: str = "one number", unit: str = "") -> fl
     Raises
     ------
     ValueError
-        If it is no number, or not finite.
+        If it is no number, not finite, or beyond `LARGEST`.
     """
     x = in_unit(x, name, unit)
+    require_known(x, name)
     try:
         value = float(np.asarray(x).item())
     except Exception as error:  # whatever a foreign object raises
         raise ValueError(f"{name} must be {what}, not {shown(x)}: give one number.") from error
     if not math.isfinite(value):
         raise ValueError(f"{name} must be {what}, not {value}: give a finite number.")
+    if abs(value) > LARGEST:
+        raise ValueError(f"{name} must be {what} of at most {LARGEST:g}, not {value:g}: check its unit.")
     return value
 
 
@@ -236,7 +247,7 @@ def positive_number(x: object, name: str, what: str) -> float:
     ValueError
         If it is no positive number, or not finite.
     """
-    value = float64_of(in_unit(x, name, ""), name)
+    value = float64_of(x, name)
     if value.ndim or not (np.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be positive, not {shown(x)}: it is {what}.")
     return float(value)
@@ -316,10 +327,15 @@ def probability(x: object, name: str, hint: str = "it is a probability") -> floa
     return float(value)
 
 
+def fits_float32(value: object) -> bool:
+    """Return whether a value is a finite number that a float32 can hold."""
+    return is_number(value) and abs(float(value)) <= float(np.finfo(np.float32).max)  # type: ignore[arg-type]
+
+
 def is_number(x: object) -> bool:
     """Return whether a value is one finite real number of any kind, without a unit."""
     try:
-        value = float64_of(in_unit(x, "", ""), "")
+        value = float64_of(x, "")
     except ValueError:
         return False
     return bool(value.ndim == 0 and np.isfinite(value))
@@ -333,7 +349,7 @@ def plain_number(x: object, name: str, what: str, unit: str = "") -> float:
     ValueError
         If it is no real number.
     """
-    value = float64_of(in_unit(x, name, unit), name)
+    value = float64_of(x, name, unit)
     if value.ndim:
         raise ValueError(f"{name} must be {what}, not {shown(x)}: give one number.")
     return float(value)
@@ -355,7 +371,7 @@ def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> Sequence[float | Non
             raise ValueError(f"sqrt_sx lacks the detector {missing[0]}: give a value for each of {', '.join(names)}.")
         values = [sqrt_sx[name] for name in names]
     elif (isinstance(sqrt_sx, Sequence) and not isinstance(sqrt_sx, (str, bytes))) or (
-        hasattr(sqrt_sx, "__array__") and float64_of(sqrt_sx, "sqrt_sx").ndim > 0
+        hasattr(sqrt_sx, "__array__") and float64_of(sqrt_sx, "sqrt_sx", "Hz(-1/2)").ndim > 0
     ):
         values = list(sqrt_sx)  # type: ignore[call-overload]
         if len(values) != len(names):
@@ -363,6 +379,7 @@ def given_sqrt_sx(names: Sequence[str], sqrt_sx: object) -> Sequence[float | Non
     else:
         values = [sqrt_sx] * len(names)
     values = [in_unit(value, "sqrt_sx", "Hz(-1/2)") for value in values]
+    require_known(values, "sqrt_sx")
     try:
         floats = [float(value) for value in values]
     except Exception:  # whatever a foreign object raises

@@ -1,9 +1,11 @@
 """Writes strain files as GWOSC and the detectors' frame builders do."""
 
+import struct
 from pathlib import Path
 
 import numpy as np
 
+from jfstat.strain.gwf import Checksum
 from jfstat.strain.strainfile import DATA_QUALITY_BITS, INJECTION_BITS
 
 ALL_DATA_QUALITY, ALL_INJECTIONS = 2 ** len(DATA_QUALITY_BITS) - 1, 2 ** len(INJECTION_BITS) - 1
@@ -19,9 +21,20 @@ def coloured_noise(seconds: int, rate: int, seed: int) -> np.ndarray:
 
 
 def write_gwosc(
-    path: Path, detector: str, start: int, x: np.ndarray, rate: int, quality=None, injections=None, **changes
+    path: Path,
+    detector: str,
+    start: int,
+    x: np.ndarray,
+    rate: int,
+    quality=None,
+    injections=None,
+    chunk=None,
+    **changes,
 ) -> Path:
-    """A file in the layout of gwosc.org's HDF5 files of O3; `changes` replace values in it, None leaves them out."""
+    """A file in the layout of gwosc.org's HDF5 files of O3; `changes` replace values in it, None leaves them out.
+
+    With a `chunk`, a number of samples, strain is compressed as gwosc.org's is.
+    """
     import h5py
 
     seconds = len(x) // rate
@@ -42,7 +55,9 @@ def write_gwosc(
     } | changes
     with h5py.File(path, "w") as file:
         for name, value in values.items():
-            if value is not None:
+            if value is not None and name == "strain/Strain" and chunk is not None:
+                file.create_dataset(name, data=value, chunks=(chunk,), compression="gzip")
+            elif value is not None:
                 file[name] = value
         if values["strain/Strain"] is not None:
             attributes = file["strain/Strain"].attrs
@@ -78,3 +93,16 @@ def write_frame(path: Path, start: int, rate: int, frames: int = 1, **channels: 
         lalframe.FrameUFrameHWrite(file, frame)
     del file  # which closes it
     return path
+
+
+def sealed(data: bytes) -> bytes:
+    """Bytes of a frame file with the checksum of each structure computed anew, as far as structures follow."""
+    content, place = bytearray(data), 40
+    while place + 14 <= len(content):
+        (length,) = struct.unpack_from("<Q", content, place)
+        stop = place + length - (8 if place + length == len(content) else 4)
+        if not place + 14 < stop < len(content):
+            break
+        struct.pack_into("<I", content, stop, Checksum(bytes(content[place:stop])).value)
+        place += length
+    return bytes(content)

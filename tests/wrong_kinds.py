@@ -9,6 +9,7 @@ import inspect
 from pathlib import Path
 
 import astropy.units as u
+import jax
 import jax.numpy as jnp
 import numpy as np
 from astropy.table import QTable
@@ -98,6 +99,9 @@ def wrong_values(tmp_path: Path) -> dict[str, object]:
         "metres": 3 * u.m,
         "seconds": 3 * u.s,
         "array of metres": [1, 2] * u.m,
+        "kelvins": 3 * u.K,
+        "array of kelvins": [1, 2] * u.K,
+        "list of kelvins": [3 * u.K, 4 * u.K],
         "decimal": decimal.Decimal("1.5"),
         "decimal NaN": decimal.Decimal("NaN"),
         "fraction": fractions.Fraction(1, 3),
@@ -169,7 +173,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "DataQuality": (
             jfstat.DataQuality,
             dict(
-                bits=["DATA"], channel="H1:BITS", segments=[(START, START + 180)], start=START, end=START + 240,
+                bits=[1], channel="H1:BITS", segments=[(START, START + 180)], start=START, end=START + 240,
             ),
         ),
         "Fit": (
@@ -197,8 +201,12 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             jfstat.TransientRange,
             dict(shape=lambda x: x, t0=[START], tau=[7200.0], end=2.0, duration=1800.0, rho_max=2.0),
         ),
-        "TransientWindow": (jfstat.TransientWindow, dict(shape=lambda x: x, t0=START, tau=3600.0, end=2.0)),
+        "TransientWindow": (jfstat.TransientWindow, dict(shape=lambda x: x, t0=START, tau=3600.0, end=2.0, taper=60.0)),
+        "add_signal": (jfstat.add_signal, one | dict(amplitude=amplitude, window="hann")),
+        "add_signal to narrow data": (jfstat.add_signal, dict(data=near, point=point, amplitude=amplitude)),
+        "atom_sizes": (jfstat.atom_sizes, one | dict(duration=3600.0)),
         "atoms": (jfstat.atoms, one | dict(duration=3600.0)),
+        "atoms of sizes": (jfstat.atoms, one | dict(sizes=jfstat.atom_sizes(data, point))),
         "clean": (jfstat.clean, dict(sfts=sfts, lines=lines, seed=1, window=100, max_bins=10)),
         "covers": (jfstat.covers, dict(data=near, point=point)),
         "Population": (
@@ -234,6 +242,9 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             ),
         ),
         "bank_from_table": (jfstat.bank_from_table, dict(table=found)),
+        "Doppler.from_row": (jfstat.Doppler.from_row, dict(row=found[0], model=None)),
+        "load": (jfstat.load, dict(path=jfstat.save(data, tmp_path / "saved.npz"))),
+        "save": (jfstat.save, dict(data=data, path=tmp_path / "saved.npz")),
         "template_table": (jfstat.template_table, dict(points=bank, freq=[100.0], reftime=None)),
         "summary": (jfstat.summary, dict(table=found, row=0, total=None)),
         "distinct": (jfstat.distinct, dict(refined=ended, statistic="twoF")),
@@ -247,8 +258,9 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         ),
         "find_strain": (
             jfstat.find_strain,
-            dict(paths=frames, channel="H1:STRAIN", detector="H1", quality=jfstat.DataQuality(["DATA"])),
+            dict(paths=frames, channel=None, detector="H1", quality=jfstat.DataQuality(["DATA"])),
         ),
+        "enable_export": (jfstat.enable_export, {}),
         "each_sft": (
             jfstat.each_sft,
             dict(
@@ -281,7 +293,8 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "fstat_table_files": (
             jfstat.fstat_table_files,
             dict(
-                files=jfstat.find_sfts(str(folder)), points=found, line_prior=prior, transient=None, sqrt_sx=4e-24,
+                files=jfstat.find_sfts(str(folder)), points=found, line_prior=prior, transient=None, segments=None,
+                sqrt_sx=4e-24,
                 ephemeris="DE405", guard=0.5, progress=False,
             ),
         ),
@@ -303,6 +316,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             dict(files=jfstat.find_sfts(str(folder)), point=point, sqrt_sx=4e-24, ephemeris="DE405", guard=0.5),
         ),
         "inject": (jfstat.inject, dict(sfts=sfts, signals=[(point, amplitude)], ephemeris="DE405")),
+        "inject_artefacts": (jfstat.inject_artefacts, dict(sfts=sfts, artefacts=[jfstat.Artefact(100.0, 1e-23)])),
         "join_sfts": (jfstat.join_sfts, dict(sfts=[sfts])),
         "last_stage": (jfstat.last_stage, dict(table=stages)),
         "leave_out": (jfstat.leave_out, dict(data=data, stretches=[(START, START + 1)])),
@@ -317,7 +331,14 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             jfstat.mismatch,
             dict(data=data, point=point, other=point, amplitude=amplitude, phase_only=False),
         ),
+        "move_detectors": (
+            jfstat.move_detectors,
+            dict(data=data, shift=np.zeros((2, 3)), arms=np.tile(np.eye(3)[:2], (2, 1, 1))),
+        ),
         "narrow": (jfstat.narrow, one | dict(reach=1e-3, max_block=1800.0)),
+        "narrow of sizes": (jfstat.narrow, one | dict(sizes=jfstat.narrow_sizes(data, point))),
+        "narrow_sizes": (jfstat.narrow_sizes, one | dict(reach=1e-3, max_block=1800.0)),
+        "noise_like": (jfstat.noise_like, dict(key=jax.random.key(1), data=data, window="rectangular")),
         "observation": (
             jfstat.observation,
             dict(
@@ -332,7 +353,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             jfstat.observation,
             dict(sfts=["H1"], timestamps={"H1": [START, START + 1800]}, tsft=1800.0),
         ),
-        "predict_twoF": (jfstat.predict_twoF, dict(data=data, doppler=point, amplitude=amplitude)),
+        "predict_twoF": (jfstat.predict_twoF, dict(data=data, doppler=point, amplitude=amplitude, window=window)),
         "prepare": (
             jfstat.prepare,
             dict(
@@ -425,7 +446,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "sfts_from_frames": (
             jfstat.sfts_from_frames,
             dict(
-                paths=frames, channel="H1:STRAIN", detector="H1", tsft=60, fmin=2.0, fmax=5.0,
+                paths=frames, channel=None, detector="H1", tsft=60, fmin=2.0, fmax=5.0,
                 quality=jfstat.DataQuality(["DATA"]), conditioning=jfstat.Conditioning(highpass=1.0, gating=gating),
             ),
         ),
@@ -497,9 +518,28 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "write_candidates": (jfstat.write_candidates, dict(table=found, path=tmp_path / "written.ecsv")),
         "write_psd": (jfstat.write_psd, dict(table=jfstat.psd(sfts, 99.9, 100.1), path=tmp_path / "psd.txt")),
         "write_loudest": (jfstat.write_loudest, dict(data=data, found=found, path=tmp_path / "loudest")),
+        "write_templates": (jfstat.write_templates, dict(table=found, path=tmp_path / "templates.txt")),
+        "write_transient_maps": (
+            jfstat.write_transient_maps,
+            dict(data=data, points=found[:1], path=tmp_path / "map.txt", transient=windows),
+        ),
+        "write_transient_maps_files": (
+            jfstat.write_transient_maps_files,
+            dict(
+                files=jfstat.find_sfts(str(folder)), points=found[:1], path=tmp_path / "maps.txt", transient=windows,
+                sqrt_sx=4e-24, ephemeris="DE405", guard=0.5,
+            ),
+        ),
+        "write_frames": (
+            jfstat.write_frames,
+            dict(sfts=sfts, directory=tmp_path / "frames", channels=["H1:X", "L1:X"], description="x", sources=[]),
+        ),
         "write_sfts": (
             jfstat.write_sfts,
-            dict(sfts=sfts, directory=tmp_path / "out", merge=True, comment="x", description="x", name_band=True),
+            dict(
+                sfts=sfts, directory=tmp_path / "out", merge=True, comment="x", description="x", name_band=True,
+                sources=[tmp_path / "a.sft"],
+            ),
         ),
     }  # fmt: skip
     # what writes comes last, or others would read what it wrote

@@ -24,7 +24,7 @@ import numpy as np  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
 import jfstat  # noqa: E402
-from jfstat.atomic import replacing  # noqa: E402
+from jfstat.atomic import written_to  # noqa: E402
 
 START, DAYS = 1167458304, 10
 ALPHA, DELTA = "16h19m55.09s", "-14d21m35.1s"
@@ -75,8 +75,7 @@ def main() -> None:
     }
     print(json.dumps(result, indent=1))
     if arguments.output:
-        with replacing(arguments.output) as file:
-            file.write((json.dumps(result, indent=1) + "\n").encode())
+        written_to(arguments.output, (json.dumps(result, indent=1) + "\n").encode())
     if arguments.plot:
         figure = Figure(figsize=(8, 3.4), layout="constrained")
         ax = figure.subplots()

@@ -21,7 +21,7 @@ jax.config.update("jax_enable_x64", True)
 import numpy as np  # noqa: E402
 
 import jfstat  # noqa: E402
-from jfstat.atomic import replacing  # noqa: E402
+from jfstat.atomic import written_to  # noqa: E402
 from jfstat.benchmarking.inputs import prepared, random_points  # noqa: E402
 from jfstat.benchmarking.settings import ROWS, Setting  # noqa: E402
 from jfstat.engines.cuda.engine import Cuda  # noqa: E402
@@ -50,8 +50,7 @@ def main() -> None:
     }
     print(json.dumps(report, indent=1))
     if arguments.output:
-        with replacing(arguments.output) as file:
-            file.write(json.dumps(report, indent=1).encode())
+        written_to(arguments.output, json.dumps(report, indent=1).encode())
 
 
 def compared(setting: Setting, engine: Cuda) -> dict[str, dict[str, float]]:

@@ -17,7 +17,7 @@ from jfstat.banks.patches import (
     triangle_around,
 )
 from jfstat.banks.regions import Region, Zone
-from jfstat.banks.space import ParameterSpace, Templates
+from jfstat.banks.space import MAX_TEMPLATES, ParameterSpace, Templates
 from jfstat.banks.tilings import PatchTiling, Tiling, tile_patch, tile_positions
 from jfstat.maths.vectors import unit_vector
 
@@ -34,7 +34,6 @@ WORTH_DIVIDING = 4
 help."""
 WORTH_IT = 0.98
 """Ratio of templates after and before dividing a patch below which the division is kept."""
-MAX_TEMPLATES = 200_000_000
 SAME, SAME_SPINS = 1e-7, 1e-3
 """Differences of position, rad, and of spin-downs, by the metric, up to which templates at a horizon count as equal."""
 

@@ -308,8 +308,8 @@ def orbit_space(
 
 
 def _sampled(observation: Observation) -> tuple[np.ndarray, np.ndarray]:
-    """Return middles of SFTs, s since the epoch, and their weights, (D, K); a random sample if there are many."""
-    time, weight = (np.asarray(x) for x in observation.quadrature(1))
+    """Return times in the SFTs, s since the epoch, and their weights, (D, K); a random sample if there are many."""
+    time, weight = (np.asarray(x) for x in observation.phase_times())
     most = max(1, MOST_TIMES // len(time))
     if time.shape[1] <= most:
         return time, weight

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
 from jfstat.banks.regions import Box, Disc, Polygon, Region, WholeSky
+from jfstat.banks.space import MAX_TEMPLATES
 from jfstat.maths.vectors import unit_vector
 from jfstat.signal.parameters import ORBIT_FIELDS, ORBIT_REQUIRED, spin_name
 from jfstat.signal.parameters import unit as unit_of
-from jfstat.signal.templates import Orbit
-from jfstat.validation import float64_of, gps_seconds, in_unit, shown
+from jfstat.signal.templates import Orbit, require_possible
+from jfstat.validation import LARGEST, float64_of, gps_seconds, shown
 
 if TYPE_CHECKING:
     from astropy.coordinates import SkyCoord
@@ -79,9 +80,46 @@ def _stepped(value: tuple[Any, ...], name: str, unit: str, natural: float | None
         )
     if step <= 0:
         raise ValueError(f"{name} must have a positive step, not {step}: give (low, high, step).")
+    with np.errstate(over="ignore"):
+        require_few(np.float64(high - low) / step)
     # a range that is a whole number of steps, up to rounding, keeps its last value
     count = math.floor((high - low) / step * (1 + 1e-12) + 1e-9) + 1
     return low + step * np.arange(count)
+
+
+def require_few(number: float) -> None:
+    """Raise a ValueError for more templates than a bank may have."""
+    if number > MAX_TEMPLATES:
+        raise ValueError(
+            f"the ranges have {number:.2g} templates or more and the most is {MAX_TEMPLATES:.0g}: give larger steps or "
+            "narrower ranges."
+        )
+
+
+def is_range(value: RangeLike | SkyCoord | None) -> bool:
+    """Return whether a parameter is a range of more than one value, however few templates cover it."""
+    return isinstance(value, tuple) and len(value) > 1 and bool(value[0] != value[1])
+
+
+def asked_ranges(
+    alpha: RangeLike | SkyCoord | None,
+    delta: RangeLike | None,
+    spins: Sequence[Any],
+    orbit: Orbit | Mapping[str, RangeLike] | None,
+) -> dict[str, tuple[float, float]]:
+    """Return the ranges among the parameters of a bank, low and high, without units; see `template_bank`.
+
+    A range of right ascensions that extends through 0 ends beyond 2 pi.
+    """
+    given: dict[str, Any] = {"alpha": alpha, "delta": delta}
+    given |= {spin_name(k): value for k, value in enumerate(spins, 1)}
+    given |= orbit if isinstance(orbit, Mapping) else {}
+    ranges = {}
+    for name, value in given.items():
+        if is_range(value):
+            low, high, *_ = _tuple_of_numbers(value, name, unit_of(name))
+            ranges[name] = low, high + 2 * math.pi if high < low else high
+    return ranges
 
 
 def natural_step(k: int, tspan: float) -> float:
@@ -127,10 +165,13 @@ def sky_positions(alpha: RangeLike | SkyCoord | None, delta: RangeLike | None) -
     Raises
     ------
     ValueError
-        If both are given, or something is missing, empty or not numeric.
+        If both are given, or something is missing, empty, not numeric or out of range.
     """
     if not _is_sky(alpha):
         alphas, deltas = axis(cast("RangeLike", alpha), "alpha", "rad"), axis(delta, "delta", "rad")
+        require_possible(alphas, "alpha")
+        require_possible(deltas, "delta")
+        require_few(len(alphas) * len(deltas))
         return np.repeat(alphas, len(deltas)), np.tile(deltas, len(alphas))
     if delta is not None:
         raise ValueError("alpha is an astropy SkyCoord and must stand alone: leave delta out, or give both in rad.")
@@ -181,9 +222,10 @@ def sky_box(alpha: tuple[object, ...], delta: tuple[object, ...]) -> Box:
     Raises
     ------
     ValueError
-        If a range is not (low, high), declinations are out of range, or right ascensions span more than 2 pi.
+        If a range is not (low, high), values are out of range, or right ascensions span more than 2 pi.
     """
     west, east = _limits(alpha, "alpha", "rad")
+    require_possible(np.array(west), "alpha")
     south, north = _limits(delta, "delta", "rad")
     if not -0.5 * math.pi - 1e-12 <= south <= north <= 0.5 * math.pi + 1e-12:
         raise ValueError(f"delta must be low <= high within [-pi/2, pi/2], not {south} and {north}: give it in rad.")
@@ -218,11 +260,12 @@ def orbits(orbit: Orbit | Mapping[str, RangeLike] | None) -> Orbit | None:
         return Orbit(*(x.reshape(-1) for x in fields))
     fields = _orbit_fields(orbit)
     for name, value in fields.items():
-        if isinstance(value, tuple) and len(value) == 2 and value[0] != value[1]:
+        if is_range(value) and len(value) == 2:
             raise ValueError(
                 f"orbit {name} has no natural step: give (low, high, step), or a mismatch and data for a lattice."
             )
     axes = [axis(fields[name], f"orbit {name}", unit_of(name)) for name in ORBIT_FIELDS]
+    require_few(math.prod(map(len, axes)))
     return Orbit(*(x.reshape(-1) for x in np.meshgrid(*axes, indexing="ij")))
 
 
@@ -253,7 +296,7 @@ def orbit_limits(orbit: Orbit | Mapping[str, RangeLike] | None) -> dict[str, tup
     if orbit is None or isinstance(orbit, Orbit):
         return None
     fields = _orbit_fields(orbit)
-    ranges = {name for name, x in fields.items() if isinstance(x, tuple) and len(x) == 2 and x[0] != x[1]}
+    ranges = {name for name, x in fields.items() if is_range(x) and len(x) == 2}
     if not ranges:
         return None
     limits = {}
@@ -309,14 +352,16 @@ def _numbers(x: Any, name: str, unit: str) -> np.ndarray:
     if unit == "s" and hasattr(x, "gps"):
         return np.asarray(gps_seconds(x, name))
     try:
-        values = float64_of(in_unit(x, name, unit) if unit else x, name)
+        values = float64_of(x, name, unit)
     except TypeError as error:
         raise ValueError(f"{name} must be a number, a tuple or a list of numbers, not {x!r}.") from error
     except ValueError as error:
         message = str(error) if str(error).startswith(name) else f"{name} must hold numbers only, not {x!r}."
         raise ValueError(message) from error
-    if not np.isfinite(values).all():
-        raise ValueError(f"{name} must be finite, not {x!r}: give it in {unit or 'plain numbers'}.")
+    if not np.all(np.abs(values) <= LARGEST):
+        raise ValueError(
+            f"{name} must be finite, of at most {LARGEST:g}, not {shown(x)}: give it in {unit or 'plain numbers'}."
+        )
     return values
 
 

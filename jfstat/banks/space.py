@@ -18,6 +18,9 @@ SKY_FLOOR = 1 / 0.12
 """Constant added to the metric of the sky, in mismatches per rad^2: no template covers more than 0.35 rad, however
 short the data are."""
 
+MAX_TEMPLATES = 200_000_000
+"""Largest number of templates of a bank."""
+
 
 class Templates(NamedTuple):
     """Templates without frequency and orbit; templates of one sky position follow one another.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +13,13 @@ from jfstat.banks.braking import Braking, BrakingRegion
 from jfstat.banks.covering import all_templates, cover_positions, cover_region
 from jfstat.banks.orbitbank import OrbitRanges, orbit_bank, sky_limits
 from jfstat.banks.ranges import (
+    asked_ranges,
     axis,
+    is_range,
     natural_step,
     orbit_limits,
     orbits,
+    require_few,
     sky_box,
     sky_positions,
     sky_region,
@@ -30,10 +34,11 @@ from jfstat.data.observation import Observation
 from jfstat.maths.lattices import integers_between
 from jfstat.maths.vectors import unit_vector
 from jfstat.metrics.phasemetric import factor, restricted
-from jfstat.public import public
-from jfstat.signal.parameters import ORBIT_FIELDS, spin_name, unit
+from jfstat.public import host
+from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_name, unit
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import gps_time
+from jfstat.signal.values import with_fields
 from jfstat.validation import frequency, probability, shown, signal_frequency
 
 if TYPE_CHECKING:
@@ -44,7 +49,7 @@ if TYPE_CHECKING:
     from jfstat.validation import FrequencyLike
 
 
-@public(reftime=kinds.time, strict=kinds.flag)
+@host(reftime=kinds.time, strict=kinds.flag)
 def template_bank(
     alpha: RangeLike | SkyCoord | None = None,
     delta: RangeLike | None = None,
@@ -115,8 +120,12 @@ def template_bank(
     -------
     Doppler
         A stack of n templates, with fields of shape (n,) and ``fkdot`` of (n, 1 + number of derivatives), ready for
-        ``jax.vmap(twoF_band, (None, 0))``. In a product alpha varies slowest, then delta, the orbit, ..., f2dot, and
-        f1dot fastest; in a lattice the sky position slowest, then the orbit, and the spin-downs fastest.
+        ``jax.vmap(twoF_band, (None, 0))``; ``varied`` names the parameters with ranges, and ``asked`` holds
+        these. A lattice reaches beyond them, by up to a cell on every side, because the template nearest to a signal at
+        an edge may lie outside: the bank's display says how far, and `strict` leaves out what is outside in spin-down.
+        A table of candidates may hold some from outside, too; ``Keep(bounds=)`` marks them. In a product alpha
+        varies slowest, then delta, the orbit, ..., f2dot, and f1dot fastest; in a lattice the sky position slowest,
+        then the orbit, and the spin-downs fastest.
 
     Raises
     ------
@@ -157,6 +166,7 @@ def template_bank(
     stack = None if limited is not None else orbits(orbit)
     f, band = _band(freq, data)
     braking, spins = None, [f1dot, f2dot, f3dot]
+    varied = _asked_to_vary(alpha, delta, spins, orbit, region)
     if isinstance(f1dot, Braking):
         if band is None:
             raise ValueError("freq must be given with an age, not None: f1dot grows with the frequency.")
@@ -177,7 +187,9 @@ def template_bank(
             if region is not None:
                 raise ValueError("region cannot go with ranges of orbits: give alpha and delta, as values or ranges.")
             ranges = OrbitRanges(sky_limits(alpha, delta), limits, limited)
-            return orbit_bank(observation, ranges, reftime, f, band[1], space.mismatch, strict)
+            own = orbit_bank(observation, ranges, reftime, f, band[1], space.mismatch, strict)
+            asked = asked_ranges(alpha, delta, spins, orbit)
+            return with_fields(own, varied=varied, asked=asked)
         if region is None and not isinstance(alpha, tuple) and not isinstance(delta, tuple):
             tilings = cover_positions(space, unit_vector(*sky_positions(alpha, delta)))
         else:
@@ -188,7 +200,25 @@ def template_bank(
             templates = _near(templates, braking, space, fixed_sky, strict)
         elif strict:
             templates = _inside(templates, limits)
-    return _stacked(templates, stack, f, reftime)
+    asked = asked_ranges(alpha, delta, spins, orbit)
+    return with_fields(_stacked(templates, stack, f, reftime), varied=varied, asked=asked)
+
+
+def _asked_to_vary(
+    alpha: RangeLike | SkyCoord | None,
+    delta: RangeLike | None,
+    spins: Sequence[RangeLike | Braking | None],
+    orbit: Orbit | Mapping[str, RangeLike] | None,
+    region: RegionLike | None,
+) -> tuple[str, ...]:
+    """Return the names of the parameters with ranges; see `template_bank` for the arguments."""
+    given: dict[str, Any] = {"alpha": alpha, "delta": delta}
+    given |= {spin_name(k): value for k, value in enumerate(spins, 1)}
+    given |= orbit if isinstance(orbit, Mapping) else {}
+    names = {name for name, value in given.items() if is_range(value)}
+    names |= set() if region is None else set(SKY)
+    names |= {spin_name(1), spin_name(2)} if isinstance(spins[0], Braking) else set()
+    return tuple(name for name in given if name in names)
 
 
 def _inside(templates: Templates, limits: np.ndarray) -> Templates:
@@ -260,7 +290,7 @@ def _whole_span(observation: Observation | None) -> float:
         If the data have segments.
     """
     if observation is None or observation.n_segments is not None:
-        raise ValueError("data with segments have no natural steps of spin-downs: give steps, or a mismatch.")
+        raise ValueError("data with segments have no natural steps of spin-downs: give their steps, or a mismatch.")
     return float(observation.tspan)
 
 
@@ -291,6 +321,7 @@ def _product(
         if isinstance(value, tuple) and len(value) == 2 and observation is not None:
             step = natural_step(k, _whole_span(observation))
         axes.append(axis(0.0 if value is None else value, spin_name(k), unit(spin_name(k)), step))
+    require_few(len(sky[0]) * math.prod(map(len, axes)))
     product = np.stack([x.reshape(-1) for x in np.meshgrid(*axes[::-1], indexing="ij")[::-1]], axis=-1)
     alpha, delta = (np.repeat(x, len(product)) for x in sky)
     return Templates(alpha, delta, np.tile(product, (len(sky[0]), 1)))
@@ -334,6 +365,7 @@ def _stacked(templates: Templates, orbits: Orbit | None, f: float, reftime: Time
     if orbits is None:
         return Doppler(alpha=alpha, delta=delta, fkdot=fkdot, reftime=reftime)
     n = orbits.period.shape[0]
+    require_few(n * len(alpha))
     first = np.flatnonzero((np.diff(alpha, prepend=np.nan) != 0) | (np.diff(delta, prepend=np.nan) != 0))
     last = np.append(first[1:], len(alpha)) - 1
     block, index = integers_between(np.repeat(first, n), np.repeat(last, n))

@@ -25,10 +25,10 @@ from jfstat.engines.choice import engine_for
 from jfstat.engines.engine import Stage
 from jfstat.geometry.ephemeris import EphemerisFiles
 from jfstat.signal.templates import Doppler
-from jfstat.statistic.fstat import twoF_band
+from jfstat.statistic.fstat import compiled_band
 
 TOLERANCE = 1e-4
-"""Relative difference allowed between the timed maximum and the maximum of `twoF_band`."""
+"""Relative difference allowed between the timed maximum and the maximum of `twoF_band` by XLA."""
 PASS_BYTES = 16
 """Bytes of reading and writing a complex64."""
 
@@ -232,7 +232,7 @@ def _stage_seconds(
 
 
 def checked(setting: Setting, data: FstatData, points: Doppler, maxima: np.ndarray, which: int) -> dict[str, float]:
-    """Compare the timed maximum of one template of a batch with the maximum of `twoF_band`.
+    """Compare the timed maximum of one template of a batch with the maximum of `twoF_band` by XLA.
 
     Raises
     ------
@@ -241,10 +241,10 @@ def checked(setting: Setting, data: FstatData, points: Doppler, maxima: np.ndarr
     """
     _require_sound(setting, maxima)
     one = jax.tree.map(lambda x: x[which], points)
-    timed, expected = float(maxima[which]), float(np.max(np.asarray(twoF_band(data, one))))
+    timed, expected = float(maxima[which]), float(np.max(np.asarray(compiled_band(data, one))))
     if not abs(timed - expected) <= TOLERANCE * expected:
         raise ValueError(
-            f"row {setting.name}: the timed computation's largest 2F is {timed:.6g}, but {expected:.6g} by twoF_band: "
+            f"row {setting.name}: the timed computation's largest 2F is {timed:.6g}, but {expected:.6g} by XLA: "
             "its time means nothing; report this."
         )
     return {"timed": timed, "twoF_band": expected}

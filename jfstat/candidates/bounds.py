@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jfstat.signal.parameters import is_parameter, unit
-from jfstat.validation import in_unit
+from jfstat.validation import in_unit, require_known
 
 if TYPE_CHECKING:
     from jfstat.validation import NumberLike
@@ -37,6 +37,7 @@ def checked_bounds(bounds: Mapping[str, tuple[NumberLike, NumberLike]] | None) -
             raise ValueError(f"bounds has {name!r}, which is no parameter: they are freq, f1dot, alpha, ...")
         if isinstance(pair, str) or not np.iterable(pair) or len(pair) != 2:
             raise ValueError(f"bounds of {name} must be (low, high), not {pair!r}.")
+        require_known(pair, f"bounds of {name}")
         low, high = (float(in_unit(x, f"bounds of {name}", unit(name))) for x in pair)
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
             raise ValueError(f"bounds of {name} must be finite and low < high, not {low} and {high}: fix it instead.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import numpy as np
@@ -16,7 +15,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
 from jfstat.data.workers import in_order, result_of_shape, workers_for
-from jfstat.reproducible import SAME_BITS
+from jfstat.reproducible import SAME_BITS, jit_with
 from jfstat.signal.parameters import AMPLITUDE_COLUMNS
 from jfstat.signal.templates import Doppler
 from jfstat.statistic.combine import antenna_matrix
@@ -86,10 +85,15 @@ class Details:
         """Whether anything is to be computed for each candidate."""
         return self.per_detector or self.with_amplitudes
 
-    def check(self, n_detectors: int) -> None:
-        """Raise a ValueError if `detail_columns` cannot be computed for data of a number of detectors."""
-        if self.per_detector and n_detectors > 1:
+    def check(self, n_detectors: int, cut: bool) -> None:
+        """Raise a ValueError if a prior of lines does not fit a number of detectors, or has no effect on a search that
+        cuts by ``log10BSGL`` or not."""
+        robust = self.per_detector and n_detectors > 1
+        if robust:
             self.prior.odds(n_detectors)
+        elif self.line_prior is not None and not cut:
+            missing = "per_detector=True" if n_detectors > 1 else "several detectors"
+            raise ValueError(f"line_prior has no effect: log10BSGL needs {missing}, so leave it out of Details.")
 
 
 def detail_columns(
@@ -173,10 +177,10 @@ def column_programs(data: FstatData, templates: Doppler, amplitudes: bool) -> It
     yield _fa_fb.lower(own, rows, ROWS, at_once(own))
 
 
-@partial(jax.jit, static_argnames="together", compiler_options=SAME_BITS)
+@jit_with(SAME_BITS, static_argnames="together")
 def _fa_fb(data: FstatData | BlockSpectra, points: Doppler, n: int, together: bool) -> tuple[jax.Array, jax.Array]:
-    """Return Fa and Fb of each detector for the first n of some candidates, (`ROWS`, D) complex128; zeros for the
-    others.
+    """Return Fa and Fb of each detector for the first n of some candidates, (`ROWS`, D) complex128; those of the first
+    for the others.
 
     Templates that do not fit the data have NaN, as in `twoF`.
     """
@@ -187,7 +191,7 @@ def _fa_fb(data: FstatData | BlockSpectra, points: Doppler, n: int, together: bo
     return computed_rows(of_row, n, ROWS, together)
 
 
-@partial(jax.jit, static_argnames="amplitudes", compiler_options=SAME_BITS)
+@jit_with(SAME_BITS, static_argnames="amplitudes")
 def _values(
     observation: Observation, points: Doppler, fa_fb: tuple[jax.Array, jax.Array], amplitudes: bool
 ) -> jax.Array:

@@ -16,14 +16,14 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.lines.doppler import checked_lines, detector_range, hertz, line_bands, lines_near
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.signal.templates import Doppler
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
 
-@public(found=kinds.table)
+@host(found=kinds.table)
 def flag_lines(data: Observation | FstatData | NarrowData, found: AnyTable, lines: QTable) -> QTable:
     """Add a column to a table of candidates that names the known lines crossed by each candidate.
 

@@ -12,7 +12,7 @@ from jfstat.candidates.tables import AnyTable, parameter_columns, point_in, poin
 from jfstat.candidates.transienttable import window_of_table, window_problem, windows_in
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.signal.transientwindow import Shape, TransientWindow, end_of
 from jfstat.statistic.atoms import Atoms, atoms
 from jfstat.statistic.dmoff import dm_off_twoF
@@ -25,7 +25,7 @@ DM_OFF = "DM-off"
 """Entry of the column ``line_veto`` for candidates that are louder without Doppler modulation."""
 
 
-@public(found=kinds.table)
+@host(found=kinds.table)
 def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) -> QTable:
     """Add columns to a table of candidates that say which candidates behave like lines.
 

@@ -32,7 +32,7 @@ class Provenance:
     start, tspan : float
         GPS time of the first SFT, and the time from its start to the end of the last SFT, s.
     parameters : tuple of str
-        Names of the parameters that the search or the fit varied.
+        Names of the parameters that the search or the fit varied; with ranges of no more than one template too.
     tsft : float
         Length of the SFTs, s.
     sqrt_sx : tuple of (float or None)

@@ -25,22 +25,26 @@ def at_once(data: FstatData | BlockSpectra) -> bool:
 
 
 def computed_rows(of_row: Callable[[jax.Array | int], Row], n: jax.Array | int, size: int, together: bool) -> Row:
-    """Return a function's results for rows 0 to n - 1 of `size`, stacked; zeros for the others.
+    """Return a function's results for rows 0 to n - 1 of `size`, stacked; those of row 0 for the others.
 
     A row's values do not depend, to the last bit, on n or on the other rows: a CPU computes one row after the other,
-    and an accelerator, which would be idle most of that time, all `size` rows.
+    and an accelerator, which would be idle most of that time, all `size` rows. The others are filled up so that what
+    is computed of them is finite: ``jax_debug_nans`` and ``jax_debug_infs`` do not know that they are dropped.
 
     Parameters
     ----------
     of_row : function
         Function of the number of a row, () int, that returns a pytree of arrays.
     n : int
+        At least 1.
     size : int
         Number of rows of the result.
     together : bool
         Result of `at_once`.
     """
-    return _at_once(of_row, n, size) if together else _in_turn(of_row, n, size)
+    rows = jax.vmap(of_row)(jnp.arange(size)) if together else _in_turn(of_row, n, size)
+    counted = jnp.arange(size) < n
+    return jax.tree.map(lambda x: jnp.where(counted.reshape(-1, *[1] * (x.ndim - 1)), x, x[:1]), rows)
 
 
 def _in_turn(of_row: Callable[[jax.Array | int], Row], n: jax.Array | int, size: int) -> Row:
@@ -50,12 +54,3 @@ def _in_turn(of_row: Callable[[jax.Array | int], Row], n: jax.Array | int, size:
         return jax.tree.map(lambda x, y: x.at[i].set(y), rows, of_row(i))
 
     return jax.lax.fori_loop(0, n, fill, empty)
-
-
-def _at_once(of_row: Callable[[jax.Array | int], Row], n: jax.Array | int, size: int) -> Row:
-    number = jnp.arange(size)
-
-    def counted(x: jax.Array) -> jax.Array:
-        return jnp.where((number < n).reshape(-1, *[1] * (x.ndim - 1)), x, jnp.zeros((), x.dtype))
-
-    return jax.tree.map(counted, jax.vmap(of_row)(number))

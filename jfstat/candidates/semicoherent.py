@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import jax
@@ -17,7 +16,7 @@ from jfstat.data.blockspectra import BlockSpectra, spectra_or_data, spectra_prog
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import in_order, workers_for
-from jfstat.reproducible import SAME_BITS
+from jfstat.reproducible import SAME_BITS, jit_with
 from jfstat.signal.templates import Doppler
 from jfstat.signal.values import with_fields
 from jfstat.statistic.semicoherent import SegmentTerms, SemicoherentFstat, amplitude_from, segment_terms
@@ -101,9 +100,10 @@ def _in_rows(stack: Any) -> Iterator[tuple[Any, int]]:
         yield jax.tree.map(lambda x, rows=rows: x[rows], stack), min(ROWS, k - first)
 
 
-@partial(jax.jit, static_argnames="together", compiler_options=SAME_BITS)
+@jit_with(SAME_BITS, static_argnames="together")
 def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int, together: bool) -> SegmentTerms:
-    """Return a segment's contribution to the first n of some candidates, (`ROWS`, ...); zeros for the others."""
+    """Return a segment's contribution to the first n of some candidates, (`ROWS`, ...); the first's for the
+    others."""
 
     def of_row(row: jax.Array | int) -> SegmentTerms:
         return segment_terms(segment, jax.tree.map(lambda x: x[row], points))
@@ -111,7 +111,7 @@ def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int, together:
     return computed_rows(of_row, n, ROWS, together)
 
 
-@partial(jax.jit, static_argnames=("detectors", "amplitudes"), compiler_options=SAME_BITS)
+@jit_with(SAME_BITS, static_argnames=("detectors", "amplitudes"))
 def _values(terms: SegmentTerms, counted: jax.Array, detectors: tuple[str, ...], amplitudes: bool) -> jax.Array:
     """Return the columns' values of `ROWS` candidates, (`ROWS`, n_columns) float64, given their terms, (`ROWS`, K,
     ...)."""

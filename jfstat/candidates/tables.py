@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import numpy as np
 
 from jfstat import kinds
-from jfstat.candidates.provenance import reftime_of
+from jfstat.candidates.provenance import Provenance, reftime_of
 from jfstat.candidates.schema import column_of
 from jfstat.public import public
-from jfstat.signal.parameters import (
-    MOTION_FIELDS,
-    ORBIT_FIELDS,
-    ORBIT_REQUIRED,
-    SKY,
-    is_of_model,
-    spin_names,
-    spin_order,
-)
-from jfstat.signal.phasemodel import PhaseModel
-from jfstat.signal.templates import Doppler, Orbit
-from jfstat.signal.times import TimeLike
+from jfstat.signal.columns import AnyTable, check_limits, column_values, model_column, parameter_columns
+from jfstat.signal.parameters import spin_order
+from jfstat.signal.templates import Doppler, points_from
 from jfstat.signal.values import with_fields
 
 if TYPE_CHECKING:
@@ -32,20 +23,6 @@ if TYPE_CHECKING:
 
 Meta: TypeAlias = dict[str, Any]
 """Meta of a table by name: plain values and lists of them, as JSON can hold."""
-
-
-class AnyTable(Protocol):
-    """Interface of a table of candidates or templates: astropy's Table or QTable, or a PlainTable."""
-
-    @property
-    def colnames(self) -> Sequence[str]: ...
-
-    @property
-    def meta(self) -> Any: ...  # `Meta`, but astropy's attribute has no type
-
-    def __getitem__(self, item: str | int | slice | np.ndarray, /) -> Any: ...
-
-    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,60 +58,6 @@ class PlainTable:
         return in_units(self.columns, self.meta)
 
 
-def parameter_columns(table: AnyTable, what: str = "table", required: Sequence[str] = SKY) -> dict[str, np.ndarray]:
-    """Return the parameters of the templates that a table holds, without units, (k,) float64 each.
-
-    Derivatives below the highest, an orbit's ``ecc`` and ``argp``, and one of two components of a proper motion are
-    zero where their columns are missing.
-
-    Parameters
-    ----------
-    table : Table or QTable
-    what : str
-        Name of the table in errors.
-    required : sequence of str
-        Columns that must be there. A table with any column of an orbit needs ``asini``, ``period`` and ``tp`` too.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing or has another unit.
-    """
-    orbital = [name for name in ORBIT_FIELDS if name in table.colnames]
-    moving = [name for name in MOTION_FIELDS if name in table.colnames]
-    needed = [*required, *(ORBIT_REQUIRED if orbital else ())]
-    missing = [name for name in needed if name not in table.colnames]
-    if missing:
-        raise ValueError(
-            f"{what} lacks the column {missing[0]!r}: candidates need {', '.join(required)}, and asini, period and tp "
-            "if they have an orbit."
-        )
-    names = [*spin_names(table.colnames), *SKY]
-    names += [*(MOTION_FIELDS if moving else ()), *(ORBIT_FIELDS if orbital else ())]
-    return {name: plain_column(table, name) if name in table.colnames else np.zeros(len(table)) for name in names}
-
-
-def points_from(
-    columns: Mapping[str, np.ndarray], reftime: TimeLike | None, model: PhaseModel | None = None
-) -> Doppler:
-    """Return a stack of templates, NumPy leaves, from columns as `parameter_columns` returns them.
-
-    If a phase model is given, of one template, its parameters are taken from columns too.
-
-    Raises
-    ------
-    ValueError
-        If a value is impossible for a template.
-    """
-    fkdot = np.stack([columns[name] for name in spin_names(tuple(columns))], axis=-1)
-    orbit = Orbit(*(columns[name] for name in ORBIT_FIELDS)) if "asini" in columns else None
-    if model is not None:
-        model = model.repeated(len(columns["alpha"])).replaced({name: columns[name] for name in model.places(0)}, 1)
-    motion = [columns[name] for name in MOTION_FIELDS] if MOTION_FIELDS[0] in columns else None
-    points = Doppler(columns["alpha"], columns["delta"], fkdot, reftime, orbit, motion=motion, model=model)
-    return jax.tree.map(np.asarray, points)
-
-
 def by_orbits(points: Doppler) -> Iterator[tuple[np.ndarray, Doppler]]:
     """Yield the rows of a stack with NumPy leaves that have no orbit, and then the rows that have one.
 
@@ -157,19 +80,22 @@ def point_in(points: Doppler, row: int) -> Doppler:
 @public(table=kinds.table)
 def bank_from_table(table: AnyTable) -> Doppler:
     """Return a stack of templates from a table with columns ``alpha``, ``delta``, and any of ``f1dot``, ... and an
-    orbit's.
+    orbit's; ``varied`` is what ``meta["parameters"]`` names.
 
     Raises
     ------
     ValueError
         If a column is missing, or has another unit or values that are impossible for a template.
     """
-    return points_from(parameter_columns(table), reftime_of(table))
+    given = parameter_columns(table)
+    check_limits(given)
+    points = points_from(given, reftime_of(table))
+    return with_fields(points, varied=Provenance.of(table).parameters)
 
 
 def refuse_models(found: AnyTable) -> None:
     """Raise a ValueError for a table of templates with a phase model, whose function a table cannot hold."""
-    own = next((name for name in found.colnames if is_of_model(name)), None)
+    own = model_column(found)
     if own is not None:
         raise ValueError(f"found has the column {own!r} of a phase model, which is not known here: use refine(model=).")
 
@@ -214,15 +140,5 @@ def plain_column(table: AnyTable, name: str) -> np.ndarray:
         if (spin_order(name) or 0) > 0:
             return np.zeros(len(table))
         raise ValueError(f"table lacks the column {name!r}: add it, or, to write it, use .ecsv.")
-    column, own = table[name], column_of(name)
-    kind, wanted = getattr(column, "dtype", None), own.unit
-    if own.double and kind is not None and kind.kind == "f" and kind.itemsize < 8:
-        raise ValueError(f"table has a column {name!r} in {kind}, which keeps too few digits: make it in float64.")
-    try:
-        if getattr(column, "mask", None) is not None:
-            column = column.astype(np.float64).filled(np.nan)
-        if wanted and getattr(column, "unit", None) is not None:
-            return np.asarray(column.to_value(wanted), np.float64)
-        return np.asarray(getattr(column, "value", column), np.float64)
-    except (TypeError, ValueError) as error:  # astropy's UnitConversionError is both
-        raise ValueError(f"table has a column {name!r} that is not in {wanted}: convert it.") from error
+    own = column_of(name)
+    return column_values(table, name, own.unit, own.double)

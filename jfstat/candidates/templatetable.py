@@ -12,7 +12,7 @@ import numpy as np
 from jfstat import kinds
 from jfstat.candidates.tables import in_units
 from jfstat.geometry.source import at_reftime
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.signal.parameters import ORBIT_FIELDS, SKY
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import GPSTime, TimeLike, gps_time
@@ -27,7 +27,7 @@ ISOLATED = dict(zip(ORBIT_FIELDS, (0.0, 1e6, 0.0, 0.0, 0.0), strict=True))
 """Orbit of isolated sources among binaries: asini = 0 means none."""
 
 
-@public(reftime=kinds.time)
+@host(reftime=kinds.time)
 def template_table(
     points: Doppler | Sequence[Doppler], freq: ArrayLike | None = None, reftime: TimeLike | None = None
 ) -> QTable:
@@ -69,7 +69,7 @@ def template_table(
         points = _together(points, None if reftime is None else gps_time(reftime, "reftime"))
     stack = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *np.shape(x)[np.ndim(points.alpha) :]), points)
     if freq is not None:
-        values, n = float64_of(freq, "freq").reshape(-1), len(stack.alpha)
+        values, n = float64_of(freq, "freq", "Hz").reshape(-1), len(stack.alpha)
         if not len(values) or not np.all(np.isfinite(values)):
             raise ValueError(f"freq must hold finite numbers, at least one, not {shown(freq)}: give them in Hz.")
         stack = jax.tree.map(lambda x: np.repeat(x, len(values), axis=0), stack)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from jfstat.data.memory import device_of
 from jfstat.data.slices import Slices, regular_slices
 from jfstat.data.workers import in_order, workers_for
 from jfstat.maths.arrays import on_device
-from jfstat.reproducible import SAME_BITS
+from jfstat.reproducible import SAME_BITS, jit_with
 from jfstat.signal.parameters import WINDOW_COLUMNS
 from jfstat.signal.templates import Doppler
 from jfstat.signal.transientwindow import Shape, shape_and_end
@@ -38,13 +38,19 @@ def map_values(found: TransientMap, rho_max: float) -> jax.Array:
     return jnp.stack([found.max_twoF, best.t0, best.tau, log10_bayes, t0, tau])
 
 
-@partial(jax.jit, static_argnames="rho_max", compiler_options=SAME_BITS)
+@jit_with(SAME_BITS, static_argnames="rho_max")
 def _values(
     data: FstatData, point: Doppler, slices: Slices, pieces: Pieces, windows: Windows, rho_max: float
 ) -> jax.Array:
     """Return 2F of all data and the values of the map at one template, (7,) float64, from its atoms."""
     own = atoms_of(data, point, slices, pieces)
     return jnp.append(own.twoF, map_values(compiled_map(own, windows), rho_max))
+
+
+@jit_with(SAME_BITS)
+def _map(data: FstatData, point: Doppler, slices: Slices, pieces: Pieces, windows: Windows) -> jax.Array:
+    """Return 2F of all windows at one template, (n, m) float64, from its atoms."""
+    return compiled_map(atoms_of(data, point, slices, pieces), windows).twoF
 
 
 def transient_values(data: FstatData, points: Doppler, transient: TransientRange) -> Iterator[tuple[int, np.ndarray]]:
@@ -57,16 +63,28 @@ def transient_values(data: FstatData, points: Doppler, transient: TransientRange
     ValueError
         If the atoms of the range are too short for the data.
     """
+    return _of_each(partial(_values, rho_max=transient.rho_max), data, points, transient)
+
+
+def transient_maps(data: FstatData, points: Doppler, transient: TransientRange) -> Iterator[tuple[int, np.ndarray]]:
+    """Return 2F by start time and time scale, (n, m) float64, for each template of a stack, as `transient_values`."""
+    return _of_each(_map, data, points, transient)
+
+
+def _of_each(
+    program: Callable[..., jax.Array], data: FstatData, points: Doppler, transient: TransientRange
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Return what a program gives for each template, of the data, the template, its slices and pieces, and windows."""
     own = data.for_one_template
     for rows, mine in by_orbits(points):
         first = jax.tree.map(lambda x, rows=rows: x[rows[0]], mine)
         slices, pieces = jax.tree.map(on_device, regular_slices(own, first, transient.duration))
         windows = Windows(transient.t0, transient.tau, transient.shape, transient.end)
         windows = windows.on(slices.start, slices.end, data.observation.epoch)
-        arguments = (slices, pieces, windows, transient.rho_max)
+        arguments = (slices, pieces, windows)
 
         def values(row: int, stack: Doppler = mine, rest: tuple[Any, ...] = arguments) -> np.ndarray:
-            return np.asarray(_values(own, jax.tree.map(lambda x: x[row], stack), *rest))
+            return np.asarray(program(own, jax.tree.map(lambda x: x[row], stack), *rest))
 
         workers = min(len(rows), workers_for(device_of(data)), max(1, MOST_BYTES // (ATOM_BYTES * data.series.size)))
         yield from zip(rows.tolist(), in_order(values, rows.tolist(), workers), strict=True)

@@ -77,14 +77,16 @@ def _run(words: list[str], as_program: bool) -> int:
             arguments = _parser(words[0] if words else "").arguments(words)
             import jax
 
-            from jfstat.commandline.compilecache import use_compile_cache
             from jfstat.commandline.heap import keep_freed_memory
+            from jfstat.compilecache import use_usual_cache
 
             jax.config.update("jax_enable_x64", True)
-            use_compile_cache()
+            use_usual_cache()
             if as_program:
                 keep_freed_memory()
+            from jfstat.commandline.overwriting import check_files
         work = arguments.plan(arguments)
+        check_files(arguments)
         arguments.seal()  # refuses options of no effect, before anything is written
         work()
     except SystemExit as request:  # --help and --version

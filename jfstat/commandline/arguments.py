@@ -41,6 +41,11 @@ class Arguments:
         """Return the values of some options by name."""
         return {name: getattr(self, name) for name in names}
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """Values of the options that were given, by name, which does not count as reading them."""
+        return {name: self._values[name] for name in self._given}
+
     def is_given(self, name: str) -> bool:
         """Return whether an option was given, which does not count as reading it."""
         return name in self._given

@@ -16,6 +16,7 @@ from jfstat.commandline.spellings import (
     add,
     band_edges,
     data_files,
+    frequency_step,
     preparation,
     read_band,
     segments,
@@ -54,7 +55,7 @@ class Band:
     dfreq: float | None
     how: dict[str, Any]
 
-    def prepared(self, statistic: object = None) -> tuple[jfstat.FstatData, jfstat.Doppler]:
+    def prepared(self, statistic: Any = None) -> tuple[jfstat.FstatData, jfstat.Doppler]:
         """Return the data and the bank, for a statistic that may need more of the band."""
         low, high, templates = self.low, self.high, self.templates
         bank, orbit, fdots = None, templates.extremes, templates.fdots
@@ -70,10 +71,9 @@ class Band:
             )
             bank = templates.bank(seen)
             orbit, fdots = bank.orbit, spin_ranges(bank)
-            if isinstance(statistic, jfstat.Interpolated):  # values at the edges are read from beyond them
-                margin = statistic.margin(seen, bank, high)
-                low, high = low - margin, high + margin
-            if orbit is not None or isinstance(statistic, jfstat.Interpolated):
+            margin = 0.0 if statistic is None else statistic.margin(seen, bank, high)
+            low, high = low - margin, high + margin
+            if orbit is not None or margin:
                 sfts = self._read(low, high, orbit, fdots, sfts)
         more: Any = dict(orbit=orbit, fdots=fdots, dfreq=self.dfreq, segments=self.segments)
         data = jfstat.prepare(sfts, low, high, self.reftime, **self.how, **more)
@@ -115,7 +115,7 @@ def band_of(arguments: Arguments) -> Band:
             raise ValueError(f"--refTime is {reftime} and --gridFile's {own.plain}: leave --refTime out.")
         reftime = own
     how = preparation(arguments)
-    return Band(data_files(arguments), low, high, templates, reftime, parts, arguments.dFreq, how)
+    return Band(data_files(arguments), low, high, templates, reftime, parts, frequency_step(arguments), how)
 
 
 def say_noise(division: Division, text: object, observed: Any) -> None:

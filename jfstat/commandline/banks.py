@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 Range: TypeAlias = float | tuple[float, float] | tuple[float, float, float] | None
 """A number, (low, high) or (low, high, step); None if no option gives it."""
-FLAT, METRIC, SKY_FILE, EXACT_POINTS, SPIN_SQUARE, AGE_BRAKING = 0, 2, 3, 6, 8, 9
+FLAT, ISOTROPIC, METRIC, SKY_FILE, EXACT_POINTS, SPIN_SQUARE, AGE_BRAKING = 0, 1, 2, 3, 6, 8, 9
 """ComputeFstatistic_v2's numbers of types of grids, as far as they exist here."""
 SINGLE = ("Alpha", "Delta", *SPINS, *ORBIT_OPTIONS)
 GRID = tuple(f"{d}{name}{band}" for name in SINGLE for d, band in (("", ""), ("", "Band"), ("d", "")))
@@ -166,7 +168,7 @@ def templates_of(arguments: Arguments) -> Templates:
         given = arguments.first_given(*GRID, *LATTICE)
         if given:
             raise ValueError(f"{given} and --gridFile exclude each other: the file holds the templates.")
-        return Templates(table=jfstat.bank_from_table(jfstat.read_templates(arguments.gridFile)), band=band)
+        return Templates(table=jfstat.bank_from_table(read_grid(arguments.gridFile)), band=band)
     lattice = arguments.metricMismatch is not None
     spins = {name: _range(arguments, name) for name in SPINS}
     braking = _braking(arguments)
@@ -177,6 +179,28 @@ def templates_of(arguments: Arguments) -> Templates:
     alpha, delta, region = _sky(arguments, lattice)
     how: Any = dict(mismatch=arguments.metricMismatch, strict=arguments.strictSpindownBounds, braking=braking)
     return Templates(alpha, delta, region, spins, _orbits(arguments, lattice), band=band, **how)
+
+
+def read_grid(name: str) -> Any:
+    """Return the table of ``--gridFile``: of a file, or of rows between braces, as LALSuite takes them.
+
+    Rows in braces end with a semicolon or a line's end.
+
+    Raises
+    ------
+    OSError, ValueError
+        If there is no such file, or it holds no templates.
+    """
+    text = name.strip()
+    if not (text.startswith("{") and text.endswith("}")):
+        return jfstat.read_templates(name)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "grid"
+        path.write_text(text[1:-1].replace(";", "\n"), "utf-8")
+        try:
+            return jfstat.read_templates(path)
+        except ValueError as error:
+            raise ValueError(str(error).replace(f"path {str(path)!r}", "--gridFile")) from None
 
 
 def flat_grid(arguments: Arguments) -> Templates:
@@ -199,6 +223,8 @@ def _sky(arguments: Arguments, lattice: bool) -> tuple[Any, Any, Any]:
     region, radius = arguments.skyRegion, arguments.skyRadius
     if arguments.gridFile is not None:
         return _sky_positions(arguments), None, None
+    if arguments.gridType == ISOTROPIC:
+        return _isotropic(arguments), None, None
     if not lattice and (region is not None or radius is not None):
         raise ValueError("--skyRegion and --skyRadius need --metricMismatch: they have no natural steps.")
     if region is not None:
@@ -210,6 +236,7 @@ def _sky(arguments: Arguments, lattice: bool) -> tuple[Any, Any, Any]:
     for name in ("Alpha", "Delta"):
         if getattr(arguments, name) is None:
             raise ValueError(f"--{name} is missing: give the sky position, or --skyRegion, or --gridFile.")
+    jfstat.Doppler(arguments.Alpha, arguments.Delta, [1.0])  # a disc or lattice would take any number of radians
     if radius is not None:
         if arguments.AlphaBand or arguments.DeltaBand:
             raise ValueError("--skyRadius goes with --Alpha and --Delta alone: leave out bands and --skyRegion.")
@@ -221,6 +248,43 @@ def _sky(arguments: Arguments, lattice: bool) -> tuple[Any, Any, Any]:
     if lattice and (isinstance(alpha, tuple) or isinstance(delta, tuple)):  # a box, even if flat in one direction
         alpha, delta = (x if isinstance(x, tuple) else (x, x) for x in (alpha, delta))
     return alpha, delta, None
+
+
+def _isotropic(arguments: Arguments) -> Any:
+    """Return sky positions of equal density, as a SkyCoord.
+
+    As in ComputeFstatistic_v2's gridType 1 (buildIsotropicSkyGrid), right ascensions are dAlpha/cos(delta) apart.
+    """
+    region = arguments.skyRegion
+    if arguments.skyRadius is not None:
+        raise ValueError("--skyRadius does not go with --gridType=1, which fills a box: give --AlphaBand, --DeltaBand.")
+    if region is None:
+        corner, bands = (arguments.Alpha, arguments.Delta), (arguments.AlphaBand, arguments.DeltaBand)
+        if None in corner:
+            raise ValueError(
+                "--Alpha and --Delta are missing: --gridType=1 fills a box of the sky, or --skyRegion=allsky."
+            )
+        (west, east), (south, north) = (band_edges(x, width) for x, width in zip(corner, bands, strict=True))
+    elif isinstance(region, str) and arguments.Alpha is None and arguments.Delta is None:
+        west, east, south, north = 0.0, 2 * math.pi * (1 - 1e-6), -math.pi / 2, math.pi / 2
+    else:
+        raise ValueError("--skyRegion with --gridType=1 must be allsky, without --Alpha and --Delta.")
+    steps = arguments.dAlpha, arguments.dDelta
+    for name, step in zip(("dAlpha", "dDelta"), steps, strict=True):
+        if step is None or not step > 0:
+            raise ValueError(f"--{name} is missing: --gridType=1 needs positive steps --dAlpha and --dDelta, in rad.")
+    from astropy.coordinates import SkyCoord
+
+    rows = []
+    for delta in _steps(south, north, steps[1]):
+        across = steps[0] / max(math.cos(delta), 1e-9)  # at a pole one position
+        rows += [(alpha, delta) for alpha in _steps(west, east, across)]
+    return SkyCoord(*np.transpose(rows), unit="rad")
+
+
+def _steps(low: float, high: float, step: float) -> np.ndarray:
+    """Return numbers from `low` to `high`, which counts if steps end there."""
+    return low + step * np.arange(int((high - low) / step + 1e-6) + 1)
 
 
 def _position(arguments: Arguments, lattice: bool) -> tuple[Range, Range]:
@@ -237,16 +301,16 @@ def _check_grid_type(arguments: Arguments) -> None:
     kind, lattice, from_file = arguments.gridType, arguments.metricMismatch is not None, arguments.gridFile is not None
     if kind == EXACT_POINTS:
         raise ValueError("--gridType=6 is for exact points without a band: use jfstat points --gridFile.")
-    if kind not in (None, FLAT, METRIC, SKY_FILE, SPIN_SQUARE, AGE_BRAKING):
-        raise ValueError(f"--gridType must be 0, 2, 3, 8 or 9, not {kind}: jfstat search --help says what they are.")
+    if kind not in (None, FLAT, ISOTROPIC, METRIC, SKY_FILE, SPIN_SQUARE, AGE_BRAKING):
+        raise ValueError(f"--gridType must be 0 to 3, 8 or 9, not {kind}: jfstat search --help says what they are.")
     if kind == SKY_FILE and not from_file:
         raise ValueError("--gridFile is missing: --gridType=3 needs a file with sky positions.")
     if kind not in (None, SKY_FILE) and from_file:
         raise ValueError(f"--gridType={kind} and --gridFile exclude each other: leave one out, or use type 3.")
     if kind in (METRIC, SPIN_SQUARE, AGE_BRAKING) and not lattice:
         raise ValueError(f"--metricMismatch is missing: --gridType={kind} places a lattice by the metric.")
-    if kind == FLAT and lattice:
-        raise ValueError("--gridType=0 is a flat grid, which has no --metricMismatch: leave one out.")
+    if kind in (FLAT, ISOTROPIC) and lattice:
+        raise ValueError(f"--gridType={kind} is a flat grid, which has no --metricMismatch: leave one out.")
     if kind == AGE_BRAKING and arguments.spindownAge is None:
         raise ValueError("--spindownAge is missing: --gridType=9 needs it, --minBraking and --maxBraking.")
 
@@ -256,7 +320,7 @@ def _sky_positions(arguments: Arguments) -> Any:
     given = arguments.first_given(*GRID[:6], "skyRegion", "skyRadius")
     if given:
         raise ValueError(f"{given} and --gridFile exclude each other: the file holds the sky positions.")
-    table: Any = jfstat.read_templates(arguments.gridFile)
+    table: Any = read_grid(arguments.gridFile)
     if set(table.colnames) != {"alpha", "delta"}:
         raise ValueError(
             f"--gridFile {arguments.gridFile} has the columns {', '.join(table.colnames)}, and --gridType=3 takes "

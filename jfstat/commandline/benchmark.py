@@ -13,19 +13,11 @@ from typing import TYPE_CHECKING, Any
 import jfstat
 from jfstat.atomic import written_to
 from jfstat.commandline.spellings import EPHEMERIS, add, ephemeris
-from jfstat.commandline.words import count, number, option_type, words
+from jfstat.commandline.words import count, natural, number, words
 from jfstat.commandline.work import check_outputs
 
 if TYPE_CHECKING:
     from jfstat.commandline.arguments import Arguments, Work
-
-
-@option_type("a whole number, not negative")
-def _seed(word: str) -> int:
-    """Return a whole number from 0 on."""
-    if int(word) < 0:
-        raise ValueError
-    return int(word)
 
 
 def add_parser(subparsers: Any) -> None:
@@ -55,7 +47,7 @@ def add_parser(subparsers: Any) -> None:
     how.add_argument("--path", choices=("xla", "cuda"), help="engine that computes (default: as jfstat.search would)")
     how.add_argument("--batch", type=count, metavar="N", help="templates computed together (default: by length)")
     how.add_argument("--repeats", type=count, default=7, metavar="N", help="times measured of each (default 7)")
-    how.add_argument("--seed", type=_seed, default=0, metavar="N", help="of noise and templates, no unit (default 0)")
+    how.add_argument("--seed", type=natural, default=0, metavar="N", help="of noise and templates, no unit (default 0)")
     add(how, *EPHEMERIS)
     out = parser.add_argument_group("output")
     out.add_argument("--output", type=Path, metavar="FILE", help="all numbers, as JSON")

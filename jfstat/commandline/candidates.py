@@ -8,7 +8,7 @@ import numpy as np
 
 import jfstat
 from jfstat.commandline.spellings import OptionGroup, add, known_lines
-from jfstat.commandline.words import number, words
+from jfstat.commandline.words import count, number, words
 from jfstat.commandline.work import check_outputs
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def add_fit(group: OptionGroup, done: str, first: str) -> None:
     """Add the options of candidates and of what is fitted; `done` and `first` are words for the help."""
     add(group, "candidates", required=True)
-    add(group, "NumCandidatesToKeep", help=f"{done} the first N, the loudest of a search (default: all)")
+    add(group, "NumCandidatesToKeep", type=count, help=f"{done} the first N, the loudest of a search (default: all)")
     group.add_argument(
         "--parameters",
         type=words,
@@ -56,8 +56,6 @@ def given_candidates(arguments: Arguments, done: str) -> Any:
     OSError
         If they cannot be read, or ``--outputFstat`` cannot be written.
     """
-    if arguments.NumCandidatesToKeep is not None and arguments.NumCandidatesToKeep < 1:
-        raise ValueError(f"--NumCandidatesToKeep must be at least 1, not {arguments.NumCandidatesToKeep}.")
     found: Any = jfstat.read_candidates(arguments.candidates)[: arguments.NumCandidatesToKeep]
     if len(found) == 0:
         raise ValueError(f"--candidates {arguments.candidates} holds no candidates: nothing is to be {done}.")

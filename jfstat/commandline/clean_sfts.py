@@ -6,8 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jfstat
+from jfstat.commandline.overwriting import inputs_of
 from jfstat.commandline.spellings import add, known_lines
-from jfstat.commandline.words import number
+from jfstat.commandline.words import count, natural, number
 
 if TYPE_CHECKING:
     from jfstat.commandline.arguments import Arguments, Work
@@ -42,14 +43,14 @@ def add_parser(subparsers: Any) -> None:
     lines.add_argument(
         "--window",
         "-w",
-        type=int,
+        type=count,
         metavar="BINS",
         help="bins on each side of a line from which the noise level is taken (default 100)",
     )
     lines.add_argument(
         "--maxBins",
         "-m",
-        type=int,
+        type=natural,
         metavar="BINS",
         help="clean at most this many bins on each side of a line (default: all; SFTclean's is 20)",
     )
@@ -68,7 +69,7 @@ def plan(arguments: Arguments) -> Work:
     how: Any = dict(seed=arguments.randSeed, max_bins=arguments.maxBins)
     how |= {} if arguments.window is None else {"window": arguments.window}
     band = dict(fmin=arguments.fMin, fmax=arguments.fMax)
-    out = dict(merge=arguments.outSingleSFT, description=arguments.outLabel)
+    out = dict(merge=arguments.outSingleSFT, description=arguments.outLabel, sources=inputs_of(arguments))
     return partial(_run, arguments.sftDir, band, known_lines(arguments.linefiles), how, arguments.outDir, out)
 
 

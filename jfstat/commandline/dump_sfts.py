@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jfstat
+from jfstat.commandline.words import count
 
 if TYPE_CHECKING:
     from jfstat.commandline.arguments import Arguments, Work
@@ -35,14 +36,12 @@ def add_parser(subparsers: Any) -> None:
     what.add_argument(
         "--timestampsOnly", "-t", action="store_true", help="print start times only, as files of timestamps hold them"
     )
-    parser.add_argument("--Nmax", "-N", type=int, metavar="N", help="print this many SFTs at most (default: all)")
+    parser.add_argument("--Nmax", "-N", type=count, metavar="N", help="print this many SFTs at most (default: all)")
     parser.set_defaults(plan=plan)
 
 
 def plan(arguments: Arguments) -> Work:
     """Return the printing that the options ask for."""
-    if arguments.Nmax is not None and arguments.Nmax < 1:
-        raise ValueError(f"--Nmax must be at least 1, not {arguments.Nmax}: say how many SFTs to print.")
     chosen = [what for option, what in CONTENTS.items() if getattr(arguments, option)]
     return partial(_run, arguments.SFTfiles, *(chosen or ["all"]), arguments.Nmax)
 

@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jfstat
+from jfstat.commandline.overwriting import inputs_of
 from jfstat.commandline.spellings import OptionGroup
-from jfstat.commandline.words import bands, gps, number, words
+from jfstat.commandline.words import bands, count, gps, natural, number, words
 
 if TYPE_CHECKING:
     from jfstat.commandline.arguments import Arguments, Work
@@ -35,7 +36,7 @@ def add_parser(subparsers: Any) -> None:
     files.add_argument(
         "--frame-files",
         metavar="PATTERN",
-        help="strain files: frame files (.gwf, needs LALSuite) or HDF5 in GWOSC's layout (.hdf5, needs h5py); a name, "
+        help="strain files: frame files (.gwf) or HDF5 in GWOSC's layout (.hdf5, needs h5py); a name, "
         "folder or glob, several joined by ';', or list:FILE",
     )
     files.add_argument(
@@ -133,7 +134,7 @@ def _add_output(out: OptionGroup) -> None:
     out.add_argument(
         "--observing-run",
         "-O",
-        type=int,
+        type=natural,
         default=0,
         metavar="N",
         help="for public names: the observing run, without the O (default 0, private names)",
@@ -141,7 +142,9 @@ def _add_output(out: OptionGroup) -> None:
     out.add_argument(
         "--observing-kind", "-K", choices=("RUN", "AUX", "SIM", "DEV"), help="for public names: kind of the SFTs"
     )
-    out.add_argument("--observing-revision", "-R", type=int, metavar="N", help="for public names: revision, from 1 on")
+    out.add_argument(
+        "--observing-revision", "-R", type=count, metavar="N", help="for public names: revision, from 1 on"
+    )
     out.add_argument("--misc-desc", "-X", default="", metavar="WORD", help="description in private names")
     out.add_argument("--comment-field", "-c", metavar="TEXT", help="comment in the SFTs")
 
@@ -168,7 +171,8 @@ def plan(arguments: Arguments) -> Work:
     conditioning = jfstat.Conditioning(window, arguments.high_pass_freq or None, gating)
     band = arguments.start_freq, arguments.start_freq + arguments.band
     comment = arguments.comment_field or "made by jfstat make-sfts"
-    how = dict(comment=comment, description=_description(arguments, strain.channel, window))
+    how: dict[str, Any] = dict(comment=comment, description=_description(arguments, strain.channel, window))
+    how |= dict(sources=inputs_of(arguments))
     made = partial(jfstat.each_sft, strain, arguments.sft_duration, *band, conditioning)
     write = partial(_written, made, arguments.sft_duration, arguments.sft_write_path, how, gating is not None)
     return partial(_run, strain, band, arguments.sft_write_path, write)
@@ -190,7 +194,7 @@ def _run(strain: Any, band: tuple[float, float], directory: str, write: Any) -> 
     print(f"wrote {write()} SFTs, {band[0]:g} to {band[1]:g} Hz, to {directory}")
 
 
-def _written(made: Any, tsft: float, directory: str, how: dict[str, str], gated: bool) -> int:
+def _written(made: Any, tsft: float, directory: str, how: dict[str, Any], gated: bool) -> int:
     """Write the SFTs, and return their number.
 
     Raises

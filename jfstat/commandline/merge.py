@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,11 @@ def _run(files: list[str], output: str) -> None:
     """Read, join, write and print the loudest."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        found: Any = jfstat.merge([jfstat.read_candidates(file) for file in files])
+        tables = [jfstat.read_candidates(file) for file in files]
+        try:
+            found: Any = jfstat.merge(tables)
+        except ValueError as error:  # which counts tables
+            raise ValueError(re.sub(r"tables\[(\d+)\]", lambda found: files[int(found[1])], str(error))) from None
     for warning in caught:
         print(f"note: {warning.message}")
     path = jfstat.write_candidates(found, output)

@@ -26,10 +26,13 @@ class UsageError(ValueError):
 
 
 class _Noting(argparse.Namespace):
-    """A namespace in which argparse leaves which options it met: it sets these once more, after the defaults."""
+    """A namespace in which argparse leaves which options it met: it sets these once more, after the defaults.
+
+    In the end it also sets each default that is a word once more, to the same word.
+    """
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.__dict__ and value is not self.__dict__[name]:
+        if name in self.__dict__ and not (isinstance(value, str) and value is self.__dict__[name]):
             self.__dict__.setdefault("_met", set()).add(name)
         super().__setattr__(name, value)
 
@@ -58,8 +61,9 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:
         if not self._command:
             return super().parse_known_args(args, namespace)
+        words = args
         try:
-            args = with_config_files(args, self._actions)
+            args = with_config_files(words, self._actions, self._instead_of)
         except ValueError as error:
             self.error(str(error))
         values, unknown = super().parse_known_args(args, _Noting())
@@ -68,6 +72,7 @@ class Parser(argparse.ArgumentParser):
         met = values.__dict__.pop("_met", set())
         spelled = {own.dest: (own.option_strings or [own.dest])[0] for own in reversed(self._actions)}
         values.given = {name: spelled[name] for name in sorted(met)}
+        values.config = [word[1:] for word in words if word.startswith("@")]
         return values, []
 
     def arguments(self, words: list[str]) -> Arguments:

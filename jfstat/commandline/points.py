@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -10,19 +11,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jfstat
-from jfstat.commandline.banks import GRID, flat_grid
+from jfstat.commandline.banks import GRID, flat_grid, read_grid
 from jfstat.commandline.sources import read_sources
 from jfstat.commandline.spellings import (
     DATA,
     ODDS,
     PREPARATION,
+    SEGMENTS,
     WINDOWS,
     add,
     band_edges,
     check_band,
     data_files,
+    frequency_step,
     line_prior,
     preparation,
+    segments,
+    segments_option,
     windows,
 )
 from jfstat.commandline.work import check_outputs, write_all
@@ -39,24 +44,25 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "points",
         help="2F and amplitudes at exactly the templates of a file or grid, windows of transient signals, atoms",
-        description="Compute 2F and amplitudes at exactly the points of a file, as ComputeFstatistic_v2 with "
-        "--gridType=6, or of a flat grid, frequency included; search windows of transient signals at each, and write "
-        "atoms.",
+        description="Compute 2F, or its mean over segments, and amplitudes at exactly the points of a file, as "
+        "ComputeFstatistic_v2 with --gridType=6, or of a flat grid, frequency included; search windows of transient "
+        "signals at each, and write atoms.",
     )
     data = parser.add_argument_group("data")
     add(data, "DataFiles", required=True)
-    add(data, *DATA[1:], *PREPARATION)
+    add(data, *DATA[1:], *PREPARATION, *SEGMENTS)
     points = parser.add_argument_group("points: of a file, or each parameter from its value to value + band")
     add(
         points,
         "gridFile",
         help="a table of templates with their frequencies, .ecsv, .hdf5 or text as of ComputeFstatistic_v2 or "
-        "PyFstat, with columns freq, alpha, delta, f1dot, ... and an orbit's; or sources in .cff files",
+        "PyFstat, with columns freq, alpha, delta, f1dot, ... and an orbit's; or sources in .cff files; or rows or "
+        "sources between braces, '{50.1 1.1 0.2 0 0 0; ...}'",
     )
     add(points, "Freq", "FreqBand", "dFreq", "refTime", *GRID)
     add(parser.add_argument_group("transient signals, at each point"), *WINDOWS)
     out = parser.add_argument_group("output")
-    add(out, "outputFstat", "outputFstatAtoms")
+    add(out, "outputFstat", "outputFstatAtoms", "outputGrid")
     add(out, "NumCandidatesToKeep", help="keep at most this many, the loudest (default: all of a file, 1000 of a grid)")
     add(out, "TwoFthreshold", *ODDS)
     add(out, "countTemplates", help="count the points, and stop")
@@ -74,7 +80,7 @@ class Wanted:
         Whether to sort them, or to leave them in the order given.
     what : str
         What they are called.
-    table, stats, atoms : str or None
+    table, stats, atoms, maps : str or None
         Files, and how the names of those of atoms begin.
     """
 
@@ -85,13 +91,12 @@ class Wanted:
     table: str | None
     stats: str | None
     atoms: str | None
+    maps: str | None
 
 
 def plan(arguments: Arguments) -> Work:
     """Return the computation that the options ask for."""
     top = arguments.NumCandidatesToKeep
-    if top is not None and top < 0:
-        raise ValueError(f"--NumCandidatesToKeep must not be negative, not {top}: give a number, or 0 for all.")
     from_file = arguments.gridFile is not None
     if not from_file and arguments.Freq is None:
         raise ValueError("--gridFile is missing: give it, or the points by --Freq, --Alpha, --Delta, ....")
@@ -104,19 +109,33 @@ def plan(arguments: Arguments) -> Work:
     start = times.start + min(float(series.since(times.start)[0]) for series in times)
     points = _points_of_file(arguments) if from_file else _points_of_grid(arguments, files)
     check_band(files, *(float(f(np.asarray(points["freq"]))) for f in (np.nanmin, np.nanmax)))
-    shape = windows(arguments, start, times.tsft)
+    how = preparation(arguments)
+    if arguments.outputGrid is not None:
+        check_outputs([arguments.outputGrid])
+        return partial(_run_grid, points, arguments.outputGrid)
+    shape, parts = windows(arguments, start, times.tsft), segments(arguments)
+    if parts is not None and (shape is not None or arguments.outputFstatAtoms is not None):
+        other = "--transient-WindowType" if shape is not None else "--outputFstatAtoms"
+        raise ValueError(f"{segments_option(arguments)} does not go with {other}: leave one of them out.")
     limit = 1000 if top is None and not from_file and arguments.TwoFthreshold is None else top or None
     names = arguments.outputFstat, arguments.outputTransientStats, arguments.outputFstatAtoms
+    names += (arguments.outputTransientStatsAll,)
     threshold = arguments.TwoFthreshold
     wanted = Wanted(limit, threshold, not from_file, "points" if from_file else "candidates", *names)
-    check_outputs((*names[:2], None if names[2] is None else f"{names[2]}_atoms.dat"))
+    check_outputs((*names[:2], names[3], None if names[2] is None else f"{names[2]}_atoms.dat"))
     if wanted.atoms is not None and len(points) > MOST_FILES:
         raise ValueError(
             f"--outputFstatAtoms would write {len(points)} files, more than {MOST_FILES}: narrow the bands."
         )
     prior = line_prior(arguments) if len(times.detectors) > 1 else None
-    count_only, how = arguments.countTemplates, preparation(arguments)
-    return partial(_run, files, points, wanted, how, dict(line_prior=prior, transient=shape), count_only)
+    count_only = arguments.countTemplates
+    more = dict(line_prior=prior, transient=shape, segments=parts)
+    return partial(_run, files, points, wanted, how, more, count_only)
+
+
+def _run_grid(points: Any, path: str) -> None:
+    """Write the points, and stop."""
+    print(f"wrote {len(points)} point(s) to {jfstat.write_templates(points, path)}")
 
 
 def _run(
@@ -131,13 +150,15 @@ def _run(
         paths = jfstat.write_atoms_files(files, points, wanted.atoms, **how)
         said.append(f"wrote {len(paths)} file(s) of atoms, the first {paths[0]}")
     found: Any = jfstat.fstat_table_files(files, points, **more, **how)
-    twoF = np.asarray(found["max_twoF" if "max_twoF" in found.colnames else "twoF"])
+    twoF = np.asarray(found[next(name for name in ("max_twoF", "twoF", "mean_twoF") if name in found.colnames)])
     rows = np.argsort(-twoF, kind="stable")
     rows = rows[twoF[rows] >= (-np.inf if wanted.threshold is None else wanted.threshold)][: wanted.top]
     found = found[rows if wanted.loudest_first else np.sort(rows)]
+    maps = partial(jfstat.write_transient_maps_files, files, found, transient=more["transient"], **how)
     said += write_all(
         (wanted.table, partial(jfstat.write_candidates, found), f"{len(found)} {wanted.what}"),
         (wanted.stats, partial(jfstat.write_transient_stats, found), "their windows"),
+        (wanted.maps, maps, "all windows of them"),
     )
     print(f"{found.meta['n_twoF']} values of 2F in {time.perf_counter() - began:.1f} s")
     first = 0 if wanted.loudest_first or not len(rows) else int(np.sum(rows < rows[0]))
@@ -161,7 +182,7 @@ def _points_of_grid(arguments: Arguments, files: jfstat.SFTFiles) -> Any:
     how: Any = dict(timestamps=starts, tsft=times.tsft, reftime=arguments.refTime)
     observed = jfstat.observation([series.site for series in times], **how)
     bank = templates.bank(observed)
-    step = arguments.dFreq or 0.5 / float(observed.tspan)
+    step = frequency_step(arguments) or 0.5 / float(observed.tspan)
     freq = low + step * np.arange(int((high - low) / step + 1e-6) + 1)
     n = bank.alpha.size * len(freq)
     if n > MOST_POINTS:
@@ -181,13 +202,13 @@ def _points_of_file(arguments: Arguments) -> Any:
         If a file cannot be read, or says another reference time than --refTime.
     """
     name, reftime = arguments.gridFile, arguments.refTime
-    if name.strip().endswith(".cff"):
+    if name.strip().endswith(".cff") or re.match(r"\s*\{.*=", name, re.DOTALL):
         sources = [point for point, *_ in read_sources(name, "--gridFile")]
         known = [point.reftime is not None for point in sources]
         if reftime is None and any(known) and not all(known):
             raise ValueError("--gridFile has sources with and without refTime: give --refTime for those without.")
         return jfstat.template_table(sources, reftime=reftime)
-    table: Any = jfstat.read_templates(name)
+    table: Any = read_grid(name)
     own = table.meta.get("reftime")
     if own is None:
         table.meta.pop("reftime", None)

@@ -10,7 +10,7 @@ import numpy as np
 
 import jfstat
 from jfstat.atomic import replacing
-from jfstat.commandline.words import gps, number, words
+from jfstat.commandline.words import count, gps, number, words
 from jfstat.commandline.work import check_outputs
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def add_parser(subparsers: Any) -> None:
     how.add_argument(
         "--blocksRngMed",
         "-w",
-        type=int,
+        type=count,
         default=USUAL_BINS,
         metavar="BINS",
         help=f"width of the running median, bins (default {USUAL_BINS})",
@@ -70,7 +70,7 @@ def add_parser(subparsers: Any) -> None:
             default=default,
             help=f"how to combine {what}: {', '.join(OPERATIONS)} (default {default})",
         )
-    how.add_argument("--binSize", "-z", type=int, metavar="BINS", help="bins to combine to one row (default 1)")
+    how.add_argument("--binSize", "-z", type=count, metavar="BINS", help="bins to combine to one row (default 1)")
     how.add_argument("--binSizeHz", "-Z", type=number, metavar="HZ", help="the same in Hz")
     out = parser.add_argument_group("output")
     out.add_argument(
@@ -103,7 +103,9 @@ def plan(arguments: Arguments) -> Work:
     wide: Any = dict(fmin=max(low, fmin - wing), fmax=min(high, fmax + wing))
     read = partial(jfstat.read_sfts, arguments.inputData, **wide, **chosen)
     size = _bin_size(arguments, tsft)
-    how: Any = dict(over_sfts=arguments.PSDmthopSFTs, over_detectors=arguments.PSDmthopIFOs, bin_size=size)
+    how: Any = dict(over_sfts=arguments.PSDmthopSFTs, bin_size=size)
+    if len(files.times.detectors) > 1 and outputs[:2] != (None, None):  # only these show all detectors together
+        how["over_detectors"] = arguments.PSDmthopIFOs
     if size > 1:
         how["over_bins"] = arguments.PSDmthopBins
     return partial(_run, read, (fmin, fmax), arguments.blocksRngMed, how, outputs)
@@ -115,7 +117,10 @@ def _bin_size(arguments: Arguments, tsft: float) -> int:
         return 1 if arguments.binSize is None else arguments.binSize
     if arguments.binSize is not None:
         raise ValueError("--binSize and --binSizeHz say the same: give one.")
-    return int(arguments.binSizeHz * tsft + 0.5)
+    size = int(arguments.binSizeHz * tsft + 0.5)
+    if size < 1:
+        raise ValueError(f"--binSizeHz={arguments.binSizeHz:g} is less than a bin of {1 / tsft:g} Hz: give more.")
+    return size
 
 
 def _run(read: Any, band: tuple[float, float], bins: int, how: dict[str, Any], outputs: tuple[str | None, ...]) -> None:

@@ -21,6 +21,9 @@ WIDE = (
 )
 """Options for which one template too is searched in the series of a band, not in the bins around it alone."""
 
+MOST_ROWS = 1_000_000
+"""Most rows of a file of templates."""
+
 
 def add_parser(subparsers: Any) -> None:
     """Add the subcommand and its options to the program."""
@@ -37,7 +40,7 @@ def add_parser(subparsers: Any) -> None:
     add(parser.add_argument_group("transient signals, at each template and frequency"), *WINDOWS)
     out = parser.add_argument_group("output")
     add(out, "outputFstat", "outputLoudest", "NumCandidatesToKeep", "TwoFthreshold", "cluster", *ODDS)
-    add(out, "RankingStatistic", "BSGLthreshold", "linefiles", "vetoLines", "lineVeto", "noDetails")
+    add(out, "outputGrid", "RankingStatistic", "BSGLthreshold", "linefiles", "vetoLines", "lineVeto", "noDetails")
     add_work(parser.add_argument_group("the work and its division"))
     parser.set_defaults(plan=plan)
 
@@ -52,7 +55,7 @@ class Wanted:
     top, threshold, keep, details
         As for `jfstat.plan_search`.
     line_veto : bool
-    table, loudest, stats : str or None
+    table, loudest, stats, maps : str or None
         Files.
     """
 
@@ -65,10 +68,14 @@ class Wanted:
     table: str | None
     loudest: str | None
     stats: str | None
+    maps: str | None
 
 
 def plan(arguments: Arguments) -> Work:
     """Return the search that the options ask for."""
+    if arguments.outputGrid is not None:
+        check_outputs([arguments.outputGrid])
+        return partial(_write_grid, band_of(arguments), arguments.outputGrid)
     top, threshold = kept(arguments)
     if arguments.vetoLines and arguments.linefiles is None:
         raise ValueError("--vetoLines needs --linefiles: name the lists of lines.")
@@ -85,8 +92,9 @@ def plan(arguments: Arguments) -> Work:
         arguments.outputFstat,
         arguments.outputLoudest,
         arguments.outputTransientStats,
+        arguments.outputTransientStatsAll,
     )
-    check_outputs((wanted.table, wanted.loudest, wanted.stats), division.together)
+    check_outputs((wanted.table, wanted.loudest, wanted.stats, wanted.maps), division.together)
     alone = band.low == band.high and band.templates.single and wanted.statistic is None and band.segments is None
     alone = alone and arguments.first_given(*WIDE) is None
     return partial(_run, division, band, wanted, alone)
@@ -159,21 +167,38 @@ def _run(division: Division, band: Band, wanted: Wanted, alone: bool) -> None:
     done = _over_the_band(division, band, wanted) if done is None else done
     if done is None or not division.is_first:
         return
-    found, data, seconds = done
+    found, loudest, data, seconds = done
+    found.meta["noise"] = band.how["sqrt_sx"].words
+    if "false_alarm" in found.meta:  # the last key, as in a table that is merged from units
+        found.meta["false_alarm"] = found.meta.pop("false_alarm")
     if wanted.line_veto:
         vetoed: Any = jfstat.line_veto(data, found)
         found = vetoed
+    ranges: Any = getattr(wanted.statistic, "windows", None)
+    maps = partial(jfstat.write_transient_maps, data, found, transient=ranges)
     said = write_all(  # files first: nothing that is printed may stand in their way
         (wanted.table, partial(jfstat.write_candidates, found), f"{len(found)} candidates"),
-        (wanted.loudest, partial(jfstat.write_loudest, data, found), "the first"),
+        (wanted.loudest, partial(jfstat.write_loudest, data, found if loudest is None else loudest), "the first"),
         (wanted.stats, partial(jfstat.write_transient_stats, found), "their windows"),
+        (wanted.maps, maps, "all windows of them"),
     )
     print(f"{found.meta['n_twoF']} values of 2F for {found.meta['n_templates']} template(s) in {seconds:.1f} s")
     print("\n".join([jfstat.summary(found), *said]))
 
 
-def _at_one_template(division: Division, band: Band, wanted: Wanted) -> tuple[Any, Any, float] | None:
-    """Return the candidate of the only template from the bins around it, these data, and how many s it took.
+def _write_grid(band: Band, path: str) -> None:
+    """Write the templates at all frequencies of a band."""
+    data, bank = band.prepared()
+    n = bank.alpha.size * len(data.frequencies)
+    if n > MOST_ROWS:
+        raise ValueError(f"--outputGrid would hold {n} rows, more than {MOST_ROWS}: narrow the bands.")
+    table: Any = jfstat.template_table(bank, data.frequencies)
+    table.meta.setdefault("reftime", data.reftime)
+    print(f"wrote {n} points to {jfstat.write_templates(table, path)}")
+
+
+def _at_one_template(division: Division, band: Band, wanted: Wanted) -> tuple[Any, None, Any, float] | None:
+    """Return the candidate of the only template from the bins around it, None, these data, and how many s it took.
 
     None if the files hold less than that needs: the series of a band says what is wrong, or does with less.
     """
@@ -182,24 +207,30 @@ def _at_one_template(division: Division, band: Band, wanted: Wanted) -> tuple[An
         data = jfstat.narrow_files(band.files, point, **band.how)
     except ValueError:
         return None
-    times = band.files.times
-    span = f"GPS {times.start} to {times.end:.0f}; {band.low:.6f} Hz"
-    text = f"{', '.join(data.detectors)}; {span}; {data.observation.ephemeris}; reftime {data.reftime}"
-    say_noise(division, f"NarrowData({text})", data.observation)
+    say_noise(division, data, data.observation)
     began = time.perf_counter()
     found: Any = jfstat.search_template(data, wanted.top, wanted.threshold, wanted.keep, wanted.details, False)
     if wanted.keep.lines is not None:
         division.say(f"{len(found.meta['lines'])} known line(s) in the band and its Doppler shifts")
     division.say("1 template(s), 1.000e+00 values of 2F")
     division.say(f"needs {found.meta['device_bytes'] / 1e9:.2f} GB of memory, 1 template(s) at a time")
-    return found, data, time.perf_counter() - began
+    return found, None, data, time.perf_counter() - began
 
 
-def _over_the_band(division: Division, band: Band, wanted: Wanted) -> tuple[Any, Any, float] | None:
-    """Return the candidates of the band, its data, and how many s it took; None if templates are only counted."""
+def _over_the_band(division: Division, band: Band, wanted: Wanted) -> tuple[Any, Any, Any, float] | None:
+    """Return the candidates of the band, the loudest persistent one, the data, and how many s it took.
+
+    The loudest is searched for only if those of the table are transient, and a file is to hold it; None otherwise. All
+    is None if templates are only counted.
+    """
     data, bank = band.prepared(wanted.statistic)
     say_noise(division, data, data.observation)
     how: Any = dict(keep=wanted.keep, details=wanted.details, run=division.run)
     chosen = wanted.statistic, wanted.top, wanted.threshold, division.checkpoint
     done = planned(division, jfstat.plan_search(data, bank, *chosen, **how), data.n_segments)
-    return None if done is None else (done[0], data, done[1])
+    if done is None:
+        return None
+    loudest = None
+    if wanted.loudest is not None and isinstance(wanted.statistic, jfstat.Transient):
+        loudest = jfstat.plan_search(data, bank, top=1, **how).run()
+    return done[0], loudest, data, done[1]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import jfstat
 from jfstat.commandline.spellings import DATA, EPHEMERIS, ODDS, add, data_files, ephemeris, line_prior, noise
-from jfstat.commandline.words import number
+from jfstat.commandline.words import count, number
 from jfstat.commandline.work import TABLES, check_outputs
 
 if TYPE_CHECKING:
@@ -55,14 +55,16 @@ def add_parser(subparsers: Any) -> None:
     add(own, "f1dotBand", help="with --FreqBand: and so wide a range of f1dot, Hz/s")
     out = parser.add_argument_group("output")
     add(out, "outputFstat", help="a row for each pulsar or candidate: .ecsv or .hdf5")
-    add(out, "NumCandidatesToKeep", help="with --FreqBand: the loudest N of each pulsar's band (default 1)")
+    add(out, "NumCandidatesToKeep", type=count, help="with --FreqBand: the loudest N of each pulsar's band (default 1)")
     add(out, *ODDS)
     parser.set_defaults(plan=plan)
 
 
 def plan(arguments: Arguments) -> Work:
     """Return the search that the options ask for."""
-    path, width, top = arguments.outputFstat, abs(arguments.FreqBand), None
+    path, width, top = arguments.outputFstat, arguments.FreqBand, None
+    if width < 0:
+        raise ValueError(f"--FreqBand={width:g} is negative: give the full width of the band in Hz.")
     if path is not None and not path.lower().endswith(TABLES):
         raise ValueError("jfstat search-pulsars needs --outputFstat with .ecsv or .hdf5: the text format has no names.")
     if arguments.f1dotBand and not width:
@@ -70,8 +72,6 @@ def plan(arguments: Arguments) -> Work:
     top = arguments.NumCandidatesToKeep
     if top is not None and not width:
         raise ValueError("--NumCandidatesToKeep needs --FreqBand: without, each pulsar has one template.")
-    if top is not None and top < 1:
-        raise ValueError("--NumCandidatesToKeep must be at least 1, the rows of each pulsar.")
     check_outputs([path])
     given = {"harmonic": arguments.harmonic, "top": top, "reftime": arguments.refTime}
     chosen: Any = {name: value for name, value in given.items() if value is not None}

@@ -1,52 +1,73 @@
-"""`jfstat simulate`: SFT files with simulated noise and signals."""
+"""`jfstat simulate`: SFT files and frame files with simulated noise and signals."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jfstat
-from jfstat.commandline.sources import KEYS, Signal, read_sources, signal
+from jfstat.commandline.overwriting import inputs_of
+from jfstat.commandline.sources import ARTEFACT, KEYS, Format, Signal, artefact, read_sources, signal
 from jfstat.commandline.spellings import (
     AMPLITUDE,
     EPHEMERIS,
     ORBIT_OPTIONS,
     SPINS,
+    TRANSIENT,
     add,
     detectors,
     ephemeris,
     find_files,
     floors,
     timestamps,
+    whole_sfts,
 )
-from jfstat.commandline.words import gps, number, numbers
+from jfstat.commandline.words import gps, number, numbers, words
 
 if TYPE_CHECKING:
     from jfstat.commandline.arguments import Arguments, Work
 
-OF_FILES = (
-    *("IFOs", "startTime", "duration", "timestampsFiles", "fmin", "Band", "sqrtSX", "Tsft", "SFTWindowType"),
-    *("SFTWindowParam", "randSeed"),
-)
-"""Options that have no effect where SFTs are given."""
+NOISE_SFTS, IN_FRAMES = "--noiseSFTs", "--inFrames"
+STATED = {
+    NOISE_SFTS: (
+        *("inFrames", "IFOs", "startTime", "duration", "timestampsFiles", "fmin", "Band", "sqrtSX", "Tsft"),
+        *("SFTWindowType", "SFTWindowParam", "randSeed"),
+    ),
+    IN_FRAMES: ("timestampsFiles", "sqrtSX", "randSeed"),
+}
+"""What files already say: options that have no effect beside the one that names these files."""
 
 
 def add_parser(subparsers: Any) -> None:
     """Add the subcommand and its options to the program."""
     parser = subparsers.add_parser(
         "simulate",
-        help="simulate SFT files: Gaussian noise and signals",
-        description="Simulate SFT files: Gaussian noise, signals, or signals in the SFTs of --noiseSFTs. Options are "
-        "named as Makefakedata_v5's.",
+        help="simulate SFT files or frame files: Gaussian noise and signals",
+        description="Simulate SFT files or frame files: Gaussian noise, signals, or signals in the SFTs of --noiseSFTs "
+        "or the strain of --inFrames. Options are named as Makefakedata_v5's.",
     )
     data = parser.add_argument_group("data")
-    data.add_argument("--outSFTdir", "-n", required=True, metavar="DIR", help="where to write the SFT files")
+    data.add_argument("--outSFTdir", "-n", metavar="DIR", help="where to write SFT files")
+    data.add_argument(
+        "--outFrameDir",
+        "-F",
+        metavar="DIR",
+        help="where to write frame files (.gwf, needs LALSuite): the strain of the SFTs, zero outside the band",
+    )
+    data.add_argument(
+        "--outFrChannels",
+        type=words,
+        metavar="NAME,...",
+        help="the channel of each detector in frame files (default H1:JFSTAT_STRAIN and so on)",
+    )
     data.add_argument("--outLabel", default="", metavar="WORD", help="description in the files' names")
     add(data, "IFOs", help="detectors")
     add(data, "detectorFiles")
     data.add_argument("--startTime", "-G", type=gps, metavar="GPS", help="start, GPS s or UTC")
-    data.add_argument("--duration", type=number, metavar="S", help="length, s")
+    data.add_argument("--duration", type=number, metavar="S", help="length, s; SFTs cover all of it")
     add(
         data,
         "timestampsFiles",
@@ -76,24 +97,40 @@ def add_parser(subparsers: Any) -> None:
     data.add_argument(
         "--noiseSFTs", "-D", metavar="PATTERN", help="add the signals to these SFTs instead of simulating noise"
     )
+    data.add_argument(
+        "--inFrames",
+        "-C",
+        type=words,
+        metavar="PATTERN,...",
+        help="add the signals to SFTs of the strain in these files, of the band alone: for each detector a name, "
+        "folder or glob of frame files (.gwf) or GWOSC's HDF5 (needs h5py), several joined by ';', or list:FILE",
+    )
+    data.add_argument(
+        "--inFrChannels",
+        "-N",
+        type=words,
+        metavar="NAME,...",
+        help="the channel of each of --inFrames (default: the only one named ..STRAIN)",
+    )
     one = parser.add_argument_group("one signal")
     add(one, "Alpha", "Delta")
     add(one, "Freq", help="frequency at --refTime in the SSB, Hz")
     add(one, *SPINS)
     add(one, "refTime", type=gps, help="reference time in the SSB, GPS s or UTC (default: start)")
-    add(one, *AMPLITUDE, *ORBIT_OPTIONS)
-    one.add_argument(
-        "--transientWindowType", choices=("none", "rect", "exp"), help="a transient signal: rect or exp (default none)"
-    )
-    one.add_argument("--transientStartTime", type=gps, metavar="GPS", help="its start, GPS s or UTC")
-    one.add_argument(
-        "--transientTau", type=number, metavar="S", help="its duration, or for exp its decay time, s; exp ends at 3 tau"
-    )
+    add(one, *AMPLITUDE, *ORBIT_OPTIONS, *TRANSIENT)
     parser.add_argument_group("any number of signals").add_argument(
         "--injectionSources",
         metavar="SOURCES",
         help="files, or '{Alpha=1; Delta=0.3; Freq=100; refTime=1167458304; h0=1e-24; cosi=0; ...}', comma-separated; "
-        "keys and units as the options for one signal",
+        "keys and units as the options for one signal, and f4dot, f5dot, f6dot, transientTauDays (d)",
+    )
+    parser.add_argument_group("artefacts of instruments").add_argument(
+        "--artefacts",
+        metavar="SOURCES",
+        help="files, or '{Freq=60; h0=1e-23; detectors=H1; ...}', comma-separated; keys Freq (Hz), h0, phi0 (rad), "
+        "f1dot (Hz/s), refTime; of a frequency that swings period (s), swing (cycles) and swingPhase (rad), and "
+        "varies=true if the amplitude does too; detectors (default: all); transientWindowType, "
+        "transientStartTime, transientTau (s), transientTauDays (d)",
     )
     add(parser.add_argument_group("ephemeris"), *EPHEMERIS)
     parser.set_defaults(plan=plan)
@@ -101,21 +138,63 @@ def add_parser(subparsers: Any) -> None:
 
 def plan(arguments: Arguments) -> Work:
     """Return the simulation that the options ask for."""
-    signals = _signals(arguments)
+    if arguments.outSFTdir is None and arguments.outFrameDir is None:
+        raise ValueError("--outSFTdir is missing: give it, or --outFrameDir.")
+    signals, artefacts = _signals(arguments), arguments.artefacts
     tables = (ephemeris(arguments) or "DE405") if signals else "DE405"
-    if arguments.noiseSFTs is None:
-        make: Callable[[], jfstat.SFTs] = partial(jfstat.simulate_sfts, **_noise(arguments), signals=signals)
-        make = partial(make, ephemeris=tables)
-    else:
-        unused = next((name for name in OF_FILES if arguments.is_given(name)), None)
+    made = next((spelled for spelled in STATED if arguments.is_given(spelled[2:])), None)
+    if made is not None:
+        unused = next((name for name in STATED[made] if arguments.is_given(name)), None)
         if unused:
-            raise ValueError(f"--noiseSFTs already says what --{unused} would: leave --{unused} out.")
-        if not signals:
-            raise ValueError(
-                "--noiseSFTs needs a signal to add: give --Alpha, --Delta, --Freq, ... or --injectionSources."
-            )
-        make = partial(_with_signals, arguments.noiseSFTs, _own_sites(arguments), signals, tables)
-    return partial(_run, make, arguments.outSFTdir, arguments.outLabel)
+            raise ValueError(f"{made} already says what --{unused} would: leave --{unused} out.")
+    make: Callable[[], jfstat.SFTs]
+    if made is not None and not signals and artefacts is None:
+        raise ValueError(
+            f"{made} needs a signal to add: give --Alpha, --Delta, --Freq, ... or --injectionSources, or give "
+            "--artefacts."
+        )
+    if made == IN_FRAMES:
+        make = partial(_of_strain, **_strain(arguments))
+    elif made == NOISE_SFTS:
+        make = partial(jfstat.read_sfts, arguments.noiseSFTs, _own_sites(arguments))
+    else:
+        make = partial(jfstat.simulate_sfts, **_noise(arguments))
+    if signals:
+        make = partial(_with_signals, make, signals, tables)
+    if artefacts is not None:
+        own = read_sources(artefacts, "--artefacts", Format((*ARTEFACT, *TRANSIENT, "transientTauDays"), artefact))
+        make = partial(_with_artefacts, make, own)
+    return partial(_run, make, _outputs(arguments))
+
+
+def _outputs(arguments: Arguments) -> list[Callable[[jfstat.SFTs], list[Path]]]:
+    """Return what writes the files that are asked for."""
+    sources, label = inputs_of(arguments), arguments.outLabel
+    if arguments.outFrameDir is not None and not re.fullmatch(r"\w{0,100}", label, re.ASCII):
+        raise ValueError(
+            f"--outLabel={label!r} must be of up to 100 ASCII letters, digits and underscores: choose another."
+        )
+    outputs: list[Callable[[jfstat.SFTs], list[Path]]] = []
+    if arguments.outFrameDir is not None:
+        how = {"channels": arguments.outFrChannels, "sources": sources} | ({"description": label} if label else {})
+        outputs.append(partial(jfstat.write_frames, directory=arguments.outFrameDir, **how))
+    if arguments.outSFTdir is not None:
+        outputs.append(partial(jfstat.write_sfts, directory=arguments.outSFTdir, description=label, sources=sources))
+    return outputs
+
+
+def _with_artefacts(make: Callable[[], jfstat.SFTs], artefacts: list[jfstat.Artefact]) -> jfstat.SFTs:
+    """Return SFTs with artefacts added."""
+    sfts = jfstat.inject_artefacts(make(), artefacts)
+    print(f"added {len(artefacts)} artefact(s)")
+    return sfts
+
+
+def _with_signals(make: Callable[[], jfstat.SFTs], signals: list[Signal], tables: Any) -> jfstat.SFTs:
+    """Return SFTs with signals added."""
+    sfts = jfstat.inject(make(), signals, tables)
+    print(f"added {len(signals)} signal(s)")
+    return sfts
 
 
 def _own_sites(arguments: Arguments) -> list[jfstat.Detector] | None:
@@ -125,30 +204,74 @@ def _own_sites(arguments: Arguments) -> list[jfstat.Detector] | None:
     return [series.site for series in find_files(arguments, arguments.noiseSFTs).times]
 
 
-def _with_signals(pattern: str, sites: Any, signals: list[Signal], tables: Any) -> jfstat.SFTs:
-    """Return the SFTs of some files with signals added."""
-    return jfstat.inject(jfstat.read_sfts(pattern, sites), signals, tables)
+def _strain(arguments: Arguments) -> dict[str, Any]:
+    """Return the arguments of `_of_strain`: the files of each detector, and how SFTs are made of them."""
+    patterns, channels = arguments.inFrames, arguments.inFrChannels
+    sites = detectors(arguments) if arguments.IFOs or arguments.detectorFiles else None
+    for option, values in {"inFrChannels": channels, "IFOs": sites}.items():
+        if values is not None and len(values) != len(patterns):
+            raise ValueError(f"--{option} has {len(values)} values for {len(patterns)} of --inFrames: give as many.")
+    nothing = [None] * len(patterns)
+    files = list(zip(patterns, channels or nothing, sites or nothing, strict=True))
+    start, duration = arguments.startTime, arguments.duration
+    if (start is None) != (duration is None):
+        raise ValueError("--startTime and --duration go together: give both, or none for all of --inFrames.")
+    quality = jfstat.DataQuality(start=start, end=None if start is None else start + duration)
+    conditioning = jfstat.Conditioning(_window(arguments))
+    low, high = _band(arguments)
+    return dict(files=files, quality=quality, how=(arguments.Tsft, low, high), conditioning=conditioning)
+
+
+def _of_strain(
+    files: list[tuple[str, str | None, jfstat.Detector | None]],
+    quality: jfstat.DataQuality,
+    how: tuple[float, float, float],
+    conditioning: jfstat.Conditioning,
+) -> jfstat.SFTs:
+    """Return the SFTs of the strain of some detectors, and say how much of it fills none."""
+    made: list[Any] = []
+    for own in files:
+        strain, tsft = jfstat.find_strain(*own, quality), how[0]
+        sfts = [each.sfts for each in jfstat.each_sft(strain, *how, conditioning)]
+        if not sfts:
+            raise ValueError(f"there is no stretch of {tsft:g} s of good, finite samples: use a shorter tsft.")
+        left = sum(stop - first for first, stop in strain.stretches) / strain.rate - len(sfts) * tsft
+        if left > 0:
+            print(f"{left:g} s of {strain.site.prefix} that fill no SFT of {tsft:g} s are left out")
+        made += sfts
+    return jfstat.join_sfts(made)
+
+
+def _band(arguments: Arguments) -> tuple[float, float]:
+    """Return lowest and highest frequency of the SFTs, Hz."""
+    missing = [name for name in ("fmin", "Band") if getattr(arguments, name) is None]
+    if missing:
+        raise ValueError(f"--{missing[0]} is missing: SFTs are made of a band; only --noiseSFTs has its own.")
+    if not arguments.Band > 0:
+        raise ValueError(f"--Band must be positive, not {arguments.Band:g}: give the width of the band in Hz.")
+    return arguments.fmin, arguments.fmin + arguments.Band
+
+
+def _window(arguments: Arguments) -> str:
+    """Return the window of the SFTs as `jfstat.simulate_sfts` takes it."""
+    window = arguments.SFTWindowType.lower()
+    return window if arguments.SFTWindowParam is None else f"{window}:{arguments.SFTWindowParam:g}"
 
 
 def _noise(arguments: Arguments) -> dict[str, Any]:
-    """Return the arguments of `jfstat.simulate_sfts` apart from signals and ephemeris."""
+    """Return the arguments of `jfstat.simulate_sfts` for noise alone."""
     times = ("timestampsFiles",) if arguments.timestampsFiles else ("startTime", "duration")
-    missing = [name for name in ("IFOs", *times, "fmin", "Band") if getattr(arguments, name) is None]
+    missing = [name for name in ("IFOs", *times) if getattr(arguments, name) is None]
     if missing:
         raise ValueError(f"--{missing[0]} is missing: give it, or --noiseSFTs to add signals to SFTs at hand.")
-    if not arguments.Band > 0:
-        raise ValueError(f"--Band must be positive, not {arguments.Band:g}: give the width of the band in Hz.")
-    window = arguments.SFTWindowType.lower()
-    if arguments.SFTWindowParam is not None:
-        window = f"{window}:{arguments.SFTWindowParam:g}"
-    how = dict(fmin=arguments.fmin, fmax=arguments.fmin + arguments.Band)
-    when = dict(start=arguments.startTime, duration=arguments.duration)
+    low, high = _band(arguments)
+    when = dict(start=arguments.startTime, duration=whole_sfts(arguments.duration, arguments.Tsft))
     if arguments.timestampsFiles is not None:
         when["timestamps"] = timestamps(arguments)
     floor = floors(arguments, "sqrtSX")
     seed = {} if floor is None else {"seed": arguments.randSeed}
-    more = dict(tsft=arguments.Tsft, sqrt_sx=floor, window=window, **seed)
-    return dict(detectors=detectors(arguments)) | when | how | more
+    more = dict(tsft=arguments.Tsft, sqrt_sx=floor, window=_window(arguments), **seed)
+    return dict(detectors=detectors(arguments), fmin=low, fmax=high) | when | more
 
 
 def _signals(arguments: Arguments) -> list[Signal]:
@@ -159,10 +282,10 @@ def _signals(arguments: Arguments) -> list[Signal]:
     return signals
 
 
-def _run(make: Callable[[], jfstat.SFTs], directory: str, label: str) -> None:
-    """Write SFT files of noise and signals."""
+def _run(make: Callable[[], jfstat.SFTs], outputs: list[Callable[[jfstat.SFTs], list[Path]]]) -> None:
+    """Write files of noise and signals."""
     sfts = make()
-    files = jfstat.write_sfts(sfts, directory, description=label)
     print(sfts)
-    for path in files:
-        print(f"wrote {path}")
+    for write in outputs:
+        for path in write(sfts):
+            print(f"wrote {path}")

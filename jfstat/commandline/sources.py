@@ -5,25 +5,60 @@ from __future__ import annotations
 import argparse
 import glob
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 import jfstat
-from jfstat.commandline.spellings import AMPLITUDE, ORBIT, ORBIT_OPTIONS, SPINS
-from jfstat.commandline.words import declination, gps, number, right_ascension
+from jfstat.commandline.spellings import AMPLITUDE, ORBIT, ORBIT_OPTIONS, SPINS, TRANSIENT
+from jfstat.commandline.words import declination, gps, number, right_ascension, truth, words
 from jfstat.files import text_of
 
 NEEDED = ("Alpha", "Delta", "Freq")
-TRANSIENT = ("transientWindowType", "transientStartTime", "transientTau")
 KEYS = (*NEEDED, *SPINS, *AMPLITUDE, *TRANSIENT, "refTime", *ORBIT_OPTIONS)
-"""Parameters of a source, spelled as in Makefakedata_v5."""
+"""Parameters of a source that are options too, spelled as in Makefakedata_v5."""
+DERIVATIVES = (*SPINS, "f4dot", "f5dot", "f6dot")
+OF_FILES = (*KEYS, *DERIVATIVES[len(SPINS) :], "transientTauDays")
+"""Parameters of a source in a file."""
+DAY = 86400
+SOURCES = r"\{[^{}]*\}|[^,{}]+"
+"""Sources in braces, or names of files."""
+ARTEFACT = {
+    "Freq": "freq",
+    "h0": "h0",
+    "phi0": "phi0",
+    "f1dot": "f1dot",
+    "refTime": "reftime",
+    "period": "period",
+    "swing": "swing",
+    "swingPhase": "swing_phase",
+    "varies": "varies",
+    "detectors": "detectors",
+}
+"""Parameters of an artefact besides those of its window, and the field of `jfstat.Artefact` that each gives."""
 Signal: TypeAlias = tuple[Any, Any, Any]
 
 
-def read_sources(text: str, option: str = "--injectionSources") -> list[Signal]:
+@dataclass(frozen=True)
+class Format:
+    """What a source is described by, and what is made of it.
+
+    Attributes
+    ----------
+    keys : tuple of str
+        Parameters that it may have.
+    make : callable
+        Of a mapping from these to words, and of where they stand.
+    """
+
+    keys: tuple[str, ...]
+    make: Callable[[Mapping[str, Any], str], Any]
+
+
+def read_sources(text: str, option: str = "--injectionSources", kind: Format | None = None) -> list[Any]:
     """Signals from the argument of an option such as ``--injectionSources``, in Makefakedata_v5's format.
 
     Parameters
@@ -34,50 +69,67 @@ def read_sources(text: str, option: str = "--injectionSources") -> list[Signal]:
         comments after ``#`` or ``%``, and, if there are several sources, a line ``[name]`` before each.
     option : str
         For error messages.
+    kind : Format
+        By default of signals.
 
     Raises
     ------
     ValueError
         If a file cannot be read or a source is incomplete.
     """
+    kind = Format(OF_FILES, signal) if kind is None else kind
     signals = []
-    for part in re.findall(r"\{[^}]*\}|[^,{}]+", text):
+    wrong = re.sub(SOURCES, "", text).strip(", \n")
+    if wrong:
+        raise ValueError(f"{option} has {wrong!r} alone: put each source between {{ and }}.")
+    for part in re.findall(SOURCES, text):
         part = part.strip()
         if part.startswith("{"):
-            signals.append(signal(_pairs(part[1:-1].split(";"), part), part))
+            lines = filter(None, map(str.strip, part[1:-1].split(";")))
+            signals.append(kind.make(_pairs(enumerate(lines, 1), part, kind.keys), part))
         elif part:
             names = sorted(glob.glob(part))
             if not names:
                 raise ValueError(f"{option}: no file matches {part!r}: name files, or sources in braces.")
-            signals += [source for name in names for source in _read_file(Path(name), option)]
+            signals += [source for name in names for source in _read_file(Path(name), option, kind)]
     if not signals:
         raise ValueError(f"{option} names no source: give a file or a source in braces.")
     return signals
 
 
-def _read_file(path: Path, option: str) -> list[Signal]:
+def _read_file(path: Path, option: str, kind: Format) -> list[Any]:
     try:
-        lines = [re.split(r"[#%]", line)[0].strip() for line in text_of(path).splitlines()]
+        lines = [re.split(r"[#%;]", line)[0].strip() for line in text_of(path).splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{option}: {path} cannot be read ({error}): name a text file.") from None
-    sections: list[list[str]] = [[]]
-    for line in lines:
+    sections: dict[str, list[tuple[int, str]]] = {str(path): []}
+    where = str(path)
+    for place, line in enumerate(lines, 1):
         if re.fullmatch(r"\[.*\]", line):
-            sections.append([])
-        else:
-            sections[-1].append(line)
-    return [signal(_pairs(section, str(path)), str(path)) for section in sections if any(section)]
+            where = f"{path} {line}"
+            if where in sections:
+                raise ValueError(f"source {where}: line {place} names a source a second time; give it another name.")
+            sections[where] = []
+        elif line:
+            sections[where].append((place, line))
+    if not sections[str(path)] and len(sections) > 1:  # no lines before the first name
+        del sections[str(path)]
+    return [kind.make(_pairs(section, where, kind.keys), where) for where, section in sections.items()]
 
 
-def _pairs(lines: list[str], where: str) -> dict[str, str]:
-    pairs = {}
-    for line in filter(None, map(str.strip, lines)):
+def _pairs(lines: Iterable[tuple[int, str]], where: str, keys: tuple[str, ...]) -> dict[str, str]:
+    """Return the words of a source by key, from its lines and their numbers."""
+    pairs: dict[str, str] = {}
+    for place, line in lines:
         key, equals, value = (word.strip() for word in line.partition("="))
-        if not equals or key not in KEYS:
+        if not equals or key not in keys:
             raise ValueError(
-                f"source {where}: {line!r} is not one of {', '.join(KEYS)} with = and a value; correct it."
+                f"source {where}: line {place}, {line!r} is not one of {', '.join(keys)} with = and a value; "
+                "correct it."
             )
-        pairs[key] = value
+        if key in pairs:
+            raise ValueError(f"source {where}: line {place} gives {key} a second time; leave one out.")
+        pairs[key] = value.strip("\"'")
     return pairs
 
 
@@ -87,7 +139,7 @@ def signal(values: Mapping[str, str | float | None], where: str) -> Signal:
     Parameters
     ----------
     values : mapping
-        By `KEYS`; None counts as absent.
+        By `OF_FILES`; None counts as absent.
     where : str
         For error messages.
 
@@ -106,16 +158,25 @@ def signal(values: Mapping[str, str | float | None], where: str) -> Signal:
         missing = [key for key in NEEDED if key not in given]
         if missing:
             raise ValueError(f"{', '.join(missing)} must be given")
-        order = max((k for k, name in enumerate(SPINS, 1) if name in given), default=0)
-        fkdot = [given["Freq"], *(given.get(name, 0.0) for name in SPINS[:order])]
+        order = max((k for k, name in enumerate(DERIVATIVES, 1) if name in given), default=0)
+        fkdot = [given["Freq"], *(given.get(name, 0.0) for name in DERIVATIVES[:order])]
         doppler = jfstat.Doppler(given["Alpha"], given["Delta"], fkdot, given.get("refTime"), _orbit(given))
-        return doppler, amplitude(given), _window(given)
+        return doppler, amplitude(given), window(given)
     except (ValueError, argparse.ArgumentTypeError) as error:
         raise ValueError(f"source {where}: {error}") from None
 
 
-def _window(given: Mapping[str, Any]) -> jfstat.TransientWindow | None:
-    """The window among a source's parameters, or None for a persistent signal."""
+def window(given: Mapping[str, Any]) -> jfstat.TransientWindow | None:
+    """The window among a source's parameters, or None for a persistent signal.
+
+    Days are rounded to whole seconds, as by Makefakedata_v5 (XLALReadPulsarParams).
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    days = given.get("transientTauDays")
+    if days is not None:
+        if "transientTau" in given:
+            raise ValueError("transientTau and transientTauDays are one time scale in s and in days: give one.")
+        given["transientTau"] = float(round(days * DAY))
     kind = given.get("transientWindowType", "none")
     if kind not in ("none", "rect", "exp"):
         raise ValueError(f"transientWindowType must be none, rect or exp, not {kind}.")
@@ -127,6 +188,27 @@ def _window(given: Mapping[str, Any]) -> jfstat.TransientWindow | None:
     if missing:
         raise ValueError(f"{', '.join(missing)} must be given for a transient signal.")
     return jfstat.TransientWindow(kind, given["transientStartTime"], given["transientTau"])
+
+
+def artefact(values: Mapping[str, str], where: str) -> jfstat.Artefact:
+    """One artefact of an instrument from its parameters, given as words.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is missing, malformed or out of range.
+    """
+    kinds: dict[str, Any] = {"refTime": gps, "transientStartTime": gps, "transientWindowType": str, "detectors": words}
+    kinds |= {"varies": truth}
+    try:
+        given = {key: kinds.get(key, number)(word) for key, word in values.items()}
+        missing = [key for key in ("Freq", "h0") if key not in given]
+        if missing:
+            raise ValueError(f"{', '.join(missing)} must be given")
+        own = {field: given[key] for key, field in ARTEFACT.items() if key in given}
+        return jfstat.Artefact(**own, window=window({key: x for key, x in given.items() if key not in ARTEFACT}))
+    except (ValueError, argparse.ArgumentTypeError) as error:
+        raise ValueError(f"artefact {where}: {error}") from None
 
 
 def _orbit(given: Mapping[str, float | None]) -> jfstat.Orbit | None:

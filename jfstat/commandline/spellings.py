@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -11,8 +12,10 @@ import numpy as np
 
 import jfstat
 from jfstat.commandline.words import (
+    count,
     declination,
     gps,
+    natural,
     number,
     numbers,
     reference_time,
@@ -46,6 +49,12 @@ REPLACEMENTS = {
     "outputLogfile": "leave it out, what is printed is the log",
     "workingDir": "leave it out",
     "timerCount": "leave it out",
+    "outputTiming": "leave it out, the time is printed, and jfstat benchmark measures its parts",
+    "outputFstatTiming": "leave it out, the time is printed, and jfstat benchmark measures its parts",
+    "allowedMismatchFromSFTLength": "leave it out, phases within an SFT are exact",
+    "resampFFTPowerOf2": "leave it out, lengths are chosen by their cost",
+    "transient-useFReg": "leave it out, B_tS/G is the mean of e^F",
+    "FstatHistBin": "leave it out, bins are as wide as noise requires",
     "sftFiles": "use --DataFiles",
     "overlap-fraction": "leave it out, the F-statistic needs SFTs that do not overlap",
     "frame-checksums": "leave it out, damaged frames are refused",
@@ -99,11 +108,12 @@ NOISE = ("assumeSqrtSX", "RngMedWindow", "offSourceBins")
 EPHEMERIS = ("ephemeris", "ephemEarth", "ephemSun")
 PREPARATION = (*NOISE, "guard", *EPHEMERIS)
 SEGMENTS = ("segments", "segmentDuration", "segmentList")
+TRANSIENT = ("transientWindowType", "transientStartTime", "transientTau")
 AMPLITUDE = ("h0", "cosi", "aPlus", "aCross", "psi", "phi0")
 ORBIT_OPTIONS = tuple(option for option, _, _ in ORBIT.values())
 WINDOWS = (
     *("transient-WindowType", "transient-t0Epoch", "transient-t0Offset", "transient-t0Band", "transient-dt0"),
-    *("transient-tau", "transient-tauBand", "transient-dtau", "outputTransientStats"),
+    *("transient-tau", "transient-tauBand", "transient-dtau", "outputTransientStats", "outputTransientStatsAll"),
 )
 ODDS = ("Fstar0", "oLGX")
 OF_LINES = ("H1", "H2", "L1", "V1", "G1", "K1", "I1")
@@ -130,13 +140,13 @@ OPTIONS = {
         numbers,
     ),
     "RngMedWindow": Option(
-        "width of the running median that estimates the noise floor, bins (default 101)", "BINS", int, "k"
+        "width of the running median that estimates the noise floor, bins (default 101)", "BINS", count, "k"
     ),
     "offSourceBins": Option(
         "estimate the noise floor at each bin from bins further away than this on both sides, so that loud signals do "
         "not raise their own; 10 is enough for most (default: the running median over all bins)",
         "BINS",
-        int,
+        natural,
     ),
     "guard": Option(
         "how far beyond the band to use the SFTs, Hz, as far as they go (default 1)", "HZ", number, default=1.0
@@ -144,7 +154,7 @@ OPTIONS = {
     "ephemeris": Option("solar-system ephemeris by name (default DE405)", "NAME"),
     "ephemEarth": Option("instead: Earth's file; with --ephemSun", "FILE", Path),
     "ephemSun": Option("instead: the Sun's file; with --ephemEarth", "FILE", Path),
-    "segments": Option("semi-coherent: cut the data into N segments and take the mean 2F", "N", int),
+    "segments": Option("semi-coherent: cut the data into N segments and take the mean 2F", "N", count),
     "segmentDuration": Option("semi-coherent: cut the data into segments of so many s", "S", number),
     "segmentList": Option(
         "semi-coherent: segments from a file with a line 'start end' for each, GPS s, as Weave's --segment-list", "FILE"
@@ -231,15 +241,15 @@ OPTIONS = {
     "gridFile": Option(
         "instead of all these: a table of templates, .ecsv, .hdf5 or text as of ComputeFstatistic_v2 or PyFstat, with "
         "columns alpha, delta, f1dot, ... and an orbit's; all frequencies of the band are searched at each. With "
-        "--gridType=3 sky positions alone, alpha and delta",
+        "--gridType=3 sky positions alone, alpha and delta; or rows between braces, '{1.1 0.2; 1.2 0.2}'",
         "FILE",
     ),
     "gridType": Option(
-        "as in ComputeFstatistic_v2; only 3 says more than the other options do: 0 flat, 2 and 8 metric "
-        "(--metricMismatch), 3 sky positions from --gridFile, 9 by age and braking index (--spindownAge); its 6, "
-        "exact points, is jfstat points",
+        "as in ComputeFstatistic_v2; only 1 and 3 say more than the other options do: 0 flat, 1 sky positions of equal "
+        "density, --dAlpha/cos(Delta) and --dDelta apart, 2 and 8 metric (--metricMismatch), 3 sky positions from "
+        "--gridFile, 9 by age and braking index (--spindownAge); its 6, exact points, is jfstat points",
         "N",
-        int,
+        natural,
     ),
     # amplitudes
     "h0": Option("strain amplitude; with --cosi", "STRAIN", number),
@@ -248,7 +258,10 @@ OPTIONS = {
     "aCross": Option("with --aPlus: cross amplitude", "STRAIN", number),
     "psi": Option("polarisation angle, rad (default 0)", "RAD", number),
     "phi0": Option("phase at --refTime, rad (default 0)", "RAD", number),
-    # transient signals
+    "transientWindowType": Option("a transient signal: rect or exp (default none)", choices=("none", "rect", "exp")),
+    "transientStartTime": Option("its start, GPS s or UTC", "GPS", gps),
+    "transientTau": Option("its duration, or for exp its decay time, s; exp ends at 3 tau", "S", number),
+    # searches for transient signals
     "transient-WindowType": Option(
         "search for transient signals, at each template and frequency: rect from t0 to t0 + tau, or exp, "
         "exp(-(t - t0)/tau) to t0 + 3 tau (default none)",
@@ -267,6 +280,14 @@ OPTIONS = {
         "kept, in ComputeFstatistic_v2's format; .ecsv and .hdf5 files of --outputFstat have them too",
         "FILE",
     ),
+    "outputTransientStatsAll": Option(
+        "2F of every window of the points that are kept, a line each, in ComputeFstatistic_v2's format", "FILE"
+    ),
+    "outputGrid": Option(
+        "write the templates at all frequencies, and stop: .ecsv, .hdf5, or anything else for ComputeFstatistic_v2's "
+        "text format",
+        "FILE",
+    ),
     "outputFstatAtoms": Option(
         "write Fa, Fb and the antenna matrix of each SFT's time, a file BASE_<template>.dat for each template and "
         "frequency, in ComputeFstatistic_v2's format",
@@ -275,12 +296,15 @@ OPTIONS = {
     # output
     "outputFstat": Option("candidates: .ecsv, .hdf5, or anything else for ComputeFstatistic_v2's text format", "FILE"),
     "outputLoudest": Option(
-        "the first candidate of the table with Fa, Fb, the antenna matrix, amplitudes, their errors and Fisher matrix, "
-        "as lines 'name = value;' in ComputeFstatistic_v2's format",
+        "the first candidate of the table, or with --transient-WindowType the loudest in 2F of all data, with Fa, Fb, "
+        "the antenna matrix, amplitudes, their errors and Fisher matrix, as lines 'name = value;' in "
+        "ComputeFstatistic_v2's format",
         "FILE",
     ),
     "NumCandidatesToKeep": Option(
-        "keep at most this many, the loudest (default 1000, or all above --TwoFthreshold; 0: all above it)", "N", int
+        "keep at most this many, the loudest (default 1000, or all above --TwoFthreshold; 0: all above it)",
+        "N",
+        natural,
     ),
     "TwoFthreshold": Option("keep only 2F at or above this, no unit", "2F", number, "F"),
     "Fstar0": Option("log10BSGL: the transition scale, no unit (default 0)", "F", number, default=0.0),
@@ -329,24 +353,24 @@ OPTIONS = {
         "FILE",
     ),
     "unit": Option("do the I-th of N parts of the work; jfstat merge joins their files", "I/N", unit),
-    "batchSize": Option("templates at a time on a device (default: by memory)", "N", int),
+    "batchSize": Option("templates at a time on a device (default: by memory)", "N", count),
     "engine": Option(
         "what computes 2F: xla runs everywhere, cuda on NVIDIA GPUs (default: the fastest that is usable)",
         choices=("xla", "cuda"),
     ),
-    "devices": Option("divide the work among the first N devices of this machine; 0: all", "N", int),
+    "devices": Option("divide the work among the first N devices of this machine; 0: all", "N", natural),
     "distributed": _flag(
         "divide it among the devices of all processes, which run this same command: as found by JAX under Slurm and "
         "MPI, or as told by the next three"
     ),
     "coordinator": Option("address of the first process", "HOST:PORT"),
-    "numProcesses": Option("number of processes", "N", int),
-    "processId": Option("which of them this is, from 0", "I", int),
+    "numProcesses": Option("number of processes", "N", count),
+    "processId": Option("which of them this is, from 0", "I", natural),
     # candidates
     "candidates": Option(
         "what jfstat search wrote, .ecsv, .hdf5, or ComputeFstatistic_v2's text format", "FILE", short="c"
     ),
-    "randSeed": Option("seed of the random numbers, no unit (default 0, a seed too)", "N", int, default=0),
+    "randSeed": Option("seed of the random numbers, no unit (default 0, a seed too)", "N", natural, default=0),
 }
 """Every option that several commands have, or that is ComputeFstatistic_v2's."""
 
@@ -459,6 +483,19 @@ def timestamps(arguments: Arguments) -> dict[str, np.ndarray]:
         return jfstat.read_timestamps(arguments.timestampsFiles, arguments.IFOs)
     except ValueError as error:
         raise ValueError(str(error).replace("files", "--timestampsFiles", 1)) from None
+
+
+def frequency_step(arguments: Arguments) -> float | None:
+    """Return ``--dFreq``, Hz, which has an effect only on a band.
+
+    Raises
+    ------
+    ValueError
+        If there is no band.
+    """
+    if arguments.dFreq is not None and not arguments.FreqBand:
+        raise ValueError("--dFreq has no effect without --FreqBand: leave it out, or give the band in Hz.")
+    return arguments.dFreq
 
 
 def floors(arguments: Arguments, option: str = "assumeSqrtSX") -> float | list[float] | dict[str, float] | None:
@@ -592,6 +629,21 @@ def kept(arguments: Arguments, option: str = "TwoFthreshold") -> tuple[int | Non
 def band_edges(start: float, width: float) -> tuple[float, float]:
     """Return low and high of a band, whose width may be negative, as in ComputeFstatistic_v2."""
     return min(start, start + width), max(start, start + width)
+
+
+def whole_sfts(duration: float | None, tsft: float) -> float | None:
+    """Return a duration rounded up to whole SFTs, which then cover it, as in LALSuite (XLALMakeTimestamps).
+
+    Raises
+    ------
+    ValueError
+        If it is not positive.
+    """
+    if duration is None or not tsft > 0:  # which is refused elsewhere
+        return duration
+    if not duration > 0:
+        raise ValueError(f"--duration must be positive, not {duration:g}: give it in s.")
+    return tsft * math.ceil(duration / tsft * (1 - 1e-12))
 
 
 def orbit(given: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 import jfstat
 from jfstat.commandline.band import Band, add_band, band_of, planned, say_noise
 from jfstat.commandline.spellings import ODDS, add, kept, line_prior, segments_option
-from jfstat.commandline.words import number, numbers
+from jfstat.commandline.words import natural, number, numbers
 from jfstat.commandline.work import TABLES, Division, add_work, check_outputs, division_of, write_all
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def add_parser(subparsers: Any) -> None:
     path = parser.add_argument_group("paths")
     path.add_argument(
         "--maxJump",
-        type=int,
+        type=natural,
         metavar="W",
         help="jumps of up to W bins from one segment to the next, all equally probable (default 1)",
     )

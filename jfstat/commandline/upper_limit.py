@@ -19,7 +19,7 @@ from jfstat.commandline.spellings import (
     read_band,
     segments,
 )
-from jfstat.commandline.words import number
+from jfstat.commandline.words import count, number
 
 if TYPE_CHECKING:
     from jfstat.commandline.arguments import Arguments, Work
@@ -57,7 +57,7 @@ def add_parser(subparsers: Any) -> None:
         help="fraction of rho^2 that the search loses between its templates: the mean mismatch of its bank plus 0.065 "
         "of the frequencies 1/(2T) apart (default 0, right only for known templates)",
     )
-    found.add_argument("--injections", type=int, default=1000, metavar="N", help="their number (default %(default)s)")
+    found.add_argument("--injections", type=count, default=1000, metavar="N", help="their number (default %(default)s)")
     add(found, "randSeed")
     parser.set_defaults(plan=plan)
 
@@ -72,7 +72,7 @@ def plan(arguments: Arguments) -> Work:
         raise ValueError("--FreqBand must not be negative: signals lie between --Freq and --Freq + --FreqBand.")
     band = arguments.Freq, arguments.Freq + arguments.FreqBand
     parts, how = segments(arguments), preparation(arguments)
-    path, threshold, searched = arguments.candidates, arguments.TwoFthreshold, None
+    path, threshold, searched = arguments.candidates, arguments.TwoFthreshold, dict[str, Any]()
     if path is not None:
         threshold, searched = _loudest(path, *band, parts is not None)
     spins = tuple(sorted((arguments.f1dot, arguments.f1dot + arguments.f1dotBand)))
@@ -84,11 +84,8 @@ def plan(arguments: Arguments) -> Work:
     def prepared() -> jfstat.FstatData:
         sfts = read_band(files, *band, how["guard"], fdots=[spins], noise_bins=how["sqrt_sx"].reach)
         data = jfstat.prepare(sfts, *band, **how, segments=parts, fdots=[spins], filters=False)
-        if searched is not None and searched != data.n_segments:
-            raise ValueError(
-                f"--candidates={path} is of {searched} segments and the data have {data.n_segments}: give the "
-                "segments of its search."
-            )
+        if path is not None:
+            _check_search(path, searched, data, how["sqrt_sx"])
         return data
 
     chosen: Any = dict(confidence=arguments.confidence, mismatch=arguments.mismatch, seed=arguments.randSeed)
@@ -114,8 +111,24 @@ def _run(prepared: Any, threshold: Any, population: Any, injections: int, chosen
     print(f"sensitivity depth  {float(jfstat.sensitivity_depth(data, limit.h0)):12.3f}  1/sqrt(Hz)")
 
 
-def _loudest(path: str, fmin: float, fmax: float, segmented: bool) -> tuple[float, int | None]:
-    """Return the largest 2F, or mean of 2F, of candidates in a band, and their number of segments if it is told.
+def _check_search(path: str, searched: dict[str, Any], data: jfstat.FstatData, noise: jfstat.Noise) -> None:
+    """Raise a ValueError if a search, by what its table says, was of other data or with another noise floor."""
+    observed = data.observation
+    here: dict[str, Any] = dict(n_segments=data.n_segments, detectors=list(observed.detectors), n_sfts=observed.n_sfts)
+    here |= dict(noise=noise.words)
+    if noise.sqrt_sx is not None and None not in searched.get("sqrt_sx", [None]):
+        here |= dict(sqrt_sx=observed.mean_sqrt_sx)
+    for name, own in here.items():
+        there = searched.get(name, own)
+        if not (np.allclose(there, own, rtol=1e-6, atol=0.0) if name == "sqrt_sx" else there == own):
+            raise ValueError(
+                f"--candidates={path} is of a search with {name} = {there}, and here it is {own}: give the data, "
+                "segments and noise floor of that search."
+            )
+
+
+def _loudest(path: str, fmin: float, fmax: float, segmented: bool) -> tuple[float, dict[str, Any]]:
+    """Return the largest 2F, or mean of 2F, of candidates in a band, and what the table says of its search.
 
     Raises
     ------
@@ -133,15 +146,16 @@ def _loudest(path: str, fmin: float, fmax: float, segmented: bool) -> tuple[floa
         raise ValueError(f"{given} {hint} --segments, --segmentDuration or --segmentList.")
     if not {wanted, "freq"} <= set(table.colnames):
         raise ValueError(f"{given} lacks the column freq or {wanted}: give the table of a search.")
-    numbers = {table.meta.get("n_segments")} - {None}
-    if "n_segments" in table.colnames:
+    searched = {name: x for name, x in table.meta.items() if x is not None}
+    if "n_segments" in table.colnames and len(table):
         numbers = set(np.asarray(table["n_segments"]).astype(int).tolist())
-    if len(numbers) > 1:
-        raise ValueError(f"{given} has candidates of several numbers of segments: give those of one.")
+        if len(numbers) > 1:
+            raise ValueError(f"{given} has candidates of several numbers of segments: give those of one.")
+        searched |= {"n_segments": numbers.pop()}
     freq, twoF = (np.asarray(getattr(table[name], "value", table[name]), np.float64) for name in ("freq", wanted))
     inside = twoF[(freq >= fmin - SLACK) & (freq <= fmax + SLACK)]
     if not np.any(np.isfinite(inside)):
         raise ValueError(
             f"{given} has no candidate from --Freq={fmin:.10g} to {fmax:.10g} Hz: give the band that was searched."
         )
-    return float(np.nanmax(inside)), next(iter(numbers), None)
+    return float(np.nanmax(inside)), searched

@@ -7,6 +7,11 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
+import jfstat
+from jfstat.commandline.configfile import FALSE, TRUE
+
 Value = TypeVar("Value")
 NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 
@@ -38,6 +43,14 @@ def number(word: str) -> float:
 def count(word: str) -> int:
     """Return a positive whole number."""
     if int(word) < 1:
+        raise ValueError
+    return int(word)
+
+
+@option_type("a whole number that is not negative")
+def natural(word: str) -> int:
+    """Return a whole number from 0 on."""
+    if int(word) < 0:
         raise ValueError
     return int(word)
 
@@ -94,6 +107,14 @@ def numbers(word: str) -> list[float]:
     return [number(part) for part in word.split(",")]
 
 
+@option_type("true or false")
+def truth(word: str) -> bool:
+    """Return what a word says."""
+    if word.lower() not in (*TRUE, *FALSE):
+        raise ValueError
+    return word.lower() in TRUE
+
+
 def words(word: str) -> list[str]:
     """Return words from a comma-separated list."""
     return [part.strip() for part in word.split(",") if part.strip()]
@@ -131,5 +152,6 @@ def sky_region(word: str) -> Any:
     vertices = re.findall(r"\(([^,()]+),([^,()]+)\)", word)
     if len(vertices) < 3 or re.sub(r"\([^()]*\)", "", word).strip(" ,"):
         raise ValueError
-    alpha, delta = [right_ascension(a) for a, _ in vertices], [declination(d) for _, d in vertices]
+    alpha, delta = np.array([(right_ascension(a), declination(d)) for a, d in vertices]).T
+    jfstat.Doppler(alpha, delta, [1.0])  # a SkyCoord would turn any number of radians into a right ascension
     return SkyCoord(alpha, delta, unit="rad")

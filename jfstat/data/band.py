@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from math import factorial
 
 import jax
@@ -16,7 +15,7 @@ from jfstat.data.bandseries import Grid, Layout
 from jfstat.data.memory import device_of, free_bytes
 from jfstat.maths.arrays import module_for, on_device
 from jfstat.maths.lengths import smooth_lengths
-from jfstat.reproducible import NO_TRIALS
+from jfstat.reproducible import NO_TRIALS, jit_with
 
 LONG = 1 << 22
 """Number of samples from which a series is transformed on an accelerator, if there is one."""
@@ -145,7 +144,7 @@ def _fits(series: jax.Array | np.ndarray, room: int) -> bool:
     return free is not None and TRANSFORM_BYTES * n <= USABLE * free
 
 
-@partial(jax.jit, static_argnames=("n_out", "room"), compiler_options=NO_TRIALS)
+@jit_with(NO_TRIALS, static_argnames=("n_out", "room"))
 def _spectrum_on_device(
     series: ArrayLike,
     offset_bins: ArrayLike,
@@ -193,8 +192,7 @@ def _slice_around(spectrum: np.ndarray, start: int, n: int) -> np.ndarray:
     return first if len(first) == n else np.concatenate([first, spectrum[: n - len(first)]])
 
 
-@partial(jax.jit, static_argnames=("terms", "padding"), compiler_options=NO_TRIALS)
-def filtered_series(spectrum: ArrayLike, reach: ArrayLike, terms: int, padding: int) -> tuple[jax.Array, jax.Array]:
+def series_of(spectrum: ArrayLike, reach: ArrayLike, terms: int, padding: int) -> tuple[jax.Array, jax.Array]:
     """Return the band series and the outputs of its P interpolation filters.
 
     The series at a time d samples away from sample n, |d| <= reach, is ``sum_p filtered[p, n] T_p(d / reach)``; the
@@ -229,6 +227,12 @@ def filtered_series(spectrum: ArrayLike, reach: ArrayLike, terms: int, padding: 
 
     filtered = jax.lax.fori_loop(0, terms, add_term, jnp.zeros((terms, 2, n + 2 * padding), jnp.float32))
     return jnp.fft.ifft(spectrum.astype(jnp.complex64)), filtered
+
+
+@jit_with(NO_TRIALS, static_argnames=("terms", "padding"))
+def filtered_series(spectrum: ArrayLike, reach: ArrayLike, terms: int, padding: int) -> tuple[jax.Array, jax.Array]:
+    """Return the result of `series_of`, as a program of its own."""
+    return series_of(spectrum, reach, terms, padding)
 
 
 def band_series(

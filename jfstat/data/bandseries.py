@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import jax
 
+from jfstat.display import Displayed
+
 STATIC = dict(static=True)
 """Field metadata that makes the field part of the pytree's structure: compiled code depends on its value."""
 
@@ -38,8 +40,8 @@ class Grid:
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class Band:
+@dataclass(frozen=True, repr=False, eq=False)
+class Band(Displayed):
     """Times and frequencies of the band series, as scalar arrays: data of equal sizes share compiled programs.
 
     Attributes

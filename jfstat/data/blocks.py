@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jfstat.maths.arrays import with_axes
 from jfstat.maths.chebyshev import nodes, powers_from_values
 from jfstat.maths.turns import turn
 
@@ -41,12 +42,12 @@ def node_times(start: jax.Array, step: jax.Array, block: int, n_blocks: int, n: 
     A block's u runs over [-1, 1] such that sample j lies at ``u = (2 j + 1)/block - 1``.
     """
     centres = start + step * (block * jnp.arange(n_blocks, dtype=jnp.float64) + 0.5 * (block - 1))
-    return centres[:, None] + step * (0.5 * block) * nodes(n)
+    return centres[:, None] + step * (0.5 * block) * nodes(n)[None]
 
 
 def cubic(values: jax.Array) -> jax.Array:
     """Return the coefficients of 1, u, u^2, u^3, (..., 4), of the cubics through values at the nodes, (..., 4)."""
-    return jnp.sum(values[..., None, :] * powers_from_values(NODES), axis=-1)
+    return jnp.sum(values[..., None, :] * with_axes(powers_from_values(NODES), values.ndim + 1), axis=-1)
 
 
 def mean_of_nodes(values: jax.Array) -> jax.Array:
@@ -92,19 +93,19 @@ def within_blocks(block: int, run: int) -> tuple[jax.Array, jax.Array]:
     Arrays over samples keep this shape, with blocks as leading axis, up to the transform: for flat arrays, XLA's CPU
     code would divide to find the block of each sample, and not vectorise.
     """
-    j = jnp.arange(block // run, dtype=jnp.int32)[:, None] * run + jnp.arange(run, dtype=jnp.int32)
+    j = jnp.arange(block // run, dtype=jnp.int32)[:, None] * run + jnp.arange(run, dtype=jnp.int32)[None]
     return j, (2 * j.astype(jnp.float32) + 1) / block - 1
 
 
 def cubic_at(c: jax.Array, u: jax.Array) -> jax.Array:
     """Evaluate cubics with coefficients (n_blocks, 4) at u of shape (m, n): (n_blocks, m, n)."""
-    c = c[:, :, None, None]
+    c, u = c[:, :, None, None], u[None]
     return c[:, 0] + u * (c[:, 1] + u * (c[:, 2] + u * c[:, 3]))
 
 
 def phasor(phase: PhaseCubic, block: int, run: int) -> tuple[jax.Array, jax.Array]:
     """Return the real and imaginary part of exp(-2 pi i phase), (n_blocks, block // run, run) float32 each."""
     j, u = within_blocks(block, run)
-    cycles = ((phase.slope[:, None, None] * j) % SLOPES).astype(jnp.float32) * (1 / SLOPES)
+    cycles = ((phase.slope[:, None, None] * j[None]) % SLOPES).astype(jnp.float32) * (1 / SLOPES)
     cycles = cycles + cubic_at(phase.rest, u)
     return turn(jax.lax.stop_gradient(jnp.round(cycles)) - cycles)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ from jfstat.geometry.trajectory import State
 from jfstat.maths.chebyshev import lagrange, nodes, powers_from_values
 from jfstat.maths.lengths import largest_divisor, smooth_part
 from jfstat.maths.turns import turn64
-from jfstat.reproducible import NO_TRIALS
+from jfstat.reproducible import NO_TRIALS, jit_with
 from jfstat.signal.templates import Doppler
 
 TAPS = 14
@@ -148,7 +148,7 @@ def _block(data: FstatData, point: Doppler) -> int | None:
     return None if point.orbit is not None or point.model is not None or block < LEAST_BLOCK else block
 
 
-@partial(jax.jit, static_argnames="block", compiler_options=NO_TRIALS)
+@jit_with(NO_TRIALS, static_argnames="block")
 def _state(data: FstatData, block: int) -> State:
     """Return the detectors' state at the timing nodes of blocks, which all templates share."""
     n_blocks = data.series.shape[-1] // block
@@ -156,7 +156,7 @@ def _state(data: FstatData, block: int) -> State:
     return jax.vmap(lambda trajectory: trajectory(t))(data.observation.trajectory)
 
 
-@partial(jax.jit, static_argnames="block", compiler_options=NO_TRIALS)
+@jit_with(NO_TRIALS, static_argnames="block")
 def _spectra(series: jax.Array, block: int) -> jax.Array:
     """Compute the transforms of blocks of (..., N) complex64 in float64, see `BlockSpectra`."""
     weight = 1 / _window(_places(block))
@@ -192,7 +192,7 @@ def _sums(values: jax.Array, block: int, cycles: jax.Array, patterns: Sequence[j
     # real matrices, because XLA's CPU code for complex ones takes five times as long
     samples = jnp.concatenate([taps.real, taps.imag], axis=-1).astype(jnp.float64) @ _samples_from_taps()
     finer = lagrange(TIMING_NODES, nodes(NODES)).T
-    cos, sin = turn64(cycles @ finer - 0.25 * k[..., None] * nodes(NODES))
+    cos, sin = turn64(cycles @ finer - 0.25 * k[..., None] * nodes(NODES)[None, None])
     real, imag = samples[..., :NODES], samples[..., NODES:]
     real, imag = real * cos + imag * sin, imag * cos - real * sin
     finest = [x @ finer for x in patterns]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 import jax
-import jax.core
 import numpy as np
 
 from jfstat.data.fit import check_fit, fits
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation, one_segment
+from jfstat.maths.arrays import any_traced
 from jfstat.signal.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS
 from jfstat.signal.templates import Amplitude, Doppler
 
@@ -43,24 +43,44 @@ def check_data(data: object, or_narrow: bool = False, or_segments: bool = False)
 
 
 def check_segments(segments: object) -> None:
-    """Raise an error unless `segments` are data with a leading axis of segments.
+    """Raise an error unless `segments` are data with a leading axis of segments, one after the other.
 
     Raises
     ------
     TypeError
         If it is neither FstatData nor NarrowData.
     ValueError
-        If it has no leading axis.
+        If it has no leading axis, or one that is not of segments, since their times overlap.
     """
-    if isinstance(segments, NarrowData):
-        if segments.n_segments is None:
-            raise ValueError("segments must be a stack of narrow data, one for each segment: see jax.tree.map.")
-        return
-    if not isinstance(segments, FstatData):
+    if not isinstance(segments, (FstatData, NarrowData)):
         kind = type(segments).__name__
         raise TypeError(f"segments must be FstatData from jfstat.prepare(..., segments=), not {kind}.")
+    if len(segments.observation.shape) > 1:
+        raise ValueError(
+            f"segments have {len(segments.observation.shape)} leading axes, so they are a stack of data with segments: "
+            "use jax.vmap(function, (0, None))."
+        )
     if segments.n_segments is None:
+        if isinstance(segments, NarrowData):
+            raise ValueError("segments must be a stack of narrow data, one for each segment: see jax.tree.map.")
         raise ValueError("segments has no segments: give jfstat.prepare the argument segments=, or use jfstat.twoF.")
+    if _overlap(segments.observation):
+        raise ValueError(
+            "segments overlap in time, so they are a stack of data sets or of templates: use jax.vmap(jfstat.twoF), or "
+            "jfstat.prepare with segments=."
+        )
+
+
+def _overlap(observation: Observation) -> bool:
+    """Return whether SFTs of one segment start among those of another; False where their times are not known."""
+    if any_traced(observation):
+        return False
+    start, weight, epoch = (np.asarray(x) for x in (observation.start, observation.weight, observation.epoch))
+    start = start + (epoch - np.min(epoch))[:, None, None]
+    first = np.min(np.where(weight > 0, start, np.inf), axis=(1, 2))
+    last = np.max(np.where(weight > 0, start, -np.inf), axis=(1, 2))
+    order = np.argsort(first)
+    return bool(np.any(first[order][1:] <= np.maximum.accumulate(last[order])[:-1]))
 
 
 def observation_of(data: object, name: str = "data", segments: bool = False) -> Observation:
@@ -103,7 +123,7 @@ def check_point(data: FstatData | NarrowData, point: Doppler, band: bool = False
     check_template("point", point)
     if data.n_segments is None:
         return _check_fit(data, point, band)
-    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.observation, point))):
+    if any_traced(data.observation, point):
         return None
     with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants
         good = np.asarray(_fits_each(data if band else data.for_one_template, point, band))

@@ -167,7 +167,7 @@ def slice_sums(
     cycles = source.heterodyned_cycles(trajectory, t, band.heterodyne)
     patterns = source.patterns(response, trajectory.sidereal(t))
     own, first = jnp.asarray(pieces.block), jnp.asarray(pieces.first)
-    place = jnp.arange(size, dtype=jnp.int32)
+    place = jnp.arange(size, dtype=jnp.int32)[None]
     sample = jnp.minimum(own[:, None] * block + first[:, None] + place, series.shape[0] - 1)
     x = jnp.where(place < jnp.asarray(pieces.count)[:, None], series[sample], 0)
     phase, a, b = (

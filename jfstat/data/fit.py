@@ -7,7 +7,6 @@ from functools import partial
 from typing import NamedTuple
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,8 +16,10 @@ from jfstat.data.observation import Observation
 from jfstat.data.protocol import Prepared
 from jfstat.geometry.doppler import EARTH_SPEED, at_detector, doppler_speed
 from jfstat.geometry.orbit import cubic_error
+from jfstat.geometry.trajectory import Trajectory
+from jfstat.maths.arrays import LEAST, any_traced
 from jfstat.maths.chebyshev import nodes
-from jfstat.reproducible import NO_TRIALS
+from jfstat.reproducible import NO_TRIALS, jit_with
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Doppler, check_possible
 from jfstat.signal.values import physical
@@ -99,7 +100,16 @@ def _allowed(data: Prepared, points: Doppler) -> _Allowed:
     """Return what the data allow templates like `points`, one or a stack."""
     layout, samples = data.layout, data.layout.block_of(points.orbit is not None)
     none = np.zeros(0)
-    bare = replace(data.observation.without_times, response=none, moments=none, detectors=(), ephemeris="")
+    bare = replace(
+        data.observation,
+        trajectory=Trajectory(none, none),  # type: ignore[arg-type]
+        start=none,  # type: ignore[arg-type]
+        weight=none,
+        response=none,
+        moments=none,
+        detectors=(),
+        ephemeris="",
+    )
     n_blocks = 0 if points.model is None else data.series.shape[-1] // samples
     return _Allowed(data.band, bare, np.int64(layout.n_frequencies - 1), np.int64(samples), n_blocks)
 
@@ -135,7 +145,7 @@ def nan_unless_fit(data: Prepared, point: Doppler, band: bool = False) -> jax.Ar
     return jnp.where(fits(data, point, band), 1.0, jnp.nan)
 
 
-@partial(jax.jit, compiler_options=NO_TRIALS)
+@jit_with(NO_TRIALS)
 def _beyond_band(allowed: _Allowed, points: Doppler) -> jax.Array:
     return jnp.max(jnp.stack(_fit_each(allowed, points, True)), axis=0)
 
@@ -158,7 +168,7 @@ def _fit(allowed: _Allowed, point: Doppler, band: bool) -> Fit:
     lowest, highest = at_detector(low + drift_low, high + drift_high, EARTH_SPEED)
     below, above = edge_low - lowest, highest - edge_high
     impossible = 1.0 - physical(point, ("freq",) if band else ()).astype(jnp.float64)
-    none = jnp.full_like(below, -jnp.inf)
+    none = jnp.full_like(below, LEAST)
     own = none if point.model is None else _model_error(allowed, point, point.model) - COARSE
     if point.orbit is None:
         return Fit(below, above, none, none, own, impossible)
@@ -178,8 +188,10 @@ def _model_error(allowed: _Allowed, point: Doppler, model: PhaseModel) -> jax.Ar
     start = observation.middle - 0.5 * observation.tspan
     first = start + length * jnp.arange(0, n_blocks, -(-n_blocks // MOST_BLOCKS), dtype=jnp.float64)
     centres = first[:, None] + 0.5 * length - observation.reference(point)
-    found = cubic(model.cycles(centres + 0.5 * length * nodes(NODES))) @ jnp.stack([CHECKED**k for k in range(NODES)])
-    error = found - model.cycles(centres + 0.5 * length * CHECKED)
+    found = cubic(model.cycles(centres + 0.5 * length * nodes(NODES)[None])) @ jnp.stack(
+        [CHECKED**k for k in range(NODES)]
+    )
+    error = found - model.cycles(centres + 0.5 * length * CHECKED[None])
     inside = (first < start + observation.tspan)[:, None]
     square = jnp.sum(jnp.where(inside, error**2, 0.0)) / (len(CHECKED) * jnp.sum(inside.astype(jnp.float64)))
     return jnp.where(jnp.isfinite(square), jnp.sqrt(square), jnp.inf)
@@ -187,7 +199,7 @@ def _model_error(allowed: _Allowed, point: Doppler, model: PhaseModel) -> jax.Ar
 
 def check_fit(data: Prepared, point: Doppler, band: bool = False) -> None:
     """Raise a ValueError if a template does not fit the data; traced values are not checked, see `fits`."""
-    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.band, data.observation, point))):
+    if any_traced(data.band, data.observation, point):
         return
     with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants
         below, above, orbit, coarse, model, impossible = (float(x) for x in fit(data, point, band))

@@ -7,19 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 import jax
-import jax.core
 import numpy as np
 
 from jfstat.data import direct, fit
 from jfstat.data.bandseries import Band, Layout
-from jfstat.data.observation import Observation, one_segment
+from jfstat.data.observation import Observation, one_segment, span_rows
+from jfstat.display import Displayed, Facts, memory
+from jfstat.maths.arrays import is_traced
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class FstatData:
+@dataclass(frozen=True, repr=False, eq=False)
+class FstatData(Displayed):
     """The data for the F-statistic; made by `jfstat.prepare`.
 
     A pytree: pass it to jitted functions as an argument, never close over it. D detectors, N samples, P filters. Data
@@ -71,7 +72,7 @@ class FstatData:
         """Return one segment of data prepared with ``segments=``."""
         if self.n_segments is None:
             raise TypeError("these data have no segments: prepare with segments= to index them.")
-        if not isinstance(segment, jax.core.Tracer):
+        if not is_traced(segment):
             segment = operator.index(segment)
             if not -self.n_segments <= segment < self.n_segments:
                 raise IndexError(f"segment {segment} is out of range: there are {self.n_segments}.")
@@ -84,7 +85,7 @@ class FstatData:
 
         A float, or traced inside a transformation.
         """
-        return _plain(self.observation.tspan)
+        return plain_number(self.observation.tspan)
 
     @property
     def frequencies(self) -> np.ndarray | jax.Array:
@@ -92,17 +93,25 @@ class FstatData:
 
         A NumPy array, or traced inside a transformation.
         """
-        return _plain(self.band.fmin) + np.arange(self.layout.n_frequencies, dtype=float) * self.dfreq
+        return plain_number(self.band.fmin) + np.arange(self.layout.n_frequencies, dtype=float) * self.dfreq
 
     @property
     def fmin(self) -> float | jax.Array:
-        """First of `frequencies`, Hz."""
-        return _plain(self.band.fmin)
+        """Lowest of `frequencies`, Hz: the lower edge of the band given to `prepare`."""
+        return plain_number(self.band.fmin)
+
+    @property
+    def fmax(self) -> float | jax.Array:
+        """Highest of `frequencies`, Hz: the upper edge of the band given to `prepare`, or less than `dfreq` below it.
+
+        Data hold more than the band from `fmin` to `fmax`, for its Doppler shifts and the `guard`.
+        """
+        return self.fmin + (self.layout.n_frequencies - 1) * self.dfreq
 
     @property
     def dfreq(self) -> float | jax.Array:
         """Spacing of `frequencies`, Hz: as given to `prepare`, ``1 / (2 tspan)`` by default."""
-        return _plain(self.band.dfreq)
+        return plain_number(self.band.dfreq)
 
     @property
     def guard(self) -> float | jax.Array:
@@ -110,12 +119,12 @@ class FstatData:
 
         For data with segments, the smallest of their guards.
         """
-        return _plain(self.band.guard, np.min)
+        return plain_number(self.band.guard, np.min)
 
     @property
     def expected_loss(self) -> float | jax.Array:
         """Approximate fraction of rho^2 lost because SFTs are cut at the guard; see `jfstat.data.plan.guard_loss`."""
-        return _plain(self.band.expected_loss)
+        return plain_number(self.band.expected_loss)
 
     def fa_fb(self, point: Doppler, many: bool = False) -> tuple[jax.Array, jax.Array]:
         """Compute Fa and Fb of each detector at ``point.fkdot``, (D,) complex128, by a direct sum over the series.
@@ -142,20 +151,17 @@ class FstatData:
         }
         return replace(self, filters=(), layout=Layout(**sizes))
 
-    def __repr__(self) -> str:
-        start = f"FstatData({', '.join(self.detectors)}"
-        end = f"in {self.layout.n_frequencies} bins; {self.ephemeris}"
-        if self.n_segments is not None:
-            start = f"{start}; {self.n_segments} segments"
-        epoch = self.observation.epoch
-        known = isinstance(epoch, (jax.Array, np.ndarray)) and not isinstance(epoch, jax.core.Tracer)
-        if not known or len(self.observation.shape) > 1:  # traced, stacked, or a tree of shapes or axes
-            return f"{start}; {end})"
-        f, ends = self.frequencies, np.asarray(epoch) + np.asarray(self.observation.tspan)
-        return (
-            f"{start}; GPS {int(np.min(epoch))} to {np.max(ends):.0f}; {f[0]:.6f} to {f[-1]:.6f} Hz {end}; "
-            f"reftime {self.reftime}; guard {self.guard:.3g} Hz, expected loss of rho^2 {self.expected_loss:.1e})"
-        )
+    def _facts(self) -> Facts:
+        rows, n = span_rows(self.observation), self.layout.n_frequencies
+        if rows:  # otherwise traced, stacked, or a tree of shapes or axes
+            band = f"{self.fmin:.10g} to {self.fmax:.10g} Hz, {n} frequencies {self.dfreq:.4g} Hz apart"
+            guard = f"{self.guard:.3g} Hz, expected loss of rho^2 {self.expected_loss:.1e}"
+            rows += [("band", band), ("guard", guard)]
+        else:
+            rows = [("band", f"{n} frequencies")]
+        held = memory(self) if self.filters else f"{memory(self)}, without filters"
+        title = f"FstatData of {', '.join(self.detectors)}"
+        return Facts(title, [*rows, ("ephemeris", self.ephemeris), ("memory", held)], many=True)
 
 
 def plain_time(time: GPSTime) -> int | float | GPSTime:
@@ -164,8 +170,8 @@ def plain_time(time: GPSTime) -> int | float | GPSTime:
     return time.plain if known else time
 
 
-def _plain(x: jax.Array, reduce: Callable[[np.ndarray], np.floating] = np.max) -> float | jax.Array:
+def plain_number(x: jax.Array, reduce: Callable[[np.ndarray], np.floating] = np.max) -> float | jax.Array:
     """Return a float, by default the largest of all segments; traced values and placeholders are returned unchanged."""
-    if isinstance(x, jax.core.Tracer) or not isinstance(x, (jax.Array, np.ndarray, float)):
+    if is_traced(x) or not isinstance(x, (jax.Array, np.ndarray, float)):
         return x
     return float(reduce(np.asarray(x)))

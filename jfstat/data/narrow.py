@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.data.bandseries import STATIC
 from jfstat.data.blocks import node_times, phase_cubic, phasor
 from jfstat.data.checks import check_data, check_point
+from jfstat.data.datatimes import Times
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NODES, NarrowData
 from jfstat.data.observation import Observation
@@ -21,11 +22,12 @@ from jfstat.geometry.nearby import sites
 from jfstat.geometry.orbit import cubic_length, periapsis_rate
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
+from jfstat.maths.arrays import any_traced
 from jfstat.maths.chebyshev import lagrange, nodes
 from jfstat.maths.lengths import largest_divisor
 from jfstat.public import public
-from jfstat.signal.templates import Doppler
-from jfstat.validation import DurationLike, FrequencyLike, frequency, positive_seconds
+from jfstat.signal.templates import Doppler, template_of_any
+from jfstat.validation import DurationLike, FrequencyLike, frequency, positive_seconds, shown
 
 USUAL_BINS = 7.5
 """Least reach in units of 1/T."""
@@ -71,8 +73,8 @@ class NarrowPlan:
     first: np.ndarray
     count: np.ndarray
     overlap: np.ndarray
-    fine: int = field(metadata=dict(static=True))
-    per_block: int = field(metadata=dict(static=True))
+    fine: int = field(metadata=STATIC)
+    per_block: int = field(metadata=STATIC)
 
 
 def usual_reach(data: FstatData | Observation, point: Doppler) -> float:
@@ -97,7 +99,7 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float, max_block: float 
     """
     band, layout, observation = data.band, data.layout, data.observation
     if data.n_segments is None:
-        band, observation = jax.tree.map(lambda x: x[None], (band, observation))
+        band, observation = jax.tree.map(lambda x: np.asarray(x)[None], (band, observation))
     dt = float(band.dt[0])  # equal for all segments, as are all widths
     seconds = FINE_TURNS / (reach + 2 / SIDEREAL_DAY)  # the antenna patterns vary as well, twice a day
     if point.orbit is not None:
@@ -140,9 +142,79 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float, max_block: float 
     return plan if data.n_segments is not None else jax.tree.map(lambda x: x[0], plan)
 
 
-@public
-def narrow(
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class NarrowSizes:
+    """Sizes and reach of narrow data, for `narrow` of traced data; made by `jfstat.narrow_sizes`.
+
+    A pytree: pass it to jitted functions as an argument, or close over it. They suit all data with the same times and
+    frequencies: other realisations of the noise, other weights.
+
+    Attributes
+    ----------
+    plan : NarrowPlan
+    reach : () float64
+        Hz.
+    times : Times
+        Times of the data for which the sizes were made.
+    orbit, model : bool, static
+        Whether the template has an orbit, and a phase model.
+    """
+
+    plan: NarrowPlan
+    reach: jax.Array
+    times: Times
+    orbit: bool = field(metadata=STATIC)
+    model: bool = field(metadata=STATIC)
+
+
+@public(point=template_of_any)
+def narrow_sizes(
     data: FstatData, point: Doppler, *, reach: FrequencyLike | None = None, max_block: DurationLike | None = None
+) -> NarrowSizes:
+    """Choose the sizes of narrow data beforehand, so that `narrow` works on traced data: under jit and vmap over data.
+
+    Parameters
+    ----------
+    data : FstatData
+        One of the data sets that will be narrowed, or any with the same times and frequencies.
+    point : Doppler
+        A template like those that will be centres: its orbit, if any, decides on the sizes.
+    reach, max_block
+        See `narrow`.
+
+    Returns
+    -------
+    NarrowSizes
+
+    Raises
+    ------
+    TypeError, ValueError
+        See `narrow`.
+
+    Examples
+    --------
+    >>> sizes = jfstat.narrow_sizes(data, point)
+    >>> near = jax.jit(jfstat.narrow)(data, point, sizes=sizes)
+    >>> abs(float(jfstat.twoF(near, point) / jfstat.twoF(data, point)) - 1) < 1e-5
+    True
+    """
+    check_data(data, or_segments=True)
+    check_point(data, point)
+    plan, width = _plan_and_reach(data, point, reach, max_block)
+    with jax.ensure_compile_time_eval():
+        times = jax.tree.map(jnp.asarray, Times.of(data))
+        return NarrowSizes(plan, jnp.asarray(width), times, point.orbit is not None, point.model is not None)
+
+
+@public(point=template_of_any)
+def narrow(
+    data: FstatData,
+    point: Doppler,
+    *,
+    reach: FrequencyLike | None = None,
+    max_block: DurationLike | None = None,
+    sizes: NarrowSizes | None = None,
 ) -> NarrowData:
     """Compress the data for templates close to a given one: some hundred samples instead of millions.
 
@@ -157,13 +229,17 @@ def narrow(
     ----------
     data : FstatData
         May have a leading axis of segments.
-    point : Doppler
+    point : Doppler or Row
         One template, scalar fields: the centre.
     reach : float or Quantity, optional
         Hz. By default the larger of 7.5/T and 0.8 + 16 d/T (at most 4) turns per day, and with an orbit at least 7.5/T
         plus 3.2 times its rate at periapsis: this covers a candidate's peak and its nearest neighbours.
     max_block : float or Quantity, optional
         Longest block, s. Blocks are the slices of `jfstat.atoms` of narrow data; by default they last up to a day.
+    sizes : NarrowSizes, optional
+        From `narrow_sizes`, instead of `reach` and `max_block`: `narrow` then works on traced data, for ``jax.vmap``
+        over realisations of the noise. Where values are traced, a template that does not fit the data, whose orbit is
+        too fast for the sizes, or data with other times than those of the sizes, make the result NaN.
 
     Returns
     -------
@@ -175,7 +251,8 @@ def narrow(
     TypeError
         If `data` or `point` is of another kind.
     ValueError
-        If the template is a stack or does not fit the data, or `reach` or `max_block` is not positive.
+        If the template is a stack or does not fit the data, `reach` or `max_block` is not positive, or `sizes` are of
+        other data; or if `data` are traced and there are no `sizes`.
 
     Notes
     -----
@@ -192,10 +269,24 @@ def narrow(
     """
     check_data(data, or_segments=True)
     check_point(data, point)
-    sizes = (data.band, data.observation) + (() if point.orbit is None else (point.orbit, point.fkdot))
-    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(sizes)):
+    if sizes is not None:
+        _check_sizes(data, point, sizes)
+        if reach is not None or max_block is not None:
+            raise ValueError("reach and max_block do not go with sizes, which were made for some: leave them out.")
+        return _narrowed_to(data.for_one_template, point, sizes)
+    plan, width = _plan_and_reach(data, point, reach, max_block)
+    return narrowed(data.for_one_template, point, width, plan)
+
+
+def _plan_and_reach(
+    data: FstatData, point: Doppler, reach: FrequencyLike | None, max_block: DurationLike | None
+) -> tuple[NarrowPlan, float]:
+    """Return the sizes and the reach, Hz, of narrow data from the arguments of `narrow`."""
+    decisive = (data.band, data.observation) + (() if point.orbit is None else (point.orbit, point.fkdot))
+    if any_traced(decisive):
         raise ValueError(
-            "data, and point if it has an orbit, must not be traced: narrow chooses sizes by them, call it outside."
+            "data, and point if it has an orbit, must not be traced, since sizes of narrow data follow from them: give "
+            "jfstat.narrow sizes= from jfstat.narrow_sizes, called outside."
         )
     if reach is not None:
         reach = frequency(reach, "reach")
@@ -203,9 +294,30 @@ def narrow(
             raise ValueError(f"reach must be positive, not {reach}: give it in Hz, or None.")
     longest = np.inf if max_block is None else positive_seconds(max_block, "max_block")
     with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants
-        reach = usual_reach(data, point) if reach is None else reach
-        plan = narrow_plan(data, point, reach, longest)
-    return narrowed(data.for_one_template, point, reach, plan)
+        width = usual_reach(data, point) if reach is None else reach
+        return narrow_plan(data, point, width, longest), width
+
+
+def _check_sizes(data: FstatData, point: Doppler, sizes: object) -> None:
+    """Raise an error unless sizes were made for data and a template like these."""
+    if not isinstance(sizes, NarrowSizes):
+        raise TypeError(f"sizes must be NarrowSizes from jfstat.narrow_sizes, not {shown(sizes)}: make them first.")
+    if sizes.orbit != (point.orbit is not None) or sizes.model != (point.model is not None):
+        raise ValueError("sizes and point must both be with an orbit or phase model, or without: make other sizes.")
+    sizes.times.check(data)
+
+
+@jax.jit
+def _narrowed_to(data: FstatData, point: Doppler, sizes: NarrowSizes) -> NarrowData:
+    """Return narrow data of given sizes, NaN where these or the template do not suit the data; traceable."""
+    if data.n_segments is not None:
+        each = (data, sizes.plan, sizes.times)
+        return jax.lax.map(lambda x: _narrowed_to(x[0], point, replace(sizes, plan=x[1], times=x[2])), each)
+    near = narrowed(data, point, sizes.reach, sizes.plan)
+    good = sizes.times.suit(data) & data.fits(point)
+    if point.orbit is not None:
+        good &= cubic_length(point.orbit, point.fkdot[0], BLOCK_CYCLES) >= sizes.plan.fine * data.band.dt
+    return replace(near, samples=near.samples * jnp.where(good, 1.0, jnp.nan).astype(near.samples.dtype))
 
 
 @jax.jit
@@ -215,7 +327,7 @@ def narrowed(data: FstatData, point: Doppler, reach: float, plan: NarrowPlan) ->
         return jax.lax.map(lambda own: narrowed(own[0], point, reach, own[1]), (data, plan))
     observation, size = data.observation, plan.fine * plan.per_block
     start = data.band.start + data.band.dt * (plan.fine * jnp.asarray(plan.first).astype(jnp.float64) - 0.5)
-    time = start[:, None] + data.band.dt * (0.5 * size) * (1 + jnp.asarray(nodes(NODES)))
+    time = start[:, None] + data.band.dt * (0.5 * size) * (1 + jnp.asarray(nodes(NODES)))[None]
     centre = observation.source(point)
     return NarrowData(
         observation=observation,
@@ -252,10 +364,10 @@ def compressed(
     )
 
     centres = band.start + band.dt * (fine * jnp.arange(n_fine, dtype=jnp.float64) + 0.5 * (fine - 1))
-    inner = centres[:, None] + band.dt * (0.5 * fine) * jnp.asarray(nodes(FINE_NODES))
+    inner = centres[:, None] + band.dt * (0.5 * fine) * jnp.asarray(nodes(FINE_NODES))[None]
     turned = at_nodes[..., None] * harmonics(trajectory.sidereal(inner)).astype(at_nodes.dtype)  # (n_fine, M, 5)
     n_blocks = plan.first.shape[0]
-    place = jnp.arange(plan.per_block, dtype=jnp.int32)
+    place = jnp.arange(plan.per_block, dtype=jnp.int32)[None]
     number = jnp.arange(n_blocks, dtype=jnp.int32)[:, None]
     own = (number < plan.count) & ((number != plan.count - 1) | (place >= plan.overlap))
     grouped = jnp.where(own[..., None, None], turned[jnp.asarray(plan.first)[:, None] + place], 0)

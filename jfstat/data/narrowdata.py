@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import jax
-import jax.core
 import jax.numpy as jnp
+import numpy as np
 
-from jfstat.data.fstatdata import plain_time
-from jfstat.data.observation import Observation
+from jfstat.data.fstatdata import plain_number, plain_time
+from jfstat.data.observation import Observation, span_rows
+from jfstat.display import Displayed, Facts, brief, is_known, memory, value_range
 from jfstat.geometry.nearby import Sites, phase_difference
+from jfstat.maths.arrays import any_traced
 from jfstat.maths.chebyshev import series_from_values
 from jfstat.maths.turns import turn64
 from jfstat.public import public
-from jfstat.signal.templates import Doppler, check_possible
+from jfstat.signal.templates import Doppler, check_possible, template_of_any
 from jfstat.signal.times import GPSTime
 from jfstat.signal.values import physical
 
@@ -27,8 +29,8 @@ template is out of reach; the neglected coefficients are then some thirty times 
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class NarrowData:
+@dataclass(frozen=True, repr=False, eq=False)
+class NarrowData(Displayed):
     """Data for templates close to one, the centre; made by `jfstat.narrow`.
 
     A pytree that can be used instead of FstatData for single templates, with the same results within its reach. D
@@ -72,6 +74,31 @@ class NarrowData:
         """Reference time of templates without one, GPS s; a GPSTime if traced or stacked."""
         return plain_time(self.observation.reftime)
 
+    @property
+    def fmin(self) -> float | jax.Array:
+        """Lowest frequency of templates that differ from the centre in frequency alone and are within reach, Hz.
+
+        That is ``centre.fkdot[0] - reach``; other templates are within reach if their frequency at the detectors is
+        close enough to the centre's at all times, see `covers`. A float, or traced inside a transformation; for a
+        stack, the lowest of all.
+        """
+        return plain_number(self._beside_centre(-1), np.min)
+
+    @property
+    def fmax(self) -> float | jax.Array:
+        """Highest frequency of templates that differ from the centre in frequency alone and are within reach, Hz.
+
+        See `fmin`.
+        """
+        return plain_number(self._beside_centre(1), np.max)
+
+    def _beside_centre(self, side: int) -> jax.Array:
+        """Return the frequency at the reach below the centre, -1, or above it, 1, Hz; by NumPy if it is known."""
+        f, reach = self.centre.fkdot, self.reach
+        if is_known(f, reach):
+            return np.asarray(f)[..., 0] + side * np.asarray(reach)  # type: ignore[return-value]
+        return f[..., 0] + side * reach
+
     def fa_fb(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
         """Compute Fa and Fb of each detector at ``point.fkdot``, (D,) complex128; NaN beyond the data's reach.
 
@@ -104,7 +131,7 @@ class NarrowData:
         """Return phase factors at the nodes for `shifts` of frequency, (F,) Hz: (B * K, F) complex64."""
         # the nodes of all detectors have the same times
         time = (self.sites.time[0] - self.observation.middle).reshape(-1)
-        cos, sin = turn64(time[:, None] * shifts)
+        cos, sin = turn64(time[:, None] * shifts[None])
         return jax.lax.complex(cos, -sin).astype(jnp.complex64)
 
     def turned_fa_fb(self, point: Doppler, turns: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -117,7 +144,7 @@ class NarrowData:
         cos, sin = self._phase_factor(point)
         a, b = self.observation.pattern_coefficients(point)
         samples = jnp.einsum("cdh,dhbk->cdbk", jnp.stack([a, b]).astype(self.samples.dtype), self.samples)
-        turned = jnp.sum(samples * jax.lax.complex(cos, -sin), axis=1).astype(jnp.complex64).reshape(2, -1)
+        turned = jnp.sum(samples * jax.lax.complex(cos, -sin)[None], axis=1).astype(jnp.complex64).reshape(2, -1)
         sums = turned @ turns
         return sums[0], sums[1]
 
@@ -135,7 +162,7 @@ class NarrowData:
             raise ValueError("point and the centre of the narrow data must both have an orbit, or none: make others.")
         if (point.motion is None) != (self.centre.motion is None):
             raise ValueError("point and the centre of the narrow data must both have a motion, or none: make others.")
-        if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((self, point))):
+        if any_traced(self, point):
             return
         with jax.ensure_compile_time_eval():
             if not bool(physical(point)):
@@ -166,12 +193,21 @@ class NarrowData:
         last = jnp.asarray(series_from_values(NODES)[-2:].T)
         size = jnp.abs(jax.lax.stop_gradient(cos) @ last) + jnp.abs(jax.lax.stop_gradient(sin) @ last)
         if self.centre.model is not None:
-            return jnp.sqrt(jnp.mean(jnp.max(size, axis=-1) ** 2)) <= TAIL
+            held = jnp.any(self.samples != 0, axis=(-3, -1))  # the last block may be repeated, without data
+            n_held = jnp.maximum(jnp.sum(held, dtype=jnp.float64), 1.0)
+            squares = jnp.where(held, jnp.max(size, axis=-1), 0.0) ** 2
+            return jnp.sqrt(jnp.sum(squares) / n_held) <= TAIL
         return jnp.max(size) <= TAIL
 
-    def __repr__(self) -> str:
-        _, _, blocks, nodes = self.samples.shape[-4:]
-        return f"NarrowData({', '.join(self.detectors)}; {blocks} blocks of {nodes} nodes around {self.centre})"
+    def _facts(self) -> Facts:
+        rows, shape = span_rows(self.observation), np.shape(self.samples)
+        if rows and is_known(self.reach):
+            reach = value_range(self.reach, "Hz")
+            rows.append(("reach", f"{reach} about the centre: {self.fmin:.10g} to {self.fmax:.10g} Hz"))
+        if len(shape) >= 2:
+            rows.append(("blocks", f"{shape[-2]} of {shape[-1]} nodes"))
+        title = f"NarrowData of {', '.join(self.detectors)}"
+        return Facts(title, [*rows, ("centre", brief(self.centre)), ("memory", memory(self))], many=True)
 
 
 @jax.jit
@@ -179,14 +215,14 @@ def _fits(data: NarrowData, point: Doppler) -> jax.Array:
     return data.fits(point)
 
 
-@public
+@public(point=template_of_any)
 def covers(data: NarrowData, point: Doppler) -> jax.Array:
     """Return whether a template lies within the reach of narrow data; see `NarrowData.fits`.
 
     Parameters
     ----------
     data : NarrowData
-    point : Doppler
+    point : Doppler or Row
         One template, scalar fields.
 
     Returns

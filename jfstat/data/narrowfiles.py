@@ -12,13 +12,13 @@ from jfstat.data.noise import Noise, NoiseLike
 from jfstat.data.observation import reference_time, unweighted
 from jfstat.data.plan import Search
 from jfstat.geometry.ephemeris import EphemerisLike
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.sfts.reading import SFTFiles
-from jfstat.signal.templates import Doppler
+from jfstat.signal.templates import Doppler, template_of_any
 from jfstat.validation import FrequencyLike, guard_band
 
 
-@public(files=kinds.instance(SFTFiles), ephemeris=kinds.ephemeris)
+@host(files=kinds.instance(SFTFiles), point=template_of_any, ephemeris=kinds.ephemeris)
 def narrow_files(
     files: SFTFiles,
     point: Doppler,
@@ -35,7 +35,7 @@ def narrow_files(
     ----------
     files : SFTFiles
         From `find_sfts`.
-    point : Doppler
+    point : Doppler or Row
         One template, scalar fields; its frequency counts.
     sqrt_sx, ephemeris
         As for `prepare`; the running median has always 101 bins.

@@ -23,7 +23,7 @@ from jfstat.data.noise import Noise, noise_weights
 from jfstat.data.observation import Observation, weighted
 from jfstat.data.targets import PHASES, ROWS, Target, chunks, filled, phase_series, target_of
 from jfstat.data.whitening import Whitened, whitened
-from jfstat.data.workers import in_order
+from jfstat.data.workers import in_callers_context, in_order
 from jfstat.geometry.antenna import harmonics_of
 from jfstat.geometry.nearby import Sites, sites
 from jfstat.geometry.rotation import sidereal_time
@@ -159,7 +159,7 @@ def narrow_sfts(
         for i in range(len(times.series))
     ]
     with ThreadPoolExecutor(THREADS) as pool:  # NumPy and XLA compute outside of Python's lock
-        targets = list(pool.map(partial(target_of, observation, trajectories, times), points))
+        targets = list(pool.map(in_callers_context(partial(target_of, observation, trajectories, times)), points))
     reach = int(guard * tsft) + TOLERATED_BINS
     floors = noise.floors(times.detectors)
     first, last = _band(parts, targets, reach, noise, None in floors)
@@ -202,7 +202,7 @@ def narrow_sfts(
             place += own.samples[:, : place.shape[1]]
     psd = [[np.concatenate(x) for x in own] for own in floor_of]
     with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(partial(_finished, observation), targets, samples, psd))
+        return list(pool.map(in_callers_context(partial(_finished, observation)), targets, samples, psd))
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,7 +69,12 @@ class Noise:
     Examples
     --------
     >>> jfstat.prepare(sfts, 100.0, 100.02, sqrt_sx=jfstat.Noise(off_source=10), guard=0.3)
-    FstatData(H1, L1; GPS 1167458304 to 1167501504; 100.000000 to 100.020000 Hz in 1729 bins; ...)
+    FstatData of H1, L1
+      span       GPS 1167458304 to 1167501504, 0.5 d
+      SFTs       24 of H1, 24 of L1, 1800 s each
+      reftime    GPS 1167458304
+      band       100 to 100.02 Hz, 1729 frequencies 1.157e-05 Hz apart
+      ...
     """
 
     sqrt_sx: SqrtSxLike | None = None
@@ -115,6 +120,14 @@ class Noise:
             If a value is not positive and finite or the detectors do not match.
         """
         return given_sqrt_sx(detectors, self.sqrt_sx)
+
+    @property
+    def words(self) -> str:
+        """What the noise floor is, for a table's meta."""
+        if self.sqrt_sx is not None:
+            return "given"
+        beyond = "" if self.off_source is None else f" more than {self.off_source} away"
+        return f"median of {self.median_bins} bins{beyond}"
 
     @property
     def least_bins(self) -> int:

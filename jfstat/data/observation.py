@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -18,6 +17,7 @@ from jfstat.data.noise import (
     NoiseLike,
     noise_weights,
 )
+from jfstat.display import Displayed, Facts, is_known, memory
 from jfstat.geometry.antenna import harmonics_of, pattern_coefficients
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.detectors import DetectorLike, get_detectors
@@ -26,11 +26,12 @@ from jfstat.geometry.ephemeris import Ephemeris, EphemerisLike, load_ephemeris, 
 from jfstat.geometry.rotation import sidereal_time
 from jfstat.geometry.source import Source, source
 from jfstat.geometry.trajectory import SEGMENT, Trajectory, detector_trajectory, stack_trajectories
-from jfstat.maths.arrays import on_device
+from jfstat.maths.arrays import is_traced, on_device
 from jfstat.maths.ladder import padded_size
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.sfts.container import SFTs, SFTSeries, check_sfts
 from jfstat.sfts.timestamps import TimestampsLike, start_times
+from jfstat.signal.showing import time_text
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime, TimeLike, gps_time
 from jfstat.validation import (
@@ -43,13 +44,16 @@ from jfstat.validation import (
 Tree = TypeVar("Tree")
 REACH = 2 * MAX_DELAY + SEGMENT
 """Time that a trajectory extends beyond the data on each side, s."""
+FEW_SFTS = 8
+"""Number of SFTs below which one time in each says too little of how the phase changes; see `phase_times`."""
+DAY = 86400.0
 MARGIN = 2 * SEGMENT
 """Time that the ephemeris must extend beyond the trajectory so that it covers every piece of it, s."""
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class Observation:
+@dataclass(frozen=True, repr=False, eq=False)
+class Observation(Displayed):
     """When and where detectors observed, and the weights of SFTs, without strain; made by `jfstat.observation`.
 
     A pytree that `FstatData` and `NarrowData` hold. D detectors; S SFTs of the detector with most, rounded up to a
@@ -124,7 +128,7 @@ class Observation:
 
         Observations of any length then share the programs that start from Fa and Fb.
         """
-        none = np.zeros(0)
+        none = np.zeros((*self.shape, len(self.detectors), 0))
         return replace(self, trajectory=Trajectory(none, none), start=none, weight=none)  # type: ignore[arg-type]
 
     @property
@@ -188,27 +192,45 @@ class Observation:
         Gauss-Legendre quadrature with `n_nodes` times in every SFT, or only in each `every`-th one.
         """
         nodes, node_weights = np.polynomial.legendre.leggauss(n_nodes)
-        time = self.start[:, ::every, None] + 0.5 * self.tsft * (1 + jnp.asarray(nodes))
-        weight = self.weight[:, ::every, None] * jnp.asarray(0.5 * node_weights)
+        time = self.start[:, ::every, None] + 0.5 * self.tsft * (1 + jnp.asarray(nodes))[None, None]
+        weight = self.weight[:, ::every, None] * jnp.asarray(0.5 * node_weights)[None, None]
         shape = (time.shape[0], -1)
         return time.reshape(shape), weight.reshape(shape)
 
-    def __repr__(self) -> str:
-        names = ", ".join(self.detectors)
-        if not is_concrete(self.epoch):
-            return f"Observation({names}; {self.ephemeris})"
-        first = float(self.middle - 0.5 * self.tspan)
-        start, end = int(self.epoch) + first, int(self.epoch) + first + float(self.tspan)
-        counts = np.sum(np.asarray(self.weight) > 0, axis=-1)
-        return f"Observation({names}; {counts} SFTs from GPS {start:.0f} to {end:.0f}; {self.ephemeris})"
+    def phase_times(self) -> tuple[jax.Array, jax.Array]:
+        """Return times and weights as `quadrature` does, for averages of phases, without segments, not traced.
+
+        These are the middles of the SFTs or, if there are fewer than `FEW_SFTS`, so many times in each that phases of
+        all parameters differ at some.
+        """
+        n = int(np.max(np.sum(np.asarray(self.weight) > 0, axis=-1)))
+        return self.quadrature(1 if n >= FEW_SFTS else -(-2 * FEW_SFTS // max(n, 1)))
+
+    def _facts(self) -> Facts:
+        title = f"Observation of {', '.join(self.detectors)}"
+        return Facts(title, [*span_rows(self), ("ephemeris", self.ephemeris), ("memory", memory(self))], many=True)
+
+
+def span_rows(observation: Observation) -> list[tuple[str, str]]:
+    """Return what there is to see of an observation's times; nothing of traced ones, or a tree of shapes or axes."""
+    own = observation
+    if not is_known(own.epoch, own.middle, own.tspan, own.weight, own.tsft) or len(own.shape) > 1:
+        return []
+    start, end = own.ends
+    counts = ", ".join(f"{n} of {name}" for n, name in zip(own.n_sfts, own.detectors, strict=True))
+    rows = [("span", f"GPS {start:.0f} to {end:.0f}, {(end - start) / DAY:.3g} d")]
+    if own.n_segments is not None:
+        rows.append(("segments", f"{own.n_segments} of {float(np.max(np.asarray(own.tspan))) / DAY:.3g} d"))
+    rows.append(("SFTs", f"{counts}, {float(np.max(np.asarray(own.tsft))):g} s each"))
+    return [*rows, ("reftime", time_text(own.reftime))]
 
 
 def is_concrete(x: object) -> bool:
     """Return whether a scalar is a known number, not traced or a placeholder in a tree of shapes or axes."""
-    return isinstance(x, (jax.Array, np.ndarray)) and not isinstance(x, jax.core.Tracer) and np.ndim(x) == 0
+    return isinstance(x, (jax.Array, np.ndarray)) and not is_traced(x) and np.ndim(x) == 0
 
 
-@public(start=kinds.time, reftime=kinds.time, ephemeris=kinds.ephemeris)
+@host(start=kinds.time, reftime=kinds.time, ephemeris=kinds.ephemeris)
 def observation(
     sfts: SFTs | DetectorLike | Sequence[DetectorLike],
     start: TimeLike | None = None,

@@ -221,8 +221,9 @@ def plan_bands(sfts: SFTs, search: Search, reftime: GPSTime, spans: Sequence[Spa
 
 
 def _edges(sfts: SFTs, centre: float, half_pass: float, guard: float) -> Edges:
-    low, high, centre_bin = centre - half_pass, centre + half_pass, round(centre * sfts.tsft) - sfts.first_bin
-    return Edges(low, high, _columns(sfts, low, high, guard), _columns(sfts, low, high, 0.0), centre_bin)
+    low, high = centre - half_pass, centre + half_pass
+    bins, searched = _columns(sfts, low, high, guard), _columns(sfts, low, high, 0.0)
+    return Edges(low, high, bins, searched, round(centre * sfts.tsft) - sfts.first_bin)
 
 
 def _matching_lengths(tsft: float, least_rate: float, least_length: float, dtau: float) -> tuple[float, int, int]:
@@ -274,7 +275,7 @@ def _blocks(search: Search, passed: LowPass) -> tuple[Blocks, float]:
 def _columns(sfts: SFTs, pass_low: float, pass_high: float, guard: float) -> slice:
     """Return the SFTs' columns that cover the pass band and, as far as they reach, the guard on both sides."""
     f = sfts.frequencies
-    if f[0] > pass_low or f[-1] < pass_high:
+    if not f[0] <= pass_low <= pass_high <= f[-1]:
         raise ValueError(
             f"the SFTs cover {f[0]:.10g} to {f[-1]:.10g} Hz but the band needs {pass_low:.10g} to {pass_high:.10g} Hz "
             "with its Doppler shifts: read SFTs with a wider band or narrow fmin and fmax."

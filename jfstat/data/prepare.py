@@ -23,12 +23,13 @@ from jfstat.data.series import heterodyned_series
 from jfstat.data.workers import in_background
 from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.maths.ladder import padded_size
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.sfts.container import SFTs, check_sfts
 from jfstat.signal.parameters import spin_name, unit
 from jfstat.signal.templates import Orbit
 from jfstat.signal.times import GPSTime, TimeLike
 from jfstat.validation import (
+    LARGEST,
     DurationLike,
     FrequencyLike,
     NumberLike,
@@ -49,7 +50,7 @@ FILTER_SHARE = 0.3
 """Largest fraction of a device's memory for the filtered series; beyond it, `search` takes the band in parts."""
 
 
-@public(reftime=kinds.time, ephemeris=kinds.ephemeris, filters=kinds.flag)
+@host(reftime=kinds.time, ephemeris=kinds.ephemeris, filters=kinds.flag)
 def prepare(
     sfts: SFTs,
     fmin: FrequencyLike,
@@ -134,7 +135,12 @@ def prepare(
     Examples
     --------
     >>> jfstat.prepare(sfts, fmin=100.0, fmax=100.02, guard=0.3)
-    FstatData(H1, L1; GPS 1167458304 to 1167501504; 100.000000 to 100.020000 Hz in 1729 bins; ...)
+    FstatData of H1, L1
+      span       GPS 1167458304 to 1167501504, 0.5 d
+      SFTs       24 of H1, 24 of L1, 1800 s each
+      reftime    GPS 1167458304
+      band       100 to 100.02 Hz, 1729 frequencies 1.157e-05 Hz apart
+      ...
     """
     check_sfts(sfts)
     search = _search(fmin, fmax, guard, orbit, fdots, dfreq)
@@ -202,8 +208,9 @@ def _search(
     spacing = None if dfreq is None else frequency(dfreq, "dfreq")
     if spacing is not None and not FINEST <= spacing <= COARSEST:
         raise ValueError(
-            f"dfreq must be within {FINEST:g} to {COARSEST:.3g} Hz, not {spacing}: give a spacing in Hz, None for "
-            "1/(2T), or single frequencies to jfstat.fstat_table."
+            f"dfreq must be within {FINEST:g} to {COARSEST:.3g} Hz, not {spacing}: transforms last 1/(2 dfreq), "
+            "a minute at least; give a spacing in Hz, None for 1/(2T), or single frequencies to jfstat.fstat_table "
+            "(jfstat points)."
         )
     return Search(low, high, room, orbit, None if fdots is None else _ranges(fdots), spacing)
 
@@ -252,7 +259,7 @@ def _ranges(fdots: Sequence[tuple[NumberLike, NumberLike]]) -> list[tuple[float,
         ]
     except Exception:  # whatever a foreign object raises
         ranges = []
-    good = all(len(pair) == 2 and np.isfinite(pair).all() and pair[0] <= pair[1] for pair in ranges)
+    good = all(len(pair) == 2 and np.all(np.abs(pair) <= LARGEST) and pair[0] <= pair[1] for pair in ranges)
     if not ranges or not good:
         raise ValueError(
             f"fdots must be ranges [(low, high), ...] of f1dot, f2dot, ..., low <= high, not {shown(fdots)}."

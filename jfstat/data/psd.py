@@ -9,7 +9,8 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.data.noise import MEDIAN_BINS, checked_median_bins, running_median_psd
-from jfstat.public import public
+from jfstat.display import named_text
+from jfstat.public import host
 from jfstat.sfts.container import SFTs, check_sfts
 from jfstat.validation import FrequencyLike, frequency, is_whole
 
@@ -56,8 +57,11 @@ class Spectrogram(NamedTuple):
     frequencies: np.ndarray
     psd: np.ndarray
 
+    def __repr__(self) -> str:
+        return named_text(self)
 
-@public
+
+@host
 def spectrogram(
     sfts: SFTs,
     fmin: FrequencyLike | None = None,
@@ -106,7 +110,7 @@ def spectrogram(
     )
 
 
-@public(over_sfts=kinds.text, over_detectors=kinds.text, over_bins=kinds.text)
+@host(over_sfts=kinds.text, over_detectors=kinds.text, over_bins=kinds.text)
 def psd(
     sfts: SFTs,
     fmin: FrequencyLike | None = None,

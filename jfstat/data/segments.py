@@ -14,10 +14,10 @@ import numpy as np
 from jfstat import kinds
 from jfstat.data.noise import Noise, NoiseLike
 from jfstat.data.observation import Observation, Span, ephemeris_for, observation_of_sfts, reference_time
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.sfts.container import SFTs, check_sfts
 from jfstat.signal.times import TimeLike
-from jfstat.validation import DurationLike, gps_seconds, is_whole, positive_seconds
+from jfstat.validation import DurationLike, gps_seconds, is_whole, positive_seconds, shown
 
 if TYPE_CHECKING:
     from jfstat.geometry.ephemeris import EphemerisLike
@@ -65,7 +65,7 @@ def equal_spans(parts: list[SFTs]) -> list[Span]:
     return [Span(span.epoch, span.start, length) for span in spans]
 
 
-@public(ephemeris=kinds.ephemeris)
+@host(ephemeris=kinds.ephemeris)
 def segment_observations(
     sfts: SFTs,
     segments: SegmentsLike,
@@ -115,9 +115,11 @@ def _pairs(segments: Any) -> list[tuple[float, float]]:
         if str(error).startswith("segments"):
             raise
         edges = []
-    if not edges or any(start >= end for start, end in edges):
+    wrong = next((pair for pair in edges if pair[0] >= pair[1]), None)
+    if wrong is not None or not edges:
         raise ValueError(
-            f"segments must be a number, a duration or pairs (start, end) with start < end, not {segments!r}."
+            "segments must be a number, a duration or pairs (start, end) with start < end, not "
+            f"{shown(wrong or segments)}."
         )
     ordered = sorted(edges)
     if any(later[0] < earlier[1] for earlier, later in pairwise(ordered)):

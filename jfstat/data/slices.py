@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -15,9 +14,12 @@ from jfstat.data.narrowdata import NODES, NarrowData
 from jfstat.data.observation import Observation
 from jfstat.geometry.antenna import harmonics_of
 from jfstat.geometry.rotation import sidereal_time
+from jfstat.maths.arrays import any_traced
 from jfstat.maths.chebyshev import nodes
 from jfstat.signal.templates import Doppler
 
+USUAL_DURATION = 1800.0
+"""Default duration of the slices of prepared data, s."""
 SHORTEST = 2.0
 """Least duration of a slice, in samples of the band series, which does not resolve shorter times."""
 MOST_SLICES = 1 << 24
@@ -44,11 +46,9 @@ class Slices:
     moments: np.ndarray
 
 
-def require_concrete(data: FstatData | NarrowData) -> None:
-    """Raise a ValueError if the times of data are traced: the number of slices follows from them."""
-    times = data.observation if isinstance(data, FstatData) else (data.observation, data.sites.time)
-    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(times)):
-        raise ValueError("data must not be traced: the number of slices follows from its times, so close over it.")
+def times_traced(data: FstatData | NarrowData) -> bool:
+    """Return whether the times of data, from which slices follow, are traced."""
+    return any_traced(data.observation, data.band if isinstance(data, FstatData) else data.sites.time)
 
 
 def regular_slices(data: FstatData, point: Doppler, duration: float) -> tuple[Slices, Pieces]:
@@ -71,6 +71,21 @@ def regular_slices(data: FstatData, point: Doppler, duration: float) -> tuple[Sl
     ValueError
         If slices are shorter than `SHORTEST` samples, or too many.
     """
+    edges, cuts, pieces = regular_cuts(data, point, duration)
+    return Slices(edges[:-1], edges[1:], slice_moments(data.observation, cuts)), pieces
+
+
+def regular_cuts(data: FstatData, point: Doppler, duration: float) -> tuple[np.ndarray, list[np.ndarray], Pieces]:
+    """Return edges of slices, times at which each detector's data are cut, and samples, for `regular_slices`.
+
+    Returns
+    -------
+    edges : (K + 1,) float64
+        s since the epoch.
+    cuts : list of D (K - 1,) float64 ndarrays
+        Half-way between the last sample of a slice and the first of the next, s since the epoch.
+    pieces : Pieces
+    """
     observation, band = data.observation, data.band
     dt, origin = float(band.dt), float(band.start)
     if duration < SHORTEST * dt:
@@ -90,10 +105,9 @@ def regular_slices(data: FstatData, point: Doppler, duration: float) -> tuple[Sl
         inner = _moved_in_gaps(edges[1:-1], own_start[weight > 0], float(observation.tsft), dt)
         first = np.clip(np.ceil((inner - origin) / dt - ROUNDING), 0, n_samples).astype(np.int64)
         firsts.append(np.concatenate([[0], first, [n_samples]]))
-        cuts.append(origin + dt * (first - 0.5))  # half-way between the last sample of a slice and the next
-    slices = Slices(edges[:-1], edges[1:], slice_moments(observation, cuts))
+        cuts.append(origin + dt * (first - 0.5))
     block = direct_block(data.layout.block_of(point.orbit is not None))
-    return slices, _pieces(firsts, block, max(1, int(np.ceil(duration / dt))))
+    return edges, cuts, _pieces(firsts, block, max(1, int(np.ceil(duration / dt))))
 
 
 def _moved_in_gaps(edges: np.ndarray, start: np.ndarray, tsft: float, dt: float) -> np.ndarray:

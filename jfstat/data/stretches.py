@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import weighted
+from jfstat.maths.arrays import any_traced
 from jfstat.public import public
 from jfstat.signal.times import TimeLike
 from jfstat.validation import gps_seconds, shown
@@ -56,7 +56,7 @@ def leave_out(data: FstatData, stretches: StretchesLike) -> FstatData:
     True
     """
     check_data(data)
-    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.observation, data.band))):
+    if any_traced(data.observation, data.band):
         raise ValueError("data must not be traced: which SFTs are left out follows from their times.")
     observation = data.observation
     each = _each_detector(data.detectors, stretches)

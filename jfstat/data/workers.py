@@ -6,11 +6,13 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
 from threading import Thread
 from typing import Any, ParamSpec, TypeVar
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 from jax.stages import Lowered
 from jax.typing import DTypeLike
 
@@ -21,6 +23,16 @@ Result = TypeVar("Result")
 P = ParamSpec("P")
 MOST = 16
 """Largest number of jobs that run at a time."""
+CONTEXTS: dict[str, Callable[[Any], AbstractContextManager[Any]]] = {
+    "jax_enable_x64": jax.enable_x64,
+    "jax_default_device": jax.default_device,
+    "jax_default_matmul_precision": jax.default_matmul_precision,
+    "jax_numpy_dtype_promotion": jax.numpy_dtype_promotion,
+    "jax_numpy_rank_promotion": jax.numpy_rank_promotion,
+    "jax_debug_nans": jax.debug_nans,
+    "jax_debug_infs": jax.debug_infs,
+}
+"""Settings of JAX that a thread may have for itself, each with the context that sets it."""
 
 
 def cores() -> int:
@@ -48,7 +60,7 @@ def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: in
     The threads run in parallel because JAX computes outside of Python's global lock. At most `workers` + `ahead` jobs
     are under way, or done without their results being taken: with more ahead, threads wait less for a slower one.
     """
-    function = on_callers_device(function)
+    function = in_callers_context(function)
     with ThreadPoolExecutor(workers) as pool:
         waiting: deque[Future[Result]] = deque()
         try:
@@ -63,12 +75,18 @@ def in_order(function: Callable[[Job], Result], jobs: Iterable[Job], workers: in
                 future.cancel()
 
 
-def on_callers_device(function: Callable[P, Result]) -> Callable[P, Result]:
-    """Wrap a function so that another thread runs it with the current ``jax.default_device``."""
-    device = jax.config.jax_default_device  # type: ignore[reportAttributeAccessIssue]
+def in_callers_context(function: Callable[P, Result]) -> Callable[P, Result]:
+    """Wrap a function so that another thread runs it with the caller's settings of JAX.
+
+    What ``with jax.enable_x64(True):`` and the like set holds in the thread that entered them alone. A mesh that the
+    caller has set is left out: functions that work in threads place their data themselves.
+    """
+    settings = {name: getattr(jax.config, name) for name in CONTEXTS}
 
     def called(*arguments: P.args, **named: P.kwargs) -> Result:
-        with jax.default_device(device):
+        with ExitStack() as entered:
+            for name, value in settings.items():
+                entered.enter_context(CONTEXTS[name](value))
             return function(*arguments, **named)
 
     return called
@@ -77,7 +95,7 @@ def on_callers_device(function: Callable[P, Result]) -> Callable[P, Result]:
 def in_background(function: Callable[[], Result]) -> Future[Result]:
     """Start a function in a thread of its own."""
     pool = ThreadPoolExecutor(1, thread_name_prefix="jfstat-background")
-    future = pool.submit(on_callers_device(function))
+    future = pool.submit(in_callers_context(function))
     pool.shutdown(wait=False)
     return future
 
@@ -104,7 +122,9 @@ def results_of(program: Lowered, like: jax.Array | np.ndarray) -> Any:
 def result_of_shape(shape: tuple[int, ...], dtype: DTypeLike, like: jax.Array | np.ndarray) -> jax.ShapeDtypeStruct:
     """Return a placeholder for a result of this shape of a program that takes the array `like`.
 
-    If `like` is bound to a device, so is the result; an array on the host is not.
+    If `like` is bound to a device or a mesh, so is the result; an array on the host is not.
     """
     where = like.sharding if isinstance(like, jax.Array) and like.committed else None
+    if isinstance(where, NamedSharding):  # whose axes are those of `like`: the result is whole on each device
+        where = NamedSharding(where.mesh, PartitionSpec())
     return jax.ShapeDtypeStruct(shape, dtype, sharding=where)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TypeVar
 
+from jfstat.data.bandseries import Layout
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import Device, device_of
 from jfstat.engines.engine import Engine
@@ -112,11 +113,8 @@ def engine_for(data: FstatData, name: str | None = None, lines: LineCut | None =
     device = device_of(data)
     if lines is not None:
         return engine_named("xla" if name is None else name, lines)
-    if name is None and device.platform == "cpu":  # do not import what needs a GPU
-        return engine_named("xla")
     if name is None:
-        usable = (own for own in map(engine_named, NAMES) if own.usable(data.layout, device))
-        return _first_available(usable)
+        return fastest(data.layout, device)
     engine = engine_named(name)
     if not engine.usable(data.layout, device):
         raise ValueError(
@@ -125,6 +123,13 @@ def engine_for(data: FstatData, name: str | None = None, lines: LineCut | None =
         )
     _check_available(engine)
     return engine
+
+
+def fastest(layout: Layout, device: Device) -> Engine:
+    """Return the fastest engine that can compute data of a layout on a device."""
+    if device.platform == "cpu":  # do not import what needs a GPU
+        return engine_named("xla")
+    return _first_available(own for own in map(engine_named, NAMES) if own.usable(layout, device))
 
 
 def _check_name(name: str) -> None:
@@ -145,7 +150,7 @@ def _first_available(usable: Iterable[Some]) -> Some:
         if why is None:
             return engine
         warnings.warn(
-            f"the fast engine {engine.name!r} cannot be used on this machine: {why}; the search takes a slower one.",
+            f"the fast engine {engine.name!r} cannot be used on this machine: {why}; jfstat takes a slower one.",
             stacklevel=4,
         )
     raise AssertionError("the library can always be used")

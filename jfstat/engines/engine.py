@@ -173,6 +173,26 @@ class HasGeometry(BandReduction, Protocol):
         ...
 
 
+@runtime_checkable
+class HasBand(Engine, Protocol):
+    """Engine that computes all values of the band too, not their reduction alone.
+
+    Attributes
+    ----------
+    platform : str
+        JAX's name of the platform that it computes on, as in ``jax.lax.platform_dependent``.
+    """
+
+    platform: str
+
+    def band(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
+        """Return 2F at the band's frequencies for each template of a stack, (B, n_frequencies) float32; traceable.
+
+        Parameters are as for `reduced`. Bins are computed whether or not the data hold the template's signal there.
+        """
+        ...
+
+
 class InBand:
     """Base of engines and statistics that count the bins of the band of prepared data."""
 

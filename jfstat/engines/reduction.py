@@ -103,7 +103,7 @@ def histogram_of(values: jax.Array) -> jax.Array:
     """
     k = values.shape[1]
     place = jnp.minimum(values * np.float32(1 / WIDTH), BINS - 1).astype(jnp.int32)
-    place = jnp.maximum(place, 0) * k + jnp.arange(k, dtype=jnp.int32)
+    place = jnp.maximum(place, 0) * k + jnp.arange(k, dtype=jnp.int32)[None]
     counts = jnp.zeros(BINS * k, jnp.int32)
     counts = counts.at[place].add((values > -jnp.inf).astype(jnp.int32), mode="promise_in_bounds")
     return jnp.sum(counts.reshape(BINS, k), axis=1, dtype=jnp.int32)

@@ -116,7 +116,7 @@ class Xla(OnAnyDevice):
         _, chosen = largest(tops.reshape(-1), min(keep, tops.size))
         chosen = chosen.astype(jnp.int32)
         template, odd, place = chosen // (2 * n_rows), chosen // n_rows % 2, chosen % n_rows
-        entries = place[:, None] * row + jnp.arange(row, dtype=jnp.int32)
+        entries = place[:, None] * row + jnp.arange(row, dtype=jnp.int32)[None]
         fa, fb = (spectrum[template[:, None], i, odd[:, None], entries] for i in range(2))
         own = AntennaMatrix(*(x[template][:, None] for x in _matrices(data, points)))
         number = bin_numbers(layout, odd[:, None], entries)
@@ -229,7 +229,7 @@ def _matrices(data: FstatData, points: Doppler) -> AntennaMatrix:
 def _two_f_of_entries(data: FstatData, points: Doppler, spectrum: jax.Array, bins: jax.Array) -> jax.Array:
     """Compute 2F at the entries of spectra, (B, 2, n_fft); -inf for entries that do not count."""
     entries = jnp.arange(data.layout.n_fft, dtype=jnp.int32)
-    number = bin_numbers(data.layout, jnp.arange(2, dtype=jnp.int32)[:, None], entries)
+    number = bin_numbers(data.layout, jnp.arange(2, dtype=jnp.int32)[:, None], entries[None])
     values = jax.vmap(lambda s, m: two_f(s[0], s[1], m))(spectrum, _matrices(data, points))
     return jnp.where(counts(number, *bins[:, :, None, None]), values, -jnp.inf)
 

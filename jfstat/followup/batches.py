@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
-from jfstat.data.narrow import COARSE_TURNS, usual_reaches
+from jfstat.data.narrow import COARSE_TURNS, NarrowPlan, usual_reaches
 from jfstat.data.narrowdata import NODES
+from jfstat.maths.ladder import padded_size
 from jfstat.signal.templates import Doppler
 from jfstat.signal.values import with_fields
 
@@ -21,6 +23,8 @@ LANES, DEVICE_LANES = 1 << 16, 1 << 23
 CPU's caches, or into an accelerator's memory, where each takes about 3 kB for a Hessian in seven parameters."""
 DEVICE_SAMPLES = 1 << 24
 """Number of samples that an accelerator compresses together, of several candidates if one has fewer."""
+BLOCK_STEPS = 8
+"""Numbers of blocks of narrow data per octave."""
 MOST_NODES = 1 << 22
 """Largest number of nodes of narrow data with which a candidate is followed up: more would exceed the data
 themselves."""
@@ -81,6 +85,16 @@ def climbing_for(data: FstatData, size: int, n_blocks: int, n_climbs: int, n_tri
     candidates = min(size, most, _power_of_two(lanes // (n_climbs * nodes)))
     groups = -(-n_trials // max(1, lanes // (candidates * nodes)))
     return Climbing(n_climbs, candidates, -(-n_trials // groups))
+
+
+def with_usual_size(plan: NarrowPlan) -> NarrowPlan:
+    """Return a plan of narrow data with empty blocks added, up to one of few numbers of blocks (`padded_size`).
+
+    Data of other lengths then often share the programs that take narrow data.
+    """
+    n = plan.first.shape[-1]
+    fill = [(0, 0)] * (plan.first.ndim - 1) + [(0, padded_size(n, BLOCK_STEPS) - n)]
+    return replace(plan, first=np.pad(plan.first, fill, mode="edge"))
 
 
 def compressed_together(data: FstatData, size: int) -> int:

@@ -16,15 +16,17 @@ from jfstat.data.eachsegment import each_segment
 from jfstat.data.fit import Fit, fit_each
 from jfstat.data.fstatdata import FstatData
 from jfstat.maths.ladder import padded_size
-from jfstat.signal.parameters import LIMITS, ORBIT_FIELDS, is_usually_fixed, speed_bound, spin_name, spin_order
+from jfstat.signal.parameters import LIMITS, ORBIT_FIELDS, Limit, is_usually_fixed, speed_bound, spin_name, spin_order
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime, TimeLike, gps_time
-from jfstat.signal.values import check_parameters, columns, in_usual_order
+from jfstat.signal.values import check_parameters, columns, in_usual_order, varied_parameters
 from jfstat.statistic.linerobust import LinePrior
+from jfstat.validation import LARGEST
 
 NEEDED = ("freq", "alpha", "delta")
 """Columns that a table of candidates must have."""
+POSITIVE = Limit(lambda x: (x > 0) & (x <= LARGEST), "positive", "give it in Hz", "is not positive")
 HARMLESS_PERIOD = 1e6
 """Orbital period, s, given to invalid rows and isolated candidates."""
 
@@ -101,11 +103,19 @@ class SearchedWith(NamedTuple):
         given: dict[str, float] = dict(zip(names, odds, strict=False))
         own = tuple(given[name] for name in detectors) if given and set(detectors) <= set(given) else None
         return cls(
-            None if origin.parameters is None else tuple(dict.fromkeys(origin.parameters)),
+            searched_names(found),
             int(meta.get("n_twoF") or 1),
             LinePrior(float(meta.get("Fstar0") or 0), own),
             {name: (low, high) for name, (low, high) in bounds.items()},
         )
+
+
+def searched_names(found: AnyTable | Doppler) -> tuple[str, ...] | None:
+    """Return the names of the parameters that the search of some candidates varied; None if they do not say."""
+    if isinstance(found, Doppler):
+        return None if found.varied is None else varied_parameters(found)
+    named = Provenance.of(found, name="found").parameters
+    return None if named is None else tuple(dict.fromkeys(named))
 
 
 def read_rows(
@@ -212,7 +222,7 @@ def impossible(given: dict[str, np.ndarray]) -> list[str]:
     """Return why each row is no possible template, whatever the data; empty for possible ones."""
     problems = [""] * len(given["freq"])
     isolated = given.get("asini", np.ones(len(problems))) == 0  # whatever the other columns of the orbit hold
-    limits = LIMITS | {"freq": LIMITS["period"]}  # positive, unlike in a bank, which need not give the frequency
+    limits = LIMITS | {"freq": POSITIVE}  # unlike in a bank, which need not give the frequency
     for name, x in given.items():
         finite = np.isfinite(x)
         bad = ~finite | ~limits[name].holds(x) if name in limits else ~finite
@@ -235,9 +245,12 @@ def misfits(data: FstatData, points: Doppler) -> list[str]:
     n = len(points.alpha)
     if not n:
         return []
+    if points.model is not None:
+        points.model.first(1).check()
     # a power of two, so that tables of other lengths use the same compiled program
     padded = np.minimum(np.arange(padded_size(n, 1)), n - 1)
-    fits = _fits(data.for_one_template, jax.tree.map(lambda x: x[padded], points))
+    # indexed by NumPy, which compiles nothing
+    fits = _fits(data.for_one_template, jax.tree.map(lambda x: np.asarray(x)[padded], points))
     found = jax.tree.map(lambda x: np.asarray(x)[:n], fits)
     beyond = np.maximum(np.maximum(found.below, found.above), found.orbit)
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,11 +21,13 @@ from jfstat.followup.fstattable import fstat_table
 from jfstat.followup.ladder import follow_up
 from jfstat.followup.options import Fit, Stages, checked_fit
 from jfstat.followup.refine import refine
+from jfstat.followup.windowfile import check_lines, maps_of, maps_written
 from jfstat.io.lal.atoms import doppler_string, write_atoms
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.sfts.reading import SFTFiles
-from jfstat.signal.values import varied_parameters
+from jfstat.signal.values import varied_parameters, with_fields
 from jfstat.statistic.atoms import atoms
+from jfstat.statistic.transients import TransientRange
 from jfstat.validation import guard_band
 
 if TYPE_CHECKING:
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     from jfstat.geometry.ephemeris import EphemerisLike
     from jfstat.signal.times import TimeLike
     from jfstat.statistic.linerobust import LinePrior
-    from jfstat.statistic.transients import TransientRange
 
 APART = 0.5
 """Points further apart in frequency than this, Hz, are computed from bands of their own."""
@@ -43,7 +45,7 @@ KINDS: dict[str, Any] = dict(files=kinds.instance(SFTFiles), ephemeris=kinds.eph
 """Kinds of arguments that all functions here have."""
 
 
-@public(**KINDS, found=kinds.table)
+@host(**KINDS, found=kinds.table)
 def refine_files(
     files: SFTFiles,
     found: AnyTable,
@@ -119,7 +121,7 @@ def refine_files(
     return stacked(tables)[np.argsort(np.concatenate(rows))]  # type: ignore[return-value]
 
 
-@public(**KINDS, found=kinds.table)
+@host(**KINDS, found=kinds.table)
 def follow_up_files(
     files: SFTFiles,
     found: AnyTable,
@@ -189,13 +191,14 @@ def follow_up_files(
     return joined[np.lexsort([np.asarray(joined["stage"]), np.asarray(joined["candidate"])])]
 
 
-@public(**KINDS, points=kinds.table)
+@host(**KINDS, points=kinds.table)
 def fstat_table_files(
     files: SFTFiles,
     points: AnyTable,
     *,
     line_prior: LinePrior | None = None,
     transient: TransientRange | None = None,
+    segments: SegmentsLike | None = None,
     sqrt_sx: NoiseLike | None = None,
     ephemeris: EphemerisLike = "DE405",
     guard: float = 1.0,
@@ -213,7 +216,7 @@ def fstat_table_files(
         Templates, as for `fstat_table`.
     line_prior, transient
         As for `fstat_table`.
-    sqrt_sx, ephemeris, guard
+    segments, sqrt_sx, ephemeris, guard
         As for `prepare`.
     progress : bool
         Whether to show progress.
@@ -236,7 +239,7 @@ def fstat_table_files(
     def table(data: FstatData, rows: np.ndarray) -> QTable:
         return fstat_table(data, points[rows], line_prior=line_prior, transient=transient, progress=progress)
 
-    groups, tables = _by_bands(files, points, noise, ephemeris, guard, table)
+    groups, tables = _by_bands(files, points, noise, ephemeris, guard, table, segments)
     if len(tables) == 1:
         return tables[0][np.argsort(groups[0])]
     from astropy.table import vstack
@@ -244,13 +247,15 @@ def fstat_table_files(
     joined: Any = vstack(tables, metadata_conflicts="silent")[np.argsort(np.concatenate(groups))]
     n, meta = len(joined), dict(tables[0].meta)
     meta.pop("sqrt_sx")
-    meta["parameters"] = list(varied_parameters(points_from(parameter_columns(joined, "points", NEEDED), None)))
-    meta |= {"n_templates": n, "n_twoF": n, "false_alarm": float(false_alarm(np.max(joined["twoF"]), n))}
+    stack = points_from(parameter_columns(joined, "points", NEEDED), None)
+    meta["parameters"] = list(varied_parameters(with_fields(stack, varied=tuple(meta["parameters"]))))
+    loudest = np.max(joined["twoF" if segments is None else "mean_twoF"])
+    meta |= {"n_templates": n, "n_twoF": n, "false_alarm": float(false_alarm(loudest, n, meta.get("n_segments") or 1))}
     joined.meta = meta
     return joined
 
 
-@public(**KINDS, points=kinds.table, path=kinds.path)
+@host(**KINDS, points=kinds.table, path=kinds.path)
 def write_atoms_files(
     files: SFTFiles,
     points: AnyTable,
@@ -297,9 +302,58 @@ def write_atoms_files(
     return [path for paths in groups for path in paths]
 
 
-def _columns_of(found: AnyTable, reftime: TimeLike | None) -> tuple[dict[str, np.ndarray], TimeLike | None]:
+@host(**KINDS, points=kinds.table, path=kinds.path, transient=kinds.instance(TransientRange))
+def write_transient_maps_files(
+    files: SFTFiles,
+    points: AnyTable,
+    path: str | os.PathLike,
+    transient: TransientRange,
+    *,
+    sqrt_sx: NoiseLike | None = None,
+    ephemeris: EphemerisLike = "DE405",
+    guard: float = 1.0,
+) -> Path:
+    """Write 2F of all windows at each of some templates as ComputeFstatistic_v2's ``--outputTransientStatsAll``.
+
+    Parameters
+    ----------
+    files : SFTFiles
+        From `find_sfts`.
+    points : QTable
+        Templates, as for `fstat_table`.
+    path : str or path
+    transient : TransientRange
+        The windows: a line for each, with its template, t0 (GPS s), tau (s) and 2F.
+    sqrt_sx, ephemeris, guard
+        As for `prepare`.
+
+    Returns
+    -------
+    Path
+        The file. It is written under a temporary name first, so that it is never incomplete.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be read or written.
+    TypeError, ValueError
+        As `fstat_table_files`, or if there would be more than ten million lines.
+    """
+    check_lines(points, transient)
+
+    def maps(data: FstatData, rows: np.ndarray) -> dict[int, np.ndarray]:
+        return {int(rows[row]): values for row, values in maps_of(data, points[rows], transient).items()}
+
+    groups = _by_bands(files, points, Noise.of(sqrt_sx), ephemeris, guard, maps)[1]
+    found = {row: values for group in groups for row, values in group.items()}
+    return maps_written(points, found, transient, path)
+
+
+def _columns_of(
+    found: AnyTable, reftime: TimeLike | None, name: str = "found"
+) -> tuple[dict[str, np.ndarray], TimeLike | None]:
     """Return the parameters in a table, and when its frequencies hold; None for the start of the data."""
-    return parameter_columns(found, "found", NEEDED), found.meta.get("reftime", reftime)
+    return parameter_columns(found, name, NEEDED), found.meta.get("reftime", reftime)
 
 
 def _read(files: SFTFiles, band: CandidateBand, guard: float, reftime: TimeLike | None, noise: Noise) -> Any:
@@ -315,9 +369,10 @@ def _by_bands(
     ephemeris: EphemerisLike,
     guard: float,
     work: Callable[[FstatData, np.ndarray], Any],
+    segments: SegmentsLike | None = None,
 ) -> tuple[list[np.ndarray], list[Any]]:
     """Return the rows of each group of templates by rising frequency, and what `work` makes of its data and rows."""
-    columns, reftime = _columns_of(points, None)
+    columns, reftime = _columns_of(points, None, "points")
     bad = next(((row, problem) for row, problem in enumerate(impossible(columns)) if problem), None)
     if bad is not None:
         raise ValueError(f"points: {bad[1].removeprefix('not refined: ')} in row {bad[0]}, counted from 0; correct it.")
@@ -327,6 +382,6 @@ def _by_bands(
     for rows in groups:
         band = CandidateBand.of({name: x[rows] for name, x in columns.items()})
         sfts = _read(files, band, guard, reftime, noise)
-        how: Any = dict(orbit=band.orbit, fdots=band.fdots or None, filters=False)
+        how: Any = dict(orbit=band.orbit, fdots=band.fdots or None, segments=segments, filters=False)
         results.append(work(prepare(sfts, band.low, band.high, reftime, noise, ephemeris, guard, **how), rows))
     return groups, results

@@ -19,15 +19,16 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrow_plan, narrowed
 from jfstat.data.narrowdata import NarrowData
 from jfstat.followup.batches import batch_sizes, reaches, too_many_nodes
-from jfstat.followup.candidates import read_rows
+from jfstat.followup.candidates import read_rows, searched_names
 from jfstat.followup.neighbours import Group, neighbours
+from jfstat.followup.segmenttable import segment_columns
 from jfstat.geometry.source import at_reftime
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.searching.session.progress import progress_bar
 from jfstat.signal.parameters import AMPLITUDE_COLUMNS, TRANSIENT_COLUMNS
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
-from jfstat.signal.values import varied_parameters
+from jfstat.signal.values import varied_parameters, with_fields
 from jfstat.statistic.fstat import compiled_values, values_of
 from jfstat.statistic.linerobust import LinePrior, checked_prior
 from jfstat.statistic.transients import TransientRange
@@ -42,7 +43,13 @@ UNDER_WAY = 16
 """Number of groups started on the device before the first group's values are needed."""
 
 
-@public(reftime=kinds.time, transient=kinds.instance(TransientRange, or_none=True), progress=kinds.flag)
+@host(
+    "use jfstat.fstat there",
+    points=kinds.no_row,
+    reftime=kinds.time,
+    transient=kinds.instance(TransientRange, or_none=True),
+    progress=kinds.flag,
+)
 def fstat_table(
     data: FstatData,
     points: QTable | Doppler,
@@ -62,7 +69,8 @@ def fstat_table(
     Parameters
     ----------
     data : FstatData
-        Data of a band that contains all templates; ``prepare(..., filters=False)`` is enough.
+        Data of a band that contains all templates; ``prepare(..., filters=False)`` is enough. With segments, the mean
+        of 2F over them is computed.
     points : QTable, Table or Doppler
         Templates: a table with columns ``freq``, ``alpha``, ``delta``, any of ``f1dot``, ``f2dot``, ..., and ``asini``,
         ``period``, ``tp``, ``ecc``, ``argp`` together or not at all (the last two may be missing), with or without
@@ -75,7 +83,8 @@ def fstat_table(
         Prior of lines for ``log10BSGL``.
     transient : TransientRange, optional
         Windows of a transient signal over which 2F is mapped at each template; see `transient_map`. This takes about
-        ten milliseconds per template for each 10 d and 0.1 Hz, because atoms are made from the whole series.
+        ten milliseconds per template for each 10 d and 0.1 Hz, because atoms are made from the whole series. Not with
+        segments.
     progress : bool
         Whether to show progress, as `search` does.
 
@@ -90,11 +99,13 @@ def fstat_table(
         - with `transient`, the largest 2F of the map ``max_twoF`` and its window ``t0`` (GPS s) and ``tau`` (s),
           ``log10BtSG``, the odds of a transient signal against Gaussian noise (`TransientMap.log10_bayes_factor`), and
           ``t0_MP`` and ``tau_MP``, the start time and the time scale with the largest marginal posterior;
+        - with segments ``mean_twoF``, ``mean_twoF_H1``, ... instead of 2F, and no ``phi0``, as in tables of `search`;
         - other columns of `points` that do not depend on templates and data, such as names.
 
         Meta: version, reftime, detectors, ephemeris, start, tspan, tsft, n_sfts, sqrt_sx, parameters (names of the
-        frequency and of all that differ among the rows), n_templates and n_twoF (the number of rows), Fstar0, oLGX and
-        false_alarm, as in tables of `search`; with `transient`, the range of windows.
+        frequency, of all that differ among the rows, and of those that the points' own meta names), n_templates and
+        n_twoF (the number of rows), Fstar0, oLGX and false_alarm, as in tables of `search`; with `transient`, the range
+        of windows; with segments, n_segments and segment_tspan.
 
     Raises
     ------
@@ -110,22 +121,20 @@ def fstat_table(
     >>> table.colnames[:5]
     ['freq', 'f1dot', 'alpha', 'delta', 'twoF']
     """
-    check_data(data)
+    check_data(data, or_segments=True)
+    if transient is not None and data.n_segments is not None:
+        raise ValueError("transient does not go with data of segments: leave it out, or prepare data without.")
     if transient is not None and not isinstance(transient, TransientRange):
         raise TypeError(f"transient must be a jfstat.TransientRange or None, not {shown(transient)}.")
-    n_detectors = len(data.detectors)
-    prior = checked_prior(line_prior, n_detectors)
+    prior = checked_prior(line_prior, len(data.detectors))
     rows = read_rows(data, _at_one_time(points) if isinstance(points, Doppler) else points, reftime, name="points")
     _require_all(rows.problems)
-    n, names = len(rows.problems), ["twoF", *(f"twoF_{name}" for name in data.detectors), *AMPLITUDE_COLUMNS]
-    values = np.full((n, len(names)), np.nan)
-    with progress_bar(n, progress, "F-statistic", "templates") as advance:
-        for done, found in _all_values(data, rows.points):
-            values[done] = found
-            advance(len(done))
-    own = dict(zip(names, values.T.copy(), strict=True))
-    amplitudes = {name: own.pop(name) for name in AMPLITUDE_COLUMNS}
-    columns = rows.given | own | bsgl_column(own["twoF"], values[:, 1 : 1 + n_detectors], prior) | amplitudes
+    n = len(rows.problems)
+    if data.n_segments is None:
+        columns = _columns(data, rows.points, prior, progress)
+    else:
+        columns = segment_columns(data, rows.points, prior)
+    columns = rows.given | columns
     if transient is not None:
         maps = np.empty((n, len(TRANSIENT_COLUMNS)))
         with progress_bar(n, progress, "transient maps", "templates") as advance:
@@ -133,15 +142,31 @@ def fstat_table(
                 maps[row] = found[1:]
                 advance(1)
         columns |= dict(zip(TRANSIENT_COLUMNS, maps.T.copy(), strict=True))
-    meta = Provenance.from_observation(data.observation, rows.reftime, varied_parameters(rows.points)).meta
+    varied = varied_parameters(with_fields(rows.points, varied=searched_names(points)))
+    meta = Provenance.from_observation(data.observation, rows.reftime, varied).meta
     meta |= {"n_templates": n, "n_twoF": n} | prior.meta
-    meta["false_alarm"] = float(false_alarm(columns["twoF"].max(), n)) if n else None
+    twoF = columns["twoF" if data.n_segments is None else "mean_twoF"]
+    meta["false_alarm"] = float(false_alarm(twoF.max(), n, data.n_segments or 1)) if n else None
     if transient is not None:
         meta["transient"] = transient_meta(transient)
     table = in_units(columns, meta)
     if not isinstance(points, Doppler):
         carry_over(table, points)
     return table
+
+
+def _columns(data: FstatData, points: Doppler, prior: LinePrior, progress: bool) -> dict[str, np.ndarray]:
+    """Return 2F, log10BSGL and amplitudes at a stack of n templates, (n,) float64 each."""
+    n, names = len(points.alpha), ["twoF", *(f"twoF_{name}" for name in data.detectors), *AMPLITUDE_COLUMNS]
+    values = np.full((n, len(names)), np.nan)
+    with progress_bar(n, progress, "F-statistic", "templates") as advance:
+        for done, found in _all_values(data, points):
+            values[done] = found
+            advance(len(done))
+    own = dict(zip(names, values.T.copy(), strict=True))
+    amplitudes = {name: own.pop(name) for name in AMPLITUDE_COLUMNS}
+    n_detectors = len(data.detectors)
+    return own | bsgl_column(own["twoF"], values[:, 1 : 1 + n_detectors], prior) | amplitudes
 
 
 def _at_one_time(points: Doppler) -> Doppler:

@@ -24,7 +24,7 @@ from jfstat.followup.options import Fit, Stages, checked_fit
 from jfstat.followup.refine import refined
 from jfstat.followup.results import CELLS, Results, results_table
 from jfstat.followup.stages import checked_stages, follow_up_stages, stage_edges
-from jfstat.public import public
+from jfstat.public import host, public
 from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs, check_sfts
 from jfstat.signal.parameters import AMPLITUDE_COLUMNS, ORBIT_FIELDS, is_parameter, unit
@@ -44,7 +44,12 @@ UNKNOWN = 1e12
 """Number of templates from which candidates are taken to be chosen if their table does not say."""
 
 
-@public(ephemeris=kinds.ephemeris, progress=kinds.flag)
+@host(
+    "maximise jfstat.twoF of narrow data there",
+    found=kinds.row_as_table,
+    ephemeris=kinds.ephemeris,
+    progress=kinds.flag,
+)
 def follow_up(
     sfts: SFTs,
     found: AnyTable | Doppler,
@@ -66,8 +71,9 @@ def follow_up(
     ----------
     sfts : SFTs
         SFTs of a band that contains the candidates.
-    found : QTable, Table or Doppler
-        Candidates, as for `refine`: from `search` or `refine`, with or without segments, or a template or a stack.
+    found : QTable, Table, Row or Doppler
+        Candidates, as for `refine`: from `search` or `refine`, with or without segments, or one row of it;
+        or a template or a stack.
     stages : sequence of int or Stages, optional
         Decreasing numbers of segments, such as ``(50, 10, 1)``, of equal length over the span of the data, by default
         from `follow_up_stages`; or a `Stages` object, with the rates at which candidates are rejected.
@@ -127,7 +133,7 @@ def follow_up(
     wanted, rates = checked_fit(fit), Stages.of(stages)
     table, time = _as_table(found, wanted.reftime)
     given = parameter_columns(table, "found", NEEDED)
-    searched = SearchedWith.of(table, sfts.detectors)
+    searched = SearchedWith.of(found, sfts.detectors)
     problems = impossible(given)
     in_band = (given["freq"] >= sfts.frequencies[0]) & (given["freq"] <= sfts.frequencies[-1])
     sound = np.array([not problem for problem in problems], bool) & in_band

@@ -113,8 +113,8 @@ class Neighbourhood(NamedTuple):
             points = covering_points(q, np.sqrt(self.mismatch), distance)
             return np.einsum("tq,nqp->ntp", points, known.basis), np.ones(n)
         each, covered = [], []
-        for axes, basis, offsets in zip(known.axes, known.basis, known.offsets, strict=True):
-            centres = offsets[np.isfinite(offsets).all(axis=1)]
+        for axes, basis, offsets, present in zip(known.axes, known.basis, known.offsets, known.present, strict=True):
+            centres = offsets[present]
             points, factor = covering_ellipsoid(axes, distance, MOST_TRIALS // len(centres))
             each.append((centres[:, None] + points @ basis).reshape(-1, centres.shape[1]))
             covered.append(factor)
@@ -169,7 +169,9 @@ class Survey(NamedTuple):
     basis : (q, p) float64
         Whitened coordinates of the basis in which `axes` are given.
     offsets : (c, p) float64
-        Whitened coordinates of the centres of the regions to cover, of which the first is the origin; NaN if fewer.
+        Whitened coordinates of the centres of the regions to cover, of which the first is the origin.
+    present : (c,) bool
+        Whether there is such a centre: regions may have fewer, and the offsets of the others are 0.
     along : () float64
         Extent of the ellipsoid along the frequency, Hz; 0 for a ball, whose frequencies are chosen otherwise.
     """
@@ -179,6 +181,7 @@ class Survey(NamedTuple):
     axes: jax.Array
     basis: jax.Array
     offsets: jax.Array
+    present: jax.Array
     along: jax.Array
 
 
@@ -209,9 +212,9 @@ def survey(
         q = len(free.names) - ("freq" in free.names)
         basis = across(coordinates, jnp.eye(q))
         axes, along = jnp.sqrt(mismatch) * jnp.eye(q), jnp.zeros(())
-        offsets = jnp.zeros((1, len(free.names)))
+        offsets, present = jnp.zeros((1, len(free.names))), jnp.ones(1, bool)
         if region is not None:
-            axes, along, offsets = _ellipsoids(coordinates, basis, *region)
+            axes, along, offsets, present = _ellipsoids(coordinates, basis, *region)
 
         def swing(x: jax.Array) -> jax.Array:
             there = coordinates.point(x)
@@ -219,31 +222,33 @@ def survey(
             return jnp.where(physical(there), jnp.max(jnp.abs(change)), 0.0)
 
         edges = jnp.concatenate([axes.T, -axes.T, jnp.zeros((1, q))]) @ basis
-        swings = jax.vmap(swing)((offsets[:, None] + edges).reshape(-1, len(free.names)))
+        swings = jax.vmap(swing)((offsets[:, None] + edges[None]).reshape(-1, len(free.names)))
         largest = jnp.max(jnp.where(jnp.isfinite(swings), swings, 0.0), initial=0.0)
-        return Survey(coordinates, largest, axes, basis, offsets, along)
+        return Survey(coordinates, largest, axes, basis, offsets, present, along)
 
     return jax.lax.map(one, (points, regions))
 
 
 def _ellipsoids(
     coordinates: Coordinates, basis: jax.Array, spread: jax.Array, peaks: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return `axes`, `along` and `offsets` of `Survey` for ellipsoids of steps, (p, p), around some parameters, (c,
-    p)."""
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """Return `axes`, `along`, `offsets` and `present` of `Survey` for ellipsoids of steps, (p, p), around some
+    parameters, (c, p), of which rows of NaN are absent."""
     scale = jnp.linalg.norm(spread, axis=1)
     semi_axes = jnp.linalg.solve(
         jax.jacfwd(coordinates.values)(jnp.zeros_like(scale)) / scale[:, None], spread / scale[:, None]
     )
+    present = jnp.all(jnp.isfinite(peaks), axis=1)
+    peaks = jnp.where(present[:, None], peaks, peaks[:1])
     steps = jax.vmap(lambda own: coordinates.step_to(replaced(coordinates.centre, coordinates.names, own)))(peaks)
-    offsets = jnp.linalg.solve(coordinates.matrix / scale[:, None], (steps / scale).T).T
-    offsets = offsets.at[0].set(0.0)
+    offsets = jnp.linalg.solve(coordinates.matrix / scale[:, None], (steps / scale[None]).T).T
+    offsets = jnp.where(present[:, None], offsets, 0.0).at[0].set(0.0)
     turned, radii, _ = jnp.linalg.svd(basis @ semi_axes)
-    axes = turned * radii
+    axes = turned * radii[None]
     if "freq" not in coordinates.names:
-        return axes, jnp.zeros(()), offsets
+        return axes, jnp.zeros(()), offsets, present
     unit = along_frequency(coordinates)
-    return axes, jnp.linalg.norm(unit @ semi_axes) / (unit @ unit), offsets
+    return axes, jnp.linalg.norm(unit @ semi_axes) / (unit @ unit), offsets, present
 
 
 def frequency_change(data: FstatData, point: Doppler, other: Doppler) -> jax.Array:

@@ -18,7 +18,7 @@ from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrow_plan
 from jfstat.data.observation import Observation
-from jfstat.data.workers import compile_together, in_background, results_of
+from jfstat.data.workers import compile_together, in_background, result_of_shape, results_of
 from jfstat.followup.batches import (
     Batch,
     batch_size,
@@ -28,20 +28,24 @@ from jfstat.followup.batches import (
     in_steps,
     reaches,
     too_many_nodes,
+    with_usual_size,
 )
 from jfstat.followup.candidates import Candidates, SearchedWith, fitted_names, misfits, read_rows
+from jfstat.followup.climb import climb
 from jfstat.followup.distinct import distinct
-from jfstat.followup.follow import Peak, Surroundings, focus, follow
+from jfstat.followup.focus import focus
 from jfstat.followup.free import FreeParameters
+from jfstat.followup.look import Surroundings, look
 from jfstat.followup.method import NEWTON, Method
 from jfstat.followup.neighbourhood import Neighbourhood, Survey, frequency_shifts, survey
 from jfstat.followup.options import Fit, checked_fit
+from jfstat.followup.peak import describe, on_host
 from jfstat.followup.results import CELLS, CLIMBS, ENDINGS, Results, Rivals, ending, most_climbs, results_table
 from jfstat.followup.transientfit import refined_with_windows
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.metrics.mismatch import mismatch as mismatch_of
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.searching.session.progress import progress_bar
 from jfstat.signal.parameters import ORBIT_FIELDS
 from jfstat.signal.templates import Doppler
@@ -62,7 +66,7 @@ OUTSIDE = 0.6
 well."""
 
 
-@public(merge=kinds.flag, progress=kinds.flag)
+@host("maximise jfstat.twoF of narrow data there", found=kinds.row_as_table, merge=kinds.flag, progress=kinds.flag)
 def refine(
     data: FstatData,
     found: AnyTable | Doppler,
@@ -90,11 +94,11 @@ def refine(
     data : FstatData
         Data of a band that contains the candidates; may have a leading axis of segments. Use all available data, even
         if the search used fewer.
-    found : QTable, Table or Doppler
+    found : QTable, Table, Row or Doppler
         Candidates, as `search` and `read_candidates` return them: columns ``freq``, ``alpha``, ``delta``, any of
         ``f1dot``, ``f2dot``, ..., and ``asini``, ``period``, ``tp``, ``ecc``, ``argp`` together or not at all (the last
         two may be missing), with or without units. asini = 0 means no orbit. Frequencies hold at ``meta["reftime"]``.
-        Or a template or a stack of templates.
+        Or one row of such a table, or a template or a stack of templates.
     optimizer : optax.GradientTransformation, optional
         Optimiser to use in place of Newton's method, from the same starts, in the same coordinates and within the same
         bounds: ``optax.lbfgs(1.0, linesearch=None)``, ``optax.adam(0.05)``, ... It minimises -2F divided by 2F at the
@@ -329,12 +333,8 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
         for batch in batches(left, np.array([groups.index(covered[row][0]) for row in left]), size):
             own = jax.tree.map(lambda x, b=batch: x[b.places], known.coordinates)
             edges = np.linalg.norm(known.axes[batch.places], axis=1).max(axis=-1, initial=0.0)
-            edges += np.nanmax(np.linalg.norm(known.offsets[batch.places], axis=2), axis=1)
+            edges += np.linalg.norm(known.offsets[batch.places], axis=2).max(axis=1)
             trials = np.stack([covered[int(row)][1] for row in left[batch.places]])
-            # a padding row of the batch has no trial points, and its climbs end where they begin
-            trials[len(batch.rows) :] = np.nan
-            real = (np.arange(size) < len(batch.rows))[:, None, None]
-            own = replace(own, matrix=np.where(real, own.matrix, np.nan))
             _follow_batch(data, results, alike, batch, own, covered[int(batch.rows[0])][0], trials, edges)
             advance(int(np.sum(~results.open[batch.rows])))
     advance(int(np.sum(results.open[rows])))
@@ -402,26 +402,41 @@ def _follow_batch(
     rows, own, points = batch.rows, alike.free, coordinates.centre
     names_at = np.array([results.names.index(name) for name in own.names])
     shifts = frequency_shifts(coverage.bins, float(data.tspan))
-    plan = narrow_plan(data, points, coverage.reach)
+    plan = with_usual_size(narrow_plan(data, points, coverage.reach))
     size, n_trials = len(points.alpha), trials.shape[1]
     # at other frequencies alone there are no other peaks to be told apart
     n_climbs = min(most_climbs(len(own.names)) if n_trials > 1 else CLIMBS, n_trials * len(shifts))
     climbing = climbing_for(data, size, plan.first.size, n_climbs, n_trials)
     method = alike.method
     narrowing = data.for_one_template, points, coverage.reach, plan, compressed_together(data, size)
-    climbs = Surroundings(coordinates, own, trials, shifts), climbing, method.max_steps, method.optimizer
+    observed = data.observation.without_times
+    around, together = Surroundings(coordinates, own, trials, shifts), climbing.candidates
+    # a padding row of the batch has no trial points, and its climbs end where they begin
+    real = (np.arange(size) < len(rows))[:, None, None]
+    climbed_from = replace(coordinates, matrix=np.where(real, coordinates.matrix, np.nan))
+    looked_around = around._replace(coordinates=climbed_from, trials=np.where(real, trials, np.nan))
+    steps = together, method.max_steps, method.optimizer
 
     def programs() -> Iterator[jax.stages.Lowered]:
-        first = focus.lower(*narrowing)
-        yield first
-        yield follow.lower(data.observation, results_of(first, data.series), *climbs)
+        """Yield the programs below, the longest first."""
+        focused = focus.lower(*narrowing)
+        near = observed, results_of(focused, data.series)
+        starts = result_of_shape((size, n_climbs, len(own.names)), np.float64, data.series)
+        climbed = climb.lower(*near, coordinates, own, starts, *steps)
+        yield climbed
+        yield focused
+        looked = look.lower(*near, around, climbing)
+        yield looked
+        yield describe.lower(*near, around, *(results_of(x, data.series) for x in (looked, climbed)), together)
 
     # at the same time, since XLA takes seconds for each program; a few milliseconds if already compiled
     compile_together(programs())
-    near = focus(*narrowing)
-    ends = follow(data.observation, near, *climbs)
+    near = observed, focus(*narrowing)
+    looked = look(*near, looked_around, climbing)
+    climbs = climb(*near, climbed_from, own, looked.starts, *steps)
+    ends = describe(*near, around, looked, climbs, together)
     lost = misfits(data, ends.point)
-    peaks: Peak = jax.tree.map(lambda x: np.asarray(x)[: len(rows)], ends)
+    peaks = on_host(ends, len(rows))
 
     first = results.steps[rows] == 0
     results.start_twoF[rows[first]] = peaks.start_twoF[first]

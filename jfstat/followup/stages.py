@@ -16,10 +16,10 @@ from jfstat.followup.neighbourhood import COVERING, COVERING_MANY, MANY, along_f
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.ball import ellipsoid_count
-from jfstat.metrics.coordinates import whitened
-from jfstat.public import public
+from jfstat.metrics.coordinates import Coordinates, whitened
+from jfstat.public import host
 from jfstat.sfts.container import SFTs, check_sfts
-from jfstat.signal.templates import Doppler
+from jfstat.signal.templates import Doppler, template
 from jfstat.signal.values import check_parameters, in_usual_order, usual_parameters
 from jfstat.validation import is_whole, shown, whole
 
@@ -30,7 +30,7 @@ TRIALS = 1000
 """Default largest number of trial points of a stage of `follow_up_stages`."""
 
 
-@public(parameters=kinds.names, ephemeris=kinds.ephemeris)
+@host(point=template, parameters=kinds.names, ephemeris=kinds.ephemeris)
 def follow_up_stages(
     sfts: SFTs,
     point: Doppler,
@@ -50,7 +50,7 @@ def follow_up_stages(
     Parameters
     ----------
     sfts : SFTs
-    point : Doppler
+    point : Doppler or Row
         One template, at which the metric is computed.
     n_segments : int
         Number of segments of the search that found the candidates: the first stage.
@@ -80,7 +80,8 @@ def follow_up_stages(
     names = usual_parameters(point) if parameters is None else check_parameters(point, parameters)
     observation = unweighted(sfts, reference_time(None, sfts.start), ephemeris)
     names = in_usual_order(point, names)
-    slopes, along, time, weight = (np.asarray(x) for x in _phase_slopes(observation, point, names))
+    coordinates = whitened(observation, point, names, ())
+    slopes, along, time, weight = (np.asarray(x) for x in _phase_slopes(observation, point, coordinates))
 
     def metric(n: int) -> np.ndarray:
         cuts = np.linspace(sfts.start, sfts.end, n + 1) - int(observation.epoch)
@@ -101,15 +102,16 @@ def follow_up_stages(
     return tuple(stages)
 
 
+@jax.jit  # op by op each call would compile a hundred small programs, ten seconds on a GPU
 def _phase_slopes(
-    observation: Observation, point: Doppler, names: tuple[str, ...]
+    observation: Observation, point: Doppler, coordinates: Coordinates
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Return phase changes per coordinate that whitens all data together, cycles, at the middle of each SFT, (n, p).
 
     The direction in which the frequency alone changes, (p,), zero if it is held, and the middles of the SFTs and their
     weights, (n,), are returned too.
     """
-    coordinates = whitened(observation, point, names, ())
+    names = coordinates.names
     time, weight = observation.quadrature(1)
     zero = jnp.zeros(len(names))
 

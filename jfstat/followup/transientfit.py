@@ -121,9 +121,9 @@ def fitted_window(
         t0, tau = middle[0] + width[0] * nodes, middle[1] + width[1] * nodes
         positive = tau > step
         found = window_map(own, slope, t0, jnp.where(positive, tau, step), shape, end)
-        inside = positive & ((t0 >= first) & (t0 <= last))[:, None]
+        inside = positive[None] & ((t0 >= first) & (t0 <= last))[:, None]
         if shape == "rectangular":
-            inside &= t0[:, None] + tau <= last
+            inside &= t0[:, None] + tau[None] <= last
         return t0, tau, found, inside
 
     def zoom(before: _Zoom, final: jax.Array) -> tuple[_Zoom, tuple[jax.Array, ...]]:
@@ -141,7 +141,7 @@ def fitted_window(
         place = jnp.argmax(highest)
         i, j = place // NODES, place % NODES
         offset = jnp.einsum("nm,nmi->i", weight, found.offset)
-        apart = found.offset - offset
+        apart = found.offset - offset[None, None]
         between = jnp.einsum("nm,nmi,nmj->ij", weight, apart, apart)
         within = jnp.einsum("nm,nmij->ij", weight, found.covariance) - found.covariance[i, j]
         top, best = highest[i, j], jnp.stack([t0[i], tau[j]])

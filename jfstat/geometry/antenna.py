@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.maths.arrays import with_axes
+
 Array = TypeVar("Array", jax.Array, np.ndarray)
 ORDERS = np.array([0.0, 1, 1, 2, 2])
 """Frequency of each of the five harmonics, in units of the sidereal frequency."""
@@ -73,11 +75,11 @@ def pattern_coefficients(response: jax.Array, alpha: jax.Array, delta: jax.Array
     a, b : (..., 5) float64
         Coefficients such that ``a(t) = a @ harmonics(sidereal_time(t))``.
     """
-    parts = jnp.sum(TENSOR_PARTS * response[..., None, None, :, :], axis=(-2, -1))
+    parts = jnp.sum(with_axes(TENSOR_PARTS, response.ndim + 2) * response[..., None, None, :, :], axis=(-2, -1))
     s, c, zero = jnp.sin(delta), jnp.cos(delta), jnp.zeros_like(delta)
     first, second = s * c, 1 + s * s
     sky = jnp.stack([1 - s * s, first, first, second, second, zero, c, c, s, s]).reshape(2, 5)
+    sky, turn = with_axes(sky, parts.ndim), with_axes(ORDERS * alpha, parts.ndim)
     # from harmonics of the hour angle to harmonics of sidereal time: each pair of cosine and sine is rotated
-    turn = ORDERS * alpha
     both = sky * (parts[..., :2, :] * jnp.cos(turn) + parts[..., 2:, :] * jnp.sin(turn))
     return both[..., 0, :], both[..., 1, :]

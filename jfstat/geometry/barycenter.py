@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 
 from jfstat.geometry.trajectory import DEGREE, SEGMENT, State, Trajectory, at_pieces, horner_at_pieces
 from jfstat.signal.constants import ASTRONOMICAL_UNIT, SPEED_OF_LIGHT
@@ -138,8 +140,7 @@ def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, direction: Directio
     The equation is solved by Newton's method. The delay's second derivative stays below 1.4e-10 1/s, so a step reduces
     an error x of the time to 7e-11 x^2 1/s. The first guess, from straight lines for the pieces, is good to 2e-3 s, and
     one step from there reaches the precision of float64; it leaves out the slope of the Shapiro delay, which is at most
-    1e-9. The derivatives with respect to `t_ssb` and `direction` follow from the implicit function theorem, exact to
-    all orders; the trajectory is taken as constant.
+    1e-9. The derivatives follow from the implicit function theorem, exact to all orders.
 
     Parameters
     ----------
@@ -169,21 +170,32 @@ def detector_clock(trajectory: Trajectory, t_ssb: jax.Array, direction: Directio
     return t_ssb - rate * (value + slope * (t_ssb - t)), rate  # t - (t + value - t_ssb) rate, but rounded once
 
 
-@detector_clock.defjvp
+@partial(detector_clock.defjvp, symbolic_zeros=True)
 def _detector_clock_jvp(primals, tangents):
     """Return derivatives from t + delay(t, n) = t_ssb with `ssb_delay`.
 
-    A projected table would need slow scatters in reverse mode.
+    A projected table would need slow scatters in reverse mode, and so do derivatives with respect to the trajectory:
+    they are computed only where they are asked for.
     """
     trajectory, t_ssb, direction = primals
-    _, d_ssb, d_direction = tangents
+    d_trajectory, d_ssb, d_direction = jax.tree.map(_instantiated, tangents)
+    moved = any(not isinstance(x, SymbolicZero) for x in jax.tree.leaves(tangents[0]))
     t, rate = detector_clock(trajectory, t_ssb, direction)
 
-    def delay_and_slope(t, direction):
+    def delay_and_slope(t, direction, trajectory=trajectory):
         return jax.jvp(lambda t: ssb_delay(trajectory(t), t, direction), (t,), (jnp.ones_like(t),))
 
     (_, slope), (_, curvature) = jax.jvp(lambda t: delay_and_slope(t, direction), (t,), (jnp.ones_like(t),))
-    _, (d_delay, d_slope) = jax.jvp(lambda x: delay_and_slope(t, x), (direction,), (d_direction,))
+    if moved:
+        both, d_both = (direction, trajectory), (d_direction, d_trajectory)
+        _, (d_delay, d_slope) = jax.jvp(lambda *x: delay_and_slope(t, *x), both, d_both)
+    else:
+        _, (d_delay, d_slope) = jax.jvp(lambda x: delay_and_slope(t, x), (direction,), (d_direction,))
     own = 1.0 / (1.0 + slope)  # with the Shapiro delay, unlike `rate`, for which XLA's CPU code would solve twice
     d_t = (d_ssb - d_delay) * own
     return (t, rate), (d_t, -(d_slope + curvature * d_t) * own**2)
+
+
+def _instantiated(tangent: Any) -> jax.Array:
+    """Return a tangent as an array; all are float64."""
+    return jnp.zeros(tangent.shape) if isinstance(tangent, SymbolicZero) else tangent

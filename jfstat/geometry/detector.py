@@ -12,7 +12,7 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.geometry.detectorfile import read_ifo
-from jfstat.validation import AngleLike, NumberLike, float64_of, in_unit, number, shown
+from jfstat.validation import AngleLike, NumberLike, float64_of, in_unit, number, require_known, shown
 
 if TYPE_CHECKING:
     from astropy.coordinates import EarthLocation
@@ -246,6 +246,7 @@ def _numbers(x: Any, name: str) -> np.ndarray:
 
 def _vectors(x: Any, name: str) -> np.ndarray:
     """Return finite numbers as a float64 array."""
+    require_known(x, name)
     try:
         value = float64_of(x, name)
     except (TypeError, ValueError):

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from jfstat.display import Displayed
 from jfstat.geometry.barycenter import Direction, shapiro_delay, ssb_delay
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class Sites:
+@dataclass(frozen=True, repr=False, eq=False)
+class Sites(Displayed):
     """Position and delays of a detector at some times; every field has a leading shape (...).
 
     Attributes

@@ -99,4 +99,5 @@ def cubic_length(orbit: Orbit, f: ArrayLike, cycles: float) -> jax.Array:
     This is the inverse of `cubic_error`.
     """
     _, (fourth, f) = _known(_fourth_derivative(orbit), f)
-    return on_device(2 * (192 * cycles / (fourth * f)) ** 0.25)
+    with np.errstate(divide="ignore"):  # infinite for an orbit without size
+        return on_device(2 * (192 * cycles / (fourth * f)) ** 0.25)

@@ -6,16 +6,18 @@ Nothing here depends on the sky position; `barycenter` projects these vectors on
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.display import Displayed
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.einstein import einstein_delay
 from jfstat.geometry.ephemeris import Tracks
-from jfstat.geometry.rotation import detector_offset, leap_seconds, sidereal_time
-from jfstat.maths.arrays import on_device
+from jfstat.geometry.rotation import detector_offset, leap_seconds, offset_of, sidereal_time
+from jfstat.maths.arrays import any_traced, on_device
 from jfstat.maths.chebyshev import horner, nodes, powers_from_values
 from jfstat.maths.ladder import padded_size
 
@@ -49,8 +51,8 @@ class State:
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class Trajectory:
+@dataclass(frozen=True, repr=False, eq=False)
+class Trajectory(Displayed):
     """Piecewise polynomials in time for the state of a detector.
 
     Attributes
@@ -134,7 +136,7 @@ def detector_trajectory(detector: Detector, tracks: Tracks, start: float, end: f
     n = int(np.ceil((end - start) / SEGMENT)) + 1  # the same whether or not a leap second shifts the pieces
 
     centres = first + SEGMENT * (np.arange(n) + 0.5)
-    t = (centres[:, None] + 0.5 * SEGMENT * nodes(DEGREE + 1)).ravel()
+    t = (centres[:, None] + 0.5 * SEGMENT * nodes(DEGREE + 1)[None]).ravel()
     earth, sun = tracks.earth(t), tracks.sun(t)
     sidereal = sidereal_time(epoch, t).reshape(n, -1)
     sidereal -= 2 * np.pi * np.floor(sidereal[:, :1] / (2 * np.pi))
@@ -151,3 +153,26 @@ def detector_trajectory(detector: Detector, tracks: Tracks, start: float, end: f
 def stack_trajectories(trajectories: list[Trajectory]) -> Trajectory:
     """Stack trajectories into one with a leading detector axis, for vmap."""
     return jax.tree.map(lambda *leaves: on_device(np.stack(leaves)), *trajectories)
+
+
+def displaced(trajectory: Trajectory, epoch: jax.Array | int, shift: jax.Array) -> Trajectory:
+    """Return the trajectories of detectors that stand elsewhere; traceable, and linear in the shifts.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        With leading axis D.
+    epoch : () int64
+        GPS time from which its times count, s.
+    shift : (D, 3) float64
+        Vectors by which the detectors move, in the Earth-fixed frame, m.
+    """
+    n, first = trajectory.coefficients.shape[2], trajectory.start[0]  # all detectors have the same times
+    if not any_traced(epoch, first):
+        epoch, first = int(epoch), np.asarray(first)
+    centres = first + SEGMENT * (np.arange(n) + 0.5)
+    t: Any = (centres[:, None] + 0.5 * SEGMENT * nodes(DEGREE + 1)[None]).reshape(-1)
+    unit = jnp.stack([jnp.asarray(offset_of(axis, epoch, t)) for axis in np.eye(3)], axis=-1)
+    unit = jnp.einsum("pk,nkij->pnij", jnp.asarray(powers_from_values(DEGREE + 1)), unit.reshape(n, DEGREE + 1, 3, 3))
+    moved = jnp.einsum("pnij,dj->dpni", unit, shift)
+    return Trajectory(trajectory.coefficients.at[..., :3].add(moved), trajectory.start)

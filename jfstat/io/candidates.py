@@ -137,7 +137,7 @@ def _from_ecsv(content: bytes, path: Path) -> QTable:
 
     text = content.decode().replace("\r\n", "\n")
     found = re.match(rf"{re.escape(ECSV_START)}# {CHECKSUM}: (.*)\n", text)
-    if found is not None and found[1] != _digest((ECSV_START + text[found.end() :]).encode()):
+    if CHECKSUM in text and (found is None or found[1] != _digest((ECSV_START + text[found.end() :]).encode())):
         raise _incomplete(path)
     return _without_masked_words(QTable.read(io.BytesIO(text.encode()), format="ascii.ecsv"))
 

@@ -1,19 +1,22 @@
-"""Read files of templates: tables of jfstat, and the grid files of ComputeFstatistic_v2 and PyFstat."""
+"""Read and write files of templates: tables of jfstat, and the grid files of ComputeFstatistic_v2 and PyFstat."""
 
 from __future__ import annotations
 
 import os
 import re
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jfstat import kinds
-from jfstat.candidates.tables import in_units
+from jfstat.atomic import written_to
+from jfstat.candidates.schema import known_column
+from jfstat.candidates.tables import AnyTable, in_units, parameter_columns
 from jfstat.files import text_of_named
-from jfstat.io.candidates import HDF5_SUFFIXES, read_candidates
-from jfstat.io.lal.candidates import meta_from_comments
+from jfstat.io.candidates import HDF5_SUFFIXES, read_candidates, write_candidates
+from jfstat.io.lal.candidates import comment_lines, meta_from_comments
 from jfstat.public import public
 from jfstat.signal.parameters import SKY, is_parameter, spin_name
 
@@ -54,6 +57,11 @@ def read_templates(path: str | os.PathLike) -> QTable:
         If the file does not exist or cannot be read.
     ValueError
         If the file is in another format, such as a .cff file of sources, or has no rows.
+
+    Warns
+    -----
+    UserWarning
+        If the file names columns that are neither parameters nor known results.
     """
     path = Path(path)
     if path.suffix.lower() in (".ecsv", *HDF5_SUFFIXES):
@@ -82,6 +90,48 @@ def read_templates(path: str | os.PathLike) -> QTable:
     return in_units(columns, meta_from_comments(comments))
 
 
+@public(table=kinds.table, path=kinds.path)
+def write_templates(table: AnyTable, path: str | os.PathLike) -> Path:
+    """Write a table of templates, for `read_templates`, ComputeFstatistic_v2 or PyFstat.
+
+    Parameters
+    ----------
+    table : QTable or Table
+        Templates, as from `template_table`.
+    path : str or path
+        ``.ecsv``, ``.hdf5`` and ``.h5`` keep units and meta. Anything else is text as of ComputeFstatistic_v2's
+        ``--outputGrid``: columns ``freq alpha delta f1dot f2dot f3dot``, whose units are Hz, rad and Hz/s^k, and those
+        of an orbit, named by the last comment before the rows.
+
+    Returns
+    -------
+    Path
+        The file. It is written under a temporary name first, so that it is never incomplete.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    TypeError, ValueError
+        If `table` is no table of templates.
+
+    Examples
+    --------
+    >>> grid = jfstat.template_table(jfstat.template_bank(1.1, 0.2, (-1e-9, 0, 1e-9)), [100.0, 100.1])
+    >>> len(jfstat.read_templates(jfstat.write_templates(grid, 'grid.txt')))
+    4
+    """
+    path = Path(path)
+    if path.suffix.lower() in (".ecsv", *HDF5_SUFFIXES):
+        return write_candidates(table, path)  # type: ignore[arg-type]
+    columns = parameter_columns(table, "table", ("freq", *SKY))
+    zeros = np.zeros(len(table))
+    columns = {name: columns.get(name, zeros) for name in FULL_GRID} | columns
+    rows = [" ".join(f"{x:.16g}" for x in row) for row in np.transpose([np.asarray(x) for x in columns.values()])]
+    lines = [*comment_lines(table.meta), f"%% {' '.join(columns)}", *rows, "%DONE", ""]
+    return written_to(path, "\n".join(lines).encode())
+
+
 def _names(lines: list[str], n_columns: int, path: Path) -> list[str]:
     """Return the names of the columns, from the last comment before the rows, or by the number of columns."""
     header = ""
@@ -89,10 +139,18 @@ def _names(lines: list[str], n_columns: int, path: Path) -> list[str]:
         if line.strip() and not line.startswith(tuple(COMMENTS)):
             break
         header = line.lstrip(COMMENTS + " ") if line.strip() else header
-    named = [PYFSTAT.get(word, re.sub(r"^2F", "twoF", word)) for word in header.split()]
+    words = [re.sub(r"^2F", "twoF", word) for word in header.split()]
+    named = [PYFSTAT.get(word, re.sub(r"^twoF(?=[A-Z]\d$)", "twoF_", word)) for word in words]
     if len(named) == n_columns and set(SKY) <= set(named):
         if len(set(named)) < n_columns:
             raise ValueError(f"path {str(path)!r} names a column twice: give each its own name.")
+        unknown = [name for name in named if known_column(name) is None]
+        if unknown:
+            warnings.warn(
+                f"path {str(path)!r} has columns that are not known, {', '.join(unknown)}: they are kept, but change "
+                "no template; correct their names if they should.",
+                stacklevel=4,
+            )
         return named
     if any(is_parameter(name) for name in named) and len(named) != n_columns and set(SKY) <= set(named):
         raise ValueError(

@@ -14,7 +14,7 @@ from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
 from jfstat.limits.population import MOST_SIGNALS, Population
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.statistic.combine import antenna_matrix, total_matrix
 from jfstat.statistic.fstat import noise_level, optimal_power
@@ -27,11 +27,13 @@ ANY_FREQUENCY = 100.0
 """Frequency of the draws, Hz; the signal-to-noise ratio does not depend on it."""
 LEAST_THRESHOLD, LARGEST_THRESHOLD = 1e-3, 1e5
 """Smallest and largest threshold on 2F; beyond, the non-central chi-squared distribution is not computed well."""
+CERTAIN = 10.0
+"""Multiple of threshold and degrees of freedom beyond which rho^2 exceeds the threshold with a probability of 1."""
 AT_ONCE = 256
 """Number of signals whose antenna matrices are computed together."""
 
 
-@public(population=kinds.instance(Population, or_none=True))
+@host(population=kinds.instance(Population, or_none=True))
 def detection_probability(
     data: Observation | FstatData,
     h0: ArrayLike,
@@ -84,16 +86,14 @@ def detection_probability(
     >>> bool(p[0] < 1e-8 and p[1] > 0.3)
     True
     """
-    strains = float64_of(h0, "h0")
-    if strains.ndim > 1 or not np.all(np.isfinite(strains)) or np.any(strains < 0):
-        raise ValueError(f"h0 must be strain amplitudes of 0 or more, a number or a sequence, not {shown(h0)}.")
+    strains = checked_strains(h0)
     least = checked_threshold(threshold)
     n_segments, power = _unit_power(data, population, mismatch, samples, seed)
-    values = [_passing(n_segments * least, 4 * n_segments, x**2 * power) for x in np.atleast_1d(strains)]
+    values = [_passing(n_segments * least, 4 * n_segments, x, power) for x in np.atleast_1d(strains)]
     return np.asarray(values).reshape(strains.shape)[()]
 
 
-@public(population=kinds.instance(Population, or_none=True))
+@host(population=kinds.instance(Population, or_none=True))
 def sensitivity(
     data: Observation | FstatData,
     threshold: NumberLike,
@@ -147,7 +147,7 @@ def sensitivity(
         raise ValueError("most signals of the population leave no trace in the data: check its positions.")
 
     def excess(root: float) -> float:
-        return _passing(n_segments * least, 4 * n_segments, root**2 / middle * power) - wanted
+        return _passing(n_segments * least, 4 * n_segments, root / np.sqrt(middle), power) - wanted
 
     if excess(0.0) >= 0:
         raise ValueError(f"threshold={least:g} is exceeded by noise alone with this confidence: raise it.")
@@ -158,7 +158,7 @@ def sensitivity(
     return float(found / np.sqrt(middle))
 
 
-@public
+@host
 def sensitivity_depth(data: Observation | FstatData, h0: ArrayLike) -> np.ndarray:
     """Compute the sensitivity depth sqrt(S)/h0 of data at an amplitude, 1/sqrt(Hz).
 
@@ -197,6 +197,14 @@ def sensitivity_depth(data: Observation | FstatData, h0: ArrayLike) -> np.ndarra
     n_sfts = np.sum(np.atleast_3d(np.asarray(seen.weight) > 0).reshape(len(np.atleast_1d(seen.tsft)), -1), axis=1)
     inverse = np.average(np.atleast_1d(np.asarray(seen.sinv_tsft) / np.asarray(seen.tsft)), weights=n_sfts)
     return (1 / np.sqrt(inverse) / strains)[()]
+
+
+def checked_strains(h0: ArrayLike) -> np.ndarray:
+    """Return strain amplitudes, () or (n,); raise a ValueError unless they are finite and not negative."""
+    strains = float64_of(h0, "h0")
+    if strains.ndim > 1 or not np.all(np.isfinite(strains)) or np.any(strains < 0):
+        raise ValueError(f"h0 must be strain amplitudes of 0 or more, a number or a sequence, not {shown(h0)}.")
+    return strains
 
 
 def checked_threshold(threshold: object) -> float:
@@ -243,8 +251,10 @@ def _powers(observation: Observation, point: Doppler, amplitude: Amplitude) -> j
     return jax.lax.map(one, (point, amplitude), batch_size=AT_ONCE)
 
 
-def _passing(threshold: float, degrees: int, powers: np.ndarray) -> float:
-    """Return the mean probability that non-central chi-squared variables exceed a threshold."""
+def _passing(threshold: float, degrees: int, h0: float, power: np.ndarray) -> float:
+    """Return the mean probability that non-central chi-squared variables, h0^2 power, exceed a threshold."""
     from scipy.stats import ncx2
 
+    with np.errstate(over="ignore"):  # SciPy gives NaN for powers far beyond, where the probability is 1
+        powers = np.minimum((h0 * np.sqrt(power)) ** 2, CERTAIN * (threshold + degrees + 1e3))
     return float(np.mean(ncx2.sf(threshold, degrees, powers)))

@@ -13,13 +13,14 @@ from jfstat import kinds
 from jfstat.data.checks import check_data
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
-from jfstat.limits.analytic import checked_mismatch, checked_threshold
+from jfstat.display import Displayed
+from jfstat.limits.analytic import checked_mismatch, checked_strains, checked_threshold
 from jfstat.limits.population import MOST_SIGNALS, Population
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f, whitening
 from jfstat.statistic.fstat import noise_level
-from jfstat.validation import NumberLike, float64_of, probability, whole
+from jfstat.validation import NumberLike, probability, whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -30,8 +31,8 @@ FEWEST_BEYOND = 4
 """Number of injections that must lie on either side of the quantile, for it and its error to be known."""
 
 
-@dataclass(frozen=True, eq=False)
-class UpperLimit:
+@dataclass(frozen=True, repr=False, eq=False)
+class UpperLimit(Displayed):
     """An upper limit and the injections behind it; see `jfstat.upper_limit`.
 
     Attributes
@@ -44,7 +45,7 @@ class UpperLimit:
     threshold : float
         Threshold on 2F, or on its mean over segments.
     critical_h0 : (n,) float64 ndarray
-        Least h0 at which each injection exceeds the threshold; 0 where the data exceed it without the injection.
+        Least h0 from which on each injection exceeds the threshold; 0 where data and injection exceed it at any h0.
     points : Doppler
         Templates of the injections, a stack of n.
     amplitudes : Amplitude
@@ -61,10 +62,10 @@ class UpperLimit:
 
     def detection_probability(self, h0: ArrayLike) -> np.ndarray:
         """Return the fraction of injections that exceed the threshold at one or several strain amplitudes."""
-        return np.mean(self.critical_h0 <= float64_of(h0, "h0")[..., None], axis=-1)
+        return np.mean(self.critical_h0 <= checked_strains(h0)[..., None], axis=-1)
 
 
-@public(population=kinds.instance(Population, or_none=True))
+@host(population=kinds.instance(Population, or_none=True))
 def upper_limit(
     data: FstatData,
     threshold: NumberLike,
@@ -112,8 +113,8 @@ def upper_limit(
     TypeError
         If `data` or `population` is of another kind.
     ValueError
-        If an argument is out of range, signals of the population do not fit the data, or too many of them are not
-        detected at any h0.
+        If an argument is out of range, signals of the population do not fit the data, too many of them are not
+        detected at any h0, or too many exceed the threshold in the data alone, because there is a signal or a line.
 
     Notes
     -----
@@ -152,7 +153,15 @@ def upper_limit(
             "spin-downs and the orbit of the population."
         )
     noise, cross, signal = terms[0], kept * terms[1], kept**2 * terms[2]
-    critical = _critical(noise - (data.n_segments or 1) * least, cross, signal)
+    excess = noise - (data.n_segments or 1) * least
+    loud = int(np.sum(excess > 0))  # at some h0 an injection may cancel what is there
+    if loud > n * wanted - FEWEST_BEYOND:
+        raise ValueError(
+            f"threshold={least:g} is exceeded in the data without a signal at {loud} of {n} templates, so there is no "
+            "limit at this confidence: a signal or a line is there, or the threshold is too low; raise it, or leave "
+            "these frequencies out."
+        )
+    critical = _critical(excess, cross, signal)
     h0, error = _quantile(critical, wanted)
     return UpperLimit(h0, error, wanted, least, critical, points, amplitudes)
 

@@ -10,9 +10,9 @@ import jax
 import numpy as np
 
 from jfstat import kinds
-from jfstat.signal.parameters import LIMITS
+from jfstat.signal.parameters import LIMITS, spin_name, unit
 from jfstat.signal.templates import Amplitude, Doppler, Orbit
-from jfstat.validation import NumberLike, float64_of, require_x64, shown, whole
+from jfstat.validation import LARGEST, NumberLike, float64_of, in_unit, require_x64, shown, whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -33,7 +33,7 @@ class Population:
     Parameters
     ----------
     alpha : number, (low, high) or array
-        Right ascension, rad.
+        Right ascension, within [-pi, 3 pi], rad.
     delta : number, (low, high) or array, optional
         Declination, rad. In a range sin(delta) is uniform, so that positions are uniform on the sphere. By default the
         whole sphere.
@@ -87,15 +87,15 @@ class Population:
         if not isinstance(fdots, (list, tuple)):
             raise TypeError(f"fdots must be a sequence with an entry for f1dot, f2dot, ..., not {shown(fdots)}.")
         given = {
-            "alpha": _values(alpha, "alpha"),
-            "delta": _values((-np.pi / 2, np.pi / 2) if delta is None else delta, "delta"),
-            "cosi": _values(cosi, "cosi"),
-            "psi": _values(psi, "psi"),
-            "freq": None if freq is None else _values(freq, "freq"),
-            "fdots": tuple(_values(x, f"fdots[{k}]") for k, x in enumerate(fdots)),
+            "alpha": _values(alpha, "alpha", "rad"),
+            "delta": _values((-np.pi / 2, np.pi / 2) if delta is None else delta, "delta", "rad"),
+            "cosi": _values(cosi, "cosi", ""),
+            "psi": _values(psi, "psi", "rad"),
+            "freq": None if freq is None else _values(freq, "freq", "Hz"),
+            "fdots": tuple(_values(x, f"fdots[{k}]", unit(spin_name(k + 1))) for k, x in enumerate(fdots)),
             "orbit": orbit,
         }
-        for name in ("delta", "cosi"):
+        for name in ("alpha", "delta", "cosi"):
             if not np.all(LIMITS[name].holds(given[name])):
                 limit, own = LIMITS[name], given[name]
                 raise ValueError(f"{name} must be {limit.must_be}, not {shown(own.tolist())}: {limit.hint}.")
@@ -132,7 +132,7 @@ class Population:
         if own is None:
             if freq is None:
                 raise ValueError("freq is missing: give it here or to the Population, in Hz.")
-            own = _values(freq, "freq")
+            own = _values(freq, "freq", "Hz")
         rng = np.random.default_rng(whole(seed, "seed"))
         sines = np.sin(self.delta) if self.delta.size == 2 else None
         delta = _drawn(rng, self.delta, n) if sines is None else np.arcsin(_drawn(rng, sines, n))
@@ -143,11 +143,14 @@ class Population:
         return point, Amplitude(np.ones(n), cosi, psi, rng.uniform(0, 2 * np.pi, n))
 
 
-def _values(x: object, name: str) -> np.ndarray:
-    """Return a number, the ends of a range or a sample as a one-dimensional array."""
-    values = np.atleast_1d(float64_of(x, name))
+def _values(x: object, name: str, unit: str) -> np.ndarray:
+    """Return a number, the ends of a range or a sample as a one-dimensional array, in a unit."""
+    given = [in_unit(value, name, unit) for value in x] if isinstance(x, (list, tuple)) else x
+    values = np.atleast_1d(float64_of(given, name, unit))
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
         raise ValueError(f"{name} must be a number, (low, high) or a sequence of values, all finite, not {shown(x)}.")
+    if np.abs(values).max() > LARGEST:
+        raise ValueError(f"{name} must be at most {LARGEST:g}, not {shown(x)}: give it in {unit}.")
     if values.size == 2 and values[0] > values[1]:
         raise ValueError(f"{name} is a range from {values[0]:g} to {values[1]:g}: give (low, high) with low <= high.")
     return values

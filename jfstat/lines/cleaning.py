@@ -9,7 +9,7 @@ import numpy as np
 
 from jfstat.data.noise import median_bias
 from jfstat.lines.doppler import checked_lines, hertz
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.sfts.container import SFTs, SFTSeries, check_sfts
 from jfstat.validation import whole
 
@@ -20,7 +20,7 @@ WINDOW = 100
 """Default number of bins on each side of a line that give the noise level, as in lalpulsar_SFTclean."""
 
 
-@public
+@host
 def clean(sfts: SFTs, lines: QTable, *, seed: int = 0, window: int = WINDOW, max_bins: int | None = None) -> SFTs:
     """Replace the bins of known lines by Gaussian noise at the level of the neighbouring bins.
 

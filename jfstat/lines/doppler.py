@@ -130,7 +130,7 @@ def _shifts(observation: Observation, point: Doppler, nodes: jax.Array) -> tuple
     The frequency of a template in a detector's frame is (f + drift) dtau/dt, where tau is the time at the source.
     """
     own: Source = observation.source(point)
-    times = observation.start[:, :, None] + observation.tsft * nodes
+    times = observation.start[:, :, None] + observation.tsft * nodes[None, None]
 
     def at_detector(trajectory: Trajectory, t: jax.Array) -> tuple[jax.Array, jax.Array]:
         delay, slope = jax.jvp(lambda x: own.delay(trajectory, x), (t,), (jnp.ones_like(t),))

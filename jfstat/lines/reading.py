@@ -12,8 +12,8 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.files import text_of_named
-from jfstat.public import public
-from jfstat.validation import band_width
+from jfstat.public import host
+from jfstat.validation import MOST_FREQUENCY, band_width
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -24,8 +24,12 @@ DETECTORS = ("H1", "H2", "L1", "V1", "G1", "K1", "I1")
 """Detectors whose prefixes are searched for in the names of files."""
 SINGLE, COMB, SCALING_COMB = 0, 1, 2
 """Types of the LIGO-Virgo-KAGRA lists: one line, a comb, a comb whose width grows with the harmonic."""
+WITHOUT_WIDTH = (SINGLE, 0.0, 1.0, 1.0, 0.0, 0.0)
+"""Values that follow the frequency of a line in `Row`, of a line without width."""
 MOST_HARMONICS = 100_000
 """Largest number of harmonics of a comb; more are taken for a mistake."""
+NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|inf|infinity|nan)"
+"""Pattern of a number, in small letters; those that are not finite are refused with a sentence of their own."""
 
 
 class Row(NamedTuple):
@@ -41,7 +45,7 @@ class Row(NamedTuple):
     name: str
 
 
-@public(path=kinds.paths, detector=kinds.text)
+@host(path=kinds.paths, detector=kinds.text)
 def read_lines(
     path: str | os.PathLike | Sequence[str | os.PathLike],
     detector: str | None = None,
@@ -50,15 +54,15 @@ def read_lines(
 ) -> QTable:
     """Read lists of known instrumental lines and combs.
 
-    These formats are distinguished by their columns; empty lines, a row of names, and lines that start with ``#`` or
-    ``%`` are skipped:
+    These formats are distinguished by their columns, and a file holds one of them; empty lines, a row of names at the
+    beginning, and lines that start with ``#`` or ``%`` are skipped:
 
     - LIGO-Virgo-KAGRA's lists of identified lines, published with the data releases of GWOSC (LIGO-T2100200 for O3;
       ``lalpulsar.lineFileParser``) and also read by TDFstat and polgraw-allsky: frequency or spacing of a comb, type (0
       line, 1 comb, 2 comb whose width grows with the harmonic), offset, first and last visible harmonic, left and right
       width, comments; separated by commas, or by blanks as in the lists of O1 and O2;
-    - LIGO-Virgo-KAGRA's lists of unidentified lines: frequency and comments, separated by a comma. They have no widths:
-      see `extra_width`;
+    - LIGO-Virgo-KAGRA's lists of unidentified lines: frequency and comments, which are free text but not a number,
+      separated by a comma. They have no widths: see `extra_width`;
     - lists for lalpulsar_SFTclean (``SFTClean.c``): start frequency, spacing, number of lines, left and right width,
       comment, separated by blanks.
 
@@ -127,69 +131,87 @@ def detector_in(path: Path) -> str:
 
 def _rows(path: Path) -> list[Row]:
     """Return the rows of a list in any of the formats."""
-    otherwise = "is not text: name another file."
-    text = text_of_named(path, otherwise, name=f"list of lines {str(path)!r}", encoding="utf-8-sig")
+    name = f"list of lines {str(path)!r}"
+    text = text_of_named(path, "is not text: name another file.", name=name)
     rows: list[Row] = []
-    for number, raw in enumerate(text.splitlines(), 1):
+    before: list[tuple[int, str]] = []  # lines before the first row: names of columns
+    formats: set[str] = set()
+    for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip()
-        # names of columns come before the first row
-        if not line or line[0] in "#%" or (not rows and not re.match(r"[-+.\d]", line)):
+        if not line or line[0] in "#%":
             continue
-        row = _row(line)
-        if row is None:
-            raise ValueError(
-                f"list of lines {str(path)!r}: line {number}, {line[:60]!r}, has no known format: see "
-                "jfstat.read_lines."
-            )
-        problem = _problem(row)
+        if not rows and not re.match(r"[-+.0-9]", line):
+            before.append((number, line))
+            continue
+        found = _values(line)
+        if found is None:
+            raise ValueError(f"{name}: line {number}, {line[:60]!r}, has no known format: see jfstat.read_lines.")
+        formats.add(found[0])
+        combs = any("harmonic" in names.lower() for _, names in before)  # names of columns that only combs have
+        if len(formats) > 1 or (combs and found[0] != "identified"):
+            raise ValueError(f"{name}: line {number}, {line[:60]!r}, has another format than lines before it.")
+        problem = _problem(found[1])
         if problem:
-            raise ValueError(f"list of lines {str(path)!r}: in line {number} {problem}; correct the list.")
-        rows.append(row)
+            raise ValueError(f"{name}: in line {number} {problem}; correct the list.")
+        freq, kind, offset, first, last, left, right = found[1]
+        rows.append(Row(freq, int(kind), offset, int(first), int(last), left, right, found[2]))
     if not rows:
-        raise ValueError(f"list of lines {str(path)!r} holds no lines: name another file.")
+        raise ValueError(f"{name} holds no lines: name another file.")
+    wrong = [(number, line) for i, (number, line) in enumerate(before) if i or "freq" not in line.lower()]
+    if wrong:
+        raise ValueError(
+            f"{name}: line {wrong[0][0]}, {wrong[0][1][:60]!r}, has neither a line nor names of columns such as "
+            "Frequency: put # before comments."
+        )
     return rows
 
 
-def _row(line: str) -> Row | None:
-    """Parse one row; return None if it has no known format."""
-    by_commas = "," in line
+def _values(line: str) -> tuple[str, tuple[float, ...], str] | None:
+    """Return format, values as in `Row` and comment of a row; None if it has no known format."""
+    by_commas = re.match(rf"{NUMBER}\s*,", line, re.ASCII | re.IGNORECASE) is not None
     words = [word.strip() for word in (line.split(",", 7) if by_commas else line.split(None, 7))]
-    try:
-        if by_commas and not re.match(r"[-+.\d]", words[1]):  # a frequency and comments, which may hold commas
-            return Row(float(words[0]), SINGLE, 0.0, 1, 1, 0.0, 0.0, line.partition(",")[2].strip())
-        if len(words) >= 7:
-            freq, kind, offset, first, last, left, right = (float(word) for word in words[:7])
-            name = words[7] if len(words) > 7 else ""
-            return Row(freq, _whole(kind), offset, _whole(first), _whole(last), left, right, name)
-        if len(words) == 6 and not by_commas:
-            start, spacing, count, left, right = (float(word) for word in words[:5])
-            return Row(spacing, COMB, start, 0, _whole(count) - 1, left, right, words[5])
-        if len(words) == 1:
-            return Row(float(words[0]), SINGLE, 0.0, 1, 1, 0.0, 0.0, "")
-    except ValueError:
-        return None
+    numeric = [re.fullmatch(NUMBER, word, re.ASCII | re.IGNORECASE) is not None for word in words]
+    leading = next((i for i, is_number in enumerate(numeric) if not is_number), len(words))
+    values = tuple(float(word) for word in words[: min(leading, 7)])
+    if leading >= 7:
+        return "identified", values, words[7] if len(words) > 7 else ""
+    if by_commas:
+        # free text may hold commas and numbers, but a row with a comb's fields is none
+        if leading == 1 and (len(words) < 7 or sum(numeric[1:7]) < 3):
+            return "unidentified", (values[0], *WITHOUT_WIDTH), line.partition(",")[2].strip()
+    elif leading == len(words) == 1:
+        return "unidentified", (values[0], *WITHOUT_WIDTH), ""
+    elif leading == 5 and len(words) > 5:
+        start, spacing, count, left, right = values
+        return "SFTclean", (spacing, COMB, start, 0.0, count - 1, left, right), line.split(None, 5)[5]
     return None
 
 
-def _whole(x: float) -> int:
-    if x != round(x):
-        raise ValueError
-    return int(x)
-
-
-def _problem(row: Row) -> str | None:
-    """Describe what is wrong with a row; None if it is valid."""
-    numbers = [row.freq, row.offset, row.left, row.right]
-    if not np.isfinite(numbers).all():
+def _problem(values: Sequence[float]) -> str | None:
+    """Describe what is wrong with the values of a row; None if they are valid."""
+    freq, kind, offset, first, last, left, right = values
+    if not np.isfinite(values).all():
         return "a value is not finite"
-    if row.kind not in (SINGLE, COMB, SCALING_COMB):
-        return f"the type is {row.kind}, not 0, 1 or 2"
-    if row.left < 0 or row.right < 0:
+    if kind not in (SINGLE, COMB, SCALING_COMB):
+        return f"the type is {kind:g}, not 0, 1 or 2"
+    if first != round(first) or last != round(last):
+        return f"a comb runs from harmonic {first:g} to {last:g}"
+    if left < 0 or right < 0:
         return "a width is negative"
-    if row.kind != SINGLE and not 0 <= row.last - row.first < MOST_HARMONICS:
-        return f"a comb runs from harmonic {row.first} to {row.last}"
-    if not _harmonics(row)[0][0] >= 0:
+    if kind == SINGLE and not (first == last and first in (0, 1)):
+        return f"a line of type 0 has the harmonics {first:.0f} to {last:.0f}, as a comb of type 1 or 2"
+    if kind != SINGLE and not 0 <= last - first < MOST_HARMONICS:
+        return f"a comb runs from harmonic {first:.0f} to {last:.0f}"
+    if kind != SINGLE and freq == 0 and first != last:
+        return "a comb has the spacing 0"
+    ends = (1.0,) if kind == SINGLE else (first, last)
+    if not all(offset + k * freq >= 0 for k in ends):
         return "the frequency is negative"
+    widest = max(left, right) * (max(ends) if kind == SCALING_COMB else 1)
+    if kind == SCALING_COMB and first < 0:
+        return "a width is negative"
+    if widest > MOST_FREQUENCY or any(offset + k * freq > MOST_FREQUENCY for k in ends):
+        return f"a frequency or width is beyond {MOST_FREQUENCY:g} Hz"
     return None
 
 

@@ -7,16 +7,35 @@ one takes some milliseconds, and a template has dozens of numbers. NumPy needs n
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any, TypeGuard, TypeVar
 
 import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+Array = TypeVar("Array", jax.Array, np.ndarray)
+LEAST = float(np.finfo(np.float32).min)
+"""Stands for minus infinity, that is for no value, in results of programs: JAX's setting ``jax_debug_infs`` stops at
+infinities."""
+
+
+def is_traced(x: object) -> TypeGuard[jax.core.Tracer]:
+    """Return whether JAX traces a value, so that it has a shape but no numbers yet."""
+    return isinstance(x, jax.core.Tracer)
+
+
+def any_traced(*trees: Any) -> bool:
+    """Return whether JAX traces a leaf of some pytrees, which may be any objects."""
+    try:
+        return any(map(is_traced, jax.tree.leaves(trees)))
+    except Exception:  # of a mapping whose keys have no order, or a foreign object
+        return False
+
 
 def module_for(*values: object) -> ModuleType:
     """Return `jax.numpy` if one of some values or arrays is traced, otherwise NumPy."""
-    return jnp if any(isinstance(x, jax.core.Tracer) for x in values) else np
+    return jnp if any(map(is_traced, values)) else np
 
 
 def on_device(x: jax.Array | np.ndarray | np.generic | float) -> jax.Array:
@@ -32,6 +51,14 @@ def broadcast(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return on_device(xp.broadcast_to(xp.asarray(x), shape))
 
 
+def with_axes(x: Array, n: int) -> Array:
+    """Return an array with axes of length 1 before its own, so that it has n of them.
+
+    It is for arithmetic with arrays of n axes: with ``jax_numpy_rank_promotion`` set to raise, JAX adds no axes itself.
+    """
+    return x.reshape((1,) * (n - x.ndim) + x.shape)
+
+
 def divided(x: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
     """Return quotient and remainder of whole numbers that are not negative, same shape and dtype, for traced code.
 
@@ -39,6 +66,12 @@ def divided(x: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
     """
     divisor = np.asarray(n, x.dtype)
     return jax.lax.div(x, divisor), jax.lax.rem(x, divisor)
+
+
+def stacked_first(arrays: list[jax.Array]) -> jax.Array:
+    """Stack arrays of one shape along a new first axis."""
+    xp = module_for(*arrays)
+    return on_device(xp.stack([xp.asarray(x) for x in arrays]))
 
 
 def stacked_last(arrays: list[jax.Array]) -> jax.Array:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
+from jfstat.maths.arrays import LEAST
 from jfstat.maths.newton import (
     CONVERGED,
     FIRST_RADIUS,
@@ -211,7 +212,7 @@ def maximise_with(
         return state._replace(at=_where(at.status == RUNNING, full, at), measured=measured, over=jnp.asarray(False))
 
     # the first step, of length zero, evaluates the start: a second call would double the compilation time
-    nowhere = Maximum(start, jnp.asarray(-jnp.inf), jnp.zeros(p), jnp.zeros((p, p)), zero, zero + RUNNING)
+    nowhere = Maximum(start, jnp.asarray(LEAST, start.dtype), jnp.zeros(p), jnp.zeros((p, p)), zero, zero + RUNNING)
     state = _State(
         at=nowhere,
         highest=nowhere,

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jfstat.maths.arrays import LEAST
+
 FIRST_RADIUS, LARGEST_RADIUS, LEAST_RADIUS = 0.3, 1.0, 1e-7
 """Radii of the region in which the quadratic model is trusted; a peak has radius 1 in whitened coordinates."""
 LITTLE, ENOUGH, GOOD = 1e-4, 0.25, 0.75
@@ -78,6 +80,7 @@ def maximise(
     start: jax.Array,
     limits: Limits | None = None,
     max_steps: int | jax.Array = MAX_STEPS,
+    otherwise: jax.Array | None = None,
 ) -> Maximum:
     """Climb from `start` to a maximum of a smooth function, by Newton steps within a trust region.
 
@@ -93,6 +96,8 @@ def maximise(
         Starting point, within the limits.
     limits : Limits, optional
     max_steps : int or () int32
+    otherwise : (p,) float64, optional
+        Starting point if the function is undefined at `start`.
 
     Returns
     -------
@@ -117,12 +122,16 @@ def maximise(
         status = jnp.where(at_maximum(new, limits), CONVERGED, jnp.where(radius < LEAST_RADIUS, stuck, RUNNING))
         status = jnp.where(first & ~defined, NOWHERE, status)
         new = new._replace(steps=at.steps + 1, status=status.astype(jnp.int32))
+        if otherwise is not None:
+            elsewhere = first & ~defined & ~state.undefined
+            begun = at._replace(x=otherwise)
+            new = jax.tree.map(lambda a, b: jnp.where(elsewhere, a, b), begun, new)
         return _State(new, radius, undefined)
 
     # the first step, of length zero, evaluates the start: a second call would double the compilation time
     p = start.shape[0]
     zero = jnp.zeros((), jnp.int32)
-    nowhere = Maximum(start, jnp.asarray(-jnp.inf), jnp.zeros(p), jnp.zeros((p, p)), zero, zero + RUNNING)
+    nowhere = Maximum(start, jnp.asarray(LEAST, start.dtype), jnp.zeros(p), jnp.zeros((p, p)), zero, zero + RUNNING)
     state = _State(nowhere, jnp.asarray(FIRST_RADIUS), jnp.asarray(False))
     best = jax.lax.while_loop(lambda s: (s.best.status == RUNNING) & (s.best.steps < max_steps), climb, state).best
     return best._replace(status=jnp.where(best.status == RUNNING, OUT_OF_STEPS, best.status).astype(jnp.int32))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +15,13 @@ from jfstat import kinds
 from jfstat.data.checks import check_point, check_template, observation_of
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.observation import Observation
+from jfstat.data.observation import FEW_SFTS, Observation
+from jfstat.display import Displayed
 from jfstat.maths.vectors import unit_vector
 from jfstat.metrics.metric import metric_along
 from jfstat.public import public
 from jfstat.signal.parameters import MOTION_FIELDS, SKY, is_of_model, spin_order
-from jfstat.signal.templates import Doppler
+from jfstat.signal.templates import Doppler, template
 from jfstat.signal.values import (
     check_parameters,
     in_usual_order,
@@ -39,8 +41,8 @@ RELATIVE_CURVATURE = 1e-3
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class Coordinates:
+@dataclass(frozen=True, repr=False, eq=False)
+class Coordinates(Displayed):
     """Whitened coordinates x, (p,) float64, around a template; see `whiten`.
 
     An offset x loses, to second order, the fraction ``x @ x`` of rho^2, averaged over amplitudes and, for data with
@@ -140,7 +142,7 @@ class Coordinates:
         return jnp.log(jnp.cos(self.point(x).delta)) if "delta" in self.names else jnp.zeros(())
 
 
-@public(parameters=kinds.names, bounded=kinds.names)
+@public(point=template, parameters=kinds.names, bounded=kinds.names)
 def whiten(
     data: Observation | FstatData,
     point: Doppler,
@@ -154,7 +156,7 @@ def whiten(
     ----------
     data : Observation or FstatData
         Observation or data, which may have a leading axis of segments. Data must contain the template.
-    point : Doppler
+    point : Doppler or Row
         One template with scalar fields, the centre x = 0.
     parameters : sequence of str, optional
         Parameters that vary, in any order; by default all parameters of the template except an orbit's ``ecc`` and
@@ -210,7 +212,8 @@ def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], b
     zero = jnp.zeros(len(names))
     # the Earth turns slowly enough for a part of the SFTs to be enough; orbits may not
     every = max(1, observation.start.shape[-1] // ENOUGH_SFTS) if point.orbit is None else 1
-    each = each_segment(lambda part: metric_along(part, point, own.stepped, zero, n_nodes=1, every=every), observation)
+    how: Any = dict(n_nodes=_nodes(observation), every=every)
+    each = each_segment(lambda part: metric_along(part, point, own.stepped, zero, **how), observation)
     g = jnp.mean(each, axis=0)
     size = jnp.abs(values(point, names))
     for i, name in enumerate(names):
@@ -229,9 +232,14 @@ def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], b
             extra = jnp.where(g[i, i] > 0, 0.0, 1.0)
         g = g.at[i, i].add(extra)
     scale = 1.0 / jnp.sqrt(jnp.diagonal(g))
-    size, axes = jnp.linalg.eigh(g * scale[:, None] * scale)
-    matrix = scale[:, None] * axes / jnp.sqrt(jnp.maximum(size, 1e-12))
+    size, axes = jnp.linalg.eigh(g * scale[:, None] * scale[None])
+    matrix = scale[:, None] * axes / jnp.sqrt(jnp.maximum(size, 1e-12))[None]
     return Coordinates(point, matrix, drift, shift, names, flat_sky)
+
+
+def _nodes(observation: Observation) -> int:
+    """Return at how many times in each SFT phases are taken: more than one of few SFTs."""
+    return 1 if observation.start.shape[-1] >= FEW_SFTS else FEW_SFTS
 
 
 def _drift(observation: Observation, point: Doppler, q: int, middle: jax.Array, half: jax.Array) -> jax.Array:
@@ -250,11 +258,11 @@ def _drift(observation: Observation, point: Doppler, q: int, middle: jax.Array, 
     """
 
     def products(own: Observation) -> tuple[jax.Array, jax.Array]:
-        time, weight = own.quadrature(1)
+        time, weight = own.quadrature(_nodes(own))
         position = jax.vmap(lambda trajectory, t: trajectory(t).position)(own.trajectory, time)
         u = (time - own.reference(point) - middle) / half
         powers = jnp.stack([u**k for k in range(1, q + 1)], axis=-1)
-        mean = lambda x: jnp.einsum("dn,dni->i", weight, x) / jnp.sum(weight)  # noqa: E731
+        mean = lambda x: (jnp.einsum("dn,dni->i", weight, x) / jnp.sum(weight))[None, None]  # noqa: E731
         powers, position = powers - mean(powers), position - mean(position)
         normal = jnp.einsum("dn,dni,dnj->ij", weight, powers, powers)
         return normal, jnp.einsum("dn,dni,dnc->ic", weight, powers, position)

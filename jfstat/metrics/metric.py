@@ -18,12 +18,12 @@ from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.public import public
-from jfstat.signal.templates import Amplitude, Doppler
+from jfstat.signal.templates import Amplitude, Doppler, template
 from jfstat.signal.values import all_parameters, check_parameters, replaced, values
 from jfstat.statistic.combine import MAX_CONDITION
 
 
-@public(parameters=kinds.names, phase_only=kinds.flag)
+@public(point=template, parameters=kinds.names, phase_only=kinds.flag)
 def metric(
     data: Observation | FstatData | NarrowData,
     point: Doppler,
@@ -45,7 +45,7 @@ def metric(
     ----------
     data : Observation, FstatData or NarrowData
         Observation or data, which may have a leading axis of segments.
-    point : Doppler
+    point : Doppler or Row
         Template of the signal, with scalar fields.
     parameters : sequence of str, optional
         Parameters of the rows and columns; other parameters are fixed: ``freq``, ``f1dot``, ..., ``alpha``, ``delta``,
@@ -136,13 +136,13 @@ def metric_along(
     slope = 2 * jnp.pi * slope
     if phase_only:
         weight = weight / jnp.sum(weight)
-        spread = slope - jnp.einsum("dn,dni->i", weight, slope)
+        spread = slope - jnp.einsum("dn,dni->i", weight, slope)[None, None]
         return jnp.einsum("dn,dni,dnj->ij", weight, spread, spread)
     patterns = jnp.stack([a, b])
     # the contribution of the phase is imaginary, the patterns' is real
     turned = jnp.einsum("cdn,dni->icdn", patterns, slope)
     grown = jnp.einsum("cdni->icdn", jnp.stack([a_slope, b_slope]))
-    weighted = weight * patterns
+    weighted = weight[None] * patterns
     matrix = jnp.einsum("cdn,edn->ce", weighted, patterns)
     inverse = inverse_of(matrix)
     found_turned, found_grown = (jnp.einsum("icdn,edn->ice", x, weighted) for x in (turned, grown))

@@ -18,13 +18,13 @@ from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.metrics.metric import amplitude_products, inverse_of
 from jfstat.public import public
-from jfstat.signal.templates import Amplitude, Doppler
+from jfstat.signal.templates import Amplitude, Doppler, template
 
 NODES = 6
 """Times per SFT: enough, to 1e-6, for two templates whose phases drift apart by a cycle in an SFT."""
 
 
-@public(phase_only=kinds.flag)
+@public(point=template, other=template, phase_only=kinds.flag)
 def mismatch(
     data: Observation | FstatData | NarrowData,
     point: Doppler,
@@ -45,7 +45,7 @@ def mismatch(
     ----------
     data : Observation, FstatData or NarrowData
         Observation or data, which may have a leading axis of segments.
-    point : Doppler
+    point : Doppler or Row
         Template of the signal, with scalar fields.
     other : Doppler
         Template of the search, with scalar fields. It must have an orbit if `point` has one; reference time and number

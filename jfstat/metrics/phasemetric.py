@@ -75,7 +75,7 @@ def factor(observation: Observation, n_spins: int, reftime: GPSTime, frequency: 
 
 def _factor(observation: Observation, n_spins: int, reftime: GPSTime, frequency: float) -> np.ndarray:
     """Compute `factor` for one segment."""
-    time, weight = observation.quadrature(1)
+    time, weight = observation.phase_times()
     position = _positions(observation, time)
     t, w = np.asarray(time).reshape(-1), np.asarray(weight).reshape(-1)
     half = 0.5 * float(observation.tspan)

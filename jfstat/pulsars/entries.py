@@ -4,46 +4,114 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
-from typing import TypeAlias
-
-import numpy as np
+from typing import Any
 
 from jfstat.files import text_of_named
 from jfstat.maths.arrays import on_device
+from jfstat.pulsars.names import (
+    FLAGS,
+    IDLE,
+    LEFT_OUT,
+    LIST,
+    ORBIT,
+    PAIRS,
+    POSITION,
+    SECOND,
+    SELECTION,
+    TEXTS,
+    limits,
+    usual,
+)
 from jfstat.signal.times import GPSTime
 from jfstat.validation import require_x64
 
-Entries: TypeAlias = dict[str, str]
-"""Value of each entry as it is written, by its name."""
 
-ALIASES = {
-    "PSR": "NAME",
-    "PSRJ": "NAME",
-    "PSRB": "NAME",
-    "JNAME": "NAME",
-    "RA": "RAJ",
-    "DEC": "DECJ",
-    "F": "F0",
-    "P": "P0",
-    "E": "ECC",
-    "LAMBDA": "ELONG",
-    "BETA": "ELAT",
-    "PMLAMBDA": "PMELONG",
-    "PMBETA": "PMELAT",
-    "PMELONG2": "PMELONG",
-    "A1DOT": "XDOT",
-    "E2DOT": "EPS2DOT",
-    "E1DOT": "EPS1DOT",
-}
-"""Usual names of entries by their other spellings."""
+class Entries(dict[str, str]):
+    """Value of each entry of a timing solution as it is written, by its usual name; remembers which were taken.
+
+    Attributes
+    ----------
+    taken : set of str
+        Names of the entries that were asked for.
+    written : dict of str to str
+        Names as they are written, where they are not the usual ones.
+    """
+
+    def __init__(self, entries: Mapping[str, str]) -> None:
+        super().__init__(entries)
+        self.taken: set[str] = set()
+        self.written: dict[str, str] = dict(entries.written) if isinstance(entries, Entries) else {}
+
+    def __getitem__(self, name: str) -> str:
+        self.taken.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        if name not in self:
+            return default
+        return self[name]
+
+    def numbered(self, pattern: str) -> list[int]:
+        """Return the numbers that stand for ``#`` in a pattern of names, in ascending order."""
+        found = (re.fullmatch(pattern.replace("#", r"(0|[1-9]\d{0,3})"), name, re.ASCII) for name in self)
+        return sorted(int(match[1]) for match in found if match)
+
+    def as_written(self, message: str) -> str:
+        """Return a message with the names as the user wrote them."""
+        names = "|".join(map(re.escape, self.written))
+        return re.sub(rf"\b({names})\b", lambda match: self.written[match[1]], message) if names else message
+
+    def require_all_taken(self, model: str | None) -> None:
+        """Raise a ValueError if an entry that may change the phase was not taken.
+
+        Zeros are taken where they mean that the effect is absent.
+
+        Parameters
+        ----------
+        model : str or None
+            Model of the binary, None for an isolated pulsar.
+        """
+        for name in self:
+            if name in self.taken or IDLE.fullmatch(name):
+                continue
+            if SECOND.fullmatch(name):
+                raise ValueError(f"{name} is of a second companion, which a template cannot have.")
+            known = next((x for x in (LEFT_OUT, ORBIT, POSITION) if x.fullmatch(name)), None)
+            if known is None:
+                raise ValueError(
+                    f"{short(name)[1:-1]} is unknown: correct its name, or remove it if it leaves the phase alone."
+                )
+            idle = name == "ECL" or (name.startswith("PM") and not self[name].strip("+-0."))
+            if known is POSITION and idle:  # the ecliptic without coordinates in it, or no motion
+                continue
+            if known is POSITION:
+                raise ValueError(f"{name} is of a second position or motion: leave one of them out.")
+            if not TEXTS.fullmatch(name) and not number(self, name):
+                continue
+            if known is LEFT_OUT:
+                raise ValueError(f"{name} is not understood: give a solution without it.")
+            if model is None:
+                raise ValueError(f"{name} is of a binary, which needs A1: give the orbit's size, or remove {name}.")
+            raise ValueError(
+                f"{name} has no place in the orbit, of the model {model}: give another model, or remove it."
+            )
+
+
 MISSING = ("", "*", "nan", "--", "none")
 """Words that catalogues write for missing values."""
 GPS_EPOCH_MJD, TDB_MINUS_GPS = 44244, Decimal("51.184")
 """MJD of GPS time 0, and TDB minus GPS time at the solar-system barycentre, s, as in LALSuite."""
 SCALED = 1e-7
 """Value above which entries such as PBDOT are in units of 1e-12, as in TEMPO and LALSuite."""
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eEdD][+-]?\d+)?", re.ASCII)
+REFERENCE = re.compile(r"[a-z]{1,5}\+?\d{2}[a-z]?")
+"""Keys of references in the ATNF catalogue, such as kbm+03."""
+BRIGHT = 1e10
+"""Value above which EDOT is no change of the eccentricity."""
+LATEST_MJD = 100_000
+"""Last MJD that an epoch may have, in the year 2132; a Julian day is beyond it."""
 
 
 def par_entries(path: Path) -> Entries:
@@ -54,45 +122,108 @@ def par_entries(path: Path) -> Entries:
     FileNotFoundError
         If the file does not exist.
     ValueError
-        If the file is not text.
+        If the file is not text, or an entry has no value, two values, or more words than a line has.
     """
     text = text_of_named(path, "is not a .par file: it is not text.", "name a .par file.")
-    pairs = []
-    for line in text.splitlines():
+    entries = Entries({})
+    lines: dict[str, int] = {}
+    for count, line in enumerate(text.split("\n"), 1):
         words = line.split()
-        if len(words) > 1 and words[0] not in ("C", "c") and words[0][0] not in "#%":
-            pairs.append((words[0], " ".join(words[1:3]) if re.fullmatch(r"WAVE\d+", words[0]) else words[1]))
-    return named(dict(reversed(pairs)))  # the first of several counts
+        if not words or words[0] in ("C", "c") or words[0][0] in "#%":
+            continue
+        try:
+            name, value = _entry(line, words)
+            before = entries.setdefault(name, value)
+            if name not in lines and words[0].upper() != name and name != "NAME":
+                entries.written[name] = words[0]
+            if before != value and name != "NAME" and not IDLE.fullmatch(name):
+                first = lines[name]
+                raise ValueError(
+                    f"{words[0]} is {short(value)}, but {short(before)} in line {first}: leave one of them out."
+                )
+        except ValueError as error:
+            raise ValueError(f"{path}: line {count}: {error}") from None
+        lines.setdefault(name, count)
+    return entries
 
 
-def named(entries: Mapping[str, str]) -> Entries:
+def _entry(line: str, words: list[str]) -> tuple[str, str]:
+    """Return the name and the value of a line of a .par file."""
+    if not line.replace("\t", " ").isprintable():
+        raise ValueError("it has characters that are no text: correct the line.")
+    name = usual(words[0])
+    size = 2 if PAIRS.fullmatch(name) else 1
+    values, rest = words[1 : 1 + size], words[1 + size :]
+    idle = IDLE.fullmatch(name) is not None
+    if not idle and (len(values) < size or any(word.lower() in MISSING for word in values)):
+        raise ValueError(f"{words[0]} has no value: give one, or remove the line.")
+    listed = LIST.fullmatch(name) or (idle and values and SELECTION.fullmatch(values[0]))
+    if not values or listed:
+        return name, " ".join(values)
+    if idle and not (TEXTS.fullmatch(name) or NUMBER.fullmatch(values[0]) or values[0].lower() in (*MISSING, "inf")):
+        raise ValueError(f"{words[0]} is {short(values[0])}: give a number, or remove the line.")
+    word = TEXTS.fullmatch(name) is not None and ":" not in values[0] and not NUMBER.fullmatch(values[0])
+    if not _closes(values, rest, word):
+        if not LEFT_OUT.fullmatch(name):
+            raise ValueError(
+                f"{words[0]} is followed by {short(' '.join(rest))}: after a number only the fit's flag, an error and "
+                "a reference may stand, after a word nothing."
+            )
+        values = [next((word for word in words[1:] if word.strip("0.") != ""), values[0])]  # a list of numbers
+    return name, " ".join(values)
+
+
+def _closes(values: list[str], rest: list[str], word: bool) -> bool:
+    """Return whether a number is followed by a flag of the fit, an error, a reference or some of these, a word by a
+    reference of the ATNF catalogue, or none.
+
+    Numbers that blanks divide, and lines that lost their end, are found by it.
+    """
+    comment = next((i for i, word in enumerate(rest) if word.startswith("#")), len(rest))
+    numbers = [NUMBER.fullmatch(word) is not None for word in rest[:comment]]
+    if word:
+        if len(numbers) == 1 and REFERENCE.fullmatch(rest[0]):
+            return True
+        return not numbers or (values[0].upper() in FLAGS and numbers == [True])
+    if len(numbers) < 2:
+        return True
+    if numbers == [True, True] or numbers == [True, True, False]:
+        return rest[0] in ("0", "1", "2")
+    return numbers == [True, False]
+
+
+def named(entries: Mapping[str, str]) -> dict[str, str]:
     """Return entries by their usual names, without entries that have no value."""
-    usual = {}
+    found: dict[str, str] = {}
     for name, word in entries.items():
-        name = name.strip().upper()
         if word.strip().lower() not in MISSING:
-            usual.setdefault(ALIASES.get(name, name), word.strip())
-    return usual
+            found.setdefault(usual(name), word.strip())
+    return found
 
 
-def number(entries: Entries, name: str, default: float = 0.0) -> float:
+def number(entries: Mapping[str, str], name: str, default: float = 0.0) -> float:
     """Return the number of an entry, which may have Fortran's exponents such as 1.5D-15.
 
     Raises
     ------
     ValueError
-        If the entry is not a number.
+        If the entry is not a number, or beyond its limits.
     """
     if name not in entries:
         return default
-    word = re.sub(r"[dD]", "e", entries[name])
-    try:
-        value = float(word)
-    except ValueError:
-        value = np.nan
-    if not np.isfinite(value):
-        raise ValueError(f"{name} is {entries[name]!r}: give a number.")
+    word = entries[name]
+    if not NUMBER.fullmatch(word):
+        raise ValueError(f"{name} is {short(word)}: give a number.")
+    value = float(re.sub("[dD]", "e", word))
+    low, high, unit = limits(name)
+    if not low <= value <= high:
+        raise ValueError(f"{name} is {short(word)}: give a number from {low:g} to {high:g} ({unit}).")
     return value
+
+
+def short(word: str) -> str:
+    """Return a user's word in quotes, for messages; of long ones the beginning."""
+    return repr(word if len(word) <= 40 else f"{word[:36]} ...")
 
 
 def scaled(entries: Entries, name: str) -> float:
@@ -101,7 +232,7 @@ def scaled(entries: Entries, name: str) -> float:
     return 1e-12 * value if abs(value) > SCALED else value
 
 
-def epoch(entries: Entries, name: str) -> GPSTime:
+def epoch(entries: Mapping[str, str], name: str) -> GPSTime:
     """Return the GPS time in the SSB of an entry that is an MJD in TDB, to the nanosecond (XLALTTMJDtoGPS).
 
     Raises
@@ -117,29 +248,39 @@ def epoch(entries: Entries, name: str) -> GPSTime:
     return GPSTime(on_device(float(whole)), on_device(float(nanoseconds)))
 
 
-def _decimal(entries: Entries, name: str) -> Decimal:
-    try:
-        days = Decimal(re.sub(r"[dD]", "e", entries[name]))
-    except InvalidOperation:
-        days = Decimal("nan")
-    if not days.is_finite():
-        raise ValueError(f"{name} is {entries[name]!r}: give an MJD in TDB.")
+def _decimal(entries: Mapping[str, str], name: str) -> Decimal:
+    word = entries[name]
+    # a float64 tells whether the size is that of an MJD, a decimal number has all digits
+    fits = NUMBER.fullmatch(word) and float(re.sub("[dD]", "e", word)) <= LATEST_MJD
+    days = Decimal(re.sub("[dD]", "e", word)) if fits else Decimal(-1)
+    if not 0 <= days <= LATEST_MJD:
+        raise ValueError(f"{name} is {short(word)}: give an MJD in TDB.")
     return days
 
 
-def in_tdb(entries: Entries) -> Entries:
+def _luminous(word: str) -> bool:
+    """Return whether a word is the star's loss of energy in erg/s, which the ATNF catalogue calls EDOT."""
+    return bool(NUMBER.fullmatch(word)) and float(re.sub("[dD]", "e", word)) > BRIGHT
+
+
+def in_tdb(entries: Mapping[str, str]) -> Entries:
     """Return the entries in barycentric dynamical time, TDB, converted if their ``UNITS`` are TCB.
 
     A value of dimension s^n is divided by K^n, K = 1 + 1.55051979176e-8, and epochs are moved towards MJD 43144.0003725
     (Irwin & Fukushima 1999; TEMPO2's transform and PINT's tcb2tdb do the same).
     """
-    units = entries.get("UNITS", "SI" if entries.get("EPHVER") == "5" else "TDB").upper()
+    version = entries.get("EPHVER", "2").upper()
+    if version not in EPHEMERIS_VERSIONS:
+        raise ValueError(f"EPHVER is {short(version)}: give 2 for TDB or 5 for TCB, or UNITS instead.")
+    units = entries.get("UNITS", EPHEMERIS_VERSIONS[version]).upper()
     if units not in ("TDB", "TCB", "SI"):
-        raise ValueError(f"UNITS is {units!r}: give TDB, or TCB, which TEMPO2 also calls SI.")
+        raise ValueError(f"UNITS is {short(units)}: give TDB, or TCB, which TEMPO2 also calls SI.")
+    converted = Entries({name: word for name, word in entries.items() if name != "EDOT" or not _luminous(word)})
+    converted.taken |= {"UNITS", "EPHVER"}
+    converted.written = dict(entries.written) if isinstance(entries, Entries) else {}
     if units == "TDB":
-        return entries
-    converted = dict(entries)
-    for name in entries:
+        return converted
+    for name in list(converted):
         power = next((n for pattern, n in TCB_POWERS.items() if re.fullmatch(pattern, name)), 0)
         if re.fullmatch(TCB_EPOCHS, name):
             converted[name] = str((_decimal(entries, name) - TCB_ORIGIN) / TCB_RATE + TCB_ORIGIN)
@@ -149,12 +290,13 @@ def in_tdb(entries: Entries) -> Entries:
     return converted
 
 
+EPHEMERIS_VERSIONS = {"2": "TDB", "TEMPO1": "TDB", "5": "TCB", "TEMPO2": "TCB"}
+"""Units by TEMPO2's ``EPHVER``, where there are no ``UNITS``."""
 TCB_RATE, TCB_ORIGIN = 1 + Decimal("1.55051979176e-8"), Decimal("43144.0003725")
-TCB_EPOCHS = "PEPOCH|POSEPOCH|T0|TASC|GLEP_.*|WAVEEPOCH"
+TCB_EPOCHS = r"PEPOCH|POSEPOCH|T0|TASC|GLEP_\d+|ORBWAVE_EPOCH"
 TCB_POWERS = {
-    **{f"F{k}|GLF{k}_.*|FB{k}": -(k + 1) for k in range(13)},
-    "P0|PB|A1|GAMMA|GLTD_.*|WAVE[1-9].*": 1,
-    "GLF0D_.*|OMDOT|EDOT|EPS1DOT|EPS2DOT|PMRA|PMDEC|PMELONG|PMELAT|WAVE_OM": -1,
-    "M2": 1,
+    **{rf"F{k}|GLF{k}_\d+|FB{k}": -(k + 1) for k in range(13)},
+    r"P0|PB|A1|GAMMA|M2|H[34]|A0|B0|GLTD\d?_\d+|WAVE\d+|WX(SIN|COS)_\d+": 1,
+    r"GLF0D\d?_\d+|OMDOT|EDOT|LNEDOT|EPS1DOT|EPS2DOT|PMRA|PMDEC|PMELONG|PMELAT|ORBWAVE_OM": -1,
 }
-"""Power of time in the dimension of each entry, by a pattern of names."""
+"""Power of time in the dimension of each entry, by a pattern of names; other entries keep their value."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from math import exp, factorial
 
@@ -11,6 +10,13 @@ import numpy as np
 from jfstat.pulsars.entries import Entries, epoch, number
 from jfstat.signal.constants import DAY
 from jfstat.signal.times import GPSTime
+
+DECAYS = {"GLF0D": "GLTD", "GLF0D2": "GLTD2", "GLF0D3": "GLTD3"}
+"""Time of decay of each decaying part."""
+SHORTEST = 1e-3
+"""Shortest time of decay, days."""
+KEYS = ("GLEP", "GLPH", "GLF0", "GLF1", "GLF2", *DECAYS, *DECAYS.values())
+"""Names of a glitch's entries, before ``_`` and its number."""
 
 
 @dataclass(frozen=True)
@@ -56,19 +62,30 @@ def glitches_of(entries: Entries) -> tuple[Glitch, ...]:
     Raises
     ------
     ValueError
-        If an entry is not a number.
+        If an entry is not a number, or is without its epoch, or without its time of decay or amplitude.
     """
     found = []
-    for name in entries:
-        if numbered := re.fullmatch(r"GLEP_(\d+)", name):
-            own = {key: f"{key}_{numbered[1]}" for key in ("GLPH", "GLF0", "GLF1", "GLF2", "GLF0D", "GLTD")}
-            steps = number(entries, own["GLF0"]), number(entries, own["GLF1"]), number(entries, own["GLF2"])
-            decay = number(entries, own["GLF0D"]), number(entries, own["GLTD"]) * DAY
-            found.append(Glitch(epoch(entries, name), number(entries, own["GLPH"]), steps, *decay))
-            for key in (f"GLF0D{k}_{numbered[1]}" for k in (2, 3)):  # further parts that decay
-                if key in entries:
-                    tau = number(entries, key.replace("GLF0D", "GLTD")) * DAY
-                    found.append(Glitch(epoch(entries, name), 0.0, (0.0, 0.0, 0.0), number(entries, key), tau))
+    for count in sorted({count for key in KEYS for count in entries.numbered(f"{key}_#")}):
+        own = {key: f"{key}_{count}" for key in KEYS}
+        values = {key: number(entries, name) for key, name in own.items() if key != "GLEP"}
+        if own["GLEP"] not in entries:
+            if any(values.values()):
+                given = next(own[key] for key, value in values.items() if value)
+                raise ValueError(f"{own['GLEP']} is missing: give the epoch of the glitch of {given}, an MJD.")
+            continue
+        time = epoch(entries, own["GLEP"])
+        steps = values["GLF0"], values["GLF1"], values["GLF2"]
+        decays = []
+        for part, scale in DECAYS.items():
+            if (values[part] and not values[scale]) or (values[scale] and own[part] not in entries):
+                missing, given = (scale, part) if values[part] else (part, scale)
+                raise ValueError(f"{own[missing]} is missing or 0: {own[given]} needs it, or remove it.")
+            if 0 < values[scale] < SHORTEST:
+                raise ValueError(f"{own[scale]} is below {SHORTEST} d: give the time of decay in days.")
+            if values[part]:
+                decays.append((values[part], values[scale] * DAY))
+        found.append(Glitch(time, values["GLPH"], steps, *(decays[0] if decays else (0.0, 0.0))))
+        found += [Glitch(time, 0.0, (0.0, 0.0, 0.0), *decay) for decay in decays[1:]]
     return tuple(sorted(found, key=lambda glitch: float(glitch.time)))
 
 

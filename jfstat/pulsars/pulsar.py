@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import factorial, hypot
 
@@ -12,9 +13,9 @@ from jfstat import kinds
 from jfstat.maths.vectors import angles, unit_vector
 from jfstat.public import public
 from jfstat.pulsars.binary import Binary, binary_of
-from jfstat.pulsars.entries import Entries, epoch, in_tdb, number
+from jfstat.pulsars.entries import Entries, epoch, in_tdb, number, short
 from jfstat.pulsars.glitch import Glitch, glitches_of, taylor_shifted
-from jfstat.signal.constants import ARCSEC, ASTRONOMICAL_UNIT, JULIAN_YEAR, PARSEC, SPEED_OF_LIGHT
+from jfstat.signal.constants import ARCSEC, ASTRONOMICAL_UNIT, MAS_PER_YEAR, PARSEC, SPEED_OF_LIGHT
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import GPSTime, TimeLike, gps_time
 from jfstat.validation import positive_number
@@ -23,10 +24,15 @@ QUADRUPOLE = 2.0
 """Ratio of the frequency of gravitational waves from a deformed, rotating star to its rotation frequency."""
 HARMONIC = "the signal's frequency over the rotation's, 2 as a rule"
 """Description of the argument `harmonic`, for error messages."""
-MAS_PER_YEAR = 1e-3 * ARCSEC / JULIAN_YEAR
 OBLIQUITY = {"IERS2010": 84381.406, "IERS2003": 84381.4059, "IERS1992": 84381.412, "DE405": 84381.40578}
 """Obliquity of the ecliptic in arcsec by the name in ``ECL``."""
 MOST_DERIVATIVES = 12
+AGREEMENT = (1e-3, 0.2)
+"""Largest relative differences of F0 and F1 from what P0 and P1 say, which are often rounded."""
+POSITIONS = {"RAJ": "DECJ", "RAJD": "DECJD", "ELONG": "ELAT"}
+"""Second coordinate of each kind of position."""
+SINGLE = re.compile(r"WX(SIN|COS)_\d+|WAVE_(SIN|COS)\d+|(EXPDIP|CHROMGAUSS_)AMP_\d+")
+"""Amplitudes of timing noise and of events, s, but those of ``WAVE1``, ..., which are pairs."""
 DECAY_ORDERS = 4
 """Number of derivatives that follow the decay of a glitch."""
 
@@ -53,7 +59,7 @@ class Pulsar:
     glitches : tuple of Glitch
         Glitches in the order of time.
     waves : float
-        Sum of the amplitudes of ``WAVE1``, ..., the sines that follow timing noise, s; 0 without sines.
+        Sum of the amplitudes of ``WAVE1``, ..., the sines that follow timing noise, and of events, s; 0 without any.
     ephemeris : str or None
         Solar-system ephemeris of the solution.
     """
@@ -106,8 +112,9 @@ class Pulsar:
         """Return the largest errors of the phase of `doppler` between two times, in cycles, by their causes.
 
         A cause is a part of the solution that a template does not have: ``binary`` (secular changes and relativistic
-        delays, less what the closest Keplerian orbit follows), ``parallax``, ``waves`` and ``glitch`` (its decay beyond
-        the template's derivatives). A constant phase does not count, because the initial phase is free.
+        delays, less what the closest Keplerian orbit follows), ``parallax`` (the orbit's annual one too), ``waves``
+        (of timing noise, and events) and ``glitch`` (its decay beyond the template's derivatives). A
+        constant phase does not count, because the initial phase is free.
         """
         return self.doppler_and_error(start, end, harmonic)[1]
 
@@ -123,7 +130,8 @@ class Pulsar:
         frequency = harmonic * self.spins[0]
         causes = {} if orbit is None else {"binary": frequency * difference}
         if self.parallax:  # negative ones are measured, too
-            causes["parallax"] = frequency * 0.25 * ASTRONOMICAL_UNIT / SPEED_OF_LIGHT * abs(self.parallax)
+            swing = 0.0 if self.binary is None else self.binary.swing
+            causes["parallax"] = frequency * (0.25 * ASTRONOMICAL_UNIT / SPEED_OF_LIGHT + swing) * abs(self.parallax)
         if self.waves:
             causes["waves"] = frequency * self.waves
         half = 0.5 * float(last - first)
@@ -185,7 +193,7 @@ class Pulsar:
         return binary.orbit(start, end)
 
 
-def pulsar_of(entries: Entries, where: str) -> Pulsar:
+def pulsar_of(entries: Mapping[str, str], where: str) -> Pulsar:
     """Return the pulsar of a timing solution.
 
     Parameters
@@ -198,19 +206,23 @@ def pulsar_of(entries: Entries, where: str) -> Pulsar:
     Raises
     ------
     ValueError
-        If an entry is missing or malformed.
+        If an entry is missing, malformed or not understood.
     """
     try:
-        return _pulsar(in_tdb(entries), where)
+        known = in_tdb(entries)
+        pulsar = _pulsar(known, where)
+        known.require_all_taken(pulsar.binary.model if pulsar.binary else None)
+        return pulsar
     except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
+        said = entries.as_written(str(error)) if isinstance(entries, Entries) else str(error)
+        raise ValueError(f"{where}: {said}") from None
 
 
 def _pulsar(entries: Entries, where: str) -> Pulsar:
     spins = _spin_frequencies(entries)
     alpha, delta, motion = _sky(entries)
-    needs = "PEPOCH" if len(spins) > 1 or "POSEPOCH" not in entries else "POSEPOCH"
-    if "PEPOCH" not in entries and needs == "PEPOCH":
+    needs = "POSEPOCH" if len(spins) == 1 and "PEPOCH" not in entries else "PEPOCH"
+    if needs not in entries:
         raise ValueError("PEPOCH is missing: give the epoch of the frequency, an MJD in TDB.")
     own = epoch(entries, needs)
     return Pulsar(
@@ -221,7 +233,7 @@ def _pulsar(entries: Entries, where: str) -> Pulsar:
         delta=delta,
         motion=motion,
         position_epoch=epoch(entries, "POSEPOCH") if "POSEPOCH" in entries else own,
-        parallax=number(entries, "PX") * 1e-3 * ARCSEC or _parallax_of_distance(entries),
+        parallax=_parallax(entries),
         binary=binary_of(entries),
         glitches=glitches_of(entries),
         waves=_waves(entries),
@@ -231,28 +243,42 @@ def _pulsar(entries: Entries, where: str) -> Pulsar:
 
 def _spin_frequencies(entries: Entries) -> tuple[float, ...]:
     """Return the rotation frequency and its derivatives, from F0, F1, ... or P0, P1."""
-    beyond = [name for name in entries if re.fullmatch(r"F\d+", name) and int(name[1:]) > MOST_DERIVATIVES]
-    if beyond:
-        raise ValueError(f"{beyond[0]} is beyond F{MOST_DERIVATIVES}, the highest derivative that is understood.")
-    orders = [k for k in range(MOST_DERIVATIVES + 1) if f"F{k}" in entries]
-    if 0 in orders:
-        spins = tuple(number(entries, f"F{k}") for k in range(orders[-1] + 1))
-    elif "P0" in entries:
-        period, rate = number(entries, "P0"), number(entries, "P1")
-        # P1 is in units of 1e-15 where it is large, as in TEMPO
-        rate = 1e-15 * rate if abs(rate) > 1e-7 else rate
-        spins = (1 / period, -rate / period**2) if period else (0.0,)
-    else:
+    orders = entries.numbered("F#")
+    if orders and orders[-1] > MOST_DERIVATIVES:
+        raise ValueError(f"F{orders[-1]} is beyond F{MOST_DERIVATIVES}, the highest derivative that is understood.")
+    spins = [number(entries, f"F{k}") for k in range(max(orders, default=0) + 1)]
+    period, rate = number(entries, "P0", 0.0), number(entries, "P1")
+    # P1 is in units of 1e-15 where it is large, as in TEMPO
+    rate = 1e-15 * rate if abs(rate) > 1e-7 else rate
+    if "P0" in entries:
+        _agree(entries, "F0", spins, 0, 1 / period)
+    if "P1" in entries:
+        _agree(entries, "F1", spins, 1, -rate * spins[0] ** 2)
+    if "F0" not in entries and "P0" not in entries:
         raise ValueError("F0 is missing: give the frequency of rotation in Hz, or P0 in s.")
     if not spins[0] > 0:
-        raise ValueError("F0 or P0 is not positive: give the frequency in Hz, or the period in s.")
-    return spins
+        raise ValueError("F0 is not positive: give the frequency in Hz.")
+    return tuple(spins)
+
+
+def _agree(entries: Entries, name: str, spins: list[float], order: int, value: float) -> None:
+    """Take a derivative of the frequency that follows from the period, unless it is given; then they must agree."""
+    if name not in entries:
+        spins += [0.0] * (order + 1 - len(spins))
+        spins[order] = value
+    elif abs(value - spins[order]) > AGREEMENT[order] * abs(spins[order]):
+        raise ValueError(f"P{order} contradicts {name}, of which it must be {value:.9g}: leave one of them out.")
 
 
 def _sky(entries: Entries) -> tuple[float, float, tuple[float, float]]:
     """Return right ascension, declination, rad, and proper motion, rad/s, from equatorial or ecliptic coordinates."""
+    halves = [pair for pair in POSITIONS.items() if any(name in entries for name in pair)]
+    if not any(all(name in entries for name in pair) for pair in halves):
+        for first, second in halves:
+            missing, given = (second, first) if first in entries else (first, second)
+            raise ValueError(f"{missing} is missing: a position has {missing} beside {given}.")
     if "RAJ" in entries and "DECJ" in entries:
-        alpha, delta = _radians(entries["RAJ"], "hourangle"), _radians(entries["DECJ"], "deg")
+        alpha, delta = _radians(entries, "RAJ", "hours"), _radians(entries, "DECJ", "degrees")
         motion = number(entries, "PMRA") * MAS_PER_YEAR, number(entries, "PMDEC") * MAS_PER_YEAR
         return alpha, _declination(delta), motion
     if "RAJD" in entries and "DECJD" in entries:  # degrees, in catalogues
@@ -263,7 +289,7 @@ def _sky(entries: Entries) -> tuple[float, float, tuple[float, float]]:
         motion = number(entries, "PMELONG") * MAS_PER_YEAR, number(entries, "PMELAT") * MAS_PER_YEAR
         name = entries.get("ECL", "IERS2010").upper()
         if name not in OBLIQUITY:
-            raise ValueError(f"ECL is {name!r}: the known obliquities are {', '.join(OBLIQUITY)}.")
+            raise ValueError(f"ECL is {short(name)}: the known obliquities are {', '.join(OBLIQUITY)}.")
         tilt = OBLIQUITY[name] * ARCSEC
         turn = np.array([[1, 0, 0], [0, np.cos(tilt), -np.sin(tilt)], [0, np.sin(tilt), np.cos(tilt)]])
         alpha, delta = (float(x) for x in angles(turn @ unit_vector(longitude, latitude)))
@@ -273,20 +299,20 @@ def _sky(entries: Entries) -> tuple[float, float, tuple[float, float]]:
     raise ValueError("RAJ and DECJ are missing: give the position, or ELONG and ELAT.")
 
 
-def _radians(word: str, unit: str) -> float:
-    """Convert hours or degrees, minutes and seconds to rad; missing parts are zero.
+def _radians(entries: Entries, name: str, unit: str) -> float:
+    """Convert hours or degrees, minutes and seconds to rad; missing seconds are zero.
 
     Astropy's Angle does the same, but its import takes a second, a quarter of a targeted search.
     """
-    found = re.fullmatch(r"([+-]?)(\d+)(?::(\d+(?:\.\d*)?))?(?::(\d+(?:\.\d*)?))?", word)
+    found = re.fullmatch(r"([+-]?)(\d{1,3}):(\d{1,2}(?:\.\d*)?)(?::(\d{1,2}(?:\.\d*)?))?", entries[name], re.ASCII)
     if not found:
-        raise ValueError(
-            f"{word!r} is not an angle: write {'hours' if unit == 'hourangle' else 'degrees'}:minutes:seconds."
-        )
+        raise ValueError(f"{name} is {short(entries[name])}: write {unit}:minutes:seconds.")
     whole, minutes, seconds = (float(part or 0) for part in found.groups()[1:])
     if minutes >= 60 or seconds > 60:
-        raise ValueError(f"{word!r} is not an angle: minutes and seconds must be below 60.")
-    size = np.radians(whole + minutes / 60 + seconds / 3600) * (15 if unit == "hourangle" else 1)
+        raise ValueError(f"{name} is {short(entries[name])}: minutes and seconds must be below 60.")
+    if unit == "hours" and (whole >= 24 or found[1] == "-"):
+        raise ValueError(f"{name} is {short(entries[name])}: hours must be from 0 to 24.")
+    size = np.radians(whole + minutes / 60 + seconds / 3600) * (15 if unit == "hours" else 1)
     return float(-size if found[1] == "-" else size)
 
 
@@ -307,26 +333,21 @@ def _velocity(alpha: float, delta: float, motion: tuple[float, float]) -> np.nda
     return motion[0] * east + motion[1] * north
 
 
-def _parallax_of_distance(entries: Entries) -> float:
-    """Return the parallax in rad from a catalogue's distance in kpc; 0 without a distance."""
-    distance = number(entries, "DIST")
-    return ASTRONOMICAL_UNIT / (1e3 * PARSEC * distance) if distance > 0 else 0.0
+def _parallax(entries: Entries) -> float:
+    """Return the parallax in rad, without one that of a catalogue's distance in kpc; 0 without either."""
+    parallax, distance = number(entries, "PX") * 1e-3 * ARCSEC, number(entries, "DIST")
+    return parallax or (ASTRONOMICAL_UNIT / (1e3 * PARSEC * distance) if distance > 0 else 0.0)
 
 
 def _waves(entries: Entries) -> float:
-    """Return a bound on the sum of the sines and cosines that follow timing noise, s (TEMPO2's WAVE, PINT's WX).
+    """Return a bound on the delays of timing noise, s: TEMPO2's WAVE, PINT's WX, and events that decay.
 
-    Raises
-    ------
-    ValueError
-        If the solution follows timing noise by other means.
+    Events of the interstellar medium count too, because some of those in solutions are of the star (J1713+0747).
     """
-    strange = next((name for name in entries if re.match(r"IFUNC\d|PWF0_|CM\d", name)), None)
-    if strange is not None:
-        raise ValueError(f"{strange} is not understood: give a solution with frequency derivatives, WAVE or WX.")
-    others = sum(abs(number(entries, name)) for name in entries if re.match(r"WX(SIN|COS)_", name))
-    amplitudes = [entries[name].split()[:2] for name in entries if re.fullmatch(r"WAVE\d+", name)]
-    return others + sum(hypot(*(number({"WAVE": word}, "WAVE") for word in own)) for own in amplitudes)
+    pairs = [entries[name].split() for name in entries if re.fullmatch(r"WAVE\d+", name)]
+    waves = sum(hypot(*(number({"WAVE": word}, "WAVE") for word in pair)) for pair in pairs)
+    waves += sum(abs(number(entries, name)) for name in entries if SINGLE.fullmatch(name))
+    return waves + sum(10 ** number(entries, name) for name in entries if name.startswith("CHROMGAUSS_LOGAMP_"))
 
 
 def _rest(x: float, age: float) -> float:

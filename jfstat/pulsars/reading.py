@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from jfstat import kinds
-from jfstat.files import text_of
 from jfstat.public import public
-from jfstat.pulsars.entries import Entries, named, par_entries
+from jfstat.pulsars.catalogue import catalogue, is_catalogue
+from jfstat.pulsars.entries import par_entries
 from jfstat.pulsars.pulsar import Pulsar, pulsar_of
-
-CATALOGUES = (".csv", ".ecsv", ".tsv")
-"""Suffixes of tables of pulsars."""
 
 
 @public(path=kinds.path)
@@ -57,7 +52,9 @@ def read_pulsars(paths: str | os.PathLike | Iterable[str | os.PathLike]) -> list
         Files or globs such as ``"pulsars/*.par"``; a directory stands for the ``*.par`` in it. Files that end in
         .csv, .tsv or .ecsv are tables with a pulsar in each row and columns named as the parameters of the ATNF
         catalogue (psrcat; Manchester et al. 2005): JNAME, RAJ, DECJ, F0, F1, PEPOCH, BINARY, PB, A1, T0, ...; cells
-        without a value are empty or ``*``.
+        without a value are empty or ``*``. So are what psrcat prints and the tables of the catalogue's web page, with
+        units, errors and references, whatever their names. Cells are separated by semicolons, commas or tabs, or
+        stand under the names of their columns. A table without columns of orbits is of isolated pulsars.
 
     Returns
     -------
@@ -78,14 +75,16 @@ def read_pulsars(paths: str | os.PathLike | Iterable[str | os.PathLike]) -> list
     """
     single = isinstance(paths, (str, os.PathLike))
     files = [file for pattern in ([paths] if single else paths) for file in _files(os.fspath(pattern))]  # type: ignore[union-attr]
-    pulsars = []
+    pulsars: dict[str, tuple[Pulsar, Path]] = {}
     for file in files:
-        pulsars += _catalogue(file) if file.suffix.lower() in CATALOGUES else [read_par(file)]
-    names = [pulsar.name for pulsar in pulsars]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"paths hold the pulsar {twice} twice: leave one of its solutions out.")
-    return pulsars
+        for pulsar in catalogue(file) if is_catalogue(file) else [read_par(file)]:
+            if pulsar.name in pulsars:
+                both = " and ".join(sorted({str(pulsars[pulsar.name][1]), str(file)}))
+                raise ValueError(
+                    f"paths hold the pulsar {pulsar.name} twice, in {both}: leave one of its solutions out."
+                )
+            pulsars[pulsar.name] = pulsar, file
+    return [pulsar for pulsar, _ in pulsars.values()]
 
 
 def _files(pattern: str) -> list[Path]:
@@ -96,52 +95,3 @@ def _files(pattern: str) -> list[Path]:
     if not files:
         raise FileNotFoundError(f"no .par file matches {pattern!r}: name files, a directory or a pattern.")
     return files
-
-
-def _catalogue(path: Path) -> list[Pulsar]:
-    """Return the pulsars of a table."""
-    rows = _rows(path)
-    missing = [row for row, entries in enumerate(rows) if "NAME" not in entries]
-    if missing:
-        raise ValueError(f"{path}: row {missing[0] + 1} has no name: give a column JNAME or NAME.")
-    pulsars, problems = [], []
-    for entries in rows:
-        try:
-            pulsars.append(pulsar_of(entries, entries["NAME"]))
-        except ValueError as error:
-            problems.append(str(error))
-    if problems:
-        text = f"{len(problems)} of {len(rows)} pulsars of {path} cannot be used, the first because of {problems[0]}"
-        if not pulsars:
-            raise ValueError(text)
-        warnings.warn(f"{text} They are left out.", stacklevel=4)
-    return pulsars
-
-
-def _rows(path: Path) -> list[Entries]:
-    """Return the entries of each row of a table, as words: epochs have more digits than a float64."""
-    from astropy.io import ascii
-
-    lines = [line for line in text_of(path).splitlines() if line.strip()]
-    if path.suffix.lower() == ".ecsv":
-        lines = [line for line in lines if not line.startswith("#")]
-    delimiter = next((x for x in (";", ",", "\t") if lines and x in lines[0]), " ")
-    try:
-        table = ascii.read(
-            lines,
-            format="basic",
-            delimiter=delimiter,
-            fill_values=[],
-            converters={"*": [ascii.convert_numpy(str)]},
-            fast_reader=False,
-            comment="#",
-        )
-    except (ValueError, ascii.InconsistentTableError) as error:
-        raise ValueError(f"path {str(path)!r} is not a table of pulsars ({error}): see read_pulsars.") from None
-    columns: Any = table
-    # the ATNF catalogue's EDOT is the spin-down luminosity; its ECCDOT is called EDOT in timing programs
-    names = {name: "EDOT" if name.upper() == "ECCDOT" else name for name in columns.colnames if name.upper() != "EDOT"}
-    rows = [named({own: str(row[name]) for name, own in names.items()}) for row in columns]
-    # psrcat writes a line of units below the names
-    units = bool(rows) and {rows[0].get(name, "").strip("()").lower() for name in ("F0", "P0")} & {"hz", "s"}
-    return rows[1:] if units else rows

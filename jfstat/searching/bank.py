@@ -14,7 +14,7 @@ from jfstat.data.fit import beyond_band, check_fit
 from jfstat.data.fstatdata import FstatData
 from jfstat.maths.arrays import on_device
 from jfstat.signal.templates import Doppler, check_possible
-from jfstat.signal.values import physical
+from jfstat.signal.values import physical, with_fields
 
 
 def stacked_bank(bank: Any) -> Doppler:
@@ -37,9 +37,9 @@ def stacked_bank(bank: Any) -> Doppler:
         raise ValueError("bank holds no templates: give at least one.")
     if bank.reftime is not None:
         _ = bank.reftime.common  # a table has one reference time
-    return jax.tree.map(
-        lambda x: np.asarray(x).reshape(-1, *np.shape(x)[np.ndim(bank.alpha) :]), bank
-    )  # a Doppler's leaves have the same batch axes
+    # a Doppler's leaves have the same batch axes
+    stack = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *np.shape(x)[np.ndim(bank.alpha) :]), bank)
+    return with_fields(stack, varied=bank.varied, asked=bank.asked)
 
 
 def check_all_fit(data: FstatData, stack: Doppler) -> None:

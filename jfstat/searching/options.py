@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from jfstat.candidates.bounds import checked_bounds
 from jfstat.lines.doppler import checked_lines
 from jfstat.searching.driver.mesh import check_mesh
-from jfstat.validation import is_number, is_whole, shown
+from jfstat.validation import fits_float32, is_number, is_whole, shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -75,7 +75,7 @@ class Keep:
             raise ValueError("ranking 'BtSG' is for transients: give statistic=Transient(windows, ranking='BtSG').")
         if not isinstance(self.ranking, str) or self.ranking not in RANKINGS:
             raise ValueError(f"ranking must be one of {', '.join(map(repr, RANKINGS))}, not {shown(self.ranking)}.")
-        if least is not None and not is_number(least):
+        if least is not None and not fits_float32(least):
             raise ValueError(f"bsgl_threshold must be a finite number or None, not {shown(least)}.")
         if cluster is not None and not (is_number(cluster) and cluster > 0):
             raise ValueError(

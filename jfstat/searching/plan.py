@@ -17,8 +17,9 @@ from jfstat.candidates.details import Details
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import is_exhausted
+from jfstat.display import Displayed, Facts, bytes_text
 from jfstat.lines.doppler import LineBands, line_bands, lines_near
-from jfstat.public import public
+from jfstat.public import host, public
 from jfstat.searching.bank import check_all_fit, stacked_bank
 from jfstat.searching.division import Division
 from jfstat.searching.driver.batches import steps
@@ -35,6 +36,7 @@ from jfstat.searching.session.progress import progress_bar
 from jfstat.searching.session.stop import SearchStopped, stop_requests
 from jfstat.searching.statistic import Statistic, Task
 from jfstat.searching.statistics import default_statistic
+from jfstat.signal.showing import beyond_asked
 from jfstat.signal.templates import Doppler
 from jfstat.statistic.linerobust import LineCut
 from jfstat.validation import shown
@@ -46,7 +48,7 @@ FAILED = 1 << 16
 """Stop request of a process that failed: above the number of any signal, because all obey the largest request."""
 
 
-class SearchPlan:
+class SearchPlan(Displayed):
     """Search that can be run, and what it will cost; made by `jfstat.plan_search`.
 
     Attributes
@@ -60,12 +62,17 @@ class SearchPlan:
         self._checkpoint, self._progress = checkpoint, progress
         self.statistic, self.n_templates = task.statistic, len(task.stack.alpha)
 
-    def __repr__(self) -> str:
-        said = f"{self.statistic.name}: {self.n_templates} templates, {self.n_values:.3e} values"
+    def _facts(self) -> Facts:
+        rows = [("search", f"{self.statistic.name}: {self.n_templates} templates, {self.n_values:.3e} values")]
         if "_division" in self.__dict__:  # to find it may take long: not for a text
             own = self._division
-            said += f", {own.batch_size} at a time by {own.engine}, {own.device_bytes / 1e9:.2f} GB"
-        return f"SearchPlan({said})"
+            rows.append(("device", f"{own.batch_size} at a time by {own.engine}, {bytes_text(own.device_bytes)}"))
+        beyond = ", ".join(name for name, _ in beyond_asked(self._task.stack))
+        if beyond:
+            rows.append(
+                ("bank", f"reaches beyond the ranges asked of {beyond}: templates there may be nearest to signals")
+            )
+        return Facts("SearchPlan", rows, many=True)
 
     @cached_property
     def _division(self) -> Division:
@@ -217,7 +224,7 @@ class DeviceFull(Exception):
         self.done = done
 
 
-@public(progress=kinds.flag)
+@host("jax.vmap jfstat.twoF_band there", progress=kinds.flag)
 def plan_search(
     data: FstatData,
     bank: Doppler | QTable,
@@ -268,14 +275,14 @@ def plan_search(
     if stack.model is not None and keep.cluster is not None:
         raise ValueError("cluster does not know the templates' phase model: leave it out, and refine(..., merge=True).")
     check_all_fit(data, stack)
-    details.check(len(data.detectors))
+    details.check(len(data.detectors), keep.bsgl_threshold is not None)
     known = None if keep.lines is None else _lines_crossed(data, stack, keep.lines)
     threshold = statistic.threshold(checked_threshold(threshold))
     toplist = Toplist(top, threshold, _line_cut(data, keep, details), _vetoed(data, stack, known, keep))
     task = Task(data, stack, statistic, toplist, {})
     statistic.reduction(data, run.engine, toplist)  # raises for wrong arguments before the search begins
     path = None if checkpoint is None else checkpoint_path(checkpoint)
-    return SearchPlan(task, Asked(keep, details, run.unit, known), run, path, bool(progress))
+    return SearchPlan(task, Asked(keep, details, run.unit, known, stack.varied or ()), run, path, bool(progress))
 
 
 def _line_cut(data: FstatData, keep: Keep, details: Details) -> LineCut | None:

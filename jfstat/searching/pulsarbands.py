@@ -69,7 +69,8 @@ def _found(pulsar: Pulsar, known: PulsarSearch, around: float) -> Any:
     sfts = _band_of(known.parts, edges[0] + drift[0] - reach, edges[1] + drift[1] + reach)
     tables = ephemeris_of(pulsar, known.ephemeris)
     data = prepare(sfts, *edges, reftime, known.noise, tables, known.guard, orbit=point.orbit, fdots=fdots)
-    bank, details = _bank(point, f1dot, spin_width, float(data.tspan)), Details(line_prior=known.line_prior)
+    bank = _bank(point, f1dot, spin_width, float(data.tspan))
+    details = Details(line_prior=known.line_prior if len(data.detectors) > 1 else None)
     found: Any = search(data, bank, top=band.top, progress=False, details=details)
     n = len(found)
     found.remove_column("template")  # the index into a bank that no user has

@@ -10,7 +10,7 @@ from jfstat import kinds
 from jfstat.data.noise import Noise, NoiseLike
 from jfstat.data.observation import reference_time
 from jfstat.geometry.ephemeris import EphemerisLike
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.pulsars.pulsar import Pulsar
 from jfstat.searching.knownpulsars import (
     PulsarBand,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 
-@public(pulsars=kinds.pulsars, ephemeris=kinds.ephemeris, progress=kinds.flag)
+@host(pulsars=kinds.pulsars, ephemeris=kinds.ephemeris, progress=kinds.flag)
 def search_pulsars(
     sfts: SFTs | SFTFiles | str | os.PathLike | Sequence[str | os.PathLike],
     pulsars: Pulsar | Iterable[Pulsar],

@@ -18,7 +18,7 @@ from jfstat.candidates.lineflags import crossed_lines, lines_meta
 from jfstat.candidates.provenance import Provenance
 from jfstat.candidates.tables import Meta, PlainTable
 from jfstat.data.memory import device_of
-from jfstat.data.workers import compile_together, ensure_started, on_callers_device
+from jfstat.data.workers import compile_together, ensure_started, in_callers_context
 from jfstat.metrics.phasemetric import flat_metric
 from jfstat.processor import processor_kind
 from jfstat.searching.division import Division
@@ -70,7 +70,7 @@ def compiling_columns(task: Task, details: Details) -> Iterator[Thread | None]:
         shapes = tuple((np.shape(x), x.dtype) for x in leaves)
         same = (kind, shapes, device_of(data), task.statistic.name, details.wanted, details.with_amplitudes)
         if same not in _COMPILED:
-            compiling = on_callers_device(_compile)
+            compiling = in_callers_context(_compile)
             thread = Thread(target=compiling, args=(task, details, same), name="jfstat-details")
     if task.statistic.plan_computes:
         ensure_started(thread)
@@ -102,12 +102,15 @@ class Asked(NamedTuple):
         See `Run`.
     lines : QTable or None
         The known lines that any template can cross in the band.
+    varied : tuple of str
+        Names of the parameters over whose ranges the bank was asked to extend, however few templates cover them.
     """
 
     keep: Keep
     details: Details
     unit: tuple[int, int] | None
     lines: QTable | None
+    varied: tuple[str, ...]
 
 
 def result_table(task: Task, division: Division, state: State, asked: Asked, own: Identity) -> QTable:
@@ -176,7 +179,7 @@ def result_meta(task: Task, frequencies: Frequencies, state: State, asked: Asked
     """
     observation, stack, toplist, keep = task.data.observation, task.stack, task.toplist, asked.keep
     fmax, bounds = float(frequencies.at(np.array(frequencies.n - 1))), keep.bounds or {}
-    varied = (*varied_parameters(stack), *bounds)
+    varied = (*varied_parameters(stack), *asked.varied, *bounds)
     ends = np.array(list(state.subbands), np.int64).reshape(-1, 2)
     subbands = dict(zip(map(tuple, frequencies.at(ends).tolist()), state.subbands.values(), strict=True))
     names = [x for x in parameter_values(stack) if x in varied]
@@ -228,7 +231,7 @@ def finished(columns: dict[str, np.ndarray], meta: Meta, kind: type[Statistic] |
     if meta["cluster"] is not None:
         metric = np.array(meta["metric"])
         leader = clustered(columns, metric, meta["cluster"])
-        if statistic.joins_side_lobes:
+        if statistic.joins_side_lobes and number:
             sampling = Sampling.from_plain(meta["sampling"])
             leader = explained(columns, metric, sampling, meta["reftime"], leader, meta["n_twoF"])
         leads = leader == np.arange(number)

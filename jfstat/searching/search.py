@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jfstat import kinds
 from jfstat.candidates.details import Details
 from jfstat.data.fstatdata import FstatData
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.searching.options import Keep, Run
 from jfstat.searching.plan import plan_search
 from jfstat.searching.statistic import Statistic
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 
-@public(progress=kinds.flag)
+@host("jax.vmap jfstat.twoF_band there", progress=kinds.flag)
 def search(
     data: FstatData,
     bank: Doppler | QTable,
@@ -85,14 +85,14 @@ def search(
           `Keep.cluster`, ``n_members``.
 
         Meta: statistic (its name), version, reftime, detectors, ephemeris, start (GPS s), tspan (s), parameters (names
-        of the varied ones: the frequency and all that differ among templates), n_templates, n_twoF (the number of
-        values of the statistic that were computed), engine, batch_size, device_bytes (the memory needed on the device),
-        fmin, fmax, dfreq (Hz), tsft (s), n_sfts and sqrt_sx (1/sqrt(Hz), harmonic mean over SFTs) of each detector,
-        top, threshold, ranking, bsgl_threshold, cluster, bounds, Fstar0, oLGX, false_alarm (the probability that the
-        loudest value in noise alone is as loud), twoF_histogram (the number of values in bins that begin at twoF_edges,
-        the last of which has no upper end), and loudest_per_subband. With segments also n_segments and segment_tspan
-        (s). With lines also lines (detector, fmin, fmax and name of each line that any template can cross) and
-        veto_lines.
+        of the varied ones: the frequency, all that differ among templates, and all over whose ranges the bank was asked
+        to extend, even if one template covers them), n_templates, n_twoF (the number of values of the statistic that
+        were computed), engine, batch_size, device_bytes (the memory needed on the device), fmin, fmax, dfreq (Hz), tsft
+        (s), n_sfts and sqrt_sx (1/sqrt(Hz), harmonic mean over SFTs) of each detector, top, threshold, ranking,
+        bsgl_threshold, cluster, bounds, Fstar0, oLGX, false_alarm (the probability that the loudest value in noise
+        alone is as loud), twoF_histogram (the number of values in bins that begin at twoF_edges, the last of which has
+        no upper end), and loudest_per_subband. With segments also n_segments and segment_tspan (s). With lines also
+        lines (detector, fmin, fmax and name of each line that any template can cross) and veto_lines.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from jfstat.candidates.lineflags import crossed_lines
 from jfstat.candidates.tables import PlainTable
 from jfstat.data.narrowdata import NarrowData
 from jfstat.lines.doppler import lines_near
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.searching.bank import stacked_bank
 from jfstat.searching.options import Keep
 from jfstat.searching.reduce.state import State
@@ -34,7 +34,8 @@ ENGINE = "narrow"
 """Name of the engine in tables from narrow data."""
 
 
-@public(
+@host(
+    "use jfstat.twoF or jfstat.twoF_band there",
     data=kinds.instance(NarrowData),
     keep=kinds.instance(Keep, or_none=True),
     details=kinds.instance(Details, or_none=True),
@@ -75,7 +76,7 @@ def search_template(
     check_ranking(data, keep, details)
     if keep.veto_lines:
         raise ValueError("veto_lines is for bands of frequency: leave it out, lines says which lines are crossed.")
-    details.check(len(detectors))
+    details.check(len(detectors), keep.bsgl_threshold is not None)
     observation, freq = data.observation, float(stack.fkdot[0, 0])
     known = None if keep.lines is None else lines_near(keep.lines, observation, stack, freq, freq)
     toplist = Toplist(top, threshold)
@@ -99,7 +100,7 @@ def search_template(
     if known is not None:
         columns["line"] = crossed_lines(observation, found, known)
     task: Any = Task(data, stack, statistic, toplist)  # type: ignore[arg-type]
-    meta = result_meta(task, frequencies, state, Asked(keep, details, None, known)) | {
+    meta = result_meta(task, frequencies, state, Asked(keep, details, None, known, ())) | {
         "statistic": statistic.name,
         "engine": ENGINE,
         "processor": processor_of(data),

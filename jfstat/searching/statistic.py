@@ -18,6 +18,7 @@ from jax.sharding import Mesh
 from jfstat.candidates.details import Details
 from jfstat.candidates.tables import Meta
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.observation import Observation
 from jfstat.engines.engine import Reduction
 from jfstat.searching.division import Division
 from jfstat.searching.driver.part import Part
@@ -70,9 +71,19 @@ class Statistic(ABC):
         names."""
         return value
 
-    @abstractmethod
-    def identity(self) -> str:
-        """Return the properties that distinguish it from this statistic with other parameters, for checkpoints."""
+    def margin(self, segments: Observation, bank: Doppler, fmax: float) -> float:
+        """Return how much wider a band must be on either side for all its frequencies to be searched, Hz.
+
+        Parameters
+        ----------
+        segments : Observation
+            From `segment_observations`, or `observation` for a search without segments.
+        bank : Doppler
+            A stack, as from `template_bank`.
+        fmax : float
+            Highest frequency of the band, Hz.
+        """
+        return 0.0
 
     # What is computed, and how it is divided
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jfstat import kinds
+from jfstat.display import Displayed, Facts, bytes_text
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DETECTORS, get_detector
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.signal.times import TimeLike
 from jfstat.validation import detector_names, gps_seconds, is_whole
 
@@ -80,8 +81,8 @@ class SFTSeries:
         return (self.gps - epoch) + 1e-9 * self.gps_ns
 
 
-@dataclass(frozen=True, eq=False)
-class SFTs:
+@dataclass(frozen=True, repr=False, eq=False)
+class SFTs(Displayed):
     """Short Fourier transforms of one or more detectors over one common band.
 
     Attributes
@@ -185,13 +186,19 @@ class SFTs:
         series = tuple(_joined([s for part in parts for s in part if s.detector == name], self.tsft) for name in names)
         return SFTs(series, self.tsft, self.first_bin)
 
-    def __repr__(self) -> str:
-        f = self.frequencies
-        counts = ", ".join(f"{s.detector}: {len(s)}" for s in self.series)
-        return f"SFTs({counts}; {self.tsft:g} s each, {f[0]:g} to {f[-1]:g} Hz, GPS {self.start} to {self.end:.0f})"
+    def _facts(self) -> Facts:
+        counts = ", ".join(f"{len(own)} of {own.detector}" for own in self.series)
+        low, high = self.frequencies[[0, -1]]
+        rows = [
+            ("SFTs", f"{counts}, {self.tsft:g} s each"),
+            ("span", f"GPS {self.start} to {self.end:.0f}, {(self.end - self.start) / 86400:.3g} d"),
+            ("band", f"{low:.10g} to {high:.10g} Hz, {self.n_bins} bins"),
+            ("memory", bytes_text(sum(own.data.nbytes for own in self.series))),
+        ]
+        return Facts(f"SFTs of {', '.join(self.detectors)}", rows, many=True)
 
 
-@public(sfts=kinds.sequence)
+@host(sfts=kinds.sequence)
 def join_sfts(sfts: Sequence[SFTs]) -> SFTs:
     """Join several sets of SFTs, which have the same length and band but other times or detectors.
 

@@ -13,7 +13,7 @@ from jfstat import kinds
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DETECTORS, DetectorLike, get_detectors
 from jfstat.geometry.doppler import drift_range, largest_doppler_speed
-from jfstat.public import public
+from jfstat.public import host, public
 from jfstat.sfts.blocks import read_batches
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.headers import scan_file, start_ns
@@ -28,7 +28,7 @@ MOST_BINS = 10**7
 """More bins beyond a band are taken for a mistake."""
 
 
-@public(start=kinds.time, end=kinds.time, check_crc=kinds.flag)
+@host(start=kinds.time, end=kinds.time, check_crc=kinds.flag)
 def read_sfts(
     pattern: Pattern,
     detectors: DetectorLike | Iterable[DetectorLike] | None = None,
@@ -82,7 +82,11 @@ def read_sfts(
     --------
     >>> files = jfstat.write_sfts(sfts, 'data')
     >>> jfstat.read_sfts('data/*.sft', detectors='H1')
-    SFTs(H1: 24; 1800 s each, 99.6 to 100.399 Hz, GPS 1167458304 to 1167501504)
+    SFTs of H1
+      SFTs    24 of H1, 1800 s each
+      span    GPS 1167458304 to 1167501504, 0.5 d
+      band    99.6 to 100.3994444 Hz, 1440 bins
+      memory  276 kB
     """
     files, others, layout, sites = _laid_out(pattern, detectors, start, end, fmin, fmax)
     data = _read(files, layout, others if check_crc else others[:0], check_crc)
@@ -190,7 +194,7 @@ class SFTFiles:
         layout = arrange(self.files, table[low:high], first_bin / tsft, (last_bin + 1) / tsft)
         return _read(self.files, layout, table[:0], self.check_crc)
 
-    @public(orbit=kinds.instance(Orbit, or_none=True), fdots=kinds.sequence, reftime=kinds.time)
+    @host(orbit=kinds.instance(Orbit, or_none=True), fdots=kinds.sequence, reftime=kinds.time)
     def read_band(
         self,
         fmin: FrequencyLike,

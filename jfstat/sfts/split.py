@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from jfstat import kinds
-from jfstat.public import public
-from jfstat.sfts.patterns import Pattern
+from jfstat.geometry.detectors import DETECTORS, Detector, DetectorLike
+from jfstat.public import host
+from jfstat.sfts.patterns import Pattern, find_files
 from jfstat.sfts.reading import band_of, read_sfts
-from jfstat.sfts.writing import write_sfts
+from jfstat.sfts.writing import keep_sources, merged_names, write_sfts
 from jfstat.signal.times import TimeLike
 from jfstat.validation import FrequencyLike, frequency
 
@@ -18,7 +20,14 @@ MOST_BANDS = 10**6
 """Largest number of narrow bands; more are taken for a mistake."""
 
 
-@public(start=kinds.time, end=kinds.time, directory=kinds.path, comment=kinds.text, description=kinds.text)
+@host(
+    detectors=kinds.detectors,
+    start=kinds.time,
+    end=kinds.time,
+    directory=kinds.path,
+    comment=kinds.text,
+    description=kinds.text,
+)
 def split_sfts(
     pattern: Pattern,
     directory: str | os.PathLike,
@@ -27,7 +36,7 @@ def split_sfts(
     *,
     fmin: FrequencyLike | None = None,
     fmax: FrequencyLike | None = None,
-    detectors: str | Iterable[str] | None = None,
+    detectors: DetectorLike | Iterable[DetectorLike] | None = None,
     start: TimeLike | None = None,
     end: TimeLike | None = None,
     comment: str = "split by jfstat",
@@ -64,11 +73,18 @@ def split_sfts(
     FileNotFoundError, OSError
         If a file cannot be read or written.
     ValueError
-        If a file is not valid, the files do not cover the band, or `width` is not larger than `overlap`. All bytes of
-        all files are verified before the first file is written.
+        If a file is not valid, the files do not cover the band, `width` is not larger than `overlap`, or a file that is
+        read would be replaced. All bytes of all files are verified before the first file is written.
     """
-    chosen = {"detectors": detectors, "start": start, "end": end}
-    tsft, first_bin, last_bin = band_of(pattern, fmin=fmin, fmax=fmax, **chosen)
+    named = [] if detectors is None else [detectors] if isinstance(detectors, (str, Detector)) else list(detectors)
+    for site in named:
+        if isinstance(site, Detector) and site.prefix in DETECTORS:
+            raise ValueError(
+                f"detectors has a Detector {site.prefix}, whose place splitting does not need: give the prefix."
+            )
+    chosen: dict[str, Any] = {"detectors": named or None, "start": start, "end": end}
+    sources = find_files(pattern)  # once: what is written may match the pattern too
+    tsft, first_bin, last_bin = band_of(sources, fmin=fmin, fmax=fmax, **chosen)
     bins, shared = _whole_bins(width, "width", tsft), _whole_bins(overlap, "overlap", tsft)
     n_bands = (last_bin - first_bin + 1) / max(frequency(width, "width") * tsft, 1 / MOST_BANDS)
     if bins and n_bands > MOST_BANDS:
@@ -78,7 +94,12 @@ def split_sfts(
     bands = list(narrow_bands(first_bin, last_bin, bins, shared))
     files = []
     for i, (first, n_bins) in enumerate(bands):
-        sfts = read_sfts(pattern, fmin=first / tsft, fmax=(first + n_bins) / tsft, check_crc=i == 0, **chosen)
+        sfts = read_sfts(sources, fmin=first / tsft, fmax=(first + n_bins) / tsft, check_crc=i == 0, **chosen)
+        if i == 0:
+            names = [name for band in bands for name in merged_names(sfts, description, band)]
+            if len(set(names)) < len(names):  # as those of narrow bands below 1 Hz, whose names do not tell the band
+                raise ValueError("width: files of several bands would have one name: start at fmin of 1 Hz or above.")
+            keep_sources([Path(directory) / name for name in names], sources)
         files += write_sfts(sfts, directory, comment=comment, description=description)
     return files
 

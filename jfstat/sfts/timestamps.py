@@ -73,7 +73,7 @@ def start_times(
 
 def _array(times: object, whose: str) -> np.ndarray:
     """Return times as an array of numbers; integers stay integers."""
-    values = float64_of(times, f"timestamps of {whose}")
+    values = float64_of(times, f"timestamps of {whose}", "s")
     given = np.asarray(times)
     return given if given.dtype.kind in "iu" else values
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -11,8 +11,9 @@ from typing import BinaryIO
 import numpy as np
 
 from jfstat import kinds
-from jfstat.atomic import replacing
-from jfstat.public import public
+from jfstat.atomic import made_directory, replacing
+from jfstat.files import overwritten
+from jfstat.public import host
 from jfstat.sfts.blocks import BATCH_BYTES
 from jfstat.sfts.container import SFTs, SFTSeries, check_sfts
 from jfstat.sfts.crc64 import crc64_rows
@@ -23,7 +24,14 @@ from jfstat.sfts.windows import window_code
 _INT32_MAX = 2**31 - 1
 
 
-@public(directory=kinds.path, merge=kinds.flag, comment=kinds.text, description=kinds.text, name_band=kinds.flag)
+@host(
+    directory=kinds.path,
+    merge=kinds.flag,
+    comment=kinds.text,
+    description=kinds.text,
+    name_band=kinds.flag,
+    sources=kinds.paths,
+)
 def write_sfts(
     sfts: SFTs,
     directory: str | os.PathLike,
@@ -32,6 +40,7 @@ def write_sfts(
     comment: str = "written by jfstat",
     description: str = "",
     name_band: bool = True,
+    sources: str | os.PathLike | Sequence[str | os.PathLike] = (),
 ) -> list[Path]:
     """Write little-endian SFT files of version 3, which LALSuite reads and its validator accepts.
 
@@ -53,6 +62,8 @@ def write_sfts(
     name_band : bool
         Whether names contain the band, so that files of several bands can share a directory. Names by
         lalpulsar_MakeSFTs do not.
+    sources : path or sequence of paths
+        Files from which the SFTs come, none of which is replaced.
 
     Returns
     -------
@@ -65,7 +76,8 @@ def write_sfts(
     OSError
         If the directory cannot be made or a file cannot be written.
     ValueError
-        If the SFTs, the comment or the description cannot be stored; nothing is then written.
+        If the SFTs, the comment or the description cannot be stored, or a file would replace one of `sources`; nothing
+        is then written.
 
     Examples
     --------
@@ -76,14 +88,11 @@ def write_sfts(
     if "\0" in comment:
         raise ValueError(f"comment {comment!r} has a null character, which ends comments in SFT files: remove it.")
     tables = [_headers(sfts, series) for series in sfts]
-    files = [_file_names(table, merge, description, name_band) for table in tables]
     directory = Path(directory)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise type(error)(
-            f"directory {str(directory)!r} cannot be made ({error.strerror or error}): choose another."
-        ) from error
+    band = (sfts.first_bin, sfts.n_bins) if name_band else None
+    files = [_file_names(series, sfts.tsft, merge, description, band) for series in sfts]
+    keep_sources([directory / name for names in files for name in names], sources)
+    made_directory(directory, "directory")
     for series, table, names in zip(sfts, tables, files, strict=True):
         blocks = _blocks(series, table, comment)
         if merge:
@@ -133,20 +142,33 @@ def _headers(sfts: SFTs, series: SFTSeries) -> np.ndarray:
     return table
 
 
-def _file_names(table: np.ndarray, merge: bool, description: str, name_band: bool) -> list[str]:
-    starts = list(zip(table["gps"].tolist(), table["gps_ns"].tolist(), strict=True))
-    detector, tsft = table["detector"][0].decode(), table["tsft"][0].item()
-    band = table["first_bin"][0].item(), table["n_bins"][0].item()
+def merged_names(sfts: SFTs, description: str, band: tuple[int, int]) -> list[str]:
+    """Return the names of one file per detector that hold a band of some SFTs: its first bin and number of bins."""
+    return [name for series in sfts for name in _file_names(series, sfts.tsft, True, description, band)]
+
+
+def keep_sources(files: Iterable[Path], sources: str | os.PathLike | Sequence[str | os.PathLike]) -> None:
+    """Raise a ValueError if one of the files to be written is one of those from which the SFTs come."""
+    lost = overwritten(files, [sources] if isinstance(sources, (str, os.PathLike)) else sources)
+    if lost is not None:
+        raise ValueError(f"file {str(lost)!r} would be replaced, which is read too: choose another directory.")
+
+
+def _file_names(
+    series: SFTSeries, tsft: float, merge: bool, description: str, band: tuple[int, int] | None
+) -> list[str]:
+    """Return the names of the files of one detector; the band is left out if it is None."""
+    starts = list(zip(np.asarray(series.gps).tolist(), np.asarray(series.gps_ns).tolist(), strict=True))
     spans = [(starts[0], starts[-1])] if merge else [(start, start) for start in starts]
     return [
         sft_file_name(
-            detector,
+            series.detector,
             len(starts) // len(spans),
             tsft,
             first[0],
             span_seconds(first, last, tsft),
             description=description,
-            band=band if name_band else None,
+            band=band,
         )
         for first, last in spans
     ]

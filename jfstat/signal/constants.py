@@ -14,5 +14,7 @@ JULIAN_YEAR = 365.25 * DAY
 """Length of a Julian year, s."""
 ARCSEC = pi / 648000.0
 """Arcsecond, rad."""
+MAS_PER_YEAR = 1e-3 * ARCSEC / JULIAN_YEAR
+"""Milliarcsecond a year, rad/s."""
 PARSEC = ASTRONOMICAL_UNIT / ARCSEC
 """Parsec, m (IAU 2015, resolution B2)."""

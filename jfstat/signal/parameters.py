@@ -9,6 +9,10 @@ from typing import NamedTuple, TypeVar
 import jax
 import numpy as np
 
+from jfstat.validation import LARGEST
+
+SHORTEST_PERIOD = 1e-6
+"""Shortest period of an orbit, s, whose inverse and its powers are finite."""
 Number = TypeVar("Number", float, np.ndarray, jax.Array)
 
 SKY = ("alpha", "delta")
@@ -18,6 +22,8 @@ MOTION_FIELDS = ("pmra", "pmdec")
 """Proper motion of a Doppler, named as in pulsar catalogues: motion in right ascension is multiplied by cos(delta)."""
 ORBIT_REQUIRED = ("asini", "period", "tp")
 """Fields that every orbit must be given; the others are zero by default."""
+PRECISE = ("freq", "period", "tp")
+"""Parameters that need more than the 7 digits of float32: a phase has 1e9 cycles, and GPS times 1e9 s."""
 AMPLITUDE_FIELDS = ("h0", "cosi", "psi", "phi0")
 """Fields of an Amplitude apart from its errors, all scalars of a signal."""
 AMPLITUDE_COLUMNS = (*AMPLITUDE_FIELDS, *(f"{name}_error" for name in AMPLITUDE_FIELDS))
@@ -58,16 +64,36 @@ class Limit(NamedTuple):
 
 
 LIMITS = {
+    "alpha": Limit(
+        lambda x: abs(x - np.pi) <= 2 * np.pi + 1e-12,
+        "within [-pi, 3 pi]",
+        "give it in rad, not in hours or degrees, less any full turns",
+        "is not within [-pi, 3 pi]",
+    ),
     "delta": Limit(lambda x: abs(x) <= np.pi / 2 + 1e-12, "within [-pi/2, pi/2]", "give it in rad", "is beyond a pole"),
-    "asini": Limit(lambda x: x >= 0, "non-negative", "turn argp by pi instead", "is negative"),
-    "period": Limit(lambda x: x > 0, "positive", "give it in s", "is not positive"),
+    "asini": Limit(
+        lambda x: (x >= 0) & (x <= LARGEST),
+        f"non-negative, of at most {LARGEST:g}",
+        "turn argp by pi instead of a sign",
+        f"is negative or beyond {LARGEST:g} s",
+    ),
+    "period": Limit(
+        lambda x: (x >= SHORTEST_PERIOD) & (x <= LARGEST),
+        f"positive, from {SHORTEST_PERIOD:g} to {LARGEST:g}",
+        "give it in s",
+        f"is not positive, from {SHORTEST_PERIOD:g} to {LARGEST:g} s",
+    ),
+    "tp": Limit(lambda x: abs(x) <= LARGEST, f"at most {LARGEST:g}", "give GPS s", f"is beyond {LARGEST:g} s"),
     "ecc": Limit(
         lambda x: (x >= 0) & (x < 1), "at least 0 and below 1", "orbits must be bound", "is not within [0, 1)"
     ),
     "h0": Limit(lambda x: x >= 0, "non-negative", "shift phi0 by pi instead", "is negative"),
     "cosi": Limit(lambda x: abs(x) <= 1, "within [-1, 1]", "it is the cosine of an angle", "is not within [-1, 1]"),
 }
-"""Limits of single parameters, all of which must be finite too. An orbit's `speed_bound` must be below 1."""
+"""Limits of single parameters, all of which must be finite too. An orbit's `speed_bound` must be below 1.
+
+A right ascension may lie half a turn beyond [0, 2 pi] on either side, as ranges through 0 need; 10 is taken for hours.
+"""
 
 
 def speed_bound(asini: Number, period: Number, ecc: Number) -> Number:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.display import Displayed, Facts, brief
 from jfstat.signal.parameters import MODEL
 from jfstat.validation import as_float64, require, require_x64, shown
 
 
 @jax.tree_util.register_pytree_with_keys_class
-class PhaseModel:
+class PhaseModel(Displayed):
     """A user's own phase evolution, added to the phase of a `Doppler`: a glitch, a wandering spin, a recovery.
 
     The phase of the signal at the source is ``fkdot``'s Taylor series plus ``function(t, parameters)``, in cycles; the
@@ -26,9 +27,10 @@ class PhaseModel:
     function : callable
         ``function(t, parameters)``: the phase in cycles, () float64, at one source time `t`, () float64: seconds since
         the template's reference time, in the SSB or, with an orbit, at the source. It must be finite at all times, also
-        before and after the data, traceable by JAX, and differentiable in the parameters for gradients; jfstat applies
-        it to many times by vmap. Define it once and not anew for each template: programs are compiled for each
-        function, but not for each value of the parameters.
+        before and after the data, and traceable by JAX; jfstat applies it to many times by vmap. Its derivatives by `t`
+        are taken in forward mode, and those by the parameters, for gradients, in both: a derivative of your own is
+        given by `jax.custom_jvp`, which can be differentiated again, not by `jax.custom_vjp`. Define it once and not
+        anew for each template: programs are compiled for each function, but not for each value of the parameters.
     parameters : pytree of numbers or arrays
         Parameters of the function, all converted to float64. In a stack of templates every one has the stack's leading
         axes; a plain number holds for all templates. Numbers in ``{"df": 1e-7, "c": [0.1, 0.2]}`` are called
@@ -87,18 +89,17 @@ class PhaseModel:
         return PhaseModel.tree_unflatten(self.function, [jax.tree.map(leaf, self.parameters)])
 
     def check(self) -> None:
-        """Raise a ValueError unless the function takes one time to one float64 number; for one template.
+        """Raise an error unless the function takes one time to one float64 number and has a slope; for one template.
 
         Raises
         ------
+        TypeError
+            If it has a derivative in reverse mode only.
         ValueError
             If it returns anything else.
         """
-        found = jax.eval_shape(self.function, jax.ShapeDtypeStruct((), jnp.float64), self.parameters)
-        if getattr(found, "shape", None) != () or getattr(found, "dtype", None) != jnp.float64:
-            raise ValueError(
-                f"the function of the model returns {found} for one time, not one float64 number of cycles."
-            )
+        leaves, tree = jax.tree.flatten(self.parameters)
+        _check_function(self.function, tree, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves))
 
     def places(self, n_axes: int) -> dict[str, tuple[int, tuple[int, ...]]]:
         """Return all parameters' names, each with the number of its leaf and its index there, after `n_axes` axes."""
@@ -145,8 +146,10 @@ class PhaseModel:
         model.function, (model.parameters,) = function, children
         return model
 
-    def __repr__(self) -> str:
-        return f"PhaseModel({getattr(self.function, '__name__', self.function)}, {self.parameters})"
+    def _facts(self) -> Facts:
+        leaves = jax.tree_util.tree_leaves_with_path(self.parameters)
+        own = [(jax.tree_util.keystr(path, simple=True, separator=".") or "parameters", brief(x)) for path, x in leaves]
+        return Facts(f"PhaseModel of {getattr(self.function, '__name__', self.function)}", own)
 
 
 def _is_numbers(x: Any) -> bool:
@@ -158,3 +161,21 @@ def _parameter(x: Any) -> jax.Array:
     value = as_float64(x, "a parameter of the model")
     require(value, "a parameter of the model", np.isfinite, "finite", "give numbers")
     return value
+
+
+@lru_cache(maxsize=64)  # tracing takes milliseconds, and templates are many
+def _check_function(function: Callable[[jax.Array, Any], jax.Array], tree: Any, leaves: Any) -> None:
+    """Raise the errors of `PhaseModel.check` for a function and its parameters' structure, shapes and dtypes."""
+    time, parameters = (
+        jax.ShapeDtypeStruct((), jnp.float64),
+        jax.tree.unflatten(tree, [jax.ShapeDtypeStruct(*leaf) for leaf in leaves]),
+    )
+    found = jax.eval_shape(function, time, parameters)
+    if getattr(found, "shape", None) != () or getattr(found, "dtype", None) != jnp.float64:
+        raise ValueError(f"the function of the model returns {found} for one time, not one float64 number of cycles.")
+    slope = jax.make_jaxpr(lambda t, p: jax.jvp(lambda t: function(t, p), (t,), (t,)))(time, parameters)
+    if "custom_lin" in str(slope):  # JAX's place for a derivative that is missing, which fails once it is compiled
+        raise TypeError(
+            "the function of the model has a derivative by jax.custom_vjp, and derivatives in forward mode are "
+            "needed: give it by jax.custom_jvp."
+        )

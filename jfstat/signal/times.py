@@ -6,24 +6,25 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Union
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.maths.arrays import module_for, on_device
-from jfstat.validation import NumberLike, as_float64, float64_of, in_unit, require_x64, shown
+from jfstat.display import Displayed, Facts, is_known
+from jfstat.maths.arrays import any_traced, is_traced, module_for, on_device
+from jfstat.signal.showing import decimal, time_text
+from jfstat.validation import LARGEST, NumberLike, as_float64, float64_of, in_unit, require_x64, shown
 
 if TYPE_CHECKING:
     from astropy.time import Time
 
 BILLION = 10**9
-LATEST = 10**15
-"""Largest magnitude of a GPS time, s; at this size float64 resolves 0.125 s."""
+LATEST = int(LARGEST)
+"""Largest magnitude of a GPS time, s."""
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, eq=False)
-class GPSTime:
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class GPSTime(Displayed):
     """A GPS time as whole seconds and nanoseconds, exact like LALSuite's LIGOTimeGPS.
 
     Attributes
@@ -36,6 +37,8 @@ class GPSTime:
     --------
     >>> int(point.reftime)
     1167458304
+    >>> point.reftime + 0.123456789
+    GPSTime(1167458304.123456789)
     """
 
     seconds: jax.Array
@@ -52,7 +55,7 @@ class GPSTime:
     @property
     def concrete(self) -> bool:
         """Whether the values are known, not traced."""
-        return not any(isinstance(x, jax.core.Tracer) for x in (self.seconds, self.nanoseconds))
+        return not any_traced(self.seconds, self.nanoseconds)
 
     @property
     def common(self) -> GPSTime:
@@ -115,7 +118,12 @@ class GPSTime:
     __radd__ = __add__
 
     def __str__(self) -> str:
-        return str(self.plain) if self.concrete else repr(self)
+        """Return the time as a decimal number with all its digits, if it is one known time."""
+        known = is_known(self.seconds, self.nanoseconds) and not np.ndim(self.seconds)
+        return decimal(self.seconds, self.nanoseconds) if known else repr(self)
+
+    def _facts(self) -> Facts:
+        return Facts(f"GPSTime({time_text(self).removeprefix('GPS ')})", [])
 
 
 TimeLike = Union[NumberLike, str, "Time", GPSTime]
@@ -144,7 +152,7 @@ def gps_time(x: TimeLike, name: str) -> GPSTime:
     if hasattr(x, "gps"):  # an astropy Time, whose two parts together are exact to the nanosecond
         return _split(*_time_parts(x))
     x = in_unit(x, name, "s")
-    if isinstance(x, jax.core.Tracer):
+    if is_traced(x):
         whole = jnp.floor(x.astype(jnp.float64))
         return _carried(whole, jnp.round((x.astype(jnp.float64) - whole) * BILLION))
     try:

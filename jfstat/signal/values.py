@@ -41,9 +41,10 @@ def usual_parameters(point: Doppler) -> tuple[str, ...]:
 
 
 def varied_parameters(bank: Doppler) -> tuple[str, ...]:
-    """Return the parameters that a search over a stack varies: the frequency, and all that differ among templates."""
-    different = {name for name, x in columns(bank).items() if len(x) and np.ptp(x) > 0}
-    return tuple(name for name in all_parameters(bank) if name == "freq" or name in different)
+    """Return the parameters that a search over a stack varies: the frequency, all that differ among templates, and
+    those over whose ranges the bank was asked to extend."""
+    different = {name for name, x in columns(bank).items() if np.size(x) and np.ptp(x) > 0}
+    return in_usual_order(bank, ["freq", *different, *(bank.varied or ())])
 
 
 def check_parameters(point: Doppler, parameters: str | Iterable[str]) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def signal_bins(
     out = np.zeros((len(bins.starts), bins.number), np.complex128)
     rows = np.arange(len(bins.starts))
     if transient is not None:  # the other SFTs hold no part of the signal
-        first, last = float(transient.t0) - epoch, float(transient.t1) - epoch
+        first, *_, last = np.asarray(transient.breaks) - epoch
         rows = rows[(bins.starts + bins.tsft > first) & (bins.starts < last)]
     received = _Received(trajectory, response, source, amplitude.canonical)
     for low in range(0, len(rows), at_once):
@@ -182,7 +182,7 @@ def _bins(
     n = window.shape[0]
     centre = first_bin + n_bins // 2
     # at the nodes of each piece: the phase relative to the central bin's, and the complex amplitude
-    within = tsft / pieces * (np.arange(pieces, dtype=float)[:, None] + 0.5 + 0.5 * nodes(DEGREE + 1))
+    within = tsft / pieces * (np.arange(pieces, dtype=float)[None, :, None] + 0.5 + 0.5 * nodes(DEGREE + 1))
     t = starts[:, None, None] + within
     delay = source.delay(trajectory, t)
     since = delay + (starts[:, None, None] - source.middle)
@@ -203,12 +203,12 @@ def _bins(
     pattern = strain.astype(jnp.complex64) @ powers.T.astype(np.complex64)
     wave = pattern * jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
     if transient is not None:
-        middle = starts[:, None, None] + tsft / pieces * (np.arange(pieces, dtype=float)[:, None] + 0.5 + 0.5 * u)
+        middle = starts[:, None, None] + tsft / pieces * (np.arange(pieces, dtype=float)[None, :, None] + 0.5 + 0.5 * u)
         first = starts[:, None, None]
         low, high = (jnp.clip(middle + x * tsft / n, first, first + tsft) for x in (-0.5, 0.5))
         factor = transient.mean(low, high, epoch)
         wave = wave * factor.astype(jnp.complex64)
-    x = wave[..., :-1].reshape(len(starts), n) * window.astype(jnp.complex64)
+    x = wave[..., :-1].reshape(len(starts), n) * window.astype(jnp.complex64)[None]
     # trapezoidal rule: the Fourier kernel is the same at both ends of an SFT
     x = x.at[:, 0].add(0.5 * (wave[:, -1, -1] * window[-1].astype(jnp.complex64) - x[:, 0]))
     bins = jnp.arange(n_bins) - n_bins // 2

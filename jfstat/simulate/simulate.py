@@ -17,7 +17,7 @@ from jfstat.geometry.doppler import MODEL_TIMES, drift_during
 from jfstat.geometry.ephemeris import EphemerisLike, load_ephemeris
 from jfstat.geometry.source import Source, source
 from jfstat.geometry.trajectory import SEGMENT, detector_trajectory
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.sfts.container import SFTs, SFTSeries, check_sfts
 from jfstat.sfts.timestamps import TimestampsLike, start_times
 from jfstat.sfts.windows import window_samples
@@ -33,6 +33,7 @@ from jfstat.validation import (
     frequency,
     given_sqrt_sx,
     is_number,
+    is_whole,
     sft_seconds,
     shown,
 )
@@ -43,7 +44,7 @@ LAST_BIN = 2**31 - 1
 """Largest index of a bin: SFT files number their bins by 32-bit integers."""
 
 
-@public(start=kinds.time, window=kinds.text, ephemeris=kinds.ephemeris)
+@host(start=kinds.time, window=kinds.text, ephemeris=kinds.ephemeris)
 def simulate_sfts(
     detectors: Sequence[DetectorLike] | DetectorLike,
     start: TimeLike | None = None,
@@ -101,7 +102,11 @@ def simulate_sfts(
     Examples
     --------
     >>> jfstat.simulate_sfts('H1', start, 7200, fmin=50, fmax=51, sqrt_sx=1e-23, seed=1)
-    SFTs(H1: 4; 1800 s each, 50 to 50.9994 Hz, GPS 1167458304 to 1167465504)
+    SFTs of H1
+      SFTs    4 of H1, 1800 s each
+      span    GPS 1167458304 to 1167465504, 0.0833 d
+      band    50 to 50.99944444 Hz, 1800 bins
+      memory  57.6 kB
     """
     given = get_detectors(detectors)
     names = tuple(site.prefix for site in given)
@@ -115,11 +120,9 @@ def simulate_sfts(
     n_bins = int(np.ceil(high * length - 1e-6)) - first
     if first + n_bins > LAST_BIN:
         raise ValueError(f"fmin={low:g} and fmax={high:g} Hz ask for bins beyond {LAST_BIN}: lower fmax.")
-    try:
-        seeds = [int(x) for x in np.atleast_1d(np.asarray(seed))]
-        np.random.default_rng(seeds)
-    except Exception:  # whatever a foreign object raises
-        raise ValueError(f"seed must be a whole number, not negative, or several, not {shown(seed)}.") from None
+    seeds = list(seed) if isinstance(seed, (list, tuple, range, np.ndarray)) and getattr(seed, "ndim", 1) else [seed]
+    if not seeds or not all(is_whole(x) and x >= 0 for x in seeds):
+        raise ValueError(f"seed must be a whole number, not negative, or several, not {shown(seed)}.")
     times = start_times(tuple(site.prefix for site in sites), start, duration, timestamps, length)
     series = []
     for site in sites:
@@ -127,14 +130,14 @@ def simulate_sfts(
         rng = np.random.default_rng([*seeds, *site.prefix.encode()])
         with np.errstate(over="ignore", invalid="ignore"):
             data = _noise(rng, len(gps), n_bins, length, floors[site.prefix], window)
-        data = _single(data, "sqrt_sx", "the noise")
+        data = single(data, "sqrt_sx", "the noise")
         series.append(SFTSeries.of(site, gps, gps_ns, data, window))
     sfts = SFTs(tuple(series), length, first)
     signals = _listed(signals)
     return inject(sfts, signals, ephemeris) if signals else sfts
 
 
-@public(ephemeris=kinds.ephemeris)
+@host("use jfstat.add_signal with prepared data there", ephemeris=kinds.ephemeris)
 def inject(sfts: SFTs, signals: Signals, ephemeris: EphemerisLike = "DE405") -> SFTs:
     """Add signals to SFTs; the given SFTs are not changed.
 
@@ -159,8 +162,8 @@ def inject(sfts: SFTs, signals: Signals, ephemeris: EphemerisLike = "DE405") -> 
         If `signals` is not a sequence.
     ValueError
         If a signal is not a pair of one Doppler and one Amplitude, or these and a TransientWindow; its frequency at the
-        source lies outside the SFTs' band during the data; it is too strong for complex64; or the SFTs
-        are not in order.
+        source lies outside the SFTs' band during the data; it is too strong for complex64; the SFTs
+        are not in order; or a signal is traced: `add_signal` works under jit and vmap.
 
     Examples
     --------
@@ -200,7 +203,7 @@ def inject(sfts: SFTs, signals: Signals, ephemeris: EphemerisLike = "DE405") -> 
             own = Bins(s.since(epoch), sfts.tsft, sfts.first_bin, sfts.n_bins, s.window)
             response = jnp.asarray(s.site.response)
             data += signal_bins(trajectory, response, _source(doppler, sfts), amplitude, own, epoch, transient)
-        series.append(replace(s, data=_single(data, "signals", "h0")))
+        series.append(replace(s, data=single(data, "signals", "h0")))
     return SFTs(tuple(series), sfts.tsft, sfts.first_bin)
 
 
@@ -222,7 +225,7 @@ def _source(doppler: Doppler, sfts: SFTs) -> Source:
     return source(doppler, jnp.asarray(sfts.start, jnp.int64), _reference(doppler, sfts.start), middle)
 
 
-def _single(data: np.ndarray, name: str, what: str) -> np.ndarray:
+def single(data: np.ndarray, name: str, what: str) -> np.ndarray:
     """Return bins in complex64, the precision of SFTs; raise a ValueError if they are not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         single = data.astype(np.complex64, copy=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import jax
 import jax.numpy as jnp
@@ -13,20 +13,19 @@ from jfstat.data.direct import Pieces, slice_sums
 from jfstat.data.fit import nan_unless_fit
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
-from jfstat.data.slices import Slices, block_slices, matrices, regular_slices, require_concrete
+from jfstat.data.slices import USUAL_DURATION, Slices, block_slices, matrices, regular_slices, times_traced
+from jfstat.data.slicesizes import AtomSizes, slices_of, traced_block_slices
+from jfstat.display import Displayed, Facts, is_known, memory, value_range
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.public import public
-from jfstat.signal.templates import Doppler
+from jfstat.signal.templates import Doppler, template_of_any
 from jfstat.statistic.combine import AntennaMatrix, two_f
 from jfstat.validation import DurationLike, positive_seconds, shown
 
-USUAL_DURATION = 1800.0
-"""Default duration of the slices of prepared data, s."""
-
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class Atoms:
+@dataclass(frozen=True, repr=False, eq=False)
+class Atoms(Displayed):
     """Fa, Fb and the antenna matrix of each slice of time and detector, at one template; made by `jfstat.atoms`.
 
     A pytree. D detectors, K slices, which are the same for all detectors. Values are in LALSuite's normalisation and
@@ -118,9 +117,15 @@ class Atoms:
         whole = A * power_a + B * power_b + 2 * C * cross
         return 4 + jnp.maximum(final - 4, 0.0) * rho2 / jnp.where(whole > 0, whole, 1.0)
 
-    def __repr__(self) -> str:
+    def _facts(self) -> Facts:
         shape = np.shape(self.Fa)
-        return f"Atoms({', '.join(self.detectors)}; {shape[-1] if shape else '?'} slices)"
+        title = f"Atoms of {', '.join(self.detectors)}: {shape[-1] if shape else '?'} slices"
+        if not is_known(self.start, self.end, self.epoch, self.Fa) or len(shape) != 2 or not shape[-1]:
+            return Facts(title, [])
+        start, end = np.asarray(self.start), np.asarray(self.end)
+        first, last = (int(self.epoch) + float(x) for x in (start.min(), end.max()))
+        rows = [("span", f"GPS {first:.0f} to {last:.0f}"), ("slices", f"{value_range(end - start, 's')} long")]
+        return Facts(title, [*rows, ("memory", memory(self))], many=True)
 
 
 def _matrix(atoms: Atoms, reduce) -> AntennaMatrix:
@@ -135,19 +140,26 @@ def check_atoms(atoms: object) -> None:
         raise ValueError("atoms are a stack, but those of one template are wanted: use jax.vmap.")
 
 
-@public
-def atoms(data: FstatData | NarrowData, point: Doppler, duration: DurationLike | None = None) -> Atoms:
+@public(point=template_of_any)
+def atoms(
+    data: FstatData | NarrowData,
+    point: Doppler,
+    duration: DurationLike | None = None,
+    *,
+    sizes: AtomSizes | None = None,
+) -> Atoms:
     """Compute Fa, Fb and the antenna matrix of each slice of time and detector at one template.
 
     Atoms are exact: they are the terms of the sums of `fstat`, with timing and antenna patterns at every sample, and
     add up to its values to rounding. LALSuite's atoms come from Demod, one for each SFT with the antenna patterns at
-    its mid-time, and lose some per cent of rho^2. Works under jit, vmap and grad in `point`, with `data` closed over.
+    its mid-time, and lose some per cent of rho^2. Works under jit, vmap and grad in `point`; with `sizes`, and for
+    narrow data, `data` may be traced too.
 
     Parameters
     ----------
     data : FstatData or NarrowData
         ``prepare(..., filters=False)`` is enough.
-    point : Doppler
+    point : Doppler or Row
         One template, scalar fields.
     duration : float or Quantity, optional
         Duration of the slices, counted from the start of the data, s; 1800 s by default, and at least two samples of
@@ -155,6 +167,9 @@ def atoms(data: FstatData | NarrowData, point: Doppler, duration: DurationLike |
         Samples in a gap of a detector, into which the low-pass rings, belong to the nearest data. Narrow data are sums
         over blocks, which cannot be cut: their slices are the blocks, which ``narrow(..., max_block=)`` makes short,
         and `duration` must be None.
+    sizes : AtomSizes, optional
+        From `atom_sizes`, instead of `duration`, for prepared data that are traced: for ``jax.vmap`` over realisations
+        of the noise. Where values are traced, data with other times than those of the sizes make the result NaN.
 
     Returns
     -------
@@ -165,7 +180,8 @@ def atoms(data: FstatData | NarrowData, point: Doppler, duration: DurationLike |
     TypeError
         If `data` or `point` is of another kind.
     ValueError
-        As `twoF`; if `duration` is too short for the series or given for narrow data; or if `data` are traced.
+        As `twoF`; if `duration` is too short for the series or given for narrow data, or `sizes` are of other data; or
+        if prepared data are traced and there are no `sizes`.
 
     Examples
     --------
@@ -177,17 +193,28 @@ def atoms(data: FstatData | NarrowData, point: Doppler, duration: DurationLike |
     check_point(data, point)
     if duration is not None:
         duration = positive_seconds(duration, "duration")
-    require_concrete(data)
+    if sizes is not None:
+        if duration is not None:
+            raise ValueError("duration does not go with sizes, which were made for one: leave it out.")
+        _check_sizes(data, point, sizes)
+        return _sized_atoms(data.for_one_template, point, sizes)  # type: ignore[arg-type]
+    if isinstance(data, NarrowData):
+        if duration is not None:
+            raise ValueError(
+                "duration does not go with narrow data, whose slices are their blocks: give jfstat.narrow max_block."
+            )
+        if times_traced(data):
+            return atoms_of(data, point, traced_block_slices(data), None)
+        with jax.ensure_compile_time_eval():
+            slices = block_slices(data)
+        return compiled_atoms(data, point, slices, None)
+    if times_traced(data):
+        raise ValueError(
+            "data must not be traced, since the number of slices follows from their times: give jfstat.atoms sizes= "
+            "from jfstat.atom_sizes, called outside."
+        )
     with jax.ensure_compile_time_eval():
-        if isinstance(data, NarrowData):
-            if duration is not None:
-                raise ValueError(
-                    "duration does not go with narrow data, whose slices are their blocks: give jfstat.narrow "
-                    "max_block."
-                )
-            slices, pieces = block_slices(data), None
-        else:
-            slices, pieces = regular_slices(data, point, USUAL_DURATION if duration is None else duration)
+        slices, pieces = regular_slices(data, point, USUAL_DURATION if duration is None else duration)
     return compiled_atoms(data.for_one_template, point, slices, pieces)
 
 
@@ -211,6 +238,28 @@ def atoms_of(data: FstatData | NarrowData, point: Doppler, slices: Slices, piece
 
 
 compiled_atoms = jax.jit(atoms_of)
+
+
+def _check_sizes(data: FstatData | NarrowData, point: Doppler, sizes: object) -> None:
+    """Raise an error unless sizes were made for data and a template like these."""
+    if not isinstance(sizes, AtomSizes):
+        raise TypeError(f"sizes must be AtomSizes from jfstat.atom_sizes, not {shown(sizes)}: make them first.")
+    if isinstance(data, NarrowData):
+        raise ValueError("sizes do not go with narrow data, whose slices are their blocks: leave them out.")
+    if sizes.orbit != (point.orbit is not None):
+        raise ValueError("sizes and point must both be with an orbit or without: make other sizes.")
+    if sizes.block != data.layout.block_of(sizes.orbit):
+        raise ValueError("sizes were made for data with timing blocks of another length: make other sizes.")
+    sizes.times.check(data)
+
+
+@jax.jit
+def _sized_atoms(data: FstatData, point: Doppler, sizes: AtomSizes) -> Atoms:
+    """Compute `atoms` for given sizes; NaN if these do not suit the data."""
+    found = atoms_of(data, point, slices_of(data.observation, sizes), sizes.pieces)
+    good = jnp.where(sizes.times.suit(data), 1.0, jnp.nan)
+    parts = {name: getattr(found, name) for name in ("Fa", "Fb", "A", "B", "C")}
+    return replace(found, **{name: x * good.astype(x.dtype) for name, x in parts.items()})
 
 
 def _prepared_sums(

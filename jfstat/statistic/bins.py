@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.lines.doppler import LineBands, affected_range
+from jfstat.maths.arrays import with_axes
 from jfstat.maths.lengths import largest_divisor
 from jfstat.signal.templates import Doppler
 from jfstat.signal.values import physical
@@ -28,6 +29,7 @@ def counts(number: jax.Array, first: jax.Array, last: jax.Array, *vetoed: jax.Ar
     *vetoed : int32
         First and last of each range of bins that do not count, one after the other.
     """
+    number = with_axes(number, jnp.ndim(first))
     counted = (number >= first) & (number <= last)
     for begin, end in zip(vetoed[::2], vetoed[1::2], strict=True):
         counted &= (number < begin) | (number > end)

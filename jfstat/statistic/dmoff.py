@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -13,16 +12,17 @@ from jfstat.data.checks import check_data, check_point
 from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.lines.doppler import detector_range, frequency_nodes
+from jfstat.maths.arrays import any_traced
 from jfstat.maths.lengths import smooth_length
 from jfstat.public import public
-from jfstat.signal.templates import Doppler
+from jfstat.signal.templates import Doppler, template
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
 
 MARGIN = 2.0
 """Number of bins of 1/T beyond the template's frequencies in the detectors' frame that are searched too."""
 
 
-@public
+@public(point=template)
 def dm_off_twoF(data: FstatData, point: Doppler) -> jax.Array:
     """Compute the largest 2F near a template if neither Earth, source nor spin-down shifted the frequency.
 
@@ -36,7 +36,7 @@ def dm_off_twoF(data: FstatData, point: Doppler) -> jax.Array:
     ----------
     data : FstatData
         ``prepare(..., filters=False)`` is enough.
-    point : Doppler
+    point : Doppler or Row
         One template, scalar fields, concrete.
 
     Returns
@@ -57,7 +57,7 @@ def dm_off_twoF(data: FstatData, point: Doppler) -> jax.Array:
     """
     check_data(data)
     check_point(data, point)
-    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.observation, point))):
+    if any_traced(data.observation, point):
         raise ValueError("data and point must not be traced: call dm_off_twoF outside of transformations.")
     nodes = jnp.asarray(np.linspace(0.0, 1.0, frequency_nodes(data.observation, point)))
     return _dm_off(data.for_one_template, point, nodes, smooth_length(2 * data.series.shape[-1]))

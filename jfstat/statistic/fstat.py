@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from jfstat import kinds
 from jfstat.data.checks import (
     check_amplitude,
     check_data,
@@ -21,19 +22,22 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.data.protocol import HasFaFb
+from jfstat.display import Displayed
 from jfstat.public import public
 from jfstat.signal.parameters import AMPLITUDE_FIELDS
-from jfstat.signal.templates import Amplitude, Doppler
+from jfstat.signal.templates import Amplitude, Doppler, template, template_of_any
+from jfstat.signal.transientwindow import TransientWindow
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
 from jfstat.statistic.bins import counts, covered_bins
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
-from jfstat.statistic.resample import Resampled, check_series, resampled, spun_down, without_spin_down
+from jfstat.statistic.resample import Resampled, resampled, spun_down, without_spin_down
 from jfstat.statistic.spectrum import folded, in_order, spectra
+from jfstat.statistic.windowed import EmptyWindow, observation_within
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class Fstat:
+@dataclass(frozen=True, repr=False, eq=False)
+class Fstat(Displayed):
     """The F-statistic at one template.
 
     Attributes
@@ -57,7 +61,7 @@ class Fstat:
     twoF_per_detector: jax.Array
 
 
-@public
+@public(point=template)
 def twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
     """Compute 2F at one template, by a direct sum over the band series or over narrow data.
 
@@ -66,8 +70,9 @@ def twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
     Parameters
     ----------
     data : FstatData or NarrowData
-    point : Doppler
-        One template, scalar fields; ``vmap(twoF, (None, 0))`` takes stacks.
+    point : Doppler or Row
+        One template, scalar fields; ``vmap(twoF, (None, 0))`` takes stacks. Or a row of a table of candidates, see
+        `Doppler.from_row`, unless it is of a transient signal.
 
     Returns
     -------
@@ -111,7 +116,7 @@ def turned_twoF(data: NarrowData, point: Doppler, turns: jax.Array) -> jax.Array
 _twoF = jax.jit(twoF_of)
 
 
-@public
+@public(point=template)
 def fstat(data: FstatData | NarrowData, point: Doppler) -> Fstat:
     """Compute 2F, Fa, Fb and the antenna matrix at one template; see `twoF` for arguments and errors.
 
@@ -153,7 +158,7 @@ def fstat_from(matrix: AntennaMatrix, fa: jax.Array, fb: jax.Array) -> Fstat:
 _fstat = jax.jit(fstat_of)
 
 
-@public
+@public(point=template)
 def resample(data: FstatData, point: Doppler) -> Resampled:
     """Resample and demodulate the data to the source's frame for a sky position and orbit, without spin-down.
 
@@ -168,7 +173,7 @@ def resample(data: FstatData, point: Doppler) -> Resampled:
     Parameters
     ----------
     data : FstatData
-    point : Doppler
+    point : Doppler or Row
         One template, scalar fields; ``fkdot`` and `model` are ignored.
 
     Returns
@@ -200,56 +205,9 @@ def _resample(data: FstatData, point: Doppler) -> Resampled:
     return resampled(data, without_spin_down(point))
 
 
-@public
-def twoF_band(data: FstatData, point: Doppler, *, series: Resampled | None = None) -> jax.Array:
-    """Compute 2F at all frequencies of the band for one sky position, spin-down, orbit and phase model.
-
-    The band is computed by resampling and FFT.
-
-    Pure; works under jit, vmap, jvp and grad.
-
-    Parameters
-    ----------
-    data : FstatData
-    point : Doppler
-        One template, scalar fields; ``fkdot[0]`` is ignored.
-    series : Resampled, optional
-        From `resample` at the template's sky position, orbit and reference time, for any spin-down; avoids resampling
-        again.
-
-    Returns
-    -------
-    (n_frequencies,) float32
-        2F at ``data.frequencies``, taken at the template's reference time. All are NaN if values are traced and the
-        template does not fit. Bins that the orbit moves out of the prepared band are NaN: those near its edges, if
-        `prepare` was not given the orbit.
-
-    Raises
-    ------
-    TypeError
-        If `data`, `point` or `series` is of another kind.
-    ValueError
-        If shapes are wrong or, for concrete values, the template does not fit the data: its spin-down moves the edges
-        of the band, or its orbit the centre, out of the prepared band, or its orbit is too fast.
-
-    Examples
-    --------
-    >>> values = jfstat.twoF_band(data, point)
-    >>> values.shape == data.frequencies.shape
-    True
-    >>> round(float(data.frequencies[np.argmax(values)]), 4)
-    100.01
-    """
-    check_data(data)
-    check_filters(data)
-    check_point(data, point, band=True)
-    if series is not None:
-        check_series(data, point, series)
-    return _twoF_band(data, point, series)
-
-
 @jax.jit
-def _twoF_band(data: FstatData, point: Doppler, series: Resampled | None) -> jax.Array:
+def compiled_band(data: FstatData, point: Doppler, series: Resampled | None = None) -> jax.Array:
+    """Compute `engines.band.twoF_band` by XLA, without any checks."""
     return band_values(data, point, two_f, series)
 
 
@@ -267,11 +225,16 @@ def band_values(
     fa, fb = spectra(folded(own, data.layout), data.layout)
     with jax.named_scope("2F"):
         values = in_order(value(fa, fb, total_matrix(antenna_matrix(data.observation, point))), data.layout)
-        if point.orbit is not None:
-            first, last = covered_bins(data, point)
-            bins = jnp.arange(data.layout.n_frequencies, dtype=jnp.int32)
-            values = jnp.where(counts(bins, first, last), values, jnp.nan)
-        return values * nan_unless_fit(data, point, band=True).astype(values.dtype)
+        return nan_beyond(data, point, values)
+
+
+def nan_beyond(data: FstatData, point: Doppler, values: jax.Array) -> jax.Array:
+    """Return values at the band's frequencies, NaN where the data do not hold the template's signal."""
+    if point.orbit is not None:
+        first, last = covered_bins(data, point)
+        bins = jnp.arange(data.layout.n_frequencies, dtype=jnp.int32)
+        values = jnp.where(counts(bins, first, last), values, jnp.nan)
+    return values * nan_unless_fit(data, point, band=True).astype(values.dtype)
 
 
 def noise_level(observation: Observation) -> jax.Array:
@@ -281,8 +244,13 @@ def noise_level(observation: Observation) -> jax.Array:
     return observation.sinv_tsft
 
 
-@public
-def predict_twoF(data: Observation | FstatData | NarrowData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
+@public(doppler=template_of_any, window=kinds.instance(TransientWindow, or_none=True))
+def predict_twoF(
+    data: Observation | FstatData | NarrowData,
+    doppler: Doppler,
+    amplitude: Amplitude,
+    window: TransientWindow | None = None,
+) -> jax.Array:
     """Compute the expected 2F at the true template of a signal: 4 + rho^2.
 
     rho^2 = Sinv_Tsft A^mu M_mu_nu A^nu (LALSuite: XLALComputeOptimalSNR2FromMmunu). As there, SFTs are assumed to have
@@ -292,10 +260,13 @@ def predict_twoF(data: Observation | FstatData | NarrowData, doppler: Doppler, a
     ----------
     data : Observation, FstatData or NarrowData
         An observation must know its noise floor.
-    doppler : Doppler
+    doppler : Doppler or Row
         Only its sky position matters.
     amplitude : Amplitude
         Amplitude of one signal; use ``vmap`` for stacks.
+    window : TransientWindow, optional
+        Window of a transient signal, whose 2F in this window is predicted: 4 if it holds no data. Not traced, and not
+        with segments.
 
     Returns
     -------
@@ -317,6 +288,11 @@ def predict_twoF(data: Observation | FstatData | NarrowData, doppler: Doppler, a
     check_sky("doppler", doppler)
     check_amplitude(amplitude)
     noise_level(observation)
+    if window is not None:
+        try:
+            observation = observation_within(observation, window)
+        except EmptyWindow:
+            return jnp.float64(4.0)
     return _predict_twoF(observation, doppler, amplitude)
 
 
@@ -334,8 +310,8 @@ def optimal_power(level: jax.Array, canonical: jax.Array, matrix: AntennaMatrix)
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class AmplitudeEstimate:
+@dataclass(frozen=True, repr=False, eq=False)
+class AmplitudeEstimate(Displayed):
     """Maximum-likelihood amplitude parameters of a signal.
 
     Attributes
@@ -364,7 +340,7 @@ class AmplitudeEstimate:
         return jnp.stack([getattr(x, name) for x in (self.amplitude, self.errors) for name in AMPLITUDE_FIELDS])
 
 
-@public
+@public(point=template)
 def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> AmplitudeEstimate:
     """Estimate the maximum-likelihood amplitude parameters at one template, with their errors and covariance.
 
@@ -376,7 +352,7 @@ def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitud
     Parameters
     ----------
     data : FstatData or NarrowData
-    point : Doppler
+    point : Doppler or Row
         One template; phi0 is given at its reference time.
 
     Returns

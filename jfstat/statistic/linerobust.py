@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.validation import float64_of, in_unit, plain_number, shown
+from jfstat.validation import float64_of, plain_number, shown
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -82,7 +82,7 @@ class LinePrior:
         return {"Fstar0": self.fstar0, "oLGX": None if self.olgx is None else list(self.olgx)}
 
 
-def checked_prior(line_prior: object, n_detectors: int = 1) -> LinePrior:
+def checked_prior(line_prior: object, n_detectors: int | None = None) -> LinePrior:
     """Return the argument `line_prior` of a function, by default `LinePrior()`, which must fit so many detectors.
 
     Raises
@@ -90,12 +90,14 @@ def checked_prior(line_prior: object, n_detectors: int = 1) -> LinePrior:
     TypeError
         If it is something else.
     ValueError
-        If there are several detectors, and it does not fit them.
+        If it does not fit the detectors, or there is only one, for which it would have no effect.
     """
     prior = LinePrior() if line_prior is None else line_prior
     if not isinstance(prior, LinePrior):
         raise TypeError(f"line_prior must be a jfstat.LinePrior or None, not {shown(prior)}.")
-    if n_detectors > 1:
+    if n_detectors == 1 and line_prior is not None:
+        raise ValueError("line_prior has no effect: log10BSGL needs several detectors, so leave it out.")
+    if n_detectors is not None and n_detectors > 1:
         prior.odds(n_detectors)
     return prior
 
@@ -210,7 +212,7 @@ def plain_odds(fstar0: object, olgx: object) -> tuple[float, tuple[float, ...] |
 
 def _odds_given(olgx: object) -> np.ndarray:
     """Return numbers without a unit, of any shape, as float64."""
-    return float64_of(in_unit(olgx, "olgx", ""), "olgx")
+    return float64_of(olgx, "olgx")
 
 
 def checked_odds(n_detectors: int, fstar0: float, olgx: ArrayLike | None) -> tuple[float, ...]:

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jfstat.display import Displayed
 from jfstat.maths.tail import smooth_tail, tail_slope
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.validation import float64_of, probability, whole
 
 
-@dataclass(frozen=True, eq=False)
-class NullDistribution:
+@dataclass(frozen=True, repr=False, eq=False)
+class NullDistribution(Displayed):
     """Distribution of a largest value in Gaussian noise; made by `transient_null` and `viterbi_null`.
 
     Attributes
@@ -66,7 +67,7 @@ class NullDistribution:
         weights = np.exp(-np.logaddexp.reduce(log_ratios, axis=1)) / n_each
         return cls(statistic, *smooth_tail(values, weights, degree, least), n_simulations)
 
-    @public
+    @host
     def false_alarm(self, value: ArrayLike, n_trials: int = 1) -> np.ndarray:
         """Return the probability that noise is as loud, or the loudest of several independent trials.
 
@@ -97,7 +98,7 @@ class NullDistribution:
         p = -np.expm1(-np.exp(log_rate + np.log(trials)))
         return np.where(np.isnan(x), np.nan, np.where(x < values[0], 1.0, p))[()]
 
-    @public
+    @host
     def threshold(self, false_alarm: float, n_trials: int = 1) -> float:
         """Return the value that noise exceeds with a given probability.
 

@@ -23,6 +23,7 @@ from jfstat.data.blocks import (
     within_blocks,
 )
 from jfstat.data.fstatdata import FstatData
+from jfstat.display import named_text
 from jfstat.geometry.antenna import harmonic_sum
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
@@ -114,7 +115,7 @@ def _block_cubics(
     scale = rate * band.dtau
     return BlockCubics(
         base=base.astype(jnp.int32),
-        shift=(cubic(sample - base[:, None]) - own).astype(jnp.float32),
+        shift=(cubic(sample - base[:, None]) - own[None]).astype(jnp.float32),
         phase=phase_cubic(cycles, block),
         a=cubic(a * scale).astype(jnp.float32),
         b=cubic(b * scale).astype(jnp.float32),
@@ -181,7 +182,7 @@ def _demodulate(filters: jax.Array, cubics: BlockCubics, reach: jax.Array, block
     j, u = within_blocks(block, run)
     # one whole shift for each run, whose samples then come from consecutive samples of the series
     whole = jax.lax.stop_gradient(jnp.round(cubic_at(cubics.shift, jnp.mean(u, axis=1, keepdims=True))))
-    start = cubics.base[:, None] + whole[:, :, 0].astype(jnp.int32) + j[:, 0]
+    start = cubics.base[:, None] + whole[:, :, 0].astype(jnp.int32) + j[None, :, 0]
     start = jnp.clip(start, 0, filters.shape[2] - run)  # there are zeros at the ends
     x = (cubic_at(cubics.shift, u) - whole) * (1 / reach).astype(jnp.float32)
     real, imaginary = interpolate(filters, start, x)
@@ -202,6 +203,9 @@ class Resampled(NamedTuple):
 
     a: jax.Array
     b: jax.Array
+
+    def __repr__(self) -> str:
+        return named_text(self)
 
 
 def block_and_run(layout: Layout, point: Doppler) -> tuple[int, int]:

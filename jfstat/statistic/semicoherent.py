@@ -12,8 +12,9 @@ from jfstat.data.checks import check_point, check_segments
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.protocol import HasFaFb
+from jfstat.display import Displayed
 from jfstat.public import public
-from jfstat.signal.templates import Doppler
+from jfstat.signal.templates import Doppler, template
 from jfstat.statistic.amplitude import parameter_covariance, parameters_from_vector, standard_errors
 from jfstat.statistic.combine import antenna_matrix
 from jfstat.statistic.fstat import fstat_from, fstat_of, noise_level, twoF_of
@@ -26,8 +27,8 @@ is left after 40.
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class SemicoherentFstat:
+@dataclass(frozen=True, repr=False, eq=False)
+class SemicoherentFstat(Displayed):
     """2F of K segments and D detectors at one template; made by `semicoherent_fstat`.
 
     Attributes
@@ -138,7 +139,7 @@ class SemicoherentFstat:
         return log10_odds_transient(self.sum_twoF, each, scale, odds, leading_term)
 
 
-@public
+@public(point=template)
 def sum_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
     """Compute the sum over segments of 2F at one template, () float64; see `mean_twoF`.
 
@@ -152,7 +153,7 @@ def sum_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
     return jnp.sum(_twoF_each(segments.for_one_template, point))
 
 
-@public
+@public(point=template)
 def mean_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
     """Compute the mean over segments of 2F at one template, the semi-coherent F-statistic, by direct sums.
 
@@ -166,7 +167,7 @@ def mean_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
     ----------
     segments : FstatData or NarrowData
         Data prepared with ``segments=``, or a stack of narrow data, one for each segment.
-    point : Doppler
+    point : Doppler or Row
         One template, scalar fields; ``vmap(mean_twoF, (None, 0))`` takes stacks.
 
     Returns
@@ -195,7 +196,7 @@ def mean_twoF(segments: FstatData | NarrowData, point: Doppler) -> jax.Array:
     return jnp.mean(_twoF_each(segments.for_one_template, point))
 
 
-@public
+@public(point=template)
 def semicoherent_fstat(segments: FstatData | NarrowData, point: Doppler) -> SemicoherentFstat:
     """Compute 2F of each segment and detector at one template, for sums, counts and line-robust statistics.
 
@@ -233,8 +234,8 @@ def semicoherent_fstat_of(segments: HasFaFb, point: Doppler) -> SemicoherentFsta
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class SemicoherentAmplitude:
+@dataclass(frozen=True, repr=False, eq=False)
+class SemicoherentAmplitude(Displayed):
     """Amplitude parameters of a signal that all segments share; made by `semicoherent_amplitude`.
 
     Attributes
@@ -256,7 +257,7 @@ class SemicoherentAmplitude:
     covariance: jax.Array
 
 
-@public
+@public(point=template)
 def semicoherent_amplitude(segments: FstatData | NarrowData, point: Doppler) -> SemicoherentAmplitude:
     """Estimate the most likely h0, cosi and psi of a signal whose initial phase is unknown in each segment.
 
@@ -268,7 +269,7 @@ def semicoherent_amplitude(segments: FstatData | NarrowData, point: Doppler) -> 
     ----------
     segments : FstatData or NarrowData
         Data with segments, see `mean_twoF`.
-    point : Doppler
+    point : Doppler or Row
         One template.
 
     Returns
@@ -309,7 +310,8 @@ def semicoherent_terms(segments: HasFaFb, point: Doppler) -> tuple[SemicoherentF
 
 def _fstat_of(segments: HasFaFb, twoF: jax.Array, each: jax.Array) -> SemicoherentFstat:
     """Return the statistic of segments from their values of 2F, (K,) and (K, D)."""
-    return SemicoherentFstat(twoF, each, jnp.any(segments.observation.weight > 0, axis=-1), segments.detectors)
+    observed = jnp.any(segments.observation.moments != 0, axis=(-2, -1))
+    return SemicoherentFstat(twoF, each, observed, segments.detectors)
 
 
 class SegmentTerms(NamedTuple):

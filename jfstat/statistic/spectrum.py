@@ -42,7 +42,7 @@ def folded(series: Resampled, layout: Layout) -> jax.Array:
     turn_blocks = layout.n_fft // block
     # the turn by half a bin, as a product: of each block's start, which is computed once for its samples, and within it
     start = turn(jnp.arange(turn_blocks, dtype=jnp.float32)[:, None, None] * (-0.5 / turn_blocks))
-    angle = np.arange(block).reshape(runs, run) * (-np.pi / layout.n_fft)
+    angle = np.arange(block).reshape(1, runs, run) * (-np.pi / layout.n_fft)
     within = np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
     cos, sin = start[0] * within[0] - start[1] * within[1], start[1] * within[0] + start[0] * within[1]
 

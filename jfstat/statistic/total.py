@@ -12,7 +12,8 @@ from jfstat.data.eachsegment import each_segment
 from jfstat.data.narrowdata import NarrowData
 from jfstat.signal.parameters import AMPLITUDE_COLUMNS
 from jfstat.signal.templates import Doppler
-from jfstat.statistic.fstat import estimate_amplitude_of, fstat_of, turned_twoF, twoF_of
+from jfstat.statistic.combine import antenna_matrix
+from jfstat.statistic.fstat import estimate_amplitude_from, fstat_from, turned_twoF, twoF_of
 from jfstat.statistic.semicoherent import amplitude_from, semicoherent_terms
 
 AT_ONCE = 16
@@ -87,10 +88,12 @@ def total_shifted_twoF(
 def found_at(data: NarrowData, point: Doppler) -> Found:
     """Compute 2F, 2F of each detector, and amplitudes at one template, unchecked."""
     if data.n_segments is None:
-        own = fstat_of(data, point)
-        return Found(own.twoF, own.twoF_per_detector, estimate_amplitude_of(data, point).columns)
-    total, y, matrix = semicoherent_terms(data, point)
-    estimate = amplitude_from(y, matrix)
+        matrix, terms = antenna_matrix(data.observation, point), data.fa_fb(point)
+        own = fstat_from(matrix, *terms)
+        columns = estimate_amplitude_from(data.observation, point, matrix, *terms).columns
+        return Found(own.twoF, own.twoF_per_detector, columns)
+    total, y, whole = semicoherent_terms(data, point)
+    estimate = amplitude_from(y, whole)
     amplitude = jnp.stack([getattr(estimate, name) for name in SEGMENT_AMPLITUDES])
     return Found(total.sum_twoF, total.sum_twoF_per_detector, amplitude)
 

@@ -280,7 +280,7 @@ def slice_series(band: TransientBand, point: Doppler, series: jax.Array) -> tupl
     edge = grid_samples(band.data, point, band.edges)
     # the number of the first sample of each slice, and the sample at each place
     first = jnp.floor(edge[:-1] + 0.5).astype(jnp.int32)[:, None]
-    place = jnp.arange(band.length, dtype=jnp.int32)
+    place = jnp.arange(band.length, dtype=jnp.int32)[None]
     number = first + jnp.mod(place - first, band.length)
     middle = number.astype(jnp.float64)
     inside = jnp.minimum(edge[1:, None], middle + 0.5) - jnp.maximum(edge[:-1, None], middle - 0.5)
@@ -304,11 +304,11 @@ def slice_transforms(band: TransientBand, samples: jax.Array, number: jax.Array,
     """
     whole = 2 * band.data.layout.n_fft
     base = jnp.min(number, axis=1)
-    rate = residue.astype(jnp.float64) / whole
+    rate = residue.astype(jnp.float64)[None] / whole
     # the turn of a slice's start in float64; of a sample within it, less than one
     start = jnp.mod(base.astype(jnp.float64)[:, None] * rate, 1.0).astype(jnp.float32)
     within = (number - base[:, None]).astype(jnp.float32)
-    angle = start[:, :, None] + within[:, None] * rate.astype(jnp.float32)[:, None]
+    angle = start[:, :, None] + within[:, None] * rate.astype(jnp.float32)[:, :, None]
     cos, sin = (x[:, None] for x in turn(angle - jnp.round(angle)))
     real, imaginary = samples.real[:, :, None], samples.imag[:, :, None]
     found = jnp.fft.fft(jax.lax.complex(real * cos + imaginary * sin, imaginary * cos - real * sin))
@@ -469,7 +469,7 @@ def with_weights(windows: Weights, edges: jax.Array, matrix: AntennaMatrix, part
     parts : (S, 4, n) float32
     kind : Kind
     """
-    start, end = edges[:-1], edges[1:]
+    start, end = edges[None, :-1], edges[None, 1:]
     squares = jnp.stack(matrix, axis=1)
     rows = parts.reshape(parts.shape[0], -1)
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat import kinds
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.signal.transientwindow import TransientWindow, end_of
 from jfstat.statistic.atoms import Atoms, check_atoms
 from jfstat.statistic.null import NullDistribution
@@ -42,7 +42,7 @@ RANKINGS = {"twoF": "max_twoF", "BtSG": "log10BtSG"}
 """Column of a map's loudness for each ranking of `TransientRange` searches."""
 
 
-@public(windows=kinds.instance(TransientRange), ranking=kinds.one_of(*RANKINGS))
+@host(windows=kinds.instance(TransientRange), ranking=kinds.one_of(*RANKINGS))
 def transient_null(atoms: Atoms, windows: TransientRange, *, ranking: str = "twoF", seed: int = 0) -> NullDistribution:
     """Return the distribution in Gaussian noise of the loudest of many overlapping windows, from simulated maps.
 

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -20,10 +19,21 @@ from jfstat.data.direct import detector_sums
 from jfstat.data.fit import nan_unless_fit
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
+from jfstat.display import Displayed, Facts, is_known, memory, value_range
 from jfstat.geometry.trajectory import Trajectory
+from jfstat.maths.arrays import any_traced, is_traced
 from jfstat.public import public
-from jfstat.signal.templates import Doppler
-from jfstat.signal.transientwindow import Shape, TransientWindow, end_of, shape_and_end, shape_value, window_mean
+from jfstat.signal.templates import Doppler, template_of_any
+from jfstat.signal.transientwindow import (
+    TAPER_NODES,
+    Shape,
+    TransientWindow,
+    end_of,
+    shape_and_end,
+    shape_value,
+    tapered_mean,
+    window_mean,
+)
 from jfstat.statistic.atoms import USUAL_DURATION, Atoms, atoms, check_atoms
 from jfstat.statistic.combine import AntennaMatrix, two_f, two_f_of_powers
 from jfstat.validation import (
@@ -51,8 +61,8 @@ MOST_MULTIPLES = 64
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class TransientMap:
+@dataclass(frozen=True, repr=False, eq=False)
+class TransientMap(Displayed):
     """2F over start times and time scales of a transient signal, at one template; made by `jfstat.transient_map`.
 
     Attributes
@@ -65,6 +75,8 @@ class TransientMap:
         Time scales, s.
     shape, end : static
         Shape and end of the windows, see `TransientWindow`.
+    taper : () float64 or None
+        Width of the windows' tapers, s; None for sharp edges.
     """
 
     twoF: jax.Array
@@ -72,6 +84,7 @@ class TransientMap:
     tau: jax.Array
     shape: Shape = field(metadata=dict(static=True))
     end: float = field(metadata=dict(static=True))
+    taper: jax.Array | None = None
 
     @property
     def max_twoF(self) -> jax.Array:
@@ -84,7 +97,8 @@ class TransientMap:
         place = jnp.argmax(self.twoF)
         n_tau = self.tau.shape[0]
         t0, tau = self.t0[place // n_tau], self.tau[place % n_tau]
-        return TransientWindow(self.shape, t0, tau, end=end_of(self.shape, self.end))
+        taper = 0.0 if self.taper is None else self.taper
+        return TransientWindow(self.shape, t0, tau, end=end_of(self.shape, self.end), taper=taper)
 
     def log10_bayes_factor(self, rho_max: float = 1.0) -> jax.Array:
         """Return log10 B_tS/G, () float64: odds of a transient signal against noise, marginalised over t0 and tau.
@@ -118,9 +132,14 @@ class TransientMap:
         """Posterior probabilities of the time scales, (m,) float64."""
         return jnp.sum(self.posterior, axis=0)
 
-    def __repr__(self) -> str:
-        name = self.shape if isinstance(self.shape, str) else "own"
-        return f"TransientMap({name}; {' x '.join(map(str, np.shape(self.twoF)))} windows)"
+    def _facts(self) -> Facts:
+        name = self.shape if isinstance(self.shape, str) else getattr(self.shape, "__name__", "own")
+        title = f"TransientMap: {' x '.join(map(str, np.shape(self.twoF)))} windows, {name}"
+        if not is_known(self.twoF, self.t0, self.tau):
+            return Facts(title, [])
+        rows = [("t0", f"GPS {value_range(self.t0)}"), ("tau", value_range(self.tau, "s"))]
+        rows += [] if self.taper is None else [("taper", value_range(self.taper, "s"))]
+        return Facts(title, [*rows, ("twoF", value_range(self.twoF)), ("memory", memory(self))], many=True)
 
 
 def log10_bayes(log_mean: ArrayLike, rho_max: float) -> Any:
@@ -180,24 +199,25 @@ class TransientRange:
             object.__setattr__(self, name, value)
 
 
-@public(window=kinds.instance(TransientWindow))
+@public(point=template_of_any, window=kinds.instance(TransientWindow))
 def transient_twoF(data: FstatData | NarrowData | Atoms, point: Doppler | None, window: TransientWindow) -> jax.Array:
     """Compute 2F at one template of a transient signal with a given window.
 
     This is the matched filter for a signal whose amplitude is multiplied by the window: Fa = sum of g x a exp(-2 pi i
     phase), A = sum of g^2 a^2, and B, C, Fb alike (Prix, Giampanis & Messenger 2011, Phys. Rev. D 84, 023007). In noise
-    it is chi^2 with 4 degrees of freedom for any window. Works under jit, vmap and grad in `point`, ``window.t0`` and
-    ``window.tau``; of prepared data, `data` may be traced too.
+    it is chi^2 with 4 degrees of freedom for any window. Works under jit, vmap and grad in `point`, ``window.t0``,
+    ``window.tau`` and ``window.taper``; of prepared data, `data` may be traced too.
 
     Parameters
     ----------
     data : FstatData, NarrowData or Atoms
         Prepared data are weighted sample by sample. For atoms the window is its mean over each slice, which neglects
         its variation within slices, at a loss of some (duration/tau)^2/12 of rho^2 for an exponential one; narrow data
-        are taken as atoms, see `jfstat.atoms`. In each case 2F is continuous in t0 and tau, and its derivatives have
-        kinks where an end of the window crosses a sample or slice.
-    point : Doppler or None
-        One template, scalar fields; None for atoms, which have a template already.
+        are taken as atoms, see `jfstat.atoms`. In each case 2F is continuous in t0 and tau, with kinks where a sharp
+        end of the window crosses a sample or slice; its first two derivatives are continuous for tapered windows.
+    point : Doppler, Row or None
+        One template, scalar fields, or a row of a table, whose own window is not used; None for atoms, which have
+        a template already.
     window : TransientWindow
         One window.
 
@@ -250,16 +270,23 @@ def _prepared_twoF(data: FstatData, point: Doppler, window: TransientWindow) -> 
     t = band.start + band.dt * jnp.arange(data.series.shape[-1], dtype=jnp.float64)
     weight = window.mean(t - 0.5 * band.dt, t + 0.5 * band.dt, observation.epoch)
     start, end = (x - observation.epoch.astype(jnp.float64) for x in (window.t0, window.t1))
-    x, node_weights = np.polynomial.legendre.leggauss(PATTERN_NODES)
+    sharp = window.taper is None
+    x, node_weights = np.polynomial.legendre.leggauss(PATTERN_NODES if sharp else TAPER_NODES)
 
     def one(detector: tuple[jax.Array, Trajectory, jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
         series, trajectory, response, sft_start, sft_weight = detector
         fa, fb = detector_sums(band, block, source, series, trajectory, response, weight=weight)
-        low = jnp.clip(sft_start, start, end)
-        length = jnp.clip(sft_start + observation.tsft, start, end) - low
-        time = low[:, None] + 0.5 * length[:, None] * jnp.asarray(1 + x)
-        value = shape_value(window.shape, (time - start) / window.tau)
-        share = (sft_weight * length / observation.tsft)[:, None] * jnp.asarray(0.5 * node_weights) * value**2
+        first, last = start, end
+        if not sharp:  # each SFT has nodes in each part of the window
+            breaks = window.breaks - observation.epoch.astype(jnp.float64)
+            first, last = (jnp.tile(x, len(sft_start)) for x in (breaks[:-1], breaks[1:]))
+            sft_start, sft_weight = (jnp.repeat(x, len(breaks) - 1) for x in (sft_start, sft_weight))
+        low = jnp.clip(sft_start, first, last)
+        length = jnp.clip(sft_start + observation.tsft, first, last) - low
+        time = low[:, None] + 0.5 * length[:, None] * jnp.asarray(1 + x)[None]
+        since = (time - start) / window.tau
+        value = shape_value(window.shape, since) if sharp else window.value(time, observation.epoch)
+        share = (sft_weight * length / observation.tsft)[:, None] * jnp.asarray(0.5 * node_weights)[None] * value**2
         a, b = source.patterns(response, trajectory.sidereal(time))
         return fa, fb, jnp.sum(share * a * a), jnp.sum(share * b * b), jnp.sum(share * a * b)
 
@@ -285,7 +312,8 @@ def transient_map(
     atoms : Atoms
     window : str, callable or TransientWindow
         Shape of the windows: ``"rectangular"``, ``"exponential"``, or a function of (t - t0)/tau; see
-        `TransientWindow`. The shape of a given window is taken, and its t0 and tau are ignored.
+        `TransientWindow`. The shape and the taper of a given window are taken, and its t0 and tau are ignored. Windows
+        with a taper take a product of matrices for each tau, whatever their shape.
     t0 : (n,) array
         Start times, GPS s.
     tau : (m,) array or Quantity
@@ -303,17 +331,27 @@ def transient_map(
     TypeError
         If `atoms` or `window` is of another kind.
     ValueError
-        If `t0` or `tau` is no sequence of numbers, or some tau is not positive.
+        If `t0` or `tau` is no sequence of numbers, some tau is not positive, or windows are shorter than their tapers
+        or have several.
     """
     check_atoms(atoms)
+    taper = None
     if isinstance(window, TransientWindow):
         if end is not None:
             raise ValueError("end goes with a function: a TransientWindow has its own.")
-        shape, last = window.shape, window.end
+        shape, last, taper = window.shape, window.end, window.taper
     else:
         shape, last = shape_and_end(window, end, "window")
     starts, scales = checked_times(t0, tau)
-    return compiled_map(atoms, Windows(starts, scales, shape, last).on(atoms.start, atoms.end, atoms.epoch))
+    if taper is not None:
+        if taper.ndim:
+            raise ValueError(f"window has tapers of shape {taper.shape}, but a map has one: take one of the stack.")
+        if not is_traced(taper):
+            least = float(taper) / last * (1 - 1e-12)
+            require(scales, "tau", lambda x: x >= least, f"at least {least:g} s, so that windows hold their tapers",
+                    "lengthen it or shorten the taper")  # fmt: skip
+    windows = Windows(starts, scales, shape, last, taper=taper)
+    return compiled_map(atoms, windows.on(atoms.start, atoms.end, atoms.epoch))
 
 
 def checked_times(t0: NumberLike, tau: DurationLike) -> tuple[jax.Array, jax.Array]:
@@ -368,6 +406,8 @@ class Windows:
     shape, end
         Shape and end of the windows, see `TransientWindow`.
     grid : Grid
+    taper : () float64 or None
+        Width of the tapers, s; None for sharp edges.
     """
 
     t0: jax.Array
@@ -375,17 +415,18 @@ class Windows:
     shape: Shape = field(metadata=dict(static=True))
     end: float = field(metadata=dict(static=True))
     grid: Grid = field(default=Grid(None, True), metadata=dict(static=True))
+    taper: jax.Array | None = None
 
     def on(self, start: ArrayLike, end: ArrayLike, epoch: ArrayLike) -> Windows:
         """Return these windows with their grid, if known, for slices from `start` to `end`, s since the epoch.
 
-        The grid is known for rectangular windows whose times are not traced.
+        The grid is known for sharp rectangular windows whose times are not traced.
         """
-        if self.shape != "rectangular" or any(isinstance(x, jax.core.Tracer) for x in (self.t0, self.tau)):
+        if self.shape != "rectangular" or self.taper is not None or any_traced(self.t0, self.tau):
             return self
         t0, length = np.asarray(self.t0), np.asarray(self.end * self.tau)
         ends = common_ends(t0, length)
-        if any(isinstance(x, jax.core.Tracer) for x in (start, end, epoch)):
+        if any_traced(start, end, epoch):
             return replace(self, grid=Grid(ends, True))
         first, last, origin = np.asarray(start), np.asarray(end)[-1], int(np.asarray(epoch))
         shortest, longest = length.min(), max((first[1:] - first[:-1]).max(initial=0.0), last - first[-1])
@@ -418,11 +459,14 @@ def compiled_map(atoms: Atoms, windows: Windows) -> TransientMap:
     """Compute `transient_map` without checks."""
     t0, tau, shape, end = windows.t0, windows.tau, windows.shape, windows.end
     since = t0 - atoms.epoch.astype(jnp.float64)
-    sums = window_sums(atoms, _totals(atoms), since, tau, shape, end, windows.grid)
+    if windows.taper is None:
+        sums = window_sums(atoms, _totals(atoms), since, tau, shape, end, windows.grid)
+    else:
+        sums = _any_shape(atoms, _totals(atoms), since, tau, shape, end, windows.taper)
     fa_re, fa_im, fb_re, fb_im, A, B, C = sums
     cross = fa_re * fb_re + fa_im * fb_im
     twoF = two_f_of_powers(fa_re**2 + fa_im**2, fb_re**2 + fb_im**2, cross, AntennaMatrix(A, B, C))
-    return TransientMap(twoF, t0, tau, shape, end)
+    return TransientMap(twoF, t0, tau, shape, end, windows.taper)
 
 
 def window_sums(
@@ -475,12 +519,12 @@ def _rectangular(atoms: Atoms, rows: jax.Array, t0: jax.Array, length: jax.Array
     """
     n, m = t0.shape[0], length.shape[0]
     if grid.ends is None:
-        ends, index = (t0[:, None] + length).reshape(-1), None
+        ends, index = (t0[:, None] + length[None]).reshape(-1), None
     else:
         p, q = grid.ends
         step = (length[-1] - length[0]) / max(q * (m - 1), 1)
         ends = t0[0] + length[0] + step * jnp.arange(p * (n - 1) + q * (m - 1) + 1, dtype=jnp.float64)
-        index = p * jnp.arange(n, dtype=jnp.int32)[:, None] + q * jnp.arange(m, dtype=jnp.int32)
+        index = p * jnp.arange(n, dtype=jnp.int32)[:, None] + q * jnp.arange(m, dtype=jnp.int32)[None]
     k, f = _located(atoms.start, atoms.end, jnp.concatenate([t0, ends]))
     is_end = np.arange(n + ends.shape[0]) >= n
     # a window holds the rest of the slice that it starts in: all of this slice is summed, and the rest taken off again
@@ -534,24 +578,26 @@ def _by_blocks(
     decayed by: no digits are lost. The slices of the blocks at its ends count by their own means.
     """
     b0 = _located(start, stop, t0)[0][:, None] // size
-    b1 = _located(start, stop, t0[:, None] + end * tau)[0] // size
+    b1 = _located(start, stop, t0[:, None] + (end * tau)[None])[0] // size
     padding = -start.shape[0] % size
     start, stop = (jnp.append(x, jnp.full(padding, stop[-1])).reshape(-1, size) for x in (start, stop))
     blocks = jnp.pad(rows, ((0, 0), (0, padding))).reshape(ALL, -1, size)
     first = jnp.append(start[:, 0], stop[-1, -1])
     # exponentials are computed once, not for each of the rows
-    mean = window_mean("exponential", jnp.inf, *((x - start[:, :1])[..., None] / tau for x in (start, stop)))
-    decay = jnp.exp(-jnp.diff(first)[:, None] / tau)
+    mean = window_mean(
+        "exponential", jnp.inf, *((x - start[:, :1])[..., None] / tau[None, None] for x in (start, stop))
+    )
+    decay = jnp.exp(-jnp.diff(first)[:, None] / tau[None])
     onwards = scan(tuple(jnp.moveaxis(x, 0, 2) for x in (blocks[:LINEAR], blocks[LINEAR:])), mean, decay)
     # stored in memory: XLA would compute the last sums again for each window
     linear, quadratic = jax.lax.optimization_barrier(tuple(jnp.pad(x, ((0, 1), (0, 0), (0, 0))) for x in onwards))
 
     def means(b: jax.Array) -> list[jax.Array]:
-        times = [[(x[b, j] - t0[:, None]) / tau for x in (start, stop)] for j in range(size)]
+        times = [[(x[b, j] - t0[:, None]) / tau[None] for x in (start, stop)] for j in range(size)]
         return [window_mean("exponential", end, *ends) for ends in times]
 
     apart = b1 > b0  # a window within one block has this block's slices once
-    decays = [jnp.exp(-jnp.where(apart, (first[b] - t0[:, None]) / tau, 0.0)) for b in (b0 + 1, b1)]
+    decays = [jnp.exp(-jnp.where(apart, (first[b] - t0[:, None]) / tau[None], 0.0)) for b in (b0 + 1, b1)]
     # stored too: exponentials are expensive, and XLA would compute them for each of the rows
     weights = jax.lax.optimization_barrier((*means(b0), *(jnp.where(apart, x, 0.0) for x in (*means(b1), *decays))))
     column = jnp.arange(tau.shape[0])
@@ -616,13 +662,22 @@ def _weighted(rows: tuple[jax.Array, ...], mean: jax.Array) -> tuple[jax.Array, 
 
 
 def _any_shape(
-    atoms: Atoms, rows: jax.Array, t0: jax.Array, tau: jax.Array, shape: Shape, end: float
+    atoms: Atoms,
+    rows: jax.Array,
+    t0: jax.Array,
+    tau: jax.Array,
+    shape: Shape,
+    end: float,
+    taper: jax.Array | None = None,
 ) -> list[jax.Array]:
-    """Return sums over windows of any shape, (n, m) float64 for each of the rows."""
+    """Return sums over windows of any shape, (n, m) float64 for each of the rows; the taper is in s."""
 
     def one(scale: jax.Array) -> jax.Array:
-        low, high = ((x - t0[:, None]) / scale for x in (atoms.start, atoms.end))
-        weight = window_mean(shape, end, low, high)
+        low, high = ((x[None] - t0[:, None]) / scale for x in (atoms.start, atoms.end))
+        if taper is None:
+            weight = window_mean(shape, end, low, high)
+        else:
+            weight = tapered_mean(shape, end, taper / scale, low, high)
         return jnp.concatenate([rows[:LINEAR] @ weight.T, rows[LINEAR:] @ (weight**2).T])
 
     return list(jnp.moveaxis(jax.lax.map(one, tau), 0, -1))

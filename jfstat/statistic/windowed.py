@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jfstat import kinds
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.observation import weighted
+from jfstat.data.observation import Observation, weighted
 from jfstat.data.slices import slice_moments
-from jfstat.maths.arrays import on_device
+from jfstat.maths.arrays import any_traced, on_device
 from jfstat.public import public
-from jfstat.signal.transientwindow import TransientWindow, window_mean
+from jfstat.signal.transientwindow import TransientWindow, tapered_mean, window_mean
 
 STEPS = 256
 """Number of slices of a window that is not constant, each of which has its mean square in the antenna matrix."""
+TAPERED_STEPS = 1024
+"""Number of slices of each part of a tapered window, of which it has three or five."""
 
 
 class EmptyWindow(ValueError):
@@ -54,40 +57,88 @@ def windowed(data: FstatData, window: TransientWindow) -> FstatData:
         If `window` is a stack or holds no data, or if an argument is traced.
     """
     check_data(data)
-    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data.observation, data.band, window))):
-        raise ValueError("data and window must not be traced: noise weights follow from them on the host.")
-    if np.ndim(window.t0):
-        raise ValueError(f"window has shape {np.shape(window.t0)}, but one is wanted: take one of the stack.")
-    observation = data.observation
-    epoch, tsft = int(observation.epoch), float(observation.tsft)
+    _refuse_traced(data.band)
+    own = observation_within(data.observation, window)
+    epoch = int(own.epoch)
     t = float(data.band.start) + float(data.band.dt) * np.arange(data.series.shape[-1])
     half = 0.5 * float(data.band.dt)
     g = np.asarray(window.mean(jnp.asarray(t - half), jnp.asarray(t + half), epoch))
-    steps = 1 if window.shape == "rectangular" else STEPS
-    edges = float(window.t0) - epoch + window.end * float(window.tau) * np.arange(steps + 1) / steps
-    low = jnp.asarray(window.end * np.arange(steps) / steps)
-    square = np.asarray(window_mean(window.shape, window.end, low, low + window.end / steps)) ** 2
-    moments = slice_moments(observation, [edges] * len(data.detectors))[:, 1:-1]
-    moments = np.einsum("dkij,k->dij", moments, square)
-    if not np.any(moments):
-        raise EmptyWindow("window holds no data: choose t0 and tau within the data's span.")
-    starts = jnp.asarray(observation.start)
-    covered = np.asarray(window.mean(starts, starts + tsft, epoch))
-    # the mean square over an SFT; part of it may be outside a constant window
-    weights = np.asarray(observation.weight) * (covered if steps == 1 else covered**2)
-    inverse = None if observation.sinv_tsft is None else float(observation.sinv_tsft) / tsft
-    own = replace(weighted(observation, list(weights), inverse), moments=on_device(moments))
     factor = jnp.asarray(g, jnp.float32)
     return replace(
         data,
         observation=own,
-        series=data.series * factor.astype(data.series.dtype),
+        series=data.series * factor.astype(data.series.dtype)[None],
         filters=tuple(_times(x, factor, data.layout.padding) for x in data.filters),
     )
+
+
+def observation_within(observation: Observation, window: TransientWindow) -> Observation:
+    """Return an observation with the noise weights, and moments of these, of a transient signal; see `windowed`.
+
+    Raises
+    ------
+    EmptyWindow
+        If the window holds no data.
+    ValueError
+        If it is a stack, or an argument is traced.
+    """
+    _refuse_traced((observation, window))
+    with jax.ensure_compile_time_eval():  # under an outer jit, constants stay constants
+        return _observation_within(observation, window)
+
+
+def _observation_within(observation: Observation, window: TransientWindow) -> Observation:
+    if np.ndim(window.t0):
+        raise ValueError(f"window has shape {np.shape(window.t0)}, but one is wanted: take one of the stack.")
+    epoch, tsft = int(observation.epoch), float(observation.tsft)
+    edges, square = _sharp_steps(window, epoch) if window.taper is None else _tapered_steps(window, epoch)
+    moments = slice_moments(observation, [edges] * len(observation.detectors))[:, 1:-1]
+    moments = np.einsum("dkij,k->dij", moments, square)
+    if not np.any(moments):
+        raise EmptyWindow("window holds no data: choose t0 and tau within the data's span.")
+    starts = jnp.asarray(observation.start)
+    # the mean square over an SFT; part of it may be outside a constant window
+    if window.taper is None:
+        covered = np.asarray(window.mean(starts, starts + tsft, epoch))
+        covered = covered if window.shape == "rectangular" else covered**2
+    else:
+        covered = _mean_square(window, starts, starts + tsft, epoch)
+    weights = np.asarray(observation.weight) * covered
+    inverse = None if observation.sinv_tsft is None else float(observation.sinv_tsft) / tsft
+    return replace(weighted(observation, list(weights), inverse), moments=on_device(moments))
+
+
+def _sharp_steps(window: TransientWindow, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return edges of slices, s since the epoch, and the square of the window's mean in each."""
+    steps = 1 if window.shape == "rectangular" else STEPS
+    edges = float(window.t0) - epoch + window.end * float(window.tau) * np.arange(steps + 1) / steps
+    low = jnp.asarray(window.end * np.arange(steps) / steps)
+    return edges, np.asarray(window_mean(window.shape, window.end, low, low + window.end / steps)) ** 2
+
+
+def _tapered_steps(window: TransientWindow, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return edges of slices, s since the epoch, and the mean square of a tapered window in each."""
+    breaks = np.asarray(window.breaks) - epoch
+    # the mean square says all of a slice in which antenna patterns hardly vary
+    parts = [np.linspace(a, b, TAPERED_STEPS, endpoint=False) for a, b in pairwise(breaks)]
+    edges = np.concatenate([*parts, breaks[-1:]])
+    return edges, _mean_square(window, edges[:-1], edges[1:], epoch)
+
+
+def _mean_square(window: TransientWindow, low: ArrayLike, high: ArrayLike, epoch: int) -> np.ndarray:
+    """Return the mean square of a tapered window over intervals, s since the epoch."""
+    first, last = ((jnp.asarray(x) - (window.t0 - epoch)) / window.tau for x in (low, high))
+    width = jnp.asarray(window.taper) / window.tau
+    return np.asarray(tapered_mean(window.shape, window.end, width, first, last, power=2))
+
+
+def _refuse_traced(tree: object) -> None:
+    if any_traced(tree):
+        raise ValueError("data and window must not be traced: noise weights follow from them on the host.")
 
 
 def _times(filtered: jax.Array, factor: jax.Array, padding: int) -> jax.Array:
     """Multiply a filtered series, (P, 2, N'), by a factor for each of the N samples between the padding."""
     n = min(filtered.shape[-1] - padding, factor.shape[0])
     whole = jnp.zeros(filtered.shape[-1], filtered.dtype).at[padding : padding + n].set(factor[:n])
-    return filtered * whole
+    return filtered * whole[None, None]

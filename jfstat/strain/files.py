@@ -17,7 +17,7 @@ from jfstat import kinds
 from jfstat.files import text_of_named
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DetectorLike, get_detector
-from jfstat.public import public
+from jfstat.public import host, public
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.patterns import Pattern, find_files
 from jfstat.signal.times import TimeLike
@@ -39,9 +39,9 @@ class DataQuality:
     ----------
     bits : sequence of str or int, optional
         Data-quality bits that must be set in each second: names of GWOSC's bits, such as ``["DATA", "CBC_CAT1"]``, or
-        numbers of the bits of `channel`. None asks for ``DATA`` if the files have GWOSC's bits, and for nothing
-        otherwise; an empty sequence for nothing. ``NO_CW_HW_INJ`` throws most of a LIGO run away, as simulated
-        continuous waves were injected into the hardware most of the time.
+        numbers of the bits of `channel`. None asks for ``DATA`` in HDF5 files and in frame files that have GWOSC's
+        bits, and for nothing in other frame files; an empty sequence for nothing. ``NO_CW_HW_INJ`` throws most of a
+        LIGO run away, as simulated continuous waves were injected into the hardware most of the time.
     channel : str, optional
         Channel of frame files whose bits are meant by numbers, such as ``"H1:GDS-CALIB_STATE_VECTOR"``.
     segments : sequence of (start, end), optional
@@ -52,7 +52,7 @@ class DataQuality:
     Raises
     ------
     TypeError, ValueError
-        If a value is of another kind, or segments have start and end in the wrong order.
+        If a value is of another kind, segments have start and end in the wrong order, or `channel` has no use.
 
     Examples
     --------
@@ -71,6 +71,8 @@ class DataQuality:
         object.__setattr__(self, "bits", None if bits is None else tuple(bits))
         if self.channel is not None and not isinstance(self.channel, str):
             raise TypeError(f"channel must be a string, not {shown(self.channel)}.")
+        if self.channel is not None and all(isinstance(bit, str) for bit in bits or ()):
+            raise ValueError(f"channel={self.channel!r} is for numbers of bits: give these as bits, or leave it out.")
         if self.segments is not None:
             object.__setattr__(self, "segments", tuple(_pairs(self.segments)))
         for name in ("start", "end"):
@@ -118,7 +120,7 @@ class FilesOfStrain:
         return x
 
 
-@public(paths=kinds.paths, channel=kinds.text)
+@host(paths=kinds.paths, channel=kinds.text)
 def sfts_from_frames(
     paths: Pattern,
     channel: str | None = None,
@@ -142,7 +144,7 @@ def sfts_from_frames(
     ----------
     paths : str, path or sequence of these
         Files, globs, several of these joined by ``;``, or ``list:<file>``, see `read_sfts`: .hdf5 in GWOSC's layout
-        (needs h5py), .gwf (needs LALSuite).
+        (needs h5py), .gwf (format of LIGO-T970130, versions 6 to 8).
     channel : str, optional
         Channel of frame files, such as ``"H1:GDS-CALIB_STRAIN_CLEAN"``; by default the only one whose name ends in
         STRAIN.
@@ -152,7 +154,7 @@ def sfts_from_frames(
     tsft, fmin, fmax, conditioning
         See `sfts_from_strain`.
     quality : DataQuality, optional
-        Which times are good; by default those with GWOSC's bit ``DATA`` in files that have it, and all in others.
+        Which times are good; by default those with GWOSC's bit ``DATA``, and all in frame files without GWOSC's bits.
 
     Returns
     -------
@@ -201,10 +203,11 @@ def find_strain(
     low = -math.inf if wanted_times.start is None else gps_seconds(wanted_times.start, "start")
     high = math.inf if wanted_times.end is None else gps_seconds(wanted_times.end, "end")
     own = None if detector is None else get_detector(detector)
-    files = [
-        _described(path, channel, wanted_times.channel)
-        for path in find_files(paths, "strain", (FRAME_SUFFIX, *HDF5_SUFFIXES))
-    ]
+    found = find_files(paths, "strain", (FRAME_SUFFIX, *HDF5_SUFFIXES))
+    for name, own_channel in {"channel": channel, "quality.channel": wanted_times.channel}.items():
+        if own_channel is not None and all(path.suffix in HDF5_SUFFIXES for path in found):
+            raise ValueError(f"{name}={own_channel!r} is for frame files, and paths hold none: leave it out.")
+    files = [_described(path, channel, wanted_times.channel) for path in found]
     names = sorted({file.detector for file in files})
     wanted = names[0] if own is None else own.prefix
     if own is None and len(names) > 1:
@@ -238,7 +241,7 @@ class MadeSFT(NamedTuple):
     sfts: SFTs | None
 
 
-@public
+@host
 def each_sft(
     strain: FilesOfStrain,
     tsft: DurationLike = 1800,

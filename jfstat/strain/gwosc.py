@@ -1,18 +1,19 @@
-"""Strain files in GWOSC's HDF5 layout, read with h5py."""
+"""Strain files in GWOSC's HDF5 layout."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jfstat.files import opened, unreadable
-from jfstat.strain.strainfile import Bit, seconds_with, unusable
+from jfstat.strain.hdf5 import HDF5Error, described, part_of
+from jfstat.strain.strainfile import Bit, numbered, require_times, seconds_with, unknown_bit, unusable
 
-STRAIN = "strain/Strain"
+STRAIN, DETECTOR, START, DURATION = "strain/Strain", "meta/Detector", "meta/GPSstart", "meta/Duration"
 MASKS = (
     ("quality/simple/DQmask", "quality/simple/DQShortnames"),
     ("quality/injections/Injmask", "quality/injections/InjShortnames"),
@@ -23,13 +24,20 @@ INSTEAD = "give HDF5 files as gwosc.org has them, or read this one yourself and 
 
 @dataclass(frozen=True, eq=False)
 class GwoscFile:
-    """An HDF5 file of GWOSC; an implementation of `strainfile.StrainFile`."""
+    """An HDF5 file of GWOSC; an implementation of `strainfile.StrainFile`.
+
+    Attributes
+    ----------
+    names : dict of str to (str, int)
+        Mask and number of each data-quality bit by its name.
+    """
 
     path: Path
     detector: str
     start: int
     rate: int
     n: int
+    names: dict[str, tuple[str, int]]
 
     @classmethod
     def of(cls, path: Path) -> GwoscFile:
@@ -40,24 +48,29 @@ class GwoscFile:
         OSError
             If the file cannot be opened.
         ValueError
-            If the file lacks something or is inconsistent, or h5py is not installed.
+            If the file is damaged, lacks something or is inconsistent, or h5py is not installed.
         """
-        with _Opened(path) as file:
-            strain, meta = file[STRAIN], file["meta"]
-            detector = _text(meta["Detector"][()])
-            start, duration = int(meta["GPSstart"][()]), int(meta["Duration"][()])
-            n, spacing = int(strain.shape[0]), float(strain.attrs["Xspacing"])
-            rate = round(1 / spacing) if spacing > 0 else 0
-            if strain.ndim != 1 or strain.dtype.kind != "f":
-                raise unusable(path, f"its strain is of {strain.dtype} and shape {strain.shape}", INSTEAD)
-            if rate < 1 or abs(rate * spacing - 1) > 1e-9 or n != duration * rate or start <= 0 or n == 0:
-                raise unusable(
-                    path,
+        masks = [name for pair in MASKS for name in pair]
+        with _errors(path):
+            items = described(path, [STRAIN, DETECTOR, START, DURATION, *masks])
+            missing = next((name for name in (STRAIN, DETECTOR, START, DURATION) if items[name] is None), None)
+            if missing is not None:
+                raise HDF5Error(f"it lacks what GWOSC's files have ({missing})")
+            strain = items[STRAIN]
+            if strain["kind"] != "f" or len(strain["shape"]) != 1:
+                raise HDF5Error(f"its strain is of {strain['type']} and shape {tuple(strain['shape'])}")
+            start, duration = _whole(items[START]["values"], START), _whole(items[DURATION]["values"], DURATION)
+            require_times(path, start, duration, INSTEAD)
+            (n,), spacing = strain["shape"], _number(strain["attributes"].get("Xspacing"), f"Xspacing of {STRAIN}")
+            rate = round(1 / spacing) if 1e-9 < spacing < np.inf else 0
+            if rate < 1 or abs(rate * spacing - 1) > 1e-9 or n != duration * rate:
+                raise HDF5Error(
                     f"its {n} samples spaced by {spacing:g} s are not the {duration} s from GPS {start} on that its "
-                    "meta states",
-                    INSTEAD,
+                    "meta states"
                 )
-            return cls(path, detector, start, rate, n)
+            _require(strain["attributes"], STRAIN, Xstart=start, Npoints=n)
+            names = _bits(path, items, start, duration)
+            return cls(path, _text(items[DETECTOR]["values"]), start, rate, n, names)
 
     @property
     def channel(self) -> str:
@@ -65,62 +78,80 @@ class GwoscFile:
 
     def read(self, first: int, stop: int) -> np.ndarray:
         """Read samples `first` up to `stop` of the file; see `strainfile.StrainFile`."""
-        with _Opened(self.path) as file:
-            return np.asarray(file[STRAIN][first:stop], np.float64)
+        with _errors(self.path):
+            return part_of(self.path, STRAIN, first, stop)
 
     def good_seconds(self, bits: Sequence[Bit] | None) -> np.ndarray:
         """Return whether data-quality bits are set in each second; see `strainfile.StrainFile`."""
-        n_seconds = self.n // self.rate
-        with _Opened(self.path) as file:
-            masks, names = {}, {}
-            for mask, shortnames in MASKS:
-                if mask in file and shortnames in file:
-                    masks[mask] = np.asarray(file[mask][()], np.int64)
-                    names |= {_text(name): (mask, bit) for bit, name in enumerate(file[shortnames][()])}
         if bits is None:
-            bits = [name for name in ("DATA",) if name in names]
+            if "DATA" not in self.names:
+                why = f"it has no bit DATA in {MASKS[0][0]}, which says which of its strain is good"
+                raise unusable(self.path, why, "ask for other bits, or for none of them to take all as good")
+            bits = ["DATA"]
         for bit in bits:
-            if bit not in names:
-                there = ", ".join(names) or "none"
-                raise ValueError(
-                    f"quality has {bit!r}, which is not a data-quality bit of {str(self.path)!r}: there are {there}."
-                )
-        for mask, values in masks.items():
-            if values.shape != (n_seconds,):
-                raise unusable(self.path, f"{mask} has {values.size} values for {n_seconds} s", INSTEAD)
-        return seconds_with(masks, [names[str(bit)] for bit in bits], n_seconds)
+            if bit not in self.names:
+                raise unknown_bit(self.path, bit, ", ".join(self.names) or "none")
+        numbers, n_seconds = [self.names[str(bit)] for bit in bits], self.n // self.rate
+        with _errors(self.path):
+            masks = {mask: part_of(self.path, mask, 0, n_seconds) for mask in {mask for mask, _ in numbers}}
+        return seconds_with(masks, numbers, n_seconds)
 
 
-class _Opened:
-    """Context manager that opens an HDF5 file for reading and turns its errors into messages for users."""
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def __enter__(self) -> Any:
-        try:
-            import h5py
-        except ImportError:
-            raise ValueError("paths: HDF5 files need h5py: run pip install h5py.") from None
-        try:
-            self.raw = opened(self.path)
-        except OSError as error:
-            raise unreadable(self.path, error) from error
-        try:
-            self.file = h5py.File(self.raw, "r")
-        except Exception as error:  # whatever HDF5 finds wrong
-            self.raw.close()
-            raise unusable(self.path, "it is not an HDF5 file, or it is damaged", INSTEAD) from error
-        return self.file
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
-        self.file.close()
-        self.raw.close()
-        if isinstance(error, KeyError):
-            raise unusable(self.path, f"it lacks what GWOSC's files have ({error.args[0]})", INSTEAD) from error
-        if isinstance(error, (OSError, RuntimeError, TypeError, AttributeError)):  # h5py's errors for damaged files
-            raise unusable(self.path, f"it is damaged ({error})", INSTEAD) from error
+def _bits(path: Path, items: dict[str, Any], start: int, n_seconds: int) -> dict[str, tuple[str, int]]:
+    """Return mask and number of each data-quality bit by its name."""
+    names: dict[str, tuple[str, int]] = {}
+    for mask, shortnames in MASKS:
+        values, own = items[mask], items[shortnames]
+        if values is None and own is None:
+            continue
+        if own is None:
+            raise HDF5Error(f"it has {mask}, but lacks {shortnames}, the names of its bits")
+        if values is None:
+            raise HDF5Error(f"it has {shortnames}, but lacks {mask}, the bits that they name")
+        if values["kind"] not in "iu":
+            raise HDF5Error(f"its {mask} holds no whole numbers, but {values['type']}")
+        if values["shape"] != [n_seconds]:
+            raise HDF5Error(f"its {mask} has {np.prod(values['shape'])} values for {n_seconds} s")
+        _require(values["attributes"], mask, Xstart=start, Xspacing=1, Npoints=n_seconds)
+        if own["values"] is None or own["kind"] not in "SO" or not own["values"]:
+            raise HDF5Error(f"its {shortnames} are not names of bits")
+        names |= numbered(path, mask, [str(name) for name in own["values"]], names, INSTEAD)
+    return names
 
 
-def _text(x: Any) -> str:
-    return x.decode() if isinstance(x, bytes) else str(x)
+def _require(attributes: dict[str, list], name: str, **expected: int) -> None:
+    """Raise an HDF5Error if a dataset's attributes contradict what the file states elsewhere."""
+    for key, value in expected.items():
+        if key in attributes and _number(attributes[key], f"{key} of {name}") != value:
+            raise HDF5Error(f"its {key} of {name} is {attributes[key][0]}, and the rest of the file says {value}")
+
+
+def _number(values: list | None, name: str) -> float:
+    """Return the only value of an item, which must be a number."""
+    if not values or len(values) != 1 or isinstance(values[0], str):
+        raise HDF5Error(f"its {name} is no number")
+    return values[0]
+
+
+def _whole(values: list | None, name: str) -> int:
+    """Return the only value of an item, which must be a whole number."""
+    value = _number(values, name)
+    if not (abs(value) < 2**53 and value == int(value)):
+        raise HDF5Error(f"its {name} is {value}, not a whole number of seconds")
+    return int(value)
+
+
+def _text(values: list | None) -> str:
+    """Return the only value of an item, which must be text."""
+    if not values or len(values) != 1 or not isinstance(values[0], str):
+        raise HDF5Error(f"its {DETECTOR} is no text")
+    return values[0]
+
+
+@contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    """Turn what is wrong with a file into errors for users."""
+    try:
+        yield
+    except HDF5Error as error:
+        raise unusable(path, str(error), INSTEAD) from None

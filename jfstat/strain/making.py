@@ -159,22 +159,34 @@ def made_sfts(strain: Strain, making: Making, starts: Sequence[int] | None = Non
     Raises
     ------
     ValueError
-        If there is no strain at one of the `starts`.
+        If there is no strain at one of the `starts`, or an SFT's bins are too large for complex64.
     """
     window = window_samples(making.conditioning.window, making.n)
     places = _fitting(strain, making.n) if starts is None else _asked_for(strain, making, starts)
-    for first, stretch, x in places:
-        gps, gated = strain.origin + first // strain.rate, 0.0
-        if making.conditioning.gating is not None:
-            gates = _gates(strain, making, making.conditioning.gating, first, stretch, x)
-            gated = float(np.count_nonzero(gates == 0)) / strain.rate
-            if gated > making.conditioning.gating.most_gated * making.tsft:
-                yield Made(gps, None, gated)
-                continue
-            x = x * gates
-        if making.conditioning.highpass is not None:
-            x = high_passed(x, strain.rate, float(making.conditioning.highpass))
-        yield Made(gps, (np.fft.rfft(x * window)[making.bins] / strain.rate).astype(np.complex64), gated)
+    for place in places:
+        yield _made(strain, making, window, place)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # what becomes too large is refused
+def _made(strain: Strain, making: Making, window: np.ndarray, place: Place) -> Made:
+    """Compute the SFT of strain at a place."""
+    first, stretch, samples = place
+    gps, gated, x = strain.origin + first // strain.rate, 0.0, samples
+    if making.conditioning.gating is not None:
+        gates = _gates(strain, making, making.conditioning.gating, first, stretch, x)
+        gated = float(np.count_nonzero(gates == 0)) / strain.rate
+        if gated > making.conditioning.gating.most_gated * making.tsft:
+            return Made(gps, None, gated)
+        x = x * gates
+    if making.conditioning.highpass is not None:
+        x = high_passed(x, strain.rate, float(making.conditioning.highpass))
+    bins = np.fft.rfft(x * window)[making.bins] / strain.rate
+    if not max(np.max(np.abs(bins.real)), np.max(np.abs(bins.imag))) <= np.finfo(np.float32).max:
+        raise ValueError(
+            f"the strain from GPS {gps} on reaches {np.max(np.abs(samples)):g}, and bins of SFTs no more than 3.4e38: "
+            "scale it, or leave this time out."
+        )
+    return Made(gps, bins.astype(np.complex64), gated)
 
 
 def sfts_of(strain: Strain, making: Making, starts: Sequence[int] | None = None) -> SFTs:

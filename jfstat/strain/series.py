@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from jfstat import kinds
 from jfstat.geometry.detector import Detector
 from jfstat.geometry.detectors import DetectorLike, get_detector
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.sfts.container import SFTs
 from jfstat.signal.times import TimeLike
 from jfstat.strain.making import Conditioning, Making, checked_starts, sfts_of
@@ -35,7 +35,7 @@ class TimeSeries(Protocol):
     def dt(self) -> DurationLike: ...
 
 
-@public(timestamps=kinds.sequence)
+@host(timestamps=kinds.sequence)
 def sfts_from_strain(
     series: TimeSeries | tuple[ArrayLike, TimeLike, DurationLike],
     detector: DetectorLike | None = None,
@@ -85,7 +85,11 @@ def sfts_from_strain(
     --------
     >>> strain = np.random.default_rng(0).standard_normal(256 * 3600)
     >>> jfstat.sfts_from_strain((strain, start, 1 / 256), detector='H1', tsft=1800, fmin=50, fmax=60)
-    SFTs(H1: 2; 1800 s each, 50 to 59.9994 Hz, GPS 1167458304 to 1167461904)
+    SFTs of H1
+      SFTs    2 of H1, 1800 s each
+      span    GPS 1167458304 to 1167461904, 0.0417 d
+      band    50 to 59.99944444 Hz, 18000 bins
+      memory  288 kB
     """
     x, t0, dt = _unpack(series)
     site = _site(series, detector)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 import jax
-import jax.core
 import jax.numpy as jnp
 
 from jfstat.data.checks import check_amplitude, check_filters, check_point, check_segments
 from jfstat.data.fstatdata import FstatData
+from jfstat.maths.arrays import is_traced
 from jfstat.public import public
-from jfstat.signal.templates import Amplitude, Doppler
+from jfstat.signal.templates import Amplitude, Doppler, template
 from jfstat.signal.times import GPSTime
 from jfstat.signal.values import with_fields
 from jfstat.statistic.combine import AntennaMatrix, two_f
@@ -22,7 +22,7 @@ _TINY = 1e-30
 """Constant added to the square of a modulus, so that its root has a derivative at zero."""
 
 
-@public
+@public(point=template)
 def twoF_by_segment(segments: FstatData, point: Doppler, *, f1dot: NumberLike | None = None) -> jax.Array:
     """Compute 2F of each segment at all frequencies of the band, for one sky position, spin-down and orbit.
 
@@ -34,7 +34,7 @@ def twoF_by_segment(segments: FstatData, point: Doppler, *, f1dot: NumberLike | 
     ----------
     segments : FstatData
         Data with a leading axis of K segments.
-    point : Doppler
+    point : Doppler or Row
         One template with scalar fields; ``fkdot[0]`` is ignored.
     f1dot : (M,) array_like, optional
         Values of the spin-down in Hz/s, which replace the template's own and become the table's last axis. Frequencies
@@ -62,7 +62,7 @@ def twoF_by_segment(segments: FstatData, point: Doppler, *, f1dot: NumberLike | 
     return _checked(segments, point, None, f1dot)
 
 
-@public
+@public(point=template)
 def log_likelihood_by_segment(
     segments: FstatData, point: Doppler, amplitude: Amplitude, *, f1dot: NumberLike | None = None
 ) -> jax.Array:
@@ -102,7 +102,7 @@ def _checked(segments: FstatData, point: Doppler, amplitude: Amplitude | None, f
         raise ValueError(f"f1dot must be a sequence of spin-downs in Hz/s, not of shape {values.shape}.")
     if point.fkdot.shape[0] > 2:
         raise ValueError("f1dot is for templates without f2dot, which would change it from segment to segment.")
-    if not isinstance(values, jax.core.Tracer):
+    if not is_traced(values):
         for extreme in (jnp.min(values), jnp.max(values)):
             try:
                 check_point(segments, with_fields(point, fkdot=jnp.stack([point.fkdot[0], extreme])), True)

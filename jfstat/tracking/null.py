@@ -18,8 +18,8 @@ from jfstat.data.checks import check_amplitude, check_segments, check_sky
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.public import public
-from jfstat.signal.templates import Amplitude, Doppler
+from jfstat.public import host
+from jfstat.signal.templates import Amplitude, Doppler, template_of_any
 from jfstat.statistic.combine import MAX_CONDITION, antenna_matrix, total_matrix
 from jfstat.statistic.fstat import noise_level
 from jfstat.statistic.null import NullDistribution
@@ -43,7 +43,7 @@ TOGETHER = 16
 """Number of tables that are computed side by side."""
 
 
-@public
+@host(point=template_of_any)
 def viterbi_null(
     segments: FstatData | int,
     point: Doppler | None = None,
@@ -64,8 +64,8 @@ def viterbi_null(
     segments : FstatData or int
         Data of the search. Or a number of segments, for tables whose frequencies are spaced by half the inverse of a
         segment's length, without gaps, and with constant antenna patterns in each segment.
-    point : Doppler, optional
-        Template, needed with data; only its sky position matters.
+    point : Doppler or Row, optional
+        Template, needed with data, and without meaning for a number of segments; only its sky position matters.
     transitions : int or array_like
         Log-probabilities of jumps; see `viterbi`.
     n_frequencies : int, optional
@@ -108,6 +108,8 @@ def viterbi_null(
     else:
         if not is_whole(segments):
             raise TypeError(f"segments must be FstatData, or their number, not {shown(segments)}.")
+        if point is not None:
+            raise ValueError("point needs data: give segments from jfstat.prepare in place of their number.")
         if amplitude is not None:
             raise ValueError("amplitude needs data: give segments from jfstat.prepare in place of their number.")
         if n_frequencies is None:
@@ -316,7 +318,7 @@ def _tables(own: Simulation, draw: Draw, strengths: jax.Array) -> tuple[jax.Arra
     model, templates = own.model, own.templates
     spectra = jnp.fft.fft(jnp.einsum("kcdn,bkdn->bkcn", jnp.conj(templates), draw.noise))
     response = jnp.fft.fft(jnp.einsum("kcdn,kedn->kcen", jnp.conj(templates), templates))
-    segment, bins = jnp.arange(n_segments)[:, None], jnp.arange(n, dtype=jnp.int32)
+    segment, bins = jnp.arange(n_segments)[:, None], jnp.arange(n, dtype=jnp.int32)[None]
 
     def one(spectra: jax.Array, path: jax.Array, signals: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:
         tones = response[segment, :, :, (bins - path[:, None]) % n]  # (K, n, C, C)

@@ -7,14 +7,14 @@ from math import factorial
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 
-from jfstat.candidates.tables import bank_from_table
 from jfstat.data.checks import check_amplitude
 from jfstat.data.fstatdata import FstatData
+from jfstat.display import Displayed
 from jfstat.public import public
-from jfstat.signal.templates import Amplitude, Doppler
+from jfstat.signal.columns import one_row
+from jfstat.signal.templates import Amplitude, Doppler, template_of_row
 from jfstat.tracking.emission import check_band_of_segments, emission
 from jfstat.tracking.transitions import TransitionsLike
 from jfstat.tracking.viterbi import ViterbiPath, viterbi
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class Track:
+@dataclass(frozen=True, repr=False, eq=False)
+class Track(Displayed):
     """The best path through K segments at one template; see the function `track`.
 
     Attributes
@@ -108,28 +108,15 @@ def track(
     """
     own: Any = point
     if hasattr(point, "colnames"):
-        own, known = point_of_row(point), point.meta.get("amplitude")  # type: ignore[union-attr]
+        own, known = template_of_row(one_row(point, "point"), "point"), point.meta.get("amplitude")  # type: ignore[union-attr]
         amplitude = Amplitude(**known) if amplitude is None and known else amplitude
     check_band_of_segments(segments, own)
     if amplitude is not None:
         check_amplitude(amplitude)
     twoF = emission(segments, own, None)
     table = 0.5 * twoF if amplitude is None else emission(segments, own, amplitude)
+    table = jnp.where(jnp.isnan(table), -jnp.inf, table)  # frequencies that the orbit moves out of the band
     return _track(segments, own, twoF, viterbi(table, transitions))
-
-
-def point_of_row(row: Any) -> Doppler:
-    """Return the template of a row of a table.
-
-    Raises
-    ------
-    ValueError
-        If there are several rows, or a column is missing or makes no sense.
-    """
-    table = row.table[row.index : row.index + 1] if hasattr(row, "index") and hasattr(row, "table") else row
-    if not hasattr(table, "meta") or len(table) != 1:
-        raise ValueError("point must be one template, or one row of a table: give found[0], for example.")
-    return jax.tree.map(lambda x: jnp.asarray(x)[0], bank_from_table(table))
 
 
 @jax.jit

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jfstat.maths.arrays import is_traced
 from jfstat.validation import float64_of, is_whole, shown
 
 FLOOR = -1e30
@@ -171,7 +171,7 @@ def log_probabilities(transitions: TransitionsLike, name: str = "transitions") -
     ValueError
         If the transitions are malformed.
     """
-    if isinstance(transitions, jax.core.Tracer):
+    if is_traced(transitions):
         table: np.ndarray | jax.Array = transitions.astype(jnp.float64)
     elif is_whole(transitions):
         if not 0 <= int(transitions) <= MOST_JUMPS // 2:  # type: ignore[arg-type]
@@ -219,7 +219,7 @@ def plain_transitions(transitions: TransitionsLike) -> tuple[float, ...]:
     ValueError
         If the transitions are malformed, traced, or have an axis of f1dot.
     """
-    if isinstance(transitions, jax.core.Tracer):
+    if is_traced(transitions):
         raise ValueError("transitions must not be traced: call search outside of transformations.")
     table = np.asarray(log_probabilities(transitions, "transitions"))
     if table.shape[1] > 1:

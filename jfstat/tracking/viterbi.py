@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from functools import partial
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jfstat.display import Displayed
+from jfstat.maths.arrays import is_traced
 from jfstat.public import public
 from jfstat.tracking.transitions import FLOOR, NONE, Lattice, Model, TransitionsLike, model_of
 from jfstat.validation import float64_of
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class ViterbiPath:
+@dataclass(frozen=True, repr=False, eq=False)
+class ViterbiPath(Displayed):
     """The best path through a table of K segments; see `viterbi`.
 
     Attributes
@@ -55,8 +56,8 @@ def viterbi_score(final: jax.Array) -> jax.Array:
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class PathPosterior:
+@dataclass(frozen=True, repr=False, eq=False)
+class PathPosterior(Displayed):
     """Probabilities of the states of a hidden Markov model, given the data; see `forward_backward`.
 
     Attributes
@@ -85,7 +86,7 @@ def viterbi(
     log_likelihood : (K, N) or (K, N, M) array_like
         Log-likelihood of each segment (the emission), up to a constant, at N frequencies and, with three axes, M
         f1dots. For 2F it is ``twoF_by_segment(segments, point) / 2``. float32 stays float32. Impossible states have
-        -inf; NaN counts as -inf.
+        -inf. NaN is refused, and counts as -inf where values are traced.
     transitions : int or array_like
         Log-probabilities of jumps from one segment to the next, by -w, ..., w bins upwards, (2 w + 1,). For tables with
         f1dots also (2 w + 1, 2 v + 1), with jumps by -v, ..., v f1dots; without the second axis, f1dot does not jump. A
@@ -101,7 +102,7 @@ def viterbi(
     Raises
     ------
     ValueError
-        If an argument has another shape, or values that make no sense.
+        If an argument has another shape, or values that make no sense, such as NaN.
 
     Examples
     --------
@@ -156,7 +157,7 @@ def checked_table(log_likelihood: ArrayLike) -> jax.Array:
     Raises
     ------
     ValueError
-        If the table has other axes, or none of its values is a number.
+        If the table has other axes, a value is NaN or infinite upwards, or all are -inf.
     """
     if isinstance(log_likelihood, jax.Array):  # traced ones too
         table = log_likelihood
@@ -172,7 +173,14 @@ def checked_table(log_likelihood: ArrayLike) -> jax.Array:
         )
     if not jnp.issubdtype(table.dtype, jnp.floating):
         table = table.astype(jnp.float64)
-    if not isinstance(table, jax.core.Tracer) and not bool(jnp.any(table > NONE)):
+    if is_traced(table):
+        return table
+    values = np.asarray(table)
+    wrong = np.argwhere(~(values < np.inf))
+    if len(wrong):
+        place = wrong[0].tolist()
+        raise ValueError(f"log_likelihood is {values[tuple(place)]} at {place}: give -inf where a state is impossible.")
+    if not np.any(values > NONE):
         raise ValueError("log_likelihood has no finite value: every state of every segment is impossible.")
     return table
 

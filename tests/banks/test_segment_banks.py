@@ -29,6 +29,7 @@ def segments():
     return observed(1, 8)
 
 
+@pytest.mark.ci
 def test_metric_and_mismatch_are_means_over_segments(segments):
     point = jfstat.Doppler(1.1, -0.35, [400.0, -1e-9], START + 3 * DAY)
     other = jfstat.Doppler(1.1003, -0.3502, [400.000001, -1.0001e-9], START + 3 * DAY)

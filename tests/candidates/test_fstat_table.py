@@ -233,7 +233,7 @@ def test_files_that_are_no_grids_are_refused(tmp_path, text, message):
 
 
 def test_binary_files_and_missing_ones_are_refused(tmp_path):
-    (tmp_path / "grid.txt").write_bytes(b"\xff\xfe\x00\x01" * 30)
+    (tmp_path / "grid.txt").write_bytes(b"\x89HDF\x00\x01" * 30)
     with pytest.raises(ValueError, match="no text file"):
         jfstat.read_templates(tmp_path / "grid.txt")
     with pytest.raises(OSError, match="cannot be read"):
@@ -361,7 +361,7 @@ def test_grid_type_3_searches_the_positions_of_a_sky_grid(lal_files, tmp_path):
         (["points"], "--gridFile is missing: give it, or the points by --Freq"),
         (["points", "--gridFile=GRID", "--Freq=50"], "--Freq does not go with --gridFile, which holds single points"),
         (["points", "--gridFile=GRID", "--cluster=1"], "unknown option --cluster"),
-        (["points", "--gridFile=GRID", "--NumCandidatesToKeep=-1"], "must not be negative"),
+        (["points", "--gridFile=GRID", "--NumCandidatesToKeep=-1"], "that is not negative"),
         (["points", "--gridFile=none.cff"], "--gridFile: no file matches"),
         (["points", "--gridFile=BAD"], "alpha is not a number in row 1"),
         (["points", "--gridFile=SKY"], "--gridFile lacks the column 'freq'"),
@@ -371,6 +371,17 @@ def test_grid_type_3_searches_the_positions_of_a_sky_grid(lal_files, tmp_path):
         (["--gridType=3", "--gridFile=GRID", "--Freq=50"], "takes alpha and delta alone"),
         (["--gridType=3", "--gridFile=SKY", "--Freq=50", "--Alpha=1"], "--Alpha and --gridFile exclude each other"),
         (["--gridType=0", "--gridFile=GRID", "--Freq=50"], "--gridType=0 and --gridFile exclude each other"),
+        (["--gridType=1", "--Freq=50", "--Alpha=1", "--Delta=1"], "--dAlpha is missing: --gridType=1 needs"),
+        (["--gridType=1", "--Freq=50", "--skyRegion=allsky", "--dAlpha=1"], "--dDelta is missing: --gridType=1 needs"),
+        (["--gridType=1", "--Freq=50", "--dDelta=1", "--dAlpha=1"], "--Alpha and --Delta are missing: --gridType=1"),
+        (["--gridType=1", "--Freq=50", "--skyRegion=allsky", "--Alpha=1"], "must be allsky, without --Alpha"),
+        (["--gridType=1", "--Freq=50", "--skyRegion=(1,0),(2,0),(1,1)"], "must be allsky, without --Alpha"),
+        (["--gridType=1", "--Freq=50", "--metricMismatch=0.1", "--skyRegion=allsky"], "--gridType=1 is a flat grid"),
+        (["--gridType=1", "--Freq=50", "--skyRadius=0.1", "--Alpha=1", "--Delta=1"], "--skyRadius does not go with"),
+        (["--gridType=3", "--gridFile={1 2 3}", "--Freq=50"], "--gridFile has 3 columns without names"),
+        (["points", "--gridFile={}"], "--gridFile holds no templates"),
+        (["points", "--gridFile={50 1 0.2 x 0 0}"], "--gridFile holds something other than numbers"),
+        (["points", "--gridFile={Alpha=1;Delta=0.2}"], "Freq must be given"),
         (["--gridType=2", "--Freq=50", "--Alpha=1", "--Delta=1"], "--metricMismatch is missing"),
         (
             ["--gridType=0", "--Freq=50", "--metricMismatch=0.1", "--Alpha=1", "--Delta=1"],
@@ -385,10 +396,106 @@ def test_wrong_options_are_one_line(lal_files, tmp_path, capsys, options, messag
     (tmp_path / "BAD").write_text("50.0123 1 0.5 0 0 0\n50.0123 nan 0.5 0 0 0\n")
     (tmp_path / "FAR").write_text("99 1 0.5 0 0 0\n")
     (tmp_path / "SKY").write_text("1 0.5\n")
-    options = [x.replace("--gridFile=", f"--gridFile={tmp_path}/") for x in options]
+    options = [x if "{" in x else x.replace("--gridFile=", f"--gridFile={tmp_path}/") for x in options]
     capsys.readouterr()
     command, options = ("points", options[1:]) if options[0] == "points" else ("search", options)
     assert search(path, *options, command=command) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert message in error
+
+
+def isotropic(low, width, steps):
+    """Positions of ComputeFstatistic_v2's gridType 1, row by row (buildIsotropicSkyGrid)."""
+    rows, delta = [], low[1]
+    while delta <= low[1] + width[1] + 1e-9:
+        alpha = low[0]
+        while alpha <= low[0] + width[0] + 1e-9:
+            rows.append((alpha, delta))
+            alpha += steps[0] / np.cos(delta)
+        delta += steps[1]
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_sky_of_grid_type_1_is_of_equal_density(seed):
+    from jfstat.commandline import _parser
+    from jfstat.commandline.banks import templates_of
+
+    rng = np.random.default_rng(seed)
+    low, width, steps = (rng.uniform(0, 5), rng.uniform(-1.4, 0)), rng.uniform(0.3, 1.3, 2), rng.uniform(0.05, 0.2, 2)
+    words = ["search", "--DataFiles=x", "--Freq=50", "--gridType=1", f"--Alpha={low[0]!r}", f"--Delta={low[1]!r}"]
+    words += [f"--AlphaBand={float(width[0])!r}", f"--DeltaBand={float(width[1])!r}"]
+    words += [f"--dAlpha={float(steps[0])!r}", f"--dDelta={float(steps[1])!r}"]
+    bank = templates_of(_parser("search").arguments(words)).bank()
+    truth = np.array(isotropic(low, width, steps))
+    np.testing.assert_allclose(
+        np.transpose([bank.alpha % (2 * np.pi), bank.delta]), np.c_[truth[:, 0] % (2 * np.pi), truth[:, 1]], atol=1e-9
+    )
+    words = [
+        "search",
+        "--DataFiles=x",
+        "--Freq=50",
+        "--gridType=1",
+        "--skyRegion=allsky",
+        "--dAlpha=0.5",
+        "--dDelta=0.4",
+    ]
+    assert templates_of(_parser("search").arguments(words)).bank().alpha.size == 67  # as ComputeFstatistic_v2's
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_between_braces_are_those_of_a_file(seed, tmp_path):
+    from jfstat.commandline.banks import read_grid
+
+    rng = np.random.default_rng(seed)
+    rows = rng.uniform(0, 1, (rng.integers(1, 6), (2, 6)[seed % 2]))
+    lines = [" ".join(map(repr, row.tolist())) for row in rows]
+    (tmp_path / "grid").write_text("\n".join(lines))
+    truth = jfstat.read_templates(tmp_path / "grid")
+    for text in ("{" + "; ".join(lines) + "}", " {" + "\n".join(lines) + ";}", "{" + " ;\n".join(lines) + "}"):
+        found = read_grid(text)
+        assert found.colnames == truth.colnames and all(np.all(found[x] == truth[x]) for x in truth.colnames)
+
+
+@pytest.mark.parametrize("name", ["grid.txt", "grid.ecsv"])
+@pytest.mark.parametrize("seed", range(3))
+def test_templates_that_are_written_are_read_again(name, seed, tmp_path):
+    rng = np.random.default_rng(seed)
+    orbit = None if seed else jfstat.Orbit(1.5, 20000.0 + seed, 1e9, 0.1, 0.2)
+    points = [jfstat.Doppler(*rng.uniform(-1, 1, 2), rng.uniform(1, 2, seed + 1), 1e9, orbit) for _ in range(4)]
+    table = jfstat.template_table(points)
+    found = jfstat.read_templates(jfstat.write_templates(table, tmp_path / name))
+    for column in table.colnames:
+        np.testing.assert_allclose(
+            found[column].value if hasattr(found[column], "value") else found[column],
+            np.asarray(table[column]),
+            rtol=1e-15,
+        )
+        assert found[column].unit == table[column].unit
+    assert found.meta["reftime"] == table.meta["reftime"]
+    with pytest.raises(ValueError, match="freq"):
+        jfstat.write_templates(table["alpha", "delta"], tmp_path / "other.txt")
+
+
+def test_the_grid_of_a_search_is_written_without_a_search(lal_files, tmp_path, capsys):
+    _, path = lal_files
+    grid = ["--Alpha=1", "--Delta=0.5", "--Freq=50", "--FreqBand=1e-4", "--f1dotBand=1e-9", "--df1dot=5e-10"]
+    for command in ("search", "points"):
+        assert search(path, *grid, f"--outputGrid={tmp_path}/{command}.txt", command=command) == 0
+    both = [jfstat.read_templates(tmp_path / f"{command}.txt") for command in ("search", "points")]
+    assert len(both[0]) % 3 == 0 and set(both[0]["f1dot"].value) == {0.0, 5e-10, 1e-9}
+    for one in both:
+        assert one["freq"].value.min() == 50.0 and one["freq"].value.max() <= 50.0001 + 1e-12
+    capsys.readouterr()
+    for more in ("--outputFstat=x", "--TwoFthreshold=3", "--noDetails"):
+        assert search(path, *grid, f"--outputGrid={tmp_path}/a.txt", more) == 1
+        assert f"{more.partition('=')[0]} has no effect" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["f1do7", "Alhpa2", "asinni"])
+def test_columns_of_templates_that_are_not_known_are_named(tmp_path, name):
+    (tmp_path / "grid.txt").write_text(f"# F0 Alpha Delta twoF twoFH1 {name}\n50.0 1.0 0.2 30.0 20.0 3\n")
+    with pytest.warns(UserWarning, match=f"columns that are not known, {name}: they are kept"):
+        found = jfstat.read_templates(tmp_path / "grid.txt")
+    assert found.colnames == ["freq", "alpha", "delta", "twoF", "twoF_H1", name]

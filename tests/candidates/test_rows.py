@@ -10,7 +10,7 @@ import pytest
 from jfstat.candidates import rows
 
 
-@pytest.mark.parametrize("n", [0, 1, 5, 8])
+@pytest.mark.parametrize("n", [1, 5, 8])
 def test_rows_in_turn_and_at_once_agree(n):
     values = jnp.asarray(np.random.default_rng(1).normal(size=(8, 3)))
 
@@ -24,5 +24,5 @@ def test_rows_in_turn_and_at_once_agree(n):
     ]
     for own in results:
         np.testing.assert_array_equal(own["squares"][:n], values[:n] ** 2)
-        assert not any(np.any(x[n:]) for x in jax.tree.leaves(own))
+        assert all(np.all(x[n:] == x[0]) for x in jax.tree.leaves(own))
         assert jax.tree.all(jax.tree.map(lambda x, y: bool(jnp.all(x == y)) and x.dtype == y.dtype, own, results[0]))

@@ -201,6 +201,22 @@ def test_search_of_a_region_by_a_lattice_in_units(directory, tmp_path, capsys):
     assert "tables lack 1 of 2 units" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "options, asked",
+    [
+        (["--Alpha=1.1", "--Delta=0.4", "--skyRadius=1e-4", "--metricMismatch=0.3"], ["freq", "alpha", "delta"]),
+        (["--Alpha=1.1", "--AlphaBand=0.01", "--dAlpha=0.1", "--Delta=0.4"], ["freq", "alpha"]),
+        (["--skyRegion=(1.1,0.4),(1.1001,0.4),(1.1,0.4001)", "--metricMismatch=0.3"], ["freq", "alpha", "delta"]),
+        (["--Alpha=1.1", "--Delta=0.4"], ["freq"]),
+    ],
+)
+def test_ranges_that_one_template_covers_count_as_searched(options, asked, directory, tmp_path):
+    out = tmp_path / "found.ecsv"
+    common = [f"--DataFiles={directory}/*.sft", "--Freq=50", "--FreqBand=0.01", "--assumeSqrtSX=4e-24"]
+    assert main(["search", *common, *options, f"--outputFstat={out}", "--NumCandidatesToKeep=1"]) == 0
+    assert read_candidates(out).meta["parameters"] == asked
+
+
 def test_a_lattice_with_a_reference_time_far_away(directory, capsys):
     """Its templates reach beyond the range of f1dot by a cell: years later a drift that data must have room for."""
     common = ["search", f"--DataFiles={directory}/*.sft", "--Freq=50", "--FreqBand=0.01", "--assumeSqrtSX=4e-24"]
@@ -370,6 +386,26 @@ PREDICT = ["predict", *SKY, "--h0=1e-24", "--cosi=0"]
         (["search", "--Frequency=3"], "--DataFiles"),
         (["search", "--DataFiles=/nowhere/*.sft", "--Freq=100", *SKY], "no SFT file matches '/nowhere/*.sft'"),
         (["search", "--DataFiles=x", "--Freq=100", "--Alpha=blue", "--Delta=1"], "'blue' is not a right ascension"),
+        (["search", "--DataFiles=x", "--Freq=100", "--Alpha=10", "--Delta=1"], "alpha must be within [-pi, 3 pi]"),
+        (
+            ["search", "--DataFiles=x", "--Freq=100", "--Alpha=10", "--Delta=1", "--skyRadius=1", "--metricMismatch=1"],
+            "alpha must be within [-pi, 3 pi]",
+        ),
+        ([*SEARCH, "--skyRegion=(10,0.1),(10.1,0.1),(10,0.2)", "--metricMismatch=0.1"], "is not a sky region"),
+        (
+            [
+                "predict",
+                "--IFOs=H1",
+                "--startTime=1e9",
+                "--duration=1e5",
+                "--Alpha=200",
+                "--Delta=1",
+                "--h0=1e-25",
+                "--cosi=0",
+                "--assumeSqrtSX=1e-23",
+            ],
+            "alpha must be within [-pi, 3 pi]",
+        ),
         (["search", "--DataFiles=x", "--Freq=100", "--FreqBand=-101", *SKY], "--Freq must be positive, and the band"),
         ([*SEARCH, *SKY, "--outputFstatHist=x"], "unknown option --outputFstatHist: leave it out, .ecsv and .hdf5"),
         ([*SEARCH, *SKY, "--numCandidatesToKep=3"], "did you mean --NumCandidatesToKeep? (see jfstat search --help)"),
@@ -394,7 +430,10 @@ PREDICT = ["predict", *SKY, "--h0=1e-24", "--cosi=0"]
         (["merge", "/nowhere/x.ecsv", "--outputFstat=y.ecsv"], "cannot be read"),
         (["refine", "--DataFiles=x"], "--candidates"),
         (["refine", "--DataFiles=x", "--candidates=/nowhere/x.ecsv"], "cannot be read"),
-        (["refine", "--DataFiles=x", "--candidates=y", "--NumCandidatesToKeep=0"], "must be at least 1"),
+        (
+            ["refine", "--DataFiles=x", "--candidates=y", "--NumCandidatesToKeep=0"],
+            "whole number of at least 1",
+        ),
         ([*SIMULATE, "--Band=0"], "--Band must be positive"),
         ([*SIMULATE], "--Band is missing"),
         ([*SIMULATE, "--Band=0.1", "--Alpha=1"], "source on the command line: Delta, Freq must be given"),

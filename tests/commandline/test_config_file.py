@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jfstat
-from jfstat.commandline import main
+from jfstat.commandline import SUBCOMMANDS, _parser, main
 from jfstat.commandline.configfile import read_config
 
 CONFIG = """\
@@ -61,7 +61,11 @@ def test_one_file_runs_both_programs_and_later_options_override_it(sfts, tmp_pat
     [
         ("a = 1\nb: 2\nc 3\n", [("a", "1"), ("b", "2"), ("c", "3")]),
         ("; comment\n% comment\n\na = 1 # rest\n", [("a", "1")]),
-        ("a = \"x;y#z%\"\nb = 'it is'\n", [("a", "x;y#z%"), ("b", "it is")]),
+        ("a = \"x;y#z%\"\nb = 'it is'\n", [("a", '"x;y#z%"'), ("b", "'it is'")]),
+        ("a = 1; b = 2 ;c: 3 # rest; d = 4\n", [("a", "1"), ("b", "2"), ("c", "3")]),
+        ("a = 1 ; of this; b = 2", [("a", "1"), ("b", "2")]),
+        ("a = {b=1; c=2};d=3", [("a", "{b=1; c=2}"), ("d", "3")]),
+        ("a-b-c = 1\nd-e 2\nf = -3\n", [("a-b-c", "1"), ("d-e", "2"), ("f", "-3")]),
         ("a = -1\\\n  e-9\n", [("a", "-1  e-9")]),
         ("a = 1 = 2", [("a", "1 = 2")]),
         ("", []),
@@ -69,7 +73,7 @@ def test_one_file_runs_both_programs_and_later_options_override_it(sfts, tmp_pat
 )
 def test_the_syntax_of_a_file(text, options, tmp_path):
     (tmp_path / "c.ini").write_text(text)
-    assert read_config(tmp_path / "c.ini") == options
+    assert [option[:2] for option in read_config(tmp_path / "c.ini")] == options
 
 
 @pytest.mark.parametrize(
@@ -88,6 +92,96 @@ def test_what_is_wrong_with_a_file(text, message, tmp_path, capsys):
     (tmp_path / "c.ini").write_text("DataFiles = x\nFreq = 1\n" + text)
     assert main(["search", f"@{tmp_path / 'c.ini'}"]) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("search", {"DataFiles": "x", "Freq": "1", "transient-WindowType": "rect", "transient-tau": "7200"}),
+        (
+            "make-sfts",
+            {"frame-files": "x", "high-pass-freq": "7", "sft-duration": "16", "start-freq": "30", "band": "30"},
+        ),
+    ],
+)
+@pytest.mark.parametrize("form", ["{} = {}\n", "{}: {}\n", "{} {}\n", "{}={};", "{} '{}'\n"])
+def test_options_with_hyphens_are_options(command, options, form, tmp_path):
+    (tmp_path / "c.ini").write_text("".join(form.format(*option) for option in options.items()))
+    words = [f"--{name}={word}" for name, word in options.items()]
+    read, typed = (_parser(command).arguments([command, *x]) for x in ([f"@{tmp_path / 'c.ini'}"], words))
+    for name in options:
+        assert getattr(read, name.replace("-", "_")) == getattr(typed, name.replace("-", "_"))
+        assert read.is_given(name.replace("-", "_"))
+
+
+LINES = ["Alpha = 1.0", "", "# a comment", "Delta = 0.3 ; a comment", "f1dot = -1e-10"]
+
+
+@pytest.mark.parametrize("command", SUBCOMMANDS)
+@pytest.mark.parametrize("line", ["par = a' b", 'label = "a', "no-such-option = 1", "help = 1", "[section]", "word"])
+def test_every_command_names_file_and_line(tmp_path, command, line, capsys):
+    rng = np.random.default_rng(len(command + line))
+    before = ["# a comment", ""] * int(rng.integers(4))
+    (tmp_path / "c.ini").write_text("\n".join([*before, line, "# a comment", ""]))
+    assert main([command, f"@{tmp_path / 'c.ini'}"]) == 1
+    said = capsys.readouterr().err
+    assert f"configuration file '{tmp_path / 'c.ini'}', line {len(before) + 1}" in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("Fre = 100", "unknown option --Fre: did you mean --Freq?"),
+        ("transient_WindowType = rect", "did you mean --transient-WindowType?"),
+        ("f = 100", "unknown option --f"),
+        ("Alpha = 2", "Alpha was given in line 1: leave one of them out"),
+        ("Freq = 1; Freq = 1", "Freq was given in line 6"),
+        ("Freq = fast", "Freq: 'fast' is not a number"),
+        ("Freq = ''", "Freq has no value"),
+        ('Freq = 10"0', "has a quotation mark that is not closed"),
+        ('Freq = "1"0', "quotation marks within it: write them around the whole value"),
+        ("transient-WindowType = round", "transient-WindowType must be none or rect or exp, not 'round'"),
+        ("noDetails = 'perhaps'", "noDetails must be TRUE or FALSE"),
+        ("; Freq = 1", "begins with ';' before an option: write # before what is left out"),
+        ("Freq =", "has the line 'Freq =', which is no option"),
+        ("FreqBand = 1; Freq =", "has the line 'Freq =', which is no option"),
+        ("FreqBand = 1; Freq", "has the line 'Freq', which is no option"),
+        ("= 1", "has the line '= 1', which is no option"),
+        ("Freq = 1 \\\n2", "Freq: '1 2' is not a number"),
+    ],
+)
+def test_a_wrong_line_is_named(line, message, tmp_path, capsys):
+    (tmp_path / "c.ini").write_text("\n".join([*LINES, line, "DataFiles = x"]))
+    assert main(["search", f"@{tmp_path / 'c.ini'}"]) == 1
+    said = capsys.readouterr().err
+    assert "c.ini', line 6" in said and message in said
+
+
+@pytest.mark.parametrize("par", ["a b", "'a b' c", '"a" "b c"'])
+def test_options_of_several_words(tmp_path, par):
+    (tmp_path / "c.ini").write_text(f"par = {par}\nDataFiles = x\n")
+    values = _parser("search-pulsars").parse_args(["search-pulsars", f"@{tmp_path / 'c.ini'}"])
+    assert values.par == {"a b": ["a", "b"], "'a b' c": ["a b", "c"], '"a" "b c"': ["a", "b c"]}[par]
+
+
+@pytest.mark.parametrize("par", ["--outputFstat", "a -x", "''", "a\\"])
+def test_words_that_are_no_values(tmp_path, par, capsys):
+    (tmp_path / "c.ini").write_text(f"DataFiles = x\npar = {par}")
+    assert main(["search-pulsars", f"@{tmp_path / 'c.ini'}"]) == 1
+    assert "c.ini', line 2: par has " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_files_of_other_editors(tmp_path, encoding):
+    (tmp_path / "c.ini").write_bytes("a = 1\r\nb-c = 2\r\n".encode(encoding))
+    assert [option[:2] for option in read_config(tmp_path / "c.ini")] == [("a", "1"), ("b-c", "2")]
+
+
+@pytest.mark.parametrize("content", [b"a = \xe9\n", b"a\0 = 1\n", "a = 1".encode("utf-16-le"), b"\xff\xfe\0"])
+def test_files_that_are_no_text(tmp_path, content, capsys):
+    (tmp_path / "c.ini").write_bytes(content)
+    assert main(["search", f"@{tmp_path / 'c.ini'}"]) == 1
+    assert "c.ini' cannot be read (it is not text): name a text file" in capsys.readouterr().err
 
 
 def test_a_missing_file_is_named(tmp_path, capsys):

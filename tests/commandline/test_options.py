@@ -6,7 +6,8 @@ import pytest
 import jfstat
 from jfstat.commandline import SUBCOMMANDS, _parser, main
 from jfstat.commandline.arguments import Arguments
-from jfstat.commandline.words import bands
+from jfstat.commandline.parser import UsageError
+from jfstat.commandline.words import bands, count, natural
 
 START = 1167458304
 PAR = "PSRJ J0001+0001\nRAJ 00:01:00\nDECJ 00:01:00\nF0 25.0\nF1 -1e-12\nPEPOCH 54100\nDM 3\n"
@@ -37,7 +38,7 @@ DATA = {"IFOs": "H1", "detectorFiles": None, "minStartTime": START, "maxStartTim
 PREPARED = {"assumeSqrtSX": 1e-23, "RngMedWindow": 51, "offSourceBins": 10, "guard": 0.5, "ephemeris": "DE405"}
 PREPARED |= {"ephemEarth": None, "ephemSun": None}
 """None: an option that is tested with others, below."""
-BANK = {"Freq": 50, "FreqBand": 0.01, "dFreq": 1e-5, "refTime": START}
+BANK = {"Freq": 50, "FreqBand": 0.01, "dFreq": ("1e-5", ["--FreqBand=0.001"]), "refTime": START}
 GRID = {"Alpha": 1.1, "AlphaBand": ("0.1", ["--dAlpha=0.1"]), "dAlpha": ("0.1", ["--AlphaBand=0.1"])}
 GRID |= {"Delta": 0.2, "DeltaBand": ("0.1", ["--dDelta=0.1"]), "dDelta": ("0.1", ["--DeltaBand=0.1"])}
 for spin in ("f1dot", "f2dot", "f3dot"):
@@ -54,6 +55,7 @@ REGION |= {"maxBraking": ("7", [*BRAKING[:2], BRAKING[3]])}
 WINDOWS = {"transient-WindowType": ("rect", WINDOW[1:]), "transient-tau": ("3600", WINDOW[:1])}
 WINDOWS |= {f"transient-{name}": ("1800", WINDOW) for name in ("t0Offset", "t0Band", "dt0", "tauBand", "dtau")}
 WINDOWS |= {"transient-t0Epoch": (str(START), WINDOW), "outputTransientStats": ("OUT/stats.txt", WINDOW)}
+WINDOWS |= {"outputTransientStatsAll": ("OUT/all.txt", WINDOW)}
 OUT = {"outputFstat": "OUT/a.ecsv", "TwoFthreshold": 30, "NumCandidatesToKeep": 3, "Fstar0": 2, "oLGX": "0.1,0.1"}
 WORK = {"countTemplates": "", "checkpoint": "OUT/c", "unit": ("1/2", ["--outputFstat=OUT/u.ecsv"]), "batchSize": 2}
 WORK |= {"devices": 1} | dict.fromkeys(("distributed", "coordinator", "numProcesses", "processId"))
@@ -61,12 +63,24 @@ SEGMENTS = {"segments": 2, "segmentDuration": 10800, "segmentList": "segments.tx
 SEARCH = {**DATA, **PREPARED, **SEGMENTS, **BANK, **GRID, **REGION, **WINDOWS, **OUT, **WORK}
 SEARCH |= {"DataFiles": "*.sft", "cohMaxMismatch": ("0.3", SEGMENTED), "outputLoudest": "OUT/l.txt", "cluster": 1}
 SEARCH |= {"RankingStatistic": "BSGL", "BSGLthreshold": 1, "linefiles": "L1lines.txt", "lineVeto": "", "noDetails": ""}
-SEARCH |= {"vetoLines": ("", ["--linefiles=L1lines.txt"]), "engine": "xla"}
-TRACK = {name: x for name, x in SEARCH.items() if name not in WINDOWS} | {"h0": ("1e-24", ["--cosi=0.1"])}
+SEARCH |= {"outputGrid": "OUT/g.txt", "vetoLines": ("", ["--linefiles=L1lines.txt"]), "engine": "xla"}
+TRACK = {name: x for name, x in SEARCH.items() if name not in (*WINDOWS, "outputGrid")} | {
+    "h0": ("1e-24", ["--cosi=0.1"])
+}
 TRACK |= {"cosi": ("0.1", ["--h0=1e-24"]), "psi": ("0.1", ["--h0=1e-24", "--cosi=0.1"]), "maxJump": 2}
 TRACK |= {"jumpProbabilities": "0.2,0.6,0.2", "outputTrack": "OUT/t.ecsv", "logLikelihoodThreshold": 3}
-POINTS = {**DATA, **PREPARED, **BANK, **GRID, **WINDOWS, **OUT, "DataFiles": "*.sft", "gridFile": ("grid.txt", None)}
-POINTS |= {"outputFstatAtoms": "OUT/atoms", "countTemplates": ""}
+POINTS = {
+    **DATA,
+    **PREPARED,
+    **SEGMENTS,
+    **BANK,
+    **GRID,
+    **WINDOWS,
+    **OUT,
+    "DataFiles": "*.sft",
+    "gridFile": ("grid.txt", None),
+}
+POINTS |= {"outputFstatAtoms": "OUT/atoms", "outputGrid": "OUT/g.txt", "countTemplates": ""}
 PULSARS = {**DATA, **PREPARED, **OUT, "DataFiles": "*.sft", "par": "a.par", "harmonic": 2.0, "refTime": START}
 PULSARS |= {"FreqBand": 1e-3, "f1dotBand": ("1e-12", ["--FreqBand=1e-3"])}
 PULSARS |= {"NumCandidatesToKeep": ("2", ["--FreqBand=1e-3"])}
@@ -74,10 +88,14 @@ PLANS = {"search": SEARCH, "track": TRACK, "points": POINTS, "search-pulsars": P
 USUAL = {"search": ["--Freq=50", *POINT], "track": ["--Freq=50", *POINT, *SEGMENTED], "points": ["--Freq=50", *POINT]}
 
 
+def actions_of(command):
+    """A command's options and files."""
+    return [x for x in _parser(command)._subparsers._group_actions[0].choices[command]._actions if x.dest != "help"]
+
+
 def options_of(command):
     """Names of a command's options, as they are spelled."""
-    own = _parser(command)._subparsers._group_actions[0].choices[command]
-    return [max(x.option_strings, key=len)[2:] for x in own._actions if x.option_strings and x.dest != "help"]
+    return [max(x.option_strings, key=len)[2:] for x in actions_of(command) if x.option_strings]
 
 
 @pytest.mark.parametrize(("command", "name"), [(command, name) for command in PLANS for name in options_of(command)])
@@ -105,7 +123,7 @@ def test_every_option_of_a_search_has_an_effect(command, name, folder, tmp_path,
     assert not list(tmp_path.iterdir())
 
 
-def test_the_options_that_go_together_have_an_effect(folder, tmp_path, monkeypatch):
+def test_the_options_that_go_together_have_an_effect(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     mine = tmp_path / "z.ifo"
     mine.write_text("latitude = 46\nlongitude = -119\nelevation = 142\nxarm_azimuth = 126\nyarm_azimuth = 216\n")
@@ -121,6 +139,9 @@ def test_the_options_that_go_together_have_an_effect(folder, tmp_path, monkeypat
         arguments.seal()
     assert main(["split-sfts", files, f"--detectorFiles=Z1={mine}", "-fb", "1", "-n", str(tmp_path / "split")]) == 0
     assert len(list((tmp_path / "split").glob("Z-*.sft"))) == 2
+    line = ["split-sfts", "--DataFiles=*.sft", f"--detectorFiles=H1={mine}", "-fb", "1", "-n", str(tmp_path / "other")]
+    assert main(line) == 1 and "a Detector H1, whose place splitting does not need" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
 
 
 IGNORED = {
@@ -169,6 +190,45 @@ def test_an_option_that_is_read_too_late_is_a_mistake_of_the_program():
         _ = arguments.b
     with pytest.raises(AttributeError):
         _ = arguments.c
+
+
+ACTIONS = [(command, own) for command in SUBCOMMANDS for own in actions_of(command) if own.option_strings]
+WHOLE = [(command, own) for command, own in ACTIONS if own.type in (count, natural)]
+
+
+@pytest.mark.parametrize(("command", "own"), WHOLE, ids=[f"{x} {own.option_strings[0]}" for x, own in WHOLE])
+def test_negative_numbers_of_bins_and_other_things_are_refused(command, own):
+    assert own.type is not int
+    for word in ("-1", "-101", "1.5", "x", *(["0"] if own.type is count else [])):
+        with pytest.raises(UsageError, match=f"{own.option_strings[0]}.*'{word}' is not a whole number"):
+            _parser(command).arguments([command, f"{own.option_strings[0]}={word}"])
+
+
+def test_no_option_takes_whole_numbers_of_either_sign():
+    assert not [f"{command} {own.dest}" for command, own in ACTIONS if own.type is int]
+    assert {"RngMedWindow", "offSourceBins", "maxBins", "window", "binSize", "Nmax"} <= {x.dest for _, x in WHOLE}
+
+
+@pytest.mark.parametrize("size", ["-1", "0", "1e-9", "-1e-3"])
+def test_bins_of_less_than_a_bin_are_refused(size, folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    assert main(["psd", "-i", "*.sft", f"--binSizeHz={size}"]) == 1
+    assert f"--binSizeHz={float(size):g} is less than a bin of" in capsys.readouterr().err
+
+
+USUAL_VALUES = [(x, own) for x, own in ACTIONS if own.default not in (None, False, "", []) and not own.required]
+
+
+@pytest.mark.parametrize(("command", "own"), USUAL_VALUES, ids=[f"{x} {own.dest}" for x, own in USUAL_VALUES])
+def test_an_option_with_its_usual_value_is_given_too(command, own):
+    """Python has one object for a small number or a letter, so that it cannot be told whether it is the default."""
+    others = [f"{x.option_strings[0]}=1" for x in actions_of(command) if x.required and x.option_strings]
+    spelled = f"{own.option_strings[0]}={own.default}"
+    groups = _parser(command)._subparsers._group_actions[0].choices[command]._mutually_exclusive_groups
+    others += [f"{group._group_actions[0].option_strings[0]}=1" for group in groups if group.required]
+    given = _parser(command).arguments([command, *others, spelled])
+    assert given.is_given(own.dest) or (len(str(own.default)) == 1 and isinstance(own.default, str))
+    assert not _parser(command).arguments([command, *others]).is_given(own.dest)
 
 
 def test_defaults_in_the_help_are_the_librarys():

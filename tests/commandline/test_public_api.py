@@ -8,8 +8,8 @@ import pytest
 import jfstat
 
 FOLDER = Path(jfstat.__file__).parent / "commandline"
-NEUTRAL = {"atomic", "files", "processor", "version"}
-"""Modules without physics: writing and reading files, what the machine is called."""
+NEUTRAL = {"atomic", "compilecache", "files", "processor", "version"}
+"""Modules without physics: writing and reading files, what the machine is called, compiled programs on disk."""
 PUBLIC = {*jfstat.__all__, *jfstat._PACKAGES}
 
 

@@ -63,6 +63,7 @@ def test_tables_outlive_standard_output(commands, tmp_path, monkeypatch, capsys,
         assert status == 0 and said == []
 
 
+@pytest.mark.ci
 def test_the_program_itself_with_a_reader_that_ends(commands, tmp_path):
     """With PYTHONUNBUFFERED the pipe is found closed at the first line, and otherwise at the end."""
     for unbuffered in ("", "1"):
@@ -110,7 +111,9 @@ def test_an_interruption_is_told_in_one_line():
             lines = error.strip().splitlines()
             if "jfstat: error: interrupted" in lines:
                 told += 1
-                assert lines == ["jfstat: error: interrupted"] and process.returncode == 130
+                assert lines == ["jfstat: error: interrupted"]
+                # Python ends itself by the signal if it came while a package ran Python from C: shells say 130 too
+                assert process.returncode in (130, -signal.SIGINT)
             wait *= 1.3
     finally:
         signal.signal(signal.SIGINT, inherited)

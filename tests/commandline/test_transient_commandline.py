@@ -170,3 +170,67 @@ def test_wrong_options_are_named(files, command, name, capsys, tmp_path, monkeyp
     options, words = (WRONG if command == "search" else WRONG_POINTS)[name]
     assert main([command, *files.common, *options]) == 1
     assert re.search(words, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(("shape", "seed"), [("rect", 1), ("exp", 2)])
+def test_the_loudest_file_is_of_the_loudest_persistent_signal(shape, seed, tmp_path):
+    """As in ComputeFstatistic_v2, whatever windows are searched beside it."""
+    persistent = jfstat.Doppler(2.1, -0.4, [70.0003], START), jfstat.Amplitude(6e-25, 0.3, 0.2, 1.0)
+    brief = jfstat.TransientWindow(shape, START + 7200, 7200)
+    short = jfstat.Doppler(2.1, -0.4, [70.0008], START), jfstat.Amplitude(2.5e-24, 0.3, 0.2, 1.0), brief
+    how = dict(fmin=69.5, fmax=70.5, sqrt_sx=5e-24, seed=seed, signals=[persistent, short])
+    jfstat.write_sfts(jfstat.simulate_sfts("H1", START, 86400, **how), tmp_path)
+    line = ["search", f"--DataFiles={tmp_path}/*.sft", "--Alpha=2.1", "--Delta=-0.4", "--Freq=70", "--FreqBand=0.001"]
+    line += [f"--refTime={START}", "--guard=0.4", "--assumeSqrtSX=5e-24"]
+    window = [f"--transient-WindowType={shape}", "--transient-tau=7200", "--transient-t0Band=72000"]
+    names = [tmp_path / name for name in ("with", "without")]
+    assert main([*line, *window, f"--outputLoudest={names[0]}", f"--outputFstat={tmp_path}/t.ecsv"]) == 0
+    assert main([*line, f"--outputLoudest={names[1]}"]) == 0
+    values = [re.findall(r"^(Freq|twoF|Fa|h0) += *(.*);", name.read_text(), re.MULTILINE) for name in names]
+    assert values[0] == values[1] and abs(float(dict(values[0])["Freq"]) - 70.0003) < 1e-5
+    assert abs(jfstat.read_candidates(tmp_path / "t.ecsv")["freq"][0].value - 70.0008) < 2e-4
+
+
+@pytest.mark.parametrize("command", ["points", "search"])
+@pytest.mark.parametrize("shape", ["rect", "exp"])
+def test_all_windows_are_written(command, shape, files, tmp_path):
+    """A line for each window of each candidate, the largest of which is the candidate's 2F."""
+    window = [
+        f"--transient-WindowType={shape}",
+        "--transient-t0Band=14400",
+        "--transient-tau=7200",
+        "--transient-tauBand=7200",
+    ]
+    out = [
+        f"--outputTransientStatsAll={tmp_path}/all.txt",
+        f"--outputFstat={tmp_path}/t.ecsv",
+        "--NumCandidatesToKeep=3",
+    ]
+    assert main([command, *files.common, "--FreqBand=1e-5", "--dFreq=2e-6", *window, *out]) == 0
+    table = jfstat.read_candidates(tmp_path / "t.ecsv")
+    lines = np.loadtxt(tmp_path / "all.txt", comments="%").reshape(3, 9 * 5, 9)
+    header = (tmp_path / "all.txt").read_text()
+    assert "fkdot[3]  t0[s]      tau[s]      twoF\n" in header
+    for row, own in zip(table, lines, strict=True):
+        best = own[np.argmax(own[:, 8])]
+        np.testing.assert_allclose(own[:, 0], row["freq"].value, rtol=1e-14)
+        np.testing.assert_allclose(best[8], row["max_twoF"], rtol=1e-5)
+        assert (best[6], best[7]) == (row["t0"].value, row["tau"].value)
+        assert len(np.unique(own[:, 6:8], axis=0)) == 45
+
+
+def test_all_windows_need_windows_and_are_not_too_many(files, tmp_path, capsys):
+    line = ["points", *files.common, f"--outputTransientStatsAll={tmp_path}/all.txt"]
+    assert main(line) == 1
+    assert "--outputTransientStatsAll needs --transient-WindowType" in capsys.readouterr().err
+    windows = jfstat.TransientRange("rect", START + np.arange(4000.0), 1800 + np.arange(3000.0), duration=1800)
+    found = jfstat.template_table([POINT])
+    with pytest.raises(ValueError, match="at most 10000000 lines"):
+        jfstat.write_transient_maps_files(jfstat.find_sfts(str(files.folder)), found, tmp_path / "x", windows)
+    assert not list(tmp_path.iterdir())
+
+
+def test_explained_refusals_of_peers_options(capsys):
+    for name in ("outputTiming", "outputFstatTiming", "resampFFTPowerOf2", "transient-useFReg", "FstatHistBin"):
+        assert main(["search", "--DataFiles=x", "--Freq=1", f"--{name}=1"]) == 1
+        assert f"unknown option --{name}: leave it out, " in capsys.readouterr().err

@@ -132,7 +132,8 @@ def test_frequencies_and_guard_are_as_said():
     assert f[-1] <= 100.25 < f[-1] + 1 / 86400
     assert jfstat.twoF_band(data, jfstat.Doppler(1.0, 0.5, [100.0])).shape == f.shape
     np.testing.assert_allclose(data.guard, 101.0 - 1 / 1800 - 100.25 * (1 + 1.06e-4), atol=1e-3)
-    assert f"guard {data.guard:.3g}" in repr(data)
+    assert f"{data.guard:.3g} Hz, expected loss" in repr(data)
+    assert (data.fmin, data.fmax) == (f[0], f[-1])
     assert jfstat.prepare(sfts, 100.0, 100.25, guard=0.1).guard == pytest.approx(0.1, abs=1e-3)
 
 

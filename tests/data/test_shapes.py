@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 import jfstat
 from jfstat.data import narrow as narrow_module
-from jfstat.followup import follow as follow_module
 from jfstat.followup.band import CandidateBand
+from jfstat.followup.climb import climb
+from jfstat.followup.focus import focus
+from jfstat.followup.look import look
+from jfstat.followup.peak import describe
 from jfstat.maths.ladder import padded_size
 from jfstat.statistic import fstat as fstat_module
 
@@ -63,14 +66,20 @@ def test_another_day_with_other_gaps_compiles_nothing_anew():
     jfstat.twoF(first, point), jfstat.twoF_band(first, point)
     with counted_compilations() as compilations:
         jfstat.refine(first, point, progress=False)
-    own = [name for name in compilations if any(x in name for x in ("survey", "focus", "follow", "_mismatches"))]
-    assert len(own) == len(set(own)) == 4, own  # those that are compiled beforehand are those that run
+    own = [
+        name
+        for name in compilations
+        if any(x in name for x in ("survey", "focus", "look", "climb", "describe", "_mismatches"))
+    ]
+    assert len(own) == len(set(own)) == 6, own  # those that are compiled beforehand are those that run
     programs = [
         fstat_module._twoF,
-        fstat_module._twoF_band,
+        fstat_module.compiled_band,
         narrow_module.narrowed,
-        follow_module.focus,
-        follow_module.follow,
+        focus,
+        look,
+        climb,
+        describe,
     ]
     before = [program._cache_size() for program in programs]
 
@@ -121,3 +130,15 @@ def test_padding_changes_nothing(monkeypatch):
     for function in (jfstat.twoF, jfstat.metric, lambda d, p: jfstat.twoF(jfstat.narrow(d, p), p)):
         np.testing.assert_allclose(function(padded, point), function(plain, point), rtol=1e-10)
     np.testing.assert_allclose(jfstat.twoF_band(padded, point), jfstat.twoF_band(plain, point), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.ci
+def test_data_bound_to_a_device_compile_each_program_once():
+    """Placeholders, from which programs are lowered beforehand, are bound as the arrays that then come."""
+    data, point = simulated(3, 0, 0.5)
+    bound = jax.device_put(data, jax.devices()[0])
+    fit = jfstat.Fit(["freq", "f1dot"])
+    with counted_compilations() as compilations:
+        jfstat.refine(bound, point, fit=fit, progress=False)
+    own = [name for name in compilations if any(x in name for x in ("focus", "look", "climb", "describe"))]
+    assert len(own) == len(set(own)) == 4, own

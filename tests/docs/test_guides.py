@@ -2,12 +2,14 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from pages import run_page
+from scipy.stats import ncx2
 
 import jfstat
 
@@ -41,12 +43,16 @@ def test_ten_minutes_and_posteriors_run(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_limits_run():
-    names = run_page(DOCS / "limits.md", 4)
+    names = run_page(DOCS / "limits.md", 5)
     assert names["depth"] == pytest.approx(79.23, abs=0.2)
     assert names["strains"]["pulsar"] < names["lossy"] < 1.2 * names["strains"]["pulsar"]
     limit = names["limit"]
     formula = jfstat.sensitivity(names["data"], limit.threshold, names["pulsar"])
     assert abs(limit.h0 - formula) < 4 * limit.h0_error
+    data, strengths = names["data"], names["strengths"]
+    powers = [jfstat.predict_twoF(data, names["point"], replace(names["amplitude"], h0=h0)) - 4 for h0 in strengths]
+    expected = ncx2(4, np.maximum(powers, 1e-9)).sf(25.0)
+    assert np.all(np.abs(names["detected"] - expected) < 4 * np.sqrt(expected * (1 - expected) / 1000) + 1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +70,7 @@ def files(tmp_path_factory):
 @pytest.mark.ci
 def test_data_and_what_continues_it_run(files, monkeypatch):
     monkeypatch.chdir(files)
-    names = run_page(DOCS / "data.md", 4)
+    names = run_page(DOCS / "data.md", 6)
     assert names["segments"].n_segments == 10
     assert float(names["seen"].tspan) == 864000
     assert list(names["made"].series[0].gps - START) == [0, 3200, 5000]  # the second starts where the gap ends

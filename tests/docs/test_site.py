@@ -20,6 +20,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 NAVIGATION = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1]
 WITHOUT_EXAMPLE = {
     "AmplitudeEstimate",
+    "AtomSizes",
     "Atoms",
     "Coordinates",
     "Ephemeris",
@@ -28,6 +29,7 @@ WITHOUT_EXAMPLE = {
     "Gating",
     "MeanTwoF",
     "NarrowData",
+    "NarrowSizes",
     "NullDistribution",
     "Observation",
     "PathPosterior",
@@ -82,6 +84,8 @@ WITHOUT_EXAMPLE = {
     "windowed",
     "write_atoms",
     "write_atoms_files",
+    "write_transient_maps",
+    "write_transient_maps_files",
     "write_candidates",
     "write_loudest",
     "write_psd",

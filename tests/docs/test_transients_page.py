@@ -13,10 +13,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "transients.md"
 
 @pytest.mark.ci
 def test_the_page_runs_from_top_to_bottom():
-    names = run_page(PAGE, 10)
+    names = run_page(PAGE, 11)
     data, point, window = names["data"], names["point"], names["window"]
     assert float(names["atoms"].twoF) == pytest.approx(float(names["twoF"]), rel=1e-9)
     assert np.isfinite(float(names["slope"]))
+    assert float(names["uphill"][0]) > 0  # from a start that is too early
     largest, best = names["best"]
     # within the slices and the noise
     assert abs(float(best.t0 - window.t0)) < 7200 and abs(float(best.tau - window.tau)) < 14400

@@ -48,7 +48,7 @@ def test_the_fastest_usable_backend_is_taken(data, monkeypatch):
 def test_a_backend_that_the_machine_cannot_run_is_replaced_with_a_warning(data, monkeypatch):
     gpu = SimpleNamespace(platform="gpu", device_kind="NVIDIA H200", compute_capability="9.0")
     monkeypatch.setattr(Cuda, "unavailable", lambda self: "the driver is too old")
-    with pytest.warns(UserWarning, match=r"'cuda' cannot be used on this machine: the driver is too old; the search"):
+    with pytest.warns(UserWarning, match=r"'cuda' cannot be used on this machine: the driver is too old; jfstat"):
         assert on(gpu, data, monkeypatch) == "xla"
     with pytest.raises(
         ValueError, match="'cuda' cannot be used on this machine: the driver is too old; use the engine"
@@ -71,7 +71,7 @@ def test_sums_over_segments_are_chosen_alike(monkeypatch):
     with pytest.raises(ValueError, match="engine must be None or one of"):
         choice.sums_for(gpu, "fast")
     monkeypatch.setattr(Cuda, "unavailable", lambda self: "the driver is too old")
-    with pytest.warns(UserWarning, match="'cuda' cannot be used on this machine: the driver is too old; the search"):
+    with pytest.warns(UserWarning, match="'cuda' cannot be used on this machine: the driver is too old; jfstat"):
         assert choice.sums_for(gpu).name == "xla"
     with pytest.raises(ValueError, match="'cuda' cannot be used on this machine: the driver is too old; use"):
         choice.sums_for(gpu, "cuda")

@@ -1,4 +1,4 @@
-"""The kernels of the `cuda` engine, compiled for a GPU, against `twoF_band` bin by bin.
+"""The kernels of the `cuda` engine, compiled for a GPU, against XLA bin by bin.
 
     XLA_FLAGS= python -m pytest -o addopts= -m gpu tests/engines/test_gpu.py
 
@@ -27,14 +27,15 @@ from jfstat.engines.cuda.engine import Cuda
 from jfstat.engines.xla import Xla
 from jfstat.searching.reduce.loudest import loudest
 from jfstat.searching.reduce.tally import HISTOGRAM_EDGES, subband_edges, subband_maxima
+from jfstat.statistic.fstat import compiled_band
 from jfstat.transforms import cuda_factors
 
 pytestmark = pytest.mark.gpu
 EMULATE = "JFSTAT_EMULATE_KERNELS" in os.environ
 KERNELS = Cuda(emulate=EMULATE)
 TOLERANCE = dict(rtol=2e-5, atol=2e-4)
-"""Of 2F; the kernels whiten the series before the transform, `twoF_band` combines Fa and Fb after it."""
-two_f = jax.jit(jax.vmap(jfstat.twoF_band, (None, 0)))
+"""Of 2F; the kernels whiten the series before the transform, XLA combines Fa and Fb after it."""
+two_f = jax.jit(jax.vmap(compiled_band, (None, 0)))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -343,3 +344,25 @@ def test_sums_over_segments(n_segments, days, width):
     moved = np.abs(np.subtract(found.meta["twoF_histogram"], expected.meta["twoF_histogram"]))
     assert np.sum(moved) <= 1e-5 * found.meta["n_twoF"] + 4  # values at the edges of bins
     assert found.meta["loudest_per_subband"] == expected.meta["loudest_per_subband"]
+
+
+def test_the_band_in_order(one, two, binary):
+    """`twoF_band` and its vmap: of several sources, of one source, with an orbit, by the kernels, not XLA."""
+    for data, orbit in ((one, None), (two, None), (binary, ORBIT)):
+        for same_source in (False, True):
+            points = bank(5, same_source, orbit)
+            expected = np.asarray(two_f(data, points))
+            if same_source:
+                first = jax.tree.map(lambda x: x[0], points)
+
+                def spun(fkdot, first=first, data=data):
+                    return jfstat.twoF_band(data, dataclasses.replace(first, fkdot=fkdot))
+
+                found = np.asarray(jax.jit(jax.vmap(spun))(points.fkdot))
+            else:
+                found = np.asarray(jax.jit(jax.vmap(jfstat.twoF_band, (None, 0)))(data, points))
+            np.testing.assert_allclose(found, expected, **TOLERANCE)
+            assert EMULATE or not np.array_equal(found, expected, equal_nan=True)
+    gradient = jax.grad(lambda delta: jnp.sum(jfstat.twoF_band(one, jfstat.Doppler(1.0, delta, [100.0, 0.0], START))))
+    other = jax.grad(lambda delta: jnp.sum(compiled_band(one, jfstat.Doppler(1.0, delta, [100.0, 0.0], START))))
+    np.testing.assert_allclose(gradient(0.3), other(0.3), rtol=1e-3)

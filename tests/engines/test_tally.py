@@ -12,6 +12,7 @@ from jfstat.data.fstatdata import Layout
 from jfstat.engines.cuda.engine import Cuda
 from jfstat.engines.reduction import histogram_of, largest_of_sections
 from jfstat.engines.xla import Xla
+from jfstat.maths.arrays import LEAST
 from jfstat.searching.reduce.loudest import loudest
 from jfstat.searching.reduce.tally import HISTOGRAM_EDGES, section_starts, subband_edges, subband_maxima
 from jfstat.statistic.spectrum import bin_numbers
@@ -47,7 +48,7 @@ TOLERANCE = dict(rtol=2e-5, atol=2e-4)
 def expected(values, counts, layout):
     """Histogram and maxima of the sub-bands, of the values that count."""
     place = np.clip(np.floor(values[counts] / 2), 0, len(HISTOGRAM_EDGES) - 1).astype(int)
-    own = np.where(counts, values, -np.inf).max(axis=0)
+    own = np.where(counts, values, LEAST).max(axis=0)
     tops = [own[a:b].max() for a, b in zip(subband_edges(layout)[:-1], subband_edges(layout)[1:], strict=True)]
     return np.bincount(place, minlength=len(HISTOGRAM_EDGES)), np.array(tops)
 
@@ -75,7 +76,7 @@ def test_tallies_are_of_all_that_count(data, engine):
         counts = (values > 0) & (template < n_valid) & (number >= first_bin)
         found = loudest(engine.ready(case), points, n_valid, 20, engine, first_bin=first_bin)
         assert_tallies(found, values, counts, data.layout)
-        assert np.isneginf(subband_maxima(data.layout, found.sections)).any() == (first_bin > 0)
+        assert (subband_maxima(data.layout, found.sections) == np.float32(LEAST)).any() == (first_bin > 0)
         np.testing.assert_allclose(found.twoF, np.sort(values[counts])[::-1][:20], rtol=1e-5)
         assert (np.asarray(found.frequency) >= first_bin).all()
 

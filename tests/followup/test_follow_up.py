@@ -17,9 +17,9 @@ from jfstat.candidates.schema import known_column
 from jfstat.commandline import main
 from jfstat.followup.candidates import SearchedWith
 from jfstat.followup.distinct import distinct
-from jfstat.followup.follow import _semi_axes
 from jfstat.followup.growth import Before, Growth, noise_chance, stage_chance
 from jfstat.followup.ladder import UNKNOWN, _Ladder
+from jfstat.followup.peak import _semi_axes
 from jfstat.followup.stages import stage_edges
 from jfstat.maths.ball import covering_ellipsoid
 from jfstat.maths.newton import Maximum

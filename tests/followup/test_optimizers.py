@@ -13,7 +13,7 @@ from astropy.table import QTable
 from cases import make
 
 import jfstat
-from jfstat.followup.follow import follow
+from jfstat.followup.climb import climb
 from jfstat.followup.optimizer import Optimizer
 from jfstat.maths.descent import maximise_with
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED, Limits, Maximum, maximise
@@ -99,9 +99,9 @@ def test_a_loop_that_makes_its_optimizer_anew_compiles_once(case, starts, newton
         return jfstat.refine(case.data, starts, optimizer, jfstat.Fit(FIXED, max_steps=max_steps), progress=False)
 
     refine(None)
-    before = follow._cache_size()
+    before = climb._cache_size()
     table = refine(2)
-    assert follow._cache_size() == before
+    assert climb._cache_size() == before
     assert not table["converged"].any()
     assert set(table["message"]) == {"not converged: too many steps"}
     assert table.meta["max_steps"] == 2
@@ -245,9 +245,9 @@ def test_climbs_reach_the_top_and_keep_to_limits(name):
     inside = jnp.asarray(np.column_stack([rng.uniform(-0.9, -0.2, 20), rng.uniform(-0.4, -0.2, 20)]))
     inside = inside[inside @ slanted.matrix[1] < -0.3]
     with_limits = jax.jit(jax.vmap(lambda x, limits: maximise_with(optimizer, hill, x, limits), (0, None)))
-    newton = jax.jit(jax.vmap(lambda x, limits: maximise(hill, x, limits), (0, None)))
+    newtons = jax.jit(jax.vmap(lambda x, limits: maximise(hill, x, limits), (0, None)))
     for limits in (slanted, slanted._replace(high=jnp.array([-0.2, 5.0]))):  # a corner, and a side
-        tops, ends = with_limits(inside, limits), newton(inside, limits)
+        tops, ends = with_limits(inside, limits), newtons(inside, limits)
         assert np.all(tops.status == CONVERGED)
         np.testing.assert_allclose(tops.value, ends.value, atol=1e-7)
         np.testing.assert_allclose(tops.x, ends.x, atol=1e-4)

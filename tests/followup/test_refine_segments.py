@@ -86,6 +86,7 @@ def at(table, row):
     return jfstat.Doppler(alpha, delta, [freq, f1dot], table.meta["reftime"])
 
 
+@pytest.mark.ci
 def test_all_starts_end_on_the_signals_peak(segments, signal, refined):
     starts, table = refined
     truth = float(jfstat.mean_twoF(segments, signal[0]))
@@ -105,6 +106,7 @@ def test_all_starts_end_on_the_signals_peak(segments, signal, refined):
         assert table["start_mismatch"][i] == pytest.approx(loss, abs=1e-9)
 
 
+@pytest.mark.ci
 def test_columns_are_those_of_the_statistic_at_the_peak(segments, refined):
     table = refined[1]
     assert table.meta["n_segments"] == N_SEGMENTS

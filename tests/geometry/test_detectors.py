@@ -313,6 +313,12 @@ def test_malformed_angles_places_and_names_are_refused(mine, tmp_path):
         (IFO + "shape = 'Triangle'\n", "a triangle of three detectors"),
         (IFO + "nonsense\n", "'nonsense', which is not key = value"),
         (IFO.replace("10.5", "(1).__class__"), "elevation"),
+        (IFO + "yarm_tlit = 1e-4\n", "'yarm_tlit = 1e-4', whose key is not known"),
+        (IFO + "length = 3\n", "'length = 3' and another with length"),
+        (IFO.replace("10.5", "1e400"), "'elevation = 1e400', which is not elevation = a possible value"),
+        (IFO.replace("= 20", "= 500"), "'xarm_azimuth = 500', which is not"),
+        (IFO + "= 3\n", "'= 3', which is not key = value"),
+        (IFO.replace("10.5", "-" * 5000 + "1"), "elevation"),
         ("\xff", "is not a text file"),
     ],
 )

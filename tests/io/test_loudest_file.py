@@ -36,7 +36,13 @@ def jacobian(values):
     return np.asarray(jax.jacfwd(canonical)(at))
 
 
-@pytest.fixture(scope="module", params=[(("H1", "L1"), False), (("H1", "L1", "V1"), True)], ids=["isolated", "binary"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((("H1", "L1"), False), id="isolated"),
+        pytest.param((("H1", "L1", "V1"), True), id="binary", marks=pytest.mark.ci),
+    ],
+)
 def files(request, tmp_path_factory):
     """The two programs' files for one search of a signal in noise: theirs, ours."""
     detectors, binary = request.param

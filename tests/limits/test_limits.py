@@ -4,7 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from astropy import units as u
 from astropy.table import QTable
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import jfstat
 from jfstat.commandline import main
@@ -152,6 +155,64 @@ def test_what_makes_no_sense_is_refused(noise):
         jfstat.sensitivity(seen, 30.0, "all sky")
 
 
+@pytest.mark.parametrize("segments, seed", [(None, 0), (3, 1)])
+def test_there_is_no_limit_where_the_data_exceed_the_threshold_alone(segments, seed):
+    """A loud signal at the template: the limit was 0."""
+    rng = np.random.default_rng(seed)
+    point = jfstat.Doppler(rng.uniform(0, 6), rng.uniform(-1, 1), [200.0, -5e-10], START + 40000)
+    data = prepared(simulated([(point, jfstat.Amplitude(3e-24, 0.9))]), segments=segments, reftime=START + 40000)
+    loud = float(jfstat.mean_twoF(data, point) if segments else jfstat.twoF(data, point))
+    at = jfstat.Population(point.alpha, point.delta, freq=200.0, fdots=[-5e-10])
+    for threshold in rng.uniform(30.0, 0.9 * loud, 3):
+        with pytest.raises(ValueError, match=r"exceeded in the data without a signal at 100 of 100 templates.*line"):
+            jfstat.upper_limit(data, threshold, at, injections=100)
+    above = jfstat.upper_limit(data, 1.3 * loud, at, injections=100)
+    assert above.h0 > 0 and above.detection_probability(0.0) == 0
+    elsewhere = jfstat.Population(point.alpha, point.delta, freq=(199.992, 200.008), fdots=[-5e-10])
+    limit = jfstat.upper_limit(data, 0.5 * loud, elsewhere, injections=100)
+    assert limit.h0 > 0 and limit.detection_probability(0.0) < 0.1
+    with pytest.raises(ValueError, match=r"threshold=0\.5 is exceeded in the data without a signal at"):
+        jfstat.upper_limit(data, 0.5, elsewhere, injections=100)
+
+
+@given(st.floats(-300, 307), st.floats(-3, 5), st.integers(1, 3))
+@settings(max_examples=25, deadline=None)
+def test_probabilities_rise_to_one_however_strong_the_signal(strength, threshold, n_segments):
+    each = [jfstat.observation(["H1"], START + 86400 * i, 86400, sqrt_sx=4e-24, reftime=START) for i in range(3)]
+    seen = each[0] if n_segments == 1 else jax.tree.map(lambda *x: jnp.stack(x), *each)
+    strains = np.array([0.0, 1e-26, 1e-24, 1e-15, 2e-15, 1e-10, 1e300, 10.0**strength])
+    pulsar = jfstat.Population(1.0, 0.5, cosi=0.9)
+    found = jfstat.detection_probability(seen, strains, 10.0**threshold, pulsar, samples=20)
+    assert np.all((found >= 0) & (found <= 1))
+    assert np.all(np.diff(found[np.argsort(strains)]) >= -1e-12)
+    assert np.all(found[3:7] == 1)
+
+
+@pytest.mark.parametrize("strain", [np.nan, -1e-25, np.inf, [[1e-25]], 1e-25 * u.m, "loud"])
+def test_strains_that_make_no_sense_are_refused_by_both_probabilities(strain):
+    seen = jfstat.observation(["H1"], START, 86400, sqrt_sx=4e-24)
+    limit = jfstat.UpperLimit(1e-25, 1e-26, 0.95, 30.0, np.ones(9), POPULATION.draw(9, freq=1.0)[0], None)
+    for call in (limit.detection_probability, lambda h0: jfstat.detection_probability(seen, h0, 30.0)):
+        with pytest.raises(ValueError, match=r"^h0 must be"):
+            call(strain)
+
+
+def test_populations_take_units_and_refuse_wrong_ones():
+    plain = jfstat.Population(np.radians(40), (0.1, 0.2), psi=(0.0, 0.3), freq=(100.0, 110.0), fdots=[(-1e-9, 0.0)])
+    units = jfstat.Population(
+        40 * u.deg,
+        np.degrees([0.1, 0.2]) * u.deg,
+        psi=(0 * u.rad, np.degrees(0.3) * u.deg),
+        freq=[0.1, 0.11] * u.kHz,
+        fdots=[(-1e-9 * u.Hz / u.s, 0 * u.Hz / u.s)],
+    )
+    for one_, other in zip(*(jax.tree.leaves(x.draw(5)) for x in (plain, units)), strict=True):
+        np.testing.assert_allclose(one_, other, rtol=1e-12)
+    for name, wrong in (("alpha", 1 * u.m), ("cosi", 1 * u.rad), ("freq", (1 * u.s, 2 * u.s)), ("psi", [1, 2] * u.Hz)):
+        with pytest.raises(ValueError, match=rf"^{name} must be convertible to"):
+            jfstat.Population(**{name: wrong})
+
+
 def test_the_command_line_says_what_the_library_does(tmp_path, capsys):
     jfstat.write_sfts(simulated(()), tmp_path)
     options = [
@@ -180,7 +241,7 @@ def test_the_command_line_says_what_the_library_does(tmp_path, capsys):
     words = [f"--candidates={tmp_path}/found.ecsv", *options]
     for changes, meta, segments, message in (
         ({}, {"n_segments": 2}, ["--segments=2"], None),
-        ({}, {"n_segments": 3}, ["--segments=2"], "3 segments and the data have 2"),
+        ({}, {"n_segments": 3}, ["--segments=2"], "n_segments = 3, and here it is 2"),
         ({}, {}, [], "give its --segments"),
         ({"n_segments": [2, 2, 1, 1]}, {}, ["--segments=2"], "several numbers"),
         ({"freq": [100.0] * 4}, {}, ["--segments=2"], "no candidate from --Freq=199.999 to 200.001"),
@@ -200,6 +261,41 @@ def test_the_command_line_says_what_the_library_does(tmp_path, capsys):
     assert "leave out --segments" in capsys.readouterr().err
     assert main(["upper-limit", *words]) == 0
     assert "threshold               40.0000  2F" in capsys.readouterr().out
+
+
+SEARCHED = {
+    "median": [],
+    "narrow median": ["--RngMedWindow=51"],
+    "off source": ["--offSourceBins=10"],
+    "further off source": ["--offSourceBins=20"],
+    "given": ["--assumeSqrtSX=4e-24"],
+    "given twice": ["--assumeSqrtSX=4e-24,6e-24"],
+    "one detector": ["--IFOs=H1"],
+    "fewer SFTs": [f"--maxStartTime={START + 36000}"],
+}
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """SFTs and the tables of searches of them, by what was asked of the noise floor."""
+    folder = tmp_path_factory.mktemp("searched")
+    jfstat.write_sfts(simulated(()), folder)
+    words = [f"--DataFiles={folder}/*.sft", "--Freq=199.999", "--FreqBand=0.002", "--Alpha=1.1", "--Delta=-0.3"]
+    for name, options in SEARCHED.items():
+        assert main(["search", *words, *options, f"--outputFstat={folder}/{name}.ecsv"]) == 0
+    return folder, words
+
+
+@pytest.mark.parametrize("shift", [0, 1, 3])
+@pytest.mark.parametrize("place", range(0, len(SEARCHED), 2))
+def test_a_limit_needs_the_noise_floor_and_the_data_of_its_search(place, shift, searched, capsys):
+    folder, words = searched
+    name, here = (list(SEARCHED)[(place + more) % len(SEARCHED)] for more in (0, shift))
+    options = [*SEARCHED[here], "--injections=80", "--mismatch=0.1", f"--candidates={folder}/{name}.ecsv"]
+    status, said = main(["upper-limit", *words, *options]), capsys.readouterr()
+    assert status == (name != here), said.err
+    if name != here:
+        assert "is of a search with" in said.err and "give the data, segments and noise floor of that" in said.err
 
 
 @pytest.mark.slow

@@ -168,6 +168,7 @@ def test_amplitudes_scale_and_initial_phase_do_not_matter(case):
     np.testing.assert_allclose(found / np.outer(size, size), correlation(g), atol=1e-10)
 
 
+@pytest.mark.ci
 def test_under_jit_vmap_and_grad(case):
     names = ("freq", "alpha", "delta")
     x = values(case.doppler, names)

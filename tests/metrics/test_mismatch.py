@@ -104,6 +104,7 @@ def test_average_is_that_over_amplitudes(case):
     assert 0 < float(loss(phase_only=True)) < 1
 
 
+@pytest.mark.ci
 def test_reference_times_and_numbers_of_spin_downs_may_differ(case):
     other = jax.tree.map(lambda leaf: leaf[0], offsets(case, 2))
     extra = dict(amplitude=case.amplitude)
@@ -114,6 +115,7 @@ def test_reference_times_and_numbers_of_spin_downs_may_differ(case):
     np.testing.assert_allclose(jfstat.mismatch(case.data, case.doppler, same, **extra), loss, atol=1e-7)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["amplitude", *(pytest.param(k, marks=pytest.mark.slow) for k in KINDS[::2])])
 def test_under_jit_vmap_and_grad(case, kind):
     extra = options(case, kind)

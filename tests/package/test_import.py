@@ -51,9 +51,10 @@ def test_the_version_does_not_wait_for_jax():
     assert run(program).split() == ["jfstat", jfstat.__version__, "False"]
 
 
+@pytest.mark.ci
 def test_the_program_keeps_compiled_programs_where_it_may(tmp_path):
     program = (
-        "import jax, sys; from jfstat.commandline.compilecache import use_compile_cache; use_compile_cache(); "
+        "import jax, sys; from jfstat.compilecache import use_usual_cache; use_usual_cache(); "
         "print(jax.config.jax_compilation_cache_dir)"
     )
     environment = {name: x for name, x in os.environ.items() if not name.startswith("JAX_COMPILATION")}
@@ -70,3 +71,45 @@ def test_the_program_keeps_compiled_programs_where_it_may(tmp_path):
     assert chosen(XDG_CACHE_HOME=str(tmp_path), JAX_ENABLE_COMPILATION_CACHE="false") == "None"
     (tmp_path / "file").write_text("")
     assert chosen(XDG_CACHE_HOME=str(tmp_path / "file")) == "None"  # no folder can be made there
+
+
+@pytest.mark.ci
+def test_compiled_programs_are_kept_quietly(tmp_path):
+    """A second process compiles nothing, and XLA says nothing of the processor as it loads programs."""
+    program = (
+        "import jax, sys; jax.config.update('jax_enable_x64', True); import jfstat; "
+        "own = jfstat.use_compile_cache(sys.argv[1]); "
+        "observed = jfstat.observation(['H1'], start=1167458304, duration=86400, sqrt_sx=1e-23); "
+        "point = jfstat.Doppler(1.0, 0.2, [50.0]); "
+        "print(float(jfstat.predict_twoF(observed, point, jfstat.Amplitude(1e-24, 0.0)))); "
+        "print(len([x for x in own.iterdir() if x.name.endswith('-cache')]))"
+    )
+    environment = {name: x for name, x in os.environ.items() if not name.startswith(("JAX", "TF_", "XLA"))}
+    said = []
+    for _ in range(2):
+        command = [sys.executable, "-c", program, str(tmp_path / "cache")]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        said.append(done.stdout.split())
+        assert done.stderr == ""
+    assert said[0] == said[1] and int(said[0][1]) > 0
+    # a folder that was named before is kept, or left for another
+    program = (
+        "import jax, jfstat, pathlib, sys; jax.config.update('jax_enable_x64', True); "
+        "here = pathlib.Path(sys.argv[1]); "
+        "jax.jit(lambda x: x * 2)(1.0); assert jfstat.use_compile_cache() == here; other = here.with_name('other'); "
+        "jfstat.use_compile_cache(other); jax.jit(lambda x: x * 3)(1.0); print(len(list(other.glob('*/*-cache'))))"
+    )
+    command, own = (
+        [sys.executable, "-c", program, str(tmp_path / "mine")],
+        {"JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/mine"},
+    )
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment | own)
+    assert int(done.stdout) > 0
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=r"cannot be made .* choose another"):
+        jfstat.use_compile_cache(tmp_path / "file")
+    off = [sys.executable, "-c", "import jfstat; jfstat.use_compile_cache('nowhere')"]
+    done = subprocess.run(off, capture_output=True, text=True, env=environment)
+    assert "ValueError" in done.stderr and "jax_enable_x64" in done.stderr
+    with pytest.raises(TypeError, match="folder must be"):
+        jfstat.use_compile_cache(3)

@@ -147,6 +147,25 @@ def test_wrong_kinds_are_named_in_one_line(table):
     assert not wrong, "\n".join([f"{len(wrong)} of {count} calls:", *wrong[:500]])
 
 
+@pytest.mark.ci
+def test_no_unit_is_dropped(table):
+    """Nothing here is a temperature: a call that takes one would read its number in another unit."""
+    calls, values = table
+    named = {("Ephemeris", "name"), ("Stages", "numbers")}  # any text; checked with the data
+    taken = []
+    for name, (function, arguments) in calls.items():
+        for argument in sorted(set(arguments)):
+            for kind in ("kelvins", "array of kelvins", "list of kelvins"):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    try:
+                        function(**arguments | {argument: values[kind]})
+                    except (TypeError, ValueError, OSError):
+                        continue
+                taken += [] if (name, argument) in named else [f"{name}({argument}={kind})"]
+    assert not taken, "\n".join(taken)
+
+
 @pytest.mark.slow
 def test_wrong_kinds_of_calls_that_take_long(table):
     count, wrong = tried(table, lambda name, values: values if name in LONG else ())

@@ -191,17 +191,19 @@ def test_catalogues_are_read_row_by_row(tmp_path):
     [
         (dict(F0="fifty"), "F0 is 'fifty': give a number"),
         (dict(F0="nan1"), "F0 is 'nan1'"),
-        (dict(F0="-3"), "F0 or P0 is not positive"),
+        (dict(F0="-3"), r"F0 is '-3': give a number from 0 to 10000 \(Hz\)"),
+        (dict(F0="0"), "F0 is not positive"),
         (dict(F0="*"), "F0 is missing"),
         (dict(PEPOCH="*"), "PEPOCH is missing"),
         (dict(PEPOCH="yesterday"), "PEPOCH is 'yesterday': give an MJD"),
-        (dict(RAJ="*"), "RAJ and DECJ are missing"),
+        (dict(RAJ="*"), "RAJ is missing: a position has RAJ beside DECJ"),
         (dict(DECJ="95:00:00"), "DECJ is beyond a pole"),
         (dict(F13="1"), "F13 is beyond F12"),
         (dict(BINARY="DDGR", A1="1", PB="1", T0="55000"), "BINARY is 'DDGR': the supported models are"),
         (dict(BINARY="BT", A1="1", PB="1"), "T0 is missing: a binary of the model BT needs it"),
         (dict(BINARY="ELL1", A1="1", TASC="55000"), "PB is missing"),
-        (dict(BINARY="ELL1", A1="1", PB="0", TASC="55000"), "PB or FB0 is not positive"),
+        (dict(BINARY="ELL1", A1="1", PB="0", TASC="55000"), "PB is '0': give a number from 0.0001"),
+        (dict(BINARY="ELL1", A1="1", FB0="0", TASC="55000"), "FB0 is not positive"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence(entries, message):

@@ -56,6 +56,7 @@ def test_the_histogram_is_of_the_mean(found, segments, bank):
     assert found.meta["twoF_edges"] == mean.meta["twoF_edges"]
 
 
+@pytest.mark.ci
 def test_a_line_in_one_segment_does_not_fill_the_table(bank):
     """Simulated as a signal in H1 alone, for the third of four segments: it is loud in the mean of 2F."""
     window = jfstat.TransientWindow("rectangular", START + 43200.0, 21600.0)

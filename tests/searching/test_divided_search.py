@@ -1,5 +1,6 @@
 """A search cut up in whatever way gives the same table: stopped and resumed, in units, on many devices."""
 
+import copy
 import dataclasses
 import io
 import os
@@ -8,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import warnings
 
 import jax
 import numpy as np
@@ -15,6 +17,7 @@ import pytest
 from searches import division, search
 
 import jfstat
+from jfstat.commandline import main
 from jfstat.searching.reduce.toplist import NO_PEAKS, Peaks, Toplist
 from jfstat.searching.session import checkpoint as checkpoints
 from jfstat.searching.session.banksums import bank_sums, column_sums, same_sums
@@ -313,6 +316,72 @@ def test_meta_that_was_changed_is_refused_before_it_is_used(data, bank, change, 
     with pytest.raises(ValueError, match=message) as error:
         jfstat.merge([table])
     assert "\n" not in str(error.value)
+
+
+def places(meta, before=()):
+    """Keys of a meta and of the mappings within it."""
+    for name, value in meta.items():
+        yield (*before, name)
+        if isinstance(value, dict):
+            yield from places(value, (*before, name))
+
+
+JUNK = [None, "x", -1, 0, 2.5, np.nan, np.inf, 10**400, True, [], [1], ["x"], [None], [[1, 2], [3]], {}, {"a": 1}, b"x"]
+
+
+def test_whatever_is_changed_in_units_merge_says_a_sentence(data, bank, tmp_path, capsys):
+    options = OPTIONS | dict(top=8, cluster=0.8, bounds={"f1dot": (-1e-9, 0)})
+    units = [search(data, bank, unit=(i, 2), per_detector=False, **options) for i in (1, 2)]
+    keys, rng = list(places(units[0].meta)), np.random.default_rng(4)
+    refused = 0
+    for _ in range(60):
+        changed, key = [unit.copy() for unit in units], keys[rng.integers(len(keys))]
+        for unit in changed[int(rng.integers(2)) :]:
+            unit.meta = copy.deepcopy(unit.meta)
+            own = unit.meta
+            for name in key[:-1]:
+                own = own[name]
+            junk = rng.integers(-1, len(JUNK))
+            own |= {key[-1]: JUNK[junk]} if junk >= 0 else {}
+            if junk < 0:
+                del own[key[-1]]
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "tables are from . kinds of processor")
+            try:
+                jfstat.merge(changed)
+            except ValueError as error:
+                refused += 1
+                assert str(error).startswith("tables") and "\n" not in str(error), (key, str(error))
+    assert refused > 25
+
+
+@pytest.mark.parametrize("column", ["freq", "alpha", "f1dot", "twoF", "template"])
+def test_whatever_is_changed_in_columns_merge_says_a_sentence(data, bank, column):
+    units = [search(data, bank, unit=(i, 2), per_detector=False, cluster=0.8, **OPTIONS) for i in (1, 2)]
+    for values in (np.nan, "a", 1e300, [[1.0, 2.0]], None):
+        changed = [unit.copy() for unit in units]
+        for unit in changed:
+            del unit[column]
+            if values is not None:
+                unit[column] = np.repeat(np.array(values if np.ndim(values) else [values]), len(unit), axis=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                jfstat.merge(changed)
+            except ValueError as error:
+                assert str(error).startswith("table") and "\n" not in str(error)
+
+
+def test_a_clustered_search_may_find_nothing_and_the_program_names_the_file(data, bank, tmp_path, capsys):
+    options = dict(batch_size=4, progress=False, per_detector=False, cluster=0.8, threshold=1e9)
+    whole = search(data, bank, **options)
+    units = [search(data, bank, unit=(i, 2), **options) for i in (1, 2)]
+    assert len(whole) == 0 and "n_members" in whole.colnames
+    assert as_bytes(jfstat.merge(units)) == as_bytes(whole)
+    units[1].meta["bounds"] = None
+    files = [str(jfstat.write_candidates(unit, tmp_path / f"{i}.ecsv")) for i, unit in enumerate(units)]
+    assert main(["merge", *files, f"--outputFstat={tmp_path / 'out.ecsv'}"]) == 1
+    assert f"error: {files[1]} is damaged or changed: 'bounds' of its meta is not a mapping" in capsys.readouterr().err
 
 
 def test_what_are_no_tables_is_refused_and_wild_columns_do_no_harm(data, bank):

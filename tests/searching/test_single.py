@@ -43,8 +43,8 @@ WIDE = "--batchSize=1"
     [
         (),
         ("--orbitasini=1.44", "--orbitPeriod=68023.7", f"--orbitTp={START}", "--cluster=1", "--RankingStatistic=BSGL"),
-        ("--noDetails", f"--refTime={START + 1000}"),
-        ("--IFOs=L1", "--f2dot=1e-18"),
+        pytest.param(("--noDetails", f"--refTime={START + 1000}"), marks=pytest.mark.ci),
+        pytest.param(("--IFOs=L1", "--f2dot=1e-18"), marks=pytest.mark.ci),
     ],
 )
 def test_one_template_has_the_table_of_a_band(files, tmp_path, capsys, words):
@@ -63,8 +63,10 @@ def test_one_template_has_the_table_of_a_band(files, tmp_path, capsys, words):
     scale = np.sqrt(wide["twoF"][0] + 4)
     assert one["twoF"][0] == pytest.approx(wide["twoF"][0], abs=0.03 * scale)
     assert one.meta["sqrt_sx"] == pytest.approx(wide.meta["sqrt_sx"], rel=1e-12)
-    # the same messages but for values
-    assert [line.split()[:1] for line in said[1:]] == [line.split()[:1] for line in beside[1:]]
+    # the same messages but for values, after what the data are
+    after = [[line.split()[:1] for line in own] for own in (said, beside)]
+    assert all(["noise"] in own for own in after)
+    assert after[0][after[0].index(["noise"]) :] == after[1][after[1].index(["noise"]) :]
 
 
 def test_it_starts_with_few_programs_and_without_heavy_packages(files):

@@ -155,6 +155,7 @@ def test_ranking_by_the_bayes_factor(data, bank):
     assert found.meta["false_alarm"] is None
 
 
+@pytest.mark.ci
 def test_divided_and_interrupted_searches_give_the_same_table(data, bank, tmp_path):
     how = dict(top=7, statistic=jfstat.Transient(jfstat.TransientRange("rect", T0, TAU)), batch_size=1, progress=False)
     whole = search(data, bank, **how)

@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import pytest
 from compilations import counted_compilations
+from two_devices import run_on_two_devices
 
 import jfstat
 from jfstat.data.fit import check_fit
@@ -26,6 +27,44 @@ def test_results_come_in_order_on_the_callers_device():
         assert list(in_order(job, range(7), 3)) == [(i, device) for i in range(7)]
         assert in_background(lambda: job(7)).result(60) == (7, device)
     assert list(in_order(job, range(2), 2)) == [(0, None), (1, None)]
+
+
+def test_threads_have_the_callers_settings():
+    def job(_):
+        return jax.config.jax_enable_x64, jax.config.jax_debug_nans, jnp.ones(()).dtype
+
+    with jax.enable_x64(False), jax.debug_nans(True):
+        within = job(0)
+        assert within == (False, True, jnp.float32)
+        assert list(in_order(job, range(2), 2)) == [within] * 2
+        assert in_background(lambda: job(0)).result(60) == within
+    assert list(in_order(job, range(2), 2)) == [job(0)] * 2 and job(0) == (True, False, jnp.float64)
+
+
+IN_A_CONTEXT = """
+import jax
+import jfstat
+with jax.enable_x64(True):
+    point = jfstat.Doppler(1.0, 0.3, [50.005, -1e-10], 1167458304)
+    signal = (point, jfstat.Amplitude(3e-24, 0.3))
+    sfts = jfstat.simulate_sfts("H1", 1167458304, 43200, 49.0, 51.1, sqrt_sx=1e-23, seed=1, signals=[signal])
+    data = jfstat.prepare(sfts, 50.0, 50.01, guard=0.5)
+    bank = jfstat.template_bank(1.0, 0.3, f1dot=[-2e-10, 0.0], data=data)
+    found = jfstat.search(data, bank, top=3, progress=False)
+    better = jfstat.refine(data, found[:1], progress=False)
+    assert better["twoF"][0] >= found["twoF"][0] > 50
+    near = jfstat.narrow(data, point)
+    assert abs(jfstat.twoF(near, point) / jfstat.twoF(data, point) - 1) < 1e-3
+assert not jax.config.jax_enable_x64
+"""
+"""A program that never sets ``jax_enable_x64`` for the whole process."""
+
+
+@pytest.mark.ci
+def test_x64_in_a_context_alone():
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_ENABLE_X64"}
+    done = subprocess.run([sys.executable, "-c", IN_A_CONTEXT], env=environment, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_error_is_raised_in_its_place():
@@ -74,20 +113,9 @@ for own in (data, jax.device_put(data, device)):
 """
 
 
+@pytest.mark.ci
 def test_everything_is_compiled_once_and_done_on_a_device_that_is_not_the_first():
-    done = subprocess.run(
-        [sys.executable, "-c", ON_THE_SECOND_DEVICE],
-        env={
-            **os.environ,
-            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2",
-            "PYTHONPATH": os.pathsep.join(
-                [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-            ),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_on_two_devices(ON_THE_SECOND_DEVICE)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["1", "1", "1"]
 

@@ -234,6 +234,6 @@ def test_the_number_and_order_of_what_is_dumped(sfts, capsys):
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
     assert rows == [[str(t), "000000000"] for t in (START, START + 300, START + TSFT)]
     assert main(["dump-sfts", "-i", str(sfts[1]), "-N", "0"]) == 1
-    assert "--Nmax must be at least 1" in capsys.readouterr().err
+    assert "--Nmax/-N: '0' is not a whole number of at least 1" in capsys.readouterr().err
     assert main(["dump-sfts", "-i", str(sfts[1]), "-H", "-d"]) == 1
     assert "not allowed with" in capsys.readouterr().err

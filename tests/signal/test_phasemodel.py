@@ -112,6 +112,7 @@ def test_two_f_is_a_direct_sum(name, orbit):
     )
 
 
+@pytest.mark.ci
 def test_a_higher_spin_term_may_be_given_as_a_model():
     """Injected as f3dot, found by the model, and the other way round."""
     point = jfstat.Doppler(1.0, 0.3, [80.02, -1e-9, 2e-15, 3e-20], START)
@@ -135,6 +136,7 @@ def test_a_higher_spin_term_may_be_given_as_a_model():
     np.testing.assert_allclose(g, theirs, rtol=1e-6)
 
 
+@pytest.mark.ci
 def test_gradients_in_the_parameters_are_finite_differences(glitch):
     names = [name for name in all_parameters(glitch.point) if name.startswith("model")]
     assert names == ["model.decays", "model.stays", "model.tau", "model.time"]
@@ -319,3 +321,77 @@ def test_names_of_parameters():
     changed = replaced(stack, ["model.b[1,0]"], jnp.array([[7.0], [9.0]]))
     np.testing.assert_array_equal(changed.model.parameters["b"][:, 1, 0], [7.0, 9.0])
     assert all_parameters(with_fields(point, model=jfstat.PhaseModel(third, 1.0)))[3:] == ("model",)
+
+
+@jax.custom_jvp
+def wave(t, amplitude):
+    """The phase of a slow wave, with a derivative of its own."""
+    return amplitude * jnp.sin(2 * jnp.pi * t / 86400.0)
+
+
+@wave.defjvp
+def _wave_jvp(primals, tangents):
+    (t, amplitude), (dt, da) = primals, tangents
+    rate = 2 * jnp.pi / 86400.0
+    return wave(t, amplitude), da * jnp.sin(rate * t) + dt * amplitude * rate * jnp.cos(rate * t)
+
+
+def plain_wave(t, amplitude):
+    return amplitude * jnp.sin(2 * jnp.pi * t / 86400.0)
+
+
+@jax.custom_vjp
+def reverse(t, amplitude):
+    return plain_wave(t, amplitude)
+
+
+reverse.defvjp(lambda t, a: (reverse(t, a), (t, a)), lambda kept, g: (0.0 * g, g * plain_wave(kept[0], 1.0)))
+
+
+def test_functions_with_derivatives_of_their_own(glitch):
+    """In forward over reverse mode, as `refine` climbs."""
+    own, plain, bad = (with_fields(glitch.point, model=jfstat.PhaseModel(f, 0.1)) for f in (wave, plain_wave, reverse))
+
+    @jax.jit
+    def second(data, point):
+        def two_f(x):
+            return jfstat.twoF(data, with_fields(point, model=point.model.replaced({"model": x}, 0)))
+
+        return jax.jacfwd(jax.value_and_grad(two_f))(jnp.asarray(0.1))
+
+    for x, y in zip(second(glitch.data, own), second(glitch.data, plain), strict=True):
+        assert float(x) == pytest.approx(float(y), rel=1e-6)
+        assert float(x) != 0
+    for function in (jfstat.twoF, jfstat.refine, jax.jit(jfstat.fstat)):
+        with pytest.raises(TypeError, match=r"by jax\.custom_vjp, and derivatives in forward mode.*jax\.custom_jvp"):
+            function(glitch.data, bad)
+
+
+def test_parameters_may_be_a_module_of_equinox(glitch):
+    equinox = pytest.importorskip("equinox")
+
+    class Recovery(equinox.Module):
+        time: jax.Array
+        decays: jax.Array
+        tau: jax.Array
+        stays: jax.Array
+        name: str = equinox.field(static=True)
+
+        def __call__(self, t):
+            return recovery(t, {"time": self.time, "decays": self.decays, "tau": self.tau, "stays": self.stays})
+
+    module = Recovery(**glitch.point.model.parameters, name="mine")
+    point = with_fields(glitch.point, model=jfstat.PhaseModel(lambda t, own: own(t), module))
+    assert float(jfstat.twoF(glitch.data, point)) == pytest.approx(float(jfstat.twoF(glitch.data, glitch.point)))
+    slopes = [jax.grad(jfstat.twoF, argnums=1)(glitch.data, x).model.parameters for x in (point, glitch.point)]
+    assert isinstance(slopes[0], Recovery)
+    assert slopes[0].name == "mine"
+    assert float(slopes[0].tau) == pytest.approx(float(slopes[1]["tau"]), rel=1e-6)
+    assert {x for x in all_parameters(point) if x.startswith("model")} == {
+        "model.time",
+        "model.decays",
+        "model.tau",
+        "model.stays",
+    }
+    found = jfstat.refine(glitch.data, point, fit=jfstat.Fit(["freq", "model.stays"]), progress=False)
+    assert bool(found["converged"][0])

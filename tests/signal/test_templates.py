@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from astropy.coordinates import Angle, SkyCoord
 from astropy.time import Time
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import jfstat
 
@@ -77,3 +79,88 @@ def test_fields_of_stacks_are_broadcast_so_that_vmap_takes_them():
     assert jax.vmap(lambda p: p.orbit.asini * p.fkdot[0])(stack).shape == (2,)
     with pytest.raises(ValueError, match="do not fit"):
         jfstat.Doppler([1.0, 2.0], [0.1, 0.2, 0.3], [100.0])
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_nested_lists_mean_what_an_array_of_the_same_numbers_means(data):
+    """Also where there are as many templates as derivatives, where rows for columns would pass unseen."""
+    n, k = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    fkdot, motion = rng.uniform(1, 2, (n, k)), rng.normal(size=(n, 2))
+    plain = jfstat.Doppler(np.ones(n), 0.5, fkdot, motion=motion)
+    units = [u.Hz / u.s**i for i in range(k)]
+    spellings = [fkdot.tolist(), tuple(map(tuple, fkdot)), [[jnp.float64(x) for x in row] for row in fkdot]]
+    spellings += [[[x * unit for x, unit in zip(row, units, strict=True)] for row in fkdot]]
+    for value in spellings:
+        own = jfstat.Doppler(np.ones(n), 0.5, value, motion=data.draw(st.sampled_from([motion, motion.tolist()])))
+        np.testing.assert_array_equal(own.fkdot, plain.fkdot)
+        np.testing.assert_array_equal(own.motion, plain.motion)
+    cube = rng.uniform(1, 2, (2, n, k))
+    np.testing.assert_array_equal(jfstat.Doppler(np.ones((2, n)), 0.5, cube.tolist()).fkdot, cube)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lists_of_arrays_are_refused_unless_something_tells_rows_from_columns(seed):
+    rng = np.random.default_rng(seed)
+    n, k = rng.integers(1, 5, 2)
+    rows = rng.uniform(1, 2, (n, k))
+    for value in ([*rows], [*map(jnp.asarray, rows)], [rows[0], rows[-1].tolist()]):
+        with pytest.raises(ValueError, match=r"^fkdot must not be a list of arrays.*np.stack"):
+            jfstat.Doppler(1.0, 0.5, value)
+    with pytest.raises(ValueError, match=r"^motion must not be a list of arrays"):
+        jfstat.Doppler(1.0, 0.5, [100.0], motion=(rows[:, 0], rows[:, 0]))
+    f, f1dot = rng.uniform(50, 60, n), rng.normal(size=n)
+    for value in ([f[0], f1dot], [f[0], f1dot.tolist()], [f[0] * u.Hz, f1dot * u.Hz / u.s]):
+        own = jfstat.Doppler(np.ones(n), 0.5, value)
+        np.testing.assert_array_equal(own.fkdot, np.stack([np.full(n, f[0]), f1dot], axis=-1))
+    own = jfstat.Doppler(np.ones(n), 0.5, [f * u.Hz, f1dot * u.Hz / u.s])
+    np.testing.assert_array_equal(own.fkdot, np.stack([f, f1dot], axis=-1))
+
+
+@pytest.mark.parametrize("value", [[[100.0, 0.0], [100.0]], [[], []], [[100.0], "f"], [[100.0 * u.Hz], [1 * u.Hz, 0]]])
+def test_uneven_lists_are_refused_in_a_sentence(value):
+    with pytest.raises(ValueError, match=r"^fkdot.*(: .*|array of numbers, not .*)\.$"):
+        jfstat.Doppler([1.0, 2.0], 0.5, value)
+
+
+@pytest.mark.parametrize("alpha", [10.0, 12.5, 23.9, 83.6, 359.0, -3.2, -90.0])
+def test_right_ascensions_in_hours_or_degrees_are_refused(alpha):
+    for value in (alpha, np.array([1.0, alpha]), [[1.0], [alpha]]):
+        with pytest.raises(ValueError, match=r"^alpha must be within \[-pi, 3 pi\], not .*hours or degrees"):
+            jfstat.Doppler(value, 0.5, [100.0])
+    assert float(jfstat.Doppler(alpha * u.deg % (360 * u.deg), 0.5, [100.0]).alpha) < 2 * np.pi
+
+
+def test_right_ascensions_within_half_a_turn_of_the_first_are_taken():
+    given = np.random.default_rng(0).uniform(-np.pi, 3 * np.pi, 100)
+    given[:2] = -np.pi, 3 * np.pi
+    np.testing.assert_array_equal(jfstat.Doppler(given, 0.5, [100.0]).alpha, given)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("freq", "fkdot="), ("f0", "fkdot="), ("F1", "fkdot="), ("f1dot", "fkdot="), ("ra", "alpha="),
+        ("dec", "delta="), ("asini", "orbit="), ("refTime", "reftime="), ("h0", "Amplitude"), ("pmra", "motion="),
+        ("colour", "takes alpha, delta (or sky), fkdot, reftime, orbit, motion and model"),
+    ],
+)  # fmt: skip
+def test_an_argument_of_another_name_is_told_its_place(name, place):
+    with pytest.raises(TypeError) as error:
+        jfstat.Doppler(2.1, 0.4, [100.0], **{name: 1.0})
+    text = str(error.value)
+    assert text.startswith(f"a Doppler has no argument {name!r}: it ") and place in text and "\n" not in text
+
+
+def test_indices_and_stacks_in_traces():
+    """A traced index takes from stacks of NumPy's arrays too; parts of known stacks stay known."""
+    stack = jfstat.Doppler([0.1, 0.2], 0.3, [[50.0], [51.0]], 1_100_000_000)
+    host = jax.tree.map(np.asarray, stack)
+    total = jax.lax.fori_loop(0, 2, lambda i, s: s + host[i].fkdot[0], 0.0)
+    assert float(total) == 101.0
+
+    def known(x):
+        return x + float(stack[1].alpha)
+
+    assert float(jax.jit(known)(1.0)) == 1.2

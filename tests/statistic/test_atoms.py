@@ -10,6 +10,7 @@ from cases import make
 from lalsuite_tools import run
 
 import jfstat
+from jfstat.io.lal.atoms import DURATION
 from jfstat.plots import plot_cumulative
 from jfstat.reference import direct_fa_fb, patterns_by_definition
 
@@ -207,6 +208,10 @@ def test_files_that_are_no_atoms_are_refused(tmp_path):
                         ("1 2 3 4 5 6 7 nan\n", "not finite"), ("1 2 3 4 5 6 7 8\n", "duration")):  # fmt: skip
         path.write_text(text)
         with pytest.raises(ValueError, match=words):
+            jfstat.read_atoms(path)
+    for word in ("1800%%", ",", "-1800", "nan", "inf", "0"):
+        path.write_text(f"{DURATION} {word}\n1 2 3 4 5 6 7 8\n2 2 3 4 5 6 7 8\n")
+        with pytest.raises(ValueError, match=rf"x' has slices of '{word}' s: give duration"):
             jfstat.read_atoms(path)
     path.write_text("1 2 3 4 5 6 7 8\n2 2 3 4 5 6 7 8\n1 2 3 4 5 6 7 8\n")
     assert jfstat.read_atoms(path).detectors == ("X1", "X2")

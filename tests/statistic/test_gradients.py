@@ -57,6 +57,7 @@ def test_gradient_vanishes_at_the_signal():
     assert abs(slope) < 2e-3 * case.rho2
 
 
+@pytest.mark.ci
 def test_transformations_compose(case):
     point = off_peak(case)
     stack = jax.tree.map(lambda x: jnp.stack([x, x * (1 + 1e-12)]), point)
@@ -96,6 +97,7 @@ def tangent_of(zero, name):
     return jax.tree.unflatten(tree, leaves)
 
 
+@pytest.mark.ci
 def test_jvp_through_band_follows_finite_differences(case):
     point, step = case.doppler, 3e-7
     direction = tangent_of(jax.tree.map(jnp.zeros_like, point), "alpha")

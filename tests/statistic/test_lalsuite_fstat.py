@@ -12,10 +12,11 @@ import pytest
 from lalsuite_tools import compute_fstatistic, read_values, run
 
 from jfstat.data.prepare import prepare
+from jfstat.engines.band import twoF_band
 from jfstat.sfts import read_sfts, write_sfts
 from jfstat.signal.templates import Amplitude, Doppler, Orbit
 from jfstat.simulate.simulate import simulate_sfts
-from jfstat.statistic.fstat import estimate_amplitude, fstat, predict_twoF, twoF, twoF_band
+from jfstat.statistic.fstat import estimate_amplitude, fstat, predict_twoF, twoF
 
 START = 1100000000
 SQRT_SX = {"H1": 4e-24, "L1": 6e-24, "V1": 7e-24}

@@ -231,6 +231,16 @@ def test_amplitude_of_one_loud_segment_is_the_coherent_one():
 
 
 def test_wrong_data_and_templates_are_refused(segments, signal):
+    narrow = jfstat.narrow(segments[0], signal[0])
+    for stack in (
+        jax.tree.map(lambda x: jnp.stack([x, x]), segments[1]),  # of data sets
+        jax.tree.map(lambda x: jnp.stack([x, x]), narrow),  # of templates
+    ):
+        for function in (jfstat.mean_twoF, jfstat.sum_twoF, jfstat.semicoherent_fstat, jfstat.semicoherent_amplitude):
+            with pytest.raises(ValueError, match=r"segments overlap in time.* use jax\.vmap\(jfstat\.twoF\)"):
+                function(stack, signal[0])
+    with pytest.raises(ValueError, match="segments have 2 leading axes"):
+        jfstat.mean_twoF(jax.tree.map(lambda x: jnp.stack([x, x]), segments), signal[0])
     with pytest.raises(ValueError, match="segments has no segments: give"):
         jfstat.mean_twoF(segments[0], signal[0])
     with pytest.raises(TypeError, match="segments must be FstatData"):

@@ -8,6 +8,7 @@ from astropy import units
 
 from jfstat.sfts import read_sfts, write_sfts
 from jfstat.sfts.windows import window_samples
+from jfstat.strain.gating import Gating
 from jfstat.strain.making import Conditioning
 from jfstat.strain.series import sfts_from_strain
 
@@ -19,7 +20,7 @@ def noise(seconds, rate=RATE, seed=1):
 
 
 def strain(x, t0=T0, rate=RATE, **options):
-    own = Conditioning(options.pop("window", "tukey:0.001"))
+    own = options.pop("conditioning", None) or Conditioning(options.pop("window", "tukey:0.001"))
     return sfts_from_strain((x, t0, 1 / rate), **{"tsft": TSFT, "detector": "H1", "conditioning": own, **options})
 
 
@@ -148,3 +149,16 @@ def test_what_makes_no_sense_is_refused(changes, message):
     arguments = {"series": (noise(50), T0, 1 / RATE), "detector": "H1", "tsft": TSFT, **changes}
     with pytest.raises((TypeError, ValueError), match=message):
         sfts_from_strain(**arguments)
+
+
+@pytest.mark.parametrize("loud", [1e38, 1e60, 1e200, 1e307])
+@pytest.mark.parametrize(
+    "own", [Conditioning(), Conditioning(highpass=5), Conditioning(gating=Gating(bands=[(5, 10)]))]
+)
+def test_strain_too_large_for_the_bins_of_sfts_is_refused(loud, own):
+    x = noise(3 * TSFT)
+    x[TSFT * RATE : 2 * TSFT * RATE] += loud * np.sin(2 * np.pi * 8 * np.arange(TSFT * RATE) / RATE)
+    with pytest.raises(ValueError, match=rf"from GPS {T0 + TSFT} on reaches .* no more than 3.4e38"):
+        strain(x, conditioning=own)
+    # smaller it is taken
+    assert np.isfinite(strain(x / loud, conditioning=own)["H1"].data).all()

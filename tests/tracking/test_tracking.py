@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
+from astropy import units as u
 from astropy.table import QTable
 from searches import search
 
 import jfstat
 from jfstat.commandline import main
+from jfstat.statistic.null import NullDistribution
 from jfstat.statistic.semicoherent import semicoherent_terms
 
 START = 1_167_458_304
@@ -129,6 +131,7 @@ def test_the_track_of_a_signal(segments):
     assert float(both.log_likelihood[0]) == pytest.approx(float(own.log_likelihood), rel=1e-5)
 
 
+@pytest.mark.ci
 def test_a_search_for_tracks(segments, bank, tmp_path):
     found = jfstat.search(segments, bank, jfstat.BestPath(1), top=4, progress=False)
     assert len(found) == 4 and len(set(found["template"])) == 4  # a row for each template
@@ -288,7 +291,7 @@ def test_a_track_from_the_command_line(sfts, tmp_path, capsys):
         ([*cut, "--h0", "1e-25"], "--cosi is missing"),
         ([*cut, "--h0", "1e-25", "--cosi", "2"], "cosi must be"),
         ([], "--segmentDuration is missing"),
-        ([*cut, "--maxJump", "-1"], "--maxJump must be"),
+        ([*cut, "--maxJump", "-1"], "--maxJump: '-1' is not a whole number that is not negative"),
         ([*cut, "--maxJump", "1", "--jumpProbabilities", "1"], "give one"),
         ([*cut, "--jumpProbabilities", "0.5,0.5"], "odd number"),
         ([*cut, "--outputTrack", "x.txt"], ".ecsv or .hdf5"),
@@ -359,6 +362,19 @@ def test_the_null_distribution_against_simulated_tables():
     assert again.threshold(1e-3) == x
     other = jfstat.viterbi_null(8, transitions=transitions, n_frequencies=200, seed=1)
     assert other.false_alarm(x) == pytest.approx(1e-3, rel=0.3)
+
+
+def test_nulls_take_no_point_that_they_would_ignore_and_no_units():
+    point = jfstat.Doppler(1.0, 0.3, [50.0])
+    with pytest.raises(ValueError, match=r"^point needs data"):
+        jfstat.viterbi_null(8, point, n_frequencies=200)
+    null = NullDistribution("log_likelihood", np.linspace(1, 3, 100), np.linspace(0, -6, 100))
+    for value in (2.5 * u.m, [2.5, 1.0] * u.s, [2.5 * u.Hz]):
+        with pytest.raises(ValueError, match=r"^value must be"):
+            null.false_alarm(value)
+    with pytest.raises(ValueError, match=r"^false_alarm must be"):
+        null.threshold(0.01 * u.m)
+    assert null.false_alarm(250 * u.percent) == null.false_alarm(2.5)
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ def test_gradients_against_finite_differences():
 
 def test_what_cannot_be_and_derivatives_there():
     table = np.zeros((3, 6))
-    table[:, 2], table[1, 0], table[1, 5], table[2, 5], table[2, 0] = -np.inf, np.nan, 9.0, 1.0, 8.0
+    table[:, 2], table[1, 0], table[1, 5], table[2, 5], table[2, 0] = -np.inf, -np.inf, 9.0, 1.0, 8.0
     table = jnp.asarray(table)
     best = jfstat.viterbi(table, 1)
     # (1, 0) counts as impossible, and the bins of 9 and 8 are too far apart
@@ -96,7 +96,26 @@ def test_what_cannot_be_and_derivatives_there():
     assert float(jfstat.viterbi(nowhere).log_likelihood) == -np.inf
     assert float(jfstat.forward_backward(nowhere).log_evidence) == -np.inf
     with pytest.raises(ValueError, match="no finite value"):
-        jfstat.viterbi(np.full((2, 3), np.nan))
+        jfstat.viterbi(np.full((2, 3), -np.inf))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tables_with_nan_are_refused_and_traced_nan_is_impossible(seed):
+    random = np.random.default_rng(seed)
+    table = random.normal(size=(4, 7, 3)[: 2 + seed % 2])
+    place = tuple(random.integers(0, n) for n in table.shape)
+    table[place] = 100.0
+    for wrong in (np.nan, np.inf):
+        bad = np.array(table)
+        bad[place] = wrong
+        for given in (bad, jnp.asarray(bad), bad.tolist()):
+            for function in (jfstat.viterbi, jfstat.forward_backward):
+                with pytest.raises(ValueError, match=rf"^log_likelihood is {wrong} at \[{place[0]}, {place[1]}.*-inf"):
+                    function(given)
+    bad[place] = np.nan
+    best = jax.jit(lambda x: jfstat.viterbi(x, 1).path)(jnp.asarray(bad))
+    bad[place] = -np.inf
+    np.testing.assert_array_equal(best, jfstat.viterbi(bad, 1).path)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

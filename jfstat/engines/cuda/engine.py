@@ -29,6 +29,7 @@ from jfstat.maths.arrays import divided
 from jfstat.signal.templates import Doppler
 from jfstat.statistic.bins import counted_bins
 from jfstat.statistic.combine import antenna_matrix, total_matrix, whitening
+from jfstat.statistic.spectrum import in_order
 from jfstat.transforms import cuda_factors, section_count
 
 SERIES_BYTES, VALUE_BYTES, NODE_BYTES, LINE_BYTES = 32, 8, 3000, 20
@@ -158,6 +159,27 @@ class Cuda(InBand):
             jnp.sum(found.histogram, axis=0, dtype=jnp.int32),
             jnp.where(sections < 0, -jnp.inf, sections),
         )
+
+    @property
+    def platform(self) -> str:
+        """Platform of the kernels, or of their emulation."""
+        return "cpu" if self.emulate else "cuda"
+
+    def band(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
+        """Return 2F at the band's frequencies: all rows of the last kernel, put in order; see `engine.HasBand`."""
+        layout, n_rows = data.layout, _n_rows(data.layout)
+        plan = self._plan(data, points.orbit is not None, same_source)
+        geometry = self.geometry(data, points, same_source)
+        series = self._series(plan, data, geometry)
+        n_batch = geometry.own.shape[0]
+        every = jnp.broadcast_to(jnp.array([[0], [layout.n_frequencies - 1]], jnp.int32), (2, n_batch))
+        rows = jnp.arange(2 * n_batch * n_rows, dtype=jnp.int32)
+        with jax.named_scope("rows"):
+            value = kernels.values(
+                plan.values, series, _ranges(layout, every), geometry.offsets, n_rows, rows, self.emulate
+            )
+        by_entry = value.reshape(n_batch, 2, n_rows, -1).swapaxes(2, 3).reshape(n_batch, 2, layout.n_fft)
+        return jax.vmap(in_order, (0, None))(by_entry, layout)
 
     def maxima(self, data: FstatData, points: Doppler, same_source: bool) -> jax.Array:
         """Return the largest 2F over the band of each template, (B,) float32."""

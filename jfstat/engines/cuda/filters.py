@@ -8,7 +8,7 @@ each sample and template, though more is kept.
 from __future__ import annotations
 
 import operator
-from functools import partial, reduce
+from functools import reduce
 from typing import NamedTuple
 
 import jax
@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from jfstat.reproducible import NO_TRIALS
+from jfstat.maths.arrays import is_traced
+from jfstat.reproducible import NO_TRIALS, jit_with
 
 DRIFT = 0.001
 """Distance by which a row's samples may lie beyond the ends of a part, in samples, because of the Earth's motion. A few
@@ -65,7 +66,7 @@ def subdivided(filters: tuple[jax.Array, ...], reach: jax.Array) -> jax.Array:
     filters : tuple of D (P, 2, n) float32
         See `FstatData.filters`.
     reach : () float64
-        See `Band.reach`; not traced.
+        See `Band.reach`.
 
     Returns
     -------
@@ -73,22 +74,26 @@ def subdivided(filters: tuple[jax.Array, ...], reach: jax.Array) -> jax.Array:
         Real and imaginary parts of the coefficients of x^0, x^1, ..., two to a group; x is the distance from the middle
         of the part in units of the form's reach.
     """
-    form = form_of(filters[0].shape[-1])
-    return _combined(filters, _polynomials(form, filters[0].shape[0], float(reach)).astype(np.float32))
+    if is_traced(filters[0]):  # options of the compiler are those of the whole program
+        return _subdivided(filters, reach)
+    return _compiled(filters, reach)
 
 
-@partial(jax.jit, compiler_options=NO_TRIALS)
-def _combined(filters: tuple[jax.Array, ...], matrix: jax.Array) -> jax.Array:
-    """Return the filters multiplied by a (planes, terms, P) float32 matrix, in the form of `subdivided`."""
-    planes, terms, n_given = matrix.shape
+def _subdivided(filters: tuple[jax.Array, ...], reach: jax.Array) -> jax.Array:
+    form, n_given = form_of(filters[0].shape[-1]), filters[0].shape[0]
+    planes, terms = form
+    matrix = _polynomials(form, n_given, reach).astype(jnp.float32)
 
     def of_detector(own: jax.Array) -> jax.Array:
         # term by term, since XLA computes matrix products in lower precision on some devices
-        found = reduce(operator.add, [matrix[:, :, p, None, None] * own[p] for p in range(n_given)])
+        found = reduce(operator.add, [matrix[:, :, p, None, None] * own[p][None, None] for p in range(n_given)])
         grouped = found.reshape(planes, terms // 2, 4, -1)  # of (planes, terms, 2, n)
         return grouped.transpose(1, 0, 3, 2)
 
     return jnp.stack([of_detector(own) for own in filters])
+
+
+_compiled = jit_with(NO_TRIALS)(_subdivided)
 
 
 def subdivided_bytes(n: int, n_detectors: int) -> int:
@@ -97,7 +102,7 @@ def subdivided_bytes(n: int, n_detectors: int) -> int:
     return n_detectors * form.planes * form.terms * n * 8
 
 
-def _polynomials(form: Form, n_terms: int, reach: float) -> np.ndarray:
+def _polynomials(form: Form, n_terms: int, reach: jax.Array) -> jax.Array:
     """Return coefficients of each part's polynomial for each of the filters' terms, (planes, terms, P) float64."""
     planes, terms = form
     nodes = np.cos((np.arange(NODES) + 0.5) * np.pi / NODES)
@@ -107,8 +112,10 @@ def _polynomials(form: Form, n_terms: int, reach: float) -> np.ndarray:
     powers = [chebyshev.cheb2poly(np.eye(terms)[k, : k + 1]) for k in range(terms)]
     to_powers = np.stack([np.pad(p, (0, terms - len(p))) for p in powers], axis=1)
     middles = (np.arange(planes) + 0.5) / planes - 0.5
-    x = (middles[:, None] + form.reach * nodes) / reach  # (planes, NODES)
-    values = [np.ones_like(x), x]
+    x = jnp.asarray(middles[:, None] + form.reach * nodes) / reach  # (planes, NODES)
+    values = [jnp.ones_like(x), x]
     for _ in range(2, n_terms):
         values.append(2 * x * values[-1] - values[-2])
-    return np.einsum("tk,lkp->ltp", to_powers @ to_chebyshev, np.stack(values[:n_terms], axis=-1))
+    each = jnp.stack(values[:n_terms], axis=-1)  # (planes, NODES, P)
+    # not a matrix product, which XLA would compute on GPUs by a library
+    return jnp.sum((to_powers @ to_chebyshev)[None, :, :, None] * each[:, None], axis=2)

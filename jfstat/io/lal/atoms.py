@@ -13,7 +13,7 @@ from jfstat import kinds
 from jfstat.atomic import written_to
 from jfstat.data.slices import MOST_SLICES
 from jfstat.files import text_of_named
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import gps_time
 from jfstat.statistic.atoms import Atoms, check_atoms
@@ -26,7 +26,7 @@ DETECTORS, DURATION = "%% detectors:", "%% duration:"
 """Comments found in files of jfstat only."""
 
 
-@public(path=kinds.path)
+@host(path=kinds.path)
 def write_atoms(atoms: Atoms, path: str | os.PathLike) -> Path:
     """Write atoms as ComputeFstatistic_v2 does with ``--outputFstatAtoms``.
 
@@ -64,7 +64,7 @@ def write_atoms(atoms: Atoms, path: str | os.PathLike) -> Path:
     return written_to(Path(path), "\n".join([*lines, ""]).encode())
 
 
-@public(path=kinds.path, detectors=kinds.detectors)
+@host(path=kinds.path, detectors=kinds.detectors)
 def read_atoms(
     path: str | os.PathLike, *, detectors: Sequence[str] | str | None = None, duration: DurationLike | None = None
 ) -> Atoms:
@@ -114,7 +114,13 @@ def read_atoms(
         raise ValueError(f"detectors must be {len(begins)} names, as many as {str(path)!r} has, not {len(names)}.")
     if duration is None:
         steps = np.diff(np.unique(table[:, 0]))
-        length = float(_said(text, DURATION)[0]) if _said(text, DURATION) else float(np.min(steps, initial=np.inf))
+        own = " ".join(_said(text, DURATION)[:1])
+        try:
+            length = float(own) if own else float(np.min(steps, initial=np.inf))
+        except ValueError:
+            length = np.nan
+        if own and not 0 < length < np.inf:
+            raise ValueError(f"path {str(path)!r} has slices of {own[:40]!r} s: give duration.")
         if not np.isfinite(length):
             raise ValueError(f"path {str(path)!r} has atoms of one time only: give duration.")
     else:

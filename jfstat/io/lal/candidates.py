@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jfstat.candidates.schema import known_column
 from jfstat.candidates.tables import AnyTable, Meta, in_units, plain_column
 from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_name, spin_order
 
@@ -29,6 +30,8 @@ LABELS = {
     "n_twoF": "values of 2F",
 }
 """Labels in comments by key of a table's meta: ComputeFstatistic_v2's, and jfstat's own where it has none."""
+NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?inf|[-+]?nan"
+"""Pattern of a number as programs print it."""
 WORDS = ("version", "ephemeris", "parameters", "oLGX")
 """Keys of the meta whose values are not numbers."""
 SKY_OPTIONS = r"--(AlphaBand|DeltaBand|skyRegion|gridFile)=(.*?)(?= --|$)"
@@ -72,17 +75,33 @@ def table_from_text(text: str, path: Path) -> QTable:
     Raises
     ------
     ValueError
-        If the file is incomplete.
+        If the file is incomplete, names no columns or unknown ones, or has a line that is no row.
     """
-    lines = text.splitlines()
-    if not lines or lines[-1].strip() != "%DONE":
+    lines = text.replace("\r\n", "\n").rstrip().split("\n")
+    if lines[-1].strip() != "%DONE":
         raise ValueError(f"path {str(path)!r} does not end with %DONE: the file is incomplete, make it again.")
     comments = [line.lstrip("% ").rstrip() for line in lines if line.startswith("%%")]
-    names = comments[comments.index("columns:") + 1].split()
-    rows = [line.split() for line in lines if line.strip() and not line.startswith("%")]
-    values = np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
-    columns = {re.sub(r"^(mean_)?2F", r"\1twoF", name): values[:, i].copy() for i, name in enumerate(names)}
-    return in_units(columns, meta_from_comments(comments))
+    place = comments.index("columns:") if "columns:" in comments else len(comments)
+    names = [re.sub(r"^(mean_)?2F", r"\1twoF", name) for name in " ".join(comments[place + 1 : place + 2]).split()]
+    wrong = next((name for name in names if known_column(name) is None or names.count(name) > 1), None)
+    if not names or wrong is not None:
+        what = (
+            "names no columns" if wrong is None else f"names the column {wrong[:40]!r}, which is unknown or there twice"
+        )
+        raise ValueError(f"path {str(path)!r} {what}: it is not a ComputeFstatistic_v2 text file.")
+    rows = []
+    for number, line in enumerate(lines[:-1], 1):
+        words = line.split()
+        if not words or line.startswith("%%"):
+            continue
+        if len(words) != len(names) or not all(re.fullmatch(NUMBER, word, re.ASCII) for word in words):
+            raise ValueError(
+                f"path {str(path)!r} is not a ComputeFstatistic_v2 text file: its line {number}, {line[:60]!r}, is "
+                f"neither {len(names)} numbers nor a comment after %%; make it again."
+            )
+        rows.append(words)
+    values = np.array(rows, np.float64).reshape(len(rows), len(names))
+    return in_units({name: values[:, i].copy() for i, name in enumerate(names)}, meta_from_comments(comments))
 
 
 def meta_from_comments(comments: list[str]) -> Meta:

@@ -17,7 +17,7 @@ from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.io.lal.candidates import comment_lines
-from jfstat.public import public
+from jfstat.public import host
 from jfstat.signal.parameters import spin_name
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import gps_time
@@ -34,7 +34,7 @@ ORBIT_LINES = (
 """Names in the file and the corresponding fields of an Orbit, in ComputeFstatistic_v2's order."""
 
 
-@public(found=kinds.table, path=kinds.path)
+@host(found=kinds.table, path=kinds.path)
 def write_loudest(data: FstatData | NarrowData, found: AnyTable, path: str | os.PathLike) -> Path:
     """Write the first candidate of a table in the format of ComputeFstatistic_v2's ``--outputLoudest``.
 

@@ -19,7 +19,7 @@ from jfstat.engines.coherentbands import GROUP, LEAST_PIECE, PAIR_BYTES, Coheren
 from jfstat.engines.shared import LEAST_TEMPLATES, MOST_BYTES, STEP, most_templates, room_for_sums
 from jfstat.engines.xla import two_f_in_order
 from jfstat.maths.ladder import padded_size
-from jfstat.reproducible import SAME_BITS
+from jfstat.reproducible import SAME_BITS, jit_with
 from jfstat.searching.division import Division
 from jfstat.searching.driver.banddivision import default_batch_size
 from jfstat.searching.driver.nearest import Located, located
@@ -309,7 +309,7 @@ def _filled(values: jax.Array, segment: FstatData, points: Doppler, first: int, 
     return values
 
 
-@partial(jax.jit, compiler_options=SAME_BITS)
+@jit_with(SAME_BITS)
 def _coherent(segment: FstatData, points: Doppler) -> jax.Array:
     """Return 2F of a batch at the frequencies of the band, (B, n_frequencies) float32."""
     return two_f_in_order(segment, points, False)

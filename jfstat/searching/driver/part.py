@@ -10,6 +10,7 @@ import numpy as np
 from jfstat.data.fstatdata import FstatData
 from jfstat.engines.coherentbands import CoherentBands, Lookup
 from jfstat.engines.engine import Loudest, Reduction
+from jfstat.maths.arrays import LEAST
 from jfstat.searching.division import Division
 from jfstat.searching.reduce.state import State
 from jfstat.searching.reduce.tally import subband_maxima
@@ -109,7 +110,7 @@ class Part(NamedTuple):
     def state(self, start: int, result: Loudest) -> State:
         """Return what was found in the batch that begins with a given template."""
         found: Any = jax.tree.map(np.asarray, result)
-        real = found.twoF > -np.inf  # others are padding of the batch or beyond the band
+        real = found.twoF > LEAST  # others are padding of the batch or beyond the band
         peaks = Peaks(
             found.twoF[real],
             self.offset + self._rows(start + found.template[real]).astype(np.int64),
@@ -117,7 +118,7 @@ class Part(NamedTuple):
         )
         tops = subband_maxima(self.data.layout, found.sections)
         loudest_of = zip(self.edges[:-1], self.edges[1:], tops.tolist(), strict=True)
-        subbands = {(begin, end): twoF for begin, end, twoF in loudest_of if twoF > -np.inf}
+        subbands = {(begin, end): twoF for begin, end, twoF in loudest_of if twoF > LEAST}
         return State(1, peaks, found.histogram.astype(np.int64), subbands)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import partial, reduce
+from functools import reduce
 from threading import Thread
 from typing import Any
 
@@ -17,7 +17,7 @@ from jfstat.data.workers import ensure_started
 from jfstat.engines.coherentbands import CoherentBands, Lookup
 from jfstat.engines.engine import Loudest, Reduction
 from jfstat.lines.doppler import LineBands
-from jfstat.reproducible import LONG_VECTORS
+from jfstat.reproducible import LONG_VECTORS, jit_with
 from jfstat.searching.driver.part import Part, Step
 from jfstat.searching.reduce.loudest import loudest_within
 from jfstat.signal.templates import Doppler
@@ -73,7 +73,7 @@ def run(part: Part, batches: np.ndarray, mesh: Mesh, stop: Callable[[], int]) ->
         yield finish(*waiting.popleft())
 
 
-@partial(jax.jit, static_argnames=("mesh", "keep", "reduction", "same_source"), compiler_options=LONG_VECTORS)
+@jit_with(LONG_VECTORS, static_argnames=("mesh", "keep", "reduction", "same_source"))
 def _step(
     data: FstatData | CoherentBands,
     points: Doppler | Lookup,

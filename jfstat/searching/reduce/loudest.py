@@ -7,15 +7,16 @@ largest maxima are examined again. The same pass takes a histogram and the maxim
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from jfstat.data.workers import results_of
 from jfstat.engines.engine import HasGeometry, Loudest
 from jfstat.lines.doppler import LineBands
-from jfstat.reproducible import LONG_VECTORS
+from jfstat.maths.arrays import LEAST
+from jfstat.reproducible import LONG_VECTORS, jit_with
 
 
 def loudest(
@@ -29,6 +30,8 @@ def loudest(
     bands: LineBands | None = None,
 ) -> Loudest:
     """Return the `keep` largest values of 2F of a batch of templates, exactly, and tallies of all values.
+
+    Where fewer values count, and for sections of which none does, the result is `arrays.LEAST`.
 
     Parameters
     ----------
@@ -83,7 +86,7 @@ def loudest_program(
     return _loudest.lower(data, points, n_valid, keep, reduction, same_source, first_bin, bands, found)
 
 
-@partial(jax.jit, static_argnames=("reduction", "same_source"), compiler_options=LONG_VECTORS)
+@jit_with(LONG_VECTORS, static_argnames=("reduction", "same_source"))
 def _geometry(data: Any, points: Any, reduction: HasGeometry, same_source: bool) -> Any:
     return reduction.geometry(data, points, same_source)
 
@@ -106,7 +109,8 @@ def loudest_within(
     if geometry is None and isinstance(reduction, HasGeometry):
         geometry = reduction.geometry(data, points, same_source)
     bins = reduction.bins(data, points, n_valid, first_bin, bands)
-    return reduction.reduced(data, points if geometry is None else geometry, bins, keep, same_source)
+    found = reduction.reduced(data, points if geometry is None else geometry, bins, keep, same_source)
+    return found._replace(twoF=jnp.maximum(found.twoF, LEAST), sections=jnp.maximum(found.sections, LEAST))
 
 
-_loudest = jax.jit(loudest_within, static_argnames=("keep", "reduction", "same_source"), compiler_options=LONG_VECTORS)
+_loudest = jit_with(LONG_VECTORS, static_argnames=("keep", "reduction", "same_source"))(loudest_within)

@@ -10,6 +10,7 @@ import numpy as np
 
 from jfstat.data.bandseries import Layout
 from jfstat.engines.reduction import BINS, WIDTH, section_starts
+from jfstat.maths.arrays import LEAST
 from jfstat.transforms import section_count
 
 HISTOGRAM_EDGES = WIDTH * np.arange(BINS)
@@ -45,11 +46,11 @@ def subband_maxima(layout: Layout, sections: np.ndarray) -> np.ndarray:
     Returns
     -------
     (S,) float32
-        -inf where no bin counts.
+        `arrays.LEAST` where no bin counts.
     """
     edges = subband_edges(layout)
     # sections beyond the band hold no bin that counts: where they are added does not matter
     own = np.clip(np.searchsorted(edges, section_starts(layout), side="right") - 1, 0, len(edges) - 2)
-    tops = np.full(len(edges) - 1, -np.inf, np.float32)
+    tops = np.full(len(edges) - 1, LEAST, np.float32)
     np.maximum.at(tops, own, sections)
     return tops

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from jfstat.lines.doppler import LineBands
+from jfstat.maths.arrays import LEAST
 from jfstat.statistic.linerobust import LineCut
-from jfstat.validation import is_number, is_whole
+from jfstat.validation import fits_float32, is_whole, shown
 
 FIRST_KEPT = 1024
 """Number of values first asked for from a batch if only a threshold limits them; more are asked for if all exceed
@@ -17,10 +18,11 @@ it."""
 
 
 def checked_threshold(threshold: float | None) -> float | None:
-    """Return the threshold of a search; raise a ValueError unless it is None or a finite number."""
-    if threshold is not None and not is_number(threshold):
+    """Return the threshold of a search; raise a ValueError unless it is None or a number that a float32 can be."""
+    if threshold is not None and not fits_float32(threshold):
         raise ValueError(
-            f"threshold must be a finite number or None, not {threshold!r}: give a value of 2F, or what the table has."
+            f"threshold must be a finite number or None, not {shown(threshold)}: give a value of 2F, or what the table "
+            "has."
         )
     return threshold
 
@@ -114,4 +116,4 @@ class Toplist:
         if self.top is None:
             return bool(twoF[-1] >= self.threshold)
         # more may be equal to the last of the top than were asked for to tell which of them to keep
-        return asked > self.top and bool(twoF[-1] == twoF[self.top - 1] > -np.inf)
+        return asked > self.top and bool(twoF[-1] == twoF[self.top - 1] > LEAST)

@@ -56,4 +56,6 @@ def same_sums(first: Any, second: list[float]) -> bool:
         one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
     except (TypeError, ValueError, OverflowError):  # no numbers, in a file that jfstat did not write
         return False
-    return one.shape == other.shape and bool(np.all(np.abs(one - other)[::2] <= other[1::2]))
+    if one.ndim != 1 or one.shape != other.shape or len(one) % 2 or not np.isfinite([one, other]).all():
+        return False
+    return bool(np.all(np.abs(one - other)[::2] <= other[1::2]))

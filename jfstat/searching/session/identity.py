@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import astuple
+from dataclasses import astuple, fields, is_dataclass
 from typing import Any, TypeAlias
 
 import jax
@@ -44,7 +44,7 @@ def identity(task: Task, unit: tuple[int, int] | None) -> Identity:
         "sites": hashlib.sha256(np.round(data.observation.response, 9).tobytes()).hexdigest()[:16],
         "start": int(np.min(data.observation.epoch)),
         "segments": data.n_segments,
-        "statistic": task.statistic.identity(),
+        "statistic": _described(task.statistic),
         "tspan": float(data.tspan),
         "fmin": float(data.fmin),
         "dfreq": float(data.dfreq),
@@ -64,6 +64,16 @@ def identity(task: Task, unit: tuple[int, int] | None) -> Identity:
         "vetoed": None if task.toplist.bands is None else _digest(*task.toplist.bands),
         "unit": None if unit is None else list(unit),
     }
+
+
+def _described(value: Any) -> str:
+    """Return a short text that differs between statistics, or parts of them, with other parameters."""
+    if is_dataclass(value):
+        own = ", ".join(_described(getattr(value, x.name)) for x in fields(value) if x.init)
+        return f"{type(value).__name__}({own})"
+    if isinstance(value, np.ndarray | jax.Array):
+        return _digest(value)
+    return getattr(value, "__qualname__", "unnamed") if callable(value) else repr(value)
 
 
 def _digest(*arrays: Any) -> str:
@@ -98,4 +108,6 @@ def _close(first: Any, second: Any) -> bool:
         one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
     except (TypeError, ValueError, OverflowError):  # no numbers, in a file that jfstat did not write
         return False
-    return one.shape == other.shape and bool(np.all(np.abs(one - other) <= SAME_DATA * np.sqrt(np.mean(other**2))))
+    if one.shape != other.shape or not one.size or not np.isfinite([one, other]).all():
+        return False
+    return bool(np.all(np.abs(one - other) <= SAME_DATA * np.sqrt(np.mean(other**2))))

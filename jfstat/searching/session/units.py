@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DECIDE = (
     *("batch_size", "parts", "n_coherent"),
-    *("cluster", "Fstar0", "oLGX", "bounds", "ranking", "bsgl_threshold", "lines"),
+    *("parameters", "cluster", "Fstar0", "oLGX", "bounds", "ranking", "bsgl_threshold", "lines"),
 )
 """Keys of meta, besides the identity, that must agree: the division of the work and the options of the table."""
 MOST_NAMED = 10
@@ -86,7 +86,12 @@ def merge(tables: Sequence[QTable]) -> QTable:
         "twoF_histogram": np.sum([meta["twoF_histogram"] for meta in metas], axis=0).tolist(),
         "loudest_per_subband": subband_columns(loudest),
     }
-    return finished(columns, meta).in_units
+    try:
+        return finished(columns, meta).in_units
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:  # values were changed
+        raise ValueError(
+            f"tables are damaged or changed ({type(error).__name__}: {error}): do these units again."
+        ) from error
 
 
 def _processors(metas: Sequence[Meta]) -> dict[str, list[int]]:
@@ -169,7 +174,7 @@ HELD: dict[str, tuple[Callable[[Any], bool], str]] = {
     "reftime": (lambda x: isinstance(x, (int, float)), "a GPS time"),
     "engine": (lambda x: isinstance(x, str), "a name"),
     "device_bytes": (lambda x: isinstance(x, (int, float)), "a number"),
-    "n_twoF": (lambda x: is_whole(x) and x >= 0, "a number of values"),
+    "n_twoF": (lambda x: is_whole(x) and 0 <= x < 2**63, "a number of values"),
     "twoF_histogram": (lambda x: _is_list_of_numbers(x) and len(x) == BINS, f"a list of {BINS} numbers"),
     "loudest_per_subband": (_is_subbands, "lists of numbers"),
 }

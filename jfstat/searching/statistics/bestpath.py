@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -22,7 +21,8 @@ from jfstat.data.workers import in_order, workers_for
 from jfstat.engines.engine import Loudest
 from jfstat.engines.reduction import histogram_of_means, largest, largest_of_sections_in_order
 from jfstat.engines.xla import Xla, two_f_in_order, values_in_order
-from jfstat.reproducible import SAME_BITS
+from jfstat.maths.arrays import any_traced
+from jfstat.reproducible import SAME_BITS, jit_with
 from jfstat.searching.division import Division
 from jfstat.searching.options import Keep
 from jfstat.searching.reduce.toplist import Peaks
@@ -97,7 +97,7 @@ class BestPath(XlaStatistic):
             known: Any = Amplitude(*own) if isinstance(own, tuple) and len(own) == 3 else own
             check_amplitude(known)
             fields = known.h0, known.cosi, known.psi
-            if any(isinstance(x, jax.core.Tracer) for x in fields):
+            if any_traced(fields):
                 raise ValueError("amplitude must not be traced: call search outside of transformations.")
             object.__setattr__(self, "amplitude", tuple(map(float, fields)))
 
@@ -116,10 +116,6 @@ class BestPath(XlaStatistic):
             raise ValueError(
                 f"ranking {keep.ranking!r} does not go with {self.name}, whose table is sorted by log_likelihood."
             )
-
-    def identity(self) -> str:
-        """Return the transitions and the amplitude in words."""
-        return f"{self.name}({self.transitions}, {self.amplitude})"
 
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Return the device memory per template, bytes: one segment's transforms, and the paths' log-likelihoods with
@@ -245,7 +241,7 @@ class BestPath(XlaStatistic):
         return float(-np.expm1(meta["n_templates"] * np.log1p(-min(rate, 1 - 1e-15))))
 
 
-@partial(jax.jit, compiler_options=SAME_BITS)
+@jit_with(SAME_BITS)
 def _compiled_path(data: FstatData, point: Doppler, transitions: jax.Array, amplitude: Amplitude | None) -> ViterbiPath:
     table = emission(data, point, amplitude)
     return viterbi(0.5 * table if amplitude is None else table, transitions)

@@ -88,10 +88,6 @@ class BSGLtL(XlaStatistic):
         if keep.ranking != "F":
             raise ValueError(f"ranking {keep.ranking!r} does not go with {self.name}, which its table is sorted by.")
 
-    def identity(self) -> str:
-        """Return the prior of lines in words."""
-        return f"{self.name}({self.line_prior.fstar0}, {self.line_prior.olgx})"
-
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Return the device memory per template, bytes: each detector's transforms of a segment, and running sums with
         copies."""

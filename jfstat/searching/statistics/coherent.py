@@ -39,10 +39,6 @@ class TwoF(BandStatistic):
         check_whole(data, self.name)
         check_ranking(data, keep, details)
 
-    def identity(self) -> str:
-        """Return its name: it has no parameters."""
-        return self.name
-
     def reduction(self, data: FstatData, engine: str | None, toplist: Toplist) -> tuple[str, Engine]:
         """Return the engine, which reduces 2F itself; XLA if lines are vetoed. See `Statistic.reduction`."""
         if toplist.bands is not None:

@@ -106,24 +106,10 @@ class Interpolated(Statistic):
 
     @public
     def margin(self, segments: Observation, bank: Doppler, fmax: float) -> float:
-        """Return how much wider a band must be on either side for all its frequencies to be summed, Hz.
-
-        Parameters
-        ----------
-        segments : Observation
-            From `segment_observations`.
-        bank : Doppler
-            A stack, as from `template_bank`.
-        fmax : float
-            Highest frequency of the band, Hz.
-        """
+        """Return how far the segments' points lie from the templates in frequency at most; see `Statistic.margin`."""
         stack = stacked_bank(bank)
         reftime = segments.reftime.common if stack.reftime is None else stack.reftime.common
         return largest_shift(segments, stack, reftime, fmax, self.mismatch)
-
-    def identity(self) -> str:
-        """Return the mismatch in words."""
-        return f"{self.name}({self.mismatch})"
 
     def reduction(self, data: FstatData, engine: str | None, toplist: Toplist) -> tuple[str, Reduction]:
         """Return the engine's sums of the segments' values; see `Statistic.reduction`."""

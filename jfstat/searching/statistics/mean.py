@@ -44,10 +44,6 @@ class MeanTwoF(XlaStatistic):
         check_segments(data, keep, self.name)
         check_ranking(data, keep, details)
 
-    def identity(self) -> str:
-        """Return its name: it has no parameters."""
-        return self.name
-
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Return the device memory per template, bytes: one segment's transforms, and the sum with its copies."""
         return Xla().template_bytes(layout, n_detectors, orbit) + 4 * FLOAT32 * layout.n_frequencies

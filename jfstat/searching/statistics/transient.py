@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -122,13 +121,6 @@ class Transient(XlaStatistic):
         t0, tau = np.asarray(self.windows.t0), np.asarray(self.windows.tau)
         if not np.any((t0 < end) & (t0 + self.windows.end * tau.max() > start)):
             raise ValueError(f"Transient has no window within the data, from GPS {start:.0f} to {end:.0f} s.")
-
-    def identity(self) -> str:
-        """Return the windows in words."""
-        own = self.windows
-        shape = own.shape if isinstance(own.shape, str) else getattr(own.shape, "__qualname__", "unnamed")
-        times = hashlib.sha256(b"".join(np.asarray(x).tobytes() for x in (own.t0, own.tau))).hexdigest()[:16]
-        return f"{self.name}({shape}, {own.end}, {own.duration}, {own.rho_max}, {self.ranking}, {times})"
 
     def threshold(self, value: float | None) -> float | None:
         """Return a threshold on 2F unchanged, and on log10 B_tS/G as 2 ln of the mean of exp(F)."""

@@ -1,0 +1,82 @@
+"""Climb from a batch of candidates to their peaks, in narrow data and whitened coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from jfstat.data.narrowdata import NarrowData
+from jfstat.data.observation import Observation
+from jfstat.followup.free import FreeParameters
+from jfstat.followup.groups import in_groups
+from jfstat.followup.look import parameter_limits
+from jfstat.followup.optimizer import Optimizer
+from jfstat.maths.descent import maximise_with
+from jfstat.maths.newton import CONVERGED, Maximum, maximise
+from jfstat.metrics.coordinates import Coordinates
+from jfstat.signal.values import physical
+from jfstat.statistic.total import total_twoF
+
+
+@partial(jax.jit, static_argnames=("together", "optimizer"))
+def climb(
+    observation: Observation,
+    near: NarrowData,
+    coordinates: Coordinates,
+    free: FreeParameters,
+    starts: jax.Array,
+    together: int,
+    max_steps: int | jax.Array,
+    optimizer: Optimizer | None,
+) -> Maximum:
+    """Climb from each of k starts around each of n candidates, and return the ends, highest first.
+
+    A climb cannot begin at a start too far from the candidate: it then begins at the candidate.
+
+    Parameters
+    ----------
+    observation : Observation
+    near : NarrowData
+        Narrow data from `focus`. 2F is summed over segments if the data have any.
+    coordinates : Coordinates
+        Whitened coordinates, stacked.
+    free : FreeParameters
+    starts : (n, k, p) float64
+    together : int, static
+        Number of candidates computed together, a divisor of n.
+    max_steps : int or () int32
+        Largest number of steps of each climb.
+    optimizer : Optimizer or None, static
+        Optimizer whose steps are taken; None for Newton's method.
+
+    Returns
+    -------
+    Maximum
+        Ends of climbs with leading axes (n, k); with segments, values are sums over segments.
+    """
+
+    def one(own: tuple[NarrowData, Coordinates, jax.Array]) -> Maximum:
+        near, coordinates, starts = own
+        near = replace(near, observation=observation)
+        limits = parameter_limits(coordinates, free)
+
+        def value(x: jax.Array) -> jax.Array:
+            point = coordinates.point(x)
+            return jnp.where(physical(point), total_twoF(near, point), jnp.nan)
+
+        def from_start(start: jax.Array) -> Maximum:
+            if optimizer is None:
+                return maximise(value, start, limits, max_steps, jnp.zeros_like(start))
+            start = jnp.where(jnp.isfinite(value(start)), start, 0.0)
+            return maximise_with(optimizer, value, start, limits, max_steps)
+
+        climbs: Maximum = jax.vmap(from_start)(starts)
+        # of equal heights, a converged one
+        heights = jnp.where(jnp.isfinite(climbs.value), climbs.value, -jnp.inf)
+        heights = heights + jnp.where(climbs.status == CONVERGED, 1e-6, 0.0)
+        return jax.tree.map(lambda x: x[jnp.argsort(-heights)], climbs)
+
+    return in_groups(one, (near, coordinates, starts), together)

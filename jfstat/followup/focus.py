@@ -1,0 +1,37 @@
+"""Compress the data around a batch of candidates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrow import NarrowPlan, narrowed
+from jfstat.data.narrowdata import NarrowData
+from jfstat.followup.groups import in_groups
+from jfstat.signal.templates import Doppler
+
+
+@partial(jax.jit, static_argnames="at_once")
+def focus(data: FstatData, points: Doppler, reach: float, plan: NarrowPlan, at_once: int) -> NarrowData:
+    """Return narrow data around each of a stack of templates that fit the data, stacked.
+
+    Parameters
+    ----------
+    data : FstatData
+    points : Doppler
+        Stack of n templates.
+    reach : float
+        Reach of the narrow data, Hz.
+    plan : NarrowPlan
+    at_once : int, static
+        Number of templates whose data are compressed together, a divisor of n.
+    """
+
+    def one(point: Doppler) -> NarrowData:
+        # all candidates have the same observation: what follows puts it back
+        return replace(narrowed(data, point, reach, plan), observation=None)
+
+    return in_groups(one, points, at_once)

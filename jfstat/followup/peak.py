@@ -1,0 +1,278 @@
+"""Describe the peaks at which the climbs of a batch of candidates ended: values, errors, rivals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.narrowdata import NarrowData
+from jfstat.data.observation import Observation
+from jfstat.followup.groups import in_groups
+from jfstat.followup.look import LOOKED_POINTS, Looked, Surroundings, further_shifts, parameter_limits, trial_places
+from jfstat.followup.neighbourhood import distance_across
+from jfstat.maths.arrays import LEAST
+from jfstat.maths.newton import CONVERGED, Limits, Maximum, free_steps, held, pushed_limits
+from jfstat.metrics.coordinates import Coordinates
+from jfstat.signal.templates import Doppler
+from jfstat.statistic.total import found_at, shrinkage
+
+OWN = 1.5
+"""Distance in whitened coordinates up to which trial points belong to the peak that was climbed."""
+SIGMAS = 4.3
+"""Number of standard deviations around each peak that the next stage of a follow-up covers: all but 1e-3 of a normal
+distribution in four dimensions."""
+LEAST_SHARE = 3e-3
+"""Smallest probability of a peak that the next stage of a follow-up covers."""
+SAME = 0.5
+"""Largest squared distance between maxima that count as one, in units of a peak's width."""
+
+
+class Known(NamedTuple):
+    """Which numbers of a `Peak` are known, bool arrays with their shapes."""
+
+    covariance: jax.Array
+    spread: jax.Array
+    rivals: jax.Array
+
+
+class Peak(NamedTuple):
+    """Peak at which a candidate ended, with p parameters and D detectors.
+
+    Numbers that are not known are 0 on the device and NaN in `on_host`: JAX's setting ``jax_debug_nans`` stops at NaN.
+
+    Attributes
+    ----------
+    point : Doppler
+    twoF, start_twoF : () float64
+        2F at the peak and at the start; with segments, these and all other values are sums over segments.
+    twoF_per_detector : (D,) float64
+    shrinkage : () float64
+        Factor that multiplies 2F in probabilities and errors; see `jfstat.statistic.total.shrinkage`.
+    covariance : (p, p) float64
+        Covariance of the fitted parameters; not known where 2F has no maximum, and for parameters at their limits.
+    spread : (p, p) float64
+        Semi-axes, as steps of the parameters to first order, of the ellipsoid that the next stage of a follow-up covers
+        around each peak; see `_semi_axes`.
+    rivals : (c, p) float64
+        Parameters at each peak that was climbed, this one first; not known for peaks with less than `LEAST_SHARE` of
+        the probability.
+    share : () float64
+        Probability of this peak among all peaks that were climbed; see `peak_shares`.
+    moved, across : () float64
+        Distance from the start in whitened coordinates, and its part `across` the frequency.
+    steps, status : () int32
+        As in `Maximum`; steps are added over all climbs.
+    at_limit : (m,) bool
+        Which limits stopped the climb.
+    tried : () int32
+        Number of trial points within the data's reach and the limits, at frequencies a bin apart.
+    amplitude : (n,) float64
+        Amplitudes estimated at the peak, with errors; see `amplitude_columns`.
+    other_freq, other_twoF : () float64
+        Frequency, Hz, and value of the highest 2F away from this peak, right to a few per cent, at all trial points and
+        up to `LOOKED_BINS` from some of them; `arrays.LEAST` if there is none.
+    """
+
+    point: Doppler
+    twoF: jax.Array
+    start_twoF: jax.Array
+    twoF_per_detector: jax.Array
+    shrinkage: jax.Array
+    covariance: jax.Array
+    spread: jax.Array
+    rivals: jax.Array
+    share: jax.Array
+    moved: jax.Array
+    across: jax.Array
+    steps: jax.Array
+    status: jax.Array
+    at_limit: jax.Array
+    tried: jax.Array
+    amplitude: jax.Array
+    other_freq: jax.Array
+    other_twoF: jax.Array
+    known: Known
+
+
+@partial(jax.jit, static_argnames="together")
+def describe(
+    observation: Observation,
+    near: NarrowData,
+    surroundings: Surroundings,
+    looked: Looked,
+    climbs: Maximum,
+    together: int,
+) -> Peak:
+    """Describe the highest peak around each of n candidates.
+
+    Parameters
+    ----------
+    observation : Observation
+    near : NarrowData
+        Narrow data from `focus`.
+    surroundings : Surroundings
+    looked : Looked
+        From `look`.
+    climbs : Maximum
+        From `climb`.
+    together : int, static
+        Number of candidates computed together, a divisor of n.
+
+    Returns
+    -------
+    Peak
+        Peaks with a leading axis n.
+    """
+    free, shifts = surroundings.free, jnp.asarray(surroundings.shifts)
+
+    def one(own: tuple[NarrowData, Coordinates, jax.Array, Looked, Maximum]) -> Peak:
+        near, coordinates, trials, looked, climbs = own
+        near = replace(near, observation=observation)
+        limits = parameter_limits(coordinates, free)
+        end: Maximum = jax.tree.map(lambda x: x[0], climbs)
+
+        def at_limits(at: Maximum) -> jax.Array:
+            return jnp.zeros(0, bool) if limits is None else pushed_limits(at, limits, at.gradient)
+
+        # the peak, and the candidate itself
+        points = jax.vmap(coordinates.point)(jnp.stack([end.x, jnp.zeros_like(end.x)]))
+        both = jax.vmap(lambda point: found_at(near, point))(points)
+        point, found = jax.tree.map(lambda x: x[0], (points, both))
+        trust = shrinkage(found.twoF, near.n_segments)
+        likelihoods = climbs._replace(
+            value=trust * climbs.value, gradient=trust * climbs.gradient, hessian=trust * climbs.hessian
+        )
+        covariances = jax.vmap(lambda at: _peak_covariance(coordinates, at, limits, at_limits(at)))(likelihoods)
+        shares = peak_shares(likelihoods)
+        places = [trial_places(coordinates, trials, shifts)]
+        far = further_shifts(observation, coordinates)
+        places += [trial_places(coordinates, trials[:LOOKED_POINTS], far)]
+        heights = jnp.concatenate([looked.near.reshape(-1), looked.further.reshape(-1)]).astype(jnp.float64)
+        place = jnp.concatenate(places)
+        elsewhere = jnp.where(jnp.sum((place - end.x[None]) ** 2, axis=1) > OWN**2, heights, LEAST)
+        best = jnp.argmax(elsewhere)
+        numbers = Known(
+            covariance=_together(coordinates, climbs, covariances, shares, free.bounded, at_limits(end)),
+            spread=jax.jacfwd(coordinates.values)(end.x) @ _semi_axes(likelihoods, shares, trust),
+            rivals=jnp.where(shares[:, None] > LEAST_SHARE, jax.vmap(coordinates.values)(climbs.x), jnp.nan),
+        )
+        known = Known(*map(jnp.isfinite, numbers))
+        numbers = Known(*(jnp.where(*pair, 0.0) for pair in zip(known, numbers, strict=True)))
+        return Peak(
+            point=point,
+            twoF=found.twoF,
+            start_twoF=both.twoF[1],
+            twoF_per_detector=found.twoF_per_detector,
+            shrinkage=trust,
+            **numbers._asdict(),
+            share=shares[0],
+            moved=jnp.sqrt(jnp.sum(end.x**2)),
+            across=distance_across(coordinates, end.x),
+            steps=jnp.sum(climbs.steps),
+            status=end.status,
+            at_limit=at_limits(end),
+            tried=looked.tried,
+            amplitude=found.amplitude,
+            other_freq=coordinates.point(place[best]).fkdot[0],
+            other_twoF=elsewhere[best],
+            known=known,
+        )
+
+    trials = jnp.asarray(surroundings.trials)
+    return in_groups(one, (near, surroundings.coordinates, trials, looked, climbs), together)
+
+
+def on_host(peaks: Peak, n: int) -> Peak:
+    """Return the first n of a stack of peaks as NumPy arrays, with NaN for numbers that are not known."""
+    peaks = jax.tree.map(lambda x: np.asarray(x)[:n], peaks)
+    shown = {name: np.where(own, getattr(peaks, name), np.nan) for name, own in peaks.known._asdict().items()}
+    return peaks._replace(**shown)
+
+
+def peak_shares(climbs: Maximum) -> jax.Array:
+    """Return the probability of each of n peaks, highest first, (n,) float64, by Laplace's approximation.
+
+    A peak that was climbed twice counts once, and no peak counts more than the first. If the first is no maximum, its
+    probability is 1.
+    """
+    n = climbs.value.shape[0]
+    _, log_volume = jnp.linalg.slogdet(-0.5 * climbs.hessian)
+    apart = jnp.sum((climbs.x[:, None] - climbs.x[None]) ** 2, axis=-1) * climbs.value[0] > SAME
+    again = jnp.any(~apart & (jnp.arange(n)[None] < jnp.arange(n)[:, None]), axis=1)
+    log_share = 0.5 * (climbs.value - climbs.value[0]) - 0.5 * (log_volume - log_volume[0])
+    usable = (climbs.status == CONVERGED) & ~again & jnp.isfinite(log_share)
+    shares = jnp.where(usable, jnp.exp(jnp.minimum(log_share, 0.0)), 0.0).at[0].set(1.0)
+    shares = jnp.where(climbs.status[0] == CONVERGED, shares, jnp.zeros(n).at[0].set(1.0))
+    return shares / jnp.sum(shares)
+
+
+def _together(
+    coordinates: Coordinates,
+    climbs: Maximum,
+    covariances: jax.Array,
+    shares: jax.Array,
+    bounded: tuple[str, ...],
+    at_limit: jax.Array,
+) -> jax.Array:
+    """Return the second moments of the parameters about the highest peak, over all peaks climbed, (p, p) float64.
+
+    They are NaN for parameters at their limits; errors of the other parameters are for these values.
+    """
+    places = jax.vmap(coordinates.values)(climbs.x)
+    off = places - places[:1]
+    each = covariances + off[:, :, None] * off[:, None, :]
+    matrix = jnp.sum(jnp.where((shares > 0)[:, None, None], shares[:, None, None] * each, 0.0), axis=0)
+    for i, name in enumerate(bounded):
+        k = coordinates.names.index(name)
+        hidden = jnp.where(at_limit[i], jnp.nan, 0.0)
+        matrix = matrix.at[k].add(hidden).at[:, k].add(hidden)
+    return matrix
+
+
+def _semi_axes(climbs: Maximum, shares: jax.Array, trust: jax.Array) -> jax.Array:
+    """Return the semi-axes of the region of each peak, (p, p) float64, columns, in whitened coordinates.
+
+    They are `SIGMAS` standard deviations of the mean of all peaks' covariances, weighted by their probabilities. Where
+    noise dominates the sum over K segments, the signal may be further from the maximum than the curvature there
+    suggests: at a mismatch m the sum is lower by rho^2 m, but noise changes it by sqrt(m (16 K + 4 rho^2)), and the
+    number of templates grows with m. The axes are then longer by 1 + 4 K / rho^2, the inverse of `trust`, though this
+    makes none longer than an axis of the metric's unit ball.
+    """
+    size, axes = jnp.linalg.eigh(-0.5 * climbs.hessian)
+    each = (axes / jnp.where(size > 0, size, jnp.nan)[:, None]) @ jnp.swapaxes(axes, 1, 2)
+    mean = jnp.sum(jnp.where((shares > 0)[:, None, None], shares[:, None, None] * each, 0.0), axis=0)
+    size, axes = jnp.linalg.eigh(mean)
+    radii = SIGMAS * jnp.sqrt(size)
+    return axes * jnp.maximum(radii, jnp.minimum(radii / trust, 1.0))[None]
+
+
+def _peak_covariance(coordinates: Coordinates, at: Maximum, limits: Limits | None, at_limit: jax.Array) -> jax.Array:
+    """Return the covariance of the parameters on a peak, (p, p) float64, with shrunk 2F as twice the log-likelihood
+    ratio.
+
+    In whitened coordinates the likelihood is taken as Gaussian, which it nearly is. Its covariance is transformed to
+    the parameters to second order, because in short data they are curved functions of these coordinates. NaN where the
+    Hessian is not negative definite.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+    at : Maximum
+    limits : Limits or None
+    at_limit : (m,) bool
+        Which limits stopped the climb; the covariance has no component across them.
+    """
+    kept, hessian = jnp.eye(len(at.x)), at.hessian
+    if limits is not None:
+        kept = free_steps(limits.matrix, at_limit)
+        _, hessian = held(at.gradient, at.hessian, limits.matrix, at_limit)
+    size, axes = jnp.linalg.eigh(-0.5 * hessian)
+    spread = kept @ axes / jnp.sqrt(jnp.where(size > 0, size, jnp.nan))[None]  # (p, p), each column one sigma long
+    slope = jax.jacfwd(coordinates.values)(at.x) @ spread
+    bend = jnp.einsum("iab,aj,bk->ijk", jax.jacfwd(jax.jacfwd(coordinates.values))(at.x), spread, spread)
+    return slope @ slope.T + 0.5 * jnp.einsum("ijk,ljk->il", bend, bend)
