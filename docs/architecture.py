@@ -24,7 +24,7 @@ ORDER = (
     "atomic",
     "version",
     "processor",
-    "reproducible",
+    "compileroptions",
     "validation",
     "display",
     "public",

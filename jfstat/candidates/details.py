@@ -10,12 +10,12 @@ import numpy as np
 
 from jfstat.candidates.linerobust import bsgl_column
 from jfstat.candidates.rows import at_once, computed_rows
+from jfstat.compileroptions import SAME_BITS, jit_with
 from jfstat.data.blockspectra import BlockSpectra, spectra_or_data, spectra_programs
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.observation import Observation
 from jfstat.data.workers import in_order, result_of_shape, workers_for
-from jfstat.reproducible import SAME_BITS, jit_with
 from jfstat.signal.parameters import AMPLITUDE_COLUMNS
 from jfstat.signal.templates import Doppler
 from jfstat.statistic.combine import antenna_matrix

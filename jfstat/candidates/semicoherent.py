@@ -12,11 +12,11 @@ import numpy as np
 from jfstat.candidates.details import Details
 from jfstat.candidates.linerobust import bsgl_column
 from jfstat.candidates.rows import at_once, computed_rows
+from jfstat.compileroptions import SAME_BITS, jit_with
 from jfstat.data.blockspectra import BlockSpectra, spectra_or_data, spectra_programs
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.workers import in_order, workers_for
-from jfstat.reproducible import SAME_BITS, jit_with
 from jfstat.signal.templates import Doppler
 from jfstat.signal.values import with_fields
 from jfstat.statistic.semicoherent import SegmentTerms, SemicoherentFstat, amplitude_from, segment_terms

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.candidates.tables import AnyTable, by_orbits, plain_column
+from jfstat.compileroptions import SAME_BITS, jit_with
 from jfstat.data.direct import Pieces
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
 from jfstat.data.slices import Slices, regular_slices
 from jfstat.data.workers import in_order, workers_for
 from jfstat.maths.arrays import on_device
-from jfstat.reproducible import SAME_BITS, jit_with
 from jfstat.signal.parameters import WINDOW_COLUMNS
 from jfstat.signal.templates import Doppler
 from jfstat.signal.transientwindow import Shape, shape_and_end

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from jfstat.compileroptions import NO_TRIALS, jit_with
 from jfstat.data.bandseries import Grid, Layout
 from jfstat.data.memory import device_of, free_bytes
 from jfstat.maths.arrays import module_for, on_device
 from jfstat.maths.lengths import smooth_lengths
-from jfstat.reproducible import NO_TRIALS, jit_with
 
 LONG = 1 << 22
 """Number of samples from which a series is transformed on an accelerator, if there is one."""

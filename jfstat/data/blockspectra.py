@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.compileroptions import NO_TRIALS, jit_with
 from jfstat.data.blocks import node_times, without_whole_cycles
 from jfstat.data.fit import nan_unless_fit
 from jfstat.data.fstatdata import FstatData
@@ -31,7 +32,6 @@ from jfstat.geometry.trajectory import State
 from jfstat.maths.chebyshev import lagrange, nodes, powers_from_values
 from jfstat.maths.lengths import largest_divisor, smooth_part
 from jfstat.maths.turns import turn64
-from jfstat.reproducible import NO_TRIALS, jit_with
 from jfstat.signal.templates import Doppler
 
 TAPS = 14

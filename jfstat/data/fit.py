@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.compileroptions import NO_TRIALS, jit_with
 from jfstat.data.bandseries import STATIC, Band
 from jfstat.data.blocks import NODES, cubic
 from jfstat.data.observation import Observation
@@ -19,7 +20,6 @@ from jfstat.geometry.orbit import cubic_error
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.arrays import LEAST, any_traced
 from jfstat.maths.chebyshev import nodes
-from jfstat.reproducible import NO_TRIALS, jit_with
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Doppler, check_possible
 from jfstat.signal.values import physical

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 
+from jfstat.compileroptions import jit_with
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.followup.free import FreeParameters
@@ -15,13 +16,13 @@ from jfstat.followup.groups import in_groups
 from jfstat.followup.look import parameter_limits
 from jfstat.followup.optimizer import Optimizer
 from jfstat.maths.descent import maximise_with
-from jfstat.maths.newton import CONVERGED, Maximum, maximise
+from jfstat.maths.newton import CONVERGED, Climb, Maximum, begun, climbed, stepped
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.signal.values import physical
 from jfstat.statistic.total import total_twoF
 
 
-@partial(jax.jit, static_argnames=("together", "optimizer"))
+@jit_with({}, static_argnames=("together", "optimizer"))
 def climb(
     observation: Observation,
     near: NarrowData,
@@ -58,25 +59,38 @@ def climb(
         Ends of climbs with leading axes (n, k); with segments, values are sums over segments.
     """
 
-    def one(own: tuple[NarrowData, Coordinates, jax.Array]) -> Maximum:
-        near, coordinates, starts = own
+    def height(near: NarrowData, coordinates: Coordinates) -> Callable[[jax.Array], jax.Array]:
         near = replace(near, observation=observation)
-        limits = parameter_limits(coordinates, free)
 
         def value(x: jax.Array) -> jax.Array:
             point = coordinates.point(x)
             return jnp.where(physical(point), total_twoF(near, point), jnp.nan)
 
+        return value
+
+    def newton(near: NarrowData, coordinates: Coordinates, starts: jax.Array) -> Maximum:
+        def step(near: NarrowData, coordinates: Coordinates, states: Climb) -> Climb:
+            value, limits = height(near, coordinates), parameter_limits(coordinates, free)
+            return jax.vmap(lambda at: stepped(value, at, limits, jnp.zeros_like(at.best.x)))(states)
+
+        states = jax.vmap(jax.vmap(begun))(starts)
+        return climbed(states, lambda states: jax.vmap(step)(near, coordinates, states), max_steps)
+
+    def with_optimizer(near: NarrowData, coordinates: Coordinates, starts: jax.Array) -> Maximum:
+        assert optimizer is not None
+        value, limits = height(near, coordinates), parameter_limits(coordinates, free)
+
         def from_start(start: jax.Array) -> Maximum:
-            if optimizer is None:
-                return maximise(value, start, limits, max_steps, jnp.zeros_like(start))
             start = jnp.where(jnp.isfinite(value(start)), start, 0.0)
             return maximise_with(optimizer, value, start, limits, max_steps)
 
-        climbs: Maximum = jax.vmap(from_start)(starts)
+        return jax.vmap(from_start)(starts)
+
+    def ends(group: tuple[NarrowData, Coordinates, jax.Array]) -> Maximum:
+        climbs = newton(*group) if optimizer is None else jax.vmap(with_optimizer)(*group)
         # of equal heights, a converged one
         heights = jnp.where(jnp.isfinite(climbs.value), climbs.value, -jnp.inf)
-        heights = heights + jnp.where(climbs.status == CONVERGED, 1e-6, 0.0)
-        return jax.tree.map(lambda x: x[jnp.argsort(-heights)], climbs)
+        order = jnp.argsort(-heights - jnp.where(climbs.status == CONVERGED, 1e-6, 0.0), axis=1)
+        return jax.tree.map(jax.vmap(lambda x, at: x[at]), climbs, Maximum(*[order] * len(climbs)))
 
-    return in_groups(one, (near, coordinates, starts), together)
+    return in_groups(ends, (near, coordinates, starts), together)

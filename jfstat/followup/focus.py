@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import jax
 
+from jfstat.compileroptions import jit_with
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import NarrowPlan, narrowed
 from jfstat.data.narrowdata import NarrowData
@@ -14,7 +14,7 @@ from jfstat.followup.groups import in_groups
 from jfstat.signal.templates import Doppler
 
 
-@partial(jax.jit, static_argnames="at_once")
+@jit_with({}, static_argnames="at_once")
 def focus(data: FstatData, points: Doppler, reach: float, plan: NarrowPlan, at_once: int) -> NarrowData:
     """Return narrow data around each of a stack of templates that fit the data, stacked.
 
@@ -34,4 +34,4 @@ def focus(data: FstatData, points: Doppler, reach: float, plan: NarrowPlan, at_o
         # all candidates have the same observation: what follows puts it back
         return replace(narrowed(data, point, reach, plan), observation=None)
 
-    return in_groups(one, points, at_once)
+    return in_groups(jax.vmap(one), points, at_once)

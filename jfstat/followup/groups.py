@@ -12,8 +12,7 @@ Result = TypeVar("Result")
 
 
 def in_groups(function: Callable[[Element], Result], stack: Element, at_once: int) -> Result:
-    """Return a function's results for each of n stacked elements, `at_once` of them computed together, a divisor of
-    n."""
+    """Return a function's results for n stacked elements, given to it in stacks of `at_once`, a divisor of n."""
     n = jax.tree.leaves(stack)[0].shape[0]
     groups = jax.tree.map(lambda x: x.reshape(n // at_once, at_once, *x.shape[1:]), stack)
-    return jax.tree.map(lambda x: x.reshape(n, *x.shape[2:]), jax.lax.map(jax.vmap(function), groups))
+    return jax.tree.map(lambda x: x.reshape(n, *x.shape[2:]), jax.lax.map(function, groups))

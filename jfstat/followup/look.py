@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.compileroptions import jit_with
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.followup.batches import Climbing
@@ -76,7 +76,7 @@ class Looked(NamedTuple):
     further: jax.Array
 
 
-@partial(jax.jit, static_argnames="climbing")
+@jit_with({}, static_argnames="climbing")
 def look(observation: Observation, near: NarrowData, surroundings: Surroundings, climbing: Climbing) -> Looked:
     """Compute 2F around each of n candidates and choose where climbs begin.
 
@@ -109,7 +109,9 @@ def look(observation: Observation, near: NarrowData, surroundings: Surroundings,
         tried = jnp.sum(around > LEAST, dtype=jnp.int32) // BIN
         return Looked(starts, tried, around, further)
 
-    return in_groups(one, (near, surroundings.coordinates, jnp.asarray(surroundings.trials)), climbing.candidates)
+    return in_groups(
+        jax.vmap(one), (near, surroundings.coordinates, jnp.asarray(surroundings.trials)), climbing.candidates
+    )
 
 
 def further_shifts(observation: Observation, coordinates: Coordinates) -> jax.Array:

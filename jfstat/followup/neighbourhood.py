@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.compileroptions import jit_with
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.followup.free import FreeParameters
@@ -185,7 +186,7 @@ class Survey(NamedTuple):
     along: jax.Array
 
 
-@jax.jit
+@jit_with({})
 def survey(
     data: FstatData,
     points: Doppler,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.compileroptions import jit_with
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.followup.groups import in_groups
@@ -99,7 +100,7 @@ class Peak(NamedTuple):
     known: Known
 
 
-@partial(jax.jit, static_argnames="together")
+@jit_with({}, static_argnames="together")
 def describe(
     observation: Observation,
     near: NarrowData,
@@ -139,16 +140,7 @@ def describe(
         def at_limits(at: Maximum) -> jax.Array:
             return jnp.zeros(0, bool) if limits is None else pushed_limits(at, limits, at.gradient)
 
-        # the peak, and the candidate itself
-        points = jax.vmap(coordinates.point)(jnp.stack([end.x, jnp.zeros_like(end.x)]))
-        both = jax.vmap(lambda point: found_at(near, point))(points)
-        point, found = jax.tree.map(lambda x: x[0], (points, both))
-        trust = shrinkage(found.twoF, near.n_segments)
-        likelihoods = climbs._replace(
-            value=trust * climbs.value, gradient=trust * climbs.gradient, hessian=trust * climbs.hessian
-        )
-        covariances = jax.vmap(lambda at: _peak_covariance(coordinates, at, limits, at_limits(at)))(likelihoods)
-        shares = peak_shares(likelihoods)
+        here = jax.vmap(lambda x: values_around(coordinates, x))(climbs.x)
         places = [trial_places(coordinates, trials, shifts)]
         far = further_shifts(observation, coordinates)
         places += [trial_places(coordinates, trials[:LOOKED_POINTS], far)]
@@ -156,10 +148,21 @@ def describe(
         place = jnp.concatenate(places)
         elsewhere = jnp.where(jnp.sum((place - end.x[None]) ** 2, axis=1) > OWN**2, heights, LEAST)
         best = jnp.argmax(elsewhere)
+        # the peak, the candidate itself, and the highest place elsewhere
+        points = jax.vmap(coordinates.point)(jnp.stack([end.x, jnp.zeros_like(end.x), place[best]]))
+        both = jax.vmap(lambda point: found_at(near, point))(jax.tree.map(lambda x: x[:2], points))
+        point, found = jax.tree.map(lambda x: x[0], (points, both))
+        trust = shrinkage(found.twoF, near.n_segments)
+        likelihoods = climbs._replace(
+            value=trust * climbs.value, gradient=trust * climbs.gradient, hessian=trust * climbs.hessian
+        )
+        covariances = jax.vmap(lambda own, at: _peak_covariance(own, at, limits, at_limits(at)))(here, likelihoods)
+        shares = peak_shares(likelihoods)
+        held_at = {coordinates.names.index(name): at for name, at in zip(free.bounded, at_limits(end), strict=True)}
         numbers = Known(
-            covariance=_together(coordinates, climbs, covariances, shares, free.bounded, at_limits(end)),
-            spread=jax.jacfwd(coordinates.values)(end.x) @ _semi_axes(likelihoods, shares, trust),
-            rivals=jnp.where(shares[:, None] > LEAST_SHARE, jax.vmap(coordinates.values)(climbs.x), jnp.nan),
+            covariance=_together(here.values, covariances, shares, held_at),
+            spread=here.slope[0] @ _semi_axes(likelihoods, shares, trust),
+            rivals=jnp.where(shares[:, None] > LEAST_SHARE, here.values, jnp.nan),
         )
         known = Known(*map(jnp.isfinite, numbers))
         numbers = Known(*(jnp.where(*pair, 0.0) for pair in zip(known, numbers, strict=True)))
@@ -178,13 +181,13 @@ def describe(
             at_limit=at_limits(end),
             tried=looked.tried,
             amplitude=found.amplitude,
-            other_freq=coordinates.point(place[best]).fkdot[0],
+            other_freq=points.fkdot[2, 0],
             other_twoF=elsewhere[best],
             known=known,
         )
 
     trials = jnp.asarray(surroundings.trials)
-    return in_groups(one, (near, surroundings.coordinates, trials, looked, climbs), together)
+    return in_groups(jax.vmap(one), (near, surroundings.coordinates, trials, looked, climbs), together)
 
 
 def on_host(peaks: Peak, n: int) -> Peak:
@@ -212,24 +215,26 @@ def peak_shares(climbs: Maximum) -> jax.Array:
 
 
 def _together(
-    coordinates: Coordinates,
-    climbs: Maximum,
-    covariances: jax.Array,
-    shares: jax.Array,
-    bounded: tuple[str, ...],
-    at_limit: jax.Array,
+    places: jax.Array, covariances: jax.Array, shares: jax.Array, held_at: Mapping[int, jax.Array]
 ) -> jax.Array:
     """Return the second moments of the parameters about the highest peak, over all peaks climbed, (p, p) float64.
 
     They are NaN for parameters at their limits; errors of the other parameters are for these values.
+
+    Parameters
+    ----------
+    places : (c, p) float64
+        Parameters at each peak.
+    covariances : (c, p, p) float64
+    shares : (c,) float64
+    held_at : mapping
+        For parameters with limits, by their number, whether one was reached.
     """
-    places = jax.vmap(coordinates.values)(climbs.x)
     off = places - places[:1]
     each = covariances + off[:, :, None] * off[:, None, :]
     matrix = jnp.sum(jnp.where((shares > 0)[:, None, None], shares[:, None, None] * each, 0.0), axis=0)
-    for i, name in enumerate(bounded):
-        k = coordinates.names.index(name)
-        hidden = jnp.where(at_limit[i], jnp.nan, 0.0)
+    for k, at_limit in held_at.items():
+        hidden = jnp.where(at_limit, jnp.nan, 0.0)
         matrix = matrix.at[k].add(hidden).at[:, k].add(hidden)
     return matrix
 
@@ -251,7 +256,35 @@ def _semi_axes(climbs: Maximum, shares: jax.Array, trust: jax.Array) -> jax.Arra
     return axes * jnp.maximum(radii, jnp.minimum(radii / trust, 1.0))[None]
 
 
-def _peak_covariance(coordinates: Coordinates, at: Maximum, limits: Limits | None, at_limit: jax.Array) -> jax.Array:
+class ValuesAround(NamedTuple):
+    """The p parameters at a place in whitened coordinates, (p,), with first and second derivatives.
+
+    Attributes
+    ----------
+    values, slope, bend : (p,), (p, p), (p, p, p) float64
+    """
+
+    values: jax.Array
+    slope: jax.Array
+    bend: jax.Array
+
+
+def values_around(coordinates: Coordinates, x: jax.Array) -> ValuesAround:
+    """Return the parameters at whitened coordinates x, (p,), and how they change; in one pass, to trace less."""
+
+    def with_values(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        values = coordinates.values(x)
+        return values, values
+
+    def with_slope(x: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        slope, values = jax.jacfwd(with_values, has_aux=True)(x)
+        return slope, (values, slope)
+
+    bend, (values, slope) = jax.jacfwd(with_slope, has_aux=True)(x)
+    return ValuesAround(values, slope, bend)
+
+
+def _peak_covariance(here: ValuesAround, at: Maximum, limits: Limits | None, at_limit: jax.Array) -> jax.Array:
     """Return the covariance of the parameters on a peak, (p, p) float64, with shrunk 2F as twice the log-likelihood
     ratio.
 
@@ -261,7 +294,8 @@ def _peak_covariance(coordinates: Coordinates, at: Maximum, limits: Limits | Non
 
     Parameters
     ----------
-    coordinates : Coordinates
+    here : ValuesAround
+        Parameters at the peak.
     at : Maximum
     limits : Limits or None
     at_limit : (m,) bool
@@ -273,6 +307,6 @@ def _peak_covariance(coordinates: Coordinates, at: Maximum, limits: Limits | Non
         _, hessian = held(at.gradient, at.hessian, limits.matrix, at_limit)
     size, axes = jnp.linalg.eigh(-0.5 * hessian)
     spread = kept @ axes / jnp.sqrt(jnp.where(size > 0, size, jnp.nan))[None]  # (p, p), each column one sigma long
-    slope = jax.jacfwd(coordinates.values)(at.x) @ spread
-    bend = jnp.einsum("iab,aj,bk->ijk", jax.jacfwd(jax.jacfwd(coordinates.values))(at.x), spread, spread)
+    slope = here.slope @ spread
+    bend = jnp.einsum("iab,aj,bk->ijk", here.bend, spread, spread)
     return slope @ slope.T + 0.5 * jnp.einsum("ijk,ljk->il", bend, bend)

@@ -14,6 +14,7 @@ from jfstat import kinds
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.lineflags import lines_from_meta
 from jfstat.candidates.transienttable import window_of_table
+from jfstat.compileroptions import jit_with
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrow_plan
@@ -27,6 +28,7 @@ from jfstat.followup.batches import (
     compressed_together,
     in_steps,
     reaches,
+    suited,
     too_many_nodes,
     with_usual_size,
 )
@@ -322,7 +324,7 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
         for batch in batches(left, np.zeros(len(left)), size):
             some = jax.tree.map(lambda x, b=batch: x[b.places], points)
             own = None if spread is None or peaks is None else (spread[left[batch.places]], peaks[left[batch.places]])
-            part = survey(data.for_one_template, some, free, around.mismatch, own)
+            part = suited(survey, size)(data.for_one_template, some, free, around.mismatch, own)
             parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], part))
         known: Survey = jax.tree.map(lambda *x: np.concatenate(x), *parts)
         if not covered:  # later rounds keep this value: another one would need a compilation
@@ -417,24 +419,26 @@ def _follow_batch(
     looked_around = around._replace(coordinates=climbed_from, trials=np.where(real, trials, np.nan))
     steps = together, method.max_steps, method.optimizer
 
+    focusing, looking, climbing_up, describing = (suited(x, size) for x in (focus, look, climb, describe))
+
     def programs() -> Iterator[jax.stages.Lowered]:
         """Yield the programs below, the longest first."""
-        focused = focus.lower(*narrowing)
+        focused = focusing.lower(*narrowing)
         near = observed, results_of(focused, data.series)
         starts = result_of_shape((size, n_climbs, len(own.names)), np.float64, data.series)
-        climbed = climb.lower(*near, coordinates, own, starts, *steps)
+        climbed = climbing_up.lower(*near, coordinates, own, starts, *steps)
         yield climbed
         yield focused
-        looked = look.lower(*near, around, climbing)
+        looked = looking.lower(*near, around, climbing)
         yield looked
-        yield describe.lower(*near, around, *(results_of(x, data.series) for x in (looked, climbed)), together)
+        yield describing.lower(*near, around, *(results_of(x, data.series) for x in (looked, climbed)), together)
 
     # at the same time, since XLA takes seconds for each program; a few milliseconds if already compiled
     compile_together(programs())
-    near = observed, focus(*narrowing)
-    looked = look(*near, looked_around, climbing)
-    climbs = climb(*near, climbed_from, own, looked.starts, *steps)
-    ends = describe(*near, around, looked, climbs, together)
+    near = observed, focusing(*narrowing)
+    looked = looking(*near, looked_around, climbing)
+    climbs = climbing_up(*near, climbed_from, own, looked.starts, *steps)
+    ends = describing(*near, around, looked, climbs, together)
     lost = misfits(data, ends.point)
     peaks = on_host(ends, len(rows))
 
@@ -485,7 +489,7 @@ def _start_mismatch(data: FstatData, starts: Doppler, results: Results) -> np.nd
     rows = np.flatnonzero(np.isfinite(results.twoF))
     for batch in batches(rows, np.zeros(len(rows)), batch_size(data, len(rows))):
         pair = jax.tree.map(lambda x, at=rows[batch.places]: x[at], (results.points, starts))
-        lost[batch.rows] = np.asarray(_mismatches(data.observation, *pair))[: len(batch.rows)]
+        lost[batch.rows] = np.asarray(_mismatches.quickly(data.observation, *pair))[: len(batch.rows)]
     return lost
 
 
@@ -496,10 +500,10 @@ def _compiling_mismatches(data: FstatData, starts: Doppler, results: Results) ->
     """
     size = batch_size(data, int(np.sum(results.open)))
     pair = jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), (results.points, starts))
-    return in_background(lambda: _mismatches.lower(data.observation, *pair).compile())
+    return in_background(lambda: _mismatches.quickly.lower(data.observation, *pair).compile())
 
 
-@jax.jit
+@jit_with({})
 def _mismatches(observation: Observation, points: Doppler, others: Doppler) -> jax.Array:
     """Return the `mismatch` of each pair of templates of two stacks, (n,) float64."""
     return jax.lax.map(lambda pair: mismatch_of(observation, *pair), (points, others))

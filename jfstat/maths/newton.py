@@ -69,7 +69,19 @@ class Maximum(NamedTuple):
     status: jax.Array
 
 
-class _State(NamedTuple):
+class Climb(NamedTuple):
+    """State of a search.
+
+    Attributes
+    ----------
+    best : Maximum
+        Highest point so far; its status is RUNNING until the search has ended.
+    radius : () float64
+        Radius of the region in which the quadratic model is trusted.
+    undefined : () bool
+        Whether the function was not defined where the last steps led.
+    """
+
     best: Maximum
     radius: jax.Array
     undefined: jax.Array
@@ -103,38 +115,74 @@ def maximise(
     -------
     Maximum
     """
+    return climbed(begun(start), lambda at: stepped(function, at, limits, otherwise), max_steps)
 
-    def climb(state: _State) -> _State:
-        at = state.best
-        first = at.steps == 0
-        step, gain = _limited_step(at, state.radius, limits)
-        tried = evaluated(function, at.x + step)
-        ratio = (tried.value - at.value) / gain
-        defined = jnp.isfinite(tried.value)
-        better = defined & (first | (ratio > LITTLE))
-        length = jnp.sqrt(jnp.sum(step * step))
-        grown = jnp.where((ratio > GOOD) & (length > 0.8 * state.radius), 2 * state.radius, state.radius)
-        radius = jnp.where(defined & (ratio >= ENOUGH), jnp.minimum(grown, LARGEST_RADIUS), 0.25 * length)
-        radius = jnp.where(first, state.radius, radius)
-        new: Maximum = jax.tree.map(lambda a, b: jnp.where(better, a, b), tried, at)
-        undefined = ~better & (~defined | state.undefined)
-        stuck = jnp.where(undefined, LEFT, STALLED)
-        status = jnp.where(at_maximum(new, limits), CONVERGED, jnp.where(radius < LEAST_RADIUS, stuck, RUNNING))
-        status = jnp.where(first & ~defined, NOWHERE, status)
-        new = new._replace(steps=at.steps + 1, status=status.astype(jnp.int32))
-        if otherwise is not None:
-            elsewhere = first & ~defined & ~state.undefined
-            begun = at._replace(x=otherwise)
-            new = jax.tree.map(lambda a, b: jnp.where(elsewhere, a, b), begun, new)
-        return _State(new, radius, undefined)
 
-    # the first step, of length zero, evaluates the start: a second call would double the compilation time
-    p = start.shape[0]
-    zero = jnp.zeros((), jnp.int32)
-    nowhere = Maximum(start, jnp.asarray(LEAST, start.dtype), jnp.zeros(p), jnp.zeros((p, p)), zero, zero + RUNNING)
-    state = _State(nowhere, jnp.asarray(FIRST_RADIUS), jnp.asarray(False))
-    best = jax.lax.while_loop(lambda s: (s.best.status == RUNNING) & (s.best.steps < max_steps), climb, state).best
+def climbed(states: Climb, step: Callable[[Climb], Climb], max_steps: int | jax.Array) -> Maximum:
+    """Take steps until all of some searches have ended, and return their ends.
+
+    Parameters
+    ----------
+    states : Climb
+        From `begun`, with any leading axes.
+    step : callable
+        Function that takes one step of every search, usually `stepped` under `jax.vmap`. A search under vmap, loop and
+        all, would do the same, but JAX traces a loop several times for each vmap around it.
+    max_steps : int or () int32
+    """
+
+    def running(state: Climb) -> jax.Array:
+        return (state.best.status == RUNNING) & (state.best.steps < max_steps)
+
+    def together(states: Climb) -> Climb:
+        going = running(states)
+        return jax.tree.map(
+            lambda new, old: jnp.where(going.reshape(going.shape + (1,) * (old.ndim - going.ndim)), new, old),
+            step(states),
+            states,
+        )
+
+    best = jax.lax.while_loop(lambda states: jnp.any(running(states)), together, states).best
     return best._replace(status=jnp.where(best.status == RUNNING, OUT_OF_STEPS, best.status).astype(jnp.int32))
+
+
+def begun(start: jax.Array) -> Climb:
+    """Return the state of a search before its first step, which evaluates the function at `start`, (p,) float64."""
+    p, zero = start.shape[0], jnp.zeros((), jnp.int32)
+    nowhere = Maximum(start, jnp.asarray(LEAST, start.dtype), jnp.zeros(p), jnp.zeros((p, p)), zero, zero + RUNNING)
+    return Climb(nowhere, jnp.asarray(FIRST_RADIUS), jnp.asarray(False))
+
+
+def stepped(
+    function: Callable[[jax.Array], jax.Array],
+    state: Climb,
+    limits: Limits | None = None,
+    otherwise: jax.Array | None = None,
+) -> Climb:
+    """Take one step of a search; see `maximise`."""
+    at = state.best
+    # the first step, of length zero, evaluates the start: a second call would double the compilation time
+    first = at.steps == 0
+    step, gain = _limited_step(at, state.radius, limits)
+    tried = evaluated(function, at.x + step)
+    ratio = (tried.value - at.value) / gain
+    defined = jnp.isfinite(tried.value)
+    better = defined & (first | (ratio > LITTLE))
+    length = jnp.sqrt(jnp.sum(step * step))
+    grown = jnp.where((ratio > GOOD) & (length > 0.8 * state.radius), 2 * state.radius, state.radius)
+    radius = jnp.where(defined & (ratio >= ENOUGH), jnp.minimum(grown, LARGEST_RADIUS), 0.25 * length)
+    radius = jnp.where(first, state.radius, radius)
+    new: Maximum = jax.tree.map(lambda a, b: jnp.where(better, a, b), tried, at)
+    undefined = ~better & (~defined | state.undefined)
+    stuck = jnp.where(undefined, LEFT, STALLED)
+    status = jnp.where(at_maximum(new, limits), CONVERGED, jnp.where(radius < LEAST_RADIUS, stuck, RUNNING))
+    status = jnp.where(first & ~defined, NOWHERE, status)
+    new = new._replace(steps=at.steps + 1, status=status.astype(jnp.int32))
+    if otherwise is not None:
+        elsewhere = first & ~defined & ~state.undefined
+        again = at._replace(x=otherwise)
+        new = jax.tree.map(lambda a, b: jnp.where(elsewhere, a, b), again, new)
+    return Climb(new, radius, undefined)
 
 
 def evaluated(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> Maximum:

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import chebyshev
 
+from jfstat.compileroptions import NO_TRIALS, jit_with
 from jfstat.maths.arrays import is_traced
-from jfstat.reproducible import NO_TRIALS, jit_with
 
 DRIFT = 0.001
 """Distance by which a row's samples may lie beyond the ends of a part, in samples, because of the Earth's motion. A few

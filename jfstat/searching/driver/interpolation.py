@@ -11,6 +11,7 @@ import numpy as np
 
 from jfstat.banks.coherent import WIDEST, Group
 from jfstat.banks.space import Templates
+from jfstat.compileroptions import SAME_BITS, jit_with
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32, Device, data_bytes, device_of, free_bytes
 from jfstat.data.observation import Observation
@@ -19,7 +20,6 @@ from jfstat.engines.coherentbands import GROUP, LEAST_PIECE, PAIR_BYTES, Coheren
 from jfstat.engines.shared import LEAST_TEMPLATES, MOST_BYTES, STEP, most_templates, room_for_sums
 from jfstat.engines.xla import two_f_in_order
 from jfstat.maths.ladder import padded_size
-from jfstat.reproducible import SAME_BITS, jit_with
 from jfstat.searching.division import Division
 from jfstat.searching.driver.banddivision import default_batch_size
 from jfstat.searching.driver.nearest import Located, located

@@ -12,12 +12,12 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from jfstat.compileroptions import LONG_VECTORS, jit_with
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.workers import ensure_started
 from jfstat.engines.coherentbands import CoherentBands, Lookup
 from jfstat.engines.engine import Loudest, Reduction
 from jfstat.lines.doppler import LineBands
-from jfstat.reproducible import LONG_VECTORS, jit_with
 from jfstat.searching.driver.part import Part, Step
 from jfstat.searching.reduce.loudest import loudest_within
 from jfstat.signal.templates import Doppler

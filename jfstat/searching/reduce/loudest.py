@@ -12,11 +12,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jfstat.compileroptions import LONG_VECTORS, jit_with
 from jfstat.data.workers import results_of
 from jfstat.engines.engine import HasGeometry, Loudest
 from jfstat.lines.doppler import LineBands
 from jfstat.maths.arrays import LEAST
-from jfstat.reproducible import LONG_VECTORS, jit_with
 
 
 def loudest(
@@ -102,7 +102,7 @@ def loudest_within(
     bands: LineBands | None = None,
     geometry: Any = None,
 ) -> Loudest:
-    """Return the values of `loudest` within a larger program, which must be compiled with `reproducible.LONG_VECTORS`.
+    """Return the values of `loudest` within a larger program, which must be compiled with `compileroptions.LONG_VECTORS`.
 
     `geometry` is the result of a `HasGeometry` reduction for the templates, if it is known.
     """

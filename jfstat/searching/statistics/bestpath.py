@@ -13,6 +13,7 @@ import numpy as np
 from jfstat.candidates.details import Details
 from jfstat.candidates.semicoherent import semicoherent_columns
 from jfstat.candidates.tables import Meta
+from jfstat.compileroptions import SAME_BITS, jit_with
 from jfstat.data.bandseries import Layout
 from jfstat.data.checks import check_amplitude
 from jfstat.data.fstatdata import FstatData
@@ -22,7 +23,6 @@ from jfstat.engines.engine import Loudest
 from jfstat.engines.reduction import histogram_of_means, largest, largest_of_sections_in_order
 from jfstat.engines.xla import Xla, two_f_in_order, values_in_order
 from jfstat.maths.arrays import any_traced
-from jfstat.reproducible import SAME_BITS, jit_with
 from jfstat.searching.division import Division
 from jfstat.searching.options import Keep
 from jfstat.searching.reduce.toplist import Peaks

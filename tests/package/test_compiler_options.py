@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from jfstat import reproducible
-from jfstat.reproducible import LONG_VECTORS, jit_with, known
+from jfstat import compileroptions
+from jfstat.compileroptions import LONG_VECTORS, jit_with, known
 
 
 def test_this_release_has_all_options():
@@ -32,7 +32,7 @@ def test_an_option_that_xla_lacks_is_left_out():
 
 
 def test_the_options_that_are_kept_reach_the_compiler(monkeypatch):
-    monkeypatch.setattr(reproducible, "known", dict)
+    monkeypatch.setattr(compileroptions, "known", dict)
     bad = jit_with({"xla_cpu_prefer_vector_width": "wide"})(lambda x: x + 1)
     with pytest.raises(jax.errors.JaxRuntimeError, match="not a valid int32"):
         bad(1.0)
@@ -41,7 +41,7 @@ def test_the_options_that_are_kept_reach_the_compiler(monkeypatch):
 def test_xla_is_asked_at_the_first_use_and_once():
     program = (
         "import jax; jax.config.update('jax_enable_x64', True); import jfstat; import jfstat.searching.reduce.loudest; "
-        "from jfstat import reproducible as r; from jax._src import xla_bridge; "
+        "from jfstat import compileroptions as r; from jax._src import xla_bridge; "
         "assert not xla_bridge.backends_are_initialized(); "
         "f = r.jit_with(r.SAME_BITS)(lambda x: x); f(1.0); f(2.0); r.jit_with(r.SAME_BITS)(lambda x: 2 * x)(1.0); "
         "print(r._is_known.cache_info().misses, r._program.cache_info().misses)"
