@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -46,6 +47,8 @@ REACH = 2 * MAX_DELAY + SEGMENT
 """Time that a trajectory extends beyond the data on each side, s."""
 FEW_SFTS = 8
 """Number of SFTs below which one time in each says too little of how the phase changes; see `phase_times`."""
+LEAST_SIZE = 64
+"""Least number of SFTs, and of pieces of their paths, in `Observation.in_few_sizes`."""
 DAY = 86400.0
 MARGIN = 2 * SEGMENT
 """Time that the ephemeris must extend beyond the trajectory so that it covers every piece of it, s."""
@@ -130,6 +133,26 @@ class Observation(Displayed):
         """
         none = np.zeros((*self.shape, len(self.detectors), 0))
         return replace(self, trajectory=Trajectory(none, none), start=none, weight=none)  # type: ignore[arg-type]
+
+    @property
+    def in_few_sizes(self) -> Observation:
+        """Observation with the arrays of `without_times` padded to a power of four, on the host.
+
+        Programs that run a few times then serve observations of many lengths. SFTs are added with weight zero, and the
+        paths' last pieces are repeated.
+        """
+        n, pieces = self.start.shape[-1], self.trajectory.coefficients.shape[-2]
+        if n < FEW_SFTS:  # which are treated otherwise
+            return self
+        more, beyond = (max(LEAST_SIZE, 4 ** math.ceil(math.log(size, 4))) - size for size in (n, pieces))
+        none = [(0, 0)] * (len(self.shape) + 1)
+        coefficients = np.pad(np.asarray(self.trajectory.coefficients), [*none, (0, 0), (0, beyond), (0, 0)], "edge")
+        return replace(
+            self,
+            trajectory=replace(self.trajectory, coefficients=coefficients),
+            start=np.pad(np.asarray(self.start), [*none, (0, more)], "edge"),
+            weight=np.pad(np.asarray(self.weight), [*none, (0, more)]),
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:

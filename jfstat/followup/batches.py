@@ -18,7 +18,7 @@ from jfstat.signal.templates import Doppler
 from jfstat.signal.values import with_fields
 
 FEW = 8
-"""Largest batch of candidates for which programs are compiled quickly, and then run at a fifth of the speed on a CPU."""
+"""Largest batch of candidates whose programs are compiled quickly; on a CPU they then run at a fifth of the speed."""
 SIZES, DEVICE_SIZES = (1, 8, 32), (1, 16, 256)
 """Numbers of candidates in one call, on a CPU and on an accelerator: few sizes need few compilations."""
 LANES, DEVICE_LANES = 1 << 16, 1 << 23
@@ -26,8 +26,8 @@ LANES, DEVICE_LANES = 1 << 16, 1 << 23
 CPU's caches, or into an accelerator's memory, where each takes about 3 kB for a Hessian in seven parameters."""
 DEVICE_SAMPLES = 1 << 24
 """Number of samples that an accelerator compresses together, of several candidates if one has fewer."""
-BLOCK_STEPS = 8
-"""Numbers of blocks of narrow data per octave."""
+BLOCK_STEPS, LEAST_BLOCKS = 8, 16
+"""Numbers of blocks of narrow data per octave, and the least of a batch of `FEW` candidates."""
 MOST_NODES = 1 << 22
 """Largest number of nodes of narrow data with which a candidate is followed up: more would exceed the data
 themselves."""
@@ -90,13 +90,15 @@ def climbing_for(data: FstatData, size: int, n_blocks: int, n_climbs: int, n_tri
     return Climbing(n_climbs, candidates, -(-n_trials // groups))
 
 
-def with_usual_size(plan: NarrowPlan) -> NarrowPlan:
+def with_usual_size(plan: NarrowPlan, size: int) -> NarrowPlan:
     """Return a plan of narrow data with empty blocks added, up to one of few numbers of blocks (`padded_size`).
 
-    Data of other lengths then often share the programs that take narrow data.
+    Data of other lengths then often share the programs that take narrow data: of batches of `FEW` candidates, for which
+    compiling takes longest, most do.
     """
     n = plan.first.shape[-1]
-    fill = [(0, 0)] * (plan.first.ndim - 1) + [(0, padded_size(n, BLOCK_STEPS) - n)]
+    usual = padded_size(max(n, LEAST_BLOCKS), 1) if size <= FEW else padded_size(n, BLOCK_STEPS)
+    fill = [(0, 0)] * (plan.first.ndim - 1) + [(0, usual - n)]
     return replace(plan, first=np.pad(plan.first, fill, mode="edge"))
 
 

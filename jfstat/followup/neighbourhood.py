@@ -10,7 +10,7 @@ import numpy as np
 
 from jfstat.compileroptions import jit_with
 from jfstat.data.eachsegment import each_segment
-from jfstat.data.fstatdata import FstatData
+from jfstat.data.observation import Observation
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.neighbours import frequency_at, uneven_times
 from jfstat.maths.ball import covering_ellipsoid, covering_points, ellipsoid_count
@@ -188,7 +188,7 @@ class Survey(NamedTuple):
 
 @jit_with({})
 def survey(
-    data: FstatData,
+    observation: Observation,
     points: Doppler,
     free: FreeParameters,
     mismatch: jax.Array | float,
@@ -198,7 +198,7 @@ def survey(
 
     Parameters
     ----------
-    data : FstatData
+    observation : Observation
     points : Doppler
         Stack of n templates.
     free : FreeParameters
@@ -209,7 +209,7 @@ def survey(
 
     def one(pair: tuple[Doppler, tuple[jax.Array, jax.Array] | None]) -> Survey:
         point, region = pair
-        coordinates = whitened(data.observation, point, free.names, free.bounded)
+        coordinates = whitened(observation, point, free.names, free.bounded)
         q = len(free.names) - ("freq" in free.names)
         basis = across(coordinates, jnp.eye(q))
         axes, along = jnp.sqrt(mismatch) * jnp.eye(q), jnp.zeros(())
@@ -219,7 +219,7 @@ def survey(
 
         def swing(x: jax.Array) -> jax.Array:
             there = coordinates.point(x)
-            change = each_segment(lambda own: frequency_change(own, point, there), data)
+            change = each_segment(lambda own: frequency_change(own, point, there), observation)
             return jnp.where(physical(there), jnp.max(jnp.abs(change)), 0.0)
 
         edges = jnp.concatenate([axes.T, -axes.T, jnp.zeros((1, q))]) @ basis
@@ -252,10 +252,10 @@ def _ellipsoids(
     return axes, jnp.linalg.norm(unit @ semi_axes) / (unit @ unit), offsets, present
 
 
-def frequency_change(data: FstatData, point: Doppler, other: Doppler) -> jax.Array:
+def frequency_change(observation: Observation, point: Doppler, other: Doppler) -> jax.Array:
     """Return a template's frequency minus another's at the first detector at some times, (TIMES,) float64, Hz."""
-    times = uneven_times(data.observation)
-    return frequency_at(data, other, times) - frequency_at(data, point, times)
+    times, heterodyne = uneven_times(observation), point.fkdot[0]
+    return frequency_at(observation, heterodyne, other, times) - frequency_at(observation, heterodyne, point, times)
 
 
 def along_frequency(coordinates: Coordinates) -> jax.Array:

@@ -96,7 +96,10 @@ def frequencies_seen(data: FstatData, points: Doppler) -> np.ndarray:
 @jax.jit
 def _frequencies(data: FstatData, points: Doppler) -> jax.Array:
     times = uneven_times(data.observation)
-    return jax.lax.map(lambda point: frequency_at(data, point, times), points, batch_size=AT_ONCE)
+    heterodyne = data.band.heterodyne
+    return jax.lax.map(
+        lambda point: frequency_at(data.observation, heterodyne, point, times), points, batch_size=AT_ONCE
+    )
 
 
 def uneven_times(observation: Observation) -> jax.Array:
@@ -109,12 +112,12 @@ def uneven_times(observation: Observation) -> jax.Array:
     return observation.middle + observation.tspan * places
 
 
-def frequency_at(data: FstatData, point: Doppler, times: jax.Array) -> jax.Array:
-    """Return the frequency of a template at the first detector at some times, relative to the heterodyne's, Hz;
+def frequency_at(observation: Observation, heterodyne: jax.Array, point: Doppler, times: jax.Array) -> jax.Array:
+    """Return the frequency of a template at the first detector at some times, relative to a heterodyne's, Hz;
     traceable."""
-    trajectory = jax.tree.map(lambda x: x[0], data.observation.trajectory)
-    source = data.observation.source(point)
-    cycles = lambda t: source.heterodyned_cycles(trajectory, t, data.band.heterodyne)  # noqa: E731
+    trajectory = jax.tree.map(lambda x: x[0], observation.trajectory)
+    source = observation.source(point)
+    cycles = lambda t: source.heterodyned_cycles(trajectory, t, heterodyne)  # noqa: E731
     return jax.jvp(cycles, (times,), (jnp.ones_like(times),))[1]
 
 

@@ -21,6 +21,7 @@ from jfstat.data.narrow import narrow_plan
 from jfstat.data.observation import Observation
 from jfstat.data.workers import compile_together, in_background, result_of_shape, results_of
 from jfstat.followup.batches import (
+    FEW,
     Batch,
     batch_size,
     batches,
@@ -313,6 +314,7 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
     if spread is not None and peaks is not None:  # only the parameters that these candidates have
         at = [results.names.index(name) for name in free.names]
         spread, peaks = spread[:, at][:, :, at], peaks[:, :, at]
+    seen = data.observation.in_few_sizes if size <= FEW else data.observation
     covered: dict[int, tuple[Coverage, np.ndarray]] = {}
     for _ in range(ROUNDS):
         left = rows[results.open[rows]]
@@ -324,7 +326,7 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
         for batch in batches(left, np.zeros(len(left)), size):
             some = jax.tree.map(lambda x, b=batch: x[b.places], points)
             own = None if spread is None or peaks is None else (spread[left[batch.places]], peaks[left[batch.places]])
-            part = suited(survey, size)(data.for_one_template, some, free, around.mismatch, own)
+            part = suited(survey, size)(seen, some, free, around.mismatch, own)
             parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], part))
         known: Survey = jax.tree.map(lambda *x: np.concatenate(x), *parts)
         if not covered:  # later rounds keep this value: another one would need a compilation
@@ -404,8 +406,8 @@ def _follow_batch(
     rows, own, points = batch.rows, alike.free, coordinates.centre
     names_at = np.array([results.names.index(name) for name in own.names])
     shifts = frequency_shifts(coverage.bins, float(data.tspan))
-    plan = with_usual_size(narrow_plan(data, points, coverage.reach))
     size, n_trials = len(points.alpha), trials.shape[1]
+    plan = with_usual_size(narrow_plan(data, points, coverage.reach), size)
     # at other frequencies alone there are no other peaks to be told apart
     n_climbs = min(most_climbs(len(own.names)) if n_trials > 1 else CLIMBS, n_trials * len(shifts))
     climbing = climbing_for(data, size, plan.first.size, n_climbs, n_trials)
@@ -489,7 +491,7 @@ def _start_mismatch(data: FstatData, starts: Doppler, results: Results) -> np.nd
     rows = np.flatnonzero(np.isfinite(results.twoF))
     for batch in batches(rows, np.zeros(len(rows)), batch_size(data, len(rows))):
         pair = jax.tree.map(lambda x, at=rows[batch.places]: x[at], (results.points, starts))
-        lost[batch.rows] = np.asarray(_mismatches.quickly(data.observation, *pair))[: len(batch.rows)]
+        lost[batch.rows] = np.asarray(_mismatches.quickly(data.observation.in_few_sizes, *pair))[: len(batch.rows)]
     return lost
 
 
@@ -500,7 +502,7 @@ def _compiling_mismatches(data: FstatData, starts: Doppler, results: Results) ->
     """
     size = batch_size(data, int(np.sum(results.open)))
     pair = jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), (results.points, starts))
-    return in_background(lambda: _mismatches.quickly.lower(data.observation, *pair).compile())
+    return in_background(lambda: _mismatches.quickly.lower(data.observation.in_few_sizes, *pair).compile())
 
 
 @jit_with({})

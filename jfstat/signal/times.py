@@ -49,7 +49,9 @@ class GPSTime(Displayed):
         require_x64()
         xp = module_for(self.seconds, self.nanoseconds, epoch)
         epoch = xp.asarray(epoch, xp.int64).astype(xp.float64)
-        seconds, nanoseconds = (xp.asarray(x) for x in jax.lax.stop_gradient((self.seconds, self.nanoseconds)))
+        seconds, nanoseconds = xp.asarray(self.seconds), xp.asarray(self.nanoseconds)
+        if xp is jnp:
+            seconds, nanoseconds = jax.lax.stop_gradient((seconds, nanoseconds))
         return on_device((seconds - epoch) + 1e-9 * nanoseconds)
 
     @property

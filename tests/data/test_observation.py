@@ -70,3 +70,27 @@ def test_sfts_have_times_of_their_own():
         jfstat.observation(sfts, START)
     with pytest.raises(ValueError, match="must lie in the SFTs' band"):
         jfstat.observation(sfts, fmin=60, fmax=61)
+
+
+@pytest.mark.parametrize("n_segments", [None, 3])
+def test_observations_in_few_sizes_are_the_same_to_metric_and_mismatch(n_segments):
+    point, other = (jfstat.Doppler(a, 0.3, [150.0, -1e-9], 1e9) for a in (1.0, 1.0003))
+
+    def seen(days):
+        if n_segments is None:
+            return jfstat.observation(["H1", "V1"], 1e9, days * 86400, sqrt_sx=4e-24)
+        sfts = jfstat.simulate_sfts(["H1"], 1000000000, days * 86400, 149.0, 151.0, sqrt_sx=4e-24, seed=1)
+        return jfstat.prepare(sfts, 149.95, 150.05, 1e9, segments=n_segments, filters=False).observation
+
+    whole, longer = seen(2.0), seen(2.75)
+    few = whole.in_few_sizes
+    assert few.start.shape[-1] > whole.start.shape[-1]
+    assert list(map(np.shape, jax.tree.leaves(few))) == list(map(np.shape, jax.tree.leaves(longer.in_few_sizes)))
+    for function in (jfstat.mismatch, lambda own, point, other: jfstat.metric(own, point)):
+        np.testing.assert_allclose(function(few, point, other), function(whole, point, other), rtol=1e-9)
+
+
+def test_observations_of_few_sfts_stay_as_they_are():
+    """Of these more times in each SFT are looked at, which depends on how many there are."""
+    seen = jfstat.observation(["H1"], 1e9, 3 * 1800, sqrt_sx=4e-24)
+    assert seen.in_few_sizes is seen

@@ -11,6 +11,7 @@ import pytest
 from astropy import units as u
 from astropy.table import QTable, Table
 from cases import at_frequency, make
+from compilations import counted_compilations
 from scipy.stats import chi2
 
 import jfstat
@@ -30,6 +31,7 @@ from jfstat.maths.newton import (
     STALLED,
     Limits,
     Maximum,
+    evaluated,
     free_steps,
     held,
     maximise,
@@ -151,6 +153,22 @@ def test_bad_rows_say_what_happened_and_spoil_none(case, refined):
     assert np.isnan(plain(refined["freq"])[6]) and plain(refined["freq"])[7] == 170  # as they were given
     # a maximum of noise is a maximum; the row says what it is worth
     assert refined["converged"][10] and "noise alone reaches this 2F" in messages[4]
+
+
+@pytest.mark.ci
+def test_few_candidates_in_data_of_another_length_compile_next_to_nothing():
+    """A candidate waits for compilation, not for the fit, so sizes of programs are few."""
+
+    def refined(days):
+        other = make(150.0, seed=24, days=days, noise=True, h0=6e-25, half_band=0.05, guard=0.3)
+        found = jfstat.refine(other.data, table_of(around(other, 2, low=0.8)), progress=False)
+        assert all(found["converged"])
+
+    refined(1.6)
+    with counted_compilations() as compiled:
+        refined(2.2)
+    assert {name for name in compiled if name in ("survey", "look", "climb", "describe", "_mismatches")} == set()
+    assert "focus" in {name.removeprefix("jit(").removesuffix(")") for name in compiled}
 
 
 def test_data_on_the_host_are_refined_too(case):
@@ -325,6 +343,20 @@ def test_newton_climbs_hills_and_says_how_it_ended():
     # a slope into where it is not defined
     assert maximise(lambda x: jnp.where(x[0] < 0.5, 10 * x[0], jnp.nan) + 0 * x[1], jnp.zeros(2)).status == LEFT
     assert maximise(lambda x: -jnp.sqrt(jnp.sum(x**2) + 1e-30), jnp.array([0.3, 0.2])).status in (CONVERGED, STALLED)
+
+
+def test_all_derivatives_in_one_pass():
+    def hill(x):
+        return jnp.exp(x[0] * x[1] - 0.5 * x[2] ** 2) * jnp.cos(x[0] + 2 * x[2])
+
+    x = jnp.array([0.4, -0.3, 0.7])
+    at = evaluated(hill, x)
+    np.testing.assert_allclose(at.value, hill(x), rtol=1e-14)
+    np.testing.assert_allclose(at.gradient, jax.grad(hill)(x), rtol=1e-12)
+    np.testing.assert_allclose(at.hessian, jax.hessian(hill)(x), rtol=1e-12)
+    alone = evaluated(lambda x: jnp.sin(x[0]), jnp.array([0.3]))
+    np.testing.assert_allclose(alone.hessian, [[-np.sin(0.3)]], rtol=1e-12)
+    assert np.isnan(evaluated(lambda x: hill(x) * jnp.nan, x).value)
 
 
 def test_newton_keeps_within_limits_and_finds_the_best_there():

@@ -247,11 +247,13 @@ def test_templates_that_do_not_fit_the_data(case):
 
 RESULTS = (
     "AmplitudeEstimate",
+    "AtomSizes",
     "Atoms",
     "Coordinates",
     "Fstat",
     "FstatData",
     "NarrowData",
+    "NarrowSizes",
     "Observation",
     "Pulsar",
     "SFTs",

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 from jfstat import compileroptions
-from jfstat.compileroptions import LONG_VECTORS, jit_with, known
+from jfstat.compileroptions import LONG_VECTORS, QUICKLY, jit_with, known
 
 
 def test_this_release_has_all_options():
@@ -36,6 +36,14 @@ def test_the_options_that_are_kept_reach_the_compiler(monkeypatch):
     bad = jit_with({"xla_cpu_prefer_vector_width": "wide"})(lambda x: x + 1)
     with pytest.raises(jax.errors.JaxRuntimeError, match="not a valid int32"):
         bad(1.0)
+
+
+def test_a_function_compiled_quickly_is_another_program_with_the_same_results():
+    slow = jit_with(LONG_VECTORS, static_argnames="n")(lambda x, n: x**n)
+    quick = slow.quickly
+    assert quick is slow.quickly and quick is not slow
+    assert float(quick(jnp.asarray(3.0), n=2)) == float(slow(jnp.asarray(3.0), n=2)) == 9.0
+    assert known(QUICKLY) == QUICKLY
 
 
 def test_xla_is_asked_at_the_first_use_and_once():

@@ -4,6 +4,7 @@ import os
 import warnings
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import make
@@ -56,8 +57,14 @@ def traceable(x):
         leaves = jax.tree.leaves(x)
     except TypeError:
         return False
-    kinds = (jax.Array, np.ndarray, float)
-    return bool(leaves) and all(isinstance(leaf, kinds) and np.asarray(leaf).dtype.kind in "fiuc" for leaf in leaves)
+    return bool(leaves) and all(isinstance(leaf, float) or is_of_numbers(leaf) for leaf in leaves)
+
+
+def is_of_numbers(x):
+    """Whether an array holds numbers, or keys of random numbers."""
+    if not isinstance(x, (jax.Array, np.ndarray)):
+        return False
+    return any(jnp.issubdtype(x.dtype, kind) for kind in (np.number, jax.dtypes.prng_key))
 
 
 def problem(function, arguments, chosen):

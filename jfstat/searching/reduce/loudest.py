@@ -102,7 +102,7 @@ def loudest_within(
     bands: LineBands | None = None,
     geometry: Any = None,
 ) -> Loudest:
-    """Return the values of `loudest` within a larger program, which must be compiled with `compileroptions.LONG_VECTORS`.
+    """Return the values of `loudest` within a larger program, to be compiled with `compileroptions.LONG_VECTORS`.
 
     `geometry` is the result of a `HasGeometry` reduction for the templates, if it is known.
     """
