@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -76,8 +77,7 @@ def climb(
         states = jax.vmap(jax.vmap(begun))(starts)
         return climbed(states, lambda states: jax.vmap(step)(near, coordinates, states), max_steps)
 
-    def with_optimizer(near: NarrowData, coordinates: Coordinates, starts: jax.Array) -> Maximum:
-        assert optimizer is not None
+    def by(optimizer: Optimizer, near: NarrowData, coordinates: Coordinates, starts: jax.Array) -> Maximum:
         value, limits = height(near, coordinates), parameter_limits(coordinates, free)
 
         def from_start(start: jax.Array) -> Maximum:
@@ -87,7 +87,7 @@ def climb(
         return jax.vmap(from_start)(starts)
 
     def ends(group: tuple[NarrowData, Coordinates, jax.Array]) -> Maximum:
-        climbs = newton(*group) if optimizer is None else jax.vmap(with_optimizer)(*group)
+        climbs = newton(*group) if optimizer is None else jax.vmap(partial(by, optimizer))(*group)
         # of equal heights, a converged one
         heights = jnp.where(jnp.isfinite(climbs.value), climbs.value, -jnp.inf)
         order = jnp.argsort(-heights - jnp.where(climbs.status == CONVERGED, 1e-6, 0.0), axis=1)
