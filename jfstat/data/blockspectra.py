@@ -113,10 +113,6 @@ class BlockSpectra:
         fa, fb = _sums(self.values, self.block, cycles, (a, b))
         return fa * scale, fb * scale
 
-    def relative_fa_fb(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
-        """Compute `fa_fb`, with phase zero at mid-time; see `HasFaFb.relative_fa_fb`."""
-        return self.fa_fb(point)
-
 
 def spectra_or_data(data: FstatData, point: Doppler) -> BlockSpectra | FstatData:
     """Return what computes Fa and Fb of many single templates like `point`, one or a stack, in the least time.

@@ -134,10 +134,6 @@ class FstatData(Displayed):
         """
         return direct.fa_fb(self, point, many)
 
-    def relative_fa_fb(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
-        """Compute `fa_fb`, with phase zero at mid-time; see `HasFaFb.relative_fa_fb`."""
-        return self.fa_fb(point)
-
     def fits(self, point: Doppler) -> jax.Array:
         """Return whether a template fits the data at its own frequency, () bool."""
         return fit.fits(self, point)

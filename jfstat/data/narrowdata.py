@@ -104,20 +104,7 @@ class NarrowData(Displayed):
 
         The template's phase is zero at the data's mid-time.
         """
-        return self._fa_fb(point, self._phase(point))
-
-    def relative_fa_fb(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
-        """Compute `fa_fb` times a phase factor common to all detectors, that of minus the template's mean phase.
-
-        Within a peak the mean phase may change by thousands of cycles, which would leave few digits to second
-        derivatives of 2F, which does not depend on it.
-        """
-        cycles = self._phase(point)
-        return self._fa_fb(point, cycles - jnp.mean(cycles))
-
-    def _fa_fb(self, point: Doppler, cycles: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return Fa and Fb of each detector for phases at the nodes, relative to the centre's, (D, B, K) cycles."""
-        cos, sin = turn64(cycles)
+        cos, sin = self._phase_factor(point)
         inside = jnp.where(self._followed(cos, sin) & physical(point), 1.0, jnp.nan)
         sums = jnp.einsum("dhbk,dbk->dh", self.samples, jax.lax.complex(cos, -sin)) * inside.astype(jnp.complex128)
         return self._with_patterns(sums, point)
@@ -192,14 +179,10 @@ class NarrowData(Displayed):
         """This object itself, since single templates need all of its parts."""
         return self
 
-    def _phase(self, point: Doppler) -> jax.Array:
-        """Return the phase of `point` minus the centre's at the nodes, (D, B, K) cycles."""
-        centre, other = self.observation.source(self.centre), self.observation.source(point)
-        return phase_difference(self.sites, centre, other)
-
     def _phase_factor(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
         """Return real and imaginary part of exp(2 pi i (phase of `point` - of centre)) at the nodes, (D, B, K)."""
-        return turn64(self._phase(point))
+        centre, other = self.observation.source(self.centre), self.observation.source(point)
+        return turn64(phase_difference(self.sites, centre, other))
 
     def _followed(self, cos: jax.Array, sin: jax.Array) -> jax.Array:
         """Return whether the last Chebyshev coefficients of a phase factor are small, () bool.

@@ -38,10 +38,6 @@ class HasFaFb(HasSegments, Protocol):
         """Compute Fa and Fb of each detector, (D,) complex128, with phase zero at mid-time; NaN if it does not fit."""
         ...
 
-    def relative_fa_fb(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
-        """Compute `fa_fb` times any phase factor common to all detectors, which is enough for 2F."""
-        ...
-
 
 class Data(HasFaFb, Protocol):
     """Data that users pass to functions: FstatData and NarrowData."""

@@ -18,7 +18,7 @@ from jfstat.signal.templates import Doppler
 from jfstat.signal.values import with_fields
 
 FEW = 8
-"""Largest batch of candidates whose programs are compiled quickly; on a CPU they then run at a fifth of the speed."""
+"""Largest batch of candidates that on a CPU wait longer for compilation than for anything else."""
 SIZES, DEVICE_SIZES = (1, 8, 32), (1, 16, 256)
 """Numbers of candidates in one call, on a CPU and on an accelerator: few sizes need few compilations."""
 LANES, DEVICE_LANES = 1 << 16, 1 << 23
@@ -27,7 +27,7 @@ CPU's caches, or into an accelerator's memory, where each takes about 3 kB for a
 DEVICE_SAMPLES = 1 << 24
 """Number of samples that an accelerator compresses together, of several candidates if one has fewer."""
 BLOCK_STEPS, LEAST_BLOCKS = 8, 16
-"""Numbers of blocks of narrow data per octave, and the least of a batch of `FEW` candidates."""
+"""Numbers of blocks of narrow data per octave, and the least if there are to be few sizes."""
 MOST_NODES = 1 << 22
 """Largest number of nodes of narrow data with which a candidate is followed up: more would exceed the data
 themselves."""
@@ -90,14 +90,13 @@ def climbing_for(data: FstatData, size: int, n_blocks: int, n_climbs: int, n_tri
     return Climbing(n_climbs, candidates, -(-n_trials // groups))
 
 
-def with_usual_size(plan: NarrowPlan, size: int) -> NarrowPlan:
+def with_usual_size(plan: NarrowPlan, few_sizes: bool) -> NarrowPlan:
     """Return a plan of narrow data with empty blocks added, up to one of few numbers of blocks (`padded_size`).
 
-    Data of other lengths then often share the programs that take narrow data: of batches of `FEW` candidates, for which
-    compiling takes longest, most do.
+    Data of other lengths then often share the programs that take narrow data; with `few_sizes`, most do.
     """
     n = plan.first.shape[-1]
-    usual = padded_size(max(n, LEAST_BLOCKS), 1) if size <= FEW else padded_size(n, BLOCK_STEPS)
+    usual = padded_size(max(n, LEAST_BLOCKS), 1) if few_sizes else padded_size(n, BLOCK_STEPS)
     fill = [(0, 0)] * (plan.first.ndim - 1) + [(0, usual - n)]
     return replace(plan, first=np.pad(plan.first, fill, mode="edge"))
 
@@ -141,9 +140,17 @@ def batch_size(data: FstatData, n: int) -> int:
     return next((size for size in sizes if size >= n), sizes[-1])
 
 
-def suited(program: Jitted, size: int) -> Jitted:
-    """Return a program in the form for batches of `size` candidates: compiled in little time if they are `FEW`."""
-    return program.quickly if size <= FEW else program
+def suited(program: Jitted, data: FstatData, size: int, most: int = FEW) -> Jitted:
+    """Return a program in the form for batches of `size` candidates: compiled in little time, for a CPU, up to `most`.
+
+    It then runs at a fifth of the speed.
+    """
+    return program.quickly if _on_cpu(data) and size <= most else program
+
+
+def in_few_sizes(data: FstatData, size: int) -> bool:
+    """Return whether batches of `size` candidates should have arrays of few sizes, some much larger than needed."""
+    return size <= FEW or not _on_cpu(data)
 
 
 def batches(rows: np.ndarray, kind: np.ndarray, size: int) -> Iterator[Batch]:

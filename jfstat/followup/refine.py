@@ -21,12 +21,12 @@ from jfstat.data.narrow import narrow_plan
 from jfstat.data.observation import Observation
 from jfstat.data.workers import compile_together, in_background, result_of_shape, results_of
 from jfstat.followup.batches import (
-    FEW,
     Batch,
     batch_size,
     batches,
     climbing_for,
     compressed_together,
+    in_few_sizes,
     in_steps,
     reaches,
     suited,
@@ -314,7 +314,7 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
     if spread is not None and peaks is not None:  # only the parameters that these candidates have
         at = [results.names.index(name) for name in free.names]
         spread, peaks = spread[:, at][:, :, at], peaks[:, :, at]
-    seen = data.observation.in_few_sizes if size <= FEW else data.observation
+    seen = data.observation.in_few_sizes if in_few_sizes(data, size) else data.observation
     covered: dict[int, tuple[Coverage, np.ndarray]] = {}
     for _ in range(ROUNDS):
         left = rows[results.open[rows]]
@@ -326,7 +326,7 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
         for batch in batches(left, np.zeros(len(left)), size):
             some = jax.tree.map(lambda x, b=batch: x[b.places], points)
             own = None if spread is None or peaks is None else (spread[left[batch.places]], peaks[left[batch.places]])
-            part = suited(survey, size)(seen, some, free, around.mismatch, own)
+            part = suited(survey, data, size)(seen, some, free, around.mismatch, own)
             parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], part))
         known: Survey = jax.tree.map(lambda *x: np.concatenate(x), *parts)
         if not covered:  # later rounds keep this value: another one would need a compilation
@@ -407,7 +407,7 @@ def _follow_batch(
     names_at = np.array([results.names.index(name) for name in own.names])
     shifts = frequency_shifts(coverage.bins, float(data.tspan))
     size, n_trials = len(points.alpha), trials.shape[1]
-    plan = with_usual_size(narrow_plan(data, points, coverage.reach), size)
+    plan = with_usual_size(narrow_plan(data, points, coverage.reach), in_few_sizes(data, size))
     # at other frequencies alone there are no other peaks to be told apart
     n_climbs = min(most_climbs(len(own.names)) if n_trials > 1 else CLIMBS, n_trials * len(shifts))
     climbing = climbing_for(data, size, plan.first.size, n_climbs, n_trials)
@@ -421,7 +421,8 @@ def _follow_batch(
     looked_around = around._replace(coordinates=climbed_from, trials=np.where(real, trials, np.nan))
     steps = together, method.max_steps, method.optimizer
 
-    focusing, looking, climbing_up, describing = (suited(x, size) for x in (focus, look, climb, describe))
+    focusing, looking, describing = (suited(x, data, size) for x in (focus, look, describe))
+    climbing_up = suited(climb, data, size, 1)  # it takes most of the time
 
     def programs() -> Iterator[jax.stages.Lowered]:
         """Yield the programs below, the longest first."""
@@ -491,7 +492,8 @@ def _start_mismatch(data: FstatData, starts: Doppler, results: Results) -> np.nd
     rows = np.flatnonzero(np.isfinite(results.twoF))
     for batch in batches(rows, np.zeros(len(rows)), batch_size(data, len(rows))):
         pair = jax.tree.map(lambda x, at=rows[batch.places]: x[at], (results.points, starts))
-        lost[batch.rows] = np.asarray(_mismatches.quickly(data.observation.in_few_sizes, *pair))[: len(batch.rows)]
+        program = suited(_mismatches, data, len(batch.places))
+        lost[batch.rows] = np.asarray(program(data.observation.in_few_sizes, *pair))[: len(batch.rows)]
     return lost
 
 
@@ -502,7 +504,8 @@ def _compiling_mismatches(data: FstatData, starts: Doppler, results: Results) ->
     """
     size = batch_size(data, int(np.sum(results.open)))
     pair = jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), (results.points, starts))
-    return in_background(lambda: _mismatches.quickly.lower(data.observation.in_few_sizes, *pair).compile())
+    program = suited(_mismatches, data, size)
+    return in_background(lambda: program.lower(data.observation.in_few_sizes, *pair).compile())
 
 
 @jit_with({})

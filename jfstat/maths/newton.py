@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jfstat.maths.arrays import LEAST
 
@@ -187,29 +186,15 @@ def stepped(
 
 
 def evaluated(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> Maximum:
-    """Compute value, gradient and Hessian at x, in one pass.
+    """Compute value, gradient and Hessian at x, in one pass."""
 
-    The Hessian follows from second derivatives along the axes and along the sums of two of them: h_ij is half of what
-    the sum's exceeds those of axes i and j. XLA then compiles the function and two derivatives, half as much as for the
-    Jacobian of a gradient, which takes longer to run as well.
-    """
-    rows, columns = np.triu_indices(len(x))
-    axes = np.flatnonzero(rows == columns)
-    directions = np.eye(len(x))[rows] + np.where((rows != columns)[:, None], np.eye(len(x))[columns], 0.0)
+    def with_all(x: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        value, gradient = jax.value_and_grad(function)(x)
+        return gradient, (value, gradient)
 
-    def along(direction: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        def with_slope(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return jax.jvp(function, (x,), (direction,))
-
-        (value, slope), (_, curvature) = jax.jvp(with_slope, (x,), (direction,))
-        return value, slope, curvature
-
-    value, slopes, curvatures = jax.vmap(along, out_axes=(None, 0, 0))(jnp.asarray(directions))
-    own = curvatures[axes]
-    upper = jnp.where(rows == columns, 0.5 * curvatures, 0.5 * (curvatures - own[rows] - own[columns]))
-    half = jnp.zeros((len(x), len(x))).at[rows, columns].set(upper)
+    hessian, (value, gradient) = jax.jacfwd(with_all, has_aux=True)(x)
     zero = jnp.zeros((), jnp.int32)
-    return Maximum(x, value, slopes[axes], half + half.T, zero, zero)
+    return Maximum(x, value, gradient, 0.5 * (hessian + hessian.T), zero, zero)
 
 
 def at_maximum(at: Maximum, limits: Limits | None) -> jax.Array:

@@ -104,7 +104,7 @@ def twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
 
 def twoF_of(data: HasFaFb, point: Doppler) -> jax.Array:
     """Compute 2F at one template without any checks, for use inside larger programs."""
-    fa, fb = data.relative_fa_fb(point)
+    fa, fb = data.fa_fb(point)
     return two_f(jnp.sum(fa), jnp.sum(fb), total_matrix(antenna_matrix(data.observation, point)))
 
 

@@ -204,20 +204,6 @@ def test_gradient_and_hessian_are_those_of_finite_differences(case, around):
     assert np.all(abs(second - around.second) < 1e-5 * np.sqrt(np.outer(around.scale, around.scale)))
 
 
-@pytest.mark.ci
-def test_second_derivatives_keep_their_digits_whichever_way_they_are_taken():
-    """The mean phase changes by a thousand cycles on this peak: squared, it would leave four digits."""
-    own = make(150.0, seed=23, days=2.0, noise=True, h0=3.2e-25, half_band=0.05, guard=0.3)
-    coordinates, near = jfstat.whiten(own.data, own.doppler), jfstat.narrow(own.data, own.doppler)
-
-    def value(x):
-        return jfstat.twoF(near, coordinates.point(x))
-
-    x = jnp.array([0.3, -0.2, 0.1, 0.25])
-    forward, reverse = jax.jit(jax.jacfwd(jax.jacfwd(value)))(x), jax.jit(jax.hessian(value))(x)
-    np.testing.assert_allclose(forward, reverse, atol=1e-8 * np.max(np.abs(reverse)))
-
-
 def outside(case, times=30.0):
     """A template whose frequency leaves the centre's by some times the reach, but not the band."""
     fkdot = np.asarray(case.centre.fkdot) + np.array([times * float(case.narrow.reach), 0, 0])
