@@ -13,10 +13,6 @@ from hypothesis import strategies as st
 import jfstat
 from jfstat.data import narrow as narrow_module
 from jfstat.followup.band import CandidateBand
-from jfstat.followup.climb import climb
-from jfstat.followup.focus import focus
-from jfstat.followup.look import look
-from jfstat.followup.peak import describe
 from jfstat.maths.ladder import padded_size
 from jfstat.statistic import fstat as fstat_module
 
@@ -72,15 +68,7 @@ def test_another_day_with_other_gaps_compiles_nothing_anew():
         if any(x in name for x in ("survey", "focus", "look", "climb", "describe", "_mismatches"))
     ]
     assert len(own) == len(set(own)) == 6, own  # those that are compiled beforehand are those that run
-    programs = [
-        fstat_module._twoF,
-        fstat_module.compiled_band,
-        narrow_module.narrowed,
-        focus,
-        look,
-        climb,
-        describe,
-    ]
+    programs = [fstat_module._twoF, fstat_module.compiled_band, narrow_module.narrowed]
     before = [program._cache_size() for program in programs]
 
     with counted_compilations() as compilations:
