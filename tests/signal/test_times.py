@@ -91,3 +91,12 @@ def test_tables_have_one_reference_time():
         _ = points.reftime.plain
     assert gps_time("1000000000.5", "t").plain == 1_000_000_000.5
     assert isinstance(gps_time(1_000_000_000.0, "t").plain, int)
+
+
+def test_a_known_time_inside_a_trace_stays_known():
+    def later(x):
+        known = jfstat.GPSTime(1_000_000_005, 500_000_000)
+        return x + known.since(1_000_000_000)
+
+    assert float(jax.jit(later)(1.0)) == 6.5
+    assert float(jax.grad(later)(1.0)) == 1.0
