@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -28,7 +27,7 @@ from jfstat.geometry.rotation import sidereal_time
 from jfstat.geometry.source import Source, source
 from jfstat.geometry.trajectory import SEGMENT, Trajectory, detector_trajectory, stack_trajectories
 from jfstat.maths.arrays import is_traced, on_device
-from jfstat.maths.ladder import padded_size
+from jfstat.maths.ladder import coarse_size, padded_size
 from jfstat.public import host
 from jfstat.sfts.container import SFTs, SFTSeries, check_sfts
 from jfstat.sfts.timestamps import TimestampsLike, start_times
@@ -144,7 +143,7 @@ class Observation(Displayed):
         n, pieces = self.start.shape[-1], self.trajectory.coefficients.shape[-2]
         if n < FEW_SFTS:  # which are treated otherwise
             return self
-        more, beyond = (max(LEAST_SIZE, 4 ** math.ceil(math.log(size, 4))) - size for size in (n, pieces))
+        more, beyond = (coarse_size(size, LEAST_SIZE) - size for size in (n, pieces))
         none = [(0, 0)] * (len(self.shape) + 1)
         coefficients = np.pad(np.asarray(self.trajectory.coefficients), [*none, (0, 0), (0, beyond), (0, 0)], "edge")
         return replace(

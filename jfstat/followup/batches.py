@@ -148,7 +148,7 @@ def suited(program: Jitted, data: FstatData, size: int, most: int = FEW) -> Jitt
     return program.quickly if _on_cpu(data) and size <= most else program
 
 
-def in_few_sizes(data: FstatData, size: int) -> bool:
+def wants_few_sizes(data: FstatData, size: int) -> bool:
     """Return whether batches of `size` candidates should have arrays of few sizes, some much larger than needed."""
     return size <= FEW or not _on_cpu(data)
 

@@ -91,6 +91,6 @@ def climb(
         # of equal heights, a converged one
         heights = jnp.where(jnp.isfinite(climbs.value), climbs.value, -jnp.inf)
         order = jnp.argsort(-heights - jnp.where(climbs.status == CONVERGED, 1e-6, 0.0), axis=1)
-        return jax.tree.map(jax.vmap(lambda x, at: x[at]), climbs, Maximum(*[order] * len(climbs)))
+        return jax.vmap(lambda own, order: jax.tree.map(lambda x: x[order], own))(climbs, order)
 
     return in_groups(ends, (near, coordinates, starts), together)

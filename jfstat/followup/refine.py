@@ -26,11 +26,11 @@ from jfstat.followup.batches import (
     batches,
     climbing_for,
     compressed_together,
-    in_few_sizes,
     in_steps,
     reaches,
     suited,
     too_many_nodes,
+    wants_few_sizes,
     with_usual_size,
 )
 from jfstat.followup.candidates import Candidates, SearchedWith, fitted_names, misfits, read_rows
@@ -317,7 +317,7 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
     if spread is not None and peaks is not None:  # only the parameters that these candidates have
         at = [results.names.index(name) for name in free.names]
         spread, peaks = spread[:, at][:, :, at], peaks[:, :, at]
-    seen = data.observation.in_few_sizes if in_few_sizes(data, size) else data.observation
+    seen = data.observation.in_few_sizes if wants_few_sizes(data, size) else data.observation
     covered: dict[int, tuple[Coverage, np.ndarray]] = {}
     for _ in range(ROUNDS):
         left = rows[results.open[rows]]
@@ -410,7 +410,7 @@ def _follow_batch(
     names_at = np.array([results.names.index(name) for name in own.names])
     shifts = frequency_shifts(coverage.bins, float(data.tspan))
     size, n_trials = len(points.alpha), trials.shape[1]
-    plan = with_usual_size(narrow_plan(data, points, coverage.reach), in_few_sizes(data, size))
+    plan = with_usual_size(narrow_plan(data, points, coverage.reach), wants_few_sizes(data, size))
     # at other frequencies alone there are no other peaks to be told apart
     n_climbs = min(most_climbs(len(own.names)) if n_trials > 1 else CLIMBS, n_trials * len(shifts))
     climbing = climbing_for(data, size, plan.first.size, n_climbs, n_trials)
@@ -493,10 +493,11 @@ def _start_mismatch(data: FstatData, starts: Doppler, results: Results) -> np.nd
     """Return the loss of rho^2 between each candidate and its peak, (n,) float64; NaN where it was not refined."""
     lost = np.full(len(results.twoF), np.nan)
     rows = np.flatnonzero(np.isfinite(results.twoF))
-    for batch in batches(rows, np.zeros(len(rows)), batch_size(data, len(rows))):
+    size, seen = batch_size(data, len(rows)), data.observation.in_few_sizes
+    program = suited(_mismatches, data, size)
+    for batch in batches(rows, np.zeros(len(rows)), size):
         pair = jax.tree.map(lambda x, at=rows[batch.places]: x[at], (results.points, starts))
-        program = suited(_mismatches, data, len(batch.places))
-        lost[batch.rows] = np.asarray(program(data.observation.in_few_sizes, *pair))[: len(batch.rows)]
+        lost[batch.rows] = np.asarray(program(seen, *pair))[: len(batch.rows)]
     return lost
 
 

@@ -55,7 +55,7 @@ def harmonic_sum(coefficients: jax.Array, angle: jax.Array) -> jax.Array:
     return sum(c * h for c, h in zip(coefficients, harmonics_of(jnp, angle), strict=True))  # type: ignore[return-value]
 
 
-@jax.jit
+@jax.jit  # programs that call this share one trace
 def pattern_coefficients(response: jax.Array, alpha: jax.Array, delta: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return the coefficients of a and b in the harmonics of sidereal time.
 

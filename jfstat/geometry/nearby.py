@@ -60,7 +60,7 @@ def _difference(other: Direction, centre: Direction) -> Direction:
     return Direction(other.vector - centre.vector, other.velocity - centre.velocity, centre.since)
 
 
-@jax.jit
+@jax.jit  # programs that call this share one trace
 def phase_difference(sites: Sites, centre: Source, other: Source) -> jax.Array:
     """Return the phase of `other` minus the phase of `centre` at a detector's sites, cycles, (...) float64.
 

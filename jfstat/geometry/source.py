@@ -213,7 +213,7 @@ class OwnPhase:
         return self.model.frequency(tau - self.reference)
 
 
-@jax.jit
+@jax.jit  # programs that call this share one trace
 def source(point: Doppler, epoch: jax.Array, reference: jax.Array, middle: jax.Array) -> Source:
     """Return the source that a template describes, with times since an observation's epoch.
 

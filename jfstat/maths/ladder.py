@@ -14,3 +14,9 @@ def padded_size(n: int, steps: int = STEPS) -> int:
     step = 1 << max(0, (max(n, 1) - 1).bit_length() - (2 * steps - 1).bit_length())
     size = -(-n // step) * step
     return max(size, 1)
+
+
+def coarse_size(n: int, least: int) -> int:
+    """Return the smallest power of four that is at least n and `least`."""
+    exponent = (max(n, least) - 1).bit_length()
+    return 1 << (exponent + exponent % 2)

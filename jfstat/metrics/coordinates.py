@@ -92,7 +92,7 @@ class Coordinates(Displayed):
         """Return the parameters `names` at coordinates x, (p,) float64."""
         return values(self.point(x), self.names)
 
-    @jax.jit
+    @jax.jit  # programs that call this share one trace
     def stepped(self, step: jax.Array) -> Doppler:
         """Return the template after a step, (p,), in the units of `matrix`: Hz, Hz/s, ..., rad, s."""
         names, centre = self.names, self.centre
